@@ -1,0 +1,19 @@
+//! gpumap: which GPUs may a cgroup, a job or a process open, and why.
+//!
+//! Three stages, one direction: [`observe`] asks the kernel and writes down
+//! plain facts ([`observation`]), [`analyse`] turns facts into answers without
+//! touching the system, [`render`] prints them. A saved observation re-enters
+//! at the second stage, so everything that works on a live node works from a
+//! file.
+
+pub mod analyse;
+pub mod bytecode;
+pub mod cli;
+pub mod commands;
+pub mod gpu;
+pub mod observation;
+pub mod observe;
+pub mod policy;
+pub mod render;
+pub mod report;
+pub mod sys;

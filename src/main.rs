@@ -1,0 +1,3 @@
+//! The `gpumap` command.
+
+fn main() {}

@@ -1,0 +1,289 @@
+//! The facts of a node as plain data, schema `gpumap.observation/1`.
+//!
+//! An observation is all that analysis ever sees. It holds what the kernel
+//! said, not what it means: instruction bytes, map contents, attach flags,
+//! the text of `/proc/driver/nvidia`. Meaning is computed later, so a saved
+//! observation can be analysed again by a newer gpumap.
+
+mod answer;
+mod text;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use answer::Answer;
+pub use text::{HexBytes, Text};
+
+/// The schema name of the observations this version writes.
+pub const SCHEMA: &str = "gpumap.observation/1";
+
+/// Everything gpumap saw in one pass over a node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Observation {
+    /// Always [`SCHEMA`] in what this version writes.
+    pub schema: String,
+    /// The gpumap version that looked.
+    pub version: String,
+    /// When it looked, RFC 3339 with zone.
+    pub taken_at: String,
+    /// The node.
+    pub host: Host,
+    /// What was asked for: the analysis answers for these.
+    #[serde(default)]
+    pub scope: Vec<Scope>,
+    /// Cgroups in walk order, parents before children; the ancestors of every
+    /// requested cgroup are included.
+    #[serde(default)]
+    pub cgroups: Vec<Cgroup>,
+    /// Every program that is attached to one of `cgroups`, by id.
+    #[serde(default)]
+    pub programs: Vec<Program>,
+    /// Every map that one of `programs` uses, by id.
+    #[serde(default)]
+    pub maps: Vec<Map>,
+    /// Processes of the requested cgroups.
+    #[serde(default)]
+    pub processes: Vec<Process>,
+    /// The v1 devices controller, where it is mounted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub devices_v1: Option<DevicesV1>,
+    /// What the system says about GPUs.
+    #[serde(default)]
+    pub gpu_facts: GpuFacts,
+    /// What could not be seen, each with the right or setting it needs.
+    #[serde(default)]
+    pub errors: Vec<Problem>,
+}
+
+/// The node an observation was taken on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Host {
+    /// `uname -n`.
+    pub name: String,
+    /// `uname -r`.
+    pub kernel: String,
+    /// `/proc/sys/kernel/random/boot_id`.
+    pub boot_id: String,
+    /// Where the cgroup2 hierarchy is mounted (the v1 devices hierarchy on a
+    /// legacy host).
+    pub cgroup_root: String,
+    /// How the host mounts its cgroups.
+    pub cgroup_mode: CgroupMode,
+}
+
+/// How a host mounts its cgroup hierarchies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CgroupMode {
+    /// cgroup2 alone.
+    #[default]
+    Unified,
+    /// cgroup2 beside at least one v1 controller.
+    Hybrid,
+    /// v1 only: no device programs are possible.
+    Legacy,
+}
+
+/// One target of the question the observation was taken for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Scope {
+    /// The cgroup, relative to the cgroup root, with a leading `/`.
+    pub path: Text,
+    /// Whether everything below it was asked for too.
+    pub recursive: bool,
+}
+
+/// One cgroup directory and what the kernel says is attached to it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Cgroup {
+    /// Path relative to the cgroup root, with a leading `/`.
+    pub path: Text,
+    /// The cgroup id: the inode number of its directory.
+    pub id: u64,
+    /// Programs in force here, in run order, as the kernel lists them
+    /// (`BPF_F_QUERY_EFFECTIVE`). `Known([])` is "no program: all allowed".
+    pub effective: Answer<Vec<u32>>,
+    /// Programs attached to this very cgroup.
+    pub own: Answer<Attached>,
+    /// Pids in `cgroup.procs`; those of other pid namespaces read as 0 and are
+    /// left out. Only for requested cgroups.
+    #[serde(default)]
+    pub pids: Vec<u32>,
+}
+
+/// What is attached to one cgroup directly.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Attached {
+    /// Program ids in attach order.
+    pub programs: Vec<u32>,
+    /// The cgroup's attach flags: bit 0 override, bit 1 multi
+    /// (`BPF_F_ALLOW_OVERRIDE`, `BPF_F_ALLOW_MULTI` in `linux/bpf.h`).
+    pub flags: u32,
+    /// Which of `programs` are held by a `bpf_link` (program id → link id).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub links: BTreeMap<u32, u32>,
+}
+
+/// One loaded `cgroup_device` program.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Program {
+    /// Kernel-wide program id.
+    pub id: u32,
+    /// Name given at load, at most 15 bytes, often empty.
+    pub name: Text,
+    /// The kernel's tag, 16 hex digits.
+    pub tag: String,
+    /// Whether its licence is GPL compatible.
+    pub gpl_compatible: bool,
+    /// When it was loaded, RFC 3339; empty if unknown.
+    pub loaded_at: String,
+    /// Uid that loaded it.
+    pub uid: u32,
+    /// Ids of the maps it uses.
+    #[serde(default)]
+    pub map_ids: Vec<u32>,
+    /// The translated (xlated) instructions, 8 bytes each.
+    pub xlated: Answer<HexBytes>,
+    /// Kernel symbols behind the `imm` of call instructions, as far as they
+    /// could be resolved; empty when kallsyms is hidden.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub calls: BTreeMap<i32, String>,
+}
+
+/// One BPF map and its contents at the time of the observation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Map {
+    /// Kernel-wide map id.
+    pub id: u32,
+    /// Map type as bpftool names it (`hash`, `array`, `lru_hash`, …).
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Name given at creation.
+    pub name: Text,
+    /// Key size in bytes.
+    pub key_size: u32,
+    /// Value size in bytes (one CPU's value for per-CPU maps).
+    pub value_size: u32,
+    /// Capacity in entries.
+    pub max_entries: u32,
+    /// `BPF_F_*` creation flags.
+    pub flags: u32,
+    /// Whether the map is frozen, so that its contents cannot change from
+    /// user space.
+    #[serde(default)]
+    pub frozen: bool,
+    /// The entries, complete, in the kernel's order; or why they are missing.
+    pub entries: Answer<Vec<MapEntry>>,
+}
+
+/// One entry of a map, raw bytes in host order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MapEntry {
+    /// The key, `key_size` bytes.
+    pub key: HexBytes,
+    /// The value; for per-CPU maps the values of all CPUs in a row, each
+    /// rounded up to 8 bytes.
+    pub value: HexBytes,
+}
+
+/// One process, pinned by its start time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Process {
+    /// Pid in gpumap's own pid namespace.
+    pub pid: u32,
+    /// Start time in clock ticks since boot (`/proc/PID/stat` field 22): pid
+    /// and start time together name one process for ever.
+    pub start_time: u64,
+    /// Effective uid.
+    pub uid: u32,
+    /// Command name, at most 15 bytes, chosen by the process itself.
+    pub comm: Text,
+    /// Its cgroup2 path, relative to the cgroup root.
+    pub cgroup: Text,
+    /// Its cgroup in the v1 devices hierarchy, where that is mounted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub devices_v1: Option<Text>,
+}
+
+/// The v1 devices controller of a hybrid or legacy host.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DevicesV1 {
+    /// Where the controller is mounted.
+    pub mount: String,
+    /// `devices.list` of every v1 cgroup that a process of the observation is
+    /// in.
+    pub groups: Vec<DevicesV1Group>,
+}
+
+/// One v1 device cgroup.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DevicesV1Group {
+    /// Path in the v1 hierarchy, with a leading `/`.
+    pub path: Text,
+    /// The lines of `devices.list`. Beware: the kernel prints `a *:* rwm` for
+    /// every group whose default is allow and hides its denials.
+    pub list: Answer<Vec<String>>,
+}
+
+/// What the system says about GPUs, as it said it.
+///
+/// Paths are as on the node (without the `--gpu-root` prefix).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GpuFacts {
+    /// Small text files: `/proc/devices`, `/proc/driver/nvidia/…`, KFD
+    /// topology, PCI attributes in sysfs.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
+    /// Symbolic links of sysfs, as they read.
+    #[serde(default)]
+    pub links: BTreeMap<String, String>,
+    /// Device nodes under `/dev` that belong to a GPU driver.
+    #[serde(default)]
+    pub nodes: Vec<DeviceNode>,
+}
+
+/// One device node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DeviceNode {
+    /// Path, such as `/dev/nvidia0`.
+    pub path: String,
+    /// `char` or `block`.
+    #[serde(rename = "type")]
+    pub kind: NodeKind,
+    /// Major number.
+    pub major: u32,
+    /// Minor number.
+    pub minor: u32,
+    /// Permission bits.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+}
+
+/// Character or block device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum NodeKind {
+    /// A character device.
+    Char,
+    /// A block device.
+    Block,
+}
+
+/// Something that could not be seen or done, and what would help.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct Problem {
+    /// Stable kebab-case code, such as `cgroup-gone` or `no-right`.
+    pub code: String,
+    /// The thing it is about: a path, `program 17`, `map 4`.
+    pub what: String,
+    /// What happened, one clause.
+    pub why: String,
+    /// What would make it work (a capability, a sysctl, a mount); empty if
+    /// nothing would.
+    pub needs: String,
+}

@@ -1,0 +1,2 @@
+//! From instructions to an exact policy.
+pub mod device;
