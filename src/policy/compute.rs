@@ -1,0 +1,202 @@
+//! Arithmetic and comparisons on values, numbers and pointers alike.
+
+use crate::bytecode::{Arithmetic, Comparison};
+
+use super::diagram::Bdd;
+use super::inputs::Symbols;
+use super::value::{Base, Pointer, Value};
+use super::word::Word;
+
+/// Most alternatives of two operands that are combined one by one.
+const MAX_PAIRS: usize = 256;
+
+/// `dst = dst kind source` on the low `width` bits.
+pub fn arithmetic(kind: Arithmetic, width: usize, dst: &Value, source: &Value, symbols: &mut Symbols) -> Value {
+    match (kind, width, dst, source) {
+        (Arithmetic::Move, 64, _, source) => source.clone(),
+        (_, _, Value::Scalar(a), Value::Scalar(b)) => Value::Scalar(on_words(kind, width, a, b, symbols)),
+        (Arithmetic::Add | Arithmetic::Sub, 64, _, _) => on_alternatives(kind, dst, source, symbols),
+        _ => {
+            let needs_dst = !matches!(kind, Arithmetic::Move | Arithmetic::MoveSigned(_));
+            let a = if needs_dst { dst.word(symbols) } else { Word::ZERO };
+            let b = if kind == Arithmetic::Negate { Word::ZERO } else { source.word(symbols) };
+            Value::Scalar(on_words(kind, width, &a, &b, symbols))
+        }
+    }
+}
+
+/// Adds or subtracts where pointers may be involved.
+fn on_alternatives(kind: Arithmetic, dst: &Value, source: &Value, symbols: &mut Symbols) -> Value {
+    let (left, right) = (dst.alternatives(), source.alternatives());
+    if left.len() * right.len() > MAX_PAIRS {
+        return Value::Scalar(symbols.unknown_word(64, "it depends on too many possible pointers"));
+    }
+    let mut results = Vec::with_capacity(left.len() * right.len());
+    for (left_guard, a) in &left {
+        for (right_guard, b) in &right {
+            let guard = symbols.diagram.and(*left_guard, *right_guard);
+            results.push((guard, sum(kind, a, b, symbols)));
+        }
+    }
+    Value::of_alternatives(results, symbols)
+}
+
+fn sum(kind: Arithmetic, a: &Value, b: &Value, symbols: &mut Symbols) -> Value {
+    match (kind, a, b) {
+        (_, Value::Scalar(a), Value::Scalar(b)) => Value::Scalar(on_words(kind, 64, a, b, symbols)),
+        (_, Value::Pointer(pointer), Value::Scalar(by)) => moved(pointer, by, kind, symbols),
+        (Arithmetic::Add, Value::Scalar(by), Value::Pointer(pointer)) => moved(pointer, by, kind, symbols),
+        (Arithmetic::Sub, Value::Pointer(a), Value::Pointer(b)) if a.base == b.base => {
+            Value::Scalar(a.offset.sub(&b.offset, &mut symbols.diagram))
+        }
+        _ => Value::Scalar(symbols.unknown_word(64, "it depends on a kernel address")),
+    }
+}
+
+/// A pointer moved by a number of bytes. Only the kernel's own inlined lookups
+/// can move a pointer to a map or to a hash element (the verifier refuses it
+/// to programs), and they do it once, by the constant step to the values.
+fn moved(pointer: &Pointer, by: &Word, kind: Arithmetic, symbols: &mut Symbols) -> Value {
+    let step = by.as_constant().filter(|step| kind == Arithmetic::Add && (1..4096).contains(step));
+    match (&pointer.base, step) {
+        (Base::MapObject(map), Some(_)) => Value::pointer(Base::Array(*map), Word::ZERO),
+        (Base::HashElement(selection), Some(_)) => Value::pointer(Base::MapValue(selection.clone()), Word::ZERO),
+        (Base::MapObject(_) | Base::HashElement(_), None) => {
+            Value::Scalar(symbols.unknown_word(64, "it depends on a kernel address"))
+        }
+        (base, _) => {
+            let diagram = &mut symbols.diagram;
+            let offset = match kind {
+                Arithmetic::Sub => pointer.offset.sub(by, diagram),
+                _ => pointer.offset.add(by, diagram),
+            };
+            Value::pointer(base.clone(), offset)
+        }
+    }
+}
+
+fn on_words(kind: Arithmetic, width: usize, dst: &Word, source: &Word, symbols: &mut Symbols) -> Word {
+    let diagram = &mut symbols.diagram;
+    let (a, b) = (dst.zero_extended(width), source.zero_extended(width));
+    let signed = |word: &Word| word.sign_extended(width);
+    let log_width = if width == 64 { 6 } else { 5 };
+    let result = match kind {
+        Arithmetic::Add => a.add(&b, diagram),
+        Arithmetic::Sub => a.sub(&b, diagram),
+        Arithmetic::Mul => a.mul(&b, diagram),
+        Arithmetic::Div => a.div_rem(&b, diagram).0,
+        Arithmetic::Mod => a.div_rem(&b, diagram).1,
+        Arithmetic::SignedDiv => signed(&a).signed_div_rem(&signed(&b), diagram).0,
+        Arithmetic::SignedMod => signed(&a).signed_div_rem(&signed(&b), diagram).1,
+        Arithmetic::Or => a.or(&b, diagram),
+        Arithmetic::And => a.and(&b, diagram),
+        Arithmetic::Xor => a.xor(&b, diagram),
+        Arithmetic::ShiftLeft => a.shl(&b, log_width, diagram),
+        Arithmetic::ShiftRight => a.shr(&b, log_width, diagram),
+        Arithmetic::ShiftRightSigned => signed(&a).sar(&b, log_width, diagram),
+        Arithmetic::Negate => Word::ZERO.sub(&a, diagram),
+        Arithmetic::Move => b,
+        Arithmetic::MoveSigned(bits) => source.sign_extended(bits),
+    };
+    result.zero_extended(width)
+}
+
+/// Where `dst comparison source` holds on the low `width` bits.
+pub fn condition(comparison: Comparison, width: usize, dst: &Value, source: &Value, symbols: &mut Symbols) -> Bdd {
+    let mut holds = Bdd::FALSE;
+    for (left_guard, a) in &dst.alternatives() {
+        for (right_guard, b) in &source.alternatives() {
+            let guard = symbols.diagram.and(*left_guard, *right_guard);
+            let here = one_condition(comparison, width, a, b, symbols);
+            let both = symbols.diagram.and(guard, here);
+            holds = symbols.diagram.or(holds, both);
+        }
+    }
+    holds
+}
+
+fn one_condition(comparison: Comparison, width: usize, a: &Value, b: &Value, symbols: &mut Symbols) -> Bdd {
+    match (a, b) {
+        (Value::Scalar(a), Value::Scalar(b)) => word_condition(comparison, width, a, b, symbols),
+        (Value::Pointer(a), Value::Pointer(b)) if a.base == b.base && width == 64 => {
+            word_condition(comparison, 64, &a.offset, &b.offset, symbols)
+        }
+        (Value::Pointer(_), Value::Scalar(Word::Constant(0))) if width == 64 => match comparison {
+            Comparison::Equal | Comparison::LessEqual => Bdd::FALSE,
+            Comparison::NotEqual | Comparison::Greater => Bdd::TRUE,
+            _ => symbols.unknown_bit("it depends on a kernel address"),
+        },
+        _ => symbols.unknown_bit("it depends on a kernel address or an unset register"),
+    }
+}
+
+fn word_condition(comparison: Comparison, width: usize, a: &Word, b: &Word, symbols: &mut Symbols) -> Bdd {
+    use Comparison::{
+        AnyBit, Equal, Greater, GreaterEqual, Less, LessEqual, NotEqual, SignedGreater, SignedGreaterEqual, SignedLess,
+        SignedLessEqual,
+    };
+    let diagram = &mut symbols.diagram;
+    let (a, b) = match comparison {
+        SignedGreater | SignedGreaterEqual | SignedLess | SignedLessEqual => {
+            (a.sign_extended(width), b.sign_extended(width))
+        }
+        _ => (a.zero_extended(width), b.zero_extended(width)),
+    };
+    match comparison {
+        Equal => a.equal_to(&b, diagram),
+        NotEqual => !a.equal_to(&b, diagram),
+        Less => a.less_than(&b, diagram),
+        GreaterEqual => !a.less_than(&b, diagram),
+        Greater => b.less_than(&a, diagram),
+        LessEqual => !b.less_than(&a, diagram),
+        SignedLess => a.signed_less_than(&b, diagram),
+        SignedGreaterEqual => !a.signed_less_than(&b, diagram),
+        SignedGreater => b.signed_less_than(&a, diagram),
+        SignedLessEqual => !b.signed_less_than(&a, diagram),
+        AnyBit => !a.and(&b, diagram).equal_to(&Word::ZERO, diagram),
+    }
+}
+
+/// The alternatives of `dst` for which the condition can hold, or with `holds`
+/// false, can fail: after a null test only the pointer is left.
+pub fn narrowed(
+    comparison: Comparison,
+    width: usize,
+    dst: &Value,
+    source: &Value,
+    holds: bool,
+    symbols: &mut Symbols,
+) -> Value {
+    let Value::Choice(alternatives) = dst else { return dst.clone() };
+    let possible: Vec<(Bdd, Value)> = alternatives
+        .iter()
+        .filter(|(_, value)| condition(comparison, width, value, source, symbols) != Bdd::constant(!holds))
+        .cloned()
+        .collect();
+    Value::of_alternatives(possible, symbols)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that 32-bit operations ignore the upper halves and clear them.
+    #[test]
+    fn narrow_arithmetic_is_zero_extended() {
+        let symbols = &mut Symbols::default();
+        for (kind, a, b, want) in [
+            (Arithmetic::Add, 0xffff_ffff, 1, 0),
+            (Arithmetic::Sub, 0, 1, 0xffff_ffff),
+            (Arithmetic::ShiftLeft, 1, 33, 2),
+            (Arithmetic::ShiftRightSigned, 0x8000_0000, 4, 0xf800_0000),
+            (Arithmetic::SignedDiv, 0xffff_fff8, 2, 0xffff_fffc),
+            (Arithmetic::SignedMod, 0xffff_fff9, 4, 0xffff_fffd),
+            (Arithmetic::MoveSigned(8), 0, 0x80, 0xffff_ff80),
+            (Arithmetic::Negate, 1, 0, 0xffff_ffff),
+            (Arithmetic::Move, 0, u64::MAX, 0xffff_ffff),
+        ] {
+            let got = arithmetic(kind, 32, &Value::from(a | 7 << 40), &Value::from(b), symbols);
+            assert_eq!(got.as_constant(), Some(want), "{kind:?}");
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! One program or several in run order → one policy.
+
+use std::collections::BTreeSet;
+
+use crate::observation::{Map, Program};
+
+use super::code::Code;
+use super::device::{Device, Request, Verdict};
+use super::diagram::{Bdd, Diagram};
+use super::inputs::{self, Symbols};
+use super::machine::{Machine, Outcome, RETVAL_BITS, Surroundings};
+use super::project::{Projection, project};
+use super::word::Word;
+
+/// `-EPERM`, what the kernel sets where a program returns 0.
+pub const DENIED: i32 = -1;
+/// Errors are -4095 to -1 (`MAX_ERRNO`, `linux/err.h`).
+const MAX_ERRNO: u64 = 4095;
+
+/// Decodes programs and answers questions about policies. Policies of one
+/// decoder can be compared with each other.
+#[derive(Debug)]
+pub struct Decoder {
+    pub(super) diagram: Diagram,
+    reachable: Bdd,
+    /// Where policies are unknown, by reason.
+    open: Vec<(Bdd, String)>,
+}
+
+/// What programs read besides their arguments.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// The maps, with contents.
+    pub maps: &'a [Map],
+    /// The id of the cgroup asked about; `None` when a program is looked at on
+    /// its own.
+    pub cgroup_id: Option<u64>,
+    /// How this kernel combines several programs.
+    pub combination: Combination,
+}
+
+/// How the kernel combines the results of several programs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Combination {
+    /// Before Linux 5.18: allowed if every program returns 1.
+    AllMustAllow,
+    /// Since Linux 5.18: a return of 0 sets `-EPERM` unless an error is
+    /// already set, and a program may change the error with `bpf_set_retval`.
+    #[default]
+    Retval,
+}
+
+/// What one or more programs decide, for every device and request. Equal
+/// policies of one decoder are equal values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Policy {
+    /// Where the request is allowed for certain.
+    pub(super) allow: Bdd,
+    /// Where it is denied for certain.
+    pub(super) deny: Bdd,
+}
+
+impl Combination {
+    /// What a kernel of release `uname -r` does. Kernels whose distributor
+    /// ports BPF back inside an old number (`.el`) count as new: for them only
+    /// trying would tell, and the new rule claims less.
+    pub fn of_kernel(release: &str) -> Self {
+        let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+        match (numbers.next(), numbers.next()) {
+            (Some(major), Some(minor)) if (major, minor) < (5, 18) && !release.contains(".el") => Self::AllMustAllow,
+            _ => Self::Retval,
+        }
+    }
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        let mut diagram = Diagram::default();
+        let reachable = inputs::reachable(&mut diagram);
+        Self { diagram, reachable, open: Vec::new() }
+    }
+}
+
+impl Decoder {
+    /// An empty decoder.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The policy of `programs` together, in run order. No program allows
+    /// everything. Never fails: what cannot be decoded is unknown.
+    pub fn policy(&mut self, programs: &[&Program], context: &Context<'_>) -> Policy {
+        let codes: Vec<_> = programs.iter().map(|program| Code::new(program, context.maps)).collect();
+        let mut written = BTreeSet::new();
+        loop {
+            let known = written.len();
+            let policy = self.attempt(&codes, context, &mut written);
+            if written.len() == known {
+                return policy;
+            }
+        }
+    }
+
+    /// The policy, provided that no program writes to other maps than
+    /// `written`; the maps they do write to are added there.
+    fn attempt(
+        &mut self,
+        codes: &[Result<Code<'_>, String>],
+        context: &Context<'_>,
+        written: &mut BTreeSet<u32>,
+    ) -> Policy {
+        if codes.iter().any(|code| touches_retval(code, context)) {
+            return self.in_sequence(codes, context, written);
+        }
+        let policies: Vec<Policy> = codes.iter().map(|code| self.alone(code, context, written)).collect();
+        self.all_of(&policies)
+    }
+
+    /// Whether the policy of `program` may depend on the cgroup asked about or
+    /// on the programs around it, so that [`Decoder::all_of`] does not apply.
+    pub fn depends_on_place(program: &Program, context: &Context<'_>) -> bool {
+        let code = Code::new(program, context.maps);
+        touches_retval(&code, context) || code.is_ok_and(|code| code.may_read_cgroup_id() || !code.maps.is_empty())
+    }
+
+    /// The policy where every one of `policies` must allow; no policy allows
+    /// everything.
+    pub fn all_of(&mut self, policies: &[Policy]) -> Policy {
+        let everything = Policy { allow: self.reachable, deny: Bdd::FALSE };
+        policies.iter().fold(everything, |sum, policy| Policy {
+            allow: self.diagram.and(sum.allow, policy.allow),
+            deny: self.diagram.or(sum.deny, policy.deny),
+        })
+    }
+
+    /// The kernel's answer to one question.
+    pub fn verdict(&self, policy: Policy, device: Device, request: Request) -> Verdict {
+        let bits = inputs::assignment(device, request);
+        let holds = |function| self.diagram.evaluate(function, bits) == Some(true);
+        match (holds(policy.allow), holds(policy.deny)) {
+            _ if self.diagram.exhausted() => Verdict::Unknown,
+            (true, _) => Verdict::Allow,
+            (_, true) => Verdict::Deny,
+            _ => Verdict::Unknown,
+        }
+    }
+
+    /// Why the answer to one question is unknown; empty if it is not.
+    pub fn why(&self, policy: Policy, device: Device, request: Request) -> Vec<&str> {
+        let bits = inputs::assignment(device, request);
+        if self.verdict(policy, device, request) != Verdict::Unknown {
+            return Vec::new();
+        }
+        let open = self.open.iter().filter(|(region, _)| self.diagram.evaluate(*region, bits) == Some(true));
+        let mut reasons: Vec<&str> = open.map(|(_, why)| why.as_str()).collect();
+        reasons.sort_unstable();
+        reasons.dedup();
+        reasons
+    }
+
+    /// Whether every verdict of the policy is known.
+    pub fn is_known(&mut self, policy: Policy) -> bool {
+        !self.diagram.exhausted() && self.unknown(policy) == Bdd::FALSE
+    }
+
+    /// Where the policy is unknown, by reason.
+    pub(super) fn open_regions(&mut self, policy: Policy) -> Vec<(Bdd, String)> {
+        let unknown = self.unknown(policy);
+        if unknown == Bdd::FALSE {
+            return Vec::new();
+        }
+        let mut regions: Vec<(Bdd, String)> = Vec::new();
+        for (region, why) in self.open.clone() {
+            let here = self.diagram.and(region, unknown);
+            match regions.iter_mut().find(|(_, known)| *known == why) {
+                _ if here == Bdd::FALSE => {}
+                Some((sum, _)) => *sum = self.diagram.or(*sum, here),
+                None => regions.push((here, why)),
+            }
+        }
+        regions
+    }
+
+    /// Where the policy is unknown.
+    pub(super) fn unknown(&mut self, policy: Policy) -> Bdd {
+        let known = self.diagram.or(policy.allow, policy.deny);
+        self.diagram.and(self.reachable, !known)
+    }
+
+    fn alone(
+        &mut self,
+        code: &Result<Code<'_>, String>,
+        context: &Context<'_>,
+        written: &mut BTreeSet<u32>,
+    ) -> Policy {
+        let symbols = &mut Symbols::default();
+        let outcome = run(code, symbols, &Word::ZERO, context, written);
+        self.adopt(symbols, outcome.allows)
+    }
+
+    fn in_sequence(
+        &mut self,
+        codes: &[Result<Code<'_>, String>],
+        context: &Context<'_>,
+        written: &mut BTreeSet<u32>,
+    ) -> Policy {
+        let symbols = &mut Symbols::default();
+        let mut retval = Word::ZERO;
+        for code in codes {
+            let outcome = run(code, symbols, &retval, context, written);
+            retval = after_return(&outcome, symbols);
+        }
+        let allowed = retval.equal_to(&Word::ZERO, &mut symbols.diagram);
+        self.adopt(symbols, allowed)
+    }
+
+    /// Keeps a result of a run as a policy.
+    fn adopt(&mut self, symbols: &Symbols, allowed: Bdd) -> Policy {
+        if symbols.diagram.exhausted() {
+            return self.unknown_policy("the programs are too complex for gpumap's limits");
+        }
+        let Projection { yes, no, open } = project(symbols, allowed, &mut self.diagram);
+        for (region, why) in open {
+            let region = self.diagram.and(region, self.reachable);
+            if region != Bdd::FALSE && !self.open.iter().any(|known| known.0 == region && known.1 == why) {
+                self.open.push((region, why));
+            }
+        }
+        self.policy_of(yes, no)
+    }
+
+    /// A policy from where it allows and where it denies.
+    pub(super) fn policy_of(&mut self, yes: Bdd, no: Bdd) -> Policy {
+        Policy { allow: self.diagram.and(yes, self.reachable), deny: self.diagram.and(no, self.reachable) }
+    }
+
+    /// A policy that is unknown everywhere because of `why`.
+    pub fn unknown_policy(&mut self, why: &str) -> Policy {
+        self.open.push((self.reachable, why.to_owned()));
+        Policy { allow: Bdd::FALSE, deny: Bdd::FALSE }
+    }
+}
+
+fn touches_retval(code: &Result<Code<'_>, String>, context: &Context<'_>) -> bool {
+    context.combination == Combination::Retval && code.as_ref().map_or(true, Code::may_touch_retval)
+}
+
+/// Runs one program; a program that cannot be run decides anything. Maps it
+/// writes to are added to `written`.
+pub(super) fn run(
+    code: &Result<Code<'_>, String>,
+    symbols: &mut Symbols,
+    retval: &Word,
+    context: &Context<'_>,
+    written: &mut BTreeSet<u32>,
+) -> Outcome {
+    let surroundings = surroundings(context);
+    let result = match code {
+        Ok(code) => Machine::new(code, symbols, surroundings, written).run(retval),
+        Err(why) => Err(why.clone()),
+    };
+    let outcome = result.unwrap_or_else(|why| {
+        let allows = symbols.unknown_bit(&why);
+        let retval = if surroundings.has_retval {
+            symbols.unknown_word(RETVAL_BITS as u32, &why)
+        } else {
+            retval.clone()
+        };
+        Outcome { allows, retval, writes: BTreeSet::new() }
+    });
+    written.extend(&outcome.writes);
+    outcome
+}
+
+pub(super) fn surroundings(context: &Context<'_>) -> Surroundings {
+    Surroundings { cgroup_id: context.cgroup_id, has_retval: context.combination == Combination::Retval }
+}
+
+/// The error in force once the kernel has looked at what a program returned
+/// (`bpf_prog_run_array_cg`, `kernel/bpf/cgroup.c`).
+pub(super) fn after_return(outcome: &Outcome, symbols: &mut Symbols) -> Word {
+    let retval = outcome.retval.sign_extended(RETVAL_BITS);
+    let diagram = &mut symbols.diagram;
+    let is_error = !retval.less_than(&Word::Constant(0u64.wrapping_sub(MAX_ERRNO)), diagram);
+    let keeps = diagram.or(outcome.allows, is_error);
+    let denied = Word::Constant(DENIED as i64 as u64).zero_extended(RETVAL_BITS);
+    Word::ite(keeps, &outcome.retval, &denied, diagram)
+}

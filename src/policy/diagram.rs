@@ -1,0 +1,383 @@
+//! Reduced ordered binary decision diagrams: functions of bits in canonical
+//! form, so that equal functions are the same [`Bdd`].
+//!
+//! Own code rather than a crate because the work here is thousands of tiny
+//! operations on a fresh diagram, where a crate's managers, locks or
+//! per-operation copies cost more than the operation; `benches/README.md` has
+//! the figures. Complement edges make negation free. Work is bounded: past its
+//! budget a diagram answers `FALSE` to everything and says so in
+//! [`Diagram::exhausted`], and the caller throws the results away.
+
+/// A Boolean function: index of a node and, in bit 0, whether it is negated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Bdd(u32);
+
+/// Number of a variable; smaller numbers are tested first.
+pub type Variable = u32;
+
+const TERMINAL: Variable = Variable::MAX;
+const INITIAL_SLOTS: usize = 1 << 9;
+/// Marks a cache entry of a two-operand operation; no node can have this index.
+const AND: u32 = u32::MAX;
+const XOR: u32 = u32::MAX - 1;
+
+/// Bound on nodes in one diagram (12 bytes each, some 50 with tables).
+const MAX_NODES: usize = 1 << 20;
+
+/// A tested variable and what the function is when it is 0 and when it is 1.
+/// The high edge is never negated: that makes the form canonical.
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    variable: Variable,
+    low: Bdd,
+    high: Bdd,
+}
+
+/// One remembered operation.
+#[derive(Clone, Copy, Debug)]
+struct Memo {
+    key: [u32; 3],
+    result: Bdd,
+}
+
+/// The nodes of many functions, shared.
+#[derive(Debug)]
+pub struct Diagram {
+    nodes: Vec<Node>,
+    /// Open-addressing table of node indices; 0 is free (node 0 is the terminal).
+    unique: Vec<u32>,
+    /// Direct-mapped: a newer operation overwrites an older one.
+    memos: Vec<Memo>,
+    budget: u64,
+}
+
+impl Bdd {
+    /// The function that is always true.
+    pub const TRUE: Self = Self(0);
+    /// The function that is always false.
+    pub const FALSE: Self = Self(1);
+
+    /// `TRUE` or `FALSE`.
+    pub fn constant(value: bool) -> Self {
+        if value { Self::TRUE } else { Self::FALSE }
+    }
+
+    /// The value, if the function is constant.
+    pub fn as_constant(self) -> Option<bool> {
+        (self.0 < 2).then_some(self == Self::TRUE)
+    }
+
+    /// A number below twice [`Diagram::len`], different for every function of
+    /// a diagram.
+    pub fn number(self) -> usize {
+        self.0 as usize
+    }
+
+    fn index(self) -> usize {
+        (self.0 >> 1) as usize
+    }
+
+    fn is_negated(self) -> bool {
+        self.0 & 1 == 1
+    }
+
+    fn negated_if(self, negate: bool) -> Self {
+        Self(self.0 ^ u32::from(negate))
+    }
+}
+
+impl std::ops::Not for Bdd {
+    type Output = Self;
+
+    fn not(self) -> Self {
+        Self(self.0 ^ 1)
+    }
+}
+
+impl Default for Diagram {
+    fn default() -> Self {
+        let terminal = Node { variable: TERMINAL, low: Bdd::TRUE, high: Bdd::TRUE };
+        let empty = Memo { key: [0; 3], result: Bdd::TRUE };
+        let mut nodes = Vec::with_capacity(INITIAL_SLOTS / 2);
+        nodes.push(terminal);
+        Self { nodes, unique: vec![0; INITIAL_SLOTS], memos: vec![empty; INITIAL_SLOTS], budget: u64::MAX }
+    }
+}
+
+impl Diagram {
+    /// Allows `steps` recursion steps from now on; `u64::MAX` is no bound.
+    pub fn set_budget(&mut self, steps: u64) {
+        self.budget = steps;
+    }
+
+    /// Number of nodes, the terminal included.
+    #[expect(clippy::len_without_is_empty, reason = "a diagram always has its terminal")]
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether the budget ran out, so that results since are worthless.
+    pub fn exhausted(&self) -> bool {
+        self.budget == 0
+    }
+
+    /// The function that is `variable`.
+    pub fn variable(&mut self, variable: Variable) -> Bdd {
+        self.node(variable, Bdd::FALSE, Bdd::TRUE)
+    }
+
+    /// The function that is `low` where `variable` is 0 and `high` where it is
+    /// 1; both may only test later variables.
+    pub fn node(&mut self, variable: Variable, low: Bdd, high: Bdd) -> Bdd {
+        if low == high {
+            return low;
+        }
+        let negate = high.is_negated();
+        self.intern(Node { variable, low: low.negated_if(negate), high: high.negated_if(negate) }).negated_if(negate)
+    }
+
+    /// The first variable the function tests; `None` for a constant.
+    pub fn top(&self, function: Bdd) -> Option<Variable> {
+        let variable = self.nodes[function.index()].variable;
+        (variable != TERMINAL).then_some(variable)
+    }
+
+    /// The function with `variable` fixed to 0 and to 1; `variable` must not
+    /// come after the function's top variable.
+    pub fn cofactors(&self, function: Bdd, variable: Variable) -> (Bdd, Bdd) {
+        let node = self.nodes[function.index()];
+        if node.variable != variable {
+            return (function, function);
+        }
+        let negate = function.is_negated();
+        (node.low.negated_if(negate), node.high.negated_if(negate))
+    }
+
+    /// The function's value where variable `i` is bit `i` of `bits`; `None` if
+    /// it depends on a variable from 64 up.
+    pub fn evaluate(&self, function: Bdd, bits: u64) -> Option<bool> {
+        let mut at = function;
+        loop {
+            let node = self.nodes[at.index()];
+            if node.variable == TERMINAL {
+                return Some(!at.is_negated());
+            }
+            let bit = bits.checked_shr(node.variable)? & 1;
+            at = if bit == 1 { node.high } else { node.low }.negated_if(at.is_negated());
+        }
+    }
+
+    /// Both.
+    pub fn and(&mut self, a: Bdd, b: Bdd) -> Bdd {
+        if a == b || b == Bdd::TRUE {
+            return a;
+        }
+        if a == Bdd::TRUE {
+            return b;
+        }
+        if a == !b || a == Bdd::FALSE || b == Bdd::FALSE {
+            return Bdd::FALSE;
+        }
+        let (a, b) = if a < b { (a, b) } else { (b, a) };
+        self.remembered([a.0, b.0, AND], |diagram| diagram.and_below(a, b))
+    }
+
+    /// At least one.
+    pub fn or(&mut self, a: Bdd, b: Bdd) -> Bdd {
+        !self.and(!a, !b)
+    }
+
+    /// Exactly one.
+    pub fn xor(&mut self, a: Bdd, b: Bdd) -> Bdd {
+        let negate = a.is_negated() != b.is_negated();
+        let (a, b) = (Bdd(a.0 & !1), Bdd(b.0 & !1));
+        let result = if a == b {
+            Bdd::FALSE
+        } else if a == Bdd::TRUE {
+            !b
+        } else if b == Bdd::TRUE {
+            !a
+        } else {
+            let (a, b) = if a < b { (a, b) } else { (b, a) };
+            self.remembered([a.0, b.0, XOR], |diagram| diagram.xor_below(a, b))
+        };
+        result.negated_if(negate)
+    }
+
+    /// `then` where `condition` holds, `otherwise` where it does not.
+    pub fn ite(&mut self, condition: Bdd, then: Bdd, otherwise: Bdd) -> Bdd {
+        if condition.is_negated() {
+            return self.ite_of(!condition, otherwise, then);
+        }
+        self.ite_of(condition, then, otherwise)
+    }
+
+    fn ite_of(&mut self, condition: Bdd, then: Bdd, otherwise: Bdd) -> Bdd {
+        if condition == Bdd::TRUE || then == otherwise {
+            return then;
+        }
+        match (then.as_constant(), otherwise.as_constant()) {
+            (Some(true), _) => return self.or(condition, otherwise),
+            (Some(false), _) => return self.and(!condition, otherwise),
+            (_, Some(true)) => return self.or(!condition, then),
+            (_, Some(false)) => return self.and(condition, then),
+            _ => {}
+        }
+        if then == !otherwise {
+            return self.xor(condition, otherwise);
+        }
+        let negate = then.is_negated();
+        let (then, otherwise) = (then.negated_if(negate), otherwise.negated_if(negate));
+        self.remembered([condition.0, then.0, otherwise.0], |diagram| diagram.ite_below(condition, then, otherwise))
+            .negated_if(negate)
+    }
+
+    fn and_below(&mut self, a: Bdd, b: Bdd) -> Bdd {
+        let variable = self.first_of(a, b);
+        let ((a0, a1), (b0, b1)) = (self.cofactors(a, variable), self.cofactors(b, variable));
+        let (low, high) = (self.and(a0, b0), self.and(a1, b1));
+        self.node(variable, low, high)
+    }
+
+    fn xor_below(&mut self, a: Bdd, b: Bdd) -> Bdd {
+        let variable = self.first_of(a, b);
+        let ((a0, a1), (b0, b1)) = (self.cofactors(a, variable), self.cofactors(b, variable));
+        let (low, high) = (self.xor(a0, b0), self.xor(a1, b1));
+        self.node(variable, low, high)
+    }
+
+    fn ite_below(&mut self, condition: Bdd, then: Bdd, otherwise: Bdd) -> Bdd {
+        let variable = self.nodes[condition.index()].variable.min(self.first_of(then, otherwise));
+        let (c0, c1) = self.cofactors(condition, variable);
+        let (t0, t1) = self.cofactors(then, variable);
+        let (o0, o1) = self.cofactors(otherwise, variable);
+        let (low, high) = (self.ite(c0, t0, o0), self.ite(c1, t1, o1));
+        self.node(variable, low, high)
+    }
+
+    fn first_of(&self, a: Bdd, b: Bdd) -> Variable {
+        self.nodes[a.index()].variable.min(self.nodes[b.index()].variable)
+    }
+
+    /// Looks an operation up, or does it and remembers it.
+    fn remembered(&mut self, key: [u32; 3], operation: impl FnOnce(&mut Self) -> Bdd) -> Bdd {
+        let memo = self.memos[hash(key) & (self.memos.len() - 1)];
+        if memo.key == key {
+            return memo.result;
+        }
+        if self.budget == 0 {
+            return Bdd::FALSE;
+        }
+        self.budget -= 1;
+        let result = operation(self);
+        // The table may have grown meanwhile.
+        let slot = hash(key) & (self.memos.len() - 1);
+        if !self.exhausted() {
+            self.memos[slot] = Memo { key, result };
+        }
+        result
+    }
+
+    fn intern(&mut self, node: Node) -> Bdd {
+        let mask = self.unique.len() - 1;
+        let mut slot = hash([node.variable, node.low.0, node.high.0]) & mask;
+        loop {
+            let index = self.unique[slot];
+            if index == 0 {
+                break;
+            }
+            let known = self.nodes[index as usize];
+            if known.variable == node.variable && known.low == node.low && known.high == node.high {
+                return Bdd(index << 1);
+            }
+            slot = (slot + 1) & mask;
+        }
+        self.insert(slot, node)
+    }
+
+    fn insert(&mut self, slot: usize, node: Node) -> Bdd {
+        let Ok(index) = u32::try_from(self.nodes.len()) else { return Bdd::FALSE };
+        if self.nodes.len() >= MAX_NODES {
+            self.budget = 0;
+            return Bdd::FALSE;
+        }
+        self.unique[slot] = index;
+        self.nodes.push(node);
+        if self.nodes.len() * 2 > self.unique.len() {
+            self.grow();
+        }
+        Bdd(index << 1)
+    }
+
+    fn grow(&mut self) {
+        let slots = self.unique.len() * 4;
+        self.unique = vec![0; slots];
+        for (index, node) in self.nodes.iter().enumerate().skip(1) {
+            let mut slot = hash([node.variable, node.low.0, node.high.0]) & (slots - 1);
+            while self.unique[slot] != 0 {
+                slot = (slot + 1) & (slots - 1);
+            }
+            self.unique[slot] = index as u32;
+        }
+        let memos = std::mem::replace(&mut self.memos, vec![Memo { key: [0; 3], result: Bdd::TRUE }; slots]);
+        for memo in memos {
+            self.memos[hash(memo.key) & (slots - 1)] = memo;
+        }
+    }
+}
+
+fn hash([a, b, c]: [u32; 3]) -> usize {
+    let mixed = (u64::from(a) << 32 | u64::from(b)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        ^ u64::from(c).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) as usize >> 24
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that every operation agrees with its truth table and that
+    /// equal functions are the same value.
+    #[test]
+    fn operations_are_canonical() {
+        let mut diagram = Diagram::default();
+        let literals: Vec<Bdd> = (0..4).map(|v| diagram.variable(v)).collect();
+        let mut functions = literals.clone();
+        for round in 0..40 {
+            let pick = |k: usize| functions[(round * 7 + k * 13) % functions.len()];
+            let (a, b, c) = (pick(0), !pick(1), pick(2));
+            for (got, table) in [
+                (diagram.and(a, b), 0),
+                (diagram.or(a, b), 1),
+                (diagram.xor(a, b), 2),
+                (diagram.ite(a, b, c), 3),
+            ] {
+                for bits in 0..16 {
+                    let [x, y, z] = [a, b, c].map(|f| diagram.evaluate(f, bits).unwrap());
+                    let want = [x && y, x || y, x != y, if x { y } else { z }][table];
+                    assert_eq!(diagram.evaluate(got, bits), Some(want));
+                }
+                let again: Vec<bool> = (0..16).map(|bits| diagram.evaluate(got, bits).unwrap()).collect();
+                let rebuilt = (0..16u64).filter(|bits| again[*bits as usize]).fold(Bdd::FALSE, |sum, bits| {
+                    let cube = (0..4).fold(Bdd::TRUE, |cube, v| {
+                        let literal = literals[v as usize].negated_if(bits >> v & 1 == 0);
+                        diagram.and(cube, literal)
+                    });
+                    diagram.or(sum, cube)
+                });
+                assert_eq!(rebuilt, got);
+                functions.push(got);
+            }
+        }
+    }
+
+    /// Make sure that a spent budget is noticed instead of a wrong answer.
+    #[test]
+    fn budget_is_honoured() {
+        let mut diagram = Diagram::default();
+        let many: Vec<Bdd> = (0..40).map(|v| diagram.variable(v)).collect();
+        diagram.set_budget(10);
+        let _ = many.iter().fold(Bdd::FALSE, |sum, v| diagram.xor(sum, *v));
+        assert!(diagram.exhausted());
+    }
+}

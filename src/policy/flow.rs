@@ -1,0 +1,123 @@
+//! What can be said about a program before running it: where paths meet,
+//! which registers still matter, whether it loops.
+
+use crate::bytecode::{Arithmetic, Operand, Operation};
+
+/// The flow of one program.
+#[derive(Debug)]
+pub struct Flow {
+    /// Slots where more than one path can arrive.
+    pub joins: Vec<bool>,
+    /// For each slot, the registers that some path from there may read.
+    pub live: Vec<u16>,
+    /// Whether some jump goes back.
+    pub loops: bool,
+}
+
+impl Flow {
+    /// Analyses `operations`.
+    pub fn of(operations: &[Operation]) -> Self {
+        let (joins, loops) = joins(operations);
+        Self { joins, live: live(operations), loops }
+    }
+}
+
+/// Where control may go from `pc`, calls being stepped over.
+fn successors(operations: &[Operation], pc: usize) -> [Option<usize>; 2] {
+    let next = Some(pc + operations[pc].slots());
+    match operations[pc] {
+        Operation::Jump { target } => [Some(target), None],
+        Operation::Branch { target, .. } => [next, Some(target)],
+        Operation::Exit | Operation::Unsupported(_) => [None, None],
+        _ => [next, None],
+    }
+}
+
+fn joins(operations: &[Operation]) -> (Vec<bool>, bool) {
+    let mut arrivals = vec![0u8; operations.len()];
+    let mut loops = false;
+    for pc in 0..operations.len() {
+        for to in successors(operations, pc).into_iter().flatten() {
+            loops |= to <= pc;
+            if let Some(count) = arrivals.get_mut(to) {
+                *count = count.saturating_add(1);
+            }
+        }
+        if let Operation::CallLocal { target } = operations[pc] {
+            // A function is entered by calls, and its returns meet after each.
+            for to in [target, pc + 1] {
+                if let Some(count) = arrivals.get_mut(to) {
+                    *count = 2;
+                }
+            }
+        }
+    }
+    (arrivals.into_iter().map(|count| count > 1).collect(), loops)
+}
+
+/// Passes after which a contrived tangle of jumps is given up on: all
+/// registers count as live then, which costs time but no exactness.
+const MAX_PASSES: usize = 100;
+
+fn live(operations: &[Operation]) -> Vec<u16> {
+    let mut live = vec![0u16; operations.len()];
+    // Without loops the first backward pass settles everything.
+    for _ in 0..MAX_PASSES {
+        let mut changed = false;
+        for pc in (0..operations.len()).rev() {
+            let after = successors(operations, pc)
+                .into_iter()
+                .flatten()
+                .filter_map(|to| live.get(to))
+                .fold(0, |sum, registers| sum | registers);
+            let (reads, writes) = effects(&operations[pc]);
+            let before = reads | after & !writes;
+            changed |= before != live[pc];
+            live[pc] = before;
+        }
+        if !changed {
+            return live;
+        }
+    }
+    vec![u16::MAX; operations.len()]
+}
+
+fn bit(register: usize) -> u16 {
+    1 << register
+}
+
+fn source_bit(source: Operand) -> u16 {
+    match source {
+        Operand::Register(register) => bit(register),
+        Operand::Immediate(_) => 0,
+    }
+}
+
+/// r1 to r5: what a call may read and destroys.
+const ARGUMENTS: u16 = 0b11_1110;
+
+/// The registers an operation reads and overwrites.
+fn effects(operation: &Operation) -> (u16, u16) {
+    match *operation {
+        Operation::Arithmetic { kind: Arithmetic::Move | Arithmetic::MoveSigned(_), dst, source, .. } => {
+            (source_bit(source), bit(dst))
+        }
+        Operation::Arithmetic { dst, source, .. } => (bit(dst) | source_bit(source), bit(dst)),
+        Operation::SwapBytes { dst, .. } => (bit(dst), bit(dst)),
+        Operation::LoadConstant { dst, .. }
+        | Operation::LoadMap { dst, .. }
+        | Operation::LoadMapValue { dst, .. }
+        | Operation::LoadSubprogram { dst }
+        | Operation::LoadUnknown { dst } => (0, bit(dst)),
+        Operation::Load { dst, base, .. } => (bit(base), bit(dst)),
+        Operation::Store { base, source, .. } => (bit(base) | source_bit(source), 0),
+        Operation::Atomic { base, source, fetches, .. } => {
+            let expected = fetches.filter(|register| *register == 0).map_or(0, bit);
+            (bit(base) | bit(source) | expected, 0)
+        }
+        Operation::Branch { dst, source, .. } => (bit(dst) | source_bit(source), 0),
+        Operation::CallHelper { .. } | Operation::CallLocal { .. } => (ARGUMENTS, ARGUMENTS | bit(0)),
+        Operation::Exit => (bit(0), 0),
+        Operation::Jump { .. } | Operation::Nothing | Operation::Unsupported(_) => (0, 0),
+    }
+}

@@ -1,0 +1,117 @@
+//! The paths of a run, as a graph of straight pieces.
+//!
+//! Running forward finds the pieces; folding backward turns them into one
+//! function of the question. Guards (for which questions is a piece reached?)
+//! are only worked out where something asks for them: merging different
+//! values, indexing memory, ending loops.
+
+use super::diagram::{Bdd, Diagram};
+
+/// Number of a piece.
+pub type NodeId = usize;
+
+/// The way from one piece to the next.
+#[derive(Clone, Copy, Debug)]
+pub struct Edge {
+    /// The piece it leaves.
+    pub from: NodeId,
+    /// For a branch, whether this is the side where the condition holds.
+    pub taken: Option<bool>,
+}
+
+#[derive(Debug)]
+enum End {
+    /// Leads nowhere: not finished, or cut off as impossible.
+    Open,
+    Goto(NodeId),
+    Branch { condition: Bdd, taken: Option<NodeId>, otherwise: Option<NodeId> },
+    Exit(Vec<Bdd>),
+}
+
+#[derive(Debug)]
+struct Node {
+    arrivals: Vec<Edge>,
+    end: End,
+}
+
+/// All pieces of a run; every edge leads to a later piece.
+#[derive(Debug, Default)]
+pub struct Graph {
+    nodes: Vec<Node>,
+    /// Guards of the first pieces, as far as they were asked for.
+    guards: Vec<Bdd>,
+}
+
+impl Graph {
+    /// A new piece, reached by `arrivals`; none for the first piece.
+    pub fn add(&mut self, arrivals: Vec<Edge>) -> NodeId {
+        let id = self.nodes.len();
+        for edge in &arrivals {
+            match (&mut self.nodes[edge.from].end, edge.taken) {
+                (End::Branch { taken, .. }, Some(true)) => *taken = Some(id),
+                (End::Branch { otherwise, .. }, _) => *otherwise = Some(id),
+                (end, _) => *end = End::Goto(id),
+            }
+        }
+        self.nodes.push(Node { arrivals, end: End::Open });
+        id
+    }
+
+    /// Ends a piece with a branch.
+    pub fn branch(&mut self, node: NodeId, condition: Bdd) {
+        self.nodes[node].end = End::Branch { condition, taken: None, otherwise: None };
+    }
+
+    /// Ends a piece with the program's results.
+    pub fn exit(&mut self, node: NodeId, results: Vec<Bdd>) {
+        self.nodes[node].end = End::Exit(results);
+    }
+
+    /// The questions for which `node` is reached.
+    pub fn guard(&mut self, node: NodeId, diagram: &mut Diagram) -> Bdd {
+        for next in self.guards.len()..=node {
+            let arrivals = std::mem::take(&mut self.nodes[next].arrivals);
+            let guard = arrivals.iter().fold(Bdd::constant(arrivals.is_empty()), |sum, edge| {
+                let way = self.edge_guard(*edge, diagram);
+                diagram.or(sum, way)
+            });
+            self.nodes[next].arrivals = arrivals;
+            self.guards.push(guard);
+        }
+        self.guards[node]
+    }
+
+    /// The questions that take `edge`.
+    pub fn edge_guard(&mut self, edge: Edge, diagram: &mut Diagram) -> Bdd {
+        let guard = self.guard(edge.from, diagram);
+        match (&self.nodes[edge.from].end, edge.taken) {
+            (End::Branch { condition, .. }, Some(true)) => diagram.and(guard, *condition),
+            (End::Branch { condition, .. }, Some(false)) => diagram.and(guard, !*condition),
+            _ => guard,
+        }
+    }
+
+    /// The number of pieces.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The n-th result as a function of the question. Where no path leads to
+    /// an exit the function is `FALSE`.
+    pub fn fold(&self, result: usize, diagram: &mut Diagram) -> Bdd {
+        let mut folded = vec![Bdd::FALSE; self.nodes.len()];
+        for (id, node) in self.nodes.iter().enumerate().rev() {
+            folded[id] = match &node.end {
+                End::Open => Bdd::FALSE,
+                End::Goto(next) => folded[*next],
+                End::Exit(results) => results.get(result).copied().unwrap_or(Bdd::FALSE),
+                End::Branch { condition, taken, otherwise } => match (taken, otherwise) {
+                    (Some(taken), Some(otherwise)) => diagram.ite(*condition, folded[*taken], folded[*otherwise]),
+                    (Some(only), None) | (None, Some(only)) => folded[*only],
+                    (None, None) => Bdd::FALSE,
+                },
+            };
+        }
+        folded.first().copied().unwrap_or(Bdd::FALSE)
+    }
+}

@@ -1,0 +1,458 @@
+//! Policies as rules for people: a default and disjoint exceptions.
+//!
+//! Each request is written down by itself as boxes of device numbers, and
+//! equal boxes of different requests are then one rule; this is what turns
+//! "mknod of everything, and these devices" back into the two thoughts it was.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::decoder::{Decoder, Policy};
+use super::device::{DeviceType, MAX_MAJOR, MAX_MINOR, Request, RequestSet, Verdict};
+use super::diagram::{Bdd, Diagram, Variable};
+use super::inputs::{self, MAJOR, MAJOR_BITS, MINOR, MINOR_BITS, REQUEST, REQUEST_BITS, TYPE};
+
+/// Most boxes written down for one request.
+const MAX_BOXES: usize = 1 << 14;
+/// Up to this many ranges, ranges are the clearer form.
+const FEW: usize = 8;
+
+/// A set of numbers: a range, or within it those with certain bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Numbers {
+    /// Smallest number.
+    pub first: u32,
+    /// Largest number.
+    pub last: u32,
+    /// If set, only numbers with these bits.
+    pub mask: Option<Mask>,
+}
+
+/// Numbers `n` with `n & mask == value`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Mask {
+    /// The bits that matter.
+    pub mask: u32,
+    /// What they are.
+    pub value: u32,
+}
+
+/// Some devices and requests that share a verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Rule {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Character or block; `None` for both.
+    pub kind: Option<DeviceType>,
+    /// Major numbers.
+    pub major: Numbers,
+    /// Minor numbers.
+    pub minor: Numbers,
+    /// Which requests.
+    pub requests: RequestSet,
+}
+
+/// A policy as rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleList {
+    /// The verdict of everything no rule names.
+    pub default: Verdict,
+    /// Disjoint exceptions.
+    pub rules: Vec<Rule>,
+    /// Why verdicts are unknown, each with the rules concerned.
+    pub unknown: Vec<(String, Vec<Rule>)>,
+    /// If the policy has no short form and rules were left out: the number of
+    /// (device, request) pairs whose verdict is not the default.
+    pub omitted: Option<u64>,
+}
+
+/// A region where two policies differ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Verdict of the first policy there.
+    pub from: Verdict,
+    /// Verdict of the second.
+    pub to: Verdict,
+    /// The region; its rules carry the second verdict.
+    pub rules: Vec<Rule>,
+    /// As in [`RuleList::omitted`].
+    pub omitted: Option<u64>,
+}
+
+/// A box of device numbers.
+type Box = (Option<DeviceType>, Numbers, Numbers);
+
+impl Decoder {
+    /// The policy as a default and disjoint rules.
+    pub fn rules(&mut self, policy: Policy) -> RuleList {
+        let unknown = self.unknown(policy);
+        if self.diagram.exhausted() {
+            return RuleList { default: Verdict::Unknown, rules: Vec::new(), unknown: Vec::new(), omitted: None };
+        }
+        let regions =
+            [(Verdict::Deny, policy.deny), (Verdict::Allow, policy.allow), (Verdict::Unknown, unknown)];
+        let default = self.most_common(&regions);
+        let mut list = RuleList { default, rules: Vec::new(), unknown: Vec::new(), omitted: None };
+        for (verdict, region) in regions.into_iter().filter(|(verdict, _)| *verdict != default) {
+            match self.region_rules(region, verdict) {
+                Ok(rules) => list.rules.extend(rules),
+                Err(count) => list.omitted = Some(list.omitted.unwrap_or(0) + count),
+            }
+        }
+        list.rules.sort_by_key(order);
+        for (region, why) in self.open_regions(policy) {
+            list.unknown.push((why, self.region_rules(region, Verdict::Unknown).unwrap_or_default()));
+        }
+        list
+    }
+
+    /// Where `a` and `b` differ.
+    pub fn changes(&mut self, a: Policy, b: Policy) -> Vec<Change> {
+        let (in_a, in_b) = (self.by_verdict(a), self.by_verdict(b));
+        let mut changes = Vec::new();
+        for (from, was) in in_a {
+            for (to, is) in in_b {
+                let region = self.diagram.and(was, is);
+                if from == to || region == Bdd::FALSE {
+                    continue;
+                }
+                let (rules, omitted) = match self.region_rules(region, to) {
+                    Ok(rules) => (rules, None),
+                    Err(count) => (Vec::new(), Some(count)),
+                };
+                changes.push(Change { from, to, rules, omitted });
+            }
+        }
+        changes
+    }
+
+    /// The policy that `list` describes; used to check that nothing got lost.
+    pub fn policy_of_rules(&mut self, list: &RuleList) -> Policy {
+        let mut policy = match list.default {
+            Verdict::Allow => self.policy_of(Bdd::TRUE, Bdd::FALSE),
+            Verdict::Deny => self.policy_of(Bdd::FALSE, Bdd::TRUE),
+            Verdict::Unknown => self.policy_of(Bdd::FALSE, Bdd::FALSE),
+        };
+        for rule in &list.rules {
+            let region = self.region_of(rule);
+            let (allow, deny) = match rule.verdict {
+                Verdict::Allow => (self.diagram.or(policy.allow, region), self.diagram.and(policy.deny, !region)),
+                Verdict::Deny => (self.diagram.and(policy.allow, !region), self.diagram.or(policy.deny, region)),
+                Verdict::Unknown => (self.diagram.and(policy.allow, !region), self.diagram.and(policy.deny, !region)),
+            };
+            policy = self.policy_of(allow, deny);
+        }
+        policy
+    }
+
+    fn by_verdict(&mut self, policy: Policy) -> [(Verdict, Bdd); 3] {
+        let unknown = self.unknown(policy);
+        [(Verdict::Allow, policy.allow), (Verdict::Deny, policy.deny), (Verdict::Unknown, unknown)]
+    }
+
+    /// The verdict most devices get when opened for reading and writing.
+    fn most_common(&self, regions: &[(Verdict, Bdd); 3]) -> Verdict {
+        let bits = inputs::request_assignment(Request::ReadWrite);
+        let opens = |leaf| self.diagram.evaluate(leaf, bits) == Some(true);
+        let weight = |region| count(&self.diagram, region, &opens);
+        let mut best = (Verdict::Deny, 0);
+        for (verdict, region) in regions {
+            let weight = weight(*region);
+            if weight > best.1 {
+                best = (*verdict, weight);
+            }
+        }
+        best.0
+    }
+
+    /// The rules of a region; the number of questions in it if it has no short
+    /// form.
+    fn region_rules(&mut self, region: Bdd, verdict: Verdict) -> Result<Vec<Rule>, u64> {
+        let mut requests: BTreeMap<Box, RequestSet> = BTreeMap::new();
+        for request in Request::ALL {
+            let function = self.with_request(region, request);
+            let Some(boxes) = boxes(&self.diagram, function) else { return Err(self.questions(region)) };
+            for numbers in boxes {
+                let set = requests.entry(numbers).or_default();
+                *set = set.with(request);
+            }
+        }
+        let rule = |((kind, major, minor), requests)| Rule { verdict, kind, major, minor, requests };
+        let mut rules: Vec<Rule> = requests.into_iter().map(rule).collect();
+        join_types(&mut rules);
+        rules.sort_by_key(order);
+        Ok(rules)
+    }
+
+    /// `region` for one request, as a function of type and numbers alone.
+    fn with_request(&mut self, region: Bdd, request: Request) -> Bdd {
+        let bits = inputs::request_assignment(request);
+        let mut done = vec![None; self.diagram.len() * 2];
+        fix_bits(&mut self.diagram, region, bits, &mut done)
+    }
+
+    fn questions(&mut self, region: Bdd) -> u64 {
+        Request::ALL
+            .into_iter()
+            .map(|request| {
+                let function = self.with_request(region, request);
+                count(&self.diagram, function, &|leaf| leaf == Bdd::TRUE)
+            })
+            .sum()
+    }
+
+    fn region_of(&mut self, rule: &Rule) -> Bdd {
+        let requests = rule.requests.iter().fold(Bdd::FALSE, |sum, request| {
+            let cube = cube(&mut self.diagram, REQUEST, REQUEST_BITS, u32::MAX, request.bits(), Bdd::TRUE);
+            self.diagram.or(sum, cube)
+        });
+        let minor = numbers_region(&mut self.diagram, MINOR, MINOR_BITS, rule.minor);
+        let major = numbers_region(&mut self.diagram, MAJOR, MAJOR_BITS, rule.major);
+        let kind = match rule.kind {
+            None => Bdd::TRUE,
+            Some(DeviceType::Char) => self.diagram.variable(TYPE),
+            Some(DeviceType::Block) => !self.diagram.variable(TYPE),
+        };
+        [minor, major, kind].into_iter().fold(requests, |region, part| self.diagram.and(region, part))
+    }
+}
+
+/// Place in a list: characters first, then by number.
+fn order(rule: &Rule) -> (u8, Numbers, Numbers, Verdict) {
+    let kind = match rule.kind {
+        Some(DeviceType::Char) => 0,
+        Some(DeviceType::Block) => 1,
+        None => 2,
+    };
+    (kind, rule.major, rule.minor, rule.verdict)
+}
+
+/// Rules that differ only in the type become one for both.
+fn join_types(rules: &mut Vec<Rule>) {
+    let blocks: Vec<Rule> = rules.iter().filter(|rule| rule.kind == Some(DeviceType::Block)).copied().collect();
+    for block in blocks {
+        let character = Rule { kind: Some(DeviceType::Char), ..block };
+        if let Some(place) = rules.iter().position(|rule| *rule == character) {
+            rules[place].kind = None;
+            rules.retain(|rule| *rule != block);
+        }
+    }
+}
+
+/// `function` with the request bits set as in `bits`.
+fn fix_bits(diagram: &mut Diagram, function: Bdd, bits: u64, done: &mut [Option<Bdd>]) -> Bdd {
+    match diagram.top(function) {
+        None => function,
+        Some(REQUEST..) => Bdd::constant(diagram.evaluate(function, bits) == Some(true)),
+        Some(variable) => {
+            if let Some(Some(known)) = done.get(function.number()) {
+                return *known;
+            }
+            let (low, high) = diagram.cofactors(function, variable);
+            let (low, high) = (fix_bits(diagram, low, bits, done), fix_bits(diagram, high, bits, done));
+            let fixed = diagram.node(variable, low, high);
+            if let Some(slot) = done.get_mut(function.number()) {
+                *slot = Some(fixed);
+            }
+            fixed
+        }
+    }
+}
+
+/// Number of (type, major, minor) for which `function` ends in a leaf that
+/// `counts`.
+fn count(diagram: &Diagram, function: Bdd, counts: &dyn Fn(Bdd) -> bool) -> u64 {
+    fn below(
+        diagram: &Diagram,
+        at: Bdd,
+        counts: &dyn Fn(Bdd) -> bool,
+        done: &mut [Option<u64>],
+    ) -> u64 {
+        let variable = diagram.top(at).map_or(REQUEST, |variable| variable.min(REQUEST));
+        if variable == REQUEST {
+            return u64::from(counts(at));
+        }
+        if let Some(known) = done[at.number()] {
+            return known;
+        }
+        let (low, high) = diagram.cofactors(at, variable);
+        let sum = [low, high]
+            .map(|side| below(diagram, side, counts, done) << (level(diagram, side) - variable - 1))
+            .iter()
+            .sum();
+        done[at.number()] = Some(sum);
+        sum
+    }
+    let mut done = vec![None; diagram.len() * 2];
+    below(diagram, function, counts, &mut done) << (level(diagram, function) - TYPE)
+}
+
+fn level(diagram: &Diagram, function: Bdd) -> Variable {
+    diagram.top(function).map_or(REQUEST, |variable| variable.min(REQUEST))
+}
+
+/// The boxes where `function` of type and numbers holds; `None` if there are
+/// too many in every form.
+fn boxes(diagram: &Diagram, function: Bdd) -> Option<Vec<Box>> {
+    let ranges = range_boxes(diagram, function);
+    if ranges.as_ref().is_some_and(|ranges| ranges.len() <= FEW) {
+        return ranges;
+    }
+    let masks = mask_boxes(diagram, function);
+    match (ranges, masks) {
+        (Some(ranges), Some(masks)) if masks.len() * 4 <= ranges.len() => Some(masks),
+        (Some(ranges), _) => Some(ranges),
+        (None, masks) => masks,
+    }
+}
+
+fn range_boxes(diagram: &Diagram, function: Bdd) -> Option<Vec<Box>> {
+    let (block, character) = diagram.cofactors(function, TYPE);
+    let types = if block == character {
+        vec![(None, block)]
+    } else {
+        vec![(Some(DeviceType::Block), block), (Some(DeviceType::Char), character)]
+    };
+    let mut boxes = Vec::new();
+    for (kind, majors) in types {
+        for (major, minors) in ranges(diagram, majors, MAJOR, MAJOR_BITS)? {
+            for (minor, _) in ranges(diagram, minors, MINOR, MINOR_BITS)? {
+                boxes.push((kind, major, minor));
+                if boxes.len() > MAX_BOXES {
+                    return None;
+                }
+            }
+        }
+    }
+    Some(boxes)
+}
+
+/// The longest ranges of a number over which the rest of `function` stays the
+/// same and is not false.
+fn ranges(diagram: &Diagram, function: Bdd, first: Variable, width: u32) -> Option<Vec<(Numbers, Bdd)>> {
+    let mut found: Vec<(Numbers, Bdd)> = Vec::new();
+    let mut stack = vec![(function, first, 0u32)];
+    while let Some((at, variable, prefix)) = stack.pop() {
+        if at == Bdd::FALSE {
+            continue;
+        }
+        if level(diagram, at) < first + width {
+            let (low, high) = diagram.cofactors(at, variable);
+            let bit = 1 << (first + width - 1 - variable);
+            stack.push((high, variable + 1, prefix | bit));
+            stack.push((low, variable + 1, prefix));
+            continue;
+        }
+        let size = 1u32 << (first + width - variable);
+        let numbers = Numbers { first: prefix, last: prefix + (size - 1), mask: None };
+        match found.last_mut() {
+            Some((last, rest)) if *rest == at && last.last + 1 == numbers.first => last.last = numbers.last,
+            _ => found.push((numbers, at)),
+        }
+        if found.len() > MAX_BOXES {
+            return None;
+        }
+    }
+    Some(found)
+}
+
+/// One box for every way through the diagram.
+fn mask_boxes(diagram: &Diagram, function: Bdd) -> Option<Vec<Box>> {
+    let mut boxes = Vec::new();
+    // The variables fixed so far and their values, as assignments.
+    let mut stack = vec![(function, 0u64, 0u64)];
+    while let Some((at, fixed, value)) = stack.pop() {
+        let Some(variable) = diagram.top(at) else {
+            if at == Bdd::TRUE {
+                boxes.push(box_of(fixed, value));
+            }
+            if boxes.len() > MAX_BOXES {
+                return None;
+            }
+            continue;
+        };
+        let (low, high) = diagram.cofactors(at, variable);
+        let bit = 1 << variable;
+        stack.push((high, fixed | bit, value | bit));
+        stack.push((low, fixed | bit, value));
+    }
+    Some(boxes)
+}
+
+fn box_of(fixed: u64, value: u64) -> Box {
+    let kind = match (fixed >> TYPE & 1, value >> TYPE & 1) {
+        (0, _) => None,
+        (_, 0) => Some(DeviceType::Block),
+        _ => Some(DeviceType::Char),
+    };
+    let numbers = |first: Variable, width: u32| {
+        let number = |bits: u64| ((bits >> first) as u32).reverse_bits() >> (u32::BITS - width);
+        Numbers::masked(number(fixed), number(value), (1 << width) - 1)
+    };
+    (kind, numbers(MAJOR, MAJOR_BITS), numbers(MINOR, MINOR_BITS))
+}
+
+impl Numbers {
+    /// The numbers up to `max` with `n & mask == value`, as a range if they
+    /// are one.
+    fn masked(mask: u32, value: u32, max: u32) -> Self {
+        let free = !mask & max;
+        let is_range = (free + 1).is_power_of_two();
+        let mask = (!is_range).then_some(Mask { mask, value });
+        Self { first: value, last: value | free, mask }
+    }
+}
+
+/// Where the number in `width` variables from `first` has the bits of `value`
+/// under `mask`, and `rest` holds.
+fn cube(diagram: &mut Diagram, first: Variable, width: u32, mask: u32, value: u32, rest: Bdd) -> Bdd {
+    (0..width).fold(rest, |below, place| {
+        let variable = first + width - 1 - place;
+        match (mask >> place & 1, value >> place & 1) {
+            (0, _) => below,
+            (_, 1) => diagram.node(variable, Bdd::FALSE, below),
+            _ => diagram.node(variable, below, Bdd::FALSE),
+        }
+    })
+}
+
+fn numbers_region(diagram: &mut Diagram, first: Variable, width: u32, numbers: Numbers) -> Bdd {
+    if let Some(Mask { mask, value }) = numbers.mask {
+        return cube(diagram, first, width, mask, value, Bdd::TRUE);
+    }
+    // From the least significant bit up: at least `first`, at most `last`.
+    let mut at_least = Bdd::TRUE;
+    let mut at_most = Bdd::TRUE;
+    for place in 0..width {
+        let variable = first + width - 1 - place;
+        at_least = match numbers.first >> place & 1 {
+            1 => diagram.node(variable, Bdd::FALSE, at_least),
+            _ => diagram.node(variable, at_least, Bdd::TRUE),
+        };
+        at_most = match numbers.last >> place & 1 {
+            1 => diagram.node(variable, Bdd::TRUE, at_most),
+            _ => diagram.node(variable, at_most, Bdd::FALSE),
+        };
+    }
+    diagram.and(at_least, at_most)
+}
+
+fn write_numbers(f: &mut fmt::Formatter<'_>, numbers: Numbers, max: u32) -> fmt::Result {
+    match numbers {
+        Numbers { mask: Some(Mask { mask, value }), .. } => write!(f, "&{mask:#x}={value:#x}"),
+        Numbers { first: 0, last, .. } if last == max => f.write_str("*"),
+        Numbers { first, last, .. } if first == last => write!(f, "{first}"),
+        Numbers { first, last, .. } => write!(f, "{first}-{last}"),
+    }
+}
+
+/// The notation without the verdict: `c 195:0-2 rwm`; `a` is both types.
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.kind.map_or('a', DeviceType::letter))?;
+        write_numbers(f, self.major, MAX_MAJOR)?;
+        f.write_str(":")?;
+        write_numbers(f, self.minor, MAX_MINOR)?;
+        write!(f, " {}", self.requests)
+    }
+}

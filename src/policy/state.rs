@@ -1,0 +1,138 @@
+//! Everything that changes while a program runs.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use super::diagram::Bdd;
+use super::frame::Frame;
+use super::inputs::Symbols;
+use super::value::{Base, Value};
+use super::word::Word;
+
+/// Registers r0 to r10 and the kernel's own r11 (AX).
+pub const REGISTERS: usize = 12;
+/// The frame pointer.
+const R10: usize = 10;
+/// Deepest nesting of calls (`MAX_CALL_FRAMES`, `linux/bpf_verifier.h`).
+const MAX_FRAMES: usize = 8;
+
+/// The machine between two instructions, for all questions that get here.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// The registers.
+    pub registers: [Value; REGISTERS],
+    /// Stack frames, the caller's first.
+    frames: Vec<Rc<Frame>>,
+    /// Where each caller goes on and what it kept in r6 to r9.
+    callers: Vec<Caller>,
+    /// The error the hook will return, 32 bits: 0 or a negative errno.
+    pub retval: Word,
+    /// Maps the program may have written to.
+    written: Rc<BTreeSet<usize>>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Caller {
+    resume: usize,
+    saved: [Value; 4],
+}
+
+impl State {
+    /// The start of a program: r1 is the context, r10 the stack; the contents
+    /// of the maps in `written` are not to be trusted.
+    pub fn start(retval: Word, written: Rc<BTreeSet<usize>>) -> Self {
+        let mut registers = std::array::from_fn(|_| Value::Unset);
+        registers[1] = Value::pointer(Base::Context, Word::ZERO);
+        registers[R10] = Value::pointer(Base::Stack(0), Word::ZERO);
+        Self { registers, frames: vec![Rc::default()], callers: Vec::new(), retval, written }
+    }
+
+    /// Enters a subprogram; `false` if calls are nested too deep.
+    pub fn call(&mut self, resume: usize) -> bool {
+        if self.frames.len() == MAX_FRAMES {
+            return false;
+        }
+        let saved = std::array::from_fn(|register| std::mem::replace(&mut self.registers[6 + register], Value::Unset));
+        self.callers.push(Caller { resume, saved });
+        self.registers[R10] = Value::pointer(Base::Stack(self.frames.len()), Word::ZERO);
+        self.frames.push(Rc::default());
+        true
+    }
+
+    /// Leaves a subprogram; where the caller goes on, or `None` from the
+    /// program itself.
+    pub fn ret(&mut self) -> Option<usize> {
+        let caller = self.callers.pop()?;
+        self.frames.pop();
+        for (register, value) in caller.saved.into_iter().enumerate() {
+            self.registers[6 + register] = value;
+        }
+        self.registers[R10] = Value::pointer(Base::Stack(self.frames.len() - 1), Word::ZERO);
+        self.registers[1..6].fill(Value::Unset);
+        Some(caller.resume)
+    }
+
+    /// Where the callers go on, outermost first.
+    pub fn resumes(&self) -> impl Iterator<Item = usize> {
+        self.callers.iter().map(|caller| caller.resume)
+    }
+
+    /// The n-th frame.
+    pub fn frame(&self, frame: usize) -> Option<&Frame> {
+        self.frames.get(frame).map(Rc::as_ref)
+    }
+
+    /// The n-th frame, to write to.
+    pub fn frame_mut(&mut self, frame: usize) -> Option<&mut Frame> {
+        self.frames.get_mut(frame).map(Rc::make_mut)
+    }
+
+    /// Whether the program may have changed the map's contents.
+    pub fn has_written(&self, map: usize) -> bool {
+        self.written.contains(&map)
+    }
+
+    /// Remembers that the program may have changed the map.
+    pub fn mark_written(&mut self, map: usize) {
+        Rc::make_mut(&mut self.written).insert(map);
+    }
+
+    /// Whether both are the same in everything that can still matter: `live`
+    /// has a bit for each register that may be read.
+    pub fn same_as(&self, other: &Self, live: u16) -> bool {
+        live_registers(live).all(|register| self.registers[register] == other.registers[register])
+            && self.frames == other.frames
+            && self.callers == other.callers
+            && self.retval == other.retval
+            && self.written == other.written
+    }
+
+    /// `self` where `guard` holds and `other` elsewhere; both are in the same
+    /// subprogram.
+    #[must_use]
+    pub fn merged_with(mut self, other: &Self, guard: Bdd, live: u16, symbols: &mut Symbols) -> Self {
+        for register in live_registers(live) {
+            let value = self.registers[register].merged_with(&other.registers[register], guard, symbols);
+            self.registers[register] = value;
+        }
+        for (ours, theirs) in self.frames.iter_mut().zip(&other.frames) {
+            if ours != theirs {
+                *ours = Rc::new(ours.merged_with(theirs, guard, symbols));
+            }
+        }
+        for (ours, theirs) in self.callers.iter_mut().zip(&other.callers) {
+            for (value, theirs) in ours.saved.iter_mut().zip(&theirs.saved) {
+                *value = value.merged_with(theirs, guard, symbols);
+            }
+        }
+        self.retval = Word::ite(guard, &self.retval, &other.retval, &mut symbols.diagram);
+        if self.written != other.written {
+            Rc::make_mut(&mut self.written).extend(other.written.iter().copied());
+        }
+        self
+    }
+}
+
+fn live_registers(live: u16) -> impl Iterator<Item = usize> {
+    (0..REGISTERS).filter(move |register| live >> register & 1 == 1)
+}

@@ -1,0 +1,164 @@
+//! What a register or a stack slot can hold: a number, a pointer, or one of
+//! several depending on the path taken.
+
+use std::rc::Rc;
+
+use super::diagram::Bdd;
+use super::inputs::Symbols;
+use super::word::Word;
+
+/// The content of a register.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Never written.
+    Unset,
+    /// A number.
+    Scalar(Word),
+    /// An address.
+    Pointer(Rc<Pointer>),
+    /// Depends on the path: where each guard holds, the value beside it. The
+    /// guards are disjoint and the values never `Choice` themselves.
+    Choice(Rc<Vec<(Bdd, Value)>>),
+}
+
+/// An address gpumap understands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pointer {
+    /// What it points into.
+    pub base: Base,
+    /// How far, in bytes.
+    pub offset: Word,
+}
+
+/// What a pointer points into. Maps are named by their place in the list the
+/// program was given.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Base {
+    /// The program's argument.
+    Context,
+    /// The top of the stack of the n-th frame.
+    Stack(usize),
+    /// The kernel's map structure itself.
+    MapObject(usize),
+    /// A hash table element: a fixed, kernel dependent step before its value.
+    HashElement(Rc<Selection>),
+    /// The value of one of the selected entries of a hash map.
+    MapValue(Rc<Selection>),
+    /// The values of an array map, one after the other.
+    Array(usize),
+    /// A subprogram, to be called back by a helper.
+    Subprogram,
+}
+
+/// The entries of a map that a lookup may have found.
+#[derive(Debug)]
+pub struct Selection {
+    /// The map.
+    pub map: usize,
+    /// Entry numbers, each with where it is the one found.
+    pub hits: Vec<(Bdd, usize)>,
+}
+
+impl PartialEq for Selection {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other) || self.map == other.map && self.hits == other.hits
+    }
+}
+
+impl From<u64> for Value {
+    fn from(number: u64) -> Self {
+        Self::Scalar(Word::Constant(number))
+    }
+}
+
+impl Value {
+    /// A pointer `offset` bytes into `base`.
+    pub fn pointer(base: Base, offset: Word) -> Self {
+        Self::Pointer(Rc::new(Pointer { base, offset }))
+    }
+
+    /// The value as alternatives: one, or those of a choice.
+    pub fn alternatives(&self) -> Vec<(Bdd, Self)> {
+        match self {
+            Self::Choice(alternatives) => alternatives.to_vec(),
+            value => vec![(Bdd::TRUE, value.clone())],
+        }
+    }
+
+    /// The value made of `alternatives`, whose guards are disjoint: those of
+    /// one kind are folded into one.
+    pub fn of_alternatives(alternatives: Vec<(Bdd, Self)>, symbols: &mut Symbols) -> Self {
+        let mut folded: Vec<(Bdd, Self)> = Vec::with_capacity(alternatives.len());
+        for (guard, value) in alternatives {
+            if guard == Bdd::FALSE {
+                continue;
+            }
+            let merged = folded.iter_mut().find_map(|(known_guard, known)| {
+                let both = value.folded_with(known, guard, symbols)?;
+                Some((known_guard, known, both))
+            });
+            match merged {
+                Some((known_guard, known, both)) => {
+                    *known = both;
+                    *known_guard = symbols.diagram.or(*known_guard, guard);
+                }
+                None => folded.push((guard, value)),
+            }
+        }
+        match folded.len() {
+            0 => Self::Unset,
+            1 => folded.swap_remove(0).1,
+            _ => Self::Choice(Rc::new(folded)),
+        }
+    }
+
+    /// `self` where `guard` holds and `other` elsewhere, as one value of the
+    /// same kind; `None` if the kinds differ.
+    fn folded_with(&self, other: &Self, guard: Bdd, symbols: &mut Symbols) -> Option<Self> {
+        match (self, other) {
+            (a, b) if a == b => Some(a.clone()),
+            (Self::Scalar(a), Self::Scalar(b)) => Some(Self::Scalar(Word::ite(guard, a, b, &mut symbols.diagram))),
+            (Self::Pointer(a), Self::Pointer(b)) if a.base == b.base => {
+                let offset = Word::ite(guard, &a.offset, &b.offset, &mut symbols.diagram);
+                Some(Self::pointer(a.base.clone(), offset))
+            }
+            _ => None,
+        }
+    }
+
+    /// `self` where `guard` holds and `other` elsewhere.
+    #[must_use]
+    pub fn merged_with(&self, other: &Self, guard: Bdd, symbols: &mut Symbols) -> Self {
+        if let Some(both) = self.folded_with(other, guard, symbols) {
+            return both;
+        }
+        let mut alternatives = Vec::new();
+        for (guard, side) in [(guard, self), (!guard, other)] {
+            for (inner, value) in side.alternatives() {
+                alternatives.push((symbols.diagram.and(guard, inner), value));
+            }
+        }
+        Self::of_alternatives(alternatives, symbols)
+    }
+
+    /// The value as a number; what is not a number is unknown.
+    pub fn word(&self, symbols: &mut Symbols) -> Word {
+        match self {
+            Self::Scalar(word) => word.clone(),
+            Self::Unset => symbols.unknown_word(64, "it depends on a register that was never set"),
+            Self::Pointer(_) => symbols.unknown_word(64, "it depends on a kernel address"),
+            Self::Choice(alternatives) => alternatives.iter().fold(Word::ZERO, |sum, (guard, value)| {
+                let word = value.word(symbols);
+                Word::ite(*guard, &word, &sum, &mut symbols.diagram)
+            }),
+        }
+    }
+
+    /// The number, if it is the same on every path and for every question.
+    pub fn as_constant(&self) -> Option<u64> {
+        match self {
+            Self::Scalar(word) => word.as_constant(),
+            _ => None,
+        }
+    }
+}
