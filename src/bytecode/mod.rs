@@ -1,5 +1,23 @@
 //! Instructions, their text, and the files they come in.
 
+mod assemble;
+pub mod disasm;
+mod error;
+mod form;
+pub mod helper;
+mod hex;
 mod insn;
+mod json;
+mod line;
+mod map;
+pub mod opcode;
+mod raw;
+mod read;
+mod saved;
+mod text;
 
+pub use error::{MAX_BYTES, MAX_INSNS, Place, ReadError};
 pub use insn::Insn;
+pub use map::maps;
+pub use read::read;
+pub use saved::SavedProgram;
