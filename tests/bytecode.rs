@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use gpumap::bytecode::{Insn, SavedProgram, disasm, maps, read};
 use gpumap::observation::Answer;
+use proptest::prelude::*;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/programs")
@@ -109,7 +110,9 @@ fn the_post_is_read_as_pasted() {
         assert_eq!(one(variant.as_bytes()).insns, expected.insns, "{variant}");
     }
     let opcodes: String = with_opcodes(&expected.insns);
-    assert_eq!(one(opcodes.as_bytes()).insns, expected.insns);
+    for variant in [opcodes.clone(), opcodes.replace('\n', "\n\n"), opcodes.replace('\n', "\r\n> ")] {
+        assert_eq!(one(variant.as_bytes()).insns, expected.insns, "{variant}");
+    }
 }
 
 fn with_opcodes(insns: &[Insn]) -> String {
@@ -163,14 +166,29 @@ fn damaged_listings_are_refused() {
     let cases = [
         (edited(&|lines| drop(lines.remove(5))), "line 6: instruction 6 where 5"),
         (edited(&|lines| lines.insert(5, lines[4].clone())), "line 6: instruction 4 where 5"),
-        (edited(&|lines| lines[6] = lines[6].replace("!=", "<>")), "line 7: `(55) if r2 <> 0x2 goto pc+4` is not"),
-        (edited(&|lines| lines[6] = lines[6].replace(" goto pc+4", "\n goto pc+4")), "line 7: `(55) if r2 != 0x2`"),
+        (
+            edited(&|lines| lines[6] = lines[6].replace("!=", "<>")),
+            "line 7: `(55) if r2 <> 0x2 goto pc+4` is not",
+        ),
+        (
+            edited(&|lines| lines[6] = lines[6].replace(" goto pc+4", "\n goto pc+4")),
+            "line 7: `(55) if r2 != 0x2`",
+        ),
         (edited(&|lines| lines[6] = lines[6].replace("(55) ", "")), "line 7: `6: if r2"),
-        (edited(&|lines| lines[6] = lines[6].replace("(55)", "(15)")), "line 7: `(15) if r2 != 0x2 goto pc+4` is not"),
+        (
+            edited(&|lines| lines[6] = lines[6].replace("(55)", "(15)")),
+            "line 7: `(15) if r2 != 0x2 goto pc+4` is not",
+        ),
         (edited(&|lines| lines.insert(9, "snip".to_owned())), "line 10: `snip` is not an instruction"),
         (edited(&|lines| lines.truncate(27)), "does not end with exit"),
-        (edited(&|lines| lines.insert(7, "  55 02 04 00 03 00 00 00".to_owned())), "opcode bytes `(55) if r2 != 0x3"),
-        (edited(&|lines| lines.insert(0, "  55 02 04 00 03 00 00 00".to_owned())), "line 1: `opcode bytes` is not below"),
+        (
+            edited(&|lines| lines.insert(7, "  55 02 04 00 03 00 00 00".to_owned())),
+            "opcode bytes `(55) if r2 != 0x3",
+        ),
+        (
+            edited(&|lines| lines.insert(0, "  55 02 04 00 03 00 00 00".to_owned())),
+            "line 1: `opcode bytes` is not below",
+        ),
     ];
     for (message, expected) in cases {
         assert!(message.contains(expected), "{message:?} lacks {expected:?}");
@@ -270,11 +288,16 @@ fn captured_maps_are_read() {
 #[test]
 fn shapes_of_map_dumps() {
     let show = r#"{"id":9,"type":"hash","name":"m","flags":1,"bytes_key":1,"bytes_value":2,"max_entries":4,"frozen":1}"#;
-    let map = |dump: &str| maps(&format!(r#"[{{"show":{show},"dump":{dump}}}]"#)).map(|maps| maps[0].entries.clone());
+    let map = |dump: &str| {
+        maps(&format!(r#"[{{"show":{show},"dump":{dump}}}]"#)).map(|maps| maps[0].entries.clone())
+    };
     let value = |dump: &str| map(dump).unwrap().known().unwrap()[0].value.0.clone();
 
     assert_eq!(map("[]").unwrap(), Answer::Known(vec![]));
-    assert_eq!(value(r#"[{"key":["0x01"],"value":["0x02","0x03"],"formatted":{"key":1,"value":770}}]"#), [2, 3]);
+    assert_eq!(
+        value(r#"[{"key":["0x01"],"value":["0x02","0x03"],"formatted":{"key":1,"value":770}}]"#),
+        [2, 3]
+    );
     let per_cpu = r#"[{"key":["0x01"],"values":[{"cpu":0,"value":["0x02","0x03"]},{"cpu":1,"value":["0x04","0x05"]}]}]"#;
     assert_eq!(value(per_cpu), [2, 3, 0, 0, 0, 0, 0, 0, 4, 5, 0, 0, 0, 0, 0, 0]);
 
@@ -293,5 +316,50 @@ fn shapes_of_map_dumps() {
     ] {
         let message = map(dump).unwrap_err().to_string();
         assert!(message.contains(expected), "{message:?} lacks {expected:?}");
+    }
+}
+
+/// One program under attack: some of its bytes replaced.
+fn damaged() -> impl Strategy<Value = Vec<u8>> {
+    let names =
+        ["slurm/22.05.8-job_1.txt", "libvirt/9.0.0-lvgpu-libvirt.txt", "libvirt/9.0.0-lvgpu-libvirt.xlated"];
+    let original = prop::sample::select(names.to_vec()).prop_map(|name| fs::read(root().join(name)).unwrap());
+    let edits = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4);
+    (original, edits).prop_map(|(mut bytes, edits)| {
+        for (index, byte) in edits {
+            let at = index.index(bytes.len());
+            bytes[at] = byte;
+        }
+        bytes
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 2_000, ..Default::default() })]
+
+    /// Make sure that no bytes make reading panic.
+    #[test]
+    fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = read(&bytes);
+    }
+
+    /// Make sure that no text makes reading panic, and that an error message
+    /// never carries control characters to a terminal.
+    #[test]
+    fn any_text_is_survived(text in "(([0-9]{1,3}: )?[\\x01-\\x7f]{0,30}\n){0,5}") {
+        let _ = maps(&text);
+        if let Err(error) = read(text.as_bytes()) {
+            prop_assert!(!error.to_string().contains(char::is_control));
+        }
+    }
+
+    /// Make sure that a damaged file is an error or a program that prints.
+    #[test]
+    fn damaged_files_are_survived(bytes in damaged()) {
+        for program in read(&bytes).unwrap_or_default() {
+            for (pc, _) in disasm::walk(&program.insns) {
+                disasm::text(&program.insns, pc, &program.calls);
+            }
+        }
     }
 }

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::form::{Piece, form};
-use super::{Insn, helper};
+use super::{Insn, helper, opcode};
+
+/// What stands for the name of a kernel function without one.
+pub(super) const KFUNC: &str = "kernel-function";
 
 /// The instruction at `pc`, as bpftool prints it: `(55) if r2 != 0x2 goto pc+4`.
 ///
@@ -65,8 +68,11 @@ impl Line<'_> {
 
     fn callee(&self) -> String {
         let known = self.calls.get(&self.insn.imm).cloned();
-        let helper = || if self.insn.src == 0 { helper::name(self.insn.imm) } else { None };
-        known.or_else(helper).unwrap_or_else(|| "unknown".to_owned())
+        let general = || match self.insn.src {
+            opcode::PSEUDO_KFUNC => Some(KFUNC.to_owned()),
+            _ => helper::name(self.insn.imm),
+        };
+        known.or_else(general).unwrap_or_else(|| "unknown".to_owned())
     }
 }
 

@@ -119,7 +119,7 @@ fn jump(insn: Insn) -> Option<Vec<Piece>> {
     const RETURN: u8 = JMP | EXIT;
     Some(match (insn.code, insn.src) {
         (HELPER, opcode::PSEUDO_CALL) => vec![Word("call pc"), Off],
-        (HELPER, _) => vec![Word("call "), Callee],
+        (HELPER, 0 | opcode::PSEUDO_KFUNC) => vec![Word("call "), Callee],
         (GOTO, _) => vec![Word("goto pc"), Off],
         (GOTO_REGISTER, _) => vec![Word("gotox "), Dst('r')],
         (GOTO_LONG, _) => vec![Word("gotol pc"), SignedImm],

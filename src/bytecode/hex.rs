@@ -23,6 +23,11 @@ pub(super) fn pairs(text: &str) -> Option<Vec<u8>> {
     text.split_whitespace().map(pair).collect()
 }
 
+/// Whether `text` is a program tag: 16 hex digits.
+pub(super) fn is_tag(text: &str) -> bool {
+    text.len() == 16 && is_hex(text)
+}
+
 fn is_hex(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

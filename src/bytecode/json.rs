@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::Insn;
 use super::error::{Place, ReadError, shown};
-use super::hex::HexByte;
+use super::hex::{HexByte, is_tag};
 use super::saved::SavedProgram;
 
 /// Reads one program (an array of instructions) or several (an array of
@@ -60,7 +60,7 @@ fn wrapped((index, element): (usize, Element)) -> Result<SavedProgram, ReadError
     let program = SavedProgram {
         id: element.id,
         name: element.name.unwrap_or_default(),
-        tag: element.tag.unwrap_or_default(),
+        tag: element.tag.filter(|tag| is_tag(tag)).unwrap_or_default(),
         gpl_compatible: element.gpl_compatible.unwrap_or_default(),
         ..SavedProgram::default()
     };

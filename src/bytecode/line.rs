@@ -1,7 +1,7 @@
 //! What one line of a pasted bpftool listing is.
 
 use super::Insn;
-use super::hex::pairs;
+use super::hex::{is_tag, pairs};
 
 /// One line, recognised by its shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub(super) enum Line<'a> {
 }
 
 /// What `bpftool prog show` says first about a program.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Header<'a> {
     /// The id.
     pub(super) id: u32,
@@ -48,7 +48,7 @@ pub(super) struct Header<'a> {
     pub(super) kind: &'a str,
     /// The name; may be empty.
     pub(super) name: &'a str,
-    /// The tag; may be empty.
+    /// The tag.
     pub(super) tag: &'a str,
     /// Whether it is marked `gpl`.
     pub(super) gpl: bool,
@@ -92,8 +92,7 @@ fn header(id: usize, text: &str) -> Option<Header<'_>> {
     let id = u32::try_from(id).ok()?;
     let words: Vec<&str> = text.split_whitespace().collect();
     let after = |key: &str| words.iter().skip(1).skip_while(|word| **word != key).nth(1).copied();
-    let tag =
-        after("tag").filter(|tag| tag.len() == 16 && tag.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
+    let tag = after("tag").filter(|tag| is_tag(tag))?;
     let name = after("name").unwrap_or_default();
     Some(Header { id, kind: words.first()?, name, tag, gpl: words.contains(&"gpl") })
 }

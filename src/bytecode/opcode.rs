@@ -134,6 +134,8 @@ pub const PSEUDO_FUNC: u8 = 4;
 pub const PSEUDO_MAP_IDX_VALUE: u8 = 6;
 /// Source of a call: a function of this program (`BPF_PSEUDO_CALL`).
 pub const PSEUDO_CALL: u8 = 1;
+/// Source of a call: a kernel function (`BPF_PSEUDO_KFUNC_CALL`).
+pub const PSEUDO_KFUNC: u8 = 2;
 
 /// Atomic immediate bit: also return the old value (`BPF_FETCH`).
 pub const FETCH: i32 = 0x01;

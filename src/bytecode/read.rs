@@ -14,7 +14,7 @@ pub fn read(bytes: &[u8]) -> Result<Vec<SavedProgram>, ReadError> {
         [] => Err(ReadError::Empty),
         _ if bytes.len() > MAX_BYTES => Err(ReadError::TooLarge(bytes.len())),
         [0x7f, b'E', b'L', b'F', ..] => Err(ReadError::Elf),
-        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] if !bytes.len().is_multiple_of(8) => Err(ReadError::Utf16),
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Err(ReadError::Utf16),
         _ if bytes.contains(&0) => raw::read(bytes).map(|program| vec![program]),
         _ => read_text(&String::from_utf8_lossy(bytes)),
     }

@@ -94,7 +94,10 @@ fn map_id(insn: Insn) -> Option<u32> {
 /// what every call reads as where symbols are hidden.
 fn is_symbol(imm: i32, name: &str) -> bool {
     let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    imm != 0 && is_name && name != "unknown" && !name.contains(char::is_whitespace)
+    imm != 0
+        && is_name
+        && !["unknown", disasm::KFUNC].contains(&name)
+        && name.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 fn agreed(

@@ -34,9 +34,9 @@ struct Listing<'a> {
 }
 
 /// A program that `bpftool prog show` described.
-#[derive(Clone, Default)]
 struct Announced<'a> {
     header: Header<'a>,
+    place: Place,
     xlated: Option<usize>,
     map_ids: Vec<u32>,
 }
@@ -46,6 +46,10 @@ impl<'a> Listing<'a> {
         if let Line::Bytes(slots) = line {
             let (text, line) = self.open.take().ok_or_else(|| stray_bytes(place))?;
             return self.current.push(text, Some(&slots), line);
+        }
+        // A mail may double the line ends: blank lines keep the instruction open.
+        if line == Line::Skip {
+            return Ok(());
         }
         self.close()?;
         match line {
@@ -86,10 +90,7 @@ impl<'a> Listing<'a> {
 
     fn announce(&mut self, header: Header<'a>, place: Place) -> Result<(), ReadError> {
         self.end_program()?;
-        if header.kind != "cgroup_device" {
-            return Err(ReadError::Kind { place, kind: shown(header.kind) });
-        }
-        self.headers.push(Announced { header, ..Announced::default() });
+        self.headers.push(Announced { header, place, xlated: None, map_ids: Vec::new() });
         Ok(())
     }
 
@@ -151,6 +152,9 @@ impl<'a> Listing<'a> {
 
 impl Announced<'_> {
     fn describe(self, program: &mut SavedProgram) -> Result<(), ReadError> {
+        if self.header.kind != "cgroup_device" {
+            return Err(ReadError::Kind { place: self.place, kind: shown(self.header.kind) });
+        }
         let found = program.insns.len() * 8;
         if let Some(expected) = self.xlated.filter(|xlated| *xlated != found) {
             return Err(ReadError::Count { expected, found });
