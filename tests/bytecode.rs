@@ -1,5 +1,7 @@
 //! Reading programs: every captured program in every format it can be saved in.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a helper that fails fails its test")]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -362,4 +364,23 @@ proptest! {
             }
         }
     }
+}
+
+/// Make sure that reading stays quick on the largest files that are accepted.
+#[test]
+fn large_files_are_read_in_time() {
+    let start = std::time::Instant::now();
+    let lines = (0..50_000).map(|pc| format!("{pc}: (05) goto pc+0\n       05 00 00 00 00 00 00 00\n"));
+    assert_eq!(one(lines.collect::<String>().as_bytes()).insns.len(), 50_000);
+    let elements = vec![r#"{"disasm":"(05) goto pc+0"}"#; 50_000].join(",");
+    assert_eq!(one(format!("[{elements}]").as_bytes()).insns.len(), 50_000);
+    for hostile in
+        ["{},", "{\"error\":\"\"},", "[[],", "[{\"insns\":", "0: (85) call #", "> > >", "7: a tag "]
+    {
+        let _ = read(format!("[{{{}", hostile.repeat((4 << 20) / hostile.len())).as_bytes());
+        let _ = maps(&format!("[{}", hostile.repeat((4 << 20) / hostile.len())));
+        let _ = read(hostile.repeat((4 << 20) / hostile.len()).as_bytes());
+    }
+    let _ = maps(&format!("[{{\"show\":{{}},\"dump\":[{}", "[],".repeat(1 << 20)));
+    assert!(start.elapsed().as_secs() < 30, "{:?}", start.elapsed());
 }

@@ -12,21 +12,28 @@ use super::saved::SavedProgram;
 pub(super) fn read(content: &str) -> Result<Vec<SavedProgram>, ReadError> {
     let is_array = content.trim_start().starts_with('[');
     let elements = if is_array { parse(content)? } else { vec![parse::<Element>(content)?] };
-    if elements.first().is_some_and(|first| first.schema.is_some()) {
-        return Err(ReadError::Observation);
+    match elements.first() {
+        Some(Element::Observation) => Err(ReadError::Observation),
+        Some(Element::Program(_)) => elements.into_iter().enumerate().map(wrapped).collect(),
+        _ => Ok(vec![listed(SavedProgram::default(), elements)?]),
     }
-    if elements.iter().any(|element| element.insns.is_some()) {
-        return elements.into_iter().enumerate().map(wrapped).collect();
-    }
-    Ok(vec![listed(SavedProgram::default(), &elements)?])
 }
 
-/// Anything that bpftool puts into its array: an instruction, a program, or an
-/// error.
+/// Anything that bpftool puts into its array. Small, and never empty, because
+/// a hostile file decides how many there are.
 #[derive(Deserialize)]
-struct Element {
+#[serde(try_from = "Wire")]
+enum Element {
+    Insn { text: String, opcodes: Option<Box<Opcodes>> },
+    Program(Box<Wire>),
+    Failed(String),
+    Observation,
+}
+
+#[derive(Deserialize)]
+struct Wire {
     disasm: Option<String>,
-    opcodes: Option<Opcodes>,
+    opcodes: Option<Box<Opcodes>>,
     error: Option<String>,
     schema: Option<String>,
     id: Option<u32>,
@@ -47,44 +54,57 @@ struct Opcodes {
     imm: Vec<HexByte>,
 }
 
+impl TryFrom<Wire> for Element {
+    type Error = &'static str;
+
+    fn try_from(wire: Wire) -> Result<Self, Self::Error> {
+        match wire {
+            Wire { schema: Some(_), .. } => Ok(Self::Observation),
+            Wire { error: Some(error), .. } => Ok(Self::Failed(error)),
+            Wire { insns: Some(_), .. } => Ok(Self::Program(Box::new(wire))),
+            Wire { disasm: Some(text), opcodes, .. } => Ok(Self::Insn { text, opcodes }),
+            _ => Err("expected `disasm` or `insns`"),
+        }
+    }
+}
+
 fn parse<'a, T: Deserialize<'a>>(content: &'a str) -> Result<T, ReadError> {
     serde_json::from_str(content).map_err(|error| ReadError::Json(shown(&error.to_string())))
 }
 
 fn wrapped((index, element): (usize, Element)) -> Result<SavedProgram, ReadError> {
     let place = Place::Element(index + 1);
-    refused(&element, place)?;
-    if let Some(kind) = element.kind.filter(|kind| kind != "cgroup_device") {
+    let Element::Program(wire) = element else { return Err(misplaced(element, place)) };
+    if let Some(kind) = wire.kind.filter(|kind| kind != "cgroup_device") {
         return Err(ReadError::Kind { place, kind: shown(&kind) });
     }
     let program = SavedProgram {
-        id: element.id,
-        name: element.name.unwrap_or_default(),
-        tag: element.tag.filter(|tag| is_tag(tag)).unwrap_or_default(),
-        gpl_compatible: element.gpl_compatible.unwrap_or_default(),
+        id: wire.id,
+        name: wire.name.unwrap_or_default(),
+        tag: wire.tag.filter(|tag| is_tag(tag)).unwrap_or_default(),
+        gpl_compatible: wire.gpl_compatible.unwrap_or_default(),
         ..SavedProgram::default()
     };
-    listed(program, &element.insns.unwrap_or_default())
+    listed(program, wire.insns.unwrap_or_default())
 }
 
-fn listed(mut program: SavedProgram, elements: &[Element]) -> Result<SavedProgram, ReadError> {
-    for (index, element) in elements.iter().enumerate() {
+fn listed(mut program: SavedProgram, elements: Vec<Element>) -> Result<SavedProgram, ReadError> {
+    for (index, element) in elements.into_iter().enumerate() {
         let place = Place::Element(index + 1);
-        refused(element, place)?;
-        let expected = "an instruction (it has no `disasm`); save `bpftool -j prog dump xlated id N opcodes`";
-        let missing = || ReadError::Unknown { place, found: "{…}".to_owned(), expected };
-        let text = element.disasm.as_deref().ok_or_else(missing)?;
-        let slots = element.opcodes.as_ref().map(|opcodes| opcodes.slots(place)).transpose()?;
-        program.push(text, slots.as_deref(), place)?;
+        let Element::Insn { text, opcodes } = element else { return Err(misplaced(element, place)) };
+        let slots = opcodes.map(|opcodes| opcodes.slots(place)).transpose()?;
+        program.push(&text, slots.as_deref(), place)?;
     }
     program.finish()
 }
 
-fn refused(element: &Element, place: Place) -> Result<(), ReadError> {
-    match &element.error {
-        Some(error) => Err(ReadError::Refused { place, message: shown(error) }),
-        None => Ok(()),
-    }
+fn misplaced(element: Element, place: Place) -> ReadError {
+    let (found, expected) = match element {
+        Element::Failed(error) => return ReadError::Refused { place, message: shown(&error) },
+        Element::Insn { text, .. } => (shown(&text), "a program; save each program in a file of its own"),
+        _ => ("{…}".to_owned(), "an instruction; save `bpftool -j prog dump xlated id N opcodes`"),
+    };
+    ReadError::Unknown { place, found, expected }
 }
 
 impl Opcodes {

@@ -1,4 +1,9 @@
 //! Instructions, their text, and the files they come in.
+//!
+//! [`read()`] takes a program from any file that people save one in: raw bytes,
+//! a bpftool listing pasted from a mail, bpftool's JSON. [`maps`] takes map
+//! contents. [`disasm`] prints instructions as bpftool does. Everything here is
+//! a function of its input; nothing touches the system.
 
 mod assemble;
 pub mod disasm;
