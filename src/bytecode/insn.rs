@@ -1,5 +1,7 @@
 //! One eBPF instruction slot, as the kernel lays it out.
 
+use super::opcode;
+
 /// One 8-byte slot (`struct bpf_insn` in `linux/bpf.h`). A 64-bit load takes
 /// two slots, the second with opcode 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -40,5 +42,43 @@ impl Insn {
         let [off0, off1] = self.off.to_le_bytes();
         let [imm0, imm1, imm2, imm3] = self.imm.to_le_bytes();
         [self.code, self.src << 4 | self.dst & 15, off0, off1, imm0, imm1, imm2, imm3]
+    }
+
+    /// The class bits of the opcode, such as [`opcode::ALU64`].
+    pub fn class(self) -> u8 {
+        self.code & opcode::CLASS_MASK
+    }
+
+    /// The operation bits of arithmetic and jumps, such as [`opcode::ADD`].
+    pub fn op(self) -> u8 {
+        self.code & opcode::OP_MASK
+    }
+
+    /// The size bits of loads and stores, such as [`opcode::DW`].
+    pub fn size(self) -> u8 {
+        self.code & opcode::SIZE_MASK
+    }
+
+    /// The mode bits of loads and stores, such as [`opcode::MEM`].
+    pub fn mode(self) -> u8 {
+        self.code & opcode::MODE_MASK
+    }
+
+    /// Whether the source is a register ([`opcode::X`]), not the immediate.
+    pub fn uses_register(self) -> bool {
+        self.code & opcode::X != 0
+    }
+
+    /// Whether this is the first slot of a 64-bit load, which has two.
+    pub fn is_wide(self) -> bool {
+        self.code == opcode::LD_IMM64
+    }
+
+    /// Whether control never reaches the next slot: an exit or an
+    /// unconditional jump.
+    pub fn ends_path(self) -> bool {
+        use opcode::{EXIT, JA, JMP, JMP32, X};
+        const ENDS: [u8; 4] = [JMP | EXIT, JMP | JA, JMP32 | JA, JMP | JA | X];
+        ENDS.contains(&self.code)
     }
 }

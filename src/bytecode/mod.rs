@@ -1,7 +1,30 @@
 //! Instructions, their text, and the files they come in.
+//!
+//! [`read()`] takes a program from any file that people save one in: raw bytes,
+//! a bpftool listing pasted from a mail, bpftool's JSON. [`maps`] takes map
+//! contents. [`disasm`] prints instructions as bpftool does. Everything here is
+//! a function of its input; nothing touches the system.
 
+mod assemble;
+pub mod disasm;
+mod error;
+mod form;
+pub mod helper;
+mod hex;
 mod insn;
 mod operation;
+mod json;
+mod line;
+mod map;
+pub mod opcode;
+mod raw;
+mod read;
+mod saved;
+mod text;
 
+pub use error::{MAX_BYTES, MAX_INSNS, Place, ReadError};
 pub use insn::Insn;
 pub use operation::{Arithmetic, AtomicKind, Comparison, Operand, Operation};
+pub use map::maps;
+pub use read::read;
+pub use saved::SavedProgram;

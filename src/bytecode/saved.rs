@@ -1,0 +1,122 @@
+//! A program as it came out of a file.
+
+use std::collections::BTreeMap;
+
+use super::assemble::{Assembled, assemble, normalise};
+use super::error::{MAX_INSNS, Place, ReadError, shown};
+use super::{Insn, disasm, opcode};
+use crate::observation::{Answer, HexBytes, Program};
+
+/// A program read from a file: its instructions, and what the file says about
+/// it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SavedProgram {
+    /// Its id on the machine it comes from.
+    pub id: Option<u32>,
+    /// Its name; empty if the file has none.
+    pub name: String,
+    /// Its tag; empty if the file has none.
+    pub tag: String,
+    /// Whether the file says that its licence is GPL compatible.
+    pub gpl_compatible: bool,
+    /// Its instructions.
+    pub insns: Vec<Insn>,
+    /// Names of called functions by the immediate of the call.
+    pub calls: BTreeMap<i32, String>,
+    /// Ids of the maps it uses, as its 64-bit loads and the file name them.
+    pub map_ids: Vec<u32>,
+}
+
+impl SavedProgram {
+    /// The program as an observed fact; `fallback_id` is for files that do
+    /// not say the id.
+    pub fn into_program(self, fallback_id: u32) -> Program {
+        let xlated = self.insns.iter().flat_map(|insn| insn.bytes()).collect();
+        Program {
+            id: self.id.unwrap_or(fallback_id),
+            name: self.name.into(),
+            tag: self.tag,
+            gpl_compatible: self.gpl_compatible,
+            map_ids: self.map_ids,
+            xlated: Answer::Known(HexBytes(xlated)),
+            calls: self.calls,
+            ..Program::default()
+        }
+    }
+
+    /// Adds one instruction of a listing: its text, and its bytes if the
+    /// listing has them. The bytes win, and must mean what the text says.
+    pub(super) fn push(&mut self, text: &str, bytes: Option<&[Insn]>, place: Place) -> Result<(), ReadError> {
+        let read = assemble(text);
+        let call = read.as_ref().and_then(|read| read.call.clone());
+        let slots = match bytes {
+            Some(bytes) => agreed(bytes, text, call.as_ref(), place)?,
+            None => read.map(|Assembled { slots, .. }| slots).ok_or_else(|| unknown(text, place))?,
+        };
+        self.calls.extend(call.filter(|(imm, name)| is_symbol(*imm, name)));
+        self.insns.extend(slots);
+        if self.insns.len() > MAX_INSNS { Err(ReadError::TooLong) } else { Ok(()) }
+    }
+
+    /// The finished program: whole, or an error.
+    pub(super) fn finish(mut self) -> Result<Self, ReadError> {
+        whole(&self.insns)?;
+        self.map_ids.extend(disasm::walk(&self.insns).filter_map(|(_, insn)| map_id(insn)));
+        self.map_ids.sort_unstable();
+        self.map_ids.dedup();
+        Ok(self)
+    }
+}
+
+/// Checks what is true of every program that the kernel loads.
+fn whole(insns: &[Insn]) -> Result<(), ReadError> {
+    if insns.len() > MAX_INSNS {
+        return Err(ReadError::TooLong);
+    }
+    let is_second = |pc: usize| insns.get(pc).is_some_and(|second| second.code == 0);
+    let halved = disasm::walk(insns).find(|&(pc, insn)| insn.is_wide() && !is_second(pc + 1));
+    if let Some((pc, _)) = halved {
+        return Err(ReadError::Half(pc));
+    }
+    match disasm::walk(insns).last() {
+        None => Err(ReadError::NoInstructions),
+        Some((_, last)) if last.ends_path() => Ok(()),
+        Some((pc, _)) => Err(ReadError::End { pc, text: disasm::text(insns, pc, &BTreeMap::new()) }),
+    }
+}
+
+fn map_id(insn: Insn) -> Option<u32> {
+    let is_map = insn.is_wide() && matches!(insn.src, opcode::PSEUDO_MAP | opcode::PSEUDO_MAP_VALUE);
+    is_map.then(|| insn.imm.cast_unsigned())
+}
+
+/// Whether a call's text names a function. An address names none, and 0 is
+/// what every call reads as where symbols are hidden.
+fn is_symbol(imm: i32, name: &str) -> bool {
+    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    imm != 0
+        && is_name
+        && !["unknown", disasm::KFUNC].contains(&name)
+        && name.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+fn agreed(
+    bytes: &[Insn],
+    text: &str,
+    call: Option<&(i32, String)>,
+    place: Place,
+) -> Result<Vec<Insn>, ReadError> {
+    let calls: BTreeMap<i32, String> = call.into_iter().cloned().collect();
+    let meaning = disasm::text(bytes, 0, &calls);
+    let text = normalise(text);
+    // An older bpftool says BUG where it does not know the instruction.
+    if text == meaning || text.starts_with("BUG_") {
+        return Ok(bytes.to_vec());
+    }
+    Err(ReadError::Disagree { place, text: shown(&text), bytes: meaning })
+}
+
+fn unknown(text: &str, place: Place) -> ReadError {
+    let expected = "an instruction as bpftool prints it; copy the line whole, or dump again with `opcodes`";
+    ReadError::Unknown { place, found: shown(text), expected }
+}
