@@ -1,4 +1,4 @@
-//! Capabilities of this process, to name the one that is missing.
+//! Capabilities of this thread, to name the one that is missing.
 
 use std::fmt;
 use std::fs::File;
@@ -30,11 +30,11 @@ pub enum Capability {
 pub struct Capabilities(u64);
 
 impl Capabilities {
-    /// The effective set of this process, from `/proc/self/status`; `None` if
+    /// The effective set of this thread, from `/proc/thread-self/status`; `None` if
     /// that cannot be read.
     pub fn effective() -> Option<Self> {
         let mut text = String::new();
-        File::open("/proc/self/status").ok()?.take(1 << 16).read_to_string(&mut text).ok()?;
+        File::open("/proc/thread-self/status").ok()?.take(1 << 16).read_to_string(&mut text).ok()?;
         Self::parse(&text)
     }
 
