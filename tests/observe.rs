@@ -2,7 +2,7 @@
 //! cgroup2; they say so and pass where they cannot run, unless
 //! `GPUMAP_REQUIRE_ROOT=1` makes them fail.
 
-#![allow(unreachable_pub)]
+#![allow(unreachable_pub, clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
 #[path = "support/observe_bpf.rs"]
 mod bpf;
@@ -465,4 +465,66 @@ fn swapped_programs() {
         }
         stop.store(true, Ordering::Relaxed);
     });
+}
+
+/// Make sure that a host without cgroup2 is answered from its v1 controller.
+#[test]
+fn legacy_host() {
+    let Some(root) = node::root() else { return };
+    let Some(mount) = look(&root, false).devices_v1.map(|devices| PathBuf::from(devices.mount)) else {
+        println!("skipped: no v1 devices controller is mounted");
+        return;
+    };
+    let v1 = Scratch::new(&mount);
+    let sleeper = Sleeper::new(&[v1.path()]);
+    let proc = std::env::temp_dir().join(format!("gpumap-observe-proc-{}", std::process::id()));
+    fs::create_dir_all(proc.join("self")).unwrap();
+    let line = format!("1 2 0:1 / {} rw - cgroup cgroup rw,devices\n", mount.display());
+    fs::write(proc.join("self/mountinfo"), line).unwrap();
+    let pid = sleeper.pid().to_string();
+    std::os::unix::fs::symlink(Path::new("/proc").join(&pid), proc.join(&pid)).unwrap();
+    let options = Options { proc: proc.clone(), ..Options::default() };
+    let seen = observe::cgroups(&options, &[target(v1.path(), true)]);
+    let path = observe::pid_cgroup(&options, sleeper.pid());
+    fs::remove_dir_all(proc).unwrap();
+    let seen = seen.unwrap();
+    assert_eq!(seen.host.cgroup_mode, CgroupMode::Legacy);
+    assert!(seen.cgroups.iter().all(|cgroup| cgroup.effective == Answer::Known(Vec::new())));
+    let [process] = seen.processes.as_slice() else { panic!("{seen:?}") };
+    assert_eq!(process.devices_v1.as_ref(), Some(&process.cgroup));
+    assert_eq!(path.unwrap().as_os_str().as_bytes(), process.cgroup.as_bytes());
+    let devices = seen.devices_v1.unwrap();
+    assert!(devices.groups.iter().any(|group| group.path == process.cgroup && group.list.known().is_some()));
+}
+
+/// Make sure that nesting cannot exhaust descriptors, and that the cut is told.
+#[test]
+fn deep_nesting() {
+    let Some(root) = node::root() else { return };
+    let top = Scratch::new(&root);
+    top.child(vec!["d"; 300].join("/"));
+    let seen = look(top.path(), true);
+    let [problem] = seen.errors.as_slice() else { panic!("{:?}", seen.errors) };
+    assert_eq!(problem.code, "too-deep");
+    assert!(seen.cgroups.len() > 250);
+}
+
+/// Make sure that a blinded program that may not be dumped is missing, not a
+/// row of zeros.
+#[test]
+#[ignore = "sets net.core.bpf_jit_harden for a moment"]
+fn blinded_without_addresses() {
+    const HARDEN: &str = "/proc/sys/net/core/bpf_jit_harden";
+    let Some(root) = node::root() else { return };
+    let top = Scratch::new(&root);
+    let before = fs::read(HARDEN).unwrap();
+    fs::write(HARDEN, "2").unwrap();
+    let program = bpf::constant("blinded", 1);
+    fs::write(HARDEN, before).unwrap();
+    bpf::attach(&top.handle(), &program, 0);
+    let path = top.path().to_owned();
+    let seen = node::without_capability(34, move || look(&path, false));
+    let found = seen.programs.iter().find(|found| found.id == prog_id(&program)).unwrap();
+    assert!(found.xlated.missing().is_some_and(|why| why.contains("bpf_jit_harden")), "{found:?}");
+    assert_eq!(seen.errors.len(), 1, "{:?}", seen.errors);
 }

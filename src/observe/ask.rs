@@ -71,7 +71,7 @@ impl Asker {
             return Err(Gone);
         }
         if !error.is_refused() {
-            log.add("query-failed", "device programs of a cgroup", error.to_string(), "");
+            log.once("query-failed", "device programs of a cgroup", error.to_string(), "");
             return Ok(error.to_string());
         }
         log.no_right("device programs of cgroups", refusal(error, &[NetAdmin, SysAdmin]), NEEDS);

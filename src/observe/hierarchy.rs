@@ -98,13 +98,12 @@ fn chosen(path: &Path, mounts: &Mounts) -> Result<Mount, ObserveError> {
         Ok(FileSystem::Other) => return Err(ObserveError::NotACgroup { path: path.to_owned(), cgroup2 }),
         Err(errno) => return Err(open_error(path.to_owned(), errno)),
     };
-    let nearest = candidates
-        .iter()
-        .filter_map(|mount| mount.narrowed(path).map(|narrow| (mount.point.as_os_str().len(), narrow)));
+    let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let nearest =
+        candidates.iter().filter_map(|mount| Some((mount.point.as_os_str().len(), mount.narrowed(&real)?)));
     let found = nearest.max_by_key(|(length, _)| *length).map(|(_, mount)| mount);
-    // A mount that the table does not show (another process's root): taken as
-    // a whole hierarchy.
-    Ok(found.unwrap_or_else(|| Mount { point: path.to_owned(), root: b"/".to_vec() }))
+    let point = if path.is_absolute() { path.to_owned() } else { real };
+    Ok(Mount { point, root: found.map_or_else(|| Mount::ELSEWHERE.to_vec(), |mount| mount.root) })
 }
 
 /// Splits a path into names, with `.` and `..` resolved in the text; `None` if

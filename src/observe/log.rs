@@ -33,8 +33,19 @@ impl Log {
 
     /// Adds a missing right, once for each `what`.
     pub(super) fn no_right(&mut self, what: &'static str, why: impl Into<String>, needs: impl Into<String>) {
+        self.once("no-right", what, why, needs);
+    }
+
+    /// Adds a problem, once for each `what`.
+    pub(super) fn once(
+        &mut self,
+        code: &str,
+        what: &'static str,
+        why: impl Into<String>,
+        needs: impl Into<String>,
+    ) {
         if self.told.insert(what) {
-            self.add("no-right", what, why, needs);
+            self.add(code, what, why, needs);
         }
     }
 

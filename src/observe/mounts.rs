@@ -56,6 +56,10 @@ pub(super) struct Mounts {
 }
 
 impl Mount {
+    /// The root of a mount that this mount table does not show (in another
+    /// process's root): no path can be mapped into it.
+    pub(super) const ELSEWHERE: &[u8] = b"?";
+
     /// A path of the hierarchy as seen below the mount point; `None` if it lies
     /// outside.
     pub(super) fn inside(&self, path: &[u8]) -> Option<Vec<u8>> {
@@ -217,5 +221,7 @@ garbage
         let above = Mount { point: "/m".into(), root: b"/..".to_vec() };
         assert_eq!(above.inside(b"/../other"), Some(b"/other".to_vec()));
         assert_eq!(above.inside(b"/"), None);
+        let elsewhere = Mount { point: "/m".into(), root: Mount::ELSEWHERE.to_vec() };
+        assert_eq!(elsewhere.inside(b"/"), None);
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn settle(hierarchy: &Hierarchy, seen: &mut Vec<Seen>, library: &mut 
     let mut asker = Asker::new(hierarchy.is_legacy());
     for _ in 0..ROUNDS {
         library.load(program_ids(seen).into_iter(), log);
-        if ask_again(hierarchy, seen, &mut asker, log) == 0 || log.out_of_time("asking again") {
+        if log.out_of_time("asking again") || ask_again(hierarchy, seen, &mut asker, log) == 0 {
             break;
         }
     }
