@@ -18,6 +18,7 @@ use std::time::Instant;
 
 use gpumap::observation::{Answer, Cgroup, CgroupMode, Map, Observation};
 use gpumap::observe::{self, ObserveError, Options, Target};
+use gpumap::sys::access;
 
 use bpf::{MULTI, OVERRIDE, PREORDER, prog_id};
 use node::{Scratch, Sleeper};
@@ -527,4 +528,32 @@ fn blinded_without_addresses() {
     let found = seen.programs.iter().find(|found| found.id == prog_id(&program)).unwrap();
     assert!(found.xlated.missing().is_some_and(|why| why.contains("bpf_jit_harden")), "{found:?}");
     assert_eq!(seen.errors.len(), 1, "{:?}", seen.errors);
+}
+
+/// The child of `access_probe`: joins the cgroup and asks the kernel.
+#[test]
+#[ignore = "run by access_probe"]
+fn access_probe_child() {
+    let Some(cgroup) = std::env::var_os("GPUMAP_PROBE_CGROUP") else { return };
+    let ask = |access| access::probe(Path::new("/dev/null"), access);
+    assert_eq!(ask(access::Access::ReadWrite), access::Answer::Allowed);
+    fs::write(Path::new(&cgroup).join("cgroup.procs"), "0").unwrap();
+    assert_eq!(ask(access::Access::Read), access::Answer::DevicePolicy);
+    assert_eq!(ask(access::Access::Exists), access::Answer::DevicePolicy);
+    // Permission bits are looked at before the device policy.
+    let open = || access::probe(Path::new("/dev/mem"), access::Access::Read);
+    assert!(!Path::new("/dev/mem").exists() || node::as_nobody(open) == access::Answer::FilePermission);
+}
+
+/// Make sure that the kernel's refusal by a device program is told from one by
+/// permission bits.
+#[test]
+fn access_probe() {
+    let Some(root) = node::root() else { return };
+    let top = Scratch::new(&root);
+    bpf::attach(&top.handle(), &bpf::constant("deny", 0), 0);
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "access_probe_child", "--ignored"]).env("GPUMAP_PROBE_CGROUP", top.path());
+    let output = child.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
