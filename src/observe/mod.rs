@@ -1,1 +1,142 @@
-//! (to come)
+//! Facts from the live node: the first of the three stages, and the only one
+//! that asks the system.
+//!
+//! Everything is read-only, bounded in size and time, and survives cgroups,
+//! processes and programs that vanish on the way. What cannot be read is left
+//! out with a [`Problem`](crate::observation::Problem) that names the missing
+//! right; only a question that makes no sense on this node is an
+//! [`ObserveError`].
+
+mod ask;
+mod devices_v1;
+mod error;
+pub mod gpu;
+mod hierarchy;
+mod host;
+mod kallsyms;
+mod links;
+mod log;
+mod maps;
+mod mounts;
+mod pid;
+mod processes;
+mod procfile;
+mod programs;
+mod recheck;
+mod walk;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use crate::observation::Observation;
+use crate::sys::bpf::CGROUP_DEVICE_PROGRAM;
+use crate::sys::caps::Capability::SysAdmin;
+use hierarchy::Hierarchy;
+use log::Log;
+use programs::Library;
+use walk::{Plan, Seen};
+
+pub use error::ObserveError;
+pub use pid::pid_cgroup;
+
+/// Where to look, and for how long.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The cgroup root; default: the first cgroup2 mount, else the v1 devices
+    /// mount.
+    pub cgroup_root: Option<PathBuf>,
+    /// The proc file system.
+    pub proc: PathBuf,
+    /// Prefix of the GPU inventory's paths.
+    pub gpu_root: PathBuf,
+    /// When to stop and return what there is.
+    pub deadline: Option<Instant>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { cgroup_root: None, proc: "/proc".into(), gpu_root: "/".into(), deadline: None }
+    }
+}
+
+/// A cgroup that is asked about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// An absolute path below the cgroup root's mount point, or a path relative
+    /// to the root, with or without a leading `/`.
+    pub path: PathBuf,
+    /// Whether everything below is asked for too.
+    pub recursive: bool,
+}
+
+/// Observes cgroups: their programs with maps, their processes, and the node's
+/// GPUs. Ancestors up to the root are included.
+///
+/// Lists since Linux 4.15; the rights it takes are `CAP_SYS_ADMIN` (with
+/// `CAP_SYSLOG` for programs that call helpers), and less gives less.
+///
+/// # Errors
+///
+/// A target that does not exist, is no cgroup or lies elsewhere; no cgroup
+/// hierarchy at all.
+pub fn cgroups(options: &Options, targets: &[Target]) -> Result<Observation, ObserveError> {
+    let mut log = Log::new(options.deadline);
+    let hierarchy = Hierarchy::find(options)?;
+    let (plan, scope) = Plan::new(&hierarchy, targets)?;
+    let mut observation = Observation { scope, ..host::blank(options, Some(&hierarchy)) };
+    let mut seen = walk::walk(&hierarchy, &plan, &mut log);
+    let mut library = Library::new();
+    recheck::settle(&hierarchy, &mut seen, &mut library, &mut log);
+    links::fill(&mut seen, &mut log);
+    observation.processes = processes::collect(&options.proc, &hierarchy, &seen, &mut log);
+    if let Some(mount) = &hierarchy.devices {
+        observation.devices_v1 = Some(devices_v1::collect(mount, &observation.processes, &mut log));
+    }
+    observation.gpu_facts = gpu::collect(&options.gpu_root, &mut log.problems);
+    shelve(&mut observation, options, library, &mut log);
+    observation.cgroups = seen.into_iter().map(|Seen { cgroup, .. }| cgroup).collect();
+    observation.errors = log.problems;
+    Ok(observation)
+}
+
+/// Observes one program by id, wherever it is attached.
+///
+/// # Errors
+///
+/// No such program, one of another type, or no right to open it.
+pub fn program(options: &Options, id: u32) -> Result<Observation, ObserveError> {
+    let mut log = Log::new(options.deadline);
+    let info = programs::info(id).map_err(|error| match error {
+        error if error.is_gone() => ObserveError::NoSuchProgram { id },
+        error if error.is_refused() => {
+            let why = log::refusal(error, &[SysAdmin]);
+            ObserveError::NoRight { id, why, needs: "CAP_SYS_ADMIN".to_owned() }
+        }
+        error => ObserveError::Program { id, why: error.to_string() },
+    })?;
+    if info.kind != CGROUP_DEVICE_PROGRAM {
+        return Err(ObserveError::NotADeviceProgram { id, kind: info.kind });
+    }
+    let mut library = Library::new();
+    let program = library.add(info, &mut log);
+    library.programs.insert(id, program);
+    let mut observation = host::blank(options, Hierarchy::find(options).ok().as_ref());
+    shelve(&mut observation, options, library, &mut log);
+    observation.errors = log.problems;
+    Ok(observation)
+}
+
+/// Observes the node's GPUs alone. Never fails: a node without GPUs, or
+/// without cgroups, is a fact too.
+pub fn gpus(options: &Options) -> Observation {
+    let mut observation = host::blank(options, Hierarchy::find(options).ok().as_ref());
+    observation.gpu_facts = gpu::collect(&options.gpu_root, &mut observation.errors);
+    observation
+}
+
+/// Names the calls of the programs and moves all into the observation.
+fn shelve(observation: &mut Observation, options: &Options, mut library: Library, log: &mut Log) {
+    kallsyms::resolve(&options.proc, library.programs.values_mut(), log);
+    observation.programs = library.programs.into_values().collect();
+    observation.maps = library.maps.into_values().collect();
+}

@@ -1,1 +1,9 @@
-//! (to come)
+//! System calls that no crate wraps as gpumap needs them. The only unsafe
+//! code of the crate lives here, one small function around each call.
+
+#![allow(unsafe_code)]
+
+pub mod access;
+pub mod bpf;
+pub mod caps;
+pub mod dir;

@@ -1,0 +1,152 @@
+//! Why an observation could not be taken at all.
+
+use std::path::PathBuf;
+
+use nix::errno::Errno;
+use thiserror::Error;
+
+/// A question that has no answer on this node; the message names the way out.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ObserveError {
+    /// The mount table cannot be read.
+    #[error("cannot read {path}: {errno}; is /proc mounted? (--proc DIR names another place)")]
+    Mounts {
+        /// The file.
+        path: PathBuf,
+        /// What happened.
+        errno: Errno,
+    },
+    /// No cgroup2 mount and no v1 devices mount.
+    #[error(
+        "no cgroup2 file system and no v1 devices controller is mounted; mount cgroup2 or name its place with --cgroup-root DIR"
+    )]
+    NoCgroupMount,
+    /// A v1 directory where a cgroup2 one is needed.
+    #[error("{path} belongs to a cgroup v1 hierarchy, which has no device programs; {}", instead(.cgroup2.as_ref()))]
+    V1Directory {
+        /// The directory as asked.
+        path: PathBuf,
+        /// Where cgroup2 is mounted.
+        cgroup2: Option<PathBuf>,
+    },
+    /// A directory on another file system.
+    #[error("{path} is not a cgroup directory; {}", instead(.cgroup2.as_ref()))]
+    NotACgroup {
+        /// The directory as asked.
+        path: PathBuf,
+        /// Where cgroup2 is mounted.
+        cgroup2: Option<PathBuf>,
+    },
+    /// A cgroup2 directory, but not below the root in use.
+    #[error("{path} is a cgroup, but not below {root}; choose its mount with --cgroup-root DIR")]
+    OutsideRoot {
+        /// The directory as asked.
+        path: PathBuf,
+        /// The cgroup root.
+        root: PathBuf,
+    },
+    /// Nothing there.
+    #[error("no such cgroup: {path} (looked under {root}); it may have ended already")]
+    NoSuchCgroup {
+        /// The cgroup as asked.
+        path: PathBuf,
+        /// The cgroup root.
+        root: PathBuf,
+    },
+    /// A file.
+    #[error("{path} is not a directory; name the cgroup's directory")]
+    NotADirectory {
+        /// The path as asked.
+        path: PathBuf,
+    },
+    /// Any other failure to open.
+    #[error("cannot open {path}: {errno}{}", hint(*.errno))]
+    Open {
+        /// The path as asked.
+        path: PathBuf,
+        /// What happened.
+        errno: Errno,
+    },
+    /// No program with this id.
+    #[error("no BPF program with id {id}; `bpftool prog list` shows those that are loaded")]
+    NoSuchProgram {
+        /// The id as asked.
+        id: u32,
+    },
+    /// A program of another type.
+    #[error("BPF program {id} (type number {kind}) is not a cgroup_device program (type number 15)")]
+    NotADeviceProgram {
+        /// The id as asked.
+        id: u32,
+        /// `BPF_PROG_TYPE_*`.
+        kind: u32,
+    },
+    /// Not allowed to look at a program.
+    #[error("not allowed to open BPF program {id}: {why}; needs {needs}")]
+    NoRight {
+        /// The id as asked.
+        id: u32,
+        /// What happened.
+        why: String,
+        /// What would make it work.
+        needs: String,
+    },
+    /// Any other failure to read a program.
+    #[error("cannot read BPF program {id}: {why}")]
+    Program {
+        /// The id as asked.
+        id: u32,
+        /// What happened.
+        why: String,
+    },
+    /// No such process.
+    #[error("no process {pid} under {proc}; it may have ended already")]
+    NoSuchProcess {
+        /// The pid as asked.
+        pid: u32,
+        /// The proc file system.
+        proc: PathBuf,
+    },
+    /// A process that is in no cgroup that can be seen.
+    #[error(
+        "process {pid} is in cgroup {path}, which is outside the cgroup namespace or mount gpumap runs in; run gpumap in the host's cgroup namespace"
+    )]
+    OutsideNamespace {
+        /// The pid as asked.
+        pid: u32,
+        /// The path as `/proc/PID/cgroup` has it.
+        path: PathBuf,
+    },
+    /// `/proc/PID/cgroup` has no usable line.
+    #[error("/proc/{pid}/cgroup names no cgroup of the hierarchy at {root}")]
+    NoCgroup {
+        /// The pid as asked.
+        pid: u32,
+        /// The cgroup root.
+        root: PathBuf,
+    },
+    /// The process outlives its cgroup.
+    #[error("process {pid} is in cgroup {path}, which has been removed; it is exiting")]
+    CgroupRemoved {
+        /// The pid as asked.
+        pid: u32,
+        /// Where the cgroup was.
+        path: PathBuf,
+    },
+}
+
+fn instead(cgroup2: Option<&PathBuf>) -> String {
+    match cgroup2 {
+        Some(path) => format!("cgroup2 is mounted at {}", path.display()),
+        None => "no cgroup2 is mounted here".to_owned(),
+    }
+}
+
+fn hint(errno: Errno) -> &'static str {
+    match errno {
+        Errno::EACCES => " (needs search permission on every directory above, or CAP_DAC_READ_SEARCH)",
+        Errno::EMFILE => " (raise the limit of open files: ulimit -n)",
+        _ => "",
+    }
+}

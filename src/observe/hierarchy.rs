@@ -1,0 +1,151 @@
+//! The cgroup hierarchy that is observed, and the targets in it.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+use nix::errno::Errno;
+
+use super::mounts::{Mount, Mounts};
+use super::{ObserveError, Options};
+use crate::observation::CgroupMode;
+use crate::sys::dir::{Dir, FileSystem, is_plain_file};
+
+/// The hierarchy: cgroup2, or v1 devices on a legacy host.
+#[derive(Debug)]
+pub(super) struct Hierarchy {
+    /// Its root directory, held open.
+    pub(super) handle: Dir,
+    /// Where that is, and which part of the hierarchy it is.
+    pub(super) mount: Mount,
+    /// How the host mounts its cgroups.
+    pub(super) mode: CgroupMode,
+    /// The v1 devices controller.
+    pub(super) devices: Option<Mount>,
+}
+
+impl Hierarchy {
+    /// Finds the hierarchy that `options` ask for.
+    pub(super) fn find(options: &Options) -> Result<Self, ObserveError> {
+        let mounts = Mounts::read(&options.proc)?;
+        let mode = mounts.mode();
+        let mount = match &options.cgroup_root {
+            Some(path) => chosen(path, &mounts)?,
+            None => mounts
+                .cgroup2
+                .first()
+                .or(mounts.devices.as_ref())
+                .cloned()
+                .ok_or(ObserveError::NoCgroupMount)?,
+        };
+        let path = mount.point.clone();
+        let handle = Dir::open(&path).map_err(|errno| open_error(path, errno))?;
+        Ok(Self { handle, mount, mode, devices: mounts.devices })
+    }
+
+    /// Whether there is no cgroup2 here, so that no device program can be.
+    pub(super) fn is_legacy(&self) -> bool {
+        self.mode == CgroupMode::Legacy
+    }
+
+    /// The components of a target, checked to exist now.
+    ///
+    /// An absolute path below the root's mount point is taken as it is, any
+    /// other as relative to the root.
+    pub(super) fn resolve(&self, target: &Path) -> Result<Vec<Vec<u8>>, ObserveError> {
+        let below = target.strip_prefix(&self.mount.point).unwrap_or(target);
+        let missing =
+            || ObserveError::NoSuchCgroup { path: target.to_owned(), root: self.mount.point.clone() };
+        let parts = components(below).ok_or_else(missing)?;
+        match self.handle.child(relative(&parts).as_path()) {
+            Ok(_) => Ok(parts),
+            Err(Errno::ENOTDIR | Errno::ELOOP) => {
+                Err(ObserveError::NotADirectory { path: target.to_owned() })
+            }
+            Err(Errno::ENOENT | Errno::ENODEV | Errno::ENAMETOOLONG | Errno::EINVAL) => {
+                Err(self.elsewhere(target).unwrap_or_else(missing))
+            }
+            Err(errno) => Err(open_error(target.to_owned(), errno)),
+        }
+    }
+
+    /// What an absolute path that is not below the root is instead.
+    fn elsewhere(&self, target: &Path) -> Option<ObserveError> {
+        let path = target.to_owned();
+        if !target.is_absolute() {
+            return None;
+        }
+        let cgroup2 = (!self.is_legacy()).then(|| self.mount.point.clone());
+        match Dir::open(target) {
+            Ok(dir) => Some(match dir.file_system() {
+                Ok(FileSystem::Cgroup1) => ObserveError::V1Directory { path, cgroup2 },
+                Ok(FileSystem::Cgroup2) => ObserveError::OutsideRoot { path, root: self.mount.point.clone() },
+                _ => ObserveError::NotACgroup { path, cgroup2 },
+            }),
+            Err(_) => is_plain_file(target).then_some(ObserveError::NotADirectory { path }),
+        }
+    }
+}
+
+/// Checks a root given by the user.
+fn chosen(path: &Path, mounts: &Mounts) -> Result<Mount, ObserveError> {
+    let cgroup2 = mounts.cgroup2.first().map(|mount| mount.point.clone());
+    let dir = Dir::open(path).map_err(|errno| open_error(path.to_owned(), errno))?;
+    let candidates = match dir.file_system() {
+        Ok(FileSystem::Cgroup2) => mounts.cgroup2.as_slice(),
+        Ok(FileSystem::Cgroup1) if cgroup2.is_none() => mounts.devices.as_slice(),
+        Ok(FileSystem::Cgroup1) => return Err(ObserveError::V1Directory { path: path.to_owned(), cgroup2 }),
+        Ok(FileSystem::Other) => return Err(ObserveError::NotACgroup { path: path.to_owned(), cgroup2 }),
+        Err(errno) => return Err(open_error(path.to_owned(), errno)),
+    };
+    let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let nearest =
+        candidates.iter().filter_map(|mount| Some((mount.point.as_os_str().len(), mount.narrowed(&real)?)));
+    let found = nearest.max_by_key(|(length, _)| *length).map(|(_, mount)| mount);
+    let point = if path.is_absolute() { path.to_owned() } else { real };
+    Ok(Mount { point, root: found.map_or_else(|| Mount::ELSEWHERE.to_vec(), |mount| mount.root) })
+}
+
+/// Splits a path into names, with `.` and `..` resolved in the text; `None` if
+/// it leads above its start.
+fn components(path: &Path) -> Option<Vec<Vec<u8>>> {
+    let mut parts = Vec::new();
+    for component in path.components() {
+        match component {
+            Component::Normal(name) => parts.push(name.as_bytes().to_vec()),
+            Component::ParentDir => drop(parts.pop()?),
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
+        }
+    }
+    Some(parts)
+}
+
+/// The path of `parts` from the root's handle.
+pub(super) fn relative(parts: &[Vec<u8>]) -> PathBuf {
+    let mut path = PathBuf::from(".");
+    path.extend(parts.iter().map(|part| OsStr::from_bytes(part)));
+    path
+}
+
+fn open_error(path: PathBuf, errno: Errno) -> ObserveError {
+    match errno {
+        Errno::ENOTDIR => ObserveError::NotADirectory { path },
+        _ => ObserveError::Open { path, errno },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that no target leads out of the hierarchy.
+    #[test]
+    fn targets() {
+        let split = |path: &str| components(Path::new(path));
+        assert_eq!(split("/a//b/./c/../d/"), Some(vec![b"a".to_vec(), b"b".to_vec(), b"d".to_vec()]));
+        assert_eq!(split("/"), Some(Vec::new()));
+        assert_eq!(split("a/../.."), None);
+        assert_eq!(relative(&[]), Path::new("."));
+        assert_eq!(relative(&[b"a".to_vec(), b"b".to_vec()]), Path::new("./a/b"));
+    }
+}

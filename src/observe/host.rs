@@ -1,0 +1,88 @@
+//! The node itself: its name, its kernel, its clocks.
+
+use std::path::Path;
+
+use jiff::Timestamp;
+use nix::sys::utsname::uname;
+use nix::time::{ClockId, clock_gettime};
+
+use super::Options;
+use super::hierarchy::Hierarchy;
+use crate::observation::{Host, Observation, SCHEMA};
+
+/// An observation with everything but facts.
+pub(super) fn blank(options: &Options, hierarchy: Option<&Hierarchy>) -> Observation {
+    Observation {
+        schema: SCHEMA.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        taken_at: now(),
+        host: host(&options.proc, hierarchy),
+        ..Observation::default()
+    }
+}
+
+fn host(proc: &Path, hierarchy: Option<&Hierarchy>) -> Host {
+    let names = uname().ok();
+    let text = |field: Option<&std::ffi::OsStr>| field.unwrap_or_default().to_string_lossy().into_owned();
+    Host {
+        name: text(names.as_ref().map(|names| names.nodename())),
+        kernel: text(names.as_ref().map(|names| names.release())),
+        boot_id: boot_id(proc),
+        cgroup_root: hierarchy
+            .map_or_else(String::new, |found| found.mount.point.to_string_lossy().into_owned()),
+        cgroup_mode: hierarchy.map_or_else(Default::default, |found| found.mode),
+    }
+}
+
+fn boot_id(proc: &Path) -> String {
+    let id = std::fs::read_to_string(proc.join("sys/kernel/random/boot_id"));
+    id.map(|id| id.trim().to_owned()).unwrap_or_default()
+}
+
+/// The current time, RFC 3339 to the millisecond.
+fn now() -> String {
+    let now = Timestamp::now();
+    Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now).to_string()
+}
+
+/// Turns nanoseconds since boot into the time of day.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BootClock {
+    booted: Option<i128>,
+}
+
+impl BootClock {
+    /// Compares the clocks now (`CLOCK_BOOTTIME`, suspend included).
+    pub(super) fn now() -> Self {
+        let nanoseconds = |clock| {
+            let time = clock_gettime(clock).ok()?;
+            Some(i128::from(time.tv_sec()) * 1_000_000_000 + i128::from(time.tv_nsec()))
+        };
+        let booted = || Some(nanoseconds(ClockId::CLOCK_REALTIME)? - nanoseconds(ClockId::CLOCK_BOOTTIME)?);
+        Self { booted: booted() }
+    }
+
+    /// RFC 3339 to the second; empty if unknown (0: a kernel before 4.15).
+    pub(super) fn stamp(self, since_boot: u64) -> String {
+        let stamp = || {
+            let at = self.booted?.checked_add(i128::from(since_boot))?.div_euclid(1_000_000_000);
+            Timestamp::from_second(i64::try_from(at).ok()?).ok()
+        };
+        if since_boot == 0 { None } else { stamp() }.map_or_else(String::new, |stamp| stamp.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that load times come out as whole seconds and never overflow.
+    #[test]
+    fn stamps() {
+        let clock = BootClock { booted: Some(1_700_000_000_999_999_999) };
+        assert_eq!(clock.stamp(1_000_000_001), "2023-11-14T22:13:22Z");
+        assert_eq!(clock.stamp(0), "");
+        assert_eq!(clock.stamp(u64::MAX).len(), 20);
+        assert_eq!(BootClock { booted: None }.stamp(5), "");
+    }
+}

@@ -1,0 +1,73 @@
+//! Files of `/proc/PID` as bytes. The procfs crate reads them as text, which
+//! loses what is not UTF-8.
+
+/// The two fields of `stat` that matter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stat<'a> {
+    /// Field 2, without the parentheses.
+    pub(super) comm: &'a [u8],
+    /// Field 22, clock ticks since boot.
+    pub(super) start_time: u64,
+}
+
+/// Reads a `stat` line. The name may hold anything, `)` and newlines included,
+/// but no field after it can, so it ends at the last `)`.
+pub(super) fn parse_stat(text: &[u8]) -> Option<Stat<'_>> {
+    let open = text.iter().position(|byte| *byte == b'(')?;
+    let close = text.iter().rposition(|byte| *byte == b')')?;
+    let comm = text.get(open + 1..close)?;
+    let rest = std::str::from_utf8(text.get(close + 1..)?).ok()?;
+    // Field 3 is the first after the name.
+    let start_time = rest.split_ascii_whitespace().nth(22 - 3)?.parse().ok()?;
+    Some(Stat { comm, start_time })
+}
+
+/// The path in one hierarchy from the text of `cgroup`: that of a v1
+/// controller, or of cgroup2 (`0::`).
+pub(super) fn cgroup_line<'a>(text: &'a [u8], controller: Option<&[u8]>) -> Option<&'a [u8]> {
+    text.split(|byte| *byte == b'\n').find_map(|line| {
+        let mut fields = line.splitn(3, |byte| *byte == b':');
+        let (id, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+        let matches = match controller {
+            None => id == b"0" && controllers.is_empty(),
+            Some(name) => controllers.split(|byte| *byte == b',').any(|one| one == name),
+        };
+        matches.then_some(path)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stat(comm: &[u8]) -> Vec<u8> {
+        let rest = " S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 8675309 20 21\n";
+        [b"17 (", comm, b")", rest.as_bytes()].concat()
+    }
+
+    /// Make sure that no name can forge the fields behind it.
+    #[test]
+    fn hostile_names() {
+        for comm in [&b"bash"[..], b") S 1 2 (", b"a\nb)", b"\xff\x1b[2J", b"", b"((", b"))"] {
+            let text = stat(comm);
+            assert_eq!(
+                parse_stat(&text),
+                Some(Stat { comm, start_time: 8675309 }),
+                "{}",
+                comm.escape_ascii()
+            );
+        }
+        for bad in [&b""[..], b"17 (x) S 1 2", b"17 x", b")(", b"17 (x"] {
+            assert_eq!(parse_stat(bad), None);
+        }
+    }
+
+    /// Make sure that names with colons and foreign bytes stay whole.
+    #[test]
+    fn cgroup_lines() {
+        let text = b"9:name=devices:/no\n5:cpu,devices:/a:b\n0::/x\xff/0::y\nrubbish\n";
+        assert_eq!(cgroup_line(text, Some(b"devices")), Some(&b"/a:b"[..]));
+        assert_eq!(cgroup_line(text, None), Some(&b"/x\xff/0::y"[..]));
+        assert_eq!(cgroup_line(b"1:name=systemd:/\n", None), None);
+    }
+}

@@ -1,0 +1,227 @@
+//! Walking the hierarchy: every cgroup is opened once, and its id, programs
+//! and processes are asked for on that one handle.
+
+use std::collections::BTreeMap;
+use std::ffi::CString;
+
+use nix::errno::Errno;
+
+use super::ask::Asker;
+use super::hierarchy::Hierarchy;
+use super::log::Log;
+use super::{ObserveError, Target};
+use crate::observation::{Cgroup, Scope, Text};
+use crate::sys::dir::{Dir, DirStat};
+
+/// Nested deeper than this below the first directory walked, cgroups are left
+/// out with a problem: every level holds an open descriptor.
+const MAX_DEPTH: usize = 256;
+/// `cgroup.procs` is read up to this many bytes (some ten million processes).
+const PROCS_LIMIT: usize = 64 << 20;
+
+/// What is wanted, as a tree of names.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    requested: bool,
+    recursive: bool,
+    children: BTreeMap<Vec<u8>, Plan>,
+}
+
+/// A cgroup, and whether it was asked for or is only an ancestor.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub(super) cgroup: Cgroup,
+    pub(super) requested: bool,
+}
+
+impl Plan {
+    /// Resolves the targets; each must exist now.
+    pub(super) fn new(hierarchy: &Hierarchy, targets: &[Target]) -> Result<(Self, Vec<Scope>), ObserveError> {
+        let mut plan = Self::default();
+        let mut scope = Vec::new();
+        for target in targets {
+            let parts = hierarchy.resolve(&target.path)?;
+            scope.push(Scope { path: joined(&parts).into(), recursive: target.recursive });
+            plan.add(parts, target.recursive);
+        }
+        Ok((plan, scope))
+    }
+
+    fn add(&mut self, parts: Vec<Vec<u8>>, recursive: bool) {
+        let node = parts.into_iter().fold(self, |node, part| node.children.entry(part).or_default());
+        node.requested = true;
+        node.recursive |= recursive;
+    }
+}
+
+fn joined(parts: &[Vec<u8>]) -> Vec<u8> {
+    let mut path = Vec::new();
+    for part in parts {
+        path.push(b'/');
+        path.extend_from_slice(part);
+    }
+    if path.is_empty() { b"/".to_vec() } else { path }
+}
+
+/// Walks what is planned, parents first.
+pub(super) fn walk(hierarchy: &Hierarchy, plan: &Plan, log: &mut Log) -> Vec<Seen> {
+    if !plan.requested && plan.children.is_empty() {
+        return Vec::new();
+    }
+    let asker = Asker::new(hierarchy.is_legacy());
+    let mut walker = Walker { log, asker, seen: Vec::new(), path: Vec::new(), buffer: Vec::new() };
+    walker.planned(&hierarchy.handle, plan);
+    walker.seen
+}
+
+struct Walker<'a> {
+    log: &'a mut Log,
+    asker: Asker,
+    seen: Vec<Seen>,
+    path: Vec<u8>,
+    buffer: Vec<u8>,
+}
+
+impl Walker<'_> {
+    fn planned(&mut self, dir: &Dir, plan: &Plan) {
+        if plan.recursive {
+            return self.subtree(dir, 0);
+        }
+        if self.record(dir, plan.requested).is_none() {
+            return;
+        }
+        for (name, child) in &plan.children {
+            let Ok(name) = CString::new(name.as_slice()) else { continue };
+            self.below(dir, &name, |walker, dir| walker.planned(dir, child));
+        }
+    }
+
+    fn subtree(&mut self, dir: &Dir, depth: usize) {
+        let Some(stat) = self.record(dir, true) else { return };
+        if depth >= MAX_DEPTH && stat.links > 2 {
+            let what = self.here();
+            self.log.add(
+                "too-deep",
+                what,
+                format!("cgroups nested over {MAX_DEPTH} levels were not read"),
+                "a target further down",
+            );
+            return;
+        }
+        match dir.subdirectories(stat) {
+            Ok(names) => {
+                names
+                    .iter()
+                    .for_each(|name| self.below(dir, name, |walker, dir| walker.subtree(dir, depth + 1)));
+            }
+            Err(errno) => self.failed(errno),
+        }
+    }
+
+    /// Goes one name down, and back.
+    fn below(&mut self, dir: &Dir, name: &CString, visit: impl FnOnce(&mut Self, &Dir)) {
+        if self.log.out_of_time("walking the cgroups") {
+            return;
+        }
+        let length = self.path.len();
+        self.path.push(b'/');
+        self.path.extend_from_slice(name.as_bytes());
+        match dir.child(name.as_c_str()) {
+            Ok(child) => visit(self, &child),
+            Err(errno) => self.failed(errno),
+        }
+        self.path.truncate(length);
+    }
+
+    /// Asks one cgroup everything; `None` if it is gone.
+    fn record(&mut self, dir: &Dir, requested: bool) -> Option<DirStat> {
+        let stat = dir.stat().map_err(|errno| self.failed(errno)).ok()?;
+        let Ok((effective, own)) = self.asker.ask(dir, self.log) else {
+            self.failed(Errno::ENOENT);
+            return None;
+        };
+        let pids = if requested { self.pids(dir)? } else { Vec::new() };
+        let path = self.text();
+        self.seen.push(Seen { cgroup: Cgroup { path, id: stat.inode, effective, own, pids }, requested });
+        Some(stat)
+    }
+
+    fn pids(&mut self, dir: &Dir) -> Option<Vec<u32>> {
+        match dir.read_into(c"cgroup.procs", &mut self.buffer, PROCS_LIMIT) {
+            Ok(()) => return Some(parse_pids(&self.buffer)),
+            Err(Errno::EOPNOTSUPP) => {
+                let what = self.here();
+                self.log.add(
+                    "threaded-cgroup",
+                    what,
+                    "its threads are listed with the threaded domain above it only",
+                    "",
+                );
+            }
+            Err(errno) => {
+                self.failed(errno);
+                if is_gone(errno) {
+                    return None;
+                }
+            }
+        }
+        Some(Vec::new())
+    }
+
+    fn failed(&mut self, errno: Errno) {
+        let what = self.here();
+        match errno {
+            errno if is_gone(errno) => self.log.add("cgroup-gone", what, "removed while it was read", ""),
+            Errno::EACCES => self.log.add("no-right", what, "permission denied", "CAP_DAC_READ_SEARCH"),
+            Errno::EMFILE => {
+                self.log.add("unreadable", what, "too many open files", "a larger limit, ulimit -n")
+            }
+            errno => self.log.add("unreadable", what, errno.to_string(), ""),
+        }
+    }
+
+    fn here(&self) -> String {
+        self.text().lossy().into_owned()
+    }
+
+    fn text(&self) -> Text {
+        if self.path.is_empty() { "/".into() } else { self.path.as_slice().into() }
+    }
+}
+
+fn is_gone(errno: Errno) -> bool {
+    matches!(errno, Errno::ENOENT | Errno::ENODEV)
+}
+
+/// Pids of `cgroup.procs`; 0 stands for processes of other pid namespaces.
+fn parse_pids(text: &[u8]) -> Vec<u32> {
+    let lines = text.split(|byte| *byte == b'\n');
+    let pids = lines.filter_map(|line| std::str::from_utf8(line).ok()?.parse().ok());
+    pids.filter(|pid| *pid != 0).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that foreign pids and rubbish are left out.
+    #[test]
+    fn pids() {
+        assert_eq!(parse_pids(b"0\n17\n0\n4194304\nx\n99999999999\n"), [17, 4194304]);
+        assert!(parse_pids(b"").is_empty());
+    }
+
+    /// Make sure that overlapping targets become one tree.
+    #[test]
+    fn plans() {
+        let mut plan = Plan::default();
+        plan.add(vec![b"a".to_vec(), b"b".to_vec()], true);
+        plan.add(vec![b"a".to_vec()], false);
+        plan.add(vec![b"a".to_vec(), b"b".to_vec()], false);
+        let a = &plan.children[&b"a"[..]];
+        assert!(a.requested && !a.recursive && !plan.requested);
+        assert!(a.children[&b"b"[..]].recursive);
+        assert_eq!(joined(&[]), b"/");
+        assert_eq!(joined(&[b"a".to_vec(), b"b".to_vec()]), b"/a/b");
+    }
+}

@@ -1,0 +1,89 @@
+//! Maps by id: what they are, and everything they hold.
+
+mod contents;
+mod kinds;
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+
+use super::{BpfError, Command, fd_by_id, info};
+
+pub use contents::{ContentLimits, Contents, contents, possible_cpus};
+pub use kinds::map_type_name;
+
+/// `BPF_F_RDONLY`: the descriptor can look up, not update.
+const READ_ONLY: u32 = 1 << 3;
+
+/// One map, without its contents.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MapInfo {
+    /// Kernel-wide id.
+    pub id: u32,
+    /// `BPF_MAP_TYPE_*`.
+    pub kind: u32,
+    /// Key size in bytes.
+    pub key_size: u32,
+    /// Value size in bytes (one CPU's for per-CPU maps).
+    pub value_size: u32,
+    /// Capacity in entries.
+    pub max_entries: u32,
+    /// `BPF_F_*` creation flags.
+    pub flags: u32,
+    /// Name without the padding, often empty.
+    pub name: Vec<u8>,
+}
+
+/// `struct bpf_map_info` up to the name.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+struct RawInfo {
+    kind: u32,
+    id: u32,
+    key_size: u32,
+    value_size: u32,
+    max_entries: u32,
+    flags: u32,
+    name: [u8; 16],
+}
+
+/// Opens a map by id, for reading only. Since Linux 4.13, read-only since
+/// 4.15; needs `CAP_SYS_ADMIN`.
+///
+/// # Errors
+///
+/// Gone if there is none, refused without the right or if the map was made
+/// write-only for user space.
+pub fn map_by_id(id: u32) -> Result<OwnedFd, BpfError> {
+    fd_by_id(Command::MapById, id, READ_ONLY)
+}
+
+/// Reads a map's info. Since Linux 4.13.
+///
+/// # Errors
+///
+/// Those of bpf(2).
+pub fn map_info(map: BorrowedFd<'_>) -> Result<MapInfo, BpfError> {
+    let mut raw = RawInfo::default();
+    // SAFETY: `RawInfo` is a prefix of `bpf_map_info` and holds no address.
+    unsafe { info(map.as_raw_fd(), &mut raw)? };
+    Ok(MapInfo {
+        id: raw.id,
+        kind: raw.kind,
+        key_size: raw.key_size,
+        value_size: raw.value_size,
+        max_entries: raw.max_entries,
+        flags: raw.flags,
+        name: raw.name.split(|byte| *byte == 0).next().unwrap_or_default().to_vec(),
+    })
+}
+
+/// Whether a map is frozen, from `/proc/self/fdinfo` (since Linux 5.2; `false`
+/// if it cannot be told). bpf(2) itself does not say.
+pub fn map_frozen(map: BorrowedFd<'_>) -> bool {
+    let mut text = String::new();
+    let read = File::open(format!("/proc/self/fdinfo/{}", map.as_raw_fd()))
+        .and_then(|file| file.take(4096).read_to_string(&mut text));
+    read.is_ok()
+        && text.lines().any(|line| line.strip_prefix("frozen:").is_some_and(|rest| rest.trim() == "1"))
+}

@@ -1,0 +1,192 @@
+//! Directory handles: walking a tree by name relative to an open directory, so
+//! that what is listed, queried and read is one and the same directory even if
+//! its path is taken by another meanwhile.
+
+use std::ffi::{CStr, CString};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use nix::NixPath;
+use nix::dir::{Dir as Listing, Type};
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, OFlag, openat};
+use nix::sys::stat::{Mode, SFlag, fstat};
+use nix::sys::statfs::{CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, fstatfs};
+use nix::unistd::read;
+
+/// A directory, opened with `O_PATH`: enough to walk and to query, and it needs
+/// no read permission on the directory itself.
+#[derive(Debug)]
+pub struct Dir(OwnedFd);
+
+/// What `fstat` says of a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirStat {
+    /// Inode number; of a cgroup directory this is the cgroup id.
+    pub inode: u64,
+    /// Hard links; on kernfs exactly 2 plus the number of subdirectories.
+    pub links: u64,
+}
+
+/// The file systems that matter here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileSystem {
+    /// cgroup2.
+    Cgroup2,
+    /// A v1 cgroup hierarchy.
+    Cgroup1,
+    /// Anything else.
+    Other,
+}
+
+impl Dir {
+    /// Opens a directory by path.
+    ///
+    /// # Errors
+    ///
+    /// Those of openat(2); `ENOTDIR` for anything but a directory.
+    pub fn open(path: &Path) -> Result<Self, Errno> {
+        openat(AT_FDCWD, path, flags(), Mode::empty()).map(Self)
+    }
+
+    /// Opens a directory below this one. The last component is not followed if
+    /// it is a symbolic link.
+    ///
+    /// # Errors
+    ///
+    /// Those of openat(2).
+    pub fn child<P: ?Sized + NixPath>(&self, name: &P) -> Result<Self, Errno> {
+        openat(self, name, flags() | OFlag::O_NOFOLLOW, Mode::empty()).map(Self)
+    }
+
+    /// Inode and link count (`O_PATH` handles since Linux 3.6).
+    ///
+    /// # Errors
+    ///
+    /// Those of fstat(2).
+    pub fn stat(&self) -> Result<DirStat, Errno> {
+        let stat = fstat(self)?;
+        Ok(DirStat { inode: stat.st_ino, links: stat.st_nlink })
+    }
+
+    /// Which file system the directory is on (`O_PATH` handles since Linux
+    /// 3.12). Magic numbers from `linux/magic.h`.
+    ///
+    /// # Errors
+    ///
+    /// Those of fstatfs(2).
+    pub fn file_system(&self) -> Result<FileSystem, Errno> {
+        Ok(match fstatfs(self)?.filesystem_type() {
+            CGROUP2_SUPER_MAGIC => FileSystem::Cgroup2,
+            CGROUP_SUPER_MAGIC => FileSystem::Cgroup1,
+            _ => FileSystem::Other,
+        })
+    }
+
+    /// Names of the subdirectories, in the file system's order. Asks nothing
+    /// when `stat` shows that there are none, which on kernfs the link count
+    /// tells exactly.
+    ///
+    /// # Errors
+    ///
+    /// Those of openat(2) and getdents(2).
+    pub fn subdirectories(&self, stat: DirStat) -> Result<Vec<CString>, Errno> {
+        if stat.links == 2 {
+            return Ok(Vec::new());
+        }
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        let mut listing = Listing::openat(self, c".", flags, Mode::empty())?;
+        let mut names = Vec::new();
+        for entry in listing.iter() {
+            let entry = entry?;
+            let name = entry.file_name();
+            if entry.file_type() == Some(Type::Directory) && name != c"." && name != c".." {
+                names.push(name.to_owned());
+            }
+        }
+        Ok(names)
+    }
+
+    /// Reads a file of this directory into `buffer`, replacing what it held;
+    /// at most `limit` bytes.
+    ///
+    /// # Errors
+    ///
+    /// Those of openat(2) and read(2); `EFBIG` for a file over the limit.
+    pub fn read_into(&self, name: &CStr, buffer: &mut Vec<u8>, limit: usize) -> Result<(), Errno> {
+        let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW;
+        let file = openat(self, name, flags, Mode::empty())?;
+        read_all(&file, buffer, limit)
+    }
+}
+
+/// Reads an open file from its current offset to its end, at most `limit`
+/// bytes, into `buffer`, whose allocation is used again.
+///
+/// # Errors
+///
+/// Those of read(2); `EFBIG` for a file over the limit.
+pub fn read_all<Fd: AsFd>(file: Fd, buffer: &mut Vec<u8>, limit: usize) -> Result<(), Errno> {
+    const STEP: usize = 4096;
+    buffer.clear();
+    loop {
+        let old = buffer.len();
+        if old > limit {
+            return Err(Errno::EFBIG);
+        }
+        buffer.resize(old + STEP.max(old), 0);
+        let count = loop {
+            match read(file.as_fd(), &mut buffer[old..]) {
+                Err(Errno::EINTR) => {}
+                Err(error) => {
+                    buffer.clear();
+                    return Err(error);
+                }
+                Ok(count) => break count,
+            }
+        };
+        buffer.truncate(old + count);
+        if count == 0 {
+            return if old > limit { Err(Errno::EFBIG) } else { Ok(()) };
+        }
+    }
+}
+
+/// Whether `path` exists and is something else than a directory.
+pub fn is_plain_file(path: &Path) -> bool {
+    openat(AT_FDCWD, path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())
+        .and_then(fstat)
+        .is_ok_and(|stat| stat.st_mode & SFlag::S_IFMT.bits() != SFlag::S_IFDIR.bits())
+}
+
+impl AsFd for Dir {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+fn flags() -> OFlag {
+    OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that handles list, read with a bound, and refuse what is not a
+    /// directory.
+    #[test]
+    fn handles() {
+        let proc = Dir::open(Path::new("/proc")).unwrap();
+        assert_eq!(proc.file_system(), Ok(FileSystem::Other));
+        let me = proc.child(std::process::id().to_string().as_str()).unwrap();
+        let names = me.subdirectories(me.stat().unwrap()).unwrap();
+        assert!(names.iter().any(|name| name.as_c_str() == c"fd"));
+        let mut buffer = b"old".to_vec();
+        me.read_into(c"comm", &mut buffer, 64).unwrap();
+        assert_eq!(buffer.last(), Some(&b'\n'));
+        assert_eq!(me.read_into(c"status", &mut buffer, 10), Err(Errno::EFBIG));
+        assert_eq!(proc.child("version").unwrap_err(), Errno::ENOTDIR);
+        assert!(is_plain_file(Path::new("/proc/version")) && !is_plain_file(Path::new("/proc")));
+    }
+}
