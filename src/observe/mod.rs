@@ -1,1 +1,3 @@
-//! (to come)
+//! The live node: asks the kernel and writes down plain facts.
+
+pub mod gpu;
