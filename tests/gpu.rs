@@ -1,6 +1,8 @@
 //! The GPU inventory of whole file trees: fixtures with expected answers,
 //! hostile text, and real device nodes.
 
+#![allow(clippy::unwrap_used)] // clippy sees only `#[test]` functions as tests, not their helpers
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
