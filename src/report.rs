@@ -223,6 +223,11 @@ pub struct Gpu {
     pub uuid: Option<String>,
     /// PCI address `dddd:bb:dd.f`.
     pub pci: Option<String>,
+    /// Major number of the device that gates access; like `minor` it is known
+    /// from the driver even where no node exists, and it is what the kernel
+    /// asks device programs about.
+    #[serde(default)]
+    pub major: Option<u32>,
     /// Minor number of the node that gates access (`/dev/nvidiaN`: N; AMD and
     /// Intel: the render node's).
     pub minor: Option<u32>,

@@ -1,10 +1,42 @@
-//! What the system says about GPUs.
+//! Collects what the system says about GPUs, without opening one.
+//!
+//! Only text files of `/proc` and `/sys` are read and device nodes are looked
+//! at with `lstat`. A driver that is not there is not an error; a file that is
+//! there and may not be read is a [`Problem`].
+
+mod dev;
+mod nvidia;
+mod sysfs;
+mod tree;
 
 use std::path::Path;
 
 use crate::observation::{GpuFacts, Problem};
 
-/// GPU facts below `gpu_root`.
-pub fn collect(_gpu_root: &Path, _errors: &mut Vec<Problem>) -> GpuFacts {
-    GpuFacts::default()
+use tree::Tree;
+
+/// Collects the GPU facts below `gpu_root` (`/` on a live node).
+///
+/// Paths in the result are as on the node, without the prefix. What exists but
+/// could not be read is appended to `errors`:
+///
+/// | code | meaning |
+/// |---|---|
+/// | `no-right` | the kernel refused to show a file or directory |
+/// | `unreadable` | reading failed for another reason |
+/// | `too-large` | a file was cut at its size limit |
+/// | `too-many` | entries of a directory, nodes, or bytes were left out |
+/// | `bad-node` | a stand-in for a device node does not parse |
+///
+/// Below any root but `/` a regular file stands for a device node if its text
+/// is `TYPE MAJOR:MINOR [MODE [UID [GID]]]`, such as `c 195:0` or
+/// `c 226:128 660 0 44`: type `c` or `b`, mode octal (default 666), owner and
+/// group decimal (default 0). On a live node such a file is no device.
+pub fn collect(gpu_root: &Path, errors: &mut Vec<Problem>) -> GpuFacts {
+    let mut tree = Tree::new(gpu_root, errors);
+    tree.file("/proc/devices");
+    nvidia::collect(&mut tree);
+    sysfs::collect(&mut tree);
+    dev::collect(&mut tree);
+    tree.facts
 }

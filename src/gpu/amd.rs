@@ -1,0 +1,100 @@
+//! AMD GPUs, from the KFD topology. The gate is the render node: amdkfd itself
+//! asks the device cgroup about it, while `/dev/kfd` is one for all.
+
+use std::collections::BTreeSet;
+
+use crate::observation::GpuFacts;
+use crate::report::Gpu;
+
+use super::devices::DRM;
+use super::drm::{Entry, cards};
+use super::facts::{Pci, nodes, number, text, under};
+use super::pci::Address;
+
+/// KFD's compute nodes.
+const NODES: &str = "/sys/class/kfd/kfd/topology/nodes/";
+
+/// The GPUs in the topology, in KFD's order. Partitions of one GPU are
+/// compute nodes of their own that share its PCI address.
+pub(super) fn list(facts: &GpuFacts, drm: &[Entry<'_>]) -> Vec<Gpu> {
+    let names: BTreeSet<u32> =
+        under(facts, NODES).filter_map(|(path, _)| number(path.strip_suffix("/properties")?, "")).collect();
+    names.into_iter().filter_map(|node| gpu(facts, drm, &format!("{NODES}{node}"))).collect()
+}
+
+/// The GPU of one compute node; `None` for a CPU.
+fn gpu(facts: &GpuFacts, drm: &[Entry<'_>], dir: &str) -> Option<Gpu> {
+    let properties = text(facts, &format!("{dir}/properties"))?;
+    property(properties, "simd_count").filter(|simds| *simds > 0)?;
+    let minor = property(properties, "drm_render_minor").and_then(narrow).filter(|minor| *minor > 0);
+    let address = address(properties);
+    let pci = address.map(|address| Pci::new(facts, address));
+    let gate = minor.map(|minor| (DRM, minor));
+    let model = pci.as_ref().and_then(|pci| pci.text("product_name"));
+    Some(Gpu {
+        vendor: "amd".to_owned(),
+        model: model.or_else(|| text(facts, &format!("{dir}/name"))).map(str::to_owned),
+        uuid: property(properties, "unique_id").and_then(uuid),
+        pci: address.map(|address| address.to_string()),
+        major: gate.map(|gate| gate.0),
+        minor,
+        nodes: nodes(facts, gate, &cards(drm, address), &[]),
+        numa_node: pci.as_ref().and_then(Pci::numa_node),
+        ..Gpu::default()
+    })
+}
+
+/// One property: lines are `name value`, decimal.
+fn property(properties: &str, name: &str) -> Option<u64> {
+    let mut values = properties.lines().filter_map(|line| line.trim().strip_prefix(name)?.strip_prefix(' '));
+    values.next()?.trim().parse().ok()
+}
+
+/// Where the GPU is on PCI; `location_id` 0 is a device that is not.
+fn address(properties: &str) -> Option<Address> {
+    let location = property(properties, "location_id").and_then(narrow).filter(|location| *location > 0)?;
+    let domain = property(properties, "domain").and_then(narrow).unwrap_or(0);
+    Some(Address::from_location(domain, location))
+}
+
+/// A property that fits 32 bits.
+fn narrow(value: u64) -> Option<u32> {
+    u32::try_from(value).ok()
+}
+
+/// The id as ROCm prints it; 0 is a GPU without one.
+pub(super) fn uuid(unique_id: u64) -> Option<String> {
+    (unique_id != 0).then(|| format!("GPU-{unique_id:016x}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(properties: &str) -> Vec<Gpu> {
+        let files = [(format!("{NODES}1/properties"), properties.to_owned())].into();
+        list(&GpuFacts { files, ..GpuFacts::default() }, &[])
+    }
+
+    #[test]
+    fn cpus_are_no_gpus() {
+        assert!(of("cpu_cores_count 64\nsimd_count 0\n").is_empty());
+        assert!(of("").is_empty());
+    }
+
+    #[test]
+    fn ids_become_text() {
+        let gpus = of(
+            "simd_count 1216\nlocation_id 8960\ndomain 0\ndrm_render_minor 128\nunique_id 81985529216486895\n",
+        );
+        assert_eq!(gpus[0].uuid.as_deref(), Some("GPU-0123456789abcdef"));
+        assert_eq!(gpus[0].pci.as_deref(), Some("0000:23:00.0"));
+        assert_eq!((gpus[0].major, gpus[0].minor), (Some(226), Some(128)));
+    }
+
+    #[test]
+    fn zero_means_none() {
+        let gpus = of("simd_count 8\nlocation_id 0\ndrm_render_minor 0\nunique_id 0\n");
+        assert_eq!((&gpus[0].uuid, &gpus[0].pci, gpus[0].minor), (&None, &None, None));
+    }
+}

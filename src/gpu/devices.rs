@@ -1,0 +1,90 @@
+//! `/proc/devices`: which driver registered which major number on this boot.
+
+use crate::observation::{GpuFacts, NodeKind};
+
+use super::facts::text;
+
+/// Major of the NVIDIA GPUs, fixed (`nv-chardev-numbers.h`, `devices.txt`).
+pub(super) const NVIDIA: u32 = 195;
+/// Last minor of [`NVIDIA`] that is a GPU (`nv-chardev-numbers.h`).
+pub(super) const NVIDIA_LAST_GPU: u32 = 247;
+/// Minor of `/dev/nvidia-modeset`.
+pub(super) const NVIDIA_MODESET: u32 = 254;
+/// Minor of `/dev/nvidiactl`.
+pub(super) const NVIDIA_CTL: u32 = 255;
+/// Major of the DRM class, fixed (`include/drm/drm_drv.h`, `devices.txt`).
+pub(super) const DRM: u32 = 226;
+/// First minor of [`DRM`] that is a render node.
+pub(super) const DRM_FIRST_RENDER: u32 = 128;
+/// Major of the accel class, fixed (`include/drm/drm_accel.h`).
+pub(super) const ACCEL: u32 = 261;
+
+/// The registrations of one boot, in the file's order.
+pub(super) struct Majors<'a>(Vec<(NodeKind, u32, &'a str)>);
+
+impl<'a> Majors<'a> {
+    /// Parses the file of the facts; empty if it is not there.
+    pub(super) fn new(facts: &'a GpuFacts) -> Self {
+        let mut section = None;
+        let mut majors = Vec::new();
+        for line in text(facts, "/proc/devices").unwrap_or_default().lines() {
+            match line.trim() {
+                "Character devices:" => section = Some(NodeKind::Char),
+                "Block devices:" => section = Some(NodeKind::Block),
+                line => {
+                    majors.extend(section.zip(entry(line)).map(|(kind, (major, name))| (kind, major, name)))
+                }
+            }
+        }
+        Self(majors)
+    }
+
+    /// The names registered for a major; several drivers can share one.
+    pub(super) fn names(&self, kind: NodeKind, major: u32) -> impl Iterator<Item = &'a str> {
+        let matches = self.0.iter().filter(move |entry| (entry.0, entry.1) == (kind, major));
+        matches.map(|entry| entry.2)
+    }
+
+    /// The first character major registered under a name.
+    pub(super) fn char_major(&self, name: &str) -> Option<u32> {
+        self.0.iter().find(|entry| entry.0 == NodeKind::Char && entry.2 == name).map(|entry| entry.1)
+    }
+
+    /// Whether nothing is known: the file was not there.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// One line: `195 nvidia`. Names may hold blanks.
+fn entry(line: &str) -> Option<(u32, &str)> {
+    let (major, name) = line.split_once(' ')?;
+    Some((major.parse().ok()?, name.trim())).filter(|(_, name)| !name.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(devices: &str) -> GpuFacts {
+        let files = [("/proc/devices".to_owned(), devices.to_owned())].into();
+        GpuFacts { files, ..GpuFacts::default() }
+    }
+
+    #[test]
+    fn sections_and_shared_majors() {
+        let text = "Character devices:\n  1 mem\n195 nvidia\n195 nvidiactl\n510 nvidia-uvm\n\nBlock devices:\n  1 x\n";
+        let facts = facts(text);
+        let majors = Majors::new(&facts);
+        assert_eq!(majors.names(NodeKind::Char, 195).collect::<Vec<_>>(), ["nvidia", "nvidiactl"]);
+        assert_eq!(majors.names(NodeKind::Block, 1).collect::<Vec<_>>(), ["x"]);
+        assert_eq!(majors.char_major("nvidia-uvm"), Some(510));
+        assert_eq!(majors.char_major("x"), None);
+    }
+
+    #[test]
+    fn text_outside_sections_is_ignored() {
+        let facts = facts("195 nvidia\nCharacter devices:\nx y\n 7\n-1 z\n");
+        assert!(Majors::new(&facts).is_empty());
+    }
+}

@@ -1,0 +1,135 @@
+//! Looking things up in the facts: attribute values, `Key: value` files,
+//! PCI attributes, the nodes of a device number.
+
+use std::ops::Bound;
+
+use crate::observation::{DeviceNode, GpuFacts, NodeKind};
+use crate::report::GpuNode;
+
+use super::pci::Address;
+
+/// Files below `prefix`: the rest of each path, and the text.
+pub(super) fn under<'a>(facts: &'a GpuFacts, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let range = facts.files.range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
+    range.map_while(move |(path, text)| Some((path.strip_prefix(prefix)?, text.as_str())))
+}
+
+/// The trimmed text of a file; `None` if it is absent or blank.
+pub(super) fn text<'a>(facts: &'a GpuFacts, path: &str) -> Option<&'a str> {
+    facts.files.get(path).map(|text| text.trim()).filter(|text| !text.is_empty())
+}
+
+/// The last component of a symbolic link's target.
+pub(super) fn target<'a>(facts: &'a GpuFacts, path: &str) -> Option<&'a str> {
+    facts.links.get(path)?.rsplit('/').next()
+}
+
+/// The value of `key` in a file of `Key: value` lines. Values may hold colons
+/// and any blanks may follow the key's; the first line counts.
+pub(super) fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    let pairs = text.lines().filter_map(|line| line.split_once(':'));
+    let mut values = pairs.filter(|(name, _)| name.trim() == key).map(|(_, value)| value.trim());
+    values.next().filter(|value| !value.is_empty())
+}
+
+/// Attributes of a PCI device.
+pub(super) struct Pci<'a> {
+    facts: &'a GpuFacts,
+    dir: String,
+}
+
+impl<'a> Pci<'a> {
+    /// The device at an address; its attributes may all be missing.
+    pub(super) fn new(facts: &'a GpuFacts, address: Address) -> Self {
+        Self { facts, dir: format!("/sys/bus/pci/devices/{address}") }
+    }
+
+    /// An attribute's trimmed text.
+    pub(super) fn text(&self, name: &str) -> Option<&'a str> {
+        text(self.facts, &format!("{}/{name}", self.dir))
+    }
+
+    /// The PCI vendor id.
+    pub(super) fn vendor(&self) -> Option<u32> {
+        u32::from_str_radix(self.text("vendor")?.strip_prefix("0x")?, 16).ok()
+    }
+
+    /// The NUMA node; sysfs says -1 where there is none.
+    pub(super) fn numa_node(&self) -> Option<u32> {
+        self.text("numa_node")?.parse().ok()
+    }
+
+    /// The name of the driver that is bound to it.
+    pub(super) fn driver(&self) -> Option<&'a str> {
+        target(self.facts, &format!("{}/driver", self.dir))
+    }
+}
+
+/// The nodes of one GPU, gate first, then by path: those that have the gate's
+/// number or one of the `also` numbers, and those at one of the `paths` with
+/// some other number.
+pub(super) fn nodes(
+    facts: &GpuFacts,
+    gate: Option<(u32, u32)>,
+    also: &[(u32, u32)],
+    paths: &[String],
+) -> Vec<GpuNode> {
+    let mut found: Vec<GpuNode> = chars(facts)
+        .filter_map(|node| {
+            let number = (node.major, node.minor);
+            let is_gate = gate == Some(number);
+            let mine = is_gate || also.contains(&number) || paths.contains(&node.path);
+            mine.then(|| GpuNode {
+                path: node.path.clone(),
+                major: node.major,
+                minor: node.minor,
+                gate: is_gate,
+            })
+        })
+        .collect();
+    found.sort_by(|a, b| (!a.gate, &a.path).cmp(&(!b.gate, &b.path)));
+    found
+}
+
+/// The character device nodes.
+pub(super) fn chars(facts: &GpuFacts) -> impl Iterator<Item = &DeviceNode> {
+    facts.nodes.iter().filter(|node| node.kind == NodeKind::Char)
+}
+
+/// The decimal number that a name has after `prefix`, without leading zeros
+/// or signs, so that equal numbers are equal names.
+pub(super) fn number(name: &str, prefix: &str) -> Option<u32> {
+    let digits = name.strip_prefix(prefix)?;
+    let number: u32 = digits.parse().ok()?;
+    (number.to_string() == digits).then_some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_hold_colons_and_blanks() {
+        let text = "Bus Location: \t 0000:3b:00.0  \nBAR0:\nIRQ:1";
+        assert_eq!(value(text, "Bus Location"), Some("0000:3b:00.0"));
+        assert_eq!(value(text, "IRQ"), Some("1"));
+        assert_eq!((value(text, "BAR0"), value(text, "Model")), (None, None));
+    }
+
+    #[test]
+    fn numbers_have_one_spelling() {
+        assert_eq!(number("nvidia17", "nvidia"), Some(17));
+        for name in ["nvidia", "nvidia+1", "nvidia01", "nvidia-1", "nvidiactl", "card1"] {
+            assert_eq!(number(name, "nvidia"), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn under_stops_at_the_prefix() {
+        let mut facts = GpuFacts::default();
+        for path in ["/a", "/b/1", "/b/2", "/c"] {
+            facts.files.insert(path.to_owned(), String::new());
+        }
+        assert_eq!(under(&facts, "/b/").map(|(rest, _)| rest).collect::<Vec<_>>(), ["1", "2"]);
+    }
+}

@@ -1,0 +1,53 @@
+//! GPUs of which only device nodes are left: the driver is not loaded, or its
+//! files are hidden. Only fixed majors count, since a dynamic one may belong
+//! to any driver now.
+
+use std::collections::BTreeSet;
+
+use crate::observation::GpuFacts;
+use crate::report::Gpu;
+
+use super::devices::{ACCEL, DRM, DRM_FIRST_RENDER, NVIDIA, NVIDIA_LAST_GPU};
+use super::facts::{chars, nodes, number, under};
+use super::{accel, drm};
+
+/// One GPU per device number for each class of which no driver file is
+/// known. Whose GPU a render node is cannot be told: its vendor is `drm`, or
+/// `accel` for the accel class.
+pub(super) fn driverless(facts: &GpuFacts) -> Vec<Gpu> {
+    let absent = |prefix| under(facts, prefix).next().is_none();
+    let mut found = Vec::new();
+    if absent("/proc/driver/nvidia/") {
+        found.extend(with(facts, "nvidia", NVIDIA, "/dev/nvidia", 0..=NVIDIA_LAST_GPU));
+    }
+    if absent(drm::CLASS) {
+        found.extend(with(facts, "drm", DRM, "/dev/dri/renderD", DRM_FIRST_RENDER..=u32::MAX));
+    }
+    if absent(accel::CLASS) {
+        found.extend(with(facts, "accel", ACCEL, "/dev/accel/accel", 0..=u32::MAX));
+    }
+    let known: BTreeSet<_> = super::amd::list(facts, &[]).iter().map(|gpu| (gpu.major, gpu.minor)).collect();
+    found.retain(|gpu| !known.contains(&(gpu.major, gpu.minor)));
+    found
+}
+
+/// The distinct numbers of the nodes that have this name and this major.
+fn with(
+    facts: &GpuFacts,
+    vendor: &str,
+    major: u32,
+    name: &str,
+    minors: std::ops::RangeInclusive<u32>,
+) -> Vec<Gpu> {
+    let named = chars(facts).filter(|node| node.major == major && number(&node.path, name).is_some());
+    let numbers: BTreeSet<u32> =
+        named.map(|node| node.minor).filter(|minor| minors.contains(minor)).collect();
+    let gpu = |minor| Gpu {
+        vendor: vendor.to_owned(),
+        major: Some(major),
+        minor: Some(minor),
+        nodes: nodes(facts, Some((major, minor)), &[], &[]),
+        ..Gpu::default()
+    };
+    numbers.into_iter().map(gpu).collect()
+}

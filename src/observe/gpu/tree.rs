@@ -1,0 +1,181 @@
+//! A file tree under a prefix, read within bounds.
+//!
+//! Everything goes through here, so that no path can make gpumap open a
+//! device, block on a pipe, or hold more than a fixed amount of text.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::observation::{GpuFacts, Problem};
+
+/// Bytes read of an ordinary file.
+pub(super) const FILE_LIMIT: usize = 64 << 10;
+/// Bytes of text kept in all.
+const TOTAL_LIMIT: usize = 32 << 20;
+/// Directory entries looked at before giving up on the rest.
+const SCAN_LIMIT: usize = 16_384;
+
+/// The tree, the facts found in it so far, and what went wrong.
+pub(super) struct Tree<'a> {
+    root: &'a Path,
+    /// Whether the root is the node's own `/`.
+    pub(super) live: bool,
+    /// What was found.
+    pub(super) facts: GpuFacts,
+    errors: &'a mut Vec<Problem>,
+    budget: usize,
+}
+
+impl<'a> Tree<'a> {
+    /// A tree at `root`; `//`, `/.` and the like are live too.
+    pub(super) fn new(root: &'a Path, errors: &'a mut Vec<Problem>) -> Self {
+        let identity = |path: &Path| fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
+        let live = identity(root) == identity(Path::new("/"));
+        Self { root, live, facts: GpuFacts::default(), errors, budget: TOTAL_LIMIT }
+    }
+
+    /// Where a path of the node lies on this system.
+    pub(super) fn real(&self, path: &str) -> PathBuf {
+        self.root.join(path.trim_start_matches('/'))
+    }
+
+    /// Reads a file of at most [`FILE_LIMIT`] bytes into the facts; says
+    /// whether it could be read.
+    pub(super) fn file(&mut self, path: &str) -> bool {
+        self.file_within(path, FILE_LIMIT)
+    }
+
+    /// As [`Tree::file`] with another limit in bytes.
+    pub(super) fn file_within(&mut self, path: &str, limit: usize) -> bool {
+        match self.text(path, limit) {
+            Ok(text) => {
+                self.budget = self.budget.saturating_sub(text.len());
+                self.facts.files.insert(path.to_owned(), text);
+                true
+            }
+            Err(error) => {
+                self.failed(path, &error);
+                false
+            }
+        }
+    }
+
+    /// The text of a regular file, cut to whole lines at `limit` bytes.
+    pub(super) fn text(&mut self, path: &str, limit: usize) -> io::Result<String> {
+        let limit = limit.min(self.budget);
+        let mut bytes = read_regular(&self.real(path), limit)?;
+        if bytes.len() > limit {
+            let lines = bytes[..limit].iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+            bytes.truncate(lines);
+            self.problem("too-large", path, format!("cut at {limit} bytes"), String::new());
+        }
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Reads a symbolic link into the facts, if there is one.
+    pub(super) fn link(&mut self, path: &str) -> Option<String> {
+        let target = fs::read_link(self.real(path)).ok()?.to_string_lossy().into_owned();
+        self.facts.links.insert(path.to_owned(), target.clone());
+        Some(target)
+    }
+
+    /// The names in a directory that `keep` accepts, sorted, at most `limit`.
+    /// Names that are not UTF-8 belong to no GPU driver and are left out.
+    pub(super) fn names(&mut self, dir: &str, limit: usize, keep: impl Fn(&str) -> bool) -> Vec<String> {
+        let entries = match fs::read_dir(self.real(dir)) {
+            Ok(entries) => entries,
+            Err(error) => {
+                self.failed(dir, &error);
+                return Vec::new();
+            }
+        };
+        let mut entries = entries.flatten();
+        let names =
+            entries.by_ref().take(SCAN_LIMIT).filter_map(|entry| entry.file_name().into_string().ok());
+        let mut names: Vec<String> = names.filter(|name| keep(name)).collect();
+        names.sort_unstable();
+        if names.len() > limit || entries.next().is_some() {
+            self.problem("too-many", dir, format!("only the first {limit} entries are used"), String::new());
+            names.truncate(limit);
+        }
+        names
+    }
+
+    /// Records why something that exists could not be read. What is absent or
+    /// just vanished is no problem.
+    pub(super) fn failed(&mut self, path: &str, error: &io::Error) {
+        if let Some(problem) = problem(path, error) {
+            self.errors.push(problem);
+        }
+    }
+
+    /// Records a problem.
+    pub(super) fn problem(&mut self, code: &str, what: &str, why: String, needs: String) {
+        self.errors.push(Problem { code: code.to_owned(), what: what.to_owned(), why, needs });
+    }
+}
+
+/// Up to `limit + 1` bytes of a regular file: one more than asked for tells
+/// that there is more.
+fn read_regular(path: &Path, limit: usize) -> io::Result<Vec<u8>> {
+    // The type is tested before opening: opening a device has effects.
+    if !fs::symlink_metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let mut bytes = Vec::new();
+    file.take(limit as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// What an error on `path` means to the user; `None` if the thing is absent.
+fn problem(path: &str, error: &io::Error) -> Option<Problem> {
+    let (code, why, needs) = match error.raw_os_error() {
+        Some(libc::ENOENT | libc::ENODEV | libc::ENXIO | libc::ENOTDIR) => return None,
+        Some(libc::EPERM) if path.starts_with("/sys/class/kfd/") => (
+            "no-right",
+            "amdkfd hides GPUs whose render node the reader's own device cgroup denies".to_owned(),
+            "run outside restricted cgroups",
+        ),
+        Some(libc::EPERM | libc::EACCES) => ("no-right", error.to_string(), "root"),
+        _ => ("unreadable", error.to_string(), ""),
+    };
+    Some(Problem { code: code.to_owned(), what: path.to_owned(), why, needs: needs.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absent_is_no_problem() {
+        for errno in [libc::ENOENT, libc::ENODEV, libc::ENOTDIR] {
+            assert_eq!(problem("/proc/devices", &io::Error::from_raw_os_error(errno)), None);
+        }
+    }
+
+    #[test]
+    fn kfd_refusal_says_what_helps() {
+        let path = "/sys/class/kfd/kfd/topology/nodes/1/gpu_id";
+        let problem = problem(path, &io::Error::from_raw_os_error(libc::EPERM)).unwrap();
+        assert_eq!((problem.code.as_str(), problem.what.as_str()), ("no-right", path));
+        assert!(problem.why.contains("device cgroup") && problem.needs.contains("cgroup"));
+    }
+
+    #[test]
+    fn other_failures_are_named() {
+        let unreadable = problem("/proc/devices", &io::Error::from_raw_os_error(libc::EIO)).unwrap();
+        assert_eq!(unreadable.code, "unreadable");
+    }
+
+    #[test]
+    fn the_root_by_other_names_is_live() {
+        let mut errors = Vec::new();
+        assert!(Tree::new(Path::new("/"), &mut errors).live);
+        assert!(Tree::new(Path::new("//proc/.."), &mut errors).live);
+        assert!(!Tree::new(Path::new("/proc"), &mut errors).live);
+    }
+}
