@@ -55,19 +55,19 @@ pub enum Access {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadDevice {
     /// Not three words, or no colon.
-    #[error("is not a device")]
+    #[error("not a device")]
     Shape,
     /// An unknown type.
-    #[error("has no device type: c, b or a")]
+    #[error("no such device type (c, b or a)")]
     Kind,
     /// Not a major number.
-    #[error("has no major number: 0 to 4095, or *")]
+    #[error("no such major number (0 to 4095, or *)")]
     Major,
     /// Not a minor number.
-    #[error("has no minor number: 0 to 1048575, or *")]
+    #[error("no such minor number (0 to 1048575, or *)")]
     Minor,
     /// Not a request.
-    #[error("has no known request: r, w, rw, m, f or rwm")]
+    #[error("no such request (r, w, rw, m, f or rwm)")]
     Access,
 }
 
@@ -194,7 +194,7 @@ mod tests {
             ("c 195", BadDevice::Shape),
             ("c 195:3 rw x", BadDevice::Shape),
             ("c\t195:3", BadDevice::Shape),
-            (" c 195:3", BadDevice::Kind),
+            (" c 195:3", BadDevice::Shape),
             ("d 195:3", BadDevice::Kind),
             ("c 4096:3", BadDevice::Major),
             ("c :3", BadDevice::Major),

@@ -144,7 +144,7 @@ impl<'s, 'a> Checking<'s, 'a> {
         if is_wanted && self.reasons.len() < REASONS {
             let text = String::from_utf8_lossy(text);
             if let (_, Some(why)) = self.oracle.answer(asked, &text) {
-                self.reasons.insert(format!("{}: {text}: {why}", word(verdict)));
+                self.reasons.insert(format!("{text}: {why}"));
             }
         }
     }

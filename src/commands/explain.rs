@@ -41,12 +41,7 @@ fn one(asked: &Asked<'_>, text: &[u8], saved: Option<&Observation>) -> Result<(D
 
 fn several(name: &str) -> Failure {
     let needs = "name one type, one number and one request, such as 'c 195:3 rw'";
-    Failure::new(
-        "bad-device",
-        format!("'{name}'"),
-        "is more than one question, and a proof answers one",
-        needs,
-    )
+    Failure::new("bad-device", format!("'{name}'"), "more than one question, and a proof answers one", needs)
 }
 
 fn exit(verdict: &str) -> Exit {

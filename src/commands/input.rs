@@ -22,7 +22,7 @@ fn bounded(source: impl Read, path: &Path) -> Result<Vec<u8>, Failure> {
     source.take(LIMIT + 1).read_to_end(&mut bytes).map_err(|error| Failure::file(path, &error))?;
     match u64::try_from(bytes.len()) {
         Ok(size) if size <= LIMIT => Ok(bytes),
-        _ => Err(Failure::new("too-large", path.to_string_lossy(), "is larger than 256 MiB", "")),
+        _ => Err(Failure::new("too-large", path.to_string_lossy(), "larger than 256 MiB", "")),
     }
 }
 

@@ -34,7 +34,7 @@ const UNKNOWN: CheckVerdict = CheckVerdict::Uniform(Verdict::Unknown);
 
 impl Oracle {
     /// The oracle that the options ask for.
-    pub fn new(session: &mut Session<'_>, args: &CheckArgs) -> Result<Self, Failure> {
+    pub(super) fn new(session: &mut Session<'_>, args: &CheckArgs) -> Result<Self, Failure> {
         if args.own {
             return Ok(Self::Kernel);
         }
@@ -45,7 +45,7 @@ impl Oracle {
     }
 
     /// The facts behind the answers; none where the kernel answers.
-    pub fn observation(&self) -> Option<&Observation> {
+    pub(super) fn observation(&self) -> Option<&Observation> {
         match self {
             Self::Policy { observation, .. } => Some(observation),
             Self::Kernel => None,
@@ -53,7 +53,7 @@ impl Oracle {
     }
 
     /// The verdict alone; does not allocate for a device given by number.
-    pub fn verdict(&self, asked: &Asked<'_>) -> CheckVerdict {
+    pub(super) fn verdict(&self, asked: &Asked<'_>) -> CheckVerdict {
         match (self, asked) {
             (Self::Policy { checker, .. }, Asked::Numbers(pattern)) => checker.verdict(&question(*pattern)),
             (Self::Policy { checker, .. }, Asked::Node(path)) => {
@@ -64,7 +64,7 @@ impl Oracle {
     }
 
     /// The verdict with its reason.
-    pub fn answer(&mut self, asked: &Asked<'_>, text: &str) -> Answer {
+    pub(super) fn answer(&mut self, asked: &Asked<'_>, text: &str) -> Answer {
         let question = match asked {
             _ if matches!(self, Self::Kernel) => return kernel(asked),
             Asked::Numbers(pattern) => question(*pattern),

@@ -69,7 +69,7 @@ impl Gathered {
     }
 
     /// The same for a file that has been read.
-    pub fn add_bytes(&mut self, bytes: &[u8], name: &str) -> Result<(), Failure> {
+    pub(super) fn add_bytes(&mut self, bytes: &[u8], name: &str) -> Result<(), Failure> {
         if saved::is_gpumap_json(bytes) {
             let observation = saved::parse(bytes, name)?;
             let ids: Vec<u32> = observation.programs.iter().map(|program| program.id).collect();
@@ -87,7 +87,7 @@ impl Gathered {
         let bytes = input::read(session, path)?;
         let name = input::name(path);
         let text = std::str::from_utf8(&bytes)
-            .map_err(|error| Failure::new("bad-maps", &name, format!("is not text: {error}"), ""))?;
+            .map_err(|error| Failure::new("bad-maps", &name, format!("not text: {error}"), ""))?;
         let maps = bytecode::maps(text).map_err(|error| Failure::program_file(&name, &error))?;
         maps.into_iter().for_each(|map| self.add_map(map));
         Ok(())

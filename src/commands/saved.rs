@@ -37,13 +37,13 @@ pub(super) fn parse(bytes: &[u8], name: &str) -> Result<Observation, Failure> {
     };
     let (why, needs) = match (serde_json::from_slice::<Head>(bytes), error) {
         (Ok(head), _) if head.is_newer() => {
-            (format!("was written by a newer gpumap ({})", head.schema), "update this gpumap")
+            (format!("written by a newer gpumap ({})", head.schema), "update this gpumap")
         }
         (Ok(head), _) if head.schema != SCHEMA => {
-            (format!("is {:?}, not an observation ({SCHEMA})", head.schema), "save one with gpumap snapshot")
+            (format!("{:?}, not an observation ({SCHEMA})", head.schema), "save one with gpumap snapshot")
         }
-        (_, Some(error)) => (format!("is not an observation: {error}"), "save one with gpumap snapshot"),
-        (_, None) => ("is not an observation".to_owned(), "save one with gpumap snapshot"),
+        (_, Some(error)) => (format!("not an observation: {error}"), "save one with gpumap snapshot"),
+        (_, None) => ("not an observation".to_owned(), "save one with gpumap snapshot"),
     };
     Err(Failure::new("bad-observation", name, why, needs))
 }

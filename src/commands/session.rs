@@ -53,7 +53,7 @@ impl<'a> Session<'a> {
     /// Standard input, for the one option that may read it.
     pub fn stdin(&mut self) -> Result<StdinLock<'static>, Failure> {
         if self.stdin_taken {
-            let why = "is asked for twice";
+            let why = "asked for twice";
             return Err(Failure::new("usage", "standard input", why, "use a file for one of the two"));
         }
         self.stdin_taken = true;

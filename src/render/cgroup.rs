@@ -54,12 +54,20 @@ fn rule_part(out: &mut dyn Write, style: Style, cgroup: &Cgroup, payload: &Paylo
 
 fn program_part(out: &mut dyn Write, cgroup: &Cgroup, payload: &Payload) -> io::Result<()> {
     match (cgroup.programs.as_slice(), &payload.programs) {
-        ([], _) => writeln!(out, "\nPrograms: none in force"),
+        ([], _) if !has_known_programs(cgroup, payload) => writeln!(out, "\nPrograms: could not be asked"),
+        ([], _) => writeln!(out, "\nPrograms: none, so the kernel allows every device"),
         (effective, known) => {
             writeln!(out, "\nPrograms in run order")?;
             programs::write(out, effective, known.as_ref().unwrap_or(&Default::default()))
         }
     }
+}
+
+/// Whether an empty list of programs means that there is none. No program
+/// allows everything; if that is not the policy, the list could not be had.
+pub(super) fn has_known_programs(cgroup: &Cgroup, payload: &Payload) -> bool {
+    let policy = payload.policies.as_ref().and_then(|policies| policies.get(&cgroup.policy));
+    !cgroup.programs.is_empty() || policy.is_some_and(|policy| policy.default != "unknown")
 }
 
 fn process_part(out: &mut dyn Write, style: Style, processes: &[Process]) -> io::Result<()> {

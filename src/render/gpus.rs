@@ -7,6 +7,9 @@ use super::table::{self, Last};
 use super::{Style, sanitize};
 use crate::report::{Gpu, GpuNode, GpuVerdict};
 
+/// Place of the column that is left out where it says nothing new.
+const REQUESTS: usize = 5;
+
 /// Prints one row per GPU, verdict first.
 pub(super) fn write(
     out: &mut dyn Write,
@@ -14,12 +17,24 @@ pub(super) fn write(
     verdicts: &[GpuVerdict],
     gpus: &[Gpu],
 ) -> io::Result<()> {
-    let header = ["VERDICT", "NODE", "NUMBER", "INDEX", "PCI", "REQUESTS", "MODEL"];
-    let rows = verdicts.iter().map(|verdict| row(verdict, gpus)).collect();
+    let mut header = vec!["VERDICT", "NODE", "NUMBER", "INDEX", "PCI", "REQUESTS", "MODEL"];
+    let mut rows: Vec<Vec<String>> = verdicts.iter().map(|verdict| row(verdict, gpus)).collect();
+    if verdicts.iter().all(says_all) {
+        header.remove(REQUESTS);
+        rows.iter_mut().for_each(|row| drop(row.remove(REQUESTS)));
+    }
     table::write(out, style, &header, &["INDEX"], rows, Last::Wraps)?;
     reasons(verdicts).into_iter().try_for_each(|(why, count)| {
         writeln!(out, "  {count} {} because {}", style.verdict("unknown"), sanitize::text(why))
     })
+}
+
+/// Whether the verdict for `rw` tells those for all requests.
+fn says_all(gpu: &GpuVerdict) -> bool {
+    match gpu.verdict.as_str() {
+        "allow" => gpu.requests == "rwm",
+        _ => gpu.requests.is_empty(),
+    }
 }
 
 /// The GPUs of one verdict among all: `2/8 nvidia0-1`.

@@ -61,7 +61,7 @@ pub(super) fn brief(policy: &Policy) -> String {
         verdict = &rule.verdict;
     }
     if let Some(more) = policy.rules.len().checked_sub(SHOWN).filter(|more| *more > 0) {
-        parts.push(format!("… and {more} more rules"));
+        parts.push(format!("… and {more} more"));
     }
     format!("{} all but {}", policy.default, parts.join(", "))
 }
@@ -104,7 +104,7 @@ mod tests {
     fn brief_says_what_it_cuts() {
         let rules = (0..5).map(|minor| rule("char", [195, 195], [minor, minor])).collect();
         let policy = Policy { default: "allow".to_owned(), rules, ..Policy::default() };
-        let expected = "allow all but deny c 195:0 rwm, c 195:1 rwm, c 195:2 rwm, … and 2 more rules";
+        let expected = "allow all but deny c 195:0 rwm, c 195:1 rwm, c 195:2 rwm, … and 2 more";
         assert_eq!(brief(&policy), expected);
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
+use super::cgroup::has_known_programs;
 use super::table::{self, Last};
 use super::{Style, gpus, rules, sanitize};
 use crate::report::{Cgroup, GpuVerdict, Payload};
@@ -35,14 +36,23 @@ fn one(out: &mut dyn Write, style: Style, group: &[&Cgroup], payload: &Payload) 
     let inventory = payload.gpus.as_deref().unwrap_or_default();
     let rows = group.iter().map(|cgroup| {
         let path = sanitize::with_hex(&cgroup.path, cgroup.path_hex.as_deref()).into_owned();
-        vec![gpus::compact(&cgroup.gpus, inventory), ids(cgroup), cgroup.processes.len().to_string(), path]
+        vec![
+            gpus::compact(&cgroup.gpus, inventory),
+            ids(cgroup, payload),
+            cgroup.processes.len().to_string(),
+            path,
+        ]
     });
     table::write(out, style, &["GPUS", "PROGRAMS", "PROCS", "CGROUP"], &["PROCS"], rows.collect(), Last::Runs)
 }
 
-fn ids(cgroup: &Cgroup) -> String {
+fn ids(cgroup: &Cgroup, payload: &Payload) -> String {
     let ids: Vec<String> = cgroup.programs.iter().map(|program| program.id.to_string()).collect();
-    if ids.is_empty() { "none".to_owned() } else { ids.join(",") }
+    match ids.as_slice() {
+        [] if !has_known_programs(cgroup, payload) => "unknown".to_owned(),
+        [] => "none".to_owned(),
+        ids => ids.join(","),
+    }
 }
 
 /// Cgroups with the same policy and the same verdicts; verdicts can differ
