@@ -39,7 +39,7 @@ pub struct CheckArgs {
     pub own: bool,
     /// Devices, such as 'c 195:3 rw' or /dev/nvidia3; `-` reads them from
     /// standard input, one per line.
-    #[arg(value_name = "DEVICE", required = true, value_hint = ValueHint::FilePath)]
+    #[arg(value_name = "DEVICE", required = true, help_heading = "Arguments", value_hint = ValueHint::FilePath)]
     pub devices: Vec<OsString>,
 }
 
@@ -60,6 +60,6 @@ pub struct ExplainArgs {
     #[command(flatten)]
     pub target: TargetArgs,
     /// One device and one request, such as 'c 195:3 rw', or /dev/nvidia3.
-    #[arg(value_name = "DEVICE", value_hint = ValueHint::FilePath)]
+    #[arg(value_name = "DEVICE", help_heading = "Arguments", value_hint = ValueHint::FilePath)]
     pub device: OsString,
 }

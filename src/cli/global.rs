@@ -22,14 +22,20 @@ pub struct Global {
     /// read one.
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub from: Option<PathBuf>,
-    /// Where cgroup2 is mounted [default: the first cgroup2 mount].
+    /// Where cgroup2 is mounted.
+    ///
+    /// The default is the first cgroup2 mount.
     #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath, hide_short_help = true)]
     pub cgroup_root: Option<PathBuf>,
     /// Where the proc file system is mounted.
+    ///
+    /// Processes and mounts are read from it.
     #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath, default_value = "/proc",
         hide_short_help = true)]
     pub proc: PathBuf,
     /// Directory that holds the proc, sys and dev the GPUs are listed from.
+    ///
+    /// A container that sees the host's files under /host gives /host.
     #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath, default_value = "/",
         hide_short_help = true)]
     pub gpu_root: PathBuf,

@@ -56,26 +56,19 @@ Examples:
 Exit status: 0 yes or clean, 1 no, 2 could not work, 3 incomplete or unknown.
 See gpumap(1) and `gpumap help COMMAND` for more.";
 
-/// The commands.
+/// The commands. Each one's help is the documentation of its arguments, which
+/// a comment here would replace.
 #[derive(Debug, Subcommand)]
+#[expect(missing_docs, reason = "clap would take it for the help text")]
 pub enum Command {
-    /// Show what may be opened from cgroups.
     Cgroup(CgroupArgs),
-    /// Show one program: its rules and its disassembly.
     Prog(ProgArgs),
-    /// Answer allow, deny or unknown for each device.
     Check(CheckArgs),
-    /// Prove one verdict, instruction by instruction.
     Explain(ExplainArgs),
-    /// Show exactly where two policies differ.
     Diff(DiffArgs),
-    /// Save what can be seen now, to be looked at later or elsewhere.
     Snapshot(SnapshotArgs),
-    /// Print the JSON schema of what gpumap writes.
     Schema(SchemaArgs),
-    /// Print a completion script for a shell.
     Completions(CompletionsArgs),
-    /// Write the manual pages into a directory.
     #[command(hide = true)]
     Man(ManArgs),
 }

@@ -1,7 +1,7 @@
 //! `gpumap man`: manual pages from the definitions and hand-written sections.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 
 use clap_mangen::Man;
 
@@ -30,12 +30,10 @@ pub(super) fn run(args: &ManArgs) -> Result<Exit, Failure> {
 
 /// Every page by file name: gpumap(1) and one per command.
 fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
-    let mut root = cli::definition();
+    let mut root = cli::definition().disable_help_subcommand(true);
     root.build();
     let mut pages = vec![("gpumap.1".to_owned(), page(&root, "gpumap", &GENERAL)?)];
-    for command in
-        root.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "help")
-    {
+    for command in root.get_subcommands().filter(|command| !command.is_hide_set()) {
         let name = format!("gpumap-{}", command.get_name());
         pages.push((format!("{name}.1"), page(command, &name, &[SEE_ALSO])?));
     }
@@ -43,13 +41,14 @@ fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
 }
 
 fn page(command: &clap::Command, name: &str, sections: &[&str]) -> io::Result<Vec<u8>> {
-    let version = concat!("gpumap ", env!("CARGO_PKG_VERSION"));
-    let man =
-        Man::new(command.clone()).title(name.to_uppercase()).manual("gpumap manual").source(version).date("");
+    let version = env!("CARGO_PKG_VERSION");
+    let man = Man::new(command.clone());
     let mut out = Vec::new();
-    man.render_title(&mut out)?;
+    // No date: a page is as old as its version, and must come out the same
+    // every day.
+    writeln!(out, ".TH {} 1 \"\" \"gpumap {version}\" \"gpumap manual\"", name.to_uppercase())?;
     man.render_name_section(&mut out)?;
-    man.render_synopsis_section(&mut out)?;
+    writeln!(out, ".SH SYNOPSIS\n{}", synopsis(command))?;
     man.render_description_section(&mut out)?;
     man.render_options_section(&mut out)?;
     if name == "gpumap" {
@@ -59,4 +58,10 @@ fn page(command: &clap::Command, name: &str, sections: &[&str]) -> io::Result<Ve
     }
     sections.iter().for_each(|section| out.extend_from_slice(section.as_bytes()));
     Ok(out)
+}
+
+/// The usage line as clap prints it: the options are listed below anyway.
+fn synopsis(command: &clap::Command) -> String {
+    let usage = command.clone().render_usage().to_string();
+    usage.trim_start_matches("Usage: ").replace('-', "\\-")
 }
