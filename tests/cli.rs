@@ -4,6 +4,8 @@
 //! accepts new ones. `fixtures/nodes/*.json` are saved observations; each is
 //! run through the commands and compared with the texts beside it.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

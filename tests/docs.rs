@@ -1,6 +1,8 @@
 //! Manual pages and schemas in `man/` are generated; these tests keep them
 //! current. `BLESS=1 cargo test --test docs` writes them anew.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

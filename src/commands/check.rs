@@ -17,8 +17,8 @@ use crate::report::{Check, Payload};
 
 /// Longest line read from standard input; the rest of it is thrown away.
 const LINE: u64 = 4096;
-/// Distinct reasons told on standard error; the JSON has all.
-const REASONS: usize = 16;
+/// Bad lines and reasons told on standard error; the JSON has all.
+const SHOWN: usize = 16;
 
 /// Runs the command.
 pub(super) fn run(session: &mut Session<'_>, args: &CheckArgs) -> Result<Exit, Failure> {
@@ -38,6 +38,7 @@ struct Checking<'s, 'a> {
     line: Vec<u8>,
     checks: Vec<Check>,
     bad: Vec<Problem>,
+    bad_lines: usize,
     reasons: BTreeSet<String>,
     exit: Exit,
 }
@@ -46,7 +47,8 @@ impl<'s, 'a> Checking<'s, 'a> {
     fn new(session: &'s mut Session<'a>, oracle: Oracle) -> Self {
         let words = Words::new(session.style);
         let (line, checks, bad) = (Vec::new(), Vec::new(), Vec::new());
-        Self { session, oracle, words, line, checks, bad, reasons: BTreeSet::new(), exit: Exit::Yes }
+        let (bad_lines, reasons, exit) = (0, BTreeSet::new(), Exit::Yes);
+        Self { session, oracle, words, line, checks, bad, bad_lines, reasons, exit }
     }
 
     fn argument(&mut self, device: &OsString) -> Result<(), Failure> {
@@ -116,7 +118,10 @@ impl<'s, 'a> Checking<'s, 'a> {
             return Ok(());
         }
         self.print(CheckVerdict::Uniform(Verdict::Unknown), text, true)?;
-        writeln!(self.session.err, "gpumap: {}", render::problem(&problem))?;
+        self.bad_lines += 1;
+        if self.bad_lines <= SHOWN {
+            writeln!(self.session.err, "gpumap: {}", render::problem(&problem))?;
+        }
         Ok(())
     }
 
@@ -141,12 +146,26 @@ impl<'s, 'a> Checking<'s, 'a> {
             CheckVerdict::Uniform(Verdict::Unknown) => true,
             _ => self.session.global.verbose > 0 && verdict != CheckVerdict::Uniform(Verdict::Allow),
         };
-        if is_wanted && self.reasons.len() < REASONS {
+        if is_wanted && self.reasons.len() < SHOWN {
             let text = String::from_utf8_lossy(text);
             if let (_, Some(why)) = self.oracle.answer(asked, &text) {
                 self.reasons.insert(format!("{text}: {why}"));
             }
         }
+    }
+
+    /// Tells the reasons, and that there are more if there may be.
+    fn tell(&mut self) -> Result<(), Failure> {
+        if let Some(more) = self.bad_lines.checked_sub(SHOWN).filter(|more| *more > 0) {
+            writeln!(self.session.err, "gpumap: … and {more} more lines that are not devices")?;
+        }
+        for reason in &self.reasons {
+            writeln!(self.session.err, "gpumap: {}", sanitize::text(reason))?;
+        }
+        if self.reasons.len() == SHOWN {
+            writeln!(self.session.err, "gpumap: … there may be more reasons (--json lists all)")?;
+        }
+        Ok(())
     }
 
     fn finish(mut self) -> Result<Exit, Failure> {
@@ -158,9 +177,7 @@ impl<'s, 'a> Checking<'s, 'a> {
             return Ok(self.exit);
         }
         self.session.out.flush()?;
-        for reason in &self.reasons {
-            writeln!(self.session.err, "gpumap: {}", sanitize::text(reason))?;
-        }
+        self.tell()?;
         if self.exit != Exit::Yes || self.session.global.verbose > 0 {
             self.session.problems(&observation.errors)?;
         }

@@ -13,7 +13,7 @@ use crate::observe::ObserveError;
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The question or its sources are bad; the user is told.
-    #[error("{0:?}")]
+    #[error("{}", crate::render::problem(.0))]
     Problem(Box<Problem>),
     /// Standard output cannot be written. A reader that went away is not a
     /// failure.
@@ -59,7 +59,16 @@ impl From<AnalyseError> for Failure {
 
 impl From<ObserveError> for Failure {
     fn from(error: ObserveError) -> Self {
-        Self::new("observe", "", error.to_string(), "")
+        let code = match &error {
+            ObserveError::NoSuchCgroup { .. } => "no-cgroup",
+            ObserveError::CgroupRemoved { .. } => "cgroup-gone",
+            ObserveError::V1Directory { .. } | ObserveError::NotACgroup { .. } => "not-a-cgroup",
+            ObserveError::NoSuchProgram { .. } => "no-program",
+            ObserveError::NoSuchProcess { .. } => "no-process",
+            ObserveError::NoRight { .. } => "no-right",
+            _ => "observe",
+        };
+        Self::new(code, "", error.to_string(), "")
     }
 }
 

@@ -137,7 +137,7 @@ fn kernel(asked: &Asked<'_>) -> Answer {
     match request(access) {
         Some(request) => {
             let (verdict, why) = own_access::ask(&path, request);
-            (CheckVerdict::Uniform(verdict), why.map(str::to_owned))
+            (CheckVerdict::Uniform(verdict), why)
         }
         None => unknown("access(2) asks about one request at a time, and never about mknod"),
     }

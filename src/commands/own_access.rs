@@ -1,40 +1,39 @@
 //! `check --self`: what the kernel says gpumap itself may open.
 //!
-//! access(2) on a device node runs the device programs without opening the
-//! device. They answer EPERM; file permissions answer EACCES. Creating a node
-//! cannot be asked this way.
+//! An access probe on a device node runs the device programs without opening
+//! the device. Creating a node cannot be asked this way.
 
 use std::path::Path;
 
-use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, AtFlags};
-use nix::unistd::{AccessFlags, faccessat};
-
 use crate::policy::device::{Request, Verdict};
+use crate::sys::access::{Access, Answer, probe};
 
 /// The kernel's answer and, unless it is a plain yes, what was in the way.
-pub(super) fn ask(path: &Path, request: Request) -> (Verdict, Option<&'static str>) {
-    let Some(flags) = flags(request) else {
-        return (Verdict::Unknown, Some("access(2) cannot ask for mknod"));
+pub(super) fn ask(path: &Path, request: Request) -> (Verdict, Option<String>) {
+    let Some(access) = access(request) else {
+        return (Verdict::Unknown, Some("access(2) cannot ask for mknod".to_owned()));
     };
-    match faccessat(AT_FDCWD, path, flags, AtFlags::AT_EACCESS) {
-        Ok(()) => (Verdict::Allow, None),
-        Err(Errno::EPERM) => (Verdict::Deny, Some("refused by the device cgroup (EPERM)")),
-        Err(Errno::EACCES) => {
-            (Verdict::Deny, Some("refused by file permissions, or by a program's own error (EACCES)"))
+    let (verdict, why) = match probe(path, access) {
+        Answer::Allowed => return (Verdict::Allow, None),
+        Answer::DevicePolicy => (Verdict::Deny, "refused by the device policy (EPERM)"),
+        Answer::FilePermission => {
+            (Verdict::Deny, "refused by file permissions, or by a program's own EACCES")
         }
-        Err(Errno::ENOENT) => (Verdict::Unknown, Some("there is no such node")),
-        Err(error) => (Verdict::Unknown, Some(error.desc())),
-    }
+        Answer::NoSuchFile => (Verdict::Unknown, "there is no such node"),
+        Answer::NoDevice => (Verdict::Unknown, "there is no driver behind the node"),
+        Answer::Unsupported => (Verdict::Unknown, "asking for an effective uid takes Linux 5.8"),
+        Answer::Other(errno) => (Verdict::Unknown, errno.desc()),
+    };
+    (verdict, Some(why.to_owned()))
 }
 
-fn flags(request: Request) -> Option<AccessFlags> {
+fn access(request: Request) -> Option<Access> {
     match request {
-        Request::Exists => Some(AccessFlags::F_OK),
+        Request::Exists => Some(Access::Exists),
         Request::Mknod => None,
-        Request::Read => Some(AccessFlags::R_OK),
-        Request::Write => Some(AccessFlags::W_OK),
-        Request::ReadWrite => Some(AccessFlags::R_OK | AccessFlags::W_OK),
+        Request::Read => Some(Access::Read),
+        Request::Write => Some(Access::Write),
+        Request::ReadWrite => Some(Access::ReadWrite),
     }
 }
 

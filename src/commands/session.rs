@@ -22,6 +22,7 @@ pub struct Session<'a> {
     pub out: &'a mut dyn Write,
     /// What goes wrong.
     pub err: &'a mut dyn Write,
+    deadline: Option<Instant>,
     stdin_taken: bool,
 }
 
@@ -29,7 +30,7 @@ pub struct Session<'a> {
 pub(super) type View = fn(&mut dyn Write, Style, &Payload) -> io::Result<()>;
 
 impl<'a> Session<'a> {
-    /// A session that has read nothing yet.
+    /// A session that has read nothing yet; the time limit starts now.
     pub fn new(
         global: &'a Global,
         command: &'static str,
@@ -37,16 +38,17 @@ impl<'a> Session<'a> {
         out: &'a mut dyn Write,
         err: &'a mut dyn Write,
     ) -> Self {
-        Self { global, command, style, out, err, stdin_taken: false }
+        let deadline = global.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        Self { global, command, style, out, err, deadline, stdin_taken: false }
     }
 
-    /// Where to look; the time limit starts now.
+    /// Where to look, and until when.
     pub fn options(&self) -> observe::Options {
         observe::Options {
             cgroup_root: self.global.cgroup_root.clone(),
             proc: self.global.proc.clone(),
             gpu_root: self.global.gpu_root.clone(),
-            deadline: self.global.timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
+            deadline: self.deadline,
         }
     }
 
@@ -93,6 +95,7 @@ impl<'a> Session<'a> {
                 let _nobody_left = writeln!(self.err, "gpumap: standard output: {error}");
             }
             Failure::Problem(problem) => {
+                let _nobody_left = self.out.flush();
                 let _nobody_left = writeln!(self.err, "gpumap: {}", render::problem(problem));
                 if self.global.json {
                     let document = envelope::failed(self.command, problem);

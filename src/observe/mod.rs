@@ -34,6 +34,27 @@ pub enum ObserveError {
     /// The stub's only answer.
     #[error("this build observes nothing")]
     Stub,
+    /// Variants that `commands` tells apart; the real ones have fields.
+    #[error("")]
+    NoSuchCgroup {},
+    /// See above.
+    #[error("")]
+    CgroupRemoved {},
+    /// See above.
+    #[error("")]
+    V1Directory {},
+    /// See above.
+    #[error("")]
+    NotACgroup {},
+    /// See above.
+    #[error("")]
+    NoSuchProgram {},
+    /// See above.
+    #[error("")]
+    NoSuchProcess {},
+    /// See above.
+    #[error("")]
+    NoRight {},
 }
 
 /// Observes cgroups.
