@@ -33,15 +33,10 @@ fn one(out: &mut dyn Write, style: Style, group: &[&Cgroup], payload: &Payload) 
     for why in policy.iter().flat_map(|policy| &policy.unknown) {
         writeln!(out, "  {}: {}", style.verdict("unknown"), sanitize::text(&why.why))?;
     }
-    let inventory = payload.gpus.as_deref().unwrap_or_default();
+    let gpus = gpus::compact(&first.gpus, payload.gpus.as_deref().unwrap_or_default());
     let rows = group.iter().map(|cgroup| {
         let path = sanitize::with_hex(&cgroup.path, cgroup.path_hex.as_deref()).into_owned();
-        vec![
-            gpus::compact(&cgroup.gpus, inventory),
-            ids(cgroup, payload),
-            cgroup.processes.len().to_string(),
-            path,
-        ]
+        vec![gpus.clone(), ids(cgroup, payload), cgroup.processes.len().to_string(), path]
     });
     table::write(out, style, &["GPUS", "PROGRAMS", "PROCS", "CGROUP"], &["PROCS"], rows.collect(), Last::Runs)
 }
