@@ -1,1 +1,125 @@
-//! (to come)
+//! The command line as the user types it: clap definitions and the small
+//! grammars of their values.
+//!
+//! Nothing here knows what a command does, and nothing else of the crate is
+//! imported, so help, manual pages and completions come from one place and can
+//! be made without running anything.
+
+mod cgroup;
+mod check;
+pub mod device;
+mod diff;
+pub mod duration;
+mod exit;
+mod global;
+mod prog;
+mod snapshot;
+mod target;
+mod tool;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+
+pub use cgroup::CgroupArgs;
+pub use check::{CheckArgs, ExplainArgs};
+pub use diff::DiffArgs;
+pub use exit::Exit;
+pub use global::{Color, Global};
+pub use prog::ProgArgs;
+pub use snapshot::SnapshotArgs;
+pub use target::{ProgramSource, Target, TargetArgs};
+pub use tool::{CompletionsArgs, ManArgs, SchemaArgs, SchemaOf};
+
+/// Tells which GPUs a cgroup may open, and why.
+///
+/// Under cgroup v2 a device policy is a BPF program that nobody can read.
+/// gpumap decodes it exactly, whoever wrote it, and says which GPUs it allows.
+/// It only reads: it opens no GPU and changes no cgroup.
+#[derive(Debug, Parser)]
+#[command(name = "gpumap", version, max_term_width = 100, after_help = EXAMPLES)]
+pub struct Cli {
+    /// Options of every command.
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  gpumap cgroup /system.slice/slurmstepd.scope -r   All jobs and their GPUs.
+  gpumap check --pid 4711 'c 195:0' /dev/nvidia1    May process 4711 open these?
+  gpumap explain --cgroup /user.slice 'c 195:3 rw'  Why, instruction by instruction.
+  gpumap snapshot -o node.json                      Save everything for later.
+  gpumap --from node.json cgroup -r /               Look at it on another machine.
+
+Exit status: 0 yes or clean, 1 no, 2 could not work, 3 incomplete or unknown.
+See gpumap(1) and `gpumap help COMMAND` for more.";
+
+/// The commands. Each one's help is the documentation of its arguments, which
+/// a comment here would replace.
+#[derive(Debug, Subcommand)]
+#[expect(missing_docs, reason = "clap would take it for the help text")]
+pub enum Command {
+    Cgroup(CgroupArgs),
+    Prog(ProgArgs),
+    Check(CheckArgs),
+    Explain(ExplainArgs),
+    Diff(DiffArgs),
+    Snapshot(SnapshotArgs),
+    Schema(SchemaArgs),
+    Completions(CompletionsArgs),
+    #[command(hide = true)]
+    Man(ManArgs),
+}
+
+impl Command {
+    /// The command's name, as it stands in the JSON envelope.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Cgroup(_) => "cgroup",
+            Self::Prog(_) => "prog",
+            Self::Check(_) => "check",
+            Self::Explain(_) => "explain",
+            Self::Diff(_) => "diff",
+            Self::Snapshot(_) => "snapshot",
+            Self::Schema(_) => "schema",
+            Self::Completions(_) => "completions",
+            Self::Man(_) => "man",
+        }
+    }
+}
+
+/// The whole definition, for help, manual pages and completions.
+pub fn definition() -> clap::Command {
+    Cli::command()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that clap finds no contradiction in the definitions.
+    #[test]
+    fn definitions_are_sound() {
+        definition().debug_assert();
+    }
+
+    /// Make sure that global options work before and after the command.
+    #[test]
+    fn global_options_anywhere() {
+        for line in ["gpumap --json cgroup /", "gpumap cgroup / --json", "gpumap cgroup --json /"] {
+            let cli = Cli::try_parse_from(line.split(' ')).unwrap();
+            assert!(cli.global.json, "{line}");
+        }
+    }
+
+    /// Make sure that one target excludes the others.
+    #[test]
+    fn one_target() {
+        for target in ["--cgroup / --pid 1", "--pid 1 --prog 2", "--cgroup / --prog 3", "--self --pid 1"] {
+            let line = format!("gpumap check {target} /dev/null");
+            assert!(Cli::try_parse_from(line.split(' ')).is_err(), "{line}");
+        }
+    }
+}

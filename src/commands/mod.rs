@@ -1,1 +1,67 @@
-//! (to come)
+//! One file per subcommand: observe, analyse, render.
+//!
+//! A command owns no rule about policies or layout; it only connects the
+//! stages and turns the answer into an exit code. What several commands share
+//! (reading saved observations, resolving targets, the envelope) has a file of
+//! its own.
+
+mod cgroup;
+mod check;
+mod completions;
+mod diff;
+mod envelope;
+mod explain;
+mod failure;
+mod input;
+mod man;
+mod node;
+mod oracle;
+mod own_access;
+mod prog;
+mod programs;
+mod refuse;
+mod saved;
+mod schema;
+mod session;
+mod snapshot;
+mod subject;
+
+pub use failure::Failure;
+pub use refuse::refuse;
+pub use session::Session;
+
+use std::io::{self, BufWriter};
+
+use crate::cli::{Cli, Command, Exit};
+
+/// Runs a parsed command line against standard output and standard error.
+pub fn run(cli: &Cli) -> Exit {
+    let Some(command) = &cli.command else { return refuse::no_command(cli.global.json) };
+    let style = session::style(cli.global.color);
+    let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    let mut err = io::stderr().lock();
+    let mut session = Session::new(&cli.global, command.name(), style, &mut out, &mut err);
+    let result = dispatch(&mut session, command).and_then(|exit| {
+        session.out.flush()?;
+        Ok(exit)
+    });
+    let exit = result.unwrap_or_else(|failure| session.fail(&failure));
+    // A reader that went away leaves text in the buffer; it must not be
+    // written again when the buffer is dropped.
+    let (_stdout, _unwritten) = out.into_parts();
+    exit
+}
+
+fn dispatch(session: &mut Session<'_>, command: &Command) -> Result<Exit, Failure> {
+    match command {
+        Command::Cgroup(args) => cgroup::run(session, args),
+        Command::Prog(args) => prog::run(session, args),
+        Command::Check(args) => check::run(session, args),
+        Command::Explain(args) => explain::run(session, args),
+        Command::Diff(args) => diff::run(session, args),
+        Command::Snapshot(args) => snapshot::run(session, args),
+        Command::Schema(args) => schema::run(session, args),
+        Command::Completions(args) => completions::run(session, args),
+        Command::Man(args) => man::run(args),
+    }
+}

@@ -1,1 +1,30 @@
-//! (to come)
+//! From answers to text: tables for people, JSON for programs.
+//!
+//! Both are views of the same [`crate::report`] value. Nothing is computed
+//! here but layout: verdicts come in as words and go out as words. Every
+//! string that came from the system passes [`sanitize`] on its way out.
+
+mod cgroup;
+mod diff;
+mod explain;
+mod gpus;
+pub mod json;
+mod problems;
+mod prog;
+mod programs;
+mod rules;
+pub mod sanitize;
+mod style;
+mod summary;
+mod table;
+
+pub use cgroup::write as cgroups;
+pub use diff::write as diff;
+pub use explain::write as explain;
+pub use problems::{line as problem, write as problems};
+pub use prog::write as prog;
+pub use style::Style;
+pub use summary::write as summary;
+
+#[cfg(test)]
+mod tests;

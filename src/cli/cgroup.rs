@@ -1,0 +1,30 @@
+//! `gpumap cgroup`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+/// Show what may be opened from cgroups.
+///
+/// For each cgroup: the GPUs with their verdicts, the decoded rules, the
+/// programs in force with the cgroup each is attached to, and the processes.
+/// With -r, one line for every cgroup of the subtree, sorted by policy.
+///
+/// The exit status is 0 when everything could be seen and 3 when something is
+/// missing or unknown.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  gpumap cgroup /system.slice/slurmstepd.scope/job_42
+  gpumap cgroup /sys/fs/cgroup/machine.slice -r
+  gpumap --from node.json cgroup --json")]
+pub struct CgroupArgs {
+    /// Cgroups: file-system paths, or paths relative to the cgroup root.
+    ///
+    /// With --from no path means what the observation was taken for.
+    #[arg(value_name = "PATH", value_hint = ValueHint::DirPath)]
+    pub paths: Vec<PathBuf>,
+    /// Show everything below the paths too.
+    #[arg(short, long)]
+    pub recursive: bool,
+}

@@ -1,0 +1,65 @@
+//! `gpumap check` and `gpumap explain`: the same targets, many devices or one.
+
+use std::ffi::OsString;
+
+use clap::{Args, ValueHint};
+
+use super::TargetArgs;
+
+/// Answer allow, deny or unknown for each device.
+///
+/// Prints one line per device: the verdict, a tab, the device as asked.
+/// `mixed` is the answer where a `*` or `rwm` covers both allowed and denied
+/// questions. Reasons for unknown verdicts go to standard error.
+///
+/// DEVICE is `TYPE MAJOR:MINOR [REQUEST]` as one argument, or the path of a
+/// device node. TYPE is c, b or a (both); a number may be `*`. REQUEST is one
+/// of r, w, rw (the default), m (mknod) and f (existence test); rwm asks for
+/// all of them.
+///
+/// The exit status is 2 if a line of standard input is not a device, else 3 if
+/// a verdict is unknown, else 1 if one is deny or mixed, else 0.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  gpumap check --cgroup /system.slice/slurmstepd.scope/job_42 'c 195:0 rw'
+  gpumap check --pid 4711 /dev/nvidia0 /dev/nvidia1
+  gpumap check --prog device.xlated 'c 195:* rwm'
+  gpumap check --self /dev/nvidia0
+  seq -f 'c 195:%g' 0 7 | gpumap check --pid 4711 -")]
+pub struct CheckArgs {
+    /// Whose policy.
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// Ask the kernel, with access(2), what gpumap itself may open.
+    ///
+    /// Needs no right and decodes nothing. File permissions count too. The
+    /// device must have a node, and mknod cannot be asked this way.
+    #[arg(long = "self", conflicts_with_all = ["cgroup", "pid", "prog"])]
+    pub own: bool,
+    /// Devices, such as 'c 195:3 rw' or /dev/nvidia3; `-` reads them from
+    /// standard input, one per line.
+    #[arg(value_name = "DEVICE", required = true, help_heading = "Arguments", value_hint = ValueHint::FilePath)]
+    pub devices: Vec<OsString>,
+}
+
+/// Prove one verdict, instruction by instruction.
+///
+/// Shows every program in run order with the instructions the kernel would
+/// execute for this one question, what each means here, which one decided, and
+/// how the kernel combines the programs.
+///
+/// The exit status is 0 for allow, 1 for deny and 3 for unknown.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  gpumap explain --cgroup /system.slice/slurmstepd.scope/job_42 'c 195:3 rw'
+  gpumap explain --prog device.xlated /dev/nvidia3")]
+pub struct ExplainArgs {
+    /// Whose policy.
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// One device and one request, such as 'c 195:3 rw', or /dev/nvidia3.
+    #[arg(value_name = "DEVICE", help_heading = "Arguments", value_hint = ValueHint::FilePath)]
+    pub device: OsString,
+}

@@ -1,0 +1,214 @@
+//! The DEVICE grammar: `TYPE MAJOR:MINOR [REQUEST]`, or a device node's path.
+//!
+//! Parsed by hand and without allocating, because `check -` reads a million
+//! of these a second.
+
+/// A device as the user asks for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked<'a> {
+    /// By number.
+    Numbers(Pattern),
+    /// By the path of its node; the request is `rw`.
+    Node(&'a [u8]),
+}
+
+/// A device by number, in which everything but the request may be open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    /// Block or character; `None` for both.
+    pub kind: Option<Kind>,
+    /// 0 to 4095; `None` for all.
+    pub major: Option<u32>,
+    /// 0 to 1048575; `None` for all.
+    pub minor: Option<u32>,
+    /// What is requested.
+    pub access: Access,
+}
+
+/// The type of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `b`.
+    Block,
+    /// `c`.
+    Char,
+}
+
+/// The request of a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// `f`: does it exist?
+    Exists,
+    /// `m`: create the node.
+    Mknod,
+    /// `r`: open for reading.
+    Read,
+    /// `w`: open for writing.
+    Write,
+    /// `rw`: open for both.
+    ReadWrite,
+    /// `rwm`: every one of these.
+    All,
+}
+
+/// What is wrong with a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadDevice {
+    /// Not three words, or no colon.
+    #[error("not a device")]
+    Shape,
+    /// An unknown type.
+    #[error("no such device type (c, b or a)")]
+    Kind,
+    /// Not a major number.
+    #[error("no such major number (0 to 4095, or *)")]
+    Major,
+    /// Not a minor number.
+    #[error("no such minor number (0 to 1048575, or *)")]
+    Minor,
+    /// Not a request.
+    #[error("no such request (r, w, rw, m, f or rwm)")]
+    Access,
+}
+
+/// The grammar in one clause, for error messages.
+pub const GRAMMAR: &str = "write 'TYPE MAJOR:MINOR [REQUEST]' as one argument, such as 'c 195:3 rw', or a path such as /dev/nvidia3";
+
+const MAX_MAJOR: u32 = 0xfff;
+const MAX_MINOR: u32 = 0xf_ffff;
+
+/// Reads a device.
+pub fn parse(text: &[u8]) -> Result<Asked<'_>, BadDevice> {
+    if text.first() == Some(&b'/') {
+        return Ok(Asked::Node(text));
+    }
+    let (kind, rest) = word(text);
+    let (numbers, rest) = word(rest);
+    let (access, rest) = word(rest);
+    if numbers.is_empty() || !rest.is_empty() {
+        return Err(BadDevice::Shape);
+    }
+    let colon = numbers.iter().position(|byte| *byte == b':').ok_or(BadDevice::Shape)?;
+    Ok(Asked::Numbers(Pattern {
+        kind: parse_kind(kind)?,
+        major: number(&numbers[..colon], MAX_MAJOR).ok_or(BadDevice::Major)?,
+        minor: number(&numbers[colon + 1..], MAX_MINOR).ok_or(BadDevice::Minor)?,
+        access: parse_access(access)?,
+    }))
+}
+
+/// The first word and what follows it and its spaces. Only spaces separate:
+/// a tab would break the output's columns.
+fn word(text: &[u8]) -> (&[u8], &[u8]) {
+    let end = text.iter().position(|byte| *byte == b' ').unwrap_or(text.len());
+    let (word, rest) = text.split_at(end);
+    let next = rest.iter().position(|byte| *byte != b' ').unwrap_or(rest.len());
+    (word, &rest[next..])
+}
+
+fn parse_kind(word: &[u8]) -> Result<Option<Kind>, BadDevice> {
+    match word {
+        b"c" => Ok(Some(Kind::Char)),
+        b"b" => Ok(Some(Kind::Block)),
+        b"a" | b"*" => Ok(None),
+        _ => Err(BadDevice::Kind),
+    }
+}
+
+/// `Some(None)` is `*`.
+fn number(digits: &[u8], max: u32) -> Option<Option<u32>> {
+    if digits == b"*" {
+        return Some(None);
+    }
+    if digits.is_empty() || digits.len() > 7 {
+        return None;
+    }
+    let mut value = 0;
+    for digit in digits {
+        value = value * 10 + u32::from(digit.is_ascii_digit().then(|| digit - b'0')?);
+    }
+    (value <= max).then_some(Some(value))
+}
+
+/// Letters in any order, each at most once.
+fn parse_access(letters: &[u8]) -> Result<Access, BadDevice> {
+    const LETTERS: &[u8; 4] = b"rwmf";
+    let mut seen = 0_u8;
+    for letter in letters {
+        let index = LETTERS.iter().position(|known| known == letter).ok_or(BadDevice::Access)?;
+        if seen & 1 << index != 0 {
+            return Err(BadDevice::Access);
+        }
+        seen |= 1 << index;
+    }
+    Ok(match seen {
+        0b0000 | 0b0011 => Access::ReadWrite,
+        0b0001 => Access::Read,
+        0b0010 => Access::Write,
+        0b0100 => Access::Mknod,
+        0b0111 => Access::All,
+        0b1000 => Access::Exists,
+        _ => return Err(BadDevice::Access),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(text: &str) -> Pattern {
+        match parse(text.as_bytes()) {
+            Ok(Asked::Numbers(pattern)) => pattern,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    /// Make sure that each part of the grammar is read as documented.
+    #[test]
+    fn good() {
+        let plain =
+            Pattern { kind: Some(Kind::Char), major: Some(195), minor: Some(3), access: Access::ReadWrite };
+        for text in ["c 195:3", "c 195:3 rw", "c 195:3 wr", "c  195:3  rw ", "c 0195:03"] {
+            assert_eq!(numbers(text), plain, "{text}");
+        }
+        assert_eq!(numbers("b 4095:1048575 m").minor, Some(1_048_575));
+        for (letters, access) in [("r", Access::Read), ("w", Access::Write), ("f", Access::Exists)] {
+            assert_eq!(numbers(&format!("c 1:2 {letters}")).access, access);
+        }
+        for letters in ["rwm", "mwr", "wmr"] {
+            assert_eq!(numbers(&format!("c 1:2 {letters}")).access, Access::All);
+        }
+        for open in ["a *:* rwm", "* *:* rwm"] {
+            let pattern = Pattern { kind: None, major: None, minor: None, access: Access::All };
+            assert_eq!(numbers(open), pattern);
+        }
+        assert_eq!(parse(b"/dev/nvidia 0"), Ok(Asked::Node(b"/dev/nvidia 0")));
+    }
+
+    /// Make sure that what is not in the grammar is refused with its reason.
+    #[test]
+    fn bad() {
+        for (text, why) in [
+            ("", BadDevice::Shape),
+            ("c", BadDevice::Shape),
+            ("c 195", BadDevice::Shape),
+            ("c 195:3 rw x", BadDevice::Shape),
+            ("c\t195:3", BadDevice::Shape),
+            (" c 195:3", BadDevice::Shape),
+            ("d 195:3", BadDevice::Kind),
+            ("c 4096:3", BadDevice::Major),
+            ("c :3", BadDevice::Major),
+            ("c -1:3", BadDevice::Major),
+            ("c 195:", BadDevice::Minor),
+            ("c 195:1048576", BadDevice::Minor),
+            ("c 195:99999999999999999999", BadDevice::Minor),
+            ("c 195:3:4", BadDevice::Minor),
+            ("c 195:3 x", BadDevice::Access),
+            ("c 195:3 rr", BadDevice::Access),
+            ("c 195:3 rm", BadDevice::Access),
+            ("c 195:3 rwmf", BadDevice::Access),
+        ] {
+            assert_eq!(parse(text.as_bytes()), Err(why), "{text}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Options that every command takes, before or after its name.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgAction, Args, ValueEnum, ValueHint};
+
+/// Options of every command.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Global options")]
+pub struct Global {
+    /// Print one JSON document instead of a table.
+    ///
+    /// The document is valid even when gpumap fails: `errors` then says why.
+    /// `gpumap schema` prints its schema.
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Read a saved observation instead of the live node; `-` is standard
+    /// input.
+    ///
+    /// Observations are saved with `gpumap snapshot`. No right is needed to
+    /// read one.
+    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub from: Option<PathBuf>,
+    /// Where cgroup2 is mounted.
+    ///
+    /// The default is the first cgroup2 mount.
+    #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath, hide_short_help = true)]
+    pub cgroup_root: Option<PathBuf>,
+    /// Where the proc file system is mounted.
+    ///
+    /// Processes and mounts are read from it.
+    #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath, default_value = "/proc",
+        hide_short_help = true)]
+    pub proc: PathBuf,
+    /// Directory that holds the proc, sys and dev the GPUs are listed from.
+    ///
+    /// A container that sees the host's files under /host gives /host.
+    #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath, default_value = "/",
+        hide_short_help = true)]
+    pub gpu_root: PathBuf,
+    /// Stop looking after this time, such as 500ms or 2s, and answer with what
+    /// was seen.
+    #[arg(long, global = true, value_name = "DURATION", value_parser = super::duration::parse)]
+    pub timeout: Option<Duration>,
+    /// When to colour verdicts.
+    ///
+    /// `auto` colours on a terminal and honours NO_COLOR.
+    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = Color::Auto, hide_short_help = true)]
+    pub color: Color,
+    /// Say more on standard error: every problem, every reason.
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub verbose: u8,
+}
+
+/// When to colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set.
+    Auto,
+    /// Even in a pipe.
+    Always,
+    /// Not at all.
+    Never,
+}

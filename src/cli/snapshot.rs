@@ -1,0 +1,29 @@
+//! `gpumap snapshot`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+/// Save what can be seen now, to be looked at later or elsewhere.
+///
+/// The observation holds facts, not meanings: instruction bytes, map contents,
+/// attach flags, processes. --from reads it back, also in a newer gpumap. The
+/// file replaces an older one whole or not at all, and only its owner may read
+/// it, because it names the users' processes.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  gpumap snapshot -o node.json
+  gpumap snapshot /system.slice/slurmstepd.scope -r -o jobs.json
+  ssh node7 gpumap snapshot | gpumap --from - cgroup -r /")]
+pub struct SnapshotArgs {
+    /// Cgroups to save [default: all].
+    #[arg(value_name = "PATH", value_hint = ValueHint::DirPath)]
+    pub paths: Vec<PathBuf>,
+    /// Save everything below the paths too; implied without a path.
+    #[arg(short, long)]
+    pub recursive: bool,
+    /// Where to save it; `-` is standard output.
+    #[arg(short, long, value_name = "FILE", default_value = "-", value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
+}

@@ -1,0 +1,75 @@
+//! Whose policy a question is about: a cgroup, a process, or programs.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::builder::{OsStringValueParser, TypedValueParser as _};
+use clap::{Args, ValueHint};
+
+/// Options that choose whose policy is asked about.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Target (default: gpumap's own cgroup)")]
+pub struct TargetArgs {
+    /// The programs in force on this cgroup: a file-system path, or a path
+    /// relative to the cgroup root.
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::DirPath, conflicts_with_all = ["pid", "prog"])]
+    cgroup: Option<PathBuf>,
+    /// The programs in force on the cgroup of this process.
+    #[arg(long, value_name = "PID", conflicts_with = "prog")]
+    pid: Option<u32>,
+    /// This program: an id, a file as `gpumap prog` takes it, or `-` for
+    /// standard input. Given several times, the programs run in this order.
+    #[arg(long, value_name = "ID|FILE", value_hint = ValueHint::FilePath,
+        value_parser = OsStringValueParser::new().map(ProgramSource::from))]
+    prog: Vec<ProgramSource>,
+    /// Map contents for programs from files, as `bpftool -j map dump` writes
+    /// them.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "prog")]
+    pub maps: Option<PathBuf>,
+}
+
+/// Whose policy is asked about.
+#[derive(Clone, Copy, Debug)]
+pub enum Target<'a> {
+    /// That of a cgroup.
+    Cgroup(&'a Path),
+    /// That of a process's cgroup.
+    Pid(u32),
+    /// That of programs, in run order.
+    Programs(&'a [ProgramSource]),
+    /// None was named: gpumap's own cgroup, or the one a saved observation was
+    /// taken for.
+    Own,
+}
+
+impl TargetArgs {
+    /// The one target that was given.
+    pub fn target(&self) -> Target<'_> {
+        match (&self.cgroup, self.pid, self.prog.as_slice()) {
+            (Some(path), _, _) => Target::Cgroup(path),
+            (_, Some(pid), _) => Target::Pid(pid),
+            (_, _, []) => Target::Own,
+            (_, _, programs) => Target::Programs(programs),
+        }
+    }
+}
+
+/// Where a program comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProgramSource {
+    /// The kernel, by program id.
+    Id(u32),
+    /// A file; `-` is standard input.
+    File(PathBuf),
+}
+
+impl From<OsString> for ProgramSource {
+    /// All digits are an id; anything else is a file, so a file named `17` is
+    /// written `./17`.
+    fn from(text: OsString) -> Self {
+        match text.to_str().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit())).map(str::parse) {
+            Some(Ok(id)) => Self::Id(id),
+            _ => Self::File(text.into()),
+        }
+    }
+}

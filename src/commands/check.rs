@@ -1,0 +1,226 @@
+//! `gpumap check`: a verdict per device, as fast as they can be read.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::ffi::OsStrExt as _;
+
+use super::oracle::Oracle;
+use super::{Failure, Session, envelope};
+use crate::analyse::CheckVerdict;
+use crate::cli::device::{self, Asked, GRAMMAR};
+use crate::cli::{CheckArgs, Exit};
+use crate::observation::Problem;
+use crate::policy::device::Verdict;
+use crate::render::{self, sanitize};
+use crate::report::{Check, Payload};
+
+/// Longest line read from standard input; the rest of it is thrown away.
+const LINE: u64 = 4096;
+/// Bad lines and reasons told on standard error; the JSON has all.
+const SHOWN: usize = 16;
+
+/// Runs the command.
+pub(super) fn run(session: &mut Session<'_>, args: &CheckArgs) -> Result<Exit, Failure> {
+    for device in args.devices.iter().filter(|device| *device != "-") {
+        device::parse(device.as_bytes()).map_err(|why| Failure::device(device.as_bytes(), why))?;
+    }
+    let oracle = Oracle::new(session, args)?;
+    let mut checking = Checking::new(session, oracle);
+    args.devices.iter().try_for_each(|device| checking.argument(device))?;
+    checking.finish()
+}
+
+struct Checking<'s, 'a> {
+    session: &'s mut Session<'a>,
+    oracle: Oracle,
+    words: Words,
+    line: Vec<u8>,
+    checks: Vec<Check>,
+    bad: Vec<Problem>,
+    bad_lines: usize,
+    reasons: BTreeSet<String>,
+    exit: Exit,
+}
+
+impl<'s, 'a> Checking<'s, 'a> {
+    fn new(session: &'s mut Session<'a>, oracle: Oracle) -> Self {
+        let words = Words::new(session.style);
+        let (line, checks, bad) = (Vec::new(), Vec::new(), Vec::new());
+        let (bad_lines, reasons, exit) = (0, BTreeSet::new(), Exit::Yes);
+        Self { session, oracle, words, line, checks, bad, bad_lines, reasons, exit }
+    }
+
+    fn argument(&mut self, device: &OsString) -> Result<(), Failure> {
+        if device == "-" { self.stream() } else { self.one(device.as_bytes()) }
+    }
+
+    /// Answers standard input line by line. Answers are handed on whenever the
+    /// next line is not there yet, so that a program can talk with gpumap.
+    fn stream(&mut self) -> Result<(), Failure> {
+        let mut input = BufReader::with_capacity(1 << 16, self.session.stdin()?);
+        let mut line = Vec::new();
+        loop {
+            if input.buffer().is_empty() {
+                self.session.out.flush()?;
+            }
+            line.clear();
+            if input.by_ref().take(LINE).read_until(b'\n', &mut line).map_err(stdin)? == 0 {
+                return Ok(());
+            }
+            if line.pop_if(|last| *last == b'\n').is_none() && line.len() as u64 == LINE {
+                input.skip_until(b'\n').map_err(stdin)?;
+            }
+            if !line.is_empty() {
+                self.one(&line)?;
+            }
+        }
+    }
+
+    fn one(&mut self, text: &[u8]) -> Result<(), Failure> {
+        match device::parse(text) {
+            Ok(asked) => self.device(&asked, text),
+            Err(why) => self.bad_line(text, &why.to_string()),
+        }
+    }
+
+    fn device(&mut self, asked: &Asked<'_>, text: &[u8]) -> Result<(), Failure> {
+        let verdict = if self.session.global.json {
+            let device = String::from_utf8_lossy(text).into_owned();
+            let (verdict, why) = self.oracle.answer(asked, &device);
+            self.checks.push(Check { device, verdict: word(verdict).to_owned(), why });
+            verdict
+        } else {
+            let verdict = self.oracle.verdict(asked);
+            self.print(verdict, text, matches!(asked, Asked::Node(_)))?;
+            self.note_reason(verdict, asked, text);
+            verdict
+        };
+        self.exit = self.exit.worst(exit(verdict));
+        Ok(())
+    }
+
+    /// A line that is no device: unknown, so that lines in and lines out stay
+    /// in step, and an error.
+    fn bad_line(&mut self, text: &[u8], why: &str) -> Result<(), Failure> {
+        let device = String::from_utf8_lossy(text).into_owned();
+        let problem = Problem {
+            code: "bad-device".to_owned(),
+            what: format!("'{device}'"),
+            why: why.to_owned(),
+            needs: GRAMMAR.to_owned(),
+        };
+        self.exit = Exit::Failed;
+        if self.session.global.json {
+            let why = Some(why.to_owned());
+            self.checks.push(Check { device, verdict: "unknown".to_owned(), why });
+            self.bad.push(problem);
+            return Ok(());
+        }
+        self.print(CheckVerdict::Uniform(Verdict::Unknown), text, true)?;
+        self.bad_lines += 1;
+        if self.bad_lines <= SHOWN {
+            writeln!(self.session.err, "gpumap: {}", render::problem(&problem))?;
+        }
+        Ok(())
+    }
+
+    /// One line of output. What parsed as numbers is plain text already.
+    fn print(&mut self, verdict: CheckVerdict, text: &[u8], is_free_text: bool) -> Result<(), Failure> {
+        self.line.clear();
+        self.line.extend_from_slice(self.words.get(verdict).as_bytes());
+        self.line.push(b'\t');
+        if is_free_text {
+            self.line.extend_from_slice(sanitize::bytes(text).as_bytes());
+        } else {
+            self.line.extend_from_slice(text);
+        }
+        self.line.push(b'\n');
+        Ok(self.session.out.write_all(&self.line)?)
+    }
+
+    /// Collects why something is unknown, and with -v why it is mixed; each
+    /// reason once, and no more once there are many.
+    fn note_reason(&mut self, verdict: CheckVerdict, asked: &Asked<'_>, text: &[u8]) {
+        let is_wanted = match verdict {
+            CheckVerdict::Uniform(Verdict::Unknown) => true,
+            _ => self.session.global.verbose > 0 && verdict != CheckVerdict::Uniform(Verdict::Allow),
+        };
+        if is_wanted && self.reasons.len() < SHOWN {
+            let text = String::from_utf8_lossy(text);
+            if let (_, Some(why)) = self.oracle.answer(asked, &text) {
+                self.reasons.insert(format!("{text}: {why}"));
+            }
+        }
+    }
+
+    /// Tells the reasons, and that there are more if there may be.
+    fn tell(&mut self) -> Result<(), Failure> {
+        if let Some(more) = self.bad_lines.checked_sub(SHOWN).filter(|more| *more > 0) {
+            writeln!(self.session.err, "gpumap: … and {more} more lines that are not devices")?;
+        }
+        for reason in &self.reasons {
+            writeln!(self.session.err, "gpumap: {}", sanitize::text(reason))?;
+        }
+        if self.reasons.len() == SHOWN {
+            writeln!(self.session.err, "gpumap: … there may be more reasons (--json lists all)")?;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Exit, Failure> {
+        let mut observation = self.oracle.observation().cloned().unwrap_or_else(envelope::blank);
+        observation.errors.append(&mut self.bad);
+        if self.session.global.json {
+            let payload = Payload { checks: Some(self.checks), ..Payload::default() };
+            self.session.answer(&observation, payload, |_, _, _| Ok(()))?;
+            return Ok(self.exit);
+        }
+        self.session.out.flush()?;
+        self.tell()?;
+        if self.exit != Exit::Yes || self.session.global.verbose > 0 {
+            self.session.problems(&observation.errors)?;
+        }
+        Ok(self.exit)
+    }
+}
+
+/// The four words, coloured once and not once a line.
+struct Words([String; 4]);
+
+impl Words {
+    fn new(style: render::Style) -> Self {
+        Self(["allow", "deny", "unknown", "mixed"].map(|word| style.verdict(word).into_owned()))
+    }
+
+    fn get(&self, verdict: CheckVerdict) -> &str {
+        let [allow, deny, unknown, mixed] = &self.0;
+        match verdict {
+            CheckVerdict::Uniform(Verdict::Allow) => allow,
+            CheckVerdict::Uniform(Verdict::Deny) => deny,
+            CheckVerdict::Uniform(Verdict::Unknown) => unknown,
+            CheckVerdict::Mixed => mixed,
+        }
+    }
+}
+
+fn word(verdict: CheckVerdict) -> &'static str {
+    match verdict {
+        CheckVerdict::Uniform(Verdict::Allow) => "allow",
+        CheckVerdict::Uniform(Verdict::Deny) => "deny",
+        CheckVerdict::Uniform(Verdict::Unknown) => "unknown",
+        CheckVerdict::Mixed => "mixed",
+    }
+}
+
+fn exit(verdict: CheckVerdict) -> Exit {
+    match verdict {
+        CheckVerdict::Uniform(Verdict::Allow) => Exit::Yes,
+        CheckVerdict::Uniform(Verdict::Deny) | CheckVerdict::Mixed => Exit::No,
+        CheckVerdict::Uniform(Verdict::Unknown) => Exit::Incomplete,
+    }
+}
+
+fn stdin(error: std::io::Error) -> Failure {
+    Failure::new("file", "standard input", error.to_string(), "")
+}

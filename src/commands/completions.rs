@@ -1,0 +1,13 @@
+//! `gpumap completions`: scripts from the same definitions as the help.
+
+use super::{Failure, Session};
+use crate::cli::{self, CompletionsArgs, Exit};
+
+/// Runs the command. Made in memory first, because the generator panics when
+/// it cannot write.
+pub(super) fn run(session: &mut Session<'_>, args: &CompletionsArgs) -> Result<Exit, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut cli::definition(), "gpumap", &mut script);
+    session.out.write_all(&script)?;
+    Ok(Exit::Yes)
+}

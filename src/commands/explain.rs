@@ -1,0 +1,53 @@
+//! `gpumap explain`: the proof of one verdict.
+
+use std::os::unix::ffi::OsStrExt as _;
+
+use super::oracle::{device_type, request};
+use super::{Failure, Session, node, subject};
+use crate::cli::device::{self, Asked, Pattern};
+use crate::cli::{Exit, ExplainArgs};
+use crate::observation::Observation;
+use crate::policy::device::{Device, Request};
+use crate::{analyse, render};
+
+/// Runs the command.
+pub(super) fn run(session: &mut Session<'_>, args: &ExplainArgs) -> Result<Exit, Failure> {
+    let text = args.device.as_bytes();
+    let asked = device::parse(text).map_err(|why| Failure::device(text, why))?;
+    let source = subject::resolve(session, &args.target)?;
+    let saved = session.global.from.is_some().then_some(&source.observation);
+    let (device, request) = one(&asked, text, saved)?;
+    let payload = analyse::explain(&source.observation, &source.subject, device, request)?;
+    let verdict = payload.proof.as_ref().map(|proof| exit(&proof.verdict));
+    session.answer(&source.observation, payload, render::explain)?;
+    Ok(verdict.unwrap_or(Exit::Incomplete))
+}
+
+/// A proof is about one device and one request.
+fn one(asked: &Asked<'_>, text: &[u8], saved: Option<&Observation>) -> Result<(Device, Request), Failure> {
+    let name = || String::from_utf8_lossy(text);
+    match asked {
+        Asked::Node(path) => {
+            let device = node::device(path, saved).map_err(|why| Failure::new("no-node", name(), why, ""))?;
+            Ok((device, Request::ReadWrite))
+        }
+        Asked::Numbers(Pattern { kind: Some(kind), major: Some(major), minor: Some(minor), access }) => {
+            let device = Device { kind: device_type(*kind), major: *major, minor: *minor };
+            request(*access).map(|request| (device, request)).ok_or_else(|| several(&name()))
+        }
+        Asked::Numbers(_) => Err(several(&name())),
+    }
+}
+
+fn several(name: &str) -> Failure {
+    let needs = "name one type, one number and one request, such as 'c 195:3 rw'";
+    Failure::new("bad-device", format!("'{name}'"), "more than one question, and a proof answers one", needs)
+}
+
+fn exit(verdict: &str) -> Exit {
+    match verdict {
+        "allow" => Exit::Yes,
+        "deny" => Exit::No,
+        _ => Exit::Incomplete,
+    }
+}

@@ -1,0 +1,81 @@
+//! Why a command gave no answer.
+
+use std::io;
+use std::path::Path;
+
+use crate::analyse::AnalyseError;
+use crate::bytecode::ReadError;
+use crate::cli::device::{BadDevice, GRAMMAR};
+use crate::observation::Problem;
+use crate::observe::ObserveError;
+
+/// Why a command gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The question or its sources are bad; the user is told.
+    #[error("{}", crate::render::problem(.0))]
+    Problem(Box<Problem>),
+    /// Standard output cannot be written. A reader that went away is not a
+    /// failure.
+    #[error("standard output: {0}")]
+    Output(#[from] io::Error),
+}
+
+impl Failure {
+    /// A problem with a thing, and what would help.
+    pub fn new(code: &str, what: impl Into<String>, why: impl Into<String>, needs: &str) -> Self {
+        let (code, needs) = (code.to_owned(), needs.to_owned());
+        Self::Problem(Box::new(Problem { code, what: what.into(), why: why.into(), needs }))
+    }
+
+    /// A file that cannot be read or written.
+    pub fn file(path: &Path, error: &io::Error) -> Self {
+        Self::new("file", path.to_string_lossy(), reason(error), "")
+    }
+
+    /// A device that is not in the grammar.
+    pub fn device(asked: &[u8], why: BadDevice) -> Self {
+        Self::new("bad-device", format!("'{}'", String::from_utf8_lossy(asked)), why.to_string(), GRAMMAR)
+    }
+
+    /// A program file that cannot be read.
+    pub fn program_file(name: &str, error: &ReadError) -> Self {
+        Self::new("bad-program", name, error.to_string(), "")
+    }
+}
+
+impl From<AnalyseError> for Failure {
+    fn from(error: AnalyseError) -> Self {
+        match error {
+            AnalyseError::NoCgroup(path) => {
+                Self::new("no-cgroup", path.lossy(), "not in the observation", "")
+            }
+            AnalyseError::NoProgram(id) => {
+                Self::new("no-program", format!("program {id}"), "not in the observation", "")
+            }
+        }
+    }
+}
+
+impl From<ObserveError> for Failure {
+    fn from(error: ObserveError) -> Self {
+        let code = match &error {
+            ObserveError::NoSuchCgroup { .. } => "no-cgroup",
+            ObserveError::CgroupRemoved { .. } => "cgroup-gone",
+            ObserveError::V1Directory { .. } | ObserveError::NotACgroup { .. } => "not-a-cgroup",
+            ObserveError::NoSuchProgram { .. } => "no-program",
+            ObserveError::NoSuchProcess { .. } => "no-process",
+            ObserveError::NoRight { .. } => "no-right",
+            _ => "observe",
+        };
+        Self::new(code, "", error.to_string(), "")
+    }
+}
+
+/// An operating system error without its number, in lower case.
+fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_lowercase().chain(chars).collect()).unwrap_or_default()
+}

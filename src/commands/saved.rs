@@ -1,0 +1,149 @@
+//! Saved observations: reading them, and finding a cgroup or process in them.
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Component, Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::{Failure, Session, input};
+use crate::observation::{Observation, SCHEMA, Scope, Text};
+use crate::observe::{self, Target};
+
+/// The observation `--from` names, if it is given.
+pub(super) fn from_option(session: &mut Session<'_>) -> Result<Option<Observation>, Failure> {
+    let Some(path) = session.global.from.clone() else { return Ok(None) };
+    load(session, &path).map(Some)
+}
+
+/// Reads an observation from a file.
+pub(super) fn load(session: &mut Session<'_>, path: &Path) -> Result<Observation, Failure> {
+    let bytes = input::read(session, path)?;
+    parse(&bytes, &input::name(path))
+}
+
+/// Whether a file seems meant to be an observation or an answer of gpumap,
+/// rather than a program.
+pub(super) fn is_gpumap_json(bytes: &[u8]) -> bool {
+    bytes.trim_ascii_start().starts_with(b"{")
+        && serde_json::from_slice::<Head>(bytes).is_ok_and(|head| head.schema.starts_with("gpumap"))
+}
+
+/// Reads an observation; `name` is the file's, for messages.
+pub(super) fn parse(bytes: &[u8], name: &str) -> Result<Observation, Failure> {
+    let error = match serde_json::from_slice::<Observation>(bytes) {
+        Ok(observation) if observation.schema == SCHEMA => return Ok(observation),
+        Ok(_) => None,
+        Err(error) => Some(error),
+    };
+    let (why, needs) = match (serde_json::from_slice::<Head>(bytes), error) {
+        (Ok(head), _) if head.is_newer() => {
+            (format!("written by a newer gpumap ({})", head.schema), "update this gpumap")
+        }
+        (Ok(head), _) if head.schema != SCHEMA => {
+            (format!("{:?}, not an observation ({SCHEMA})", head.schema), "save one with gpumap snapshot")
+        }
+        (_, Some(error)) => (format!("not an observation: {error}"), "save one with gpumap snapshot"),
+        (_, None) => ("not an observation".to_owned(), "save one with gpumap snapshot"),
+    };
+    Err(Failure::new("bad-observation", name, why, needs))
+}
+
+/// Observes cgroups: live, or by narrowing the scope of a saved observation.
+pub(super) fn observe(
+    session: &mut Session<'_>,
+    paths: &[PathBuf],
+    recursive: bool,
+) -> Result<Observation, Failure> {
+    let Some(mut observation) = from_option(session)? else {
+        let targets: Vec<Target> =
+            paths.iter().map(|path| Target { path: path.clone(), recursive }).collect();
+        return Ok(observe::cgroups(&session.options(), &targets)?);
+    };
+    if !paths.is_empty() {
+        let scope = paths.iter().map(|path| Ok(Scope { path: find(&observation, path)?, recursive }));
+        observation.scope = scope.collect::<Result<_, Failure>>()?;
+    }
+    Ok(observation)
+}
+
+/// The cgroup that a path means in an observation.
+pub(super) fn find(observation: &Observation, path: &Path) -> Result<Text, Failure> {
+    let text = relative(path, &observation.host.cgroup_root);
+    if observation.cgroups.iter().any(|cgroup| cgroup.path == text) {
+        return Ok(text);
+    }
+    let needs = "gpumap --from FILE cgroup -r / lists what it holds";
+    Err(Failure::new("no-cgroup", text.lossy(), "no such cgroup in the saved observation", needs))
+}
+
+/// The cgroup of a process in an observation.
+pub(super) fn cgroup_of_pid(observation: &Observation, pid: u32) -> Result<Text, Failure> {
+    let process = observation.processes.iter().find(|process| process.pid == pid);
+    process.map(|process| process.cgroup.clone()).ok_or_else(|| {
+        Failure::new("no-process", format!("pid {pid}"), "no such process in the saved observation", "")
+    })
+}
+
+/// The one cgroup an observation was taken for.
+pub(super) fn only_cgroup(observation: &Observation, name: &str) -> Result<Text, Failure> {
+    match observation.scope.as_slice() {
+        [Scope { path, recursive: false }] => Ok(path.clone()),
+        _ => {
+            let count = observation.cgroups.len();
+            let needs = "name a cgroup: --cgroup /PATH, in a diff FILE:/PATH";
+            Err(Failure::new("which-cgroup", name, format!("holds {count} cgroups"), needs))
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Head {
+    schema: String,
+}
+
+impl Head {
+    fn is_newer(&self) -> bool {
+        let (family, ours) = SCHEMA.rsplit_once('/').unwrap_or_default();
+        let theirs = self.schema.strip_prefix(family).and_then(|rest| rest.strip_prefix('/'));
+        let number = |text: &str| text.parse::<u32>().unwrap_or(0);
+        theirs.is_some_and(|theirs| number(theirs) > number(ours))
+    }
+}
+
+/// A path as observations write it: from the cgroup root, one leading slash.
+fn relative(path: &Path, root: &str) -> Text {
+    let below = if root.is_empty() { path } else { path.strip_prefix(root).unwrap_or(path) };
+    let mut bytes = Vec::new();
+    for component in below.components() {
+        if matches!(component, Component::Normal(_) | Component::ParentDir) {
+            bytes.push(b'/');
+            bytes.extend_from_slice(component.as_os_str().as_bytes());
+        }
+    }
+    if bytes.is_empty() { Text::from("/") } else { Text::from(bytes) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that both ways to name a cgroup mean the same one.
+    #[test]
+    fn paths() {
+        let root = "/sys/fs/cgroup";
+        for (path, expected) in [
+            ("/sys/fs/cgroup/a/b", "/a/b"),
+            ("/sys/fs/cgroup/", "/"),
+            ("/sys/fs/cgroup", "/"),
+            ("/sys/fs/cgroupx/a", "/sys/fs/cgroupx/a"),
+            ("/a/b/", "/a/b"),
+            ("a/./b", "/a/b"),
+            ("/", "/"),
+            (".", "/"),
+        ] {
+            assert_eq!(relative(Path::new(path), root), Text::from(expected), "{path}");
+        }
+        assert_eq!(relative(Path::new("/a"), ""), Text::from("/a"));
+        assert_eq!(relative(Path::new("/a"), "/"), Text::from("/a"));
+    }
+}

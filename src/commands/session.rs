@@ -1,0 +1,121 @@
+//! What every command is given: the global options and where to write.
+
+use std::io::{self, IsTerminal as _, StdinLock, Write};
+use std::time::Instant;
+
+use super::{Failure, envelope};
+use crate::cli::{Color, Exit, Global};
+use crate::observation::{Observation, Problem};
+use crate::observe;
+use crate::render::{self, Style};
+use crate::report::Payload;
+
+/// One run of one command.
+pub struct Session<'a> {
+    /// The global options.
+    pub global: &'a Global,
+    /// The command's name.
+    pub command: &'static str,
+    /// How text is laid out.
+    pub style: Style,
+    /// The answer.
+    pub out: &'a mut dyn Write,
+    /// What goes wrong.
+    pub err: &'a mut dyn Write,
+    deadline: Option<Instant>,
+    stdin_taken: bool,
+}
+
+/// Prints a payload for people.
+pub(super) type View = fn(&mut dyn Write, Style, &Payload) -> io::Result<()>;
+
+impl<'a> Session<'a> {
+    /// A session that has read nothing yet; the time limit starts now.
+    pub fn new(
+        global: &'a Global,
+        command: &'static str,
+        style: Style,
+        out: &'a mut dyn Write,
+        err: &'a mut dyn Write,
+    ) -> Self {
+        let deadline = global.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        Self { global, command, style, out, err, deadline, stdin_taken: false }
+    }
+
+    /// Where to look, and until when.
+    pub fn options(&self) -> observe::Options {
+        observe::Options {
+            cgroup_root: self.global.cgroup_root.clone(),
+            proc: self.global.proc.clone(),
+            gpu_root: self.global.gpu_root.clone(),
+            deadline: self.deadline,
+        }
+    }
+
+    /// Standard input, for the one option that may read it.
+    pub fn stdin(&mut self) -> Result<StdinLock<'static>, Failure> {
+        if self.stdin_taken {
+            let why = "asked for twice";
+            return Err(Failure::new("usage", "standard input", why, "use a file for one of the two"));
+        }
+        self.stdin_taken = true;
+        Ok(io::stdin().lock())
+    }
+
+    /// Prints the answer, as JSON or through `view`, and says whether it is
+    /// complete.
+    pub fn answer(
+        &mut self,
+        observation: &Observation,
+        payload: Payload,
+        view: View,
+    ) -> Result<Exit, Failure> {
+        let document = envelope::document(self.command, observation, payload);
+        if self.global.json {
+            render::json::write(self.out, &document)?;
+        } else {
+            view(self.out, self.style, &document.payload)?;
+            self.out.flush()?;
+            self.problems(&document.errors)?;
+        }
+        Ok(if document.complete { Exit::Yes } else { Exit::Incomplete })
+    }
+
+    /// Says what was missing.
+    pub fn problems(&mut self, problems: &[Problem]) -> Result<(), Failure> {
+        Ok(render::problems(self.err, problems, self.global.verbose > 0)?)
+    }
+
+    /// Ends the session without an answer. There is nobody left to tell if
+    /// standard error fails too, so errors of writing end here.
+    pub fn fail(&mut self, failure: &Failure) -> Exit {
+        match failure {
+            Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return Exit::Yes,
+            Failure::Output(error) => {
+                let _nobody_left = writeln!(self.err, "gpumap: standard output: {error}");
+            }
+            Failure::Problem(problem) => {
+                let _nobody_left = self.out.flush();
+                let _nobody_left = writeln!(self.err, "gpumap: {}", render::problem(problem));
+                if self.global.json {
+                    let document = envelope::failed(self.command, problem);
+                    let _nobody_left =
+                        render::json::write(self.out, &document).and_then(|()| self.out.flush());
+                }
+            }
+        }
+        Exit::Failed
+    }
+}
+
+/// The style that standard output and `--color` call for.
+pub(super) fn style(color: Color) -> Style {
+    let stdout = io::stdout();
+    let color = match color {
+        Color::Always => true,
+        Color::Never => false,
+        Color::Auto => anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never,
+    };
+    let width = if stdout.is_terminal() { terminal_size::terminal_size_of(&stdout) } else { None };
+    Style { width: width.map_or(80, |(width, _)| width.0.max(80)), color }
+}

@@ -1,0 +1,57 @@
+//! Whose policy is asked about, with the observation that holds it.
+
+use std::path::Path;
+
+use super::programs::gather;
+use super::{Failure, Session, saved};
+use crate::analyse::Subject;
+use crate::cli::{Target, TargetArgs};
+use crate::observation::Observation;
+use crate::observe;
+
+/// A policy's source.
+pub(super) struct Source {
+    /// The facts.
+    pub observation: Observation,
+    /// The cgroup or programs in it.
+    pub subject: Subject,
+}
+
+/// Resolves the target options.
+pub(super) fn resolve(session: &mut Session<'_>, args: &TargetArgs) -> Result<Source, Failure> {
+    if let Target::Programs(sources) = args.target() {
+        let gathered = gather(session, sources, args.maps.as_deref())?;
+        return Ok(Source { observation: gathered.observation, subject: Subject::Programs(gathered.ids) });
+    }
+    match saved::from_option(session)? {
+        Some(observation) => in_saved(observation, args.target()),
+        None => live(session, args.target()),
+    }
+}
+
+/// A cgroup of the live node.
+pub(super) fn cgroup(session: &Session<'_>, path: &Path) -> Result<Source, Failure> {
+    let target = observe::Target { path: path.to_owned(), recursive: false };
+    let observation = observe::cgroups(&session.options(), &[target])?;
+    let path = saved::only_cgroup(&observation, "the observation")?;
+    Ok(Source { observation, subject: Subject::Cgroup(path) })
+}
+
+fn live(session: &Session<'_>, target: Target<'_>) -> Result<Source, Failure> {
+    let pid = match target {
+        Target::Cgroup(path) => return cgroup(session, path),
+        Target::Pid(pid) => pid,
+        Target::Own | Target::Programs(_) => std::process::id(),
+    };
+    let path = observe::pid_cgroup(&session.options(), pid)?;
+    cgroup(session, &path)
+}
+
+fn in_saved(observation: Observation, target: Target<'_>) -> Result<Source, Failure> {
+    let path = match target {
+        Target::Cgroup(path) => saved::find(&observation, path)?,
+        Target::Pid(pid) => saved::cgroup_of_pid(&observation, pid)?,
+        Target::Own | Target::Programs(_) => saved::only_cgroup(&observation, "the saved observation")?,
+    };
+    Ok(Source { observation, subject: Subject::Cgroup(path) })
+}

@@ -1,0 +1,44 @@
+//! The difference of two policies, in the manner of diff(1).
+
+use std::io::{self, Write};
+
+use super::{Style, gpus, rules, sanitize};
+use crate::report::{Diff, GpuChange, Payload};
+
+/// Prints the difference: what changes, then which GPUs that concerns.
+pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
+    payload.diff.iter().try_for_each(|diff| one(out, style, diff, payload))
+}
+
+fn one(out: &mut dyn Write, style: Style, diff: &Diff, payload: &Payload) -> io::Result<()> {
+    writeln!(out, "--- {}\n+++ {}", sanitize::text(&diff.a), sanitize::text(&diff.b))?;
+    if diff.equal {
+        return writeln!(out, "The policies are equal.");
+    }
+    for change in &diff.changes {
+        let rule = rules::notation(&change.rule);
+        writeln!(out, "- {}  {rule}", style.verdict_column(&change.from))?;
+        writeln!(out, "+ {}  {rule}", style.verdict_column(&change.to))?;
+    }
+    gpu_part(out, diff, payload)
+}
+
+fn gpu_part(out: &mut dyn Write, diff: &Diff, payload: &Payload) -> io::Result<()> {
+    let inventory = payload.gpus.as_deref().unwrap_or_default();
+    for title in ["GPUs lost", "GPUs gained", "GPUs unknown on one side"] {
+        let changed = diff.gpus.iter().filter(|gpu| heading(gpu) == title);
+        let names: Vec<String> = changed.map(|gpu| gpus::name(&gpu.gpu, inventory)).collect();
+        if !names.is_empty() {
+            writeln!(out, "{title}: {}", names.join(" "))?;
+        }
+    }
+    Ok(())
+}
+
+fn heading(gpu: &GpuChange) -> &'static str {
+    match (gpu.from.as_str(), gpu.to.as_str()) {
+        ("allow", "deny") => "GPUs lost",
+        ("deny", "allow") => "GPUs gained",
+        _ => "GPUs unknown on one side",
+    }
+}

@@ -1,0 +1,159 @@
+//! GPUs: the table of one cgroup, and the compact list of a summary row.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use super::table::{self, Last};
+use super::{Style, sanitize};
+use crate::report::{Gpu, GpuNode, GpuVerdict};
+
+/// Place of the column that is left out where it says nothing new.
+const REQUESTS: usize = 5;
+
+/// Prints one row per GPU, verdict first.
+pub(super) fn write(
+    out: &mut dyn Write,
+    style: Style,
+    verdicts: &[GpuVerdict],
+    gpus: &[Gpu],
+) -> io::Result<()> {
+    let mut header = vec!["VERDICT", "NODE", "NUMBER", "INDEX", "PCI", "REQUESTS", "MODEL"];
+    let mut rows: Vec<Vec<String>> = verdicts.iter().map(|verdict| row(verdict, gpus)).collect();
+    if verdicts.iter().all(says_all) {
+        header.remove(REQUESTS);
+        rows.iter_mut().for_each(|row| drop(row.remove(REQUESTS)));
+    }
+    table::write(out, style, &header, &["INDEX"], rows, Last::Wraps)?;
+    reasons(verdicts).into_iter().try_for_each(|(why, count)| {
+        writeln!(out, "  {count} {} because {}", style.verdict("unknown"), sanitize::text(why))
+    })
+}
+
+/// Whether the verdict for `rw` tells those for all requests.
+fn says_all(gpu: &GpuVerdict) -> bool {
+    match gpu.verdict.as_str() {
+        "allow" => gpu.requests == "rwm",
+        _ => gpu.requests.is_empty(),
+    }
+}
+
+/// The GPUs of one verdict among all: `2/8 nvidia0-1`.
+pub(super) fn compact(verdicts: &[GpuVerdict], gpus: &[Gpu]) -> String {
+    if verdicts.is_empty() {
+        return "-".to_owned();
+    }
+    let of = |word: &str| verdicts.iter().filter(|gpu| gpu.verdict == word).collect::<Vec<_>>();
+    let (allowed, unknown) = (of("allow"), of("unknown"));
+    let mut text = format!("{}/{}", allowed.len(), verdicts.len());
+    if !allowed.is_empty() {
+        text.push_str(&format!(" {}", names(&allowed, gpus)));
+    }
+    if !unknown.is_empty() {
+        text.push_str(&format!(" unknown: {}", names(&unknown, gpus)));
+    }
+    text
+}
+
+/// The short name of a GPU: that of the node which gives access to it.
+pub(super) fn name(key: &str, gpus: &[Gpu]) -> String {
+    let gate = find(key, gpus).and_then(gate);
+    sanitize::text(gate.map_or(key, |node| node.path.rsplit('/').next().unwrap_or(key))).into_owned()
+}
+
+fn row(verdict: &GpuVerdict, gpus: &[Gpu]) -> Vec<String> {
+    let gpu = find(&verdict.gpu, gpus);
+    let node = gpu.and_then(gate).map_or(verdict.gpu.as_str(), |node| &node.path);
+    let number = verdict.major.zip(verdict.minor).map(|(major, minor)| format!("{major}:{minor}"));
+    let requests = if verdict.requests.is_empty() { "-" } else { &verdict.requests };
+    let plain = |text: &str| sanitize::text(text).into_owned();
+    vec![
+        verdict.verdict.clone(),
+        plain(node),
+        number.unwrap_or_else(|| "-".to_owned()),
+        gpu.and_then(|gpu| gpu.nvml_index).map_or_else(|| "-".to_owned(), |index| index.to_string()),
+        plain(gpu.and_then(|gpu| gpu.pci.as_deref()).unwrap_or("-")),
+        requests.to_owned(),
+        plain(&gpu.map(model).unwrap_or_default()),
+    ]
+}
+
+fn model(gpu: &Gpu) -> String {
+    let model = gpu.model.as_deref().unwrap_or(&gpu.vendor);
+    match (gpu.excluded, gpu.mig.len()) {
+        (true, _) => format!("{model} (excluded)"),
+        (false, 0) => model.to_owned(),
+        (false, count) => format!("{model} (MIG, {count})"),
+    }
+}
+
+fn find<'a>(key: &str, gpus: &'a [Gpu]) -> Option<&'a Gpu> {
+    gpus.iter().find(|gpu| gpu.key == key)
+}
+
+fn gate(gpu: &Gpu) -> Option<&GpuNode> {
+    gpu.nodes.iter().find(|node| node.gate)
+}
+
+/// Each distinct reason with how many GPUs it concerns.
+fn reasons(verdicts: &[GpuVerdict]) -> BTreeMap<&str, usize> {
+    let mut reasons = BTreeMap::new();
+    for why in verdicts.iter().filter_map(|gpu| gpu.why.as_deref()) {
+        *reasons.entry(why).or_default() += 1;
+    }
+    reasons
+}
+
+/// Node names with ranges: `nvidia0-2,5 renderD128`.
+fn names(verdicts: &[&GpuVerdict], gpus: &[Gpu]) -> String {
+    let mut numbered: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+    let mut others = Vec::new();
+    for verdict in verdicts {
+        let name = name(&verdict.gpu, gpus);
+        let stem = name.trim_end_matches(|c: char| c.is_ascii_digit()).to_owned();
+        match name[stem.len()..].parse() {
+            Ok(number) if !stem.is_empty() && !stem.ends_with([':', '.', '-']) => {
+                numbered.entry(stem).or_default().push(number);
+            }
+            _ => others.push(name),
+        }
+    }
+    let ranges = numbered.into_iter().map(|(stem, numbers)| stem + &ranges(numbers));
+    ranges.chain(others).collect::<Vec<_>>().join(" ")
+}
+
+fn ranges(mut numbers: Vec<u32>) -> String {
+    numbers.sort_unstable();
+    let runs = numbers.chunk_by(|a, b| a.checked_add(1) == Some(*b));
+    let runs = runs.filter_map(|run| run.first().zip(run.last()));
+    let texts =
+        runs.map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") });
+    texts.collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gpu(key: &str, path: &str) -> Gpu {
+        let node = GpuNode { path: path.to_owned(), gate: true, ..GpuNode::default() };
+        Gpu { key: key.to_owned(), nodes: vec![node], ..Gpu::default() }
+    }
+
+    fn verdict(gpu: &str, word: &str) -> GpuVerdict {
+        GpuVerdict { gpu: gpu.to_owned(), verdict: word.to_owned(), ..GpuVerdict::default() }
+    }
+
+    /// Make sure that runs fold, vendors stay apart and unknown shows.
+    #[test]
+    fn compact_list() {
+        let gpus: Vec<Gpu> = [("a", "nvidia0"), ("b", "nvidia1"), ("c", "nvidia5"), ("d", "dri/renderD128")]
+            .map(|(key, node)| gpu(key, &format!("/dev/{node}")))
+            .into();
+        let all = ["a", "b", "c", "d"].map(|key| verdict(key, "allow"));
+        assert_eq!(compact(&all, &gpus), "4/4 nvidia0-1,5 renderD128");
+        assert_eq!(compact(&[verdict("a", "deny")], &gpus), "0/1");
+        let mixed = [verdict("a", "allow"), verdict("b", "unknown"), verdict("0000:1b:00.0", "allow")];
+        assert_eq!(compact(&mixed, &gpus), "2/3 nvidia0 0000:1b:00.0 unknown: nvidia1");
+        assert_eq!(compact(&[], &gpus), "-");
+    }
+}

@@ -1,0 +1,72 @@
+//! Problems, one clear line each on standard error.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use super::sanitize;
+use crate::observation::Problem;
+
+/// Lines printed before the rest is counted.
+const SHOWN: usize = 8;
+
+/// `what: why (needs …)`, safe to print.
+pub fn line(problem: &Problem) -> String {
+    let what = if problem.what.is_empty() { String::new() } else { format!("{}: ", problem.what) };
+    let needs = if problem.needs.is_empty() { String::new() } else { format!("; {}", problem.needs) };
+    sanitize::text(&format!("{what}{}{needs}", problem.why)).into_owned()
+}
+
+/// Prints what was missing. Problems that differ only in the thing they are
+/// about share a line unless `all` is set, so that a missing right is said
+/// once and not 5000 times.
+pub fn write(err: &mut dyn Write, problems: &[Problem], all: bool) -> io::Result<()> {
+    if all {
+        return problems.iter().try_for_each(|problem| writeln!(err, "gpumap: {}", line(problem)));
+    }
+    let mut alike: BTreeMap<(&str, &str, &str), Vec<&Problem>> = BTreeMap::new();
+    for problem in problems {
+        alike.entry((&problem.code, &problem.why, &problem.needs)).or_default().push(problem);
+    }
+    for group in alike.values().take(SHOWN) {
+        let Some(first) = group.first() else { continue };
+        match group.len() {
+            1 => writeln!(err, "gpumap: {}", line(first))?,
+            count => writeln!(err, "gpumap: {} (and {} alike; -v lists all)", line(first), count - 1)?,
+        }
+    }
+    match alike.len().saturating_sub(SHOWN) {
+        0 => Ok(()),
+        more => writeln!(err, "gpumap: … and {more} more kinds of problem (-v lists all)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(what: &str, why: &str) -> Problem {
+        let (code, needs) = ("no-right".to_owned(), "run it as root".to_owned());
+        Problem { code, what: what.to_owned(), why: why.to_owned(), needs }
+    }
+
+    /// Make sure that a thousand alike are one line, and that none is dropped
+    /// silently.
+    #[test]
+    fn alike_problems_are_counted() {
+        let problems: Vec<Problem> =
+            (0..1000).map(|id| problem(&format!("program {id}"), "no right")).collect();
+        let mut err = Vec::new();
+        write(&mut err, &problems, false).unwrap();
+        let expected = "gpumap: program 0: no right; run it as root (and 999 alike; -v lists all)\n";
+        assert_eq!(String::from_utf8(err).unwrap(), expected);
+        let mut err = Vec::new();
+        write(&mut err, &problems, true).unwrap();
+        assert_eq!(String::from_utf8(err).unwrap().lines().count(), 1000);
+    }
+
+    /// Make sure that an error line cannot carry an escape.
+    #[test]
+    fn hostile_names() {
+        assert_eq!(line(&problem("/a\x1b[2J\n", "gone")), "/a\\x1b[2J\\n: gone; run it as root");
+    }
+}

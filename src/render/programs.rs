@@ -1,0 +1,44 @@
+//! Programs in force on a cgroup, two lines each: what it is, where it hangs.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use super::sanitize;
+use crate::report::{Effective, Program};
+
+/// Prints the programs in run order.
+pub(super) fn write(
+    out: &mut dyn Write,
+    effective: &[Effective],
+    programs: &BTreeMap<u32, Program>,
+) -> io::Result<()> {
+    effective.iter().try_for_each(|attached| {
+        writeln!(out, "  {}", title(attached.id, programs.get(&attached.id)))?;
+        writeln!(out, "      {}", place(&attached.attached_at, &attached.flags))
+    })
+}
+
+/// Id, name, writer and load time on one line.
+pub(super) fn title(id: u32, program: Option<&Program>) -> String {
+    let Some(program) = program else { return format!("{id}  (not seen)") };
+    let name = if program.name.is_empty() { "(no name)".into() } else { sanitize::text(&program.name) };
+    let writer = program.writer.as_deref().map(|writer| format!("  like {}", sanitize::text(writer)));
+    let size = match program.insns {
+        Some(count) => format!("  {count} instructions"),
+        None => "  instructions not readable".to_owned(),
+    };
+    let loaded = match program.loaded_at.as_str() {
+        "" => String::new(),
+        when => format!("  loaded {}", sanitize::text(when)),
+    };
+    format!("{id}  {name}{}{size}{loaded}", writer.unwrap_or_default())
+}
+
+/// Where a program is attached, with the flags: `at /a/b (multi, link)`.
+pub(super) fn place(attached_at: &str, flags: &[String]) -> String {
+    let flags = if flags.is_empty() { String::new() } else { format!(" ({})", flags.join(", ")) };
+    match attached_at {
+        "" => format!("attached at a cgroup that could not be asked{flags}"),
+        path => format!("attached at {}{flags}", sanitize::text(path)),
+    }
+}

@@ -1,0 +1,110 @@
+//! Rules in the notation of the manual: `deny  c 195:0-2 rwm`.
+
+use std::io::{self, Write};
+
+use super::{Style, sanitize};
+use crate::report::{Mask, Policy, Rule};
+
+const MAX_MAJOR: u32 = (1 << 12) - 1;
+const MAX_MINOR: u32 = (1 << 20) - 1;
+
+/// A rule without its verdict: `c 195:0-2 rwm`, `a *:* rwm`,
+/// `c 195:* rw  minor & 0x1 = 0x1`.
+pub(super) fn notation(rule: &Rule) -> String {
+    let kind = match rule.kind.as_str() {
+        "char" => "c",
+        "block" => "b",
+        _ => "a",
+    };
+    let (major, minor) = (range(rule.major, MAX_MAJOR), range(rule.minor, MAX_MINOR));
+    let masks = [("major", rule.major_mask), ("minor", rule.minor_mask)];
+    let masks: Vec<_> =
+        masks.into_iter().filter_map(|(name, mask)| mask.map(|mask| bits(name, mask))).collect();
+    let gap = if masks.is_empty() { "" } else { "  " };
+    format!("{kind} {major}:{minor} {}{gap}{}", rule.requests, masks.join(", "))
+}
+
+/// Prints a policy: the default first, then what differs from it.
+pub(super) fn write(out: &mut dyn Write, style: Style, policy: &Policy) -> io::Result<()> {
+    let note = if policy.rules.is_empty() { "everything" } else { "everything not named below" };
+    writeln!(out, "  {}  a *:* rwm  ({note})", style.verdict_column(&policy.default))?;
+    for rule in &policy.rules {
+        writeln!(out, "  {}  {}", style.verdict_column(&rule.verdict), notation(rule))?;
+    }
+    if let Some(omitted) = policy.omitted {
+        let count = omitted.questions;
+        writeln!(out, "  … and {count} more device and request pairs that no short rules describe")?;
+    }
+    policy.unknown.iter().try_for_each(|unknown| {
+        let rules = unknown.rules.join(", ");
+        writeln!(
+            out,
+            "  {}  {}: {}",
+            style.verdict("unknown"),
+            sanitize::text(&rules),
+            sanitize::text(&unknown.why)
+        )
+    })
+}
+
+/// A policy on one line, cut after a few rules: `allow, but deny c 195:0 rwm`.
+pub(super) fn brief(policy: &Policy) -> String {
+    const SHOWN: usize = 3;
+    if policy.rules.is_empty() {
+        return format!("{} everything", policy.default);
+    }
+    let mut parts: Vec<String> = Vec::new();
+    let mut verdict = "";
+    for rule in policy.rules.iter().take(SHOWN) {
+        let word = if rule.verdict == verdict { String::new() } else { format!("{} ", rule.verdict) };
+        parts.push(word + &notation(rule));
+        verdict = &rule.verdict;
+    }
+    if let Some(more) = policy.rules.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        parts.push(format!("… and {more} more"));
+    }
+    format!("{} all but {}", policy.default, parts.join(", "))
+}
+
+fn range([first, last]: [u32; 2], max: u32) -> String {
+    match (first, last) {
+        (0, last) if last == max => "*".to_owned(),
+        (first, last) if first == last => first.to_string(),
+        (first, last) => format!("{first}-{last}"),
+    }
+}
+
+fn bits(name: &str, mask: Mask) -> String {
+    format!("{name} & {:#x} = {:#x}", mask.mask, mask.value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(kind: &str, major: [u32; 2], minor: [u32; 2]) -> Rule {
+        let (verdict, requests) = ("deny".to_owned(), "rwm".to_owned());
+        Rule { verdict, kind: kind.to_owned(), major, minor, requests, ..Rule::default() }
+    }
+
+    /// Make sure that ranges, wildcards and masks read as in the manual.
+    #[test]
+    fn spelling() {
+        assert_eq!(notation(&rule("char", [195, 195], [0, 2])), "c 195:0-2 rwm");
+        assert_eq!(notation(&rule("block", [8, 9], [0, MAX_MINOR])), "b 8-9:* rwm");
+        assert_eq!(notation(&rule("any", [0, MAX_MAJOR], [0, MAX_MINOR])), "a *:* rwm");
+        assert_eq!(notation(&rule("char", [0, 0], [0, 0])), "c 0:0 rwm");
+        let mask = Some(Mask { mask: 1, value: 1 });
+        let masked = Rule { minor_mask: mask, ..rule("char", [195, 195], [0, MAX_MINOR]) };
+        assert_eq!(notation(&masked), "c 195:* rwm  minor & 0x1 = 0x1");
+    }
+
+    /// Make sure that the one-line form never hides that it was cut.
+    #[test]
+    fn brief_says_what_it_cuts() {
+        let rules = (0..5).map(|minor| rule("char", [195, 195], [minor, minor])).collect();
+        let policy = Policy { default: "allow".to_owned(), rules, ..Policy::default() };
+        let expected = "allow all but deny c 195:0 rwm, c 195:1 rwm, c 195:2 rwm, … and 2 more";
+        assert_eq!(brief(&policy), expected);
+    }
+}

@@ -1,0 +1,41 @@
+//! Colour and width: all that a terminal changes about the output.
+
+use std::borrow::Cow;
+
+use owo_colors::OwoColorize as _;
+
+/// How to lay text out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// Columns to use.
+    pub width: u16,
+    /// Whether verdicts are coloured.
+    pub color: bool,
+}
+
+impl Default for Style {
+    /// As in a pipe.
+    fn default() -> Self {
+        Self { width: 80, color: false }
+    }
+}
+
+impl Style {
+    /// A verdict, in its colour; other words stay as they are.
+    pub fn verdict<'a>(self, word: &'a str) -> Cow<'a, str> {
+        if !self.color {
+            return word.into();
+        }
+        match word.trim_end() {
+            "allow" => word.green().to_string().into(),
+            "deny" => word.red().to_string().into(),
+            "unknown" | "mixed" => word.yellow().to_string().into(),
+            _ => word.into(),
+        }
+    }
+
+    /// A verdict padded to the width of the longest, `unknown`.
+    pub fn verdict_column(self, word: &str) -> String {
+        self.verdict(&format!("{word:<7}")).into_owned()
+    }
+}

@@ -1,0 +1,54 @@
+//! The one look of tables: no lines, two spaces between columns, a header in
+//! capitals. Reads the same in a pipe and is easy to cut.
+
+use std::io::{self, Write};
+
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, ContentArrangement, Table};
+
+use super::Style;
+
+/// Prints rows under a header, indented by two. A first column that is a
+/// verdict is coloured. Columns named in `right` are numbers.
+///
+/// Only as wide as the style unless `keep` says that the last column is a path,
+/// which is never broken: a path must stay one word for copying and for grep.
+pub(super) fn write(
+    out: &mut dyn Write,
+    style: Style,
+    header: &[&str],
+    right: &[&str],
+    rows: Vec<Vec<String>>,
+    last: Last,
+) -> io::Result<()> {
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_header(header.to_vec()).add_rows(rows);
+    if last == Last::Wraps {
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(style.width.saturating_sub(2));
+    }
+    for (column, name) in table.column_iter_mut().zip(header) {
+        column.set_padding((0, 2));
+        if right.contains(name) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table.lines().try_for_each(|line| writeln!(out, "  {}", color(style, line.trim_end())))
+}
+
+/// What happens to a last column that is too wide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Last {
+    /// It is broken into lines.
+    Wraps,
+    /// It runs over.
+    Runs,
+}
+
+/// Colours a line's leading verdict. comfy-table cannot know the width of
+/// coloured text without its terminal features, so colour comes after layout.
+fn color(style: Style, line: &str) -> String {
+    match line.split_once(' ') {
+        Some((word, rest)) => format!("{} {rest}", style.verdict(word)),
+        None => style.verdict(line).into_owned(),
+    }
+}

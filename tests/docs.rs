@@ -1,0 +1,53 @@
+//! Manual pages and schemas in `man/` are generated; these tests keep them
+//! current. `BLESS=1 cargo test --test docs` writes them anew.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn man_dir() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("man")
+}
+
+fn gpumap(args: &[&str]) -> Vec<u8> {
+    let output = Command::new(env!("CARGO_BIN_EXE_gpumap")).args(args).output().unwrap();
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
+/// Compares a generated file with the committed one, or replaces it.
+fn current(path: &Path, generated: &[u8]) {
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(path, generated).unwrap();
+    }
+    let committed = fs::read(path).unwrap_or_default();
+    let name = path.display();
+    assert!(committed == generated, "{name} is not current: run BLESS=1 cargo test --test docs");
+}
+
+/// Make sure that the manual says what the definitions say, and that no page
+/// of a command that went away stays behind.
+#[test]
+fn manual() {
+    let fresh = Path::new(env!("CARGO_TARGET_TMPDIR")).join("man");
+    fs::create_dir_all(&fresh).unwrap();
+    gpumap(&["man", fresh.to_str().unwrap()]);
+    for entry in fs::read_dir(&fresh).unwrap() {
+        let path = entry.unwrap().path();
+        current(&man_dir().join(path.file_name().unwrap()), &fs::read(&path).unwrap());
+    }
+    for entry in fs::read_dir(man_dir()).unwrap() {
+        let path = entry.unwrap().path();
+        let is_page = path.extension().is_some_and(|extension| extension == "1");
+        assert!(!is_page || fresh.join(path.file_name().unwrap()).exists(), "{} is stale", path.display());
+    }
+}
+
+/// Make sure that the committed schemas are those of the types.
+#[test]
+fn schemas() {
+    current(&man_dir().join("gpumap-1.schema.json"), &gpumap(&["schema"]));
+    current(&man_dir().join("gpumap.observation-1.schema.json"), &gpumap(&["schema", "observation"]));
+}
