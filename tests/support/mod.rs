@@ -19,6 +19,7 @@
 pub mod asm;
 pub mod bench;
 pub mod bpf;
+pub mod captures;
 pub mod cgroup;
 pub mod concrete;
 pub mod generate;
@@ -30,4 +31,5 @@ pub mod probe;
 pub mod rng;
 pub mod root;
 pub mod source;
+pub mod sysctl;
 pub mod verify;

@@ -140,10 +140,13 @@ impl Gen<'_> {
         }
         let early = self.asm.label();
         self.test(early);
-        let (one, other) = (self.scalar(), self.scalar());
+        let after_test = self.frame.clone();
+        let one = self.scalar();
         self.asm.movr(0, one);
         self.asm.exit();
         self.asm.bind(early);
+        self.frame = after_test;
+        let other = self.scalar();
         self.asm.movr(0, other);
         if self.rng.chance(50) {
             self.asm.op64(alu::ADD, 0, 1);

@@ -44,11 +44,11 @@ const RETVAL: Features = Features { retval: true, calls: true, ..PLAIN };
 pub fn any(rng: &mut Rng, place: Place) -> Stack {
     let mut placements = Vec::new();
     for level in 0..LEVELS {
-        if rng.chance(45) {
+        if rng.chance(60) {
             continue;
         }
         let flags = rng.pick(&[MULTI, MULTI, MULTI, MULTI, OVERRIDE, 0]);
-        let count = if flags == MULTI { rng.between(1, 3) } else { 1 };
+        let count = if flags == MULTI { rng.between(1, 2) } else { 1 };
         for _ in 0..count {
             let preorder = if flags == MULTI && rng.chance(25) { PREORDER } else { 0 };
             let link = flags == MULTI && rng.chance(25);

@@ -296,7 +296,7 @@ impl Gen<'_> {
         let next = self.asm.label();
         let before = self.frame.clone();
         self.test(next);
-        let error = self.rng.pick(&[0, 0, 0, -1, -13, -2, -4095]);
+        let error = self.rng.pick(&[0, 0, 0, 0, 0, -1, -13, 5]);
         self.asm.mov(1, error);
         self.asm.call(helper::SET_RETVAL);
         self.asm.bind(next);
