@@ -1,6 +1,8 @@
 //! The decoder against recorded kernel verdicts, on programs made by real
 //! software. Needs no privileges.
 
+#![allow(clippy::expect_used, clippy::panic, reason = "this is test code: a surprise ends the test")]
+
 mod support;
 
 use gpumap::observation::{Map, Program};

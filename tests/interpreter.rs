@@ -5,6 +5,8 @@
 //! and no maps, and it sign-extends the results of 32-bit additions and
 //! multiplications: the generated programs keep clear of these.
 
+#![allow(clippy::expect_used, clippy::panic, reason = "this is test code: a surprise ends the test")]
+
 mod support;
 
 use gpumap::observation::{Answer, HexBytes, Program};

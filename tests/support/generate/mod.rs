@@ -5,6 +5,7 @@ pub mod expr;
 pub mod lists;
 pub mod mapped;
 pub mod mapstatements;
+pub mod mutable;
 pub mod random;
 pub mod rules;
 pub mod stacks;
