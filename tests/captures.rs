@@ -1,7 +1,12 @@
 //! The decoder against recorded kernel verdicts, on programs made by real
 //! software. Needs no privileges.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "this is test code: a surprise ends the test")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "this is test code: a surprise ends the test"
+)]
 
 mod support;
 
