@@ -63,6 +63,11 @@ impl Bench {
         &self.levels[LEVELS - 1]
     }
 
+    /// Time the kernel took to answer.
+    pub fn asking(&self) -> std::time::Duration {
+        self.oracle.as_ref().map(|oracle| oracle.spent).unwrap_or_default()
+    }
+
     pub fn place(&self) -> Place {
         Place { cgroup_id: self.leaf().id() }
     }
@@ -121,10 +126,17 @@ impl Attached<'_> {
         if placement.link {
             // A link is always "multi" and takes no other flag of that kind.
             self.links.extend(bpf::link(dir, program, flags & bpf::PREORDER).ok());
-        } else if bpf::attach(dir, program, flags, None).is_ok() {
+            return;
+        }
+        let old = if placement.replace { self.last_on(placement.level) } else { None };
+        if bpf::attach(dir, program, flags, old.map(|at| &self.plain[at].1)).is_ok() {
             let program = program.try_clone().expect("a spare descriptor");
             self.plain.push((placement.level, program));
         }
+    }
+
+    fn last_on(&self, level: usize) -> Option<usize> {
+        self.plain.iter().rposition(|(other, _)| *other == level)
     }
 }
 
@@ -132,7 +144,10 @@ impl Drop for Attached<'_> {
     fn drop(&mut self) {
         self.links.clear();
         while let Some((level, program)) = self.plain.pop() {
-            bpf::detach(self.levels[level].dir(), program.as_fd()).expect("detach what was attached");
+            // One that was replaced since is gone already.
+            let result = bpf::detach(self.levels[level].dir(), program.as_fd());
+            let gone = result.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::ENOENT));
+            assert!(result.is_ok() || gone, "detach: {result:?}");
         }
     }
 }

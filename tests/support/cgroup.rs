@@ -4,8 +4,14 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
+
+/// Names of scratch cgroups start with this, then the pid.
+const PREFIX: &str = "gpumap-test-";
+/// The name of every lower level of a chain.
+const BELOW: &str = "below";
 
 /// Where cgroup2 is mounted first.
 pub fn mount() -> Option<PathBuf> {
@@ -28,8 +34,10 @@ impl Cgroup {
     /// A new cgroup under the root, with a name no other process uses.
     pub fn new() -> io::Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
+        static SWEPT: Once = Once::new();
+        SWEPT.call_once(sweep);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("gpumap-test-{}-{number}", std::process::id());
+        let name = format!("{PREFIX}{}-{number}", std::process::id());
         Self::make(mount().ok_or(io::ErrorKind::NotFound)?.join(name))
     }
 
@@ -42,7 +50,7 @@ impl Cgroup {
     pub fn chain(levels: usize) -> io::Result<Vec<Self>> {
         let mut chain = vec![Self::new()?];
         while chain.len() < levels {
-            chain.push(chain[chain.len() - 1].child("below")?);
+            chain.push(chain[chain.len() - 1].child(BELOW)?);
         }
         Ok(chain)
     }
@@ -69,6 +77,22 @@ impl Cgroup {
     /// Moves a process here.
     pub fn adopt(&self, pid: i32) -> io::Result<()> {
         fs::write(self.path.join("cgroup.procs"), pid.to_string())
+    }
+}
+
+/// Removes what test processes that were killed have left behind.
+fn sweep() {
+    let Some(root) = mount() else { return };
+    for entry in fs::read_dir(root).into_iter().flatten().filter_map(Result::ok) {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let pid = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
+        if pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+            let mut all: Vec<PathBuf> = vec![entry.path()];
+            while let Some(path) = all.last().map(|last| last.join(BELOW)).filter(|path| path.exists()) {
+                all.push(path);
+            }
+            all.into_iter().rev().for_each(|path| drop(fs::remove_dir(path)));
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use std::collections::HashSet;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 
 use gpumap::policy::device::{Device, DeviceType, Request, RequestSet};
 
@@ -32,6 +33,8 @@ pub struct Oracle {
     socket: UnixStream,
     nodes: OwnedFd,
     made: HashSet<Device>,
+    /// Time spent asking.
+    pub spent: Duration,
 }
 
 impl Oracle {
@@ -47,7 +50,7 @@ impl Oracle {
         if child == 0 {
             serve(theirs.as_raw_fd(), nodes.as_raw_fd());
         }
-        let oracle = Self { child, socket, nodes, made: HashSet::new() };
+        let oracle = Self { child, socket, nodes, made: HashSet::new(), spent: Duration::ZERO };
         oracle.join(cgroup)?;
         Ok(oracle)
     }
@@ -60,6 +63,7 @@ impl Oracle {
     /// For each device, the requests that the kernel allows. `c 0:0` and
     /// `b 0:0` cannot be asked about.
     pub fn ask(&mut self, devices: &[Device]) -> io::Result<Vec<RequestSet>> {
+        let began = Instant::now();
         let mut answers = Vec::with_capacity(devices.len());
         for batch in devices.chunks(BATCH) {
             self.make_nodes(batch)?;
@@ -70,6 +74,7 @@ impl Oracle {
             self.socket.read_exact(&mut reply)?;
             answers.extend(reply.into_iter().map(unpack));
         }
+        self.spent += began.elapsed();
         Ok(answers)
     }
 

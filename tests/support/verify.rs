@@ -106,7 +106,7 @@ pub fn compare_on(class: &Class, judge: &mut dyn Judge, bench: &mut Bench, share
     }
     let acceptance = tally.accepted * 100 / (tally.accepted + tally.refused).max(1);
     eprintln!(
-        "{}: {} programs ({acceptance}% accepted), {} mixed, {} questions ({} denied), {} of {} unknown, {:.1?}",
+        "{}: {} programs ({acceptance}% accepted), {} mixed, {} questions ({} denied), {} of {} unknown, {:.1?} ({:.1?} asking)",
         class.name,
         tally.accepted,
         tally.mixed,
@@ -114,7 +114,8 @@ pub fn compare_on(class: &Class, judge: &mut dyn Judge, bench: &mut Bench, share
         tally.denied,
         tally.unknown,
         tally.marked,
-        began.elapsed()
+        began.elapsed(),
+        bench.asking(),
     );
     if std::env::var_os("GPUMAP_SHOW_REFUSALS").is_some() {
         tally.refusals.iter().for_each(|log| eprintln!("--- refused\n{log}"));

@@ -157,6 +157,13 @@ impl Gen<'_> {
             return self.op(op, reg, amount as i32);
         }
         let op = self.rng.pick(&[alu::ADD, alu::SUB, alu::AND, alu::OR, alu::XOR]);
+        if self.rng.chance(12) {
+            let wide = self.target_but(&[reg]);
+            let value = if self.rng.chance(50) { self.rng.next() } else { u64::from(self.rng.next() as u32) };
+            self.asm.ld64(wide, value);
+            self.set(wide, Value::default());
+            return self.op_register(op, reg, wide);
+        }
         let imm = match op {
             alu::AND if self.rng.chance(60) => (1 << self.rng.between(1, 20)) - 1,
             _ => self.constant(),

@@ -18,6 +18,8 @@ pub struct Placement {
     pub flags: u32,
     /// By a `bpf_link` instead of a plain attachment.
     pub link: bool,
+    /// In place of the last program attached to this level (`BPF_F_REPLACE`).
+    pub replace: bool,
     pub source: Source,
 }
 
@@ -28,7 +30,7 @@ pub struct Stack(pub Vec<Placement>);
 impl Stack {
     /// One program, alone, on the cgroup asked about.
     pub fn alone(source: Source) -> Self {
-        Self(vec![Placement { level: LEVELS - 1, flags: MULTI, link: false, source }])
+        Self(vec![Placement { level: LEVELS - 1, flags: MULTI, link: false, replace: false, source }])
     }
 
     pub fn sources(&self) -> Vec<&Source> {
@@ -48,11 +50,18 @@ pub fn any(rng: &mut Rng, place: Place) -> Stack {
             continue;
         }
         let flags = rng.pick(&[MULTI, MULTI, MULTI, MULTI, OVERRIDE, 0]);
-        let count = if flags == MULTI { rng.between(1, 2) } else { 1 };
+        let count = if rng.chance(if flags == MULTI { 50 } else { 20 }) { 2 } else { 1 };
         for _ in 0..count {
             let preorder = if flags == MULTI && rng.chance(25) { PREORDER } else { 0 };
             let link = flags == MULTI && rng.chance(25);
-            placements.push(Placement { level, flags: flags | preorder, link, source: part(rng, place) });
+            let replace = flags == MULTI && !link && rng.chance(15);
+            placements.push(Placement {
+                level,
+                flags: flags | preorder,
+                link,
+                replace,
+                source: part(rng, place),
+            });
         }
     }
     Stack(placements)

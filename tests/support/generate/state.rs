@@ -230,8 +230,9 @@ impl<'a> Gen<'a> {
                 TYPE
             }
             2 => {
-                let size = self.rng.pick(&[size::H, size::B]);
-                self.asm.ldx(size, dst, ctx, 2);
+                let (size, offset) =
+                    self.rng.pick(&[(size::H, 2), (size::H, 2), (size::B, 2), (size::B, 2), (size::B, 3)]);
+                self.asm.ldx(size, dst, ctx, offset);
                 ACCESS
             }
             3 => {

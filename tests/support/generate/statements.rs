@@ -1,7 +1,7 @@
 //! Random statements: branches, stack traffic, loops, calls.
 
 use super::state::{Gen, SPILL, STACK, Value};
-use crate::support::asm::{alu, cond, helper, size};
+use crate::support::asm::{Label, alu, cond, helper, size};
 
 impl Gen<'_> {
     /// One statement; `depth` counts enclosing branches.
@@ -22,7 +22,7 @@ impl Gen<'_> {
             20 | 21 if self.features.maps => self.map_statement(),
             22 if self.features.retval => self.retval(),
             23 if self.features.unmodelled => self.unmodelled_helper(),
-            _ => self.long_jump(),
+            _ => self.alu(),
         }
     }
 
@@ -37,7 +37,7 @@ impl Gen<'_> {
         let before = self.frame.clone();
         self.statements(depth);
         let first = std::mem::replace(&mut self.frame, before);
-        self.asm.jump(end);
+        self.jump(end);
         self.asm.bind(other);
         if self.rng.chance(60) {
             self.statements(depth);
@@ -318,14 +318,8 @@ impl Gen<'_> {
         }
     }
 
-    /// A jump over something never executed.
-    fn long_jump(&mut self) {
-        let over = self.asm.label();
-        if self.features.v4 && self.rng.chance(60) {
-            self.asm.jump_long(over)
-        } else {
-            self.asm.jump(over)
-        }
-        self.asm.bind(over);
+    /// A jump, short or (v4) long.
+    fn jump(&mut self, to: Label) {
+        if self.features.v4 && self.rng.chance(40) { self.asm.jump_long(to) } else { self.asm.jump(to) }
     }
 }
