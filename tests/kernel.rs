@@ -23,7 +23,7 @@ use support::generate::writers::{self, Place};
 use support::rng::Rng;
 use support::source::Source;
 use support::sysctl::Setting;
-use support::verify::{Class, Decode, Interpret, compare, compare_on};
+use support::verify::{Class, Decode, Echo, Interpret, compare, compare_on};
 use support::{bpf, inspect, root};
 
 fn as_it_is(_: &mut Facts) {}
@@ -211,5 +211,27 @@ fn harness_hides_as_the_kernel_does() {
         let hidden = inspect::program(&loaded.program).expect("info");
         drop(restrict);
         assert_eq!(hidden.xlated, expected.xlated, "seed {seed}");
+    }
+}
+
+/// Make sure that blinding changes no meaning for the bench's interpreter
+/// either.
+#[test]
+fn harness_agrees_on_blinded_programs() {
+    if !root::available() {
+        return;
+    }
+    let _alone = LOADING.write().unwrap_or_else(PoisonError::into_inner);
+    let mut bench = Bench::new().expect("scratch cgroups and an oracle");
+    let _harden = Setting::change("net/core/bpf_jit_harden", "2").expect("bpf_jit_harden");
+    compare_on(&Class { cases: 60, ..ARITHMETIC }, &mut Interpret, &mut bench, false);
+}
+
+/// Make sure that the remaining classes have teeth: programs that the verifier
+/// accepts and that allow some and deny some.
+#[test]
+fn generators_have_teeth() {
+    for class in [UNMODELLED, MUTABLE, HIDDEN, BLINDED] {
+        compare(&class, &mut Echo);
     }
 }

@@ -3,6 +3,7 @@
 
 pub mod expr;
 pub mod lists;
+pub mod loops;
 pub mod mapped;
 pub mod mapstatements;
 pub mod mutable;
