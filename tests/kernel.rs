@@ -15,11 +15,11 @@ use gpumap::bytecode::Insn;
 use gpumap::observation::{Answer, HexBytes, Program};
 use support::asm::helper;
 use support::bench::{Bench, Facts, LOADING};
-use support::generate::mutable;
 use support::generate::random::{self, FULL, PLAIN};
 use support::generate::stacks::{self, Stack};
 use support::generate::state::Features;
 use support::generate::writers::{self, Place};
+use support::generate::{heavy, mutable};
 use support::rng::Rng;
 use support::source::Source;
 use support::sysctl::Setting;
@@ -39,7 +39,7 @@ const WRITERS: Class = Class {
 
 const ARITHMETIC: Class = Class {
     name: "arithmetic",
-    cases: 300,
+    cases: 200,
     floor: 80,
     most_unknown: 0,
     generate: |_, rng, _| Stack::alone(random::program(rng, PLAIN, 14)),
@@ -121,6 +121,15 @@ const MUTABLE: Class = Class {
     view: as_it_is,
 };
 
+const HEAVY: Class = Class {
+    name: "heavy arithmetic",
+    cases: 20,
+    floor: 90,
+    most_unknown: 100,
+    generate: |_, rng, _| heavy::stack(rng),
+    view: as_it_is,
+};
+
 const HIDDEN: Class = Class {
     name: "hidden symbols",
     cases: 150,
@@ -177,6 +186,12 @@ fn mutable_maps_are_never_wrong() {
     compare(&MUTABLE, &mut Decode);
 }
 
+/// Make sure that arithmetic beyond the decoder's limits is never wrong.
+#[test]
+fn heavy_arithmetic_is_never_wrong() {
+    compare(&HEAVY, &mut Decode);
+}
+
 /// Make sure that lookups decode where the kernel hides its symbols.
 #[test]
 fn hidden_symbols_match_the_kernel() {
@@ -231,7 +246,7 @@ fn harness_agrees_on_blinded_programs() {
 /// accepts and that allow some and deny some.
 #[test]
 fn generators_have_teeth() {
-    for class in [UNMODELLED, MUTABLE, HIDDEN, BLINDED] {
+    for class in [UNMODELLED, MUTABLE, HEAVY, HIDDEN, BLINDED] {
         compare(&class, &mut Echo);
     }
 }

@@ -2,6 +2,7 @@
 //! structured programs, and stacks of both.
 
 pub mod expr;
+pub mod heavy;
 pub mod lists;
 pub mod loops;
 pub mod mapped;
