@@ -161,8 +161,7 @@ impl fmt::Display for RequestSet {
             [false, false, false] => vec![],
             [read, write, both] => {
                 let list = [(read, "r"), (write, "w"), (both, "rw")];
-                let whole: Vec<&'static str> =
-                    list.into_iter().filter(|(is_in, _)| *is_in).map(|(_, name)| name).collect();
+                let whole: Vec<&'static str> = list.into_iter().filter(|(is_in, _)| *is_in).map(|(_, name)| name).collect();
                 return self.write_list(f, whole);
             }
         };
@@ -180,9 +179,7 @@ impl RequestSet {
     /// Whole requests one by one; a lone `rw` gets a trailing comma, because
     /// without it `rw` would mean three requests.
     fn write_list(self, f: &mut fmt::Formatter<'_>, mut whole: Vec<&'static str>) -> fmt::Result {
-        whole.extend(
-            [Request::Mknod, Request::Exists].into_iter().filter(|r| self.contains(*r)).map(Request::letters),
-        );
+        whole.extend([Request::Mknod, Request::Exists].into_iter().filter(|r| self.contains(*r)).map(Request::letters));
         f.write_str(&whole.join(","))?;
         if whole.len() == 1 { f.write_str(",") } else { Ok(()) }
     }
