@@ -1,0 +1,153 @@
+//! One chain of scratch cgroups with an oracle in it: programs go in, the
+//! kernel's verdicts come out.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::RwLock;
+
+use gpumap::observation::{Map, Program};
+use gpumap::policy::device::{Device, RequestSet};
+
+use super::bpf;
+use super::cgroup::Cgroup;
+use super::generate::stacks::{LEVELS, Placement, Stack};
+use super::generate::writers::Place;
+use super::inspect;
+use super::oracle::Oracle;
+use super::probe;
+use super::rng::Rng;
+
+/// Held for reading while programs load, for writing by tests that change how
+/// the kernel loads programs.
+pub static LOADING: RwLock<()> = RwLock::new(());
+
+/// The cgroups and the process in the lowest of them.
+pub struct Bench {
+    oracle: Option<Oracle>,
+    levels: Vec<Cgroup>,
+}
+
+/// What the kernel said about one stack.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// In run order.
+    pub programs: Vec<Program>,
+    pub maps: Vec<Map>,
+    pub cgroup_id: u64,
+    pub devices: Vec<Device>,
+    /// What it allows, for each of `devices`.
+    pub allowed: Vec<RequestSet>,
+}
+
+/// A stack that could not be set up.
+#[derive(Debug)]
+pub enum Refused {
+    /// The verifier's log.
+    Load(String),
+    /// Attached, but nothing is in effect.
+    Empty,
+}
+
+impl Bench {
+    pub fn new() -> io::Result<Self> {
+        let levels = Cgroup::chain(LEVELS)?;
+        let oracle = Oracle::start(&levels[LEVELS - 1])?;
+        let bench = Self { oracle: Some(oracle), levels };
+        let above = bpf::effective(bench.leaf().dir())?;
+        assert!(above.is_empty(), "the cgroup root has device programs {above:?}: no place for tests");
+        Ok(bench)
+    }
+
+    pub fn leaf(&self) -> &Cgroup {
+        &self.levels[LEVELS - 1]
+    }
+
+    /// Time the kernel took to answer.
+    pub fn asking(&self) -> std::time::Duration {
+        self.oracle.as_ref().map(|oracle| oracle.spent).unwrap_or_default()
+    }
+
+    pub fn place(&self) -> Place {
+        Place { cgroup_id: self.leaf().id() }
+    }
+
+    /// Loads and attaches a stack, asks the kernel, and takes it all away.
+    pub fn run(&mut self, stack: &Stack, rng: &mut Rng) -> Result<Facts, Refused> {
+        let loaded: Vec<bpf::Loaded> = stack
+            .0
+            .iter()
+            .map(|placement| bpf::load(&placement.source).map_err(Refused::Load))
+            .collect::<Result<_, _>>()?;
+        let mut attached = Attached { links: Vec::new(), plain: Vec::new(), levels: &self.levels };
+        for (placement, loaded) in stack.0.iter().zip(&loaded) {
+            attached.add(placement, &loaded.program);
+        }
+        let mut by_id = BTreeMap::new();
+        for one in &loaded {
+            let program = inspect::program(&one.program).expect("info about our own program");
+            by_id.insert(program.id, program);
+        }
+        let order = bpf::effective(self.leaf().dir()).expect("the effective list");
+        if order.is_empty() && !stack.0.is_empty() {
+            return Err(Refused::Empty);
+        }
+        let programs: Vec<Program> = order.iter().map(|id| by_id[id].clone()).collect();
+        let ids = programs.iter().flat_map(|program| program.map_ids.iter().copied());
+        let maps = ids.map(|id| inspect::map(id).expect("our own map")).collect();
+        let devices = probe::devices(&stack.sources(), rng);
+        let oracle = self.oracle.as_mut().expect("an oracle until the end");
+        let allowed = oracle.ask(&devices).expect("the oracle's answers");
+        drop(attached);
+        Ok(Facts { programs, maps, cgroup_id: self.leaf().id(), devices, allowed })
+    }
+}
+
+/// The oracle leaves its cgroup first, then the lowest cgroup goes.
+impl Drop for Bench {
+    fn drop(&mut self) {
+        self.oracle.take();
+        while self.levels.pop().is_some() {}
+    }
+}
+
+/// Attachments that end with the value.
+struct Attached<'a> {
+    links: Vec<OwnedFd>,
+    plain: Vec<(usize, OwnedFd)>,
+    levels: &'a [Cgroup],
+}
+
+impl Attached<'_> {
+    /// Attaches unless the kernel refuses the combination of flags.
+    fn add(&mut self, placement: &Placement, program: &OwnedFd) {
+        let dir = self.levels[placement.level].dir();
+        let flags = placement.flags;
+        if placement.link {
+            // A link is always "multi" and takes no other flag of that kind.
+            self.links.extend(bpf::link(dir, program, flags & bpf::PREORDER).ok());
+            return;
+        }
+        let old = if placement.replace { self.last_on(placement.level) } else { None };
+        if bpf::attach(dir, program, flags, old.map(|at| &self.plain[at].1)).is_ok() {
+            let program = program.try_clone().expect("a spare descriptor");
+            self.plain.push((placement.level, program));
+        }
+    }
+
+    fn last_on(&self, level: usize) -> Option<usize> {
+        self.plain.iter().rposition(|(other, _)| *other == level)
+    }
+}
+
+impl Drop for Attached<'_> {
+    fn drop(&mut self) {
+        self.links.clear();
+        while let Some((level, program)) = self.plain.pop() {
+            // One that was replaced since is gone already.
+            let result = bpf::detach(self.levels[level].dir(), program.as_fd());
+            let gone = result.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::ENOENT));
+            assert!(result.is_ok() || gone, "detach: {result:?}");
+        }
+    }
+}

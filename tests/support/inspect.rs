@@ -1,0 +1,139 @@
+//! What the kernel says about loaded programs and maps, as observation facts.
+
+#![allow(unsafe_code, reason = "the kernel fills buffers by pointer")]
+
+use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+
+use gpumap::bytecode::Insn;
+use gpumap::observation::{Answer, HexBytes, Map, MapEntry, Program, Text};
+
+use super::bpf::{Attr, bpf, bpf_fd};
+use super::kallsyms;
+
+const MAP_LOOKUP: i32 = 1;
+const MAP_NEXT_KEY: i32 = 4;
+const MAP_BY_ID: i32 = 14;
+const INFO: i32 = 15;
+
+/// Zeroed info structures are longer than the kernel's own.
+struct Info([u8; 256]);
+
+impl Info {
+    fn u32(&self, at: usize) -> u32 {
+        u32::from_ne_bytes([self.0[at], self.0[at + 1], self.0[at + 2], self.0[at + 3]])
+    }
+
+    fn set_u32(&mut self, at: usize, value: u32) {
+        self.0[at..at + 4].copy_from_slice(&value.to_ne_bytes());
+    }
+
+    fn set_pointer<T>(&mut self, at: usize, value: *mut T) {
+        self.0[at..at + 8].copy_from_slice(&(value as u64).to_ne_bytes());
+    }
+
+    fn text(&self, at: usize) -> Text {
+        let name = &self.0[at..at + 16];
+        let end = name.iter().position(|&byte| byte == 0).unwrap_or(16);
+        Text::from(&name[..end])
+    }
+
+    fn fetch(&mut self, fd: &OwnedFd) -> io::Result<()> {
+        let mut attr = Attr::new().fd(0, fd.as_raw_fd()).u32(4, 232).pointer(8, self.0.as_mut_ptr());
+        bpf(INFO, &mut attr).map(drop)
+    }
+}
+
+/// The facts of one program.
+pub fn program(fd: &OwnedFd) -> io::Result<Program> {
+    let mut sizes = Info([0; 256]);
+    sizes.fetch(fd)?;
+    let mut xlated = vec![0_u8; sizes.u32(20) as usize];
+    let mut map_ids = vec![0_u32; sizes.u32(52) as usize];
+    let mut info = Info([0; 256]);
+    info.set_u32(20, sizes.u32(20));
+    info.set_pointer(32, xlated.as_mut_ptr());
+    info.set_u32(52, sizes.u32(52));
+    info.set_pointer(56, map_ids.as_mut_ptr());
+    info.fetch(fd)?;
+    let calls = Insn::parse_all(&xlated)
+        .unwrap()
+        .into_iter()
+        .filter(|insn| insn.code == 0x85 && insn.src == 0)
+        .filter_map(|insn| Some((insn.imm, kallsyms::helper(insn.imm)?.to_owned())))
+        .collect();
+    Ok(Program {
+        id: info.u32(4),
+        name: info.text(64),
+        tag: info.0[8..16].iter().map(|byte| format!("{byte:02x}")).collect(),
+        gpl_compatible: info.u32(84) & 1 == 1,
+        loaded_at: String::new(),
+        uid: info.u32(48),
+        map_ids,
+        xlated: Answer::Known(HexBytes(xlated)),
+        calls,
+    })
+}
+
+/// The facts of one map, with its contents.
+pub fn map(id: u32) -> io::Result<Map> {
+    let fd = bpf_fd(MAP_BY_ID, &mut Attr::new().u32(0, id))?;
+    let mut info = Info([0; 256]);
+    info.fetch(&fd)?;
+    let (kind, key_size, value_size) = (info.u32(0), info.u32(8), info.u32(12));
+    let per_cpu = matches!(kind, 5 | 6 | 10);
+    let room = if per_cpu { value_size.next_multiple_of(8) * possible_cpus() } else { value_size };
+    Ok(Map {
+        id,
+        kind: kind_name(kind).into(),
+        name: info.text(24),
+        key_size,
+        value_size,
+        max_entries: info.u32(16),
+        flags: info.u32(20),
+        frozen: frozen(&fd),
+        entries: Answer::Known(entries(&fd, key_size as usize, room as usize)?),
+    })
+}
+
+fn kind_name(kind: u32) -> &'static str {
+    match kind {
+        1 => "hash",
+        2 => "array",
+        5 => "percpu_hash",
+        6 => "percpu_array",
+        9 => "lru_hash",
+        10 => "lru_percpu_hash",
+        _ => "other",
+    }
+}
+
+fn frozen(fd: &OwnedFd) -> bool {
+    let path = format!("/proc/self/fdinfo/{}", fd.as_raw_fd());
+    let text = std::fs::read_to_string(path).expect("fdinfo");
+    text.lines().any(|line| line.starts_with("frozen:") && line.ends_with('1'))
+}
+
+fn possible_cpus() -> u32 {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/possible").expect("possible CPUs");
+    let last = text.trim().rsplit(['-', ',']).next().and_then(|last| last.parse::<u32>().ok());
+    last.expect("a range of CPUs") + 1
+}
+
+fn entries(fd: &OwnedFd, key_size: usize, value_room: usize) -> io::Result<Vec<MapEntry>> {
+    let mut entries: Vec<MapEntry> = Vec::new();
+    loop {
+        let before = entries.last().map_or(std::ptr::null(), |entry| entry.key.0.as_ptr());
+        let mut key = vec![0; key_size];
+        let mut attr = Attr::new().fd(0, fd.as_raw_fd()).pointer(8, before).pointer(16, key.as_mut_ptr());
+        match bpf(MAP_NEXT_KEY, &mut attr) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(entries),
+            result => result?,
+        };
+        let mut value = vec![0; value_room];
+        let mut attr =
+            Attr::new().fd(0, fd.as_raw_fd()).pointer(8, key.as_ptr()).pointer(16, value.as_mut_ptr());
+        bpf(MAP_LOOKUP, &mut attr)?;
+        entries.push(MapEntry { key: HexBytes(key), value: HexBytes(value) });
+    }
+}
