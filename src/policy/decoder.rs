@@ -91,12 +91,22 @@ impl Decoder {
     /// everything. Never fails: what cannot be decoded is unknown.
     pub fn policy(&mut self, programs: &[&Program], context: &Context<'_>) -> Policy {
         let codes: Vec<_> = programs.iter().map(|program| Code::new(program, context.maps)).collect();
+        self.settle(&codes, context).0
+    }
+
+    /// The policy, and the ids of the maps that the programs may write to:
+    /// their contents change with every question, so they are not used.
+    pub(super) fn settle(
+        &mut self,
+        codes: &[Result<Code<'_>, String>],
+        context: &Context<'_>,
+    ) -> (Policy, BTreeSet<u32>) {
         let mut written = BTreeSet::new();
         loop {
             let known = written.len();
-            let policy = self.attempt(&codes, context, &mut written);
+            let policy = self.attempt(codes, context, &mut written);
             if written.len() == known {
-                return policy;
+                return (policy, written);
             }
         }
     }

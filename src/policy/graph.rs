@@ -91,11 +91,6 @@ impl Graph {
         }
     }
 
-    /// The number of pieces.
-    pub fn len(&self) -> usize {
-        self.nodes.len()
-    }
-
     /// The n-th result as a function of the question. Where no path leads to
     /// an exit the function is `FALSE`.
     pub fn fold(&self, result: usize, diagram: &mut Diagram) -> Bdd {

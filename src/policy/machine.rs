@@ -53,10 +53,16 @@ pub struct Trace {
     /// Its slot.
     pub pc: usize,
     /// The registers before it.
-    pub before: [Value; super::state::REGISTERS],
+    pub before: Registers,
     /// For a branch, whether it was taken.
     pub taken: Option<bool>,
 }
+
+/// The registers before an instruction, and after it where that is known.
+pub type Visit = (Registers, Option<Registers>);
+
+/// The values of all registers.
+pub type Registers = [Value; super::state::REGISTERS];
 
 /// How a followed run ended.
 #[derive(Clone, Debug)]
@@ -98,6 +104,7 @@ pub struct Machine<'a> {
     /// Maps not to be trusted from the start.
     written: Rc<BTreeSet<usize>>,
     writes: BTreeSet<u32>,
+    visits: Option<BTreeMap<usize, Visit>>,
     steps: usize,
     why_exhausted: &'static str,
 }
@@ -127,6 +134,7 @@ impl<'a> Machine<'a> {
             pending: BTreeMap::new(),
             written: Rc::new(written.iter().filter_map(|id| code.map(*id)).collect()),
             writes: BTreeSet::new(),
+            visits: None,
             steps: 0,
             why_exhausted: "the program is too complex for gpumap's limits",
         }
@@ -135,6 +143,14 @@ impl<'a> Machine<'a> {
     /// Runs the program for all questions. `Err` is the reason why nothing is
     /// known of the result.
     pub fn run(mut self, retval: &Word) -> Result<Outcome, String> {
+        self.all_pieces(retval);
+        let outcome = self.outcome(retval);
+        let exhausted = self.is_exhausted();
+        self.symbols.diagram.set_budget(u64::MAX);
+        if exhausted { Err(self.why_exhausted.to_owned()) } else { Ok(outcome) }
+    }
+
+    fn all_pieces(&mut self, retval: &Word) {
         self.symbols.diagram.set_budget(MAX_DIAGRAM_STEPS);
         self.node = self.graph.add(Vec::new());
         self.piece(0, State::start(retval.clone(), self.written.clone()));
@@ -145,10 +161,6 @@ impl<'a> Machine<'a> {
             let state = self.arrive(position, arrivals);
             self.piece(slot_of(&position), state);
         }
-        let outcome = self.outcome(retval);
-        let exhausted = self.is_exhausted();
-        self.symbols.diagram.set_budget(u64::MAX);
-        if exhausted { Err(self.why_exhausted.to_owned()) } else { Ok(outcome) }
     }
 
     fn outcome(&mut self, retval: &Word) -> Outcome {
@@ -191,7 +203,8 @@ impl<'a> Machine<'a> {
             if self.is_exhausted() {
                 return;
             }
-            match self.step(pc, &mut state) {
+            let next = self.visited_step(pc, &mut state);
+            match next {
                 Ok(Next::To(target)) if self.is_join(target) => {
                     let edge = Edge { from: self.node, taken: None };
                     return self.send(edge, target, state);
@@ -204,6 +217,19 @@ impl<'a> Machine<'a> {
                 Err(stop) => return self.lose(&stop.0),
             }
         }
+    }
+
+    fn visited_step(&mut self, pc: usize, state: &mut State) -> Result<Next, Stop> {
+        if self.visits.is_none() {
+            return self.step(pc, state);
+        }
+        let before = state.registers.clone();
+        let next = self.step(pc, state);
+        let after = matches!(next, Ok(Next::To(_))).then(|| state.registers.clone());
+        if let Some(visits) = &mut self.visits {
+            visits.insert(pc, (before, after));
+        }
+        next
     }
 
     fn is_join(&self, pc: usize) -> bool {
@@ -280,6 +306,16 @@ impl<'a> Machine<'a> {
         };
         self.symbols.diagram.set_budget(u64::MAX);
         (trace, end)
+    }
+
+    /// Runs the program for all questions and tells for every instruction that
+    /// is reached the registers before it and, where the next instruction
+    /// follows at once, after it.
+    pub fn visits(mut self) -> BTreeMap<usize, Visit> {
+        self.visits = Some(BTreeMap::new());
+        self.all_pieces(&Word::ZERO);
+        self.symbols.diagram.set_budget(u64::MAX);
+        self.visits.unwrap_or_default()
     }
 
     /// The questions that get to the current instruction.

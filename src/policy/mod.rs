@@ -23,12 +23,15 @@ mod frame;
 mod graph;
 mod inputs;
 mod machine;
+mod meaning;
 mod memory;
 mod project;
+mod proof;
 mod rules;
 mod state;
 mod value;
 mod word;
 
 pub use decoder::{Combination, Context, Decoder, Policy};
+pub use proof::{Followed, Proof};
 pub use rules::{Change, Mask, Numbers, Rule, RuleList};

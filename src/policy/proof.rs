@@ -1,0 +1,151 @@
+//! Why one question is answered as it is: every program followed instruction
+//! by instruction.
+
+use std::collections::BTreeSet;
+
+use crate::observation::Program;
+
+use super::code::Code;
+use super::decoder::{Context, Decoder, after_return, surroundings};
+use super::device::{Device, Request, Verdict};
+use super::inputs::{self, Symbols};
+use super::machine::{End, Machine, Outcome, RETVAL_BITS, Trace};
+use super::meaning::{Meaning, written};
+use super::word::Word;
+
+/// The way of one question through all programs.
+#[derive(Clone, Debug)]
+pub struct Proof {
+    /// The programs in run order.
+    pub programs: Vec<Followed>,
+    /// What comes out.
+    pub verdict: Verdict,
+    /// Why it is unknown.
+    pub why: Option<String>,
+}
+
+/// One program's part.
+#[derive(Clone, Debug, Default)]
+pub struct Followed {
+    /// Executed instructions: slot and meaning.
+    pub steps: Vec<(usize, String)>,
+    /// Slot of the instruction that set the returned value.
+    pub decided_at: Option<usize>,
+    /// What it returned: true allows; `None` is unknown.
+    pub returned: Option<bool>,
+    /// The error in force after the kernel looked at it; `None` is unknown.
+    pub retval: Option<i32>,
+    /// Why the program could not be followed to its end.
+    pub why: Option<String>,
+}
+
+impl Decoder {
+    /// Follows one question through `programs` in run order.
+    pub fn prove(&mut self, programs: &[&Program], context: &Context<'_>, device: Device, request: Request) -> Proof {
+        let codes: Vec<_> = programs.iter().map(|program| Code::new(program, context.maps)).collect();
+        let (_, writes) = self.settle(&codes, context);
+        let bits = inputs::assignment(device, request);
+        let symbols = &mut Symbols::default();
+        let mut retval = Word::ZERO;
+        let mut followed = Vec::with_capacity(codes.len());
+        for code in &codes {
+            let (part, after) = follow(code, symbols, &retval, context, &writes, bits);
+            followed.push(part);
+            retval = after;
+        }
+        let allowed = retval.equal_to(&Word::ZERO, &mut symbols.diagram);
+        let answer = symbols.diagram.evaluate(allowed, bits).filter(|_| !symbols.diagram.exhausted());
+        let (verdict, why) = match answer {
+            Some(true) => (Verdict::Allow, None),
+            Some(false) => (Verdict::Deny, None),
+            None => (Verdict::Unknown, Some(symbols.why_open(allowed, bits))),
+        };
+        Proof { programs: followed, verdict, why }
+    }
+
+    /// What each instruction of a program means, whatever the question: slot
+    /// and meaning of every instruction that can be reached. Empty if the
+    /// program cannot be decoded.
+    pub fn annotate(&mut self, program: &Program, context: &Context<'_>) -> Vec<(usize, String)> {
+        let Ok(code) = Code::new(program, context.maps) else { return Vec::new() };
+        let symbols = &mut Symbols::default();
+        let machine = Machine::new(&code, symbols, surroundings(context), &BTreeSet::new());
+        let visits = machine.visits();
+        let meaning = Meaning::new(&code, symbols, None);
+        visits
+            .iter()
+            .map(|(pc, (before, after))| {
+                let operation = &code.operations[*pc];
+                let after = written(operation).zip(after.as_ref()).map(|(dst, after)| &after[dst]);
+                (*pc, meaning.of(operation, before, after, None, symbols))
+            })
+            .collect()
+    }
+}
+
+/// One program followed, and the error in force after it.
+fn follow(
+    code: &Result<Code<'_>, String>,
+    symbols: &mut Symbols,
+    retval: &Word,
+    context: &Context<'_>,
+    writes: &BTreeSet<u32>,
+    bits: u64,
+) -> (Followed, Word) {
+    let (mut followed, outcome) = match code {
+        Ok(code) => {
+            let machine = Machine::new(code, symbols, surroundings(context), writes);
+            let (trace, end) = machine.follow(bits, retval);
+            let (mut followed, outcome) = ended(end, symbols, retval, context);
+            followed.decided_at = decided_at(code, &trace);
+            followed.steps = steps(code, symbols, &trace, bits);
+            (followed, outcome)
+        }
+        Err(why) => ended(End::Lost(why.clone()), symbols, retval, context),
+    };
+    let after = after_return(&outcome, symbols);
+    followed.returned = symbols.diagram.evaluate(outcome.allows, bits);
+    followed.retval = signed(&after, symbols, bits);
+    (followed, after)
+}
+
+fn ended(end: End, symbols: &mut Symbols, retval: &Word, context: &Context<'_>) -> (Followed, Outcome) {
+    match end {
+        End::Exit { allows, retval } => {
+            (Followed::default(), Outcome { allows, retval, writes: BTreeSet::new() })
+        }
+        End::Lost(why) => {
+            let allows = symbols.unknown_bit(&why);
+            let retval = match surroundings(context).has_retval {
+                true => symbols.unknown_word(RETVAL_BITS as u32, &why),
+                false => retval.clone(),
+            };
+            let followed = Followed { why: Some(why), ..Followed::default() };
+            (followed, Outcome { allows, retval, writes: BTreeSet::new() })
+        }
+    }
+}
+
+fn signed(word: &Word, symbols: &Symbols, bits: u64) -> Option<i32> {
+    let value = word.bits()[..RETVAL_BITS].iter().enumerate().try_fold(0u32, |value, (place, bit)| {
+        symbols.diagram.evaluate(*bit, bits).map(|bit| value | u32::from(bit) << place)
+    })?;
+    Some(value.cast_signed())
+}
+
+fn steps(code: &Code<'_>, symbols: &mut Symbols, trace: &[Trace], bits: u64) -> Vec<(usize, String)> {
+    let meaning = Meaning::new(code, symbols, Some(bits));
+    let mut steps = Vec::with_capacity(trace.len());
+    for (index, step) in trace.iter().enumerate() {
+        let Some(operation) = code.operations.get(step.pc) else { continue };
+        let after = trace.get(index + 1).zip(written(operation)).map(|(next, dst)| &next.before[dst]);
+        steps.push((step.pc, meaning.of(operation, &step.before, after, step.taken, symbols)));
+    }
+    steps
+}
+
+/// The last instruction that wrote r0.
+fn decided_at(code: &Code<'_>, trace: &[Trace]) -> Option<usize> {
+    let writes_r0 = |step: &&Trace| code.operations.get(step.pc).and_then(written) == Some(0);
+    trace.iter().rev().find(writes_r0).map(|step| step.pc)
+}
