@@ -391,6 +391,10 @@ pub struct Diff {
     pub changes: Vec<Change>,
     /// GPUs whose verdict differs.
     pub gpus: Vec<GpuChange>,
+    /// If some of the difference has no short form: how many (device, request)
+    /// pairs are not listed in `changes`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub omitted: Option<Omitted>,
 }
 
 /// One region on which two policies differ.

@@ -168,6 +168,16 @@ impl Decoder {
         reasons
     }
 
+    /// All reasons why something about the policy is unknown.
+    pub fn reasons(&self, policy: Policy) -> Vec<&str> {
+        let known = [policy.allow, policy.deny];
+        let open = self.open.iter().filter(|(region, _)| !known.contains(region));
+        let mut reasons: Vec<&str> = open.map(|(_, why)| why.as_str()).collect();
+        reasons.sort_unstable();
+        reasons.dedup();
+        reasons
+    }
+
     /// Whether every verdict of the policy is known.
     pub fn is_known(&mut self, policy: Policy) -> bool {
         !self.diagram.exhausted() && self.unknown(policy) == Bdd::FALSE
@@ -231,12 +241,17 @@ impl Decoder {
         }
         let Projection { yes, no, open } = project(symbols, allowed, &mut self.diagram);
         for (region, why) in open {
-            let region = self.diagram.and(region, self.reachable);
-            if region != Bdd::FALSE && !self.open.iter().any(|known| known.0 == region && known.1 == why) {
-                self.open.push((region, why));
-            }
+            self.note_open(region, &why);
         }
         self.policy_of(yes, no)
+    }
+
+    /// Remembers why `region` is unknown.
+    pub(super) fn note_open(&mut self, region: Bdd, why: &str) {
+        let region = self.diagram.and(region, self.reachable);
+        if region != Bdd::FALSE && !self.open.iter().any(|known| known.0 == region && known.1 == why) {
+            self.open.push((region, why.to_owned()));
+        }
     }
 
     /// A policy from where it allows and where it denies.
@@ -246,7 +261,7 @@ impl Decoder {
 
     /// A policy that is unknown everywhere because of `why`.
     pub fn unknown_policy(&mut self, why: &str) -> Policy {
-        self.open.push((self.reachable, why.to_owned()));
+        self.note_open(self.reachable, why);
         Policy { allow: Bdd::FALSE, deny: Bdd::FALSE }
     }
 }

@@ -6,7 +6,8 @@
 //! reason says why.
 
 use super::device::{Device, DeviceType, Request};
-use super::diagram::{Bdd, Diagram, Variable};
+pub use super::diagram::Variable;
+use super::diagram::{Bdd, Diagram};
 use super::word::Word;
 
 /// 1 for a character device.

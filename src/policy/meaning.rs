@@ -56,6 +56,7 @@ impl<'a> Meaning<'a> {
                 let (Some(left), Some(right)) = (self.value(&before[dst], symbols), right) else {
                     return outcome(taken, target);
                 };
+                let left = left.split_once(" = ").map_or(left.clone(), |(name, value)| format!("{name} ({value})"));
                 format!("{left} {} {right}{}", sign(comparison), outcome(taken, target))
             }
             Operation::CallHelper { helper } => self.call(helper, before, after, symbols),
@@ -147,11 +148,11 @@ impl<'a> Meaning<'a> {
 
     fn spelled(&self, name: &str, value: u64) -> String {
         match (name, value) {
-            ("type", 1) => "1 (block)".into(),
-            ("type", 2) => "2 (char)".into(),
+            ("type", 1) => "1, block".into(),
+            ("type", 2) => "2, char".into(),
             ("request", value) => {
                 let request = Request::ALL.into_iter().find(|request| u64::from(request.bits()) == value);
-                request.map_or_else(|| number(value), |request| format!("{value} ({})", request.letters()))
+                request.map_or_else(|| number(value), |request| format!("{value}, {}", request.letters()))
             }
             (_, value) => number(value),
         }
@@ -202,8 +203,8 @@ fn number(value: u64) -> String {
 
 fn outcome(taken: Option<bool>, target: usize) -> String {
     match taken {
-        Some(true) => format!(": yes, to {target}"),
-        Some(false) => ": no".into(),
+        Some(true) => format!("? yes, to {target}"),
+        Some(false) => "? no".into(),
         None => String::new(),
     }
 }

@@ -201,7 +201,8 @@ impl Decoder {
             .sum()
     }
 
-    fn region_of(&mut self, rule: &Rule) -> Bdd {
+    /// The questions a rule is about.
+    pub(super) fn region_of(&mut self, rule: &Rule) -> Bdd {
         let requests = rule.requests.iter().fold(Bdd::FALSE, |sum, request| {
             let cube = cube(&mut self.diagram, REQUEST, REQUEST_BITS, u32::MAX, request.bits(), Bdd::TRUE);
             self.diagram.or(sum, cube)

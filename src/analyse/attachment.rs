@@ -1,0 +1,135 @@
+//! Which cgroup each program in force is attached to, and how.
+//!
+//! The kernel lists programs in force without saying where they come from. The
+//! own lists of the cgroup and its ancestors say it, read in the kernel's
+//! order: own programs first, then the parent's, and so on; programs attached
+//! with preorder run before all others, the root's first.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::observation::{Attached, Cgroup, Text};
+use crate::report::Effective;
+
+/// `BPF_F_ALLOW_OVERRIDE` and `BPF_F_ALLOW_MULTI` (`linux/bpf.h`).
+const FLAGS: [(u32, &str); 2] = [(1, "override"), (2, "multi")];
+
+/// The cgroups of an observation by path.
+#[derive(Debug)]
+pub(super) struct Tree<'a>(HashMap<&'a [u8], &'a Cgroup>);
+
+/// One program on one of the cgroups of a path.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    id: u32,
+    path: &'a Text,
+    own: &'a Attached,
+}
+
+impl<'a> Tree<'a> {
+    pub(super) fn new(cgroups: &'a [Cgroup]) -> Self {
+        Self(cgroups.iter().map(|cgroup| (cgroup.path.as_bytes(), cgroup)).collect())
+    }
+
+    /// The programs in force on `cgroup` with their places.
+    pub(super) fn effective(&self, cgroup: &'a Cgroup) -> Vec<Effective> {
+        let Some(ids) = cgroup.effective.known() else { return Vec::new() };
+        let places = self.places(cgroup);
+        let (places, preorder) = assign(ids, &places);
+        ids.iter()
+            .zip(places)
+            .enumerate()
+            .map(|(index, (id, place))| Effective {
+                id: *id,
+                attached_at: place.map_or_else(String::new, |place| place.path.lossy().into_owned()),
+                flags: place.map_or_else(Vec::new, |place| flags(place, index < preorder)),
+            })
+            .collect()
+    }
+
+    /// Everything attached on the way from `cgroup` to the root, level by
+    /// level, each level in attach order.
+    fn places(&self, cgroup: &'a Cgroup) -> Vec<Vec<Place<'a>>> {
+        let mut levels = Vec::new();
+        let mut path = cgroup.path.as_bytes();
+        loop {
+            if let Some(at) = self.0.get(path) {
+                let own = at.own.known();
+                levels.push(own.map_or_else(Vec::new, |own| {
+                    own.programs.iter().map(|id| Place { id: *id, path: &at.path, own }).collect()
+                }));
+            }
+            match path.iter().rposition(|byte| *byte == b'/') {
+                Some(0) if path.len() > 1 => path = b"/",
+                Some(slash) if slash > 0 => path = &path[..slash],
+                _ => return levels,
+            }
+        }
+    }
+}
+
+/// The place of each program, with as few of them preorder as the order
+/// permits, and how many those are.
+fn assign<'a>(ids: &[u32], levels: &[Vec<Place<'a>>]) -> (Vec<Option<Place<'a>>>, usize) {
+    let down: Vec<Place<'_>> = levels.iter().rev().flatten().copied().collect();
+    let up: Vec<Place<'_>> = levels.iter().flatten().copied().collect();
+    for preorder in 0..=ids.len() {
+        let (first, rest) = ids.split_at(preorder);
+        if let (Some(mut places), Some(others)) = (subsequence(first, &down), subsequence(rest, &up)) {
+            places.extend(others);
+            return (places.into_iter().map(Some).collect(), preorder);
+        }
+    }
+    // Own lists that are missing or changed meanwhile: what can be found.
+    let found: BTreeMap<u32, Place<'_>> = up.iter().rev().map(|place| (place.id, *place)).collect();
+    (ids.iter().map(|id| found.get(id).copied()).collect(), 0)
+}
+
+fn subsequence<'a>(ids: &[u32], places: &[Place<'a>]) -> Option<Vec<Place<'a>>> {
+    let mut rest = places.iter();
+    ids.iter().map(|id| rest.find(|place| place.id == *id).copied()).collect()
+}
+
+fn flags(place: Place<'_>, preorder: bool) -> Vec<String> {
+    let set = FLAGS.iter().filter(|(bit, _)| place.own.flags & bit != 0).map(|(_, name)| *name);
+    let link = place.own.links.contains_key(&place.id).then_some("link");
+    set.chain(preorder.then_some("preorder")).chain(link).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observation::Answer;
+
+    fn cgroup(path: &str, effective: &[u32], own: &[u32], flags: u32) -> Cgroup {
+        let own = Attached { programs: own.to_vec(), flags, ..Attached::default() };
+        Cgroup {
+            path: path.into(),
+            id: 1,
+            effective: Answer::Known(effective.to_vec()),
+            own: Answer::Known(own),
+            pids: Vec::new(),
+        }
+    }
+
+    /// Make sure that each program is found where it is attached: nearest
+    /// first, and the other way round where it runs before the others.
+    #[test]
+    fn programs_are_found_where_they_are_attached() {
+        let cgroups = [
+            cgroup("/", &[1], &[1], 2),
+            cgroup("/a", &[2, 1], &[2], 2),
+            cgroup("/a/b", &[5, 3, 4, 2, 1], &[3, 4, 5], 2),
+            cgroup("/a/c", &[7], &[7], 1),
+        ];
+        let tree = Tree::new(&cgroups);
+        let at = |index: usize| -> Vec<(u32, String, String)> {
+            let effective = tree.effective(&cgroups[index]).into_iter();
+            effective.map(|program| (program.id, program.attached_at, program.flags.join(","))).collect()
+        };
+        let row = |id, path: &str, flags: &str| (id, path.to_owned(), flags.to_owned());
+        assert_eq!(at(1), [row(2, "/a", "multi"), row(1, "/", "multi")]);
+        assert_eq!(at(2)[0], row(5, "/a/b", "multi,preorder"));
+        assert_eq!(at(2)[3..], [row(2, "/a", "multi"), row(1, "/", "multi")]);
+        assert_eq!(at(3), [row(7, "/a/c", "override")]);
+    }
+}

@@ -1,0 +1,79 @@
+//! Many questions about one policy.
+
+use crate::observation::Observation;
+use crate::policy::device::Verdict;
+use crate::policy::{Decoder, Policy, Question};
+use crate::report::Check;
+
+use super::policies::Policies;
+use super::{AnalyseError, Subject};
+
+/// Answers many questions about one policy; what `gpumap check` streams through.
+#[derive(Debug)]
+pub struct Checker {
+    decoder: Decoder,
+    policy: Policy,
+}
+
+/// An answer of `check`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckVerdict {
+    /// The same for every device and request asked about.
+    Uniform(Verdict),
+    /// Not the same for all of them.
+    Mixed,
+}
+
+impl Checker {
+    /// Decodes the subject's policy once.
+    pub fn new(observation: &Observation, subject: &Subject) -> Result<Self, AnalyseError> {
+        let mut decoder = Decoder::new();
+        let policy = Policies::new(observation).of_subject(subject, &mut decoder)?;
+        Ok(Self { decoder, policy })
+    }
+
+    /// The verdict alone; for a device without wildcards this allocates
+    /// nothing and takes tens of nanoseconds.
+    pub fn verdict(&self, question: &Question) -> CheckVerdict {
+        self.decoder.verdict_of_all(self.policy, question).map_or(CheckVerdict::Mixed, CheckVerdict::Uniform)
+    }
+
+    /// The verdict with the reason where it is unknown or mixed; `asked` is
+    /// the device as the user wrote it.
+    pub fn check(&mut self, question: &Question, asked: &str) -> Check {
+        let (verdict, why) = match self.verdict(question) {
+            CheckVerdict::Uniform(Verdict::Unknown) => ("unknown".to_owned(), Some(self.why_unknown(question))),
+            CheckVerdict::Uniform(verdict) => (verdict.to_string(), None),
+            CheckVerdict::Mixed => ("mixed".to_owned(), Some(self.why_mixed(question))),
+        };
+        Check { device: asked.to_owned(), verdict, why }
+    }
+
+    fn why_unknown(&self, question: &Question) -> String {
+        let mut reasons = match (question.device(), question.requests.iter().next()) {
+            (Some(device), Some(request)) => self.decoder.why(self.policy, device, request),
+            _ => Vec::new(),
+        };
+        if reasons.is_empty() {
+            reasons = self.decoder.reasons(self.policy);
+        }
+        reasons.join("; ")
+    }
+
+    /// Which requests get which verdict, or that it is the numbers that differ.
+    fn why_mixed(&self, question: &Question) -> String {
+        let parts: Vec<String> = question
+            .requests
+            .iter()
+            .map(|request| {
+                let one = Question { requests: request.into(), ..*question };
+                let verdict = match self.verdict(&one) {
+                    CheckVerdict::Uniform(verdict) => verdict.to_string(),
+                    CheckVerdict::Mixed => "differs by device".to_owned(),
+                };
+                format!("{} {verdict}", request.letters())
+            })
+            .collect();
+        parts.join(", ")
+    }
+}

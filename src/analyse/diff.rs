@@ -1,0 +1,49 @@
+//! The answer of `gpumap diff`.
+
+use crate::gpu;
+use crate::observation::Observation;
+use crate::policy::Decoder;
+use crate::report::{Change, Diff, GpuChange, Omitted, Payload};
+
+use super::policies::Policies;
+use super::{AnalyseError, Subject, cgroups, rules};
+
+/// The answer of `gpumap diff`: the two policies may come from different
+/// observations. `names` are the sources as the user wrote them.
+pub fn diff(
+    a: (&Observation, &Subject),
+    b: (&Observation, &Subject),
+    names: (&str, &str),
+) -> Result<Payload, AnalyseError> {
+    let mut decoder = Decoder::new();
+    let from = Policies::new(a.0).of_subject(a.1, &mut decoder)?;
+    let to = Policies::new(b.0).of_subject(b.1, &mut decoder)?;
+    let regions = decoder.changes(from, to);
+    let omitted = regions.iter().filter_map(|change| change.omitted).reduce(|sum, count| sum + count);
+    let changes = regions
+        .into_iter()
+        .flat_map(|change| {
+            let (from, to) = (change.from.to_string(), change.to.to_string());
+            let rules: Vec<_> = change.rules.iter().map(rules::rule).collect();
+            rules.into_iter().map(move |rule| Change { from: from.clone(), to: to.clone(), rule })
+        })
+        .collect();
+    let mut gpus = gpu::inventory(&b.0.gpu_facts);
+    if gpus.is_empty() {
+        gpus = gpu::inventory(&a.0.gpu_facts);
+    }
+    let before = cgroups::gpu_verdicts(&gpus, from, &decoder);
+    let after = cgroups::gpu_verdicts(&gpus, to, &decoder);
+    let flipped = before.into_iter().zip(after).filter(|(before, after)| before.verdict != after.verdict);
+    let gpus_changed =
+        flipped.map(|(before, after)| GpuChange { gpu: before.gpu, from: before.verdict, to: after.verdict });
+    let diff = Diff {
+        a: names.0.to_owned(),
+        b: names.1.to_owned(),
+        equal: from == to,
+        changes,
+        gpus: gpus_changed.collect(),
+        omitted: omitted.map(|questions| Omitted { questions }),
+    };
+    Ok(Payload { diff: Some(diff), gpus: Some(gpus), ..Payload::default() })
+}

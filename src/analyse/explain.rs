@@ -1,0 +1,139 @@
+//! The answer of `gpumap explain`.
+
+use crate::bytecode::{Insn, disasm};
+use crate::observation::{Observation, Program};
+use crate::policy::device::{Device, Request, Verdict};
+use crate::policy::{Combination, Decoder, Followed};
+use crate::report::{Effective, Payload, ProgramProof, Proof, Step};
+
+use super::attachment::Tree;
+use super::policies::Policies;
+use super::{AnalyseError, Subject};
+
+/// The answer of `gpumap explain`: why `request` on `device` is allowed or denied.
+pub fn explain(
+    observation: &Observation,
+    subject: &Subject,
+    device: Device,
+    request: Request,
+) -> Result<Payload, AnalyseError> {
+    let mut decoder = Decoder::new();
+    let mut policies = Policies::new(observation);
+    let (target, places, cgroup_id) = places(observation, subject)?;
+    let programs: Vec<&Program> =
+        places.iter().filter_map(|place| super::program(observation, place.id).ok()).collect();
+    let context = policies.context(cgroup_id);
+    let proof = decoder.prove(&programs, &context, device, request);
+    let policy = policies.of_subject(subject, &mut decoder)?;
+    let together = decoder.verdict(policy, device, request);
+    let all_read = programs.len() == places.len();
+    // The followed run may know more than the policy where that was too large.
+    let (verdict, why) = match together {
+        Verdict::Unknown if all_read && observation.devices_v1.is_none() && has_programs(observation, subject) => {
+            (proof.verdict, proof.why)
+        }
+        Verdict::Unknown => (together, Some(decoder.why(policy, device, request).join("; "))),
+        known => (known, None),
+    };
+    let parts = programs.iter().zip(&proof.programs);
+    let proofs = parts
+        .map(|(program, followed)| {
+            let place = places.iter().find(|place| place.id == program.id);
+            program_proof(program, followed, place)
+        })
+        .collect();
+    let answer = Proof {
+        target,
+        device: format!("{device} {}", request.letters()),
+        programs: proofs,
+        rule: rule(&proof.programs, context.combination).to_owned(),
+        devices_v1: devices_v1(observation, subject, proof.verdict, verdict),
+        verdict: verdict.to_string(),
+        why,
+    };
+    Ok(Payload { proof: Some(answer), ..Payload::default() })
+}
+
+/// What is asked about, its programs in run order, and its id.
+fn places(
+    observation: &Observation,
+    subject: &Subject,
+) -> Result<(String, Vec<Effective>, Option<u64>), AnalyseError> {
+    match subject {
+        Subject::Cgroup(path) => {
+            let cgroup = super::cgroup(observation, path)?;
+            let effective = Tree::new(&observation.cgroups).effective(cgroup);
+            Ok((path.lossy().into_owned(), effective, Some(cgroup.id)))
+        }
+        Subject::Programs(ids) => {
+            for id in ids {
+                super::program(observation, *id)?;
+            }
+            let names: Vec<String> = ids.iter().map(|id| format!("program {id}")).collect();
+            let places = ids.iter().map(|id| Effective { id: *id, ..Effective::default() });
+            Ok((names.join(", "), places.collect(), None))
+        }
+    }
+}
+
+/// Whether the programs in force are known at all.
+fn has_programs(observation: &Observation, subject: &Subject) -> bool {
+    match subject {
+        Subject::Cgroup(path) => {
+            super::cgroup(observation, path).is_ok_and(|cgroup| cgroup.effective.known().is_some())
+        }
+        Subject::Programs(_) => true,
+    }
+}
+
+fn program_proof(program: &Program, followed: &Followed, place: Option<&Effective>) -> ProgramProof {
+    let insns = program.xlated.known().and_then(|xlated| Insn::parse_all(&xlated.0)).unwrap_or_default();
+    let step = |(pc, meaning): &(usize, String)| Step {
+        pc: *pc,
+        text: disasm::text(&insns, *pc, &program.calls),
+        meaning: meaning.clone(),
+    };
+    ProgramProof {
+        id: program.id,
+        attached_at: place.map(|place| place.attached_at.clone()).unwrap_or_default(),
+        flags: place.map(|place| place.flags.clone()).unwrap_or_default(),
+        name: program.name.lossy().into_owned(),
+        steps: followed.steps.iter().map(step).collect(),
+        decided_at: followed.decided_at,
+        returns: match followed.returned {
+            Some(true) => "allow".to_owned(),
+            Some(false) => "deny".to_owned(),
+            None => "unknown".to_owned(),
+        },
+        retval: followed.retval,
+        why: followed.why.clone(),
+    }
+}
+
+/// The kernel's rule for combining results, as it applies here.
+fn rule(programs: &[Followed], combination: Combination) -> &'static str {
+    match (programs.len(), combination) {
+        (0, _) => "No device program is in force, so the kernel allows every device.",
+        (1, _) => "One program is in force: what it returns is the answer.",
+        (_, Combination::AllMustAllow) => "Every program runs, and the request is allowed only if all return 1.",
+        (_, Combination::Retval) => {
+            "Every program runs; a 0 from any of them sets the error EPERM, \
+             which stands unless a later program clears it with bpf_set_retval."
+        }
+    }
+}
+
+/// What the v1 controller adds, if it has a say.
+fn devices_v1(observation: &Observation, subject: &Subject, programs: Verdict, all: Verdict) -> Option<String> {
+    let Subject::Cgroup(path) = subject else { return None };
+    observation.devices_v1.as_ref()?;
+    if !observation.processes.iter().any(|process| process.cgroup == *path) {
+        let silent = "the v1 devices controller is mounted too, but no process inside says which of its groups counts";
+        return Some(silent.to_owned());
+    }
+    Some(match (programs, all) {
+        (_, Verdict::Unknown) => "the v1 devices controller is mounted too, and its part is not known".to_owned(),
+        (Verdict::Allow, Verdict::Deny) => "the v1 devices controller denies it, and both must allow".to_owned(),
+        _ => "the v1 devices controller does not change the answer".to_owned(),
+    })
+}

@@ -1,0 +1,138 @@
+//! The policies of an observation, each decoded once however many cgroups
+//! share it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use crate::observation::{Cgroup, Observation, Process, Program, Text};
+use crate::policy::{Combination, Context, Decoder, Policy};
+
+use super::{AnalyseError, Subject};
+
+/// What decides a cgroup's policy: its programs, its id where a program asks
+/// for it, its processes' v1 groups.
+type Key = (Vec<u32>, Option<u64>, BTreeSet<Option<Text>>);
+
+/// Decodes the programs of one observation.
+#[derive(Debug)]
+pub(super) struct Policies<'a> {
+    observation: &'a Observation,
+    programs: HashMap<u32, &'a Program>,
+    combination: Combination,
+    /// Programs that decide the same wherever they are attached.
+    alone: HashMap<u32, Option<Policy>>,
+    known: HashMap<Key, Policy>,
+}
+
+impl<'a> Policies<'a> {
+    pub(super) fn new(observation: &'a Observation) -> Self {
+        Self {
+            observation,
+            programs: observation.programs.iter().map(|program| (program.id, program)).collect(),
+            combination: Combination::of_kernel(&observation.host.kernel),
+            alone: HashMap::new(),
+            known: HashMap::new(),
+        }
+    }
+
+    /// What programs of this observation read, in the cgroup with this id.
+    pub(super) fn context(&self, cgroup_id: Option<u64>) -> Context<'a> {
+        Context { maps: &self.observation.maps, cgroup_id, combination: self.combination }
+    }
+
+    /// The policy of a subject.
+    pub(super) fn of_subject(&mut self, subject: &Subject, decoder: &mut Decoder) -> Result<Policy, AnalyseError> {
+        match subject {
+            Subject::Cgroup(path) => {
+                let cgroup = super::cgroup(self.observation, path)?;
+                let inside = self.observation.processes.iter().filter(|process| process.cgroup == *path);
+                let inside: Vec<&Process> = inside.collect();
+                Ok(self.of_cgroup(cgroup, &inside, decoder))
+            }
+            Subject::Programs(ids) => {
+                let programs: Result<Vec<&Program>, _> =
+                    ids.iter().map(|id| super::program(self.observation, *id)).collect();
+                Ok(decoder.policy(&programs?, &self.context(None)))
+            }
+        }
+    }
+
+    /// The policy of a cgroup: its programs and, where it is mounted, the v1
+    /// controller of the processes inside.
+    pub(super) fn of_cgroup(&mut self, cgroup: &Cgroup, inside: &[&Process], decoder: &mut Decoder) -> Policy {
+        let Some(ids) = cgroup.effective.known() else {
+            let why = cgroup.effective.missing().unwrap_or_default();
+            return decoder.unknown_policy(&format!("the programs in force could not be asked: {why}"));
+        };
+        let by_place = ids.iter().any(|id| self.alone(*id, decoder).is_none());
+        let groups: BTreeSet<Option<Text>> = match self.observation.devices_v1 {
+            Some(_) => inside.iter().map(|process| process.devices_v1.clone()).collect(),
+            None => BTreeSet::new(),
+        };
+        let key = (ids.clone(), by_place.then_some(cgroup.id), groups);
+        if let Some(policy) = self.known.get(&key) {
+            return *policy;
+        }
+        let programs = self.of_programs(ids, by_place.then_some(cgroup.id), decoder);
+        let policy = match self.of_groups(&key.2, decoder) {
+            Some(v1) => decoder.all_of(&[programs, v1]),
+            None => programs,
+        };
+        self.known.insert(key, policy);
+        policy
+    }
+
+    fn of_programs(&mut self, ids: &[u32], cgroup_id: Option<u64>, decoder: &mut Decoder) -> Policy {
+        if cgroup_id.is_none() {
+            let policies: Vec<Policy> = ids.iter().filter_map(|id| self.alone(*id, decoder)).collect();
+            return decoder.all_of(&policies);
+        }
+        let blank: BTreeMap<u32, Program> =
+            ids.iter().filter(|id| !self.programs.contains_key(*id)).map(|id| (*id, unread(*id))).collect();
+        let programs: Vec<&Program> =
+            ids.iter().filter_map(|id| self.programs.get(id).copied().or_else(|| blank.get(id))).collect();
+        decoder.policy(&programs, &self.context(cgroup_id))
+    }
+
+    /// The policy of a program that decides the same everywhere; `None` if its
+    /// place matters or the observation lacks it.
+    pub(super) fn alone(&mut self, id: u32, decoder: &mut Decoder) -> Option<Policy> {
+        if let Some(known) = self.alone.get(&id) {
+            return *known;
+        }
+        let context = self.context(None);
+        let program = self.programs.get(&id).filter(|program| !Decoder::depends_on_place(program, &context));
+        let policy = program.map(|program| decoder.policy(&[program], &context));
+        self.alone.insert(id, policy);
+        policy
+    }
+
+    /// What the v1 groups of the processes in a cgroup say together; `None` if
+    /// there is nobody inside to ask about.
+    fn of_groups(&self, groups: &BTreeSet<Option<Text>>, decoder: &mut Decoder) -> Option<Policy> {
+        if groups.is_empty() {
+            return None;
+        }
+        let policies: Vec<Policy> = groups.iter().map(|group| self.of_group(group.as_ref(), decoder)).collect();
+        Some(decoder.agreement(&policies, "the processes inside are in different v1 device cgroups"))
+    }
+
+    fn of_group(&self, path: Option<&Text>, decoder: &mut Decoder) -> Policy {
+        let groups = self.observation.devices_v1.iter().flat_map(|v1| &v1.groups);
+        let Some(group) = path.and_then(|path| groups.into_iter().find(|group| group.path == *path)) else {
+            return decoder.unknown_policy("the v1 device cgroup of a process is not known");
+        };
+        match (group.list.known(), group.list.missing()) {
+            (Some(lines), _) => decoder.devices_v1(group.path.as_bytes(), lines),
+            (None, why) => {
+                let why = why.unwrap_or_default();
+                decoder.unknown_policy(&format!("the v1 devices.list could not be read: {why}"))
+            }
+        }
+    }
+}
+
+/// Stands for a program that is in force and not in the observation.
+fn unread(id: u32) -> Program {
+    let xlated = crate::observation::Answer::Missing("it is not part of the observation".into());
+    Program { id, xlated, ..Program::default() }
+}

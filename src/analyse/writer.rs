@@ -1,0 +1,77 @@
+//! Which software writes programs of this shape: a label for people, never a
+//! fact that anything depends on.
+
+use crate::bytecode::{Arithmetic, Comparison, Insn, Operand, Operation};
+use crate::observation::Text;
+
+/// Names that only one writer gives.
+const NAMES: [(&str, &str); 4] = [
+    ("Slurm_Cgroup_v2", "Slurm"),
+    ("sd_devices", "systemd"),
+    ("craned_device_a", "CraneSched"),
+    ("oarcgdev", "OAR"),
+];
+
+/// The writer, if the shape is one that is known.
+pub(super) fn of(insns: &[Insn], name: &Text) -> Option<&'static str> {
+    let named = NAMES.iter().find(|(known, _)| name.as_bytes() == known.as_bytes());
+    named.map(|(_, writer)| *writer).or_else(|| by_shape(&Operation::decode_all(insns)))
+}
+
+fn by_shape(operations: &[Operation]) -> Option<&'static str> {
+    let loads = |base: usize, dst: usize, offset: i16, size: usize| {
+        move |operation: &Operation| {
+            matches!(operation, Operation::Load { dst: d, base: b, offset: o, size: s, .. }
+                if (*d, *b, *o, *s) == (dst, base, offset, size))
+        }
+    };
+    let first = operations.first()?;
+    if matches!(first, Operation::Arithmetic { kind: Arithmetic::Move, dst: 6, source: Operand::Register(1), .. })
+        && operations.iter().any(|operation| matches!(operation, Operation::LoadMap { .. }))
+    {
+        return Some("libvirt");
+    }
+    if operations.get(1).is_some_and(loads(1, 2, 4, 4)) && operations.get(2).is_some_and(loads(1, 3, 8, 4)) {
+        return Some("HTCondor");
+    }
+    let half_word = loads(1, 2, 0, 2)(first);
+    let starts = operations.iter().filter(|operation| loads(1, 2, 0, 2)(operation)).count();
+    if half_word && starts > 1 || starts > 0 && !half_word {
+        return Some("NVIDIA container toolkit");
+    }
+    let full_word = loads(1, 2, 0, 4)(first) && operations.get(4).is_some_and(loads(1, 4, 4, 4));
+    match (full_word, half_word) {
+        (true, _) => after_prologue(operations.get(6..)?),
+        (_, true) => Some("containerd or an old runc"),
+        _ => None,
+    }
+}
+
+/// Tells apart the writers that share the six-instruction prologue.
+fn after_prologue(rules: &[Operation]) -> Option<&'static str> {
+    let verdict_width = rules.iter().find_map(|operation| match operation {
+        Operation::Arithmetic { kind: Arithmetic::Move, width, dst: 0, source: Operand::Immediate(0..=1) } => {
+            Some(*width)
+        }
+        _ => None,
+    })?;
+    let exits = rules.iter().filter(|operation| **operation == Operation::Exit).count();
+    if exits == 1 && rules.iter().any(|operation| matches!(operation, Operation::Jump { .. })) {
+        return Some("systemd");
+    }
+    let tests_access = |operation: &Operation| {
+        matches!(operation, Operation::Arithmetic { kind: Arithmetic::Move, width: 32, dst: 1, source: Operand::Register(3) })
+    };
+    let overlap = rules.iter().any(|operation| {
+        matches!(operation, Operation::Branch { comparison: Comparison::Equal, dst: 1, source: Operand::Immediate(0), .. })
+    });
+    match (rules.iter().any(tests_access), overlap, verdict_width) {
+        (true, true, 32) => Some("runc before 1.0.0-rc94"),
+        (true, true, _) => Some("crun before 0.19"),
+        (true, false, 32) => Some("runc or youki"),
+        (true, false, _) if rules.first().is_some_and(tests_access) => Some("LXC"),
+        (true, false, _) => Some("crun"),
+        (false, _, 32) => Some("runc or youki"),
+        (false, ..) => Some("Slurm"),
+    }
+}
