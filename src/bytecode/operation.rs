@@ -90,8 +90,9 @@ pub enum AtomicKind {
     CompareExchange,
 }
 
-/// One instruction.
+/// One instruction. The fields have the names the descriptions use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each variant describes its fields")]
 pub enum Operation {
     /// Arithmetic on the low `width` bits (32 or 64), the result
     /// zero-extended.
@@ -371,8 +372,9 @@ fn call(insn: Insn, pc: usize) -> Operation {
         1 => {
             // The JIT leaves the distance in `off` and a number in `imm`.
             let distance = if insn.off != 0 { insn.off.into() } else { insn.imm.into() };
-            after(pc, distance)
-                .map_or(Operation::Unsupported("a call out of the program"), |target| Operation::CallLocal { target })
+            after(pc, distance).map_or(Operation::Unsupported("a call out of the program"), |target| {
+                Operation::CallLocal { target }
+            })
         }
         _ => Operation::Unsupported("a call of a kernel function"),
     }

@@ -50,10 +50,10 @@ fn by_reason(symbols: &Symbols, leaves: &BTreeSet<Bdd>) -> Vec<(String, BTreeSet
             }
         }
         // However many reasons there are, no open leaf goes unexplained.
-        if !reasons.iter().any(|(_, behind)| behind.contains(leaf)) {
-            if let Some((_, behind)) = reasons.last_mut() {
-                behind.insert(*leaf);
-            }
+        if !reasons.iter().any(|(_, behind)| behind.contains(leaf))
+            && let Some((_, behind)) = reasons.last_mut()
+        {
+            behind.insert(*leaf);
         }
     }
     reasons
