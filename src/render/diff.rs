@@ -20,6 +20,10 @@ fn one(out: &mut dyn Write, style: Style, diff: &Diff, payload: &Payload) -> io:
         writeln!(out, "- {}  {rule}", style.verdict_column(&change.from))?;
         writeln!(out, "+ {}  {rule}", style.verdict_column(&change.to))?;
     }
+    if let Some(omitted) = diff.omitted {
+        let count = omitted.questions;
+        writeln!(out, "… and {count} (device, request) pairs that have no short form: ask about them with check")?;
+    }
     gpu_part(out, diff, payload)
 }
 
