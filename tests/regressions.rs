@@ -84,3 +84,18 @@ fn a_map_the_program_writes_later_is_unknown() {
     asm.exit();
     assert_eq!(decode(asm, &[map], 195, 0), Verdict::Unknown);
 }
+
+/// Make sure that a jump out of the program is a reason, not a panic. No
+/// loaded program has one; a file may.
+#[test]
+fn jump_past_the_end() {
+    let mut bytes = [[0x61, 0x12, 0, 0, 0, 0, 0, 0], [0x55, 0x02, 0x5b, 0, 3, 0, 0, 0]].concat();
+    bytes.extend([[0xb7, 0, 0, 0, 1, 0, 0, 0], [0x95, 0, 0, 0, 0, 0, 0, 0]].concat());
+    let program = Program { xlated: Answer::Known(HexBytes(bytes)), ..Program::default() };
+    let context = Context { maps: &[], cgroup_id: None, combination: Combination::Retval };
+    let mut decoder = Decoder::new();
+    let policy = decoder.policy(&[&program], &context);
+    let device = |kind| Device { kind, major: 195, minor: 0 };
+    let verdict = |kind| decoder.verdict(policy, device(kind), Request::Write);
+    assert_eq!([verdict(DeviceType::Char), verdict(DeviceType::Block)], [Verdict::Unknown; 2]);
+}

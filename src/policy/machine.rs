@@ -185,7 +185,8 @@ impl<'a> Machine<'a> {
     /// Starts the piece where `arrivals` meet.
     fn arrive(&mut self, position: Position, arrivals: Vec<(Edge, State)>) -> State {
         self.node = self.graph.add(arrivals.iter().map(|(edge, _)| *edge).collect());
-        let live = self.code.flow.live[slot_of(&position)];
+        // A jump out of the program arrives where nothing is.
+        let live = self.code.flow.live.get(slot_of(&position)).copied().unwrap_or(0);
         let mut arrivals = arrivals.into_iter();
         let mut merged =
             arrivals.next().map_or_else(|| State::start(Word::ZERO, Rc::default()), |(_, state)| state);
