@@ -212,6 +212,11 @@ fn number(value: u64) -> String {
     }
 }
 
+/// `major = 195` as `major (195)`, to stand inside a comparison.
+fn in_brackets(text: String) -> String {
+    text.split_once(" = ").map_or(text.clone(), |(name, value)| format!("{name} ({value})"))
+}
+
 fn outcome(taken: Option<bool>, target: usize) -> String {
     match taken {
         Some(true) => format!("? yes, to {target}"),
