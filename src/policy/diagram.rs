@@ -20,6 +20,8 @@ const INITIAL_SLOTS: usize = 1 << 9;
 /// Marks a cache entry of a two-operand operation; no node can have this index.
 const AND: u32 = u32::MAX;
 const XOR: u32 = u32::MAX - 1;
+/// The same for [`Diagram::compose`], less the variable.
+const COMPOSE: u32 = u32::MAX - 2;
 
 /// Bound on nodes in one diagram (12 bytes each, some 50 with tables).
 const MAX_NODES: usize = 1 << 20;
@@ -230,6 +232,30 @@ impl Diagram {
         let (then, otherwise) = (then.negated_if(negate), otherwise.negated_if(negate));
         self.remembered([condition.0, then.0, otherwise.0], |diagram| diagram.ite_below(condition, then, otherwise))
             .negated_if(negate)
+    }
+
+    /// `function` with `replacement` in place of `variable`. What `function`
+    /// decides without `variable` is not gone through again.
+    pub fn compose(&mut self, function: Bdd, variable: Variable, replacement: Bdd) -> Bdd {
+        let top = self.nodes[function.index()].variable;
+        if top > variable {
+            return function;
+        }
+        if top == variable {
+            let (low, high) = self.cofactors(function, variable);
+            return self.ite(replacement, high, low);
+        }
+        let negate = function.is_negated();
+        let function = function.negated_if(negate);
+        let key = [function.0, replacement.0, COMPOSE - variable];
+        self.remembered(key, |diagram| diagram.compose_below(function, variable, replacement)).negated_if(negate)
+    }
+
+    fn compose_below(&mut self, function: Bdd, variable: Variable, replacement: Bdd) -> Bdd {
+        let first = self.first_of(function, replacement);
+        let ((f0, f1), (r0, r1)) = (self.cofactors(function, first), self.cofactors(replacement, first));
+        let (low, high) = (self.compose(f0, variable, r0), self.compose(f1, variable, r1));
+        self.node(first, low, high)
     }
 
     fn and_below(&mut self, a: Bdd, b: Bdd) -> Bdd {
