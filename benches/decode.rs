@@ -1,6 +1,12 @@
 //! Times the decoder: `cargo bench --bench decode`.
 
-#![allow(missing_docs, unreachable_pub, clippy::expect_used, clippy::panic, reason = "a surprise ends the benchmark")]
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a surprise ends the benchmark"
+)]
 
 use std::hint::black_box;
 use std::path::Path;
@@ -160,7 +166,11 @@ fn rules(criterion: &mut Criterion) {
             (decoder, policy)
         };
         criterion.bench_function(&format!("rules/{name}"), |bencher| {
-            bencher.iter_batched_ref(decoded, |(decoder, policy)| decoder.rules(*policy), BatchSize::SmallInput);
+            bencher.iter_batched_ref(
+                decoded,
+                |(decoder, policy)| decoder.rules(*policy),
+                BatchSize::SmallInput,
+            );
         });
     }
 }
@@ -168,8 +178,11 @@ fn rules(criterion: &mut Criterion) {
 fn verdict(criterion: &mut Criterion) {
     let mut decoder = Decoder::new();
     let policy = policy(&mut decoder, &captured("slurm/22.05.8-job_1").program, &[]);
-    let devices = [(195, 0), (195, 1), (195, 255), (226, 128), (1, 3)]
-        .map(|(major, minor)| Device { kind: DeviceType::Char, major, minor });
+    let devices = [(195, 0), (195, 1), (195, 255), (226, 128), (1, 3)].map(|(major, minor)| Device {
+        kind: DeviceType::Char,
+        major,
+        minor,
+    });
     let mut group = criterion.benchmark_group("verdict");
     group.throughput(Throughput::Elements(devices.len() as u64));
     group.bench_function("slurm, 28 instructions", |bencher| {

@@ -67,7 +67,9 @@ impl Combination {
     pub fn of_kernel(release: &str) -> Self {
         let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
         match (numbers.next(), numbers.next()) {
-            (Some(major), Some(minor)) if (major, minor) < (5, 18) && !release.contains(".el") => Self::AllMustAllow,
+            (Some(major), Some(minor)) if (major, minor) < (5, 18) && !release.contains(".el") => {
+                Self::AllMustAllow
+            }
             _ => Self::Retval,
         }
     }
@@ -120,17 +122,18 @@ impl Decoder {
     /// on the programs around it, so that [`Decoder::all_of`] does not apply.
     pub fn depends_on_place(program: &Program, context: &Context<'_>) -> bool {
         let code = Code::new(program, context.maps);
-        touches_retval(&code, context) || code.is_ok_and(|code| code.may_read_cgroup_id() || !code.maps.is_empty())
+        touches_retval(&code, context)
+            || code.is_ok_and(|code| code.may_read_cgroup_id() || !code.maps.is_empty())
     }
 
     /// The policy where every one of `policies` must allow; no policy allows
     /// everything.
     pub fn all_of(&mut self, policies: &[Policy]) -> Policy {
-        let everything = Policy { allow: self.reachable, deny: Bdd::FALSE };
-        policies.iter().fold(everything, |sum, policy| Policy {
+        let all = policies.iter().copied().reduce(|sum, policy| Policy {
             allow: self.diagram.and(sum.allow, policy.allow),
             deny: self.diagram.or(sum.deny, policy.deny),
-        })
+        });
+        all.unwrap_or(Policy { allow: self.reachable, deny: Bdd::FALSE })
     }
 
     /// The kernel's answer to one question.

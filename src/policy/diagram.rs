@@ -3,8 +3,9 @@
 //!
 //! Own code rather than a crate because the work here is thousands of tiny
 //! operations on a fresh diagram, where a crate's managers, locks or
-//! per-operation copies cost more than the operation; `benches/README.md` has
-//! the figures. Complement edges make negation free. Work is bounded: past its
+//! per-operation copies cost more than the operation: building the policies of
+//! 4 and of 1000 rules takes biodivine-lib-bdd 0.6.3 3.1 and 5.9 times as long
+//! as this, and oxidd 0.13.0 55 and 4.8 times (`benches/README.md`). Complement edges make negation free. Work is bounded: past its
 //! budget a diagram answers `FALSE` to everything and says so in
 //! [`Diagram::exhausted`], and the caller throws the results away.
 
@@ -135,7 +136,8 @@ impl Diagram {
             return low;
         }
         let negate = high.is_negated();
-        self.intern(Node { variable, low: low.negated_if(negate), high: high.negated_if(negate) }).negated_if(negate)
+        self.intern(Node { variable, low: low.negated_if(negate), high: high.negated_if(negate) })
+            .negated_if(negate)
     }
 
     /// The first variable the function tests; `None` for a constant.
@@ -184,6 +186,20 @@ impl Diagram {
         self.remembered([a.0, b.0, AND], |diagram| diagram.and_below(a, b))
     }
 
+    /// Both; cheaper where `a` is a single variable before all those of `b`.
+    pub fn and_above(&mut self, a: Bdd, b: Bdd) -> Bdd {
+        let node = self.nodes[a.index()];
+        if node.low != Bdd::FALSE || node.high != Bdd::TRUE || node.variable >= self.nodes[b.index()].variable
+        {
+            return self.and(a, b);
+        }
+        if a.is_negated() {
+            self.node(node.variable, b, Bdd::FALSE)
+        } else {
+            self.node(node.variable, Bdd::FALSE, b)
+        }
+    }
+
     /// At least one.
     pub fn or(&mut self, a: Bdd, b: Bdd) -> Bdd {
         !self.and(!a, !b)
@@ -230,8 +246,10 @@ impl Diagram {
         }
         let negate = then.is_negated();
         let (then, otherwise) = (then.negated_if(negate), otherwise.negated_if(negate));
-        self.remembered([condition.0, then.0, otherwise.0], |diagram| diagram.ite_below(condition, then, otherwise))
-            .negated_if(negate)
+        self.remembered([condition.0, then.0, otherwise.0], |diagram| {
+            diagram.ite_below(condition, then, otherwise)
+        })
+        .negated_if(negate)
     }
 
     /// `function` with `replacement` in place of `variable`. What `function`
@@ -248,7 +266,8 @@ impl Diagram {
         let negate = function.is_negated();
         let function = function.negated_if(negate);
         let key = [function.0, replacement.0, COMPOSE - variable];
-        self.remembered(key, |diagram| diagram.compose_below(function, variable, replacement)).negated_if(negate)
+        self.remembered(key, |diagram| diagram.compose_below(function, variable, replacement))
+            .negated_if(negate)
     }
 
     fn compose_below(&mut self, function: Bdd, variable: Variable, replacement: Bdd) -> Bdd {
@@ -345,6 +364,7 @@ impl Diagram {
             }
             self.unique[slot] = index as u32;
         }
+        let slots = slots / 4;
         let memos = std::mem::replace(&mut self.memos, vec![Memo { key: [0; 3], result: Bdd::TRUE }; slots]);
         for memo in memos {
             self.memos[hash(memo.key) & (slots - 1)] = memo;
@@ -384,16 +404,35 @@ mod tests {
                     assert_eq!(diagram.evaluate(got, bits), Some(want));
                 }
                 let again: Vec<bool> = (0..16).map(|bits| diagram.evaluate(got, bits).unwrap()).collect();
-                let rebuilt = (0..16u64).filter(|bits| again[*bits as usize]).fold(Bdd::FALSE, |sum, bits| {
-                    let cube = (0..4).fold(Bdd::TRUE, |cube, v| {
-                        let literal = literals[v as usize].negated_if(bits >> v & 1 == 0);
-                        diagram.and(cube, literal)
+                let rebuilt =
+                    (0..16u64).filter(|bits| again[*bits as usize]).fold(Bdd::FALSE, |sum, bits| {
+                        let cube = (0..4).fold(Bdd::TRUE, |cube, v| {
+                            let literal = literals[v as usize].negated_if(bits >> v & 1 == 0);
+                            diagram.and(cube, literal)
+                        });
+                        diagram.or(sum, cube)
                     });
-                    diagram.or(sum, cube)
-                });
                 assert_eq!(rebuilt, got);
                 functions.push(got);
             }
+        }
+    }
+
+    /// Make sure that composing puts one function into another, below and
+    /// above what they test, and that the shortcut for cubes changes nothing.
+    #[test]
+    fn composition_is_substitution() {
+        let mut diagram = Diagram::default();
+        let [a, b, c, hole, below] = [0, 1, 2, 50, 51].map(|v| diagram.variable(v));
+        let either = diagram.xor(a, hole);
+        let function = diagram.ite(b, !either, below);
+        let replacement = diagram.and(c, below);
+        let either = diagram.xor(a, replacement);
+        let want = diagram.ite(b, !either, below);
+        assert_eq!(diagram.compose(function, 50, replacement), want);
+        assert_eq!(diagram.compose(!function, 50, replacement), !want);
+        for (x, y) in [(a, want), (!a, want), (b, want), (c, !want), (a, Bdd::FALSE), (want, a)] {
+            assert_eq!(diagram.and_above(x, y), diagram.and(x, y));
         }
     }
 

@@ -10,7 +10,8 @@ use std::collections::BinaryHeap;
 use super::diagram::{Bdd, Diagram, Variable};
 
 /// First of the variables that stand for a piece while what leads to it is
-/// folded; after all variables of questions and fresh bits.
+/// folded; after all variables of questions and fresh bits. They are used
+/// again, so that equal rules share their diagrams.
 const FIRST_PIECE: Variable = 1 << 24;
 
 /// Number of a piece.
@@ -30,7 +31,11 @@ enum End {
     /// Leads nowhere: not finished, or cut off as impossible.
     Open,
     Goto(NodeId),
-    Branch { condition: Bdd, taken: Option<NodeId>, otherwise: Option<NodeId> },
+    Branch {
+        condition: Bdd,
+        taken: Option<NodeId>,
+        otherwise: Option<NodeId>,
+    },
     Exit(Vec<Bdd>),
 }
 
@@ -132,18 +137,22 @@ impl Graph {
     pub fn fold(&self, result: usize, diagram: &mut Diagram) -> Bdd {
         let mut folded = vec![Bdd::FALSE; self.nodes.len()];
         let mut seen = folded.clone();
-        // Meeting points by dominator, earliest first.
-        let mut meetings: Vec<Vec<NodeId>> = vec![Vec::new(); self.nodes.len()];
+        // Meeting points and what stands for them, by dominator, latest first.
+        let mut meetings: Vec<Vec<(NodeId, Variable)>> = vec![Vec::new(); self.nodes.len()];
+        let (mut free, mut next) = (Vec::new(), FIRST_PIECE);
         for (id, node) in self.nodes.iter().enumerate().rev() {
             let mut function = self.ending(node, result, &seen, diagram);
-            for meeting in meetings[id].iter().rev() {
-                function = diagram.compose(function, FIRST_PIECE + *meeting as Variable, folded[*meeting]);
+            for (meeting, variable) in meetings[id].drain(..).rev() {
+                function = diagram.compose(function, variable, folded[meeting]);
+                free.push(variable);
             }
             folded[id] = function;
             seen[id] = function;
             if node.arrivals.len() > 1 && function.as_constant().is_none() {
-                seen[id] = diagram.variable(FIRST_PIECE + id as Variable);
-                meetings[node.dominator].push(id);
+                let variable = free.pop().unwrap_or(next);
+                next = next.max(variable + 1);
+                seen[id] = diagram.variable(variable);
+                meetings[node.dominator].push((id, variable));
             }
         }
         folded.first().copied().unwrap_or(Bdd::FALSE)
