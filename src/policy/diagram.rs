@@ -5,9 +5,10 @@
 //! operations on a fresh diagram, where a crate's managers, locks or
 //! per-operation copies cost more than the operation: building the policies of
 //! 4 and of 1000 rules takes biodivine-lib-bdd 0.6.3 3.1 times as long as this,
-//! and oxidd 0.13.0 19 and 2.6 times (`benches/README.md`). Complement edges make negation free. Work is bounded: past its
-//! budget a diagram answers `FALSE` to everything and says so in
-//! [`Diagram::exhausted`], and the caller throws the results away.
+//! and oxidd 0.13.0 19 and 2.6 times (`benches/README.md`). Complement edges
+//! make negation free. Work is bounded: past its budget a diagram answers
+//! `FALSE` to everything and says so in [`Diagram::exhausted`], and the caller
+//! throws the results away.
 
 /// A Boolean function: index of a node and, in bit 0, whether it is negated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
