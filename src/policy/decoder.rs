@@ -139,11 +139,11 @@ impl Decoder {
     /// The policy where every one of `policies` must allow; no policy allows
     /// everything.
     pub fn all_of(&mut self, policies: &[Policy]) -> Policy {
-        let everything = Policy { allow: self.reachable, deny: Bdd::FALSE };
-        policies.iter().fold(everything, |sum, policy| Policy {
+        let all = policies.iter().copied().reduce(|sum, policy| Policy {
             allow: self.diagram.and(sum.allow, policy.allow),
             deny: self.diagram.or(sum.deny, policy.deny),
-        })
+        });
+        all.unwrap_or(Policy { allow: self.reachable, deny: Bdd::FALSE })
     }
 
     /// The kernel's answer to one question.

@@ -3,10 +3,12 @@
 //!
 //! Own code rather than a crate because the work here is thousands of tiny
 //! operations on a fresh diagram, where a crate's managers, locks or
-//! per-operation copies cost more than the operation; `benches/README.md` has
-//! the figures. Complement edges make negation free. Work is bounded: past its
-//! budget a diagram answers `FALSE` to everything and says so in
-//! [`Diagram::exhausted`], and the caller throws the results away.
+//! per-operation copies cost more than the operation: building the policies of
+//! 4 and of 1000 rules takes biodivine-lib-bdd 0.6.3 3.1 times as long as this,
+//! and oxidd 0.13.0 19 and 2.6 times (`benches/README.md`). Complement edges
+//! make negation free. Work is bounded: past its budget a diagram answers
+//! `FALSE` to everything and says so in [`Diagram::exhausted`], and the caller
+//! throws the results away.
 
 /// A Boolean function: index of a node and, in bit 0, whether it is negated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,6 +22,8 @@ const INITIAL_SLOTS: usize = 1 << 9;
 /// Marks a cache entry of a two-operand operation; no node can have this index.
 const AND: u32 = u32::MAX;
 const XOR: u32 = u32::MAX - 1;
+/// The same for [`Diagram::compose`], less the variable.
+const COMPOSE: u32 = u32::MAX - 2;
 
 /// Bound on nodes in one diagram (12 bytes each, some 50 with tables).
 const MAX_NODES: usize = 1 << 20;
@@ -183,6 +187,20 @@ impl Diagram {
         self.remembered([a.0, b.0, AND], |diagram| diagram.and_below(a, b))
     }
 
+    /// Both; cheaper where `a` is a single variable before all those of `b`.
+    pub fn and_above(&mut self, a: Bdd, b: Bdd) -> Bdd {
+        let node = self.nodes[a.index()];
+        if node.low != Bdd::FALSE || node.high != Bdd::TRUE || node.variable >= self.nodes[b.index()].variable
+        {
+            return self.and(a, b);
+        }
+        if a.is_negated() {
+            self.node(node.variable, b, Bdd::FALSE)
+        } else {
+            self.node(node.variable, Bdd::FALSE, b)
+        }
+    }
+
     /// At least one.
     pub fn or(&mut self, a: Bdd, b: Bdd) -> Bdd {
         !self.and(!a, !b)
@@ -233,6 +251,31 @@ impl Diagram {
             diagram.ite_below(condition, then, otherwise)
         })
         .negated_if(negate)
+    }
+
+    /// `function` with `replacement` in place of `variable`. What `function`
+    /// decides without `variable` is not gone through again.
+    pub fn compose(&mut self, function: Bdd, variable: Variable, replacement: Bdd) -> Bdd {
+        let top = self.nodes[function.index()].variable;
+        if top > variable {
+            return function;
+        }
+        if top == variable {
+            let (low, high) = self.cofactors(function, variable);
+            return self.ite(replacement, high, low);
+        }
+        let negate = function.is_negated();
+        let function = function.negated_if(negate);
+        let key = [function.0, replacement.0, COMPOSE - variable];
+        self.remembered(key, |diagram| diagram.compose_below(function, variable, replacement))
+            .negated_if(negate)
+    }
+
+    fn compose_below(&mut self, function: Bdd, variable: Variable, replacement: Bdd) -> Bdd {
+        let first = self.first_of(function, replacement);
+        let ((f0, f1), (r0, r1)) = (self.cofactors(function, first), self.cofactors(replacement, first));
+        let (low, high) = (self.compose(f0, variable, r0), self.compose(f1, variable, r1));
+        self.node(first, low, high)
     }
 
     fn and_below(&mut self, a: Bdd, b: Bdd) -> Bdd {
@@ -322,6 +365,7 @@ impl Diagram {
             }
             self.unique[slot] = index as u32;
         }
+        let slots = slots / 4;
         let memos = std::mem::replace(&mut self.memos, vec![Memo { key: [0; 3], result: Bdd::TRUE }; slots]);
         for memo in memos {
             self.memos[hash(memo.key) & (slots - 1)] = memo;
@@ -372,6 +416,24 @@ mod tests {
                 assert_eq!(rebuilt, got);
                 functions.push(got);
             }
+        }
+    }
+
+    /// Make sure that composing puts one function into another, below and
+    /// above what they test, and that the shortcut for cubes changes nothing.
+    #[test]
+    fn composition_is_substitution() {
+        let mut diagram = Diagram::default();
+        let [a, b, c, hole, below] = [0, 1, 2, 50, 51].map(|v| diagram.variable(v));
+        let either = diagram.xor(a, hole);
+        let function = diagram.ite(b, !either, below);
+        let replacement = diagram.and(c, below);
+        let either = diagram.xor(a, replacement);
+        let want = diagram.ite(b, !either, below);
+        assert_eq!(diagram.compose(function, 50, replacement), want);
+        assert_eq!(diagram.compose(!function, 50, replacement), !want);
+        for (x, y) in [(a, want), (!a, want), (b, want), (c, !want), (a, Bdd::FALSE), (want, a)] {
+            assert_eq!(diagram.and_above(x, y), diagram.and(x, y));
         }
     }
 

@@ -5,7 +5,14 @@
 //! are only worked out where something asks for them: merging different
 //! values, indexing memory, ending loops.
 
-use super::diagram::{Bdd, Diagram};
+use std::collections::BinaryHeap;
+
+use super::diagram::{Bdd, Diagram, Variable};
+
+/// First of the variables that stand for a piece while what leads to it is
+/// folded; after all variables of questions and fresh bits. They are used
+/// again, so that equal rules share their diagrams.
+const FIRST_PIECE: Variable = 1 << 24;
 
 /// Number of a piece.
 pub type NodeId = usize;
@@ -35,6 +42,8 @@ enum End {
 #[derive(Debug)]
 struct Node {
     arrivals: Vec<Edge>,
+    /// The last piece that every path here goes through.
+    dominator: NodeId,
     end: End,
 }
 
@@ -57,8 +66,27 @@ impl Graph {
                 (end, _) => *end = End::Goto(id),
             }
         }
-        self.nodes.push(Node { arrivals, end: End::Open });
+        let dominator = self.common(&arrivals);
+        self.nodes.push(Node { arrivals, dominator, end: End::Open });
         id
+    }
+
+    /// The last piece that all paths to `arrivals` go through.
+    fn common(&self, arrivals: &[Edge]) -> NodeId {
+        if let [only] = arrivals {
+            return only.from;
+        }
+        let mut latest: BinaryHeap<NodeId> = arrivals.iter().map(|edge| edge.from).collect();
+        while let Some(last) = latest.pop() {
+            while latest.peek() == Some(&last) {
+                latest.pop();
+            }
+            if latest.is_empty() {
+                return last;
+            }
+            latest.push(self.nodes[last].dominator);
+        }
+        0
     }
 
     /// Ends a piece with a branch.
@@ -97,22 +125,45 @@ impl Graph {
 
     /// The n-th result as a function of the question. Where no path leads to
     /// an exit the function is `FALSE`.
+    ///
+    /// A rule is several branches with the same place to go when they fail. So
+    /// that each branch does not go through all that the rules after it decide,
+    /// a variable stands for that place until the rule is complete.
     pub fn fold(&self, result: usize, diagram: &mut Diagram) -> Bdd {
         let mut folded = vec![Bdd::FALSE; self.nodes.len()];
+        let mut seen = folded.clone();
+        // Meeting points and what stands for them, by dominator, latest first.
+        let mut meetings: Vec<Vec<(NodeId, Variable)>> = vec![Vec::new(); self.nodes.len()];
+        let (mut free, mut next) = (Vec::new(), FIRST_PIECE);
         for (id, node) in self.nodes.iter().enumerate().rev() {
-            folded[id] = match &node.end {
-                End::Open => Bdd::FALSE,
-                End::Goto(next) => folded[*next],
-                End::Exit(results) => results.get(result).copied().unwrap_or(Bdd::FALSE),
-                End::Branch { condition, taken, otherwise } => match (taken, otherwise) {
-                    (Some(taken), Some(otherwise)) => {
-                        diagram.ite(*condition, folded[*taken], folded[*otherwise])
-                    }
-                    (Some(only), None) | (None, Some(only)) => folded[*only],
-                    (None, None) => Bdd::FALSE,
-                },
-            };
+            let mut function = self.ending(node, result, &seen, diagram);
+            for (meeting, variable) in meetings[id].drain(..).rev() {
+                function = diagram.compose(function, variable, folded[meeting]);
+                free.push(variable);
+            }
+            folded[id] = function;
+            seen[id] = function;
+            if node.arrivals.len() > 1 && function.as_constant().is_none() {
+                let variable = free.pop().unwrap_or(next);
+                next = next.max(variable + 1);
+                seen[id] = diagram.variable(variable);
+                meetings[node.dominator].push((id, variable));
+            }
         }
         folded.first().copied().unwrap_or(Bdd::FALSE)
+    }
+
+    /// A piece's result, given what the pieces after it look like.
+    fn ending(&self, node: &Node, result: usize, seen: &[Bdd], diagram: &mut Diagram) -> Bdd {
+        match &node.end {
+            End::Open => Bdd::FALSE,
+            End::Goto(next) => seen[*next],
+            End::Exit(results) => results.get(result).copied().unwrap_or(Bdd::FALSE),
+            End::Branch { condition, taken, otherwise } => match (taken, otherwise) {
+                (Some(taken), Some(otherwise)) => diagram.ite(*condition, seen[*taken], seen[*otherwise]),
+                (Some(only), None) | (None, Some(only)) => seen[*only],
+                (None, None) => Bdd::FALSE,
+            },
+        }
     }
 }

@@ -159,8 +159,7 @@ impl<'a> Machine<'a> {
             if self.is_exhausted() {
                 break;
             }
-            let state = self.arrive(position, arrivals);
-            self.piece(slot_of(&position), state);
+            self.meet(position, arrivals);
         }
     }
 
@@ -180,6 +179,22 @@ impl<'a> Machine<'a> {
     /// Whether the run has outgrown its limits; its results mean nothing then.
     pub fn is_exhausted(&self) -> bool {
         self.steps >= MAX_STEPS || self.symbols.diagram.exhausted()
+    }
+
+    /// Goes on where `arrivals` meet. At the end of the program nothing is
+    /// gained by merging them, and merging needs guards, which of a thousand
+    /// rules with a common end are large.
+    fn meet(&mut self, position: Position, arrivals: Vec<(Edge, State)>) {
+        let pc = slot_of(&position);
+        if matches!(self.code.operations.get(pc), Some(Operation::Exit)) {
+            for arrival in arrivals {
+                let state = self.arrive(position, vec![arrival]);
+                self.piece(pc, state);
+            }
+        } else {
+            let state = self.arrive(position, arrivals);
+            self.piece(pc, state);
+        }
     }
 
     /// Starts the piece where `arrivals` meet.

@@ -295,8 +295,12 @@ impl Word {
         // one node on top.
         let mut equal = Bdd::TRUE;
         for place in 0..64 {
-            let differ = diagram.xor(self.bit(place), other.bit(place));
-            equal = diagram.and(!differ, equal);
+            let (a, b) = (self.bit(place), other.bit(place));
+            if a == b {
+                continue;
+            }
+            let differ = diagram.xor(a, b);
+            equal = diagram.and_above(!differ, equal);
             if equal == Bdd::FALSE {
                 break;
             }
