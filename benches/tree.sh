@@ -12,14 +12,23 @@ trap '"$work/tree" clean "$top"; rm -r "$work"' EXIT
 trap 'exit 1' INT TERM
 
 cc -O2 -Wall -o "$work/tree" benches/tree.c
-cargo build --release --bench observe
-observe=$(ls -t target/release/deps/observe-* | grep -v '\.d$' | head -n 1)
+cargo build --release
 "$work/tree" make "$top" 50 100 100
 
+# Whole processes, both: start, scan and, for gpumap, analysis and JSON.
+timed() {
+	log=$1 start=$(date +%s%N)
+	shift
+	"$@" >"$work/out"
+	echo $(($(date +%s%N) - start)) >>"$log"
+}
 for round in $(seq "$rounds"); do
-	"$work/tree" scan "$top" | tee -a "$work/bare.log"
-	"$observe" "$top" -r 1 | tee -a "$work/gpumap.log"
+	timed "$work/bare.log" "$work/tree" scan "$top"
+	timed "$work/gpumap.log" target/release/gpumap cgroup -r "$top" --json
 done
-best() { awk '$2 ~ /^ms/ { print $1 }' "$1" | sort -n | head -n 1; }
-bare=$(best "$work/bare.log") gpumap=$(best "$work/gpumap.log")
-awk -v a="$bare" -v b="$gpumap" 'BEGIN { printf "best of each: bare %.2f ms, gpumap %.2f ms, ratio %.2f\n", a, b, b / a }'
+best() { sort -n "$1" | head -n 1; }
+median() { sort -n "$1" | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'; }
+for figure in best median; do
+	awk -v what=$figure -v a="$($figure "$work/bare.log")" -v b="$($figure "$work/gpumap.log")" 'BEGIN {
+		printf "%s: bare %.2f ms, gpumap %.2f ms, ratio %.2f\n", what, a / 1e6, b / 1e6, b / a }'
+done

@@ -56,8 +56,7 @@ impl<'a> Meaning<'a> {
                 let (Some(left), Some(right)) = (self.value(&before[dst], symbols), right) else {
                     return outcome(taken, target);
                 };
-                let left =
-                    left.split_once(" = ").map_or(left.clone(), |(name, value)| format!("{name} ({value})"));
+                let (left, right) = (in_brackets(left), in_brackets(right));
                 format!("{left} {} {right}{}", sign(comparison), outcome(taken, target))
             }
             Operation::CallHelper { helper } => self.call(helper, before, after, symbols),

@@ -22,7 +22,10 @@ fn one(out: &mut dyn Write, style: Style, diff: &Diff, payload: &Payload) -> io:
     }
     if let Some(omitted) = diff.omitted {
         let count = omitted.questions;
-        writeln!(out, "… and {count} (device, request) pairs that have no short form: ask about them with check")?;
+        writeln!(
+            out,
+            "… and {count} (device, request) pairs that have no short form: ask about them with check"
+        )?;
     }
     gpu_part(out, diff, payload)
 }
