@@ -38,7 +38,8 @@ pub fn cgroups(observation: &Observation) -> Result<Payload, AnalyseError> {
             processes: inside.iter().map(|process| self::process(process)).collect(),
         });
     }
-    let used: BTreeSet<u32> = answer.iter().flat_map(|cgroup| &cgroup.programs).map(|program| program.id).collect();
+    let used: BTreeSet<u32> =
+        answer.iter().flat_map(|cgroup| &cgroup.programs).map(|program| program.id).collect();
     Ok(Payload {
         programs: Some(programs::table(observation, &used, &mut policies, &mut table, &mut decoder)),
         cgroups: Some(answer),
@@ -97,7 +98,11 @@ fn gpu_verdict(gpu: &Gpu, policy: Policy, decoder: &Decoder) -> GpuVerdict {
     let mut verdict =
         GpuVerdict { gpu: gpu.key.clone(), major: gpu.major, minor: gpu.minor, ..GpuVerdict::default() };
     let (Some(major), Some(minor)) = (gpu.major, gpu.minor) else {
-        let why = if gpu.excluded { "the driver excludes it: it has no device node" } else { "it has no device node" };
+        let why = if gpu.excluded {
+            "the driver excludes it: it has no device node"
+        } else {
+            "it has no device node"
+        };
         verdict.verdict = Verdict::Deny.to_string();
         verdict.why = Some(why.to_owned());
         return verdict;

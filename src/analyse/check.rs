@@ -42,7 +42,9 @@ impl Checker {
     /// the device as the user wrote it.
     pub fn check(&mut self, question: &Question, asked: &str) -> Check {
         let (verdict, why) = match self.verdict(question) {
-            CheckVerdict::Uniform(Verdict::Unknown) => ("unknown".to_owned(), Some(self.why_unknown(question))),
+            CheckVerdict::Uniform(Verdict::Unknown) => {
+                ("unknown".to_owned(), Some(self.why_unknown(question)))
+            }
             CheckVerdict::Uniform(verdict) => (verdict.to_string(), None),
             CheckVerdict::Mixed => ("mixed".to_owned(), Some(self.why_mixed(question))),
         };

@@ -29,7 +29,9 @@ pub fn explain(
     let all_read = programs.len() == places.len();
     // The followed run may know more than the policy where that was too large.
     let (verdict, why) = match together {
-        Verdict::Unknown if all_read && observation.devices_v1.is_none() && has_programs(observation, subject) => {
+        Verdict::Unknown
+            if all_read && observation.devices_v1.is_none() && has_programs(observation, subject) =>
+        {
             (proof.verdict, proof.why)
         }
         Verdict::Unknown => (together, Some(decoder.why(policy, device, request).join("; "))),
@@ -115,7 +117,9 @@ fn rule(programs: &[Followed], combination: Combination) -> &'static str {
     match (programs.len(), combination) {
         (0, _) => "No device program is in force, so the kernel allows every device.",
         (1, _) => "One program is in force: what it returns is the answer.",
-        (_, Combination::AllMustAllow) => "Every program runs, and the request is allowed only if all return 1.",
+        (_, Combination::AllMustAllow) => {
+            "Every program runs, and the request is allowed only if all return 1."
+        }
         (_, Combination::Retval) => {
             "Every program runs; a 0 from any of them sets the error EPERM, \
              which stands unless a later program clears it with bpf_set_retval."
@@ -124,16 +128,26 @@ fn rule(programs: &[Followed], combination: Combination) -> &'static str {
 }
 
 /// What the v1 controller adds, if it has a say.
-fn devices_v1(observation: &Observation, subject: &Subject, programs: Verdict, all: Verdict) -> Option<String> {
+fn devices_v1(
+    observation: &Observation,
+    subject: &Subject,
+    programs: Verdict,
+    all: Verdict,
+) -> Option<String> {
     let Subject::Cgroup(path) = subject else { return None };
     observation.devices_v1.as_ref()?;
     if !observation.processes.iter().any(|process| process.cgroup == *path) {
-        let silent = "the v1 devices controller is mounted too, but no process inside says which of its groups counts";
+        let silent =
+            "the v1 devices controller is mounted too, but no process inside says which of its groups counts";
         return Some(silent.to_owned());
     }
     Some(match (programs, all) {
-        (_, Verdict::Unknown) => "the v1 devices controller is mounted too, and its part is not known".to_owned(),
-        (Verdict::Allow, Verdict::Deny) => "the v1 devices controller denies it, and both must allow".to_owned(),
+        (_, Verdict::Unknown) => {
+            "the v1 devices controller is mounted too, and its part is not known".to_owned()
+        }
+        (Verdict::Allow, Verdict::Deny) => {
+            "the v1 devices controller denies it, and both must allow".to_owned()
+        }
         _ => "the v1 devices controller does not change the answer".to_owned(),
     })
 }

@@ -40,7 +40,11 @@ impl<'a> Policies<'a> {
     }
 
     /// The policy of a subject.
-    pub(super) fn of_subject(&mut self, subject: &Subject, decoder: &mut Decoder) -> Result<Policy, AnalyseError> {
+    pub(super) fn of_subject(
+        &mut self,
+        subject: &Subject,
+        decoder: &mut Decoder,
+    ) -> Result<Policy, AnalyseError> {
         match subject {
             Subject::Cgroup(path) => {
                 let cgroup = super::cgroup(self.observation, path)?;
@@ -58,7 +62,12 @@ impl<'a> Policies<'a> {
 
     /// The policy of a cgroup: its programs and, where it is mounted, the v1
     /// controller of the processes inside.
-    pub(super) fn of_cgroup(&mut self, cgroup: &Cgroup, inside: &[&Process], decoder: &mut Decoder) -> Policy {
+    pub(super) fn of_cgroup(
+        &mut self,
+        cgroup: &Cgroup,
+        inside: &[&Process],
+        decoder: &mut Decoder,
+    ) -> Policy {
         let Some(ids) = cgroup.effective.known() else {
             let why = cgroup.effective.missing().unwrap_or_default();
             return decoder.unknown_policy(&format!("the programs in force could not be asked: {why}"));
@@ -112,7 +121,8 @@ impl<'a> Policies<'a> {
         if groups.is_empty() {
             return None;
         }
-        let policies: Vec<Policy> = groups.iter().map(|group| self.of_group(group.as_ref(), decoder)).collect();
+        let policies: Vec<Policy> =
+            groups.iter().map(|group| self.of_group(group.as_ref(), decoder)).collect();
         Some(decoder.agreement(&policies, "the processes inside are in different v1 device cgroups"))
     }
 

@@ -26,8 +26,10 @@ fn by_shape(operations: &[Operation]) -> Option<&'static str> {
         }
     };
     let first = operations.first()?;
-    if matches!(first, Operation::Arithmetic { kind: Arithmetic::Move, dst: 6, source: Operand::Register(1), .. })
-        && operations.iter().any(|operation| matches!(operation, Operation::LoadMap { .. }))
+    if matches!(
+        first,
+        Operation::Arithmetic { kind: Arithmetic::Move, dst: 6, source: Operand::Register(1), .. }
+    ) && operations.iter().any(|operation| matches!(operation, Operation::LoadMap { .. }))
     {
         return Some("libvirt");
     }
@@ -50,9 +52,12 @@ fn by_shape(operations: &[Operation]) -> Option<&'static str> {
 /// Tells apart the writers that share the six-instruction prologue.
 fn after_prologue(rules: &[Operation]) -> Option<&'static str> {
     let verdict_width = rules.iter().find_map(|operation| match operation {
-        Operation::Arithmetic { kind: Arithmetic::Move, width, dst: 0, source: Operand::Immediate(0..=1) } => {
-            Some(*width)
-        }
+        Operation::Arithmetic {
+            kind: Arithmetic::Move,
+            width,
+            dst: 0,
+            source: Operand::Immediate(0..=1),
+        } => Some(*width),
         _ => None,
     })?;
     let exits = rules.iter().filter(|operation| **operation == Operation::Exit).count();
@@ -60,10 +65,16 @@ fn after_prologue(rules: &[Operation]) -> Option<&'static str> {
         return Some("systemd");
     }
     let tests_access = |operation: &Operation| {
-        matches!(operation, Operation::Arithmetic { kind: Arithmetic::Move, width: 32, dst: 1, source: Operand::Register(3) })
+        matches!(
+            operation,
+            Operation::Arithmetic { kind: Arithmetic::Move, width: 32, dst: 1, source: Operand::Register(3) }
+        )
     };
     let overlap = rules.iter().any(|operation| {
-        matches!(operation, Operation::Branch { comparison: Comparison::Equal, dst: 1, source: Operand::Immediate(0), .. })
+        matches!(
+            operation,
+            Operation::Branch { comparison: Comparison::Equal, dst: 1, source: Operand::Immediate(0), .. }
+        )
     });
     match (rules.iter().any(tests_access), overlap, verdict_width) {
         (true, true, 32) => Some("runc before 1.0.0-rc94"),

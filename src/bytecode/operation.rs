@@ -371,8 +371,9 @@ fn call(insn: Insn, pc: usize) -> Operation {
         1 => {
             // The JIT leaves the distance in `off` and a number in `imm`.
             let distance = if insn.off != 0 { insn.off.into() } else { insn.imm.into() };
-            after(pc, distance)
-                .map_or(Operation::Unsupported("a call out of the program"), |target| Operation::CallLocal { target })
+            after(pc, distance).map_or(Operation::Unsupported("a call out of the program"), |target| {
+                Operation::CallLocal { target }
+            })
         }
         _ => Operation::Unsupported("a call of a kernel function"),
     }

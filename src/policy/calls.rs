@@ -30,9 +30,10 @@ impl Machine<'_> {
         match name {
             // The element, to which inlined code adds the step to the value.
             "__htab_map_lookup_elem" => self.lookup(state, Found::Element),
-            "bpf_map_lookup_elem" | "htab_map_lookup_elem" | "htab_lru_map_lookup_elem" | "array_map_lookup_elem" => {
-                self.lookup(state, Found::Value)
-            }
+            "bpf_map_lookup_elem"
+            | "htab_map_lookup_elem"
+            | "htab_lru_map_lookup_elem"
+            | "array_map_lookup_elem" => self.lookup(state, Found::Value),
             "bpf_get_current_cgroup_id" => Ok(match self.surroundings.cgroup_id {
                 Some(id) => id.into(),
                 None => self.unknown(8, "it depends on the cgroup asked about"),
@@ -43,7 +44,9 @@ impl Machine<'_> {
                 Ok(0.into())
             }
             "bpf_probe_read_kernel" | "bpf_probe_read_compat" | "bpf_probe_read" => self.probe_read(state),
-            "bpf_trace_printk" | "bpf_trace_vprintk" => Ok(self.unknown(8, "it depends on the result of bpf_trace_printk")),
+            "bpf_trace_printk" | "bpf_trace_vprintk" => {
+                Ok(self.unknown(8, "it depends on the result of bpf_trace_printk"))
+            }
             "bpf_tail_call" => Err(Stop("the program continues in another one (tail call)".into())),
             other => self.call_unmodelled(&format!("it depends on the helper {other}"), state),
         }
@@ -62,10 +65,14 @@ impl Machine<'_> {
             return self.lookup(state, Found::Element);
         }
         if self.surroundings.has_retval {
-            let why = "a call that could not be named may change the result (kernel.kptr_restrict hides its name)";
+            let why =
+                "a call that could not be named may change the result (kernel.kptr_restrict hides its name)";
             state.retval = self.symbols.unknown_word(RETVAL_BITS as u32, why);
         }
-        self.call_unmodelled("it depends on a call whose name is hidden (kernel.kptr_restrict, CAP_SYSLOG)", state)
+        self.call_unmodelled(
+            "it depends on a call whose name is hidden (kernel.kptr_restrict, CAP_SYSLOG)",
+            state,
+        )
     }
 
     fn is_followed_by_step_to_value(&self, pc: usize) -> bool {
@@ -81,7 +88,12 @@ impl Machine<'_> {
             && [2, 5].iter().any(|by| {
                 matches!(
                     next(*by),
-                    Some(Operation::Arithmetic { kind: Add, width: 64, dst: 0, source: Operand::Immediate(8..4096) })
+                    Some(Operation::Arithmetic {
+                        kind: Add,
+                        width: 64,
+                        dst: 0,
+                        source: Operand::Immediate(8..4096)
+                    })
                 )
             })
     }
@@ -99,7 +111,9 @@ impl Machine<'_> {
                 Base::MapObject(map) => Some((map, true)),
                 _ => None,
             },
-            Value::Scalar(Word::Constant(address)) if *address >> 48 == 0xffff && self.code.maps.len() == 1 => {
+            Value::Scalar(Word::Constant(address))
+                if *address >> 48 == 0xffff && self.code.maps.len() == 1 =>
+            {
                 Some((0, false))
             }
             _ => None,
@@ -127,7 +141,9 @@ impl Machine<'_> {
             result = Some(match result {
                 None => candidate,
                 Some(known) => {
-                    let this = self.symbols.unknown_bit("the program is blinded, so that it is not known which map it reads");
+                    let this = self
+                        .symbols
+                        .unknown_bit("the program is blinded, so that it is not known which map it reads");
                     candidate.merged_with(&known, this, self.symbols)
                 }
             });
@@ -206,7 +222,8 @@ impl Machine<'_> {
         let from_context = matches!(&from, Value::Pointer(pointer) if pointer.base == Base::Context
             && pointer.offset.as_constant().zip(size).is_some_and(|(at, size)| at <= CONTEXT_SIZE - size));
         let (Some(size), true) = (size, from_context) else {
-            return self.call_unmodelled("it depends on kernel memory read with bpf_probe_read_kernel", state);
+            return self
+                .call_unmodelled("it depends on kernel memory read with bpf_probe_read_kernel", state);
         };
         for place in 0..size as i64 {
             let byte = self.load(state, &from, place, 1);
@@ -229,8 +246,12 @@ impl Machine<'_> {
                         }
                     }
                     Base::MapObject(map) | Base::Array(map) => self.mark_written(state, [*map]),
-                    Base::HashElement(selection) | Base::MapValue(selection) => self.mark_written(state, [selection.map]),
-                    Base::Subprogram => return Err(Stop(format!("{why}, which calls back into the program"))),
+                    Base::HashElement(selection) | Base::MapValue(selection) => {
+                        self.mark_written(state, [selection.map])
+                    }
+                    Base::Subprogram => {
+                        return Err(Stop(format!("{why}, which calls back into the program")));
+                    }
                     Base::Context => {}
                 }
             }

@@ -62,7 +62,9 @@ impl<'a> Code<'a> {
         })?;
         let insns = Insn::parse_all(&bytes.0)
             .filter(|insns| !insns.is_empty() && insns.len() <= MAX_INSNS)
-            .ok_or_else(|| format!("program {} has {} bytes, which is no program", program.id, bytes.0.len()))?;
+            .ok_or_else(|| {
+            format!("program {} has {} bytes, which is no program", program.id, bytes.0.len())
+        })?;
         let operations = Operation::decode_all(&insns);
         let flow = Flow::of(&operations);
         let maps = program.map_ids.iter().map(|id| Table::new(*id, maps)).collect();
@@ -122,8 +124,12 @@ impl<'a> Table<'a> {
             _ => TableKind::Other,
         };
         let entries = match (&map.entries, kind) {
-            (_, TableKind::Other) => Err(format!("map {} is of type {}, which gpumap does not model", map.id, map.kind)),
-            (crate::observation::Answer::Missing(why), _) => Err(format!("map {} could not be read: {why}", map.id)),
+            (_, TableKind::Other) => {
+                Err(format!("map {} is of type {}, which gpumap does not model", map.id, map.kind))
+            }
+            (crate::observation::Answer::Missing(why), _) => {
+                Err(format!("map {} could not be read: {why}", map.id))
+            }
             (crate::observation::Answer::Known(entries), _) if fits(entries, key_size, value_size) => {
                 Ok(entries.as_slice())
             }

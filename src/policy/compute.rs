@@ -11,7 +11,13 @@ use super::word::Word;
 const MAX_PAIRS: usize = 256;
 
 /// `dst = dst kind source` on the low `width` bits.
-pub fn arithmetic(kind: Arithmetic, width: usize, dst: &Value, source: &Value, symbols: &mut Symbols) -> Value {
+pub fn arithmetic(
+    kind: Arithmetic,
+    width: usize,
+    dst: &Value,
+    source: &Value,
+    symbols: &mut Symbols,
+) -> Value {
     match (kind, width, dst, source) {
         (Arithmetic::Move, 64, _, source) => source.clone(),
         (_, _, Value::Scalar(a), Value::Scalar(b)) => Value::Scalar(on_words(kind, width, a, b, symbols)),
@@ -60,7 +66,9 @@ fn moved(pointer: &Pointer, by: &Word, kind: Arithmetic, symbols: &mut Symbols) 
     let step = by.as_constant().filter(|step| kind == Arithmetic::Add && (1..4096).contains(step));
     match (&pointer.base, step) {
         (Base::MapObject(map), Some(_)) => Value::pointer(Base::Array(*map), Word::ZERO),
-        (Base::HashElement(selection), Some(_)) => Value::pointer(Base::MapValue(selection.clone()), Word::ZERO),
+        (Base::HashElement(selection), Some(_)) => {
+            Value::pointer(Base::MapValue(selection.clone()), Word::ZERO)
+        }
         (Base::MapObject(_) | Base::HashElement(_), None) => {
             Value::Scalar(symbols.unknown_word(64, "it depends on a kernel address"))
         }
@@ -102,7 +110,13 @@ fn on_words(kind: Arithmetic, width: usize, dst: &Word, source: &Word, symbols: 
 }
 
 /// Where `dst comparison source` holds on the low `width` bits.
-pub fn condition(comparison: Comparison, width: usize, dst: &Value, source: &Value, symbols: &mut Symbols) -> Bdd {
+pub fn condition(
+    comparison: Comparison,
+    width: usize,
+    dst: &Value,
+    source: &Value,
+    symbols: &mut Symbols,
+) -> Bdd {
     let mut holds = Bdd::FALSE;
     for (left_guard, a) in &dst.alternatives() {
         for (right_guard, b) in &source.alternatives() {
@@ -132,8 +146,8 @@ fn one_condition(comparison: Comparison, width: usize, a: &Value, b: &Value, sym
 
 fn word_condition(comparison: Comparison, width: usize, a: &Word, b: &Word, symbols: &mut Symbols) -> Bdd {
     use Comparison::{
-        AnyBit, Equal, Greater, GreaterEqual, Less, LessEqual, NotEqual, SignedGreater, SignedGreaterEqual, SignedLess,
-        SignedLessEqual,
+        AnyBit, Equal, Greater, GreaterEqual, Less, LessEqual, NotEqual, SignedGreater, SignedGreaterEqual,
+        SignedLess, SignedLessEqual,
     };
     let diagram = &mut symbols.diagram;
     let (a, b) = match comparison {

@@ -67,7 +67,9 @@ impl Combination {
     pub fn of_kernel(release: &str) -> Self {
         let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
         match (numbers.next(), numbers.next()) {
-            (Some(major), Some(minor)) if (major, minor) < (5, 18) && !release.contains(".el") => Self::AllMustAllow,
+            (Some(major), Some(minor)) if (major, minor) < (5, 18) && !release.contains(".el") => {
+                Self::AllMustAllow
+            }
             _ => Self::Retval,
         }
     }
@@ -130,7 +132,8 @@ impl Decoder {
     /// on the programs around it, so that [`Decoder::all_of`] does not apply.
     pub fn depends_on_place(program: &Program, context: &Context<'_>) -> bool {
         let code = Code::new(program, context.maps);
-        touches_retval(&code, context) || code.is_ok_and(|code| code.may_read_cgroup_id() || !code.maps.is_empty())
+        touches_retval(&code, context)
+            || code.is_ok_and(|code| code.may_read_cgroup_id() || !code.maps.is_empty())
     }
 
     /// The policy where every one of `policies` must allow; no policy allows

@@ -20,7 +20,8 @@ impl Decoder {
         if lines.iter().any(|line| line.trim() == ALL) {
             return match path {
                 b"/" => self.all_of(&[]),
-                _ => self.unknown_policy("cgroup v1 shows no denials in devices.list, so they cannot be excluded"),
+                _ => self
+                    .unknown_policy("cgroup v1 shows no denials in devices.list, so they cannot be excluded"),
             };
         }
         let mut allowed = Bdd::FALSE;
@@ -66,7 +67,8 @@ fn parse(line: &str) -> Option<Rule> {
         b'w' => Some(bits | 4),
         _ => None,
     })?;
-    let requests: RequestSet = Request::ALL.into_iter().filter(|request| request.bits() & !bits == 0).collect();
+    let requests: RequestSet =
+        Request::ALL.into_iter().filter(|request| request.bits() & !bits == 0).collect();
     let (major, minor) = (numbers(major, MAX_MAJOR)?, numbers(minor, MAX_MINOR)?);
     Some(Rule { verdict: Verdict::Allow, kind, major, minor, requests })
 }

@@ -133,7 +133,8 @@ impl Diagram {
             return low;
         }
         let negate = high.is_negated();
-        self.intern(Node { variable, low: low.negated_if(negate), high: high.negated_if(negate) }).negated_if(negate)
+        self.intern(Node { variable, low: low.negated_if(negate), high: high.negated_if(negate) })
+            .negated_if(negate)
     }
 
     /// The first variable the function tests; `None` for a constant.
@@ -228,8 +229,10 @@ impl Diagram {
         }
         let negate = then.is_negated();
         let (then, otherwise) = (then.negated_if(negate), otherwise.negated_if(negate));
-        self.remembered([condition.0, then.0, otherwise.0], |diagram| diagram.ite_below(condition, then, otherwise))
-            .negated_if(negate)
+        self.remembered([condition.0, then.0, otherwise.0], |diagram| {
+            diagram.ite_below(condition, then, otherwise)
+        })
+        .negated_if(negate)
     }
 
     fn and_below(&mut self, a: Bdd, b: Bdd) -> Bdd {
@@ -358,13 +361,14 @@ mod tests {
                     assert_eq!(diagram.evaluate(got, bits), Some(want));
                 }
                 let again: Vec<bool> = (0..16).map(|bits| diagram.evaluate(got, bits).unwrap()).collect();
-                let rebuilt = (0..16u64).filter(|bits| again[*bits as usize]).fold(Bdd::FALSE, |sum, bits| {
-                    let cube = (0..4).fold(Bdd::TRUE, |cube, v| {
-                        let literal = literals[v as usize].negated_if(bits >> v & 1 == 0);
-                        diagram.and(cube, literal)
+                let rebuilt =
+                    (0..16u64).filter(|bits| again[*bits as usize]).fold(Bdd::FALSE, |sum, bits| {
+                        let cube = (0..4).fold(Bdd::TRUE, |cube, v| {
+                            let literal = literals[v as usize].negated_if(bits >> v & 1 == 0);
+                            diagram.and(cube, literal)
+                        });
+                        diagram.or(sum, cube)
                     });
-                    diagram.or(sum, cube)
-                });
                 assert_eq!(rebuilt, got);
                 functions.push(got);
             }

@@ -63,7 +63,9 @@ impl Frame {
     fn whole(&self, offset: i16, size: usize) -> Option<Value> {
         let Some(Byte::Part(value, 0)) = self.0.get(&offset) else { return None };
         let unbroken = (1..8u8).all(|part| {
-            self.0.get(&(offset + i16::from(part))).is_some_and(|byte| *byte == Byte::Part(value.clone(), part))
+            self.0
+                .get(&(offset + i16::from(part)))
+                .is_some_and(|byte| *byte == Byte::Part(value.clone(), part))
         });
         (size == 8 && unbroken).then(|| value.clone())
     }
@@ -103,11 +105,13 @@ impl Frame {
             if self.0.get(&offset) == other.0.get(&offset) {
                 continue;
             }
-            let (start, size) = self.spill_at(offset).or(other.spill_at(offset)).map_or((offset, 1), |at| (at, 8));
+            let (start, size) =
+                self.spill_at(offset).or(other.spill_at(offset)).map_or((offset, 1), |at| (at, 8));
             if size == 8 && start != offset {
                 continue; // done with the slot's first byte
             }
-            let (ours, theirs) = (self.load_or_unset(start, size, symbols), other.load_or_unset(start, size, symbols));
+            let (ours, theirs) =
+                (self.load_or_unset(start, size, symbols), other.load_or_unset(start, size, symbols));
             let value = ours.merged_with(&theirs, guard, symbols);
             merged.store(start, size, &value, symbols);
         }

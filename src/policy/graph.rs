@@ -24,7 +24,11 @@ enum End {
     /// Leads nowhere: not finished, or cut off as impossible.
     Open,
     Goto(NodeId),
-    Branch { condition: Bdd, taken: Option<NodeId>, otherwise: Option<NodeId> },
+    Branch {
+        condition: Bdd,
+        taken: Option<NodeId>,
+        otherwise: Option<NodeId>,
+    },
     Exit(Vec<Bdd>),
 }
 
@@ -101,7 +105,9 @@ impl Graph {
                 End::Goto(next) => folded[*next],
                 End::Exit(results) => results.get(result).copied().unwrap_or(Bdd::FALSE),
                 End::Branch { condition, taken, otherwise } => match (taken, otherwise) {
-                    (Some(taken), Some(otherwise)) => diagram.ite(*condition, folded[*taken], folded[*otherwise]),
+                    (Some(taken), Some(otherwise)) => {
+                        diagram.ite(*condition, folded[*taken], folded[*otherwise])
+                    }
                     (Some(only), None) | (None, Some(only)) => folded[*only],
                     (None, None) => Bdd::FALSE,
                 },

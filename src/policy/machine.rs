@@ -186,7 +186,8 @@ impl<'a> Machine<'a> {
         self.node = self.graph.add(arrivals.iter().map(|(edge, _)| *edge).collect());
         let live = self.code.flow.live[slot_of(&position)];
         let mut arrivals = arrivals.into_iter();
-        let mut merged = arrivals.next().map_or_else(|| State::start(Word::ZERO, Rc::default()), |(_, state)| state);
+        let mut merged =
+            arrivals.next().map_or_else(|| State::start(Word::ZERO, Rc::default()), |(_, state)| state);
         for (edge, state) in arrivals {
             if !state.same_as(&merged, live) {
                 let guard = self.graph.edge_guard(edge, &mut self.symbols.diagram);
@@ -353,9 +354,8 @@ impl<'a> Machine<'a> {
                     Some(true) => Next::To(target),
                     Some(false) => Next::To(pc + 1),
                     None => {
-                        let mut narrow = |holds| {
-                            compute::narrowed(comparison, width, &left, &right, holds, self.symbols)
-                        };
+                        let mut narrow =
+                            |holds| compute::narrowed(comparison, width, &left, &right, holds, self.symbols);
                         let (if_taken, if_not) = (narrow(true), narrow(false));
                         let mut taken = state.clone();
                         taken.registers[dst] = if_taken;
@@ -389,7 +389,8 @@ impl<'a> Machine<'a> {
             }
             Operation::Arithmetic { kind, width, dst, source } => {
                 let right = operand(state, source);
-                state.registers[dst] = compute::arithmetic(kind, width, &state.registers[dst], &right, self.symbols);
+                state.registers[dst] =
+                    compute::arithmetic(kind, width, &state.registers[dst], &right, self.symbols);
             }
             Operation::SwapBytes { dst, width, reverse } => {
                 let word = state.registers[dst].word(self.symbols);

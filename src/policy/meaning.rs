@@ -56,7 +56,8 @@ impl<'a> Meaning<'a> {
                 let (Some(left), Some(right)) = (self.value(&before[dst], symbols), right) else {
                     return outcome(taken, target);
                 };
-                let left = left.split_once(" = ").map_or(left.clone(), |(name, value)| format!("{name} ({value})"));
+                let left =
+                    left.split_once(" = ").map_or(left.clone(), |(name, value)| format!("{name} ({value})"));
                 format!("{left} {} {right}{}", sign(comparison), outcome(taken, target))
             }
             Operation::CallHelper { helper } => self.call(helper, before, after, symbols),
@@ -80,7 +81,13 @@ impl<'a> Meaning<'a> {
         }
     }
 
-    fn call(&self, helper: i32, before: &[Value; REGISTERS], after: Option<&Value>, symbols: &Symbols) -> String {
+    fn call(
+        &self,
+        helper: i32,
+        before: &[Value; REGISTERS],
+        after: Option<&Value>,
+        symbols: &Symbols,
+    ) -> String {
         let name = self.code.symbol(helper).unwrap_or_default();
         let result = after.and_then(|value| self.value(value, symbols));
         match (&before[1], result) {
@@ -107,7 +114,9 @@ impl<'a> Meaning<'a> {
                     Some(offset) => format!("the stack{:+}", offset as i64),
                 },
                 Base::MapObject(map) => format!("map {}", self.code.maps[*map].id),
-                Base::HashElement(selection) => format!("an entry of map {}", self.code.maps[selection.map].id),
+                Base::HashElement(selection) => {
+                    format!("an entry of map {}", self.code.maps[selection.map].id)
+                }
                 Base::MapValue(selection) => format!("a value of map {}", self.code.maps[selection.map].id),
                 Base::Array(map) => format!("a value of map {}", self.code.maps[*map].id),
                 Base::Subprogram => "a function of the program".into(),
@@ -117,7 +126,9 @@ impl<'a> Meaning<'a> {
                     let holds = |guard: Bdd| symbols.diagram.evaluate(guard, bits) == Some(true);
                     let here = alternatives.iter().find(|(guard, _)| holds(*guard))?;
                     match &here.1 {
-                        Value::Scalar(word) if word.as_constant() == Some(0) => Some("null, no such entry".into()),
+                        Value::Scalar(word) if word.as_constant() == Some(0) => {
+                            Some("null, no such entry".into())
+                        }
                         value => self.value(value, symbols),
                     }
                 }

@@ -49,7 +49,9 @@ impl Machine<'_> {
         match &pointer.base {
             Base::Array(map) => self.load_array(state, *map, &places, size),
             base => {
-                let loaded = places.into_iter().map(|(guard, place)| (guard, self.load_place(state, base, place, size)));
+                let loaded = places
+                    .into_iter()
+                    .map(|(guard, place)| (guard, self.load_place(state, base, place, size)));
                 let loaded = loaded.collect();
                 Value::of_alternatives(loaded, self.symbols)
             }
@@ -79,9 +81,8 @@ impl Machine<'_> {
     }
 
     fn load_context(&mut self, place: i64, size: usize) -> Value {
-        let bytes: Option<Vec<[Bdd; 8]>> = (0..size)
-            .map(|byte| self.context_byte(usize::try_from(place).ok()? + byte))
-            .collect();
+        let bytes: Option<Vec<[Bdd; 8]>> =
+            (0..size).map(|byte| self.context_byte(usize::try_from(place).ok()? + byte)).collect();
         match bytes {
             Some(bytes) => {
                 let mut bits = [Bdd::FALSE; 64];
@@ -122,10 +123,8 @@ impl Machine<'_> {
             let why = why.clone();
             return self.unknown(size, &why);
         }
-        let slices: Option<Vec<(Bdd, u64)>> = places
-            .iter()
-            .map(|(guard, place)| Some((*guard, array_number(table, *place, size)?)))
-            .collect();
+        let slices: Option<Vec<(Bdd, u64)>> =
+            places.iter().map(|(guard, place)| Some((*guard, array_number(table, *place, size)?))).collect();
         match slices {
             Some(slices) => Value::Scalar(self.one_of(&slices)),
             None => self.unknown(size, "the program reads past an array map's values"),
@@ -244,8 +243,11 @@ impl Machine<'_> {
             AtomicKind::CompareExchange => {
                 let expected = state.registers[0].clone();
                 let equal = compute::condition(Comparison::Equal, width, &old, &expected, self.symbols);
-                compute::arithmetic(Arithmetic::Move, width, &old, &operand, self.symbols)
-                    .merged_with(&old, equal, self.symbols)
+                compute::arithmetic(Arithmetic::Move, width, &old, &operand, self.symbols).merged_with(
+                    &old,
+                    equal,
+                    self.symbols,
+                )
             }
         };
         self.store(state, &address, offset, size, &new)?;

@@ -41,7 +41,13 @@ pub struct Followed {
 
 impl Decoder {
     /// Follows one question through `programs` in run order.
-    pub fn prove(&mut self, programs: &[&Program], context: &Context<'_>, device: Device, request: Request) -> Proof {
+    pub fn prove(
+        &mut self,
+        programs: &[&Program],
+        context: &Context<'_>,
+        device: Device,
+        request: Request,
+    ) -> Proof {
         let codes: Vec<_> = programs.iter().map(|program| Code::new(program, context.maps)).collect();
         let (_, writes) = self.settle(&codes, context);
         let bits = inputs::assignment(device, request);

@@ -87,7 +87,12 @@ impl Decoder {
     pub fn rules(&mut self, policy: Policy) -> RuleList {
         let unknown = self.unknown(policy);
         if self.diagram.exhausted() {
-            return RuleList { default: Verdict::Unknown, rules: Vec::new(), unknown: Vec::new(), omitted: None };
+            return RuleList {
+                default: Verdict::Unknown,
+                rules: Vec::new(),
+                unknown: Vec::new(),
+                omitted: None,
+            };
         }
         let regions =
             [(Verdict::Deny, policy.deny), (Verdict::Allow, policy.allow), (Verdict::Unknown, unknown)];
@@ -136,9 +141,15 @@ impl Decoder {
         for rule in &list.rules {
             let region = self.region_of(rule);
             let (allow, deny) = match rule.verdict {
-                Verdict::Allow => (self.diagram.or(policy.allow, region), self.diagram.and(policy.deny, !region)),
-                Verdict::Deny => (self.diagram.and(policy.allow, !region), self.diagram.or(policy.deny, region)),
-                Verdict::Unknown => (self.diagram.and(policy.allow, !region), self.diagram.and(policy.deny, !region)),
+                Verdict::Allow => {
+                    (self.diagram.or(policy.allow, region), self.diagram.and(policy.deny, !region))
+                }
+                Verdict::Deny => {
+                    (self.diagram.and(policy.allow, !region), self.diagram.or(policy.deny, region))
+                }
+                Verdict::Unknown => {
+                    (self.diagram.and(policy.allow, !region), self.diagram.and(policy.deny, !region))
+                }
             };
             policy = self.policy_of(allow, deny);
         }
@@ -230,7 +241,8 @@ fn order(rule: &Rule) -> (u8, Numbers, Numbers, Verdict) {
 
 /// Rules that differ only in the type become one for both.
 fn join_types(rules: &mut Vec<Rule>) {
-    let blocks: Vec<Rule> = rules.iter().filter(|rule| rule.kind == Some(DeviceType::Block)).copied().collect();
+    let blocks: Vec<Rule> =
+        rules.iter().filter(|rule| rule.kind == Some(DeviceType::Block)).copied().collect();
     for block in blocks {
         let character = Rule { kind: Some(DeviceType::Char), ..block };
         if let Some(place) = rules.iter().position(|rule| *rule == character) {
@@ -263,12 +275,7 @@ fn fix_bits(diagram: &mut Diagram, function: Bdd, bits: u64, done: &mut [Option<
 /// Number of (type, major, minor) for which `function` ends in a leaf that
 /// `counts`.
 fn count(diagram: &Diagram, function: Bdd, counts: &dyn Fn(Bdd) -> bool) -> u64 {
-    fn below(
-        diagram: &Diagram,
-        at: Bdd,
-        counts: &dyn Fn(Bdd) -> bool,
-        done: &mut [Option<u64>],
-    ) -> u64 {
+    fn below(diagram: &Diagram, at: Bdd, counts: &dyn Fn(Bdd) -> bool, done: &mut [Option<u64>]) -> u64 {
         let variable = diagram.top(at).map_or(REQUEST, |variable| variable.min(REQUEST));
         if variable == REQUEST {
             return u64::from(counts(at));

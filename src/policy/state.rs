@@ -52,7 +52,9 @@ impl State {
         if self.frames.len() == MAX_FRAMES {
             return false;
         }
-        let saved = std::array::from_fn(|register| std::mem::replace(&mut self.registers[6 + register], Value::Unset));
+        let saved = std::array::from_fn(|register| {
+            std::mem::replace(&mut self.registers[6 + register], Value::Unset)
+        });
         self.callers.push(Caller { resume, saved });
         self.registers[R10] = Value::pointer(Base::Stack(self.frames.len()), Word::ZERO);
         self.frames.push(Rc::default());

@@ -117,7 +117,9 @@ impl Value {
     fn folded_with(&self, other: &Self, guard: Bdd, symbols: &mut Symbols) -> Option<Self> {
         match (self, other) {
             (a, b) if a == b => Some(a.clone()),
-            (Self::Scalar(a), Self::Scalar(b)) => Some(Self::Scalar(Word::ite(guard, a, b, &mut symbols.diagram))),
+            (Self::Scalar(a), Self::Scalar(b)) => {
+                Some(Self::Scalar(Word::ite(guard, a, b, &mut symbols.diagram)))
+            }
             (Self::Pointer(a), Self::Pointer(b)) if a.base == b.base => {
                 let offset = Word::ite(guard, &a.offset, &b.offset, &mut symbols.diagram);
                 Some(Self::pointer(a.base.clone(), offset))

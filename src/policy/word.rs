@@ -79,7 +79,9 @@ impl Word {
             Self::Constant(_) => self.clone(),
             Self::Bits(bits) if bits[width.min(64)..].iter().all(|bit| *bit == Bdd::FALSE) => self.clone(),
             Self::Bits(bits) => {
-                Self::from_bits(std::array::from_fn(|place| if place < width { bits[place] } else { Bdd::FALSE }))
+                Self::from_bits(std::array::from_fn(
+                    |place| if place < width { bits[place] } else { Bdd::FALSE },
+                ))
             }
         }
     }
@@ -365,7 +367,12 @@ mod tests {
             high[60 + place] = diagram.variable(3 - place as u32);
             high[place] = !diagram.variable(2 + place as u32);
         }
-        let words = [Word::from_bits(variables), Word::from_bits(high), Word::Constant(11), Word::Constant(u64::MAX - 4)];
+        let words = [
+            Word::from_bits(variables),
+            Word::from_bits(high),
+            Word::Constant(11),
+            Word::Constant(u64::MAX - 4),
+        ];
         for a in &words {
             for b in &words {
                 let (quotient, remainder) = a.div_rem(b, diagram);
