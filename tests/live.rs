@@ -438,7 +438,9 @@ fn without_rights() {
         assert!(text(&output.stderr).lines().all(|line| line.starts_with("gpumap: ")));
         let (document, again) = node::document(&node::as_nobody(&[&["--json"], args].concat()));
         assert_eq!((again, &document["complete"]), (code, &false.into()), "{args:?}");
-        assert!(document["errors"].to_string().contains("CAP_"), "{args:?}: {document}");
+        assert_eq!(document["errors"][0]["code"], "no-right", "{args:?}: {document}");
+        let needs = document["errors"][0]["needs"].as_str().unwrap_or_default();
+        assert!(needs.contains("CAP_"), "{args:?}: {document}");
         assert!(!document.to_string().contains("\"allow\""), "{args:?}: {document}");
         if args[0] == "cgroup" {
             let cgroup = &document["cgroups"][0];
