@@ -78,6 +78,10 @@ pub struct Cgroup {
     pub owner: Option<Owner>,
     /// Programs in force, in run order.
     pub programs: Vec<Effective>,
+    /// Why the programs in force could not be asked; `programs` is empty then
+    /// without meaning that there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub programs_unknown: Option<String>,
     /// Key into `policies`.
     pub policy: String,
     /// Every GPU of the node.

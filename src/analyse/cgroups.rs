@@ -33,6 +33,7 @@ pub fn cgroups(observation: &Observation) -> Result<Payload, AnalyseError> {
             id: cgroup.id,
             owner: None,
             programs: tree.effective(cgroup),
+            programs_unknown: cgroup.effective.missing().map(str::to_owned),
             policy: table.add(policy, &mut decoder),
             gpus: gpus.clone(),
             processes: inside.iter().map(|process| self::process(process)).collect(),

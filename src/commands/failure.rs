@@ -60,12 +60,15 @@ impl From<AnalyseError> for Failure {
 impl From<ObserveError> for Failure {
     fn from(error: ObserveError) -> Self {
         let code = match &error {
+            ObserveError::NoRight { id, why, needs } => {
+                let why = format!("not allowed to open it: {why}");
+                return Self::new("no-right", format!("BPF program {id}"), why, needs);
+            }
             ObserveError::NoSuchCgroup { .. } => "no-cgroup",
             ObserveError::CgroupRemoved { .. } => "cgroup-gone",
             ObserveError::V1Directory { .. } | ObserveError::NotACgroup { .. } => "not-a-cgroup",
             ObserveError::NoSuchProgram { .. } => "no-program",
             ObserveError::NoSuchProcess { .. } => "no-process",
-            ObserveError::NoRight { .. } => "no-right",
             _ => "observe",
         };
         Self::new(code, "", error.to_string(), "")

@@ -54,8 +54,11 @@ fn rule_part(out: &mut dyn Write, style: Style, cgroup: &Cgroup, payload: &Paylo
 
 fn program_part(out: &mut dyn Write, cgroup: &Cgroup, payload: &Payload) -> io::Result<()> {
     match (cgroup.programs.as_slice(), &payload.programs) {
-        ([], _) if !has_known_programs(cgroup, payload) => writeln!(out, "\nPrograms: could not be asked"),
-        ([], _) => writeln!(out, "\nPrograms: none, so the kernel allows every device"),
+        ([], _) if cgroup.programs_unknown.is_some() => writeln!(out, "\nPrograms: could not be asked"),
+        ([], _) if allows_everything(cgroup, payload) => {
+            writeln!(out, "\nPrograms: none, so the kernel allows every device")
+        }
+        ([], _) => writeln!(out, "\nPrograms: none"),
         (effective, known) => {
             writeln!(out, "\nPrograms in run order")?;
             programs::write(out, effective, known.as_ref().unwrap_or(&Default::default()))
@@ -63,11 +66,11 @@ fn program_part(out: &mut dyn Write, cgroup: &Cgroup, payload: &Payload) -> io::
     }
 }
 
-/// Whether an empty list of programs means that there is none. No program
-/// allows everything; if that is not the policy, the list could not be had.
-pub(super) fn has_known_programs(cgroup: &Cgroup, payload: &Payload) -> bool {
+/// Whether nothing stands in the way of any device. Without a program that is
+/// so unless the v1 controller has a say.
+fn allows_everything(cgroup: &Cgroup, payload: &Payload) -> bool {
     let policy = payload.policies.as_ref().and_then(|policies| policies.get(&cgroup.policy));
-    !cgroup.programs.is_empty() || policy.is_some_and(|policy| policy.default != "unknown")
+    policy.is_some_and(|policy| policy.default == "allow" && policy.exact && policy.rules.is_empty())
 }
 
 fn process_part(out: &mut dyn Write, style: Style, processes: &[Process]) -> io::Result<()> {

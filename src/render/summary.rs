@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use super::cgroup::has_known_programs;
 use super::table::{self, Last};
 use super::{Style, gpus, rules, sanitize};
 use crate::report::{Cgroup, GpuVerdict, Payload};
@@ -36,15 +35,15 @@ fn one(out: &mut dyn Write, style: Style, group: &[&Cgroup], payload: &Payload) 
     let gpus = gpus::compact(&first.gpus, payload.gpus.as_deref().unwrap_or_default());
     let rows = group.iter().map(|cgroup| {
         let path = sanitize::with_hex(&cgroup.path, cgroup.path_hex.as_deref()).into_owned();
-        vec![gpus.clone(), ids(cgroup, payload), cgroup.processes.len().to_string(), path]
+        vec![gpus.clone(), ids(cgroup), cgroup.processes.len().to_string(), path]
     });
     table::write(out, style, &["GPUS", "PROGRAMS", "PROCS", "CGROUP"], &["PROCS"], rows.collect(), Last::Runs)
 }
 
-fn ids(cgroup: &Cgroup, payload: &Payload) -> String {
+fn ids(cgroup: &Cgroup) -> String {
     let ids: Vec<String> = cgroup.programs.iter().map(|program| program.id.to_string()).collect();
     match ids.as_slice() {
-        [] if !has_known_programs(cgroup, payload) => "unknown".to_owned(),
+        [] if cgroup.programs_unknown.is_some() => "unknown".to_owned(),
         [] => "none".to_owned(),
         ids => ids.join(","),
     }

@@ -57,6 +57,11 @@ impl Cgroup {
 
     fn make(path: PathBuf) -> io::Result<Self> {
         fs::create_dir(&path)?;
+        Self::open(path)
+    }
+
+    /// One that is there; it is removed with the value unless its owner did.
+    pub fn open(path: PathBuf) -> io::Result<Self> {
         let dir = File::open(&path)?;
         Ok(Self { path, dir })
     }

@@ -55,6 +55,11 @@ impl Oracle {
         Ok(oracle)
     }
 
+    /// The child.
+    pub fn pid(&self) -> i32 {
+        self.child
+    }
+
     /// Moves the child to another cgroup.
     pub fn join(&self, cgroup: &Cgroup) -> io::Result<()> {
         cgroup.adopt(self.child)

@@ -1,0 +1,139 @@
+//! A container of a real runtime, in a mount and cgroup namespace of its own so
+//! that the runtime sees nothing but cgroup2.
+
+#![allow(unsafe_code, reason = "a seccomp filter is installed between fork and exec")]
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::symlink;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use super::cgroup::Cgroup;
+
+/// The name of the container's cgroup below the scratch cgroup.
+const BOX: &str = "box";
+/// $1 is the runtime, $2 the bundle. Says so when the container runs; deletes
+/// it when its standard input ends.
+const INSIDE: &str = r#"
+set -eu
+mount --make-rprivate /
+umount -R /sys/fs/cgroup 2>/dev/null || umount -l /sys/fs/cgroup
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+mkdir /sys/fs/cgroup/init
+echo $$ > /sys/fs/cgroup/init/cgroup.procs
+trap '"$1" --root "$2/state" delete -f box >&2 || true' EXIT
+"$1" --root "$2/state" run -d --bundle "$2" box </dev/null >&2
+echo ready
+read -r line || true
+"#;
+/// Joins the cgroup $1, which the namespace then takes for the root.
+const OUTSIDE: &str = r#"echo $$ > "$1/cgroup.procs" && shift && exec unshare -m -C sh -c "$@""#;
+
+/// A running container; it and all its traces go with the value.
+pub struct Container {
+    keeper: Child,
+    bundle: PathBuf,
+    scratch: Cgroup,
+}
+
+impl Container {
+    /// Starts one with these device rules (OCI `linux.resources.devices`); the
+    /// error is what the runtime says.
+    pub fn start(runtime: &str, rules: &serde_json::Value) -> Result<Self, String> {
+        let scratch = Cgroup::new().expect("a scratch cgroup");
+        let name = scratch.path().file_name().expect("a name");
+        let bundle = std::env::temp_dir().join(name);
+        write_bundle(&bundle, rules);
+        let mut command = Command::new("sh");
+        command.args(["-c", OUTSIDE, "sh"]).arg(scratch.path()).args([INSIDE, "sh", runtime]).arg(&bundle);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let log = bundle.join("log");
+        command.stderr(fs::File::create(&log).expect("a log"));
+        // SAFETY: the closure makes one system call on constant memory.
+        unsafe { command.pre_exec(pretend_memlock) };
+        let mut container = Self { keeper: command.spawn().expect("a shell"), bundle, scratch };
+        let mut line = String::new();
+        let output = container.keeper.stdout.take().expect("a pipe");
+        BufReader::new(output).read_line(&mut line).expect("a line");
+        if line == "ready\n" { Ok(container) } else { Err(fs::read_to_string(log).unwrap_or_default()) }
+    }
+
+    /// The container's cgroup.
+    pub fn cgroup(&self) -> PathBuf {
+        self.scratch.path().join(BOX)
+    }
+}
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        drop(self.keeper.stdin.take());
+        let _ = self.keeper.wait();
+        let _ = fs::write(self.scratch.path().join("cgroup.kill"), "1");
+        for below in [BOX, "init"] {
+            drop(Cgroup::open(self.scratch.path().join(below)));
+        }
+        let _ = fs::remove_dir_all(&self.bundle);
+    }
+}
+
+fn write_bundle(bundle: &Path, rules: &serde_json::Value) {
+    for dir in ["bin", "proc", "dev", "sys"] {
+        fs::create_dir_all(bundle.join("rootfs").join(dir)).expect("a directory");
+    }
+    fs::copy("/bin/busybox", bundle.join("rootfs/bin/busybox")).expect("busybox");
+    symlink("busybox", bundle.join("rootfs/bin/sleep")).expect("a link");
+    let config = serde_json::json!({
+        "ociVersion": "1.0.2",
+        "process": {
+            "user": { "uid": 0, "gid": 0 }, "cwd": "/", "env": ["PATH=/bin"],
+            "args": ["/bin/sleep", "600"], "noNewPrivileges": true,
+        },
+        "root": { "path": "rootfs", "readonly": true },
+        "mounts": [
+            { "destination": "/proc", "type": "proc", "source": "proc" },
+            { "destination": "/dev", "type": "tmpfs", "source": "tmpfs" },
+        ],
+        "linux": {
+            "cgroupsPath": format!("/{BOX}"),
+            "namespaces": [{ "type": "pid" }, { "type": "mount" }, { "type": "ipc" }, { "type": "uts" }],
+            "resources": { "devices": rules },
+        },
+    });
+    fs::write(bundle.join("config.json"), config.to_string()).expect("a configuration");
+}
+
+/// crun raises `RLIMIT_MEMLOCK` and gives up where it may not, although BPF
+/// needs no such limit since Linux 5.11: this lets the call succeed and do
+/// nothing.
+fn pretend_memlock() -> std::io::Result<()> {
+    const fn statement(code: u32, k: u32) -> libc::sock_filter {
+        libc::sock_filter { code: code as u16, jt: 0, jf: 0, k }
+    }
+    /// Goes on if equal, else skips `jf` instructions.
+    const fn equal(k: u32, jf: u8) -> libc::sock_filter {
+        libc::sock_filter { code: (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16, jt: 0, jf, k }
+    }
+    const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+    const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
+    const FIRST_ARGUMENT: u32 = 16;
+    const MEMLOCK: u32 = libc::RLIMIT_MEMLOCK as u32;
+    // The low half of an argument comes first on little-endian machines.
+    static FILTER: [libc::sock_filter; 9] = [
+        statement(LOAD, 0),
+        equal(libc::SYS_prlimit64 as u32, 6),
+        statement(LOAD, FIRST_ARGUMENT + 8),
+        equal(MEMLOCK, 4),
+        // A null pointer only asks.
+        statement(LOAD, FIRST_ARGUMENT + 16),
+        equal(0, 1),
+        statement(RETURN, libc::SECCOMP_RET_ALLOW),
+        statement(RETURN, libc::SECCOMP_RET_ERRNO),
+        statement(RETURN, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: FILTER.len() as u16, filter: FILTER.as_ptr().cast_mut() };
+    // SAFETY: the filter is constant and outlives the call.
+    let result = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) };
+    if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+}
