@@ -342,14 +342,13 @@ fn not_a_cgroup() {
         return;
     }
     let scratch = Cgroup::new().expect("a cgroup");
-    let removed = scratch.path().join("removed");
+    let removed = scratch.child("removed").expect("a cgroup").path().to_owned();
     let file = scratch.path().join("cgroup.procs");
     let mut cases = vec![
         (removed, "no such cgroup"),
         (file, "not a directory"),
         ("/proc".into(), "not a cgroup"),
         ("/dev/null".into(), "not a directory"),
-        ("".into(), ""),
         ("../..".into(), "no such cgroup"),
     ];
     cases.extend(v1::mount().map(|mount| (mount, "cgroup v1")));
@@ -357,10 +356,8 @@ fn not_a_cgroup() {
         for command in [&["cgroup"][..], &["check", "c 1:3", "--cgroup"], &["explain", "c 1:3 r", "--cgroup"]]
         {
             let args: Vec<&OsStr> = command.iter().map(OsStr::new).chain([path.as_os_str()]).collect();
-            if !path.as_os_str().is_empty() {
-                let line = refused(&args);
-                assert!(line.contains(why), "{}: {line}", path.display());
-            }
+            let line = refused(&args);
+            assert!(line.contains(why), "{}: {line}", path.display());
         }
     }
 }

@@ -118,6 +118,7 @@ fn pretend_memlock() -> std::io::Result<()> {
     const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
     const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
     const FIRST_ARGUMENT: u32 = 16;
+    #[allow(clippy::unnecessary_cast, reason = "its type differs between C libraries")]
     const MEMLOCK: u32 = libc::RLIMIT_MEMLOCK as u32;
     // The low half of an argument comes first on little-endian machines.
     static FILTER: [libc::sock_filter; 9] = [
