@@ -254,6 +254,12 @@ fn v1_allow_list() {
         .filter_map(|check| check["verdict"].as_str())
         .collect();
     assert_eq!((verdicts, code), (vec!["allow", "deny", "deny"], 1));
+    for (device, verdict) in [("c 195:1 rw", "allow"), ("c 195:2 rw", "deny"), ("c 195:3 rw", "deny")] {
+        let (document, code) = node::json(&["explain", "--pid", &pid, device]);
+        let proof = &document["proof"];
+        assert_eq!((&proof["verdict"], code), (&verdict.into(), i32::from(verdict == "deny")), "{proof}");
+        assert!(proof["devices_v1"].as_str().is_some_and(|part| !part.is_empty()), "{proof}");
+    }
 }
 
 /// Make sure that a v1 group that may hide denials is unknown, with the reason,
@@ -278,6 +284,10 @@ fn v1_hidden_denial() {
     }
     assert_eq!(checks[2]["verdict"], "deny");
     assert_eq!(node::gpumap(&["check", "--cgroup", path, "c 195:2"]).status.code(), Some(1));
+    for (device, verdict, code) in [("c 195:0 rw", "unknown", 3), ("c 195:2 rw", "deny", 1)] {
+        let answer = node::json(&["explain", "--cgroup", path, device]);
+        assert_eq!((&answer.0["proof"]["verdict"], answer.1), (&verdict.into(), code), "{}", answer.0);
+    }
     let output = node::gpumap(&["cgroup", path]);
     assert_eq!(output.status.code(), Some(3));
     assert!(!text(&output.stdout).contains("could not be asked"), "{}", text(&output.stdout));
