@@ -130,10 +130,13 @@ impl<'a> Table<'a> {
             (crate::observation::Answer::Missing(why), _) => {
                 Err(format!("map {} could not be read: {why}", map.id))
             }
-            (crate::observation::Answer::Known(entries), _) if fits(entries, key_size, value_size) => {
-                Ok(entries.as_slice())
+            (crate::observation::Answer::Known(entries), _) if !fits(entries, key_size, value_size) => {
+                Err(format!("map {} has entries of the wrong size", map.id))
             }
-            _ => Err(format!("map {} has entries of the wrong size", map.id)),
+            (crate::observation::Answer::Known(entries), TableKind::Array) if !is_complete(entries, map) => {
+                Err(format!("array map {} is not complete and in order", map.id))
+            }
+            (crate::observation::Answer::Known(entries), _) => Ok(entries.as_slice()),
         };
         Self { id: map.id, kind, key_size, value_size, max_entries: map.max_entries.into(), entries }
     }
@@ -143,13 +146,10 @@ impl<'a> Table<'a> {
         self.value_size.next_multiple_of(8).max(8)
     }
 
-    /// The value of array entry `index`, if the observation has it.
+    /// The value of array entry `index`, if the map has it.
     pub fn array_value(&self, index: u64) -> Option<&'a [u8]> {
-        let entries = *self.entries.as_ref().ok()?;
-        let key = u32::try_from(index).ok()?.to_le_bytes();
-        let here = entries.get(usize::try_from(index).ok()?).filter(|entry| entry.key.0 == key);
-        let entry = here.or_else(|| entries.iter().find(|entry| entry.key.0 == key))?;
-        Some(&entry.value.0)
+        let entries = *self.entries.as_ref().ok().filter(|_| self.kind == TableKind::Array)?;
+        entries.get(usize::try_from(index).ok()?).map(|entry| entry.value.0.as_slice())
     }
 }
 
@@ -171,6 +171,12 @@ fn may_touch_retval(operation: &Operation, calls: &BTreeMap<i32, String>) -> boo
         Operation::Unsupported(_) | Operation::LoadSubprogram { .. } => true,
         _ => false,
     }
+}
+
+/// Whether an array's entries are all there, each at its number.
+fn is_complete(entries: &[MapEntry], map: &Map) -> bool {
+    entries.len() == map.max_entries as usize
+        && (0u32..).zip(entries).all(|(index, entry)| entry.key.0 == index.to_le_bytes())
 }
 
 fn fits(entries: &[MapEntry], key_size: usize, value_size: usize) -> bool {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::bytecode::{Arithmetic, AtomicKind, Comparison};
 
-use super::code::{Table, TableKind};
+use super::code::Table;
 use super::compute;
 use super::diagram::Bdd;
 use super::frame::Frame;
@@ -276,7 +276,6 @@ fn number(bytes: &[u8], place: i64, size: usize) -> Option<u64> {
 }
 
 fn array_number(table: &Table<'_>, place: i64, size: usize) -> Option<u64> {
-    debug_assert_eq!(table.kind, TableKind::Array);
     let (stride, place) = (table.stride() as u64, u64::try_from(place).ok()?);
     let value = table.array_value(place / stride)?;
     number(value, (place % stride) as i64, size)
