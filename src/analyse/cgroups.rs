@@ -55,7 +55,7 @@ fn in_scope(observation: &Observation) -> Result<Vec<&observation::Cgroup>, Anal
     let exact: BTreeSet<&Text> = observation.scope.iter().map(|scope| &scope.path).collect();
     let below: Vec<&[u8]> =
         observation.scope.iter().filter(|scope| scope.recursive).map(|scope| scope.path.as_bytes()).collect();
-    let gone = |path: &Text| observation.errors.iter().any(|error| error.what.contains(&*path.lossy()));
+    let gone = |path: &Text| observation.errors.iter().any(|error| error.what == path.lossy());
     for path in &exact {
         if !observation.cgroups.iter().any(|cgroup| cgroup.path == **path) && !gone(path) {
             return Err(AnalyseError::NoCgroup((*path).clone()));

@@ -76,11 +76,15 @@ fn after_prologue(rules: &[Operation]) -> Option<&'static str> {
             Operation::Branch { comparison: Comparison::Equal, dst: 1, source: Operand::Immediate(0), .. }
         )
     });
+    // LXC tests the access before the type, crun after it.
+    let tests_type_last = rules.iter().zip(rules.iter().skip(3)).any(|(operation, later)| {
+        tests_access(operation) && matches!(later, Operation::Branch { dst: 2, .. })
+    });
     match (rules.iter().any(tests_access), overlap, verdict_width) {
         (true, true, 32) => Some("runc before 1.0.0-rc94"),
         (true, true, _) => Some("crun before 0.19"),
         (true, false, 32) => Some("runc or youki"),
-        (true, false, _) if rules.first().is_some_and(tests_access) => Some("LXC"),
+        (true, false, _) if tests_type_last => Some("LXC"),
         (true, false, _) => Some("crun"),
         (false, _, 32) => Some("runc or youki"),
         (false, ..) => Some("Slurm"),
