@@ -56,6 +56,12 @@ pub const MEM: u8 = 0x60;
 pub const MEMSX: u8 = 0x80;
 /// Mode: atomic operation, named by the immediate (`BPF_ATOMIC`).
 pub const ATOMIC: u8 = 0xc0;
+/// Mode in class [`LDX`]: as [`MEM`], 0 where the address is bad
+/// (`BPF_PROBE_MEM`, `linux/filter.h`).
+pub const PROBE_MEM: u8 = 0x20;
+/// Mode in class [`LDX`]: as [`MEMSX`], 0 where the address is bad
+/// (`BPF_PROBE_MEMSX`, `linux/filter.h`).
+pub const PROBE_MEMSX: u8 = 0x40;
 /// Mode in class [`ST`]: speculation barrier (`BPF_NOSPEC`, `linux/filter.h`).
 pub const NOSPEC: u8 = 0xc0;
 

@@ -1,10 +1,9 @@
 //! What an instruction does, with every field checked: the form the decoder
 //! works on.
 //!
-//! Opcode numbers are those of `linux/bpf.h` and `linux/bpf_common.h`; the
-//! standardised ones are in RFC 9669.
+//! The rules are those of `linux/bpf.h`, mostly standardised in RFC 9669.
 
-use super::Insn;
+use super::{Insn, opcode};
 
 /// The second operand of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,49 +171,50 @@ impl Operation {
         if insn.dst > 11 || insn.src > 11 {
             return Self::Unsupported("a register above r11");
         }
-        match insn.code & 7 {
-            0 => load_constant(insn, next),
-            1 => load(insn),
-            2 => store(insn, Operand::Immediate(insn.imm as i64 as u64)),
-            3 if insn.code >> 5 == 6 => atomic(insn),
-            3 => store(insn, Operand::Register(insn.src.into())),
-            4 => arithmetic(insn, 32),
-            5 => jump(insn, 64, pc),
-            6 => jump(insn, 32, pc),
+        match insn.class() {
+            opcode::LD => load_constant(insn, next),
+            opcode::LDX => load(insn),
+            opcode::ST => store(insn, Operand::Immediate(insn.imm as i64 as u64)),
+            opcode::STX if insn.mode() == opcode::ATOMIC => atomic(insn),
+            opcode::STX => store(insn, Operand::Register(insn.src.into())),
+            opcode::ALU => arithmetic(insn, 32),
+            opcode::JMP => jump(insn, 64, pc),
+            opcode::JMP32 => jump(insn, 32, pc),
             _ => arithmetic(insn, 64),
         }
     }
 }
 
-fn size(insn: Insn) -> usize {
-    match insn.code & 0x18 {
-        0x00 => 4,
-        0x08 => 2,
-        0x10 => 1,
+/// Bytes that a load or store moves.
+fn bytes(insn: Insn) -> usize {
+    match insn.size() {
+        opcode::B => 1,
+        opcode::H => 2,
+        opcode::W => 4,
         _ => 8,
     }
 }
 
 fn operand(insn: Insn) -> Operand {
-    match insn.code & 8 {
-        0 => Operand::Immediate(insn.imm as i64 as u64),
-        _ => Operand::Register(insn.src.into()),
+    if insn.uses_register() {
+        Operand::Register(insn.src.into())
+    } else {
+        Operand::Immediate(insn.imm as i64 as u64)
     }
 }
 
 fn load_constant(insn: Insn, next: Option<Insn>) -> Operation {
-    let Some(next) = next.filter(|next| insn.code == 0x18 && next.code == 0) else {
+    let Some(next) = next.filter(|next| insn.is_wide() && next.code == 0) else {
         return Operation::Unsupported("an incomplete 64-bit load or a packet access");
     };
     let dst = insn.dst.into();
     let (low, high) = (insn.imm as u32, next.imm as u32);
-    // BPF_PSEUDO_* in linux/bpf.h. The dump names maps by id whatever the
-    // rights of the reader.
+    // The dump names maps by id whatever the rights of the reader.
     match insn.src {
         0 => Operation::LoadConstant { dst, value: u64::from(high) << 32 | u64::from(low) },
-        1 => Operation::LoadMap { dst, map: low },
-        2 => Operation::LoadMapValue { dst, map: low, offset: high },
-        4 => Operation::LoadSubprogram { dst },
+        opcode::PSEUDO_MAP => Operation::LoadMap { dst, map: low },
+        opcode::PSEUDO_MAP_VALUE => Operation::LoadMapValue { dst, map: low, offset: high },
+        opcode::PSEUDO_FUNC => Operation::LoadSubprogram { dst },
         _ => Operation::LoadUnknown { dst },
     }
 }
@@ -222,43 +222,47 @@ fn load_constant(insn: Insn, next: Option<Insn>) -> Operation {
 fn load(insn: Insn) -> Operation {
     // Modes MEM, MEMSX, PROBE_MEM, PROBE_MEMSX. A probed load differs only
     // where the address is bad, and gpumap follows no pointer that could be.
-    let signed = match insn.code & 0xe0 {
-        0x60 | 0x20 => false,
-        0x80 | 0x40 => true,
+    let signed = match insn.mode() {
+        opcode::MEM | opcode::PROBE_MEM => false,
+        opcode::MEMSX | opcode::PROBE_MEMSX => true,
         _ => return Operation::Unsupported("a load of an unknown mode"),
     };
     let (dst, base) = (insn.dst.into(), insn.src.into());
-    Operation::Load { dst, base, offset: insn.off, size: size(insn), signed }
+    Operation::Load { dst, base, offset: insn.off, size: bytes(insn), signed }
 }
 
 fn store(insn: Insn, source: Operand) -> Operation {
-    match insn.code & 0xe0 {
-        0x60 => Operation::Store { base: insn.dst.into(), offset: insn.off, size: size(insn), source },
-        0xc0 => Operation::Nothing, // BPF_NOSPEC
+    match insn.mode() {
+        opcode::MEM => {
+            Operation::Store { base: insn.dst.into(), offset: insn.off, size: bytes(insn), source }
+        }
+        opcode::NOSPEC => Operation::Nothing,
         _ => Operation::Unsupported("a store of an unknown mode"),
     }
 }
 
 fn atomic(insn: Insn) -> Operation {
-    let size = match size(insn) {
+    let size = match bytes(insn) {
         size @ (4 | 8) => size,
         _ => return Operation::Unsupported("an atomic access of an unknown size"),
     };
-    // imm: an arithmetic opcode, with BPF_FETCH (1); BPF_XCHG 0xe1,
-    // BPF_CMPXCHG 0xf1.
-    let kind = match insn.imm & !1 {
-        0x00 => AtomicKind::Arithmetic(Arithmetic::Add),
-        0x40 => AtomicKind::Arithmetic(Arithmetic::Or),
-        0x50 => AtomicKind::Arithmetic(Arithmetic::And),
-        0xa0 => AtomicKind::Arithmetic(Arithmetic::Xor),
-        0xe0 if insn.imm == 0xe1 => AtomicKind::Exchange,
-        0xf0 if insn.imm == 0xf1 => AtomicKind::CompareExchange,
+    const ADD: i32 = opcode::ADD as i32;
+    const OR: i32 = opcode::OR as i32;
+    const AND: i32 = opcode::AND as i32;
+    const XOR: i32 = opcode::XOR as i32;
+    let kind = match insn.imm & !opcode::FETCH {
+        ADD => AtomicKind::Arithmetic(Arithmetic::Add),
+        OR => AtomicKind::Arithmetic(Arithmetic::Or),
+        AND => AtomicKind::Arithmetic(Arithmetic::And),
+        XOR => AtomicKind::Arithmetic(Arithmetic::Xor),
+        _ if insn.imm == opcode::XCHG => AtomicKind::Exchange,
+        _ if insn.imm == opcode::CMPXCHG => AtomicKind::CompareExchange,
         _ => return Operation::Unsupported("an atomic access of an unknown kind"),
     };
     let source = insn.src.into();
     let fetches = match kind {
         AtomicKind::CompareExchange => Some(0),
-        _ => (insn.imm & 1 == 1).then_some(source),
+        _ => (insn.imm & opcode::FETCH != 0).then_some(source),
     };
     Operation::Atomic { kind, base: insn.dst.into(), offset: insn.off, size, source, fetches }
 }
@@ -267,27 +271,27 @@ fn arithmetic(insn: Insn, width: usize) -> Operation {
     let signed = match insn.off {
         0 => false,
         1 => true,
-        _ if insn.code & 0xf0 == 0xb0 => true,
+        _ if insn.op() == opcode::MOV => true,
         _ => return Operation::Unsupported("arithmetic with an unknown offset"),
     };
-    let kind = match (insn.code >> 4, signed) {
-        (0x0, false) => Arithmetic::Add,
-        (0x1, false) => Arithmetic::Sub,
-        (0x2, false) => Arithmetic::Mul,
-        (0x3, false) => Arithmetic::Div,
-        (0x3, true) => Arithmetic::SignedDiv,
-        (0x4, false) => Arithmetic::Or,
-        (0x5, false) => Arithmetic::And,
-        (0x6, false) => Arithmetic::ShiftLeft,
-        (0x7, false) => Arithmetic::ShiftRight,
-        (0x8, false) => Arithmetic::Negate,
-        (0x9, false) => Arithmetic::Mod,
-        (0x9, true) => Arithmetic::SignedMod,
-        (0xa, false) => Arithmetic::Xor,
-        (0xb, false) => Arithmetic::Move,
-        (0xb, true) => return move_signed(insn, width),
-        (0xc, false) => Arithmetic::ShiftRightSigned,
-        (0xd, false) => return swap(insn, width),
+    let kind = match (insn.op(), signed) {
+        (opcode::ADD, false) => Arithmetic::Add,
+        (opcode::SUB, false) => Arithmetic::Sub,
+        (opcode::MUL, false) => Arithmetic::Mul,
+        (opcode::DIV, false) => Arithmetic::Div,
+        (opcode::DIV, true) => Arithmetic::SignedDiv,
+        (opcode::OR, false) => Arithmetic::Or,
+        (opcode::AND, false) => Arithmetic::And,
+        (opcode::LSH, false) => Arithmetic::ShiftLeft,
+        (opcode::RSH, false) => Arithmetic::ShiftRight,
+        (opcode::NEG, false) => Arithmetic::Negate,
+        (opcode::MOD, false) => Arithmetic::Mod,
+        (opcode::MOD, true) => Arithmetic::SignedMod,
+        (opcode::XOR, false) => Arithmetic::Xor,
+        (opcode::MOV, false) => Arithmetic::Move,
+        (opcode::MOV, true) => return move_signed(insn, width),
+        (opcode::ARSH, false) => Arithmetic::ShiftRightSigned,
+        (opcode::END, false) => return swap(insn, width),
         _ => return Operation::Unsupported("an unknown arithmetic opcode"),
     };
     Operation::Arithmetic { kind, width, dst: insn.dst.into(), source: operand(insn) }
@@ -300,7 +304,7 @@ fn move_signed(insn: Insn, width: usize) -> Operation {
         32 if width == 64 => 32,
         _ => return Operation::Unsupported("a move with an unknown offset"),
     };
-    if insn.code & 8 == 0 {
+    if !insn.uses_register() {
         return Operation::Unsupported("a sign-extending move of a constant");
     }
     let kind = Arithmetic::MoveSigned(bits);
@@ -316,32 +320,32 @@ fn swap(insn: Insn, class_width: usize) -> Operation {
         64 => 64,
         _ => return Operation::Unsupported("a byte swap of an unknown width"),
     };
-    let reverse = match (class_width, insn.code & 8) {
-        (32, 0) => false,
-        (32, _) | (64, 0) => true,
+    let reverse = match (class_width, insn.uses_register()) {
+        (32, false) => false,
+        (32, true) | (64, false) => true,
         _ => return Operation::Unsupported("an unknown byte swap"),
     };
     Operation::SwapBytes { dst: insn.dst.into(), width, reverse }
 }
 
 fn jump(insn: Insn, width: usize, pc: usize) -> Operation {
-    let comparison = match insn.code >> 4 {
-        0x0 if width == 64 => return goto(pc, insn.off.into()),
-        0x0 => return goto(pc, insn.imm.into()),
-        0x8 | 0x9 if width == 32 => return Operation::Unsupported("an unknown jump"),
-        0x8 => return call(insn, pc),
-        0x9 => return Operation::Exit,
-        0x1 => Comparison::Equal,
-        0x5 => Comparison::NotEqual,
-        0x2 => Comparison::Greater,
-        0x3 => Comparison::GreaterEqual,
-        0xa => Comparison::Less,
-        0xb => Comparison::LessEqual,
-        0x6 => Comparison::SignedGreater,
-        0x7 => Comparison::SignedGreaterEqual,
-        0xc => Comparison::SignedLess,
-        0xd => Comparison::SignedLessEqual,
-        0x4 => Comparison::AnyBit,
+    let comparison = match insn.op() {
+        opcode::JA if width == 64 => return goto(pc, insn.off.into()),
+        opcode::JA => return goto(pc, insn.imm.into()),
+        opcode::CALL | opcode::EXIT if width == 32 => return Operation::Unsupported("an unknown jump"),
+        opcode::CALL => return call(insn, pc),
+        opcode::EXIT => return Operation::Exit,
+        opcode::JEQ => Comparison::Equal,
+        opcode::JNE => Comparison::NotEqual,
+        opcode::JGT => Comparison::Greater,
+        opcode::JGE => Comparison::GreaterEqual,
+        opcode::JLT => Comparison::Less,
+        opcode::JLE => Comparison::LessEqual,
+        opcode::JSGT => Comparison::SignedGreater,
+        opcode::JSGE => Comparison::SignedGreaterEqual,
+        opcode::JSLT => Comparison::SignedLess,
+        opcode::JSLE => Comparison::SignedLessEqual,
+        opcode::JSET => Comparison::AnyBit,
         _ => return Operation::Unsupported("an unknown jump"),
     };
     match after(pc, insn.off.into()) {
@@ -364,12 +368,12 @@ fn after(pc: usize, distance: i64) -> Option<usize> {
 }
 
 fn call(insn: Insn, pc: usize) -> Operation {
-    if insn.code & 8 != 0 {
+    if insn.uses_register() {
         return Operation::Unsupported("an indirect call");
     }
     match insn.src {
         0 => Operation::CallHelper { helper: insn.imm },
-        1 => {
+        opcode::PSEUDO_CALL => {
             // The JIT leaves the distance in `off` and a number in `imm`.
             let distance = if insn.off != 0 { insn.off.into() } else { insn.imm.into() };
             after(pc, distance).map_or(Operation::Unsupported("a call out of the program"), |target| {
