@@ -11,7 +11,7 @@ mod support;
 
 use std::sync::PoisonError;
 
-use gpumap::bytecode::Insn;
+use gpumap::bytecode::{Insn, opcode};
 use gpumap::observation::{Answer, HexBytes, Program};
 use support::asm::helper;
 use support::bench::{Bench, Facts, LOADING};
@@ -152,12 +152,17 @@ const BLINDED: Class = Class {
     most_unknown: 100,
     generate: |seed, rng, place| {
         let mut source = either(seed, rng, place);
-        // A blinded map reference does not say which map.
-        source.may_be_unknown = source.maps.len() > 1;
+        // A blinded map reference does not say which map, nor a blinded
+        // address of a value which of the map's bytes.
+        source.may_be_unknown = source.maps.len() > 1 || source.insns.iter().any(is_value_address);
         Stack::alone(source)
     },
     view: as_it_is,
 };
+
+fn is_value_address(insn: &Insn) -> bool {
+    insn.is_wide() && insn.src == opcode::PSEUDO_MAP_VALUE
+}
 
 /// Writers and random programs by turns.
 fn either(seed: u64, rng: &mut Rng, place: Place) -> Source {

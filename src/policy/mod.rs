@@ -12,6 +12,7 @@
 //! be known, `decoder` combines several programs, `rules` writes the result
 //! down for people.
 
+mod blinded;
 mod calls;
 mod code;
 mod compute;
