@@ -1,6 +1,8 @@
 //! Proofs follow the same semantics as policies: the two ways to an answer
 //! agree wherever the kernel's verdicts were recorded.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::path::Path;
 
 use gpumap::bytecode;
@@ -8,8 +10,10 @@ use gpumap::observation::{Map, Program};
 use gpumap::policy::device::{Device, DeviceType, Request, Verdict};
 use gpumap::policy::{Combination, Context, Decoder};
 
-/// The captured programs, each with its maps and the questions of its oracle.
-fn captures() -> Vec<(Program, Vec<Map>, Vec<(Device, Request)>)> {
+/// A captured program, its maps and the questions of its oracle.
+type Capture = (Program, Vec<Map>, Vec<(Device, Request)>);
+
+fn captures() -> Vec<Capture> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/programs");
     let listings =
         walkdir::WalkDir::new(root).into_iter().map(Result::unwrap).map(walkdir::DirEntry::into_path);
