@@ -53,6 +53,9 @@ pub struct Diagram {
     /// Direct-mapped: a newer operation overwrites an older one.
     memos: Vec<Memo>,
     budget: u64,
+    /// Set for good once something did not fit: whatever is built on it later
+    /// is worthless too.
+    full: bool,
 }
 
 impl Bdd {
@@ -104,7 +107,13 @@ impl Default for Diagram {
         let empty = Memo { key: [0; 3], result: Bdd::TRUE };
         let mut nodes = Vec::with_capacity(INITIAL_SLOTS / 2);
         nodes.push(terminal);
-        Self { nodes, unique: vec![0; INITIAL_SLOTS], memos: vec![empty; INITIAL_SLOTS], budget: u64::MAX }
+        Self {
+            nodes,
+            unique: vec![0; INITIAL_SLOTS],
+            memos: vec![empty; INITIAL_SLOTS],
+            budget: u64::MAX,
+            full: false,
+        }
     }
 }
 
@@ -122,7 +131,13 @@ impl Diagram {
 
     /// Whether the budget ran out, so that results since are worthless.
     pub fn exhausted(&self) -> bool {
-        self.budget == 0
+        self.budget == 0 || self.full
+    }
+
+    /// Makes [`Diagram::exhausted`] true for good.
+    pub fn give_up(&mut self) {
+        self.full = true;
+        self.budget = 0;
     }
 
     /// The function that is `variable`.
@@ -344,7 +359,7 @@ impl Diagram {
     fn insert(&mut self, slot: usize, node: Node) -> Bdd {
         let Ok(index) = u32::try_from(self.nodes.len()) else { return Bdd::FALSE };
         if self.nodes.len() >= MAX_NODES {
-            self.budget = 0;
+            self.give_up();
             return Bdd::FALSE;
         }
         self.unique[slot] = index;

@@ -108,7 +108,7 @@ impl Symbols {
     pub fn unknown_word(&mut self, width: u32, why: &str) -> Word {
         let mut bits = [Bdd::FALSE; 64];
         if self.next + width > FIRST_FRESH + MAX_FRESH {
-            self.diagram.set_budget(0);
+            self.diagram.give_up();
             return Word::from_bits(bits);
         }
         if self.reasons.last().is_none_or(|(_, last)| last != why) {
