@@ -461,4 +461,14 @@ mod tests {
         let _ = many.iter().fold(Bdd::FALSE, |sum, v| diagram.xor(sum, *v));
         assert!(diagram.exhausted());
     }
+
+    /// Make sure that a diagram that gave up cannot be made to look whole by a
+    /// new budget: the next program of a stack would build on garbage.
+    #[test]
+    fn giving_up_is_for_good() {
+        let mut diagram = Diagram::default();
+        diagram.give_up();
+        diagram.set_budget(u64::MAX);
+        assert!(diagram.exhausted());
+    }
 }
