@@ -6,6 +6,7 @@
 //! at the second stage, so everything that works on a live node works from a
 //! file.
 
+pub mod allocation;
 pub mod analyse;
 pub mod bytecode;
 pub mod cli;
@@ -13,7 +14,9 @@ pub mod commands;
 pub mod gpu;
 pub mod observation;
 pub mod observe;
+pub mod owner;
 pub mod policy;
 pub mod render;
 pub mod report;
 pub mod sys;
+pub mod visible;

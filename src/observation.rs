@@ -6,6 +6,9 @@
 //! observation can be analysed again by a newer gpumap.
 
 mod answer;
+mod environment;
+mod process;
+mod slurm;
 mod text;
 
 use std::collections::BTreeMap;
@@ -14,6 +17,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use answer::Answer;
+pub use environment::{Environment, VARIABLES, Variable};
+pub use process::{Detail, HeldDevice, Process};
+pub use slurm::{ConfigFile, Slurm};
 pub use text::{HexBytes, Text};
 
 /// The schema name of the observations this version writes.
@@ -33,6 +39,9 @@ pub struct Observation {
     /// What was asked for: the analysis answers for these.
     #[serde(default)]
     pub scope: Vec<Scope>,
+    /// The processes that were asked for one by one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pids: Vec<u32>,
     /// Cgroups in walk order, parents before children; the ancestors of every
     /// requested cgroup are included.
     #[serde(default)]
@@ -52,6 +61,9 @@ pub struct Observation {
     /// What the system says about GPUs.
     #[serde(default)]
     pub gpu_facts: GpuFacts,
+    /// What Slurm's files and hooks say.
+    #[serde(default, skip_serializing_if = "Slurm::is_empty")]
+    pub slurm: Slurm,
     /// What could not be seen, each with the right or setting it needs.
     #[serde(default)]
     pub errors: Vec<Problem>,
@@ -186,25 +198,6 @@ pub struct MapEntry {
     /// The value; for per-CPU maps the values of all CPUs in a row, each
     /// rounded up to 8 bytes.
     pub value: HexBytes,
-}
-
-/// One process, pinned by its start time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Process {
-    /// Pid in gpumap's own pid namespace.
-    pub pid: u32,
-    /// Start time in clock ticks since boot (`/proc/PID/stat` field 22): pid
-    /// and start time together name one process for ever.
-    pub start_time: u64,
-    /// Effective uid.
-    pub uid: u32,
-    /// Command name, at most 15 bytes, chosen by the process itself.
-    pub comm: Text,
-    /// Its cgroup2 path, relative to the cgroup root.
-    pub cgroup: Text,
-    /// Its cgroup in the v1 devices hierarchy, where that is mounted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub devices_v1: Option<Text>,
 }
 
 /// The v1 devices controller of a hybrid or legacy host.

@@ -4,12 +4,20 @@
 //! JSON of a command are two views of the same value. Changes within
 //! `gpumap/1` are additive. The JSON schema is generated from these types.
 
+mod owner;
+mod process;
+mod sets;
+
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::observation::{Host, Problem};
+
+pub use owner::Owner;
+pub use process::{Api, Asked, Claim, Cut, Leftover, Process, RawVariable, Visible};
+pub use sets::{GpuSet, OwnerSets};
 
 /// The schema name of every document.
 pub const SCHEMA: &str = "gpumap/1";
@@ -53,6 +61,13 @@ pub struct Payload {
     /// The node's GPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpus: Option<Vec<Gpu>>,
+    /// Jobs, steps, tasks, pods, containers, units: what each was allocated,
+    /// may open, asks for and holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owners: Option<Vec<OwnerSets>>,
+    /// Answers of `leftovers`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leftovers: Option<Vec<Leftover>>,
     /// Answers of `check`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checks: Option<Vec<Check>>,
@@ -88,13 +103,6 @@ pub struct Cgroup {
     pub gpus: Vec<GpuVerdict>,
     /// Its processes.
     pub processes: Vec<Process>,
-}
-
-/// The owner of a cgroup.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Owner {
-    /// `slurm`, `docker`, `systemd`, …
-    pub kind: String,
 }
 
 /// A program in force on a cgroup.
@@ -293,25 +301,6 @@ pub struct GpuVerdict {
     /// Why the verdict is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-}
-
-/// One process.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Process {
-    /// Pid.
-    pub pid: u32,
-    /// Start time in clock ticks since boot; with the pid it names the process
-    /// for ever.
-    pub start_time: u64,
-    /// Effective uid.
-    pub uid: u32,
-    /// Command name.
-    pub comm: String,
-    /// Hex of the command name if it is not UTF-8.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub comm_hex: Option<String>,
-    /// Its cgroup.
-    pub cgroup: String,
 }
 
 /// One answer of `check`.

@@ -87,6 +87,7 @@ fn process(process: &observation::Process) -> Process {
         comm: process.comm.lossy().into_owned(),
         comm_hex: process.comm.hex(),
         cgroup: process.cgroup.lossy().into_owned(),
+        ..Process::default()
     }
 }
 

@@ -8,6 +8,8 @@ mod cgroups;
 mod check;
 mod diff;
 mod explain;
+mod leftovers;
+mod node;
 mod policies;
 mod programs;
 mod rules;
@@ -20,6 +22,8 @@ pub use cgroups::cgroups;
 pub use check::{CheckVerdict, Checker};
 pub use diff::diff;
 pub use explain::explain;
+pub use leftovers::leftovers;
+pub use node::{Granted, node};
 pub use programs::programs;
 
 /// Whose policy is asked about.
@@ -41,6 +45,9 @@ pub enum AnalyseError {
     /// The observation does not hold the program.
     #[error("the observation has no program {0}")]
     NoProgram(u32),
+    /// `--allocated` names no GPU of this node.
+    #[error("--allocated: {0}")]
+    Allocated(String),
 }
 
 fn cgroup<'a>(observation: &'a Observation, path: &Text) -> Result<&'a Cgroup, AnalyseError> {

@@ -53,6 +53,7 @@ impl From<AnalyseError> for Failure {
             AnalyseError::NoProgram(id) => {
                 Self::new("no-program", format!("program {id}"), "not in the observation", "")
             }
+            AnalyseError::Allocated(why) => Self::new("usage", "--allocated", why, ""),
         }
     }
 }

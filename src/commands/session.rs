@@ -49,6 +49,7 @@ impl<'a> Session<'a> {
             proc: self.global.proc.clone(),
             gpu_root: self.global.gpu_root.clone(),
             deadline: self.deadline,
+            ..observe::Options::default()
         }
     }
 

@@ -24,6 +24,11 @@ impl Text {
         &self.0
     }
 
+    /// Whether there is no text.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The text with every invalid sequence replaced. Not yet safe for a
     /// terminal.
     pub fn lossy(&self) -> Cow<'_, str> {

@@ -29,6 +29,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use crate::observation::Observation;
+use crate::owner::JobName;
 use crate::sys::bpf::CGROUP_DEVICE_PROGRAM;
 use crate::sys::caps::Capability::SysAdmin;
 use hierarchy::Hierarchy;
@@ -51,11 +52,25 @@ pub struct Options {
     pub gpu_root: PathBuf,
     /// When to stop and return what there is.
     pub deadline: Option<Instant>,
+    /// Whether to look into processes: environments and held devices.
+    pub detail: bool,
+    /// Where Slurm's `gres.conf` is; default: the usual places.
+    pub gres_conf: Option<PathBuf>,
+    /// Whether gpumap's own environment is that of a Slurm hook.
+    pub hook: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { cgroup_root: None, proc: "/proc".into(), gpu_root: "/".into(), deadline: None }
+        Self {
+            cgroup_root: None,
+            proc: "/proc".into(),
+            gpu_root: "/".into(),
+            deadline: None,
+            detail: false,
+            gres_conf: None,
+            hook: false,
+        }
     }
 }
 
@@ -97,6 +112,42 @@ pub fn cgroups(options: &Options, targets: &[Target]) -> Result<Observation, Obs
     observation.cgroups = seen.into_iter().map(|Seen { cgroup, .. }| cgroup).collect();
     observation.errors = log.problems;
     Ok(observation)
+}
+
+/// Observes processes: their details, their cgroups with ancestors, the node's
+/// GPUs.
+///
+/// # Errors
+///
+/// No such process, no cgroup hierarchy, or a process whose cgroup cannot be
+/// seen from here.
+pub fn processes(options: &Options, pids: &[u32]) -> Result<Observation, ObserveError> {
+    let paths: Result<Vec<PathBuf>, _> = pids.iter().map(|pid| pid_cgroup(options, *pid)).collect();
+    let targets: Vec<Target> = paths?.into_iter().map(|path| Target { path, recursive: false }).collect();
+    Ok(Observation { pids: pids.to_vec(), ..cgroups(options, &targets)? })
+}
+
+/// Observes jobs: their cgroups with everything below, wherever the scheduler
+/// puts them.
+///
+/// # Errors
+///
+/// A job that has no cgroup on this node; no cgroup hierarchy.
+pub fn jobs(options: &Options, names: &[JobName]) -> Result<Observation, ObserveError> {
+    let _ = names;
+    cgroups(options, &[])
+}
+
+/// Observes what may be left of a job: its cgroups if they are still there,
+/// and every process elsewhere whose environment names it; of one user only,
+/// if the job's is known.
+///
+/// # Errors
+///
+/// No cgroup hierarchy.
+pub fn leftovers(options: &Options, job: &JobName, uid: Option<u32>) -> Result<Observation, ObserveError> {
+    let _ = (job, uid);
+    cgroups(options, &[])
 }
 
 /// Observes one program by id, wherever it is attached.

@@ -92,7 +92,7 @@ impl Reader<'_> {
         // A path that this mount cannot show is taken from the walk.
         let cgroup = cgroup_line(text, own).and_then(|path| hierarchy.mount.inside(path));
         let cgroup = cgroup.map_or_else(|| seen.cgroup.path.clone(), Into::into);
-        Some(Process { pid, start_time, uid, comm, cgroup, devices_v1 })
+        Some(Process { pid, start_time, uid, comm, cgroup, devices_v1, detail: None })
     }
 
     fn file(&mut self, handle: &Handle, name: &str, limit: usize) -> Option<&[u8]> {

@@ -1,0 +1,69 @@
+//! One process: who it is, what it asks for and what it holds.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Answer, Environment, NodeKind, Text};
+
+/// One process, pinned by its start time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Process {
+    /// Pid in gpumap's own pid namespace.
+    pub pid: u32,
+    /// Start time in clock ticks since boot (`/proc/PID/stat` field 22): pid
+    /// and start time together name one process for ever.
+    pub start_time: u64,
+    /// Effective uid.
+    pub uid: u32,
+    /// Command name, at most 15 bytes, chosen by the process itself.
+    pub comm: Text,
+    /// Its cgroup2 path, relative to the cgroup root.
+    pub cgroup: Text,
+    /// Its cgroup in the v1 devices hierarchy, where that is mounted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub devices_v1: Option<Text>,
+    /// What it asks for and holds, where that was looked at. Kernel threads
+    /// have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<Detail>,
+}
+
+/// What one process asks for and holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Detail {
+    /// The start of `/proc/PID/cmdline`, at most 256 bytes, without trailing
+    /// NULs: the title of a daemon such as slurmstepd. Only of root's
+    /// processes; empty for others, whose arguments are nobody's business.
+    #[serde(default, skip_serializing_if = "Text::is_empty")]
+    pub title: Text,
+    /// The executable, as `/proc/PID/exe` names it.
+    pub exe: Answer<Text>,
+    /// Bound Unix sockets named like those of slurmstepd
+    /// (`NODE_JOB.STEP[.HET]`), by file name; looked at only where the title of
+    /// a process in the `slurm` directory of a job does not tell its job.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stepd_sockets: Vec<Text>,
+    /// The environment at the last execve (`/proc/PID/environ`).
+    pub at_exec: Answer<Environment>,
+    /// The environment now, from the `environ` array in the process's memory.
+    pub live: Answer<Environment>,
+    /// Distinct character and block devices that it has open or mapped.
+    pub devices: Answer<Vec<HeldDevice>>,
+}
+
+/// A device number behind a process's descriptors or mappings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct HeldDevice {
+    /// `char` or `block`.
+    #[serde(rename = "type")]
+    pub kind: NodeKind,
+    /// Major number.
+    pub major: u32,
+    /// Minor number.
+    pub minor: u32,
+    /// Open descriptors.
+    pub fds: u32,
+    /// Whether memory of it is mapped.
+    #[serde(default)]
+    pub mapped: bool,
+}

@@ -1,0 +1,34 @@
+//! What Slurm says of its allocations outside of the cgroups.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Environment, Text};
+
+/// Slurm's files and hook environment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Slurm {
+    /// The node's `gres.conf`, which decides what Slurm's GPU numbers mean.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gres_conf: Option<ConfigFile>,
+    /// The environment gpumap itself was given, if it was told that it runs in
+    /// a Prolog or Epilog (`--from-env`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hook: Option<Environment>,
+}
+
+/// A configuration file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ConfigFile {
+    /// Where it was found.
+    pub path: String,
+    /// What it says.
+    pub text: Text,
+}
+
+impl Slurm {
+    /// Whether nothing was found.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}

@@ -1,0 +1,73 @@
+//! Whose a cgroup is.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The owner of a cgroup, read off its path: the innermost one that is
+/// recognised. Fields that mean nothing for a kind are left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct Owner {
+    /// `slurm`, `parastation`, `crane`, `pbs`, `flux`, `htcondor`, `docker`,
+    /// `containerd`, `nerdctl`, `cri-o`, `podman`, `apptainer`, `pod`, `lxc`,
+    /// `libvirt`, `unit`, `session`, `user`; in lists of owners also `cgroup`
+    /// for a path that nobody is known for, then in `name`.
+    pub kind: String,
+    /// Job number of Slurm, ParaStation or CraneSched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_id: Option<u64>,
+    /// Where `job_id` comes from: `path`, `stepd-title`, `stepd-socket`, or
+    /// `environment`, which the user can fake.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_id_source: Option<String>,
+    /// Job id of a scheduler whose ids are text (PBS, Flux).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
+    /// Slurm's SLUID, `s` and 13 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sluid: Option<String>,
+    /// When the job was submitted, RFC 3339, as its SLUID says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub submitted_at: Option<String>,
+    /// Step: a number, `batch`, `extern`, `interactive`, …
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// Component of a heterogeneous job's step (`step_0+1`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub het_component: Option<u32>,
+    /// Task: a number (node-local up to Slurm 23.02, global later) or
+    /// `special`, where adopted processes are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    /// Slurm's node name, where the path has it (several slurmd on one host).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// Part of it that is not the user's: `slurm` (the step's daemon),
+    /// `system`, `monitor` (a container's), `slurmd`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
+    /// Container id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<String>,
+    /// Pod uid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<String>,
+    /// Pod's class: `guaranteed`, `burstable`, `besteffort`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qos: Option<String>,
+    /// Name of a machine, container, slot, or unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The user's uid, as the path says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
+    /// The user's name, where the path says that (ParaStation).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Login session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// The owner around it: the pod of a container, the job a container was
+    /// started in, the container that Slurm runs in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outer: Option<Box<Owner>>,
+}

@@ -1,0 +1,191 @@
+//! Processes: what they ask for and what they hold.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Owner;
+
+/// One process.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Process {
+    /// Pid.
+    pub pid: u32,
+    /// Start time in clock ticks since boot; with the pid it names the process
+    /// for ever.
+    pub start_time: u64,
+    /// Effective uid.
+    pub uid: u32,
+    /// Command name.
+    pub comm: String,
+    /// Hex of the command name if it is not UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comm_hex: Option<String>,
+    /// Its cgroup.
+    pub cgroup: String,
+    /// Which GPUs it asks for; left out where that was not looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub visible: Option<Visible>,
+    /// GPUs that it has open or mapped, by key; null where that could not be
+    /// seen.
+    #[serde(default)]
+    pub held: Option<Vec<String>>,
+    /// MIG instances whose capabilities it has open, `KEY/GI/CI`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held_instances: Vec<String>,
+    /// Nodes that all GPUs share and that it has open (`nvidiactl`,
+    /// `nvidia-uvm`, `kfd`): the last two are a hint that it computes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held_shared: Vec<String>,
+    /// Why `held` is null.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_unknown: Option<String>,
+    /// What its environment says of its job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<Claim>,
+}
+
+/// What a process asks its driver's libraries for, as of several moments.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Visible {
+    /// In the environment of its last execve.
+    pub at_exec: Asked,
+    /// In the environment it has in memory now.
+    pub live: Asked,
+    /// In the last change seen while `gpumap watch` ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_set: Option<Asked>,
+    /// Whether the environment in memory asks for something else than that of
+    /// execve; null where one of them is not known.
+    #[serde(default)]
+    pub changed: Option<bool>,
+}
+
+/// What one environment asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Asked {
+    /// Value of the deciding variable.
+    pub raw: Option<String>,
+    /// Hex of the value if it is not UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw_hex: Option<String>,
+    /// `unset`, `empty`, `value` or `unknown`; the first two are opposites.
+    pub state: String,
+    /// GPUs that result inside the allowed set, in the order in which the
+    /// process counts them; null where that is unknown. On a node with GPUs of
+    /// several vendors, those of each vendor's interface, one after the other.
+    pub gpus: Option<Vec<String>>,
+    /// MIG instances among them, `KEY/GI/CI`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub instances: Vec<String>,
+    /// How sure `gpus` is: `documented`, `modelled` (no document settles it,
+    /// independent models of the driver agree) or `unknown`.
+    pub confidence: String,
+    /// Where and why the list ends early.
+    pub cut: Option<Cut>,
+    /// Why it is unknown, or what else there is to know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// The same for each interface that this node has GPUs for; the fields
+    /// above are those of the first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub apis: Vec<Api>,
+    /// Every variable that was looked at and is set.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub variables: Vec<RawVariable>,
+}
+
+/// What one programming interface makes of an environment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Api {
+    /// `cuda`, `rocr`, `hip`, `level-zero`.
+    pub api: String,
+    /// The variable that decides: the first of those the interface reads that
+    /// is set, else its main one.
+    pub variable: String,
+    /// Its value.
+    pub raw: Option<String>,
+    /// Hex of the value if it is not UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw_hex: Option<String>,
+    /// `unset`, `empty`, `value` or `unknown`.
+    pub state: String,
+    /// As in [`Asked::gpus`].
+    pub gpus: Option<Vec<String>>,
+    /// As in [`Asked::instances`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub instances: Vec<String>,
+    /// As in [`Asked::confidence`].
+    pub confidence: String,
+    /// As in [`Asked::cut`].
+    pub cut: Option<Cut>,
+    /// As in [`Asked::why`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// Where a list of devices ends before its end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Cut {
+    /// The entry that ends it, lossily.
+    pub entry: String,
+    /// Its position, from 0.
+    pub position: usize,
+    /// Stable code: `out-of-range`, `not-allowed` (names a GPU that the cgroup
+    /// denies), `no-such-gpu`, `ambiguous`, `duplicate`, `mixed-kinds`,
+    /// `invalid`, `empty-entry`, `one-instance` (more MIG instances than CUDA
+    /// uses), `excluded`.
+    pub code: String,
+    /// One clause for people.
+    pub why: String,
+}
+
+/// A variable as it stands in the environment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RawVariable {
+    /// Name.
+    pub name: String,
+    /// Value, lossily.
+    pub value: String,
+    /// Hex of the value if it is not UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value_hex: Option<String>,
+}
+
+/// What a process's environment says of its job. The user can fake it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Claim {
+    /// `SLURM_JOB_ID`, if it is a number.
+    pub job_id: Option<u64>,
+    /// `SLURM_STEP_ID`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// `SLURM_JOB_SLUID`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sluid: Option<String>,
+    /// Whether it names the job whose cgroup the process is in; null where
+    /// that job's number is not known, or the process is in no job's cgroup
+    /// and `outside` says so.
+    pub agrees: Option<bool>,
+    /// Whether it names a job and the process is in no job's cgroup.
+    pub outside: bool,
+    /// Why a difference is normal (a heterogeneous job's leader), or what it
+    /// is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// A process that still holds a GPU of a job that has ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Leftover {
+    /// The process.
+    #[serde(flatten)]
+    pub process: Process,
+    /// Whose cgroup it is in.
+    pub owner: Option<Owner>,
+    /// Why it is this job's: `cgroup`, or `environment` if it left the job's
+    /// cgroup and its environment names the job.
+    pub belongs_by: String,
+    /// GPUs of the job that it holds; all that it holds where the job's are
+    /// not known.
+    pub gpus: Vec<String>,
+}

@@ -1,0 +1,56 @@
+//! The four sets of an owner: allocated, allowed, visible, held.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Owner;
+
+/// One owner and its four sets. None is inferred from another.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OwnerSets {
+    /// Whose.
+    pub owner: Owner,
+    /// How deep it is in the list: 0 for a job, 1 for its steps, 2 for their
+    /// tasks and for containers inside.
+    pub depth: usize,
+    /// The topmost cgroup that is its.
+    pub cgroup: String,
+    /// Hex of the path's bytes if they are not UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup_hex: Option<String>,
+    /// Its processes, without those of the scheduler itself.
+    pub processes: usize,
+    /// What the scheduler granted.
+    pub allocated: GpuSet,
+    /// What its processes may open (`rw`).
+    pub allowed: GpuSet,
+    /// What its processes ask for now: in memory, else at exec.
+    pub visible: GpuSet,
+    /// What its processes have open.
+    pub held: GpuSet,
+    /// How it shares GPUs on purpose: `mig`, `shard`, `mps`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shares: Vec<String>,
+}
+
+/// A set of GPUs by key.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GpuSet {
+    /// Those that are certainly in it, in inventory order; null if nothing is
+    /// known of the set.
+    pub gpus: Option<Vec<String>>,
+    /// MIG instances in it, `KEY/GI/CI`; the GPUs they are on are in `gpus`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub instances: Vec<String>,
+    /// Those that may or may not be in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<String>,
+    /// Why something of it is unknown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub why: Vec<String>,
+    /// Where it comes from. Of `allocated`: `hook` (the environment of Prolog
+    /// or Epilog), `given` (`--allocated`), or `claimed` (the environment of
+    /// the job's processes, which the user can fake).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+}

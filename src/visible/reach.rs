@@ -1,0 +1,33 @@
+//! What a process can open at all: where every variable's meaning starts.
+
+use crate::policy::device::Verdict;
+
+/// What a process may open.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reach {
+    /// One for each GPU of the inventory, in its order.
+    pub gpus: Vec<Access>,
+    /// The nodes that a vendor's GPUs share.
+    pub shared: Vec<SharedAccess>,
+}
+
+/// What a process may open of one GPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// The verdict for `rw` on the node that gates the GPU.
+    pub verdict: Verdict,
+    /// One for each of the GPU's MIG instances, in the inventory's order: the
+    /// GPU itself (`rw`) and the capabilities of both instances (`r`).
+    pub instances: Vec<Verdict>,
+}
+
+/// The verdict for `rw` on a node that a vendor's GPUs share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedAccess {
+    /// As in [`crate::gpu::SharedNode::role`].
+    pub role: String,
+    /// Whether CUDA or ROCm cannot start without it.
+    pub needed: bool,
+    /// The verdict.
+    pub verdict: Verdict,
+}
