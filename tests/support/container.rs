@@ -107,7 +107,7 @@ fn write_bundle(bundle: &Path, rules: &serde_json::Value) {
 /// crun raises `RLIMIT_MEMLOCK` and gives up where it may not, although BPF
 /// needs no such limit since Linux 5.11: this lets the call succeed and do
 /// nothing.
-fn pretend_memlock() -> std::io::Result<()> {
+pub fn pretend_memlock() -> std::io::Result<()> {
     const fn statement(code: u32, k: u32) -> libc::sock_filter {
         libc::sock_filter { code: code as u16, jt: 0, jf: 0, k }
     }
