@@ -6,8 +6,10 @@
 //! and the kernel ends all others with it; a shell outside removes the cgroups
 //! and the files then. That also holds for a test that panics or is killed.
 
+pub mod answer;
 pub mod job;
 pub mod spec;
+pub mod traces;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -48,9 +50,13 @@ pub struct Cluster {
 
 /// What is not installed, if anything.
 pub fn missing() -> Option<&'static str> {
+    PROGRAMS.into_iter().find(|name| !is_installed(name))
+}
+
+/// Whether a program is found.
+pub fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = |name: &&&str| std::env::split_paths(&path).any(|dir| dir.join(name).is_file());
-    PROGRAMS.iter().find(|name| !found(name)).copied()
+    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
 }
 
 impl Cluster {
@@ -165,9 +171,7 @@ impl Cluster {
         let space = fs::read_link(format!("/proc/{}/ns/pid", self.init)).expect("a namespace");
         let entries = fs::read_dir("/proc").expect("proc").flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        let same = |pid: &u32| {
-            fs::read_link(format!("/proc/{pid}/ns/pid")).is_ok_and(|other| other == space)
-        };
+        let same = |pid: &u32| fs::read_link(format!("/proc/{pid}/ns/pid")).is_ok_and(|other| other == space);
         pids.filter(same).collect()
     }
 

@@ -1,5 +1,5 @@
-//! One Slurm job: submitted, waited for, cancelled with the value. What Slurm
-//! itself says about it.
+//! One Slurm job, and what Slurm itself says about it. It ends with the cluster
+//! at the latest.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,9 +11,15 @@ use std::time::{Duration, Instant};
 use super::{Cluster, PATIENCE, text};
 
 /// What every job's script begins with.
-const PROLOGUE: &str = "#!/bin/bash\nset -eu\nOUT=$WORK/out/$SLURM_JOB_ID\nactor=$WORK/actor\n";
+const PROLOGUE: &str = r#"#!/bin/bash
+set -eu
+export OUT=$WORK/out/$SLURM_JOB_ID
+actor=$WORK/actor
+say_env() { env >"$OUT.$1.new"; mv "$OUT.$1.new" "$OUT.$1"; }
+export -f say_env
+"#;
 
-/// A job; it is cancelled with the value.
+/// A job.
 #[derive(Debug)]
 pub struct Job<'a> {
     cluster: &'a Cluster,
@@ -22,7 +28,8 @@ pub struct Job<'a> {
 
 impl Cluster {
     /// Submits a batch script. In it, `$OUT.NAME` is a file that [`Job::wait`]
-    /// waits for, and `$actor` runs `c/actor.c`.
+    /// waits for, `say_env NAME` writes the environment to one, and `$actor`
+    /// runs `c/actor.c`.
     pub fn submit(&self, options: &[&str], script: &str) -> Job<'_> {
         let mut command = self.command("sbatch");
         let log = self.work().join("out/%j.log");
@@ -56,11 +63,21 @@ impl Job<'_> {
         self.wait(name).trim().parse().expect("a pid")
     }
 
-    /// The environment that `env -0 >$OUT.NAME.new; mv …` wrote.
+    /// A variable of the environment that `say_env NAME` wrote.
     pub fn variable(&self, name: &str, variable: &str) -> Option<String> {
         let all = self.wait(name);
         let mut lines = all.lines().filter_map(|line| line.split_once('='));
         lines.find(|(name, _)| *name == variable).map(|(_, value)| value.to_owned())
+    }
+
+    /// Ends it and waits until its cgroup is gone.
+    pub fn cancel(self) {
+        self.cluster.run("scancel", &["--full", "--signal=KILL", &self.id.to_string()]);
+        let began = Instant::now();
+        while self.cgroup("").exists() {
+            assert!(began.elapsed() < PATIENCE, "job {} stays: {}", self.id, self.state());
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -93,18 +110,8 @@ impl Job<'_> {
     }
 }
 
-impl Drop for Job<'_> {
-    fn drop(&mut self) {
-        let _ = self.cluster.command("scancel").arg(self.id.to_string()).status();
-        let began = Instant::now();
-        while self.cgroup("").exists() && began.elapsed() < PATIENCE {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-}
-
 /// The numbers of `0-1,3`.
-fn ranges(text: &str) -> Vec<u32> {
+pub fn ranges(text: &str) -> Vec<u32> {
     let numbers = text.split(',').flat_map(|part| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let number = |text: &str| text.parse::<u32>().unwrap_or_else(|_| panic!("no number: {text}"));

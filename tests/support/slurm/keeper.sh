@@ -7,7 +7,9 @@ sh -c 'echo $$ >"$2/cgroup.procs" &&
 node=$!
 exec >/dev/null
 read -r line
-kill -KILL "$node"
+# The namespace's first process, so that unshare reaps it; else unshare itself.
+read -r first _ <"/proc/$node/task/$node/children"
+kill -KILL "${first:-$node}"
 wait "$node"
 tries=0
 while [ -d "$2" ] && [ "$tries" -lt 100 ]; do

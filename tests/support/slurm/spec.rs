@@ -94,9 +94,7 @@ Name=gpu Type=whole File=/dev/nvidia2
     /// Writes the inventory, if it is not in `fixtures/`, and returns its root.
     pub fn write_inventory(&self, dir: &Path) -> std::path::PathBuf {
         match self.inventory {
-            Inventory::Fixture(name) => {
-                Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/gpu").join(name)
-            }
+            Inventory::Fixture(name) => Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/gpu").join(name),
             Inventory::Openable => {
                 write_openable(dir);
                 dir.to_owned()
