@@ -18,32 +18,10 @@ use std::fs;
 use gpumap::policy::device::{Device, DeviceType, Request};
 use serde_json::json;
 use support::container::Bundle;
-use support::root;
 use support::slurm::answer::{self, Minors, array};
-use support::slurm::job::{Job, ranges};
+use support::slurm::job::{Job, STEP_FILES, STEPS, WAIT};
 use support::slurm::spec::Spec;
-use support::slurm::{self, Cluster};
-
-/// A script that says its environment and waits.
-const WAIT: &str = "say_env env; exec $actor ready $OUT.pid";
-
-/// Runs a test with a cluster and makes sure that nothing is left of it.
-fn with_cluster(spec: &Spec, test: impl FnOnce(&Cluster)) {
-    if !root::available() {
-        return;
-    }
-    if let Some(program) = slurm::missing() {
-        let required = std::env::var_os("GPUMAP_REQUIRE_ROOT").is_some_and(|value| value == "1");
-        assert!(!required, "{program} is not installed");
-        eprintln!("skipped: {program} is not installed");
-        return;
-    }
-    let cluster = Cluster::start(spec).unwrap_or_else(|log| panic!("Slurm does not start: {log}"));
-    test(&cluster);
-    let traces = cluster.traces();
-    drop(cluster);
-    assert_eq!(traces.left(), Vec::<String>::new());
-}
+use support::slurm::{self, Cluster, with_cluster};
 
 /// Compares every cgroup of a job, seen from inside and from outside, with the
 /// kernel; returns what the job's own cgroup allows.
@@ -65,11 +43,6 @@ fn check_cgroups(cluster: &Cluster, job: &Job<'_>) -> Minors {
     answer::allowed(&inside, &path)
 }
 
-/// Slurm's own word in a job's environment: `SLURM_JOB_GPUS` or the step's.
-fn granted_by(job: &Job<'_>, file: &str, variable: &str) -> Minors {
-    job.variable(file, variable).map(|list| ranges(&list)).unwrap_or_default().into_iter().collect()
-}
-
 /// Make sure that jobs with no, one, two and all GPUs, at the same time where
 /// they fit, may open what Slurm says they have.
 #[test]
@@ -85,7 +58,7 @@ fn jobs() {
             let allowed = check_cgroups(cluster, job);
             assert_eq!(allowed.len(), count);
             assert_eq!(allowed, job.granted(), "scontrol");
-            assert_eq!(allowed, granted_by(job, "env", "SLURM_JOB_GPUS"));
+            assert_eq!(allowed, job.granted_by("env", "SLURM_JOB_GPUS"));
             assert!(seen.is_disjoint(&allowed), "GPUs of another job: {allowed:?}");
             seen.extend(allowed);
         }
@@ -98,32 +71,13 @@ fn jobs() {
     });
 }
 
-/// Steps that run at the same time inside a job of four GPUs: two with one GPU
-/// each, one with two tasks that have one GPU each.
-const STEPS: &str = r#"
-srun --exact -n1 -c1 --gres=gpu:1 bash -c 'say_env step0; exec $actor ready $OUT.pid0' &
-while [ ! -e $OUT.pid0 ]; do sleep 0.05; done
-srun --exact -n1 -c1 --gres=gpu:1 bash -c 'say_env step1; exec $actor ready $OUT.pid1' &
-while [ ! -e $OUT.pid1 ]; do sleep 0.05; done
-srun --exact -n2 -c1 --gpus-per-task=1 bash -c 'say_env task$SLURM_LOCALID; exec $actor ready $OUT.pid2$SLURM_LOCALID' &
-say_env env
-wait
-"#;
-
-fn submit_steps(cluster: &Cluster) -> Job<'_> {
-    let job = cluster.submit(&["--gres=gpu:4", "-n4"], &format!("export actor{STEPS}"));
-    for file in ["pid0", "pid1", "pid20", "pid21"] {
-        job.pid(file);
-    }
-    job
-}
-
 /// Make sure that steps and tasks are narrower than their job, and batch and
 /// extern are not.
 #[test]
 fn steps() {
     with_cluster(&Spec::nvidia(), |cluster| {
-        let job = submit_steps(cluster);
+        let job = cluster.submit(&["--gres=gpu:4", "-n4"], STEPS);
+        job.wait_all(&STEP_FILES);
         let all: Minors = (0..4).collect();
         assert_eq!(check_cgroups(cluster, &job), all);
         let (document, _) = cluster.inside(&["cgroup", "-r", &job.path()]);
@@ -131,9 +85,9 @@ fn steps() {
         assert_eq!(allowed("/step_batch/user/task_0"), all);
         assert_eq!(allowed("/step_extern/user/task_special"), all);
         let first = allowed("/step_0/user/task_0");
-        assert_eq!(first, granted_by(&job, "step0", "SLURM_STEP_GPUS"));
+        assert_eq!(first, job.granted_by("step0", "SLURM_STEP_GPUS"));
         let second = allowed("/step_1/user/task_0");
-        assert_eq!(second, granted_by(&job, "step1", "SLURM_STEP_GPUS"));
+        assert_eq!(second, job.granted_by("step1", "SLURM_STEP_GPUS"));
         let third = allowed("/step_2/user");
         assert_eq!((first.len(), second.len(), third.len()), (1, 1, 2));
         assert!(first.is_disjoint(&second) && first.is_disjoint(&third) && second.is_disjoint(&third));

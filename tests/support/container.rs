@@ -149,6 +149,18 @@ impl Container {
         self.scratch.path()
     }
 
+    /// Waits until the container has this file.
+    pub fn wait_for(&self, path: &str) {
+        let path = format!("/proc/{}/root{path}", self.pid());
+        for _ in 0..3000 {
+            if Path::new(&path).exists() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        panic!("no {path}: {}", fs::read_to_string(self.bundle.join("log")).unwrap_or_default());
+    }
+
     /// The container's first process.
     pub fn pid(&self) -> u32 {
         let members = fs::read_to_string(self.cgroup().join("cgroup.procs")).expect("a cgroup");

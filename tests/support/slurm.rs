@@ -17,12 +17,12 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use super::cgroup::Cgroup;
-use super::{container, node};
+use super::{container, node, root};
 use spec::Spec;
 
 /// The scripts, for the command line of `sh`.
@@ -48,9 +48,25 @@ pub struct Cluster {
     init: u32,
 }
 
-/// What is not installed, if anything.
-pub fn missing() -> Option<&'static str> {
-    PROGRAMS.into_iter().find(|name| !is_installed(name))
+/// Runs a test with a cluster and makes sure that nothing is left of it.
+pub fn with_cluster(spec: &Spec, test: impl FnOnce(&Cluster)) {
+    if !root::available() {
+        return;
+    }
+    if let Some(program) = PROGRAMS.into_iter().find(|name| !is_installed(name)) {
+        return skip(&format!("{program} is not installed"));
+    }
+    let cluster = Cluster::start(spec).unwrap_or_else(|log| panic!("Slurm does not start: {log}"));
+    test(&cluster);
+    let traces = cluster.traces();
+    drop(cluster);
+    assert_eq!(traces.left(), Vec::<String>::new());
+}
+
+/// Says why a test does nothing, or fails where everything has to be there.
+pub fn skip(why: &str) {
+    assert!(std::env::var_os("GPUMAP_REQUIRE_ROOT").is_none_or(|value| value != "1"), "{why}");
+    eprintln!("skipped: {why}");
 }
 
 /// Whether a program is found.
@@ -152,6 +168,9 @@ impl Cluster {
         let mut command = node::command(args);
         command.arg("--json").arg("--cgroup-root").arg(self.scratch.path());
         command.arg("--gpu-root").arg(&self.inventory).env("SLURM_CONF", self.work.join("etc/slurm.conf"));
+        if ["node", "job", "pid", "leftovers"].contains(&args[0]) {
+            command.arg("--gres-conf").arg(self.work.join("etc/gres.conf"));
+        }
         node::document(&command.output().expect("the built program"))
     }
 
@@ -164,6 +183,15 @@ impl Cluster {
             inner_pid(*pid) == Some(inside)
                 && fs::read_link(format!("/proc/{pid}/ns/pid")).is_ok_and(|other| other == space)
         })
+    }
+
+    /// Waits until a process is gone; its pid is the one inside.
+    pub fn wait_for_end(&self, pid: u32) {
+        let began = Instant::now();
+        while self.outside_pid(pid).is_some() {
+            assert!(began.elapsed() < PATIENCE, "process {pid} stays");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// All processes of the namespace, by their pids outside.

@@ -2,7 +2,9 @@
 //! GPU is called by the minor number of its gate.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::mem::ManuallyDrop;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use gpumap::policy::device::{Device, DeviceType, Request, RequestSet};
@@ -10,6 +12,7 @@ use serde_json::Value;
 
 use crate::support::cgroup::Cgroup;
 use crate::support::oracle::Oracle;
+use crate::support::slurm::spec::OPENABLE;
 
 /// GPUs by the minors of their gates.
 pub type Minors = BTreeSet<u32>;
@@ -97,4 +100,13 @@ pub fn process(document: &Value, pid: u32) -> &Value {
     let cgroups = array(&document["cgroups"]).iter();
     let mut all = cgroups.flat_map(|cgroup| array(&cgroup["processes"]));
     all.find(|process| process["pid"] == pid).unwrap_or_else(|| panic!("no process {pid} in {document}"))
+}
+
+/// The openable devices that a process has open, by its descriptors.
+pub fn opened(pid: u32) -> Minors {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd")).expect("descriptors").flatten();
+    let devices = entries.filter_map(|entry| fs::metadata(entry.path()).ok()).map(|meta| meta.rdev());
+    let numbers = devices.map(|number| (libc::major(number), libc::minor(number)));
+    let known = |number: &(u32, u32)| OPENABLE.iter().any(|(_, major, minor)| (*major, *minor) == *number);
+    numbers.filter(known).map(|(_, minor)| minor).collect()
 }

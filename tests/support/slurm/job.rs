@@ -18,6 +18,22 @@ actor=$WORK/actor
 say_env() { env >"$OUT.$1.new"; mv "$OUT.$1.new" "$OUT.$1"; }
 export -f say_env
 "#;
+/// A script that says its environment in `env`, its pid in `pid`, and waits.
+pub const WAIT: &str = "say_env env; exec $actor ready $OUT.pid";
+/// Steps that run at the same time inside a job of four GPUs: two with one GPU
+/// each, one with two tasks that have one GPU each.
+pub const STEPS: &str = r#"
+export actor
+srun --exact -n1 -c1 --gres=gpu:1 bash -c 'say_env step0; exec $actor ready $OUT.pid0' &
+while [ ! -e $OUT.pid0 ]; do sleep 0.05; done
+srun --exact -n1 -c1 --gres=gpu:1 bash -c 'say_env step1; exec $actor ready $OUT.pid1' &
+while [ ! -e $OUT.pid1 ]; do sleep 0.05; done
+srun --exact -n2 -c1 --gpus-per-task=1 bash -c 'say_env task$SLURM_LOCALID; exec $actor ready $OUT.pid2$SLURM_LOCALID' &
+say_env env
+wait
+"#;
+/// Where the processes of [`STEPS`] say their pids.
+pub const STEP_FILES: [&str; 4] = ["pid0", "pid1", "pid20", "pid21"];
 
 /// A job.
 #[derive(Debug)]
@@ -63,6 +79,11 @@ impl Job<'_> {
         self.wait(name).trim().parse().expect("a pid")
     }
 
+    /// Waits for several processes.
+    pub fn wait_all(&self, names: &[&str]) {
+        names.iter().for_each(|name| drop(self.wait(name)));
+    }
+
     /// A variable of the environment that `say_env NAME` wrote.
     pub fn variable(&self, name: &str, variable: &str) -> Option<String> {
         let all = self.wait(name);
@@ -70,8 +91,13 @@ impl Job<'_> {
         lines.find(|(name, _)| *name == variable).map(|(_, value)| value.to_owned())
     }
 
+    /// Slurm's own word in the job's environment: `SLURM_JOB_GPUS` or the step's.
+    pub fn granted_by(&self, file: &str, variable: &str) -> BTreeSet<u32> {
+        self.variable(file, variable).map(|list| ranges(&list)).unwrap_or_default().into_iter().collect()
+    }
+
     /// Ends it and waits until its cgroup is gone.
-    pub fn cancel(self) {
+    pub fn cancel(&self) {
         self.cluster.run("scancel", &["--full", "--signal=KILL", &self.id.to_string()]);
         let began = Instant::now();
         while self.cgroup("").exists() {
@@ -111,7 +137,7 @@ impl Job<'_> {
 }
 
 /// The numbers of `0-1,3`.
-pub fn ranges(text: &str) -> Vec<u32> {
+fn ranges(text: &str) -> Vec<u32> {
     let numbers = text.split(',').flat_map(|part| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let number = |text: &str| text.parse::<u32>().unwrap_or_else(|_| panic!("no number: {text}"));
