@@ -4,6 +4,7 @@
 //! JSON of a command are two views of the same value. Changes within
 //! `gpumap/1` are additive. The JSON schema is generated from these types.
 
+mod finding;
 mod owner;
 mod process;
 mod sets;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::observation::{Host, Problem};
 
+pub use finding::{Decision, Finding, FindingDevice, FindingProcess};
 pub use owner::Owner;
 pub use process::{Api, Asked, Claim, Cut, Leftover, Process, RawVariable, Visible};
 pub use sets::{GpuSet, OwnerSets};
@@ -65,6 +67,9 @@ pub struct Payload {
     /// may open, asks for and holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owners: Option<Vec<OwnerSets>>,
+    /// Answers of `audit`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub findings: Option<Vec<Finding>>,
     /// Answers of `leftovers`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leftovers: Option<Vec<Leftover>>,
