@@ -11,14 +11,16 @@ mod gres;
 mod hook;
 mod hostlist;
 mod lines;
+mod natural;
 mod order;
 mod resolve;
+mod slot;
 
 use crate::observation::{Environment, Slurm};
 use crate::report::{Gpu, GpuSet};
 
 use gres::Names;
-use order::Slot;
+use slot::Slot;
 
 /// What helps where numbers mean nothing.
 const HELP: &str = "allocations by UUID are certain";
@@ -70,7 +72,7 @@ impl Numbering {
     /// `slurm.conf` configures; with fewer than all of them the numbers could
     /// mean others where file names and PCI addresses differ in order.
     pub fn assumes(&self) -> Option<&'static str> {
-        self.all.then_some("slurm.conf configures every GPU that AutoDetect finds")
+        self.all.then_some("slurm.conf configures every GPU that gres.conf lists or AutoDetect finds")
     }
 }
 

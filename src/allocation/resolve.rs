@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::report::{Gpu, GpuSet};
 
 use super::Numbering;
-use super::order::Slot;
+use super::slot::Slot;
 
 /// More entries than any list of Slurm's has.
 const ENTRY_LIMIT: usize = 4096;
