@@ -23,6 +23,7 @@ mod processes;
 mod procfile;
 mod programs;
 mod recheck;
+mod slurm;
 mod walk;
 
 use std::path::PathBuf;
@@ -108,6 +109,9 @@ pub fn cgroups(options: &Options, targets: &[Target]) -> Result<Observation, Obs
         observation.devices_v1 = Some(devices_v1::collect(mount, &observation.processes, &mut log));
     }
     observation.gpu_facts = gpu::collect(&options.gpu_root, &mut log.problems);
+    if options.detail {
+        observation.slurm = slurm::collect(options, &mut log);
+    }
     shelve(&mut observation, options, library, &mut log);
     observation.cgroups = seen.into_iter().map(|Seen { cgroup, .. }| cgroup).collect();
     observation.errors = log.problems;
