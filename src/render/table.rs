@@ -4,12 +4,14 @@
 use std::io::{self, Write};
 
 use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, ContentArrangement, Table};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table};
 
 use super::Style;
 
 /// Prints rows under a header, indented by two. A first column that is a
 /// verdict is coloured. Columns named in `right` are numbers.
+///
+/// The first column and numbers are never broken.
 ///
 /// Only as wide as the style unless `keep` says that the last column is a path,
 /// which is never broken: a path must stay one word for copying and for grep.
@@ -26,13 +28,25 @@ pub(super) fn write(
     if last == Last::Wraps {
         table.set_content_arrangement(ContentArrangement::Dynamic).set_width(style.width.saturating_sub(2));
     }
-    for (column, name) in table.column_iter_mut().zip(header) {
+    for (index, (column, name)) in table.column_iter_mut().zip(header).enumerate() {
         column.set_padding((0, 2));
+        if index == 0 || right.contains(name) {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
         if right.contains(name) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
     table.lines().try_for_each(|line| writeln!(out, "  {}", color(style, line.trim_end())))
+}
+
+/// How wide columns of cells would be, one beside the other.
+pub(super) fn width(columns: &[(&str, Vec<String>)]) -> usize {
+    let wide = |(name, cells): &(&str, Vec<String>)| {
+        let cells = cells.iter().map(|cell| cell.chars().count());
+        cells.max().unwrap_or(0).max(name.len()) + 2
+    };
+    columns.iter().map(wide).sum()
 }
 
 /// What happens to a last column that is too wide.
