@@ -77,8 +77,7 @@ fn row(verdict: &GpuVerdict, gpus: &[Gpu]) -> Vec<String> {
     ]
 }
 
-/// What a GPU is, and whether it is split or kept out of use.
-pub(super) fn model(gpu: &Gpu) -> String {
+fn model(gpu: &Gpu) -> String {
     let model = gpu.model.as_deref().unwrap_or(&gpu.vendor);
     match (gpu.excluded, gpu.mig.len()) {
         (true, _) => format!("{model} (excluded)"),

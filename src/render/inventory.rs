@@ -9,10 +9,12 @@ use crate::report::{Gpu, MigInstance};
 
 /// Characters of a UUID where there is no room for all 40.
 const UUID: usize = 13;
+/// The least that a model's name has.
+const MODEL: usize = 12;
 
 /// Prints a heading and one row per GPU, its MIG instances below it.
 pub(super) fn write(out: &mut dyn Write, style: Style, title: &str, list: &[&Gpu]) -> io::Result<()> {
-    let models: Vec<_> = list.iter().map(|gpu| gpus::model(gpu)).collect();
+    let models: Vec<_> = list.iter().map(|gpu| model(gpu)).collect();
     let same = models.first().filter(|first| models.iter().all(|model| model == *first));
     match same {
         Some(model) => writeln!(out, "{title}: {}", sanitize::short(model, 60, "…"))?,
@@ -21,12 +23,16 @@ pub(super) fn write(out: &mut dyn Write, style: Style, title: &str, list: &[&Gpu
     if list.is_empty() {
         return Ok(());
     }
-    let whole = columns(list, same.is_none(), usize::MAX);
-    let columns = if style.all || table::width(&whole) <= usize::from(style.width) {
-        whole
-    } else {
-        columns(list, same.is_none(), UUID)
-    };
+    let mut columns = columns(list, usize::MAX);
+    if !style.all && table::width(&columns) > usize::from(style.width) {
+        columns = self::columns(list, UUID);
+    }
+    if same.is_none() {
+        let room = usize::from(style.width).saturating_sub(table::width(&columns) + 2);
+        let room = if style.all { usize::MAX } else { room.max(MODEL) };
+        let short = |gpu: &Gpu| sanitize::short(&model(gpu), room, "…");
+        columns.push(("MODEL", column(list, short, |_, _| String::new())));
+    }
     let header: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
     let count = columns.first().map_or(0, |(_, cells)| cells.len());
     let cell = |row: usize| columns.iter().map(move |(_, cells)| cells.get(row).cloned().unwrap_or_default());
@@ -35,7 +41,7 @@ pub(super) fn write(out: &mut dyn Write, style: Style, title: &str, list: &[&Gpu
 }
 
 /// The columns that say something.
-fn columns(list: &[&Gpu], models: bool, uuid: usize) -> Vec<(&'static str, Vec<String>)> {
+fn columns(list: &[&Gpu], uuid: usize) -> Vec<(&'static str, Vec<String>)> {
     let number = |number: Option<u32>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
     let mut columns = vec![
         (
@@ -59,11 +65,13 @@ fn columns(list: &[&Gpu], models: bool, uuid: usize) -> Vec<(&'static str, Vec<S
         columns.push(("NUMA", column(list, |gpu| number(gpu.numa_node), |_, _| String::new())));
     }
     columns.push(("UUID", column(list, |gpu| text(gpu.uuid.as_deref(), uuid), |_, _| String::new())));
-    if models {
-        let model = |gpu: &Gpu| sanitize::short(&gpus::model(gpu), 40, "…");
-        columns.push(("MODEL", column(list, model, |_, _| String::new())));
-    }
     columns
+}
+
+/// The model alone: that it is split is seen by its instances.
+fn model(gpu: &Gpu) -> String {
+    let model = gpu.model.as_deref().unwrap_or(&gpu.vendor);
+    if gpu.excluded { format!("{model} (excluded)") } else { model.to_owned() }
 }
 
 fn column(

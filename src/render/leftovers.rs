@@ -41,7 +41,7 @@ pub fn write(
     leftovers
         .iter()
         .filter_map(|it| Some((it.process.pid, it.process.held_unknown.as_deref()?)))
-        .try_for_each(|(pid, why)| writeln!(out, "  {pid}: HOLDS: {}", sanitize::short(why, 300, "…")))
+        .try_for_each(|(pid, why)| writeln!(out, "  {pid}: holds: {}", sanitize::short(why, 300, "…")))
 }
 
 /// Prints pid, start time, uid, reason and GPU keys of each process that was

@@ -158,10 +158,13 @@ fn of_process(process: &Process) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(visible) = &process.visible {
         notes.extend(now(visible).cut.as_ref().map(cut));
-        notes.extend(visible.live.why.as_deref().filter(|_| is_unknown(&visible.live)).map(why));
-        notes.extend(now(visible).why.as_deref().map(why));
+        let moments = [("at exec", &visible.at_exec), ("now", &visible.live)];
+        let told =
+            moments.iter().filter(|(_, asked)| is_unknown(asked) || std::ptr::eq(*asked, now(visible)));
+        notes
+            .extend(told.filter_map(|(name, asked)| Some(format!("{name}: {}", why(asked.why.as_deref()?)))));
     }
-    notes.extend(process.held_unknown.as_deref().map(|text| format!("HOLDS: {}", why(text))));
+    notes.extend(process.held_unknown.as_deref().map(|text| format!("holds: {}", why(text))));
     notes
 }
 

@@ -11,14 +11,30 @@ use crate::report::{Gpu, GpuSet, OwnerSets};
 
 /// Reasons told before the rest is counted.
 const REASONS: usize = 6;
+/// The least that owners' names have.
+const LEAST: usize = 16;
 const HEADER: [&str; 6] = ["OWNER", "ALLOCATED", "ALLOWED", "ASKS FOR", "HOLDS", "PROCS"];
 
 /// Prints the rows with what explains their marks.
 pub(super) fn write(out: &mut dyn Write, style: Style, rows: &[&OwnerSets], gpus: &[Gpu]) -> io::Result<()> {
-    let cells = rows.iter().map(|row| self::row(row, gpus)).collect();
-    table::write(out, style, &HEADER, &["PROCS"], cells, Last::Wraps)?;
+    let mut cells: Vec<Vec<String>> = rows.iter().map(|row| self::row(row, gpus)).collect();
+    let last = if style.all { Last::Runs } else { Last::Wraps };
+    if !style.all {
+        let room = room_for_names(usize::from(style.width), &cells);
+        for cell in cells.iter_mut().filter_map(|row| row.first_mut()) {
+            *cell = sanitize::short(cell, room, "…");
+        }
+    }
+    table::write(out, style, &HEADER, &["PROCS"], cells, last)?;
     legend(out, rows)?;
     reasons(out, style, rows)
+}
+
+/// What the sets leave for the owner's name if no GPU's name is broken.
+fn room_for_names(width: usize, rows: &[Vec<String>]) -> usize {
+    let columns = HEADER.iter().enumerate().skip(1);
+    let sets: usize = columns.map(|(index, name)| usize::from(table::least(index, name, rows))).sum();
+    width.saturating_sub(sets + 4).max(LEAST)
 }
 
 fn row(row: &OwnerSets, gpus: &[Gpu]) -> Vec<String> {
@@ -70,7 +86,7 @@ fn legend(out: &mut dyn Write, rows: &[&OwnerSets]) -> io::Result<()> {
         writeln!(out, "  ? not known")?;
     }
     if sets().any(|set| is_claimed(set) && set.gpus.is_some()) || rows.iter().any(is_fake) {
-        writeln!(out, "  ~ says its own environment, which its user can set")?;
+        writeln!(out, "  ~ by its own environment alone, which its user can set")?;
     }
     Ok(())
 }

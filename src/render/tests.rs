@@ -163,7 +163,7 @@ fn color() {
 /// Make sure that only paths and rules, which must stay whole, leave 80 columns.
 #[test]
 fn width() {
-    let all: [(&str, View); 10] = [
+    let all: [(&str, View); 9] = [
         ("cgroup", cgroups),
         ("unknown", cgroups),
         ("nothing", cgroups),
@@ -173,7 +173,6 @@ fn width() {
         ("node-unknown", node),
         ("job", jobs),
         ("pid", pids),
-        ("hostile-join", jobs),
     ];
     for (name, view) in all {
         let text = render(name, view, Style::default());
