@@ -253,6 +253,10 @@ pub struct Gpu {
     /// NVML index: position in PCI order among all NVIDIA GPUs that are not
     /// excluded; null where that is not determined.
     pub nvml_index: Option<u32>,
+    /// Slurm's number: position in slurmd's list, as `gres.conf` fixes it; left
+    /// out where that is not determined.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slurm_index: Option<u32>,
     /// NUMA node; null if the platform has none.
     pub numa_node: Option<u32>,
     /// MIG instances, if MIG is on.

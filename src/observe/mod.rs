@@ -18,6 +18,7 @@ mod links;
 mod log;
 mod maps;
 mod mounts;
+pub mod own_access;
 mod pid;
 mod processes;
 mod procfile;
