@@ -26,6 +26,20 @@ pub(super) fn of(
     numbering: &Numbering,
     source: &Source<'_>,
 ) -> GpuSet {
+    let mut set = told(owner, processes, join, numbering, source);
+    if set.gpus.is_some() {
+        set.why.extend(numbering.assumes().map(str::to_owned));
+    }
+    set
+}
+
+fn told(
+    owner: &Owner,
+    processes: &[&Process],
+    join: &Join<'_>,
+    numbering: &Numbering,
+    source: &Source<'_>,
+) -> GpuSet {
     if is_job(owner) {
         if let Some(given) = &source.given {
             return given.clone();

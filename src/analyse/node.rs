@@ -27,6 +27,9 @@ pub struct Granted {
 pub fn node(observation: &Observation, granted: &Granted) -> Result<Payload, AnalyseError> {
     let mut join = Join::new(observation);
     let numbering = Numbering::new(&observation.slurm, &observation.host.name, &join.gpus);
+    for gpu in &mut join.gpus {
+        gpu.slurm_index = numbering.index_of(&gpu.key);
+    }
     let source = source(observation, granted, &numbering, &join)?;
     let mut processes = Processes::default();
     let mut owners = Owners::default();
