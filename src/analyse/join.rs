@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
 use crate::gpu::{self, SharedNode};
-use crate::observation::{self, Observation, Process, Text};
+use crate::observation::{self, Observation, Process, Program, Text};
 use crate::owner::Directory;
-use crate::policy::{Decoder, Policy};
-use crate::report::{self, Cgroup, Gpu, Payload};
+use crate::policy::device::{Device, Request, Verdict};
+use crate::policy::{Decoder, Followed, Policy};
+use crate::report::{self, Cgroup, Effective, Gpu, Payload};
 
 use super::attachment::Tree;
 use super::held::Numbers;
@@ -78,6 +79,56 @@ impl<'a> Join<'a> {
         view.or_insert_with(new).clone()
     }
 
+    /// One verdict in a cgroup with these processes inside.
+    pub(super) fn verdict(
+        &mut self,
+        cgroup: &observation::Cgroup,
+        inside: &[&Process],
+        device: Device,
+        request: Request,
+    ) -> Verdict {
+        let policy = self.policies.of_cgroup(cgroup, inside, &mut self.decoder);
+        self.decoder.verdict(policy, device, request)
+    }
+
+    /// Follows the programs in force in a cgroup, in run order: where each is
+    /// attached, its name, its run.
+    pub(super) fn follow(
+        &mut self,
+        cgroup: &'a observation::Cgroup,
+        device: Device,
+        request: Request,
+    ) -> Vec<(Effective, String, Followed)> {
+        let places = self.tree.effective(cgroup).into_iter();
+        let known = places.filter_map(|place| {
+            let program = super::program(self.observation, place.id).ok()?;
+            Some((place, program))
+        });
+        let (places, programs): (Vec<Effective>, Vec<&Program>) = known.unzip();
+        let context = self.policies.context(Some(cgroup.id));
+        let proof = self.decoder.prove(&programs, &context, device, request);
+        let names = programs.iter().map(|program| program.name.lossy().into_owned());
+        places
+            .into_iter()
+            .zip(names)
+            .zip(proof.programs)
+            .map(|((place, name), run)| (place, name, run))
+            .collect()
+    }
+
+    /// What one program returns by itself.
+    pub(super) fn program_verdict(&mut self, id: u32, device: Device, request: Request) -> Verdict {
+        match self.policies.alone(id, &mut self.decoder) {
+            Some(policy) => self.decoder.verdict(policy, device, request),
+            None => Verdict::Unknown,
+        }
+    }
+
+    /// Whether a program's place matters, or it is not known.
+    pub(super) fn depends_on_place(&mut self, id: u32) -> bool {
+        self.policies.alone(id, &mut self.decoder).is_none()
+    }
+
     /// A cgroup for an answer.
     pub(super) fn cgroup(
         &mut self,
@@ -100,7 +151,7 @@ impl<'a> Join<'a> {
     }
 
     /// The answer with these cgroups, their programs and policies.
-    pub(super) fn finish(mut self, cgroups: Vec<Cgroup>) -> Payload {
+    pub(super) fn finish(&mut self, cgroups: Vec<Cgroup>) -> Payload {
         let used: BTreeSet<u32> =
             cgroups.iter().flat_map(|cgroup| &cgroup.programs).map(|program| program.id).collect();
         let programs =
@@ -108,8 +159,8 @@ impl<'a> Join<'a> {
         Payload {
             programs: Some(programs),
             cgroups: Some(cgroups),
-            policies: Some(self.table.policies),
-            gpus: Some(self.gpus),
+            policies: Some(std::mem::take(&mut self.table.policies)),
+            gpus: Some(self.gpus.clone()),
             ..Payload::default()
         }
     }

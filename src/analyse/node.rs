@@ -25,12 +25,17 @@ pub struct Granted {
 /// A cgroup of the scope that the observation lacks; a list of GPUs that names
 /// none of this node.
 pub fn node(observation: &Observation, granted: &Granted) -> Result<Payload, AnalyseError> {
-    let mut join = Join::new(observation);
+    answer(&mut Join::new(observation), granted)
+}
+
+/// The answer, with what is left to ask further questions.
+pub(super) fn answer(join: &mut Join<'_>, granted: &Granted) -> Result<Payload, AnalyseError> {
+    let observation = join.observation;
     let numbering = Numbering::new(&observation.slurm, &observation.host.name, &join.gpus);
     for gpu in &mut join.gpus {
         gpu.slurm_index = numbering.index_of(&gpu.key);
     }
-    let source = source(observation, granted, &numbering, &join)?;
+    let source = source(observation, granted, &numbering, join)?;
     let mut processes = Processes::default();
     let mut owners = Owners::default();
     let inside = by_cgroup(observation);
@@ -40,11 +45,11 @@ pub fn node(observation: &Observation, granted: &Granted) -> Result<Payload, Ana
         if inside.is_empty() && !observation.pids.is_empty() {
             continue;
         }
-        let reported: Vec<_> = inside.iter().map(|process| processes.report(process, &mut join)).collect();
-        owners.add(cgroup, inside, &reported, &mut join);
+        let reported: Vec<_> = inside.iter().map(|process| processes.report(process, join)).collect();
+        owners.add(cgroup, inside, &reported, join);
         answer.push(join.cgroup(cgroup, inside, reported));
     }
-    let owners = owners.finish(&join, &numbering, &source);
+    let owners = owners.finish(join, &numbering, &source);
     Ok(Payload { owners: Some(owners), ..join.finish(answer) })
 }
 
