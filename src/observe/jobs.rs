@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use nix::errno::Errno;
+use nix::fcntl::AtFlags;
+use nix::sys::stat::fstatat;
 
 use super::hierarchy::Hierarchy;
 use super::procfile::cgroup_line;
@@ -125,10 +127,14 @@ impl<'a> Search<'a> {
     /// make the names.
     fn walk(&mut self, dir: &Dir, path: &[u8], levels: usize) {
         self.each(dir, path, |search, dir, name, path| {
-            if let Some(owner) = owner::numbered_job(path) {
+            // The name alone rules out nearly all.
+            let job = is_likely(name).then(|| owner::numbered_job(path)).flatten();
+            if let Some(owner) = job {
                 search.job(dir, name, path, owner);
             } else if name.to_bytes().starts_with(b"user@") {
                 // No scheduler is recognised there.
+            } else if is_leaf(dir, name) {
+                // Most cgroups are leaves: asked without opening them.
             } else if levels > 1 {
                 search.down(dir, name, |search, dir| search.walk(dir, path, levels - 1));
             } else {
@@ -231,6 +237,17 @@ impl<'a> Search<'a> {
 fn on_disk(hierarchy: &Hierarchy, path: &[u8]) -> PathBuf {
     let below = path.strip_prefix(b"/").unwrap_or(path);
     hierarchy.mount.point.join(OsStr::from_bytes(below))
+}
+
+/// Whether a name is like `job_N`, `job-N` or a SLUID.
+fn is_likely(name: &CStr) -> bool {
+    let name = name.to_bytes();
+    name.starts_with(b"job") || (name.len() == 14 && name.starts_with(b"s"))
+}
+
+/// Whether a directory has none below, by its link count.
+fn is_leaf(above: &Dir, name: &CStr) -> bool {
+    fstatat(above, name, AtFlags::AT_SYMLINK_NOFOLLOW).is_ok_and(|stat| stat.st_nlink == 2)
 }
 
 /// Directories that schedulers make right below the root or in a slice.
