@@ -13,6 +13,7 @@ mod error;
 pub mod gpu;
 mod hierarchy;
 mod host;
+mod jobs;
 mod kallsyms;
 mod links;
 mod log;
@@ -24,7 +25,7 @@ mod processes;
 mod procfile;
 mod programs;
 mod recheck;
-mod slurm;
+mod stepd;
 mod walk;
 
 use std::path::PathBuf;
@@ -139,8 +140,7 @@ pub fn processes(options: &Options, pids: &[u32]) -> Result<Observation, Observe
 ///
 /// A job that has no cgroup on this node; no cgroup hierarchy.
 pub fn jobs(options: &Options, names: &[JobName]) -> Result<Observation, ObserveError> {
-    let _ = names;
-    cgroups(options, &[])
+    jobs::observe(options, names)
 }
 
 /// Observes what may be left of a job: its cgroups if they are still there,

@@ -194,7 +194,7 @@ fn is_gone(errno: Errno) -> bool {
 }
 
 /// Pids of `cgroup.procs`; 0 stands for processes of other pid namespaces.
-fn parse_pids(text: &[u8]) -> Vec<u32> {
+pub(super) fn parse_pids(text: &[u8]) -> Vec<u32> {
     let lines = text.split(|byte| *byte == b'\n');
     let pids = lines.filter_map(|line| std::str::from_utf8(line).ok()?.parse().ok());
     pids.filter(|pid| *pid != 0).collect()

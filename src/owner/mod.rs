@@ -27,6 +27,13 @@ pub use job::JobName;
 
 pub(crate) use stepd::{job_of_socket, job_of_title};
 
+/// The job that a path is in, if that is its innermost owner and has a number
+/// or a SLUID.
+pub(crate) fn numbered_job(path: &[u8]) -> Option<Owner> {
+    let innermost = scan::scan(path).pop()?.owner;
+    (innermost.job_id.is_some() || innermost.sluid.is_some()).then_some(innermost)
+}
+
 /// The owner that a cgroup path names, relative to the cgroup root: the
 /// innermost one that is recognised, with those around it in `outer`. `None`
 /// where nothing is recognised.

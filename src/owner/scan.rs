@@ -40,10 +40,11 @@ pub(super) fn scan(path: &[u8]) -> Vec<Found<'_>> {
     let mut found: Vec<Found<'_>> = Vec::new();
     let mut place = Place { names: &names, at: 0, users: false, top: true };
     while place.at < names.len() {
-        place.users |= unit::manager(place.name()).is_some();
+        let users = place.users || unit::manager(place.name()).is_some();
         let Some(Match { owner, taken, tree }) = recognise(place) else {
             place.top = place.top && place.name().ends_with(b".slice");
             place.at += 1;
+            place.users = users;
             continue;
         };
         if found.last().is_some_and(|last| is_implied(&last.owner, &owner)) {
@@ -52,7 +53,7 @@ pub(super) fn scan(path: &[u8]) -> Vec<Found<'_>> {
         // A SLUID is the name after that of Slurm's scope.
         let end = ends.get(place.at + 1).filter(|_| owner.sluid.is_some());
         found.push(Found { owner, job: end.and_then(|end| path.get(..*end)) });
-        place = Place { at: place.at + taken, top: tree, ..place };
+        place = Place { at: place.at + taken, top: tree, users, ..place };
         found.drain(..found.len().saturating_sub(DEPTH));
     }
     found

@@ -6,6 +6,7 @@ use super::place::number;
 /// The job of `slurmstepd: [JOB.STEP]`, which may say `stepmgr` too (set in
 /// src/slurmd/slurmstepd/slurmstepd.c).
 pub(crate) fn job_of_title(title: &[u8]) -> Option<u64> {
+    let title = title.split(|byte| *byte == 0).next()?;
     let inside = title.strip_prefix(b"slurmstepd: [")?;
     let mut parts = inside.splitn(2, |byte| *byte == b']');
     let (inside, rest) = (parts.next()?, parts.next()?);
@@ -14,7 +15,6 @@ pub(crate) fn job_of_title(title: &[u8]) -> Option<u64> {
     let dot = inside.iter().position(|byte| *byte == b'.')?;
     let (job, step) = (inside.get(..dot)?, inside.get(dot + 1..)?);
     let step = !step.is_empty() && step.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'+');
-    let rest = rest.strip_suffix(b"\0").unwrap_or(rest);
     (step && known(rest)).then(|| number(job)).flatten()
 }
 
@@ -44,7 +44,7 @@ mod tests {
             "slurmstepd: [3385.batch] stepmgr",
             "slurmstepd: [3385.extern stepmgr]",
             "slurmstepd: [3385.0+1]  ",
-            "slurmstepd: [3385.0]\0",
+            "slurmstepd: [3385.0]\0\0",
         ] {
             assert_eq!(job_of_title(good.as_bytes()), Some(3385), "{good}");
         }

@@ -8,22 +8,22 @@ const SUFFIXES: [&[u8]; 5] = [b".service", b".scope", b".socket", b".mount", b".
 
 /// A unit, a session, or a user's slice or manager.
 pub(super) fn recognise(place: Place<'_, '_>) -> Option<Match> {
-    if let Some(uid) = manager(place.name()) {
-        return Match::tree(user(uid), 1);
-    }
     let name = place.name();
-    if !place.top {
-        return None;
-    }
-    if let Some(uid) = slice(name) {
-        return Match::tree(user(uid), 1);
-    }
-    if let Some(session) = session(place) {
-        return Match::plain(session, 1);
+    // What a user makes says nothing of other users.
+    if !place.users {
+        if let Some(uid) = manager(name) {
+            return Match::tree(user(uid), 1);
+        }
+        if let Some(uid) = slice(name).filter(|_| place.top) {
+            return Match::tree(user(uid), 1);
+        }
+        if let Some(session) = session(place).filter(|_| place.top) {
+            return Match::plain(session, 1);
+        }
     }
     // The name stays as systemd writes it: `a\x2db.service` and `a-b.service`
     // are two units.
-    let unit = SUFFIXES.iter().any(|suffix| name.len() > suffix.len() && name.ends_with(suffix));
+    let unit = place.top && SUFFIXES.iter().any(|suffix| name.len() > suffix.len() && name.ends_with(suffix));
     unit.then(|| Match::plain(Owner { name: Some(text(name)), ..Place::owner("unit") }, 1)).flatten()
 }
 
