@@ -37,8 +37,9 @@ pub struct Document {
     pub taken_at: String,
     /// The node they were observed on.
     pub host: Host,
-    /// Whether nothing is missing; false goes with at least one error or an
-    /// `unknown` verdict.
+    /// Whether nothing is missing; false goes with at least one error, an
+    /// `unknown` verdict or policy, an owner whose allowed or held GPUs are not
+    /// known, or a process that could not be looked into.
     pub complete: bool,
     /// What is missing and what would help.
     pub errors: Vec<Problem>,

@@ -107,6 +107,16 @@ fn jobs() {
     );
 }
 
+/// Make sure that only the process asked about is shown, with its cgroup.
+#[test]
+fn one_process() {
+    let node = fixtures().join("nodes/slurm-4gpu.json");
+    let output = gpumap(&["--from", node.to_str().unwrap(), "pid", "126"]);
+    let shown = text(&output.stdout);
+    assert_eq!(shown.matches("process ").count(), 1, "{shown}");
+    assert!(shown.starts_with("process 126  train\n") && shown.contains("\nRules\n"), "{shown}");
+}
+
 /// Make sure that nothing left is a yes, on both kinds of output.
 #[test]
 fn leftovers() {

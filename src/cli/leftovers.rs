@@ -26,7 +26,7 @@ pub struct LeftoversArgs {
     /// The job, by number or SLUID.
     #[arg(long, value_name = "ID", required_unless_present = "from_env")]
     pub job: Option<String>,
-    /// Print lines for scripts, whose format never changes.
+    /// Print lines for scripts, in a format that stays.
     #[arg(long)]
     pub porcelain: bool,
     /// What was allocated.

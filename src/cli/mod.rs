@@ -62,7 +62,7 @@ Examples:
   gpumap                                            This node's GPUs, and whose they are.
   gpumap job 4711                                   One job, its steps and processes.
   gpumap cgroup /system.slice/slurmstepd.scope -r   What the kernel allows each cgroup.
-  gpumap check --pid 4711 'c 195:0' /dev/nvidia1    May process 4711 open these?
+  gpumap check --pid 31337 'c 195:0' /dev/nvidia1   May process 31337 open these?
   gpumap explain --cgroup /user.slice 'c 195:3 rw'  Why, instruction by instruction.
   gpumap snapshot -o node.json                      Save everything for later.
   gpumap --from node.json cgroup -r /               Look at it on another machine.

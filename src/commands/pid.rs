@@ -16,7 +16,10 @@ pub(super) fn run(session: &mut Session<'_>, args: &PidArgs) -> Result<Exit, Fai
         }
         None => observe::processes(&session.options(), &args.pids)?,
     };
-    let payload = analyse::node(&observation, &slurm::granted(&args.allocation))?;
+    let mut payload = analyse::node(&observation, &slurm::granted(&args.allocation))?;
+    for cgroup in payload.cgroups.iter_mut().flatten() {
+        cgroup.processes.retain(|process| args.pids.contains(&process.pid));
+    }
     session.answer(&observation, payload, render::pids)
 }
 

@@ -24,19 +24,21 @@ pub(super) fn write(
     last: Last,
 ) -> io::Result<()> {
     let widths: Vec<u16> = header.iter().enumerate().map(|(index, name)| least(index, name, &rows)).collect();
+    let natural: usize = header.iter().enumerate().map(|(index, name)| most(index, name, &rows)).sum();
     let mut table = Table::new();
     table.load_style(NOTHING).set_header(header.to_vec()).add_rows(rows);
-    if last == Last::Wraps {
+    let wraps = last == Last::Wraps && natural > usize::from(style.width);
+    if wraps {
         table.set_content_arrangement(ContentArrangement::Dynamic).set_width(style.width.saturating_sub(2));
     }
     for (index, (column, name)) in table.column_iter_mut().zip(header).enumerate() {
         column.set_padding((0, 2));
         let least = widths.get(index).copied().unwrap_or_default();
-        column.set_constraint(if index == 0 || right.contains(name) {
-            ColumnConstraint::ContentWidth
-        } else {
-            ColumnConstraint::LowerBoundary(Width::Fixed(least))
-        });
+        match index == 0 || right.contains(name) {
+            _ if !wraps => {}
+            true => drop(column.set_constraint(ColumnConstraint::ContentWidth)),
+            false => drop(column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)))),
+        }
         if right.contains(name) {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -53,6 +55,12 @@ pub(super) fn least(index: usize, name: &str, rows: &[Vec<String>]) -> u16 {
     let words = cells.flat_map(|cell| cell.split(' ')).map(|word| word.chars().take(WORD).count());
     let wide = words.max().unwrap_or(0).max(name.len()) + 2;
     u16::try_from(wide).unwrap_or(u16::MAX)
+}
+
+/// How wide a column is if nothing is broken.
+fn most(index: usize, name: &str, rows: &[Vec<String>]) -> usize {
+    let cells = rows.iter().filter_map(|row| row.get(index));
+    cells.map(|cell| cell.chars().count()).max().unwrap_or(0).max(name.len()) + 2
 }
 
 /// How wide columns of cells would be, one beside the other.
