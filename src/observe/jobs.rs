@@ -52,6 +52,17 @@ pub(super) fn observe(options: &Options, names: &[JobName]) -> Result<Observatio
     }
 }
 
+/// The directories of a job that are there now.
+pub(super) fn find(options: &Options, hierarchy: &Hierarchy, name: &JobName) -> Vec<PathBuf> {
+    let names = std::slice::from_ref(name);
+    let mut search = Search::new(options, hierarchy, names);
+    search.usual_places();
+    if !search.has(name) {
+        search.everywhere();
+    }
+    search.targets().into_iter().map(|target| target.path).collect()
+}
+
 struct Search<'a> {
     options: &'a Options,
     hierarchy: &'a Hierarchy,

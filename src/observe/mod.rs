@@ -15,6 +15,7 @@ mod hierarchy;
 mod host;
 mod jobs;
 mod kallsyms;
+mod leftovers;
 mod links;
 mod log;
 mod maps;
@@ -25,6 +26,7 @@ mod process;
 mod procfile;
 mod programs;
 mod recheck;
+mod slurm;
 mod stepd;
 mod walk;
 
@@ -179,8 +181,7 @@ pub fn jobs(options: &Options, names: &[JobName]) -> Result<Observation, Observe
 ///
 /// No cgroup hierarchy.
 pub fn leftovers(options: &Options, job: &JobName, uid: Option<u32>) -> Result<Observation, ObserveError> {
-    let _ = (job, uid);
-    cgroups(options, &[])
+    leftovers::collect(options, job, uid)
 }
 
 /// Observes one program by id, wherever it is attached.

@@ -47,8 +47,14 @@ impl Plan {
         Ok((plan, scope))
     }
 
+    /// Adds a cgroup whose processes are nobody's question: it is walked like
+    /// an ancestor.
+    pub(super) fn mention(&mut self, parts: Vec<Vec<u8>>) -> &mut Self {
+        parts.into_iter().fold(self, |node, part| node.children.entry(part).or_default())
+    }
+
     fn add(&mut self, parts: Vec<Vec<u8>>, recursive: bool) {
-        let node = parts.into_iter().fold(self, |node, part| node.children.entry(part).or_default());
+        let node = self.mention(parts);
         node.requested = true;
         node.recursive |= recursive;
     }

@@ -32,8 +32,7 @@ use reader::Reader;
 use refusals::Refusals;
 
 pub(super) use asked::{asked, still};
-#[allow(unused_imports, reason = "for the processes that a job leaves behind")]
-pub(super) use scan::{Candidate, scan};
+pub(super) use scan::scan;
 
 /// Bytes read of `stat`: one line.
 const STAT_LIMIT: usize = 8 << 10;

@@ -12,9 +12,11 @@ use procfs::process::Process as Handle;
 
 use super::super::devices_v1;
 use super::super::procfile::{cgroup_line, parse_stat};
+use super::super::stepd;
 use super::detail::Looker;
 use super::{Context, STAT_LIMIT, Unread, Wanted};
 use crate::observation::{Process, Text};
+use crate::owner;
 use crate::sys::dir::{Dir, read_all};
 
 /// Bytes read of `cgroup`, some fifteen lines, and of `status`.
@@ -58,6 +60,13 @@ impl<'a> Reader<'a> {
             detail = Some(self.looker.look(&dir, uid, ended).map_err(|_| Unread::Gone)?);
         }
         let Groups { own, devices_v1 } = self.groups(&handle, wanted)?;
+        if let Some(detail) = &mut detail
+            && uid == 0
+            && serves_unnumbered_job(&own, &detail.title)
+        {
+            let dir = handle.open_relative(".").map(Dir::from).map_err(|_| Unread::Gone)?;
+            detail.stepd_sockets = stepd::sockets(&dir);
+        }
         Ok(Process { pid, start_time, uid, comm, cgroup: own, devices_v1, detail })
     }
 
@@ -93,6 +102,14 @@ impl<'a> Reader<'a> {
         read_all(file, &mut self.buffer, limit).map_err(|_| Unread::Gone)?;
         Ok(&self.buffer)
     }
+}
+
+/// Whether a process is where a job that is called by its SLUID has its
+/// daemon, and its title does not tell the job's number.
+fn serves_unnumbered_job(cgroup: &Text, title: &Text) -> bool {
+    let owner = || owner::of_path(cgroup.as_bytes());
+    let is_daemon = || owner().is_some_and(|one| one.sluid.is_some() && one.part.as_deref() == Some("slurm"));
+    cgroup.as_bytes().ends_with(b"/slurm") && owner::job_of_title(title.as_bytes()).is_none() && is_daemon()
 }
 
 /// Whether a process exists, seen or not (signal 0 sends nothing).

@@ -12,7 +12,6 @@ use crate::sys::dir::Dir;
 
 /// A process that may matter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(dead_code, reason = "for the processes that a job leaves behind")]
 pub(in super::super) struct Candidate {
     /// Its pid.
     pub(in super::super) pid: u32,
@@ -30,7 +29,6 @@ pub(in super::super) struct Candidate {
 /// # Errors
 ///
 /// Those of listing the proc file system.
-#[allow(dead_code, reason = "for the processes that a job leaves behind")]
 pub(in super::super) fn scan(
     proc: &Path,
     uid: Option<u32>,
