@@ -8,6 +8,7 @@
 
 pub mod allocation;
 pub mod analyse;
+pub mod audit;
 pub mod bytecode;
 pub mod cli;
 pub mod commands;

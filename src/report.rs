@@ -4,6 +4,7 @@
 //! JSON of a command are two views of the same value. Changes within
 //! `gpumap/1` are additive. The JSON schema is generated from these types.
 
+mod finding;
 mod owner;
 mod process;
 mod sets;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::observation::{Host, Problem};
 
+pub use finding::{Decision, Finding, FindingDevice, FindingProcess};
 pub use owner::Owner;
 pub use process::{Api, Asked, Claim, Cut, Leftover, Process, RawVariable, Visible};
 pub use sets::{GpuSet, OwnerSets};
@@ -35,8 +37,9 @@ pub struct Document {
     pub taken_at: String,
     /// The node they were observed on.
     pub host: Host,
-    /// Whether nothing is missing; false goes with at least one error or an
-    /// `unknown` verdict.
+    /// Whether nothing is missing; false goes with at least one error, an
+    /// `unknown` verdict or policy, an owner whose allowed or held GPUs are not
+    /// known, or a process that could not be looked into.
     pub complete: bool,
     /// What is missing and what would help.
     pub errors: Vec<Problem>,
@@ -65,6 +68,9 @@ pub struct Payload {
     /// may open, asks for and holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owners: Option<Vec<OwnerSets>>,
+    /// Answers of `audit`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub findings: Option<Vec<Finding>>,
     /// Answers of `leftovers`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leftovers: Option<Vec<Leftover>>,
@@ -248,6 +254,10 @@ pub struct Gpu {
     /// NVML index: position in PCI order among all NVIDIA GPUs that are not
     /// excluded; null where that is not determined.
     pub nvml_index: Option<u32>,
+    /// Slurm's number: position in slurmd's list, as `gres.conf` fixes it; left
+    /// out where that is not determined.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slurm_index: Option<u32>,
     /// NUMA node; null if the platform has none.
     pub numa_node: Option<u32>,
     /// MIG instances, if MIG is on.

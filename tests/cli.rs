@@ -63,7 +63,8 @@ fn refused(args: &[&str]) -> String {
 /// Make sure that every help text is as committed.
 #[test]
 fn help() {
-    for name in ["cgroup", "prog", "check", "explain", "diff", "snapshot", "schema", "completions"] {
+    let names = ["node", "job", "pid", "cgroup", "prog", "check", "explain", "diff", "leftovers", "snapshot"];
+    for name in names.into_iter().chain(["schema", "completions"]) {
         let output = gpumap(&["help", name]);
         assert_eq!(output.status.code(), Some(0));
         golden(&output.stdout, format!("cli/help/{name}.txt"));
@@ -72,13 +73,87 @@ fn help() {
     golden(&gpumap(&["-h"]).stdout, "cli/help/short.txt");
 }
 
-/// Make sure that without a command the short help goes to standard error.
+/// Make sure that without a command the node is shown.
 #[test]
 fn no_command() {
-    let output = gpumap(&[]);
+    let args = ["--from", "empty.json"];
+    let (short, long) = (gpumap(&args), gpumap(&["--from", "empty.json", "node"]));
+    assert_eq!(short.status.code(), Some(0), "{}", text(&short.stderr));
+    assert_eq!(text(&short.stdout), text(&long.stdout));
+    assert!(text(&short.stdout).starts_with("This node has no GPU\n"), "{}", text(&short.stdout));
+    let output = gpumap(&["--json", "--from", "empty.json"]);
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&document["command"], &document["complete"]), (&"node".into(), &true.into()));
+}
+
+/// Make sure that what is no job, and a job that is not there, are told apart.
+#[test]
+fn jobs() {
+    let forms = "'4711_3': not a job; write its number, such as 4711, or its SLUID, such as sEKNKTV3WPV500";
+    for args in
+        [&["job", "4711_3"][..], &["leftovers", "--job", "4711_3"], &["check", "--job", "4711_3", "c 1:3"]]
+    {
+        assert_eq!(refused(&[&["--from", "empty.json"], args].concat()), forms);
+    }
+    let absent = "job 4711: has no cgroup here; gpumap node shows which jobs there are";
+    for args in
+        [&["job", "4711"][..], &["check", "--job", "4711", "c 1:3"], &["explain", "--job", "4711", "c 1:3"]]
+    {
+        assert_eq!(refused(&[&["--from", "empty.json"], args].concat()), absent);
+    }
+    assert_eq!(
+        refused(&["--from", "empty.json", "pid", "7"]),
+        "pid 7: no such process in the saved observation"
+    );
+}
+
+/// Make sure that only the process asked about is shown, with its cgroup.
+#[test]
+fn one_process() {
+    let node = fixtures().join("nodes/slurm-4gpu.json");
+    let output = gpumap(&["--from", node.to_str().unwrap(), "pid", "126"]);
+    let shown = text(&output.stdout);
+    assert_eq!(shown.matches("process ").count(), 1, "{shown}");
+    assert!(shown.starts_with("process 126  train\n") && shown.contains("\nRules\n"), "{shown}");
+}
+
+/// Make sure that nothing left is a yes, on both kinds of output.
+#[test]
+fn leftovers() {
+    let output = gpumap(&["--from", "empty.json", "leftovers", "--job", "4711"]);
+    assert_eq!(
+        (text(&output.stdout).as_str(), output.status.code()),
+        ("No process of job 4711 holds a GPU.\n", Some(0))
+    );
+    let output = gpumap(&["--from", "empty.json", "leftovers", "--job", "4711", "--porcelain"]);
+    assert_eq!((text(&output.stdout).as_str(), output.status.code()), ("", Some(0)));
+    let output = gpumap(&["--json", "leftovers", "--job", "4711", "--porcelain"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(output.stdout.is_empty());
-    assert!(text(&output.stderr).contains("Usage: gpumap"));
+    assert!(text(&output.stderr).contains("--porcelain: does not go with --json"));
+}
+
+/// Make sure that the hook's environment is only taken where it is one, and
+/// for the job it names.
+#[test]
+fn hook_environment() {
+    let run = |args: &[&str], id: Option<&str>| {
+        let mut command = command(args);
+        command.env_remove("SLURM_JOB_ID");
+        if let Some(id) = id {
+            command.env("SLURM_JOB_ID", id);
+        }
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{args:?} {id:?}");
+        text(&output.stderr)
+    };
+    for args in [&["job", "--from-env"][..], &["leftovers", "--from-env"]] {
+        assert!(run(args, None).contains("--from-env: SLURM_JOB_ID is not set"));
+        assert!(run(args, Some("x")).contains("SLURM_JOB_ID is not a job number"));
+    }
+    let other = run(&["leftovers", "--from-env", "--job", "5"], Some("6"));
+    assert!(other.contains("--job 5: names another job than SLURM_JOB_ID"), "{other}");
+    let saved = run(&["--from", "empty.json", "job", "--from-env"], Some("6"));
+    assert!(saved.contains("--from-env: does not go with --from"), "{saved}");
 }
 
 /// Make sure that a bad command line is exit code 2, and an envelope if JSON

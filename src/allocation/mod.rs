@@ -2,17 +2,39 @@
 //!
 //! Slurm counts GPUs by their place in slurmd's list (`SLURM_JOB_GPUS`,
 //! `IDX`), which is neither the device minor nor the NVML index. Which GPU a
-//! number means is told by `gres.conf` alone, and not always.
+//! number means is told by `gres.conf` alone, and not always: what is not
+//! certain is unknown, with the line of the file that makes it so. Slurm
+//! 21.08 or later is assumed; before, a number was the end of a file's name.
+
+mod given;
+mod gres;
+mod hook;
+mod hostlist;
+mod lines;
+mod natural;
+mod order;
+mod resolve;
+mod slot;
 
 use crate::observation::{Environment, Slurm};
 use crate::report::{Gpu, GpuSet};
+
+use gres::Names;
+use slot::Slot;
+
+/// What helps where numbers mean nothing.
+const HELP: &str = "allocations by UUID are certain";
 
 /// Slurm's numbering on one node: what each number means, or why that is not
 /// determined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Numbering {
-    /// Key of the GPU for each number, or the reason.
-    meaning: Result<Vec<String>, String>,
+    /// What each number means, or the reason.
+    meaning: Result<Vec<Slot>, String>,
+    /// Whether `slurm.conf` is taken to configure every GPU found.
+    all: bool,
+    /// Names that Slurm may have for this node.
+    names: Vec<String>,
 }
 
 impl Numbering {
@@ -20,42 +42,96 @@ impl Numbering {
     /// name as `uname -n` gives it; the hook environment may know Slurm's own
     /// name for the node.
     pub fn new(slurm: &Slurm, host: &str, gpus: &[Gpu]) -> Self {
-        let _ = (slurm, host, gpus);
-        Self { meaning: Err("no gres.conf was found".to_owned()) }
+        let names = names(slurm, host);
+        let found = meaning(slurm, &names, gpus);
+        let all = found.as_ref().is_ok_and(|(_, all)| *all);
+        Self { meaning: found.map(|(slots, _)| slots), all, names: names.any }
     }
 
-    /// The GPUs of a list as Slurm writes it: numbers, UUIDs, MIG ids.
+    /// The GPUs of a list as Slurm writes it: numbers and ranges of them,
+    /// UUIDs, MIG ids. What it names in another way makes the set unknown.
     pub fn resolve(&self, list: &str, gpus: &[Gpu]) -> GpuSet {
-        let _ = (&self.meaning, list, gpus);
-        GpuSet::default()
+        resolve::list(list, self, gpus)
+    }
+
+    /// Slurm's number of a whole GPU; `None` where that is not determined, or
+    /// where Slurm numbers the GPU's MIG instances.
+    pub fn index_of(&self, key: &str) -> Option<u32> {
+        let slots = self.meaning.as_ref().ok()?;
+        let place = slots.iter().position(|slot| matches!(slot, Slot::Whole(whole) if whole == key))?;
+        u32::try_from(place).ok()
+    }
+
+    /// Why the numbers mean nothing.
+    pub fn undetermined(&self) -> Option<&str> {
+        self.meaning.as_ref().err().map(String::as_str)
+    }
+
+    /// What the numbering rests on besides the file that was read. Slurm's
+    /// list has only as many of the GPUs that AutoDetect finds as
+    /// `slurm.conf` configures; with fewer than all of them the numbers could
+    /// mean others where file names and PCI addresses differ in order.
+    pub fn assumes(&self) -> Option<&'static str> {
+        self.all.then_some("slurm.conf configures every GPU that gres.conf lists or AutoDetect finds")
     }
 }
 
+/// Names of the node: Slurm's own if a hook tells it, else the host name and
+/// its first label.
+fn names(slurm: &Slurm, host: &str) -> Names {
+    let told = slurm.hook.as_ref().and_then(|hook| hook.get("SLURMD_NODENAME"));
+    let told = told.filter(|name| !name.cut && !name.value.is_empty());
+    if let Some(name) = told {
+        return Names { any: vec![name.value.lossy().into_owned()], sure: true };
+    }
+    let short = host.split('.').next().unwrap_or_default();
+    let mut any: Vec<String> =
+        [host, short].into_iter().filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    any.dedup();
+    Names { any, sure: false }
+}
+
+fn meaning(slurm: &Slurm, names: &Names, gpus: &[Gpu]) -> Result<(Vec<Slot>, bool), String> {
+    let Some(file) = &slurm.gres_conf else {
+        let places = "the directory of SLURM_CONF in a hook, /run/slurm/conf, /etc/slurm, /etc/slurm-llnl, /usr/local/etc";
+        return Err(format!(
+            "no gres.conf was found (looked in {places}); --gres-conf FILE names it, and {HELP}"
+        ));
+    };
+    let gres = gres::read(&file.text.lossy(), names);
+    let slots = gres.and_then(|gres| order::slots(&gres, gpus));
+    slots.map_err(|why| format!("{}: {why}; {HELP}", file.path))
+}
+
 /// What the hook environment says was allocated; `None` if it says nothing.
+///
+/// In Prolog and Epilog (`SLURM_SCRIPT_CONTEXT`) the visible devices are the
+/// node's; a job without any GPU variable has none. Variables that contradict
+/// each other make the set unknown.
 pub fn of_hook(hook: &Environment, numbering: &Numbering, gpus: &[Gpu]) -> Option<GpuSet> {
-    let _ = (hook, numbering, gpus);
-    None
+    hook::of_hook(hook, numbering, gpus)
 }
 
 /// What a process's environment claims for its job (`step` false) or its step;
 /// `None` if it says nothing.
+///
+/// A job's claim is certain in its batch script and where the job has one
+/// node; in a step elsewhere the value is the batch node's.
 pub fn of_claim(
     environment: &Environment,
     step: bool,
     numbering: &Numbering,
     gpus: &[Gpu],
 ) -> Option<GpuSet> {
-    let _ = (environment, step, numbering, gpus);
-    None
+    hook::of_claim(environment, step, numbering, gpus)
 }
 
 /// What `--allocated LIST` names: UUIDs, PCI addresses, `/dev` nodes, Slurm's
-/// numbers.
+/// numbers; `none` for none.
 ///
 /// # Errors
 ///
 /// An entry that names no GPU of this node, with the reason.
 pub fn given(list: &str, numbering: &Numbering, gpus: &[Gpu]) -> Result<GpuSet, String> {
-    let _ = (list, numbering, gpus);
-    Err("not understood".to_owned())
+    given::given(list, numbering, gpus)
 }

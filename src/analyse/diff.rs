@@ -6,7 +6,8 @@ use crate::policy::Decoder;
 use crate::report::{Change, Diff, GpuChange, Omitted, Payload};
 
 use super::policies::Policies;
-use super::{AnalyseError, Subject, cgroups, rules};
+use super::reach::gpu_verdicts;
+use super::{AnalyseError, Subject, rules};
 
 /// The answer of `gpumap diff`: the two policies may come from different
 /// observations. `names` are the sources as the user wrote them.
@@ -32,8 +33,8 @@ pub fn diff(
     if gpus.is_empty() {
         gpus = gpu::inventory(&a.0.gpu_facts);
     }
-    let before = cgroups::gpu_verdicts(&gpus, from, &decoder);
-    let after = cgroups::gpu_verdicts(&gpus, to, &decoder);
+    let before = gpu_verdicts(&gpus, from, &decoder);
+    let after = gpu_verdicts(&gpus, to, &decoder);
     let flipped = before.into_iter().zip(after).filter(|(before, after)| before.verdict != after.verdict);
     let gpus_changed =
         flipped.map(|(before, after)| GpuChange { gpu: before.gpu, from: before.verdict, to: after.verdict });

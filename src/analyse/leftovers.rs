@@ -1,21 +1,99 @@
-//! The answer of `leftovers`.
+//! The answer of `leftovers`: what an epilog must not overlook, and nothing
+//! that is another job's.
 
-use super::{AnalyseError, Granted};
-use crate::observation::Observation;
+use crate::allocation::{Numbering, of_hook};
+use crate::observation::{Environment, Observation, Process};
 use crate::owner::JobName;
-use crate::report::Payload;
+use crate::report::{GpuSet, Leftover, Payload};
 
-/// The processes of a job that hold one of its GPUs; any GPU, where it is not
-/// known which were the job's.
+use super::join::Join;
+use super::node::source;
+use super::processes::Processes;
+use super::{AnalyseError, Granted, claim};
+
+/// The processes of a job that hold one of its GPUs.
+///
+/// A process in the job's cgroup counts with every GPU it holds. One that left
+/// the job's cgroup counts if it is in no other job's, its environment names
+/// the job, it is the job's user's (where a hook tells that), and it holds one
+/// of the job's GPUs (where a hook or the caller tells those).
 ///
 /// # Errors
 ///
-/// As [`super::node`].
+/// A list of GPUs that names none of this node.
 pub fn leftovers(
     observation: &Observation,
     job: &JobName,
     granted: &Granted,
 ) -> Result<Payload, AnalyseError> {
-    let _ = (observation, job, granted);
-    Ok(Payload { leftovers: Some(Vec::new()), ..Payload::default() })
+    let mut join = Join::new(observation);
+    let numbering = Numbering::new(&observation.slurm, &observation.host.name, &join.gpus);
+    let source = source(observation, granted, &numbering, &join)?;
+    let hook = source.hook.filter(|hook| names(hook, job));
+    let told = hook.and_then(|hook| of_hook(hook, &numbering, &join.gpus));
+    let search = Search { job, hook, gpus: source.given.or(told) };
+    let mut processes = Processes::default();
+    let mut found = Vec::new();
+    for process in &observation.processes {
+        let Some(belongs_by) = search.belongs(process, &join) else { continue };
+        let reported = processes.report(process, &mut join);
+        let gpus = search.counted(belongs_by, reported.held.as_deref().unwrap_or_default());
+        if !gpus.is_empty() || reported.held_unknown.is_some() {
+            let owner = join.owners.of(&process.cgroup).cloned();
+            let belongs_by = belongs_by.to_owned();
+            found.push(Leftover { process: reported, owner, belongs_by, gpus });
+        }
+    }
+    Ok(Payload { leftovers: Some(found), gpus: Some(join.gpus), ..Payload::default() })
+}
+
+const BY_CGROUP: &str = "cgroup";
+const BY_ENVIRONMENT: &str = "environment";
+
+/// Which processes and GPUs count.
+struct Search<'a> {
+    job: &'a JobName,
+    hook: Option<&'a Environment>,
+    gpus: Option<GpuSet>,
+}
+
+impl Search<'_> {
+    /// Why a process is this job's, if it is.
+    fn belongs(&self, process: &Process, join: &Join<'_>) -> Option<&'static str> {
+        let owner = join.owners.of(&process.cgroup);
+        if owner.is_some_and(|owner| self.job.is(owner)) {
+            return Some(BY_CGROUP);
+        }
+        let is_other_jobs = owner.and_then(claim::job).is_some();
+        let environment = process.detail.as_ref()?.at_exec.known()?;
+        let is_claimed = names(environment, self.job) && self.is_users(process);
+        (!is_other_jobs && is_claimed).then_some(BY_ENVIRONMENT)
+    }
+
+    fn is_users(&self, process: &Process) -> bool {
+        let uid = self.hook.and_then(|hook| hook.get("SLURM_JOB_UID"));
+        let uid: Option<u32> = uid.and_then(|uid| uid.value.lossy().parse().ok());
+        uid.is_none_or(|uid| uid == process.uid)
+    }
+
+    /// Which of the GPUs that a process holds count against it. One that may
+    /// be the job's does.
+    fn counted(&self, belongs_by: &str, held: &[String]) -> Vec<String> {
+        let of_job = self.gpus.as_ref().filter(|set| set.gpus.is_some() && belongs_by == BY_ENVIRONMENT);
+        let counts = |key: &&String| {
+            of_job.is_none_or(|set| set.gpus.iter().flatten().chain(&set.unknown).any(|own| own == *key))
+        };
+        held.iter().filter(counts).cloned().collect()
+    }
+}
+
+/// Whether an environment names the job.
+fn names(environment: &Environment, job: &JobName) -> bool {
+    match job {
+        JobName::Number(number) => claim::job_id(environment) == Some(*number),
+        JobName::Sluid(sluid) => {
+            let own = environment.get("SLURM_JOB_SLUID");
+            own.is_some_and(|own| own.value.lossy().eq_ignore_ascii_case(sluid))
+        }
+    }
 }

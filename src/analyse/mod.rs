@@ -3,16 +3,27 @@
 //! `policies` decodes each stack of programs once, whoever asks; the other
 //! files put its answers into the words of one command each.
 
+mod allocated;
 mod attachment;
 mod cgroups;
 mod check;
+mod claim;
 mod diff;
 mod explain;
+mod held;
+mod inspection;
+mod join;
 mod leftovers;
+mod levels;
 mod node;
+mod owners;
 mod policies;
+mod processes;
 mod programs;
+mod reach;
 mod rules;
+mod sets;
+mod shares;
 mod writer;
 
 use crate::observation::{Cgroup, Observation, Program, Text};
@@ -22,6 +33,7 @@ pub use cgroups::cgroups;
 pub use check::{CheckVerdict, Checker};
 pub use diff::diff;
 pub use explain::explain;
+pub use inspection::Inspection;
 pub use leftovers::leftovers;
 pub use node::{Granted, node};
 pub use programs::programs;

@@ -1,9 +1,14 @@
 //! The answer of `node`, `job` and `pid`: cgroups, and the four sets of their
 //! owners.
 
-use super::{AnalyseError, cgroups};
+use crate::allocation::{Numbering, given};
 use crate::observation::Observation;
 use crate::report::Payload;
+
+use super::join::{Join, by_cgroup, in_scope};
+use super::owners::Owners;
+use super::processes::Processes;
+use super::{AnalyseError, allocated};
 
 /// What the caller says was allocated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,6 +25,45 @@ pub struct Granted {
 /// A cgroup of the scope that the observation lacks; a list of GPUs that names
 /// none of this node.
 pub fn node(observation: &Observation, granted: &Granted) -> Result<Payload, AnalyseError> {
-    let _ = granted;
-    cgroups(observation)
+    answer(&mut Join::new(observation), granted)
+}
+
+/// The answer, with what is left to ask further questions.
+pub(super) fn answer(join: &mut Join<'_>, granted: &Granted) -> Result<Payload, AnalyseError> {
+    let observation = join.observation;
+    let numbering = Numbering::new(&observation.slurm, &observation.host.name, &join.gpus);
+    for gpu in &mut join.gpus {
+        gpu.slurm_index = numbering.index_of(&gpu.key);
+    }
+    let source = source(observation, granted, &numbering, join)?;
+    let mut processes = Processes::default();
+    let mut owners = Owners::default();
+    let inside = by_cgroup(observation);
+    let mut answer = Vec::new();
+    for cgroup in in_scope(observation)? {
+        let inside = inside.get(&cgroup.path).map(Vec::as_slice).unwrap_or_default();
+        if inside.is_empty() && !observation.pids.is_empty() {
+            continue;
+        }
+        let reported: Vec<_> = inside.iter().map(|process| processes.report(process, join)).collect();
+        owners.add(cgroup, inside, &reported, join);
+        answer.push(join.cgroup(cgroup, inside, reported));
+    }
+    let owners = owners.finish(join, &numbering, &source);
+    Ok(Payload { owners: Some(owners), ..join.finish(answer) })
+}
+
+/// What is known of the allocation beside what processes claim.
+pub(super) fn source<'a>(
+    observation: &'a Observation,
+    granted: &Granted,
+    numbering: &Numbering,
+    join: &Join<'_>,
+) -> Result<allocated::Source<'a>, AnalyseError> {
+    let list = granted.list.as_deref();
+    let given = list.map(|list| given(list, numbering, &join.gpus)).transpose();
+    Ok(allocated::Source {
+        given: given.map_err(AnalyseError::Allocated)?,
+        hook: observation.slurm.hook.as_ref(),
+    })
 }

@@ -7,7 +7,8 @@ use clap::{Args, ValueHint};
 /// Show what may be opened from cgroups.
 ///
 /// For each cgroup: the GPUs with their verdicts, the decoded rules, the
-/// programs in force with the cgroup each is attached to, and the processes.
+/// programs in force with the cgroup each is attached to, and the processes
+/// with what each asks for and holds.
 /// With -r, one line for every cgroup of the subtree, sorted by policy.
 ///
 /// The exit status is 0 when everything could be seen and 3 when something is

@@ -23,10 +23,11 @@ use super::TargetArgs;
 #[command(after_help = "\
 Examples:
   gpumap check --cgroup /system.slice/slurmstepd.scope/job_42 'c 195:0 rw'
-  gpumap check --pid 4711 /dev/nvidia0 /dev/nvidia1
+  gpumap check --pid 31337 /dev/nvidia0 /dev/nvidia1
+  gpumap check --job 4711 /dev/nvidia0
   gpumap check --prog device.xlated 'c 195:* rwm'
   gpumap check --self /dev/nvidia0
-  seq -f 'c 195:%g' 0 7 | gpumap check --pid 4711 -")]
+  seq -f 'c 195:%g' 0 7 | gpumap check --pid 31337 -")]
 pub struct CheckArgs {
     /// Whose policy.
     #[command(flatten)]
@@ -35,7 +36,7 @@ pub struct CheckArgs {
     ///
     /// Needs no right and decodes nothing. File permissions count too. The
     /// device must have a node, and mknod cannot be asked this way.
-    #[arg(long = "self", conflicts_with_all = ["cgroup", "pid", "prog"])]
+    #[arg(long = "self", conflicts_with_all = ["cgroup", "pid", "job", "prog"])]
     pub own: bool,
     /// Devices, such as 'c 195:3 rw' or /dev/nvidia3; `-` reads them from
     /// standard input, one per line.

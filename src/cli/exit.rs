@@ -8,7 +8,7 @@ pub enum Exit {
     /// 0: yes, allowed, equal, nothing missing.
     #[default]
     Yes,
-    /// 1: no: denied, mixed or different.
+    /// 1: no: denied, mixed or different; something is left over.
     No,
     /// 2: the question was malformed or gpumap could not work.
     Failed,

@@ -48,7 +48,8 @@ pub struct Global {
     /// `auto` colours on a terminal and honours NO_COLOR.
     #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = Color::Auto, hide_short_help = true)]
     pub color: Color,
-    /// Say more on standard error: every problem, every reason.
+    /// Say more: every problem and reason on standard error, every row of a
+    /// table.
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
 }

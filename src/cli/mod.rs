@@ -5,6 +5,7 @@
 //! imported, so help, manual pages and completions come from one place and can
 //! be made without running anything.
 
+mod allocation;
 mod cgroup;
 mod check;
 pub mod device;
@@ -12,6 +13,10 @@ mod diff;
 pub mod duration;
 mod exit;
 mod global;
+mod job;
+mod leftovers;
+mod node;
+mod pid;
 mod prog;
 mod snapshot;
 mod target;
@@ -19,36 +24,45 @@ mod tool;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
+pub use allocation::{AllocationArgs, SlurmArgs};
 pub use cgroup::CgroupArgs;
 pub use check::{CheckArgs, ExplainArgs};
 pub use diff::DiffArgs;
 pub use exit::Exit;
 pub use global::{Color, Global};
+pub use job::JobArgs;
+pub use leftovers::LeftoversArgs;
+pub use node::NodeArgs;
+pub use pid::PidArgs;
 pub use prog::ProgArgs;
 pub use snapshot::SnapshotArgs;
 pub use target::{ProgramSource, Target, TargetArgs};
 pub use tool::{CompletionsArgs, ManArgs, SchemaArgs, SchemaOf};
 
-/// Tells which GPUs a cgroup may open, and why.
+/// Tells which GPUs a job may open, asks for and holds, and why.
 ///
 /// Under cgroup v2 a device policy is a BPF program that nobody can read.
-/// gpumap decodes it exactly, whoever wrote it, and says which GPUs it allows.
-/// It only reads: it opens no GPU and changes no cgroup.
+/// gpumap decodes it exactly, whoever wrote it, and joins it with what jobs
+/// were allocated, what their processes ask for and what they hold. It only
+/// reads: it opens no GPU and changes no cgroup. Without a command it shows
+/// this node, as `gpumap node` does.
 #[derive(Debug, Parser)]
 #[command(name = "gpumap", version, max_term_width = 100, after_help = EXAMPLES)]
 pub struct Cli {
     /// Options of every command.
     #[command(flatten)]
     pub global: Global,
-    /// What to do.
+    /// What to do; `node` by default.
     #[command(subcommand)]
     pub command: Option<Command>,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  gpumap cgroup /system.slice/slurmstepd.scope -r   All jobs and their GPUs.
-  gpumap check --pid 4711 'c 195:0' /dev/nvidia1    May process 4711 open these?
+  gpumap                                            This node's GPUs, and whose they are.
+  gpumap job 4711                                   One job, its steps and processes.
+  gpumap cgroup /system.slice/slurmstepd.scope -r   What the kernel allows each cgroup.
+  gpumap check --pid 31337 'c 195:0' /dev/nvidia1   May process 31337 open these?
   gpumap explain --cgroup /user.slice 'c 195:3 rw'  Why, instruction by instruction.
   gpumap snapshot -o node.json                      Save everything for later.
   gpumap --from node.json cgroup -r /               Look at it on another machine.
@@ -61,11 +75,15 @@ See gpumap(1) and `gpumap help COMMAND` for more.";
 #[derive(Debug, Subcommand)]
 #[expect(missing_docs, reason = "clap would take it for the help text")]
 pub enum Command {
+    Node(NodeArgs),
+    Job(JobArgs),
+    Pid(PidArgs),
     Cgroup(CgroupArgs),
     Prog(ProgArgs),
     Check(CheckArgs),
     Explain(ExplainArgs),
     Diff(DiffArgs),
+    Leftovers(LeftoversArgs),
     Snapshot(SnapshotArgs),
     Schema(SchemaArgs),
     Completions(CompletionsArgs),
@@ -77,11 +95,15 @@ impl Command {
     /// The command's name, as it stands in the JSON envelope.
     pub fn name(&self) -> &'static str {
         match self {
+            Self::Node(_) => "node",
+            Self::Job(_) => "job",
+            Self::Pid(_) => "pid",
             Self::Cgroup(_) => "cgroup",
             Self::Prog(_) => "prog",
             Self::Check(_) => "check",
             Self::Explain(_) => "explain",
             Self::Diff(_) => "diff",
+            Self::Leftovers(_) => "leftovers",
             Self::Snapshot(_) => "snapshot",
             Self::Schema(_) => "schema",
             Self::Completions(_) => "completions",
@@ -117,9 +139,47 @@ mod tests {
     /// Make sure that one target excludes the others.
     #[test]
     fn one_target() {
-        for target in ["--cgroup / --pid 1", "--pid 1 --prog 2", "--cgroup / --prog 3", "--self --pid 1"] {
+        for target in [
+            "--cgroup / --pid 1",
+            "--pid 1 --prog 2",
+            "--cgroup / --prog 3",
+            "--self --pid 1",
+            "--job 1 --pid 1",
+            "--self --job 1",
+            "--job 1 --prog 2",
+        ] {
             let line = format!("gpumap check {target} /dev/null");
             assert!(Cli::try_parse_from(line.split(' ')).is_err(), "{line}");
+        }
+    }
+
+    /// Make sure that the environment stands in for a job's name, and nothing
+    /// else does.
+    #[test]
+    fn jobs_are_named() {
+        let parses = |line: &str| Cli::try_parse_from(line.split(' ')).is_ok();
+        for line in [
+            "gpumap",
+            "gpumap job 1 s0123456789ABC",
+            "gpumap job --from-env",
+            "gpumap leftovers --job 1",
+            "gpumap leftovers --from-env --porcelain",
+            "gpumap node --allocated 0,1 --gres-conf g.conf",
+            "gpumap pid 1 2",
+            "gpumap snapshot --from-env",
+        ] {
+            assert!(parses(line), "{line}");
+        }
+        for line in [
+            "gpumap job",
+            "gpumap leftovers",
+            "gpumap leftovers --allocated 0",
+            "gpumap pid",
+            "gpumap pid x",
+            "gpumap node --allocated 0 --from-env",
+            "gpumap --allocated 0",
+        ] {
+            assert!(!parses(line), "{line}");
         }
     }
 }

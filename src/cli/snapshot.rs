@@ -4,12 +4,15 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
+use super::SlurmArgs;
+
 /// Save what can be seen now, to be looked at later or elsewhere.
 ///
 /// The observation holds facts, not meanings: instruction bytes, map contents,
-/// attach flags, processes. --from reads it back, also in a newer gpumap. The
-/// file replaces an older one whole or not at all, and only its owner may read
-/// it, because it names the users' processes.
+/// attach flags, processes with their open devices and the variables about GPUs
+/// and Slurm of their environments (no others). --from reads it back, also in a
+/// newer gpumap. The file replaces an older one whole or not at all, and only
+/// its owner may read it, because it names the users' processes.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -26,4 +29,7 @@ pub struct SnapshotArgs {
     /// Where to save it; `-` is standard output.
     #[arg(short, long, value_name = "FILE", default_value = "-", value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
+    /// Slurm's own words.
+    #[command(flatten)]
+    pub slurm: SlurmArgs,
 }

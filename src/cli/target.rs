@@ -1,4 +1,4 @@
-//! Whose policy a question is about: a cgroup, a process, or programs.
+//! Whose policy a question is about: a cgroup, a process, a job, or programs.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,15 @@ use clap::{Args, ValueHint};
 pub struct TargetArgs {
     /// The programs in force on this cgroup: a file-system path, or a path
     /// relative to the cgroup root.
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::DirPath, conflicts_with_all = ["pid", "prog"])]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::DirPath, conflicts_with_all = ["pid", "job", "prog"])]
     cgroup: Option<PathBuf>,
     /// The programs in force on the cgroup of this process.
-    #[arg(long, value_name = "PID", conflicts_with = "prog")]
+    #[arg(long, value_name = "PID", conflicts_with_all = ["job", "prog"])]
     pid: Option<u32>,
+    /// The programs in force on the cgroup of this job, by number or SLUID; its
+    /// steps and tasks may be allowed less.
+    #[arg(long, value_name = "ID", conflicts_with = "prog")]
+    job: Option<String>,
     /// This program: an id, a file as `gpumap prog` takes it, or `-` for
     /// standard input. Given several times, the programs run in this order.
     #[arg(long, value_name = "ID|FILE", value_hint = ValueHint::FilePath,
@@ -35,6 +39,8 @@ pub enum Target<'a> {
     Cgroup(&'a Path),
     /// That of a process's cgroup.
     Pid(u32),
+    /// That of a job's own cgroup.
+    Job(&'a str),
     /// That of programs, in run order.
     Programs(&'a [ProgramSource]),
     /// None was named: gpumap's own cgroup, or the one a saved observation was
@@ -45,11 +51,12 @@ pub enum Target<'a> {
 impl TargetArgs {
     /// The one target that was given.
     pub fn target(&self) -> Target<'_> {
-        match (&self.cgroup, self.pid, self.prog.as_slice()) {
-            (Some(path), _, _) => Target::Cgroup(path),
-            (_, Some(pid), _) => Target::Pid(pid),
-            (_, _, []) => Target::Own,
-            (_, _, programs) => Target::Programs(programs),
+        match (&self.cgroup, self.pid, &self.job, self.prog.as_slice()) {
+            (Some(path), ..) => Target::Cgroup(path),
+            (_, Some(pid), ..) => Target::Pid(pid),
+            (_, _, Some(job), _) => Target::Job(job),
+            (.., []) => Target::Own,
+            (.., programs) => Target::Programs(programs),
         }
     }
 }

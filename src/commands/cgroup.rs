@@ -11,6 +11,7 @@ pub(super) fn run(session: &mut Session<'_>, args: &CgroupArgs) -> Result<Exit, 
         let needs = "name one, such as /system.slice, or all of them with -r /";
         return Err(Failure::new("usage", "", "no cgroup was named", needs));
     }
+    session.look.detail = !args.recursive;
     let observation = saved::observe(session, &args.paths, args.recursive)?;
     let payload = analyse::cgroups(&observation)?;
     let is_subtree = observation.scope.iter().any(|scope| scope.recursive);

@@ -3,7 +3,7 @@
 use std::os::unix::ffi::OsStrExt as _;
 
 use super::oracle::{device_type, request};
-use super::{Failure, Session, node, subject};
+use super::{Failure, Session, device_node, subject};
 use crate::cli::device::{self, Asked, Pattern};
 use crate::cli::{Exit, ExplainArgs};
 use crate::observation::Observation;
@@ -28,7 +28,8 @@ fn one(asked: &Asked<'_>, text: &[u8], saved: Option<&Observation>) -> Result<(D
     let name = || String::from_utf8_lossy(text);
     match asked {
         Asked::Node(path) => {
-            let device = node::device(path, saved).map_err(|why| Failure::new("no-node", name(), why, ""))?;
+            let device =
+                device_node::device(path, saved).map_err(|why| Failure::new("no-node", name(), why, ""))?;
             Ok((device, Request::ReadWrite))
         }
         Asked::Numbers(Pattern { kind: Some(kind), major: Some(major), minor: Some(minor), access }) => {

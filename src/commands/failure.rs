@@ -70,6 +70,7 @@ impl From<ObserveError> for Failure {
             ObserveError::V1Directory { .. } | ObserveError::NotACgroup { .. } => "not-a-cgroup",
             ObserveError::NoSuchProgram { .. } => "no-program",
             ObserveError::NoSuchProcess { .. } => "no-process",
+            ObserveError::NoSuchJob { .. } => "no-job",
             _ => "observe",
         };
         Self::new(code, "", error.to_string(), "")

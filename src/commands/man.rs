@@ -9,7 +9,8 @@ use super::Failure;
 use crate::cli::{self, Exit, ManArgs};
 
 /// Sections of gpumap(1) that no definition can tell.
-const GENERAL: [&str; 5] = [
+const GENERAL: [&str; 6] = [
+    include_str!("../../man/sections/sets.roff"),
     include_str!("../../man/sections/notation.roff"),
     include_str!("../../man/sections/exit-status.roff"),
     include_str!("../../man/sections/privileges.roff"),
@@ -18,6 +19,9 @@ const GENERAL: [&str; 5] = [
 ];
 /// What every other page ends with.
 const SEE_ALSO: &str = include_str!("../../man/sections/see-also.roff");
+
+/// What scripts rely on, for gpumap-leftovers(1).
+const PORCELAIN: &str = include_str!("../../man/sections/porcelain.roff");
 
 /// Runs the command.
 pub(super) fn run(args: &ManArgs) -> Result<Exit, Failure> {
@@ -35,9 +39,13 @@ fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
     let mut pages = vec![("gpumap.1".to_owned(), page(&root, "gpumap", &GENERAL)?)];
     for command in root.get_subcommands().filter(|command| !command.is_hide_set()) {
         let name = format!("gpumap-{}", command.get_name());
-        pages.push((format!("{name}.1"), page(command, &name, &[SEE_ALSO])?));
+        pages.push((format!("{name}.1"), page(command, &name, sections(command.get_name()))?));
     }
     Ok(pages)
+}
+
+fn sections(command: &str) -> &'static [&'static str] {
+    if command == "leftovers" { &[PORCELAIN, SEE_ALSO] } else { &[SEE_ALSO] }
 }
 
 fn page(command: &clap::Command, name: &str, sections: &[&str]) -> io::Result<Vec<u8>> {

@@ -8,21 +8,28 @@
 mod cgroup;
 mod check;
 mod completions;
+mod device_node;
 mod diff;
 mod envelope;
 mod explain;
 mod failure;
 mod input;
+mod job;
+mod job_name;
+mod job_scope;
+mod leftovers;
 mod man;
 mod node;
 mod oracle;
 mod own_access;
+mod pid;
 mod prog;
 mod programs;
 mod refuse;
 mod saved;
 mod schema;
 mod session;
+mod slurm;
 mod snapshot;
 mod subject;
 
@@ -32,12 +39,14 @@ pub use session::Session;
 
 use std::io::{self, BufWriter};
 
-use crate::cli::{Cli, Command, Exit};
+use crate::cli::{Cli, Command, Exit, NodeArgs};
 
 /// Runs a parsed command line against standard output and standard error.
+/// Without a command that is `node`.
 pub fn run(cli: &Cli) -> Exit {
-    let Some(command) = &cli.command else { return refuse::no_command(cli.global.json) };
-    let style = session::style(cli.global.color);
+    let node = Command::Node(NodeArgs::default());
+    let command = cli.command.as_ref().unwrap_or(&node);
+    let style = session::style(cli.global.color, cli.global.verbose > 0);
     let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     let mut err = io::stderr().lock();
     let mut session = Session::new(&cli.global, command.name(), style, &mut out, &mut err);
@@ -54,11 +63,15 @@ pub fn run(cli: &Cli) -> Exit {
 
 fn dispatch(session: &mut Session<'_>, command: &Command) -> Result<Exit, Failure> {
     match command {
+        Command::Node(args) => node::run(session, args),
+        Command::Job(args) => job::run(session, args),
+        Command::Pid(args) => pid::run(session, args),
         Command::Cgroup(args) => cgroup::run(session, args),
         Command::Prog(args) => prog::run(session, args),
         Command::Check(args) => check::run(session, args),
         Command::Explain(args) => explain::run(session, args),
         Command::Diff(args) => diff::run(session, args),
+        Command::Leftovers(args) => leftovers::run(session, args),
         Command::Snapshot(args) => snapshot::run(session, args),
         Command::Schema(args) => schema::run(session, args),
         Command::Completions(args) => completions::run(session, args),

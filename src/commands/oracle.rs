@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-use super::{Failure, Session, node, own_access, subject};
+use super::{Failure, Session, device_node, own_access, subject};
 use crate::analyse::{CheckVerdict, Checker, Question};
 use crate::cli::CheckArgs;
 use crate::cli::device::{Access, Asked, Kind, Pattern};
@@ -82,7 +82,7 @@ impl Oracle {
             Self::Policy { observation, is_saved: true, .. } => Some(&**observation),
             _ => None,
         };
-        node::device(path, saved)
+        device_node::device(path, saved)
     }
 }
 
@@ -127,7 +127,7 @@ fn kernel(asked: &Asked<'_>) -> Answer {
         Asked::Node(path) => (PathBuf::from(OsStr::from_bytes(path)), Access::ReadWrite),
         Asked::Numbers(Pattern { kind: Some(kind), major: Some(major), minor: Some(minor), access }) => {
             let device = Device { kind: device_type(*kind), major: *major, minor: *minor };
-            match node::path(device) {
+            match device_node::path(device) {
                 Some(path) => (path, *access),
                 None => return unknown("there is no node for it under /dev"),
             }

@@ -1,6 +1,6 @@
 //! Command lines that cannot be run.
 
-use std::io::{self, Write as _};
+use std::io;
 
 use super::envelope;
 use crate::cli::{self, Exit};
@@ -19,15 +19,6 @@ pub fn refuse(error: &clap::Error) -> Exit {
         let message = error.to_string();
         let first = message.lines().next().unwrap_or_default();
         usage(command(&words), first.trim_start_matches("error: "));
-    }
-    Exit::Failed
-}
-
-/// No command: a short help, until there is a default command.
-pub(super) fn no_command(json: bool) -> Exit {
-    let _nobody_left = write!(io::stderr().lock(), "{}", cli::definition().render_help());
-    if json {
-        usage("", "no command was given");
     }
     Exit::Failed
 }

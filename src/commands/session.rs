@@ -1,6 +1,7 @@
 //! What every command is given: the global options and where to write.
 
 use std::io::{self, IsTerminal as _, StdinLock, Write};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use super::{Failure, envelope};
@@ -22,8 +23,21 @@ pub struct Session<'a> {
     pub out: &'a mut dyn Write,
     /// What goes wrong.
     pub err: &'a mut dyn Write,
+    /// What to look for.
+    pub look: Look,
     deadline: Option<Instant>,
     stdin_taken: bool,
+}
+
+/// What a command wants to be looked for.
+#[derive(Clone, Debug, Default)]
+pub struct Look {
+    /// What processes ask for and hold.
+    pub detail: bool,
+    /// Slurm's hook environment, in gpumap's own.
+    pub hook: bool,
+    /// Slurm's `gres.conf` in another place than the usual ones.
+    pub gres_conf: Option<PathBuf>,
 }
 
 /// Prints a payload for people.
@@ -39,7 +53,8 @@ impl<'a> Session<'a> {
         err: &'a mut dyn Write,
     ) -> Self {
         let deadline = global.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        Self { global, command, style, out, err, deadline, stdin_taken: false }
+        let look = Look::default();
+        Self { global, command, style, out, err, look, deadline, stdin_taken: false }
     }
 
     /// Where to look, and until when.
@@ -49,7 +64,9 @@ impl<'a> Session<'a> {
             proc: self.global.proc.clone(),
             gpu_root: self.global.gpu_root.clone(),
             deadline: self.deadline,
-            ..observe::Options::default()
+            detail: self.look.detail,
+            gres_conf: self.look.gres_conf.clone(),
+            hook: self.look.hook,
         }
     }
 
@@ -69,7 +86,7 @@ impl<'a> Session<'a> {
         &mut self,
         observation: &Observation,
         payload: Payload,
-        view: View,
+        view: impl FnOnce(&mut dyn Write, Style, &Payload) -> io::Result<()>,
     ) -> Result<Exit, Failure> {
         let document = envelope::document(self.command, observation, payload);
         if self.global.json {
@@ -109,8 +126,8 @@ impl<'a> Session<'a> {
     }
 }
 
-/// The style that standard output and `--color` call for.
-pub(super) fn style(color: Color) -> Style {
+/// The style that standard output, `--color` and `-v` call for.
+pub(super) fn style(color: Color, all: bool) -> Style {
     let stdout = io::stdout();
     let color = match color {
         Color::Always => true,
@@ -118,5 +135,5 @@ pub(super) fn style(color: Color) -> Style {
         Color::Auto => anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never,
     };
     let width = if stdout.is_terminal() { terminal_size::terminal_size_of(&stdout) } else { None };
-    Style { width: width.map_or(80, |(width, _)| width.0.max(80)), color }
+    Style { width: width.map_or(80, |(width, _)| width.0.max(80)), color, all }
 }

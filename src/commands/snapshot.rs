@@ -5,7 +5,7 @@ use std::io::{self, BufWriter};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{Failure, Session, saved};
+use super::{Failure, Session, saved, slurm};
 use crate::cli::{Exit, SnapshotArgs};
 use crate::observation::Observation;
 use crate::render;
@@ -13,10 +13,14 @@ use crate::report::Payload;
 
 /// Runs the command.
 pub(super) fn run(session: &mut Session<'_>, args: &SnapshotArgs) -> Result<Exit, Failure> {
+    slurm::look(session, &args.slurm)?;
     let all = [PathBuf::from("/")];
     let is_all = args.paths.is_empty();
     let paths = if is_all && session.global.from.is_none() { &all } else { args.paths.as_slice() };
-    let observation = saved::observe(session, paths, args.recursive || is_all)?;
+    let mut observation = saved::observe(session, paths, args.recursive || is_all)?;
+    if session.global.from.is_some() {
+        slurm::add(session, &args.slurm, &mut observation)?;
+    }
     if args.output.as_os_str() == "-" {
         render::json::write(session.out, &observation)?;
         session.out.flush()?;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::programs::gather;
-use super::{Failure, Session, saved};
+use super::{Failure, Session, job_name, job_scope, saved};
 use crate::analyse::Subject;
 use crate::cli::{Target, TargetArgs};
 use crate::observation::Observation;
@@ -40,6 +40,7 @@ pub(super) fn cgroup(session: &Session<'_>, path: &Path) -> Result<Source, Failu
 fn live(session: &Session<'_>, target: Target<'_>) -> Result<Source, Failure> {
     let pid = match target {
         Target::Cgroup(path) => return cgroup(session, path),
+        Target::Job(id) => return job(session, id),
         Target::Pid(pid) => pid,
         Target::Own | Target::Programs(_) => std::process::id(),
     };
@@ -47,10 +48,18 @@ fn live(session: &Session<'_>, target: Target<'_>) -> Result<Source, Failure> {
     cgroup(session, &path)
 }
 
+fn job(session: &Session<'_>, id: &str) -> Result<Source, Failure> {
+    let name = job_name::parse(id)?;
+    let observation = observe::jobs(&session.options(), std::slice::from_ref(&name))?;
+    let path = job_scope::only(&observation, &name)?;
+    Ok(Source { observation, subject: Subject::Cgroup(path) })
+}
+
 fn in_saved(observation: Observation, target: Target<'_>) -> Result<Source, Failure> {
     let path = match target {
         Target::Cgroup(path) => saved::find(&observation, path)?,
         Target::Pid(pid) => saved::cgroup_of_pid(&observation, pid)?,
+        Target::Job(id) => job_scope::only(&observation, &job_name::parse(id)?)?,
         Target::Own | Target::Programs(_) => saved::only_cgroup(&observation, "the saved observation")?,
     };
     Ok(Source { observation, subject: Subject::Cgroup(path) })

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Text;
 
 /// The variables that are kept, sorted.
-pub const VARIABLES: [&str; 32] = [
+pub const VARIABLES: [&str; 33] = [
     "ASCEND_RT_VISIBLE_DEVICES",
     "CUDA_DEVICE_ORDER",
     "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
@@ -28,6 +28,7 @@ pub const VARIABLES: [&str; 32] = [
     "SLURM_HET_SIZE",
     "SLURM_JOB_GPUS",
     "SLURM_JOB_ID",
+    "SLURM_JOB_NUM_NODES",
     "SLURM_JOB_SLUID",
     "SLURM_JOB_UID",
     "SLURM_LOCALID",

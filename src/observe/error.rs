@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use nix::errno::Errno;
 use thiserror::Error;
 
+use crate::owner::JobName;
+
 /// A question that has no answer on this node; the message names the way out.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -108,6 +110,19 @@ pub enum ObserveError {
         /// The proc file system.
         proc: PathBuf,
     },
+    /// A job without a cgroup here.
+    #[error("no cgroup of job {job} under {root}; it may have ended, or run elsewhere{}; `gpumap node` shows the jobs of this node", doubts(*.unnamed, *.incomplete))]
+    NoSuchJob {
+        /// The job as asked.
+        job: JobName,
+        /// The cgroup root.
+        root: PathBuf,
+        /// Jobs here that are known by their SLUID only, so that this number
+        /// may be theirs.
+        unnamed: usize,
+        /// Whether some cgroups could not be looked into.
+        incomplete: bool,
+    },
     /// A process that is in no cgroup that can be seen.
     #[error(
         "process {pid} is in cgroup {path}, which is outside the cgroup namespace or mount gpumap runs in; run gpumap in the host's cgroup namespace"
@@ -141,6 +156,16 @@ fn instead(cgroup2: Option<&PathBuf>) -> String {
         Some(path) => format!("cgroup2 is mounted at {}", path.display()),
         None => "no cgroup2 is mounted here".to_owned(),
     }
+}
+
+fn doubts(unnamed: usize, incomplete: bool) -> String {
+    let unnamed = match unnamed {
+        0 => String::new(),
+        1 => "; 1 job here shows no number, ask for it by its SLUID".to_owned(),
+        count => format!("; {count} jobs here show no number, ask for them by their SLUIDs"),
+    };
+    let incomplete = if incomplete { "; some cgroups could not be looked into" } else { "" };
+    unnamed + incomplete
 }
 
 fn hint(errno: Errno) -> &'static str {

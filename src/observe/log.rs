@@ -49,6 +49,11 @@ impl Log {
         }
     }
 
+    /// When to stop.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
     /// Whether the deadline has passed; says so once, with what was cut short
     /// first.
     pub(super) fn out_of_time(&mut self, doing: &str) -> bool {

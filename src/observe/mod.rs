@@ -13,22 +13,30 @@ mod error;
 pub mod gpu;
 mod hierarchy;
 mod host;
+mod jobs;
 mod kallsyms;
+mod leftovers;
 mod links;
 mod log;
 mod maps;
 mod mounts;
+pub mod own_access;
 mod pid;
-mod processes;
+mod process;
 mod procfile;
 mod programs;
 mod recheck;
+mod slurm;
+mod stepd;
 mod walk;
 
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use crate::observation::Observation;
+use crate::observation::{Observation, Process};
 use crate::owner::JobName;
 use crate::sys::bpf::CGROUP_DEVICE_PROGRAM;
 use crate::sys::caps::Capability::SysAdmin;
@@ -95,36 +103,64 @@ pub struct Target {
 /// A target that does not exist, is no cgroup or lies elsewhere; no cgroup
 /// hierarchy at all.
 pub fn cgroups(options: &Options, targets: &[Target]) -> Result<Observation, ObserveError> {
-    let mut log = Log::new(options.deadline);
+    let log = Log::new(options.deadline);
     let hierarchy = Hierarchy::find(options)?;
     let (plan, scope) = Plan::new(&hierarchy, targets)?;
-    let mut observation = Observation { scope, ..host::blank(options, Some(&hierarchy)) };
-    let mut seen = walk::walk(&hierarchy, &plan, &mut log);
+    let node = host::blank(options, Some(&hierarchy));
+    let seen = |seen: &[Seen], log: &mut Log| process::collect(options, &hierarchy, seen, log);
+    Ok(observe(options, &hierarchy, &plan, Observation { scope, ..node }, seen, log))
+}
+
+/// Walks what is planned and reads what is attached there, the processes and
+/// the GPUs.
+fn observe(
+    options: &Options,
+    hierarchy: &Hierarchy,
+    plan: &Plan,
+    mut observation: Observation,
+    processes: impl FnOnce(&[Seen], &mut Log) -> Vec<Process>,
+    mut log: Log,
+) -> Observation {
+    let mut seen = walk::walk(hierarchy, plan, &mut log);
     let mut library = Library::new();
-    recheck::settle(&hierarchy, &mut seen, &mut library, &mut log);
+    recheck::settle(hierarchy, &mut seen, &mut library, &mut log);
     links::fill(&mut seen, &mut log);
-    observation.processes = processes::collect(&options.proc, &hierarchy, &seen, &mut log);
+    observation.processes = processes(&seen, &mut log);
     if let Some(mount) = &hierarchy.devices {
         observation.devices_v1 = Some(devices_v1::collect(mount, &observation.processes, &mut log));
     }
     observation.gpu_facts = gpu::collect(&options.gpu_root, &mut log.problems);
+    if options.detail {
+        observation.slurm = slurm::collect(options, &mut log);
+    }
     shelve(&mut observation, options, library, &mut log);
     observation.cgroups = seen.into_iter().map(|Seen { cgroup, .. }| cgroup).collect();
     observation.errors = log.problems;
-    Ok(observation)
+    observation
 }
 
 /// Observes processes: their details, their cgroups with ancestors, the node's
-/// GPUs.
+/// GPUs. Other processes of those cgroups are listed there, but not read.
+/// Processes that do not exist are problems (`no-process`) beside others that
+/// do; a number that is only a thread's is no process.
 ///
 /// # Errors
 ///
-/// No such process, no cgroup hierarchy, or a process whose cgroup cannot be
-/// seen from here.
+/// None of the processes exists or has a cgroup that can be seen from here;
+/// no cgroup hierarchy.
 pub fn processes(options: &Options, pids: &[u32]) -> Result<Observation, ObserveError> {
-    let paths: Result<Vec<PathBuf>, _> = pids.iter().map(|pid| pid_cgroup(options, *pid)).collect();
-    let targets: Vec<Target> = paths?.into_iter().map(|path| Target { path, recursive: false }).collect();
-    Ok(Observation { pids: pids.to_vec(), ..cgroups(options, &targets)? })
+    let mut log = Log::new(options.deadline);
+    let hierarchy = Hierarchy::find(options)?;
+    let processes = process::asked(options, &hierarchy, pids, &mut log)?;
+    let path = |process: &Process| PathBuf::from(OsStr::from_bytes(process.cgroup.as_bytes()));
+    let paths: BTreeSet<PathBuf> = processes.iter().map(path).collect();
+    let targets = paths.into_iter().map(|path| Target { path, recursive: false });
+    // One that is removed in this moment loses its process, not the others.
+    let targets: Vec<Target> = targets.filter(|target| hierarchy.resolve(&target.path).is_ok()).collect();
+    let (plan, scope) = Plan::new(&hierarchy, &targets)?;
+    let node = host::blank(options, Some(&hierarchy));
+    let node = Observation { scope, pids: pids.to_vec(), ..node };
+    Ok(observe(options, &hierarchy, &plan, node, |seen, log| process::still(processes, seen, log), log))
 }
 
 /// Observes jobs: their cgroups with everything below, wherever the scheduler
@@ -134,8 +170,7 @@ pub fn processes(options: &Options, pids: &[u32]) -> Result<Observation, Observe
 ///
 /// A job that has no cgroup on this node; no cgroup hierarchy.
 pub fn jobs(options: &Options, names: &[JobName]) -> Result<Observation, ObserveError> {
-    let _ = names;
-    cgroups(options, &[])
+    jobs::observe(options, names)
 }
 
 /// Observes what may be left of a job: its cgroups if they are still there,
@@ -146,8 +181,7 @@ pub fn jobs(options: &Options, names: &[JobName]) -> Result<Observation, Observe
 ///
 /// No cgroup hierarchy.
 pub fn leftovers(options: &Options, job: &JobName, uid: Option<u32>) -> Result<Observation, ObserveError> {
-    let _ = (job, uid);
-    cgroups(options, &[])
+    leftovers::collect(options, job, uid)
 }
 
 /// Observes one program by id, wherever it is attached.

@@ -10,7 +10,7 @@ use super::{ObserveError, Options};
 use crate::sys::dir::Dir;
 
 /// What the kernel appends to the path of a removed cgroup.
-const DELETED: &[u8] = b" (deleted)";
+pub(super) const DELETED: &[u8] = b" (deleted)";
 /// Bytes of `/proc/PID/cgroup`.
 const LIMIT: usize = 256 << 10;
 

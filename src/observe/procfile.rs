@@ -1,11 +1,18 @@
 //! Files of `/proc/PID` as bytes. The procfs crate reads them as text, which
 //! loses what is not UTF-8.
 
-/// The two fields of `stat` that matter.
+/// `PF_KTHREAD` of `linux/sched.h`.
+const KERNEL_THREAD: u32 = 0x0020_0000;
+
+/// The fields of `stat` that matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stat<'a> {
     /// Field 2, without the parentheses.
     pub(super) comm: &'a [u8],
+    /// Field 3: one letter.
+    pub(super) state: u8,
+    /// Field 9, `PF_` of `linux/sched.h`.
+    pub(super) flags: u32,
     /// Field 22, clock ticks since boot.
     pub(super) start_time: u64,
 }
@@ -17,9 +24,24 @@ pub(super) fn parse_stat(text: &[u8]) -> Option<Stat<'_>> {
     let close = text.iter().rposition(|byte| *byte == b')')?;
     let comm = text.get(open + 1..close)?;
     let rest = std::str::from_utf8(text.get(close + 1..)?).ok()?;
-    // Field 3 is the first after the name.
-    let start_time = rest.split_ascii_whitespace().nth(22 - 3)?.parse().ok()?;
-    Some(Stat { comm, start_time })
+    // Field 3 is the first after the name; nth() goes on behind the last.
+    let mut fields = rest.split_ascii_whitespace();
+    let state = *fields.next()?.as_bytes().first()?;
+    let flags = fields.nth(9 - 4)?.parse().ok()?;
+    let start_time = fields.nth(22 - 10)?.parse().ok()?;
+    Some(Stat { comm, state, flags, start_time })
+}
+
+impl Stat<'_> {
+    /// Whether this is a thread of the kernel.
+    pub(super) fn is_kernel_thread(&self) -> bool {
+        self.flags & KERNEL_THREAD != 0
+    }
+
+    /// Whether it has ended, and waits to be reaped or is being removed.
+    pub(super) fn has_ended(&self) -> bool {
+        matches!(self.state, b'Z' | b'X')
+    }
 }
 
 /// The path in one hierarchy from the text of `cgroup`: that of a v1
@@ -41,7 +63,7 @@ mod tests {
     use super::*;
 
     fn stat(comm: &[u8]) -> Vec<u8> {
-        let rest = " S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 8675309 20 21\n";
+        let rest = " S 1 2 3 4 5 7 7 8 9 10 11 12 13 14 15 16 17 18 8675309 20 21\n";
         [b"17 (", comm, b")", rest.as_bytes()].concat()
     }
 
@@ -52,7 +74,7 @@ mod tests {
             let text = stat(comm);
             assert_eq!(
                 parse_stat(&text),
-                Some(Stat { comm, start_time: 8675309 }),
+                Some(Stat { comm, state: b'S', flags: 7, start_time: 8675309 }),
                 "{}",
                 comm.escape_ascii()
             );

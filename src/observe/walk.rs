@@ -47,8 +47,14 @@ impl Plan {
         Ok((plan, scope))
     }
 
+    /// Adds a cgroup whose processes are nobody's question: it is walked like
+    /// an ancestor.
+    pub(super) fn mention(&mut self, parts: Vec<Vec<u8>>) -> &mut Self {
+        parts.into_iter().fold(self, |node, part| node.children.entry(part).or_default())
+    }
+
     fn add(&mut self, parts: Vec<Vec<u8>>, recursive: bool) {
-        let node = parts.into_iter().fold(self, |node, part| node.children.entry(part).or_default());
+        let node = self.mention(parts);
         node.requested = true;
         node.recursive |= recursive;
     }
@@ -194,7 +200,7 @@ fn is_gone(errno: Errno) -> bool {
 }
 
 /// Pids of `cgroup.procs`; 0 stands for processes of other pid namespaces.
-fn parse_pids(text: &[u8]) -> Vec<u32> {
+pub(super) fn parse_pids(text: &[u8]) -> Vec<u32> {
     let lines = text.split(|byte| *byte == b'\n');
     let pids = lines.filter_map(|line| std::str::from_utf8(line).ok()?.parse().ok());
     pids.filter(|pid| *pid != 0).collect()

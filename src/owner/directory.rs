@@ -1,9 +1,23 @@
 //! The owners of all cgroups of one observation.
+//!
+//! Slurm's SLUIDs hide the job's number. It is taken from whoever can be
+//! trusted most: the title of root's slurmstepd in the job, then the name of
+//! the socket it listens on, then what the job's processes were started with,
+//! which the user can fake. Sources of one kind that contradict each other
+//! leave the number open, and nothing less trusted is asked then.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::observation::{Observation, Text};
+use super::scan::{Found, nested, scan};
+use super::{job_of_socket, job_of_title};
+use crate::observation::{Detail, Observation, Process, Text};
 use crate::report::Owner;
+
+/// Values of `job_id_source`, the most trusted first.
+const SOURCES: [&str; 3] = ["stepd-title", "stepd-socket", "environment"];
+
+/// Job numbers of one job directory, by source.
+type Claims = [BTreeSet<u64>; SOURCES.len()];
 
 /// Owners by cgroup, with the job numbers of SLUIDs resolved.
 #[derive(Debug, Default)]
@@ -14,12 +28,149 @@ pub struct Directory {
 impl Directory {
     /// Reads the owners off the paths and finds job numbers from the processes.
     pub fn new(observation: &Observation) -> Self {
-        let _ = observation;
-        Self::default()
+        let mut claims = BTreeMap::new();
+        observation.processes.iter().for_each(|process| collect(process, &mut claims));
+        let paths = observation.cgroups.iter().map(|cgroup| &cgroup.path);
+        let paths = paths.chain(observation.processes.iter().map(|process| &process.cgroup));
+        let mut owners = HashMap::new();
+        for path in paths {
+            if !owners.contains_key(path) {
+                owners.extend(resolved(path, &claims).map(|owner| (path.clone(), owner)));
+            }
+        }
+        Self { owners }
     }
 
     /// The owner of a cgroup.
     pub fn of(&self, path: &Text) -> Option<&Owner> {
         self.owners.get(path)
+    }
+}
+
+/// What a process says of the job it is in.
+fn collect<'a>(process: &'a Process, claims: &mut BTreeMap<&'a [u8], Claims>) {
+    let Some(detail) = &process.detail else { return };
+    let found = scan(process.cgroup.as_bytes());
+    // In the step daemon's own directory only if nothing is nested further in.
+    let daemon =
+        process.uid == 0 && found.last().is_some_and(|last| last.owner.part.as_deref() == Some("slurm"));
+    let Some((job, owner)) = found.iter().rev().find_map(|found| Some((found.job?, &found.owner))) else {
+        return;
+    };
+    let [title, socket, environment] = claims.entry(job).or_default();
+    if daemon {
+        title.extend(job_of_title(detail.title.as_bytes()));
+        socket.extend(detail.stepd_sockets.iter().filter_map(|name| job_of_socket(name.as_bytes())));
+    }
+    environment.extend(job_of_environment(detail, owner));
+}
+
+/// The job that a process was started in, by its environment. Components of a
+/// heterogeneous job all have the number of its first, and an environment that
+/// names another SLUID was brought from elsewhere.
+fn job_of_environment(detail: &Detail, owner: &Owner) -> Option<u64> {
+    let environment = detail.at_exec.known()?;
+    let text = |name| environment.get(name).filter(|variable| !variable.cut);
+    let foreign = text("SLURM_JOB_SLUID")
+        .is_some_and(|sluid| owner.sluid.as_ref().map(String::as_bytes) != Some(sluid.value.as_bytes()));
+    if foreign || environment.get("SLURM_HET_SIZE").is_some() {
+        return None;
+    }
+    super::place::number(text("SLURM_JOB_ID")?.value.as_bytes())
+}
+
+fn resolved(path: &Text, claims: &BTreeMap<&[u8], Claims>) -> Option<Owner> {
+    nested(scan(path.as_bytes()).into_iter().map(|Found { owner, job }| {
+        match job.and_then(|job| decide(claims.get(job)?)) {
+            Some((id, source)) => Owner { job_id: Some(id), job_id_source: Some(source.to_owned()), ..owner },
+            None => owner,
+        }
+    }))
+}
+
+/// The number that the most trusted source says, if it says one alone.
+fn decide(claims: &Claims) -> Option<(u64, &'static str)> {
+    let (ids, source) = claims.iter().zip(SOURCES).find(|(ids, _)| !ids.is_empty())?;
+    let id = ids.first().filter(|_| ids.len() == 1)?;
+    Some((*id, source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observation::{Answer, Environment, Variable};
+
+    const JOB: &str = "/system.slice/slurmstepd.scope/sEKNKTV3WPV500";
+
+    fn process(uid: u32, below: &str, title: &str, variables: &[(&str, &str)]) -> Process {
+        let variable = |(name, value): &(&str, &str)| Variable {
+            name: (*name).to_owned(),
+            value: (*value).into(),
+            cut: false,
+        };
+        let environment = Environment { variables: variables.iter().map(variable).collect(), cut: None };
+        let detail = Detail {
+            title: title.into(),
+            exe: Answer::default(),
+            stepd_sockets: Vec::new(),
+            at_exec: Answer::Known(environment),
+            live: Answer::default(),
+            devices: Answer::default(),
+        };
+        Process { uid, cgroup: format!("{JOB}{below}").into(), detail: Some(detail), ..Process::default() }
+    }
+
+    fn number(processes: Vec<Process>) -> Option<(u64, String)> {
+        let processes = [processes, vec![process(0, "/step_0/user", "", &[])]].concat();
+        let directory = Directory::new(&Observation { processes, ..Observation::default() });
+        let owner = directory.of(&format!("{JOB}/step_0/user").into()).unwrap();
+        Some((owner.job_id?, owner.job_id_source.clone()?))
+    }
+
+    /// Make sure that each source is trusted as far as it can be.
+    #[test]
+    fn trust() {
+        let said = |id, source: &str| Some((id, source.to_owned()));
+        let title = |uid, below, title| process(uid, below, title, &[]);
+        let stepd = || title(0, "/step_0/slurm", "slurmstepd: [7.0]");
+        let env = |id| process(1000, "/step_0/user/task_0", "", &[("SLURM_JOB_ID", id)]);
+        assert_eq!(number(vec![stepd(), env("9")]), said(7, "stepd-title"));
+        assert_eq!(number(vec![stepd(), title(0, "/step_1/slurm", "slurmstepd: [8.1]"), env("7")]), None);
+        assert_eq!(number(vec![title(1000, "/step_0/slurm", "slurmstepd: [7.0]")]), None);
+        assert_eq!(number(vec![title(0, "/step_0/user", "slurmstepd: [7.0]")]), None);
+        assert_eq!(number(vec![env("9"), env("9")]), said(9, "environment"));
+        assert_eq!(number(vec![env("9"), env("8")]), None);
+        assert_eq!(number(vec![env("9x")]), None);
+        let mut socket = title(0, "/step_0/slurm", "slurmstepd");
+        socket.detail.as_mut().unwrap().stepd_sockets = vec!["n_1_7.4294967292".into()];
+        assert_eq!(number(vec![socket, env("9")]), said(7, "stepd-socket"));
+    }
+
+    /// Make sure that environments which speak of other jobs are not believed.
+    #[test]
+    fn foreign_environments() {
+        let env = |variables: &[_]| vec![process(1000, "/step_0/user", "", variables)];
+        assert_eq!(number(env(&[("SLURM_JOB_ID", "9"), ("SLURM_HET_SIZE", "2")])), None);
+        assert_eq!(number(env(&[("SLURM_JOB_ID", "9"), ("SLURM_JOB_SLUID", "sEKNKTV3WPV501")])), None);
+        let own = [("SLURM_JOB_ID", "9"), ("SLURM_JOB_SLUID", "sEKNKTV3WPV500")];
+        assert_eq!(number(env(&own)), Some((9, "environment".to_owned())));
+    }
+
+    /// Make sure that a container in a job has the job's number too, and a
+    /// directory of the same name elsewhere has not.
+    #[test]
+    fn propagation() {
+        let id = "b2cc9ba70977facdbc2e895700cff1879d82d58b99f58d33ae5fa28caf9c645e";
+        let inner = format!("{JOB}/step_0/user/libpod-{id}.scope/container");
+        let elsewhere = format!("/docker/{id}{JOB}");
+        let processes = vec![
+            process(0, "/step_batch/slurm", "slurmstepd: [7.batch]", &[]),
+            Process { cgroup: inner.as_str().into(), ..Process::default() },
+            Process { cgroup: elsewhere.as_str().into(), ..Process::default() },
+        ];
+        let directory = Directory::new(&Observation { processes, ..Observation::default() });
+        let outer = directory.of(&inner.into()).unwrap().outer.clone().unwrap();
+        assert_eq!((outer.kind.as_str(), outer.job_id), ("slurm", Some(7)));
+        assert_eq!(directory.of(&elsewhere.into()).unwrap().job_id, None);
     }
 }

@@ -2,12 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::table::{self, Last};
-use super::{Style, gpus, programs, rules, sanitize};
+use super::{Style, gpus, owner, process, programs, rules, sanitize};
 use crate::report::{Cgroup, Payload, Process};
-
-/// Processes listed before the table says how many more there are.
-const PROCESSES: usize = 10;
 
 /// Prints each cgroup of the answer, separated by an empty line.
 pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
@@ -21,22 +17,36 @@ pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result
 }
 
 fn one(out: &mut dyn Write, style: Style, cgroup: &Cgroup, payload: &Payload) -> io::Result<()> {
-    let owner = cgroup.owner.as_ref().map(|owner| format!("  ({})", sanitize::text(&owner.kind)));
-    let path = sanitize::with_hex(&cgroup.path, cgroup.path_hex.as_deref());
-    writeln!(out, "{path}{}", owner.unwrap_or_default())?;
+    writeln!(out, "{}", sanitize::with_hex(&cgroup.path, cgroup.path_hex.as_deref()))?;
+    if let Some(owner) = &cgroup.owner {
+        let outer = owner.outer.as_deref().map(|outer| format!("; in {}", owner::full(outer)));
+        writeln!(out, "  {}{}", owner::full(owner), outer.unwrap_or_default())?;
+    }
+    writeln!(out)?;
+    rights(out, style, cgroup, payload)?;
+    let processes: Vec<&Process> = cgroup.processes.iter().collect();
+    process::write(out, style, &processes, payload.gpus.as_deref().unwrap_or_default(), None)
+}
+
+/// Prints what may be opened from a cgroup, and what says so.
+pub(super) fn rights(
+    out: &mut dyn Write,
+    style: Style,
+    cgroup: &Cgroup,
+    payload: &Payload,
+) -> io::Result<()> {
     gpu_part(out, style, cgroup, payload)?;
     rule_part(out, style, cgroup, payload)?;
-    program_part(out, cgroup, payload)?;
-    process_part(out, style, &cgroup.processes)
+    program_part(out, cgroup, payload)
 }
 
 fn gpu_part(out: &mut dyn Write, style: Style, cgroup: &Cgroup, payload: &Payload) -> io::Result<()> {
     let inventory = payload.gpus.as_deref().unwrap_or_default();
     match cgroup.gpus.as_slice() {
-        [] => writeln!(out, "\nGPUs: none on this node"),
+        [] => writeln!(out, "GPUs: none on this node"),
         verdicts => {
             let allowed = verdicts.iter().filter(|gpu| gpu.verdict == "allow").count();
-            writeln!(out, "\nGPUs: {allowed} of {} allowed", verdicts.len())?;
+            writeln!(out, "GPUs: {allowed} of {} allowed", verdicts.len())?;
             gpus::write(out, style, verdicts, inventory)
         }
     }
@@ -71,20 +81,4 @@ fn program_part(out: &mut dyn Write, cgroup: &Cgroup, payload: &Payload) -> io::
 fn allows_everything(cgroup: &Cgroup, payload: &Payload) -> bool {
     let policy = payload.policies.as_ref().and_then(|policies| policies.get(&cgroup.policy));
     policy.is_some_and(|policy| policy.default == "allow" && policy.exact && policy.rules.is_empty())
-}
-
-fn process_part(out: &mut dyn Write, style: Style, processes: &[Process]) -> io::Result<()> {
-    if processes.is_empty() {
-        return writeln!(out, "\nProcesses: none");
-    }
-    writeln!(out, "\nProcesses: {}", processes.len())?;
-    let rows = processes.iter().take(PROCESSES).map(|process| {
-        let comm = sanitize::with_hex(&process.comm, process.comm_hex.as_deref());
-        vec![process.pid.to_string(), process.uid.to_string(), comm.into_owned()]
-    });
-    table::write(out, style, &["PID", "UID", "COMMAND"], &["PID", "UID"], rows.collect(), Last::Wraps)?;
-    match processes.len().saturating_sub(PROCESSES) {
-        0 => Ok(()),
-        more => writeln!(out, "  … and {more} more (--json lists all)"),
-    }
 }

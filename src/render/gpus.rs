@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use super::table::{self, Last};
-use super::{Style, sanitize};
+use super::{Style, names, sanitize};
 use crate::report::{Gpu, GpuNode, GpuVerdict};
 
 /// Place of the column that is left out where it says nothing new.
@@ -103,31 +103,29 @@ fn reasons(verdicts: &[GpuVerdict]) -> BTreeMap<&str, usize> {
     reasons
 }
 
-/// Node names with ranges: `nvidia0-2,5 renderD128`.
-fn names(verdicts: &[&GpuVerdict], gpus: &[Gpu]) -> String {
-    let mut numbered: BTreeMap<String, Vec<u32>> = BTreeMap::new();
-    let mut others = Vec::new();
-    for verdict in verdicts {
-        let name = name(&verdict.gpu, gpus);
-        let stem = name.trim_end_matches(|c: char| c.is_ascii_digit()).to_owned();
-        match name[stem.len()..].parse() {
-            Ok(number) if !stem.is_empty() && !stem.ends_with([':', '.', '-']) => {
-                numbered.entry(stem).or_default().push(number);
-            }
-            _ => others.push(name),
-        }
-    }
-    let ranges = numbered.into_iter().map(|(stem, numbers)| stem + &ranges(numbers));
-    ranges.chain(others).collect::<Vec<_>>().join(" ")
+/// Names of GPUs by key; one of which only instances are meant is named by
+/// those.
+pub(super) fn key_names(keys: &[String], instances: &[String], gpus: &[Gpu]) -> Vec<String> {
+    let is_split = |key: &String| instances.iter().any(|instance| is_instance_of(instance, key));
+    let whole = keys.iter().filter(|key| !is_split(key)).map(|key| name(key, gpus));
+    whole.chain(instances.iter().map(|instance| instance_name(instance, gpus))).collect()
 }
 
-fn ranges(mut numbers: Vec<u32>) -> String {
-    numbers.sort_unstable();
-    let runs = numbers.chunk_by(|a, b| a.checked_add(1) == Some(*b));
-    let runs = runs.filter_map(|run| run.first().zip(run.last()));
-    let texts =
-        runs.map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") });
-    texts.collect::<Vec<_>>().join(",")
+/// The short name of a MIG instance, `nvidia0/1/0` for `KEY/1/0`, or of a GPU.
+pub(super) fn instance_name(key: &str, gpus: &[Gpu]) -> String {
+    let gpu = gpus.iter().find(|gpu| is_instance_of(key, &gpu.key));
+    match gpu.and_then(|gpu| key.strip_prefix(gpu.key.as_str()).zip(Some(gpu))) {
+        Some((rest, gpu)) => name(&gpu.key, gpus) + &sanitize::text(rest),
+        None => name(key, gpus),
+    }
+}
+
+fn is_instance_of(instance: &str, key: &str) -> bool {
+    instance.strip_prefix(key).is_some_and(|rest| rest.starts_with('/'))
+}
+
+fn names(verdicts: &[&GpuVerdict], gpus: &[Gpu]) -> String {
+    names::set(verdicts.iter().map(|verdict| name(&verdict.gpu, gpus)).collect())
 }
 
 #[cfg(test)]

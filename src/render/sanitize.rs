@@ -45,6 +45,30 @@ pub fn with_hex<'a>(lossy: &'a str, hex: Option<&str>) -> Cow<'a, str> {
     }
 }
 
+/// Text from the system in at most `max` characters, safe to print; what was
+/// cut off is replaced by `end`. Reads no more of it than that, however long
+/// it is.
+pub fn short(long: &str, max: usize, end: &str) -> String {
+    let head: String = long.chars().take(max.saturating_add(1)).collect();
+    cut(&text(&head), max, end)
+}
+
+/// The same for text of a report, which gives what is not UTF-8 again as hex.
+pub fn short_with_hex(lossy: &str, hex: Option<&str>, max: usize) -> String {
+    let bytes = max.saturating_add(1).saturating_mul(4);
+    match hex.map(|hex| hex.get(..bytes.saturating_mul(2)).unwrap_or(hex)).and_then(decode) {
+        Some(raw) => cut(&self::bytes(&raw), max, "…"),
+        None => short(lossy, max, "…"),
+    }
+}
+
+fn cut(safe: &str, max: usize, end: &str) -> String {
+    if safe.chars().count() <= max {
+        return safe.to_owned();
+    }
+    safe.chars().take(max.saturating_sub(end.chars().count())).chain(end.chars()).collect()
+}
+
 /// Whether a character hides, moves or reorders what is around it.
 pub(super) fn is_hostile(c: char) -> bool {
     c.is_control()
@@ -110,6 +134,18 @@ mod tests {
         assert_eq!(bytes(b"job\xff\xfe\x07"), "job\\xff\\xfe\\x07");
         assert_eq!(with_hex("job\u{fffd}", Some("6a6f62ff")), "job\\xff");
         assert_eq!(with_hex("job", None), "job");
+    }
+
+    /// Make sure that long text is cut after it was made safe, and says so.
+    #[test]
+    fn shortened() {
+        assert_eq!(short("abcdef", 6, "…"), "abcdef");
+        assert_eq!(short("abcdefg", 6, "…"), "abcde…");
+        assert_eq!(short("ab\x1b[31m", 6, "…"), "ab\\x1…");
+        assert_eq!(short(&"x".repeat(2 << 20), 4, ""), "xxxx");
+        assert_eq!(short_with_hex("\u{fffd}0", Some("ff30"), 8), "\\xff0");
+        assert_eq!(short_with_hex("0", Some(&"30".repeat(1 << 20)), 3), "00…");
+        assert_eq!(short_with_hex("0", Some("not hex"), 3), "0");
     }
 
     /// Make sure that no character at all leads out of printable text.

@@ -1,4 +1,5 @@
-//! Colour and width: all that a terminal changes about the output.
+//! Colour, width and length: all that a terminal and `-v` change about the
+//! output.
 
 use std::borrow::Cow;
 
@@ -11,12 +12,14 @@ pub struct Style {
     pub width: u16,
     /// Whether verdicts are coloured.
     pub color: bool,
+    /// Whether to list what is otherwise counted.
+    pub all: bool,
 }
 
 impl Default for Style {
     /// As in a pipe.
     fn default() -> Self {
-        Self { width: 80, color: false }
+        Self { width: 80, color: false, all: false }
     }
 }
 

@@ -4,12 +4,14 @@
 use std::io::{self, Write};
 
 use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, ContentArrangement, Table};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width};
 
 use super::Style;
 
 /// Prints rows under a header, indented by two. A first column that is a
 /// verdict is coloured. Columns named in `right` are numbers.
+///
+/// The first column, numbers and headers are never broken.
 ///
 /// Only as wide as the style unless `keep` says that the last column is a path,
 /// which is never broken: a path must stay one word for copying and for grep.
@@ -21,18 +23,53 @@ pub(super) fn write(
     rows: Vec<Vec<String>>,
     last: Last,
 ) -> io::Result<()> {
+    let widths: Vec<u16> = header.iter().enumerate().map(|(index, name)| least(index, name, &rows)).collect();
+    let natural: usize = header.iter().enumerate().map(|(index, name)| most(index, name, &rows)).sum();
     let mut table = Table::new();
     table.load_style(NOTHING).set_header(header.to_vec()).add_rows(rows);
-    if last == Last::Wraps {
+    let wraps = last == Last::Wraps && natural > usize::from(style.width);
+    if wraps {
         table.set_content_arrangement(ContentArrangement::Dynamic).set_width(style.width.saturating_sub(2));
     }
-    for (column, name) in table.column_iter_mut().zip(header) {
+    for (index, (column, name)) in table.column_iter_mut().zip(header).enumerate() {
         column.set_padding((0, 2));
+        let least = widths.get(index).copied().unwrap_or_default();
+        match index == 0 || right.contains(name) {
+            _ if !wraps => {}
+            true => drop(column.set_constraint(ColumnConstraint::ContentWidth)),
+            false => drop(column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)))),
+        }
         if right.contains(name) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
     table.lines().try_for_each(|line| writeln!(out, "  {}", color(style, line.trim_end())))
+}
+
+/// The longest word that is never broken.
+const WORD: usize = 11;
+
+/// How narrow a column may become: its header and its words stay whole.
+pub(super) fn least(index: usize, name: &str, rows: &[Vec<String>]) -> u16 {
+    let cells = rows.iter().filter_map(|row| row.get(index));
+    let words = cells.flat_map(|cell| cell.split(' ')).map(|word| word.chars().take(WORD).count());
+    let wide = words.max().unwrap_or(0).max(name.len()) + 2;
+    u16::try_from(wide).unwrap_or(u16::MAX)
+}
+
+/// How wide a column is if nothing is broken.
+fn most(index: usize, name: &str, rows: &[Vec<String>]) -> usize {
+    let cells = rows.iter().filter_map(|row| row.get(index));
+    cells.map(|cell| cell.chars().count()).max().unwrap_or(0).max(name.len()) + 2
+}
+
+/// How wide columns of cells would be, one beside the other.
+pub(super) fn width(columns: &[(&str, Vec<String>)]) -> usize {
+    let wide = |(name, cells): &(&str, Vec<String>)| {
+        let cells = cells.iter().map(|cell| cell.chars().count());
+        cells.max().unwrap_or(0).max(name.len()) + 2
+    };
+    columns.iter().map(wide).sum()
 }
 
 /// What happens to a last column that is too wide.

@@ -18,7 +18,12 @@ fn render(name: &str, view: View, style: Style) -> String {
 }
 
 fn golden(name: &str, view: View) {
-    let text = render(name, view, Style::default());
+    golden_in(name, name, view, Style::default());
+}
+
+/// Compares the view of one payload in one style with a text.
+fn golden_in(name: &str, payload: &str, view: View, style: Style) {
+    let text = render(payload, view, style);
     let path = format!("{}/fixtures/cli/render/{name}.txt", env!("CARGO_MANIFEST_DIR"));
     assert_data_eq!(text, snapbox::Data::read_from(path.as_ref(), Some(DataFormat::Text)).raw());
 }
@@ -66,6 +71,76 @@ fn difference() {
     golden("equal", diff);
 }
 
+/// Make sure that the node shows every numbering, orders owners, and folds
+/// those that hold nothing.
+#[test]
+fn whole_node() {
+    golden("node", node);
+    golden_in("node-all", "node", node, Style { all: true, ..Style::default() });
+    golden("node-mixed", node);
+    golden("node-empty", node);
+    golden("node-unknown", node);
+}
+
+/// Make sure that a job shows its sets, its processes and what changed.
+#[test]
+fn one_job() {
+    golden("job", jobs);
+    golden("nothing-job", jobs);
+}
+
+/// Make sure that a process is shown in full.
+#[test]
+fn one_process() {
+    golden("pid", pids);
+    golden("pid-unknown", pids);
+}
+
+/// Make sure that processes in a cgroup show what they ask for and hold.
+#[test]
+fn cgroup_with_details() {
+    golden("cgroup-details", cgroups);
+}
+
+/// Make sure that leftovers are told for people and for scripts, and that
+/// "none" is not said where some could not be seen.
+#[test]
+fn left_over() {
+    golden("leftovers", |out, style, payload| leftovers(out, style, payload, "job 4711", true));
+    golden_in("porcelain", "leftovers", porcelain, Style::default());
+    let none = |all_seen: bool| {
+        let mut out = Vec::new();
+        leftovers(&mut out, Style::default(), &Payload::default(), "job 4711", all_seen).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    assert_eq!(none(true), "No process of job 4711 holds a GPU.\n");
+    assert_eq!(none(false), "No process of job 4711 was seen to hold a GPU, but not all could be seen.\n");
+}
+
+/// Make sure that values of users reach the output escaped and short.
+#[test]
+fn hostile_processes() {
+    golden("hostile-join", jobs);
+    let people: View = |out, style, payload| leftovers(out, style, payload, "job \x1b[2J", true);
+    for view in [jobs, node, pids, cgroups, people] {
+        let text = render("hostile-join", view, Style::default());
+        assert!(!text.chars().any(|c| c != '\n' && sanitize::is_hostile(c)), "{text:?}");
+    }
+    let lines = render("hostile-join", porcelain, Style::default());
+    assert_eq!(lines, "7\t123\t1000\tcgroup\\t\\n\tGPU\\x2c\\t\\u{202e}\n");
+}
+
+/// Make sure that two megabytes in a variable cost one cell.
+#[test]
+fn huge_values() {
+    let raw = "9,".repeat(1 << 20);
+    let asked =
+        crate::report::Asked { raw: Some(raw.clone()), state: "value".to_owned(), ..Default::default() };
+    assert_eq!(process::value(&asked, 20), "9,9,9,9,9,9,9,9,9,9…");
+    let asked = crate::report::Asked { raw_hex: Some("ff".repeat(1 << 21)), ..asked };
+    assert_eq!(process::value(&asked, 20), "\\xff\\xff\\xff\\xff\\xf…");
+}
+
 /// Make sure that no text from the system reaches the output unescaped.
 #[test]
 fn hostile() {
@@ -88,10 +163,22 @@ fn color() {
 /// Make sure that only paths and rules, which must stay whole, leave 80 columns.
 #[test]
 fn width() {
-    for name in ["cgroup", "unknown", "nothing"] {
-        let text = render(name, cgroups, Style::default());
-        for line in text.lines().filter(|line| !line.contains("attached at /")) {
-            assert!(line.chars().count() <= 80, "{line}");
+    let all: [(&str, View); 9] = [
+        ("cgroup", cgroups),
+        ("unknown", cgroups),
+        ("nothing", cgroups),
+        ("cgroup-details", cgroups),
+        ("node", node),
+        ("node-mixed", node),
+        ("node-unknown", node),
+        ("job", jobs),
+        ("pid", pids),
+    ];
+    for (name, view) in all {
+        let text = render(name, view, Style::default());
+        let is_path = |line: &&str| !line.contains("attached at /") && !line.contains("cgroup   /");
+        for line in text.lines().filter(is_path).filter(|line| !line.trim_start().starts_with(['/', 'i'])) {
+            assert!(line.chars().count() <= 80, "{name}: {line}");
         }
     }
 }

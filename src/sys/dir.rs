@@ -3,16 +3,19 @@
 //! its path is taken by another meanwhile.
 
 use std::ffi::{CStr, CString};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use nix::NixPath;
 use nix::dir::{Dir as Listing, Type};
 use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, OFlag, openat};
+use nix::fcntl::{AT_FDCWD, OFlag, openat, readlinkat};
 use nix::sys::stat::{Mode, SFlag, fstat};
 use nix::sys::statfs::{CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, fstatfs};
 use nix::unistd::read;
+
+use super::stat::{FileKind, FileStat, stat_at};
 
 /// A directory, opened with `O_PATH`: enough to walk and to query, and it needs
 /// no read permission on the directory itself.
@@ -26,6 +29,8 @@ pub struct DirStat {
     pub inode: u64,
     /// Hard links; on kernfs exactly 2 plus the number of subdirectories.
     pub links: u64,
+    /// Owner; of a process's directory its effective uid.
+    pub uid: u32,
 }
 
 /// The file systems that matter here.
@@ -66,7 +71,7 @@ impl Dir {
     /// Those of fstat(2).
     pub fn stat(&self) -> Result<DirStat, Errno> {
         let stat = fstat(self)?;
-        Ok(DirStat { inode: stat.st_ino, links: stat.st_nlink })
+        Ok(DirStat { inode: stat.st_ino, links: stat.st_nlink, uid: stat.st_uid })
     }
 
     /// Which file system the directory is on (`O_PATH` handles since Linux
@@ -117,6 +122,71 @@ impl Dir {
         let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW;
         let file = openat(self, name, flags, Mode::empty())?;
         read_all(&file, buffer, limit)
+    }
+
+    /// Opens a file of this directory for reading.
+    ///
+    /// # Errors
+    ///
+    /// Those of openat(2).
+    pub fn open_file(&self, name: &CStr) -> Result<File, Errno> {
+        let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW;
+        openat(self, name, flags, Mode::empty()).map(File::from)
+    }
+
+    /// Opens what `name` leads to, links followed, if it is a regular file: no
+    /// device and no FIFO is ever opened, whatever takes the place of the
+    /// file.
+    ///
+    /// # Errors
+    ///
+    /// Those of openat(2); `EINVAL` for anything but a regular file.
+    pub fn open_regular(&self, name: &CStr) -> Result<(File, FileStat), Errno> {
+        let place = openat(self, name, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())?;
+        let stat = stat_at(&place, c"")?;
+        if stat.kind != FileKind::Regular {
+            return Err(Errno::EINVAL);
+        }
+        let again = format!("/proc/self/fd/{}", place.as_raw_fd());
+        let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+        let file = openat(AT_FDCWD, again.as_str(), flags, Mode::empty())?;
+        Ok((file.into(), stat))
+    }
+
+    /// Where a symbolic link of this directory leads.
+    ///
+    /// # Errors
+    ///
+    /// Those of readlinkat(2).
+    pub fn link(&self, name: &CStr) -> Result<Vec<u8>, Errno> {
+        readlinkat(self, name).map(std::os::unix::ffi::OsStringExt::into_vec)
+    }
+
+    /// Calls `visit` with every number among the names in the subdirectory
+    /// `name`: the way `/proc` lists processes, threads and descriptors. Stops
+    /// when `visit` says so.
+    ///
+    /// # Errors
+    ///
+    /// Those of openat(2) and getdents(2).
+    pub fn numbers(&self, name: &CStr, mut visit: impl FnMut(&CStr, u32) -> bool) -> Result<(), Errno> {
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        let mut listing = Listing::openat(self, name, flags, Mode::empty())?;
+        for entry in listing.iter() {
+            let entry = entry?;
+            let number = entry.file_name().to_str().ok().and_then(|name| name.parse().ok());
+            if number.is_some_and(|number| !visit(entry.file_name(), number)) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A directory that is open already.
+impl From<File> for Dir {
+    fn from(file: File) -> Self {
+        Self(file.into())
     }
 }
 

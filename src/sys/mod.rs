@@ -7,3 +7,4 @@ pub mod access;
 pub mod bpf;
 pub mod caps;
 pub mod dir;
+pub mod stat;

@@ -10,9 +10,12 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use serde_json::{Value, json};
+
 use super::cgroup::Cgroup;
 
-/// The name of the container's cgroup below the scratch cgroup.
+/// The name of the container's cgroup below the scratch cgroup, unless asked
+/// for otherwise.
 const BOX: &str = "box";
 /// $1 is the runtime, $2 the bundle. Says so when the container runs; deletes
 /// it when its standard input ends.
@@ -31,21 +34,96 @@ read -r line || true
 /// Joins the cgroup $1, which the namespace then takes for the root.
 const OUTSIDE: &str = r#"echo $$ > "$1/cgroup.procs" && shift && exec unshare -m -C sh -c "$@""#;
 
+/// What runs in a container, and where.
+#[derive(Clone, Debug)]
+pub struct Bundle {
+    /// OCI `linux.resources.devices`.
+    pub rules: Value,
+    /// Its cgroup, from the root that the runtime sees.
+    pub cgroup: String,
+    /// The command line.
+    pub args: Vec<String>,
+    /// The environment, beside `PATH`.
+    pub env: Vec<String>,
+    /// Programs to copy into `/bin`.
+    pub programs: Vec<PathBuf>,
+    /// Device nodes: path, major, minor.
+    pub devices: Vec<(String, u32, u32)>,
+}
+
+impl Bundle {
+    /// A process that sleeps under these rules.
+    pub fn sleeping(rules: &Value) -> Self {
+        Self {
+            rules: rules.clone(),
+            cgroup: format!("/{BOX}"),
+            args: vec!["/bin/sleep".into(), "600".into()],
+            env: Vec::new(),
+            programs: Vec::new(),
+            devices: Vec::new(),
+        }
+    }
+
+    /// Writes it as a runtime reads it.
+    pub fn write(&self, to: &Path) {
+        for dir in ["bin", "proc", "dev", "sys", "out"] {
+            fs::create_dir_all(to.join("rootfs").join(dir)).expect("a directory");
+        }
+        fs::copy("/bin/busybox", to.join("rootfs/bin/busybox")).expect("busybox");
+        symlink("busybox", to.join("rootfs/bin/sleep")).expect("a link");
+        for program in &self.programs {
+            let name = program.file_name().expect("a name");
+            fs::copy(program, to.join("rootfs/bin").join(name)).expect("a copy");
+        }
+        fs::write(to.join("config.json"), self.configuration().to_string()).expect("a configuration");
+    }
+
+    fn configuration(&self) -> Value {
+        let env: Vec<&str> = ["PATH=/bin"].into_iter().chain(self.env.iter().map(String::as_str)).collect();
+        let device = |(path, major, minor): &(String, u32, u32)| json!({ "path": path, "type": "c", "major": major, "minor": minor, "fileMode": 0o666, "uid": 0, "gid": 0 });
+        json!({
+            "ociVersion": "1.0.2",
+            "process": {
+                "user": { "uid": 0, "gid": 0 }, "cwd": "/", "env": env,
+                "args": self.args, "noNewPrivileges": true,
+            },
+            "root": { "path": "rootfs", "readonly": true },
+            "mounts": [
+                { "destination": "/proc", "type": "proc", "source": "proc" },
+                { "destination": "/dev", "type": "tmpfs", "source": "tmpfs" },
+                { "destination": "/out", "type": "tmpfs", "source": "tmpfs" },
+            ],
+            "linux": {
+                "cgroupsPath": self.cgroup,
+                "devices": self.devices.iter().map(device).collect::<Vec<_>>(),
+                "namespaces": [{ "type": "pid" }, { "type": "mount" }, { "type": "ipc" }, { "type": "uts" }],
+                "resources": { "devices": self.rules },
+            },
+        })
+    }
+}
+
 /// A running container; it and all its traces go with the value.
 pub struct Container {
     keeper: Child,
     bundle: PathBuf,
     scratch: Cgroup,
+    below: String,
 }
 
 impl Container {
     /// Starts one with these device rules (OCI `linux.resources.devices`); the
     /// error is what the runtime says.
-    pub fn start(runtime: &str, rules: &serde_json::Value) -> Result<Self, String> {
+    pub fn start(runtime: &str, rules: &Value) -> Result<Self, String> {
+        Self::run(runtime, &Bundle::sleeping(rules))
+    }
+
+    /// Starts one.
+    pub fn run(runtime: &str, what: &Bundle) -> Result<Self, String> {
         let scratch = Cgroup::new().expect("a scratch cgroup");
         let name = scratch.path().file_name().expect("a name");
         let bundle = std::env::temp_dir().join(name);
-        write_bundle(&bundle, rules);
+        what.write(&bundle);
         let mut command = Command::new("sh");
         command.args(["-c", OUTSIDE, "sh"]).arg(scratch.path()).args([INSIDE, "sh", runtime]).arg(&bundle);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -53,7 +131,8 @@ impl Container {
         command.stderr(fs::File::create(&log).expect("a log"));
         // SAFETY: the closure makes one system call on constant memory.
         unsafe { command.pre_exec(pretend_memlock) };
-        let mut container = Self { keeper: command.spawn().expect("a shell"), bundle, scratch };
+        let below = what.cgroup.trim_matches('/').to_owned();
+        let mut container = Self { keeper: command.spawn().expect("a shell"), bundle, scratch, below };
         let mut line = String::new();
         let output = container.keeper.stdout.take().expect("a pipe");
         BufReader::new(output).read_line(&mut line).expect("a line");
@@ -62,7 +141,30 @@ impl Container {
 
     /// The container's cgroup.
     pub fn cgroup(&self) -> PathBuf {
-        self.scratch.path().join(BOX)
+        self.scratch.path().join(&self.below)
+    }
+
+    /// The cgroup that is the root for the runtime.
+    pub fn root(&self) -> &Path {
+        self.scratch.path()
+    }
+
+    /// Waits until the container has this file.
+    pub fn wait_for(&self, path: &str) {
+        let path = format!("/proc/{}/root{path}", self.pid());
+        for _ in 0..3000 {
+            if Path::new(&path).exists() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        panic!("no {path}: {}", fs::read_to_string(self.bundle.join("log")).unwrap_or_default());
+    }
+
+    /// The container's first process.
+    pub fn pid(&self) -> u32 {
+        let members = fs::read_to_string(self.cgroup().join("cgroup.procs")).expect("a cgroup");
+        members.lines().next().expect("a process").parse().expect("a pid")
     }
 }
 
@@ -71,43 +173,19 @@ impl Drop for Container {
         drop(self.keeper.stdin.take());
         let _ = self.keeper.wait();
         let _ = fs::write(self.scratch.path().join("cgroup.kill"), "1");
-        for below in [BOX, "init"] {
+        let ends = self.below.match_indices('/').map(|(at, _)| at).chain([self.below.len()]);
+        let levels: Vec<&str> = ends.filter_map(|end| self.below.get(..end)).collect();
+        for below in levels.into_iter().rev().chain(["init"]) {
             drop(Cgroup::open(self.scratch.path().join(below)));
         }
         let _ = fs::remove_dir_all(&self.bundle);
     }
 }
 
-fn write_bundle(bundle: &Path, rules: &serde_json::Value) {
-    for dir in ["bin", "proc", "dev", "sys"] {
-        fs::create_dir_all(bundle.join("rootfs").join(dir)).expect("a directory");
-    }
-    fs::copy("/bin/busybox", bundle.join("rootfs/bin/busybox")).expect("busybox");
-    symlink("busybox", bundle.join("rootfs/bin/sleep")).expect("a link");
-    let config = serde_json::json!({
-        "ociVersion": "1.0.2",
-        "process": {
-            "user": { "uid": 0, "gid": 0 }, "cwd": "/", "env": ["PATH=/bin"],
-            "args": ["/bin/sleep", "600"], "noNewPrivileges": true,
-        },
-        "root": { "path": "rootfs", "readonly": true },
-        "mounts": [
-            { "destination": "/proc", "type": "proc", "source": "proc" },
-            { "destination": "/dev", "type": "tmpfs", "source": "tmpfs" },
-        ],
-        "linux": {
-            "cgroupsPath": format!("/{BOX}"),
-            "namespaces": [{ "type": "pid" }, { "type": "mount" }, { "type": "ipc" }, { "type": "uts" }],
-            "resources": { "devices": rules },
-        },
-    });
-    fs::write(bundle.join("config.json"), config.to_string()).expect("a configuration");
-}
-
 /// crun raises `RLIMIT_MEMLOCK` and gives up where it may not, although BPF
 /// needs no such limit since Linux 5.11: this lets the call succeed and do
 /// nothing.
-fn pretend_memlock() -> std::io::Result<()> {
+pub fn pretend_memlock() -> std::io::Result<()> {
     const fn statement(code: u32, k: u32) -> libc::sock_filter {
         libc::sock_filter { code: code as u16, jt: 0, jf: 0, k }
     }

@@ -32,6 +32,7 @@ pub mod oracle;
 pub mod probe;
 pub mod rng;
 pub mod root;
+pub mod slurm;
 pub mod source;
 pub mod sysctl;
 pub mod v1;

@@ -1,0 +1,72 @@
+//! Allocations that the caller of gpumap names.
+
+use crate::report::{Gpu, GpuSet};
+
+use super::Numbering;
+use super::resolve::{self, by_uuid, is_uuid, short};
+
+/// What is accepted.
+const FORMS: &str =
+    "a UUID (GPU-…), a PCI address (0000:3b:00.0), a device node (/dev/nvidia3), Slurm's number, or `none`";
+
+/// The set that a list names.
+///
+/// # Errors
+///
+/// An entry that names no GPU, or not exactly one.
+pub(super) fn given(list: &str, numbering: &Numbering, gpus: &[Gpu]) -> Result<GpuSet, String> {
+    let list = list.trim();
+    if list.is_empty() {
+        return Err(format!("the list is empty; give {FORMS}"));
+    }
+    let mut keys = Vec::new();
+    let mut instances = Vec::new();
+    if list != "none" {
+        for entry in list.split(',').map(str::trim) {
+            let set = one(entry, numbering, gpus)?;
+            keys.extend(set.gpus.unwrap_or_default());
+            instances.extend(set.instances);
+        }
+    }
+    let gpus = gpus.iter().map(|gpu| gpu.key.clone()).filter(|key| keys.contains(key)).collect();
+    instances.sort();
+    instances.dedup();
+    Ok(GpuSet { gpus: Some(gpus), instances, source: Some("given".to_owned()), ..GpuSet::default() })
+}
+
+fn one(entry: &str, numbering: &Numbering, gpus: &[Gpu]) -> Result<GpuSet, String> {
+    let numeric = !entry.is_empty() && entry.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    if numeric || entry.starts_with("MIG-") {
+        let set = resolve::list(entry, numbering, gpus);
+        return match set.why.first() {
+            Some(why) => Err(format!("`{}`: {why}; give {FORMS}", short(entry))),
+            None => Ok(set),
+        };
+    }
+    let named = match gpus.iter().find(|gpu| gpu.key == entry) {
+        Some(gpu) => vec![gpu],
+        None if is_uuid(entry) => by_uuid(entry, gpus),
+        None => gpus.iter().filter(|gpu| is_address(gpu, entry) || is_node(gpu, entry)).collect(),
+    };
+    match named[..] {
+        [gpu] => Ok(GpuSet { gpus: Some(vec![gpu.key.clone()]), ..GpuSet::default() }),
+        [] => Err(format!("`{}` names no GPU of this node; give {FORMS}", short(entry))),
+        _ => {
+            let keys: Vec<&str> = named.iter().map(|gpu| gpu.key.as_str()).collect();
+            Err(format!("`{}` names several GPUs: {}", short(entry), keys.join(", ")))
+        }
+    }
+}
+
+/// Whether this is the GPU's PCI address, with or without its domain.
+fn is_address(gpu: &Gpu, entry: &str) -> bool {
+    let Some(pci) = gpu.pci.as_deref() else { return false };
+    let brief = pci.strip_prefix("0000:").unwrap_or(pci);
+    pci.eq_ignore_ascii_case(entry) || brief.eq_ignore_ascii_case(entry)
+}
+
+/// Whether this is the node that gives the GPU, as a path or a name.
+fn is_node(gpu: &Gpu, entry: &str) -> bool {
+    let name = |path: &str| path.rsplit('/').next() == Some(entry);
+    gpu.nodes.iter().any(|node| node.gate && (node.path == entry || name(&node.path)))
+}

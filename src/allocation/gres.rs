@@ -1,0 +1,233 @@
+//! What `gres.conf` says of one node's GPUs.
+//!
+//! Rules from gres.conf(5) and Slurm's `gres.c`: the first key of a line tells
+//! its kind (`NodeName`, `Name` or a global key), an `AutoDetect` of the node
+//! beats the global one, one behind `Name` alone has no effect, and lines with
+//! `File` do not mix with lines without. What Slurm would refuse or gpumap
+//! does not know is an error that names the line.
+
+use super::hostlist;
+use super::lines::{self, Line};
+
+/// How Slurm looks for GPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum AutoDetect {
+    /// Not at all.
+    #[default]
+    Off,
+    /// By NVML, in PCI order.
+    Nvml,
+    /// In `/proc/driver/nvidia` (24.11 and later), in the order of files.
+    Nvidia,
+    /// By ROCm SMI, in PCI order.
+    Rsmi,
+    /// By Level Zero, in PCI order.
+    Oneapi,
+}
+
+/// One line that lists GPUs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Listed {
+    /// Number of the line.
+    pub(super) line: usize,
+    /// `Type`, in lower case.
+    pub(super) kind: Option<String>,
+    /// The files of each GPU or MIG instance.
+    pub(super) files: Vec<Vec<String>>,
+    /// `Count`, where there are no files.
+    pub(super) count: usize,
+    /// Whether it has `Cores` or `Links`, which AutoDetect compares with what
+    /// it finds.
+    pub(super) compared: bool,
+}
+
+/// What applies to one node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Gres {
+    pub(super) detect: AutoDetect,
+    pub(super) listed: Vec<Listed>,
+}
+
+/// Names of this node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Names {
+    /// What it may be called.
+    pub(super) any: Vec<String>,
+    /// Whether Slurm itself told the name.
+    pub(super) sure: bool,
+}
+
+/// A reason with its line.
+fn at(line: &Line, why: &str) -> String {
+    format!("line {}: {why}", line.number)
+}
+
+/// Reads the file for the node with one of these names.
+///
+/// # Errors
+///
+/// A line that is not understood, or no line for this node among those for
+/// others.
+pub(super) fn read(text: &str, names: &Names) -> Result<Gres, String> {
+    let mut reader = Reader::default();
+    for line in lines::parse(text) {
+        reader.line(&line, names)?;
+    }
+    if reader.others && !reader.ours && !names.sure {
+        let any = names.any.join(" or ");
+        return Err(format!("no NodeName line is for {any}, and Slurm's name of the node is not known"));
+    }
+    let gres = Gres { detect: reader.local.or(reader.global).unwrap_or_default(), listed: reader.listed };
+    consistent(&gres)?;
+    Ok(gres)
+}
+
+#[derive(Default)]
+struct Reader {
+    local: Option<AutoDetect>,
+    global: Option<AutoDetect>,
+    listed: Vec<Listed>,
+    ours: bool,
+    others: bool,
+}
+
+impl Reader {
+    fn line(&mut self, line: &Line, names: &Names) -> Result<(), String> {
+        if let Some(why) = &line.bad {
+            return Err(at(line, why));
+        }
+        let node = line.first() == Some("nodename");
+        if node && !self.is_ours(line, names)? {
+            return Ok(());
+        }
+        if !node && line.get("nodename").is_some() {
+            return Err(at(line, "NodeName is not the first key"));
+        }
+        self.detect(line, node)?;
+        self.gpus(line)
+    }
+
+    fn is_ours(&mut self, line: &Line, names: &Names) -> Result<bool, String> {
+        let list = line.get("nodename").unwrap_or_default();
+        let mut ours = false;
+        for name in &names.any {
+            ours |= hostlist::contains(list, name).map_err(|why| at(line, &why))?;
+        }
+        self.ours |= ours;
+        self.others |= !ours;
+        Ok(ours)
+    }
+
+    fn detect(&mut self, line: &Line, node: bool) -> Result<(), String> {
+        let Some(value) = line.get("autodetect") else { return Ok(()) };
+        let detect =
+            autodetect(value).ok_or_else(|| at(line, &format!("AutoDetect={value} is not known")))?;
+        if line.first() == Some("name") {
+            return Err(at(line, "AutoDetect has no effect behind Name without NodeName"));
+        }
+        let place = if node { &mut self.local } else { &mut self.global };
+        match place.replace(detect) {
+            Some(other) if other != detect => Err(at(line, "a second AutoDetect differs from the first")),
+            _ => Ok(()),
+        }
+    }
+
+    fn gpus(&mut self, line: &Line) -> Result<(), String> {
+        match line.get("name") {
+            Some(name) if name.eq_ignore_ascii_case("gpu") => self.listed.push(listed(line)?),
+            Some(_) => {}
+            None if line.get("autodetect").is_some() => {}
+            None => return Err(at(line, "it has neither Name nor AutoDetect")),
+        }
+        Ok(())
+    }
+}
+
+fn autodetect(value: &str) -> Option<AutoDetect> {
+    Some(match value.to_ascii_lowercase().as_str() {
+        "off" => AutoDetect::Off,
+        "nvml" => AutoDetect::Nvml,
+        "nvidia" => AutoDetect::Nvidia,
+        "rsmi" => AutoDetect::Rsmi,
+        "oneapi" => AutoDetect::Oneapi,
+        _ => return None,
+    })
+}
+
+/// Keys of a line for GPUs.
+const KEYS: [&str; 14] = [
+    "autodetect",
+    "nodename",
+    "name",
+    "type",
+    "file",
+    "files",
+    "multiplefiles",
+    "count",
+    "flags",
+    "cores",
+    "cpus",
+    "link",
+    "links",
+    "uniqueid",
+];
+
+fn listed(line: &Line) -> Result<Listed, String> {
+    if let Some((key, _)) = line.pairs.iter().find(|(key, _)| !KEYS.contains(&key.as_str())) {
+        return Err(at(line, &format!("the key {key} is not known")));
+    }
+    if line.get("flags").is_some_and(|flags| flags.to_ascii_lowercase().contains("countonly")) {
+        return Err(at(line, "Flags=CountOnly: these GPUs have no device"));
+    }
+    let files = files(line).map_err(|why| at(line, &why))?;
+    let count = count(line, files.len())?;
+    let compared = ["cores", "cpus", "link", "links"].iter().any(|key| line.get(key).is_some());
+    let kind = line.get("type").map(str::to_ascii_lowercase);
+    Ok(Listed { line: line.number, kind, files, count, compared })
+}
+
+fn files(line: &Line) -> Result<Vec<Vec<String>>, String> {
+    let single = line.get("file").or_else(|| line.get("files"));
+    match (single, line.get("multiplefiles")) {
+        (Some(_), Some(_)) => Err("File and MultipleFiles exclude each other".to_owned()),
+        (Some(list), None) => Ok(hostlist::expand(list)?.into_iter().map(|file| vec![file]).collect()),
+        (None, Some(list)) => match hostlist::expand(list)? {
+            files if files.len() < 2 => Err("MultipleFiles has one file".to_owned()),
+            files => Ok(vec![files]),
+        },
+        (None, None) => Ok(Vec::new()),
+    }
+}
+
+fn count(line: &Line, files: usize) -> Result<usize, String> {
+    let Some(text) = line.get("count") else { return Ok(files.max(1)) };
+    match text.parse() {
+        Ok(count) if files == 0 || count == files => Ok(count),
+        Ok(_) => Err(at(line, "Count differs from the number of files")),
+        Err(_) => Err(at(line, &format!("Count={text} is not a number"))),
+    }
+}
+
+/// What slurmd insists on.
+fn consistent(gres: &Gres) -> Result<(), String> {
+    let mixed = |test: fn(&Listed) -> bool| {
+        let first = gres.listed.first().map(test);
+        gres.listed.iter().find(|listed| Some(test(listed)) != first).map(|listed| listed.line)
+    };
+    if let Some(line) = mixed(|listed| listed.files.is_empty()) {
+        return Err(format!("line {line}: some lines have File and some have not"));
+    }
+    if let Some(line) = mixed(|listed| listed.kind.is_none()) {
+        return Err(format!("line {line}: some lines have Type and some have not"));
+    }
+    if let Some(line) = mixed(|listed| listed.files.iter().any(|files| files.len() > 1)) {
+        return Err(format!("line {line}: whole GPUs are mixed with MIG instances (SchedMD bug 21163)"));
+    }
+    let mut seen = std::collections::HashSet::new();
+    let entries =
+        gres.listed.iter().flat_map(|listed| listed.files.iter().map(move |files| (listed.line, files)));
+    match entries.into_iter().find(|(_, files)| !seen.insert(*files)) {
+        Some((line, files)) => Err(format!("line {line}: {} is listed twice", files.join(","))),
+        None => Ok(()),
+    }
+}

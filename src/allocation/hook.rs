@@ -1,0 +1,125 @@
+//! What environments say of allocations: those of Slurm's hooks, and those of
+//! a job's processes.
+//!
+//! Prolog and Epilog run outside of the job's cgroup and get the node's own
+//! numbers (prolog_epilog guide; `gres_common_prep_set_env`), since 25.11 UUIDs
+//! for NVIDIA. In TaskProlog and in the job itself `CUDA_VISIBLE_DEVICES` is
+//! relative to the cgroup and says nothing here, and `SLURM_JOB_GPUS` is
+//! inherited by srun: in a step on another node it is the batch node's.
+
+use crate::observation::{Environment, Variable};
+use crate::report::{Gpu, GpuSet};
+
+use super::Numbering;
+use super::resolve::{self, is_uuid};
+
+/// Variables with the job's GPUs in Prolog and Epilog, best first.
+const GLOBAL: [&str; 3] = ["CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "SLURM_JOB_GPUS"];
+
+/// What the hook says was allocated.
+pub(super) fn of_hook(hook: &Environment, numbering: &Numbering, gpus: &[Gpu]) -> Option<GpuSet> {
+    let set =
+        match hook.get("SLURM_SCRIPT_CONTEXT").map(|variable| variable.value.lossy().into_owned()).as_deref()
+        {
+            Some("prolog_slurmd" | "epilog_slurmd") => node(hook, numbering, gpus),
+            Some("prolog_task" | "epilog_task") => job(hook, numbering, gpus),
+            Some(_) => None,
+            None => hook.get("SLURM_JOB_GPUS").map(|variable| value(variable, numbering, gpus)),
+        };
+    set.map(|set| GpuSet { source: Some("hook".to_owned()), ..set })
+}
+
+/// What a process claims.
+pub(super) fn of_claim(env: &Environment, step: bool, numbering: &Numbering, gpus: &[Gpu]) -> Option<GpuSet> {
+    let set = if step { own_step(env, numbering, gpus) } else { job(env, numbering, gpus) };
+    set.map(|set| GpuSet { source: Some("claimed".to_owned()), ..set })
+}
+
+fn value(variable: &Variable, numbering: &Numbering, gpus: &[Gpu]) -> GpuSet {
+    if variable.cut {
+        return resolve::unknown(format!("{} is longer than what was kept of it", variable.name), gpus);
+    }
+    resolve::list(&variable.value.lossy(), numbering, gpus)
+}
+
+/// Whether a set is known to the last GPU and instance.
+fn exact(set: &GpuSet) -> bool {
+    set.gpus.is_some() && set.why.is_empty()
+}
+
+/// Prolog and Epilog on the node.
+fn node(hook: &Environment, numbering: &Numbering, gpus: &[Gpu]) -> Option<GpuSet> {
+    if let Some(foreign) = foreign(hook, numbering, gpus) {
+        return Some(foreign);
+    }
+    let mut said: Vec<(&Variable, GpuSet)> = GLOBAL
+        .iter()
+        .filter_map(|name| hook.get(name))
+        .map(|one| (one, value(one, numbering, gpus)))
+        .collect();
+    // Slurm writes one form into each variable; UUIDs need no numbering.
+    said.sort_by_key(|(variable, _)| !is_uuid(&variable.value.lossy()));
+    let known: Vec<_> = said.iter().filter(|(_, set)| exact(set)).collect();
+    if let Some(pair) = known.windows(2).find(|pair| pair[0].1 != pair[1].1) {
+        let why = format!("{} and {} do not name the same GPUs", pair[0].0.name, pair[1].0.name);
+        return Some(resolve::unknown(why, gpus));
+    }
+    let best = known.first().map(|(_, set)| set.clone()).or_else(|| said.last().map(|(_, set)| set.clone()));
+    best.or_else(|| none(hook, gpus))
+}
+
+/// No variable at all: Slurm (since about 20.11) removes them for a job
+/// without GPUs. Certain only of a whole environment of a job's Prolog or
+/// Epilog, and not for a job that shares GPUs by MPS or shards.
+fn none(hook: &Environment, gpus: &[Gpu]) -> Option<GpuSet> {
+    hook.get("SLURM_JOB_ID")?;
+    let sharing = ["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "SLURM_SHARDS_ON_NODE", "GPU_DEVICE_ORDINAL"];
+    if let Some(name) = sharing.iter().find(|name| hook.get(name).is_some()) {
+        return Some(resolve::unknown(format!("{name} is set, but nothing tells which GPUs"), gpus));
+    }
+    if let Some(why) = &hook.cut {
+        return Some(resolve::unknown(why.clone(), gpus));
+    }
+    Some(GpuSet { gpus: Some(Vec::new()), ..GpuSet::default() })
+}
+
+/// A set of which nothing is known because Slurm's name of the environment's
+/// node is not this node's.
+fn foreign(env: &Environment, numbering: &Numbering, gpus: &[Gpu]) -> Option<GpuSet> {
+    let node = env.get("SLURMD_NODENAME")?.value.lossy().into_owned();
+    let known = &numbering.names;
+    if known.is_empty() || known.contains(&node) {
+        return None;
+    }
+    let why = format!("the environment is of node {}, this is {}", resolve::short(&node), known.join(" or "));
+    Some(resolve::unknown(why, gpus))
+}
+
+fn own_step(env: &Environment, numbering: &Numbering, gpus: &[Gpu]) -> Option<GpuSet> {
+    let variable = env.get("SLURM_STEP_GPUS")?;
+    Some(foreign(env, numbering, gpus).unwrap_or_else(|| value(variable, numbering, gpus)))
+}
+
+/// The job's GPUs by its own environment: certain outside of steps (the batch
+/// script), and where the job has one node. Else at least the step's GPUs are.
+fn job(env: &Environment, numbering: &Numbering, gpus: &[Gpu]) -> Option<GpuSet> {
+    let variable = env.get("SLURM_JOB_GPUS")?;
+    if let Some(foreign) = foreign(env, numbering, gpus) {
+        return Some(foreign);
+    }
+    let hook = env.get("SLURM_SCRIPT_CONTEXT").is_some();
+    let in_step = hook || env.get("SLURM_STEP_ID").is_some() || env.get("SLURM_STEP_GPUS").is_some();
+    let nodes = env.get("SLURM_JOB_NUM_NODES").map(|nodes| nodes.value.lossy().into_owned());
+    let one_node = nodes.as_deref() == Some("1") && env.get("SLURM_HET_SIZE").is_none();
+    if one_node || !in_step && env.cut.is_none() {
+        return Some(value(variable, numbering, gpus));
+    }
+    let why = "srun hands on SLURM_JOB_GPUS from the node of the batch script, which may be another";
+    let step = own_step(env, numbering, gpus).and_then(|set| set.gpus).unwrap_or_default();
+    let all = resolve::unknown(why.to_owned(), gpus);
+    if step.is_empty() {
+        return Some(all);
+    }
+    let unknown = all.unknown.into_iter().filter(|key| !step.contains(key)).collect();
+    Some(GpuSet { gpus: Some(step), unknown, ..all })
+}

@@ -1,0 +1,171 @@
+//! The order of slurmd's device list, from `gres.conf` and the inventory.
+//!
+//! Slurm 21.08 and later number devices by their place in that list; 20.11
+//! and before by the digits at the end of the file's name, which are not
+//! modelled. The list is
+//!
+//! - without AutoDetect, as configured: the lines are taken as they are
+//!   (`gres_p_node_config_load` merges only with what AutoDetect found), but
+//!   lines of several types come in the order of `slurm.conf`. gpumap answers
+//!   only where configured and natural order of the names are the same, so
+//!   that no version's sorting can matter;
+//! - with `nvml`, `rsmi` and `oneapi`, in PCI order (`_sort_gpu_by_links_order`);
+//! - with `nvidia`, which has no links, in natural order of the file names
+//!   (`_sort_gpu_by_file`).
+//!
+//! `slurm.conf` is not read: it is taken to configure every GPU that
+//! `gres.conf` lists or AutoDetect finds. See [`super::Numbering::assumes`].
+
+use crate::report::Gpu;
+
+use super::gres::{AutoDetect, Gres, Listed};
+use super::natural::natural;
+use super::slot::{Slot, gate, slot};
+
+/// The meaning of every number, and whether it rests on `slurm.conf`
+/// configuring all GPUs that AutoDetect finds.
+///
+/// # Errors
+///
+/// Why the order is not determined.
+pub(super) fn slots(gres: &Gres, gpus: &[Gpu]) -> Result<(Vec<Slot>, bool), String> {
+    match gres.detect {
+        AutoDetect::Off => Ok((configured(&gres.listed, gpus)?, false)),
+        AutoDetect::Nvml => detected(gres, gpus, "nvidia", by_nvml),
+        AutoDetect::Nvidia => detected(gres, gpus, "nvidia", by_file),
+        AutoDetect::Rsmi => detected(gres, gpus, "amd", by_address),
+        AutoDetect::Oneapi => detected(gres, gpus, "intel", by_address),
+    }
+}
+
+/// Without AutoDetect.
+fn configured(listed: &[Listed], gpus: &[Gpu]) -> Result<Vec<Slot>, String> {
+    let Some(first) = listed.first() else { return Err("no line lists GPUs for this node".to_owned()) };
+    if first.files.is_empty() {
+        return Err(format!("line {}: GPUs without File have no device", first.line));
+    }
+    if let Some(other) = listed.iter().find(|other| other.kind != first.kind) {
+        let why = "lines of several types are in the order of slurm.conf";
+        return Err(format!("line {}: {why}", other.line));
+    }
+    let files: Vec<&Vec<String>> = listed.iter().flat_map(|listed| &listed.files).collect();
+    let sorted = files.is_sorted_by(|one, two| natural(&one.join(","), &two.join(",")).is_le());
+    if !sorted {
+        return Err("the files are not listed in the order of their names".to_owned());
+    }
+    Ok(files.into_iter().map(|files| slot(files, gpus)).collect())
+}
+
+/// With AutoDetect: the GPUs it finds, in its order.
+fn detected(
+    gres: &Gres,
+    gpus: &[Gpu],
+    vendor: &str,
+    order: fn(&[&Gpu]) -> Result<Vec<String>, String>,
+) -> Result<(Vec<Slot>, bool), String> {
+    let found: Vec<&Gpu> = gpus.iter().filter(|gpu| gpu.vendor == vendor && !gpu.excluded).collect();
+    if found.is_empty() {
+        return Err(format!("AutoDetect finds {vendor} GPUs, and there is none here"));
+    }
+    if let Some(gpu) = found.iter().find(|gpu| !gpu.mig.is_empty()) {
+        return Err(format!(
+            "{} has MIG instances, whose order AutoDetect does not fix (SchedMD bug 21163)",
+            gpu.key
+        ));
+    }
+    let chosen = chosen(&gres.listed, &found)?;
+    let keys = order(&chosen)?;
+    // slurm.conf with fewer GPUs keeps the first as they are listed, else by
+    // name: where that is PCI order too, no number changes its meaning.
+    let first = match gres.listed.first().is_some_and(|listed| !listed.files.is_empty()) {
+        true => chosen.iter().map(|gpu| gpu.key.clone()).collect(),
+        false => by_file(&chosen).unwrap_or_default(),
+    };
+    let rests = first != keys;
+    Ok((keys.into_iter().map(Slot::Whole).collect(), rests))
+}
+
+/// Those of the GPUs found that the lines leave in the list
+/// (`_merge_system_gres_conf`).
+fn chosen<'a>(listed: &[Listed], found: &[&'a Gpu]) -> Result<Vec<&'a Gpu>, String> {
+    let kinds: Vec<&str> = listed.iter().filter_map(|listed| listed.kind.as_deref()).collect();
+    if let Some(line) = listed.iter().find(|listed| listed.compared).map(|listed| listed.line) {
+        return Err(format!(
+            "line {line}: a GPU whose Cores or Links differ from what AutoDetect finds is left out"
+        ));
+    }
+    let Some(first) = listed.first() else { return Ok(found.to_vec()) };
+    if first.files.is_empty() {
+        return uncounted(listed, found);
+    }
+    let mut chosen = Vec::new();
+    for listed in listed {
+        for file in listed.files.iter().flatten() {
+            let gpu = found.iter().find(|gpu| gate(gpu, file));
+            let gpu = gpu.ok_or_else(|| format!("line {}: AutoDetect does not find {file}", listed.line))?;
+            typed(listed, &kinds, gpu)?;
+            chosen.push(*gpu);
+        }
+    }
+    Ok(chosen)
+}
+
+/// Lines without files: they take what AutoDetect finds, all or some of it.
+fn uncounted<'a>(listed: &[Listed], found: &[&'a Gpu]) -> Result<Vec<&'a Gpu>, String> {
+    let count = listed.iter().fold(0_usize, |sum, listed| sum.saturating_add(listed.count));
+    match listed {
+        [one] if count == found.len() => {
+            let kinds: Vec<&str> = one.kind.as_deref().into_iter().collect();
+            found.iter().try_for_each(|gpu| typed(one, &kinds, gpu))?;
+            Ok(found.to_vec())
+        }
+        _ => Err(format!("{count} GPUs are configured without File, and AutoDetect finds {}", found.len())),
+    }
+}
+
+/// Makes sure that the GPU has the line's type and none of the others: a type
+/// matches if it is part of the name that AutoDetect makes from the model.
+fn typed(listed: &Listed, kinds: &[&str], gpu: &Gpu) -> Result<(), String> {
+    let Some(kind) = &listed.kind else { return Ok(()) };
+    let model = gpu.model.as_deref().unwrap_or_default().to_ascii_lowercase().replace(' ', "_");
+    if kinds.iter().all(|other| model.contains(other) == (other == kind)) {
+        return Ok(());
+    }
+    Err(format!("line {}: whether {} is of Type {kind} is not certain", listed.line, gpu.key))
+}
+
+fn by_nvml(gpus: &[&Gpu]) -> Result<Vec<String>, String> {
+    let mut places: Vec<(u32, &str)> = Vec::new();
+    for gpu in gpus {
+        let index = gpu.nvml_index.ok_or_else(|| format!("whether NVML lists {} is not known", gpu.key))?;
+        places.push((index, &gpu.key));
+    }
+    places.sort_unstable();
+    Ok(places.into_iter().map(|(_, key)| key.to_owned()).collect())
+}
+
+/// The inventory is in PCI order within a vendor.
+fn by_address(gpus: &[&Gpu]) -> Result<Vec<String>, String> {
+    let mut sorted = gpus.to_vec();
+    sorted.sort_by_key(|gpu| gpu.pci.clone());
+    match sorted.windows(2).find(|pair| pair[0].pci == pair[1].pci) {
+        Some(pair) => Err(format!("{} and {} have one PCI address", pair[0].key, pair[1].key)),
+        None if sorted.len() > 1
+            && sorted.iter().any(|gpu| gpu.pci.as_ref().is_none_or(|pci| pci.len() != 12)) =>
+        {
+            Err("not every GPU has a PCI address of the usual form".to_owned())
+        }
+        None => Ok(sorted.into_iter().map(|gpu| gpu.key.clone()).collect()),
+    }
+}
+
+fn by_file(gpus: &[&Gpu]) -> Result<Vec<String>, String> {
+    let mut files: Vec<(&str, &str)> = Vec::new();
+    for gpu in gpus {
+        let node = gpu.nodes.iter().find(|node| node.gate);
+        let node = node.ok_or_else(|| format!("{} has no device node", gpu.key))?;
+        files.push((&node.path, &gpu.key));
+    }
+    files.sort_by(|one, two| natural(one.0, two.0));
+    Ok(files.into_iter().map(|(_, key)| key.to_owned()).collect())
+}

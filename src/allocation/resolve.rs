@@ -1,0 +1,175 @@
+//! Lists of GPUs as Slurm writes them, as sets.
+
+use std::collections::BTreeSet;
+
+use crate::report::{Gpu, GpuSet};
+
+use super::Numbering;
+use super::slot::Slot;
+
+/// More entries than any list of Slurm's has.
+const ENTRY_LIMIT: usize = 4096;
+
+/// A set while it is collected.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    keys: BTreeSet<String>,
+    instances: BTreeSet<String>,
+    maybe: BTreeSet<String>,
+    /// Whether any GPU may be meant.
+    any: bool,
+    why: Vec<String>,
+}
+
+impl Found {
+    fn unknown(&mut self, why: String) {
+        self.any = true;
+        self.explain(why);
+    }
+
+    fn explain(&mut self, why: String) {
+        if !self.why.contains(&why) && self.why.len() < 8 {
+            self.why.push(why);
+        }
+    }
+
+    fn slot(&mut self, slot: &Slot) {
+        match slot {
+            Slot::Whole(key) => _ = self.keys.insert(key.clone()),
+            Slot::Part(key, instances) => {
+                self.keys.insert(key.clone());
+                self.instances.extend(instances.iter().cloned());
+            }
+            Slot::Strange(file) => {
+                self.unknown(format!("gres.conf lists {file}, which is no GPU of the inventory"))
+            }
+        }
+    }
+
+    /// The set, GPUs in inventory order.
+    pub(super) fn set(self, gpus: &[Gpu]) -> GpuSet {
+        let Self { keys, instances, maybe, any, why } = self;
+        let pick = |test: &dyn Fn(&String) -> bool| {
+            gpus.iter().map(|gpu| gpu.key.clone()).filter(|key| test(key)).collect::<Vec<_>>()
+        };
+        let certain = pick(&|key| keys.contains(key));
+        let unknown = pick(&|key| !keys.contains(key) && (any || maybe.contains(key)));
+        let nothing = certain.is_empty() && !why.is_empty();
+        let gpus = if nothing { None } else { Some(certain) };
+        GpuSet { gpus, instances: instances.into_iter().collect(), unknown, why, source: None }
+    }
+}
+
+/// A set of which nothing is known.
+pub(super) fn unknown(why: String, gpus: &[Gpu]) -> GpuSet {
+    let mut found = Found::default();
+    found.unknown(why);
+    found.set(gpus)
+}
+
+/// The set that a list names.
+pub(super) fn list(text: &str, numbering: &Numbering, gpus: &[Gpu]) -> GpuSet {
+    let mut found = Found::default();
+    // What releases up to 18.08 set for a job without GPUs.
+    if text.trim().is_empty() || text.trim() == "NoDevFiles" {
+        return found.set(gpus);
+    }
+    for (count, entry) in text.split(',').map(str::trim).enumerate() {
+        if count == ENTRY_LIMIT {
+            found.unknown(format!("the list has more than {ENTRY_LIMIT} entries"));
+            break;
+        }
+        one(entry, numbering, gpus, &mut found);
+    }
+    found.set(gpus)
+}
+
+fn one(entry: &str, numbering: &Numbering, gpus: &[Gpu], found: &mut Found) {
+    if let Some(uuid) = entry.strip_prefix("MIG-") {
+        mig(entry, uuid, gpus, found);
+    } else if is_uuid(entry) {
+        uuid(entry, gpus, found);
+    } else if let Some((first, last)) = range(entry) {
+        numbers(first, last, numbering, found);
+    } else {
+        found.unknown(format!("`{}` is neither a number nor a UUID", short(entry)));
+    }
+}
+
+/// An entry, short enough for a message.
+pub(super) fn short(entry: &str) -> String {
+    entry.chars().take(64).collect()
+}
+
+fn range(entry: &str) -> Option<(u32, u32)> {
+    let (first, last) = entry.split_once('-').unwrap_or((entry, entry));
+    let number =
+        |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse::<u32>().ok());
+    let (first, last) = (number(first)??, number(last)??);
+    (first <= last).then_some((first, last))
+}
+
+fn numbers(first: u32, last: u32, numbering: &Numbering, found: &mut Found) {
+    let slots = match &numbering.meaning {
+        Ok(slots) => slots,
+        Err(why) => return found.unknown(format!("what Slurm's numbers mean is not determined: {why}")),
+    };
+    let (Ok(start), Ok(end)) = (usize::try_from(first), usize::try_from(last)) else { return };
+    slots.iter().skip(start).take((end - start).saturating_add(1)).for_each(|slot| found.slot(slot));
+    if end >= slots.len() {
+        found.unknown(format!("number {last} is beyond the {} GPUs of gres.conf", slots.len()));
+    }
+}
+
+/// Whether this has the form of a GPU's UUID.
+pub(super) fn is_uuid(entry: &str) -> bool {
+    entry.len() > 4 && entry.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("GPU-"))
+}
+
+/// The GPUs with this UUID, else those whose UUID starts like this; with these
+/// all whose UUID is not known, since it may start like this too.
+pub(super) fn by_uuid<'a>(prefix: &str, gpus: &'a [Gpu]) -> Vec<&'a Gpu> {
+    let same = |uuid: Option<&str>| uuid.is_some_and(|uuid| uuid.eq_ignore_ascii_case(prefix));
+    let whole: Vec<&Gpu> = gpus.iter().filter(|gpu| same(gpu.uuid.as_deref())).collect();
+    if !whole.is_empty() {
+        return whole;
+    }
+    let starts = |gpu: &Gpu| same(gpu.uuid.as_deref().and_then(|uuid| uuid.get(..prefix.len())));
+    if !gpus.iter().any(starts) {
+        return Vec::new();
+    }
+    gpus.iter().filter(|gpu| starts(gpu) || gpu.uuid.is_none()).collect()
+}
+
+fn uuid(entry: &str, gpus: &[Gpu], found: &mut Found) {
+    match by_uuid(entry, gpus)[..] {
+        [gpu] => _ = found.keys.insert(gpu.key.clone()),
+        [] => found.unknown(format!("no GPU here has the UUID {}", short(entry))),
+        ref several => {
+            found.maybe.extend(several.iter().map(|gpu| gpu.key.clone()));
+            found.explain(format!("{} GPUs have the UUID {}", several.len(), short(entry)));
+        }
+    }
+}
+
+/// `MIG-GPU-UUID/GI/CI`, the form before driver 470, or the UUID of an
+/// instance, which no file of the kernel tells.
+fn mig(entry: &str, rest: &str, gpus: &[Gpu], found: &mut Found) {
+    let mut fields = rest.split('/');
+    let (gpu, gi, ci) = (fields.next().unwrap_or_default(), fields.next(), fields.next());
+    let number = |field: Option<&str>| field.and_then(|field| field.parse::<u32>().ok());
+    let (Some(gi), Some(ci), None) = (number(gi), number(ci), fields.next()) else {
+        let why = "the kernel does not tell the UUIDs of MIG instances";
+        return found.unknown(format!("{}: {why}", short(entry)));
+    };
+    match by_uuid(gpu, gpus)[..] {
+        [gpu] if is_uuid(rest) => {
+            found.keys.insert(gpu.key.clone());
+            match gpu.mig.iter().any(|mig| mig.gi == gi && mig.ci == Some(ci)) {
+                true => _ = found.instances.insert(format!("{}/{gi}/{ci}", gpu.key)),
+                false => found.explain(format!("{} has no MIG instance {gi}/{ci}", gpu.key)),
+            }
+        }
+        _ => found.unknown(format!("no one GPU here is meant by {}", short(entry))),
+    }
+}

@@ -1,0 +1,88 @@
+//! What was allocated: told by a hook, given by the caller, or claimed by the
+//! job's own processes. Never inferred from what is allowed.
+
+use crate::allocation::{Numbering, of_claim, of_hook};
+use crate::observation::{Environment, Process};
+use crate::report::{GpuSet, Owner};
+
+use super::claim::job_id;
+use super::join::Join;
+use super::levels::{is_job, is_step};
+
+/// What is known beside the processes.
+#[derive(Debug, Default)]
+pub(super) struct Source<'a> {
+    /// `--allocated`, resolved; it is the one job's that was asked about.
+    pub(super) given: Option<GpuSet>,
+    /// The environment of the hook that gpumap runs in.
+    pub(super) hook: Option<&'a Environment>,
+}
+
+/// What was allocated to an owner with these processes.
+pub(super) fn of(
+    owner: &Owner,
+    processes: &[&Process],
+    join: &Join<'_>,
+    numbering: &Numbering,
+    source: &Source<'_>,
+) -> GpuSet {
+    let mut set = told(owner, processes, join, numbering, source);
+    if set.gpus.is_some() {
+        set.why.extend(numbering.assumes().map(str::to_owned));
+    }
+    set
+}
+
+fn told(
+    owner: &Owner,
+    processes: &[&Process],
+    join: &Join<'_>,
+    numbering: &Numbering,
+    source: &Source<'_>,
+) -> GpuSet {
+    if is_job(owner) {
+        if let Some(given) = &source.given {
+            return given.clone();
+        }
+        let hook = source.hook.filter(|hook| is_of(hook, owner));
+        if let Some(set) = hook.and_then(|hook| of_hook(hook, numbering, &join.gpus)) {
+            return set;
+        }
+        claimed(owner, processes, false, join, numbering)
+    } else if is_step(owner) {
+        claimed(owner, processes, true, join, numbering)
+    } else {
+        unknown("no scheduler that gpumap can ask allocates to it")
+    }
+}
+
+/// Whether a hook's environment is about this job.
+fn is_of(hook: &Environment, owner: &Owner) -> bool {
+    let sluid = hook.get("SLURM_JOB_SLUID").map(|variable| variable.value.lossy().into_owned());
+    let same_sluid = sluid.is_some() && sluid == owner.sluid;
+    same_sluid || (owner.job_id.is_some() && job_id(hook) == owner.job_id)
+}
+
+/// What the processes say of their own job, if they say the same.
+fn claimed(
+    owner: &Owner,
+    processes: &[&Process],
+    step: bool,
+    join: &Join<'_>,
+    numbering: &Numbering,
+) -> GpuSet {
+    let environments = processes.iter().filter_map(|process| process.detail.as_ref()?.at_exec.known());
+    let own = environments.filter(|environment| is_of(environment, owner));
+    let mut claims: Vec<GpuSet> =
+        own.filter_map(|environment| of_claim(environment, step, numbering, &join.gpus)).collect();
+    claims.dedup();
+    match claims.as_slice() {
+        [] => unknown("nothing says what was allocated"),
+        [one] => one.clone(),
+        _ => unknown("its processes name different GPUs as allocated"),
+    }
+}
+
+fn unknown(why: &str) -> GpuSet {
+    GpuSet { why: vec![why.to_owned()], ..GpuSet::default() }
+}

@@ -1,0 +1,63 @@
+//! What a process's environment says of its job, held against its cgroup.
+//!
+//! The environment is the user's to write: it is a hint, and a difference is
+//! worth a look, never a proof.
+
+use crate::observation::{Environment, Process};
+use crate::report::{Claim, Owner};
+
+/// The claim of a process in the cgroup of `owner`; `None` if it makes none.
+pub(super) fn of(process: &Process, owner: Option<&Owner>) -> Option<Claim> {
+    let environment = process.detail.as_ref()?.at_exec.known()?;
+    let job_id = job_id(environment);
+    let sluid = text(environment, "SLURM_JOB_SLUID");
+    if job_id.is_none() && sluid.is_none() {
+        return None;
+    }
+    let step = text(environment, "SLURM_STEP_ID");
+    let claim = Claim { job_id, step, sluid, ..Claim::default() };
+    Some(match owner.and_then(job) {
+        None => Claim { outside: true, ..claim },
+        Some(job) => compare(claim, job, environment),
+    })
+}
+
+/// The job number that an environment claims.
+pub(super) fn job_id(environment: &Environment) -> Option<u64> {
+    text(environment, "SLURM_JOB_ID")?.parse().ok()
+}
+
+/// The innermost Slurm job among an owner and those around it.
+pub(super) fn job(owner: &Owner) -> Option<&Owner> {
+    let is_slurm = matches!(owner.kind.as_str(), "slurm" | "parastation");
+    if is_slurm && (owner.job_id.is_some() || owner.sluid.is_some()) {
+        Some(owner)
+    } else {
+        owner.outer.as_deref().and_then(job)
+    }
+}
+
+fn compare(claim: Claim, job: &Owner, environment: &Environment) -> Claim {
+    let same_number = claim.job_id.zip(job.job_id).map(|(claimed, own)| claimed == own);
+    let same_sluid = claim.sluid.as_ref().zip(job.sluid.as_ref()).map(|(claimed, own)| claimed == own);
+    // A number that was read off the same environment proves nothing.
+    let circular = job.job_id_source.as_deref() == Some("environment");
+    let agrees = same_sluid.or(if circular { None } else { same_number });
+    let is_heterogeneous = text(environment, "SLURM_HET_SIZE").is_some();
+    match agrees {
+        Some(false) if is_heterogeneous => {
+            let why = "a component of a heterogeneous job: its environment names the leader";
+            Claim { agrees: None, why: Some(why.to_owned()), ..claim }
+        }
+        Some(false) => {
+            let why = "its environment names another job than its cgroup";
+            Claim { agrees, why: Some(why.to_owned()), ..claim }
+        }
+        _ => Claim { agrees, ..claim },
+    }
+}
+
+fn text(environment: &Environment, name: &str) -> Option<String> {
+    let variable = environment.get(name).filter(|variable| !variable.cut && !variable.value.is_empty())?;
+    Some(variable.value.lossy().into_owned())
+}

@@ -1,0 +1,84 @@
+//! From device numbers that a process has open to GPUs.
+//!
+//! Only numbers count, never paths: anyone can make a node with any name.
+
+use std::collections::BTreeMap;
+
+use crate::gpu::SharedNode;
+use crate::observation::{HeldDevice, NodeKind};
+use crate::report::Gpu;
+
+/// What each device number gives.
+#[derive(Debug, Default)]
+pub(super) struct Numbers {
+    gpus: BTreeMap<(u32, u32), usize>,
+    instances: BTreeMap<(u32, u32), String>,
+    shared: BTreeMap<(u32, u32), String>,
+}
+
+/// What one process holds, each list in the order of the inventory.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Held {
+    pub(super) gpus: Vec<String>,
+    pub(super) instances: Vec<String>,
+    pub(super) shared: Vec<String>,
+}
+
+impl Numbers {
+    pub(super) fn new(gpus: &[Gpu], shared: &[SharedNode]) -> Self {
+        let mut numbers = Self::default();
+        for (index, gpu) in gpus.iter().enumerate() {
+            numbers.add_others(gpu, index);
+            numbers.add_instances(gpu);
+        }
+        // The number that gates a GPU is that GPU's, whatever else has it.
+        for (index, gpu) in gpus.iter().enumerate() {
+            numbers.gpus.extend(gpu.major.zip(gpu.minor).map(|number| (number, index)));
+        }
+        let shared = shared.iter().map(|node| ((node.major, node.minor), node.role.clone()));
+        numbers.shared = shared.filter(|(number, _)| !numbers.gpus.contains_key(number)).collect();
+        numbers
+    }
+
+    /// Further nodes of the GPU's own driver (a DRM card node beside the
+    /// render node). A node that only has a GPU's name has another major.
+    fn add_others(&mut self, gpu: &Gpu, index: usize) {
+        let own = gpu.nodes.iter().filter(|node| gpu.major == Some(node.major) && !node.gate);
+        let own = own.filter(|node| node.path.starts_with("/dev/dri/"));
+        self.gpus.extend(own.map(|node| ((node.major, node.minor), index)));
+    }
+
+    fn add_instances(&mut self, gpu: &Gpu) {
+        for instance in &gpu.mig {
+            let number = instance.major.zip(instance.ci_minor);
+            self.instances.extend(number.map(|number| (number, super::sets::instance(gpu, instance))));
+        }
+    }
+
+    /// What a process with these devices open holds.
+    pub(super) fn held(&self, devices: &[HeldDevice], gpus: &[Gpu]) -> Held {
+        let numbers = || {
+            let chars = devices.iter().filter(|device| device.kind == NodeKind::Char);
+            chars.map(|device| (device.major, device.minor))
+        };
+        let mut indices: Vec<usize> =
+            numbers().filter_map(|number| self.gpus.get(&number)).copied().collect();
+        indices.sort_unstable();
+        indices.dedup();
+        let named = |names: &BTreeMap<(u32, u32), String>| {
+            let mut found: Vec<String> = numbers().filter_map(|number| names.get(&number)).cloned().collect();
+            found.sort();
+            found.dedup();
+            found
+        };
+        Held {
+            gpus: indices
+                .into_iter()
+                .filter_map(|index| gpus.get(index))
+                .map(|gpu| gpu.key.clone())
+                .collect(),
+            instances: named(&self.instances),
+            shared: named(&self.shared),
+        }
+    }
+}

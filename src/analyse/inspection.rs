@@ -1,0 +1,116 @@
+//! One node's answer that can still be asked: what an audit works on.
+
+use std::collections::HashMap;
+
+use crate::gpu::{self, SharedNode};
+use crate::observation::{self, Observation, Text};
+use crate::policy::Followed;
+use crate::policy::device::{Device, Request, Verdict};
+use crate::report::{Decision, Gpu, Payload};
+
+use super::join::{Join, in_scope};
+use super::{AnalyseError, Granted, node};
+
+/// The answer of `node`, and further questions about the same observation.
+#[derive(Debug)]
+pub struct Inspection<'a> {
+    join: Join<'a>,
+    payload: Payload,
+    cgroups: HashMap<&'a Text, &'a observation::Cgroup>,
+    paths: Vec<Text>,
+    shared: Vec<SharedNode>,
+}
+
+impl<'a> Inspection<'a> {
+    /// Analyses everything in the observation's scope.
+    ///
+    /// # Errors
+    ///
+    /// As [`super::node()`].
+    pub fn new(observation: &'a Observation, granted: &Granted) -> Result<Self, AnalyseError> {
+        let mut join = Join::new(observation);
+        let payload = node::answer(&mut join, granted)?;
+        let cgroups = observation.cgroups.iter().map(|cgroup| (&cgroup.path, cgroup)).collect();
+        let shared = gpu::shared_nodes(&observation.gpu_facts);
+        let paths = in_scope(observation)?.into_iter().map(|cgroup| cgroup.path.clone()).collect();
+        Ok(Self { join, payload, cgroups, paths, shared })
+    }
+
+    /// The facts.
+    pub fn observation(&self) -> &'a Observation {
+        self.join.observation
+    }
+
+    /// The answer of `node`: cgroups in walk order, owners, programs, GPUs.
+    pub fn payload(&self) -> &Payload {
+        &self.payload
+    }
+
+    /// The paths of the answer's cgroups, in the same order.
+    pub fn paths(&self) -> &[Text] {
+        &self.paths
+    }
+
+    /// The answer, taken out.
+    pub fn into_payload(self) -> Payload {
+        self.payload
+    }
+
+    /// The node's GPUs.
+    pub fn gpus(&self) -> &[Gpu] {
+        &self.join.gpus
+    }
+
+    /// The nodes that a vendor's GPUs share.
+    pub fn shared_nodes(&self) -> &[SharedNode] {
+        &self.shared
+    }
+
+    /// A cgroup as it was observed.
+    pub fn cgroup(&self, path: &Text) -> Option<&'a observation::Cgroup> {
+        self.cgroups.get(path).copied()
+    }
+
+    /// What the processes in a cgroup may do, the v1 controller included;
+    /// `unknown` for a cgroup that was not observed.
+    pub fn verdict(&mut self, cgroup: &Text, device: Device, request: Request) -> Verdict {
+        let Some(cgroup) = self.cgroup(cgroup) else { return Verdict::Unknown };
+        let observation = self.join.observation;
+        let inside = || observation.processes.iter().filter(|process| process.cgroup == cgroup.path);
+        let inside: Vec<&observation::Process> =
+            if observation.devices_v1.is_some() { inside().collect() } else { Vec::new() };
+        self.join.verdict(cgroup, &inside, device, request)
+    }
+
+    /// Which programs decided in a cgroup, in run order, and where.
+    pub fn decisions(&mut self, cgroup: &Text, device: Device, request: Request) -> Vec<Decision> {
+        let Some(cgroup) = self.cgroup(cgroup) else { return Vec::new() };
+        let followed = self.join.follow(cgroup, device, request);
+        followed.into_iter().map(|(place, name, followed)| decision(place, name, &followed)).collect()
+    }
+
+    /// What one program of the observation returns by itself; `unknown` if it
+    /// depends on where it runs.
+    pub fn program_verdict(&mut self, id: u32, device: Device, request: Request) -> Verdict {
+        self.join.program_verdict(id, device, request)
+    }
+
+    /// Whether what a program returns depends on the cgroup it is asked in.
+    pub fn depends_on_place(&mut self, id: u32) -> bool {
+        self.join.depends_on_place(id)
+    }
+}
+
+fn decision(place: crate::report::Effective, name: String, followed: &Followed) -> Decision {
+    Decision {
+        id: place.id,
+        name,
+        attached_at: place.attached_at,
+        returns: match followed.returned {
+            Some(true) => "allow".to_owned(),
+            Some(false) => "deny".to_owned(),
+            None => "unknown".to_owned(),
+        },
+        decided_at: followed.decided_at,
+    }
+}

@@ -1,0 +1,199 @@
+//! One observation with everything that several answers need of it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
+
+use crate::gpu::{self, SharedNode};
+use crate::observation::{self, Observation, Process, Program, Text};
+use crate::owner::Directory;
+use crate::policy::device::{Device, Request, Verdict};
+use crate::policy::{Decoder, Followed, Policy};
+use crate::report::{self, Cgroup, Effective, Gpu, Payload};
+
+use super::attachment::Tree;
+use super::held::Numbers;
+use super::policies::Policies;
+use super::reach::View;
+use super::rules::Table;
+use super::{AnalyseError, programs};
+
+/// An observation, its inventory and owners, and policies as far as they were
+/// needed.
+#[derive(Debug)]
+pub(super) struct Join<'a> {
+    pub(super) observation: &'a Observation,
+    pub(super) gpus: Vec<Gpu>,
+    pub(super) owners: Directory,
+    pub(super) numbers: Numbers,
+    shared: Vec<SharedNode>,
+    tree: Tree<'a>,
+    cgroups: HashMap<&'a Text, &'a observation::Cgroup>,
+    decoder: Decoder,
+    policies: Policies<'a>,
+    table: Table,
+    views: HashMap<Policy, Rc<View>>,
+}
+
+impl<'a> Join<'a> {
+    pub(super) fn new(observation: &'a Observation) -> Self {
+        let gpus = gpu::inventory(&observation.gpu_facts);
+        let shared = gpu::shared_nodes(&observation.gpu_facts);
+        Self {
+            observation,
+            owners: Directory::new(observation),
+            numbers: Numbers::new(&gpus, &shared),
+            gpus,
+            shared,
+            tree: Tree::new(&observation.cgroups),
+            cgroups: observation.cgroups.iter().map(|cgroup| (&cgroup.path, cgroup)).collect(),
+            decoder: Decoder::new(),
+            policies: Policies::new(observation),
+            table: Table::default(),
+            views: HashMap::new(),
+        }
+    }
+
+    /// What may be reached from a cgroup by the processes `inside`: one view,
+    /// or one for each process where the v1 controller has a say.
+    pub(super) fn views(&mut self, cgroup: &observation::Cgroup, inside: &[&Process]) -> Vec<Rc<View>> {
+        if inside.is_empty() || self.observation.devices_v1.is_none() {
+            return vec![self.view(cgroup, inside)];
+        }
+        inside.iter().map(|process| self.view(cgroup, &[process])).collect()
+    }
+
+    fn view(&mut self, cgroup: &observation::Cgroup, inside: &[&Process]) -> Rc<View> {
+        let policy = self.policies.of_cgroup(cgroup, inside, &mut self.decoder);
+        self.view_of(policy)
+    }
+
+    /// What one process may reach; `None` where its cgroup was not observed.
+    pub(super) fn view_of_process(&mut self, process: &Process) -> Option<Rc<View>> {
+        let cgroup = self.cgroups.get(&process.cgroup).copied()?;
+        Some(self.view(cgroup, &[process]))
+    }
+
+    fn view_of(&mut self, policy: Policy) -> Rc<View> {
+        let view = self.views.entry(policy);
+        let new = || Rc::new(View::new(&self.gpus, &self.shared, policy, &self.decoder));
+        view.or_insert_with(new).clone()
+    }
+
+    /// One verdict in a cgroup with these processes inside.
+    pub(super) fn verdict(
+        &mut self,
+        cgroup: &observation::Cgroup,
+        inside: &[&Process],
+        device: Device,
+        request: Request,
+    ) -> Verdict {
+        let policy = self.policies.of_cgroup(cgroup, inside, &mut self.decoder);
+        self.decoder.verdict(policy, device, request)
+    }
+
+    /// Follows the programs in force in a cgroup, in run order: where each is
+    /// attached, its name, its run.
+    pub(super) fn follow(
+        &mut self,
+        cgroup: &'a observation::Cgroup,
+        device: Device,
+        request: Request,
+    ) -> Vec<(Effective, String, Followed)> {
+        let places = self.tree.effective(cgroup).into_iter();
+        let known = places.filter_map(|place| {
+            let program = super::program(self.observation, place.id).ok()?;
+            Some((place, program))
+        });
+        let (places, programs): (Vec<Effective>, Vec<&Program>) = known.unzip();
+        let context = self.policies.context(Some(cgroup.id));
+        let proof = self.decoder.prove(&programs, &context, device, request);
+        let names = programs.iter().map(|program| program.name.lossy().into_owned());
+        places
+            .into_iter()
+            .zip(names)
+            .zip(proof.programs)
+            .map(|((place, name), run)| (place, name, run))
+            .collect()
+    }
+
+    /// What one program returns by itself.
+    pub(super) fn program_verdict(&mut self, id: u32, device: Device, request: Request) -> Verdict {
+        match self.policies.alone(id, &mut self.decoder) {
+            Some(policy) => self.decoder.verdict(policy, device, request),
+            None => Verdict::Unknown,
+        }
+    }
+
+    /// Whether a program's place matters, or it is not known.
+    pub(super) fn depends_on_place(&mut self, id: u32) -> bool {
+        self.policies.alone(id, &mut self.decoder).is_none()
+    }
+
+    /// A cgroup for an answer.
+    pub(super) fn cgroup(
+        &mut self,
+        cgroup: &'a observation::Cgroup,
+        inside: &[&Process],
+        processes: Vec<report::Process>,
+    ) -> Cgroup {
+        let policy = self.policies.of_cgroup(cgroup, inside, &mut self.decoder);
+        Cgroup {
+            path: cgroup.path.lossy().into_owned(),
+            path_hex: cgroup.path.hex(),
+            id: cgroup.id,
+            owner: self.owners.of(&cgroup.path).cloned(),
+            programs: self.tree.effective(cgroup),
+            programs_unknown: cgroup.effective.missing().map(str::to_owned),
+            policy: self.table.add(policy, &mut self.decoder),
+            gpus: self.view_of(policy).verdicts.clone(),
+            processes,
+        }
+    }
+
+    /// The answer with these cgroups, their programs and policies.
+    pub(super) fn finish(&mut self, cgroups: Vec<Cgroup>) -> Payload {
+        let used: BTreeSet<u32> =
+            cgroups.iter().flat_map(|cgroup| &cgroup.programs).map(|program| program.id).collect();
+        let programs =
+            programs::table(self.observation, &used, &mut self.policies, &mut self.table, &mut self.decoder);
+        Payload {
+            programs: Some(programs),
+            cgroups: Some(cgroups),
+            policies: Some(std::mem::take(&mut self.table.policies)),
+            gpus: Some(self.gpus.clone()),
+            ..Payload::default()
+        }
+    }
+}
+
+/// The cgroups that an observation was taken for, in walk order.
+pub(super) fn in_scope(observation: &Observation) -> Result<Vec<&observation::Cgroup>, AnalyseError> {
+    let exact: BTreeSet<&Text> = observation.scope.iter().map(|scope| &scope.path).collect();
+    let below: Vec<&[u8]> =
+        observation.scope.iter().filter(|scope| scope.recursive).map(|scope| scope.path.as_bytes()).collect();
+    let known: BTreeSet<&Text> = observation.cgroups.iter().map(|cgroup| &cgroup.path).collect();
+    let gone = |path: &Text| observation.errors.iter().any(|error| error.what == path.lossy());
+    if let Some(path) = exact.iter().find(|path| !known.contains(**path) && !gone(path)) {
+        return Err(AnalyseError::NoCgroup((*path).clone()));
+    }
+    let asked = |cgroup: &&observation::Cgroup| {
+        exact.contains(&cgroup.path) || below.iter().any(|top| is_below(cgroup.path.as_bytes(), top))
+    };
+    Ok(observation.cgroups.iter().filter(asked).collect())
+}
+
+/// The processes that are asked about, by cgroup: all, or those named one by
+/// one.
+pub(super) fn by_cgroup(observation: &Observation) -> BTreeMap<&Text, Vec<&Process>> {
+    let named: BTreeSet<u32> = observation.pids.iter().copied().collect();
+    let asked = |process: &&Process| named.is_empty() || named.contains(&process.pid);
+    let mut inside: BTreeMap<&Text, Vec<&Process>> = BTreeMap::new();
+    for process in observation.processes.iter().filter(asked) {
+        inside.entry(&process.cgroup).or_default().push(process);
+    }
+    inside
+}
+
+fn is_below(path: &[u8], top: &[u8]) -> bool {
+    top == b"/" || path.strip_prefix(top).is_some_and(|rest| rest.first() == Some(&b'/'))
+}

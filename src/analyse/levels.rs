@@ -1,0 +1,66 @@
+//! The owners that a cgroup counts for: its own and every one around it. A
+//! task counts for its step and its job, a container for its pod.
+
+use crate::observation::Cgroup;
+use crate::report::Owner;
+
+/// An owner for each level, the outermost first; empty for what belongs to a
+/// scheduler itself and to no job. A cgroup that nobody is known to own is its
+/// own.
+pub(super) fn of(owner: Option<&Owner>, cgroup: &Cgroup) -> Vec<Owner> {
+    match owner {
+        Some(owner) => {
+            let mut levels = Vec::new();
+            push(owner, &mut levels);
+            levels
+        }
+        None => {
+            let name = Some(cgroup.path.lossy().into_owned());
+            vec![Owner { kind: "cgroup".to_owned(), name, ..Owner::default() }]
+        }
+    }
+}
+
+/// Whether a cgroup is the scheduler's or runtime's own (`slurmstepd`, a
+/// container's monitor), so that what it may do says nothing of the owner.
+pub(super) fn is_service(owner: Option<&Owner>) -> bool {
+    owner.is_some_and(|owner| owner.part.is_some())
+}
+
+/// Whether an owner got its GPUs from a scheduler whose environment tells
+/// them: a job, or a step of one.
+pub(super) fn is_job(owner: &Owner) -> bool {
+    is_scheduled(owner) && owner.step.is_none() && owner.task.is_none()
+}
+
+/// Whether an owner is a step of a job.
+pub(super) fn is_step(owner: &Owner) -> bool {
+    is_scheduled(owner) && owner.step.is_some() && owner.task.is_none()
+}
+
+fn is_scheduled(owner: &Owner) -> bool {
+    matches!(owner.kind.as_str(), "slurm" | "parastation") && has_job(owner)
+}
+
+fn has_job(owner: &Owner) -> bool {
+    owner.job_id.is_some() || owner.sluid.is_some()
+}
+
+fn push(owner: &Owner, levels: &mut Vec<Owner>) {
+    if let Some(outer) = &owner.outer {
+        push(outer, levels);
+    }
+    let whole = Owner { part: None, ..owner.clone() };
+    let takes_steps = matches!(owner.kind.as_str(), "slurm" | "parastation" | "crane");
+    if !takes_steps {
+        return levels.push(whole);
+    }
+    if !has_job(owner) {
+        return;
+    }
+    let job = Owner { step: None, het_component: None, task: None, ..whole.clone() };
+    let step = Owner { task: None, ..whole.clone() };
+    levels.push(job);
+    levels.extend(owner.step.is_some().then_some(step));
+    levels.extend(owner.task.is_some().then_some(whole));
+}

@@ -1,0 +1,167 @@
+//! The owners of an observation as a tree, each with its cgroups, processes
+//! and four sets.
+
+use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
+
+use crate::allocation::Numbering;
+use crate::observation::{self, Text};
+use crate::report::{Owner, OwnerSets, Process};
+
+use super::join::Join;
+use super::reach::View;
+use super::{allocated, levels, sets};
+
+/// One owner while the cgroups are gathered.
+#[derive(Debug, Default)]
+struct Entry {
+    owner: Owner,
+    depth: usize,
+    top: Text,
+    places: Vec<Place>,
+    children: Vec<usize>,
+}
+
+/// One of an owner's cgroups that counts for what it may do.
+#[derive(Debug)]
+struct Place {
+    path: Text,
+    /// What can be reached from here; several where the v1 controller treats
+    /// its processes differently.
+    views: Vec<Rc<View>>,
+    /// Indices of processes.
+    inside: std::ops::Range<usize>,
+}
+
+/// Gathers cgroups in walk order.
+#[derive(Debug, Default)]
+pub(super) struct Owners<'a> {
+    entries: Vec<Entry>,
+    roots: Vec<usize>,
+    index: HashMap<Vec<Owner>, usize>,
+    processes: Vec<(&'a observation::Process, Process)>,
+}
+
+impl<'a> Owners<'a> {
+    /// Adds a cgroup and its processes to its owner and those around it.
+    pub(super) fn add(
+        &mut self,
+        cgroup: &observation::Cgroup,
+        inside: &[&'a observation::Process],
+        reported: &[Process],
+        join: &mut Join<'_>,
+    ) {
+        let owner = join.owners.of(&cgroup.path).cloned();
+        let levels = levels::of(owner.as_ref(), cgroup);
+        if owner.is_none() && inside.is_empty() {
+            return;
+        }
+        let is_service = levels::is_service(owner.as_ref());
+        let start = self.processes.len();
+        if !is_service {
+            self.processes.extend(inside.iter().copied().zip(reported.iter().cloned()));
+        }
+        let views = join.views(cgroup, inside);
+        for depth in 0..levels.len() {
+            let entry = self.entry(&levels[..=depth], cgroup);
+            if !is_service {
+                let inside = start..self.processes.len();
+                self.entries[entry].places.push(Place {
+                    path: cgroup.path.clone(),
+                    views: views.clone(),
+                    inside,
+                });
+            }
+        }
+    }
+
+    /// The entry of the last of these levels.
+    fn entry(&mut self, levels: &[Owner], cgroup: &observation::Cgroup) -> usize {
+        if let Some(index) = self.index.get(levels) {
+            return *index;
+        }
+        let index = self.entries.len();
+        let owner = levels.last().cloned().unwrap_or_default();
+        let top = cgroup.path.clone();
+        self.entries.push(Entry { owner, depth: levels.len() - 1, top, ..Entry::default() });
+        match levels.split_last().and_then(|(_, outer)| self.index.get(outer)) {
+            Some(parent) => self.entries[*parent].children.push(index),
+            None => self.roots.push(index),
+        }
+        self.index.insert(levels.to_vec(), index);
+        index
+    }
+
+    /// The owners with their sets, each followed by those inside it.
+    pub(super) fn finish(
+        self,
+        join: &Join<'_>,
+        numbering: &Numbering,
+        granted: &allocated::Source<'_>,
+    ) -> Vec<OwnerSets> {
+        let mut answer = Vec::new();
+        for root in &self.roots {
+            self.report(*root, join, numbering, granted, &mut answer);
+        }
+        answer
+    }
+
+    fn report(
+        &self,
+        index: usize,
+        join: &Join<'_>,
+        numbering: &Numbering,
+        granted: &allocated::Source<'_>,
+        answer: &mut Vec<OwnerSets>,
+    ) {
+        let entry = &self.entries[index];
+        let members = entry.members(&self.processes);
+        let processes: Vec<&Process> = members.iter().map(|(_, process)| process).collect();
+        let facts: Vec<&observation::Process> = members.iter().map(|(process, _)| *process).collect();
+        let sets = OwnerSets {
+            owner: entry.owner.clone(),
+            depth: entry.depth,
+            cgroup: entry.top.lossy().into_owned(),
+            cgroup_hex: entry.top.hex(),
+            processes: processes.len(),
+            allocated: allocated::of(&entry.owner, &facts, join, numbering, granted),
+            allowed: sets::allowed(&entry.views(), &join.gpus),
+            visible: sets::visible(&processes, &join.gpus),
+            held: sets::held(&processes, &join.gpus),
+            shares: Vec::new(),
+        };
+        let shares = super::shares::of(&sets, &facts, &join.gpus);
+        answer.push(OwnerSets { shares, ..sets });
+        for child in &entry.children {
+            self.report(*child, join, numbering, granted, answer);
+        }
+    }
+}
+
+impl Entry {
+    fn members<'p, T>(&self, processes: &'p [T]) -> Vec<&'p T> {
+        self.places.iter().filter_map(|place| processes.get(place.inside.clone())).flatten().collect()
+    }
+
+    /// What its processes may do; where there are none, what one could that
+    /// joined the innermost of its cgroups.
+    fn views(&self) -> Vec<Rc<View>> {
+        let occupied: Vec<&Place> = self.places.iter().filter(|place| !place.inside.is_empty()).collect();
+        let places = if occupied.is_empty() { self.leaves() } else { occupied };
+        let mut seen = BTreeSet::new();
+        let views = places.into_iter().flat_map(|place| &place.views);
+        views.filter(|view| seen.insert(Rc::as_ptr(view))).cloned().collect()
+    }
+
+    fn leaves(&self) -> Vec<&Place> {
+        let is_parent = |place: &Place| {
+            let inside = |other: &Place| {
+                let rest = other.path.as_bytes().strip_prefix(place.path.as_bytes());
+                rest.is_some_and(|rest| rest.first() == Some(&b'/'))
+            };
+            // Walk order: what is below follows directly.
+            self.places.iter().skip_while(|other| other.path != place.path).nth(1).is_some_and(inside)
+        };
+        self.places.iter().filter(|place| !is_parent(place)).collect()
+    }
+}

@@ -1,0 +1,105 @@
+//! Processes: what each asks for and holds.
+
+use std::rc::Rc;
+
+use crate::observation::{Answer, Detail, Environment, Process};
+use crate::report::{self, Asked, Visible};
+use crate::visible::asked;
+
+use super::claim;
+use super::join::Join;
+use super::reach::View;
+
+/// Reports processes, and remembers the last answer: processes that follow one
+/// another in a cgroup mostly ask for the same.
+#[derive(Debug, Default)]
+pub(super) struct Processes {
+    last: Option<(Rc<View>, Answer<Environment>, Asked)>,
+}
+
+impl Processes {
+    /// One process for an answer; without details where none were observed.
+    pub(super) fn report(&mut self, process: &Process, join: &mut Join<'_>) -> report::Process {
+        let mut answer = bare(process);
+        let Some(detail) = &process.detail else { return answer };
+        if let Some(view) = join.view_of_process(process) {
+            answer.visible = Some(self.visible(detail, &view, join));
+        }
+        match (detail.devices.known(), detail.devices.missing()) {
+            (Some(devices), _) => {
+                let held = join.numbers.held(devices, &join.gpus);
+                answer.held = Some(held.gpus);
+                answer.held_instances = held.instances;
+                answer.held_shared = held.shared;
+            }
+            (None, why) => answer.held_unknown = Some(why.unwrap_or_default().to_owned()),
+        }
+        answer.claim = claim::of(process, join.owners.of(&process.cgroup));
+        answer
+    }
+
+    fn visible(&mut self, detail: &Detail, view: &Rc<View>, join: &Join<'_>) -> Visible {
+        let at_exec = self.asked(&detail.at_exec, view, join);
+        let live = self.asked(&detail.live, view, join);
+        let changed = detail.at_exec.known().zip(detail.live.known());
+        let changed = changed.and_then(|(before, now)| differ(before, now));
+        Visible { at_exec, live, last_set: None, changed }
+    }
+
+    fn asked(&mut self, environment: &Answer<Environment>, view: &Rc<View>, join: &Join<'_>) -> Asked {
+        if let Some((last_view, last, answer)) = &self.last
+            && Rc::ptr_eq(last_view, view)
+            && last == environment
+        {
+            return answer.clone();
+        }
+        let answer = asked(environment, &join.gpus, &view.reach);
+        self.last = Some((view.clone(), environment.clone(), answer.clone()));
+        answer
+    }
+}
+
+/// A process without its details.
+pub(super) fn bare(process: &Process) -> report::Process {
+    report::Process {
+        pid: process.pid,
+        start_time: process.start_time,
+        uid: process.uid,
+        comm: process.comm.lossy().into_owned(),
+        comm_hex: process.comm.hex(),
+        cgroup: process.cgroup.lossy().into_owned(),
+        ..report::Process::default()
+    }
+}
+
+/// Variables that choose devices, or their order.
+const CHOOSING: [&str; 11] = [
+    "ASCEND_RT_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
+    "CUDA_VISIBLE_DEVICES",
+    "GPU_DEVICE_ORDINAL",
+    "HABANA_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+    "NEURON_RT_VISIBLE_CORES",
+    "ROCR_VISIBLE_DEVICES",
+    "TPU_VISIBLE_CHIPS",
+    "ZE_AFFINITY_MASK",
+    "ZE_FLAT_DEVICE_HIERARCHY",
+];
+
+/// Whether a variable that chooses devices is another now; `None` where one of
+/// the environments was not read far enough to say.
+fn differ(before: &Environment, now: &Environment) -> Option<bool> {
+    let mut certain = true;
+    for name in CHOOSING {
+        match (before.get(name), now.get(name)) {
+            (Some(before), Some(now)) if before.value != now.value => return Some(true),
+            (Some(before), Some(now)) => certain &= !before.cut && !now.cut,
+            (Some(_), None) if now.cut.is_none() => return Some(true),
+            (None, Some(_)) if before.cut.is_none() => return Some(true),
+            (None, None) if before.cut.is_none() && now.cut.is_none() => {}
+            _ => certain = false,
+        }
+    }
+    certain.then_some(false)
+}

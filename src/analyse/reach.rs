@@ -1,0 +1,100 @@
+//! What a policy lets a process reach: every GPU, MIG instance and shared node.
+
+use crate::gpu::SharedNode;
+use crate::policy::device::{Device, DeviceType, Request, RequestSet, Verdict};
+use crate::policy::{Decoder, Policy};
+use crate::report::{Gpu, GpuVerdict, MigInstance};
+use crate::visible::{Access, Reach, SharedAccess};
+
+/// What a policy says of the node's GPUs.
+#[derive(Clone, Debug, Default)]
+pub(super) struct View {
+    /// For answers, in inventory order.
+    pub(super) verdicts: Vec<GpuVerdict>,
+    /// For the meaning of variables.
+    pub(super) reach: Reach,
+}
+
+impl View {
+    pub(super) fn new(gpus: &[Gpu], shared: &[SharedNode], policy: Policy, decoder: &Decoder) -> Self {
+        let verdicts = gpu_verdicts(gpus, policy, decoder);
+        let access = |(gpu, verdict): (&Gpu, &GpuVerdict)| Access {
+            verdict: word(&verdict.verdict),
+            instances: gpu
+                .mig
+                .iter()
+                .map(|instance| of_instance(instance, word(&verdict.verdict), policy, decoder))
+                .collect(),
+        };
+        let node = |node: &SharedNode| SharedAccess {
+            role: node.role.clone(),
+            needed: node.needed,
+            verdict: decoder.verdict(policy, char(node.major, node.minor), Request::ReadWrite),
+        };
+        let reach = Reach {
+            gpus: gpus.iter().zip(&verdicts).map(access).collect(),
+            shared: shared.iter().map(node).collect(),
+        };
+        Self { verdicts, reach }
+    }
+}
+
+/// What a policy says of every GPU.
+pub(super) fn gpu_verdicts(gpus: &[Gpu], policy: Policy, decoder: &Decoder) -> Vec<GpuVerdict> {
+    gpus.iter().map(|gpu| gpu_verdict(gpu, policy, decoder)).collect()
+}
+
+fn gpu_verdict(gpu: &Gpu, policy: Policy, decoder: &Decoder) -> GpuVerdict {
+    let mut verdict =
+        GpuVerdict { gpu: gpu.key.clone(), major: gpu.major, minor: gpu.minor, ..GpuVerdict::default() };
+    let (Some(major), Some(minor)) = (gpu.major, gpu.minor) else {
+        let why = if gpu.excluded {
+            "the driver excludes it: it has no device node"
+        } else {
+            "it has no device node"
+        };
+        verdict.verdict = Verdict::Deny.to_string();
+        verdict.why = Some(why.to_owned());
+        return verdict;
+    };
+    let device = char(major, minor);
+    let answer = decoder.verdict(policy, device, Request::ReadWrite);
+    let allowed = |request: &Request| decoder.verdict(policy, device, *request) == Verdict::Allow;
+    let requests: RequestSet = Request::ALL.into_iter().filter(allowed).collect();
+    verdict.verdict = answer.to_string();
+    verdict.requests = requests.to_string();
+    if answer == Verdict::Unknown {
+        verdict.why = Some(decoder.why(policy, device, Request::ReadWrite).join("; "));
+    }
+    verdict
+}
+
+/// An instance takes its GPU and the capabilities of both levels, which are
+/// opened for reading.
+fn of_instance(instance: &MigInstance, gpu: Verdict, policy: Policy, decoder: &Decoder) -> Verdict {
+    let capability = |minor: Option<u32>| match (instance.major, minor) {
+        (Some(major), Some(minor)) => decoder.verdict(policy, char(major, minor), Request::Read),
+        _ => Verdict::Unknown,
+    };
+    let compute = if instance.ci.is_some() { capability(instance.ci_minor) } else { Verdict::Allow };
+    let all = [gpu, capability(instance.gi_minor), compute];
+    if all.contains(&Verdict::Deny) {
+        Verdict::Deny
+    } else if all.contains(&Verdict::Unknown) {
+        Verdict::Unknown
+    } else {
+        Verdict::Allow
+    }
+}
+
+fn char(major: u32, minor: u32) -> Device {
+    Device { kind: DeviceType::Char, major, minor }
+}
+
+fn word(verdict: &str) -> Verdict {
+    match verdict {
+        "allow" => Verdict::Allow,
+        "deny" => Verdict::Deny,
+        _ => Verdict::Unknown,
+    }
+}

@@ -1,0 +1,139 @@
+//! The four sets of one owner, each from its own source.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use crate::policy::device::Verdict;
+use crate::report::{Asked, Gpu, GpuSet, MigInstance, Process};
+
+use super::reach::View;
+
+/// The name of an instance in answers.
+pub(super) fn instance(gpu: &Gpu, instance: &MigInstance) -> String {
+    match instance.ci {
+        Some(ci) => format!("{}/{}/{ci}", gpu.key, instance.gi),
+        None => format!("{}/{}", gpu.key, instance.gi),
+    }
+}
+
+/// What at least one of these views allows.
+pub(super) fn allowed(views: &[Rc<View>], gpus: &[Gpu]) -> GpuSet {
+    let any = |of: &dyn Fn(&View) -> Option<Verdict>| -> Verdict {
+        let verdicts: Vec<Verdict> = views.iter().filter_map(|view| of(view)).collect();
+        let has = |verdict| verdicts.contains(&verdict);
+        if has(Verdict::Allow) {
+            Verdict::Allow
+        } else if has(Verdict::Unknown) {
+            Verdict::Unknown
+        } else {
+            Verdict::Deny
+        }
+    };
+    let mut set = GpuSet { gpus: Some(Vec::new()), ..GpuSet::default() };
+    for (index, gpu) in gpus.iter().enumerate() {
+        let verdict = any(&|view| Some(view.reach.gpus.get(index)?.verdict));
+        add(&mut set, gpu.key.clone(), verdict);
+        if verdict == Verdict::Unknown {
+            set.why.extend(views.iter().filter_map(|view| view.verdicts.get(index)?.why.clone()));
+        }
+        for (number, part) in gpu.mig.iter().enumerate() {
+            let of = |view: &View| view.reach.gpus.get(index)?.instances.get(number).copied();
+            match any(&of) {
+                Verdict::Allow => set.instances.push(instance(gpu, part)),
+                Verdict::Unknown => set.unknown.push(instance(gpu, part)),
+                Verdict::Deny => {}
+            }
+        }
+    }
+    tidy(&mut set);
+    set
+}
+
+/// What these processes ask for now.
+pub(super) fn visible(processes: &[&Process], gpus: &[Gpu]) -> GpuSet {
+    let mut union = Union::default();
+    for process in processes {
+        match process.visible.as_ref().map(|visible| current(&visible.live, &visible.at_exec)) {
+            Some(asked) => match &asked.gpus {
+                Some(found) => union.add(found, &asked.instances),
+                None => union.miss(asked.why.as_deref().unwrap_or("what a process asks for is not known")),
+            },
+            None => union.unseen += 1,
+        }
+    }
+    union.finish(gpus)
+}
+
+/// What these processes have open.
+pub(super) fn held(processes: &[&Process], gpus: &[Gpu]) -> GpuSet {
+    let mut union = Union::default();
+    for process in processes {
+        match (&process.held, &process.held_unknown) {
+            (Some(found), _) => union.add(found, &process.held_instances),
+            (None, Some(why)) => union.miss(why),
+            (None, None) => union.unseen += 1,
+        }
+    }
+    union.finish(gpus)
+}
+
+/// The environment in memory is the later word, where it can be read.
+fn current<'a>(live: &'a Asked, at_exec: &'a Asked) -> &'a Asked {
+    if live.state == "unknown" { at_exec } else { live }
+}
+
+/// The union of several processes' sets.
+#[derive(Default)]
+struct Union {
+    gpus: BTreeSet<String>,
+    instances: BTreeSet<String>,
+    missing: BTreeSet<String>,
+    seen: usize,
+    /// Processes without details: kernel threads, or nobody looked.
+    unseen: usize,
+}
+
+impl Union {
+    fn add(&mut self, gpus: &[String], instances: &[String]) {
+        self.seen += 1;
+        self.gpus.extend(gpus.iter().cloned());
+        self.instances.extend(instances.iter().cloned());
+    }
+
+    fn miss(&mut self, why: &str) {
+        self.seen += 1;
+        self.missing.insert(why.to_owned());
+    }
+
+    fn finish(self, gpus: &[Gpu]) -> GpuSet {
+        if self.seen == 0 && self.unseen > 0 {
+            return unlooked();
+        }
+        let keys = || gpus.iter().map(|gpu| gpu.key.clone());
+        let is_certain = self.missing.is_empty();
+        GpuSet {
+            gpus: Some(keys().filter(|key| self.gpus.contains(key)).collect()),
+            instances: self.instances.into_iter().collect(),
+            unknown: keys().filter(|key| !is_certain && !self.gpus.contains(key)).collect(),
+            why: self.missing.into_iter().collect(),
+            source: None,
+        }
+    }
+}
+
+fn unlooked() -> GpuSet {
+    GpuSet { why: vec!["nobody looked into its processes".to_owned()], ..GpuSet::default() }
+}
+
+fn add(set: &mut GpuSet, key: String, verdict: Verdict) {
+    match verdict {
+        Verdict::Allow => set.gpus.get_or_insert_default().push(key),
+        Verdict::Unknown => set.unknown.push(key),
+        Verdict::Deny => {}
+    }
+}
+
+fn tidy(set: &mut GpuSet) {
+    set.why.sort();
+    set.why.dedup();
+}

@@ -1,0 +1,36 @@
+//! Sharing by design: owners that hold a GPU together because the scheduler
+//! meant it so. That two owners may open one GPU is no fault then.
+
+use crate::observation::{Environment, Process};
+use crate::report::{Gpu, OwnerSets};
+
+/// How an owner shares its GPUs: `mig`, `mps`, `shard`.
+pub(super) fn of(sets: &OwnerSets, processes: &[&Process], gpus: &[Gpu]) -> Vec<String> {
+    let says = |name: &str| environments(processes).any(|environment| environment.get(name).is_some());
+    let all = [
+        ("mig", uses_instances(sets, gpus)),
+        ("mps", says("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE") || processes.iter().any(|one| is_mps(one))),
+        ("shard", says("SLURM_SHARDS_ON_NODE")),
+    ];
+    all.into_iter().filter(|(_, shares)| *shares).map(|(name, _)| name.to_owned()).collect()
+}
+
+fn environments<'a>(processes: &[&'a Process]) -> impl Iterator<Item = &'a Environment> {
+    let details = processes.iter().filter_map(|process| process.detail.as_ref());
+    details.filter_map(|detail| detail.at_exec.known())
+}
+
+/// Whether it may open some of the instances of a GPU and not all of them, or
+/// was allocated or holds instances.
+fn uses_instances(sets: &OwnerSets, gpus: &[Gpu]) -> bool {
+    let total: usize = gpus.iter().map(|gpu| gpu.mig.len()).sum();
+    let allowed = sets.allowed.instances.len();
+    let named = [&sets.allocated, &sets.visible, &sets.held];
+    (allowed > 0 && allowed < total) || named.iter().any(|set| !set.instances.is_empty())
+}
+
+/// `nvidia-cuda-mps-server` owns the context of its clients, whoever they are;
+/// a command name has 15 characters.
+fn is_mps(process: &Process) -> bool {
+    process.comm.as_bytes() == b"nvidia-cuda-mps"
+}

@@ -1,0 +1,107 @@
+//! What the families look at.
+
+use super::Config;
+use crate::analyse::{AnalyseError, Granted, Inspection};
+use crate::observation::{self, Observation, Text};
+use crate::policy::device::{Device, DeviceType, Request, Verdict};
+use crate::report::{Cgroup, Decision, Owner, OwnerSets, Process};
+
+/// A node, analysed, with those who have GPUs of their own on it.
+#[derive(Debug)]
+pub(super) struct Facts<'a> {
+    pub(super) inspection: Inspection<'a>,
+    pub(super) config: &'a Config,
+    /// Jobs, containers, pods, VMs: owners whose GPUs are theirs alone.
+    pub(super) tenants: Vec<Tenant>,
+}
+
+/// An owner whose GPUs are its own.
+#[derive(Clone, Debug)]
+pub(super) struct Tenant {
+    /// Its row: the four sets.
+    pub(super) sets: OwnerSets,
+    /// Its cgroups, the topmost first, by place in the answer; without those
+    /// of the scheduler or runtime itself.
+    pub(super) cgroups: Vec<usize>,
+}
+
+impl<'a> Facts<'a> {
+    pub(super) fn new(
+        observation: &'a Observation,
+        granted: &Granted,
+        config: &'a Config,
+    ) -> Result<Self, AnalyseError> {
+        let inspection = Inspection::new(observation, granted)?;
+        let mut facts = Self { inspection, config, tenants: Vec::new() };
+        facts.tenants = facts.gather();
+        Ok(facts)
+    }
+
+    /// The cgroups of the answer, in walk order.
+    pub(super) fn cgroups(&self) -> &[Cgroup] {
+        self.inspection.payload().cgroups.as_deref().unwrap_or_default()
+    }
+
+    /// The path of a cgroup by its place in the answer.
+    pub(super) fn path(&self, place: usize) -> Text {
+        self.inspection.paths().get(place).cloned().unwrap_or_default()
+    }
+
+    /// All processes of the answer.
+    pub(super) fn processes(&self) -> impl Iterator<Item = &Process> {
+        self.cgroups().iter().flat_map(|cgroup| &cgroup.processes)
+    }
+
+    /// A process as it was observed.
+    pub(super) fn observed(&self, process: &Process) -> Option<&'a observation::Process> {
+        let same = |other: &&observation::Process| {
+            (other.pid, other.start_time) == (process.pid, process.start_time)
+        };
+        self.inspection.observation().processes.iter().find(same)
+    }
+
+    /// The verdict on a character device in a cgroup.
+    pub(super) fn verdict(&mut self, place: usize, number: (u32, u32), request: Request) -> Verdict {
+        let path = self.path(place);
+        self.inspection.verdict(&path, char(number), request)
+    }
+
+    /// The programs that decided it.
+    pub(super) fn decisions(&mut self, place: usize, number: (u32, u32), request: Request) -> Vec<Decision> {
+        let path = self.path(place);
+        self.inspection.decisions(&path, char(number), request)
+    }
+
+    fn gather(&self) -> Vec<Tenant> {
+        let owners = self.inspection.payload().owners.as_deref().unwrap_or_default();
+        let rows = owners.iter().filter(|row| is_tenant(&row.owner));
+        rows.map(|row| Tenant { cgroups: self.cgroups_of(&row.owner), sets: row.clone() }).collect()
+    }
+
+    fn cgroups_of(&self, tenant: &Owner) -> Vec<usize> {
+        let belongs = |cgroup: &Cgroup| {
+            cgroup.owner.as_ref().is_some_and(|owner| owner.part.is_none() && is_within(owner, tenant))
+        };
+        let all = self.cgroups().iter().enumerate();
+        all.filter(|(_, cgroup)| belongs(cgroup)).map(|(place, _)| place).collect()
+    }
+}
+
+/// A character device by number.
+pub(super) fn char((major, minor): (u32, u32)) -> Device {
+    Device { kind: DeviceType::Char, major, minor }
+}
+
+/// Whether an owner gets GPUs for itself: a whole job, a container, a pod, a
+/// VM. Steps and tasks share what their job has.
+fn is_tenant(owner: &Owner) -> bool {
+    let is_part_of_job = owner.step.is_some() || owner.task.is_some();
+    let services = ["unit", "session", "user", "cgroup"];
+    !is_part_of_job && !services.contains(&owner.kind.as_str())
+}
+
+/// Whether `owner` is the tenant, a part of it, or something inside it.
+pub(super) fn is_within(owner: &Owner, tenant: &Owner) -> bool {
+    let job = Owner { step: None, het_component: None, task: None, part: None, ..owner.clone() };
+    job == *tenant || owner.outer.as_deref().is_some_and(|outer| is_within(outer, tenant))
+}

@@ -1,0 +1,97 @@
+//! What all findings have in common: parts to build them of, their order and
+//! their fingerprint.
+
+use std::cmp::Ordering;
+
+use sha2::{Digest as _, Sha256};
+
+use super::catalogue::{Kind, Severity, kind};
+use super::config::Config;
+use crate::report::{Cgroup, Finding, FindingDevice, FindingProcess, Gpu, Process};
+
+/// A finding of a kind, about nothing yet.
+pub(super) fn new(kind: &Kind, summary: String) -> Finding {
+    Finding {
+        id: kind.id.to_owned(),
+        severity: kind.severity.to_string(),
+        summary,
+        confidence: "certain".to_owned(),
+        ..Finding::default()
+    }
+}
+
+/// The same about a cgroup.
+pub(super) fn at(kind: &Kind, cgroup: &Cgroup, summary: String) -> Finding {
+    Finding {
+        cgroup: Some(cgroup.path.clone()),
+        cgroup_hex: cgroup.path_hex.clone(),
+        owner: cgroup.owner.clone(),
+        ..new(kind, summary)
+    }
+}
+
+/// A GPU as a device of a finding.
+pub(super) fn gpu(gpu: &Gpu) -> FindingDevice {
+    let number = gpu.major.zip(gpu.minor);
+    let gate = gpu.nodes.iter().find(|node| node.gate);
+    FindingDevice {
+        gpu: Some(gpu.key.clone()),
+        number: number.map(|(major, minor)| format!("c {major}:{minor}")),
+        name: gate.map(|node| node.path.strip_prefix("/dev/").unwrap_or(&node.path).to_owned()),
+        pci: gpu.pci.clone(),
+        nvml_index: gpu.nvml_index,
+    }
+}
+
+/// Another device.
+pub(super) fn device((major, minor): (u32, u32), name: Option<&str>) -> FindingDevice {
+    FindingDevice {
+        number: Some(format!("c {major}:{minor}")),
+        name: name.map(str::to_owned),
+        ..FindingDevice::default()
+    }
+}
+
+/// A process of a finding.
+pub(super) fn process(process: &Process) -> FindingProcess {
+    FindingProcess {
+        pid: process.pid,
+        start_time: process.start_time,
+        uid: process.uid,
+        comm: process.comm.clone(),
+    }
+}
+
+/// Gives a finding its severity and fingerprint.
+pub(super) fn settle(finding: &mut Finding, config: &Config) {
+    let usual = kind(&finding.id).map(|kind| kind.severity);
+    let severity = config.severity.get(&finding.id).copied().or(usual);
+    finding.severity = severity.unwrap_or(Severity::Warning).to_string();
+    finding.fingerprint = fingerprint(finding);
+}
+
+/// What makes two findings of different moments the same one.
+fn fingerprint(finding: &Finding) -> String {
+    let mut hash = Sha256::new();
+    let owner =
+        serde_json::to_string(&(&finding.owner, &finding.others, &finding.cgroup)).unwrap_or_default();
+    let devices = serde_json::to_string(&finding.devices).unwrap_or_default();
+    for part in [&finding.id, &owner, &devices] {
+        hash.update(part.as_bytes());
+        hash.update([0]);
+    }
+    let digest = hash.finalize();
+    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The worst first, then by id, place and device.
+pub(super) fn order(a: &Finding, b: &Finding) -> Ordering {
+    let rank = |finding: &Finding| match finding.severity.as_str() {
+        "critical" => 0,
+        "warning" => 1,
+        _ => 2,
+    };
+    let key = |finding: &Finding| (finding.ignored.is_some(), rank(finding));
+    let place = |finding: &Finding| (finding.id.clone(), finding.cgroup.clone(), finding.devices.clone());
+    key(a).cmp(&key(b)).then_with(|| place(a).cmp(&place(b))).then_with(|| a.summary.cmp(&b.summary))
+}

@@ -1,0 +1,38 @@
+//! What the scheduler granted, and where Slurm's own words are found.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+/// Options that say what was allocated.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Allocation")]
+pub struct AllocationArgs {
+    /// What was allocated: GPUs, separated by commas.
+    ///
+    /// Each is a UUID, a PCI address, a node such as /dev/nvidia0, or a number
+    /// as Slurm counts GPUs (which gres.conf gives its meaning).
+    #[arg(long, value_name = "LIST", conflicts_with = "from_env")]
+    pub allocated: Option<String>,
+    /// Slurm's own words.
+    #[command(flatten)]
+    pub slurm: SlurmArgs,
+}
+
+/// Options that say where Slurm's own words are found.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Allocation")]
+pub struct SlurmArgs {
+    /// Take the allocation, the job and its user from the environment that
+    /// Slurm gives Prolog and Epilog.
+    ///
+    /// These are SLURM_JOB_GPUS, SLURM_JOB_ID and SLURM_JOB_UID. Only for use
+    /// in such a script: elsewhere a user may have set them.
+    #[arg(long)]
+    pub from_env: bool,
+    /// Where Slurm's gres.conf is, which says what its GPU numbers mean.
+    ///
+    /// The default is the usual places.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, hide_short_help = true)]
+    pub gres_conf: Option<PathBuf>,
+}

@@ -1,0 +1,31 @@
+//! `gpumap job`.
+
+use clap::Args;
+
+use super::AllocationArgs;
+
+/// Show what jobs were allocated, may open, ask for and hold.
+///
+/// For each job: the four sets of the job, its steps and tasks; its GPUs; its
+/// processes with what each asks for (`unset` and `empty` are opposites; `→`
+/// is a change at run time) and which GPUs result; rules and programs.
+///
+/// ID is a job number, or a SLUID such as sEKNKTV3WPV500. An array task and a
+/// component of a heterogeneous job go by their own number.
+///
+/// The exit status is as of `gpumap node`; 2 if there is no such job here.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  gpumap job 4711
+  gpumap job 4711 4712 --json
+  gpumap job --from-env                   In a Prolog or Epilog.
+  gpumap --from node.json job 4711")]
+pub struct JobArgs {
+    /// Jobs, by number or SLUID.
+    #[arg(value_name = "ID", required_unless_present = "from_env", help_heading = "Arguments")]
+    pub ids: Vec<String>,
+    /// What was allocated.
+    #[command(flatten)]
+    pub allocation: AllocationArgs,
+}

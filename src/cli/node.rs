@@ -1,0 +1,33 @@
+//! `gpumap node`, which is also `gpumap` alone.
+
+use clap::Args;
+
+use super::AllocationArgs;
+
+/// Show this node's GPUs and who was allocated, may open, asks for and holds
+/// each.
+///
+/// First the GPUs in every numbering there is. Then jobs with their steps and
+/// tasks, pods, containers, virtual machines, and whoever else holds a GPU,
+/// each with four sets that are never inferred from one another: ALLOCATED by
+/// the scheduler, ALLOWED by the kernel, ASKS FOR in the environment of its
+/// processes, HOLDS open. In the table `-` is none, `?` not known, and
+/// `~nvidia0` is only claimed by the owner's own environment.
+///
+/// Who is no job, container or virtual machine and holds nothing is only
+/// counted; -v lists all.
+///
+/// The exit status is 0 when everything could be seen and 3 when something is
+/// missing or unknown. An unknown allocation alone is not missing: outside of
+/// Prolog and Epilog it is normal.
+#[derive(Debug, Default, Args)]
+#[command(after_help = "\
+Examples:
+  gpumap
+  gpumap node -v
+  gpumap --from node.json node --json")]
+pub struct NodeArgs {
+    /// What was allocated.
+    #[command(flatten)]
+    pub allocation: AllocationArgs,
+}

@@ -1,0 +1,28 @@
+//! `gpumap pid`.
+
+use clap::Args;
+
+use super::AllocationArgs;
+
+/// Show what processes may open, ask for and hold.
+///
+/// For each process: its owner, what its environment says of its job, every
+/// variable about GPUs at the last execve and now in memory, the GPUs that
+/// result and how sure that is, the devices it has open; then the verdicts,
+/// rules and programs of its cgroup.
+///
+/// The exit status is as of `gpumap node`; 2 if there is no such process.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  gpumap pid 31337
+  gpumap pid $(pidof python3)
+  gpumap --from node.json pid 31337 --json")]
+pub struct PidArgs {
+    /// Processes.
+    #[arg(value_name = "PID", required = true, help_heading = "Arguments")]
+    pub pids: Vec<u32>,
+    /// What was allocated.
+    #[command(flatten)]
+    pub allocation: AllocationArgs,
+}

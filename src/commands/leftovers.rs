@@ -1,0 +1,74 @@
+//! `gpumap leftovers`: processes that still hold GPUs of a job.
+
+use super::{Failure, Session, job_name, saved, slurm};
+use crate::cli::{Exit, LeftoversArgs};
+use crate::observation::Observation;
+use crate::owner::JobName;
+use crate::report::Payload;
+use crate::{analyse, observe, render};
+
+/// Runs the command. One that is found is an answer, whatever else could not
+/// be seen; that none was found is one only if everything was seen.
+pub(super) fn run(session: &mut Session<'_>, args: &LeftoversArgs) -> Result<Exit, Failure> {
+    if args.porcelain && session.global.json {
+        return Err(Failure::new("usage", "--porcelain", "does not go with --json", "choose one of the two"));
+    }
+    slurm::look(session, &args.allocation.slurm)?;
+    let job = job_name::one(args.job.as_deref(), args.allocation.slurm.from_env)?;
+    let observation = observe(session, args, &job)?;
+    let payload = analyse::leftovers(&observation, &job, &slurm::granted(&args.allocation))?;
+    let found = is_found(&payload);
+    let complete = answer(session, args.porcelain, &job_name::text(&job), &observation, payload)?;
+    Ok(if found { Exit::No } else { complete })
+}
+
+fn observe(session: &mut Session<'_>, args: &LeftoversArgs, job: &JobName) -> Result<Observation, Failure> {
+    let slurm = &args.allocation.slurm;
+    if let Some(mut observation) = saved::from_option(session)? {
+        slurm::add(session, slurm, &mut observation)?;
+        return Ok(observation);
+    }
+    let uid = if slurm.from_env { job_name::hook_uid() } else { None };
+    Ok(observe::leftovers(&session.options(), job, uid)?)
+}
+
+fn answer(
+    session: &mut Session<'_>,
+    porcelain: bool,
+    job: &str,
+    observation: &Observation,
+    payload: Payload,
+) -> Result<Exit, Failure> {
+    if porcelain {
+        return session.answer(observation, payload, render::porcelain);
+    }
+    let all_seen = observation.errors.is_empty();
+    session.answer(observation, payload, |out, style, payload| {
+        render::leftovers(out, style, payload, job, all_seen)
+    })
+}
+
+/// Whether one was seen to hold a GPU; what one holds may be unknown too.
+fn is_found(payload: &Payload) -> bool {
+    payload.leftovers.iter().flatten().any(|leftover| leftover.process.held.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{Leftover, Process};
+
+    /// Make sure that a process nobody could look into is not called found.
+    #[test]
+    fn unseen_is_not_found() {
+        let leftover = |held: Option<Vec<String>>| {
+            let process = Process { held, ..Process::default() };
+            Leftover { process, ..Leftover::default() }
+        };
+        let payload = |all: Vec<Leftover>| Payload { leftovers: Some(all), ..Payload::default() };
+        let some = || Some(vec!["GPU-1".to_owned()]);
+        assert!(!is_found(&payload(vec![])));
+        assert!(!is_found(&payload(vec![leftover(None)])));
+        assert!(is_found(&payload(vec![leftover(None), leftover(some())])));
+    }
+}

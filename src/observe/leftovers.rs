@@ -1,0 +1,98 @@
+//! What may be left of a job that has ended: its cgroups, as far as they are
+//! still there, and processes elsewhere whose environment names it.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use super::hierarchy::Hierarchy;
+use super::log::Log;
+use super::walk::{Plan, Seen};
+use super::{ObserveError, Options, Target, host, jobs, observe, process};
+use crate::observation::{Environment, Observation, Process, Scope};
+use crate::owner::JobName;
+
+/// Times that the job's cgroups are looked for while they are being removed.
+const TRIES: usize = 5;
+
+/// Observes the job, and of all other processes those that name it.
+pub(super) fn collect(
+    options: &Options,
+    job: &JobName,
+    uid: Option<u32>,
+) -> Result<Observation, ObserveError> {
+    let mut log = Log::new(options.deadline);
+    let hierarchy = Hierarchy::find(options)?;
+    let named = named(options, &hierarchy, job, uid, &mut log);
+    let (mut plan, scope) = plan(options, &hierarchy, job)?;
+    for process in &named {
+        // A cgroup that is gone has no process left either.
+        let path = Path::new(OsStr::from_bytes(process.cgroup.as_bytes()));
+        if let Ok(parts) = hierarchy.resolve(path) {
+            plan.mention(parts);
+        }
+    }
+    let node = Observation { scope, ..host::blank(options, Some(&hierarchy)) };
+    let processes = |seen: &[Seen], log: &mut Log| {
+        let inside = process::collect(options, &hierarchy, seen, log);
+        merge(inside, process::still(named, seen, &mut Log::new(None)))
+    };
+    let mut observation = observe(options, &hierarchy, &plan, node, processes, log);
+    // That the job's cgroups go is what is meant to happen.
+    observation.errors.retain(|problem| problem.code != "cgroup-gone");
+    Ok(observation)
+}
+
+/// Processes of the job's user, or of anyone, that name the job.
+fn named(
+    options: &Options,
+    hierarchy: &Hierarchy,
+    job: &JobName,
+    uid: Option<u32>,
+    log: &mut Log,
+) -> Vec<Process> {
+    let found = process::scan(&options.proc, uid, log, |environment| names(environment, job));
+    let found = found.unwrap_or_else(|errno| {
+        log.add(
+            "unreadable",
+            options.proc.to_string_lossy(),
+            errno.to_string(),
+            "a mounted proc file system",
+        );
+        Vec::new()
+    });
+    let pids: Vec<u32> = found.into_iter().map(|candidate| candidate.pid).collect();
+    // Those that ended meanwhile are no leftovers.
+    let processes = process::asked(options, hierarchy, &pids, &mut Log::new(options.deadline));
+    processes.unwrap_or_default()
+}
+
+fn names(environment: &Environment, job: &JobName) -> bool {
+    let is = |name: &str| {
+        let value = environment.get(name).map(|variable| variable.value.lossy().into_owned());
+        value.and_then(|value| JobName::parse(&value)).as_ref() == Some(job)
+    };
+    is("SLURM_JOB_ID") || is("SLURM_JOB_SLUID")
+}
+
+/// The job's cgroups with everything below; none is fine.
+fn plan(options: &Options, hierarchy: &Hierarchy, job: &JobName) -> Result<(Plan, Vec<Scope>), ObserveError> {
+    for _ in 0..TRIES {
+        let paths = jobs::find(options, hierarchy, job);
+        let targets: Vec<Target> = paths.into_iter().map(|path| Target { path, recursive: true }).collect();
+        match Plan::new(hierarchy, &targets) {
+            Err(ObserveError::NoSuchCgroup { .. }) => {}
+            plan => return plan,
+        }
+    }
+    Plan::new(hierarchy, &[])
+}
+
+/// Processes of both lists, each once.
+fn merge(mut inside: Vec<Process>, named: Vec<Process>) -> Vec<Process> {
+    let known: BTreeSet<(u32, u64)> =
+        inside.iter().map(|process| (process.pid, process.start_time)).collect();
+    inside.extend(named.into_iter().filter(|process| !known.contains(&(process.pid, process.start_time))));
+    inside
+}

@@ -1,0 +1,123 @@
+//! One process after another, each read through one handle of its `/proc`
+//! directory, so that a pid that is used again cannot mix two.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use nix::errno::Errno;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
+use procfs::process::Process as Handle;
+
+use super::super::devices_v1;
+use super::super::procfile::{cgroup_line, parse_stat};
+use super::super::stepd;
+use super::detail::Looker;
+use super::{Context, STAT_LIMIT, Unread, Wanted};
+use crate::observation::{Process, Text};
+use crate::owner;
+use crate::sys::dir::{Dir, read_all};
+
+/// Bytes read of `cgroup`, some fifteen lines, and of `status`.
+const CGROUP_LIMIT: usize = 256 << 10;
+const STATUS_LIMIT: usize = 64 << 10;
+
+/// Reads processes; what one needs is used again for the next.
+pub(super) struct Reader<'a> {
+    context: &'a Context<'a>,
+    looker: Looker<'a>,
+    buffer: Vec<u8>,
+}
+
+/// The cgroups of a process.
+struct Groups {
+    own: Text,
+    devices_v1: Option<Text>,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(context: &'a Context<'a>) -> Self {
+        Self { context, looker: Looker::new(&context.refusals), buffer: Vec::new() }
+    }
+
+    pub(super) fn read(&mut self, wanted: &Wanted<'_>) -> Result<Process, Unread> {
+        let pid = wanted.pid;
+        let handle = Handle::new_with_root(self.context.proc.join(pid.to_string()))
+            .map_err(|_| if exists(pid) { Unread::Hidden } else { Unread::Gone })?;
+        if wanted.cgroup.is_none() && !self.is_process(&handle, pid)? {
+            return Err(Unread::Gone);
+        }
+        // The directory itself always belongs to the effective uid, whether
+        // the process is dumpable or not (`task_dump_owner` in fs/proc/base.c).
+        let uid = handle.uid().map_err(|_| Unread::Gone)?;
+        let stat = parse_stat(self.file(&handle, "stat", STAT_LIMIT)?).ok_or(Unread::Gone)?;
+        let (comm, start_time) = (stat.comm.into(), stat.start_time);
+        let (kernel, ended) = (stat.is_kernel_thread(), stat.has_ended());
+        let mut detail = None;
+        if self.context.detail && !kernel {
+            let dir = handle.open_relative(".").map(Dir::from).map_err(|_| Unread::Gone)?;
+            detail = Some(self.looker.look(&dir, uid, ended).map_err(|_| Unread::Gone)?);
+        }
+        let Groups { own, devices_v1 } = self.groups(&handle, wanted)?;
+        if let Some(detail) = &mut detail
+            && uid == 0
+            && serves_unnumbered_job(&own, &detail.title)
+        {
+            let dir = handle.open_relative(".").map(Dir::from).map_err(|_| Unread::Gone)?;
+            detail.stepd_sockets = stepd::sockets(&dir);
+        }
+        Ok(Process { pid, start_time, uid, comm, cgroup: own, devices_v1, detail })
+    }
+
+    fn groups(&mut self, handle: &Handle, wanted: &Wanted<'_>) -> Result<Groups, Unread> {
+        let hierarchy = self.context.hierarchy;
+        let text = self.file(handle, "cgroup", CGROUP_LIMIT)?;
+        let devices = hierarchy.devices.as_ref();
+        let devices_v1 =
+            devices.and_then(|mount| Some(devices_v1::group(mount, cgroup_line(text, Some(b"devices"))?)));
+        let controller = if hierarchy.is_legacy() { Some(b"devices".as_slice()) } else { None };
+        let line = cgroup_line(text, controller);
+        // A path that this mount cannot show is taken from the walk.
+        let own = match (line, line.and_then(|line| hierarchy.mount.inside(line)), wanted.cgroup) {
+            (_, Some(inside), _) => inside.into(),
+            (_, None, Some(walked)) => walked.clone(),
+            (Some(line), None, None) => return Err(Unread::Outside(path(line))),
+            (None, None, None) => return Err(Unread::NoCgroup),
+        };
+        Ok(Groups { own, devices_v1 })
+    }
+
+    /// Whether this is a process and not one of its other threads, which
+    /// `/proc` shows too when asked by number.
+    fn is_process(&mut self, handle: &Handle, pid: u32) -> Result<bool, Unread> {
+        let text = self.file(handle, "status", STATUS_LIMIT)?;
+        let value = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"Tgid:"));
+        let value = value.and_then(|value| std::str::from_utf8(value).ok()?.trim().parse().ok());
+        Ok(value == Some(pid))
+    }
+
+    fn file(&mut self, handle: &Handle, name: &str, limit: usize) -> Result<&[u8], Unread> {
+        let file = handle.open_relative(name).map_err(|_| Unread::Gone)?;
+        read_all(file, &mut self.buffer, limit).map_err(|_| Unread::Gone)?;
+        Ok(&self.buffer)
+    }
+}
+
+/// Whether a process is where a job that is called by its SLUID has its
+/// daemon, and its title does not tell the job's number.
+fn serves_unnumbered_job(cgroup: &Text, title: &Text) -> bool {
+    let owner = || owner::of_path(cgroup.as_bytes());
+    let is_daemon = || owner().is_some_and(|one| one.sluid.is_some() && one.part.as_deref() == Some("slurm"));
+    cgroup.as_bytes().ends_with(b"/slurm") && owner::job_of_title(title.as_bytes()).is_none() && is_daemon()
+}
+
+/// Whether a process exists, seen or not (signal 0 sends nothing).
+fn exists(pid: u32) -> bool {
+    let Some(pid) = i32::try_from(pid).ok().filter(|pid| *pid > 0) else { return false };
+    matches!(kill(Pid::from_raw(pid), None), Ok(()) | Err(Errno::EPERM))
+}
+
+fn path(line: &[u8]) -> PathBuf {
+    OsStr::from_bytes(line).into()
+}

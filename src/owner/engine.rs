@@ -1,0 +1,62 @@
+//! Containers by the names that container engines give to their scopes and
+//! directories (systemd/common.go of opencontainers/cgroups, cri-o's
+//! internal/config/cgmgr, podman's libpod/container_*.go).
+
+use super::place::{Match, Place, container_id};
+use super::pod;
+use crate::report::Owner;
+
+/// What stands before an id, the kind it means, and the part.
+const PREFIXES: [(&str, &str, Option<&str>); 8] = [
+    ("docker-", "docker", None),
+    ("cri-containerd-", "containerd", None),
+    ("nerdctl-", "nerdctl", None),
+    ("crio-conmon-", "cri-o", Some("monitor")),
+    ("crio-", "cri-o", None),
+    ("libpod-conmon-", "podman", Some("monitor")),
+    ("libpod-payload-", "podman", None),
+    ("libpod-", "podman", None),
+];
+
+/// A container's directory.
+pub(super) fn recognise(place: Place<'_, '_>) -> Option<Match> {
+    if let Some(owner) = bare(place) {
+        return Match::tree(owner, 2);
+    }
+    if let Some(owner) = mismatched(place.name()) {
+        return Match::tree(owner, 1);
+    }
+    let owner = named(place.name())?;
+    // Podman puts the container's processes one level down, so that the scope
+    // itself can be delegated.
+    let below = owner.kind == "podman" && owner.part.is_none() && place.ahead(1) == Some(b"container");
+    if owner.part.is_some() { Match::plain(owner, 1) } else { Match::tree(owner, 1 + usize::from(below)) }
+}
+
+/// `PREFIX-ID.scope`, or `PREFIX-ID` with the cgroupfs driver.
+fn named(name: &[u8]) -> Option<Owner> {
+    let name = name.strip_suffix(b".scope").unwrap_or(name);
+    PREFIXES.into_iter().find_map(|(prefix, kind, part)| {
+        let id = container_id(name.strip_prefix(prefix.as_bytes())?)?;
+        Some(Owner { container: Some(id), part: part.map(str::to_owned), ..Place::owner(kind) })
+    })
+}
+
+/// `docker/ID`: Docker's cgroupfs driver.
+fn bare(place: Place<'_, '_>) -> Option<Owner> {
+    let id = container_id(place.ahead(1).filter(|_| place.name() == b"docker")?)?;
+    Some(Owner { container: Some(id), ..Place::owner("docker") })
+}
+
+/// `SLICE:PREFIX:ID`, which is what becomes of the systemd driver's argument
+/// where the runtime has the cgroupfs driver.
+fn mismatched(name: &[u8]) -> Option<Owner> {
+    let mut parts = name.split(|byte| *byte == b':');
+    let (slice, prefix, id) = (parts.next()?, parts.next()?, parts.next()?);
+    let id = container_id(id).filter(|_| parts.next().is_none() && slice.ends_with(b".slice"))?;
+    let (_, kind, _) = PREFIXES.into_iter().find(|(known, _, part)| {
+        part.is_none() && known.strip_suffix('-').map(str::as_bytes) == Some(prefix)
+    })?;
+    let outer = pod::of_slice(slice).map(Box::new);
+    Some(Owner { container: Some(id), outer, ..Place::owner(kind) })
+}

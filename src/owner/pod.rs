@@ -1,0 +1,60 @@
+//! Pods: Kubernetes' with either cgroup driver, and podman's.
+
+use super::place::{Match, Place, between, container_id};
+use crate::report::Owner;
+
+/// Kubernetes' classes below `kubepods`; a pod of neither is guaranteed.
+const CLASSES: [&str; 2] = ["burstable", "besteffort"];
+
+/// A pod, or a container in it whose runtime the path does not tell.
+pub(super) fn recognise(place: Place<'_, '_>) -> Option<Match> {
+    systemd(place).or_else(|| cgroupfs(place)).or_else(|| podman(place))
+}
+
+/// The pod of `[PREFIX-]kubepods[-CLASS]-podUID.slice`, where a `_` stands for
+/// each `-` of the uid (kubelet's cgroup manager, systemd driver).
+pub(super) fn of_slice(name: &[u8]) -> Option<Owner> {
+    let name = std::str::from_utf8(name.strip_suffix(b".slice")?).ok()?;
+    let (above, uid) = name.rsplit_once("-pod")?;
+    let class = CLASSES.into_iter().find(|class| above.ends_with(&format!("kubepods-{class}")));
+    let known = class.is_some() || above.ends_with("kubepods");
+    pod(&uid.replace('_', "-"), class).filter(|_| known)
+}
+
+fn systemd(place: Place<'_, '_>) -> Option<Match> {
+    with_container(place, of_slice(place.name())?, 1)
+}
+
+/// `kubepods[/CLASS]/podUID[/CONTAINER]` (the cgroupfs driver).
+fn cgroupfs(place: Place<'_, '_>) -> Option<Match> {
+    let name = place.ahead(1).filter(|_| place.name() == b"kubepods")?;
+    let class = CLASSES.into_iter().find(|class| class.as_bytes() == name);
+    let above = 1 + usize::from(class.is_some());
+    let uid = std::str::from_utf8(place.ahead(above)?.strip_prefix(b"pod")?).ok()?;
+    with_container(place, pod(uid, class)?, above + 1)
+}
+
+/// Container runtimes with the cgroupfs driver all name a container's cgroup by
+/// its bare id: whose it is cannot be told.
+fn with_container(place: Place<'_, '_>, pod: Owner, taken: usize) -> Option<Match> {
+    match place.ahead(taken).and_then(container_id) {
+        Some(id) => Match::tree(Owner { container: Some(id), ..pod }, taken + 1),
+        None => Match::plain(pod, taken),
+    }
+}
+
+/// A uid, or the hash that stands for one in pods from the kubelet's own files.
+fn pod(uid: &str, class: Option<&str>) -> Option<Owner> {
+    let digits = uid.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+    let good = digits && (32..=36).contains(&uid.len());
+    let qos = Some(class.unwrap_or("guaranteed").to_owned());
+    good.then(|| Owner { pod: Some(uid.to_owned()), qos, ..Place::owner("pod") })
+}
+
+/// `[PARENT-]libpod_pod_ID.slice` (podman, libpod/runtime_pod_linux.go).
+fn podman(place: Place<'_, '_>) -> Option<Match> {
+    let name = place.name();
+    let at = name.windows(11).position(|part| part == b"libpod_pod_")?;
+    let id = container_id(between(name.get(at..)?, "libpod_pod_", ".slice")?)?;
+    Match::plain(Owner { pod: Some(id), ..Place::owner("pod") }, 1)
+}

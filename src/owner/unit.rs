@@ -1,0 +1,48 @@
+//! What systemd runs: units, login sessions, and users' own managers.
+
+use super::place::{Match, Place, between, text, uid};
+use crate::report::Owner;
+
+/// Units that have processes, systemd.unit(5). Slices have none of their own.
+const SUFFIXES: [&[u8]; 5] = [b".service", b".scope", b".socket", b".mount", b".swap"];
+
+/// A unit, a session, or a user's slice or manager.
+pub(super) fn recognise(place: Place<'_, '_>) -> Option<Match> {
+    let name = place.name();
+    // What a user makes says nothing of other users.
+    if !place.users {
+        if let Some(uid) = manager(name) {
+            return Match::tree(user(uid), 1);
+        }
+        if let Some(uid) = slice(name).filter(|_| place.top) {
+            return Match::tree(user(uid), 1);
+        }
+        if let Some(session) = session(place).filter(|_| place.top) {
+            return Match::plain(session, 1);
+        }
+    }
+    // The name stays as systemd writes it: `a\x2db.service` and `a-b.service`
+    // are two units.
+    let unit = place.top && SUFFIXES.iter().any(|suffix| name.len() > suffix.len() && name.ends_with(suffix));
+    unit.then(|| Match::plain(Owner { name: Some(text(name)), ..Place::owner("unit") }, 1)).flatten()
+}
+
+/// The user of `user@UID.service`, below which the user makes the cgroups.
+pub(super) fn manager(name: &[u8]) -> Option<u32> {
+    uid(between(name, "user@", ".service")?)
+}
+
+fn slice(name: &[u8]) -> Option<u32> {
+    uid(between(name, "user-", ".slice")?)
+}
+
+/// `user-UID.slice/session-N.scope` (systemd-logind).
+fn session(place: Place<'_, '_>) -> Option<Owner> {
+    let uid = slice(place.parent()?)?;
+    let session = between(place.name(), "session-", ".scope")?;
+    Some(Owner { session: Some(text(session)), uid: Some(uid), ..Place::owner("session") })
+}
+
+fn user(uid: u32) -> Owner {
+    Owner { uid: Some(uid), ..Place::owner("user") }
+}

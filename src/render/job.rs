@@ -1,0 +1,141 @@
+//! One job: its sets, its GPUs, its processes, what decides.
+
+use std::io::{self, Write};
+
+use super::{Style, inventory, owner, process, programs, rules, sanitize, sets};
+use crate::report::{Cgroup, Effective, Gpu, OwnerSets, Payload, Policy, Process};
+
+/// Prints each job of the answer, separated by an empty line.
+pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
+    let owners = payload.owners.as_deref().unwrap_or_default();
+    if owners.is_empty() {
+        return writeln!(out, "No cgroup of a job is here.");
+    }
+    for (index, group) in owners.chunk_by(|_, next| next.depth > 0).enumerate() {
+        if index > 0 {
+            writeln!(out)?;
+        }
+        one(out, style, group, payload)?;
+    }
+    Ok(())
+}
+
+fn one(out: &mut dyn Write, style: Style, group: &[OwnerSets], payload: &Payload) -> io::Result<()> {
+    let Some(top) = group.first() else { return Ok(()) };
+    heading(out, top)?;
+    let inventory = payload.gpus.as_deref().unwrap_or_default();
+    sets::write(out, style, &group.iter().collect::<Vec<_>>(), inventory)?;
+    gpu_part(out, style, group, inventory)?;
+    let all = payload.cgroups.iter().flatten();
+    let cgroups: Vec<&Cgroup> = all.filter(|cgroup| is_in(&cgroup.path, &top.cgroup)).collect();
+    let processes: Vec<&Process> = cgroups.iter().flat_map(|cgroup| &cgroup.processes).collect();
+    process::write(out, style, &processes, inventory, Some(&|process| place(process, group)))?;
+    rule_part(out, &cgroups, payload)?;
+    program_part(out, &cgroups, payload)
+}
+
+fn heading(out: &mut dyn Write, top: &OwnerSets) -> io::Result<()> {
+    let owner = &top.owner;
+    writeln!(out, "{}", owner::full(owner))?;
+    writeln!(out, "  {}", sanitize::with_hex(&top.cgroup, top.cgroup_hex.as_deref()))?;
+    if let Some(sluid) = owner.sluid.as_deref() {
+        let when = owner.submitted_at.as_deref().map(|when| format!(", submitted {}", sanitize::text(when)));
+        writeln!(out, "  SLUID {}{}", sanitize::text(sluid), when.unwrap_or_default())?;
+    }
+    if let Some(source) = owner.job_id_source.as_deref().filter(|source| *source != "path") {
+        writeln!(out, "  job number from {}", source_name(source))?;
+    }
+    if let Some(outer) = owner.outer.as_deref() {
+        writeln!(out, "  in {}", owner::full(outer))?;
+    }
+    writeln!(out)
+}
+
+/// Where a job's number comes from, for people.
+pub(super) fn source_name(source: &str) -> String {
+    match source {
+        "stepd-title" => "the title of its slurmstepd".to_owned(),
+        "stepd-socket" => "the socket of its slurmstepd".to_owned(),
+        "environment" => "its processes' environment, which its user can set".to_owned(),
+        other => sanitize::text(other).into_owned(),
+    }
+}
+
+/// The GPUs that are in any of the job's sets.
+fn gpu_part(out: &mut dyn Write, style: Style, group: &[OwnerSets], inventory: &[Gpu]) -> io::Result<()> {
+    let sets = || group.iter().flat_map(|row| [&row.allocated, &row.allowed, &row.visible, &row.held]);
+    let is_its = |gpu: &&Gpu| {
+        sets().any(|set| set.gpus.iter().flatten().chain(&set.unknown).any(|key| *key == gpu.key))
+    };
+    let relevant: Vec<&Gpu> = inventory.iter().filter(is_its).collect();
+    writeln!(out)?;
+    match (relevant.len(), inventory.len()) {
+        (0, 0) => writeln!(out, "GPUs: none on this node"),
+        (0, count) => writeln!(out, "GPUs: none of {count}"),
+        (some, count) => inventory::write(out, style, &format!("GPUs, {some} of {count}"), &relevant),
+    }
+}
+
+/// The step and task a process is in, as the innermost row says: `0/1`.
+fn place(process: &Process, group: &[OwnerSets]) -> String {
+    let around = group.iter().filter(|row| is_in(&process.cgroup, &row.cgroup));
+    match around.max_by_key(|row| row.cgroup.len()) {
+        None => "?".to_owned(),
+        Some(row) => match (&row.owner.step, &row.owner.task) {
+            (Some(step), Some(task)) => sanitize::short(&format!("{step}/{task}"), 16, "…"),
+            (Some(step), None) => sanitize::short(step, 16, "…"),
+            _ if row.depth == 0 => "-".to_owned(),
+            _ => owner::label(&row.owner, row.depth).trim_start().to_owned(),
+        },
+    }
+}
+
+fn is_in(path: &str, top: &str) -> bool {
+    path.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) || top == "/"
+}
+
+/// Each policy once, with the cgroups it is in force on.
+fn rule_part(out: &mut dyn Write, cgroups: &[&Cgroup], payload: &Payload) -> io::Result<()> {
+    let mut groups: Vec<(&str, &Cgroup, usize)> = Vec::new();
+    for cgroup in cgroups {
+        match groups.iter_mut().find(|(policy, ..)| *policy == cgroup.policy) {
+            Some((.., count)) => *count += 1,
+            None => groups.push((&cgroup.policy, cgroup, 1)),
+        }
+    }
+    writeln!(out, "\nRules")?;
+    for (policy, first, count) in groups {
+        let policy: Option<&Policy> = payload.policies.as_ref().and_then(|policies| policies.get(policy));
+        writeln!(out, "  {}", policy.map_or_else(|| "not decoded".to_owned(), rules::brief))?;
+        for unknown in policy.iter().flat_map(|policy| &policy.unknown) {
+            writeln!(out, "      unknown: {}", sanitize::text(&unknown.why))?;
+        }
+        let path = sanitize::with_hex(&first.path, first.path_hex.as_deref());
+        let more = match count - 1 {
+            0 => String::new(),
+            1 => " and 1 cgroup more".to_owned(),
+            more => format!(" and {more} cgroups more"),
+        };
+        writeln!(out, "      in {path}{more}")?;
+    }
+    Ok(())
+}
+
+/// Each program once.
+fn program_part(out: &mut dyn Write, cgroups: &[&Cgroup], payload: &Payload) -> io::Result<()> {
+    let mut seen: Vec<Effective> = Vec::new();
+    for effective in cgroups.iter().flat_map(|cgroup| &cgroup.programs) {
+        if !seen.contains(effective) {
+            seen.push(effective.clone());
+        }
+    }
+    let unasked = cgroups.iter().any(|cgroup| cgroup.programs_unknown.is_some());
+    match (seen.as_slice(), unasked) {
+        ([], true) => writeln!(out, "\nPrograms: could not be asked"),
+        ([], false) => writeln!(out, "\nPrograms: none"),
+        (seen, _) => {
+            writeln!(out, "\nPrograms")?;
+            programs::write(out, seen, payload.programs.as_ref().unwrap_or(&Default::default()))
+        }
+    }
+}

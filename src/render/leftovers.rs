@@ -1,0 +1,68 @@
+//! What is left of a job: a table for people, lines for scripts.
+
+use std::io::{self, Write};
+
+use super::table::{self, Last};
+use super::{Style, gpus, names, owner, process, sanitize};
+use crate::report::{Leftover, Payload};
+
+/// Prints the table. `job` is how to call the job; `all_seen` whether nothing
+/// was hidden.
+pub fn write(
+    out: &mut dyn Write,
+    style: Style,
+    payload: &Payload,
+    job: &str,
+    all_seen: bool,
+) -> io::Result<()> {
+    let leftovers = payload.leftovers.as_deref().unwrap_or_default();
+    let inventory = payload.gpus.as_deref().unwrap_or_default();
+    let found = leftovers.iter().filter(|leftover| is_found(leftover)).count();
+    let job = sanitize::text(job);
+    match (found, all_seen && found == leftovers.len()) {
+        (0, true) => writeln!(out, "No process of {job} holds a GPU."),
+        (0, false) => writeln!(out, "No process of {job} was seen to hold a GPU, but not all could be seen."),
+        (1, _) => writeln!(out, "1 process of {job} holds GPUs"),
+        (count, _) => writeln!(out, "{count} processes of {job} hold GPUs"),
+    }?;
+    if leftovers.is_empty() {
+        return Ok(());
+    }
+    let rows = leftovers.iter().map(|leftover| {
+        let it = &leftover.process;
+        let keys = gpus::key_names(&leftover.gpus, &it.held_instances, inventory);
+        let holds = if is_found(leftover) { names::set(keys) } else { "?".to_owned() };
+        let owner = leftover.owner.as_ref().map_or_else(|| "-".to_owned(), owner::full);
+        let by = sanitize::short(&leftover.belongs_by, 12, "…");
+        vec![it.pid.to_string(), it.uid.to_string(), process::command(it), holds, by, owner]
+    });
+    let header = ["PID", "UID", "COMMAND", "HOLDS", "KNOWN BY", "IN"];
+    table::write(out, style, &header, &["PID", "UID"], rows.collect(), Last::Wraps)?;
+    leftovers
+        .iter()
+        .filter_map(|it| Some((it.process.pid, it.process.held_unknown.as_deref()?)))
+        .try_for_each(|(pid, why)| writeln!(out, "  {pid}: holds: {}", sanitize::short(why, 300, "…")))
+}
+
+/// Prints pid, start time, uid, reason and GPU keys of each process that was
+/// seen to hold one, separated by tabs. The format is in the manual and stays.
+pub fn porcelain(out: &mut dyn Write, _: Style, payload: &Payload) -> io::Result<()> {
+    for leftover in payload.leftovers.iter().flatten().filter(|leftover| is_found(leftover)) {
+        let it = &leftover.process;
+        let keys: Vec<_> = leftover.gpus.iter().map(|key| field(key)).collect();
+        let keys = if keys.is_empty() { "-".to_owned() } else { keys.join(",") };
+        let by = field(&leftover.belongs_by);
+        writeln!(out, "{}\t{}\t{}\t{by}\t{keys}", it.pid, it.start_time, it.uid)?;
+    }
+    Ok(())
+}
+
+/// Text that cannot be taken for the end of its field.
+fn field(text: &str) -> String {
+    sanitize::text(text).replace(',', "\\x2c").replace(' ', "\\x20")
+}
+
+/// Whether it was seen to hold one; what it holds may be unknown.
+fn is_found(leftover: &Leftover) -> bool {
+    leftover.process.held.is_some()
+}

@@ -1,0 +1,142 @@
+//! Owners in words: `slurm job 4711`, `step 0`, `docker 3fa9c1d2e4b5`.
+//!
+//! The kind always stands first, so that nobody can pass for something else
+//! by the name of a unit or a container.
+
+use super::sanitize;
+use crate::report::Owner;
+
+/// The longest name in a table.
+const NAME: usize = 28;
+/// As many characters of a container's id as Docker shows.
+const ID: usize = 12;
+
+/// An owner in a list: below the first level its innermost part alone.
+pub(super) fn label(owner: &Owner, depth: usize) -> String {
+    let text = match (depth, &owner.task, &owner.step) {
+        (0, ..) => full(owner),
+        (_, Some(task), _) => format!("task {}", short(task)),
+        (_, None, Some(_)) => step(owner).unwrap_or_default(),
+        _ => whole(owner),
+    };
+    format!("{}{text}{}", "  ".repeat(depth), part(owner))
+}
+
+/// An owner with what is around it in one kind: `slurm job 4711, step 0, task 1`.
+pub(super) fn full(owner: &Owner) -> String {
+    let task = owner.task.as_ref().map(|task| format!("task {}", short(task)));
+    let parts = [Some(whole(owner)), step(owner), task];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// Whether nobody asks after it unless it holds a GPU: no job, pod, container
+/// or virtual machine.
+pub(super) fn is_background(owner: &Owner) -> bool {
+    rank(owner) == Rank::Other
+}
+
+/// The order of owners in a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    /// A batch system's job.
+    Job,
+    /// A pod or container.
+    Container,
+    /// A virtual machine.
+    Machine,
+    /// Anything else.
+    Other,
+}
+
+/// An owner's place in a list.
+pub(super) fn rank(owner: &Owner) -> Rank {
+    match owner.kind.as_str() {
+        "slurm" if owner.job_id.is_none() && owner.sluid.is_none() => Rank::Other,
+        "slurm" | "parastation" | "crane" | "pbs" | "flux" | "htcondor" => Rank::Job,
+        "libvirt" => Rank::Machine,
+        "unit" | "session" | "user" | "cgroup" | "" => Rank::Other,
+        _ => Rank::Container,
+    }
+}
+
+fn whole(owner: &Owner) -> String {
+    let kind = sanitize::text(&owner.kind);
+    match (job(owner), owner.kind.as_str()) {
+        (Some(job), _) => format!("{kind} job {job}"),
+        (None, "user") => format!("user {}", number(owner.uid).unwrap_or_else(|| name(owner))),
+        (None, "session") => match &owner.session {
+            Some(session) => format!("session {}", short(session)),
+            None => format!("session {}", name(owner)),
+        },
+        (None, "pod") => format!("pod {}", name(owner)),
+        _ => format!("{kind} {}", name(owner)).trim_end().to_owned(),
+    }
+}
+
+/// A job's number, marked where only the user says so; else its other names.
+fn job(owner: &Owner) -> Option<String> {
+    let mark = if owner.job_id_source.as_deref() == Some("environment") { "~" } else { "" };
+    let number = owner.job_id.map(|id| format!("{mark}{id}"));
+    number.or_else(|| owner.job.as_deref().or(owner.sluid.as_deref()).map(short))
+}
+
+fn step(owner: &Owner) -> Option<String> {
+    let step = short(owner.step.as_ref()?);
+    let component = owner.het_component.map(|number| format!("+{number}")).unwrap_or_default();
+    Some(format!("step {step}{component}"))
+}
+
+fn name(owner: &Owner) -> String {
+    let id = owner.container.as_deref().map(|id| sanitize::short(id, ID, ""));
+    let pod = owner.pod.as_deref().map(|pod| sanitize::short(pod, ID + 1, "…"));
+    let name = owner.name.as_deref().map(short);
+    id.or(pod).or(name).unwrap_or_default()
+}
+
+fn part(owner: &Owner) -> String {
+    owner.part.as_deref().map(|part| format!(" ({})", short(part))).unwrap_or_default()
+}
+
+fn number(uid: Option<u32>) -> Option<String> {
+    uid.map(|uid| uid.to_string())
+}
+
+fn short(text: &(impl AsRef<str> + ?Sized)) -> String {
+    sanitize::short(text.as_ref(), NAME, "…")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner(kind: &str) -> Owner {
+        Owner { kind: kind.to_owned(), ..Owner::default() }
+    }
+
+    /// Make sure that every kind reads as people call it.
+    #[test]
+    fn labels() {
+        let text = |text: &str| Some(text.to_owned());
+        let job = Owner { job_id: Some(4711), ..owner("slurm") };
+        let step = Owner { step: text("0"), het_component: Some(1), ..job.clone() };
+        let task = Owner { task: text("special"), ..step.clone() };
+        assert_eq!(label(&job, 0), "slurm job 4711");
+        assert_eq!(label(&step, 1), "  step 0+1");
+        assert_eq!(label(&task, 2), "    task special");
+        assert_eq!(full(&task), "slurm job 4711, step 0+1, task special");
+        let fake = Owner { job_id_source: text("environment"), ..job };
+        assert_eq!(label(&fake, 0), "slurm job ~4711");
+        let docker = Owner { container: text(&"3fa9c1d2e4b5".repeat(4)), ..owner("docker") };
+        assert_eq!(label(&docker, 1), "  docker 3fa9c1d2e4b5");
+        let pod = Owner { pod: text("1a2b3c4d-5e6f-7081"), ..owner("pod") };
+        assert_eq!(label(&pod, 0), "pod 1a2b3c4d-5e6…");
+        assert_eq!(label(&Owner { uid: Some(1000), ..owner("user") }, 0), "user 1000");
+        assert_eq!(label(&Owner { session: text("3"), ..owner("session") }, 1), "  session 3");
+        let unit = Owner { name: text("slurm job 1\x1b[2J.service"), ..owner("unit") };
+        assert_eq!(label(&unit, 0), "unit slurm job 1\\x1b[2J.service");
+        let daemon = Owner { part: text("slurmd"), ..owner("slurm") };
+        assert_eq!(label(&daemon, 0), "slurm (slurmd)");
+        assert!(is_background(&daemon) && is_background(&unit) && !is_background(&docker));
+        assert_eq!(label(&Owner { job: text("12.pbs"), ..owner("pbs") }, 0), "pbs job 12.pbs");
+    }
+}

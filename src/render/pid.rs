@@ -1,0 +1,168 @@
+//! One process in full, then what its cgroup may open.
+
+use std::io::{self, Write};
+
+use super::table::{self, Last};
+use super::{Style, cgroup, job, owner, process, sanitize};
+use crate::report::{Api, Asked, Cgroup, Claim, Gpu, Payload, Process, Visible};
+
+/// Characters of a variable's value.
+const VALUE: usize = 40;
+
+/// Prints each process of the answer, separated by an empty line.
+pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
+    let mut first = true;
+    for cgroup in payload.cgroups.iter().flatten() {
+        for process in &cgroup.processes {
+            if !std::mem::take(&mut first) {
+                writeln!(out)?;
+            }
+            one(out, style, process, cgroup, payload)?;
+        }
+        if !cgroup.processes.is_empty() {
+            writeln!(out)?;
+            cgroup::rights(out, style, cgroup, payload)?;
+        }
+    }
+    if first { writeln!(out, "None of the processes is there any more.") } else { Ok(()) }
+}
+
+fn one(
+    out: &mut dyn Write,
+    style: Style,
+    it: &Process,
+    cgroup: &Cgroup,
+    payload: &Payload,
+) -> io::Result<()> {
+    let inventory = payload.gpus.as_deref().unwrap_or_default();
+    writeln!(out, "process {}  {}", it.pid, process::command(it))?;
+    writeln!(out, "  uid      {}", it.uid)?;
+    writeln!(out, "  started  {} clock ticks after boot", it.start_time)?;
+    match &cgroup.owner {
+        Some(owner) => writeln!(out, "  owner    {}", owner::full(owner))?,
+        None => writeln!(out, "  owner    not recognised")?,
+    }
+    let outer = cgroup.owner.as_ref().and_then(|owner| owner.outer.as_deref());
+    outer.map_or(Ok(()), |outer| writeln!(out, "  in       {}", owner::full(outer)))?;
+    let source = cgroup.owner.as_ref().and_then(|owner| owner.job_id_source.as_deref());
+    if let Some(source) = source.filter(|source| *source != "path") {
+        writeln!(out, "  number   from {}", job::source_name(source))?;
+    }
+    writeln!(out, "  cgroup   {}", sanitize::with_hex(&cgroup.path, cgroup.path_hex.as_deref()))?;
+    it.claim.as_ref().map_or(Ok(()), |claim| writeln!(out, "  claims   {}", self::claim(claim)))?;
+    if let Some(visible) = &it.visible {
+        variables(out, style, visible)?;
+        results(out, style, visible, inventory)?;
+    }
+    held(out, it, inventory)
+}
+
+/// What its environment says of its job, beside what its cgroup says.
+fn claim(claim: &Claim) -> String {
+    let job = claim.job_id.map(|id| format!("job {id}"));
+    let job = job
+        .or_else(|| claim.sluid.as_deref().map(|sluid| format!("job {}", sanitize::short(sluid, 16, "…"))));
+    let step = claim.step.as_deref().map(|step| format!(", step {}", sanitize::short(step, 16, "…")));
+    let verdict = match (claim.agrees, claim.outside) {
+        (_, true) => "; but it is in no job's cgroup",
+        (Some(true), _) => "; so does its cgroup",
+        (Some(false), _) => "; its cgroup is another job's",
+        (None, _) => "",
+    };
+    let why = claim.why.as_deref().map(|why| format!(" ({})", sanitize::short(why, 200, "…")));
+    let job = job.unwrap_or_else(|| "no job".to_owned());
+    format!("{job}{}{verdict}{}", step.unwrap_or_default(), why.unwrap_or_default())
+}
+
+/// Every variable about GPUs, at exec and now.
+fn variables(out: &mut dyn Write, style: Style, visible: &Visible) -> io::Result<()> {
+    let all = visible.at_exec.variables.iter().chain(&visible.live.variables);
+    let mut names: Vec<&str> = all.map(|variable| variable.name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    if names.is_empty() {
+        return writeln!(out, "\nEnvironment: {}", nothing(visible));
+    }
+    writeln!(out, "\nEnvironment")?;
+    let rows = names.iter().map(|name| {
+        let name_text = sanitize::short(name, VALUE, "…");
+        vec![name_text, variable(&visible.at_exec, name), variable(&visible.live, name)]
+    });
+    table::write(out, style, &["VARIABLE", "AT EXEC", "NOW"], &[], rows.collect(), Last::Wraps)?;
+    match visible.changed {
+        Some(true) => writeln!(out, "  It asks for something else than at exec."),
+        _ => Ok(()),
+    }
+}
+
+fn nothing(visible: &Visible) -> &'static str {
+    match (visible.at_exec.state.as_str(), visible.live.state.as_str()) {
+        ("unknown", "unknown") => "could not be read",
+        _ => "no variable about GPUs is set",
+    }
+}
+
+fn variable(asked: &Asked, name: &str) -> String {
+    match asked.variables.iter().find(|variable| variable.name == name) {
+        Some(it) => process::quoted(sanitize::short_with_hex(&it.value, it.value_hex.as_deref(), VALUE)),
+        None if asked.state == "unknown" => "?".to_owned(),
+        None => "unset".to_owned(),
+    }
+}
+
+/// What each interface makes of it.
+fn results(out: &mut dyn Write, style: Style, visible: &Visible, gpus: &[Gpu]) -> io::Result<()> {
+    let moments = [
+        ("at exec", Some(&visible.at_exec)),
+        ("now", Some(&visible.live)),
+        ("watched", visible.last_set.as_ref()),
+    ];
+    let moments: Vec<(&str, &Asked)> =
+        moments.into_iter().filter_map(|(name, asked)| asked.map(|asked| (name, asked))).collect();
+    writeln!(out, "\nAsks for")?;
+    let rows = moments.iter().flat_map(|(moment, asked)| of_moment(moment, asked, gpus));
+    let header = ["WHEN", "INTERFACE", "BY", "GPUS", "CONFIDENCE"];
+    table::write(out, style, &header, &[], rows.collect(), Last::Wraps)?;
+    moments.iter().try_for_each(|(moment, asked)| notes(out, moment, asked))
+}
+
+fn of_moment(moment: &str, asked: &Asked, gpus: &[Gpu]) -> Vec<Vec<String>> {
+    let plain = |text: &str| sanitize::short(text, VALUE, "…");
+    let row = |api: &str, by: &str, list: &Option<Vec<String>>, instances: &[String], sure: &str| {
+        let list = process::in_order(list.as_deref(), instances, gpus);
+        vec![moment.to_owned(), plain(api), plain(by), list, plain(sure)]
+    };
+    if asked.apis.is_empty() {
+        return vec![row("-", "-", &asked.gpus, &asked.instances, &asked.confidence)];
+    }
+    let of_api = |api: &Api| row(&api.api, &api.variable, &api.gpus, &api.instances, &api.confidence);
+    asked.apis.iter().map(of_api).collect()
+}
+
+fn notes(out: &mut dyn Write, moment: &str, asked: &Asked) -> io::Result<()> {
+    let of_apis = asked.apis.iter().map(|api| (api.cut.as_ref(), api.why.as_deref()));
+    let mut notes: Vec<String> = Vec::new();
+    for (cut, why) in std::iter::once((asked.cut.as_ref(), asked.why.as_deref())).chain(of_apis) {
+        notes.extend(cut.map(process::cut));
+        notes.extend(why.map(|why| sanitize::short(why, 300, "…")));
+    }
+    notes.dedup();
+    notes.iter().try_for_each(|note| writeln!(out, "  {moment}: {note}"))
+}
+
+fn held(out: &mut dyn Write, it: &Process, gpus: &[Gpu]) -> io::Result<()> {
+    let shared: Vec<_> = it.held_shared.iter().map(|name| sanitize::short(name, VALUE, "…")).collect();
+    let shared =
+        if shared.is_empty() { String::new() } else { format!("; of all GPUs: {}", shared.join(", ")) };
+    match &it.held_unknown {
+        Some(why) => writeln!(out, "\nHolds: not known, because {}", sanitize::short(why, 300, "…")),
+        None => {
+            let names = match process::held(it, gpus).as_str() {
+                "-" => "no GPU".to_owned(),
+                "?" => "not looked at".to_owned(),
+                names => names.to_owned(),
+            };
+            writeln!(out, "\nHolds: {names}{shared}")
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Processes: what each asks for, which GPUs result, what it holds.
+
+use std::io::{self, Write};
+
+use super::table::{self, Last};
+use super::{Style, gpus, names, sanitize};
+use crate::report::{Asked, Cut, Gpu, Process, Visible};
+
+/// Processes listed before the table says how many more there are.
+const SHOWN: usize = 10;
+/// Characters of a command name and of a variable's value in a table.
+const COMMAND: usize = 16;
+const VALUE: usize = 20;
+
+/// Where in its job a process is.
+pub(super) type Place<'a> = &'a dyn Fn(&Process) -> String;
+
+/// Prints the heading and the table; with `place`, a column for it.
+pub(super) fn write(
+    out: &mut dyn Write,
+    style: Style,
+    processes: &[&Process],
+    gpus: &[Gpu],
+    place: Option<Place<'_>>,
+) -> io::Result<()> {
+    if processes.is_empty() {
+        return writeln!(out, "\nProcesses: none");
+    }
+    writeln!(out, "\nProcesses: {}", processes.len())?;
+    let is_known = processes.iter().any(|process| is_known(process));
+    let mut sorted = processes.to_vec();
+    sorted.sort_by_key(|process| process.held.as_ref().is_none_or(Vec::is_empty));
+    sorted.truncate(if style.all { usize::MAX } else { SHOWN });
+    let (mut header, mut rows) = (vec!["PID", "UID", "COMMAND"], Vec::new());
+    header.extend(place.is_some().then_some("WHERE"));
+    header.extend(if is_known { &["ASKS FOR", "GPUS", "HOLDS"][..] } else { &[] });
+    for process in &sorted {
+        let mut row = vec![process.pid.to_string(), process.uid.to_string(), command(process)];
+        row.extend(place.map(|place| place(process)));
+        row.extend(if is_known { details(process, gpus) } else { Vec::new() });
+        rows.push(row);
+    }
+    table::write(out, style, &header, &["PID", "UID"], rows, Last::Wraps)?;
+    if let Some(more) = processes.len().checked_sub(sorted.len()).filter(|more| *more > 0) {
+        writeln!(out, "  … and {more} more (-v lists all)")?;
+    }
+    notes(out, &sorted)
+}
+
+/// Whether anybody looked into a process.
+fn is_known(process: &Process) -> bool {
+    process.visible.is_some() || process.held.is_some() || process.held_unknown.is_some()
+}
+
+/// The command name.
+pub(super) fn command(process: &Process) -> String {
+    sanitize::short_with_hex(&process.comm, process.comm_hex.as_deref(), COMMAND)
+}
+
+fn details(process: &Process, gpus: &[Gpu]) -> Vec<String> {
+    let visible = process.visible.as_ref();
+    let asks = visible.map(asks).unwrap_or_default();
+    let result = visible.map(|visible| result(now(visible), gpus)).unwrap_or_default();
+    vec![asks, result, held(process, gpus)]
+}
+
+/// What it asks for: at exec, and after an arrow what that became.
+fn asks(visible: &Visible) -> String {
+    let (at_exec, live) = (value(&visible.at_exec, VALUE), value(&visible.live, VALUE));
+    let watched = visible.last_set.as_ref().map(|asked| value(asked, VALUE));
+    let first = if is_unknown(&visible.live) == is_unknown(&visible.at_exec) && visible.changed != Some(true)
+    {
+        at_exec
+    } else {
+        format!("{at_exec} → {live}")
+    };
+    watched.map_or(first.clone(), |watched| format!("{first} → {watched}"))
+}
+
+/// The newest that is known.
+pub(super) fn now(visible: &Visible) -> &Asked {
+    match &visible.last_set {
+        Some(asked) => asked,
+        None if is_unknown(&visible.live) => &visible.at_exec,
+        None => &visible.live,
+    }
+}
+
+fn is_unknown(asked: &Asked) -> bool {
+    asked.state == "unknown"
+}
+
+/// `unset`, `empty`, `?`, or the value; a value that could be taken for one of
+/// those, or for two, is quoted.
+pub(super) fn value(asked: &Asked, max: usize) -> String {
+    let text = match (asked.state.as_str(), &asked.raw) {
+        ("value", Some(raw)) => sanitize::short_with_hex(raw, asked.raw_hex.as_deref(), max),
+        ("value", None) | ("unknown" | "", _) => return "?".to_owned(),
+        (word, _) => return sanitize::short(word, max, "…"),
+    };
+    quoted(text)
+}
+
+/// A user's text beside gpumap's own words.
+pub(super) fn quoted(text: String) -> String {
+    let is_word = matches!(text.as_str(), "" | "unset" | "empty" | "?" | "-");
+    if is_word || text.contains([' ', '→', '"']) { format!("\"{text}\"") } else { text }
+}
+
+/// The GPUs that result, in the process's order.
+pub(super) fn result(asked: &Asked, inventory: &[Gpu]) -> String {
+    in_order(asked.gpus.as_deref(), &asked.instances, inventory)
+}
+
+/// A list of GPUs and instances, or `?`.
+pub(super) fn in_order(keys: Option<&[String]>, instances: &[String], inventory: &[Gpu]) -> String {
+    let names = keys.map(|keys| names::list(&gpus::key_names(keys, instances, inventory)));
+    match names.as_deref() {
+        None => "?".to_owned(),
+        Some("") => "-".to_owned(),
+        Some(names) => names.to_owned(),
+    }
+}
+
+/// The GPUs and instances it holds.
+pub(super) fn held(process: &Process, inventory: &[Gpu]) -> String {
+    let Some(held) = &process.held else { return "?".to_owned() };
+    match names::set(gpus::key_names(held, &process.held_instances, inventory)).as_str() {
+        "" => "-".to_owned(),
+        names => names.to_owned(),
+    }
+}
+
+/// Where a list ends early and why something is unknown; alike ones share a
+/// line.
+fn notes(out: &mut dyn Write, processes: &[&Process]) -> io::Result<()> {
+    let mut notes: Vec<(String, Vec<u32>)> = Vec::new();
+    for process in processes {
+        for text in of_process(process) {
+            match notes.iter_mut().find(|(known, _)| *known == text) {
+                Some((_, pids)) if pids.last() == Some(&process.pid) => {}
+                Some((_, pids)) => pids.push(process.pid),
+                None => notes.push((text, vec![process.pid])),
+            }
+        }
+    }
+    if processes.iter().any(|process| process.visible.as_ref().is_some_and(|it| it.changed == Some(true))) {
+        writeln!(out, "  → changed at run time")?;
+    }
+    notes.iter().try_for_each(|(text, pids)| match pids.as_slice() {
+        [pid] => writeln!(out, "  {pid}: {text}"),
+        [pid, rest @ ..] => writeln!(out, "  {pid} and {} more: {text}", rest.len()),
+        [] => Ok(()),
+    })
+}
+
+fn of_process(process: &Process) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(visible) = &process.visible {
+        notes.extend(now(visible).cut.as_ref().map(cut));
+        let moments = [("at exec", &visible.at_exec), ("now", &visible.live)];
+        let told =
+            moments.iter().filter(|(_, asked)| is_unknown(asked) || std::ptr::eq(*asked, now(visible)));
+        notes
+            .extend(told.filter_map(|(name, asked)| Some(format!("{name}: {}", why(asked.why.as_deref()?)))));
+    }
+    notes.extend(process.held_unknown.as_deref().map(|text| format!("holds: {}", why(text))));
+    notes
+}
+
+fn why(text: &str) -> String {
+    sanitize::short(text, 300, "…")
+}
+
+/// Where and why a list ends: `the list ends at entry 3, "7": no such GPU`.
+pub(super) fn cut(cut: &Cut) -> String {
+    let entry = sanitize::short(&cut.entry, VALUE, "…");
+    format!("the list ends at entry {}, \"{entry}\": {}", cut.position.saturating_add(1), why(&cut.why))
+}

@@ -1,0 +1,95 @@
+//! Findings of an audit: what is wrong with the isolation of a node, with
+//! everything it takes to check it by hand.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Owner;
+
+/// One finding.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Finding {
+    /// Stable id in kebab-case; `gpumap audit --explain ID` documents it.
+    pub id: String,
+    /// `critical`, `warning` or `note`.
+    pub severity: String,
+    /// Names the same finding in another audit of the same node: id, owner,
+    /// place and devices, without pids, program ids and times.
+    pub fingerprint: String,
+    /// What is wrong, one sentence.
+    pub summary: String,
+    /// The cgroup it is about, if it is about one.
+    pub cgroup: Option<String>,
+    /// Hex of the cgroup's path if it is not UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup_hex: Option<String>,
+    /// Whose cgroup that is.
+    pub owner: Option<Owner>,
+    /// Further owners concerned, such as the other one of a double grant.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<Owner>,
+    /// Processes concerned.
+    pub processes: Vec<FindingProcess>,
+    /// Devices concerned, in every index space.
+    pub devices: Vec<FindingDevice>,
+    /// What decided: the programs in force and the instruction of each.
+    pub programs: Vec<Decision>,
+    /// `certain`; `likely` where an assumption stands in `evidence`; `claimed`
+    /// where it rests on what the user's own processes say.
+    pub confidence: String,
+    /// Facts it rests on, one clause each.
+    pub evidence: Vec<String>,
+    /// Excuses that were considered and do not hold, one clause each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub excuses: Vec<String>,
+    /// What to do about it.
+    pub advice: String,
+    /// Why the configuration says to ignore it; such findings are not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ignored: Option<String>,
+}
+
+/// A process of a finding.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FindingProcess {
+    /// Pid.
+    pub pid: u32,
+    /// Start time in clock ticks since boot.
+    pub start_time: u64,
+    /// Effective uid.
+    pub uid: u32,
+    /// Command name.
+    pub comm: String,
+}
+
+/// A device of a finding.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct FindingDevice {
+    /// Key of the GPU, or `KEY/GI/CI` of a MIG instance; null for a device
+    /// that is none.
+    pub gpu: Option<String>,
+    /// Device number as in rules, `c 195:3`; null where it has none.
+    pub number: Option<String>,
+    /// Name of its node without `/dev/`.
+    pub name: Option<String>,
+    /// PCI address.
+    pub pci: Option<String>,
+    /// NVML index.
+    pub nvml_index: Option<u32>,
+}
+
+/// A program in force and what it decided.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Decision {
+    /// The program.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// Where it is attached.
+    pub attached_at: String,
+    /// What it returns for the finding's first device: `allow`, `deny` or
+    /// `unknown`.
+    pub returns: String,
+    /// Slot of the instruction that set the returned value.
+    pub decided_at: Option<usize>,
+}
