@@ -49,8 +49,9 @@ pub(super) fn allowed(views: &[Rc<View>], gpus: &[Gpu]) -> GpuSet {
     set
 }
 
-/// What these processes ask for now.
-pub(super) fn visible(processes: &[&Process], gpus: &[Gpu]) -> GpuSet {
+/// What these processes ask for now. Whatever it is, they get nothing of it
+/// that they may not open.
+pub(super) fn visible(processes: &[&Process], allowed: &GpuSet, gpus: &[Gpu]) -> GpuSet {
     let mut union = Union::default();
     for process in processes {
         match process.visible.as_ref().map(|visible| current(&visible.live, &visible.at_exec)) {
@@ -61,7 +62,10 @@ pub(super) fn visible(processes: &[&Process], gpus: &[Gpu]) -> GpuSet {
             None => union.unseen += 1,
         }
     }
-    union.finish(gpus)
+    let mut set = union.finish(gpus);
+    let may = |key: &String| allowed.gpus.iter().flatten().chain(&allowed.unknown).any(|open| open == key);
+    set.unknown.retain(may);
+    set
 }
 
 /// What these processes have open.
