@@ -17,7 +17,7 @@ pub fn all() -> Vec<Scene> {
         ("SLURMD_NODENAME", "gpu01"),
         ("SLURM_SCRIPT_CONTEXT", "epilog_slurmd"),
     ]);
-    vec![left("leftovers"), epilog, sealed()]
+    vec![left("leftovers"), epilog, sealed(), unread()]
 }
 
 /// Job 7 has ended, 8 of the same user runs.
@@ -53,5 +53,13 @@ fn sealed() -> Scene {
     let mut scene = Scene::new("leftovers-sealed", "skewed", NOTE);
     scene.job(7, Some(&rules(4, &[0, 3])));
     scene.task(7, "batch", "0", Proc { pid: 713, comm: "sealed", sealed: true, ..Proc::default() });
+    scene
+}
+
+/// The same as older versions of gpumap saved it: nobody looked into any
+/// process.
+fn unread() -> Scene {
+    let mut scene = left("leftovers-unread");
+    scene.observation.processes.iter_mut().for_each(|process| process.detail = None);
     scene
 }
