@@ -64,6 +64,17 @@ fn every_file_is_checked() {
     }
 }
 
+/// Make sure that programs are written as Slurm itself writes them.
+#[test]
+fn programs_are_those_of_slurm() {
+    use scenario::programs::slurm;
+    for (capture, granted) in [("job_1", &[0][..]), ("job_2", &[1, 2]), ("job_3", &[])] {
+        let rules: Vec<_> = (0..4).map(|minor| (195, minor, granted.contains(&minor))).collect();
+        let path = fixtures().join(format!("../programs/slurm/22.05.8-{capture}.xlated"));
+        assert_eq!(slurm(&rules), fs::read(path).unwrap(), "{capture}");
+    }
+}
+
 /// What is expected of a node.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
