@@ -306,6 +306,25 @@ fn sets_are_as_documented() {
     assert!(all.is_empty(), "{}", all.join("\n"));
 }
 
+/// Make sure that what is missing is said to be missing for the right reason.
+#[test]
+fn reasons_are_true() {
+    let why = |name: &str, wanted: &str| {
+        let payload = analyse::node(&observation(name), &Granted::default()).unwrap();
+        let owners = payload.owners.unwrap();
+        let row = owners.iter().find(|row| label(&row.owner) == wanted).unwrap();
+        (row.allocated.why.join("; "), row.visible.why.join("; "))
+    };
+    let task = why("15-gpus-per-task", "slurm 7 step 0 task 1").0;
+    assert_eq!(task, "Slurm tells the GPUs of a job and of a step, not those of a task");
+    let unit = why("18-mps", "unit nvidia-mps.service").0;
+    assert_eq!(unit, "no scheduler that gpumap can ask allocates to it");
+    assert_eq!(why("07-no-gpu", "slurm 7").0, "nothing says what was allocated");
+    assert_eq!(why("20-heterogeneous", "slurm 201").0, "nothing says what was allocated");
+    assert_eq!(why("09-ray-unread", "slurm 7").1, "the executable has no symbol environ");
+    assert!(why("13-mig", "slurm 8").1.contains("the kernel does not tell the UUIDs of MIG instances"));
+}
+
 /// What is expected of `leftovers --job 7`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
