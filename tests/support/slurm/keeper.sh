@@ -3,7 +3,7 @@
 # all of it goes even if the test is killed. Then takes away what is left.
 trap '' INT TERM HUP
 sh -c 'echo $$ >"$2/cgroup.procs" &&
-    exec unshare -m -C -p -u -n -i -f --kill-child --mount-proc sh "$3" "$1"' sh "$@" </dev/null &
+    exec unshare -m -C -p -n -i -f --kill-child --mount-proc sh "$3" "$1"' sh "$@" </dev/null &
 node=$!
 exec >/dev/null
 read -r line
