@@ -1,0 +1,205 @@
+//! The answer of one environment, from those of all interfaces.
+
+use std::collections::BTreeSet;
+
+use crate::observation::{Answer, Environment};
+use crate::report::{Api, Asked, Gpu, RawVariable};
+
+use super::level_zero::Variables;
+use super::outcome::{Confidence, Device, Outcome};
+use super::population::in_both_worlds;
+use super::reach::Reach;
+use super::variable::State;
+use super::{cuda, level_zero, rocm};
+
+/// CUDA's variable, which HIP reads too.
+const CUDA: &str = "CUDA_VISIBLE_DEVICES";
+
+/// Variables that are shown where they are set.
+const SHOWN: [&str; 13] = [
+    CUDA,
+    "CUDA_DEVICE_ORDER",
+    "NVIDIA_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+    "GPU_DEVICE_ORDINAL",
+    "ZE_AFFINITY_MASK",
+    "ZE_FLAT_DEVICE_HIERARCHY",
+    "ZE_ENABLE_PCI_ID_DEVICE_ORDER",
+    "ASCEND_RT_VISIBLE_DEVICES",
+    "HABANA_VISIBLE_DEVICES",
+    "NEURON_RT_VISIBLE_CORES",
+    "TPU_VISIBLE_CHIPS",
+];
+
+/// What is asked, of whom, by whom.
+struct Question<'a> {
+    environment: &'a Answer<Environment>,
+    gpus: &'a [Gpu],
+    reach: &'a Reach,
+}
+
+/// See [`super::asked`].
+pub(super) fn asked(environment: &Answer<Environment>, gpus: &[Gpu], reach: &Reach) -> Asked {
+    let question = Question { environment, gpus, reach };
+    let vendors: Vec<Vec<Api>> = [question.nvidia(), question.amd(), question.intel()]
+        .into_iter()
+        .filter(|apis| !apis.is_empty())
+        .collect();
+    let mains: Vec<&Api> = vendors.iter().filter_map(|apis| apis.first()).collect();
+    let none = question.api("cuda", CUDA, Outcome::none(Confidence::Documented));
+    let first = mains.first().copied().unwrap_or(&none);
+    let unsure = mains.iter().rev().max_by_key(|api| rank(&api.confidence)).copied().unwrap_or(first);
+    let gpus: Option<Vec<Vec<String>>> = mains.iter().map(|api| api.gpus.clone()).collect();
+    Asked {
+        raw: first.raw.clone(),
+        raw_hex: first.raw_hex.clone(),
+        state: first.state.clone(),
+        gpus: gpus.map(|gpus| gpus.concat()),
+        instances: mains.iter().flat_map(|api| api.instances.clone()).collect(),
+        confidence: unsure.confidence.clone(),
+        cut: first.cut.clone(),
+        why: if unsure.gpus.is_none() { unsure.why.clone() } else { first.why.clone() },
+        variables: question.variables(),
+        apis: vendors.into_iter().flatten().collect(),
+    }
+}
+
+/// The surest first.
+fn rank(confidence: &str) -> u8 {
+    match confidence {
+        "documented" => 0,
+        "modelled" => 1,
+        _ => 2,
+    }
+}
+
+impl<'a> Question<'a> {
+    /// The state of a variable.
+    fn state(&self, name: &str) -> State<'a> {
+        State::of(self.environment, name)
+    }
+
+    /// Whether a vendor has a GPU here.
+    fn has(&self, vendor: &str) -> bool {
+        self.gpus.iter().any(|gpu| gpu.vendor == vendor)
+    }
+
+    /// CUDA.
+    fn nvidia(&self) -> Vec<Api> {
+        if !self.has("nvidia") {
+            return Vec::new();
+        }
+        let (visible, order) = (self.state(CUDA), self.state("CUDA_DEVICE_ORDER"));
+        let outcome =
+            in_both_worlds("nvidia", self.gpus, self.reach, |world| cuda::resolve(world, visible, order));
+        vec![self.api("cuda", CUDA, outcome)]
+    }
+
+    /// HIP, ROCR and OpenCL.
+    fn amd(&self) -> Vec<Api> {
+        if !self.has("amd") {
+            return Vec::new();
+        }
+        let rocr = self.state("ROCR_VISIBLE_DEVICES");
+        let filtered = in_both_worlds("amd", self.gpus, self.reach, |world| rocm::rocr(world, rocr));
+        let hip = self.relative("hip", self.hip_variable());
+        let mut apis = vec![hip, self.api("rocr", "ROCR_VISIBLE_DEVICES", filtered)];
+        if self.state("GPU_DEVICE_ORDINAL").is_set() {
+            apis.push(self.relative("opencl", "GPU_DEVICE_ORDINAL"));
+        }
+        apis
+    }
+
+    /// The variable that decides for HIP: its own unless empty, else CUDA's.
+    fn hip_variable(&self) -> &'static str {
+        let own = "HIP_VISIBLE_DEVICES";
+        match (self.state(own), self.state(CUDA)) {
+            (State::Unset | State::Empty, State::Value(_)) | (State::Unset, State::Empty) => CUDA,
+            _ => own,
+        }
+    }
+
+    /// An interface on top of ROCR.
+    fn relative(&self, api: &str, variable: &str) -> Api {
+        let (rocr, visible) = (self.state("ROCR_VISIBLE_DEVICES"), self.state(variable));
+        let unseen = matches!((api, self.state(CUDA)), ("hip", State::Unknown(_)));
+        let visible = match (visible, self.state(CUDA)) {
+            (State::Unset | State::Empty, unknown @ State::Unknown(_)) if unseen => unknown,
+            _ => visible,
+        };
+        let outcome = in_both_worlds("amd", self.gpus, self.reach, |world| {
+            rocm::relative(world, &rocm::rocr(world, rocr), visible)
+        });
+        let outcome = match visible {
+            State::Empty if outcome.why.is_none() => {
+                outcome.with_why("an empty value is none to this interface")
+            }
+            _ => outcome,
+        };
+        self.api(api, variable, outcome)
+    }
+
+    /// Level Zero.
+    fn intel(&self) -> Vec<Api> {
+        if !self.has("intel") {
+            return Vec::new();
+        }
+        let variables = Variables {
+            mask: self.state("ZE_AFFINITY_MASK"),
+            hierarchy: self.state("ZE_FLAT_DEVICE_HIERARCHY"),
+            order: self.state("ZE_ENABLE_PCI_ID_DEVICE_ORDER"),
+        };
+        let outcome =
+            in_both_worlds("intel", self.gpus, self.reach, |world| level_zero::resolve(world, variables));
+        vec![self.api("level-zero", "ZE_AFFINITY_MASK", outcome)]
+    }
+
+    /// One interface's answer in words.
+    fn api(&self, api: &str, variable: &str, outcome: Outcome) -> Api {
+        let state = self.state(variable);
+        let devices = outcome.devices();
+        Api {
+            api: api.to_owned(),
+            variable: variable.to_owned(),
+            raw: state.raw(),
+            raw_hex: state.raw_hex(),
+            state: state.text().to_owned(),
+            gpus: devices.map(|devices| self.keys(devices)),
+            instances: devices
+                .unwrap_or_default()
+                .iter()
+                .filter_map(|device| self.instance(*device))
+                .collect(),
+            confidence: outcome.confidence.text().to_owned(),
+            cut: outcome.cut,
+            why: outcome.why,
+        }
+    }
+
+    /// The keys of the GPUs, each once.
+    fn keys(&self, devices: &[Device]) -> Vec<String> {
+        let mut seen = BTreeSet::new();
+        let places = devices.iter().map(|device| device.gpu).filter(|gpu| seen.insert(*gpu));
+        places.filter_map(|gpu| self.gpus.get(gpu)).map(|gpu| gpu.key.clone()).collect()
+    }
+
+    /// `KEY/GI/CI` of a MIG instance.
+    fn instance(&self, device: Device) -> Option<String> {
+        let gpu = self.gpus.get(device.gpu)?;
+        let instance = gpu.mig.get(device.instance?)?;
+        Some(format!("{}/{}/{}", gpu.key, instance.gi, instance.ci?))
+    }
+
+    /// What is set, the first of each name.
+    fn variables(&self) -> Vec<RawVariable> {
+        let Some(environment) = self.environment.known() else { return Vec::new() };
+        let set = SHOWN.iter().filter_map(|name| environment.get(name));
+        let raw = set.map(|variable| RawVariable {
+            name: variable.name.clone(),
+            value: variable.value.lossy().into_owned(),
+            value_hex: variable.value.hex(),
+        });
+        raw.collect()
+    }
+}

@@ -1,0 +1,71 @@
+//! CUDA: `CUDA_VISIBLE_DEVICES` inside the set that the cgroup allows (CUDA
+//! Programming Guide, environment variables; MIG User Guide).
+
+use super::list::List;
+use super::mig;
+use super::named;
+use super::order;
+use super::ordinal;
+use super::outcome::{Confidence, Device, Listing, Outcome, agreed};
+use super::population::Population;
+use super::variable::State;
+
+/// The devices of a process.
+pub(super) fn resolve(population: &Population<'_>, visible: State<'_>, order: State<'_>) -> Outcome {
+    let resolved = match visible {
+        State::Unknown(why) => Outcome::unknown(why),
+        State::Empty => Outcome::none(Confidence::Documented),
+        State::Unset => in_models(population, order, everything),
+        State::Value(variable) => listed(population, order, &List::of(variable)),
+    };
+    match population.allowed.is_empty() {
+        true => nothing(resolved),
+        false => resolved,
+    }
+}
+
+/// With no GPU to open, no value gives one.
+fn nothing(resolved: Outcome) -> Outcome {
+    Outcome::none(Confidence::Documented).with_cut(resolved.cut)
+}
+
+/// The devices of a list; its first entry fixes the kind.
+fn listed(population: &Population<'_>, order: State<'_>, list: &List<'_>) -> Outcome {
+    match list.entries.first() {
+        None => super::pick::open_ended(),
+        Some(first) if first.starts_with(b"MIG-") => mig::select(list, population),
+        Some(first) if first.starts_with(b"GPU-") => {
+            in_models(population, order, |_| named::select(list, population))
+        }
+        Some(first) if is_name(first) => {
+            super::pick::disputed(list, 0, "models differ on blanks around UUIDs and on their case")
+        }
+        Some(_) => in_models(population, order, |base| ordinal::select(list, base)),
+    }
+}
+
+/// Whether an entry is a UUID but for blanks and case.
+fn is_name(entry: &[u8]) -> bool {
+    let start = super::list::trimmed(entry).get(..4).unwrap_or_default();
+    start.eq_ignore_ascii_case(b"GPU-") || start.eq_ignore_ascii_case(b"MIG-")
+}
+
+/// Every device.
+fn everything(base: &Listing) -> Outcome {
+    Outcome::known(base.devices.clone(), base.order.clone(), Confidence::Documented)
+}
+
+/// Asks once, or once in each model if MIG is on somewhere: the models count
+/// GPUs with MIG differently, and agree that a process gets one instance.
+fn in_models(population: &Population<'_>, order: State<'_>, select: impl Fn(&Listing) -> Outcome) -> Outcome {
+    let (places, order) = order::cuda(population, order);
+    if !places.iter().any(|place| mig::is_on(population, *place)) {
+        let devices = places.into_iter().map(Device::whole).collect();
+        return select(&Listing { devices, order });
+    }
+    let in_place = mig::in_place(&places);
+    let at_end = mig::at_end(population, &places);
+    let [one, other] = [in_place, at_end]
+        .map(|devices| mig::collapsed(population, select(&Listing { devices, order: order.clone() })));
+    agreed(one, &other, "models of the driver differ on how GPUs with MIG are counted")
+}

@@ -1,0 +1,71 @@
+//! Intel: `ZE_AFFINITY_MASK` (Level Zero specification, core programming
+//! guide). A mask selects and does not reorder. Unless
+//! `ZE_FLAT_DEVICE_HIERARCHY` is `COMPOSITE` its numbers count tiles, and how
+//! many tiles a GPU has is not known here.
+
+use super::list::List;
+use super::mig::decimal;
+use super::order;
+use super::outcome::{Confidence, Device, Listing, Outcome};
+use super::pick::{Picked, disputed, open_ended};
+use super::population::Population;
+use super::variable::State;
+
+/// The three variables.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Variables<'a> {
+    /// `ZE_AFFINITY_MASK`.
+    pub(super) mask: State<'a>,
+    /// `ZE_FLAT_DEVICE_HIERARCHY`.
+    pub(super) hierarchy: State<'a>,
+    /// `ZE_ENABLE_PCI_ID_DEVICE_ORDER`.
+    pub(super) order: State<'a>,
+}
+
+/// The devices of a process.
+pub(super) fn resolve(population: &Population<'_>, variables: Variables<'_>) -> Outcome {
+    let (places, order) = order::level_zero(population, variables.order);
+    let base = Listing { devices: places.into_iter().map(Device::whole).collect(), order };
+    match variables.mask {
+        _ if base.devices.is_empty() => Outcome::none(Confidence::Documented),
+        State::Unknown(why) => Outcome::unknown(why),
+        State::Unset => Outcome::known(base.devices, base.order, Confidence::Documented),
+        State::Empty => Outcome::unknown("no document says what an empty mask selects"),
+        State::Value(variable) => masked(&base, variables.hierarchy, &List::of(variable)),
+    }
+}
+
+/// The devices of a mask.
+fn masked(base: &Listing, hierarchy: State<'_>, list: &List<'_>) -> Outcome {
+    if list.open {
+        return open_ended();
+    }
+    let composite = hierarchy.value().is_some_and(|value| value.as_bytes() == b"COMPOSITE");
+    match list.entries.as_slice() {
+        _ if composite => whole(base, list),
+        [b"0"] if !matches!(hierarchy, State::Unknown(_)) => {
+            let why = "device 0 is the first GPU or its first tile (ZE_FLAT_DEVICE_HIERARCHY)";
+            let first = whole(base, list);
+            if first.listing.is_some() { first.with_why(why) } else { first }
+        }
+        _ => Outcome::unknown(
+            "the mask may count tiles (ZE_FLAT_DEVICE_HIERARCHY), and their number is not known",
+        ),
+    }
+}
+
+/// The devices of a mask that counts GPUs.
+fn whole(base: &Listing, list: &List<'_>) -> Outcome {
+    let mut chosen = vec![false; base.devices.len()];
+    for (position, entry) in list.entries.iter().enumerate() {
+        let place = decimal(entry).and_then(|number| usize::try_from(number).ok());
+        match place.and_then(|place| chosen.get_mut(place)) {
+            Some(choice) => *choice = true,
+            None => return disputed(list, position, "what this entry selects is not known"),
+        }
+    }
+    let mut picked = Picked::new();
+    let chosen = base.devices.iter().zip(chosen).filter(|(_, choice)| *choice);
+    chosen.for_each(|(device, _)| picked.take(*device, Confidence::Documented));
+    picked.by_ordinal(base)
+}

@@ -1,0 +1,61 @@
+//! A value as a list of entries between commas, as bytes: nothing says that
+//! it is text.
+
+use crate::observation::Variable;
+use crate::report::Cut;
+
+/// How much of an entry is repeated in an answer.
+const SHOWN: usize = 80;
+
+/// The entries of a value.
+#[derive(Debug)]
+pub(super) struct List<'a> {
+    /// The entries that are whole.
+    pub(super) entries: Vec<&'a [u8]>,
+    /// Whether more may follow that was not kept.
+    pub(super) open: bool,
+}
+
+impl<'a> List<'a> {
+    /// Splits a value. Of one that was not kept whole the last entry is
+    /// dropped: its end is missing.
+    pub(super) fn of(variable: &'a Variable) -> Self {
+        let mut entries: Vec<_> = variable.value.as_bytes().split(|byte| *byte == b',').collect();
+        if variable.cut {
+            entries.pop();
+        }
+        Self { entries, open: variable.cut }
+    }
+
+    /// The same without an empty entry at the very end, for readers to whom a
+    /// final comma is none (`getline`, `find_first_of` loops).
+    pub(super) fn without_final_comma(mut self) -> Self {
+        if !self.open && self.entries.len() > 1 && self.entries.last().is_some_and(|last| last.is_empty()) {
+            self.entries.pop();
+        }
+        self
+    }
+
+    /// The end of the list at an entry.
+    pub(super) fn cut(&self, position: usize, code: &str, why: impl Into<String>) -> Cut {
+        let entry = self.entries.get(position).map(|entry| shown(entry)).unwrap_or_default();
+        Cut { entry, position, code: code.to_owned(), why: why.into() }
+    }
+}
+
+/// An entry for people: lossily, and not longer than anyone reads.
+pub(super) fn shown(entry: &[u8]) -> String {
+    let text = String::from_utf8_lossy(entry.get(..SHOWN * 4).unwrap_or(entry));
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.into_owned(),
+    }
+}
+
+/// An entry without the blanks of C around it.
+pub(super) fn trimmed(entry: &[u8]) -> &[u8] {
+    let blank = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0x0b;
+    let start = entry.iter().position(|byte| !blank(byte)).unwrap_or(entry.len());
+    let end = entry.iter().rposition(|byte| !blank(byte)).map_or(start, |last| last + 1);
+    entry.get(start..end).unwrap_or_default()
+}

@@ -1,0 +1,144 @@
+//! MIG: a CUDA process uses one compute instance only (MIG User Guide).
+//! Instances are named `MIG-<GPU UUID>/<gi>/<ci>`, or by a UUID of their own,
+//! which the kernel does not tell.
+
+use super::list::List;
+use super::outcome::{Confidence, Device, Order, Outcome};
+use super::pick::{Picked, Step, disputed, open_ended};
+use super::population::Population;
+use super::{ordinal, uuid};
+
+/// Whether MIG is on.
+pub(super) fn is_on(population: &Population<'_>, place: usize) -> bool {
+    !population.gpu(place).mig.is_empty()
+}
+
+/// What ordinals count in nvitop's model: every GPU where it stands.
+pub(super) fn in_place(places: &[usize]) -> Vec<Device> {
+    places.iter().copied().map(Device::whole).collect()
+}
+
+/// What ordinals count in Datadog's model: GPUs with MIG stand at the end, and
+/// only if they have an instance.
+pub(super) fn at_end(population: &Population<'_>, places: &[usize]) -> Vec<Device> {
+    let (mut with, mut without): (Vec<usize>, Vec<usize>) =
+        places.iter().partition(|place| is_on(population, **place));
+    with.retain(|place| !population.instances(*place).is_empty());
+    without.append(&mut with);
+    in_place(&without)
+}
+
+/// What is left of picked GPUs: the first that has MIG and an instance hides
+/// all others; those with MIG and without instance are nothing.
+pub(super) fn collapsed(population: &Population<'_>, picked: Outcome) -> Outcome {
+    let Some(listing) = &picked.listing else { return picked };
+    let confidence = picked.confidence.max(Confidence::Modelled);
+    let has = |device: &&Device| !population.instances(device.gpu).is_empty();
+    let with: Vec<&Device> = listing.devices.iter().filter(has).collect();
+    let ordered = listing.order == Order::Known || with.len() < 2;
+    let (cut, why) = (picked.cut.clone(), picked.why.clone());
+    match with.as_slice() {
+        [] => {
+            let whole = |device: &&Device| !is_on(population, device.gpu);
+            let devices = listing.devices.iter().filter(whole).copied().collect();
+            Outcome { why, ..Outcome::known(devices, listing.order.clone(), confidence) }.with_cut(cut)
+        }
+        [first, ..] if ordered || listing.order == Order::Assumed => {
+            first_of(population, first.gpu, confidence).with_cut(cut)
+        }
+        _ => Outcome::unknown("the order of the GPUs with MIG is not known").with_cut(cut),
+    }
+}
+
+/// The first instance of a GPU, which is known if it is the only one.
+fn first_of(population: &Population<'_>, gpu: usize, confidence: Confidence) -> Outcome {
+    match population.instances(gpu).as_slice() {
+        [one] => {
+            let why = "one MIG instance hides all other devices";
+            Outcome::known(vec![*one], Order::Known, confidence).with_why(why)
+        }
+        _ => Outcome::unknown(format!(
+            "which MIG instance of {} comes first is not known",
+            population.gpu(gpu).key
+        )),
+    }
+}
+
+/// Picks an instance by name: the first entry decides, unless a repetition
+/// empties the list.
+pub(super) fn select(list: &List<'_>, population: &Population<'_>) -> Outcome {
+    let Some((first, rest)) = list.entries.split_first() else { return open_ended() };
+    let mut picked = Picked::new();
+    match step(population, first) {
+        Step::Disputed(why) => return disputed(list, 0, &why),
+        Step::Stop(code, why, confidence) => {
+            picked.stop(list.cut(0, code, why), confidence);
+            return picked.by_name();
+        }
+        Step::Take(device, confidence) => picked.take(device, confidence),
+    }
+    if rest.first() == Some(first) {
+        return ordinal::repeated(list, 1);
+    }
+    if list.open || has_repetition(&list.entries) {
+        return disputed(list, 0, "a repetition further on may empty the list");
+    }
+    if !rest.is_empty() {
+        picked.stop(list.cut(1, "one-instance", "CUDA uses one MIG instance only"), Confidence::Modelled);
+    }
+    picked.by_name()
+}
+
+/// Whether any entry stands there twice.
+fn has_repetition(entries: &[&[u8]]) -> bool {
+    let mut seen = std::collections::HashSet::new();
+    !entries.iter().all(|entry| seen.insert(*entry))
+}
+
+/// What a `MIG-…` entry does.
+fn step(population: &Population<'_>, entry: &[u8]) -> Step {
+    let name = entry.strip_prefix(b"MIG-").unwrap_or_default();
+    let any = population.allowed.iter().any(|place| !population.instances(*place).is_empty());
+    let exist = population.present.iter().any(|place| is_on(population, *place));
+    let parts: Vec<&[u8]> = name.split(|byte| *byte == b'/').collect();
+    match parts.as_slice() {
+        _ if !exist => stop("no-such-gpu", "no GPU of this node has a MIG instance"),
+        _ if !any => stop("not-allowed", "no MIG instance may be opened here"),
+        [gpu, gi, ci] if gpu.starts_with(b"GPU-") => instance(population, gpu, gi, ci),
+        [uuid] if uuid.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b'-') => {
+            Step::Disputed("the kernel does not tell the UUIDs of MIG instances".to_owned())
+        }
+        _ => Step::Disputed("this is no documented form of a MIG instance's name".to_owned()),
+    }
+}
+
+/// The instance with these numbers on the GPU with this UUID.
+fn instance(population: &Population<'_>, gpu: &[u8], gi: &[u8], ci: &[u8]) -> Step {
+    let (device, confidence) = match uuid::step(population, gpu, false) {
+        Step::Take(device, confidence) => (device, confidence),
+        other => return other,
+    };
+    let (Some(gi), Some(ci)) = (decimal(gi), decimal(ci)) else {
+        return Step::Disputed("the numbers of the instance are no plain decimals".to_owned());
+    };
+    let mut places = population.gpu(device.gpu).mig.iter();
+    match places.position(|instance| (instance.gi, instance.ci) == (gi, Some(ci))) {
+        None => stop("no-such-gpu", "the GPU has no such MIG instance"),
+        Some(at) if population.has_instance(device.gpu, at) => {
+            Step::Take(Device { instance: Some(at), ..device }, confidence)
+        }
+        Some(_) => stop("not-allowed", "this MIG instance may not be opened here"),
+    }
+}
+
+/// An end of the list.
+fn stop(code: &'static str, why: &str) -> Step {
+    Step::Stop(code, why.to_owned(), Confidence::Documented)
+}
+
+/// A number without sign, blank or leading zero.
+pub(super) fn decimal(digits: &[u8]) -> Option<u32> {
+    let text = std::str::from_utf8(digits).ok()?;
+    let number: u32 = text.parse().ok()?;
+    (number.to_string() == text).then_some(number)
+}

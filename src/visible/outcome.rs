@@ -1,0 +1,133 @@
+//! What becomes of a list: the devices it leaves, how sure that is, and where
+//! and why it ended.
+
+use crate::report::Cut;
+
+/// How sure an answer is, the surest first; the texts are those of
+/// [`crate::report::Asked::confidence`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Confidence {
+    /// A document of the vendor settles it, or the source of an open runtime.
+    Documented,
+    /// No document does; the independent models of the driver agree.
+    Modelled,
+    /// Neither.
+    Unknown,
+}
+
+impl Confidence {
+    /// The text of the answer.
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Self::Documented => "documented",
+            Self::Modelled => "modelled",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// One thing that a process can count: a GPU or one of its MIG instances, by
+/// their places in the inventory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Device {
+    /// Place of the GPU in the inventory.
+    pub(super) gpu: usize,
+    /// Place in the GPU's instances; `None` is the whole GPU.
+    pub(super) instance: Option<usize>,
+}
+
+impl Device {
+    /// A whole GPU.
+    pub(super) fn whole(gpu: usize) -> Self {
+        Self { gpu, instance: None }
+    }
+}
+
+/// How much is known of the order in which a process counts devices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// It is this one.
+    Known,
+    /// It is this one in practice.
+    Assumed,
+    /// The set is known and the order is not, for this reason.
+    Unknown(String),
+}
+
+/// Devices in the order in which a process counts them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Listing {
+    /// The devices.
+    pub(super) devices: Vec<Device>,
+    /// Whether their order is the one they stand in.
+    pub(super) order: Order,
+}
+
+/// The answer for one interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Outcome {
+    /// The devices; `None` where they are unknown.
+    pub(super) listing: Option<Listing>,
+    /// How sure `listing` is.
+    pub(super) confidence: Confidence,
+    /// Where the list ended.
+    pub(super) cut: Option<Cut>,
+    /// Why it is unknown, or what else there is to know.
+    pub(super) why: Option<String>,
+}
+
+impl Outcome {
+    /// Settled devices.
+    pub(super) fn known(devices: Vec<Device>, order: Order, confidence: Confidence) -> Self {
+        let why = match (&order, devices.len()) {
+            (Order::Unknown(why), 2..) => Some(format!("order unknown: {why}")),
+            _ => None,
+        };
+        Self { listing: Some(Listing { devices, order }), confidence, cut: None, why }
+    }
+
+    /// No device at all.
+    pub(super) fn none(confidence: Confidence) -> Self {
+        Self::known(Vec::new(), Order::Known, confidence)
+    }
+
+    /// Not to be told.
+    pub(super) fn unknown(why: impl Into<String>) -> Self {
+        Self { listing: None, confidence: Confidence::Unknown, cut: None, why: Some(why.into()) }
+    }
+
+    /// The same with the end of the list.
+    #[must_use]
+    pub(super) fn with_cut(self, cut: Option<Cut>) -> Self {
+        Self { cut, ..self }
+    }
+
+    /// The same with more to know.
+    #[must_use]
+    pub(super) fn with_why(self, why: impl Into<String>) -> Self {
+        Self { why: Some(why.into()), ..self }
+    }
+
+    /// The devices, if they are known.
+    pub(super) fn devices(&self) -> Option<&[Device]> {
+        self.listing.as_ref().map(|listing| listing.devices.as_slice())
+    }
+
+    /// Whether there certainly is no device.
+    pub(super) fn is_none(&self) -> bool {
+        self.devices().is_some_and(<[Device]>::is_empty)
+    }
+}
+
+/// What both of two possible worlds agree on: `self` if the devices are the
+/// same, else unknown for the given reason.
+pub(super) fn agreed(one: Outcome, other: &Outcome, why: &str) -> Outcome {
+    let Some((a, b)) = one.listing.as_ref().zip(other.listing.as_ref()) else {
+        return if one.listing.is_none() { one } else { other.clone() };
+    };
+    if a.devices != b.devices {
+        return Outcome::unknown(why);
+    }
+    let confidence = one.confidence.max(other.confidence);
+    Outcome { confidence, ..one }
+}

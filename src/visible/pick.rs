@@ -1,0 +1,79 @@
+//! Picks from a listing: the bookkeeping that lists of all interfaces share.
+//! What an entry means is the interface's.
+
+use crate::report::Cut;
+
+use super::list::List;
+use super::outcome::{Confidence, Device, Listing, Order, Outcome};
+
+/// What one entry of a list does.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// It names a device.
+    Take(Device, Confidence),
+    /// It ends the list: stable code, why, how sure.
+    Stop(&'static str, String, Confidence),
+    /// What it does is not settled.
+    Disputed(String),
+}
+
+/// A list in the making.
+#[derive(Debug)]
+pub(super) struct Picked {
+    /// The devices so far.
+    pub(super) devices: Vec<Device>,
+    /// How sure they are.
+    pub(super) confidence: Confidence,
+    /// Where it ended.
+    pub(super) cut: Option<Cut>,
+}
+
+impl Picked {
+    /// The beginning.
+    pub(super) fn new() -> Self {
+        Self { devices: Vec::new(), confidence: Confidence::Documented, cut: None }
+    }
+
+    /// Adds a device.
+    pub(super) fn take(&mut self, device: Device, confidence: Confidence) {
+        self.devices.push(device);
+        self.confidence = self.confidence.max(confidence);
+    }
+
+    /// Ends the list.
+    pub(super) fn stop(&mut self, cut: Cut, confidence: Confidence) {
+        self.cut = Some(cut);
+        self.confidence = self.confidence.max(confidence);
+    }
+
+    /// The result of ordinals, which are worth what the order is worth. Where
+    /// everything or nothing is picked, the order does not matter for the set.
+    pub(super) fn by_ordinal(self, base: &Listing) -> Outcome {
+        let all = self.devices.len() == base.devices.len();
+        let partial = !all && !self.devices.is_empty();
+        let confidence = match (&base.order, partial) {
+            (Order::Unknown(why), true) => {
+                return Outcome::unknown(format!("order unknown: {why}")).with_cut(self.cut);
+            }
+            (Order::Assumed, true) => self.confidence.max(Confidence::Modelled),
+            _ => self.confidence,
+        };
+        Outcome::known(self.devices, base.order.clone(), confidence).with_cut(self.cut)
+    }
+
+    /// The result of names, which need no order.
+    pub(super) fn by_name(self) -> Outcome {
+        Outcome::known(self.devices, Order::Known, self.confidence).with_cut(self.cut)
+    }
+}
+
+/// An unsettled list, with the entry that is to blame.
+pub(super) fn disputed(list: &List<'_>, position: usize, why: &str) -> Outcome {
+    let entry = list.entries.get(position).map(|entry| super::list::shown(entry)).unwrap_or_default();
+    Outcome::unknown(format!("entry {position} ({entry:?}): {why}"))
+}
+
+/// A list whose end was not kept.
+pub(super) fn open_ended() -> Outcome {
+    Outcome::unknown("the value is longer than what was kept of it")
+}

@@ -1,0 +1,132 @@
+//! Who can be counted at all: a vendor's GPUs that the cgroup allows, once
+//! with the undecided ones left out and once with them taken in. What holds in
+//! both worlds holds in every one between them.
+
+use crate::policy::device::Verdict;
+use crate::report::Gpu;
+
+use super::outcome::{Device, Outcome, agreed};
+use super::reach::Reach;
+
+/// A vendor's GPUs in one of the possible worlds.
+#[derive(Debug)]
+pub(super) struct Population<'a> {
+    /// The inventory of the node.
+    pub(super) gpus: &'a [Gpu],
+    /// The vendor's GPUs that are not excluded, allowed or not.
+    pub(super) present: Vec<usize>,
+    /// Those of them that can be opened.
+    pub(super) allowed: Vec<usize>,
+    /// What the process may open.
+    reach: &'a Reach,
+    /// Whether undecided verdicts count as allowed.
+    lenient: bool,
+}
+
+impl<'a> Population<'a> {
+    /// The GPUs of a vendor in the world where undecided verdicts are
+    /// `lenient`ly allowed, or not.
+    fn new(vendor: &str, gpus: &'a [Gpu], reach: &'a Reach, lenient: bool) -> Self {
+        let present: Vec<usize> = places(vendor, gpus).filter(|place| !gpus[*place].excluded).collect();
+        let open = is_open(shared(vendor, reach).map_or(Verdict::Allow, |found| found.1), lenient);
+        let allowed = |place: &usize| open && is_open(verdict(reach, *place), lenient);
+        let allowed = present.iter().copied().filter(allowed).collect();
+        Self { gpus, present, allowed, reach, lenient }
+    }
+
+    /// The GPU in a place.
+    pub(super) fn gpu(&self, place: usize) -> &'a Gpu {
+        &self.gpus[place]
+    }
+
+    /// Whether a GPU can be opened.
+    pub(super) fn has(&self, place: usize) -> bool {
+        self.allowed.contains(&place)
+    }
+
+    /// The MIG compute instances of an allowed GPU that can be opened.
+    pub(super) fn instances(&self, place: usize) -> Vec<Device> {
+        let usable = |at: &usize| self.gpu(place).mig[*at].ci.is_some() && self.has_instance(place, *at);
+        let places = (0..self.gpu(place).mig.len()).filter(usable);
+        places.map(|instance| Device { gpu: place, instance: Some(instance) }).collect()
+    }
+
+    /// Whether one MIG instance can be opened.
+    pub(super) fn has_instance(&self, place: usize, instance: usize) -> bool {
+        let access = self.reach.gpus.get(place).and_then(|access| access.instances.get(instance));
+        self.has(place) && is_open(access.copied().unwrap_or(Verdict::Unknown), self.lenient)
+    }
+
+    /// The keys of GPUs, for people.
+    pub(super) fn keys(&self, places: &[usize]) -> String {
+        places.iter().map(|place| self.gpu(*place).key.as_str()).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// What both worlds agree on. A denied shared node leaves nothing to ask.
+pub(super) fn in_both_worlds<'a>(
+    vendor: &str,
+    gpus: &'a [Gpu],
+    reach: &'a Reach,
+    resolve: impl Fn(&Population<'a>) -> Outcome,
+) -> Outcome {
+    if let Some((role, Verdict::Deny)) = shared(vendor, reach) {
+        let none = Outcome::none(super::outcome::Confidence::Documented);
+        return none.with_why(format!("{role} is denied: {vendor}'s libraries cannot start without it"));
+    }
+    let strict = resolve(&Population::new(vendor, gpus, reach, false));
+    let why = undecided(vendor, gpus, reach);
+    match why {
+        None => strict,
+        Some(why) => agreed(strict, &resolve(&Population::new(vendor, gpus, reach, true)), &why),
+    }
+}
+
+/// Which verdicts are missing, if any is.
+fn undecided(vendor: &str, gpus: &[Gpu], reach: &Reach) -> Option<String> {
+    if let Some((role, Verdict::Unknown)) = shared(vendor, reach) {
+        return Some(format!("whether {role} may be opened is not known"));
+    }
+    let open = |place: &usize| {
+        let of_instance = |at: usize| {
+            let access = reach.gpus.get(*place).and_then(|access| access.instances.get(at));
+            access.is_none_or(|verdict| *verdict == Verdict::Unknown)
+        };
+        match verdict(reach, *place) {
+            Verdict::Unknown => true,
+            Verdict::Allow => (0..gpus[*place].mig.len()).any(of_instance),
+            Verdict::Deny => false,
+        }
+    };
+    let mut places = places(vendor, gpus).filter(|place| !gpus[*place].excluded).filter(open);
+    places.next().map(|place| format!("whether {} may be opened is not known", gpus[place].key))
+}
+
+/// The places of a vendor's GPUs.
+fn places(vendor: &str, gpus: &[Gpu]) -> impl Iterator<Item = usize> {
+    (0..gpus.len()).filter(move |place| gpus[*place].vendor == vendor)
+}
+
+/// The verdict on a GPU; unknown if there is none.
+fn verdict(reach: &Reach, place: usize) -> Verdict {
+    reach.gpus.get(place).map_or(Verdict::Unknown, |access| access.verdict)
+}
+
+/// Whether a verdict lets through in a world.
+fn is_open(verdict: Verdict, lenient: bool) -> bool {
+    verdict == Verdict::Allow || (lenient && verdict == Verdict::Unknown)
+}
+
+/// The worst of a vendor's needed shared nodes that is not allowed.
+fn shared<'a>(vendor: &str, reach: &'a Reach) -> Option<(&'a str, Verdict)> {
+    let roles: &[&str] = match vendor {
+        "nvidia" => &["nvidiactl", "nvidia-uvm"],
+        "amd" => &["kfd"],
+        _ => &[],
+    };
+    let needed = reach.shared.iter().filter(|node| node.needed && roles.contains(&node.role.as_str()));
+    let worst = |node: &&super::SharedAccess| node.verdict == Verdict::Deny;
+    let found = needed.clone().find(worst);
+    let found = found.or_else(|| needed.clone().find(|node| node.verdict == Verdict::Unknown));
+    found.map(|node| (node.role.as_str(), node.verdict))
+}

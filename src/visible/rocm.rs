@@ -1,0 +1,219 @@
+//! AMD: what ROCR leaves of the GPUs (source of the ROCR runtime,
+//! `amd_filter_device.cpp`), and what HIP or OpenCL leave of that (source of
+//! clr, `rocdevice.cpp`). The runtimes are open: their source is the document.
+
+use super::list::{List, trimmed};
+use super::mig::decimal;
+use super::order;
+use super::outcome::{Confidence, Device, Listing, Order, Outcome};
+use super::pick::{Picked, Step, disputed, open_ended};
+use super::population::Population;
+use super::variable::State;
+
+/// Confidence of what the runtimes' source says.
+const SURE: Confidence = Confidence::Documented;
+
+/// `ROCR_VISIBLE_DEVICES`: unset is all, empty is none.
+pub(super) fn rocr(population: &Population<'_>, visible: State<'_>) -> Outcome {
+    let (places, order) = order::rocm(population);
+    let base = Listing { devices: places.into_iter().map(Device::whole).collect(), order };
+    match visible {
+        _ if base.devices.is_empty() => Outcome::none(SURE),
+        State::Unknown(why) => Outcome::unknown(why),
+        State::Empty => Outcome::none(SURE),
+        State::Unset => Outcome::known(base.devices, base.order, SURE),
+        State::Value(variable) => filtered(population, &base, &List::of(variable).without_final_comma()),
+    }
+}
+
+/// The GPUs of ROCR's list. Only as many entries are looked at as there are
+/// GPUs; kinds may mix; a repetition ends the list.
+fn filtered(population: &Population<'_>, base: &Listing, list: &List<'_>) -> Outcome {
+    let mut picked = Picked::new();
+    let mut counted = false;
+    for (position, raw) in list.entries.iter().enumerate().take(base.devices.len()) {
+        let token = trimmed(raw).to_ascii_uppercase();
+        counted |= token.first() != Some(&b'G');
+        match token_step(population, base, &token) {
+            Step::Take(device, _) if picked.devices.contains(&device) => {
+                picked.stop(list.cut(position, "duplicate", "a repetition ends the list"), SURE);
+                return ordered(picked, base, counted);
+            }
+            Step::Take(device, confidence) => picked.take(device, confidence),
+            Step::Disputed(why) => return disputed(list, position, &why),
+            Step::Stop(code, why, confidence) => {
+                picked.stop(list.cut(position, code, why), confidence);
+                return ordered(picked, base, counted);
+            }
+        }
+    }
+    let unseen = list.open && list.entries.len() < base.devices.len();
+    if unseen { open_ended() } else { ordered(picked, base, counted) }
+}
+
+/// The result: numbers are worth what the order is worth, names need none.
+fn ordered(picked: Picked, base: &Listing, counted: bool) -> Outcome {
+    if counted { picked.by_ordinal(base) } else { picked.by_name() }
+}
+
+/// What one token does, trimmed and in upper case.
+fn token_step(population: &Population<'_>, base: &Listing, token: &[u8]) -> Step {
+    match token {
+        [] => Step::Disputed("ROCR throws an exception on an empty entry".to_owned()),
+        [b'G', ..] => named(population, token),
+        _ => numbered(base, token),
+    }
+}
+
+/// A token that is the beginning of a unique id.
+fn named(population: &Population<'_>, token: &[u8]) -> Step {
+    let starts = |place: &usize| {
+        let uuid = population.gpu(*place).uuid.as_deref().map(str::to_ascii_uppercase);
+        uuid.is_some_and(|uuid| uuid.as_bytes().starts_with(token))
+    };
+    let stop = |code, why: &str| Step::Stop(code, why.to_owned(), SURE);
+    let inside: Vec<usize> = population.allowed.iter().copied().filter(starts).collect();
+    match inside.as_slice() {
+        _ if !(5..=20).contains(&token.len()) => stop("invalid", "unique ids have 5 to 20 characters here"),
+        [one] => Step::Take(Device::whole(*one), SURE),
+        [] if population.present.iter().any(starts) => stop("not-allowed", "this GPU may not be opened here"),
+        [] => stop("no-such-gpu", "no GPU of this node has such a unique id"),
+        several => Step::Stop("ambiguous", format!("it names {}", population.keys(several)), SURE),
+    }
+}
+
+/// A token that is a number, as C's `strtol` with base 0 reads it.
+fn numbered(base: &Listing, token: &[u8]) -> Step {
+    let why = |why: &str| Step::Stop("invalid", why.to_owned(), SURE);
+    match strtol(token) {
+        Strtol::Disputed => {
+            Step::Disputed("newer C libraries read binary numbers, older ones do not".to_owned())
+        }
+        Strtol::Invalid => why("this is no number"),
+        // The runtime keeps 32 bits of what it read.
+        Strtol::Number(number) => match usize::try_from(number as i32) {
+            Err(_) => why("a negative number ends the list"),
+            Ok(place) => match base.devices.get(place) {
+                Some(device) => Step::Take(*device, SURE),
+                None => {
+                    let why = super::ordinal::out_of_range(token, base.devices.len());
+                    Step::Stop("out-of-range", why, SURE)
+                }
+            },
+        },
+    }
+}
+
+/// What `strtol` makes of a whole token.
+#[derive(Debug, PartialEq, Eq)]
+enum Strtol {
+    Number(i64),
+    Invalid,
+    Disputed,
+}
+
+/// Reads a token without blanks around it, in upper case, as base 0.
+fn strtol(token: &[u8]) -> Strtol {
+    let (negative, digits) = match token {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        _ => (false, token),
+    };
+    let (base, digits) = match digits {
+        [b'0', b'X', rest @ ..] => (16, rest),
+        [b'0', b'B', ..] => return Strtol::Disputed,
+        [b'0', _, ..] => (8, digits),
+        _ => (10, digits),
+    };
+    let mut value: i128 = 0;
+    for byte in digits {
+        let Some(digit) = char::from(*byte).to_digit(base) else { return Strtol::Invalid };
+        value = (value * i128::from(base) + i128::from(digit)).min(i128::from(i64::MAX) + 1);
+    }
+    let value = if negative { -value } else { value };
+    match (digits, i64::try_from(value)) {
+        ([], _) => Strtol::Invalid,
+        (_, number) => Strtol::Number(number.unwrap_or(i64::MAX)),
+    }
+}
+
+/// `HIP_VISIBLE_DEVICES`, `CUDA_VISIBLE_DEVICES` or `GPU_DEVICE_ORDINAL`: an
+/// empty value is none at all, ordinals count what ROCR left.
+pub(super) fn relative(population: &Population<'_>, rocr: &Outcome, visible: State<'_>) -> Outcome {
+    if rocr.is_none() {
+        return Outcome::none(SURE);
+    }
+    match visible {
+        State::Unknown(why) => Outcome::unknown(why),
+        State::Unset | State::Empty => Outcome { cut: None, ..rocr.clone() },
+        State::Value(variable) => counted(population, rocr, &List::of(variable).without_final_comma()),
+    }
+}
+
+/// The devices of a list of plain decimals: an invalid one ends it, repeated
+/// ones are skipped.
+fn counted(population: &Population<'_>, rocr: &Outcome, list: &List<'_>) -> Outcome {
+    let unknown = Listing { devices: Vec::new(), order: Order::Known };
+    let base = rocr.listing.as_ref().unwrap_or(&unknown);
+    let confidence = if rocr.listing.is_some() { rocr.confidence } else { SURE };
+    let mut picked = Picked { confidence, ..Picked::new() };
+    for (position, entry) in list.entries.iter().enumerate() {
+        let number = decimal(entry).and_then(|number| usize::try_from(number).ok());
+        let device = number.and_then(|number| base.devices.get(number));
+        match (number, device) {
+            (Some(_), Some(device)) if picked.devices.contains(device) => {}
+            (Some(_), Some(device)) => picked.take(*device, SURE),
+            (Some(_), None) if rocr.listing.is_none() => {
+                return Outcome::unknown(rocr.why.clone().unwrap_or_default());
+            }
+            (Some(_), None) => {
+                let why = super::ordinal::out_of_range(entry, base.devices.len());
+                picked.stop(list.cut(position, "out-of-range", why), SURE);
+                return picked.by_ordinal(base);
+            }
+            (None, _) if may_be_name(population, entry) => {
+                return disputed(list, position, "newer runtimes take unique ids here, older ones do not");
+            }
+            (None, _) => {
+                picked.stop(list.cut(position, "invalid", "this is no plain decimal number"), SURE);
+                return picked.by_ordinal(base);
+            }
+        }
+    }
+    if list.open { open_ended() } else { picked.by_ordinal(base) }
+}
+
+/// Whether newer runtimes find a GPU by this entry: any part of an id does.
+fn may_be_name(population: &Population<'_>, entry: &[u8]) -> bool {
+    let entry = String::from_utf8_lossy(entry).to_ascii_uppercase();
+    let is_part = |place: &usize| match &population.gpu(*place).uuid {
+        Some(uuid) => uuid.to_ascii_uppercase().contains(&entry),
+        None => "GPU-XX".contains(&entry),
+    };
+    entry.contains("GPU-") && population.allowed.iter().any(is_part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_as_c_does() {
+        let cases: [(&str, Strtol); 11] = [
+            ("0", Strtol::Number(0)),
+            ("+1", Strtol::Number(1)),
+            ("-1", Strtol::Number(-1)),
+            ("010", Strtol::Number(8)),
+            ("08", Strtol::Invalid),
+            ("0X1F", Strtol::Number(31)),
+            ("0X", Strtol::Invalid),
+            ("0B1", Strtol::Disputed),
+            ("1A", Strtol::Invalid),
+            ("", Strtol::Invalid),
+            ("99999999999999999999", Strtol::Number(i64::MAX)),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(strtol(text.as_bytes()), expected, "{text}");
+        }
+    }
+}
