@@ -52,7 +52,6 @@ fn check_sets(document: &Value, owner: &Value, granted: &Minors, allowed: &Minor
 /// Make sure that `job` and `node` say of concurrent jobs what Slurm and the
 /// kernel say.
 #[test]
-#[ignore = "waits for `gpumap job` and `gpumap node`"]
 fn sets_of_jobs() {
     with_cluster(&Spec::nvidia(), |cluster| {
         let none = cluster.submit(&[], WAIT);
@@ -80,7 +79,6 @@ fn sets_of_jobs() {
 
 /// Make sure that each step and task has its own sets.
 #[test]
-#[ignore = "waits for `gpumap job`"]
 fn sets_of_steps() {
     with_cluster(&Spec::nvidia(), |cluster| {
         let job = cluster.submit(&["--gres=gpu:4", "-n4"], STEPS);
@@ -103,6 +101,49 @@ fn sets_of_steps() {
         for step in ["batch", "extern"] {
             let owner = answer::owner(&document, job.id, Some(step), None);
             assert_eq!(answer::set(&document, owner, "allowed"), (0..4).collect());
+        }
+    });
+}
+
+/// Make sure that two jobs with shards of one GPU are shown to share it on
+/// purpose.
+#[test]
+fn shards_are_shared() {
+    with_cluster(&Spec::shards(), |cluster| {
+        let jobs = [(); 2].map(|()| {
+            let job = cluster.submit(&["--gres=shard:1"], WAIT);
+            job.wait("pid");
+            job
+        });
+        let (document, _) = ask_both(cluster, &["node"]);
+        let allowed = jobs.map(|job| {
+            let owner = answer::owner(&document, job.id, None, None);
+            assert_eq!(owner["shares"], json!(["shard"]), "{owner}");
+            let allowed = answer::set(&document, owner, "allowed");
+            assert_eq!(allowed, answer::kernel(&document, &job.cgroup("")));
+            assert_eq!(allowed.len(), 1);
+            allowed
+        });
+        assert_eq!(allowed[0], allowed[1], "Slurm fills one GPU first");
+    });
+}
+
+/// Make sure that `check --job` answers as the kernel does.
+#[test]
+fn check_of_a_job() {
+    with_cluster(&Spec::nvidia(), |cluster| {
+        let job = cluster.submit(&["--gres=gpu:2"], WAIT);
+        job.wait("pid");
+        let (document, _) = cluster.inside(&["job", &job.id.to_string()]);
+        let kernel = answer::kernel(&document, &job.cgroup(""));
+        let devices = [0, 1, 2, 3].map(|minor| format!("c 195:{minor}"));
+        let id = job.id.to_string();
+        let mut args = vec!["check", "--job", &id];
+        args.extend(devices.iter().map(String::as_str));
+        for (document, code) in [cluster.inside(&args), cluster.outside(&args)] {
+            let verdicts = array(&document["checks"]).iter().zip(0..);
+            let allowed = verdicts.filter(|(check, _)| check["verdict"] == "allow").map(|(_, minor)| minor);
+            assert_eq!((allowed.collect::<Minors>(), code), (kernel.clone(), 1), "{document}");
         }
     });
 }
@@ -138,7 +179,6 @@ wait
 /// Make sure that a change of the environment at run time is seen, in whatever
 /// way it was made, and means the GPUs that CUDA would take.
 #[test]
-#[ignore = "waits for `gpumap pid`"]
 fn changed_at_run_time() {
     with_cluster(&Spec::nvidia(), |cluster| {
         let other = cluster.submit(&["--gres=gpu:1"], WAIT);
@@ -216,7 +256,6 @@ fn openable_gpus() {
 
 /// Make sure that what processes have open is held, and nothing else.
 #[test]
-#[ignore = "waits for `gpumap job`"]
 fn held() {
     with_cluster(&Spec::openable(), |cluster| {
         let script =
@@ -262,7 +301,6 @@ fn leftovers(cluster: &Cluster, job: &Job<'_>, granted: &Minors) -> BTreeSet<(u3
 /// Make sure that leftovers are a job's own processes that hold its GPUs, in its
 /// cgroup or out of it, and never those of the same user's other job.
 #[test]
-#[ignore = "waits for `gpumap leftovers`"]
 fn left_behind() {
     with_cluster(&Spec::openable(), |cluster| {
         cluster.run("mkdir", &["/sys/fs/cgroup/left"]);

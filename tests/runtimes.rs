@@ -158,14 +158,12 @@ fn process(runtime: &str, cgroup: &str) {
 
 /// Make sure that runc's process is described as it is.
 #[test]
-#[ignore = "waits for `gpumap pid`"]
 fn process_of_runc() {
     process("runc", &format!("/docker/{ID}"));
 }
 
 /// Make sure that crun's process is described as it is.
 #[test]
-#[ignore = "waits for `gpumap pid`"]
 fn process_of_crun() {
     process("crun", &format!("/kubepods/pod{POD}/{ID}"));
 }
@@ -186,14 +184,12 @@ fn owner(runtime: &str, cgroup: &str, expected: &Value) {
 
 /// Make sure that a container at Docker's path is Docker's.
 #[test]
-#[ignore = "waits for `gpumap node`"]
 fn docker_is_an_owner() {
     owner("runc", &format!("/docker/{ID}"), &json!({ "kind": "docker", "container": ID }));
 }
 
 /// Make sure that a container in a pod is known with its pod.
 #[test]
-#[ignore = "waits for `gpumap node`"]
 fn a_pod_is_around_its_container() {
     let cgroup = format!("/kubepods/burstable/pod{POD}/{ID}");
     owner("crun", &cgroup, &json!({ "kind": "pod", "pod": POD, "qos": "burstable", "container": ID }));
