@@ -12,7 +12,7 @@ pub mod spec;
 pub mod traces;
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -81,13 +81,14 @@ impl Cluster {
         for dir in ["etc", "state", "spool", "log", "run", "out", "gpu"] {
             fs::create_dir_all(work.join(dir)).expect("a directory");
         }
+        // First of all, since it takes away everything else.
+        let keeper = spawn_keeper(&work, scratch.path());
         write_configuration(&work, spec);
         compile(&["-shared", "-fPIC"], "slurm/shim.c", &work.join("shim.so"));
-        compile(&["-static"], "c/actor.c", &work.join("actor-static"));
         compile(&[], "c/actor.c", &work.join("actor"));
         let inventory = spec.write_inventory(&work.join("gpu"));
-        let keeper = spawn_keeper(&work, scratch.path());
         let mut cluster = Self { keeper, work, scratch, inventory, init: 0 };
+        cluster.keeper.stdin.as_ref().expect("a pipe").write_all(b"go\n").expect("a reader");
         if !cluster.says_ready() {
             return Err(cluster.log());
         }
