@@ -396,29 +396,39 @@ fn used() -> Duration {
     used.into()
 }
 
-/// Measures many ordinary processes: `cargo test --release --test processes --
-/// --ignored --nocapture`.
+/// Measures many ordinary processes, asked for by cgroup and by number:
+/// `cargo test --release --test processes -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement"]
 fn cost() {
-    if !ready() {
-        return;
-    }
+    let Some(root) = node::root() else { return };
+    let scratch = node::Scratch::new(&root);
     let sleepers: Vec<_> = (0..2000)
         .map(|_| Victim::with_env(Command::new("sh").args(["-c", "echo ready; exec sleep 600"])))
         .collect();
-    std::thread::sleep(Duration::from_millis(500));
     let pids: Vec<u32> = sleepers.iter().map(Victim::pid).collect();
+    for pid in &pids {
+        fs::write(scratch.path().join("cgroup.procs"), pid.to_string()).unwrap();
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    let target = observe::Target { path: scratch.path().to_owned(), recursive: false };
     for detail in [false, true] {
+        let options = Options { detail, ..Options::default() };
+        let by_cgroup = || observe::cgroups(&options, std::slice::from_ref(&target)).unwrap();
+        measure(&format!("a cgroup of 2000, detail {detail}"), by_cgroup, 2000);
         for count in [1, 2000] {
-            let options = Options { detail, ..Options::default() };
-            let best = (0..7).map(|_| {
-                let (start, used) = (Instant::now(), used());
-                let seen = observe::processes(&options, &pids[..count]).unwrap();
-                assert_eq!(seen.processes.len(), count);
-                (self::used() - used, start.elapsed())
-            });
-            println!("{count} processes, detail {detail}: {:?} (CPU, wall)", best.min().unwrap());
+            let by_number = || observe::processes(&options, &pids[..count]).unwrap();
+            measure(&format!("{count} by number, detail {detail}"), by_number, count);
         }
     }
+    drop(sleepers);
+}
+
+fn measure(what: &str, look: impl Fn() -> Observation, count: usize) {
+    let best = (0..9).map(|_| {
+        let (start, used) = (Instant::now(), used());
+        assert_eq!(look().processes.len(), count);
+        (start.elapsed(), self::used() - used)
+    });
+    println!("{what}: {:?} (wall, CPU)", best.min().unwrap());
 }
