@@ -21,7 +21,7 @@ trap finish EXIT
 trap 'exit 1' INT TERM
 
 cc -O2 -Wall -o "$work/tree" benches/tree.c
-cargo build --release
+cargo build --release -q
 "$work/tree" make "$top" 50 100 100
 "$work/tree" crowd "$top" 50 100 2000 >"$work/crowd" &
 crowd=$!
