@@ -64,6 +64,7 @@ fn summary(facts: &Facts<'_>, granted: &Granted, within: &Within) -> Audit {
     if !within.is_here(payload) {
         remarks.push("the job has no cgroup here".to_owned());
     }
+    remarks.extend(payload.unknown_parts().into_iter().map(|what| format!("it is not known {what}")));
     Audit {
         checked: Checked {
             cgroups: facts.cgroups().len(),

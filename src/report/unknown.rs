@@ -1,10 +1,20 @@
 //! Whether something that can be known is not.
 
-use super::{GpuSet, OwnerSets, Payload, Policy, Process};
+use super::{GpuSet, NodeDiff, OwnerSets, Payload, Policy, Process};
 
 const UNKNOWN: &str = "unknown";
 
 impl Payload {
+    /// What is unknown, a few words each.
+    pub fn unknown_parts(&self) -> Vec<&'static str> {
+        let parts = [
+            (has_unknown_verdict(self), "what some cgroups may open"),
+            (has_unknown_process(self), "what some processes ask for or hold"),
+            (has_unknown_set(self), "which GPUs some owners may open or hold"),
+        ];
+        parts.into_iter().filter(|(is_unknown, _)| *is_unknown).map(|(_, what)| what).collect()
+    }
+
     /// Whether something that can be known is not. An allocation cannot be
     /// known outside of Slurm's hooks, so that it is unknown leaves nothing
     /// out.
@@ -48,6 +58,13 @@ fn has_unknown_verdict(payload: &Payload) -> bool {
         || cgroups.map(|gpu| &gpu.verdict).any(|verdict| verdict == UNKNOWN)
         || checks.map(|check| &check.verdict).any(|verdict| verdict == UNKNOWN)
         || payload.proof.iter().any(|proof| proof.verdict == UNKNOWN)
+        || payload.diff.iter().filter_map(|diff| diff.node.as_ref()).any(is_unknown_change)
+        || changes.flat_map(|change| [&change.from, &change.to]).any(|verdict| verdict == UNKNOWN)
+}
+
+fn is_unknown_change(node: &NodeDiff) -> bool {
+    let changes = node.policies.iter().flat_map(|policy| &policy.changes);
+    node.gpus.iter().any(|owner| !owner.unknown.is_empty())
         || changes.flat_map(|change| [&change.from, &change.to]).any(|verdict| verdict == UNKNOWN)
 }
 
