@@ -1,5 +1,6 @@
 //! `gpumap audit`: is isolation what it is thought to be?
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use super::audit_files::{self as files, remember};
@@ -12,13 +13,24 @@ use crate::observe::{self, Target};
 use crate::render::{self, Nagios};
 use crate::report::{AuditOptions, FindingKind, Payload};
 
-/// Runs the command.
+/// Runs the command. Where a health check waits for the answer, a bug of gpumap
+/// is trouble like any other.
 pub(super) fn run(session: &mut Session<'_>, args: &AuditArgs) -> Result<Exit, Failure> {
+    let caught = catch_unwind(AssertUnwindSafe(|| attempt(session, args)));
+    let bug = || Failure::new("bug", "gpumap", "broke off", "this is a bug of gpumap, please report it");
+    caught.unwrap_or_else(|_panic| Err(bug()))
+}
+
+fn attempt(session: &mut Session<'_>, args: &AuditArgs) -> Result<Exit, Failure> {
     if args.list || args.explain.is_some() {
         return document(session, args.explain.as_deref());
     }
     if args.nagios && session.global.json {
         return Err(Failure::new("usage", "--nagios", "does not go with --json", "choose one of the two"));
+    }
+    if args.verify {
+        let why = "this gpumap cannot ask the kernel from inside of cgroups yet";
+        return Err(Failure::new("usage", "--verify", why, "leave it out"));
     }
     slurm::look(session, &args.allocation.slurm)?;
     let subject = subject(session, args)?;
