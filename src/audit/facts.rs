@@ -94,7 +94,7 @@ pub(super) fn char((major, minor): (u32, u32)) -> Device {
 
 /// Whether an owner gets GPUs for itself: a whole job, a container, a pod, a
 /// VM. Steps and tasks share what their job has.
-fn is_tenant(owner: &Owner) -> bool {
+pub(super) fn is_tenant(owner: &Owner) -> bool {
     let is_part_of_job = owner.step.is_some() || owner.task.is_some();
     let services = ["unit", "session", "user", "cgroup"];
     !is_part_of_job && !services.contains(&owner.kind.as_str())
