@@ -45,6 +45,7 @@ pub fn diff(
         changes,
         gpus: gpus_changed.collect(),
         omitted: omitted.map(|questions| Omitted { questions }),
+        node: None,
     };
     Ok(Payload { diff: Some(diff), gpus: Some(gpus), ..Payload::default() })
 }

@@ -83,8 +83,9 @@ pub(super) fn outdated(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<(usize,
 /// name while everything else is denied.
 fn allowed_majors(facts: &Facts<'_>, place: usize) -> Vec<u32> {
     let gpu_facts = &facts.inspection.observation().gpu_facts;
-    let is_ours =
-        |major: u32| gpu::driver_names(gpu_facts, NodeKind::Char, major).iter().any(|name| name.starts_with("nvidia"));
+    let is_ours = |major: u32| {
+        gpu::driver_names(gpu_facts, NodeKind::Char, major).iter().any(|name| name.starts_with("nvidia"))
+    };
     let rules = allowing(facts, place).into_iter().filter(|rule| rule.major[0] == rule.major[1]);
     let mut majors: Vec<u32> = rules.map(|rule| rule.major[0]).collect();
     majors.retain(|major| DYNAMIC.iter().any(|range| range.contains(major)) && !is_ours(*major));
@@ -107,7 +108,8 @@ fn allowing<'f>(facts: &'f Facts<'_>, place: usize) -> Vec<&'f Rule> {
 
 fn major(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<Finding> {
     let (place, major) = outdated(facts, tenant)?;
-    let names = gpu::driver_names(&facts.inspection.observation().gpu_facts, NodeKind::Char, major).join(", ");
+    let names =
+        gpu::driver_names(&facts.inspection.observation().gpu_facts, NodeKind::Char, major).join(", ");
     let names = if names.is_empty() { "no driver's".to_owned() } else { format!("that of {names}") };
     let owner = describe(&tenant.sets.owner);
     let summary = format!("{owner} is allowed major {major} instead of nvidia-uvm's, and it is {names} now");

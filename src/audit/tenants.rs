@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::catalogue::Kind;
 use super::config::Config;
-use super::facts::{Facts, Tenant, is_tenant};
+use super::facts::{Facts, Tenant, is_tenant, whole};
 use super::finding;
 use crate::policy::device::Request;
 use crate::report::{Cgroup, Decision, Finding, Gpu, Owner};
@@ -151,6 +151,6 @@ fn is_innermost(facts: &Facts<'_>, place: usize, tenant: &Tenant) -> bool {
 
 /// The innermost tenant that an owner is part of.
 fn innermost(owner: &Owner) -> Option<Owner> {
-    let whole = Owner { step: None, het_component: None, task: None, part: None, ..owner.clone() };
+    let whole = whole(owner);
     if is_tenant(&whole) { Some(whole) } else { innermost(owner.outer.as_deref()?) }
 }

@@ -4,17 +4,36 @@ use super::{Config, audit};
 use crate::analyse::Granted;
 use crate::report::Finding;
 
+/// What these families find; others have their say elsewhere.
+const IDS: [&str; 14] = [
+    "no-device-program",
+    "program-detached",
+    "dropped-denials",
+    "cgroup-id-escape",
+    "retval-undone",
+    "dynamic-policy",
+    "render-node-open",
+    "mig-config-open",
+    "imex-channel-open",
+    "mig-capability-open",
+    "stale-major",
+    "stale-minor",
+    "cuda-cannot-start",
+    "unknown-verdict",
+];
+
 fn findings(path: &std::path::Path) -> Vec<Finding> {
     let text = std::fs::read_to_string(path).unwrap();
     let observation = serde_json::from_str(&text).unwrap();
     let config = std::fs::read_to_string(path.with_extension("toml")).ok();
-    let config: Config = config.map(|text| toml::from_str(&text).unwrap()).unwrap_or_default();
+    let config: Config = config.map(|text| text.parse().unwrap()).unwrap_or_default();
     let answer = audit(&observation, &Granted::default(), &config).unwrap();
     answer.findings.unwrap_or_default()
 }
 
 fn ids(path: &std::path::Path) -> Vec<String> {
-    findings(path).into_iter().map(|finding| finding.id).collect()
+    let ours = |id: &String| IDS.contains(&id.as_str());
+    findings(path).into_iter().map(|finding| finding.id).filter(ours).collect()
 }
 
 /// Make sure that saved nodes of real jobs are silent, and that the one with
@@ -38,15 +57,15 @@ fn saved_nodes() {
 #[test]
 fn fixtures() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/audit");
-    for kind in super::kinds() {
-        let Ok(entries) = std::fs::read_dir(root.join(kind.id)) else { panic!("no fixtures of {}", kind.id) };
+    for id in IDS {
+        let Ok(entries) = std::fs::read_dir(root.join(id)) else { panic!("no fixtures of {id}") };
         for entry in entries {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
             if !name.ends_with(".json") {
                 continue;
             }
-            let expected: &[&str] = if name.starts_with("trigger") { &[kind.id] } else { &[] };
+            let expected: &[&str] = if name.starts_with("trigger") { &[id] } else { &[] };
             assert_eq!(ids(&path), expected, "{}", path.display());
         }
     }

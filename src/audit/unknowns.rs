@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::catalogue::{Family, Kind, Severity};
 use super::facts::{Facts, Tenant};
-use super::tenants::{about_gpus, count, describe, gpus_with, places};
+use super::tenants::{about_gpus, count, describe, exclusive_with, places};
 use crate::report::{Cgroup, Finding};
 
 const UNKNOWN: Kind = Kind {
@@ -21,7 +21,7 @@ them; a program went away meanwhile; a program asks for something no observer ca
 cgroup allows by default, whose denials the kernel does not show; the processes of a cgroup are in different v1 \
 device cgroups.
 
-What excuses it: nothing; an answer that is missing is never silence.
+What excuses it: sharing.whole_node, or sharing.gpus for each of the GPUs: everybody may open them then.
 
 What to do: run gpumap as root, with the rights and settings that the evidence names, and audit again.",
 };
@@ -35,9 +35,10 @@ fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
 
 fn look(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<Finding> {
     let mut unclear = places(facts, tenant);
-    unclear.retain(|place| !gpus_with(facts, *place, "unknown").is_empty());
+    unclear.retain(|place| !exclusive_with(facts, *place, "unknown").is_empty());
     let place = *unclear.first()?;
-    let mut gpus: Vec<usize> = unclear.iter().flat_map(|place| gpus_with(facts, *place, "unknown")).collect();
+    let mut gpus: Vec<usize> =
+        unclear.iter().flat_map(|place| exclusive_with(facts, *place, "unknown")).collect();
     gpus.sort_unstable();
     gpus.dedup();
     let reasons: BTreeSet<String> =
