@@ -5,7 +5,7 @@ use super::access::{Dac, dac, node};
 use super::catalogue::{Family, Kind, Severity};
 use super::facts::{Facts, Tenant};
 use super::finding;
-use super::tenants::{about, describe, exclusive_with, gpus_with, in_words, views};
+use super::tenants::{about, describe, exclusive_with, gpus_with, views};
 use crate::gpu;
 use crate::observation::DeviceNode;
 use crate::policy::device::{Request, Verdict};
@@ -72,7 +72,7 @@ pub(super) const FAMILY: Family = Family { kinds: &[RENDER, CONFIG, IMEX], find 
 /// DRM's major, fixed.
 const DRM: u32 = 226;
 const MODESET: &str = "/sys/module/nvidia_drm/parameters/modeset";
-const MIG_CONFIG: &str = "/dev/nvidia-caps/nvidia-cap";
+const MIG_CONFIG: &str = "/proc/driver/nvidia/capabilities/mig/config";
 const CHANNELS: &str = "/dev/nvidia-caps-imex-channels/channel";
 
 fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
@@ -120,10 +120,10 @@ fn render(facts: &mut Facts<'_>, tenant: &Tenant, place: usize) -> Option<Findin
 }
 
 fn config(facts: &mut Facts<'_>, tenant: &Tenant, place: usize) -> Option<Finding> {
-    let majors = gpu::char_major(&facts.inspection.observation().gpu_facts, "nvidia-caps")?;
-    // `config 1` in the driver's table; the same minor in every version.
-    let number = (majors, 1);
-    node(facts, number).filter(|node| node.path.starts_with(MIG_CONFIG))?;
+    let gpu_facts = &facts.inspection.observation().gpu_facts;
+    let text = gpu_facts.files.get(MIG_CONFIG)?;
+    let minor = text.lines().find_map(|line| line.strip_prefix("DeviceFileMinor:")?.trim().parse().ok())?;
+    let number = (gpu::char_major(gpu_facts, "nvidia-caps")?, minor);
     let open = is_default_allow(facts, place) && opens(facts, place, number, Request::Read);
     let numbers = if open { vec![number] } else { Vec::new() };
     let summary = format!("{} may change the MIG configuration of every GPU", describe(&tenant.sets.owner));
@@ -173,7 +173,6 @@ fn report(
     let first = *open.first()?;
     let mut found = about(facts, &kind, place, summary);
     found.programs = facts.decisions(place, first, request);
-    found.evidence.extend(found.programs.iter().map(in_words));
     for number in open {
         let Some(node) = node(facts, *number) else { continue };
         found

@@ -116,7 +116,8 @@ fn report(facts: &mut Facts<'_>, tenant: &Tenant, kind: Kind, wider: &[Wider]) -
     gpus.sort_unstable();
     gpus.dedup();
     let owner = describe(&tenant.sets.owner);
-    let summary = format!("a cgroup inside {owner} may open {} that {owner} may not", count(gpus.len()));
+    let summary =
+        format!("a cgroup inside {owner} may open {} that the cgroup around it may not", count(gpus.len()));
     let mut found = about_gpus(facts, &kind, *inner, &gpus, summary);
     let first = gpus.first().and_then(|gpu| number(&facts.inspection.gpus()[*gpu]))?;
     let around = facts.decisions(*outer, first, Request::ReadWrite);
@@ -124,8 +125,9 @@ fn report(facts: &mut Facts<'_>, tenant: &Tenant, kind: Kind, wider: &[Wider]) -
     found
         .evidence
         .extend(around.iter().map(|decision| format!("on {}: {}", path.lossy(), in_words(decision))));
-    let paths = wider.iter().map(|(_, inner, _)| facts.path(*inner).lossy().into_owned());
-    found.evidence.extend(paths.map(|path| format!("the verdicts differ on {path}")));
+    let others = wider.iter().filter(|(_, place, _)| place != inner);
+    let paths = others.map(|(_, place, _)| facts.path(*place).lossy().into_owned());
+    found.evidence.extend(paths.map(|path| format!("the same is so on {path}")));
     settle(facts, &mut found, kind.id == DROPPED.id);
     Some(found)
 }

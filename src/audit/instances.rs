@@ -1,5 +1,6 @@
 //! MIG capabilities of instances that are somebody else's.
 
+use super::access::{Dac, dac, node};
 use super::catalogue::{Family, Kind, Severity};
 use super::facts::{Facts, Tenant};
 use super::finding;
@@ -19,7 +20,7 @@ How it comes about: gres.conf lists the GPU without the capability nodes of its 
 what it does not list; instances were made after slurmd had read its files; a container was given every capability \
 (c MAJOR:* rw). CAP_SYS_ADMIN in the initial user namespace stands in for every capability, whatever the nodes say.
 
-What excuses it: sharing.whole_node, or sharing.gpus for the GPU; an allocation that is not known, or names whole GPUs \
+What excuses it: file permissions of the capability nodes (0444 as the driver makes them); sharing.whole_node, or sharing.gpus for the GPU; an allocation that is not known, or names whole GPUs \
 or every instance.
 
 What to do: AutoDetect=nvml, or MultipleFiles= with /dev/nvidia-caps/nvidia-capN of both levels for each instance, and \
@@ -27,6 +28,9 @@ restart slurmd whenever instances change.",
 };
 
 pub(super) const FAMILY: Family = Family { kinds: &[OPEN], find };
+
+/// The letter's bit in a mode.
+const READ: u32 = 4;
 
 fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
     let tenants = facts.tenants.clone();
@@ -66,9 +70,19 @@ fn foreign(facts: &mut Facts<'_>, tenant: &Tenant, place: usize, at: usize) -> V
     others.retain(|instance| !tenant.sets.allocated.instances.contains(&key(&gpu, instance)));
     others.retain(|instance| {
         let numbers = capabilities(instance);
-        numbers.is_some_and(|numbers| numbers.into_iter().all(|number| allowed(facts, number, Request::Read)))
+        numbers.is_some_and(|numbers| {
+            numbers
+                .into_iter()
+                .all(|number| passes(facts, place, number) && allowed(facts, number, Request::Read))
+        })
     });
     others.into_iter().map(|instance| (at, instance)).collect()
+}
+
+/// Whether the file permissions of a capability node let somebody in; one that
+/// does not exist is made with those of the driver, for everybody to read.
+fn passes(facts: &Facts<'_>, place: usize, number: (u32, u32)) -> bool {
+    node(facts, number).is_none_or(|node| dac(node, &facts.cgroups()[place], READ) != Dac::Nobody)
 }
 
 /// The numbers of both levels; `None` where one is not known.
@@ -104,7 +118,6 @@ fn report(facts: &mut Facts<'_>, tenant: &Tenant, place: usize, open: &[(usize, 
     }
     let first = open.first().and_then(|(_, instance)| capabilities(instance)?.pop());
     found.programs = first.map(|number| facts.decisions(place, number, Request::Read)).unwrap_or_default();
-    found.evidence.extend(found.programs.iter().map(super::tenants::in_words));
     let sets = &tenant.sets.allocated;
     let source = sets.source.as_deref().unwrap_or("unknown");
     found.evidence.push(format!("allocated are {} ({source})", sets.instances.join(", ")));

@@ -3,7 +3,7 @@
 use super::catalogue::{Family, Kind, Severity};
 use super::facts::{Facts, Tenant};
 use super::finding;
-use super::tenants::{about, describe, gpus_with, in_words, views};
+use super::tenants::{about, describe, gpus_with, views};
 use crate::gpu;
 use crate::observation::NodeKind;
 use crate::policy::device::{Request, Verdict};
@@ -116,7 +116,6 @@ fn major(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<Finding> {
     let mut found = about(facts, &MAJOR, place, summary);
     found.devices = vec![finding::device((major, 0), None), finding::device((major, 1), None)];
     found.programs = facts.decisions(place, (major, 0), Request::ReadWrite);
-    found.evidence.extend(found.programs.iter().map(in_words));
     found.evidence.push(format!("/proc/devices: major {major} is {names}"));
     found.evidence.push("the major that nvidia-uvm has now is denied".to_owned());
     found.evidence.push(
@@ -143,17 +142,19 @@ fn minor(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<Finding> {
             .filter(|minor| *minor <= LAST_GPU && !exists(minor))
             .collect()
     };
-    let (place, minors) = views(facts, tenant)
-        .into_iter()
-        .map(|place| (place, named(place)))
-        .find(|(_, minors)| !minors.is_empty())?;
+    let places = views(facts, tenant).into_iter();
+    let candidates: Vec<(usize, Vec<u32>)> = places.map(|place| (place, named(place))).collect();
+    let (place, minors) = candidates.into_iter().find_map(|(place, mut minors)| {
+        let number = |minor: u32| (NVIDIA, minor);
+        minors.retain(|minor| facts.verdict(place, number(*minor), Request::ReadWrite) == Verdict::Allow);
+        (!minors.is_empty()).then_some((place, minors))
+    })?;
     let owner = describe(&tenant.sets.owner);
     let summary = format!("the rules of {owner} allow NVIDIA GPUs that do not exist");
     let mut found = about(facts, &MINOR, place, summary);
     let device = |minor: &u32| finding::device((NVIDIA, *minor), Some(&format!("nvidia{minor}")));
     found.devices = minors.iter().map(device).collect();
     found.programs = facts.decisions(place, (NVIDIA, *minors.first()?), Request::ReadWrite);
-    found.evidence.extend(found.programs.iter().map(in_words));
     found.evidence.push("the driver tells the minor of every GPU, and none has this one".to_owned());
     found.excuses.push("no GPU is lost or excluded, whose number it could be".to_owned());
     found.advice = "see whether a GPU is gone, and start the tenant again".to_owned();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::catalogue::{Family, Kind, Severity};
 use super::facts::{Facts, Tenant};
-use super::tenants::{about_gpus, count, describe, gpus_with, in_words, views};
+use super::tenants::{about_gpus, count, describe, gpus_with, views};
 use super::{finding, stale};
 use crate::gpu::SharedNode;
 use crate::policy::device::{Request, Verdict};
@@ -87,8 +87,8 @@ fn report(
     let roles: BTreeSet<&str> = denied.iter().map(|node| node.role.as_str()).collect();
     let roles = roles.into_iter().collect::<Vec<_>>().join(" and ");
     let owner = describe(&tenant.sets.owner);
-    let summary =
-        format!("{owner} may open {} but not {roles}, so that nothing can use them", count(gpus.len()));
+    let api = if vendor == "amd" { "ROCm" } else { "CUDA" };
+    let summary = format!("{owner} may open {} but not {roles}: {api} cannot start", count(gpus.len()));
     let mut found = about_gpus(facts, &START, place, &[], summary);
     let name = |node: &SharedNode| node.path.strip_prefix("/dev/").unwrap_or(&node.path).to_owned();
     found.devices =
@@ -97,7 +97,6 @@ fn report(
     if let Some(node) = denied.first() {
         found.programs = facts.decisions(place, (node.major, node.minor), Request::ReadWrite);
     }
-    found.evidence.extend(found.programs.iter().map(in_words));
     found.excuses.push("in no other of its cgroups can these GPUs be used".to_owned());
     let held = facts.cgroups()[place].processes.iter().any(|process| !process.held_shared.is_empty());
     if held {

@@ -23,12 +23,14 @@ pub(super) fn places(facts: &Facts<'_>, tenant: &Tenant) -> Vec<usize> {
     if !occupied.is_empty() {
         return occupied;
     }
-    // Walk order: what is below follows directly.
-    let is_leaf = |at: usize| match own.get(at + 1) {
-        Some(next) => !is_below(facts.path(*next).as_bytes(), facts.path(own[at]).as_bytes()),
-        None => true,
-    };
-    (0..own.len()).filter(|at| is_leaf(*at)).map(|at| own[at]).collect()
+    own.into_iter().filter(|place| is_leaf(facts, *place, tenant)).collect()
+}
+
+/// Whether none of a tenant's cgroups is below one of them. In walk order what
+/// is below follows directly.
+fn is_leaf(facts: &Facts<'_>, place: usize, tenant: &Tenant) -> bool {
+    let next = tenant.cgroups.get(tenant.cgroups.partition_point(|other| *other <= place));
+    next.is_none_or(|next| !is_below(facts.path(*next).as_bytes(), facts.path(place).as_bytes()))
 }
 
 /// One place for each different policy that a tenant's places have: what holds
@@ -83,8 +85,6 @@ pub(super) fn about_gpus(
     found.devices = gpus.iter().map(|at| finding::gpu(&inventory[*at])).collect();
     let first = gpus.first().and_then(|at| number(&inventory[*at]));
     found.programs = first.map(|first| facts.decisions(place, first, Request::ReadWrite)).unwrap_or_default();
-    let decided = found.programs.iter().map(in_words);
-    found.evidence.extend(decided);
     found
 }
 
