@@ -111,10 +111,14 @@ fn wider(facts: &Facts<'_>, outer: usize, inner: usize) -> Option<Wider> {
 /// somebody is.
 fn report(facts: &mut Facts<'_>, tenant: &Tenant, kind: Kind, wider: &[Wider]) -> Option<Finding> {
     let lives = |(_, inner, _): &&Wider| !facts.cgroups()[*inner].processes.is_empty();
-    let (outer, inner, _) = wider.iter().find(lives).or(wider.first())?;
-    let mut gpus: Vec<usize> = wider.iter().flat_map(|(_, _, gpus)| gpus).copied().collect();
-    gpus.sort_unstable();
-    gpus.dedup();
+    let (outer, inner, own) = wider.iter().find(lives).or(wider.first())?;
+    // Those of this very cgroup first: the decisions are about the first.
+    let mut gpus = own.clone();
+    for gpu in wider.iter().flat_map(|(_, _, gpus)| gpus) {
+        if !gpus.contains(gpu) {
+            gpus.push(*gpu);
+        }
+    }
     let owner = describe(&tenant.sets.owner);
     let summary =
         format!("a cgroup inside {owner} may open {} that the cgroup around it may not", count(gpus.len()));
@@ -126,10 +130,16 @@ fn report(facts: &mut Facts<'_>, tenant: &Tenant, kind: Kind, wider: &[Wider]) -
         .evidence
         .extend(around.iter().map(|decision| format!("on {}: {}", path.lossy(), in_words(decision))));
     let others = wider.iter().filter(|(_, place, _)| place != inner);
-    let paths = others.map(|(_, place, _)| facts.path(*place).lossy().into_owned());
-    found.evidence.extend(paths.map(|path| format!("the same is so on {path}")));
+    found.evidence.extend(others.map(|(_, place, gpus)| also(facts, *place, gpus)));
     settle(facts, &mut found, kind.id == DROPPED.id);
     Some(found)
+}
+
+/// What may be opened in another cgroup.
+fn also(facts: &Facts<'_>, place: usize, gpus: &[usize]) -> String {
+    let numbers = gpus.iter().filter_map(|gpu| number(&facts.inspection.gpus()[*gpu]));
+    let numbers: Vec<String> = numbers.map(|(major, minor)| format!("c {major}:{minor}")).collect();
+    format!("the same is so on {} for {}", facts.path(place).lossy(), numbers.join(", "))
 }
 
 fn settle(facts: &Facts<'_>, found: &mut Finding, is_dropped: bool) {
