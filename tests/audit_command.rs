@@ -131,8 +131,8 @@ fn explaining() {
 fn hooks_fail_open() {
     let job = [("SLURM_JOB_ID", "4711")];
     let absent = ["--cgroup-root", "/no/such/root"];
-    let troubles: [(&[&str], &[(&str, &str)]); 5] = [
-        (&[], &[]),
+    let troubles = [
+        (&[][..], &[][..]),
         (&["--config", "/no/such/file"], &job),
         (&["--report", "/no/such/dir/x.json"], &job),
         (&["--no-such-option"], &job),
