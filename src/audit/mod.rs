@@ -5,11 +5,14 @@
 //! facts that stand in it; what would excuse it is looked for first. Nothing
 //! here touches the system.
 
+mod access;
 mod catalogue;
 mod config;
 mod facts;
 mod finding;
+mod grants;
 mod ignored;
+mod words;
 
 use crate::analyse::{AnalyseError, Granted};
 use crate::observation::Observation;
