@@ -11,6 +11,7 @@ mod config;
 mod facts;
 mod finding;
 mod grants;
+mod holders;
 mod ignored;
 mod words;
 
