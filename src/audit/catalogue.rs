@@ -40,7 +40,8 @@ pub(super) struct Family {
 }
 
 /// The families in the order of the manual.
-pub(super) const FAMILIES: &[Family] = &[super::grants::FAMILY, super::holders::FAMILY];
+pub(super) const FAMILIES: &[Family] =
+    &[super::grants::FAMILY, super::holders::FAMILY, super::environment::FAMILY];
 
 /// All kinds of findings in the order of the manual.
 pub fn kinds() -> impl Iterator<Item = &'static Kind> {

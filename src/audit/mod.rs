@@ -8,6 +8,7 @@
 mod access;
 mod catalogue;
 mod config;
+mod environment;
 mod facts;
 mod finding;
 mod grants;

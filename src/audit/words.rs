@@ -46,11 +46,6 @@ pub(super) fn clauses(mut items: Vec<String>) -> Vec<String> {
     items
 }
 
-/// `1 process`, `2 processes`.
-pub(super) fn processes(count: usize) -> String {
-    if count == 1 { "1 process".to_owned() } else { format!("{count} processes") }
-}
-
 /// The start of a text.
 pub(super) fn short(text: &str, longest: usize) -> String {
     text.chars().take(longest).collect()

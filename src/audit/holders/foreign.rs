@@ -8,7 +8,7 @@ use super::super::{finding, grants, words};
 use super::pages::HELD_BY_FOREIGN;
 use super::{Told, daemon, having, is_told, listed, names, owners, process_name};
 use crate::policy::device::Request;
-use crate::report::{Finding, Gpu, Process};
+use crate::report::{Finding, Gpu, Owner, Process};
 
 /// One finding for each cgroup and GPU.
 pub(super) fn find(facts: &mut Facts<'_>, access: &Access, told: &Told) -> Vec<Finding> {
@@ -49,17 +49,20 @@ fn outsiders(facts: &Facts<'_>, access: &Access, place: usize) -> Vec<Process> {
     let tenant = access.innermost.get(place).copied().flatten();
     let unconfined = tenant.is_some_and(|tenant| {
         let privileged = access.own.get(tenant).is_some_and(|own| own.privileged);
-        privileged
-            && facts
-                .tenants
-                .get(tenant)
-                .is_some_and(|tenant| !is_job(&tenant.sets.owner) && tenant.sets.owner.outer.is_none())
+        let owner = facts.tenants.get(tenant).map(|tenant| &tenant.sets.owner);
+        privileged && owner.is_some_and(|owner| !is_job(owner) && !is_inside(owner))
     });
     let cgroup = facts.cgroups().get(place);
     let all = cgroup.map(|cgroup| cgroup.processes.as_slice()).unwrap_or_default().iter();
     let outside = all.filter(|process| tenant.is_none() || unconfined && process.uid != 0);
     let strange = outside.filter(|process| !daemon::is_excused(facts, access, process, place));
     strange.cloned().collect()
+}
+
+/// Whether an owner is inside a job, container or machine.
+fn is_inside(owner: &Owner) -> bool {
+    let services = ["unit", "session", "user", "cgroup"];
+    owner.outer.as_deref().is_some_and(|outer| !services.contains(&outer.kind.as_str()) || is_inside(outer))
 }
 
 /// Those that hold a GPU which others have; with MIG, an instance of theirs.
