@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::facts::Facts;
+use super::facts::{Facts, whole};
 use crate::policy::device::{Request, Verdict};
 use crate::report::{Gpu, MigInstance, Owner, Policy};
 
@@ -139,11 +139,6 @@ pub(super) fn instance_key(gpu: &Gpu, instance: &MigInstance) -> Option<String> 
 pub(super) fn is_job(owner: &Owner) -> bool {
     let jobs = ["slurm", "parastation", "crane", "pbs", "flux", "htcondor"];
     jobs.contains(&owner.kind.as_str())
-}
-
-/// An owner without step, task and part.
-pub(super) fn whole(owner: &Owner) -> Owner {
-    Owner { step: None, het_component: None, task: None, part: None, ..owner.clone() }
 }
 
 fn find(owner: Option<&Owner>, index: &HashMap<&Owner, usize>) -> Option<usize> {

@@ -118,6 +118,6 @@ pub(super) fn is_within(owner: &Owner, tenant: &Owner) -> bool {
 }
 
 /// The job that a step or task is part of; anything else is whole.
-fn whole(owner: &Owner) -> Owner {
+pub(super) fn whole(owner: &Owner) -> Owner {
     Owner { step: None, het_component: None, task: None, part: None, ..owner.clone() }
 }

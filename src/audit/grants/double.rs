@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::super::access::{self, Access, instance_key, opens_instance, whole};
-use super::super::facts::Facts;
+use super::super::access::{self, Access, instance_key, opens_instance};
+use super::super::facts::{Facts, Tenant, is_within, whole};
 use super::super::{finding, words};
 use super::pages::DOUBLE_GRANT;
 use super::{decisions, instance, is_shared, processes};
@@ -65,12 +65,12 @@ fn conflict(
     let stranger =
         |(one, _): &&Holder| holders.iter().any(|(other, _)| one != other && !may_share(facts, *one, *other));
     let strangers: Vec<Holder> = holders.iter().filter(stranger).copied().collect();
-    let (first, place) = *strangers.first()?;
+    let (_, place) = *strangers.first()?;
     let rows: Vec<_> =
         strangers.iter().filter_map(|(tenant, place)| Some((facts.tenants.get(*tenant)?, *place))).collect();
     let owners: Vec<Owner> = rows.iter().map(|(tenant, _)| tenant.sets.owner.clone()).collect();
     let names: Vec<String> = owners.iter().map(words::owner).collect();
-    let clause = |(tenant, place): &(&super::super::facts::Tenant, usize)| {
+    let clause = |(tenant, place): &(&Tenant, usize)| {
         let path = facts.path(*place).lossy().into_owned();
         format!("{} may open it from {path}; {}", words::owner(&tenant.sets.owner), claim(tenant, key, gpu))
     };
@@ -94,13 +94,12 @@ fn conflict(
             .to_owned(),
         ..finding::at(&DOUBLE_GRANT, cgroup, format!("{what} may be opened by {}", words::list(&names)))
     };
-    debug_assert!(strangers.iter().any(|(tenant, _)| *tenant == first));
     let covers = strangers.iter().map(|(tenant, _)| (*tenant, key.to_owned())).collect();
     Some(Double { finding, covers })
 }
 
 /// What is known of its allocation.
-fn claim(tenant: &super::super::facts::Tenant, key: &str, gpu: &Gpu) -> String {
+fn claim(tenant: &Tenant, key: &str, gpu: &Gpu) -> String {
     let set = &tenant.sets.allocated;
     let source = set.source.as_deref().unwrap_or("unknown");
     let has = |keys: &[String]| keys.iter().any(|other| *other == gpu.key || *other == key);
@@ -137,16 +136,14 @@ pub(super) fn may_share(facts: &Facts<'_>, one: usize, other: usize) -> bool {
 /// Whether one owner is inside the other, or both inside the same job, or
 /// inside the same pod or machine without jobs of their own.
 fn is_one(one: &Owner, other: &Owner) -> bool {
+    let nested = is_within(one, &whole(other)) || is_within(other, &whole(one));
     let (one, other) = (chain(one), chain(other));
+    let has_job = |below: &[Owner]| below.iter().any(access::is_job);
     let common = one.iter().enumerate().find_map(|(depth, owner)| {
         let place = other.iter().position(|other| other == owner)?;
-        Some((depth, place))
+        Some(!has_job(one.get(..depth)?) && !has_job(other.get(..place)?))
     });
-    let Some((depth, place)) = common else { return false };
-    let jobs = |below: &[Owner]| below.iter().any(access::is_job);
-    depth == 0
-        || place == 0
-        || !(jobs(one.get(..depth).unwrap_or_default()) || jobs(other.get(..place).unwrap_or_default()))
+    nested || common == Some(true)
 }
 
 /// An owner and those around it that own GPUs, the innermost first.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::access::{Access, is_job};
-use super::super::facts::{Facts, Tenant};
+use super::super::facts::{Facts, Tenant, whole};
 use super::super::{Severity, finding, words};
 use super::pages::{JOB_CLAIM_MISMATCH, PROCESS_OUTSIDE_JOB};
 use super::{Told, daemon, devices, listed, process_name};
@@ -104,7 +104,7 @@ fn holds(process: &Process) -> bool {
     process.held.as_ref().is_some_and(|held| !held.is_empty())
 }
 
-fn held<'a>(processes: &'a [Process]) -> BTreeSet<&'a String> {
+fn held(processes: &[Process]) -> BTreeSet<&String> {
     processes.iter().filter_map(|process| process.held.as_ref()).flatten().collect()
 }
 
@@ -163,7 +163,7 @@ fn mismatch(facts: &mut Facts<'_>, place: usize, job: &str, processes: &[Process
     let first = processes.first()?;
     let tenant = named(facts, first.claim.as_ref()?).cloned();
     let cgroup = facts.cgroups().get(place)?;
-    let owner = cgroup.owner.as_ref().map(super::super::access::whole);
+    let owner = cgroup.owner.as_ref().map(whole);
     let own = owner.as_ref().map(words::owner).unwrap_or_default();
     let job = words::short(job, 40);
     let here = if tenant.is_some() { "is on this node" } else { "has no cgroup on this node" };
