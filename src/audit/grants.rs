@@ -73,3 +73,12 @@ fn decisions(facts: &mut Facts<'_>, place: usize, gpu: &Gpu) -> Vec<Decision> {
         None => Vec::new(),
     }
 }
+
+/// What decided on an instance: on the last of its capabilities, which are
+/// opened for reading; on the GPU where there is no instance.
+fn decided(facts: &mut Facts<'_>, place: usize, gpu: &Gpu, part: Option<&MigInstance>) -> Vec<Decision> {
+    match part.and_then(super::access::capabilities) {
+        Some([_, compute]) => facts.decisions(place, compute, Request::Read),
+        None => decisions(facts, place, gpu),
+    }
+}

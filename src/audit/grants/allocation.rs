@@ -6,8 +6,8 @@ use super::super::access::{Access, instance_key, opens_instance, verdict};
 use super::super::facts::Facts;
 use super::super::{Severity, finding, words};
 use super::pages::{ALLOC_WITHOUT_GRANT, GRANT_WITHOUT_ALLOC};
-use super::{decisions, instance, is_shared, processes};
-use crate::report::{Finding, FindingDevice, Gpu, GpuSet};
+use super::{decided, instance, is_shared, processes};
+use crate::report::{Finding, FindingDevice, Gpu, GpuSet, MigInstance};
 
 /// A device, the cgroup it matters in, and its GPU.
 type Wrong = (FindingDevice, usize, Gpu);
@@ -30,7 +30,8 @@ pub(super) fn find(
         extra.retain(|(device, ..)| !covered.contains(&(tenant, device.gpu.clone().unwrap_or_default())));
         findings.extend(with_extra(facts, tenant, &set, extra));
         let missing = missing(facts, access, tenant, &allocated, &set);
-        findings.extend(with_missing(facts, tenant, &set, missing));
+        let occupied = access.own.get(tenant).map(|own| own.occupied.clone()).unwrap_or_default();
+        findings.extend(with_missing(facts, tenant, &set, &occupied, missing));
     }
     findings
 }
@@ -101,7 +102,7 @@ fn with_extra(facts: &mut Facts<'_>, tenant: usize, set: &GpuSet, wrong: Vec<Wro
     let (owner, devices, mut base) = base(facts, tenant, set, wrong)?;
     let summary = format!("{owner} may open {devices}, which it was not allocated");
     let told = is_told(set);
-    base.excuses.push("no rule of another job leaves it open to all, and no other owner has it".to_owned());
+    base.excuses.push("it is not open to all jobs, and no other owner may open it".to_owned());
     base.excuses.push("the configuration neither shares it (sharing.gpus) nor gives whole nodes".to_owned());
     Some(Finding {
         advice:
@@ -113,8 +114,15 @@ fn with_extra(facts: &mut Facts<'_>, tenant: usize, set: &GpuSet, wrong: Vec<Wro
     })
 }
 
-fn with_missing(facts: &mut Facts<'_>, tenant: usize, set: &GpuSet, wrong: Vec<Wrong>) -> Option<Finding> {
+fn with_missing(
+    facts: &mut Facts<'_>,
+    tenant: usize,
+    set: &GpuSet,
+    occupied: &[usize],
+    wrong: Vec<Wrong>,
+) -> Option<Finding> {
     let (owner, devices, mut base) = base(facts, tenant, set, wrong)?;
+    base.processes = processes(facts, occupied, "");
     base.excuses.push(
         "it is denied in every cgroup of the job, not only in a step with a part of its GPUs".to_owned(),
     );
@@ -135,7 +143,7 @@ fn base(
     set: &GpuSet,
     wrong: Vec<Wrong>,
 ) -> Option<(String, String, Finding)> {
-    let (_, place, gpu) = wrong.first().cloned()?;
+    let (device, place, gpu) = wrong.first().cloned()?;
     let row = facts.tenants.get(tenant)?.clone();
     let mut places: Vec<usize> = wrong.iter().map(|(_, place, _)| *place).collect();
     places.dedup();
@@ -169,12 +177,17 @@ fn base(
         owner: Some(row.sets.owner.clone()),
         processes: processes(facts, &places, &gpu.key),
         devices: wrong.iter().map(|(device, ..)| device.clone()).collect(),
-        programs: decisions(facts, place, &gpu),
+        programs: decided(facts, place, &gpu, part_of(&gpu, device.gpu.as_deref())),
         confidence: confidence(set).to_owned(),
         evidence,
         ..Finding::default()
     };
     Some((words::owner(&row.sets.owner), words::list(&names), finding))
+}
+
+/// The instance with a key.
+fn part_of<'a>(gpu: &'a Gpu, key: Option<&str>) -> Option<&'a MigInstance> {
+    gpu.mig.iter().find(|part| instance_key(gpu, part).as_deref() == key && key.is_some())
 }
 
 fn with_kind(kind: Finding, base: Finding) -> Finding {

@@ -6,8 +6,8 @@ use super::super::access::{self, Access, instance_key, opens_instance};
 use super::super::facts::{Facts, Tenant, is_within, whole};
 use super::super::{finding, words};
 use super::pages::DOUBLE_GRANT;
-use super::{decisions, instance, is_shared, processes};
-use crate::report::{Finding, FindingDevice, Gpu, Owner};
+use super::{decided, instance, is_shared, processes};
+use crate::report::{Finding, Gpu, MigInstance, Owner};
 
 /// A finding, and which tenant's access to which device it explains.
 pub(super) struct Double {
@@ -30,7 +30,7 @@ pub(super) fn find(facts: &mut Facts<'_>, access: &Access, unmanaged: &BTreeSet<
         let place = |tenant: &usize| Some((*tenant, access.allows(facts, *tenant, index)?));
         let holders: Vec<Holder> = granted.iter().filter_map(place).collect();
         if gpu.mig.is_empty() {
-            found.extend(conflict(facts, gpu, &holders, &gpu.key, finding::gpu(gpu)));
+            found.extend(conflict(facts, gpu, None, &holders));
         } else {
             found.extend(instances(facts, access, gpu, &holders));
         }
@@ -42,14 +42,16 @@ pub(super) fn find(facts: &mut Facts<'_>, access: &Access, unmanaged: &BTreeSet<
 fn instances(facts: &mut Facts<'_>, access: &Access, gpu: &Gpu, holders: &[Holder]) -> Vec<Double> {
     let mut found = Vec::new();
     for part in &gpu.mig {
-        let Some(key) = instance_key(gpu, part) else { continue };
+        if part.ci.is_none() {
+            continue;
+        }
         let mut inside = Vec::new();
         for (tenant, _) in holders {
             let occupied = access.own.get(*tenant).map(|own| own.occupied.clone()).unwrap_or_default();
             let place = occupied.into_iter().find(|place| opens_instance(facts, *place, part));
             inside.extend(place.map(|place| (*tenant, place)));
         }
-        found.extend(conflict(facts, gpu, &inside, &key, instance(gpu, part)));
+        found.extend(conflict(facts, gpu, Some(part), &inside));
     }
     found
 }
@@ -58,10 +60,11 @@ fn instances(facts: &mut Facts<'_>, access: &Access, gpu: &Gpu, holders: &[Holde
 fn conflict(
     facts: &mut Facts<'_>,
     gpu: &Gpu,
+    part: Option<&MigInstance>,
     holders: &[Holder],
-    key: &str,
-    device: FindingDevice,
 ) -> Option<Double> {
+    let device = part.map_or_else(|| finding::gpu(gpu), |part| instance(gpu, part));
+    let key = &part.and_then(|part| instance_key(gpu, part)).unwrap_or_else(|| gpu.key.clone());
     let stranger =
         |(one, _): &&Holder| holders.iter().any(|(other, _)| one != other && !may_share(facts, *one, *other));
     let strangers: Vec<Holder> = holders.iter().filter(stranger).copied().collect();
@@ -76,8 +79,11 @@ fn conflict(
     };
     let evidence = words::clauses(rows.iter().map(clause).collect());
     let places: Vec<usize> = strangers.iter().map(|(_, place)| *place).collect();
-    let programs =
-        strangers.iter().take(words::SHOWN).flat_map(|(_, place)| decisions(facts, *place, gpu)).collect();
+    let programs = strangers
+        .iter()
+        .take(words::SHOWN)
+        .flat_map(|(_, place)| decided(facts, *place, gpu, part))
+        .collect();
     let what = device.name.clone().unwrap_or_else(|| key.to_owned());
     let what = if gpu.mig.is_empty() { what } else { format!("MIG instance {key}") };
     let cgroup = facts.cgroups().get(place)?;

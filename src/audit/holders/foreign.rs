@@ -54,6 +54,7 @@ fn outsiders(facts: &Facts<'_>, access: &Access, place: usize) -> Vec<Process> {
     });
     let cgroup = facts.cgroups().get(place);
     let all = cgroup.map(|cgroup| cgroup.processes.as_slice()).unwrap_or_default().iter();
+    let all = all.filter(|process| process.held.as_ref().is_some_and(|held| !held.is_empty()));
     let outside = all.filter(|process| tenant.is_none() || unconfined && process.uid != 0);
     let strange = outside.filter(|process| !daemon::is_excused(facts, access, process, place));
     strange.cloned().collect()
