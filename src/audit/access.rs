@@ -1,7 +1,7 @@
 //! Who may open what: each tenant's own cgroups, without those of tenants
 //! inside it, and what their policies let through.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::facts::{Facts, whole};
 use crate::policy::device::{Request, Verdict};
@@ -54,7 +54,7 @@ impl Access {
 
     /// The tenants that have processes and a policy of their own making, so
     /// that what they may open was granted to them.
-    pub(super) fn granted(&self, facts: &Facts<'_>) -> Vec<usize> {
+    pub(super) fn granted(&self, facts: &Facts<'_>) -> BTreeSet<usize> {
         let tenants = facts.tenants.iter().zip(&self.own).enumerate();
         let granted = tenants.filter(|(_, (tenant, own))| own.is_granted(&tenant.sets.owner));
         granted.map(|(number, _)| number).collect()

@@ -60,7 +60,7 @@ fn devices(facts: &Facts<'_>, keys: &BTreeSet<&String>) -> Vec<FindingDevice> {
 fn having(
     facts: &Facts<'_>,
     access: &Access,
-    granted: &[usize],
+    granted: &BTreeSet<usize>,
     gpu: usize,
     but: Option<usize>,
 ) -> Vec<usize> {

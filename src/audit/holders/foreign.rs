@@ -22,6 +22,9 @@ pub(super) fn find(facts: &mut Facts<'_>, access: &Access, told: &Told) -> Vec<F
     let mut findings = Vec::new();
     for place in foreign {
         let processes = outsiders(facts, access, place);
+        if processes.is_empty() {
+            continue;
+        }
         for (index, gpu) in gpus.iter().enumerate() {
             let shared = facts.config.sharing.gpus.iter().any(|key| key == "*" || *key == gpu.key);
             if shared || unmanaged.contains(&index) {
