@@ -44,11 +44,14 @@ pub(super) const FAMILIES: &[Family] = &[
     super::absent::FAMILY,
     super::dropped::FAMILY,
     super::undone::FAMILY,
-    super::dynamic::FAMILY,
+    super::grants::FAMILY,
+    super::holders::FAMILY,
+    super::environment::FAMILY,
     super::doors::FAMILY,
     super::instances::FAMILY,
-    super::stale::FAMILY,
     super::start::FAMILY,
+    super::stale::FAMILY,
+    super::dynamic::FAMILY,
     super::unknowns::FAMILY,
 ];
 

@@ -1,10 +1,10 @@
 //! Side doors: devices beside the GPUs that programs which allow by default
 //! leave open to tenants that are otherwise constrained.
 
-use super::access::{Dac, dac, node};
 use super::catalogue::{Family, Kind, Severity};
 use super::facts::{Facts, Tenant};
 use super::finding;
+use super::permissions::{Dac, dac, node};
 use super::tenants::{about, describe, exclusive_with, gpus_with, views};
 use crate::gpu;
 use crate::observation::DeviceNode;

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 use sha2::{Digest as _, Sha256};
 
-use super::catalogue::{Kind, Severity, kind};
+use super::catalogue::Kind;
 use super::config::Config;
 use crate::report::{Cgroup, Finding, FindingDevice, FindingProcess, Gpu, Process};
 
@@ -62,11 +62,12 @@ pub(super) fn process(process: &Process) -> FindingProcess {
     }
 }
 
-/// Gives a finding its severity and fingerprint.
+/// Gives a finding its fingerprint, and the severity that the configuration
+/// wants for its id instead of the one it was found with.
 pub(super) fn settle(finding: &mut Finding, config: &Config) {
-    let usual = kind(&finding.id).map(|kind| kind.severity);
-    let severity = config.severity.get(&finding.id).copied().or(usual);
-    finding.severity = severity.unwrap_or(Severity::Warning).to_string();
+    if let Some(severity) = config.severity.get(&finding.id) {
+        finding.severity = severity.to_string();
+    }
     finding.fingerprint = fingerprint(finding);
 }
 

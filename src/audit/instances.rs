@@ -1,9 +1,9 @@
 //! MIG capabilities of instances that are somebody else's.
 
-use super::access::{Dac, dac, node};
 use super::catalogue::{Family, Kind, Severity};
 use super::facts::{Facts, Tenant};
 use super::finding;
+use super::permissions::{Dac, dac, node};
 use super::tenants::{about_gpus, describe, is_shared, number, views};
 use crate::policy::device::{Request, Verdict};
 use crate::report::{Finding, FindingDevice, Gpu, MigInstance};

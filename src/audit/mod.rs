@@ -12,18 +12,23 @@ mod config;
 mod doors;
 mod dropped;
 mod dynamic;
+mod environment;
 mod facts;
 mod finding;
+mod grants;
+mod holders;
 mod ignored;
 mod instances;
 mod outcome;
 mod parse;
+mod permissions;
 mod stale;
 mod start;
 mod tenants;
 mod undone;
 mod unknowns;
 mod within;
+mod words;
 
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,52 @@
+//! Owners, GPUs and lists in the words of findings.
+
+use crate::report::{Gpu, Owner};
+
+/// As many items of a list as a sentence or a finding bears.
+pub(super) const SHOWN: usize = 8;
+
+/// The longest name in a sentence: names belong to users.
+const NAME: usize = 40;
+
+/// An owner as people call it: `slurm job 4711`, `docker 3fa9c1d2e4b5`. The
+/// kind stands first, so that no name can pass for something else.
+pub(super) fn owner(owner: &Owner) -> String {
+    let job = owner.job_id.map(|id| id.to_string());
+    let job = job.or_else(|| owner.job.clone()).or_else(|| owner.sluid.clone());
+    if let Some(job) = job {
+        return format!("{} job {}", owner.kind, short(&job, NAME));
+    }
+    let id = owner.container.as_deref().map(|id| short(id, 12));
+    let name = id.or_else(|| owner.pod.clone()).or_else(|| owner.name.clone());
+    let name = name.or_else(|| owner.session.clone()).or_else(|| owner.uid.map(|uid| uid.to_string()));
+    format!("{} {}", owner.kind, short(&name.unwrap_or_default(), NAME)).trim_end().to_owned()
+}
+
+/// A GPU by its node, else by its key: `nvidia3`.
+pub(super) fn gpu(gpu: &Gpu) -> String {
+    let gate = gpu.nodes.iter().find(|node| node.gate);
+    let name = gate.map(|node| node.path.strip_prefix("/dev/").unwrap_or(&node.path));
+    name.unwrap_or(&gpu.key).to_owned()
+}
+
+/// The first items of a list, and how many there are beside them.
+pub(super) fn list(items: &[String]) -> String {
+    let shown = items.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+    match items.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+/// Evidence clauses of like things, the first of them and a count.
+pub(super) fn clauses(mut items: Vec<String>) -> Vec<String> {
+    let more = items.len().saturating_sub(SHOWN);
+    items.truncate(SHOWN);
+    items.extend((more > 0).then(|| format!("{more} more like these are left out")));
+    items
+}
+
+/// The start of a text.
+pub(super) fn short(text: &str, longest: usize) -> String {
+    text.chars().take(longest).collect()
+}
