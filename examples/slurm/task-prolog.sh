@@ -10,5 +10,5 @@ export PATH
 
 # The list of a process is cut where an entry is invalid; gpumap says which and
 # why below the table.
-gpumap pid $$ --timeout 1s 2>/dev/null | grep 'the list ends at' | sed 's/^ */print gpumap: /'
+timeout -k 1 2 gpumap pid $$ --timeout 1s 2>/dev/null | grep 'the list ends at' | sed 's/^ */print gpumap: /'
 exit 0
