@@ -35,7 +35,8 @@ mod tests {
 
     #[test]
     fn patterns() {
-        let yes = [("*", ""), ("nvidia*", "nvidia-uvm"), ("cpu/*", "cpu/msr"), ("?x", "ax"), ("*a*b", "xaayb")];
+        let yes =
+            [("*", ""), ("nvidia*", "nvidia-uvm"), ("cpu/*", "cpu/msr"), ("?x", "ax"), ("*a*b", "xaayb")];
         assert!(yes.iter().all(|(pattern, name)| matches(pattern, name) == Some(true)));
         let no = [("nvidia", "nvidia-uvm"), ("?", ""), ("*a*b", "xaayc"), ("", "a")];
         assert!(no.iter().all(|(pattern, name)| matches(pattern, name) == Some(false)));

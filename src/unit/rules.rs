@@ -108,13 +108,15 @@ struct Names<'a> {
 impl Names<'_> {
     fn add(&self, allow: &Allow, filter: &mut Filter) {
         let access = allow.access;
-        let group = |kind, name| Some(self.group(kind, name)?.into_iter().map(|major| (kind, major, None)).collect());
+        let group =
+            |kind, name| Some(self.group(kind, name)?.into_iter().map(|major| (kind, major, None)).collect());
         let found: Option<Vec<_>> = if let Some(name) = allow.device.strip_prefix("char-") {
             group(DeviceType::Char, name)
         } else if let Some(name) = allow.device.strip_prefix("block-") {
             group(DeviceType::Block, name)
         } else {
-            let number = |number: DeviceNumber| (kind_of(number.kind), Some(number.major), Some(number.minor));
+            let number =
+                |number: DeviceNumber| (kind_of(number.kind), Some(number.major), Some(number.minor));
             self.path(&allow.device).map(|found| found.into_iter().map(number).collect())
         };
         let Some(found) = found else { return filter.unresolved.push(allow.clone()) };
