@@ -40,7 +40,7 @@ pub(super) struct Family {
 }
 
 /// The families in the order of the manual.
-pub(super) const FAMILIES: &[Family] = &[];
+pub(super) const FAMILIES: &[Family] = &[super::units::FAMILY, super::verified::FAMILY];
 
 /// All kinds of findings in the order of the manual.
 pub fn kinds() -> impl Iterator<Item = &'static Kind> {

@@ -10,6 +10,8 @@ mod config;
 mod facts;
 mod finding;
 mod ignored;
+mod units;
+mod verified;
 
 use crate::analyse::{AnalyseError, Granted};
 use crate::observation::Observation;
