@@ -89,3 +89,6 @@ fn names(lost: &[&Wanted]) -> String {
     }
     names.join(", ")
 }
+
+#[cfg(test)]
+mod tests;
