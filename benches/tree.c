@@ -13,10 +13,12 @@
 #include <fcntl.h>
 #include <linux/bpf.h>
 #include <stdint.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -205,15 +207,66 @@ static void clean(int at, const char *name)
 		perror(name);
 }
 
+/* A program with the environment and the descriptors of an ordinary one, in a
+ * cgroup, until its parent ends. */
+static void member(const char *cgroup)
+{
+	char path[4200], *argv[] = { "sleep", "inf", NULL };
+	char variables[40][64], *environment[41];
+
+	snprintf(path, sizeof path, "%s/cgroup.procs", cgroup);
+	int procs = open(path, O_WRONLY | O_CLOEXEC);
+	if (procs < 0 || write(procs, "0", 1) != 1)
+		fail(path);
+	for (int i = 0; i < 39; i++) {
+		snprintf(variables[i], sizeof *variables, "SOME_ORDINARY_VARIABLE_%d=/with/a/value/of/some/length", i);
+		environment[i] = variables[i];
+	}
+	environment[39] = "CUDA_VISIBLE_DEVICES=0,1";
+	environment[40] = NULL;
+	for (int i = 0; i < 12; i++)
+		open(i % 4 ? "/etc/passwd" : "/dev/null", O_RDONLY);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	execve("/bin/sleep", argv, environment);
+	fail("/bin/sleep");
+}
+
+/* Processes all over the tree, and eight in a job's task; until killed. */
+static void crowd(const char *top, int outer, int inner, int processes)
+{
+	char path[4096];
+	const char *job[] = { "system.slice", "slurmstepd.scope", "job_4711", "step_0", "user", "task_0" };
+	int length = snprintf(path, sizeof path, "%s", top);
+
+	for (size_t i = 0; i < sizeof job / sizeof *job; i++) {
+		length += snprintf(path + length, sizeof path - length, "/%s", job[i]);
+		if (mkdir(path, 0755))
+			fail(path);
+	}
+	for (int i = 0; i < processes; i++) {
+		if (i >= 8)
+			snprintf(path, sizeof path, "%s/%d/%d", top, i % outer, i / outer % inner);
+		pid_t pid = fork();
+		if (pid == 0)
+			member(path);
+		if (i == 0)
+			printf("%d\n", pid), fflush(stdout);
+	}
+	printf("ready\n"), fflush(stdout);
+	pause();
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 6 && !strcmp(argv[1], "make"))
 		make(argv[2], atoi(argv[3]), atoi(argv[4]), atoi(argv[5]));
 	else if (argc == 3 && !strcmp(argv[1], "scan"))
 		scan(argv[2]);
+	else if (argc == 6 && !strcmp(argv[1], "crowd"))
+		crowd(argv[2], atoi(argv[3]), atoi(argv[4]), atoi(argv[5]));
 	else if (argc == 3 && !strcmp(argv[1], "clean"))
 		clean(AT_FDCWD, argv[2]);
 	else
-		return fputs("usage: tree make DIR OUTER INNER PROGRAMS | scan DIR | clean DIR\n", stderr), 2;
+		return fputs("usage: tree make DIR OUTER INNER PROGRAMS | crowd DIR OUTER INNER PROCESSES | scan DIR | clean DIR\n", stderr), 2;
 	return 0;
 }

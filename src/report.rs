@@ -4,19 +4,24 @@
 //! JSON of a command are two views of the same value. Changes within
 //! `gpumap/1` are additive. The JSON schema is generated from these types.
 
+mod audit;
 mod finding;
+mod node_diff;
 mod owner;
 mod process;
 mod sets;
+mod unknown;
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::observation::{Host, Problem};
+use crate::observation::{Host, Observation, Problem};
 
+pub use audit::{Audit, AuditConfig, AuditOptions, Checked, Counts, FindingKind, FixedFinding};
 pub use finding::{Decision, Finding, FindingDevice, FindingProcess};
+pub use node_diff::{AllocationChange, NodeDiff, OwnerAt, OwnerGpus, PolicyChange, ProgramMove};
 pub use owner::Owner;
 pub use process::{Api, Asked, Claim, Cut, Leftover, Process, RawVariable, Visible};
 pub use sets::{GpuSet, OwnerSets};
@@ -71,6 +76,16 @@ pub struct Payload {
     /// Answers of `audit`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub findings: Option<Vec<Finding>>,
+    /// What `audit` says beside its findings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audit: Option<Audit>,
+    /// The documentation of findings, as `audit --list` and `--explain` give it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kinds: Option<Vec<FindingKind>>,
+    /// What the answer rests on; only `audit --report` fills it in, and --from
+    /// reads it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observation: Option<Box<Observation>>,
     /// Answers of `leftovers`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leftovers: Option<Vec<Leftover>>,
@@ -398,6 +413,9 @@ pub struct Diff {
     /// pairs are not listed in `changes`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub omitted: Option<Omitted>,
+    /// What changed on the node, if both sides are whole observations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<NodeDiff>,
 }
 
 /// One region on which two policies differ.

@@ -31,8 +31,13 @@ fn ask_both(cluster: &Cluster, args: &[&str]) -> (Value, Value) {
     let (outside, code) = cluster.outside(args);
     assert_eq!((&outside["complete"], code), (&true.into(), 0), "{outside}");
     assert_eq!(inside["gpus"], outside["gpus"]);
-    assert_eq!(inside["owners"], outside["owners"], "one truth for both sides");
+    assert_eq!(jobs(&inside), jobs(&outside), "one truth for both sides");
     (inside, outside)
+}
+
+/// The sets of jobs and their parts. Outside there are other owners too.
+fn jobs(document: &Value) -> Vec<&Value> {
+    array(&document["owners"]).iter().filter(|sets| sets["owner"]["kind"] == "slurm").collect()
 }
 
 /// Checks one owner's sets.
@@ -47,7 +52,6 @@ fn check_sets(document: &Value, owner: &Value, granted: &Minors, allowed: &Minor
 /// Make sure that `job` and `node` say of concurrent jobs what Slurm and the
 /// kernel say.
 #[test]
-#[ignore = "waits for `gpumap job` and `gpumap node`"]
 fn sets_of_jobs() {
     with_cluster(&Spec::nvidia(), |cluster| {
         let none = cluster.submit(&[], WAIT);
@@ -75,7 +79,6 @@ fn sets_of_jobs() {
 
 /// Make sure that each step and task has its own sets.
 #[test]
-#[ignore = "waits for `gpumap job`"]
 fn sets_of_steps() {
     with_cluster(&Spec::nvidia(), |cluster| {
         let job = cluster.submit(&["--gres=gpu:4", "-n4"], STEPS);
@@ -98,6 +101,49 @@ fn sets_of_steps() {
         for step in ["batch", "extern"] {
             let owner = answer::owner(&document, job.id, Some(step), None);
             assert_eq!(answer::set(&document, owner, "allowed"), (0..4).collect());
+        }
+    });
+}
+
+/// Make sure that two jobs with shards of one GPU are shown to share it on
+/// purpose.
+#[test]
+fn shards_are_shared() {
+    with_cluster(&Spec::shards(), |cluster| {
+        let jobs = [(); 2].map(|()| {
+            let job = cluster.submit(&["--gres=shard:1"], WAIT);
+            job.wait("pid");
+            job
+        });
+        let (document, _) = ask_both(cluster, &["node"]);
+        let allowed = jobs.map(|job| {
+            let owner = answer::owner(&document, job.id, None, None);
+            assert_eq!(owner["shares"], json!(["shard"]), "{owner}");
+            let allowed = answer::set(&document, owner, "allowed");
+            assert_eq!(allowed, answer::kernel(&document, &job.cgroup("")));
+            assert_eq!(allowed.len(), 1);
+            allowed
+        });
+        assert_eq!(allowed[0], allowed[1], "Slurm fills one GPU first");
+    });
+}
+
+/// Make sure that `check --job` answers as the kernel does.
+#[test]
+fn check_of_a_job() {
+    with_cluster(&Spec::nvidia(), |cluster| {
+        let job = cluster.submit(&["--gres=gpu:2"], WAIT);
+        job.wait("pid");
+        let (document, _) = cluster.inside(&["job", &job.id.to_string()]);
+        let kernel = answer::kernel(&document, &job.cgroup(""));
+        let devices = [0, 1, 2, 3].map(|minor| format!("c 195:{minor}"));
+        let id = job.id.to_string();
+        let mut args = vec!["check", "--job", &id];
+        args.extend(devices.iter().map(String::as_str));
+        for (document, code) in [cluster.inside(&args), cluster.outside(&args)] {
+            let verdicts = array(&document["checks"]).iter().zip(0..);
+            let allowed = verdicts.filter(|(check, _)| check["verdict"] == "allow").map(|(_, minor)| minor);
+            assert_eq!((allowed.collect::<Minors>(), code), (kernel.clone(), 1), "{document}");
         }
     });
 }
@@ -133,7 +179,6 @@ wait
 /// Make sure that a change of the environment at run time is seen, in whatever
 /// way it was made, and means the GPUs that CUDA would take.
 #[test]
-#[ignore = "waits for `gpumap pid`"]
 fn changed_at_run_time() {
     with_cluster(&Spec::nvidia(), |cluster| {
         let other = cluster.submit(&["--gres=gpu:1"], WAIT);
@@ -211,7 +256,6 @@ fn openable_gpus() {
 
 /// Make sure that what processes have open is held, and nothing else.
 #[test]
-#[ignore = "waits for `gpumap job`"]
 fn held() {
     with_cluster(&Spec::openable(), |cluster| {
         let script =
@@ -240,14 +284,14 @@ $actor join $left ready $OUT.idle &
 wait
 "#;
 
-/// What `leftovers` lists for a job: pid, and why it is the job's.
-fn leftovers(cluster: &Cluster, job: &Job<'_>) -> BTreeSet<(u32, String)> {
+/// What `leftovers` lists for a job that was granted these GPUs: pid, and why it
+/// is the job's.
+fn leftovers(cluster: &Cluster, job: &Job<'_>, granted: &Minors) -> BTreeSet<(u32, String)> {
     let (document, code) = cluster.inside(&["leftovers", "--job", &job.id.to_string()]);
     let list = array(&document["leftovers"]);
     assert_eq!((&document["complete"], code), (&true.into(), i32::from(!list.is_empty())), "{document}");
-    let granted = openable(&job.granted());
     let entry = |leftover: &Value| {
-        assert_eq!(answer::minors(&document, &leftover["gpus"]), granted, "{leftover}");
+        assert_eq!(answer::minors(&document, &leftover["gpus"]), *granted, "{leftover}");
         let pid = leftover["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()).expect("a pid");
         (pid, leftover["belongs_by"].as_str().expect("a reason").to_owned())
     };
@@ -257,7 +301,6 @@ fn leftovers(cluster: &Cluster, job: &Job<'_>) -> BTreeSet<(u32, String)> {
 /// Make sure that leftovers are a job's own processes that hold its GPUs, in its
 /// cgroup or out of it, and never those of the same user's other job.
 #[test]
-#[ignore = "waits for `gpumap leftovers`"]
 fn left_behind() {
     with_cluster(&Spec::openable(), |cluster| {
         cluster.run("mkdir", &["/sys/fs/cgroup/left"]);
@@ -270,12 +313,13 @@ fn left_behind() {
         let by = |job: &Job<'_>, name: &str, why: &str| (job.pid(name), why.to_owned());
         for job in [&job, &other] {
             let both = [by(job, "stays", "cgroup"), by(job, "leaves", "environment")];
-            assert_eq!(leftovers(cluster, job), both.into());
+            assert_eq!(leftovers(cluster, job, &openable(&job.granted())), both.into());
         }
+        let granted = openable(&job.granted());
         job.cancel();
-        assert_eq!(leftovers(cluster, &job), [by(&job, "leaves", "environment")].into());
+        assert_eq!(leftovers(cluster, &job, &granted), [by(&job, "leaves", "environment")].into());
         cluster.run("kill", &["-KILL", &job.pid("leaves").to_string()]);
         cluster.wait_for_end(job.pid("leaves"));
-        assert_eq!(leftovers(cluster, &job), BTreeSet::new());
+        assert_eq!(leftovers(cluster, &job, &granted), BTreeSet::new());
     });
 }

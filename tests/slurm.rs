@@ -133,6 +133,15 @@ fn mig_instances() {
             );
             answers.push(shown);
         }
+        let instances = jobs.each_ref().map(|job| {
+            let (document, _) = cluster.inside(&["job", &job.id.to_string()]);
+            answer::owner(&document, job.id, None, None)["allowed"]["instances"].clone()
+        });
+        let first = |instance: &str| format!("GPU-11111111-2222-3333-4444-555555555555/{instance}");
+        // 23 is the second compute instance where 21 is the GPU instance.
+        assert_eq!(instances[0], json!([first("1/0")]));
+        assert_eq!(instances[1], json!([first("2/0"), first("2/1")]));
+        assert_eq!(instances[2], json!(["GPU-22222222-2222-3333-4444-555555555555/7"]));
         // 23 is in no gres.conf line: open to everyone.
         assert_eq!(answers[0], [true, false, true, true, false, false, true]);
         assert_eq!(answers[1], [true, false, false, false, true, true, true]);

@@ -2,7 +2,7 @@
 
 use crate::gpu;
 use crate::observation::Observation;
-use crate::policy::Decoder;
+use crate::policy::{Decoder, Policy};
 use crate::report::{Change, Diff, GpuChange, Omitted, Payload};
 
 use super::policies::Policies;
@@ -19,16 +19,7 @@ pub fn diff(
     let mut decoder = Decoder::new();
     let from = Policies::new(a.0).of_subject(a.1, &mut decoder)?;
     let to = Policies::new(b.0).of_subject(b.1, &mut decoder)?;
-    let regions = decoder.changes(from, to);
-    let omitted = regions.iter().filter_map(|change| change.omitted).reduce(|sum, count| sum + count);
-    let changes = regions
-        .into_iter()
-        .flat_map(|change| {
-            let (from, to) = (change.from.to_string(), change.to.to_string());
-            let rules: Vec<_> = change.rules.iter().map(rules::rule).collect();
-            rules.into_iter().map(move |rule| Change { from: from.clone(), to: to.clone(), rule })
-        })
-        .collect();
+    let (changes, omitted) = changes(&mut decoder, from, to);
     let mut gpus = gpu::inventory(&b.0.gpu_facts);
     if gpus.is_empty() {
         gpus = gpu::inventory(&a.0.gpu_facts);
@@ -44,7 +35,23 @@ pub fn diff(
         equal: from == to,
         changes,
         gpus: gpus_changed.collect(),
-        omitted: omitted.map(|questions| Omitted { questions }),
+        omitted,
+        node: None,
     };
     Ok(Payload { diff: Some(diff), gpus: Some(gpus), ..Payload::default() })
+}
+
+/// Where two policies differ, and how much of that has no short form.
+pub(super) fn changes(decoder: &mut Decoder, from: Policy, to: Policy) -> (Vec<Change>, Option<Omitted>) {
+    let regions = decoder.changes(from, to);
+    let omitted = regions.iter().filter_map(|change| change.omitted).reduce(|sum, count| sum + count);
+    let changes = regions
+        .into_iter()
+        .flat_map(|change| {
+            let (from, to) = (change.from.to_string(), change.to.to_string());
+            let rules: Vec<_> = change.rules.iter().map(rules::rule).collect();
+            rules.into_iter().map(move |rule| Change { from: from.clone(), to: to.clone(), rule })
+        })
+        .collect();
+    (changes, omitted.map(|questions| Omitted { questions }))
 }

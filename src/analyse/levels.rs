@@ -53,6 +53,9 @@ fn push(owner: &Owner, levels: &mut Vec<Owner>) {
     let whole = Owner { part: None, ..owner.clone() };
     let takes_steps = matches!(owner.kind.as_str(), "slurm" | "parastation" | "crane");
     if !takes_steps {
+        // A container of which the path tells only the pod.
+        let in_pod = owner.kind == "pod" && owner.container.is_some();
+        levels.extend(in_pod.then(|| Owner { container: None, ..whole.clone() }));
         return levels.push(whole);
     }
     if !has_job(owner) {

@@ -16,6 +16,7 @@ mod join;
 mod leftovers;
 mod levels;
 mod node;
+mod node_diff;
 mod owners;
 mod policies;
 mod processes;
@@ -36,6 +37,7 @@ pub use explain::explain;
 pub use inspection::Inspection;
 pub use leftovers::leftovers;
 pub use node::{Granted, node};
+pub use node_diff::node_diff;
 pub use programs::programs;
 
 /// Whose policy is asked about.

@@ -52,6 +52,35 @@ pub fn kind(id: &str) -> Option<&'static Kind> {
     kinds().find(|kind| kind.id == id)
 }
 
+/// Ids that somebody may have meant who wrote `id`.
+pub(super) fn close(id: &str) -> Vec<&'static str> {
+    let mut near: Vec<_> = kinds().map(|kind| (distance(id, kind), kind.id)).collect();
+    near.sort_unstable();
+    near.into_iter().filter(|(far, _)| *far <= 3).take(3).map(|(_, id)| id).collect()
+}
+
+/// How far what was written is from an id: 0 if it is a part of it, else the
+/// number of typing errors.
+fn distance(written: &str, kind: &Kind) -> usize {
+    let written: Vec<char> = written.to_lowercase().chars().take(64).collect();
+    let text: String = written.iter().collect();
+    let is_word = |word: &str| text.split('-').any(|it| it == word && it.len() > 3);
+    if text.len() > 2 && kind.id.contains(&text) || kind.id.split('-').any(is_word) {
+        return 0;
+    }
+    let mut row: Vec<usize> = (0..=written.len()).collect();
+    for (index, c) in kind.id.chars().enumerate() {
+        let mut next = vec![index + 1];
+        for (column, (other, pair)) in written.iter().zip(row.windows(2)).enumerate() {
+            let (above_left, above) = (pair.first().copied().unwrap_or(0), pair.last().copied().unwrap_or(0));
+            let left = next.get(column).copied().unwrap_or(0);
+            next.push((above_left + usize::from(*other != c)).min(above + 1).min(left + 1));
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or(usize::MAX)
+}
+
 impl Severity {
     /// The word for it.
     pub fn word(self) -> &'static str {

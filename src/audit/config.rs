@@ -60,5 +60,6 @@ pub struct Ignore {
     /// Why it is accepted; whoever reads the audit sees it.
     pub reason: String,
     /// The last day on which it is accepted, UTC.
+    #[serde(deserialize_with = "super::parse::date")]
     pub until: Date,
 }

@@ -1,5 +1,7 @@
 //! What the families look at.
 
+use std::collections::HashMap;
+
 use super::Config;
 use crate::analyse::{AnalyseError, Granted, Inspection};
 use crate::observation::{self, Observation, Text};
@@ -75,15 +77,25 @@ impl<'a> Facts<'a> {
     fn gather(&self) -> Vec<Tenant> {
         let owners = self.inspection.payload().owners.as_deref().unwrap_or_default();
         let rows = owners.iter().filter(|row| is_tenant(&row.owner));
-        rows.map(|row| Tenant { cgroups: self.cgroups_of(&row.owner), sets: row.clone() }).collect()
+        let places = self.places();
+        rows.map(|row| Tenant {
+            cgroups: places.get(&row.owner).cloned().unwrap_or_default(),
+            sets: row.clone(),
+        })
+        .collect()
     }
 
-    fn cgroups_of(&self, tenant: &Owner) -> Vec<usize> {
-        let belongs = |cgroup: &Cgroup| {
-            cgroup.owner.as_ref().is_some_and(|owner| owner.part.is_none() && is_within(owner, tenant))
-        };
-        let all = self.cgroups().iter().enumerate();
-        all.filter(|(_, cgroup)| belongs(cgroup)).map(|(place, _)| place).collect()
+    /// The cgroups of each tenant: its own, those of its parts, and those of
+    /// whatever runs inside it.
+    fn places(&self) -> HashMap<Owner, Vec<usize>> {
+        let mut places: HashMap<Owner, Vec<usize>> = HashMap::new();
+        for (place, cgroup) in self.cgroups().iter().enumerate() {
+            let own = cgroup.owner.as_ref().filter(|owner| owner.part.is_none());
+            for owner in std::iter::successors(own, |owner| owner.outer.as_deref()) {
+                places.entry(whole(owner)).or_default().push(place);
+            }
+        }
+        places
     }
 }
 
@@ -102,6 +114,10 @@ fn is_tenant(owner: &Owner) -> bool {
 
 /// Whether `owner` is the tenant, a part of it, or something inside it.
 pub(super) fn is_within(owner: &Owner, tenant: &Owner) -> bool {
-    let job = Owner { step: None, het_component: None, task: None, part: None, ..owner.clone() };
-    job == *tenant || owner.outer.as_deref().is_some_and(|outer| is_within(outer, tenant))
+    whole(owner) == *tenant || owner.outer.as_deref().is_some_and(|outer| is_within(outer, tenant))
+}
+
+/// The job that a step or task is part of; anything else is whole.
+fn whole(owner: &Owner) -> Owner {
+    Owner { step: None, het_component: None, task: None, part: None, ..owner.clone() }
 }

@@ -1,15 +1,14 @@
 //! Findings that the configuration accepts, until a day.
 
-use jiff::Timestamp;
 use jiff::civil::Date;
-use jiff::tz::TimeZone;
 
 use super::config::{Config, Ignore};
+use super::parse::day;
 use crate::report::Finding;
 
 /// Marks what is accepted on the day of the observation.
 pub(super) fn mark(findings: &mut [Finding], config: &Config, taken_at: &str) {
-    let today = taken_at.parse::<Timestamp>().map(|now| now.to_zoned(TimeZone::UTC).date()).ok();
+    let today = day(taken_at);
     for finding in findings {
         let accepted = config.ignore.iter().find(|ignore| covers(ignore, finding, today));
         finding.ignored = accepted.map(|ignore| ignore.reason.clone());

@@ -10,15 +10,21 @@ mod config;
 mod facts;
 mod finding;
 mod ignored;
+mod outcome;
+mod parse;
 mod units;
 mod verified;
+mod within;
 
 use crate::analyse::{AnalyseError, Granted};
 use crate::observation::Observation;
-use crate::report::Payload;
+use crate::report::{Audit, AuditOptions, Checked, Payload};
 
 pub use catalogue::{Kind, Severity, kind, kinds};
 pub use config::{Config, Daemon, Ignore, Sharing};
+pub use outcome::{FailOn, compare, judge};
+pub use parse::{ConfigError, no_such_id};
+pub use within::Within;
 
 use facts::Facts;
 
@@ -28,12 +34,49 @@ use facts::Facts;
 ///
 /// As [`crate::analyse::node()`].
 pub fn audit(observation: &Observation, granted: &Granted, config: &Config) -> Result<Payload, AnalyseError> {
+    audit_within(observation, granted, config, &Within::default())
+}
+
+/// Those that concern a part of the node.
+///
+/// # Errors
+///
+/// As [`crate::analyse::node()`].
+pub fn audit_within(
+    observation: &Observation,
+    granted: &Granted,
+    config: &Config,
+    within: &Within,
+) -> Result<Payload, AnalyseError> {
     let mut facts = Facts::new(observation, granted, config)?;
     let found = catalogue::FAMILIES.iter().flat_map(|family| (family.find)(&mut facts));
     let mut findings: Vec<_> = found.collect();
+    findings.retain(|finding| within.holds(finding, facts.inspection.payload()));
     findings.iter_mut().for_each(|finding| finding::settle(finding, config));
     ignored::mark(&mut findings, config, &observation.taken_at);
     findings.sort_by(finding::order);
+    let audit = summary(&facts, granted, within);
     let gpus = facts.inspection.gpus().to_vec();
-    Ok(Payload { findings: Some(findings), gpus: Some(gpus), ..Payload::default() })
+    Ok(Payload { findings: Some(findings), gpus: Some(gpus), audit: Some(audit), ..Payload::default() })
+}
+
+fn summary(facts: &Facts<'_>, granted: &Granted, within: &Within) -> Audit {
+    let payload = facts.inspection.payload();
+    let mut remarks = facts.config.expired(&facts.inspection.observation().taken_at);
+    if !within.is_here(payload) {
+        remarks.push("the job has no cgroup here".to_owned());
+    }
+    remarks.extend(payload.unknown_parts().into_iter().map(|what| format!("it is not known {what}")));
+    Audit {
+        checked: Checked {
+            cgroups: facts.cgroups().len(),
+            tenants: facts.tenants.len(),
+            processes: facts.processes().count(),
+            gpus: facts.inspection.gpus().len(),
+        },
+        unknown: payload.has_unknown(),
+        remarks,
+        options: AuditOptions { allocated: granted.list.clone(), ..AuditOptions::default() },
+        ..Audit::default()
+    }
 }

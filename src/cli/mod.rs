@@ -6,6 +6,7 @@
 //! be made without running anything.
 
 mod allocation;
+mod audit;
 mod cgroup;
 mod check;
 pub mod device;
@@ -25,6 +26,7 @@ mod tool;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 pub use allocation::{AllocationArgs, SlurmArgs};
+pub use audit::{AuditArgs, FailOn};
 pub use cgroup::CgroupArgs;
 pub use check::{CheckArgs, ExplainArgs};
 pub use diff::DiffArgs;
@@ -64,6 +66,7 @@ Examples:
   gpumap cgroup /system.slice/slurmstepd.scope -r   What the kernel allows each cgroup.
   gpumap check --pid 31337 'c 195:0' /dev/nvidia1   May process 31337 open these?
   gpumap explain --cgroup /user.slice 'c 195:3 rw'  Why, instruction by instruction.
+  gpumap audit                                      Is isolation what it is thought to be?
   gpumap snapshot -o node.json                      Save everything for later.
   gpumap --from node.json cgroup -r /               Look at it on another machine.
 
@@ -83,6 +86,7 @@ pub enum Command {
     Check(CheckArgs),
     Explain(ExplainArgs),
     Diff(DiffArgs),
+    Audit(AuditArgs),
     Leftovers(LeftoversArgs),
     Snapshot(SnapshotArgs),
     Schema(SchemaArgs),
@@ -103,6 +107,7 @@ impl Command {
             Self::Check(_) => "check",
             Self::Explain(_) => "explain",
             Self::Diff(_) => "diff",
+            Self::Audit(_) => "audit",
             Self::Leftovers(_) => "leftovers",
             Self::Snapshot(_) => "snapshot",
             Self::Schema(_) => "schema",

@@ -1,9 +1,7 @@
 //! The envelope around every JSON answer.
 
 use crate::observation::{Observation, Problem};
-use crate::report::{Document, GpuSet, OwnerSets, Payload, Policy, Process, SCHEMA};
-
-const UNKNOWN: &str = "unknown";
+use crate::report::{Document, Payload, SCHEMA};
 
 /// An answer in its envelope.
 pub(super) fn document(command: &str, observation: &Observation, payload: Payload) -> Document {
@@ -13,7 +11,7 @@ pub(super) fn document(command: &str, observation: &Observation, payload: Payloa
         version: env!("CARGO_PKG_VERSION").to_owned(),
         taken_at: observation.taken_at.clone(),
         host: observation.host.clone(),
-        complete: observation.errors.is_empty() && !has_unknown(&payload),
+        complete: observation.errors.is_empty() && !payload.has_unknown(),
         errors: observation.errors.clone(),
         payload,
     }
@@ -33,94 +31,5 @@ pub(super) fn blank() -> Observation {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         taken_at: jiff::Timestamp::now().to_string(),
         ..Observation::default()
-    }
-}
-
-/// Whether something that can be known is not. An allocation cannot be known
-/// outside of Slurm's hooks, so that it is unknown leaves nothing out.
-fn has_unknown(payload: &Payload) -> bool {
-    has_unknown_verdict(payload) || has_unknown_process(payload) || has_unknown_set(payload)
-}
-
-fn has_unknown_process(payload: &Payload) -> bool {
-    let cgroups = payload.cgroups.iter().flatten().flat_map(|cgroup| &cgroup.processes);
-    let leftovers = payload.leftovers.iter().flatten();
-    cgroups.chain(leftovers.map(|leftover| &leftover.process)).any(is_unseen)
-}
-
-/// Whether a process could not be looked into. An environment in memory that
-/// cannot be found is normal (static programs have none in the usual place),
-/// and so is a value whose meaning nothing documents: both are only said.
-fn is_unseen(process: &Process) -> bool {
-    let visible = process.visible.as_ref();
-    let asks = visible.is_some_and(|it| it.live.state == UNKNOWN && it.at_exec.state == UNKNOWN);
-    asks || process.held_unknown.is_some()
-}
-
-fn has_unknown_set(payload: &Payload) -> bool {
-    let sets = |owner: &OwnerSets| is_unknown_set(&owner.allowed) || is_unknown_set(&owner.held);
-    payload.owners.iter().flatten().any(sets)
-}
-
-fn is_unknown_set(set: &GpuSet) -> bool {
-    set.gpus.is_none() || !set.unknown.is_empty()
-}
-
-fn has_unknown_verdict(payload: &Payload) -> bool {
-    let cgroups = payload.cgroups.iter().flatten().flat_map(|cgroup| &cgroup.gpus);
-    let checks = payload.checks.iter().flatten();
-    let changes = payload.diff.iter().flat_map(|diff| &diff.changes);
-    payload.policies.iter().flatten().any(|(_, policy)| is_unknown(policy))
-        || cgroups.map(|gpu| &gpu.verdict).any(|verdict| verdict == UNKNOWN)
-        || checks.map(|check| &check.verdict).any(|verdict| verdict == UNKNOWN)
-        || payload.proof.iter().any(|proof| proof.verdict == UNKNOWN)
-        || changes.flat_map(|change| [&change.from, &change.to]).any(|verdict| verdict == UNKNOWN)
-}
-
-fn is_unknown(policy: &Policy) -> bool {
-    policy.default == UNKNOWN || !policy.unknown.is_empty()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::report::{Asked, Cgroup, Visible};
-
-    fn known() -> GpuSet {
-        GpuSet { gpus: Some(Vec::new()), ..GpuSet::default() }
-    }
-
-    fn owner(allocated: GpuSet, allowed: GpuSet, held: GpuSet) -> Payload {
-        let sets = OwnerSets { allocated, allowed, held, ..OwnerSets::default() };
-        Payload { owners: Some(vec![sets]), ..Payload::default() }
-    }
-
-    fn process(at_exec: &str, live: &str, held_unknown: Option<&str>) -> Payload {
-        let asked = |state: &str| Asked { state: state.to_owned(), ..Asked::default() };
-        let visible = Visible { at_exec: asked(at_exec), live: asked(live), ..Visible::default() };
-        let held_unknown = held_unknown.map(str::to_owned);
-        let process = Process { visible: Some(visible), held_unknown, ..Process::default() };
-        let cgroup = Cgroup { processes: vec![process], ..Cgroup::default() };
-        Payload { cgroups: Some(vec![cgroup]), ..Payload::default() }
-    }
-
-    /// Make sure that an allocation may be unknown and the other sets may not.
-    #[test]
-    fn unknown_sets() {
-        let maybe = || GpuSet { unknown: vec!["GPU-1".to_owned()], ..known() };
-        assert!(!has_unknown(&owner(GpuSet::default(), known(), known())));
-        assert!(!has_unknown(&owner(maybe(), known(), known())));
-        assert!(has_unknown(&owner(known(), GpuSet::default(), known())));
-        assert!(has_unknown(&owner(known(), known(), maybe())));
-    }
-
-    /// Make sure that one readable environment is enough, and that descriptors
-    /// have to be seen.
-    #[test]
-    fn unknown_processes() {
-        assert!(!has_unknown(&process("value", "unknown", None)));
-        assert!(!has_unknown(&process("unknown", "unset", None)));
-        assert!(has_unknown(&process("unknown", "unknown", None)));
-        assert!(has_unknown(&process("unset", "unset", Some("no right"))));
     }
 }

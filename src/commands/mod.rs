@@ -5,6 +5,8 @@
 //! (reading saved observations, resolving targets, the envelope) has a file of
 //! its own.
 
+mod audit;
+mod audit_files;
 mod cgroup;
 mod check;
 mod completions;
@@ -13,6 +15,7 @@ mod diff;
 mod envelope;
 mod explain;
 mod failure;
+mod file;
 mod input;
 mod job;
 mod job_name;
@@ -54,7 +57,10 @@ pub fn run(cli: &Cli) -> Exit {
         session.out.flush()?;
         Ok(exit)
     });
-    let exit = result.unwrap_or_else(|failure| session.fail(&failure));
+    let exit = result.unwrap_or_else(|failure| match command {
+        Command::Audit(args) => audit::fail(&mut session, args, &failure),
+        _ => session.fail(&failure),
+    });
     // A reader that went away leaves text in the buffer; it must not be
     // written again when the buffer is dropped.
     let (_stdout, _unwritten) = out.into_parts();
@@ -71,6 +77,7 @@ fn dispatch(session: &mut Session<'_>, command: &Command) -> Result<Exit, Failur
         Command::Check(args) => check::run(session, args),
         Command::Explain(args) => explain::run(session, args),
         Command::Diff(args) => diff::run(session, args),
+        Command::Audit(args) => audit::run(session, args),
         Command::Leftovers(args) => leftovers::run(session, args),
         Command::Snapshot(args) => snapshot::run(session, args),
         Command::Schema(args) => schema::run(session, args),

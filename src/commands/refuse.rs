@@ -14,13 +14,33 @@ pub fn refuse(error: &clap::Error) -> Exit {
     if !error.use_stderr() {
         return Exit::Yes;
     }
-    let words: Vec<String> = std::env::args().skip(1).take_while(|word| word != "--").collect();
+    // Not `env::args()`, which panics at what is not UTF-8.
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    let words: Vec<String> = words.take_while(|word| word != "--").collect();
     if words.iter().any(|word| word == "--json") {
         let message = error.to_string();
         let first = message.lines().next().unwrap_or_default();
         usage(command(&words), first.trim_start_matches("error: "));
     }
-    Exit::Failed
+    exit(&words)
+}
+
+/// An audit's caller may not be able to bear a failure, and clap has not come as
+/// far as to know.
+fn exit(words: &[String]) -> Exit {
+    let has = |option: &str| {
+        words
+            .iter()
+            .any(|word| word.strip_prefix(option).is_some_and(|it| it.is_empty() || it.starts_with('=')))
+    };
+    if command(words) != "audit" {
+        return Exit::Failed;
+    }
+    if has("--nagios") {
+        let _nobody_left = render::nagios_unknown(&mut io::stdout().lock(), "the command line is malformed");
+        return Exit::Incomplete;
+    }
+    if has("--from-env") && !has("--fail-on") { Exit::Yes } else { Exit::Failed }
 }
 
 fn usage(command: &str, why: &str) {
@@ -38,4 +58,22 @@ fn command(words: &[String]) -> &str {
     let definition = cli::definition();
     let is_command = |word: &&String| definition.find_subcommand(word).is_some();
     words.iter().find(is_command).map_or("", String::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that a typing error in a Prolog drains no node unless its
+    /// author asked for it.
+    #[test]
+    fn audits_fail_open() {
+        let exit = |line: &str| exit(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        assert_eq!(exit("audit --from-env --tiemout 5s"), Exit::Yes);
+        assert_eq!(exit("--tiemout 5s audit --from-env"), Exit::Yes);
+        assert_eq!(exit("audit --from-env --fail-on=bad"), Exit::Failed);
+        assert_eq!(exit("audit --from-env --fail-on bad"), Exit::Failed);
+        assert_eq!(exit("audit --nonsense"), Exit::Failed);
+        assert_eq!(exit("job --from-env --nonsense"), Exit::Failed);
+    }
 }

@@ -4,10 +4,12 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::{Failure, Session, input};
 use crate::observation::{Observation, SCHEMA, Scope, Text};
 use crate::observe::{self, Target};
+use crate::report::{self, AuditOptions, Document};
 
 /// The observation `--from` names, if it is given.
 pub(super) fn from_option(session: &mut Session<'_>) -> Result<Option<Observation>, Failure> {
@@ -30,6 +32,9 @@ pub(super) fn is_gpumap_json(bytes: &[u8]) -> bool {
 
 /// Reads an observation; `name` is the file's, for messages.
 pub(super) fn parse(bytes: &[u8], name: &str) -> Result<Observation, Failure> {
+    if is_report(bytes) {
+        return report(bytes, name).map(|(observation, _)| observation);
+    }
     let error = match serde_json::from_slice::<Observation>(bytes) {
         Ok(observation) if observation.schema == SCHEMA => return Ok(observation),
         Ok(_) => None,
@@ -46,6 +51,30 @@ pub(super) fn parse(bytes: &[u8], name: &str) -> Result<Observation, Failure> {
         (_, None) => ("not an observation".to_owned(), "save one with gpumap snapshot"),
     };
     Err(Failure::new("bad-observation", name, why, needs))
+}
+
+/// Whether a file is what `audit --report` saved.
+pub(super) fn is_report(bytes: &[u8]) -> bool {
+    serde_json::from_slice::<Head>(bytes)
+        .is_ok_and(|head| head.schema == report::SCHEMA && head.observation.is_some())
+}
+
+/// The observation in what `audit --report` saved, and how that was made.
+pub(super) fn report(bytes: &[u8], name: &str) -> Result<(Observation, AuditOptions), Failure> {
+    let bad = |error: serde_json::Error| {
+        Failure::new("bad-observation", name, format!("not a report of an audit: {error}"), "")
+    };
+    let document: Document = serde_json::from_slice(bytes).map_err(bad)?;
+    let options = document.payload.audit.map(|audit| audit.options).unwrap_or_default();
+    match document.payload.observation {
+        Some(observation) if observation.schema == SCHEMA => Ok((*observation, options)),
+        _ => Err(Failure::new(
+            "bad-observation",
+            name,
+            "holds no observation that this gpumap can read",
+            "update this gpumap",
+        )),
+    }
 }
 
 /// Observes cgroups: live, or by narrowing the scope of a saved observation.
@@ -99,6 +128,8 @@ pub(super) fn only_cgroup(observation: &Observation, name: &str) -> Result<Text,
 #[derive(Deserialize)]
 struct Head {
     schema: String,
+    #[serde(default)]
+    observation: Option<IgnoredAny>,
 }
 
 impl Head {

@@ -15,6 +15,8 @@ pub(super) struct Stat<'a> {
     pub(super) flags: u32,
     /// Field 22, clock ticks since boot.
     pub(super) start_time: u64,
+    /// Field 51, since Linux 3.5; 0 if it is not to be known.
+    pub(super) env_end: u64,
 }
 
 /// Reads a `stat` line. The name may hold anything, `)` and newlines included,
@@ -29,7 +31,8 @@ pub(super) fn parse_stat(text: &[u8]) -> Option<Stat<'_>> {
     let state = *fields.next()?.as_bytes().first()?;
     let flags = fields.nth(9 - 4)?.parse().ok()?;
     let start_time = fields.nth(22 - 10)?.parse().ok()?;
-    Some(Stat { comm, state, flags, start_time })
+    let env_end = fields.nth(51 - 23).and_then(|end| end.parse().ok()).unwrap_or(0);
+    Some(Stat { comm, state, flags, start_time, env_end })
 }
 
 impl Stat<'_> {
@@ -74,7 +77,7 @@ mod tests {
             let text = stat(comm);
             assert_eq!(
                 parse_stat(&text),
-                Some(Stat { comm, state: b'S', flags: 7, start_time: 8675309 }),
+                Some(Stat { comm, state: b'S', flags: 7, start_time: 8675309, env_end: 0 }),
                 "{}",
                 comm.escape_ascii()
             );

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{Style, gpus, rules, sanitize};
+use super::{Style, gpus, node_diff, rules, sanitize};
 use crate::report::{Diff, GpuChange, Payload};
 
 /// Prints the difference: what changes, then which GPUs that concerns.
@@ -12,8 +12,15 @@ pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result
 
 fn one(out: &mut dyn Write, style: Style, diff: &Diff, payload: &Payload) -> io::Result<()> {
     writeln!(out, "--- {}\n+++ {}", sanitize::text(&diff.a), sanitize::text(&diff.b))?;
-    if diff.equal {
-        return writeln!(out, "The policies are equal.");
+    match &diff.node {
+        Some(node) if node.equal && diff.equal => return writeln!(out, "Nothing changed."),
+        Some(node) => {
+            let is_whole = diff.changes.is_empty() && diff.omitted.is_none();
+            let inventory = payload.gpus.as_deref().unwrap_or_default();
+            node_diff::write(out, style, node, inventory, is_whole)?;
+        }
+        None if diff.equal => return writeln!(out, "The policies are equal."),
+        None => {}
     }
     for change in &diff.changes {
         let rule = rules::notation(&change.rule);

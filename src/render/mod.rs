@@ -4,16 +4,21 @@
 //! here but layout: verdicts come in as words and go out as words. Every
 //! string that came from the system passes [`sanitize`] on its way out.
 
+mod audit;
 mod cgroup;
 mod diff;
 mod explain;
+mod finding;
+mod finding_pages;
 mod gpus;
 mod inventory;
 mod job;
 pub mod json;
 mod leftovers;
+mod nagios;
 mod names;
 mod node;
+mod node_diff;
 mod owner;
 mod pid;
 mod problems;
@@ -26,12 +31,16 @@ mod sets;
 mod style;
 mod summary;
 mod table;
+mod wrap;
 
+pub use audit::write as audit;
 pub use cgroup::write as cgroups;
 pub use diff::write as diff;
 pub use explain::write as explain;
+pub use finding_pages::{list as finding_list, write as finding_pages};
 pub use job::write as jobs;
 pub use leftovers::{porcelain, write as leftovers};
+pub use nagios::{Nagios, unknown as nagios_unknown, write as nagios};
 pub use node::write as node;
 pub use pid::write as pids;
 pub use problems::{line as problem, write as problems};

@@ -37,6 +37,17 @@ impl Style {
         }
     }
 
+    /// A severity in capitals, in its colour.
+    pub fn severity(self, word: &str) -> String {
+        let text = word.to_uppercase();
+        match word {
+            _ if !self.color => text,
+            "critical" => text.red().bold().to_string(),
+            "warning" => text.yellow().bold().to_string(),
+            _ => text.bold().to_string(),
+        }
+    }
+
     /// A verdict padded to the width of the longest, `unknown`.
     pub fn verdict_column(self, word: &str) -> String {
         self.verdict(&format!("{word:<7}")).into_owned()

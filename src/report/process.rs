@@ -78,7 +78,8 @@ pub struct Asked {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instances: Vec<String>,
     /// How sure `gpus` is: `documented`, `modelled` (no document settles it,
-    /// independent models of the driver agree) or `unknown`.
+    /// independent models of the driver agree) or `unknown`; the least sure of
+    /// the interfaces.
     pub confidence: String,
     /// Where and why the list ends early.
     pub cut: Option<Cut>,
@@ -97,7 +98,7 @@ pub struct Asked {
 /// What one programming interface makes of an environment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Api {
-    /// `cuda`, `rocr`, `hip`, `level-zero`.
+    /// `cuda`, `hip`, `rocr`, `opencl`, `level-zero`.
     pub api: String,
     /// The variable that decides: the first of those the interface reads that
     /// is set, else its main one.
@@ -126,7 +127,7 @@ pub struct Api {
 /// Where a list of devices ends before its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cut {
-    /// The entry that ends it, lossily.
+    /// The entry that ends it, lossily, at most 80 characters of it.
     pub entry: String,
     /// Its position, from 0.
     pub position: usize,

@@ -1,5 +1,5 @@
 //! A real Slurm of one node: munged, slurmctld, slurmd and what they start, in
-//! namespaces of their own (mounts, pids, cgroups, network, host name), whose
+//! namespaces of their own (mounts, pids, cgroups, network), whose
 //! cgroup root is a scratch cgroup.
 //!
 //! The first process of the pid namespace ends with the test's end of a pipe,
@@ -12,7 +12,7 @@ pub mod spec;
 pub mod traces;
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -34,8 +34,6 @@ const PROGRAMS: [&str; 8] =
     ["slurmctld", "slurmd", "sbatch", "munged", "gcc", "nsenter", "busybox", "/usr/bin/python3"];
 /// How long something that takes moments may take on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-/// The name of the node.
-pub const NODE: &str = "node1";
 
 /// A running cluster; it and all its traces go with the value.
 #[derive(Debug)]
@@ -83,13 +81,14 @@ impl Cluster {
         for dir in ["etc", "state", "spool", "log", "run", "out", "gpu"] {
             fs::create_dir_all(work.join(dir)).expect("a directory");
         }
+        // First of all, since it takes away everything else.
+        let keeper = spawn_keeper(&work, scratch.path());
         write_configuration(&work, spec);
         compile(&["-shared", "-fPIC"], "slurm/shim.c", &work.join("shim.so"));
-        compile(&["-static"], "c/actor.c", &work.join("actor-static"));
         compile(&[], "c/actor.c", &work.join("actor"));
         let inventory = spec.write_inventory(&work.join("gpu"));
-        let keeper = spawn_keeper(&work, scratch.path());
         let mut cluster = Self { keeper, work, scratch, inventory, init: 0 };
+        cluster.keeper.stdin.as_ref().expect("a pipe").write_all(b"go\n").expect("a reader");
         if !cluster.says_ready() {
             return Err(cluster.log());
         }
@@ -134,7 +133,7 @@ impl Cluster {
 
     /// The cgroup of all jobs, relative to [`Self::cgroup_root`].
     pub fn scope() -> String {
-        format!("/system.slice/{NODE}_slurmstepd.scope")
+        format!("/system.slice/{}_slurmstepd.scope", host())
     }
 
     /// A command inside, in a cgroup that belongs to no job.
@@ -142,7 +141,7 @@ impl Cluster {
         let init = self.init.to_string();
         let mut command = Command::new("sh");
         command.args(["-c", JOIN, "sh"]).arg(self.scratch.path().join("init/cgroup.procs"));
-        command.args(["nsenter", "-t", &init, "-m", "-C", "-p", "-u", "-n", "-i", program]);
+        command.args(["nsenter", "-t", &init, "-m", "-C", "-p", "-n", "-i", program]);
         command.env_clear().env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
         command.env("SLURM_CONF", self.work.join("etc/slurm.conf")).env("LANG", "C.UTF-8");
         command.stdin(Stdio::null()).current_dir("/");
@@ -219,6 +218,12 @@ impl Drop for Cluster {
     }
 }
 
+/// The machine's short name, which is the node's too.
+fn host() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
+    name.trim().split('.').next().expect("a part").to_owned()
+}
+
 /// The pid that a process has in its own namespace.
 pub fn inner_pid(pid: u32) -> Option<u32> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
@@ -259,7 +264,7 @@ fn spawn_keeper(work: &Path, scratch: &Path) -> Child {
 fn write_configuration(work: &Path, spec: &Spec) {
     let conf = include_str!("slurm/slurm.conf");
     let conf = conf.replace("@WORK@", work.to_str().expect("a plain path"));
-    let conf = conf.replace("@TYPES@", spec.types).replace("@GRES@", spec.gres);
+    let conf = conf.replace("@NODE@", &host()).replace("@TYPES@", spec.types).replace("@GRES@", spec.gres);
     fs::write(work.join("etc/slurm.conf"), conf).expect("a file");
     fs::write(work.join("etc/cgroup.conf"), include_str!("slurm/cgroup.conf")).expect("a file");
     fs::write(work.join("etc/gres.conf"), spec.conf).expect("a file");

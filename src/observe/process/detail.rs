@@ -47,24 +47,31 @@ impl<'a> Looker<'a> {
 
     /// Looks into the process with this directory. `ended` is whether its main
     /// thread has: other threads may go on, and hold what it held.
-    pub(super) fn look(&mut self, dir: &Dir, uid: u32, ended: bool) -> Result<Detail, Gone> {
-        let thread = if ended { self.living_thread(dir) } else { None };
-        let Some(dir) = thread.as_ref().or((!ended).then_some(dir)) else { return Ok(remains()) };
+    pub(super) fn look(&mut self, process: &Dir, uid: u32, mut ended: bool) -> Result<Detail, Gone> {
+        let mut last = remains();
         for _ in 0..TRIES {
+            let thread = if ended { self.living_thread(process) } else { None };
+            let Some(dir) = thread.as_ref().or((!ended).then_some(process)) else { return Ok(remains()) };
             let auxv = auxv(dir);
             let mut memory = Memory::open(dir);
-            let detail = self.once(dir, uid, &auxv, &mut memory);
-            if memory.is_ok_and(|memory| !memory.is_alive()) || self::auxv(dir) != auxv {
-                if self.has_ended(dir)? {
-                    return Ok(remains());
-                }
-                continue;
+            last = self.once(dir, uid, &auxv, &mut memory);
+            let whole = memory.map_or(true, |memory| memory.is_alive()) && self::auxv(dir) == auxv;
+            if whole && !self.is_executing(dir, &last) {
+                return Ok(last);
             }
-            return Ok(detail);
+            ended = self.has_ended(process)?;
         }
         let executed = || Answer::Missing(EXECUTED.to_owned());
-        let devices = devices::read(dir, b"", &mut self.files, self.refusals);
-        Ok(Detail { at_exec: executed(), live: executed(), devices, exe: self.exe(dir), ..remains() })
+        Ok(Detail { at_exec: executed(), live: executed(), ..last })
+    }
+
+    /// Whether the new program's environment is yet to be set up, and only
+    /// looks empty: the kernel does not know its end.
+    fn is_executing(&mut self, dir: &Dir, detail: &Detail) -> bool {
+        let empty = detail.at_exec.known().is_some_and(|at_exec| *at_exec == Environment::default());
+        empty
+            && dir.read_into(c"stat", &mut self.text, STAT_LIMIT).is_ok()
+            && parse_stat(&self.text).is_some_and(|stat| stat.env_end == 0)
     }
 
     fn once(&mut self, dir: &Dir, uid: u32, auxv: &Auxv, memory: &mut Result<Memory, Errno>) -> Detail {

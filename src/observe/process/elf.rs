@@ -146,3 +146,55 @@ fn is_data<S: Sym>(symbol: &S) -> bool {
 fn is(text: &[u8], name: &[u8]) -> bool {
     text.get(..=name.len()).and_then(|text| text.strip_suffix(b"\0")) == Some(name)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::Write;
+
+    use super::*;
+
+    fn parse(bytes: &[u8]) -> Result<Image, String> {
+        let path = std::env::temp_dir().join(format!("gpumap-elf-{}", std::process::id()));
+        let mut file =
+            File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
+        fs::remove_file(path).unwrap();
+        file.write_all(bytes).unwrap();
+        read(file)
+    }
+
+    /// Make sure that no file, however broken, does more than fail: this test's
+    /// own executable, cut and with bytes of its headers changed.
+    #[test]
+    fn broken_files() {
+        let whole = fs::read("/proc/self/exe").unwrap();
+        let image = parse(&whole).unwrap();
+        assert!(image.width == size_of::<usize>() && image.interpreter && !image.code.is_empty());
+        for length in [0, 1, 3, 16, 40, 63, 64, 100, 1000] {
+            assert!(parse(&whole[..length]).is_err(), "{length}");
+        }
+        let start = &whole[..whole.len().min(4096)];
+        for at in 0..400 {
+            for value in [0, 1, 0x7f, 0xff] {
+                let mut broken = start.to_vec();
+                broken[at] = value;
+                let _ = parse(&broken);
+            }
+        }
+        let mut foreign = whole[..64].to_vec();
+        foreign[5] ^= 3;
+        assert!(parse(&foreign).unwrap_err().contains("byte order"));
+    }
+
+    /// Make sure that no table is read that claims to be enormous.
+    #[test]
+    fn enormous_tables() {
+        let path = std::env::temp_dir().join(format!("gpumap-elf-sparse-{}", std::process::id()));
+        let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+        fs::remove_file(path).unwrap();
+        file.set_len(1 << 40).unwrap();
+        let cache = ReadCache::new(file);
+        assert_eq!(Bounded(&cache).read_bytes_at(0, TABLE_LIMIT + 1), Err(()));
+        assert!(Bounded(&cache).read_bytes_at(0, 64).is_ok());
+    }
+}

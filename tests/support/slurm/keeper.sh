@@ -1,16 +1,19 @@
-# $1: working directory, $2: scratch cgroup, $3: the script for the node. Starts
-# it in namespaces of its own and ends it with this shell's standard input, so
-# all of it goes even if the test is killed. Then takes away what is left.
+# $1: working directory, $2: scratch cgroup, $3: the script for the node. Waits
+# for a line, starts it in namespaces of its own, and ends it with this shell's
+# standard input, so all of it goes even if the test is killed. Then takes away
+# what is left.
 trap '' INT TERM HUP
-sh -c 'echo $$ >"$2/cgroup.procs" &&
-    exec unshare -m -C -p -u -n -i -f --kill-child --mount-proc sh "$3" "$1"' sh "$@" </dev/null &
-node=$!
-exec >/dev/null
-read -r line
-# The namespace's first process, so that unshare reaps it; else unshare itself.
-read -r first _ <"/proc/$node/task/$node/children"
-kill -KILL "${first:-$node}"
-wait "$node"
+if read -r line; then
+    sh -c 'echo $$ >"$2/cgroup.procs" &&
+        exec unshare -m -C -p -n -i -f --kill-child --mount-proc sh "$3" "$1"' sh "$@" </dev/null &
+    node=$!
+    exec >/dev/null
+    read -r line
+    # The namespace's first process, so that unshare reaps it; else unshare itself.
+    read -r first _ <"/proc/$node/task/$node/children"
+    kill -KILL "${first:-$node}"
+    wait "$node"
+fi
 tries=0
 while [ -d "$2" ] && [ "$tries" -lt 100 ]; do
     find "$2" -depth -type d -exec rmdir {} \; 2>/dev/null

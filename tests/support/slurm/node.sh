@@ -31,8 +31,7 @@ mount --rbind "$dev" /dev
 # getaddrinfo(3) wants one address that is not 127.0.0.1.
 busybox ip link set lo up
 busybox ip address add 192.0.2.1/32 dev lo
-hostname node1
-echo '127.0.0.1 localhost node1' >"$work/hosts"
+echo "127.0.0.1 localhost $(hostname) $(hostname -s)" >"$work/hosts"
 mount --bind "$work/hosts" /etc/hosts
 # Slurm's configuration where a node has it, and through the variable.
 export SLURM_CONF="$work/etc/slurm.conf"

@@ -1,0 +1,98 @@
+//! What becomes of findings: which of them count, which are known already, and
+//! whether one is bad enough.
+
+use std::collections::BTreeSet;
+
+use super::Severity;
+use crate::report::{Counts, Document, Finding, FixedFinding, Payload};
+
+/// From which severity on findings are a failure; `None` is never.
+pub type FailOn = Option<Severity>;
+
+/// Leaves out what a former audit found already, and says what it found that is
+/// no more.
+pub fn compare(payload: &mut Payload, baseline: &Document) {
+    let (Some(findings), Some(audit)) = (&mut payload.findings, &mut payload.audit) else { return };
+    let old = baseline.payload.findings.as_deref().unwrap_or_default();
+    let left_out = baseline.payload.audit.iter().flat_map(|audit| &audit.known_fingerprints);
+    let known: BTreeSet<&String> = old.iter().map(|finding| &finding.fingerprint).chain(left_out).collect();
+    let now: BTreeSet<&String> = findings.iter().map(|finding| &finding.fingerprint).collect();
+    let is_gone = |finding: &&Finding| finding.ignored.is_none() && !now.contains(&finding.fingerprint);
+    audit.fixed = old.iter().filter(is_gone).map(fixed).collect();
+    let (left_out, new) = std::mem::take(findings)
+        .into_iter()
+        .partition::<Vec<_>, _>(|finding| known.contains(&finding.fingerprint));
+    audit.known = left_out.len();
+    audit.known_fingerprints = left_out.into_iter().map(|finding| finding.fingerprint).collect();
+    *findings = new;
+}
+
+fn fixed(finding: &Finding) -> FixedFinding {
+    let Finding { id, fingerprint, summary, .. } = finding.clone();
+    FixedFinding { id, fingerprint, summary }
+}
+
+/// Counts what is left, and says whether it is a failure.
+pub fn judge(payload: &mut Payload, fail_on: FailOn) {
+    let (Some(findings), Some(audit)) = (&payload.findings, &mut payload.audit) else { return };
+    let counting = || findings.iter().filter(|finding| finding.ignored.is_none());
+    let of = |severity: Severity| counting().filter(|it| it.severity == severity.word()).count();
+    audit.counts =
+        Counts { critical: of(Severity::Critical), warning: of(Severity::Warning), note: of(Severity::Note) };
+    audit.ignored = findings.len() - counting().count();
+    audit.fail_on = fail_on.map_or("never", Severity::word).to_owned();
+    let all = [Severity::Note, Severity::Warning, Severity::Critical];
+    let is_bad = |limit: Severity| all.into_iter().filter(|it| *it >= limit).any(|it| of(it) > 0);
+    audit.failed = fail_on.is_some_and(is_bad);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Audit;
+
+    fn finding(fingerprint: &str, severity: &str, ignored: Option<&str>) -> Finding {
+        Finding {
+            fingerprint: fingerprint.to_owned(),
+            severity: severity.to_owned(),
+            ignored: ignored.map(str::to_owned),
+            ..Finding::default()
+        }
+    }
+
+    fn payload(findings: Vec<Finding>) -> Payload {
+        Payload { findings: Some(findings), audit: Some(Audit::default()), ..Payload::default() }
+    }
+
+    /// Make sure that the limit is inclusive and that what is ignored does not
+    /// count.
+    #[test]
+    fn limits() {
+        let failed = |severity: &str, ignored: Option<&str>, fail_on: FailOn| {
+            let mut payload = payload(vec![finding("a", severity, ignored)]);
+            judge(&mut payload, fail_on);
+            payload.audit.unwrap().failed
+        };
+        assert!(failed("warning", None, Some(Severity::Warning)));
+        assert!(failed("critical", None, Some(Severity::Note)));
+        assert!(!failed("note", None, Some(Severity::Warning)));
+        assert!(!failed("critical", None, None));
+        assert!(!failed("critical", Some("known"), Some(Severity::Note)));
+    }
+
+    /// Make sure that only what is new stays, through a chain of baselines too.
+    #[test]
+    fn baselines() {
+        let mut first = payload(vec![finding("a", "note", None)]);
+        let known = || finding("a", "note", None);
+        let baseline = |payload: &Payload| Document { payload: payload.clone(), ..Document::default() };
+        let old = payload(vec![known(), finding("z", "note", None), finding("y", "note", Some("x"))]);
+        compare(&mut first, &baseline(&old));
+        let audit = first.audit.clone().unwrap();
+        assert!(first.findings.as_ref().unwrap().is_empty());
+        assert_eq!((audit.known, audit.fixed.len()), (1, 1));
+        let mut second = payload(vec![known(), finding("b", "note", None)]);
+        compare(&mut second, &baseline(&first));
+        assert_eq!(second.findings.unwrap()[0].fingerprint, "b");
+    }
+}

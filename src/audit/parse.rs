@@ -1,0 +1,140 @@
+//! Reading the configuration: a mistake in it is told with its line, and never
+//! taken for an empty configuration.
+
+use std::str::FromStr;
+
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use serde::{Deserialize as _, Deserializer, de};
+
+use super::catalogue::{close, kind};
+use super::{Config, Ignore};
+
+/// What is wrong with a configuration.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}{why}", line.map(|line| format!("line {line}: ")).unwrap_or_default())]
+pub struct ConfigError {
+    /// The line, from 1.
+    pub line: Option<usize>,
+    /// What is wrong there.
+    pub why: String,
+}
+
+impl FromStr for Config {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        let config: Self = toml::from_str(text).map_err(|error| ConfigError {
+            line: error.span().map(|span| line_at(text, span.start)),
+            why: one_line(error.message()),
+        })?;
+        config.check(text)?;
+        Ok(config)
+    }
+}
+
+impl Config {
+    /// Ids must exist: a typing error would leave a finding in force that
+    /// somebody thinks is dealt with.
+    fn check(&self, text: &str) -> Result<(), ConfigError> {
+        let ids = self.severity.keys().chain(self.ignore.iter().map(|ignore| &ignore.id));
+        for id in ids {
+            if kind(id).is_none() {
+                let line = text.lines().position(|line| line.contains(id.as_str())).map(|line| line + 1);
+                return Err(ConfigError { line, why: no_such_id(id) });
+            }
+        }
+        let bad = |ignore: &&Ignore| ignore.reason.trim().is_empty();
+        match self.ignore.iter().find(bad) {
+            Some(ignore) => {
+                Err(ConfigError { line: None, why: format!("{}: no reason is given", ignore.id) })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// What is ignored no more because its day has passed, for people.
+    pub fn expired(&self, taken_at: &str) -> Vec<String> {
+        let Some(today) = day(taken_at) else { return Vec::new() };
+        let expired = self.ignore.iter().filter(|ignore| ignore.until < today);
+        expired.map(|ignore| format!("{} is ignored no more: until {}", ignore.id, ignore.until)).collect()
+    }
+}
+
+/// Says that there is no such finding, and which there are with close names.
+pub fn no_such_id(id: &str) -> String {
+    match close(id).as_slice() {
+        [] => format!("'{id}': no such finding"),
+        ids => format!("'{id}': no such finding; did you mean {}?", ids.join(" or ")),
+    }
+}
+
+/// The day of a moment, UTC.
+pub(super) fn day(taken_at: &str) -> Option<Date> {
+    taken_at.parse::<Timestamp>().map(|now| now.to_zoned(TimeZone::UTC).date()).ok()
+}
+
+/// A date, quoted or as TOML has them.
+pub(super) fn date<'de, D: Deserializer<'de>>(source: D) -> Result<Date, D::Error> {
+    let text = match toml::Value::deserialize(source)? {
+        toml::Value::String(text) => text,
+        toml::Value::Datetime(date) => date.to_string(),
+        other => return Err(de::Error::custom(format!("{} is not a date", other.type_str()))),
+    };
+    let plain = text.len() == 10;
+    let date = text.parse().ok().filter(|_| plain);
+    date.ok_or_else(|| de::Error::custom(format!("'{text}' is not a date such as 2027-01-31")))
+}
+
+fn line_at(text: &str, offset: usize) -> usize {
+    text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
+}
+
+fn one_line(message: &str) -> String {
+    message.lines().collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(text: &str) -> String {
+        text.parse::<Config>().unwrap_err().to_string()
+    }
+
+    /// Make sure that a typing error is an error with its line.
+    #[test]
+    fn mistakes() {
+        assert_eq!("".parse::<Config>(), Ok(Config::default()));
+        assert!(error("[sharing]\nwhole_nodes = true\n").starts_with("line 2: unknown field `whole_nodes`"));
+        assert!(error("a = 1\n").starts_with("line 1: unknown field `a`"));
+        assert!(error("[sharing\n").starts_with("line 1: "));
+        assert!(error("[[daemon]]\nexe = '/x'\n").contains("missing field `cgroup`"));
+        assert!(
+            error("\n[severity]\nnonsense = 'note'\n").starts_with("line 3: 'nonsense': no such finding")
+        );
+    }
+
+    /// Make sure that a date is one however it is written, and nothing else is.
+    #[test]
+    fn dates() {
+        let ignore = |until: &str| {
+            toml::from_str::<Config>(&format!("[[ignore]]\nid = 'x'\nreason = 'r'\nuntil = {until}\n"))
+        };
+        for good in ["2027-01-31", "'2027-01-31'"] {
+            assert_eq!(ignore(good).unwrap().ignore[0].until.to_string(), "2027-01-31");
+        }
+        for bad in ["2027", "'2027-02-30'", "'soon'", "2027-01-31T00:00:00Z", "true"] {
+            assert!(ignore(bad).is_err(), "{bad}");
+        }
+    }
+
+    /// Make sure that an ignore counts through its last day.
+    #[test]
+    fn expiry() {
+        let config: Config = toml::from_str("[[ignore]]\nid='x'\nreason='r'\nuntil=2027-01-31\n").unwrap();
+        assert!(config.expired("2027-01-31T23:59:59Z").is_empty());
+        assert_eq!(config.expired("2027-02-01T00:00:00Z"), ["x is ignored no more: until 2027-01-31"]);
+    }
+}

@@ -1,0 +1,113 @@
+//! `gpumap audit`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum, ValueHint};
+
+use super::AllocationArgs;
+
+/// Find where GPU isolation on this node is not what it is thought to be.
+///
+/// Each finding has a stable id, a severity, what it rests on down to the
+/// program and the instruction that decided, excuses that were considered, and
+/// what to do. `critical` means that isolation does not hold, `warning` that
+/// something does not work as somebody expects, `note` that it is worth
+/// knowing. --explain documents an id, --list names them all.
+///
+/// The whole node is looked at; PATHs, or the job of --from-env, choose which
+/// findings are shown.
+///
+/// The exit status is 1 if a finding is as severe as --fail-on says, whatever
+/// else could not be seen; 3 if there is none but not everything could be seen;
+/// 2 if gpumap could not work; else 0. With --from-env and without --fail-on it
+/// is always 0, because Slurm drains a node whose Prolog or Epilog fails.
+/// gpumap-audit(1) says more.
+#[derive(Debug, Default, Args)]
+#[command(after_help = "\
+Examples:
+  gpumap audit
+  gpumap audit /system.slice/slurmstepd.scope --fail-on critical
+  gpumap audit --report audit.json
+  gpumap audit --baseline audit.json        What is new since then.
+  gpumap --from audit.json audit -v         The same audit, made again.
+  gpumap audit --explain double-grant
+  gpumap audit --from-env --timeout 5s      In a Prolog or Epilog.
+  gpumap audit --nagios")]
+pub struct AuditArgs {
+    /// Show only what concerns these cgroups and those below them.
+    #[arg(value_name = "PATH", value_hint = ValueHint::DirPath, help_heading = "Arguments")]
+    pub paths: Vec<PathBuf>,
+    /// Exit with 1 from this severity on [default: warning; never with
+    /// --from-env].
+    #[arg(long, value_name = "SEVERITY", value_enum, conflicts_with = "nagios")]
+    pub fail_on: Option<FailOn>,
+    /// Save the findings with the observation they rest on.
+    ///
+    /// The file is one JSON document; `gpumap --from FILE audit` makes the same
+    /// audit from it. It replaces an older one whole or not at all, and only
+    /// its owner may read it.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub report: Option<PathBuf>,
+    /// Show only what a former audit of this node did not find.
+    ///
+    /// FILE is what --report saved or --json printed. Findings are the same if
+    /// their fingerprints are.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub baseline: Option<PathBuf>,
+    /// What is meant to be as it is on this node.
+    ///
+    /// The default is /etc/gpumap.toml if there is one; see the section
+    /// CONFIGURATION of gpumap-audit(1).
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub config: Option<PathBuf>,
+    /// Ask the kernel too, from inside of the cgroups.
+    ///
+    /// For each cgroup with another policy a child process is started in it for
+    /// a moment, which asks the kernel whether it could open each GPU, without
+    /// opening any. Any disagreement with what gpumap decoded is a critical
+    /// finding. This is the only thing that gpumap does inside of a cgroup.
+    #[arg(long)]
+    pub verify: bool,
+    /// Print one line for Nagios and its kin.
+    ///
+    /// The exit status is theirs: 0 nothing worse than a note, 1 a warning, 2 a
+    /// critical finding, 3 if it is not known.
+    #[arg(long, conflicts_with_all = ["explain", "list"])]
+    pub nagios: bool,
+    /// Explain a finding and look at nothing.
+    #[arg(long, value_name = "ID", conflicts_with = "list")]
+    pub explain: Option<String>,
+    /// List all findings there are and look at nothing.
+    #[arg(long)]
+    pub list: bool,
+    /// What was allocated.
+    #[command(flatten)]
+    pub allocation: AllocationArgs,
+}
+
+/// From which severity on a finding is a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FailOn {
+    /// Isolation does not hold.
+    Critical,
+    /// Something does not work as somebody expects.
+    Warning,
+    /// Anything at all.
+    Note,
+    /// Nothing.
+    Never,
+}
+
+impl AuditArgs {
+    /// Whether the exit status must be 0 whatever happens: in a hook whose
+    /// failure drains the node, unless its author asked for it.
+    pub fn fails_open(&self) -> bool {
+        self.allocation.slurm.from_env && self.fail_on.is_none() && !self.nagios
+    }
+
+    /// From which severity on findings fail.
+    pub fn limit(&self) -> FailOn {
+        let usual = if self.allocation.slurm.from_env { FailOn::Never } else { FailOn::Warning };
+        self.fail_on.unwrap_or(usual)
+    }
+}

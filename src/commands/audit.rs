@@ -1,0 +1,179 @@
+//! `gpumap audit`: is isolation what it is thought to be?
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use super::audit_files::{self as files, remember};
+use super::{Failure, Session, envelope, input, job_name, saved, slurm};
+use crate::analyse::Granted;
+use crate::audit::{self, Config, FailOn, Severity, Within};
+use crate::cli::{self, AuditArgs, Exit};
+use crate::observation::{Observation, Text};
+use crate::observe::{self, Target};
+use crate::render::{self, Nagios};
+use crate::report::{AuditOptions, FindingKind, Payload};
+
+/// Runs the command. Where a health check waits for the answer, a bug of gpumap
+/// is trouble like any other.
+pub(super) fn run(session: &mut Session<'_>, args: &AuditArgs) -> Result<Exit, Failure> {
+    let caught = catch_unwind(AssertUnwindSafe(|| attempt(session, args)));
+    let bug = || Failure::new("bug", "gpumap", "broke off", "this is a bug of gpumap, please report it");
+    caught.unwrap_or_else(|_panic| Err(bug()))
+}
+
+fn attempt(session: &mut Session<'_>, args: &AuditArgs) -> Result<Exit, Failure> {
+    if args.list || args.explain.is_some() {
+        return document(session, args.explain.as_deref());
+    }
+    if args.nagios && session.global.json {
+        return Err(Failure::new("usage", "--nagios", "does not go with --json", "choose one of the two"));
+    }
+    if args.verify {
+        let why = "this gpumap cannot ask the kernel from inside of cgroups yet";
+        return Err(Failure::new("usage", "--verify", why, "leave it out"));
+    }
+    slurm::look(session, &args.allocation.slurm)?;
+    let subject = subject(session, args)?;
+    let mut payload =
+        audit::audit_within(&subject.observation, &subject.granted, &subject.config, &subject.within)?;
+    remember(&mut payload, subject.options);
+    if let Some(path) = &args.baseline {
+        audit::compare(&mut payload, &files::baseline(session, path)?);
+    }
+    audit::judge(&mut payload, limit(args.limit()));
+    if let Some(path) = &args.report {
+        files::report(session, path, &subject.observation, &payload)?;
+    }
+    let exit = answer(session, args, &subject.observation, payload)?;
+    session.out.flush()?;
+    Ok(if args.fails_open() { Exit::Yes } else { exit })
+}
+
+/// What an audit is about.
+struct Subject {
+    observation: Observation,
+    granted: Granted,
+    config: Config,
+    within: Within,
+    options: AuditOptions,
+}
+
+fn subject(session: &mut Session<'_>, args: &AuditArgs) -> Result<Subject, Failure> {
+    let (mut observation, former) = observe(session)?;
+    slurm::add(session, &args.allocation.slurm, &mut observation)?;
+    let (config, file) = files::config(session, args, former.config)?;
+    let granted = Granted { list: args.allocation.allocated.clone().or(former.allocated) };
+    let job = if args.allocation.slurm.from_env { Some(job_name::one(None, true)?) } else { None };
+    let former_job = former.job.as_deref().map(job_name::parse).transpose()?;
+    let paths = match args.paths.as_slice() {
+        [] => former.paths.iter().map(PathBuf::from).collect(),
+        paths => paths.to_vec(),
+    };
+    let within = Within {
+        paths: paths.iter().map(|path| find(session, &observation, path)).collect::<Result<_, Failure>>()?,
+        job: job.or(former_job),
+    };
+    let options = AuditOptions {
+        allocated: granted.list.clone(),
+        paths: within.paths.iter().map(|path: &Text| path.lossy().into_owned()).collect(),
+        job: within.job.as_ref().map(ToString::to_string),
+        config: file,
+    };
+    Ok(Subject { observation, granted, config, within, options })
+}
+
+fn find(session: &Session<'_>, observation: &Observation, path: &Path) -> Result<Text, Failure> {
+    let found = saved::find(observation, path);
+    let is_live = session.global.from.is_none();
+    let none = || Failure::new("no-cgroup", path.to_string_lossy(), "no such cgroup", "");
+    found.map_err(|failure| if is_live { none() } else { failure })
+}
+
+/// The whole node, or what was saved, with what a report says of how it was
+/// made.
+fn observe(session: &mut Session<'_>) -> Result<(Observation, AuditOptions), Failure> {
+    let Some(path) = session.global.from.clone() else {
+        let all = Target { path: PathBuf::from("/"), recursive: true };
+        return Ok((observe::cgroups(&session.options(), &[all])?, AuditOptions::default()));
+    };
+    let bytes = input::read(session, &path)?;
+    let name = input::name(&path);
+    if saved::is_report(&bytes) {
+        return saved::report(&bytes, &name);
+    }
+    Ok((saved::parse(&bytes, &name)?, AuditOptions::default()))
+}
+
+/// Prints the findings. One that is bad enough is an answer, whatever else
+/// could not be seen; that there is none is one only if everything was seen.
+fn answer(
+    session: &mut Session<'_>,
+    args: &AuditArgs,
+    observation: &Observation,
+    payload: Payload,
+) -> Result<Exit, Failure> {
+    let complete = observation.errors.is_empty() && !payload.has_unknown();
+    if args.nagios {
+        let state = Nagios::of(&payload, complete);
+        render::nagios(session.out, state, &payload)?;
+        return Ok(exit(state));
+    }
+    let failed = payload.audit.as_ref().is_some_and(|audit| audit.failed);
+    let seen = session
+        .answer(observation, payload, |out, style, payload| render::audit(out, style, payload, complete))?;
+    Ok(if failed { Exit::No } else { seen })
+}
+
+/// Nagios counts differently: 1 is a warning, 2 critical, 3 unknown.
+fn exit(state: Nagios) -> Exit {
+    match state {
+        Nagios::Ok => Exit::Yes,
+        Nagios::Warning => Exit::No,
+        Nagios::Critical => Exit::Failed,
+        Nagios::Unknown => Exit::Incomplete,
+    }
+}
+
+/// Ends a session without an answer, in the way that the caller can bear:
+/// trouble of gpumap is no news of the node.
+pub(super) fn fail(session: &mut Session<'_>, args: &AuditArgs, failure: &Failure) -> Exit {
+    if args.nagios {
+        let _nobody_left = render::nagios_unknown(session.out, &failure.to_string());
+        let _nobody_left = session.out.flush();
+        return Exit::Incomplete;
+    }
+    let exit = session.fail(failure);
+    if args.fails_open() { Exit::Yes } else { exit }
+}
+
+/// Prints the documentation of one finding or the list of all.
+fn document(session: &mut Session<'_>, id: Option<&str>) -> Result<Exit, Failure> {
+    let kinds: Vec<&audit::Kind> = match id {
+        None => audit::kinds().collect(),
+        Some(id) => match audit::kind(id) {
+            Some(kind) => vec![kind],
+            None => {
+                let needs = "gpumap audit --list lists all";
+                return Err(Failure::new("no-finding", "--explain", audit::no_such_id(id), needs));
+            }
+        },
+    };
+    let kinds = kinds.into_iter().map(|kind| FindingKind {
+        id: kind.id.to_owned(),
+        severity: kind.severity.to_string(),
+        title: kind.title.to_owned(),
+        page: kind.page.to_owned(),
+    });
+    let payload = Payload { kinds: Some(kinds.collect()), ..Payload::default() };
+    let view = if id.is_some() { render::finding_pages } else { render::finding_list };
+    session.answer(&envelope::blank(), payload, view)
+}
+
+fn limit(limit: cli::FailOn) -> FailOn {
+    match limit {
+        cli::FailOn::Critical => Some(Severity::Critical),
+        cli::FailOn::Warning => Some(Severity::Warning),
+        cli::FailOn::Note => Some(Severity::Note),
+        cli::FailOn::Never => None,
+    }
+}

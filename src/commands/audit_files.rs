@@ -1,0 +1,84 @@
+//! The files of an audit: configuration, baseline, report.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use super::{Failure, Session, envelope, file, input};
+use crate::audit::Config;
+use crate::cli::AuditArgs;
+use crate::observation::Observation;
+use crate::report::{AuditConfig, AuditOptions, Document, Payload};
+
+/// Where the configuration is if nobody says.
+const USUAL: &str = "/etc/gpumap.toml";
+
+/// The configuration that was asked for, else that of the report which is read
+/// again, else this node's. A saved observation is of another node perhaps.
+pub(super) fn config(
+    session: &mut Session<'_>,
+    args: &AuditArgs,
+    former: Option<AuditConfig>,
+) -> Result<(Config, Option<AuditConfig>), Failure> {
+    let found = match &args.config {
+        Some(path) => Some(read(session, path)?),
+        None if session.global.from.is_some() => former,
+        None if is_there(Path::new(USUAL))? => Some(read(session, Path::new(USUAL))?),
+        None => None,
+    };
+    let Some(found) = found else { return Ok((Config::default(), None)) };
+    let bad = |error: crate::audit::ConfigError| {
+        let needs = "see CONFIGURATION in gpumap-audit(1), and gpumap audit --list for ids";
+        Failure::new("bad-config", &*found.path, error.to_string(), needs)
+    };
+    let config = found.text.parse().map_err(bad)?;
+    Ok((config, Some(found)))
+}
+
+/// Whether there is such a file; one that cannot be looked at is no "no".
+fn is_there(path: &Path) -> Result<bool, Failure> {
+    match fs::symlink_metadata(path) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(Failure::file(path, &error)),
+    }
+}
+
+fn read(session: &mut Session<'_>, path: &Path) -> Result<AuditConfig, Failure> {
+    let name = input::name(path);
+    let text = String::from_utf8(input::read(session, path)?);
+    let text = text.map_err(|_| Failure::new("bad-config", &*name, "not UTF-8", ""))?;
+    Ok(AuditConfig { path: name, text })
+}
+
+/// A former audit.
+pub(super) fn baseline(session: &mut Session<'_>, path: &Path) -> Result<Document, Failure> {
+    let bytes = input::read(session, path)?;
+    let needs = "save one with gpumap audit --report FILE";
+    let bad = |why: String| Failure::new("bad-baseline", input::name(path), why, needs);
+    let document: Document =
+        serde_json::from_slice(&bytes).map_err(|error| bad(format!("not an audit: {error}")))?;
+    if document.schema != crate::report::SCHEMA || document.payload.findings.is_none() {
+        return Err(bad("not an audit".to_owned()));
+    }
+    Ok(document)
+}
+
+/// Saves the answer with the observation it rests on.
+pub(super) fn report(
+    session: &Session<'_>,
+    path: &Path,
+    observation: &Observation,
+    payload: &Payload,
+) -> Result<(), Failure> {
+    let payload = Payload { observation: Some(Box::new(observation.clone())), ..payload.clone() };
+    let document = envelope::document(session.command, observation, payload);
+    file::save(path, &document).map_err(|error| Failure::file(path, &error))
+}
+
+/// What it takes to make the audit again.
+pub(super) fn remember(payload: &mut Payload, options: AuditOptions) {
+    if let Some(audit) = &mut payload.audit {
+        audit.options = options;
+    }
+}

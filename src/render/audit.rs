@@ -1,0 +1,67 @@
+//! The findings of an audit, the worst first; nearly nothing if there is none.
+
+use std::io::{self, Write};
+
+use super::{Style, finding, sanitize};
+use crate::report::{Audit, Finding, Payload};
+
+/// Prints them. `complete` is whether everything was seen.
+pub fn write(out: &mut dyn Write, style: Style, payload: &Payload, complete: bool) -> io::Result<()> {
+    let findings = payload.findings.as_deref().unwrap_or_default();
+    let audit = payload.audit.clone().unwrap_or_default();
+    let shown: Vec<&Finding> = findings.iter().filter(|it| style.all || it.ignored.is_none()).collect();
+    for finding in &shown {
+        finding::write(out, style, finding)?;
+        writeln!(out)?;
+    }
+    let total = audit.counts.critical + audit.counts.warning + audit.counts.note;
+    let found = if total == 0 { none(&audit) } else { format!("{}.", counts(&audit)) };
+    let seen = if complete { "" } else { " Not everything could be seen." };
+    writeln!(out, "{found} Looked at {}.{seen}", looked_at(&audit))?;
+    remarks(out, style, &audit)
+}
+
+fn none(audit: &Audit) -> String {
+    if audit.known > 0 { "No new finding." } else { "No finding." }.to_owned()
+}
+
+/// `1 critical finding, 2 warnings, 1 note`, without those there are none of.
+fn counts(audit: &Audit) -> String {
+    let counts = audit.counts;
+    let parts = [(counts.critical, "critical finding"), (counts.warning, "warning"), (counts.note, "note")];
+    let parts = parts.into_iter().filter(|(count, _)| *count > 0);
+    parts.map(|(count, what)| number(count, what)).collect::<Vec<_>>().join(", ")
+}
+
+fn looked_at(audit: &Audit) -> String {
+    let checked = audit.checked;
+    let tenants = match checked.tenants {
+        1 => "1 job or container".to_owned(),
+        count => format!("{count} jobs or containers"),
+    };
+    let processes = match checked.processes {
+        1 => "1 process".to_owned(),
+        count => format!("{count} processes"),
+    };
+    let (cgroups, gpus) = (number(checked.cgroups, "cgroup"), number(checked.gpus, "GPU"));
+    format!("{cgroups}, {tenants}, {processes}, {gpus}")
+}
+
+fn remarks(out: &mut dyn Write, style: Style, audit: &Audit) -> io::Result<()> {
+    if audit.ignored > 0 && !style.all {
+        writeln!(out, "{} ignored by the configuration (-v shows).", number(audit.ignored, "finding"))?;
+    }
+    if audit.known > 0 || !audit.fixed.is_empty() {
+        let known = number(audit.known, "finding");
+        writeln!(out, "{known} of the baseline left out; {} no more.", audit.fixed.len())?;
+    }
+    for fixed in &audit.fixed {
+        let (id, summary) = (sanitize::text(&fixed.id), sanitize::text(&fixed.summary));
+        writeln!(out, "  no more: {id}  {summary}")?;
+    }
+    audit.remarks.iter().try_for_each(|remark| writeln!(out, "Note: {}.", sanitize::text(remark)))
+}
+
+fn number(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}

@@ -1,0 +1,85 @@
+//! One finding: what is wrong, then what it rests on, then what to do.
+
+use std::io::{self, Write};
+
+use super::{Style, owner, sanitize, wrap};
+use crate::report::{Decision, Finding, FindingDevice, FindingProcess, Owner};
+
+/// Where the text of a line begins.
+const INDENT: usize = 11;
+/// Entries of a kind that are shown before the rest is counted.
+const SHOWN: usize = 6;
+
+/// Prints it.
+pub(super) fn write(out: &mut dyn Write, style: Style, finding: &Finding) -> io::Result<()> {
+    let (severity, id) = (&finding.severity, sanitize::text(&finding.id));
+    let head = format!("{} {id}  ", style.severity(severity));
+    let used = severity.len() + id.chars().count() + 3;
+    wrap::write(out, (&head, used), 2, usize::from(style.width), &finding.summary)?;
+    if let Some(reason) = &finding.ignored {
+        return lines(out, style, "ignored", [reason.clone()]);
+    }
+    lines(out, style, "where", place(finding))?;
+    lines(out, style, "with", finding.others.iter().map(whose))?;
+    lines(out, style, "device", finding.devices.iter().map(device))?;
+    lines(out, style, "process", finding.processes.iter().map(process))?;
+    lines(out, style, "because", finding.evidence.iter().cloned())?;
+    lines(out, style, "decided", finding.programs.iter().map(decision))?;
+    lines(out, style, "no excuse", finding.excuses.iter().cloned())?;
+    let sure = Some(finding.confidence.clone()).filter(|it| it != "certain");
+    lines(out, style, "certainty", sure)?;
+    lines(out, style, "do", Some(finding.advice.clone()).filter(|advice| !advice.is_empty()))
+}
+
+fn lines(
+    out: &mut dyn Write,
+    style: Style,
+    name: &str,
+    entries: impl IntoIterator<Item = String>,
+) -> io::Result<()> {
+    let entries: Vec<String> = entries.into_iter().collect();
+    let shown = if style.all { entries.len() } else { SHOWN };
+    let more = entries.len().saturating_sub(shown);
+    let rest = (more > 0).then(|| format!("… and {more} more (-v lists all)"));
+    for (index, text) in entries.iter().take(shown).chain(&rest).enumerate() {
+        let name = if index == 0 { name } else { "" };
+        let first = format!("  {name:<9}");
+        wrap::write(out, (&first, INDENT), INDENT, usize::from(style.width), text)?;
+    }
+    Ok(())
+}
+
+/// The cgroup; its owner is named first unless its name is that of the cgroup.
+fn place(finding: &Finding) -> Option<String> {
+    let whose = finding.owner.as_ref().map(whose);
+    let path = finding.cgroup.as_deref().map(|path| sanitize::with_hex(path, finding.cgroup_hex.as_deref()));
+    match (whose, path) {
+        (Some(whose), Some(path)) => Some(format!("{whose}: {path}")),
+        (Some(whose), None) => Some(whose),
+        (None, path) => path.map(|path| path.into_owned()),
+    }
+}
+
+fn whose(owner: &Owner) -> String {
+    let outer = owner.outer.as_deref().map(|outer| format!(" in {}", whose(outer))).unwrap_or_default();
+    format!("{}{outer}", owner::full(owner))
+}
+
+fn device(device: &FindingDevice) -> String {
+    let index = device.nvml_index.map(|index| format!("NVML {index}"));
+    let parts = [device.name.clone(), device.number.clone(), device.pci.clone(), index, device.gpu.clone()];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("  ")
+}
+
+fn process(process: &FindingProcess) -> String {
+    let comm = sanitize::short(&process.comm, 24, "…");
+    format!("{} {comm}, uid {}, started at tick {}", process.pid, process.uid, process.start_time)
+}
+
+fn decision(decision: &Decision) -> String {
+    let Decision { id, name, attached_at, returns, decided_at } = decision;
+    let name = if name.is_empty() { String::new() } else { format!(" {}", sanitize::short(name, 24, "…")) };
+    let place = if attached_at.is_empty() { String::new() } else { format!(" at {attached_at}") };
+    let at = decided_at.map(|slot| format!(", by instruction {slot}")).unwrap_or_default();
+    format!("program {id}{name}{place} returns {returns}{at}")
+}

@@ -1,0 +1,88 @@
+//! What changed on a node between two moments.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Change, GpuSet, Omitted, Owner};
+
+/// The changes between two observations.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NodeDiff {
+    /// Whether nothing of it changed.
+    pub equal: bool,
+    /// Whether the node was started anew in between: ids then mean nothing to
+    /// each other.
+    pub rebooted: bool,
+    /// Owners that came.
+    pub come: Vec<OwnerAt>,
+    /// Owners that went.
+    pub gone: Vec<OwnerAt>,
+    /// Programs attached to and gone from cgroups that are in both.
+    pub programs: Vec<ProgramMove>,
+    /// Policies that changed, each with the cgroups concerned.
+    pub policies: Vec<PolicyChange>,
+    /// GPUs that owners in both may open or may not open any more.
+    pub gpus: Vec<OwnerGpus>,
+    /// Allocations that changed.
+    pub allocations: Vec<AllocationChange>,
+}
+
+/// An owner and its topmost cgroup.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OwnerAt {
+    /// Who.
+    pub owner: Owner,
+    /// Its topmost cgroup.
+    pub cgroup: String,
+}
+
+/// Programs attached to one cgroup and gone from it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProgramMove {
+    /// The cgroup they are attached to.
+    pub cgroup: String,
+    /// Ids of programs that came, in attach order.
+    pub attached: Vec<u32>,
+    /// Ids of programs that went.
+    pub gone: Vec<u32>,
+}
+
+/// One change of policy.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PolicyChange {
+    /// The cgroups that it happened to, in walk order.
+    pub cgroups: Vec<String>,
+    /// Where the policies differ.
+    pub changes: Vec<Change>,
+    /// If some of the difference has no short form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub omitted: Option<Omitted>,
+}
+
+/// What an owner may open that it could not, and the reverse.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OwnerGpus {
+    /// Who.
+    pub owner: Owner,
+    /// Its topmost cgroup.
+    pub cgroup: String,
+    /// Keys of GPUs that it may not open any more.
+    pub lost: Vec<String>,
+    /// Keys of GPUs that it may open now.
+    pub gained: Vec<String>,
+    /// Keys of GPUs for which that is unknown on one side alone.
+    pub unknown: Vec<String>,
+}
+
+/// An allocation that changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AllocationChange {
+    /// Who.
+    pub owner: Owner,
+    /// Its topmost cgroup.
+    pub cgroup: String,
+    /// Before.
+    pub from: GpuSet,
+    /// After.
+    pub to: GpuSet,
+}

@@ -1,0 +1,117 @@
+//! Whether something that can be known is not.
+
+use super::{GpuSet, NodeDiff, OwnerSets, Payload, Policy, Process};
+
+const UNKNOWN: &str = "unknown";
+
+impl Payload {
+    /// What is unknown, a few words each.
+    pub fn unknown_parts(&self) -> Vec<&'static str> {
+        let parts = [
+            (has_unknown_verdict(self), "what some cgroups may open"),
+            (has_unknown_process(self), "what some processes ask for or hold"),
+            (has_unknown_set(self), "which GPUs some owners may open or hold"),
+        ];
+        parts.into_iter().filter(|(is_unknown, _)| *is_unknown).map(|(_, what)| what).collect()
+    }
+
+    /// Whether something that can be known is not. An allocation cannot be
+    /// known outside of Slurm's hooks, so that it is unknown leaves nothing
+    /// out.
+    pub fn has_unknown(&self) -> bool {
+        has_unknown_verdict(self)
+            || has_unknown_process(self)
+            || has_unknown_set(self)
+            || self.audit.as_ref().is_some_and(|audit| audit.unknown)
+    }
+}
+
+fn has_unknown_process(payload: &Payload) -> bool {
+    let cgroups = payload.cgroups.iter().flatten().flat_map(|cgroup| &cgroup.processes);
+    let leftovers = payload.leftovers.iter().flatten();
+    cgroups.chain(leftovers.map(|leftover| &leftover.process)).any(is_unseen)
+}
+
+/// Whether a process could not be looked into. An environment in memory that
+/// cannot be found is normal (static programs have none in the usual place),
+/// and so is a value whose meaning nothing documents: both are only said.
+fn is_unseen(process: &Process) -> bool {
+    let visible = process.visible.as_ref();
+    let asks = visible.is_some_and(|it| it.live.state == UNKNOWN && it.at_exec.state == UNKNOWN);
+    asks || process.held_unknown.is_some()
+}
+
+fn has_unknown_set(payload: &Payload) -> bool {
+    let sets = |owner: &OwnerSets| is_unknown_set(&owner.allowed) || is_unknown_set(&owner.held);
+    payload.owners.iter().flatten().any(sets)
+}
+
+fn is_unknown_set(set: &GpuSet) -> bool {
+    set.gpus.is_none() || !set.unknown.is_empty()
+}
+
+fn has_unknown_verdict(payload: &Payload) -> bool {
+    let cgroups = payload.cgroups.iter().flatten().flat_map(|cgroup| &cgroup.gpus);
+    let checks = payload.checks.iter().flatten();
+    let changes = payload.diff.iter().flat_map(|diff| &diff.changes);
+    payload.policies.iter().flatten().any(|(_, policy)| is_unknown(policy))
+        || cgroups.map(|gpu| &gpu.verdict).any(|verdict| verdict == UNKNOWN)
+        || checks.map(|check| &check.verdict).any(|verdict| verdict == UNKNOWN)
+        || payload.proof.iter().any(|proof| proof.verdict == UNKNOWN)
+        || payload.diff.iter().filter_map(|diff| diff.node.as_ref()).any(is_unknown_change)
+        || changes.flat_map(|change| [&change.from, &change.to]).any(|verdict| verdict == UNKNOWN)
+}
+
+fn is_unknown_change(node: &NodeDiff) -> bool {
+    let changes = node.policies.iter().flat_map(|policy| &policy.changes);
+    node.gpus.iter().any(|owner| !owner.unknown.is_empty())
+        || changes.flat_map(|change| [&change.from, &change.to]).any(|verdict| verdict == UNKNOWN)
+}
+
+fn is_unknown(policy: &Policy) -> bool {
+    policy.default == UNKNOWN || !policy.unknown.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{Asked, Cgroup, Visible};
+
+    fn known() -> GpuSet {
+        GpuSet { gpus: Some(Vec::new()), ..GpuSet::default() }
+    }
+
+    fn owner(allocated: GpuSet, allowed: GpuSet, held: GpuSet) -> Payload {
+        let sets = OwnerSets { allocated, allowed, held, ..OwnerSets::default() };
+        Payload { owners: Some(vec![sets]), ..Payload::default() }
+    }
+
+    fn process(at_exec: &str, live: &str, held_unknown: Option<&str>) -> Payload {
+        let asked = |state: &str| Asked { state: state.to_owned(), ..Asked::default() };
+        let visible = Visible { at_exec: asked(at_exec), live: asked(live), ..Visible::default() };
+        let held_unknown = held_unknown.map(str::to_owned);
+        let process = Process { visible: Some(visible), held_unknown, ..Process::default() };
+        let cgroup = Cgroup { processes: vec![process], ..Cgroup::default() };
+        Payload { cgroups: Some(vec![cgroup]), ..Payload::default() }
+    }
+
+    /// Make sure that an allocation may be unknown and the other sets may not.
+    #[test]
+    fn unknown_sets() {
+        let maybe = || GpuSet { unknown: vec!["GPU-1".to_owned()], ..known() };
+        assert!(!owner(GpuSet::default(), known(), known()).has_unknown());
+        assert!(!owner(maybe(), known(), known()).has_unknown());
+        assert!(owner(known(), GpuSet::default(), known()).has_unknown());
+        assert!(owner(known(), known(), maybe()).has_unknown());
+    }
+
+    /// Make sure that one readable environment is enough, and that descriptors
+    /// have to be seen.
+    #[test]
+    fn unknown_processes() {
+        assert!(!process("value", "unknown", None).has_unknown());
+        assert!(!process("unknown", "unset", None).has_unknown());
+        assert!(process("unknown", "unknown", None).has_unknown());
+        assert!(process("unset", "unset", Some("no right")).has_unknown());
+    }
+}
