@@ -5,7 +5,7 @@ use super::facts::{Facts, char};
 use super::finding;
 use crate::observation::{Observation, Text, Verification};
 use crate::policy::device::{Request, Verdict};
-use crate::report::{Finding, FindingDevice};
+use crate::report::{Decision, Finding, FindingDevice};
 
 pub(super) const FAMILY: Family = Family { kinds: &[MISMATCH], find };
 
@@ -30,7 +30,8 @@ fn mismatch(facts: &mut Facts<'_>, one: &Verification) -> Option<Finding> {
     let kernel = if *one.allowed.known()? { Verdict::Allow } else { Verdict::Deny };
     let request = Request::ALL.into_iter().find(|request| request.letters() == one.request)?;
     let decoded = facts.inspection.verdict(&one.cgroup, char((one.major, one.minor)), request);
-    if decoded == kernel || decoded == Verdict::Unknown {
+    let programs = facts.inspection.decisions(&one.cgroup, char((one.major, one.minor)), request);
+    if decoded == kernel || decoded == Verdict::Unknown || is_of_v1(facts, kernel, &programs) {
         return None;
     }
     let summary =
@@ -41,7 +42,7 @@ fn mismatch(facts: &mut Facts<'_>, one: &Verification) -> Option<Finding> {
         found = finding::at(&MISMATCH, cgroup, found.summary);
     }
     found.devices = vec![device(facts, one)];
-    found.programs = facts.inspection.decisions(&one.cgroup, char((one.major, one.minor)), request);
+    found.programs = programs;
     found.evidence = vec![
         format!(
             "a process in the cgroup asked the kernel for {} of {}: it {}",
@@ -57,6 +58,13 @@ fn mismatch(facts: &mut Facts<'_>, one: &Verification) -> Option<Finding> {
     }
     found.advice = "a bug of gpumap: please report it with the output of gpumap snapshot".to_owned();
     Some(found)
+}
+
+/// Whether the denial is the v1 controller's: its groups are those of the
+/// processes, and the one that asked was in gpumap's, which allows.
+fn is_of_v1(facts: &Facts<'_>, kernel: Verdict, programs: &[Decision]) -> bool {
+    let has_v1 = facts.inspection.observation().devices_v1.is_some();
+    has_v1 && kernel == Verdict::Allow && programs.iter().all(|one| one.returns == "allow")
 }
 
 fn word(verdict: Verdict) -> &'static str {

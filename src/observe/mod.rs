@@ -29,6 +29,7 @@ mod recheck;
 mod slurm;
 mod stepd;
 mod units;
+pub mod verify;
 mod walk;
 
 use std::collections::BTreeSet;

@@ -85,6 +85,9 @@ impl Filter {
         let rule = |(major, minor)| Rule::char(Some(major), Some(minor), 7);
         self.rules.extend(STATIC.map(rule));
         self.rules.push(Rule::char(Some(136), None, 6));
+        // `/run/systemd/inaccessible/{chr,blk}`.
+        let hidden = Rule::char(Some(0), Some(0), 7);
+        self.rules.extend([hidden, Rule { kind: DeviceType::Block, ..hidden }]);
     }
 }
 
