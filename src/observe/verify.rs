@@ -217,7 +217,9 @@ fn patience(options: &Options) -> Duration {
 fn reason(error: AskError) -> &'static str {
     match error {
         AskError::Start(Errno::EBUSY) => "the cgroup may have no processes of its own",
-        AskError::Start(Errno::EOPNOTSUPP) => "the cgroup is threaded",
+        AskError::Start(Errno::EOPNOTSUPP) => {
+            "the cgroup is beside threaded ones and takes no process (domain invalid)"
+        }
         AskError::Start(Errno::EAGAIN) => "its pids.max leaves no room for a process",
         AskError::Start(Errno::ENOENT | Errno::ENODEV) => "the cgroup is gone",
         AskError::Start(Errno::ENOSYS | Errno::E2BIG) => "needs Linux 5.8",

@@ -57,7 +57,7 @@ pub enum AskError {
 /// # Errors
 ///
 /// Among those of clone3(2): `EBUSY` where the cgroup may have no processes of
-/// its own, `EOPNOTSUPP` for a threaded one, `EAGAIN` at its `pids.max`,
+/// its own, `EOPNOTSUPP` for one in the state "domain invalid", `EAGAIN` at its `pids.max`,
 /// `ENODEV` for a removed one.
 pub fn ask_inside(
     cgroup: BorrowedFd<'_>,
