@@ -1,6 +1,8 @@
 //! What unit settings mean, against the kernel's verdicts on the programs that
 //! systemd made of them (`fixtures/programs/systemd`).
 
+#![expect(clippy::expect_used, reason = "helpers of tests")]
+
 use std::path::Path;
 
 use gpumap::observation::{Answer, ConfigFile, DeviceNumber, GpuFacts, NamedNode, NodeKind, Unit};

@@ -147,7 +147,7 @@ fn reasons() {
     };
     let node = |path: &str, minor| Node { path: path.to_owned(), major: 1, minor };
     let full = node("/dev/hl0", 7);
-    assert_eq!(ask(&[full.clone()]), "no process is in it");
+    assert_eq!(ask(std::slice::from_ref(&full)), "no process is in it");
     let _sleeper = Sleeper::in_cgroup(&cgroup);
     assert_eq!(ask(&[full.clone(), node("/dev/hl9", 7)]), "there is no node");
     assert_eq!(ask(&[full.clone(), node("/dev/hl1", 7)]), "the node has another number");

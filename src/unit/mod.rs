@@ -6,6 +6,7 @@
 mod glob;
 mod lines;
 mod names;
+mod resolve;
 mod rules;
 mod settings;
 

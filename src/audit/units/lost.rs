@@ -37,7 +37,7 @@ fn at(facts: &mut Facts<'_>, place: usize, wanted: &[Wanted]) -> Option<Finding>
     found.processes = facts.cgroups().get(place)?.processes.iter().map(finding::process).collect();
     found.evidence = evidence(facts, &programs);
     found.confidence = "likely".to_owned();
-    found.excuses = vec!["systemd's program was not there first".to_owned()];
+    found.excuses = vec!["systemd's program was not loaded first".to_owned()];
     found.advice = "start the container or job again, and give its devices to the runtime (CDI, --device) so that systemd knows them".to_owned();
     Some(found)
 }

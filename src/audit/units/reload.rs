@@ -36,7 +36,7 @@ fn at(facts: &mut Facts<'_>, unit: &Unit, filter: &Filter, wanted: &[Wanted]) ->
         (!lost.is_empty()).then_some((place, lost))
     })?;
     let summary = format!(
-        "{} would be lost at the next reload of systemd: the settings of {} deny it",
+        "{} would be lost at the next reload of systemd: the settings of {} deny them",
         names(&lost),
         unit.name.lossy()
     );
@@ -47,7 +47,7 @@ fn at(facts: &mut Facts<'_>, unit: &Unit, filter: &Filter, wanted: &[Wanted]) ->
     found.processes = processes.map(finding::process).collect();
     found.evidence = evidence(unit);
     found.confidence = "likely".to_owned();
-    found.excuses = vec!["no DeviceAllow= of the unit names it".to_owned()];
+    found.excuses = vec!["no DeviceAllow= of the unit names them".to_owned()];
     found.advice = "give the devices to the runtime (CDI, --device) so that systemd knows them, or add a drop-in with DeviceAllow= before the next daemon-reload".to_owned();
     Some(found)
 }
@@ -81,18 +81,15 @@ fn places(facts: &Facts<'_>, unit: &Unit) -> Vec<usize> {
     let missed = |place: &usize| {
         let path = facts.path(*place);
         is_within(&path, &unit.cgroup)
-            && (has_program(facts, &path, unit) || holds(facts, *place) || is_tenants(facts, *place))
+            && (has_program(facts, *place, unit) || holds(facts, *place) || is_tenants(facts, *place))
     };
     (0..facts.cgroups().len()).filter(missed).collect()
 }
 
-fn has_program(facts: &Facts<'_>, path: &Text, unit: &Unit) -> bool {
-    let observation = facts.inspection.observation();
-    let between = |cgroup: &&observation::Cgroup| {
-        is_within(path, &cgroup.path) && is_within(&cgroup.path, &unit.cgroup)
-    };
-    let mut own = observation.cgroups.iter().filter(between).filter_map(|cgroup| cgroup.own.known());
-    own.any(|own| !own.programs.is_empty())
+fn has_program(facts: &Facts<'_>, place: usize, unit: &Unit) -> bool {
+    let programs = facts.cgroups().get(place).map(|cgroup| cgroup.programs.as_slice()).unwrap_or_default();
+    let top = Text::from(unit.cgroup.lossy().into_owned());
+    programs.iter().any(|one| is_within(&one.attached_at.as_str().into(), &top))
 }
 
 fn holds(facts: &Facts<'_>, place: usize) -> bool {

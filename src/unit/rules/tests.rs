@@ -1,5 +1,5 @@
 use super::*;
-use crate::observation::{ConfigFile, NamedNode};
+use crate::observation::{Answer, ConfigFile, DeviceNumber, NamedNode, NodeKind};
 use Request::{Exists, Mknod, Read, ReadWrite, Write};
 
 const DEVICES: &str = "Character devices:\n  1 mem\n136 pts\n195 nvidia\n195 nvidiactl\n237 nvidia-caps\n510 nvidia-uvm\n\nBlock devices:\n  8 sd\n195 x\n";
