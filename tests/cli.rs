@@ -63,7 +63,19 @@ fn refused(args: &[&str]) -> String {
 /// Make sure that every help text is as committed.
 #[test]
 fn help() {
-    let names = ["node", "job", "pid", "cgroup", "prog", "check", "explain", "diff", "leftovers", "snapshot"];
+    let names = [
+        "node",
+        "job",
+        "pid",
+        "cgroup",
+        "prog",
+        "check",
+        "explain",
+        "diff",
+        "audit",
+        "leftovers",
+        "snapshot",
+    ];
     for name in names.into_iter().chain(["schema", "completions"]) {
         let output = gpumap(&["help", name]);
         assert_eq!(output.status.code(), Some(0));

@@ -18,8 +18,8 @@ pub struct Global {
     /// Read a saved observation instead of the live node; `-` is standard
     /// input.
     ///
-    /// Observations are saved with `gpumap snapshot`. No right is needed to
-    /// read one.
+    /// Observations are saved with `gpumap snapshot`, and with `gpumap audit
+    /// --report` as part of a report. No right is needed to read one.
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub from: Option<PathBuf>,
     /// Where cgroup2 is mounted.

@@ -6,6 +6,7 @@ use std::io::{self, Write as _};
 use clap_mangen::Man;
 
 use super::Failure;
+use crate::audit;
 use crate::cli::{self, Exit, ManArgs};
 
 /// Sections of gpumap(1) that no definition can tell.
@@ -23,6 +24,9 @@ const SEE_ALSO: &str = include_str!("../../man/sections/see-also.roff");
 /// What scripts rely on, for gpumap-leftovers(1).
 const PORCELAIN: &str = include_str!("../../man/sections/porcelain.roff");
 
+/// How an audit answers and what it is told, for gpumap-audit(1).
+const AUDIT: &str = include_str!("../../man/sections/audit.roff");
+
 /// Runs the command.
 pub(super) fn run(args: &ManArgs) -> Result<Exit, Failure> {
     for (name, page) in pages()? {
@@ -39,13 +43,40 @@ fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
     let mut pages = vec![("gpumap.1".to_owned(), page(&root, "gpumap", &GENERAL)?)];
     for command in root.get_subcommands().filter(|command| !command.is_hide_set()) {
         let name = format!("gpumap-{}", command.get_name());
-        pages.push((format!("{name}.1"), page(command, &name, sections(command.get_name()))?));
+        let sections = sections(command.get_name());
+        let sections: Vec<&str> = sections.iter().map(String::as_str).collect();
+        pages.push((format!("{name}.1"), page(command, &name, &sections)?));
     }
     Ok(pages)
 }
 
-fn sections(command: &str) -> &'static [&'static str] {
-    if command == "leftovers" { &[PORCELAIN, SEE_ALSO] } else { &[SEE_ALSO] }
+fn sections(command: &str) -> Vec<String> {
+    let own = match command {
+        "leftovers" => vec![PORCELAIN.to_owned()],
+        "audit" => vec![AUDIT.to_owned(), findings()],
+        _ => Vec::new(),
+    };
+    own.into_iter().chain([SEE_ALSO.to_owned()]).collect()
+}
+
+/// The catalogue of findings.
+fn findings() -> String {
+    let mut section = ".SH FINDINGS\n".to_owned();
+    for kind in audit::kinds() {
+        let title = roff(kind.title);
+        section.push_str(&format!(".SS {}\n{}: {title}.\n", roff(kind.id), kind.severity));
+        for paragraph in kind.page.split("\n\n") {
+            let text = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
+            section.push_str(&format!(".PP\n{}\n", roff(&text)));
+        }
+    }
+    section
+}
+
+/// Plain text for roff: nothing in it is a request or an escape.
+fn roff(text: &str) -> String {
+    let text = text.replace('\\', "\\e").replace('-', "\\-");
+    if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }
 }
 
 fn page(command: &clap::Command, name: &str, sections: &[&str]) -> io::Result<Vec<u8>> {

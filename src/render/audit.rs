@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{Style, finding, sanitize};
+use super::{Style, finding, sanitize, wrap};
 use crate::report::{Audit, Finding, Payload};
 
 /// Prints them. `complete` is whether everything was seen.
@@ -17,7 +17,8 @@ pub fn write(out: &mut dyn Write, style: Style, payload: &Payload, complete: boo
     let total = audit.counts.critical + audit.counts.warning + audit.counts.note;
     let found = if total == 0 { none(&audit) } else { format!("{}.", counts(&audit)) };
     let seen = if complete { "" } else { " Not everything could be seen." };
-    writeln!(out, "{found} Looked at {}.{seen}", looked_at(&audit))?;
+    let line = format!("{found} Looked at {}.{seen}", looked_at(&audit));
+    wrap::write(out, ("", 0), 2, usize::from(style.width), &line)?;
     remarks(out, style, &audit)
 }
 
@@ -57,9 +58,12 @@ fn remarks(out: &mut dyn Write, style: Style, audit: &Audit) -> io::Result<()> {
     }
     for fixed in &audit.fixed {
         let (id, summary) = (sanitize::text(&fixed.id), sanitize::text(&fixed.summary));
-        writeln!(out, "  no more: {id}  {summary}")?;
+        let line = format!("no more: {id}: {summary}");
+        wrap::write(out, ("  ", 2), 4, usize::from(style.width), &line)?;
     }
-    audit.remarks.iter().try_for_each(|remark| writeln!(out, "Note: {}.", sanitize::text(remark)))
+    let width = usize::from(style.width);
+    let line = |remark: &String| format!("Remark: {remark}.");
+    audit.remarks.iter().try_for_each(|remark| wrap::write(out, ("", 0), 2, width, &line(remark)))
 }
 
 fn number(count: usize, what: &str) -> String {

@@ -6,7 +6,7 @@ use super::{Style, owner, sanitize, wrap};
 use crate::report::{Decision, Finding, FindingDevice, FindingProcess, Owner};
 
 /// Where the text of a line begins.
-const INDENT: usize = 11;
+const INDENT: usize = 13;
 /// Entries of a kind that are shown before the rest is counted.
 const SHOWN: usize = 6;
 
@@ -43,8 +43,9 @@ fn lines(
     let rest = (more > 0).then(|| format!("… and {more} more (-v lists all)"));
     for (index, text) in entries.iter().take(shown).chain(&rest).enumerate() {
         let name = if index == 0 { name } else { "" };
-        let first = format!("  {name:<9}");
-        wrap::write(out, (&first, INDENT), INDENT, usize::from(style.width), text)?;
+        let first = format!("  {name:<11}");
+        // What belongs to the line above stands further in than the next entry.
+        wrap::write(out, (&first, INDENT), INDENT + 2, usize::from(style.width), text)?;
     }
     Ok(())
 }
@@ -68,7 +69,7 @@ fn whose(owner: &Owner) -> String {
 fn device(device: &FindingDevice) -> String {
     let index = device.nvml_index.map(|index| format!("NVML {index}"));
     let parts = [device.name.clone(), device.number.clone(), device.pci.clone(), index, device.gpu.clone()];
-    parts.into_iter().flatten().collect::<Vec<_>>().join("  ")
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 fn process(process: &FindingProcess) -> String {

@@ -151,6 +151,24 @@ fn hostile() {
     }
 }
 
+fn findings(out: &mut dyn std::io::Write, style: Style, payload: &Payload) -> std::io::Result<()> {
+    audit(out, style, payload, true)
+}
+
+/// Make sure that findings read from what is wrong to what to do, in 80 columns
+/// and escaped, and that a clean node is one line.
+#[test]
+fn audits() {
+    golden("audit", findings);
+    golden_in("audit-all", "audit", findings, Style { all: true, ..Style::default() });
+    golden("audit-clean", findings);
+    let text = render("audit", findings, Style::default());
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(!text.chars().any(|c| c != '\n' && sanitize::is_hostile(c)), "{text:?}");
+    let color = render("audit", findings, Style { color: true, ..Style::default() });
+    assert_eq!(anstream::adapter::strip_str(&color).to_string(), text);
+}
+
 /// Make sure that colour touches verdicts only and moves no column.
 #[test]
 fn color() {
