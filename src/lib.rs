@@ -20,4 +20,5 @@ pub mod policy;
 pub mod render;
 pub mod report;
 pub mod sys;
+pub mod unit;
 pub mod visible;

@@ -10,6 +10,8 @@ mod environment;
 mod process;
 mod slurm;
 mod text;
+mod unit;
+mod verification;
 
 use std::collections::BTreeMap;
 
@@ -21,6 +23,8 @@ pub use environment::{Environment, VARIABLES, Variable};
 pub use process::{Detail, HeldDevice, Process};
 pub use slurm::{ConfigFile, Slurm};
 pub use text::{HexBytes, Text};
+pub use unit::{DeviceNumber, NamedNode, Unit};
+pub use verification::Verification;
 
 /// The schema name of the observations this version writes.
 pub const SCHEMA: &str = "gpumap.observation/1";
@@ -64,6 +68,12 @@ pub struct Observation {
     /// What Slurm's files and hooks say.
     #[serde(default, skip_serializing_if = "Slurm::is_empty")]
     pub slurm: Slurm,
+    /// What the files of systemd's units say about devices.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub units: Vec<Unit>,
+    /// What the kernel itself answered in some of the cgroups (`--verify`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub verified: Vec<Verification>,
     /// What could not be seen, each with the right or setting it needs.
     #[serde(default)]
     pub errors: Vec<Problem>,

@@ -25,6 +25,7 @@ mod reach;
 mod rules;
 mod sets;
 mod shares;
+mod to_verify;
 mod writer;
 
 use crate::observation::{Cgroup, Observation, Program, Text};
@@ -39,6 +40,7 @@ pub use leftovers::leftovers;
 pub use node::{Granted, node};
 pub use node_diff::node_diff;
 pub use programs::programs;
+pub use to_verify::{ToVerify, to_verify};
 
 /// Whose policy is asked about.
 #[derive(Clone, Debug, PartialEq, Eq)]

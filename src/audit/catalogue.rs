@@ -51,8 +51,10 @@ pub(super) const FAMILIES: &[Family] = &[
     super::instances::FAMILY,
     super::start::FAMILY,
     super::stale::FAMILY,
+    super::units::FAMILY,
     super::dynamic::FAMILY,
     super::unknowns::FAMILY,
+    super::verified::FAMILY,
 ];
 
 /// All kinds of findings in the order of the manual.

@@ -26,7 +26,9 @@ mod stale;
 mod start;
 mod tenants;
 mod undone;
+mod units;
 mod unknowns;
+mod verified;
 mod within;
 mod words;
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::audit_files::{self as files, remember};
 use super::{Failure, Session, envelope, input, job_name, saved, slurm};
-use crate::analyse::Granted;
+use crate::analyse::{self, Granted};
 use crate::audit::{self, Config, FailOn, Severity, Within};
 use crate::cli::{self, AuditArgs, Exit};
 use crate::observation::{Observation, Text};
@@ -28,11 +28,12 @@ fn attempt(session: &mut Session<'_>, args: &AuditArgs) -> Result<Exit, Failure>
     if args.nagios && session.global.json {
         return Err(Failure::new("usage", "--nagios", "does not go with --json", "choose one of the two"));
     }
-    if args.verify {
-        let why = "this gpumap cannot ask the kernel from inside of cgroups yet";
+    if args.verify && session.global.from.is_some() {
+        let why = "the kernel cannot be asked about a saved node";
         return Err(Failure::new("usage", "--verify", why, "leave it out"));
     }
     slurm::look(session, &args.allocation.slurm)?;
+    session.look.units = true;
     let subject = subject(session, args)?;
     let mut payload =
         audit::audit_within(&subject.observation, &subject.granted, &subject.config, &subject.within)?;
@@ -61,6 +62,9 @@ struct Subject {
 fn subject(session: &mut Session<'_>, args: &AuditArgs) -> Result<Subject, Failure> {
     let (mut observation, former) = observe(session)?;
     slurm::add(session, &args.allocation.slurm, &mut observation)?;
+    if args.verify {
+        verify(session, &mut observation)?;
+    }
     let (config, file) = files::config(session, args, former.config)?;
     let granted = Granted { list: args.allocation.allocated.clone().or(former.allocated) };
     let job = if args.allocation.slurm.from_env { Some(job_name::one(None, true)?) } else { None };
@@ -80,6 +84,15 @@ fn subject(session: &mut Session<'_>, args: &AuditArgs) -> Result<Subject, Failu
         config: file,
     };
     Ok(Subject { observation, granted, config, within, options })
+}
+
+/// Asks the kernel in the cgroups whose programs differ.
+fn verify(session: &Session<'_>, observation: &mut Observation) -> Result<(), Failure> {
+    let wanted = analyse::to_verify(observation)?;
+    let node = |(path, major, minor)| observe::verify::Node { path, major, minor };
+    let nodes: Vec<_> = wanted.nodes.into_iter().map(node).collect();
+    observe::verify::verify(&session.options(), observation, &wanted.cgroups, &nodes);
+    Ok(())
 }
 
 fn find(session: &Session<'_>, observation: &Observation, path: &Path) -> Result<Text, Failure> {

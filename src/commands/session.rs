@@ -38,6 +38,8 @@ pub struct Look {
     pub hook: bool,
     /// Slurm's `gres.conf` in another place than the usual ones.
     pub gres_conf: Option<PathBuf>,
+    /// What systemd's unit files say about devices.
+    pub units: bool,
 }
 
 /// Prints a payload for people.
@@ -67,6 +69,8 @@ impl<'a> Session<'a> {
             detail: self.look.detail,
             gres_conf: self.look.gres_conf.clone(),
             hook: self.look.hook,
+            units: self.look.units,
+            ..observe::Options::default()
         }
     }
 

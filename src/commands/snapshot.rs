@@ -10,6 +10,7 @@ use crate::report::Payload;
 /// Runs the command.
 pub(super) fn run(session: &mut Session<'_>, args: &SnapshotArgs) -> Result<Exit, Failure> {
     slurm::look(session, &args.slurm)?;
+    session.look.units = true;
     let all = [PathBuf::from("/")];
     let is_all = args.paths.is_empty();
     let paths = if is_all && session.global.from.is_none() { &all } else { args.paths.as_slice() };

@@ -28,6 +28,8 @@ mod programs;
 mod recheck;
 mod slurm;
 mod stepd;
+mod units;
+pub mod verify;
 mod walk;
 
 use std::collections::BTreeSet;
@@ -66,6 +68,10 @@ pub struct Options {
     pub gres_conf: Option<PathBuf>,
     /// Whether gpumap's own environment is that of a Slurm hook.
     pub hook: bool,
+    /// Whether to read what systemd's unit files say about devices.
+    pub units: bool,
+    /// Prefix of the unit files' paths and of the device nodes they name.
+    pub unit_root: PathBuf,
 }
 
 impl Default for Options {
@@ -78,6 +84,8 @@ impl Default for Options {
             detail: false,
             gres_conf: None,
             hook: false,
+            units: false,
+            unit_root: "/".into(),
         }
     }
 }
@@ -132,6 +140,9 @@ fn observe(
     observation.gpu_facts = gpu::collect(&options.gpu_root, &mut log.problems);
     if options.detail {
         observation.slurm = slurm::collect(options, &mut log);
+    }
+    if options.units {
+        observation.units = units::collect(options, &seen, &mut log);
     }
     shelve(&mut observation, options, library, &mut log);
     observation.cgroups = seen.into_iter().map(|Seen { cgroup, .. }| cgroup).collect();

@@ -2,6 +2,7 @@
 //! runs the device-cgroup check without opening anything.
 
 use std::ffi::CString;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -52,17 +53,32 @@ pub enum Answer {
 /// from the permission bits alone and never asks the device policy.
 pub fn probe(path: &Path, access: Access) -> Answer {
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return Answer::NoSuchFile };
-    let mode = match access {
-        Access::Exists => libc::F_OK,
-        Access::Read => libc::R_OK,
-        Access::Write => libc::W_OK,
-        Access::ReadWrite => libc::R_OK | libc::W_OK,
-    };
+    let mode = mode(access);
     match faccessat(libc::SYS_faccessat2, &path, mode) {
         Err(Errno::ENOSYS) if getuid() == geteuid() && getgid() == getegid() => {
             answer(faccessat(libc::SYS_faccessat, &path, mode))
         }
         other => answer(other),
+    }
+}
+
+/// The same about what a handle stands for, one opened with `O_PATH`: no
+/// device is opened. Since Linux 5.8.
+pub fn probe_handle<Fd: AsFd>(node: Fd, access: Access) -> Answer {
+    let flags = c_long::from(libc::AT_EACCESS | libc::AT_EMPTY_PATH);
+    let (fd, mode) = (c_long::from(node.as_fd().as_raw_fd()), c_long::from(mode(access)));
+    // SAFETY: the empty path is terminated, the handle outlives the call.
+    let result = unsafe { libc::syscall(libc::SYS_faccessat2, fd, c"".as_ptr(), mode, flags) };
+    answer(Errno::result(result).map(drop))
+}
+
+/// The bits that faccessat(2) wants.
+pub(super) fn mode(access: Access) -> c_int {
+    match access {
+        Access::Exists => libc::F_OK,
+        Access::Read => libc::R_OK,
+        Access::Write => libc::W_OK,
+        Access::ReadWrite => libc::R_OK | libc::W_OK,
     }
 }
 
@@ -81,7 +97,8 @@ fn faccessat(call: c_long, path: &CString, mode: c_int) -> Result<(), Errno> {
     Errno::result(result).map(drop)
 }
 
-fn answer(result: Result<(), Errno>) -> Answer {
+/// What a result of faccessat(2) on a device node means.
+pub(super) fn answer(result: Result<(), Errno>) -> Answer {
     match result {
         Ok(()) => Answer::Allowed,
         Err(Errno::EPERM) => Answer::DevicePolicy,

@@ -7,4 +7,5 @@ pub mod access;
 pub mod bpf;
 pub mod caps;
 pub mod dir;
+pub mod spawn;
 pub mod stat;

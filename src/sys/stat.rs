@@ -35,6 +35,9 @@ pub struct FileStat {
     pub size: u64,
     /// Last change of the inode: seconds and nanoseconds.
     pub changed: (i64, u32),
+    /// Marked immutable, chattr(1): writing is refused with `EPERM`, for a
+    /// device node too.
+    pub immutable: bool,
 }
 
 /// What is behind `name`, the last link followed (the links in `/proc/PID/fd`
@@ -64,6 +67,7 @@ pub fn stat_at<Fd: AsFd>(dir: Fd, name: &CStr) -> Result<FileStat, Errno> {
         rdev: (stat.stx_rdev_major, stat.stx_rdev_minor),
         size: stat.stx_size,
         changed: (stat.stx_ctime.tv_sec, stat.stx_ctime.tv_nsec),
+        immutable: stat.stx_attributes & libc::STATX_ATTR_IMMUTABLE as u64 != 0,
     })
 }
 

@@ -1,0 +1,47 @@
+//! What is worth asking the kernel itself: a cgroup for each set of programs
+//! with processes under it, and the devices that decide whether GPUs can be
+//! used.
+
+use std::collections::BTreeSet;
+
+use super::inspection::Inspection;
+use super::{AnalyseError, Granted};
+use crate::observation::{Observation, Text};
+
+/// The questions of `--verify`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToVerify {
+    /// Cgroups with processes; of those with the same programs and policy one.
+    pub cgroups: Vec<Text>,
+    /// Nodes: path, major and minor number.
+    pub nodes: Vec<(String, u32, u32)>,
+}
+
+/// What to ask about an observation.
+///
+/// # Errors
+///
+/// As [`super::node()`].
+pub fn to_verify(observation: &Observation) -> Result<ToVerify, AnalyseError> {
+    let inspection = Inspection::new(observation, &Granted::default())?;
+    let mut seen = BTreeSet::new();
+    let cgroups = inspection.payload().cgroups.iter().flatten().zip(inspection.paths());
+    let different = cgroups.filter(|(cgroup, path)| {
+        let observed = inspection.cgroup(path);
+        let has_processes = observed.is_some_and(|observed| !observed.pids.is_empty());
+        let ids: Vec<u32> = cgroup.programs.iter().map(|program| program.id).collect();
+        has_processes && seen.insert((ids, cgroup.policy.clone()))
+    });
+    let cgroups = different.map(|(_, path)| path.clone()).collect();
+    Ok(ToVerify { cgroups, nodes: nodes(&inspection) })
+}
+
+fn nodes(inspection: &Inspection<'_>) -> Vec<(String, u32, u32)> {
+    let gates = inspection.gpus().iter().flat_map(|gpu| {
+        let number = gpu.major.zip(gpu.minor);
+        let gate = gpu.nodes.iter().find(|node| node.gate);
+        gate.zip(number).map(|(node, (major, minor))| (node.path.clone(), major, minor))
+    });
+    let shared = inspection.shared_nodes().iter().filter(|node| node.needed && node.present);
+    gates.chain(shared.map(|node| (node.path.clone(), node.major, node.minor))).collect()
+}

@@ -1,0 +1,63 @@
+use std::path::Path;
+
+use crate::analyse::Granted;
+use crate::audit::{self, Config};
+use crate::observation::Observation;
+use crate::report::Finding;
+
+fn audit(path: &str) -> Vec<Finding> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(path);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let observation: Observation = serde_json::from_str(&text).unwrap();
+    let ours = ["access-lost", "reload-would-lose", "verify-mismatch"];
+    let payload = audit::audit(&observation, &Granted::default(), &Config::default()).unwrap();
+    payload.findings.unwrap().into_iter().filter(|found| ours.contains(&found.id.as_str())).collect()
+}
+
+fn devices(found: &Finding) -> Vec<&str> {
+    found.devices.iter().filter_map(|device| device.name.as_deref()).collect()
+}
+
+/// Make sure that the container that lost its GPU is found, with both
+/// programs, and that it was fine before the reload.
+#[test]
+fn reload() {
+    let [lost] = audit("nodes/systemd-reload.json").try_into().unwrap();
+    assert_eq!((lost.id.as_str(), lost.severity.as_str()), ("access-lost", "warning"));
+    assert_eq!(devices(&lost), ["nvidia0", "nvidiactl", "nvidia-uvm"]);
+    let returned: Vec<_> = lost.programs.iter().map(|one| (one.id, one.returns.as_str())).collect();
+    assert_eq!(returned, [(1722, "allow"), (1727, "deny")]);
+    assert!(lost.evidence[0].contains("2026-11-21T03:13:47Z") && lost.evidence.len() == 3);
+    assert_eq!(lost.processes.len(), 1);
+    assert_eq!(audit("nodes/systemd-before-reload.json"), []);
+}
+
+/// Make sure that settings without the GPU are found before the reload.
+#[test]
+fn before_reload() {
+    let [found] = audit("audit/reload-would-lose/trigger.json").try_into().unwrap();
+    assert_eq!(found.id, "reload-would-lose");
+    assert_eq!(devices(&found), ["nvidia0", "nvidiactl", "nvidia-uvm"]);
+    assert!(found.evidence.iter().any(|clause| clause.contains("DevicePolicy=strict")));
+}
+
+#[test]
+fn kernel_disagrees() {
+    let [found] = audit("audit/verify-mismatch/trigger.json").try_into().unwrap();
+    assert_eq!((found.id.as_str(), found.severity.as_str()), ("verify-mismatch", "critical"));
+    assert_eq!((devices(&found), found.confidence.as_str()), (vec!["nvidia0"], "certain"));
+}
+
+/// Make sure that what is excused or clean is silent.
+#[test]
+fn silence() {
+    for id in ["access-lost", "reload-would-lose", "verify-mismatch"] {
+        for node in ["excused", "clean"] {
+            assert_eq!(audit(&format!("audit/{id}/{node}.json")), [], "{id}/{node}");
+        }
+    }
+    assert_eq!(audit("audit/reload-would-lose/excused-unresolved.json"), []);
+    for node in ["runc-container", "slurm-4gpu", "slurm-runc-in-job"] {
+        assert_eq!(audit(&format!("nodes/{node}.json")), [], "{node}");
+    }
+}

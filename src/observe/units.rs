@@ -1,0 +1,147 @@
+//! What the files of systemd's units say about devices.
+//!
+//! systemd is not asked: on a node in trouble it may not answer, and what
+//! counts is what it will read at the next daemon-reload. Its directories are
+//! listed once; then only files that concern an observed unit are read, and
+//! only lines about devices are kept.
+
+mod files;
+mod search;
+
+use std::collections::HashSet;
+use std::ffi::CString;
+use std::path::Path;
+
+use nix::errno::Errno;
+
+use super::Options;
+use super::log::Log;
+use super::walk::Seen;
+use crate::observation::{Answer, Attached, ConfigFile, DeviceNumber, NamedNode, NodeKind, Text, Unit};
+use crate::sys::dir::Dir;
+use crate::sys::stat::{FileKind, stat_at};
+use crate::unit::{Settings, of_cgroup, section};
+use files::Reader;
+use search::Search;
+
+/// Units that are read.
+const UNIT_LIMIT: usize = 8192;
+/// Paths of one unit that are looked up.
+const PATH_LIMIT: usize = 256;
+
+/// Collects the units among the observed cgroups that say something about
+/// devices, or at or below whose cgroup a device program is attached. Nothing
+/// where systemd does not run, sd_booted(3).
+pub(super) fn collect(options: &Options, seen: &[Seen], log: &mut Log) -> Vec<Unit> {
+    if !options.unit_root.join("run/systemd/system").is_dir() {
+        return Vec::new();
+    }
+    let mut collector = Collector {
+        root: &options.unit_root,
+        search: Search::new(&options.unit_root),
+        reader: Reader::default(),
+    };
+    let with_programs = with_programs(seen);
+    let mut units = Vec::new();
+    for Seen { cgroup, .. } in seen {
+        let Some(name) = of_cgroup(cgroup.path.as_bytes()) else { continue };
+        if log.out_of_time("reading unit files") {
+            break;
+        }
+        let unit = collector.unit(name, &cgroup.path);
+        let is_kept = with_programs.contains(cgroup.path.as_bytes()) || decides(&unit);
+        units.extend(is_kept.then_some(unit));
+        if units.len() == UNIT_LIMIT {
+            log.add("too-many", "systemd's units", format!("only {UNIT_LIMIT} were read"), "");
+            break;
+        }
+    }
+    units
+}
+
+/// The cgroups at or below which a program is attached, or may be.
+fn with_programs(seen: &[Seen]) -> HashSet<&[u8]> {
+    let mut found = HashSet::new();
+    let is_bare = |own: &Answer<Attached>| own.known().is_some_and(|own| own.programs.is_empty());
+    for Seen { cgroup, .. } in seen.iter().filter(|seen| !is_bare(&seen.cgroup.own)) {
+        let mut path = cgroup.path.as_bytes();
+        while !path.is_empty() && found.insert(path) {
+            let slash = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+            path = &path[..slash];
+        }
+    }
+    found
+}
+
+/// Whether a unit's files say anything about devices.
+fn decides(unit: &Unit) -> bool {
+    let mut lines = unit.files.iter().flat_map(|file| file.text.as_bytes().split(|byte| *byte == b'\n'));
+    lines.any(|line| [&b"Device"[..], b"Private", b"Protect"].iter().any(|start| line.starts_with(start)))
+}
+
+struct Collector<'a> {
+    root: &'a Path,
+    search: Search,
+    reader: Reader,
+}
+
+impl Collector<'_> {
+    fn unit(&mut self, name: &str, cgroup: &Text) -> Unit {
+        let fragment = self.search.fragment(name);
+        let mut unit = Unit {
+            name: name.into(),
+            cgroup: cgroup.clone(),
+            fragment: fragment.as_deref().map(|path| self.shown(path)),
+            ..Unit::default()
+        };
+        let section = section(name).unwrap_or_default();
+        let drop_ins = self.search.drop_ins(name);
+        for (path, is_fragment) in
+            fragment.iter().map(|path| (path, true)).chain(drop_ins.iter().map(|path| (path, false)))
+        {
+            let path_shown = self.shown(path);
+            match self.reader.lines(path, section) {
+                Ok(Some(text)) if text.is_empty() => {}
+                Ok(Some(text)) => unit.files.push(ConfigFile { path: path_shown, text: text.into() }),
+                Ok(None) if is_fragment => unit.unread.push(format!("{path_shown} is masked")),
+                // An empty drop-in, or a link to /dev/null, hides others.
+                Ok(None) => {}
+                Err(errno) => unit.unread.push(format!("{path_shown}: {}", errno.desc())),
+            }
+        }
+        unit.nodes = self.nodes(&unit);
+        unit
+    }
+
+    /// A path as it is on the node.
+    fn shown(&self, path: &Path) -> String {
+        let below = path.strip_prefix(self.root).unwrap_or(path);
+        format!("/{}", below.to_string_lossy().trim_start_matches('/'))
+    }
+
+    fn nodes(&self, unit: &Unit) -> Vec<NamedNode> {
+        let allow = Settings::of(unit).allow;
+        let mut paths: Vec<String> = allow.into_iter().map(|allow| allow.device).collect();
+        paths.retain(|path| path.starts_with("/dev/"));
+        paths.sort_unstable();
+        paths.dedup();
+        paths.truncate(PATH_LIMIT);
+        paths.into_iter().map(|path| NamedNode { device: device(self.root, &path), path }).collect()
+    }
+}
+
+/// The device behind a path; it is never opened.
+fn device(root: &Path, path: &str) -> Answer<Option<DeviceNumber>> {
+    let Ok(name) = CString::new(path.trim_start_matches('/')) else { return Answer::Known(None) };
+    let stat = Dir::open(root).and_then(|root| stat_at(&root, &name));
+    let number = |kind, (major, minor)| Answer::Known(Some(DeviceNumber { kind, major, minor }));
+    match stat {
+        Ok(stat) if stat.kind == FileKind::Char => number(NodeKind::Char, stat.rdev),
+        Ok(stat) if stat.kind == FileKind::Block => number(NodeKind::Block, stat.rdev),
+        Ok(_) | Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) => Answer::Known(None),
+        Err(errno) => Answer::Missing(errno.desc().to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+//! Device nodes to ask about, held open without opening their devices.
+
+use std::os::fd::OwnedFd;
+
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, openat};
+use nix::sys::stat::Mode;
+
+use super::REQUEST;
+use crate::observation::{Answer, Text, Verification};
+use crate::observe::Options;
+use crate::sys::access::{self, Access};
+use crate::sys::dir::Dir;
+use crate::sys::stat::{FileKind, stat_at};
+
+/// A node to ask about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its path on the node, such as `/dev/nvidia0`.
+    pub path: String,
+    /// Its major number.
+    pub major: u32,
+    /// Its minor number.
+    pub minor: u32,
+}
+
+/// A node, held open without opening its device.
+pub(super) struct Handle<'a> {
+    node: &'a Node,
+    /// The handle, or why there is none.
+    pub(super) place: Result<OwnedFd, String>,
+    immutable: bool,
+}
+
+/// With the v1 controller, the process stays in gpumap's own group of that, so
+/// it can only tell of devices that this group allows.
+pub(super) fn open<'a>(options: &Options, node: &'a Node, v1: bool) -> Handle<'a> {
+    let path = options.gpu_root.join(node.path.trim_start_matches('/'));
+    let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let opened = Dir::open(&options.gpu_root)
+        .and_then(|root| openat(&root, &path, flags, Mode::empty()))
+        .and_then(|place| stat_at(&place, c"").map(|stat| (place, stat)));
+    match opened {
+        Ok((place, stat)) if stat.kind == FileKind::Char && stat.rdev == (node.major, node.minor) => {
+            if v1 && access::probe_handle(&place, Access::ReadWrite) != access::Answer::Allowed {
+                return Handle::missing(
+                    node,
+                    "gpumap itself may not open it, and its v1 device group may be why".to_owned(),
+                );
+            }
+            Handle { node, place: Ok(place), immutable: stat.immutable }
+        }
+        Ok(_) => Handle::missing(node, "the node has another number".to_owned()),
+        Err(Errno::ENOENT) => Handle::missing(node, "there is no node".to_owned()),
+        Err(errno) => Handle::missing(node, format!("the node: {}", errno.desc())),
+    }
+}
+
+impl<'a> Handle<'a> {
+    fn missing(node: &'a Node, why: String) -> Self {
+        Self { node, place: Err(why), immutable: false }
+    }
+
+    /// What is known of it in a cgroup.
+    pub(super) fn verification(&self, cgroup: &Text, allowed: Answer<bool>) -> Verification {
+        let Node { path, major, minor } = self.node.clone();
+        Verification { cgroup: cgroup.clone(), path, major, minor, request: REQUEST.to_owned(), allowed }
+    }
+
+    /// What the kernel's answer says of the device policy.
+    pub(super) fn answer(&self, answer: access::Answer) -> Answer<bool> {
+        let why = match answer {
+            access::Answer::Allowed => return Answer::Known(true),
+            access::Answer::DevicePolicy if self.immutable => "the node is marked immutable".to_owned(),
+            access::Answer::DevicePolicy => return Answer::Known(false),
+            access::Answer::FilePermission => {
+                "permission bits or a security module refuse before the device policy is asked".to_owned()
+            }
+            access::Answer::Unsupported => "needs Linux 5.8".to_owned(),
+            access::Answer::NoSuchFile | access::Answer::NoDevice => "the node is gone".to_owned(),
+            access::Answer::Other(errno) => errno.desc().to_owned(),
+        };
+        Answer::Missing(why)
+    }
+}

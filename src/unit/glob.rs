@@ -1,0 +1,45 @@
+//! fnmatch(3) with `*` and `?`.
+
+/// Whether a name matches; `None` for patterns with classes or escapes.
+pub(super) fn matches(pattern: &str, name: &str) -> Option<bool> {
+    if pattern.contains(['[', '\\']) {
+        return None;
+    }
+    let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
+    let (mut at, mut to) = (0, 0);
+    // Where the last star was, and what it has eaten so far.
+    let mut star: Option<(usize, usize)> = None;
+    while to < name.len() {
+        match pattern.get(at) {
+            Some(b'*') => {
+                star = Some((at, to));
+                at += 1;
+            }
+            Some(byte) if *byte == b'?' || Some(byte) == name.get(to) => {
+                at += 1;
+                to += 1;
+            }
+            _ => {
+                let Some((place, eaten)) = star else { return Some(false) };
+                star = Some((place, eaten + 1));
+                (at, to) = (place + 1, eaten + 1);
+            }
+        }
+    }
+    Some(pattern[at..].iter().all(|byte| *byte == b'*'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns() {
+        let yes =
+            [("*", ""), ("nvidia*", "nvidia-uvm"), ("cpu/*", "cpu/msr"), ("?x", "ax"), ("*a*b", "xaayb")];
+        assert!(yes.iter().all(|(pattern, name)| matches(pattern, name) == Some(true)));
+        let no = [("nvidia", "nvidia-uvm"), ("?", ""), ("*a*b", "xaayc"), ("", "a")];
+        assert!(no.iter().all(|(pattern, name)| matches(pattern, name) == Some(false)));
+        assert_eq!(matches("nvidia[0-9]", "nvidia0"), None);
+    }
+}
