@@ -48,8 +48,8 @@ fn with_broken(cluster: &Cluster, test: impl Fn(&str)) {
 fn stranger(cluster: &Cluster, name: &str, devices: &[&str]) -> u32 {
     let mut command = cluster.command("setsid");
     let ready = cluster.work().join("out").join(name);
-    command.args(["-f"]).arg(cluster.work().join("actor"));
-    devices.iter().for_each(|device| drop(command.args(["open", device])));
+    command.arg("-f").arg(cluster.work().join("actor"));
+    command.args(devices.iter().flat_map(|device| ["open", device]));
     let status = command.arg("ready").arg(&ready).status().expect("setsid");
     assert!(status.success());
     cluster.wait_until(name, || ready.exists());

@@ -29,8 +29,8 @@ mount --rbind "$dev" /dev
 
 # Hooks look for gpumap and logger there, and keep their state in /var/lib.
 if [ -d "$work/local" ]; then
-    mount --bind "$(readlink "$work/tested")" "$work/local/gpumap.tested"
     mount --bind "$work/local" /usr/local/bin
+    mount --bind "$(readlink "$work/tested")" /usr/local/bin/gpumap.tested
     mount --bind "$work/var" /var/lib
 fi
 
