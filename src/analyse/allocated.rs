@@ -7,7 +7,7 @@ use crate::report::{GpuSet, Owner};
 
 use super::claim::job_id;
 use super::join::Join;
-use super::levels::{is_job, is_step};
+use super::levels::{is_job, is_step, is_task};
 
 /// What is known beside the processes.
 #[derive(Debug, Default)]
@@ -51,6 +51,8 @@ fn told(
         claimed(owner, processes, false, join, numbering)
     } else if is_step(owner) {
         claimed(owner, processes, true, join, numbering)
+    } else if is_task(owner) {
+        unknown("Slurm tells the GPUs of a job and of a step, not those of a task")
     } else {
         unknown("no scheduler that gpumap can ask allocates to it")
     }

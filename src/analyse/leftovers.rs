@@ -32,11 +32,16 @@ pub fn leftovers(
     let hook = source.hook.filter(|hook| names(hook, job));
     let told = hook.and_then(|hook| of_hook(hook, &numbering, &join.gpus));
     let search = Search { job, hook, gpus: source.given.or(told) };
+    // Where one has details, those without are kernel threads, which hold nothing.
+    let looked = observation.processes.iter().any(|process| process.detail.is_some());
     let mut processes = Processes::default();
     let mut found = Vec::new();
     for process in &observation.processes {
         let Some(belongs_by) = search.belongs(process, &join) else { continue };
-        let reported = processes.report(process, &mut join);
+        let mut reported = processes.report(process, &mut join);
+        if !looked {
+            reported.held_unknown = Some("nobody looked into it".to_owned());
+        }
         let gpus = search.counted(belongs_by, reported.held.as_deref().unwrap_or_default());
         if !gpus.is_empty() || reported.held_unknown.is_some() {
             let owner = join.owners.of(&process.cgroup).cloned();

@@ -38,6 +38,11 @@ pub(super) fn is_step(owner: &Owner) -> bool {
     is_scheduled(owner) && owner.step.is_some() && owner.task.is_none()
 }
 
+/// Whether an owner is a task of a step.
+pub(super) fn is_task(owner: &Owner) -> bool {
+    is_scheduled(owner) && owner.task.is_some()
+}
+
 fn is_scheduled(owner: &Owner) -> bool {
     matches!(owner.kind.as_str(), "slurm" | "parastation") && has_job(owner)
 }

@@ -118,6 +118,7 @@ impl<'a> Owners<'a> {
         let members = entry.members(&self.processes);
         let processes: Vec<&Process> = members.iter().map(|(_, process)| process).collect();
         let facts: Vec<&observation::Process> = members.iter().map(|(process, _)| *process).collect();
+        let allowed = sets::allowed(&entry.views(), &join.gpus);
         let sets = OwnerSets {
             owner: entry.owner.clone(),
             depth: entry.depth,
@@ -125,8 +126,8 @@ impl<'a> Owners<'a> {
             cgroup_hex: entry.top.hex(),
             processes: processes.len(),
             allocated: allocated::of(&entry.owner, &facts, join, numbering, granted),
-            allowed: sets::allowed(&entry.views(), &join.gpus),
-            visible: sets::visible(&processes, &join.gpus),
+            visible: sets::visible(&processes, &allowed, &join.gpus),
+            allowed,
             held: sets::held(&processes, &join.gpus),
             shares: Vec::new(),
         };

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use crate::policy::device::Verdict;
-use crate::report::{Asked, Gpu, GpuSet, MigInstance, Process};
+use crate::report::{Gpu, GpuSet, MigInstance, Process};
 
 use super::reach::View;
 
@@ -49,11 +49,13 @@ pub(super) fn allowed(views: &[Rc<View>], gpus: &[Gpu]) -> GpuSet {
     set
 }
 
-/// What these processes ask for now.
-pub(super) fn visible(processes: &[&Process], gpus: &[Gpu]) -> GpuSet {
+/// What these processes ask for now, which the environment at exec does not
+/// tell: a program may have set another value since. Whatever it is, they get
+/// nothing of it that they may not open.
+pub(super) fn visible(processes: &[&Process], allowed: &GpuSet, gpus: &[Gpu]) -> GpuSet {
     let mut union = Union::default();
     for process in processes {
-        match process.visible.as_ref().map(|visible| current(&visible.live, &visible.at_exec)) {
+        match process.visible.as_ref().map(|visible| &visible.live) {
             Some(asked) => match &asked.gpus {
                 Some(found) => union.add(found, &asked.instances),
                 None => union.miss(asked.why.as_deref().unwrap_or("what a process asks for is not known")),
@@ -61,7 +63,10 @@ pub(super) fn visible(processes: &[&Process], gpus: &[Gpu]) -> GpuSet {
             None => union.unseen += 1,
         }
     }
-    union.finish(gpus)
+    let mut set = union.finish(gpus);
+    let may = |key: &String| allowed.gpus.iter().flatten().chain(&allowed.unknown).any(|open| open == key);
+    set.unknown.retain(may);
+    set
 }
 
 /// What these processes have open.
@@ -75,11 +80,6 @@ pub(super) fn held(processes: &[&Process], gpus: &[Gpu]) -> GpuSet {
         }
     }
     union.finish(gpus)
-}
-
-/// The environment in memory is the later word, where it can be read.
-fn current<'a>(live: &'a Asked, at_exec: &'a Asked) -> &'a Asked {
-    if live.state == "unknown" { at_exec } else { live }
 }
 
 /// The union of several processes' sets.

@@ -40,7 +40,17 @@ pub(super) struct Family {
 }
 
 /// The families in the order of the manual.
-pub(super) const FAMILIES: &[Family] = &[];
+pub(super) const FAMILIES: &[Family] = &[
+    super::absent::FAMILY,
+    super::dropped::FAMILY,
+    super::undone::FAMILY,
+    super::dynamic::FAMILY,
+    super::doors::FAMILY,
+    super::instances::FAMILY,
+    super::stale::FAMILY,
+    super::start::FAMILY,
+    super::unknowns::FAMILY,
+];
 
 /// All kinds of findings in the order of the manual.
 pub fn kinds() -> impl Iterator<Item = &'static Kind> {

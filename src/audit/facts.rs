@@ -106,7 +106,7 @@ pub(super) fn char((major, minor): (u32, u32)) -> Device {
 
 /// Whether an owner gets GPUs for itself: a whole job, a container, a pod, a
 /// VM. Steps and tasks share what their job has.
-fn is_tenant(owner: &Owner) -> bool {
+pub(super) fn is_tenant(owner: &Owner) -> bool {
     let is_part_of_job = owner.step.is_some() || owner.task.is_some();
     let services = ["unit", "session", "user", "cgroup"];
     !is_part_of_job && !services.contains(&owner.kind.as_str())
@@ -118,6 +118,6 @@ pub(super) fn is_within(owner: &Owner, tenant: &Owner) -> bool {
 }
 
 /// The job that a step or task is part of; anything else is whole.
-fn whole(owner: &Owner) -> Owner {
+pub(super) fn whole(owner: &Owner) -> Owner {
     Owner { step: None, het_component: None, task: None, part: None, ..owner.clone() }
 }

@@ -5,14 +5,28 @@
 //! facts that stand in it; what would excuse it is looked for first. Nothing
 //! here touches the system.
 
+mod absent;
+mod access;
 mod catalogue;
 mod config;
+mod doors;
+mod dropped;
+mod dynamic;
 mod facts;
 mod finding;
 mod ignored;
+mod instances;
 mod outcome;
 mod parse;
+mod stale;
+mod start;
+mod tenants;
+mod undone;
+mod unknowns;
 mod within;
+
+#[cfg(test)]
+mod tests;
 
 use crate::analyse::{AnalyseError, Granted};
 use crate::observation::Observation;

@@ -19,6 +19,11 @@ pub(super) const DRM_FIRST_RENDER: u32 = 128;
 /// Major of the accel class, fixed (`include/drm/drm_accel.h`).
 pub(super) const ACCEL: u32 = 261;
 
+/// The character major that a driver registered on this boot.
+pub fn char_major(facts: &GpuFacts, driver: &str) -> Option<u32> {
+    Majors::new(facts).char_major(driver)
+}
+
 /// The registrations of one boot, in the file's order.
 pub(super) struct Majors<'a>(Vec<(NodeKind, u32, &'a str)>);
 

@@ -22,6 +22,7 @@ mod shared;
 use crate::observation::GpuFacts;
 use crate::report::Gpu;
 
+pub use devices::char_major;
 pub use label::{Labels, describe, driver_names};
 pub use shared::{SharedNode, shared_nodes};
 

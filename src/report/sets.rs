@@ -24,7 +24,8 @@ pub struct OwnerSets {
     pub allocated: GpuSet,
     /// What its processes may open (`rw`).
     pub allowed: GpuSet,
-    /// What its processes ask for now: in memory, else at exec.
+    /// What its processes ask for now, by the environments in their memory; where
+    /// those could not be read it is unknown, whatever they asked for at exec.
     pub visible: GpuSet,
     /// What its processes have open.
     pub held: GpuSet,

@@ -4,6 +4,8 @@ use super::tree::Tree;
 
 /// Where the driver puts its files.
 const DRIVER: &str = "/proc/driver/nvidia";
+/// Whether nvidia-drm can do more than name devices.
+const MODESET: &str = "/sys/module/nvidia_drm/parameters/modeset";
 /// The table of all possible MIG instances: about 4300 lines.
 const MIG_MINORS: &str = "/proc/driver/nvidia-caps/mig-minors";
 /// Bytes read of [`MIG_MINORS`].
@@ -21,6 +23,7 @@ pub(super) fn collect(tree: &mut Tree<'_>) {
     for name in ["version", "params"] {
         tree.file(&format!("{DRIVER}/{name}"));
     }
+    tree.file(MODESET);
     gpus(tree);
     if capabilities(tree) {
         tree.file_within(MIG_MINORS, MIG_MINORS_LIMIT);

@@ -1,0 +1,40 @@
+//! File permissions of device nodes: the second gate after device programs.
+
+use super::facts::Facts;
+use crate::observation::{DeviceNode, NodeKind};
+use crate::report::Cgroup;
+
+/// Permission bits of everybody: read and write.
+const OTHERS: u32 = 0o006;
+
+/// Whether somebody in a cgroup passes the permissions of a node. Access is
+/// given by the letters' bits: read 4, write 2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dac {
+    /// Everybody does.
+    Everybody,
+    /// The node's owner is there, or root, whose rights make up for it.
+    Someone,
+    /// Nobody of whom it is certain: at most a group's members, who are not
+    /// known.
+    Nobody,
+}
+
+/// The node with this number.
+pub(super) fn node<'a>(facts: &Facts<'a>, number: (u32, u32)) -> Option<&'a DeviceNode> {
+    let mut nodes = facts.inspection.observation().gpu_facts.nodes.iter();
+    nodes.find(|node| node.kind == NodeKind::Char && (node.major, node.minor) == number)
+}
+
+/// Who in a cgroup passes the permissions of a node for this access.
+pub(super) fn dac(node: &DeviceNode, cgroup: &Cgroup, bits: u32) -> Dac {
+    let passes = |mode: u32| mode & bits == bits;
+    if passes(node.mode & OTHERS) {
+        return Dac::Everybody;
+    }
+    let someone = |uid: u32| uid == 0 || (uid == node.uid && passes(node.mode >> 6));
+    match cgroup.processes.iter().any(|process| someone(process.uid)) {
+        true => Dac::Someone,
+        false => Dac::Nobody,
+    }
+}

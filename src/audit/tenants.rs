@@ -1,0 +1,156 @@
+//! Tenants and their cgroups, as several families ask about them.
+
+use std::collections::BTreeSet;
+
+use super::catalogue::Kind;
+use super::config::Config;
+use super::facts::{Facts, Tenant, is_tenant, whole};
+use super::finding;
+use crate::policy::device::Request;
+use crate::report::{Cgroup, Decision, Finding, Gpu, Owner};
+
+/// Processes that one finding names; more are counted in its evidence.
+const PROCESSES: usize = 32;
+
+/// The cgroups that tell what a tenant may do: those with processes, without
+/// those of tenants inside it. Where nobody is, those that somebody could join
+/// last: the innermost.
+pub(super) fn places(facts: &Facts<'_>, tenant: &Tenant) -> Vec<usize> {
+    let own: Vec<usize> =
+        tenant.cgroups.iter().copied().filter(|place| is_innermost(facts, *place, tenant)).collect();
+    let occupied: Vec<usize> =
+        own.iter().copied().filter(|place| !facts.cgroups()[*place].processes.is_empty()).collect();
+    if !occupied.is_empty() {
+        return occupied;
+    }
+    own.into_iter().filter(|place| is_leaf(facts, *place, tenant)).collect()
+}
+
+/// Whether none of a tenant's cgroups is below one of them. In walk order what
+/// is below follows directly.
+fn is_leaf(facts: &Facts<'_>, place: usize, tenant: &Tenant) -> bool {
+    let next = tenant.cgroups.get(tenant.cgroups.partition_point(|other| *other <= place));
+    next.is_none_or(|next| !is_below(facts.path(*next).as_bytes(), facts.path(place).as_bytes()))
+}
+
+/// One place for each different policy that a tenant's places have: what holds
+/// there holds in the others.
+pub(super) fn views(facts: &Facts<'_>, tenant: &Tenant) -> Vec<usize> {
+    let mut seen = BTreeSet::new();
+    let mut places = places(facts, tenant);
+    places.retain(|place| seen.insert(facts.cgroups()[*place].policy.clone()));
+    places
+}
+
+/// Whether a path is below another.
+pub(super) fn is_below(path: &[u8], top: &[u8]) -> bool {
+    path.strip_prefix(top).is_some_and(|rest| rest.first() == Some(&b'/'))
+}
+
+/// Positions in the inventory of the GPUs with this verdict in a cgroup.
+pub(super) fn gpus_with(facts: &Facts<'_>, place: usize, verdict: &str) -> Vec<usize> {
+    let verdicts = facts.cgroups()[place].gpus.iter().enumerate();
+    verdicts.filter(|(_, gpu)| gpu.verdict == verdict && gpu.minor.is_some()).map(|(at, _)| at).collect()
+}
+
+/// The same without those that are shared by design.
+pub(super) fn exclusive_with(facts: &Facts<'_>, place: usize, verdict: &str) -> Vec<usize> {
+    let mut gpus = gpus_with(facts, place, verdict);
+    gpus.retain(|at| !is_shared(facts.config, &facts.inspection.gpus()[*at]));
+    gpus
+}
+
+/// Whether the site says that everybody may have a GPU at once.
+pub(super) fn is_shared(config: &Config, gpu: &Gpu) -> bool {
+    let named = config.sharing.gpus.iter().any(|key| key == "*" || *key == gpu.key);
+    config.sharing.whole_node || named
+}
+
+/// Whether the site says that what is in a cgroup may hold any GPU.
+pub(super) fn is_daemon(config: &Config, path: &str) -> bool {
+    let inside = |top: &str| path == top || is_below(path.as_bytes(), top.as_bytes());
+    config.daemons.iter().any(|daemon| inside(daemon.cgroup.trim_end_matches('/')))
+}
+
+/// A finding about GPUs in a cgroup, with its processes and what decided.
+pub(super) fn about_gpus(
+    facts: &mut Facts<'_>,
+    kind: &Kind,
+    place: usize,
+    gpus: &[usize],
+    summary: String,
+) -> Finding {
+    let mut found = about(facts, kind, place, summary);
+    let inventory = facts.inspection.gpus();
+    found.devices = gpus.iter().map(|at| finding::gpu(&inventory[*at])).collect();
+    let first = gpus.first().and_then(|at| number(&inventory[*at]));
+    found.programs = first.map(|first| facts.decisions(place, first, Request::ReadWrite)).unwrap_or_default();
+    found
+}
+
+/// A finding about a cgroup and its processes.
+pub(super) fn about(facts: &Facts<'_>, kind: &Kind, place: usize, summary: String) -> Finding {
+    let cgroup = &facts.cgroups()[place];
+    let mut found = finding::at(kind, cgroup, summary);
+    found.processes = cgroup.processes.iter().take(PROCESSES).map(finding::process).collect();
+    if cgroup.processes.len() > PROCESSES {
+        found
+            .evidence
+            .push(format!("{} processes are there, of which {PROCESSES} are listed", cgroup.processes.len()));
+    }
+    found
+}
+
+/// The number of the node that gates a GPU.
+pub(super) fn number(gpu: &Gpu) -> Option<(u32, u32)> {
+    gpu.major.zip(gpu.minor)
+}
+
+/// `program 17 at /a denies it at instruction 12`.
+pub(super) fn in_words(decision: &Decision) -> String {
+    let verb = match decision.returns.as_str() {
+        "allow" => "allows",
+        "deny" => "denies",
+        _ => "cannot be followed for",
+    };
+    let name = if decision.name.is_empty() { String::new() } else { format!(" ({})", decision.name) };
+    let place = if decision.attached_at.is_empty() { "an unknown place" } else { &decision.attached_at };
+    let at = decision.decided_at.map(|pc| format!(" at instruction {pc}")).unwrap_or_default();
+    format!("program {}{name}, attached to {place}, {verb} the first device{at}", decision.id)
+}
+
+/// `2 GPUs`.
+pub(super) fn count(gpus: usize) -> String {
+    if gpus == 1 { "1 GPU".to_owned() } else { format!("{gpus} GPUs") }
+}
+
+/// An owner in a few words.
+pub(super) fn describe(owner: &Owner) -> String {
+    let job = owner.job_id.map(|id| id.to_string());
+    let job = job.or_else(|| owner.sluid.clone()).or_else(|| owner.job.clone());
+    let id = owner.container.as_deref().or(owner.pod.as_deref());
+    let short: Option<String> = id.map(|id| id.chars().take(12).collect());
+    let name = short.or_else(|| owner.name.clone()).unwrap_or_default();
+    match (owner.kind.as_str(), job) {
+        ("slurm", Some(job)) => format!("Slurm job {job}"),
+        ("parastation", Some(job)) => format!("ParaStation job {job}"),
+        ("crane", Some(job)) => format!("CraneSched job {job}"),
+        ("pbs", Some(job)) => format!("PBS job {job}"),
+        ("flux", Some(job)) => format!("Flux job {job}"),
+        ("htcondor", _) => format!("HTCondor {name}"),
+        ("libvirt", _) => format!("virtual machine {name}"),
+        ("pod", _) if owner.container.is_none() => format!("pod {name}"),
+        (kind, _) => format!("{kind} container {name}"),
+    }
+}
+
+fn is_innermost(facts: &Facts<'_>, place: usize, tenant: &Tenant) -> bool {
+    let cgroup: &Cgroup = &facts.cgroups()[place];
+    cgroup.owner.as_ref().and_then(innermost).is_some_and(|owner| owner == tenant.sets.owner)
+}
+
+/// The innermost tenant that an owner is part of.
+fn innermost(owner: &Owner) -> Option<Owner> {
+    let whole = whole(owner);
+    if is_tenant(&whole) { Some(whole) } else { innermost(owner.outer.as_deref()?) }
+}
