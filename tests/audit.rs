@@ -135,7 +135,7 @@ fn clean_nodes() {
 }
 
 /// Saved nodes with a fault that is found.
-const FAULTY: [&str; 1] = ["slurm-runc-in-job"];
+const FAULTY: [&str; 2] = ["slurm-runc-in-job", "systemd-reload"];
 
 /// Make sure that the nodes of known faults are not.
 #[test]
