@@ -5,6 +5,7 @@
 //! `gpumap/1` are additive. The JSON schema is generated from these types.
 
 mod audit;
+mod event;
 mod finding;
 mod node_diff;
 mod owner;
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::observation::{Host, Observation, Problem};
 
 pub use audit::{Audit, AuditConfig, AuditOptions, Checked, Counts, FindingKind, FixedFinding};
+pub use event::{Event, EventProcess, PolicyEvent, PolicyProgram, Value};
 pub use finding::{Decision, Finding, FindingDevice, FindingProcess};
 pub use node_diff::{AllocationChange, NodeDiff, OwnerAt, OwnerGpus, PolicyChange, ProgramMove};
 pub use owner::Owner;

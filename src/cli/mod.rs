@@ -172,6 +172,8 @@ mod tests {
             "gpumap node --allocated 0,1 --gres-conf g.conf",
             "gpumap pid 1 2",
             "gpumap snapshot --from-env",
+            "gpumap audit /a /b --fail-on never --report r.json --baseline b.json",
+            "gpumap audit --from-env --nagios",
         ] {
             assert!(parses(line), "{line}");
         }
@@ -183,6 +185,9 @@ mod tests {
             "gpumap pid x",
             "gpumap node --allocated 0 --from-env",
             "gpumap --allocated 0",
+            "gpumap audit --fail-on bad",
+            "gpumap audit --nagios --fail-on note",
+            "gpumap audit --list --explain x",
         ] {
             assert!(!parses(line), "{line}");
         }

@@ -1,0 +1,137 @@
+//! What `gpumap watch` reports, one value an event and a line.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Asked, Change, Effective, Owner};
+
+/// One event. Fields that mean nothing for its kind are left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Event {
+    /// Always [`super::SCHEMA`].
+    pub schema: String,
+    /// Always `watch`.
+    pub command: String,
+    /// When it happened, RFC 3339.
+    pub at: String,
+    /// `visible` (a process asks for other devices), `process` (one started
+    /// or executed another program), `exit`, `driver` (a process initialised
+    /// CUDA or ROCm: later changes have no effect), `policy` (the programs in
+    /// force on a cgroup changed), `uncovered` (changes of a process cannot be
+    /// seen as they happen), `lost` (events were lost), `start`, `end`.
+    pub event: String,
+    /// The process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<EventProcess>,
+    /// The cgroup of the process, or the one whose programs changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<String>,
+    /// Hex of the cgroup's path if it is not UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup_hex: Option<String>,
+    /// Whose cgroup that is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<Owner>,
+    /// What changed a variable: `setenv`, `putenv`, `unsetenv`, `clearenv`,
+    /// `exec`; `memory` if it was found by reading the environment again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub how: Option<String>,
+    /// The variable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variable: Option<String>,
+    /// Its value before; left out where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub old: Option<Value>,
+    /// Its value now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new: Option<Value>,
+    /// What the process asked for before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_before: Option<Asked>,
+    /// What it asks for now, inside the set its cgroup allows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Asked>,
+    /// Whether the change can have an effect: false after the process has
+    /// initialised its driver's library, which reads the variables once; left
+    /// out where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effective: Option<bool>,
+    /// What happened to the programs of a cgroup.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<PolicyEvent>,
+    /// Number of events that were lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<u64>,
+    /// What serves as the source of these events (`uprobe`, `fanotify`, …), in
+    /// `start`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub engines: Vec<String>,
+    /// Why something is not known or not covered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// The process of an event.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct EventProcess {
+    /// Pid.
+    pub pid: u32,
+    /// Start time in clock ticks since boot; null if it ended before that
+    /// could be read.
+    pub start_time: Option<u64>,
+    /// Effective uid.
+    pub uid: Option<u32>,
+    /// Command name.
+    pub comm: String,
+    /// Hex of the command name if it is not UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comm_hex: Option<String>,
+}
+
+/// A variable's value at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Value {
+    /// `unset`, `empty`, `value`.
+    pub state: String,
+    /// The value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw: Option<String>,
+    /// Hex of the value if it is not UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw_hex: Option<String>,
+    /// Whether the value is longer than what was kept of it (4 KiB).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cut: bool,
+}
+
+/// A change of the programs in force on a cgroup.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PolicyEvent {
+    /// Programs that are in force now and were not.
+    pub attached: Vec<PolicyProgram>,
+    /// Programs that are no longer in force.
+    pub gone: Vec<PolicyProgram>,
+    /// The exact difference of what is allowed.
+    pub changes: Vec<Change>,
+    /// GPUs that can no longer be opened, by key.
+    pub lost: Vec<String>,
+    /// GPUs that can be opened now and could not.
+    pub gained: Vec<String>,
+    /// How many further cgroups had the same change at the same time.
+    #[serde(default)]
+    pub also: usize,
+}
+
+/// A program that came or went.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PolicyProgram {
+    /// Where it is or was attached.
+    #[serde(flatten)]
+    pub place: Effective,
+    /// Its name.
+    pub name: String,
+    /// Software whose programs have this shape.
+    pub writer: Option<String>,
+    /// When it was loaded, RFC 3339.
+    pub loaded_at: String,
+}
