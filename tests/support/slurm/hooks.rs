@@ -5,6 +5,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::spec::Spec;
@@ -35,6 +36,9 @@ impl Spec {
 
 /// Writes all of it, before the node starts.
 pub(super) fn write(work: &Path, inventory: &Path) {
+    // Where users can read it too.
+    let (from, to) = (inventory.join("."), work.join("gpu"));
+    assert!(inventory == to || cp(&from, &to), "{}", inventory.display());
     for dir in ["hooks", "local", "var"] {
         fs::create_dir_all(work.join(dir)).expect("a directory");
     }
@@ -47,9 +51,13 @@ pub(super) fn write(work: &Path, inventory: &Path) {
     fs::write(work.join("local/gpumap.tested"), "").expect("a file");
     let text = |path: &Path| path.to_str().expect("a plain path").to_owned();
     script(&work.join("local/logger"), &LOGGER.replace("@WORK@", &text(work)));
-    script(&work.join("local/gpumap"), &GPUMAP.replace("@INVENTORY@", &text(inventory)));
+    script(&work.join("local/gpumap"), &GPUMAP.replace("@INVENTORY@", &text(&to)));
     // Jobs and hooks of users write too.
     fs::set_permissions(work.join("out"), fs::Permissions::from_mode(0o1777)).expect("a mode");
+}
+
+fn cp(from: &Path, to: &Path) -> bool {
+    Command::new("cp").arg("-r").args([from, to]).status().expect("cp").success()
 }
 
 /// Puts a script in place of whatever is there.
