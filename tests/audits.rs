@@ -26,6 +26,11 @@ use support::slurm::spec::{OPENABLE, Spec};
 use support::slurm::{self, Cluster, with_cluster};
 use support::{bpf, inspect, node};
 
+/// A node whose inventory has real device nodes, to ask the kernel about.
+fn verifiable(spec: Spec) -> Spec {
+    spec.with_hooks("")
+}
+
 /// The document of an audit that saw everything, from inside.
 fn audit(cluster: &Cluster, args: &[&str]) -> Value {
     let (document, code) = cluster.inside(&[&["audit"], args].concat());
@@ -73,8 +78,7 @@ fn minors(finding: &Value) -> Minors {
 
 /// The programs of a finding with what they return.
 fn programs(finding: &Value) -> Vec<(u64, &str)> {
-    let program =
-        |it: &Value| (it["id"].as_u64().expect("an id"), it["returns"].clone());
+    let program = |it: &Value| (it["id"].as_u64().expect("an id"), it["returns"].clone());
     let all: Vec<(u64, Value)> = array(&finding["programs"]).iter().map(program).collect();
     let word = |value: &Value| if value == "allow" { "allow" } else { "other" };
     all.iter().map(|(id, returns)| (*id, word(returns))).collect()
@@ -96,7 +100,7 @@ fn open_all(job: &Job<'_>, below: &str) -> u64 {
 /// Make sure that jobs with no, one and two GPUs, steps and tasks are silent.
 #[test]
 fn clean() {
-    with_cluster(&Spec::nvidia(), |cluster| {
+    with_cluster(&verifiable(Spec::nvidia()), |cluster| {
         assert_silent(cluster);
         let jobs = [&[][..], &["--gres=gpu:1"], &["--gres=gpu:2"], &["--gres=gpu:1"]]
             .map(|options| cluster.submit(options, WAIT));
@@ -113,7 +117,7 @@ fn clean() {
 /// Make sure that processes which hold what they were granted are silent.
 #[test]
 fn clean_holders() {
-    with_cluster(&Spec::openable(), |cluster| {
+    with_cluster(&verifiable(Spec::openable()), |cluster| {
         let script = format!("{OPEN}$actor ${{arguments[@]}} ready $OUT.pid & wait");
         for options in [["--gres=gpu:1"], ["--gres=gpu:2"]] {
             cluster.submit(&options, &script).pid("pid");
@@ -125,7 +129,7 @@ fn clean_holders() {
 /// Make sure that jobs which Slurm does not confine are found.
 #[test]
 fn no_program() {
-    with_cluster(&Spec { constrain: false, ..Spec::nvidia() }, |cluster| {
+    with_cluster(&Spec { constrain: false, ..verifiable(Spec::nvidia()) }, |cluster| {
         let job = cluster.submit(&["--gres=gpu:1"], WAIT);
         let pid = job.pid("pid");
         let document = audit(cluster, &[]);
@@ -143,7 +147,7 @@ fn dropped_denials() {
     if !slurm::is_installed("runc") {
         return slurm::skip("runc is not installed");
     }
-    with_cluster(&Spec::nvidia(), |cluster| {
+    with_cluster(&verifiable(Spec::nvidia()), |cluster| {
         let mut bundle = Bundle::sleeping(&json!([{ "allow": true, "access": "rwm" }]));
         let job = cluster.submit(&["--gres=gpu:1"], "say_env env; while [ ! -e $OUT.go ]; do sleep 0.05; done\nrunc --root $WORK/runc run -d --bundle $WORK/bundle box </dev/null >$OUT.runc 2>&1\ntouch $OUT.started\nexec sleep 600");
         job.wait("env");
@@ -174,8 +178,8 @@ fn foreign_uuid() {
         let gates = answer::gates(&document);
         let theirs = other.granted();
         let uuid = gates.iter().find(|(_, gate)| theirs.contains(&gate.minor)).expect("a GPU").0;
-        let job =
-            cluster.submit(&["--gres=gpu:1"], &format!("CUDA_VISIBLE_DEVICES={uuid} exec $actor ready $OUT.pid"));
+        let job = cluster
+            .submit(&["--gres=gpu:1"], &format!("CUDA_VISIBLE_DEVICES={uuid} exec $actor ready $OUT.pid"));
         let pid = job.pid("pid");
         let document = audit(cluster, &[]);
         let finding = one(&document, "env-foreign-uuid");
@@ -221,7 +225,7 @@ fn escaped() {
 /// GPU of another job, is found with that program.
 #[test]
 fn shared() {
-    with_cluster(&Spec::nvidia(), |cluster| {
+    with_cluster(&verifiable(Spec::nvidia()), |cluster| {
         let job = cluster.submit(&["--gres=gpu:2"], WAIT);
         let other = cluster.submit(&["--gres=gpu:2"], WAIT);
         job.pid("pid");

@@ -87,8 +87,9 @@ impl Cluster {
         write_configuration(&work, spec);
         compile(&["-shared", "-fPIC"], "slurm/shim.c", &work.join("shim.so"));
         compile(&[], "c/actor.c", &work.join("actor"));
-        let inventory = spec.write_inventory(&work.join("gpu"));
+        let mut inventory = spec.write_inventory(&work.join("gpu"));
         if spec.hooks.is_some() {
+            inventory = hooks::inventory(&work, &inventory);
             hooks::write(&work, &inventory);
         }
         let mut cluster = Self { keeper, work, scratch, inventory, init: 0 };

@@ -34,11 +34,16 @@ impl Spec {
     }
 }
 
+/// The copy of an inventory, which any user can read.
+pub(super) fn inventory(work: &Path, from: &Path) -> PathBuf {
+    let to = work.join("gpu");
+    let copy = || Command::new("cp").arg("-r").args([&from.join("."), &to]).status().expect("cp").success();
+    assert!(from == to || copy(), "{}", from.display());
+    to
+}
+
 /// Writes all of it, before the node starts.
 pub(super) fn write(work: &Path, inventory: &Path) {
-    // Where users can read it too.
-    let (from, to) = (inventory.join("."), work.join("gpu"));
-    assert!(inventory == to || cp(&from, &to), "{}", inventory.display());
     for dir in ["hooks", "local", "var"] {
         fs::create_dir_all(work.join(dir)).expect("a directory");
     }
@@ -51,13 +56,9 @@ pub(super) fn write(work: &Path, inventory: &Path) {
     fs::write(work.join("local/gpumap.tested"), "").expect("a file");
     let text = |path: &Path| path.to_str().expect("a plain path").to_owned();
     script(&work.join("local/logger"), &LOGGER.replace("@WORK@", &text(work)));
-    script(&work.join("local/gpumap"), &GPUMAP.replace("@INVENTORY@", &text(&to)));
+    script(&work.join("local/gpumap"), &GPUMAP.replace("@INVENTORY@", &text(inventory)));
     // Jobs and hooks of users write too.
     fs::set_permissions(work.join("out"), fs::Permissions::from_mode(0o1777)).expect("a mode");
-}
-
-fn cp(from: &Path, to: &Path) -> bool {
-    Command::new("cp").arg("-r").args([from, to]).status().expect("cp").success()
 }
 
 /// Puts a script in place of whatever is there.

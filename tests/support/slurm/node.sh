@@ -32,6 +32,7 @@ if [ -d "$work/local" ]; then
     mount --bind "$work/local" /usr/local/bin
     mount --bind "$(readlink "$work/tested")" /usr/local/bin/gpumap.tested
     mount --bind "$work/var" /var/lib
+    mount --rbind /dev "$work/gpu/dev"
 fi
 
 # A network with nothing but the loopback, so that every port is free.
