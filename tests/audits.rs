@@ -109,9 +109,9 @@ fn clean() {
         assert_silent(cluster);
         let jobs = [&[][..], &["--gres=gpu:1"], &["--gres=gpu:2"], &["--gres=gpu:1"]]
             .map(|options| cluster.submit(options, WAIT));
-        jobs.each_ref().map(|job| job.pid("pid"));
+        jobs.iter().for_each(|job| drop(job.wait("pid")));
         assert_silent(cluster);
-        jobs.each_ref().map(Job::cancel);
+        jobs.iter().for_each(Job::cancel);
         assert_silent(cluster);
         let job = cluster.submit(&["--gres=gpu:4", "-n4"], STEPS);
         job.wait_all(&STEP_FILES);
