@@ -4,7 +4,7 @@
 # Runs as root on each node when the job has ended. gpumap lists the processes
 # of this job alone, by pid and start time; a pid that was used again meanwhile
 # has another start time and is left alone. Nothing here fails the Epilog, which
-# would drain the node.
+# would drain the node; timeout(1) bounds a gpumap that hangs.
 #
 # Install: slurm.conf: Epilog=/etc/slurm/epilog.d/50-gpumap.sh
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
@@ -16,7 +16,7 @@ started() {
 	sed -n '$s/.*) //p' "/proc/$1/stat" 2>/dev/null | cut -d ' ' -f 20
 }
 
-gpumap leftovers --from-env --porcelain --timeout 2s 2>/dev/null |
+timeout -k 1 6 gpumap leftovers --from-env --porcelain --timeout 4s 2>/dev/null |
 	while IFS='	' read -r pid start uid why gpus rest; do
 		[ "$(started "$pid")" = "$start" ] || continue
 		kill -KILL "$pid" 2>/dev/null &&

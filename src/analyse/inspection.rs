@@ -2,14 +2,15 @@
 
 use std::collections::HashMap;
 
+use crate::allocation::Numbering;
 use crate::gpu::{self, SharedNode};
 use crate::observation::{self, Observation, Text};
 use crate::policy::Followed;
 use crate::policy::device::{Device, Request, Verdict};
-use crate::report::{Decision, Gpu, Payload};
+use crate::report::{Decision, Gpu, Owner, OwnerSets, Payload};
 
 use super::join::{Join, in_scope};
-use super::{AnalyseError, Granted, node};
+use super::{AnalyseError, Granted, allocated, claim, node};
 
 /// The answer of `node`, and further questions about the same observation.
 #[derive(Debug)]
@@ -19,6 +20,7 @@ pub struct Inspection<'a> {
     cgroups: HashMap<&'a Text, &'a observation::Cgroup>,
     paths: Vec<Text>,
     shared: Vec<SharedNode>,
+    told: Option<OwnerSets>,
 }
 
 impl<'a> Inspection<'a> {
@@ -33,7 +35,14 @@ impl<'a> Inspection<'a> {
         let cgroups = observation.cgroups.iter().map(|cgroup| (&cgroup.path, cgroup)).collect();
         let shared = gpu::shared_nodes(&observation.gpu_facts);
         let paths = in_scope(observation)?.into_iter().map(|cgroup| cgroup.path.clone()).collect();
-        Ok(Self { join, payload, cgroups, paths, shared })
+        let told = told(&join, granted)?;
+        Ok(Self { join, payload, cgroups, paths, shared, told })
+    }
+
+    /// The job of the hook that gpumap runs in, with what it is told to be
+    /// allocated. In a Prolog it has no cgroup yet, in an Epilog none any more.
+    pub fn job_of_hook(&self) -> Option<&OwnerSets> {
+        self.told.as_ref()
     }
 
     /// The facts.
@@ -99,6 +108,16 @@ impl<'a> Inspection<'a> {
     pub fn depends_on_place(&mut self, id: u32) -> bool {
         self.join.depends_on_place(id)
     }
+}
+
+fn told(join: &Join<'_>, granted: &Granted) -> Result<Option<OwnerSets>, AnalyseError> {
+    let observation = join.observation;
+    let Some(job_id) = observation.slurm.hook.as_ref().and_then(claim::job_id) else { return Ok(None) };
+    let numbering = Numbering::new(&observation.slurm, &observation.host.name, &join.gpus);
+    let source = node::source(observation, granted, &numbering, join)?;
+    let owner = Owner { kind: "slurm".to_owned(), job_id: Some(job_id), ..Owner::default() };
+    let allocated = allocated::of(&owner, &[], join, &numbering, &source);
+    Ok(Some(OwnerSets { owner, allocated, ..OwnerSets::default() }))
 }
 
 fn decision(place: crate::report::Effective, name: String, followed: &Followed) -> Decision {

@@ -78,11 +78,21 @@ impl<'a> Facts<'a> {
         let owners = self.inspection.payload().owners.as_deref().unwrap_or_default();
         let rows = owners.iter().filter(|row| is_tenant(&row.owner));
         let places = self.places();
-        rows.map(|row| Tenant {
+        let tenant = |row: &OwnerSets| Tenant {
             cgroups: places.get(&row.owner).cloned().unwrap_or_default(),
             sets: row.clone(),
-        })
-        .collect()
+        };
+        let mut tenants: Vec<Tenant> = rows.map(tenant).collect();
+        // A Prolog asks who is on the GPUs of a job that is not there yet.
+        let told = self.inspection.job_of_hook();
+        let is_there = |told: &&OwnerSets| {
+            let same =
+                |row: &Tenant| row.sets.owner.kind == "slurm" && row.sets.owner.job_id == told.owner.job_id;
+            tenants.iter().any(same)
+        };
+        let absent = told.filter(|told| !is_there(told)).map(tenant);
+        tenants.extend(absent);
+        tenants
     }
 
     /// The cgroups of each tenant: its own, those of its parts, and those of

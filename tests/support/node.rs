@@ -102,6 +102,13 @@ pub fn deny(major: i32, minor: i32) -> OwnedFd {
     bpf::load(&asm.finish("deny one")).expect("a program").program
 }
 
+/// A program that allows everything.
+pub fn allow_all() -> OwnedFd {
+    let mut asm = Asm::new();
+    asm.verdict(1);
+    bpf::load(&asm.finish("allow all")).expect("a program").program
+}
+
 /// Attaches that program to a cgroup, until the cgroup goes.
 pub fn attach_deny(cgroup: &Cgroup, major: i32, minor: i32, flags: u32) -> u32 {
     let program = deny(major, minor);

@@ -7,6 +7,7 @@
 //! and the files then. That also holds for a test that panics or is killed.
 
 pub mod answer;
+pub mod hooks;
 pub mod job;
 pub mod spec;
 pub mod traces;
@@ -87,6 +88,9 @@ impl Cluster {
         compile(&["-shared", "-fPIC"], "slurm/shim.c", &work.join("shim.so"));
         compile(&[], "c/actor.c", &work.join("actor"));
         let inventory = spec.write_inventory(&work.join("gpu"));
+        if spec.hooks.is_some() {
+            hooks::write(&work, &inventory);
+        }
         let mut cluster = Self { keeper, work, scratch, inventory, init: 0 };
         cluster.keeper.stdin.as_ref().expect("a pipe").write_all(b"go\n").expect("a reader");
         if !cluster.says_ready() {
@@ -167,7 +171,7 @@ impl Cluster {
         let mut command = node::command(args);
         command.arg("--json").arg("--cgroup-root").arg(self.scratch.path());
         command.arg("--gpu-root").arg(&self.inventory).env("SLURM_CONF", self.work.join("etc/slurm.conf"));
-        if ["node", "job", "pid", "leftovers"].contains(&args[0]) {
+        if ["node", "job", "pid", "leftovers", "audit"].contains(&args[0]) {
             command.arg("--gres-conf").arg(self.work.join("etc/gres.conf"));
         }
         node::document(&command.output().expect("the built program"))
@@ -262,11 +266,13 @@ fn spawn_keeper(work: &Path, scratch: &Path) -> Child {
 }
 
 fn write_configuration(work: &Path, spec: &Spec) {
-    let conf = include_str!("slurm/slurm.conf");
+    let conf = format!("{}{}", include_str!("slurm/slurm.conf"), spec.hooks.as_deref().unwrap_or_default());
     let conf = conf.replace("@WORK@", work.to_str().expect("a plain path"));
     let conf = conf.replace("@NODE@", &host()).replace("@TYPES@", spec.types).replace("@GRES@", spec.gres);
     fs::write(work.join("etc/slurm.conf"), conf).expect("a file");
-    fs::write(work.join("etc/cgroup.conf"), include_str!("slurm/cgroup.conf")).expect("a file");
+    let constrain = if spec.constrain { "ConstrainDevices=yes" } else { "ConstrainDevices=no" };
+    let cgroup = include_str!("slurm/cgroup.conf").replace("ConstrainDevices=yes", constrain);
+    fs::write(work.join("etc/cgroup.conf"), cgroup).expect("a file");
     fs::write(work.join("etc/gres.conf"), spec.conf).expect("a file");
     let lines = spec.nodes.iter().map(|(path, major, minor)| format!("{path} {major} {minor}\n"));
     fs::write(work.join("nodes"), lines.collect::<String>()).expect("a file");

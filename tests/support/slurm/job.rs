@@ -106,6 +106,22 @@ impl Job<'_> {
         }
     }
 
+    /// Waits until it has ended, hooks included.
+    pub fn wait_for_end(&self) {
+        let began = Instant::now();
+        let id = self.id.to_string();
+        while !self.cluster.run("squeue", &["-h", "-j", &id]).is_empty() {
+            assert!(began.elapsed() < PATIENCE, "job {id} does not end: {}", self.state());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// What it printed.
+    pub fn output(&self) -> String {
+        let path = self.cluster.work().join(format!("out/{}.log", self.id));
+        fs::read_to_string(path).unwrap_or_default()
+    }
+
     fn file(&self, name: &str) -> PathBuf {
         self.cluster.work().join(format!("out/{}.{name}", self.id))
     }

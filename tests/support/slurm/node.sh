@@ -27,6 +27,13 @@ printf '%s\n' '/dev/null 1 3' '/dev/zero 1 5' '/dev/full 1 7' '/dev/random 1 8' 
     done
 mount --rbind "$dev" /dev
 
+# Hooks look for gpumap and logger there, and keep their state in /var/lib.
+if [ -d "$work/local" ]; then
+    mount --bind "$work/local" /usr/local/bin
+    mount --bind "$(readlink "$work/tested")" /usr/local/bin/gpumap.tested
+    mount --bind "$work/var" /var/lib
+fi
+
 # A network with nothing but the loopback, so that every port is free.
 # getaddrinfo(3) wants one address that is not 127.0.0.1.
 busybox ip link set lo up

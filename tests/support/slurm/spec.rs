@@ -17,6 +17,11 @@ pub struct Spec {
     pub nodes: Vec<(String, u32, u32)>,
     /// The inventory, a tree for `--gpu-root`.
     pub inventory: Inventory,
+    /// Whether Slurm confines its jobs: `ConstrainDevices`.
+    pub constrain: bool,
+    /// Whether hooks are there, see [`super::hooks`], and further lines of
+    /// `slurm.conf` that name them; `@WORK@` is the working directory.
+    pub hooks: Option<String>,
 }
 
 /// Where the inventory comes from.
@@ -47,6 +52,8 @@ impl Spec {
             conf: "Name=gpu File=/dev/nvidia[0-3]\n",
             nodes,
             inventory: Inventory::Fixture("skewed"),
+            constrain: true,
+            hooks: None,
         }
     }
 
@@ -77,6 +84,8 @@ Name=gpu Type=whole File=/dev/nvidia2
 ",
             nodes,
             inventory: Inventory::Fixture("mig"),
+            constrain: true,
+            hooks: None,
         }
     }
 
@@ -88,6 +97,8 @@ Name=gpu Type=whole File=/dev/nvidia2
             conf: "Name=gpu File=/dev/hl[0-3]\n",
             nodes: OPENABLE.map(|(path, major, minor)| (path.to_owned(), major, minor)).into(),
             inventory: Inventory::Openable,
+            constrain: true,
+            hooks: None,
         }
     }
 
