@@ -29,6 +29,9 @@ pub struct OwnerSets {
     pub visible: GpuSet,
     /// What its processes have open.
     pub held: GpuSet,
+    /// What of `held` the rules of the process that holds it deny by now.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held_denied: Vec<String>,
     /// How it shares GPUs on purpose: `mig`, `shard`, `mps`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<String>,
