@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::table::{self, Last};
-use super::{Style, cgroup, gpus, job, owner, process, sanitize, sets, wrap};
+use super::{Style, cgroup, gpus, job, owner, process, sanitize, sets};
 use crate::report::{Api, Asked, Cgroup, Claim, Gpu, OwnerSets, Payload, Process, Visible};
 
 /// Characters of a variable's value.
@@ -66,7 +66,7 @@ fn one(
     held(out, it, inventory)
 }
 
-/// The four sets on one line, for a process of a job.
+/// The four sets in short, for a process of a job.
 fn sets(out: &mut dyn Write, style: Style, it: &Process, payload: &Payload) -> io::Result<()> {
     let Some((top, own)) = owners(it, payload) else { return Ok(()) };
     let inventory = payload.gpus.as_deref().unwrap_or_default();
@@ -77,8 +77,22 @@ fn sets(out: &mut dyn Write, style: Style, it: &Process, payload: &Payload) -> i
         ("asks for", asks),
         ("holds", process::held(it, inventory)),
     ];
-    let parts: Vec<String> = parts.into_iter().map(|(name, cell)| format!("{name} {cell}")).collect();
-    wrap::write(out, ("  sets     ", INDENT), INDENT, usize::from(style.width), &parts.join("; "))
+    let parts = parts.map(|(name, cell)| format!("{name} {cell}"));
+    let mut lines: Vec<String> = Vec::new();
+    for part in parts {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + part.chars().count() + INDENT < usize::from(style.width) => {
+                line.push_str(&format!("; {part}"));
+            }
+            Some(line) => {
+                line.push(';');
+                lines.push(part);
+            }
+            None => lines.push(part),
+        }
+    }
+    let heads = std::iter::once("  sets     ").chain(std::iter::repeat("           "));
+    heads.zip(lines).try_for_each(|(head, line)| writeln!(out, "{head}{line}"))
 }
 
 /// The rows of a process's job and of its innermost owner.

@@ -171,11 +171,8 @@ fn of_process(process: &Process) -> Vec<String> {
 
 /// Why something of one moment is unknown, or what else there is to know.
 pub(super) fn reason(moment: &str, asked: &Asked, text: &str) -> String {
-    match (asked.state.as_str(), moment) {
-        ("unknown", "now") => format!("what it asks for now could not be read: {}", why(text)),
-        ("unknown", _) => format!("what it asked for {moment} could not be read: {}", why(text)),
-        _ => format!("{moment}: {}", why(text)),
-    }
+    let read = if is_unknown(asked) { "could not be read: " } else { "" };
+    format!("{moment}: {read}{}", why(text))
 }
 
 /// What a process says of another job than the one it is in.

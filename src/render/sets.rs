@@ -6,7 +6,7 @@
 use std::io::{self, Write};
 
 use super::table::{self, Last};
-use super::{Style, gpus, names, owner, sanitize};
+use super::{Style, gpus, job, names, owner, sanitize};
 use crate::report::{Gpu, GpuSet, OwnerSets};
 
 /// Reasons told before the rest is counted.
@@ -100,21 +100,17 @@ fn legend(out: &mut dyn Write, rows: &[&OwnerSets]) -> io::Result<()> {
     gpus::denied_legend(out, rows.iter().any(|row| !row.held_denied.is_empty()))
 }
 
-/// Why something is unknown, or why an owner asks for nothing, each reason
-/// once. An allocation is unknown wherever nobody gave one, so that is told
-/// with -v alone.
+/// Why something is unknown, or why an owner gets nothing, each reason once. An
+/// allocation is unknown wherever nobody gave one, so that is told with -v
+/// alone.
 fn reasons(out: &mut dyn Write, style: Style, rows: &[&OwnerSets]) -> io::Result<()> {
     let mut told: Vec<String> = Vec::new();
-    let mut tops: Vec<&OwnerSets> = Vec::new();
     let mut nothing: Vec<(&str, Vec<&OwnerSets>)> = Vec::new();
     for row in rows {
-        if row.depth == 0 {
-            tops = vec![row];
-        }
         for (name, set) in all(row).into_iter().filter(|(name, _)| *name != "allocated" || style.all) {
             for why in &set.why {
                 match name {
-                    "asks for" if is_none(set) => note(&mut nothing, why, tops.first().unwrap_or(&*row)),
+                    "asks for" if is_none(set) => note(&mut nothing, why, row),
                     _ => push(&mut told, reason(name, why)),
                 }
             }
@@ -145,16 +141,18 @@ fn push(told: &mut Vec<String>, line: String) {
     }
 }
 
-/// Adds an owner to those of a reason.
+/// Adds an owner to those of a reason, unless one around it is there already.
 fn note<'a>(found: &mut Vec<(&'a str, Vec<&'a OwnerSets>)>, why: &'a str, owner: &'a OwnerSets) {
+    let is_around =
+        |known: &&OwnerSets| known.depth < owner.depth && job::is_in(&owner.cgroup, &known.cgroup);
     match found.iter_mut().find(|(known, _)| *known == why) {
-        Some((_, owners)) if owners.iter().any(|known| std::ptr::eq(*known, owner)) => {}
+        Some((_, owners)) if owners.last().is_some_and(is_around) => {}
         Some((_, owners)) => owners.push(owner),
         None => found.push((why, vec![owner])),
     }
 }
 
-/// `slurm job 7 asks for nothing: ordinal 2: only 2 GPUs are allowed here`.
+/// `slurm job 7 gets nothing: ordinal 2: only 2 GPUs are allowed here`.
 fn for_nothing(why: &str, owners: &[&OwnerSets]) -> String {
     let first = owners.first().map(|row| owner::full(&row.owner)).unwrap_or_default();
     let (more, asks) = match owners.len() {

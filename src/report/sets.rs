@@ -49,7 +49,8 @@ pub struct GpuSet {
     /// Those that may or may not be in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,
-    /// Why something of it is unknown, or what it rests on.
+    /// Why something of it is unknown, what it rests on, or why what is asked
+    /// for comes to nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub why: Vec<String>,
     /// Where it comes from. Of `allocated`: `hook` (the environment of Prolog
