@@ -93,6 +93,12 @@ pub struct Host {
     pub cgroup_root: String,
     /// How the host mounts its cgroups.
     pub cgroup_mode: CgroupMode,
+    /// When it was booted, RFC 3339 to the second (`btime` in `/proc/stat`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot_time: Option<String>,
+    /// Clock ticks in a second: what start times of processes are counted in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ticks_per_second: Option<u64>,
 }
 
 /// How a host mounts its cgroup hierarchies.

@@ -217,6 +217,10 @@ pub struct Rule {
     /// If set, only minors with `minor & mask == value` are meant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub minor_mask: Option<Mask>,
+    /// Drivers that have this major on this boot, where the kernel gives it out
+    /// anew on each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
 }
 
 /// A set of numbers by some of their bits.
@@ -328,6 +332,18 @@ pub struct GpuVerdict {
     /// Why the verdict is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// Its MIG instances, in the order of [`Gpu::mig`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub instances: Vec<InstanceVerdict>,
+}
+
+/// One MIG instance as seen from one cgroup.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct InstanceVerdict {
+    /// `KEY/GI/CI`.
+    pub instance: String,
+    /// Verdict for using it: for its GPU and the capabilities of both levels.
+    pub verdict: String,
 }
 
 /// One answer of `check`.

@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gpumap::allocation::{Numbering, given, of_claim, of_hook};
+use gpumap::allocation::{Numbering, Of, given, of_claim, of_hook};
 use gpumap::gpu::inventory;
 use gpumap::observation::{ConfigFile, Environment, Slurm, Text, Variable};
 use gpumap::observe::gpu::collect;
@@ -233,19 +233,21 @@ fn claims() {
     };
     let answer = |text: &str| Some(text.to_owned());
     let (job, step, node) = (("SLURM_JOB_GPUS", "0,1"), ("SLURM_STEP_GPUS", "1"), "SLURMD_NODENAME");
-    assert_eq!(claim(false, &[]), None);
-    assert_eq!(claim(true, &[job]), None);
-    assert_eq!(claim(false, &[job, (node, "gpu1")]), answer("0,1"));
-    assert_eq!(claim(false, &[job, (node, "gpu2")]), answer("?"));
-    assert_eq!(claim(true, &[step, (node, "gpu2")]), answer("?"));
-    assert_eq!(claim(true, &[job, step]), answer("1"));
-    assert_eq!(claim(false, &[job, step]), answer("1+?"));
-    assert_eq!(claim(false, &[job, ("SLURM_STEP_ID", "0")]), answer("?"));
-    assert_eq!(claim(false, &[job, step, ("SLURM_JOB_NUM_NODES", "1")]), answer("0,1"));
+    assert_eq!(claim(Of::Job, &[]), None);
+    assert_eq!(claim(Of::Step, &[job]), None);
+    assert_eq!(claim(Of::Job, &[job, (node, "gpu1")]), answer("0,1"));
+    assert_eq!(claim(Of::Job, &[job, (node, "gpu2")]), answer("?"));
+    assert_eq!(claim(Of::Step, &[step, (node, "gpu2")]), answer("?"));
+    assert_eq!(claim(Of::Step, &[job, step]), answer("1"));
+    assert_eq!(claim(Of::Job, &[job, step]), answer("1+?"));
+    assert_eq!(claim(Of::FirstStep, &[job, ("SLURM_STEP_ID", "0"), (node, "gpu1")]), answer("0,1"));
+    assert_eq!(claim(Of::FirstStep, &[step]), None);
+    assert_eq!(claim(Of::Job, &[job, ("SLURM_STEP_ID", "0")]), answer("?"));
+    assert_eq!(claim(Of::Job, &[job, step, ("SLURM_JOB_NUM_NODES", "1")]), answer("0,1"));
     let het = [job, step, ("SLURM_JOB_NUM_NODES", "1"), ("SLURM_HET_SIZE", "2")];
-    assert_eq!(claim(false, &het), answer("1+?"));
+    assert_eq!(claim(Of::Job, &het), answer("1+?"));
     let cut = Environment { cut: Some("too long".into()), ..environment(&[job]) };
-    assert_eq!(show(&of_claim(&cut, false, &by_file, &gpus).unwrap(), &gpus), "?");
+    assert_eq!(show(&of_claim(&cut, Of::Job, &by_file, &gpus).unwrap(), &gpus), "?");
 }
 
 #[test]

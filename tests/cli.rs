@@ -129,16 +129,18 @@ fn one_process() {
     assert!(shown.starts_with("process 126  train\n") && shown.contains("\nRules\n"), "{shown}");
 }
 
-/// Make sure that nothing left is a yes, on both kinds of output.
+/// Make sure that nothing found in an observation without details of processes
+/// is no yes, on both kinds of output.
 #[test]
 fn leftovers() {
     let output = gpumap(&["--from", "empty.json", "leftovers", "--job", "4711"]);
     assert_eq!(
         (text(&output.stdout).as_str(), output.status.code()),
-        ("No process of job 4711 holds a GPU.\n", Some(0))
+        ("No process of job 4711 was seen to hold a GPU, but not all could be seen.\n", Some(3))
     );
+    assert!(text(&output.stderr).contains("does not tell what processes ask for and hold"));
     let output = gpumap(&["--from", "empty.json", "leftovers", "--job", "4711", "--porcelain"]);
-    assert_eq!((text(&output.stdout).as_str(), output.status.code()), ("", Some(0)));
+    assert_eq!((text(&output.stdout).as_str(), output.status.code()), ("", Some(3)));
     let output = gpumap(&["--json", "leftovers", "--job", "4711", "--porcelain"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("--porcelain: does not go with --json"));

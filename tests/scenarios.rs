@@ -321,8 +321,69 @@ fn reasons_are_true() {
     assert_eq!(unit, "no scheduler that gpumap can ask allocates to it");
     assert_eq!(why("07-no-gpu", "slurm 7").0, "nothing says what was allocated");
     assert_eq!(why("20-heterogeneous", "slurm 201").0, "nothing says what was allocated");
-    assert_eq!(why("09-ray-unread", "slurm 7").1, "the executable has no symbol environ");
+    let unread = "what it asks for now could not be read: the executable has no symbol environ";
+    assert_eq!(why("09-ray-unread", "slurm 7").1, unread);
     assert!(why("13-mig", "slurm 8").1.contains("the kernel does not tell the UUIDs of MIG instances"));
+}
+
+fn node(name: &str) -> Payload {
+    analyse::node(&observation(name), &Granted::default()).unwrap()
+}
+
+/// Make sure that what was opened before the rules came is marked, in the
+/// process and in every owner around it, and nothing else is.
+#[test]
+fn held_but_denied_is_marked() {
+    let payload = node("11-held-but-denied");
+    let names = Names::new(payload.gpus.as_deref().unwrap());
+    for row in payload.owners.as_deref().unwrap() {
+        assert_eq!(names.all::<Vec<_>>(&row.held_denied), ["0000:af:00.0"], "{}", label(&row.owner));
+    }
+    for name in ["01-one-gpu", "13-mig", "17-htcondor", "18-mps"] {
+        assert!(node(name).owners.unwrap().iter().all(|row| row.held_denied.is_empty()), "{name}");
+    }
+}
+
+/// Make sure that the instances of a GPU have verdicts of their own.
+#[test]
+fn instances_have_verdicts() {
+    let payload = node("13-mig");
+    let cgroups = payload.cgroups.unwrap();
+    let task = |job: &str| {
+        let cgroup =
+            cgroups.iter().find(|cgroup| cgroup.path.ends_with(&format!("{job}/step_batch/user/task_0")));
+        let gpu = &cgroup.unwrap().gpus[0];
+        gpu.instances.iter().map(|part| part.verdict.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(task("job_7"), ["allow", "deny", "deny"]);
+    assert_eq!(task("job_8"), ["deny", "allow", "deny"]);
+}
+
+/// Make sure that a rule with a major of another boot says whose it is now.
+#[test]
+fn majors_have_names() {
+    let policies = node("19-stale-major").policies.unwrap();
+    let mut named = policies.values().flat_map(|policy| &policy.rules).filter(|rule| !rule.names.is_empty());
+    let rule = named.next().unwrap();
+    assert_eq!((rule.major, rule.names.as_slice()), ([510, 510], &["nvidia-caps".to_owned()][..]));
+    assert!(named.next().is_none());
+}
+
+/// Make sure that start times are told as times of day, or not at all.
+#[test]
+fn start_times() {
+    let started = |observation: &Observation| {
+        let cgroups = analyse::node(observation, &Granted::default()).unwrap().cgroups.unwrap();
+        let mut processes = cgroups.into_iter().flat_map(|cgroup| cgroup.processes);
+        processes.find(|process| process.pid == 702).unwrap().started_at
+    };
+    let mut observation = observation("11-held-but-denied");
+    assert_eq!(started(&observation).as_deref(), Some("2026-11-21T06:00:05Z"));
+    observation.host.ticks_per_second = Some(0);
+    assert_eq!(started(&observation), None);
+    observation.host.ticks_per_second = Some(1);
+    observation.host.boot_time = Some("yesterday".to_owned());
+    assert_eq!(started(&observation), None);
 }
 
 /// What is expected of `leftovers --job 7`.

@@ -10,8 +10,8 @@
 use crate::observation::{Environment, Variable};
 use crate::report::{Gpu, GpuSet};
 
-use super::Numbering;
 use super::resolve::{self, is_uuid};
+use super::{Numbering, Of};
 
 /// Variables with the job's GPUs in Prolog and Epilog, best first.
 const GLOBAL: [&str; 3] = ["CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "SLURM_JOB_GPUS"];
@@ -30,8 +30,12 @@ pub(super) fn of_hook(hook: &Environment, numbering: &Numbering, gpus: &[Gpu]) -
 }
 
 /// What a process claims.
-pub(super) fn of_claim(env: &Environment, step: bool, numbering: &Numbering, gpus: &[Gpu]) -> Option<GpuSet> {
-    let set = if step { own_step(env, numbering, gpus) } else { job(env, numbering, gpus) };
+pub(super) fn of_claim(env: &Environment, of: Of, numbering: &Numbering, gpus: &[Gpu]) -> Option<GpuSet> {
+    let set = match of {
+        Of::Job => job(env, numbering, gpus),
+        Of::FirstStep => own(env, "SLURM_JOB_GPUS", numbering, gpus),
+        Of::Step => own(env, "SLURM_STEP_GPUS", numbering, gpus),
+    };
     set.map(|set| GpuSet { source: Some("claimed".to_owned()), ..set })
 }
 
@@ -95,8 +99,9 @@ fn foreign(env: &Environment, numbering: &Numbering, gpus: &[Gpu]) -> Option<Gpu
     Some(resolve::unknown(why, gpus))
 }
 
-fn own_step(env: &Environment, numbering: &Numbering, gpus: &[Gpu]) -> Option<GpuSet> {
-    let variable = env.get("SLURM_STEP_GPUS")?;
+/// What a variable names that is set on the node of its process.
+fn own(env: &Environment, name: &str, numbering: &Numbering, gpus: &[Gpu]) -> Option<GpuSet> {
+    let variable = env.get(name)?;
     Some(foreign(env, numbering, gpus).unwrap_or_else(|| value(variable, numbering, gpus)))
 }
 
@@ -115,7 +120,7 @@ fn job(env: &Environment, numbering: &Numbering, gpus: &[Gpu]) -> Option<GpuSet>
         return Some(value(variable, numbering, gpus));
     }
     let why = "srun hands on SLURM_JOB_GPUS from the node of the batch script, which may be another";
-    let step = own_step(env, numbering, gpus).and_then(|set| set.gpus).unwrap_or_default();
+    let step = own(env, "SLURM_STEP_GPUS", numbering, gpus).and_then(|set| set.gpus).unwrap_or_default();
     let all = resolve::unknown(why.to_owned(), gpus);
     if step.is_empty() {
         return Some(all);

@@ -112,18 +112,22 @@ pub fn of_hook(hook: &Environment, numbering: &Numbering, gpus: &[Gpu]) -> Optio
     hook::of_hook(hook, numbering, gpus)
 }
 
-/// What a process's environment claims for its job (`step` false) or its step;
-/// `None` if it says nothing.
-///
-/// A job's claim is certain in its batch script and where the job has one
-/// node; in a step elsewhere the value is the batch node's.
-pub fn of_claim(
-    environment: &Environment,
-    step: bool,
-    numbering: &Numbering,
-    gpus: &[Gpu],
-) -> Option<GpuSet> {
-    hook::of_claim(environment, step, numbering, gpus)
+/// Whose GPUs a process's environment is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// The job's on this node: certain in its batch script and where the job
+    /// has one node; in a step elsewhere the value is the batch node's.
+    Job,
+    /// Those of a batch or interactive step, whose variable is the job's, set
+    /// on its own node.
+    FirstStep,
+    /// Those of any other step.
+    Step,
+}
+
+/// What a process's environment claims; `None` if it says nothing.
+pub fn of_claim(environment: &Environment, of: Of, numbering: &Numbering, gpus: &[Gpu]) -> Option<GpuSet> {
+    hook::of_claim(environment, of, numbering, gpus)
 }
 
 /// What `--allocated LIST` names: UUIDs, PCI addresses, `/dev` nodes, Slurm's

@@ -1,7 +1,7 @@
 //! What was allocated: told by a hook, given by the caller, or claimed by the
 //! job's own processes. Never inferred from what is allowed.
 
-use crate::allocation::{Numbering, of_claim, of_hook};
+use crate::allocation::{Numbering, Of, of_claim, of_hook};
 use crate::observation::{Environment, Process};
 use crate::report::{GpuSet, Owner};
 
@@ -48,9 +48,9 @@ fn told(
         if let Some(set) = hook.and_then(|hook| of_hook(hook, numbering, &join.gpus)) {
             return set;
         }
-        claimed(owner, processes, false, join, numbering)
+        claimed(owner, processes, Of::Job, join, numbering)
     } else if is_step(owner) {
-        claimed(owner, processes, true, join, numbering)
+        claimed(owner, processes, of_step(owner), join, numbering)
     } else if is_task(owner) {
         unknown("Slurm tells the GPUs of a job and of a step, not those of a task")
     } else {
@@ -65,18 +65,29 @@ fn is_of(hook: &Environment, owner: &Owner) -> bool {
     same_sluid || (owner.job_id.is_some() && job_id(hook) == owner.job_id)
 }
 
+/// Where a step's GPUs are in its environment: the batch script and salloc's
+/// interactive step have the job's own variable and no other.
+fn of_step(owner: &Owner) -> Of {
+    match owner.step.as_deref() {
+        Some("batch" | "interactive") => Of::FirstStep,
+        _ => Of::Step,
+    }
+}
+
+/// Whether an environment is that of a component of a heterogeneous job: it
+/// names the leader's job, and its step's GPUs are its own all the same.
+fn is_component(environment: &Environment, owner: &Owner) -> bool {
+    let step = environment.get("SLURM_STEP_ID").map(|variable| variable.value.lossy().into_owned());
+    is_step(owner) && environment.get("SLURM_HET_SIZE").is_some() && step.is_some() && step == owner.step
+}
+
 /// What the processes say of their own job, if they say the same.
-fn claimed(
-    owner: &Owner,
-    processes: &[&Process],
-    step: bool,
-    join: &Join<'_>,
-    numbering: &Numbering,
-) -> GpuSet {
+fn claimed(owner: &Owner, processes: &[&Process], of: Of, join: &Join<'_>, numbering: &Numbering) -> GpuSet {
     let environments = processes.iter().filter_map(|process| process.detail.as_ref()?.at_exec.known());
-    let own = environments.filter(|environment| is_of(environment, owner));
+    let own =
+        environments.filter(|environment| is_of(environment, owner) || is_component(environment, owner));
     let mut claims: Vec<GpuSet> =
-        own.filter_map(|environment| of_claim(environment, step, numbering, &join.gpus)).collect();
+        own.filter_map(|environment| of_claim(environment, of, numbering, &join.gpus)).collect();
     claims.dedup();
     match claims.as_slice() {
         [] => unknown("nothing says what was allocated"),

@@ -48,7 +48,7 @@ impl<'a> Join<'a> {
             cgroups: observation.cgroups.iter().map(|cgroup| (&cgroup.path, cgroup)).collect(),
             decoder: Decoder::new(),
             policies: Policies::new(observation),
-            table: Table::default(),
+            table: Table::new(&observation.gpu_facts),
             views: HashMap::new(),
         }
     }

@@ -4,6 +4,7 @@
 //! files put its answers into the words of one command each.
 
 mod allocated;
+mod asked_order;
 mod attachment;
 mod cgroups;
 mod check;

@@ -8,7 +8,7 @@ use crate::report::Payload;
 use super::join::{Join, by_cgroup, in_scope};
 use super::owners::Owners;
 use super::processes::Processes;
-use super::{AnalyseError, allocated};
+use super::{AnalyseError, allocated, asked_order};
 
 /// What the caller says was allocated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,7 +49,8 @@ pub(super) fn answer(join: &mut Join<'_>, granted: &Granted) -> Result<Payload, 
         owners.add(cgroup, inside, &reported, join);
         answer.push(join.cgroup(cgroup, inside, reported));
     }
-    let owners = owners.finish(join, &numbering, &source);
+    let owners = asked_order::owners(observation, owners.finish(join, &numbering, &source));
+    asked_order::cgroups(observation, &mut answer);
     Ok(Payload { owners: Some(owners), ..join.finish(answer) })
 }
 

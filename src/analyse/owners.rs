@@ -129,6 +129,7 @@ impl<'a> Owners<'a> {
             visible: sets::visible(&processes, &allowed, &join.gpus),
             allowed,
             held: sets::held(&processes, &join.gpus),
+            held_denied: sets::held_denied(&processes),
             shares: Vec::new(),
         };
         let shares = super::shares::of(&sets, &facts, &join.gpus);

@@ -2,7 +2,9 @@
 
 use std::rc::Rc;
 
-use crate::observation::{Answer, Detail, Environment, Process};
+use jiff::Timestamp;
+
+use crate::observation::{Answer, Detail, Environment, Host, Process};
 use crate::report::{self, Asked, Visible};
 use crate::visible::asked;
 
@@ -21,16 +23,17 @@ impl Processes {
     /// One process for an answer; without details where none were observed.
     pub(super) fn report(&mut self, process: &Process, join: &mut Join<'_>) -> report::Process {
         let mut answer = bare(process);
+        answer.started_at = started_at(process, &join.observation.host);
         let Some(detail) = &process.detail else { return answer };
-        if let Some(view) = join.view_of_process(process) {
-            answer.visible = Some(self.visible(detail, &view, join));
-        }
+        let view = join.view_of_process(process);
+        answer.visible = view.as_ref().map(|view| self.visible(detail, view, join));
         match (detail.devices.known(), detail.devices.missing()) {
             (Some(devices), _) => {
                 let held = join.numbers.held(devices, &join.gpus);
                 answer.held = Some(held.gpus);
                 answer.held_instances = held.instances;
                 answer.held_shared = held.shared;
+                answer.held_denied = view.map(|view| denied(&answer, &view)).unwrap_or_default();
             }
             (None, why) => answer.held_unknown = Some(why.unwrap_or_default().to_owned()),
         }
@@ -57,6 +60,25 @@ impl Processes {
         self.last = Some((view.clone(), environment.clone(), answer.clone()));
         answer
     }
+}
+
+/// What a process has open although nobody in its cgroup may open it now.
+fn denied(process: &report::Process, view: &View) -> Vec<String> {
+    let gpus = view.verdicts.iter().map(|gpu| (&gpu.gpu, &gpu.verdict));
+    let parts = view.verdicts.iter().flat_map(|gpu| &gpu.instances);
+    let all = gpus.chain(parts.map(|part| (&part.instance, &part.verdict)));
+    let denied = all.filter(|(_, verdict)| *verdict == "deny").map(|(name, _)| name);
+    let held =
+        |name: &&String| process.held.iter().flatten().chain(&process.held_instances).any(|it| it == *name);
+    denied.filter(held).cloned().collect()
+}
+
+/// When a process was started, RFC 3339 to the second.
+fn started_at(process: &Process, host: &Host) -> Option<String> {
+    let boot: Timestamp = host.boot_time.as_deref()?.parse().ok()?;
+    let seconds = process.start_time.checked_div(host.ticks_per_second?)?;
+    let at = boot.as_second().checked_add(i64::try_from(seconds).ok()?)?;
+    Some(Timestamp::from_second(at).ok()?.to_string())
 }
 
 /// A process without its details.

@@ -15,7 +15,7 @@ use super::{AnalyseError, writer};
 pub fn programs(observation: &Observation, ids: &[u32]) -> Result<Payload, AnalyseError> {
     let mut decoder = Decoder::new();
     let mut policies = Policies::new(observation);
-    let mut rules = Table::default();
+    let mut rules = Table::new(&observation.gpu_facts);
     for id in ids {
         super::program(observation, *id)?;
     }

@@ -3,7 +3,7 @@
 use crate::gpu::SharedNode;
 use crate::policy::device::{Device, DeviceType, Request, RequestSet, Verdict};
 use crate::policy::{Decoder, Policy};
-use crate::report::{Gpu, GpuVerdict, MigInstance};
+use crate::report::{Gpu, GpuVerdict, InstanceVerdict, MigInstance};
 use crate::visible::{Access, Reach, SharedAccess};
 
 /// What a policy says of the node's GPUs.
@@ -18,23 +18,17 @@ pub(super) struct View {
 impl View {
     pub(super) fn new(gpus: &[Gpu], shared: &[SharedNode], policy: Policy, decoder: &Decoder) -> Self {
         let verdicts = gpu_verdicts(gpus, policy, decoder);
-        let access = |(gpu, verdict): (&Gpu, &GpuVerdict)| Access {
+        let access = |verdict: &GpuVerdict| Access {
             verdict: word(&verdict.verdict),
-            instances: gpu
-                .mig
-                .iter()
-                .map(|instance| of_instance(instance, word(&verdict.verdict), policy, decoder))
-                .collect(),
+            instances: verdict.instances.iter().map(|instance| word(&instance.verdict)).collect(),
         };
         let node = |node: &SharedNode| SharedAccess {
             role: node.role.clone(),
             needed: node.needed,
             verdict: decoder.verdict(policy, char(node.major, node.minor), Request::ReadWrite),
         };
-        let reach = Reach {
-            gpus: gpus.iter().zip(&verdicts).map(access).collect(),
-            shared: shared.iter().map(node).collect(),
-        };
+        let reach =
+            Reach { gpus: verdicts.iter().map(access).collect(), shared: shared.iter().map(node).collect() };
         Self { verdicts, reach }
     }
 }
@@ -48,6 +42,7 @@ fn gpu_verdict(gpu: &Gpu, policy: Policy, decoder: &Decoder) -> GpuVerdict {
     let mut verdict =
         GpuVerdict { gpu: gpu.key.clone(), major: gpu.major, minor: gpu.minor, ..GpuVerdict::default() };
     let (Some(major), Some(minor)) = (gpu.major, gpu.minor) else {
+        verdict.instances = instances(gpu, Verdict::Deny, policy, decoder);
         let why = if gpu.excluded {
             "the driver excludes it: it has no device node"
         } else {
@@ -63,10 +58,19 @@ fn gpu_verdict(gpu: &Gpu, policy: Policy, decoder: &Decoder) -> GpuVerdict {
     let requests: RequestSet = Request::ALL.into_iter().filter(allowed).collect();
     verdict.verdict = answer.to_string();
     verdict.requests = requests.to_string();
+    verdict.instances = instances(gpu, answer, policy, decoder);
     if answer == Verdict::Unknown {
         verdict.why = Some(decoder.why(policy, device, Request::ReadWrite).join("; "));
     }
     verdict
+}
+
+fn instances(gpu: &Gpu, answer: Verdict, policy: Policy, decoder: &Decoder) -> Vec<InstanceVerdict> {
+    let verdict = |part: &MigInstance| InstanceVerdict {
+        instance: super::sets::instance(gpu, part),
+        verdict: of_instance(part, answer, policy, decoder).to_string(),
+    };
+    gpu.mig.iter().map(verdict).collect()
 }
 
 /// An instance takes its GPU and the capabilities of both levels, which are

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::gpu::Labels;
+use crate::observation::{GpuFacts, NodeKind};
 use crate::policy::device::DeviceType;
 use crate::policy::{self, Decoder, Numbers};
 use crate::report::{Mask, Omitted, Policy, Rule, Unknown};
@@ -10,20 +12,43 @@ use crate::report::{Mask, Omitted, Policy, Rule, Unknown};
 #[derive(Debug, Default)]
 pub(super) struct Table {
     ids: BTreeMap<policy::Policy, String>,
+    /// Who has the majors that the kernel gives out anew on each boot.
+    majors: BTreeMap<u32, Vec<String>>,
     /// What goes into the answer.
     pub(super) policies: BTreeMap<String, Policy>,
 }
 
+/// Majors of character devices that are given out as drivers ask for them
+/// (`CHRDEV_MAJOR_DYN_END` and its kin in `linux/fs.h`).
+const DYNAMIC: [std::ops::RangeInclusive<u32>; 2] = [234..=254, 384..=511];
+
 impl Table {
+    /// An empty table that knows the majors of this node.
+    pub(super) fn new(facts: &GpuFacts) -> Self {
+        let labels = Labels::new(facts);
+        let names = |major| (major, labels.driver_names(NodeKind::Char, major));
+        let majors = DYNAMIC.into_iter().flatten().map(names).filter(|(_, names)| !names.is_empty());
+        Self { majors: majors.collect(), ..Self::default() }
+    }
+
     /// The id of a policy, which is in the table from then on.
     pub(super) fn add(&mut self, policy: policy::Policy, decoder: &mut Decoder) -> String {
         if let Some(id) = self.ids.get(&policy) {
             return id.clone();
         }
         let id = decoder.id(policy);
-        self.policies.insert(id.clone(), report(&id, policy, decoder));
+        let mut policy_report = report(&id, policy, decoder);
+        policy_report.rules.iter_mut().for_each(|rule| rule.names = self.names(rule));
+        self.policies.insert(id.clone(), policy_report);
         self.ids.insert(policy, id.clone());
         id
+    }
+
+    /// Who has the one major that a rule names.
+    fn names(&self, rule: &Rule) -> Vec<String> {
+        let [first, last] = rule.major;
+        let is_one = first == last && rule.kind == "char" && rule.major_mask.is_none();
+        self.majors.get(&first).filter(|_| is_one).cloned().unwrap_or_default()
     }
 }
 
@@ -59,5 +84,6 @@ pub(super) fn rule(rule: &policy::Rule) -> Rule {
         requests: rule.requests.to_string(),
         major_mask: mask(rule.major),
         minor_mask: mask(rule.minor),
+        names: Vec::new(),
     }
 }

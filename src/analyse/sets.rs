@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use crate::policy::device::Verdict;
-use crate::report::{Gpu, GpuSet, MigInstance, Process};
+use crate::report::{Asked, Gpu, GpuSet, MigInstance, Process};
 
 use super::reach::View;
 
@@ -57,8 +57,11 @@ pub(super) fn visible(processes: &[&Process], allowed: &GpuSet, gpus: &[Gpu]) ->
     for process in processes {
         match process.visible.as_ref().map(|visible| &visible.live) {
             Some(asked) => match &asked.gpus {
-                Some(found) => union.add(found, &asked.instances),
-                None => union.miss(asked.why.as_deref().unwrap_or("what a process asks for is not known")),
+                Some(found) => {
+                    union.add(found, &asked.instances);
+                    union.empty.extend(nothing(asked));
+                }
+                None => union.miss(&unread(asked)),
             },
             None => union.unseen += 1,
         }
@@ -67,6 +70,27 @@ pub(super) fn visible(processes: &[&Process], allowed: &GpuSet, gpus: &[Gpu]) ->
     let may = |key: &String| allowed.gpus.iter().flatten().chain(&allowed.unknown).any(|open| open == key);
     set.unknown.retain(may);
     set
+}
+
+/// Why what a process asks for is not known.
+fn unread(asked: &Asked) -> String {
+    let why = asked.why.as_deref().unwrap_or("what a process asks for is not known");
+    match asked.state.as_str() {
+        "unknown" => format!("what it asks for now could not be read: {why}"),
+        _ => why.to_owned(),
+    }
+}
+
+/// Why a process gets nothing although it may open something.
+fn nothing(asked: &Asked) -> Option<String> {
+    let cut = asked.cut.as_ref().map(|cut| &cut.why);
+    cut.or(asked.why.as_ref()).filter(|_| asked.gpus.as_ref().is_some_and(Vec::is_empty)).cloned()
+}
+
+/// What these processes hold although their rules deny it now.
+pub(super) fn held_denied(processes: &[&Process]) -> Vec<String> {
+    let names: BTreeSet<&String> = processes.iter().flat_map(|process| &process.held_denied).collect();
+    names.into_iter().cloned().collect()
 }
 
 /// What these processes have open.
@@ -88,6 +112,8 @@ struct Union {
     gpus: BTreeSet<String>,
     instances: BTreeSet<String>,
     missing: BTreeSet<String>,
+    /// Why processes get nothing.
+    empty: BTreeSet<String>,
     seen: usize,
     /// Processes without details: kernel threads, or nobody looked.
     unseen: usize,
@@ -115,7 +141,9 @@ impl Union {
             gpus: Some(keys().filter(|key| self.gpus.contains(key)).collect()),
             instances: self.instances.into_iter().collect(),
             unknown: keys().filter(|key| !is_certain && !self.gpus.contains(key)).collect(),
-            why: self.missing.into_iter().collect(),
+            why: if self.gpus.is_empty() && is_certain { self.empty } else { self.missing }
+                .into_iter()
+                .collect(),
             source: None,
         }
     }

@@ -10,6 +10,10 @@ use super::AllocationArgs;
 /// names the job; with --from-env only processes of the job's user. Where it is
 /// not known which GPUs were the job's, every GPU counts.
 ///
+/// The environment of a heterogeneous job names the job of its leader in every
+/// component: a process that left its component is listed for the leader's
+/// number and cannot be found by the component's.
+///
 /// gpumap never ends a process. --porcelain prints one line for each, to be
 /// read by a script: pid, start time, uid, why it is the job's, GPUs; separated
 /// by tabs. gpumap-leftovers(1) says how to act on them safely.

@@ -2,7 +2,7 @@
 
 use super::{Failure, Session, job_name, saved, slurm};
 use crate::cli::{Exit, LeftoversArgs};
-use crate::observation::Observation;
+use crate::observation::{Observation, Problem};
 use crate::owner::JobName;
 use crate::report::Payload;
 use crate::{analyse, observe, render};
@@ -26,10 +26,25 @@ fn observe(session: &mut Session<'_>, args: &LeftoversArgs, job: &JobName) -> Re
     let slurm = &args.allocation.slurm;
     if let Some(mut observation) = saved::from_option(session)? {
         slurm::add(session, slurm, &mut observation)?;
+        observation.errors.extend(undetailed(&observation));
         return Ok(observation);
     }
     let uid = if slurm.from_env { job_name::hook_uid() } else { None };
     Ok(observe::leftovers(&session.options(), job, uid)?)
+}
+
+/// The problem of an observation in which nobody looked into any process: one
+/// that left the job could not be found.
+fn undetailed(observation: &Observation) -> Option<Problem> {
+    if observation.processes.iter().any(|process| process.detail.is_some()) {
+        return None;
+    }
+    Some(Problem {
+        code: "no-details".to_owned(),
+        what: "the saved observation".to_owned(),
+        why: "does not tell what processes ask for and hold".to_owned(),
+        needs: "take it anew with gpumap snapshot".to_owned(),
+    })
 }
 
 fn answer(

@@ -5,6 +5,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use nix::sys::utsname::uname;
 use nix::time::{ClockId, clock_gettime};
+use nix::unistd::{SysconfVar, sysconf};
 
 use super::Options;
 use super::hierarchy::Hierarchy;
@@ -31,7 +32,18 @@ fn host(proc: &Path, hierarchy: Option<&Hierarchy>) -> Host {
         cgroup_root: hierarchy
             .map_or_else(String::new, |found| found.mount.point.to_string_lossy().into_owned()),
         cgroup_mode: hierarchy.map_or_else(Default::default, |found| found.mode),
+        boot_time: boot_time(&std::fs::read_to_string(proc.join("stat")).unwrap_or_default()),
+        ticks_per_second: sysconf(SysconfVar::CLK_TCK)
+            .ok()
+            .flatten()
+            .and_then(|ticks| u64::try_from(ticks).ok()),
     }
+}
+
+/// When the node was booted, as `/proc/stat` says.
+fn boot_time(stat: &str) -> Option<String> {
+    let seconds = stat.lines().find_map(|line| line.strip_prefix("btime "))?;
+    Some(Timestamp::from_second(seconds.trim().parse().ok()?).ok()?.to_string())
 }
 
 fn boot_id(proc: &Path) -> String {
@@ -75,6 +87,18 @@ impl BootClock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Make sure that the boot is found among the other lines, and that nonsense
+    /// is no time.
+    #[test]
+    fn boot() {
+        let text = "cpu  1 2 3\nintr 5 0\nctxt 7\nbtime 1700000000\nprocesses 9\n";
+        assert_eq!(boot_time(text).as_deref(), Some("2023-11-14T22:13:20Z"));
+        assert_eq!(
+            (boot_time(""), boot_time("btime x\n"), boot_time("btime 99999999999999\n")),
+            (None, None, None)
+        );
+    }
 
     /// Make sure that load times come out as whole seconds and never overflow.
     #[test]

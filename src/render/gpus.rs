@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use super::table::{self, Last};
-use super::{Style, names, sanitize};
+use super::{Style, inventory, names, sanitize};
 use crate::report::{Gpu, GpuNode, GpuVerdict};
 
-/// Place of the column that is left out where it says nothing new.
-const REQUESTS: usize = 5;
+/// Places of the columns that are left out where they say nothing.
+const SLURM: usize = 4;
+const REQUESTS: usize = 6;
+/// Columns with those.
+const COLUMNS: usize = 8;
 
 /// Prints one row per GPU, verdict first.
 pub(super) fn write(
@@ -17,13 +20,16 @@ pub(super) fn write(
     verdicts: &[GpuVerdict],
     gpus: &[Gpu],
 ) -> io::Result<()> {
-    let mut header = vec!["VERDICT", "NODE", "NUMBER", "INDEX", "PCI", "REQUESTS", "MODEL"];
-    let mut rows: Vec<Vec<String>> = verdicts.iter().map(|verdict| row(verdict, gpus)).collect();
-    if verdicts.iter().all(says_all) {
-        header.remove(REQUESTS);
-        rows.iter_mut().for_each(|row| drop(row.remove(REQUESTS)));
+    let mut header = vec!["VERDICT", "NODE", "NUMBER", "NVML", "SLURM", "PCI", "REQUESTS", "MODEL"];
+    let mut rows: Vec<Vec<String>> = verdicts.iter().flat_map(|verdict| self::rows(verdict, gpus)).collect();
+    let has_slurm = gpus.iter().any(|gpu| gpu.slurm_index.is_some());
+    for (place, says_nothing) in [(REQUESTS, verdicts.iter().all(says_all)), (SLURM, !has_slurm)] {
+        if says_nothing {
+            header.remove(place);
+            rows.iter_mut().for_each(|row| drop(row.remove(place)));
+        }
     }
-    table::write(out, style, &header, &["INDEX"], rows, Last::Wraps)?;
+    table::write(out, style, &header, &["NVML", "SLURM"], rows, Last::Wraps)?;
     reasons(verdicts).into_iter().try_for_each(|(why, count)| {
         writeln!(out, "  {count} {} because {}", style.verdict("unknown"), sanitize::text(why))
     })
@@ -60,17 +66,31 @@ pub(super) fn name(key: &str, gpus: &[Gpu]) -> String {
     sanitize::text(gate.map_or(key, |node| node.path.rsplit('/').next().unwrap_or(key))).into_owned()
 }
 
+/// A GPU's row, and below it those of its MIG instances.
+fn rows(verdict: &GpuVerdict, gpus: &[Gpu]) -> Vec<Vec<String>> {
+    let mig = find(&verdict.gpu, gpus).map(|gpu| gpu.mig.as_slice()).unwrap_or_default();
+    let instances = verdict.instances.iter().zip(mig).map(|(part, mig)| {
+        let node = format!("  {}", instance_name(&part.instance, gpus));
+        let mut cells = vec![part.verdict.clone(), node, inventory::capability(mig)];
+        cells.resize(COLUMNS, String::new());
+        cells
+    });
+    std::iter::once(row(verdict, gpus)).chain(instances).collect()
+}
+
 fn row(verdict: &GpuVerdict, gpus: &[Gpu]) -> Vec<String> {
     let gpu = find(&verdict.gpu, gpus);
     let node = gpu.and_then(gate).map_or(verdict.gpu.as_str(), |node| &node.path);
     let number = verdict.major.zip(verdict.minor).map(|(major, minor)| format!("{major}:{minor}"));
     let requests = if verdict.requests.is_empty() { "-" } else { &verdict.requests };
     let plain = |text: &str| sanitize::text(text).into_owned();
+    let index = |index: Option<u32>| index.map_or_else(|| "-".to_owned(), |index| index.to_string());
     vec![
         verdict.verdict.clone(),
         plain(node),
         number.unwrap_or_else(|| "-".to_owned()),
-        gpu.and_then(|gpu| gpu.nvml_index).map_or_else(|| "-".to_owned(), |index| index.to_string()),
+        index(gpu.and_then(|gpu| gpu.nvml_index)),
+        index(gpu.and_then(|gpu| gpu.slurm_index)),
         plain(gpu.and_then(|gpu| gpu.pci.as_deref()).unwrap_or("-")),
         requests.to_owned(),
         plain(&gpu.map(model).unwrap_or_default()),
@@ -109,6 +129,24 @@ pub(super) fn key_names(keys: &[String], instances: &[String], gpus: &[Gpu]) -> 
     let is_split = |key: &String| instances.iter().any(|instance| is_instance_of(instance, key));
     let whole = keys.iter().filter(|key| !is_split(key)).map(|key| name(key, gpus));
     whole.chain(instances.iter().map(|instance| instance_name(instance, gpus))).collect()
+}
+
+/// The set that somebody holds; what is denied by now is marked: `nvidia1!`.
+pub(super) fn held_names(keys: &[String], instances: &[String], denied: &[String], gpus: &[Gpu]) -> String {
+    let part = |is_denied: bool| {
+        let of =
+            |all: &[String]| all.iter().filter(|key| denied.contains(key) == is_denied).cloned().collect();
+        let (keys, instances): (Vec<_>, Vec<_>) = (of(keys), of(instances));
+        names::set(key_names(&keys, &instances, gpus))
+    };
+    let marked: Vec<String> = part(true).split_whitespace().map(|name| format!("{name}!")).collect();
+    let parts = [part(false), marked.join(" ")];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// Says what the mark of [`held_names`] means, if it is there.
+pub(super) fn denied_legend(out: &mut dyn Write, is_there: bool) -> io::Result<()> {
+    if is_there { writeln!(out, "  ! held although its rules deny it now") } else { Ok(()) }
 }
 
 /// The short name of a MIG instance, `nvidia0/1/0` for `KEY/1/0`, or of a GPU.

@@ -102,7 +102,7 @@ fn instance(mig: &MigInstance) -> String {
 }
 
 /// The capability nodes that give access to an instance: `235:12,13`.
-fn capability(mig: &MigInstance) -> String {
+pub(super) fn capability(mig: &MigInstance) -> String {
     let minors: Vec<_> =
         [mig.gi_minor, mig.ci_minor].into_iter().flatten().map(|minor| minor.to_string()).collect();
     match (mig.major, minors.is_empty()) {

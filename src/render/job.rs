@@ -28,8 +28,11 @@ fn one(out: &mut dyn Write, style: Style, group: &[OwnerSets], payload: &Payload
     gpu_part(out, style, group, inventory)?;
     let all = payload.cgroups.iter().flatten();
     let cgroups: Vec<&Cgroup> = all.filter(|cgroup| is_in(&cgroup.path, &top.cgroup)).collect();
-    let processes: Vec<&Process> = cgroups.iter().flat_map(|cgroup| &cgroup.processes).collect();
-    process::write(out, style, &processes, inventory, Some(&|process| place(process, group)))?;
+    let (own, rest) = processes(&cgroups, style);
+    process::write(out, style, &own, inventory, Some(&|process| place(process, group)))?;
+    if rest > 0 {
+        writeln!(out, "  without {rest} of the scheduler itself (-v lists all)")?;
+    }
     rule_part(out, &cgroups, payload)?;
     program_part(out, &cgroups, payload)
 }
@@ -76,21 +79,34 @@ fn gpu_part(out: &mut dyn Write, style: Style, group: &[OwnerSets], inventory: &
     }
 }
 
+/// The job's processes, and how many of the scheduler's own are left out: those
+/// that hold no GPU.
+fn processes<'a>(cgroups: &[&'a Cgroup], style: Style) -> (Vec<&'a Process>, usize) {
+    let is_service = |cgroup: &Cgroup| cgroup.owner.as_ref().is_some_and(|owner| owner.part.is_some());
+    let holds =
+        |it: &Process| it.held_unknown.is_some() || it.held.as_ref().is_some_and(|held| !held.is_empty());
+    let all = cgroups.iter().flat_map(|cgroup| cgroup.processes.iter().map(|process| (*cgroup, process)));
+    let (own, rest): (Vec<_>, Vec<_>) =
+        all.partition(|(cgroup, process)| style.all || !is_service(cgroup) || holds(process));
+    (own.into_iter().map(|(_, process)| process).collect(), rest.len())
+}
+
 /// The step and task a process is in, as the innermost row says: `0/1`.
 fn place(process: &Process, group: &[OwnerSets]) -> String {
     let around = group.iter().filter(|row| is_in(&process.cgroup, &row.cgroup));
     match around.max_by_key(|row| row.cgroup.len()) {
         None => "?".to_owned(),
-        Some(row) => match (&row.owner.step, &row.owner.task) {
+        Some(row) => match (owner::step_name(&row.owner), &row.owner.task) {
             (Some(step), Some(task)) => sanitize::short(&format!("{step}/{task}"), 16, "…"),
-            (Some(step), None) => sanitize::short(step, 16, "…"),
+            (Some(step), None) => sanitize::short(&step, 16, "…"),
             _ if row.depth == 0 => "-".to_owned(),
             _ => owner::label(&row.owner, row.depth).trim_start().to_owned(),
         },
     }
 }
 
-fn is_in(path: &str, top: &str) -> bool {
+/// Whether a path is at or below another.
+pub(super) fn is_in(path: &str, top: &str) -> bool {
     path.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) || top == "/"
 }
 

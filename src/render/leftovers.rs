@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::table::{self, Last};
-use super::{Style, gpus, names, owner, process, sanitize};
+use super::{Style, gpus, owner, process, sanitize};
 use crate::report::{Leftover, Payload};
 
 /// Prints the table. `job` is how to call the job; `all_seen` whether nothing
@@ -18,30 +18,35 @@ pub fn write(
     let leftovers = payload.leftovers.as_deref().unwrap_or_default();
     let inventory = payload.gpus.as_deref().unwrap_or_default();
     let found = leftovers.iter().filter(|leftover| is_found(leftover)).count();
-    let job = sanitize::text(job);
-    match (found, all_seen && found == leftovers.len()) {
+    let (job, unseen) = (sanitize::text(job), leftovers.len() - found);
+    match (found, all_seen && unseen == 0) {
         (0, true) => writeln!(out, "No process of {job} holds a GPU."),
         (0, false) => writeln!(out, "No process of {job} was seen to hold a GPU, but not all could be seen."),
-        (1, _) => writeln!(out, "1 process of {job} holds GPUs"),
-        (count, _) => writeln!(out, "{count} processes of {job} hold GPUs"),
+        (1, _) => writeln!(out, "1 process holds GPUs of {job}{}", and_unseen(unseen)),
+        (count, _) => writeln!(out, "{count} processes hold GPUs of {job}{}", and_unseen(unseen)),
     }?;
     if leftovers.is_empty() {
         return Ok(());
     }
     let rows = leftovers.iter().map(|leftover| {
         let it = &leftover.process;
-        let keys = gpus::key_names(&leftover.gpus, &it.held_instances, inventory);
-        let holds = if is_found(leftover) { names::set(keys) } else { "?".to_owned() };
+        let holds = gpus::held_names(&leftover.gpus, &it.held_instances, &it.held_denied, inventory);
+        let holds = if is_found(leftover) { holds } else { "?".to_owned() };
         let owner = leftover.owner.as_ref().map_or_else(|| "-".to_owned(), owner::full);
         let by = sanitize::short(&leftover.belongs_by, 12, "…");
         vec![it.pid.to_string(), it.uid.to_string(), process::command(it), holds, by, owner]
     });
     let header = ["PID", "UID", "COMMAND", "HOLDS", "KNOWN BY", "IN"];
     table::write(out, style, &header, &["PID", "UID"], rows.collect(), Last::Wraps)?;
+    gpus::denied_legend(out, leftovers.iter().any(|it| !it.process.held_denied.is_empty()))?;
     leftovers
         .iter()
         .filter_map(|it| Some((it.process.pid, it.process.held_unknown.as_deref()?)))
         .try_for_each(|(pid, why)| writeln!(out, "  {pid}: holds: {}", sanitize::short(why, 300, "…")))
+}
+
+fn and_unseen(count: usize) -> String {
+    if count == 0 { String::new() } else { format!(", and {count} could not be looked into") }
 }
 
 /// Prints pid, start time, uid, reason and GPU keys of each process that was

@@ -19,17 +19,18 @@ pub(super) fn set(names: Vec<String>) -> String {
     ranges.chain(others).collect::<Vec<_>>().join(" ")
 }
 
-/// The names of a list in its order, which means something: `nvidia2-3,0-1`.
+/// The names of a list in its order, which means something: `nvidia2,3,0,1`,
+/// never a range, which would look like a set.
 pub(super) fn list(names: &[String]) -> String {
     let same_stem = |a: &String, b: &String| match (split(a), split(b)) {
         (Some((a, _)), Some((b, _))) => a == b,
         _ => false,
     };
     let parts = names.chunk_by(same_stem).map(|chunk| {
-        let numbers: Vec<u32> =
-            chunk.iter().filter_map(|name| split(name)).map(|(_, number)| number).collect();
+        let numbers: Vec<String> =
+            chunk.iter().filter_map(|name| split(name)).map(|(_, number)| number.to_string()).collect();
         match chunk.first().and_then(|name| split(name)) {
-            Some((stem, _)) => stem.to_owned() + &ranges(&numbers),
+            Some((stem, _)) => stem.to_owned() + &numbers.join(","),
             None => chunk.join(" "),
         }
     });
@@ -63,7 +64,7 @@ mod tests {
     fn folding() {
         let names = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(set(names("nvidia3 nvidia0 renderD128 nvidia2")), "nvidia0,2-3 renderD128");
-        assert_eq!(list(&names("nvidia2 nvidia3 nvidia0 nvidia1")), "nvidia2-3,0-1");
+        assert_eq!(list(&names("nvidia2 nvidia3 nvidia0 nvidia1")), "nvidia2,3,0,1");
         assert_eq!(list(&names("nvidia0 renderD128 nvidia1")), "nvidia0 renderD128 nvidia1");
         assert_eq!(list(&names("nvidia0/1/0 nvidia0/1/1")), "nvidia0/1/0 nvidia0/1/1");
         assert_eq!(set(names("0000:1b:00.0 195:7")), "0000:1b:00.0 195:7");

@@ -25,6 +25,9 @@ fn owners(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()
     let shown: Vec<&OwnerSets> = shown.into_iter().map(|(row, _)| row).collect();
     match (shown.as_slice(), folded.is_empty()) {
         ([], true) => writeln!(out, "Nobody is here.")?,
+        ([], false) if folded.iter().any(|(row, _)| row.held.gpus.is_none()) => {
+            writeln!(out, "No job, container or virtual machine is here.")?
+        }
         ([], false) => {
             writeln!(out, "No job, container or virtual machine is here, and nobody holds a GPU.")?
         }

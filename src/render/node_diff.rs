@@ -26,7 +26,7 @@ pub(super) fn write(
         writeln!(out, "{}{}", flipped(change, inventory), cause(change, diff))?;
     }
     for change in &diff.allocations {
-        let (from, to) = (cell(&change.from, inventory), cell(&change.to, inventory));
+        let (from, to) = (cell(&change.from, &[], inventory), cell(&change.to, &[], inventory));
         writeln!(out, "{} was allocated {from}, now {to}", owner::full(&change.owner))?;
     }
     let told = |moved: &&ProgramMove| !diff.gpus.iter().any(|change| is_cause(change, moved));

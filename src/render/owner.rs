@@ -81,9 +81,14 @@ fn job(owner: &Owner) -> Option<String> {
 }
 
 fn step(owner: &Owner) -> Option<String> {
+    step_name(owner).map(|name| format!("step {name}"))
+}
+
+/// A step's name with its component of a heterogeneous job: `0+1`.
+pub(super) fn step_name(owner: &Owner) -> Option<String> {
     let step = short(owner.step.as_ref()?);
     let component = owner.het_component.map(|number| format!("+{number}")).unwrap_or_default();
-    Some(format!("step {step}{component}"))
+    Some(format!("{step}{component}"))
 }
 
 fn name(owner: &Owner) -> String {

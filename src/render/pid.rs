@@ -3,11 +3,13 @@
 use std::io::{self, Write};
 
 use super::table::{self, Last};
-use super::{Style, cgroup, job, owner, process, sanitize};
-use crate::report::{Api, Asked, Cgroup, Claim, Gpu, Payload, Process, Visible};
+use super::{Style, cgroup, gpus, job, owner, process, sanitize, sets};
+use crate::report::{Api, Asked, Cgroup, Claim, Gpu, OwnerSets, Payload, Process, Visible};
 
 /// Characters of a variable's value.
 const VALUE: usize = 40;
+/// Where the text of a line begins.
+const INDENT: usize = 11;
 
 /// Prints each process of the answer, separated by an empty line.
 pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
@@ -37,7 +39,10 @@ fn one(
     let inventory = payload.gpus.as_deref().unwrap_or_default();
     writeln!(out, "process {}  {}", it.pid, process::command(it))?;
     writeln!(out, "  uid      {}", it.uid)?;
-    writeln!(out, "  started  {} clock ticks after boot", it.start_time)?;
+    match &it.started_at {
+        Some(at) => writeln!(out, "  started  {}", sanitize::text(at))?,
+        None => writeln!(out, "  started  {} clock ticks after boot", it.start_time)?,
+    }
     match &cgroup.owner {
         Some(owner) => writeln!(out, "  owner    {}", owner::full(owner))?,
         None => writeln!(out, "  owner    not recognised")?,
@@ -50,11 +55,52 @@ fn one(
     }
     writeln!(out, "  cgroup   {}", sanitize::with_hex(&cgroup.path, cgroup.path_hex.as_deref()))?;
     it.claim.as_ref().map_or(Ok(()), |claim| writeln!(out, "  claims   {}", self::claim(claim)))?;
+    // What the scheduler's own daemon may do says nothing of the job.
+    if cgroup.owner.as_ref().is_some_and(|owner| owner.part.is_none()) {
+        sets(out, style, it, payload)?;
+    }
     if let Some(visible) = &it.visible {
         variables(out, style, visible)?;
         results(out, style, visible, inventory)?;
     }
     held(out, it, inventory)
+}
+
+/// The four sets in short, for a process of a job.
+fn sets(out: &mut dyn Write, style: Style, it: &Process, payload: &Payload) -> io::Result<()> {
+    let Some((top, own)) = owners(it, payload) else { return Ok(()) };
+    let inventory = payload.gpus.as_deref().unwrap_or_default();
+    let asks = it.visible.as_ref().map_or_else(|| "?".to_owned(), |it| process::result(&it.live, inventory));
+    let parts = [
+        ("allocated to its job", sets::cell(&top.allocated, &[], inventory)),
+        ("allowed", sets::cell(&own.allowed, &[], inventory)),
+        ("asks for", asks),
+        ("holds", process::held(it, inventory)),
+    ];
+    let parts = parts.map(|(name, cell)| format!("{name} {cell}"));
+    let mut lines: Vec<String> = Vec::new();
+    for part in parts {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + part.chars().count() + INDENT < usize::from(style.width) => {
+                line.push_str(&format!("; {part}"));
+            }
+            Some(line) => {
+                line.push(';');
+                lines.push(part);
+            }
+            None => lines.push(part),
+        }
+    }
+    let heads = std::iter::once("  sets     ").chain(std::iter::repeat("           "));
+    heads.zip(lines).try_for_each(|(head, line)| writeln!(out, "{head}{line}"))
+}
+
+/// The rows of a process's job and of its innermost owner.
+fn owners<'a>(it: &Process, payload: &'a Payload) -> Option<(&'a OwnerSets, &'a OwnerSets)> {
+    let all = payload.owners.as_deref().unwrap_or_default();
+    let around = || all.iter().filter(|row| job::is_in(&it.cgroup, &row.cgroup));
+    let top = around().find(|row| owner::rank(&row.owner) == owner::Rank::Job)?;
+    Some((top, around().max_by_key(|row| (row.cgroup.len(), row.depth))?))
 }
 
 /// What its environment says of its job, beside what its cgroup says.
@@ -77,6 +123,7 @@ fn claim(claim: &Claim) -> String {
 /// Every variable about GPUs, at exec and now.
 fn variables(out: &mut dyn Write, style: Style, visible: &Visible) -> io::Result<()> {
     let all = visible.at_exec.variables.iter().chain(&visible.live.variables);
+    let all = all.filter(|variable| style.all || !variable.idle);
     let mut names: Vec<&str> = all.map(|variable| variable.name.as_str()).collect();
     names.sort_unstable();
     names.dedup();
@@ -143,26 +190,27 @@ fn notes(out: &mut dyn Write, moment: &str, asked: &Asked) -> io::Result<()> {
     let of_apis = asked.apis.iter().map(|api| (api.cut.as_ref(), api.why.as_deref()));
     let mut notes: Vec<String> = Vec::new();
     for (cut, why) in std::iter::once((asked.cut.as_ref(), asked.why.as_deref())).chain(of_apis) {
-        notes.extend(cut.map(process::cut));
-        notes.extend(why.map(|why| sanitize::short(why, 300, "…")));
+        notes.extend(cut.map(|cut| format!("{moment}: {}", process::cut(cut))));
+        notes.extend(why.map(|why| process::reason(moment, asked, why)));
     }
     notes.dedup();
-    notes.iter().try_for_each(|note| writeln!(out, "  {moment}: {note}"))
+    notes.iter().try_for_each(|note| writeln!(out, "  {note}"))
 }
 
-fn held(out: &mut dyn Write, it: &Process, gpus: &[Gpu]) -> io::Result<()> {
+fn held(out: &mut dyn Write, it: &Process, inventory: &[Gpu]) -> io::Result<()> {
     let shared: Vec<_> = it.held_shared.iter().map(|name| sanitize::short(name, VALUE, "…")).collect();
     let shared =
         if shared.is_empty() { String::new() } else { format!("; of all GPUs: {}", shared.join(", ")) };
     match &it.held_unknown {
         Some(why) => writeln!(out, "\nHolds: not known, because {}", sanitize::short(why, 300, "…")),
         None => {
-            let names = match process::held(it, gpus).as_str() {
+            let names = match process::held(it, inventory).as_str() {
                 "-" => "no GPU".to_owned(),
                 "?" => "not looked at".to_owned(),
                 names => names.to_owned(),
             };
-            writeln!(out, "\nHolds: {names}{shared}")
+            writeln!(out, "\nHolds: {names}{shared}")?;
+            gpus::denied_legend(out, !it.held_denied.is_empty())
         }
     }
 }

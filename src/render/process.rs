@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::table::{self, Last};
 use super::{Style, gpus, names, sanitize};
-use crate::report::{Asked, Cut, Gpu, Process, Visible};
+use crate::report::{Asked, Claim, Cut, Gpu, Process, Visible};
 
 /// Processes listed before the table says how many more there are.
 const SHOWN: usize = 10;
@@ -125,7 +125,7 @@ pub(super) fn in_order(keys: Option<&[String]>, instances: &[String], inventory:
 /// The GPUs and instances it holds.
 pub(super) fn held(process: &Process, inventory: &[Gpu]) -> String {
     let Some(held) = &process.held else { return "?".to_owned() };
-    match names::set(gpus::key_names(held, &process.held_instances, inventory)).as_str() {
+    match gpus::held_names(held, &process.held_instances, &process.held_denied, inventory).as_str() {
         "" => "-".to_owned(),
         names => names.to_owned(),
     }
@@ -147,6 +147,7 @@ fn notes(out: &mut dyn Write, processes: &[&Process]) -> io::Result<()> {
     if processes.iter().any(|process| process.visible.as_ref().is_some_and(|it| it.changed == Some(true))) {
         writeln!(out, "  → changed at run time")?;
     }
+    gpus::denied_legend(out, processes.iter().any(|process| !process.held_denied.is_empty()))?;
     notes.iter().try_for_each(|(text, pids)| match pids.as_slice() {
         [pid] => writeln!(out, "  {pid}: {text}"),
         [pid, rest @ ..] => writeln!(out, "  {pid} and {} more: {text}", rest.len()),
@@ -161,11 +162,24 @@ fn of_process(process: &Process) -> Vec<String> {
         let moments = [("at exec", &visible.at_exec), ("now", &visible.live)];
         let told =
             moments.iter().filter(|(_, asked)| is_unknown(asked) || std::ptr::eq(*asked, now(visible)));
-        notes
-            .extend(told.filter_map(|(name, asked)| Some(format!("{name}: {}", why(asked.why.as_deref()?)))));
+        notes.extend(told.filter_map(|(name, asked)| Some(reason(name, asked, asked.why.as_deref()?))));
     }
+    notes.extend(process.claim.as_ref().and_then(other_job));
     notes.extend(process.held_unknown.as_deref().map(|text| format!("holds: {}", why(text))));
     notes
+}
+
+/// Why something of one moment is unknown, or what else there is to know.
+pub(super) fn reason(moment: &str, asked: &Asked, text: &str) -> String {
+    let read = if is_unknown(asked) { "could not be read: " } else { "" };
+    format!("{moment}: {read}{}", why(text))
+}
+
+/// What a process says of another job than the one it is in.
+fn other_job(claim: &Claim) -> Option<String> {
+    let text = claim.why.as_deref()?;
+    let job = claim.job_id.map(|id| id.to_string()).or_else(|| claim.sluid.clone())?;
+    Some(format!("claims job {}: {}", sanitize::short(&job, 20, "…"), why(text)))
 }
 
 fn why(text: &str) -> String {

@@ -9,7 +9,8 @@ const MAX_MAJOR: u32 = (1 << 12) - 1;
 const MAX_MINOR: u32 = (1 << 20) - 1;
 
 /// A rule without its verdict: `c 195:0-2 rwm`, `a *:* rwm`,
-/// `c 195:* rw  minor & 0x1 = 0x1`.
+/// `c 195:* rw  minor & 0x1 = 0x1`; behind it who has a major that is another
+/// on each boot.
 pub(super) fn notation(rule: &Rule) -> String {
     let kind = match rule.kind.as_str() {
         "char" => "c",
@@ -21,7 +22,9 @@ pub(super) fn notation(rule: &Rule) -> String {
     let masks: Vec<_> =
         masks.into_iter().filter_map(|(name, mask)| mask.map(|mask| bits(name, mask))).collect();
     let gap = if masks.is_empty() { "" } else { "  " };
-    format!("{kind} {major}:{minor} {}{gap}{}", rule.requests, masks.join(", "))
+    let names = if rule.names.is_empty() { String::new() } else { format!(" ({})", rule.names.join(", ")) };
+    let names = sanitize::text(&names);
+    format!("{kind} {major}:{minor} {}{gap}{}{names}", rule.requests, masks.join(", "))
 }
 
 /// Prints a policy: the default first, then what differs from it.
@@ -97,6 +100,8 @@ mod tests {
         let mask = Some(Mask { mask: 1, value: 1 });
         let masked = Rule { minor_mask: mask, ..rule("char", [195, 195], [0, MAX_MINOR]) };
         assert_eq!(notation(&masked), "c 195:* rwm  minor & 0x1 = 0x1");
+        let named = Rule { names: vec!["nvidia-caps\n".to_owned()], ..rule("char", [510, 510], [0, 1]) };
+        assert_eq!(notation(&named), "c 510:0-1 rwm (nvidia-caps\\n)");
     }
 
     /// Make sure that the one-line form never hides that it was cut.

@@ -6,42 +6,51 @@
 use std::io::{self, Write};
 
 use super::table::{self, Last};
-use super::{Style, gpus, names, owner, sanitize};
+use super::{Style, gpus, job, names, owner, sanitize};
 use crate::report::{Gpu, GpuSet, OwnerSets};
 
 /// Reasons told before the rest is counted.
 const REASONS: usize = 6;
 /// The least that owners' names have.
 const LEAST: usize = 16;
-const HEADER: [&str; 6] = ["OWNER", "ALLOCATED", "ALLOWED", "ASKS FOR", "HOLDS", "PROCS"];
+const HEADER: [&str; 7] = ["OWNER", "SHARES", "ALLOCATED", "ALLOWED", "ASKS FOR", "HOLDS", "PROCS"];
+/// Place of the column that is there only if somebody shares.
+const SHARES: usize = 1;
 
 /// Prints the rows with what explains their marks.
 pub(super) fn write(out: &mut dyn Write, style: Style, rows: &[&OwnerSets], gpus: &[Gpu]) -> io::Result<()> {
     let mut cells: Vec<Vec<String>> = rows.iter().map(|row| self::row(row, gpus)).collect();
+    let mut header = HEADER.to_vec();
+    if rows.iter().all(|row| row.shares.is_empty()) {
+        header.remove(SHARES);
+        cells.iter_mut().for_each(|row| drop(row.remove(SHARES)));
+    }
     let last = if style.all { Last::Runs } else { Last::Wraps };
     if !style.all {
-        let room = room_for_names(usize::from(style.width), &cells);
+        let room = room_for_names(usize::from(style.width), &header, &cells);
         for cell in cells.iter_mut().filter_map(|row| row.first_mut()) {
             *cell = sanitize::short(cell, room, "…");
         }
     }
-    table::write(out, style, &HEADER, &["PROCS"], cells, last)?;
+    table::write(out, style, &header, &["PROCS"], cells, last)?;
     legend(out, rows)?;
     reasons(out, style, rows)
 }
 
 /// What the sets leave for the owner's name if no GPU's name is broken.
-fn room_for_names(width: usize, rows: &[Vec<String>]) -> usize {
-    let columns = HEADER.iter().enumerate().skip(1);
+fn room_for_names(width: usize, header: &[&str], rows: &[Vec<String>]) -> usize {
+    let columns = header.iter().enumerate().skip(1);
     let sets: usize = columns.map(|(index, name)| usize::from(table::least(index, name, rows))).sum();
     width.saturating_sub(sets + 4).max(LEAST)
 }
 
 fn row(row: &OwnerSets, gpus: &[Gpu]) -> Vec<String> {
     let shares: Vec<_> = row.shares.iter().map(|share| sanitize::short(share, 8, "…")).collect();
-    let shares = if shares.is_empty() { String::new() } else { format!(" ({})", shares.join(", ")) };
-    let mut cells = vec![owner::label(&row.owner, row.depth) + &shares];
-    cells.extend(all(row).map(|(_, set)| cell(set, gpus)));
+    let shares = if shares.is_empty() { "-".to_owned() } else { shares.join(" ") };
+    let mut cells = vec![owner::label(&row.owner, row.depth), shares];
+    let sets = [&row.allocated, &row.allowed, &row.visible].map(|set| cell(set, &[], gpus));
+    cells.extend(sets);
+    cells.push(cell(&row.held, &row.held_denied, gpus));
     cells.push(row.processes.to_string());
     cells
 }
@@ -55,12 +64,12 @@ fn all(row: &OwnerSets) -> [(&'static str, &GpuSet); 4] {
     ]
 }
 
-/// One set, compact.
-pub(super) fn cell(set: &GpuSet, inventory: &[Gpu]) -> String {
+/// One set, compact; `denied` is what of it is held although denied.
+pub(super) fn cell(set: &GpuSet, denied: &[String], inventory: &[Gpu]) -> String {
     let Some(keys) = &set.gpus else { return "?".to_owned() };
-    let certain = gpus::key_names(keys, &set.instances, inventory);
+    let certain = gpus::held_names(keys, &set.instances, denied, inventory);
     let maybe: Vec<_> = set.unknown.iter().map(|key| gpus::instance_name(key, inventory)).collect();
-    let certain = mark(&names::set(certain), if is_claimed(set) { "~" } else { "" }, "");
+    let certain = mark(&certain, if is_claimed(set) { "~" } else { "" }, "");
     let maybe = mark(&names::set(maybe), "", "?");
     match (certain.as_str(), maybe.as_str()) {
         ("", "") => "-".to_owned(),
@@ -88,29 +97,67 @@ fn legend(out: &mut dyn Write, rows: &[&OwnerSets]) -> io::Result<()> {
     if sets().any(|set| is_claimed(set) && set.gpus.is_some()) || rows.iter().any(is_fake) {
         writeln!(out, "  ~ by its own environment alone, which its user can set")?;
     }
-    Ok(())
+    gpus::denied_legend(out, rows.iter().any(|row| !row.held_denied.is_empty()))
 }
 
-/// Why something is unknown, each reason once. An allocation is unknown
-/// wherever nobody gave one, so that is told with -v alone.
+/// Why something is unknown, or why an owner gets nothing, each reason once. An
+/// allocation is unknown wherever nobody gave one, so that is told with -v
+/// alone.
 fn reasons(out: &mut dyn Write, style: Style, rows: &[&OwnerSets]) -> io::Result<()> {
-    let mut told: Vec<(&str, &str)> = Vec::new();
-    for (name, set) in rows.iter().flat_map(|row| all(row)) {
-        if name == "allocated" && !style.all {
-            continue;
-        }
-        for why in &set.why {
-            if !told.contains(&(name, why)) {
-                told.push((name, why));
+    let mut told: Vec<String> = Vec::new();
+    let mut nothing: Vec<(&str, Vec<&OwnerSets>)> = Vec::new();
+    for row in rows {
+        for (name, set) in all(row).into_iter().filter(|(name, _)| *name != "allocated" || style.all) {
+            for why in &set.why {
+                match name {
+                    "asks for" if is_none(set) => note(&mut nothing, why, row),
+                    _ => push(&mut told, reason(name, why)),
+                }
             }
         }
     }
+    told.extend(nothing.iter().map(|(why, owners)| for_nothing(why, owners)));
     let shown = if style.all { told.len() } else { REASONS };
-    for (name, why) in told.iter().take(shown) {
-        writeln!(out, "  {name}: {}", sanitize::short(why, 300, "…"))?;
-    }
+    told.iter().take(shown).try_for_each(|line| writeln!(out, "  {line}"))?;
     match told.len().saturating_sub(shown) {
         0 => Ok(()),
         more => writeln!(out, "  … and {more} more reasons (-v lists them)"),
     }
+}
+
+fn is_none(set: &GpuSet) -> bool {
+    set.gpus.as_ref().is_some_and(Vec::is_empty) && set.unknown.is_empty()
+}
+
+/// A reason names its set unless it does so itself.
+fn reason(name: &str, why: &str) -> String {
+    let text = sanitize::short(why, 300, "…");
+    if text.starts_with("what it asks for") { text } else { format!("{name}: {text}") }
+}
+
+fn push(told: &mut Vec<String>, line: String) {
+    if !told.contains(&line) {
+        told.push(line);
+    }
+}
+
+/// Adds an owner to those of a reason, unless one around it is there already.
+fn note<'a>(found: &mut Vec<(&'a str, Vec<&'a OwnerSets>)>, why: &'a str, owner: &'a OwnerSets) {
+    let is_around =
+        |known: &&OwnerSets| known.depth < owner.depth && job::is_in(&owner.cgroup, &known.cgroup);
+    match found.iter_mut().find(|(known, _)| *known == why) {
+        Some((_, owners)) if owners.last().is_some_and(is_around) => {}
+        Some((_, owners)) => owners.push(owner),
+        None => found.push((why, vec![owner])),
+    }
+}
+
+/// `slurm job 7 gets nothing: ordinal 2: only 2 GPUs are allowed here`.
+fn for_nothing(why: &str, owners: &[&OwnerSets]) -> String {
+    let first = owners.first().map(|row| owner::full(&row.owner)).unwrap_or_default();
+    let (more, asks) = match owners.len() {
+        0 | 1 => (String::new(), "gets"),
+        count => (format!(" and {} more", count - 1), "get"),
+    };
+    format!("{first}{more} {asks} nothing: {}", sanitize::short(why, 300, "…"))
 }

@@ -47,7 +47,7 @@ pub(super) fn write(
 }
 
 /// The longest word that is never broken.
-const WORD: usize = 11;
+const WORD: usize = 14;
 
 /// How narrow a column may become: its header and its words stay whole.
 pub(super) fn least(index: usize, name: &str, rows: &[Vec<String>]) -> u16 {

@@ -13,6 +13,10 @@ pub struct Process {
     /// Start time in clock ticks since boot; with the pid it names the process
     /// for ever.
     pub start_time: u64,
+    /// The same as a time of day, RFC 3339 to the second; null if the
+    /// observation does not tell when the node was booted.
+    #[serde(default)]
+    pub started_at: Option<String>,
     /// Effective uid.
     pub uid: u32,
     /// Command name.
@@ -32,6 +36,10 @@ pub struct Process {
     /// MIG instances whose capabilities it has open, `KEY/GI/CI`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held_instances: Vec<String>,
+    /// What of `held` and `held_instances` its rules deny by now: the kernel
+    /// asks them when a device is opened, not afterwards.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held_denied: Vec<String>,
     /// Nodes that all GPUs share and that it has open (`nvidiactl`,
     /// `nvidia-uvm`, `kfd`): the last two are a hint that it computes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -150,6 +158,9 @@ pub struct RawVariable {
     /// Hex of the value if it is not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value_hex: Option<String>,
+    /// Whether only interfaces read it that this node has no GPU for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub idle: bool,
 }
 
 /// What a process's environment says of its job. The user can fake it.

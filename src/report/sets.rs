@@ -29,6 +29,9 @@ pub struct OwnerSets {
     pub visible: GpuSet,
     /// What its processes have open.
     pub held: GpuSet,
+    /// What of `held` the rules of the process that holds it deny by now.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held_denied: Vec<String>,
     /// How it shares GPUs on purpose: `mig`, `shard`, `mps`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<String>,
@@ -46,7 +49,8 @@ pub struct GpuSet {
     /// Those that may or may not be in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,
-    /// Why something of it is unknown, or what it rests on.
+    /// Why something of it is unknown, what it rests on, or why what is asked
+    /// for comes to nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub why: Vec<String>,
     /// Where it comes from. Of `allocated`: `hook` (the environment of Prolog

@@ -32,6 +32,9 @@ const SHOWN: [&str; 13] = [
     "TPU_VISIBLE_CHIPS",
 ];
 
+/// Variables that say that a process is a client of an MPS server.
+const MPS: [&str; 2] = ["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "CUDA_MPS_PIPE_DIRECTORY"];
+
 /// What is asked, of whom, by whom.
 struct Question<'a> {
     environment: &'a Answer<Environment>,
@@ -91,9 +94,18 @@ impl<'a> Question<'a> {
             return Vec::new();
         }
         let (visible, order) = (self.state(CUDA), self.state("CUDA_DEVICE_ORDER"));
-        let outcome =
-            in_both_worlds("nvidia", self.gpus, self.reach, |world| cuda::resolve(world, visible, order));
+        let outcome = in_both_worlds("nvidia", self.gpus, self.reach, |world| {
+            let found = cuda::resolve(world, visible, order);
+            if self.is_renumbered(visible) { cuda::renumbered(found, world) } else { found }
+        });
         vec![self.api("cuda", CUDA, outcome)]
+    }
+
+    /// Whether an MPS server counts the devices that ordinals name (NVIDIA MPS
+    /// documentation, device provisioning).
+    fn is_renumbered(&self, visible: State<'_>) -> bool {
+        let is_client = MPS.iter().any(|name| self.state(name).is_set());
+        is_client && visible.value().is_some_and(|value| cuda::is_ordinal(value.as_bytes()))
     }
 
     /// HIP, ROCR and OpenCL.
@@ -191,6 +203,18 @@ impl<'a> Question<'a> {
         Some(format!("{}/{}/{}", gpu.key, instance.gi, instance.ci?))
     }
 
+    /// Whether an interface that the node has GPUs for reads a variable; of
+    /// other vendors' nothing is known.
+    fn is_read(&self, name: &str) -> bool {
+        match name.split('_').next() {
+            Some("CUDA") => self.has("nvidia") || self.has("amd"),
+            Some("NVIDIA") => self.has("nvidia"),
+            Some("ROCR" | "HIP" | "GPU") => self.has("amd"),
+            Some("ZE") => self.has("intel"),
+            _ => true,
+        }
+    }
+
     /// What is set, the first of each name.
     fn variables(&self) -> Vec<RawVariable> {
         let Some(environment) = self.environment.known() else { return Vec::new() };
@@ -199,7 +223,60 @@ impl<'a> Question<'a> {
             name: variable.name.clone(),
             value: variable.value.lossy().into_owned(),
             value_hex: variable.value.hex(),
+            idle: !self.gpus.is_empty() && !self.is_read(&variable.name),
         });
         raw.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observation::{Text, Variable};
+    use crate::policy::device::Verdict;
+    use crate::visible::Access;
+
+    fn of(variables: &[(&str, &str)]) -> Asked {
+        let gpu = |minor: u32| Gpu {
+            key: format!("GPU-{minor}"),
+            vendor: "nvidia".to_owned(),
+            model: Some("H200".to_owned()),
+            pci: Some(format!("0000:0{minor}:00.0")),
+            minor: Some(minor),
+            ..Gpu::default()
+        };
+        let variable = |(name, value): &(&str, &str)| {
+            let value = Text::from(*value);
+            Variable { name: (*name).to_owned(), value, cut: false }
+        };
+        let variables = variables.iter().map(variable).collect();
+        let environment = Answer::Known(Environment { variables, cut: None });
+        let access = || Access { verdict: Verdict::Allow, instances: Vec::new() };
+        let reach = Reach { gpus: vec![access(), access()], shared: Vec::new() };
+        asked(&environment, &[gpu(1), gpu(2)], &reach)
+    }
+
+    /// Make sure that ordinals that leave some GPUs out are unknown in a client
+    /// of an MPS server, and nothing else is.
+    #[test]
+    fn renumbered_by_mps() {
+        let share = ("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "50");
+        let pipe = ("CUDA_MPS_PIPE_DIRECTORY", "/tmp/mps");
+        assert!(of(&[(CUDA, "1")]).gpus.is_some());
+        for mps in [share, pipe] {
+            let asked = of(&[(CUDA, "1"), mps]);
+            assert_eq!((asked.gpus, asked.confidence.as_str()), (None, "unknown"));
+            assert!(asked.why.is_some_and(|why| why.contains("MPS")));
+            assert_eq!(of(&[(CUDA, "0,1"), mps]).gpus.map(|gpus| gpus.len()), Some(2));
+            assert_eq!(of(&[mps]).gpus.map(|gpus| gpus.len()), Some(2));
+        }
+    }
+
+    /// Make sure that variables nobody reads here are marked.
+    #[test]
+    fn idle_variables() {
+        let asked = of(&[(CUDA, "1"), ("ZE_AFFINITY_MASK", "0"), ("GPU_DEVICE_ORDINAL", "0")]);
+        let idle: Vec<bool> = asked.variables.iter().map(|variable| variable.idle).collect();
+        assert_eq!(idle, [false, true, true]);
     }
 }

@@ -44,6 +44,24 @@ fn listed(population: &Population<'_>, order: State<'_>, list: &List<'_>) -> Out
     }
 }
 
+/// Whether a value is a list of ordinals, by its first entry.
+pub(super) fn is_ordinal(value: &[u8]) -> bool {
+    let first = value.split(|byte| *byte == b',').next().unwrap_or_default();
+    super::list::trimmed(first).first().is_some_and(u8::is_ascii_digit)
+}
+
+/// The devices of a list of ordinals where an MPS server may have counted
+/// other devices: certain only if they are all there are.
+pub(super) fn renumbered(found: Outcome, population: &Population<'_>) -> Outcome {
+    let count = found.devices().map_or(0, <[Device]>::len);
+    if count == 0 || count >= population.allowed.len() {
+        return found;
+    }
+    Outcome::unknown(
+        "an MPS server counts the devices anew: which these ordinals are depends on what it was given",
+    )
+}
+
 /// Whether an entry is a UUID but for blanks and case.
 fn is_name(entry: &[u8]) -> bool {
     let start = super::list::trimmed(entry).get(..4).unwrap_or_default();

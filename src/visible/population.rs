@@ -72,7 +72,8 @@ pub(super) fn in_both_worlds<'a>(
 ) -> Outcome {
     if let Some((role, Verdict::Deny)) = shared(vendor, reach) {
         let none = Outcome::none(super::outcome::Confidence::Documented);
-        return none.with_why(format!("{role} is denied: {vendor}'s libraries cannot start without it"));
+        let whose = if vendor == "nvidia" { "NVIDIA" } else { "AMD" };
+        return none.with_why(format!("{role} is denied: {whose}'s libraries cannot start without it"));
     }
     let strict = resolve(&Population::new(vendor, gpus, reach, false));
     let why = undecided(vendor, gpus, reach);

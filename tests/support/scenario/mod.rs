@@ -69,6 +69,8 @@ impl Scene {
             boot_id: "5a1f0c1e-70b1-4e5d-9c3a-0123456789ab".to_owned(),
             cgroup_root: "/sys/fs/cgroup".to_owned(),
             cgroup_mode: CgroupMode::Unified,
+            boot_time: Some("2026-11-21T06:00:00Z".to_owned()),
+            ticks_per_second: Some(100),
         };
         let mut scene = Self {
             name,
