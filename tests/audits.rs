@@ -73,8 +73,7 @@ fn minors(finding: &Value) -> Minors {
 
 /// The programs of a finding with what they return.
 fn programs(finding: &Value) -> Vec<(u64, &str)> {
-    let program =
-        |it: &Value| (it["id"].as_u64().expect("an id"), it["returns"].clone());
+    let program = |it: &Value| (it["id"].as_u64().expect("an id"), it["returns"].clone());
     let all: Vec<(u64, Value)> = array(&finding["programs"]).iter().map(program).collect();
     let word = |value: &Value| if value == "allow" { "allow" } else { "other" };
     all.iter().map(|(id, returns)| (*id, word(returns))).collect()
@@ -100,9 +99,11 @@ fn clean() {
         assert_silent(cluster);
         let jobs = [&[][..], &["--gres=gpu:1"], &["--gres=gpu:2"], &["--gres=gpu:1"]]
             .map(|options| cluster.submit(options, WAIT));
-        jobs.each_ref().map(|job| job.pid("pid"));
+        for job in &jobs {
+            job.pid("pid");
+        }
         assert_silent(cluster);
-        jobs.each_ref().map(Job::cancel);
+        jobs.iter().for_each(Job::cancel);
         assert_silent(cluster);
         let job = cluster.submit(&["--gres=gpu:4", "-n4"], STEPS);
         job.wait_all(&STEP_FILES);
@@ -174,8 +175,8 @@ fn foreign_uuid() {
         let gates = answer::gates(&document);
         let theirs = other.granted();
         let uuid = gates.iter().find(|(_, gate)| theirs.contains(&gate.minor)).expect("a GPU").0;
-        let job =
-            cluster.submit(&["--gres=gpu:1"], &format!("CUDA_VISIBLE_DEVICES={uuid} exec $actor ready $OUT.pid"));
+        let job = cluster
+            .submit(&["--gres=gpu:1"], &format!("CUDA_VISIBLE_DEVICES={uuid} exec $actor ready $OUT.pid"));
         let pid = job.pid("pid");
         let document = audit(cluster, &[]);
         let finding = one(&document, "env-foreign-uuid");
