@@ -31,9 +31,9 @@ pub struct Process {
 /// What one process asks for and holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Detail {
-    /// The start of `/proc/PID/cmdline`, at most 256 bytes, without trailing
-    /// NULs: the title of a daemon such as slurmstepd. Only of root's
-    /// processes; empty for others, whose arguments are nobody's business.
+    /// The title that root's slurmstepd gives itself in `/proc/PID/cmdline`, at
+    /// most 256 bytes, without trailing NULs: it tells the job's number. Empty
+    /// for all others, whose arguments are nobody's business.
     #[serde(default, skip_serializing_if = "Text::is_empty")]
     pub title: Text,
     /// The executable, as `/proc/PID/exe` names it.

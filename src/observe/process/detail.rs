@@ -16,6 +16,8 @@ use crate::sys::dir::Dir;
 const AUXV_LIMIT: usize = 4 << 10;
 const MAPS_LIMIT: usize = 4 << 20;
 const TITLE_LIMIT: usize = 256;
+/// How slurmstepd begins its title (`slurmstepd: [4711.batch]`).
+const STEP_DAEMON: &[u8] = b"slurmstepd";
 /// Times that a process is read.
 const TRIES: usize = 3;
 
@@ -119,6 +121,8 @@ impl<'a> Looker<'a> {
         }
     }
 
+    /// The title of a step's daemon. Other arguments may be secrets, and are not
+    /// kept.
     fn title(&mut self, dir: &Dir) -> Text {
         match dir.read_into(c"cmdline", &mut self.text, TITLE_LIMIT) {
             Ok(()) | Err(Errno::EFBIG) => {}
@@ -126,7 +130,8 @@ impl<'a> Looker<'a> {
         }
         let text = self.text.get(..TITLE_LIMIT).unwrap_or(&self.text);
         let end = text.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-        text.get(..end).unwrap_or_default().into()
+        let title = text.get(..end).unwrap_or_default();
+        if title.starts_with(STEP_DAEMON) { title.into() } else { Text::default() }
     }
 
     fn has_ended(&mut self, dir: &Dir) -> Result<bool, Gone> {
