@@ -47,6 +47,7 @@ timed node-json $(gpumap node --json)
 timed job $(gpumap job 4711 --json)
 timed pid $(gpumap pid "$pid" --json)
 timed leftovers $(gpumap leftovers --job 4711 --json)
+timed audit $(gpumap audit --json)
 if command -v /usr/bin/time >/dev/null; then
 	/usr/bin/time -f 'node: peak memory %M KiB' $(gpumap node --json) >/dev/null 2>"$work/err" || true
 	tail -n 1 "$work/err"

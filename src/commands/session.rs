@@ -100,7 +100,10 @@ impl<'a> Session<'a> {
             self.out.flush()?;
             self.problems(&document.errors)?;
         }
-        Ok(if document.complete { Exit::Yes } else { Exit::Incomplete })
+        let complete = document.complete;
+        // The process is about to end: a large answer is not taken apart first.
+        std::mem::forget(document);
+        Ok(if complete { Exit::Yes } else { Exit::Incomplete })
     }
 
     /// Says what was missing.

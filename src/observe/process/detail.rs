@@ -16,8 +16,9 @@ use crate::sys::dir::Dir;
 const AUXV_LIMIT: usize = 4 << 10;
 const MAPS_LIMIT: usize = 4 << 20;
 const TITLE_LIMIT: usize = 256;
-/// How slurmstepd begins its title (`slurmstepd: [4711.batch]`).
-const STEP_DAEMON: &[u8] = b"slurmstepd";
+/// The name of Slurm's daemon of a step, with which its title begins
+/// (`slurmstepd: [4711.batch]`).
+pub(super) const STEP_DAEMON: &[u8] = b"slurmstepd";
 /// Times that a process is read.
 const TRIES: usize = 3;
 
@@ -47,16 +48,16 @@ impl<'a> Looker<'a> {
         Self { refusals, files: Files::default(), text: Vec::new(), maps: Vec::new() }
     }
 
-    /// Looks into the process with this directory. `ended` is whether its main
-    /// thread has: other threads may go on, and hold what it held.
-    pub(super) fn look(&mut self, process: &Dir, uid: u32, mut ended: bool) -> Result<Detail, Gone> {
+    /// Looks into the process with this directory. `titled` is whether its title
+    /// is kept, `ended` whether its main thread has: other threads may go on, and hold what it held.
+    pub(super) fn look(&mut self, process: &Dir, titled: bool, mut ended: bool) -> Result<Detail, Gone> {
         let mut last = remains();
         for _ in 0..TRIES {
             let thread = if ended { self.living_thread(process) } else { None };
             let Some(dir) = thread.as_ref().or((!ended).then_some(process)) else { return Ok(remains()) };
             let auxv = auxv(dir);
             let mut memory = Memory::open(dir);
-            last = self.once(dir, uid, &auxv, &mut memory);
+            last = self.once(dir, titled, &auxv, &mut memory);
             let whole = memory.map_or(true, |memory| memory.is_alive()) && self::auxv(dir) == auxv;
             if whole && !self.is_executing(dir, &last) {
                 return Ok(last);
@@ -76,8 +77,8 @@ impl<'a> Looker<'a> {
             && parse_stat(&self.text).is_some_and(|stat| stat.env_end == 0)
     }
 
-    fn once(&mut self, dir: &Dir, uid: u32, auxv: &Auxv, memory: &mut Result<Memory, Errno>) -> Detail {
-        let title = if uid == 0 { self.title(dir) } else { Text::default() };
+    fn once(&mut self, dir: &Dir, titled: bool, auxv: &Auxv, memory: &mut Result<Memory, Errno>) -> Detail {
+        let title = if titled { self.title(dir) } else { Text::default() };
         self.read_maps(dir);
         let mut detail = Detail { title, exe: self.exe(dir), ..remains() };
         detail.devices = devices::read(dir, &self.maps, &mut self.files, self.refusals);

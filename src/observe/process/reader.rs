@@ -13,7 +13,7 @@ use procfs::process::Process as Handle;
 use super::super::devices_v1;
 use super::super::procfile::{cgroup_line, parse_stat};
 use super::super::stepd;
-use super::detail::Looker;
+use super::detail::{Looker, STEP_DAEMON};
 use super::{Context, STAT_LIMIT, Unread, Wanted};
 use crate::observation::{Process, Text};
 use crate::owner;
@@ -52,12 +52,14 @@ impl<'a> Reader<'a> {
         // the process is dumpable or not (`task_dump_owner` in fs/proc/base.c).
         let uid = handle.uid().map_err(|_| Unread::Gone)?;
         let stat = parse_stat(self.file(&handle, "stat", STAT_LIMIT)?).ok_or(Unread::Gone)?;
-        let (comm, start_time) = (stat.comm.into(), stat.start_time);
+        let (comm, start_time) = (Text::from(stat.comm), stat.start_time);
         let (kernel, ended) = (stat.is_kernel_thread(), stat.has_ended());
         let mut detail = None;
         if self.context.detail && !kernel {
             let dir = handle.open_relative(".").map(Dir::from).map_err(|_| Unread::Gone)?;
-            detail = Some(self.looker.look(&dir, uid, ended).map_err(|_| Unread::Gone)?);
+            // Root's daemon of a step has its title, which others need not.
+            let titled = uid == 0 && comm == Text::from(STEP_DAEMON);
+            detail = Some(self.looker.look(&dir, titled, ended).map_err(|_| Unread::Gone)?);
         }
         let Groups { own, devices_v1 } = self.groups(&handle, wanted)?;
         if let Some(detail) = &mut detail
