@@ -22,7 +22,7 @@ pub(in super::super) struct Candidate {
 /// The processes of one user, or of all, whose environment at exec is one that
 /// matters. Of other users' processes nothing is read but the owner. What is
 /// found may have ended, and its pid be another's, before it is read with
-/// [`asked`](super::asked): look at the environment again then.
+/// [`asked`](super::asked()): look at the environment again then.
 ///
 /// Environments that may not be read are told in `log`, as a count.
 ///
