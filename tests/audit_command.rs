@@ -212,3 +212,18 @@ fn moments() {
         (&serde_json::json!([]), &serde_json::json!([]))
     );
 }
+
+/// Make sure that a report that cannot be written hides no finding, and is told
+/// where there is none.
+#[test]
+fn unwritable_report() {
+    let nagios = |name: &str| {
+        let from = node(name);
+        let output = gpumap(&["--from", &from, "audit", "--nagios", "--report", "/proc/none/report"]);
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (code, line) = nagios("slurm-runc-in-job");
+    assert!(code == Some(2) && line.starts_with("GPUMAP CRITICAL - dropped-denials"), "{line}");
+    let (code, line) = nagios("slurm-4gpu");
+    assert!(code == Some(3) && line.starts_with("GPUMAP UNKNOWN"), "{line}");
+}

@@ -43,11 +43,27 @@ fn attempt(session: &mut Session<'_>, args: &AuditArgs) -> Result<Exit, Failure>
     }
     audit::judge(&mut payload, limit(args.limit()));
     if let Some(path) = &args.report {
-        files::report(session, path, &subject.observation, &payload)?;
+        let saved = files::report(session, path, &subject.observation, &payload);
+        keep_finding(session, saved, &payload)?;
     }
     let exit = answer(session, args, &subject.observation, payload)?;
     session.out.flush()?;
     Ok(if args.fails_open() { Exit::Yes } else { exit })
+}
+
+/// A report that cannot be written must not hide a finding that is bad enough:
+/// then it is only said.
+fn keep_finding(
+    session: &mut Session<'_>,
+    saved: Result<(), Failure>,
+    payload: &Payload,
+) -> Result<(), Failure> {
+    match saved {
+        Err(Failure::Problem(problem)) if payload.audit.as_ref().is_some_and(|audit| audit.failed) => {
+            session.problems(&[*problem])
+        }
+        saved => saved,
+    }
 }
 
 /// What an audit is about.
