@@ -12,6 +12,7 @@ use std::fs::{self, File};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use gpumap::observe::follow::Engine;
@@ -70,9 +71,9 @@ fn with_engines(test: impl Fn(&Cgroup, &mut PolicyWatcher)) {
     for (engine, name) in ENGINES {
         let top = Cgroup::new().unwrap();
         let mut watcher = watch(top.path(), true, Some(engine));
-        let has_revision = watcher.engine() != name.replace("revision", "lists");
-        if has_revision {
-            assert_eq!(watcher.engine(), name);
+        if ![name.to_owned(), name.replace("revision", "lists")].contains(&watcher.engine().to_owned()) {
+            println!("skipped: {name} does not work here");
+            continue;
         }
         assert!(watcher.check().is_empty() && watcher.problems().is_empty());
         test(&top, &mut watcher);
@@ -146,14 +147,14 @@ fn come_and_go() {
     with_engines(|top, watcher| {
         let quiet = top.child("quiet").unwrap();
         assert!(watcher.check().is_empty());
-        let bytes = b"a\n\x1b[2J\xff";
+        let bytes = b"a\r\x1b[2J\xff";
         let path = quiet.path().join(OsStr::from_bytes(bytes));
         fs::create_dir(&path).unwrap();
         let hostile = Cgroup::open(path).unwrap();
         let program = deny(2);
         attach(hostile.dir(), &program, MULTI, None).unwrap();
         let (event, policy) = one(watcher);
-        assert!(event.cgroup_hex.as_ref().unwrap().ends_with("610a1b5b324aff"));
+        assert!(event.cgroup_hex.as_ref().unwrap().ends_with("610d1b5b324aff"));
         assert_eq!((ids(&policy.attached), policy.lost.len()), (vec![id(&program)], 1));
         let line = render::policy_event(&event, watcher.gpus()).unwrap();
         assert!(!line.chars().any(char::is_control) && line.contains("lost nvidia2"), "{line}");
@@ -293,6 +294,46 @@ fn waiting() {
     }
 }
 
+/// Make sure that cgroups that cannot all be held open are followed all the
+/// same: the test runs again in a process that may open few files.
+#[test]
+fn few_open_files() {
+    if !root::available() {
+        return;
+    }
+    if std::env::var_os("GPUMAP_TEST_INSIDE").is_none() {
+        let exe = std::env::current_exe().unwrap();
+        let script = r#"ulimit -Sn 40 && exec "$0" --exact few_open_files --test-threads=1"#;
+        let mut command = Command::new("sh");
+        let output = command.args(["-c", script]).arg(exe).env("GPUMAP_TEST_INSIDE", "1").output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        return;
+    }
+    for (engine, name) in ENGINES {
+        let top = Cgroup::new().unwrap();
+        let path = |at: usize| top.path().join(format!("c{at:03}"));
+        (0..80).for_each(|at| fs::create_dir(path(at)).unwrap());
+        let mut watcher = watch(top.path(), true, Some(engine));
+        let (a, b) = (deny(0), deny(1));
+        attach(&File::open(path(70)).unwrap(), &a, MULTI, None).unwrap();
+        let (event, policy) = one(&mut watcher);
+        assert!(event.cgroup.unwrap().ends_with("c070"), "{name}");
+        assert_eq!(ids(&policy.attached), [id(&a)]);
+        // Another cgroup of the same name.
+        fs::remove_dir(path(70)).unwrap();
+        fs::create_dir(path(70)).unwrap();
+        attach(&File::open(path(70)).unwrap(), &b, MULTI, None).unwrap();
+        let (_, policy) = one(&mut watcher);
+        assert_eq!((ids(&policy.attached), ids(&policy.gone)), (vec![id(&b)], vec![id(&a)]));
+        attach(top.dir(), &a, MULTI, None).unwrap();
+        let also: usize = watcher.check().iter().map(|event| event.policy.as_ref().unwrap().also + 1).sum();
+        assert_eq!(also, 81);
+        (0..80).for_each(|at| fs::remove_dir(path(at)).unwrap());
+        assert!(one(&mut watcher).1.removed);
+        assert!(watcher.problems().is_empty());
+    }
+}
+
 /// Make sure that a container's start, its update and its end are seen.
 #[test]
 fn containers() {
@@ -312,9 +353,15 @@ fn containers() {
         let path = node::relative(&container.cgroup());
         let policy = of(&watcher.check(), &path);
         assert!(!policy.attached.is_empty() && policy.gone.is_empty());
-        assert_eq!(policy.attached[0].writer.as_deref(), Some(runtime));
+        assert!(policy.attached[0].writer.as_deref().is_some_and(|writer| writer.contains(runtime)));
         assert_eq!((policy.lost.len(), policy.equal), (3, false));
-        // Behind the runtime's back, as an update does.
+        // Its own update puts the same rules in force again, or nothing new.
+        container.update(runtime);
+        for event in watcher.check().iter().filter(|event| event.cgroup.as_ref() == Some(&path)) {
+            let policy = event.policy.as_ref().unwrap();
+            assert!(policy.equal && policy.lost.is_empty() && policy.changes.is_empty(), "{event:#?}");
+        }
+        // As daemon-reload does, or anybody behind the runtime's back.
         let program = deny(1);
         attach(&File::open(container.cgroup()).unwrap(), &program, MULTI, None).unwrap();
         let policy = of(&watcher.check(), &path);
