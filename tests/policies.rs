@@ -334,6 +334,62 @@ fn few_open_files() {
     }
 }
 
+/// Make sure that a user without rights is told so, and that nothing is made
+/// up then.
+#[test]
+#[allow(unsafe_code)]
+fn without_rights() {
+    if !root::available() {
+        return;
+    }
+    let top = Cgroup::new().unwrap();
+    let path = top.path().to_owned();
+    let program = deny(0);
+    let nobody = std::thread::spawn(move || {
+        // SAFETY: the raw call changes this thread alone.
+        assert_eq!(unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) }, 0);
+        let mut watcher = watch(&path, true, None);
+        let problems = watcher.problems();
+        assert!(problems.iter().any(|problem| problem.code == "no-right"), "{problems:#?}");
+        assert!(watcher.engine().starts_with("lists+"), "{}", watcher.engine());
+        (watcher, path)
+    });
+    let (mut watcher, path) = nobody.join().unwrap();
+    // From here on the rights are there: what was refused is not asked again.
+    attach(&File::open(path).unwrap(), &program, MULTI, None).unwrap();
+    assert!(watcher.check().is_empty());
+}
+
+/// What a look at 5000 cgroups costs:
+/// `cargo test --release --test policies -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement"]
+fn cost() {
+    let top = Cgroup::new().unwrap();
+    let path = |at: usize| top.path().join(format!("c{:02}", at / 100)).join(format!("d{:02}", at % 100));
+    (0..5000).for_each(|at| fs::create_dir_all(path(at)).unwrap());
+    for (engine, _) in ENGINES {
+        let start = Instant::now();
+        let mut watcher = watch(top.path(), true, Some(engine));
+        let started = start.elapsed();
+        let start = Instant::now();
+        (0..20).for_each(|_| drop(watcher.check()));
+        let look = start.elapsed() / 20;
+        let program = deny(0);
+        attach(top.dir(), &program, MULTI, None).unwrap();
+        let start = Instant::now();
+        let events = watcher.check();
+        println!(
+            "{engine:?} start {started:?} look {look:?} change of all {:?} {}",
+            start.elapsed(),
+            events[0].policy.as_ref().unwrap().also
+        );
+        detach(top.dir(), program.as_fd()).unwrap();
+    }
+    (0..5000).for_each(|at| fs::remove_dir(path(at)).unwrap());
+    (0..50).for_each(|at| fs::remove_dir(top.path().join(format!("c{at:02}"))).unwrap());
+}
+
 /// Make sure that a container's start, its update and its end are seen.
 #[test]
 fn containers() {

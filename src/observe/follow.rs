@@ -26,9 +26,9 @@ use super::log::Log;
 use super::programs::Library;
 use super::walk::Plan;
 use super::{ObserveError, Options, Target, host};
-use crate::observation::{Answer, Attached, Cgroup, Observation, Problem, Text};
+use crate::observation::{Answer, Attached, Cgroup, Map, Observation, Problem, Text};
 use crate::sys::bpf::{ListKind, query};
-use crate::sys::dir::DirStat;
+use crate::sys::dir::Dir;
 use engine::Teller;
 use nodes::{Nodes, child, parent};
 
@@ -70,6 +70,8 @@ struct Found {
     changed: BTreeMap<Text, u64>,
     /// Cgroups whose children are to be listed.
     stale: BTreeSet<Text>,
+    /// Maps that were read again, as they were.
+    old_maps: BTreeMap<u32, Map>,
 }
 
 /// What one cgroup says when it is asked for no more than that.
@@ -163,6 +165,7 @@ impl Follower {
         found.stale.extend(paths.chain(told.paths));
         if told.lost || Instant::now() >= self.rescan_at {
             self.rescan_at = Instant::now() + RESCAN;
+            self.teller.keep(|path| self.nodes.get(path).is_some());
             found.stale.extend(self.nodes.iter().map(|(path, _)| path.clone()));
         }
     }
@@ -187,8 +190,7 @@ impl Follower {
                 found.stale.insert(path.clone());
             }
             if !is_same {
-                let count = revision.saturating_sub(node.revision);
-                node.revision = revision;
+                let count = node.advance(revision);
                 found.changed.insert(path, count);
             }
         }
@@ -203,7 +205,7 @@ impl Follower {
     fn look_above(&mut self, found: &mut Found, log: &mut Log) {
         let root = Text::from("/");
         let asker = &mut self.asker;
-        let ask = |dir: &crate::sys::dir::Dir| asker.effective(dir, log);
+        let ask = |dir: &Dir| asker.effective(dir, log);
         let now = self.nodes.with_dir(&self.hierarchy, &root, ask);
         let known = self.nodes.get(&root).map(|node| &node.cgroup.effective);
         if let (Ok(Ok(now)), Some(known)) = (now, known)
@@ -214,7 +216,7 @@ impl Follower {
     }
 
     fn look(&self, path: &Text, node: &nodes::Node) -> Look {
-        let ask = |dir: &crate::sys::dir::Dir| (query(dir.as_fd(), ListKind::Own), dir.stat());
+        let ask = |dir: &Dir| (query(dir.as_fd(), ListKind::Own), dir.stat());
         let (own, stat) = match self.nodes.with_dir(&self.hierarchy, path, ask) {
             Ok(answers) => answers,
             Err(Errno::ENOENT | Errno::ENODEV) => return Look::Gone,
@@ -227,7 +229,7 @@ impl Follower {
             Ok(own) => {
                 // Ids are not given again for a long time: the list tells too.
                 let known = node.cgroup.own.known().map(|own| &own.programs);
-                let is_same = own.revision == node.revision && known.is_none_or(|ids| *ids == own.ids);
+                let is_same = own.revision == node.revision && known.is_some_and(|ids| *ids == own.ids);
                 if is_same && links == node.links {
                     return Look::Same;
                 }
@@ -264,9 +266,10 @@ impl Follower {
     /// The paths of the children, in the file system's order.
     fn list(&self, path: &Text) -> Option<Result<Vec<Text>, Errno>> {
         self.nodes.get(path)?;
-        let list = |dir: &crate::sys::dir::Dir| {
-            // A link count of 2 is exact only as long as nobody adds a child.
-            let names = dir.subdirectories(DirStat { links: 0, ..dir.stat()? })?;
+        let list = |dir: &Dir| {
+            // Its link count is at least as new as the one that is kept: a child
+            // made from now on shows in it.
+            let names = dir.subdirectories(dir.stat()?)?;
             Ok(names.iter().map(|name| child(path, name.as_bytes())).collect())
         };
         Some(self.nodes.with_dir(&self.hierarchy, path, list).and_then(|names| names))
@@ -313,7 +316,7 @@ impl Follower {
         self.list(path).unwrap_or_else(|| Ok(Vec::new()))
     }
 
-    /// Keeps the problems, and of the programs those that are attached.
+    /// Keeps the problems until they are fetched, each once.
     fn tidy(&mut self, log: Log) {
         let room = MAX_PROBLEMS.saturating_sub(self.problems.len());
         let known = |problem: &Problem| self.problems.contains(problem);

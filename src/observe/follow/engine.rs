@@ -80,6 +80,13 @@ impl Teller {
         }
     }
 
+    /// Forgets watches whose end was not told.
+    pub(super) fn keep(&mut self, is_known: impl Fn(&Text) -> bool) {
+        if let Self::Inotify(_, paths) = self {
+            paths.retain(|_, path| is_known(path));
+        }
+    }
+
     /// Everything told since the last call.
     pub(super) fn drain(&mut self) -> Told {
         let mut told = Told::default();

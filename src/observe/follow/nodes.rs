@@ -39,6 +39,16 @@ pub(super) struct Nodes {
     room: u64,
 }
 
+impl Node {
+    /// Takes over a revision; how many changes lie between, as far as that is
+    /// known.
+    pub(super) fn advance(&mut self, revision: u64) -> u64 {
+        let count = if self.revision == 0 { 0 } else { revision.saturating_sub(self.revision) };
+        self.revision = self.revision.max(revision);
+        count
+    }
+}
+
 impl Nodes {
     /// Half of the open files are left to others.
     pub(super) fn new(scope: Vec<Scope>) -> Self {

@@ -37,8 +37,6 @@ pub struct Step {
 impl Follower {
     /// Reads what changed; `None` if it concerns no program.
     pub(super) fn step(&mut self, mut found: Found, log: &mut Log) -> Option<Step> {
-        let before_programs = self.library.programs.clone();
-        let before_maps = self.library.maps.clone();
         self.read(&mut found, log);
         let unseen = self.unseen(&found);
         let cgroups = self.concerned(&found);
@@ -51,9 +49,8 @@ impl Follower {
                 None => self.nodes.get(path).map(|node| node.cgroup.clone()),
             };
             let is = |path: &Text| Some(self.nodes.get(path)?.cgroup.clone());
-            let before = self.observation(paths.iter().filter_map(was), &before_programs, &before_maps);
-            let after =
-                self.observation(paths.iter().filter_map(is), &self.library.programs, &self.library.maps);
+            let before = self.observation(paths.iter().filter_map(was), &found.old_maps);
+            let after = self.observation(paths.iter().filter_map(is), &BTreeMap::new());
             Step { before, after, cgroups, unseen }
         });
         self.forget_programs();
@@ -76,7 +73,7 @@ impl Follower {
                 break;
             }
             self.fill_links(&changed, log);
-            self.load(&changed, log);
+            self.load(&changed, found, log);
         }
     }
 
@@ -91,11 +88,9 @@ impl Follower {
             return false;
         };
         let Some(node) = self.nodes.get_mut(path) else { return false };
-        if revision > node.revision {
-            if !found.fresh.contains(path) {
-                *found.changed.entry(path.clone()).or_default() += revision - node.revision;
-            }
-            node.revision = revision;
+        let count = node.advance(revision);
+        if count > 0 && !found.fresh.contains(path) {
+            *found.changed.entry(path.clone()).or_default() += count;
         }
         let of = |answer: &Answer<Attached>| answer.known().map(|own| (own.programs.clone(), own.flags));
         if node.cgroup.effective == effective && of(&node.cgroup.own) == of(&own) {
@@ -125,15 +120,18 @@ impl Follower {
 
     /// Reads the programs in force that are not known yet, and maps again that
     /// can have changed.
-    fn load(&mut self, paths: &[Text], log: &mut Log) {
+    fn load(&mut self, paths: &[Text], found: &mut Found, log: &mut Log) {
         let ids: BTreeSet<u32> = paths.iter().flat_map(|path| self.ids(path)).collect();
         let is_new = |id: &u32| !self.library.programs.contains_key(id);
         let new: BTreeSet<u32> = ids.iter().copied().filter(is_new).collect();
         let used = ids.iter().filter_map(|id| self.library.programs.get(id)).flat_map(|it| &it.map_ids);
         let maps: BTreeSet<u32> = used.copied().collect();
         for id in maps {
-            if self.library.maps.get(&id).is_none_or(|map| !map.frozen) {
-                self.library.maps.insert(id, maps::read(id, log));
+            if self.library.maps.get(&id).is_some_and(|map| map.frozen) {
+                continue;
+            }
+            if let Some(old) = self.library.maps.insert(id, maps::read(id, log)) {
+                found.old_maps.entry(id).or_insert(old);
             }
         }
         self.library.load(new.iter().copied(), log);
@@ -197,17 +195,19 @@ impl Follower {
         up.filter(known).collect()
     }
 
+    /// With maps as they are in `other_maps`, else as they were read last.
     fn observation(
         &self,
         cgroups: impl Iterator<Item = Cgroup>,
-        programs: &BTreeMap<u32, Program>,
-        maps: &BTreeMap<u32, Map>,
+        other_maps: &BTreeMap<u32, Map>,
     ) -> Observation {
         let cgroups: Vec<Cgroup> = cgroups.collect();
         let used: BTreeSet<u32> = cgroups.iter().flat_map(ids).collect();
-        let programs: Vec<Program> = used.iter().filter_map(|id| programs.get(id)).cloned().collect();
+        let programs = used.iter().filter_map(|id| self.library.programs.get(id));
+        let programs: Vec<Program> = programs.cloned().collect();
         let used: BTreeSet<&u32> = programs.iter().flat_map(|program| &program.map_ids).collect();
-        let maps = used.into_iter().filter_map(|id| maps.get(id)).cloned().collect();
+        let map = |id| other_maps.get(id).or_else(|| self.library.maps.get(id)).cloned();
+        let maps = used.into_iter().filter_map(map).collect();
         Observation { taken_at: host::now(), cgroups, programs, maps, ..self.blank.clone() }
     }
 
