@@ -258,7 +258,7 @@ fn bursts() {
         attach(top.dir(), &programs[0], MULTI, None).unwrap();
         let events = watcher.check();
         let lost: Vec<&Event> = events.iter().filter(|event| event.event == "lost").collect();
-        assert_eq!((lost.len(), lost[0].lost), (1, Some(2)), "{events:#?}");
+        assert_eq!((events.len(), lost.len(), lost[0].lost), (1, 1, Some(2)), "{events:#?}");
         let line = render::policy_event(lost[0], &[]).unwrap();
         assert!(line.contains("2 times programs were attached here and gone again"), "{line}");
     });
@@ -276,7 +276,7 @@ fn waiting() {
         let mut watcher = watch(top.path(), true, Some(engine));
         let readable = |watcher: &PolicyWatcher| {
             let mut fds = [PollFd::new(watcher.fd()?, PollFlags::POLLIN)];
-            Some(poll(&mut fds, PollTimeout::from(200_u8)).unwrap() == 1)
+            Some(poll(&mut fds, PollTimeout::from(50_u8)).unwrap() == 1)
         };
         if engine == Engine::Polling {
             assert!(readable(&watcher).is_none());
@@ -284,10 +284,12 @@ fn waiting() {
         }
         let child = top.child("child").unwrap();
         assert_eq!(readable(&watcher), Some(true), "{name}");
-        watcher.check();
-        if engine == Engine::Inotify {
-            assert_eq!(readable(&watcher), Some(false), "{name}");
-        }
+        // Other tests make cgroups too: at some time it is quiet.
+        let quiet = (0..100).any(|_| {
+            watcher.check();
+            readable(&watcher) == Some(false)
+        });
+        assert!(quiet, "{name}");
         let grandchild = child.child("deep").unwrap();
         assert_eq!(readable(&watcher), Some(true), "{name}");
         drop((grandchild, child));

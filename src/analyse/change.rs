@@ -85,7 +85,9 @@ impl<'a> Comparison<'a> {
             omitted,
             ..PolicyEvent::default()
         };
-        Some(self.with_gpus(event, from, to))
+        // The same programs in another order may decide otherwise.
+        let is_any = !(event.attached.is_empty() && event.gone.is_empty() && event.equal);
+        is_any.then(|| self.with_gpus(event, from, to))
     }
 
     /// Its own programs went with it.
