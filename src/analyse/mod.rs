@@ -7,6 +7,7 @@ mod allocated;
 mod asked_order;
 mod attachment;
 mod cgroups;
+mod change;
 mod check;
 mod claim;
 mod diff;
@@ -33,6 +34,7 @@ use crate::observation::{Cgroup, Observation, Program, Text};
 
 pub use crate::policy::Question;
 pub use cgroups::cgroups;
+pub use change::{Comparison, change};
 pub use check::{CheckVerdict, Checker};
 pub use diff::diff;
 pub use explain::explain;

@@ -67,6 +67,12 @@ fn entry(program: &observation::Program, policy: String) -> Program {
     }
 }
 
+/// Software whose programs have this shape.
+pub(super) fn writer_of(program: &observation::Program) -> Option<&'static str> {
+    let insns = program.xlated.known().and_then(|xlated| Insn::parse_all(&xlated.0))?;
+    writer::of(&insns, &program.name)
+}
+
 fn disassembly(program: &observation::Program, meanings: &BTreeMap<usize, String>) -> Option<Vec<Line>> {
     let insns = Insn::parse_all(&program.xlated.known()?.0)?;
     let line = |(pc, _)| Line {

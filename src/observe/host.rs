@@ -52,7 +52,7 @@ fn boot_id(proc: &Path) -> String {
 }
 
 /// The current time, RFC 3339 to the millisecond.
-fn now() -> String {
+pub(super) fn now() -> String {
     let now = Timestamp::now();
     Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now).to_string()
 }

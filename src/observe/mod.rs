@@ -10,6 +10,7 @@
 mod ask;
 mod devices_v1;
 mod error;
+pub mod follow;
 pub mod gpu;
 mod hierarchy;
 mod host;

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Asked, Change, Effective, Owner};
+use super::{Asked, Change, Effective, Omitted, Owner};
 
 /// One event. Fields that mean nothing for its kind are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -111,12 +111,26 @@ pub struct PolicyEvent {
     pub attached: Vec<PolicyProgram>,
     /// Programs that are no longer in force.
     pub gone: Vec<PolicyProgram>,
+    /// Whether exactly the same is allowed as before: programs were exchanged
+    /// for others that say the same, as Slurm does with every step.
+    #[serde(default)]
+    pub equal: bool,
+    /// Whether the cgroup was removed and its programs with it; nobody lost
+    /// anything then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub removed: bool,
     /// The exact difference of what is allowed.
     pub changes: Vec<Change>,
+    /// If some of the difference has no short form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub omitted: Option<Omitted>,
     /// GPUs that can no longer be opened, by key.
     pub lost: Vec<String>,
     /// GPUs that can be opened now and could not.
     pub gained: Vec<String>,
+    /// GPUs for which that is unknown on one side alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<String>,
     /// How many further cgroups had the same change at the same time.
     #[serde(default)]
     pub also: usize,

@@ -7,5 +7,6 @@ pub mod access;
 pub mod bpf;
 pub mod caps;
 pub mod dir;
+pub mod notify;
 pub mod spawn;
 pub mod stat;

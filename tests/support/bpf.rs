@@ -18,6 +18,7 @@ const PROG_DETACH: i32 = 9;
 const PROG_QUERY: i32 = 16;
 const MAP_FREEZE: i32 = 22;
 const LINK_CREATE: i32 = 28;
+const LINK_UPDATE: i32 = 29;
 const PROG_TYPE_CGROUP_DEVICE: u32 = 15;
 const ATTACH_CGROUP_DEVICE: u32 = 6;
 
@@ -172,6 +173,12 @@ pub fn link(cgroup: &File, program: &OwnedFd, flags: u32) -> io::Result<OwnedFd>
         .u32(8, ATTACH_CGROUP_DEVICE)
         .u32(12, flags);
     bpf_fd(LINK_CREATE, &mut attr)
+}
+
+/// Puts another program in a link.
+pub fn update_link(link: &OwnedFd, program: &OwnedFd) -> io::Result<()> {
+    let mut attr = Attr::new().fd(0, link.as_raw_fd()).fd(4, program.as_raw_fd());
+    bpf(LINK_UPDATE, &mut attr).map(drop)
 }
 
 pub fn detach(cgroup: &File, program: BorrowedFd<'_>) -> io::Result<()> {

@@ -161,6 +161,19 @@ impl Container {
         panic!("no {path}: {}", fs::read_to_string(self.bundle.join("log")).unwrap_or_default());
     }
 
+    /// Lets the runtime update it without anything to change; the runtime sees
+    /// what it saw at the start.
+    pub fn update(&self, runtime: &str) {
+        let keeper = self.keeper.id().to_string();
+        let mut command = Command::new("nsenter");
+        command.args(["-m", "-C", "-t", &keeper, runtime, "--root"]).arg(self.bundle.join("state"));
+        let resources = self.bundle.join("resources.json");
+        fs::write(&resources, "{}").expect("a file");
+        command.args(["update", "--resources"]).arg(resources).arg("box");
+        let output = command.output().expect("nsenter");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
     /// The container's first process.
     pub fn pid(&self) -> u32 {
         let members = fs::read_to_string(self.cgroup().join("cgroup.procs")).expect("a cgroup");

@@ -1,0 +1,171 @@
+//! What happened to the programs in force on a cgroup between two moments.
+
+use std::collections::HashMap;
+
+use crate::gpu;
+use crate::observation::{self, Cgroup, Observation, Process, Program, Text};
+use crate::policy::{Decoder, Policy};
+use crate::report::{Change, Effective, Gpu, Omitted, PolicyEvent, PolicyProgram};
+
+use super::attachment::Tree;
+use super::diff::changes;
+use super::policies::Policies;
+use super::programs::writer_of;
+use super::reach::gpu_verdicts;
+
+/// What happened to one cgroup; `None` if the same programs are in force. Use
+/// [`Comparison`] to ask about many.
+pub fn change(before: &Observation, after: &Observation, cgroup: &Text) -> Option<PolicyEvent> {
+    Comparison::new(before, after).change(cgroup)
+}
+
+/// Two observations of one node, of which each policy is decoded once.
+#[derive(Debug)]
+pub struct Comparison<'a> {
+    before: Side<'a>,
+    after: Side<'a>,
+    decoder: Decoder,
+    gpus: Vec<Gpu>,
+    known: HashMap<(Policy, Policy), Difference>,
+}
+
+type Difference = (Vec<Change>, Option<Omitted>);
+
+#[derive(Debug)]
+struct Side<'a> {
+    observation: &'a Observation,
+    cgroups: HashMap<&'a Text, &'a Cgroup>,
+    programs: HashMap<u32, &'a Program>,
+    tree: Tree<'a>,
+    policies: Policies<'a>,
+}
+
+impl<'a> Comparison<'a> {
+    /// Takes both in; the inventory is the later one's, if it has one.
+    pub fn new(before: &'a Observation, after: &'a Observation) -> Self {
+        let mut gpus = gpu::inventory(&after.gpu_facts);
+        if gpus.is_empty() {
+            gpus = gpu::inventory(&before.gpu_facts);
+        }
+        Self {
+            before: Side::new(before),
+            after: Side::new(after),
+            decoder: Decoder::new(),
+            gpus,
+            known: HashMap::new(),
+        }
+    }
+
+    /// The node's GPUs.
+    pub fn gpus(&self) -> &[Gpu] {
+        &self.gpus
+    }
+
+    /// What happened to one cgroup; `None` if the same programs are in force.
+    ///
+    /// One that is new is compared with what was in force on the nearest
+    /// cgroup above it, which it started with.
+    pub fn change(&mut self, path: &Text) -> Option<PolicyEvent> {
+        let Some(after) = self.after.cgroup(path) else { return self.removed(path) };
+        let above = ancestry(path).find_map(|path| self.before.cgroup(&path))?;
+        let inherited = Cgroup { id: after.id, ..above.clone() };
+        if inherited.effective == after.effective {
+            return None;
+        }
+        let (old, new) = (self.before.tree.effective(above), self.after.tree.effective(after));
+        let from = self.before.policy(&inherited, path, &mut self.decoder);
+        let to = self.after.policy(after, path, &mut self.decoder);
+        let new_pair = || changes(&mut self.decoder, from, to);
+        let (changes, omitted) = self.known.entry((from, to)).or_insert_with(new_pair).clone();
+        let event = PolicyEvent {
+            attached: self.after.programs(missing(&new, &old)),
+            gone: self.before.programs(missing(&old, &new)),
+            equal: from == to,
+            changes,
+            omitted,
+            ..PolicyEvent::default()
+        };
+        // The same programs in another order may decide otherwise.
+        let is_any = !(event.attached.is_empty() && event.gone.is_empty() && event.equal);
+        is_any.then(|| self.with_gpus(event, from, to))
+    }
+
+    /// Its own programs went with it.
+    fn removed(&self, path: &Text) -> Option<PolicyEvent> {
+        let before = self.before.cgroup(path)?;
+        let own = &before.own.known()?.programs;
+        let places = self.before.tree.effective(before).into_iter();
+        let here = places.filter(|place| own.contains(&place.id) && place.attached_at == path.lossy());
+        let gone = self.before.programs(here.collect());
+        let event = PolicyEvent { equal: true, removed: true, gone, ..PolicyEvent::default() };
+        (!event.gone.is_empty()).then_some(event)
+    }
+
+    fn with_gpus(&self, mut event: PolicyEvent, from: Policy, to: Policy) -> PolicyEvent {
+        let before = gpu_verdicts(&self.gpus, from, &self.decoder).into_iter();
+        for (before, after) in before.zip(gpu_verdicts(&self.gpus, to, &self.decoder)) {
+            let list = match (before.verdict.as_str(), after.verdict.as_str()) {
+                (a, b) if a == b => continue,
+                ("allow", "deny") => &mut event.lost,
+                ("deny", "allow") => &mut event.gained,
+                _ => &mut event.unknown,
+            };
+            list.push(after.gpu);
+        }
+        event
+    }
+}
+
+impl<'a> Side<'a> {
+    fn new(observation: &'a Observation) -> Self {
+        Self {
+            observation,
+            cgroups: observation.cgroups.iter().map(|cgroup| (&cgroup.path, cgroup)).collect(),
+            programs: observation.programs.iter().map(|program| (program.id, program)).collect(),
+            tree: Tree::new(&observation.cgroups),
+            policies: Policies::new(observation),
+        }
+    }
+
+    fn cgroup(&self, path: &Text) -> Option<&'a Cgroup> {
+        self.cgroups.get(path).copied()
+    }
+
+    fn policy(&mut self, cgroup: &Cgroup, path: &Text, decoder: &mut Decoder) -> Policy {
+        let inside = self.observation.processes.iter().filter(|process| process.cgroup == *path);
+        let inside: Vec<&Process> = inside.collect();
+        self.policies.of_cgroup(cgroup, &inside, decoder)
+    }
+
+    fn programs(&self, places: Vec<Effective>) -> Vec<PolicyProgram> {
+        let blank = observation::Program::default();
+        let program = |place: Effective| {
+            let facts = self.programs.get(&place.id).copied().unwrap_or(&blank);
+            PolicyProgram {
+                name: facts.name.lossy().into_owned(),
+                writer: writer_of(facts).map(str::to_owned),
+                loaded_at: facts.loaded_at.clone(),
+                place,
+            }
+        };
+        places.into_iter().map(program).collect()
+    }
+}
+
+/// What is in one list and not in the other.
+fn missing(of: &[Effective], from: &[Effective]) -> Vec<Effective> {
+    let same = |a: &Effective, b: &Effective| (a.id, &a.attached_at) == (b.id, &b.attached_at);
+    of.iter().filter(|place| !from.iter().any(|other| same(place, other))).cloned().collect()
+}
+
+/// A path and those above it, the nearest first.
+fn ancestry(path: &Text) -> impl Iterator<Item = Text> {
+    std::iter::successors(Some(path.clone()), |path| {
+        let bytes = path.as_bytes();
+        match bytes.iter().rposition(|byte| *byte == b'/')? {
+            0 if bytes.len() > 1 => Some("/".into()),
+            0 => None,
+            slash => bytes.get(..slash).map(Text::from),
+        }
+    })
+}

@@ -1,0 +1,116 @@
+//! The records that fanotify writes, `linux/fanotify.h`: for every event a
+//! header, then pieces of information, each with its own length.
+
+use super::Notice;
+
+/// `struct fanotify_event_metadata`.
+const EVENT: usize = 24;
+/// `FANOTIFY_METADATA_VERSION`.
+const VERSION: u8 = 3;
+/// `FAN_Q_OVERFLOW`.
+const OVERFLOW: u64 = 0x4000;
+/// `FAN_EVENT_INFO_TYPE_DFID_NAME`.
+const DIRECTORY_AND_NAME: u8 = 2;
+/// Where the handle starts in that piece: its header and a file system id
+/// before it.
+const HANDLE: usize = 4 + 8;
+/// `FILEID_KERNFS` of `linux/exportfs.h` (since Linux 5.5): 8 bytes, the inode
+/// number.
+const KERNFS: u32 = 0xfe;
+
+/// Hands over every event in what was read. What does not parse is
+/// [`Notice::Lost`].
+pub(super) fn parse(bytes: &[u8], visit: &mut impl FnMut(Notice)) {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let length = u32_at(rest, 0).map_or(0, |length| length as usize);
+        let (Some(event), Some(after)) = (rest.get(..length), rest.get(length..)) else {
+            return visit(Notice::Lost);
+        };
+        if length < EVENT {
+            return visit(Notice::Lost);
+        }
+        visit(directory(event).map_or(Notice::Lost, Notice::In));
+        rest = after;
+    }
+}
+
+/// The inode number of the directory in which something happened.
+fn directory(event: &[u8]) -> Option<u64> {
+    let overflown = u64_at(event, 8)? & OVERFLOW != 0;
+    if overflown || *event.get(4)? != VERSION {
+        return None;
+    }
+    let mut rest = event.get(usize::from(u16_at(event, 6)?)..)?;
+    loop {
+        let length = usize::from(u16_at(rest, 2)?);
+        let piece = rest.get(..length).filter(|piece| piece.len() >= 4)?;
+        if piece.first() == Some(&DIRECTORY_AND_NAME) {
+            return handle(piece.get(HANDLE..)?);
+        }
+        rest = rest.get(length..)?;
+    }
+}
+
+/// `struct file_handle` of a kernfs directory.
+fn handle(bytes: &[u8]) -> Option<u64> {
+    let known = u32_at(bytes, 0)? == 8 && u32_at(bytes, 4)? == KERNFS;
+    known.then(|| u64_at(bytes, 8))?
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..)?.first_chunk().map(|chunk| u16::from_ne_bytes(*chunk))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|chunk| u32::from_ne_bytes(*chunk))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..)?.first_chunk().map(|chunk| u64::from_ne_bytes(*chunk))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(mask: u64, handle_type: u32, inode: u64) -> Vec<u8> {
+        let mut piece = vec![DIRECTORY_AND_NAME, 0, 36, 0];
+        piece.extend([0; 8]);
+        piece.extend(8_u32.to_ne_bytes());
+        piece.extend(handle_type.to_ne_bytes());
+        piece.extend(inode.to_ne_bytes());
+        piece.extend(b"name\0\0\0\0");
+        let mut event = 60_u32.to_ne_bytes().to_vec();
+        event.extend([VERSION, 0, 24, 0]);
+        event.extend(mask.to_ne_bytes());
+        event.extend([0xff; 8]);
+        event.extend(piece);
+        event
+    }
+
+    fn all(bytes: &[u8]) -> Vec<Notice> {
+        let mut all = Vec::new();
+        parse(bytes, &mut |notice| all.push(notice));
+        all
+    }
+
+    /// Make sure that directories are found and that overflow, foreign handles
+    /// and rubbish mean "anything may have happened".
+    #[test]
+    fn records() {
+        let two = [event(0x4000_0100, KERNFS, 77), event(0x4000_0200, KERNFS, 78)].concat();
+        assert_eq!(all(&two), [Notice::In(77), Notice::In(78)]);
+        assert_eq!(all(&event(OVERFLOW, KERNFS, 77)), [Notice::Lost]);
+        assert_eq!(all(&event(0x100, 1, 77)), [Notice::Lost]);
+        assert_eq!(all(&two[..70]), [Notice::In(77), Notice::Lost]);
+        assert!(all(&[]).is_empty());
+        for cut in 1..60 {
+            assert_eq!(all(&two[..cut]), [Notice::Lost], "{cut}");
+        }
+        assert_eq!(all(&[0; 64]), [Notice::Lost]);
+        let mut wrong = event(0x100, KERNFS, 77);
+        wrong[6] = 200;
+        assert_eq!(all(&wrong), [Notice::Lost]);
+    }
+}

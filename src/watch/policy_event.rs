@@ -1,0 +1,82 @@
+//! From a step to events: the same change in a whole subtree is one.
+
+use std::collections::HashMap;
+
+use crate::analyse::Comparison;
+use crate::observation::Text;
+use crate::observe::follow::Step;
+use crate::owner::Directory;
+use crate::report::{Event, PolicyEvent, SCHEMA};
+
+/// Said of changes that were counted and not seen.
+const UNSEEN: &str =
+    "programs were attached here and gone again, or put in place of themselves, between two looks";
+
+/// The events of a step, outer cgroups first.
+pub(super) fn events(step: &Step, comparison: &mut Comparison<'_>) -> Vec<Event> {
+    let mut changes = Changes::default();
+    for path in &step.cgroups {
+        if let Some(change) = comparison.change(path) {
+            changes.add(path, change);
+        }
+    }
+    let (before, after) = (Directory::new(&step.before), Directory::new(&step.after));
+    let event = |path: &Text| Event {
+        schema: SCHEMA.to_owned(),
+        command: "watch".to_owned(),
+        at: step.after.taken_at.clone(),
+        cgroup: Some(path.lossy().into_owned()),
+        cgroup_hex: path.hex(),
+        owner: after.of(path).or_else(|| before.of(path)).cloned(),
+        ..Event::default()
+    };
+    let policy = |(path, change): (&Text, PolicyEvent)| Event {
+        event: "policy".to_owned(),
+        policy: Some(change),
+        ..event(path)
+    };
+    let lost = |(path, count): (&Text, &u64)| Event {
+        event: "lost".to_owned(),
+        lost: Some(*count),
+        why: Some(UNSEEN.to_owned()),
+        ..event(path)
+    };
+    changes.all.into_iter().map(policy).chain(step.unseen.iter().map(lost)).collect()
+}
+
+/// Changes, each with the first cgroup that it happened to.
+#[derive(Default)]
+struct Changes<'a> {
+    all: Vec<(&'a Text, PolicyEvent)>,
+    /// Index by the change in JSON.
+    index: HashMap<String, usize>,
+}
+
+impl<'a> Changes<'a> {
+    fn add(&mut self, path: &'a Text, change: PolicyEvent) {
+        if change.removed {
+            return self.add_removed(path, change);
+        }
+        let key = serde_json::to_string(&change).unwrap_or_default();
+        let place = *self.index.entry(key).or_insert(self.all.len());
+        match self.all.get_mut(place) {
+            Some((_, same)) => same.also += 1,
+            None => self.all.push((path, change)),
+        }
+    }
+
+    /// What went with a cgroup belongs to the outermost that went.
+    fn add_removed(&mut self, path: &'a Text, change: PolicyEvent) {
+        let around = |(top, other): &&mut (&Text, PolicyEvent)| {
+            let rest = path.as_bytes().strip_prefix(top.as_bytes());
+            other.removed && rest.is_some_and(|rest| rest.first() == Some(&b'/'))
+        };
+        match self.all.iter_mut().find(around) {
+            Some((_, outer)) => {
+                outer.also += 1;
+                outer.gone.extend(change.gone);
+            }
+            None => self.all.push((path, change)),
+        }
+    }
+}
