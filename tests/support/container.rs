@@ -136,7 +136,21 @@ impl Container {
         let mut line = String::new();
         let output = container.keeper.stdout.take().expect("a pipe");
         BufReader::new(output).read_line(&mut line).expect("a line");
-        if line == "ready\n" { Ok(container) } else { Err(fs::read_to_string(log).unwrap_or_default()) }
+        if line != "ready\n" {
+            return Err(fs::read_to_string(log).unwrap_or_default());
+        }
+        while container.is_starting() {
+            std::thread::yield_now();
+        }
+        Ok(container)
+    }
+
+    /// Whether the runtime has not yet become the container's program: it says
+    /// so a moment before.
+    fn is_starting(&self) -> bool {
+        let pids = fs::read_to_string(self.cgroup().join("cgroup.procs")).unwrap_or_default();
+        let names = pids.lines().filter_map(|pid| fs::read_to_string(format!("/proc/{pid}/comm")).ok());
+        names.into_iter().any(|name| name.starts_with("runc:") || name.starts_with("exe"))
     }
 
     /// The container's cgroup.
