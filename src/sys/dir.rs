@@ -119,9 +119,17 @@ impl Dir {
     ///
     /// Those of openat(2) and read(2); `EFBIG` for a file over the limit.
     pub fn read_into(&self, name: &CStr, buffer: &mut Vec<u8>, limit: usize) -> Result<(), Errno> {
-        let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW;
-        let file = openat(self, name, flags, Mode::empty())?;
-        read_all(&file, buffer, limit)
+        read_all(&self.open_file(name)?, buffer, limit)
+    }
+
+    /// The same for a file that the kernel hands out in one piece, as most of
+    /// `/proc/PID`: its first short read is its end, and is not asked for again.
+    ///
+    /// # Errors
+    ///
+    /// As [`Dir::read_into`].
+    pub fn read_piece(&self, name: &CStr, buffer: &mut Vec<u8>, limit: usize) -> Result<(), Errno> {
+        read_to(&self.open_file(name)?, buffer, limit, End::Short)
     }
 
     /// Opens a file of this directory for reading.
@@ -197,6 +205,19 @@ impl From<File> for Dir {
 ///
 /// Those of read(2); `EFBIG` for a file over the limit.
 pub fn read_all<Fd: AsFd>(file: Fd, buffer: &mut Vec<u8>, limit: usize) -> Result<(), Errno> {
+    read_to(file, buffer, limit, End::Empty)
+}
+
+/// What tells the end of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// A read of no bytes.
+    Empty,
+    /// A read of fewer bytes than there was room for.
+    Short,
+}
+
+fn read_to<Fd: AsFd>(file: Fd, buffer: &mut Vec<u8>, limit: usize, end: End) -> Result<(), Errno> {
     const STEP: usize = 4096;
     buffer.clear();
     loop {
@@ -215,9 +236,10 @@ pub fn read_all<Fd: AsFd>(file: Fd, buffer: &mut Vec<u8>, limit: usize) -> Resul
                 Ok(count) => break count,
             }
         };
+        let is_short = end == End::Short && old + count < buffer.len();
         buffer.truncate(old + count);
-        if count == 0 {
-            return if old > limit { Err(Errno::EFBIG) } else { Ok(()) };
+        if count == 0 || is_short {
+            return if buffer.len() > limit { Err(Errno::EFBIG) } else { Ok(()) };
         }
     }
 }

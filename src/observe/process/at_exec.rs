@@ -15,7 +15,7 @@ const OVERWRITTEN: &str = "the process has written over it (a title)";
 
 /// Reads it through the process's directory. `buffer` is used again.
 pub(super) fn read(dir: &Dir, buffer: &mut Vec<u8>, refusals: &Refusals) -> Answer<Environment> {
-    match dir.read_into(c"environ", buffer, LIMIT) {
+    match dir.read_piece(c"environ", buffer, LIMIT) {
         Ok(()) => parse(buffer, false),
         Err(Errno::EFBIG) => parse(buffer, true),
         Err(errno) => Answer::Missing(refusals.why(Kind::AtExec, errno)),

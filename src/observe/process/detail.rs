@@ -73,7 +73,7 @@ impl<'a> Looker<'a> {
     fn is_executing(&mut self, dir: &Dir, detail: &Detail) -> bool {
         let empty = detail.at_exec.known().is_some_and(|at_exec| *at_exec == Environment::default());
         empty
-            && dir.read_into(c"stat", &mut self.text, STAT_LIMIT).is_ok()
+            && dir.read_piece(c"stat", &mut self.text, STAT_LIMIT).is_ok()
             && parse_stat(&self.text).is_some_and(|stat| stat.env_end == 0)
     }
 
@@ -136,7 +136,7 @@ impl<'a> Looker<'a> {
     }
 
     fn has_ended(&mut self, dir: &Dir) -> Result<bool, Gone> {
-        dir.read_into(c"stat", &mut self.text, STAT_LIMIT).map_err(|_| Gone)?;
+        dir.read_piece(c"stat", &mut self.text, STAT_LIMIT).map_err(|_| Gone)?;
         Ok(parse_stat(&self.text).ok_or(Gone)?.has_ended())
     }
 
@@ -156,7 +156,7 @@ impl<'a> Looker<'a> {
 
 fn auxv(dir: &Dir) -> Auxv {
     let mut text = Vec::new();
-    dir.read_into(c"auxv", &mut text, AUXV_LIMIT).map(|()| text)
+    dir.read_piece(c"auxv", &mut text, AUXV_LIMIT).map(|()| text)
 }
 
 /// What is left of a process that has ended: it holds nothing.

@@ -1,14 +1,13 @@
 //! One process after another, each read through one handle of its `/proc`
 //! directory, so that a pid that is used again cannot mix two.
 
-use std::ffi::OsStr;
+use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use nix::errno::Errno;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
-use procfs::process::Process as Handle;
 
 use super::super::devices_v1;
 use super::super::procfile::{cgroup_line, parse_stat};
@@ -17,7 +16,7 @@ use super::detail::{Looker, STEP_DAEMON};
 use super::{Context, STAT_LIMIT, Unread, Wanted};
 use crate::observation::{Process, Text};
 use crate::owner;
-use crate::sys::dir::{Dir, read_all};
+use crate::sys::dir::Dir;
 
 /// Bytes read of `cgroup`, some fifteen lines, and of `status`.
 const CGROUP_LIMIT: usize = 256 << 10;
@@ -43,38 +42,36 @@ impl<'a> Reader<'a> {
 
     pub(super) fn read(&mut self, wanted: &Wanted<'_>) -> Result<Process, Unread> {
         let pid = wanted.pid;
-        let handle = Handle::new_with_root(self.context.proc.join(pid.to_string()))
+        let dir = Dir::open(&self.context.proc.join(pid.to_string()))
             .map_err(|_| if exists(pid) { Unread::Hidden } else { Unread::Gone })?;
-        if wanted.cgroup.is_none() && !self.is_process(&handle, pid)? {
+        if wanted.cgroup.is_none() && !self.is_process(&dir, pid)? {
             return Err(Unread::Gone);
         }
         // The directory itself always belongs to the effective uid, whether
         // the process is dumpable or not (`task_dump_owner` in fs/proc/base.c).
-        let uid = handle.uid().map_err(|_| Unread::Gone)?;
-        let stat = parse_stat(self.file(&handle, "stat", STAT_LIMIT)?).ok_or(Unread::Gone)?;
+        let uid = dir.stat().map_err(|_| Unread::Gone)?.uid;
+        let stat = parse_stat(self.file(&dir, c"stat", STAT_LIMIT)?).ok_or(Unread::Gone)?;
         let (comm, start_time) = (Text::from(stat.comm), stat.start_time);
         let (kernel, ended) = (stat.is_kernel_thread(), stat.has_ended());
         let mut detail = None;
         if self.context.detail && !kernel {
-            let dir = handle.open_relative(".").map(Dir::from).map_err(|_| Unread::Gone)?;
             // Root's daemon of a step has its title, which others need not.
             let titled = uid == 0 && comm == Text::from(STEP_DAEMON);
             detail = Some(self.looker.look(&dir, titled, ended).map_err(|_| Unread::Gone)?);
         }
-        let Groups { own, devices_v1 } = self.groups(&handle, wanted)?;
+        let Groups { own, devices_v1 } = self.groups(&dir, wanted)?;
         if let Some(detail) = &mut detail
             && uid == 0
             && serves_unnumbered_job(&own, &detail.title)
         {
-            let dir = handle.open_relative(".").map(Dir::from).map_err(|_| Unread::Gone)?;
             detail.stepd_sockets = stepd::sockets(&dir);
         }
         Ok(Process { pid, start_time, uid, comm, cgroup: own, devices_v1, detail })
     }
 
-    fn groups(&mut self, handle: &Handle, wanted: &Wanted<'_>) -> Result<Groups, Unread> {
+    fn groups(&mut self, dir: &Dir, wanted: &Wanted<'_>) -> Result<Groups, Unread> {
         let hierarchy = self.context.hierarchy;
-        let text = self.file(handle, "cgroup", CGROUP_LIMIT)?;
+        let text = self.file(dir, c"cgroup", CGROUP_LIMIT)?;
         let devices = hierarchy.devices.as_ref();
         let devices_v1 =
             devices.and_then(|mount| Some(devices_v1::group(mount, cgroup_line(text, Some(b"devices"))?)));
@@ -92,16 +89,15 @@ impl<'a> Reader<'a> {
 
     /// Whether this is a process and not one of its other threads, which
     /// `/proc` shows too when asked by number.
-    fn is_process(&mut self, handle: &Handle, pid: u32) -> Result<bool, Unread> {
-        let text = self.file(handle, "status", STATUS_LIMIT)?;
+    fn is_process(&mut self, dir: &Dir, pid: u32) -> Result<bool, Unread> {
+        let text = self.file(dir, c"status", STATUS_LIMIT)?;
         let value = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"Tgid:"));
         let value = value.and_then(|value| std::str::from_utf8(value).ok()?.trim().parse().ok());
         Ok(value == Some(pid))
     }
 
-    fn file(&mut self, handle: &Handle, name: &str, limit: usize) -> Result<&[u8], Unread> {
-        let file = handle.open_relative(name).map_err(|_| Unread::Gone)?;
-        read_all(file, &mut self.buffer, limit).map_err(|_| Unread::Gone)?;
+    fn file(&mut self, dir: &Dir, name: &CStr, limit: usize) -> Result<&[u8], Unread> {
+        dir.read_piece(name, &mut self.buffer, limit).map_err(|_| Unread::Gone)?;
         Ok(&self.buffer)
     }
 }
