@@ -22,3 +22,4 @@ pub mod report;
 pub mod sys;
 pub mod unit;
 pub mod visible;
+pub mod watch;

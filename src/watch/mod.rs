@@ -1,0 +1,38 @@
+//! What changes on a node, while it happens.
+//!
+//! [`Source`] loads the programs of `bpf/` and gives facts of processes: their
+//! calls of the C library's functions that change the environment, fork, exec
+//! and exit, and the initialisation of drivers' libraries. [`Tracker`] keeps
+//! what each process asks for, and turns facts into the events of `gpumap/1`.
+
+mod fact;
+mod libraries;
+mod object;
+mod record;
+mod scope;
+mod source;
+mod symbols;
+
+pub use fact::{Driver, Fact, How, NewValue, Subject};
+pub use scope::Scope;
+pub use source::Source;
+
+/// Why nothing can be watched.
+#[derive(Debug, thiserror::Error)]
+pub enum WatchError {
+    /// The kernel does not describe its types.
+    #[error("the kernel has no BTF ({0})")]
+    NoBtf(String),
+    /// The kernel refuses the programs.
+    #[error("the kernel refuses to load the programs ({0})")]
+    Load(String),
+    /// A program cannot be attached.
+    #[error("{0} cannot be watched ({1})")]
+    Attach(String, String),
+    /// The object lacks a part: a fault of the build.
+    #[error("the program object has no {0}")]
+    Object(&'static str),
+    /// Waiting failed.
+    #[error("waiting for events failed ({0})")]
+    Wait(nix::errno::Errno),
+}
