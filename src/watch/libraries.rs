@@ -5,8 +5,9 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use super::mapped::is_driver;
 use super::object::{DRIVERS, ENVIRON, Kernel, Probe};
 use super::symbols;
 use crate::observe::process::maps::{Mapping, mappings};
@@ -115,7 +116,7 @@ impl Libraries {
     }
 }
 
-fn attach(kernel: &mut Kernel, path: &PathBuf, probes: &[Probe]) -> Result<(), String> {
+fn attach(kernel: &mut Kernel, path: &Path, probes: &[Probe]) -> Result<(), String> {
     let file = File::open(path).map_err(|_| "its C library cannot be opened".to_owned())?;
     let names: Vec<&str> = probes.iter().map(|probe| probe.function).collect();
     let found = symbols::offsets(file, &names)?;
@@ -127,11 +128,4 @@ fn attach(kernel: &mut Kernel, path: &PathBuf, probes: &[Probe]) -> Result<(), S
         kernel.attach(probe, path, offset).map_err(|error| error.to_string())?;
     }
     Ok(())
-}
-
-/// The libraries of CUDA, HIP and ROCr, by name.
-fn is_driver(name: &[u8]) -> bool {
-    [&b"libcuda.so"[..], b"libamdhip64.so", b"libhsa-runtime64.so"]
-        .iter()
-        .any(|known| name.starts_with(known))
 }

@@ -5,17 +5,22 @@
 //! and exit, and the initialisation of drivers' libraries. [`Tracker`] keeps
 //! what each process asks for, and turns facts into the events of `gpumap/1`.
 
+mod environment;
 mod fact;
 mod libraries;
+mod mapped;
 mod object;
 mod record;
+mod resolve;
 mod scope;
 mod source;
 mod symbols;
+mod tracker;
 
 pub use fact::{Driver, Fact, How, NewValue, Subject};
 pub use scope::Scope;
 pub use source::Source;
+pub use tracker::{LastSet, Reread, Tracker};
 
 /// Why nothing can be watched.
 #[derive(Debug, thiserror::Error)]

@@ -10,6 +10,7 @@ mod files;
 mod live;
 pub(crate) mod maps;
 mod memory;
+pub(crate) mod peek;
 pub(crate) mod places;
 mod reader;
 mod refusals;
