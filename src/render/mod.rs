@@ -31,6 +31,7 @@ mod sets;
 mod style;
 mod summary;
 mod table;
+mod watch;
 mod wrap;
 
 pub use audit::write as audit;
@@ -47,6 +48,7 @@ pub use problems::{line as problem, write as problems};
 pub use prog::write as prog;
 pub use style::Style;
 pub use summary::write as summary;
+pub use watch::write as event;
 
 #[cfg(test)]
 mod tests;

@@ -14,13 +14,25 @@ mod record;
 mod resolve;
 mod scope;
 mod source;
+pub mod state;
 mod symbols;
 mod tracker;
+
+use crate::report::Event;
 
 pub use fact::{Driver, Fact, How, NewValue, Subject};
 pub use scope::Scope;
 pub use source::Source;
-pub use tracker::{LastSet, Reread, Tracker};
+pub use tracker::{LastSet, Reread, Tracker, event};
+
+/// A further source of events: what changes policies, for instance.
+pub trait EventSource {
+    /// What serves it.
+    fn engine(&self) -> String;
+    /// The events since the last call; called at least once a second, and must
+    /// not wait.
+    fn events(&mut self) -> Vec<Event>;
+}
 
 /// Why nothing can be watched.
 #[derive(Debug, thiserror::Error)]

@@ -69,7 +69,8 @@ impl Resolver {
             devices: Answer::Missing(String::new()),
         });
         let cgroup = cgroup.clone();
-        observation.processes = vec![Process { pid, cgroup: cgroup.clone(), devices_v1, detail, ..Process::default() }];
+        observation.processes =
+            vec![Process { pid, cgroup: cgroup.clone(), devices_v1, detail, ..Process::default() }];
         observation.pids = vec![pid];
         let payload = analyse::node(&observation, &Granted::default()).ok();
         if observation.devices_v1.is_none() {

@@ -26,7 +26,7 @@ impl Scope {
     }
 
     /// The processes that are in scope now.
-    pub(super) fn processes(&self, proc: &Path) -> BTreeSet<u32> {
+    pub fn processes(&self, proc: &Path) -> BTreeSet<u32> {
         let mut found: BTreeSet<u32> = self.pids.iter().copied().collect();
         if self.all {
             let entries = fs::read_dir(proc).into_iter().flatten().flatten();

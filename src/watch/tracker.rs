@@ -42,6 +42,13 @@ struct State {
 #[derive(Debug)]
 pub struct Reread(Vec<(Peek, u64)>);
 
+impl Reread {
+    /// The processes.
+    pub fn pids(&self) -> impl Iterator<Item = u32> {
+        self.0.iter().map(|(peek, _)| peek.pid)
+    }
+}
+
 /// A process's last changes, for a state file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastSet {
@@ -290,7 +297,12 @@ impl Tracker {
         for pid in pids.iter().filter(|pid| !seen.iter().any(|peek| peek.pid == **pid)) {
             self.uncovered.remove(pid);
         }
-        Reread(seen.into_iter().map(|peek| (peek.pid, peek)).map(|(pid, peek)| (peek, before.get(&pid).copied().unwrap_or(0))).collect())
+        Reread(
+            seen.into_iter()
+                .map(|peek| (peek.pid, peek))
+                .map(|(pid, peek)| (peek, before.get(&pid).copied().unwrap_or(0)))
+                .collect(),
+        )
     }
 
     /// The second half, after the facts of the meantime were taken: what
@@ -299,9 +311,9 @@ impl Tracker {
         let mut events = Vec::new();
         for (mut peek, changes) in reread.0 {
             let known = self.processes.get(&peek.pid);
-            let Some(known) = known.filter(|known| {
-                known.subject.start_time == peek.start_time && known.changes == changes
-            }) else {
+            let Some(known) =
+                known.filter(|known| known.subject.start_time == peek.start_time && known.changes == changes)
+            else {
                 continue;
             };
             let subject = Subject { comm: peek.comm.clone(), uid: peek.uid, ..known.subject.clone() };
@@ -323,9 +335,11 @@ impl Tracker {
         let of = |state: &State| {
             let environment = state.environment.as_ref()?;
             let variables = state.last_set.iter();
-            let variables = variables.filter_map(|(name, at)| Some((name.clone(), value(environment, name)?, at.clone())));
+            let variables = variables
+                .filter_map(|(name, at)| Some((name.clone(), value(environment, name)?, at.clone())));
             let (pid, start_time) = (state.subject.pid, state.subject.start_time);
-            Some(LastSet { pid, start_time, variables: variables.collect() }).filter(|one| !one.variables.is_empty())
+            Some(LastSet { pid, start_time, variables: variables.collect() })
+                .filter(|one| !one.variables.is_empty())
         };
         let mut all: Vec<LastSet> = self.processes.values().filter_map(of).collect();
         all.sort_by_key(|one| one.pid);
@@ -377,7 +391,7 @@ impl Tracker {
 }
 
 /// An event that happens now.
-pub(super) fn event(what: &str, process: Option<EventProcess>) -> Event {
+pub fn event(what: &str, process: Option<EventProcess>) -> Event {
     Event {
         schema: SCHEMA.to_owned(),
         command: "watch".to_owned(),
