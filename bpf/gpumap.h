@@ -48,7 +48,8 @@ struct header {
 	__u32 uid;       /* effective */
 	__u32 kind;
 	__u32 flags;
-	__s32 result;    /* of a driver's function; FORK: the parent's pid */
+	__s32 result;    /* of a driver's function; FORK: the parent's pid;
+			  * EXEC: the low half of where the environment ends */
 	char comm[COMM_SIZE];
 };
 

@@ -16,6 +16,7 @@ struct signal_struct { atomic_t live; } RELOCATED;
 struct kernfs_node { __u64 id; } RELOCATED;
 struct cgroup { struct kernfs_node *kn; } RELOCATED;
 struct css_set { struct cgroup *dfl_cgrp; } RELOCATED;
+struct mm_struct { unsigned long env_end; } RELOCATED;
 
 struct task_struct {
 	int pid;
@@ -25,6 +26,7 @@ struct task_struct {
 	struct cred *cred;
 	struct signal_struct *signal;
 	struct css_set *cgroups;
+	struct mm_struct *mm;
 	char comm[16];
 } RELOCATED;
 

@@ -6,11 +6,15 @@
 
 #include "common.h"
 
-/* trace_sched_process_exec(task, old_pid, binprm) */
+/* trace_sched_process_exec(task, old_pid, binprm). Where the environment ends
+ * is random: with it /proc tells whether it still is that of this exec. */
 SEC("raw_tp/sched_process_exec") int on_exec(struct bpf_raw_tracepoint_args *ctx)
 {
+	struct task_struct *task = (struct task_struct *)ctx->args[0];
+	struct mm_struct *mm = read_field(task, mm);
+
 	if (in_scope())
-		report((struct task_struct *)ctx->args[0], EXEC, 0);
+		report(task, EXEC, read_field(mm, env_end));
 	return 0;
 }
 

@@ -87,8 +87,9 @@ pub enum Fact {
     Set { at: u64, subject: Subject, how: How, name: String, value: NewValue, keep: bool },
     /// All variables were removed.
     Cleared { at: u64, subject: Subject },
-    /// It executed a program.
-    Exec { at: u64, subject: Subject },
+    /// It executed a program, whose environment ends at an address with this
+    /// low half.
+    Exec { at: u64, subject: Subject, env_end: u32 },
     /// It was forked from `parent`, whose environment it has.
     Fork { at: u64, subject: Subject, parent: u32 },
     /// It ended.

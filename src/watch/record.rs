@@ -31,7 +31,7 @@ pub(super) fn parse(record: &[u8]) -> Option<Fact> {
         2 => How::Putenv,
         3 => How::Unsetenv,
         4 => return Some(Fact::Cleared { at, subject }),
-        5 => return Some(Fact::Exec { at, subject }),
+        5 => return Some(Fact::Exec { at, subject, env_end: result }),
         6 => return Some(Fact::Exit { at, subject }),
         7 => return Some(Fact::Fork { at, subject, parent: result }),
         8 => return Some(driver(at, subject, Driver::Cuda, result)),

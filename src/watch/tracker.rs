@@ -1,7 +1,7 @@
 //! From facts to events: what each process in scope asks for is kept, so that
 //! an event can say what it was before and what it is now.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use nix::time::{ClockId, clock_gettime};
 
@@ -66,6 +66,8 @@ pub struct Tracker {
     resolver: Resolver,
     processes: HashMap<u32, State>,
     uncovered: BTreeSet<u32>,
+    /// The processes that executed a program last.
+    recent: VecDeque<u32>,
     /// The last process that was read again.
     turn: u32,
 }
@@ -74,7 +76,13 @@ impl Tracker {
     /// Knows nothing yet.
     pub fn new(options: Options) -> Self {
         let resolver = Resolver::new(options);
-        Self { resolver, processes: HashMap::new(), uncovered: BTreeSet::new(), turn: 0 }
+        Self {
+            resolver,
+            processes: HashMap::new(),
+            uncovered: BTreeSet::new(),
+            recent: VecDeque::new(),
+            turn: 0,
+        }
     }
 
     /// Reads the environments of processes that run already. To be called when
@@ -100,7 +108,7 @@ impl Tracker {
                 self.set(at, &subject, how, &name, value, keep).into_iter().collect()
             }
             Fact::Cleared { at, subject } => self.cleared(at, &subject),
-            Fact::Exec { at, subject } => self.executed(at, &subject).into_iter().collect(),
+            Fact::Exec { at, subject, env_end } => self.executed(at, &subject, env_end).into_iter().collect(),
             Fact::Fork { subject, parent, .. } => {
                 self.forked(&subject, parent);
                 Vec::new()
@@ -222,9 +230,17 @@ impl Tracker {
         Some(event)
     }
 
-    fn executed(&mut self, at: u64, subject: &Subject) -> Option<Event> {
+    fn executed(&mut self, at: u64, subject: &Subject, env_end: u32) -> Option<Event> {
         let peek = peek::executed(self.resolver.proc(), subject.pid);
-        let peek = peek.filter(|peek| peek.start_time == subject.start_time);
+        // Else it executed another program since, whose event comes next.
+        let peek = peek.filter(|peek| {
+            let same = peek.env_end == 0 || peek.env_end & u64::from(u32::MAX) == u64::from(env_end);
+            peek.start_time == subject.start_time && same
+        });
+        self.recent.push_back(subject.pid);
+        if self.recent.len() > OTHERS {
+            self.recent.pop_front();
+        }
         let environment = peek.and_then(|mut peek| take(&mut peek));
         let state = self.state(subject)?;
         *state = State { subject: subject.clone(), told: state.told, environment, ..State::default() };
@@ -290,10 +306,18 @@ impl Tracker {
         let after = others.range(self.turn.saturating_add(1)..).chain(others.range(..=self.turn));
         let others: Vec<u32> = after.copied().take(OTHERS).collect();
         self.turn = others.last().copied().unwrap_or(0);
-        let pids: BTreeSet<u32> = self.uncovered.iter().copied().take(UNCOVERED).chain(others).collect();
+        let pids: BTreeSet<u32> = self
+            .uncovered
+            .iter()
+            .copied()
+            .take(UNCOVERED)
+            .chain(others)
+            .chain(self.recent.iter().copied())
+            .collect();
         let changes = |pid: &u32| self.processes.get(pid).map_or(0, |state| state.changes);
         let before: HashMap<u32, u64> = pids.iter().map(|pid| (*pid, changes(pid))).collect();
         let seen = peek::live(self.resolver.proc(), pids.iter().copied());
+        self.recent.retain(|pid| seen.iter().any(|peek| peek.pid == *pid));
         for pid in pids.iter().filter(|pid| !seen.iter().any(|peek| peek.pid == **pid)) {
             self.uncovered.remove(pid);
         }

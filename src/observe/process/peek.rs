@@ -17,6 +17,8 @@ pub(crate) struct Peek {
     pub(crate) start_time: u64,
     pub(crate) uid: u32,
     pub(crate) comm: Text,
+    /// Where the environment of its last execve ends; 0 if that is not told.
+    pub(crate) env_end: u64,
     pub(crate) environment: Answer<Environment>,
 }
 
@@ -29,7 +31,14 @@ fn open(proc: &Path, pid: u32) -> Option<(Dir, Peek)> {
     dir.read_into(c"stat", &mut text, STAT_LIMIT).ok()?;
     let stat = parse_stat(&text).filter(|stat| !stat.is_kernel_thread() && !stat.has_ended())?;
     let environment = Answer::Missing(String::new());
-    let peek = Peek { pid, start_time: stat.start_time, uid, comm: stat.comm.into(), environment };
+    let peek = Peek {
+        pid,
+        start_time: stat.start_time,
+        uid,
+        comm: stat.comm.into(),
+        env_end: stat.env_end,
+        environment,
+    };
     Some((dir, peek))
 }
 
