@@ -2,7 +2,7 @@
 //! allows: the same observation and analysis as those of `gpumap pid`, kept
 //! for moments.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -17,12 +17,24 @@ use crate::report::{Gpu, Visible};
 const FRESH: Duration = Duration::from_millis(500);
 /// Cgroups that are remembered.
 const REMEMBERED: usize = 64;
+/// How long a process is taken to stay in its cgroup, and for how many.
+const STAYS: Duration = Duration::from_millis(100);
+const PLACES: usize = 1024;
+/// Answers that are remembered.
+const ANSWERS: usize = 16;
+
+/// What an answer depends on.
+type Question = (Text, Option<Environment>, Option<Environment>);
 
 /// Observes cgroups, and remembers them.
 #[derive(Debug)]
 pub(super) struct Resolver {
     options: Options,
     seen: HashMap<Text, (Instant, Observation)>,
+    /// Where processes were, by pid and start time.
+    places: HashMap<(u32, u64), (Instant, Option<Text>)>,
+    /// The last answers: processes mostly change between few values.
+    answers: VecDeque<(Instant, Question, Visible)>,
     /// The node's GPUs as of the last answer.
     pub(super) gpus: Vec<Gpu>,
 }
@@ -30,7 +42,13 @@ pub(super) struct Resolver {
 impl Resolver {
     pub(super) fn new(options: Options) -> Self {
         let options = Options { detail: false, deadline: None, units: false, hook: false, ..options };
-        Self { options, seen: HashMap::new(), gpus: Vec::new() }
+        Self {
+            options,
+            seen: HashMap::new(),
+            places: HashMap::new(),
+            answers: VecDeque::new(),
+            gpus: Vec::new(),
+        }
     }
 
     /// Where `/proc` is.
@@ -39,9 +57,19 @@ impl Resolver {
     }
 
     /// The cgroup of a process, if it still is there.
-    pub(super) fn cgroup(&self, pid: u32) -> Option<Text> {
-        let path = observe::pid_cgroup(&self.options, pid).ok()?;
-        Some(path.as_os_str().as_bytes().into())
+    pub(super) fn cgroup(&mut self, pid: u32, start_time: u64) -> Option<Text> {
+        if let Some((at, path)) = self.places.get(&(pid, start_time))
+            && at.elapsed() < STAYS
+        {
+            return path.clone();
+        }
+        let path = observe::pid_cgroup(&self.options, pid).ok();
+        let path: Option<Text> = path.map(|path| path.as_os_str().as_bytes().into());
+        if self.places.len() >= PLACES {
+            self.places.clear();
+        }
+        self.places.insert((pid, start_time), (Instant::now(), path.clone()));
+        path
     }
 
     /// What a process asked for with one environment and asks for with
@@ -53,6 +81,28 @@ impl Resolver {
         before: Option<&Environment>,
         now: Option<&Environment>,
     ) -> Option<Visible> {
+        let question = (cgroup.clone(), before.cloned(), now.cloned());
+        let known = self.answers.iter().find(|(at, asked, _)| *asked == question && at.elapsed() < FRESH);
+        if let Some((.., answer)) = known {
+            return Some(answer.clone());
+        }
+        let (alone, visible) = self.resolve(pid, cgroup, before, now)?;
+        // The v1 controller knows every process apart.
+        if !alone {
+            self.answers.truncate(ANSWERS - 1);
+            self.answers.push_front((Instant::now(), question, visible.clone()));
+        }
+        Some(visible)
+    }
+
+    /// The answer, and whether it is that of this process alone.
+    fn resolve(
+        &mut self,
+        pid: u32,
+        cgroup: &Text,
+        before: Option<&Environment>,
+        now: Option<&Environment>,
+    ) -> Option<(bool, Visible)> {
         let mut observation = self.observation(pid, cgroup)?;
         let known = |environment: Option<&Environment>| match environment {
             Some(environment) => Answer::Known(environment.clone()),
@@ -73,13 +123,15 @@ impl Resolver {
             vec![Process { pid, cgroup: cgroup.clone(), devices_v1, detail, ..Process::default() }];
         observation.pids = vec![pid];
         let payload = analyse::node(&observation, &Granted::default()).ok();
-        if observation.devices_v1.is_none() {
+        let alone = observation.devices_v1.is_some();
+        if !alone {
             self.remember(cgroup, observation);
         }
         let payload = payload?;
         self.gpus = payload.gpus.unwrap_or_default();
         let processes = payload.cgroups.into_iter().flatten().flat_map(|cgroup| cgroup.processes);
-        processes.into_iter().find(|process| process.pid == pid)?.visible
+        let visible = processes.into_iter().find(|process| process.pid == pid)?.visible?;
+        Some((alone, visible))
     }
 
     fn observation(&mut self, pid: u32, cgroup: &Text) -> Option<Observation> {

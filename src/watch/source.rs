@@ -14,7 +14,7 @@ use super::{Fact, Scope, WatchError, record};
 /// Facts that one call gives at most: the others wait in the ring.
 const BATCH: usize = 4096;
 /// A program that was just executed maps its libraries within moments.
-const LOOKS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(250)];
+const LOOKS: [Duration; 3] = [Duration::from_millis(1), Duration::from_millis(5), Duration::from_millis(250)];
 /// Processes that wait to be looked at, at most.
 const WAITING: usize = 65_536;
 
@@ -48,7 +48,14 @@ impl Source {
             ready: Vec::new(),
             lost: 0,
         };
-        for pid in scope.processes(proc) {
+        // What starts in a cgroup most likely uses the library that gpumap or
+        // the first process does: its very first call is to be seen.
+        if !scope.cgroups.is_empty() {
+            source.cover(std::process::id(), false);
+            source.cover(1, false);
+        }
+        let own = std::process::id();
+        for pid in scope.processes(proc).into_iter().filter(|pid| *pid != own) {
             source.cover(pid, true);
         }
         Ok(source)
@@ -134,9 +141,6 @@ impl Source {
 
     /// Looks for libraries of a process that are not watched yet.
     pub fn cover(&mut self, pid: u32, last: bool) {
-        if pid == std::process::id() {
-            return;
-        }
         let coverage = self.libraries.cover(&mut self.kernel, &self.proc, pid);
         if let Coverage::Uncovered(why) = coverage
             && last

@@ -30,6 +30,8 @@ struct State {
     environment: Option<Environment>,
     /// Whether it has initialised a driver's library.
     initialised: bool,
+    /// When it had no driver's library last, in nanoseconds since boot.
+    unmapped: u64,
     /// Whether there was an event about it.
     told: bool,
     /// Number of changes, to tell whether there was one meanwhile.
@@ -222,12 +224,23 @@ impl Tracker {
         event.new = new;
         event.asked = visible.as_ref().map(|visible| visible.live.clone());
         event.asked_before = visible.filter(|_| before.is_some()).map(|visible| visible.at_exec);
-        event.effective = if initialised {
-            Some(false)
-        } else {
-            mapped::driver(self.resolver.proc(), subject.pid).and_then(|mapped| (!mapped).then_some(true))
-        };
+        event.effective = if initialised { Some(false) } else { self.effective(at, subject) };
         Some(event)
+    }
+
+    /// Whether a change has an effect in a process that was not seen to
+    /// initialise a driver: surely if no driver's library was mapped since.
+    fn effective(&mut self, at: u64, subject: &Subject) -> Option<bool> {
+        if self.state(subject)?.unmapped >= at {
+            return Some(true);
+        }
+        let now = now_ns();
+        let mapped = mapped::driver(self.resolver.proc(), subject.pid)?;
+        if mapped {
+            return None;
+        }
+        self.state(subject)?.unmapped = now;
+        Some(true)
     }
 
     fn executed(&mut self, at: u64, subject: &Subject, env_end: u32) -> Option<Event> {
@@ -389,7 +402,7 @@ impl Tracker {
     /// The cgroup of a process: as it is now, or as it was when it was last
     /// looked at.
     fn path(&mut self, subject: &Subject) -> Option<Text> {
-        let now = self.resolver.cgroup(subject.pid);
+        let now = self.resolver.cgroup(subject.pid, subject.start_time);
         let state = self.state(subject)?;
         state.path = now.or(state.path.take());
         state.path.clone()
