@@ -242,6 +242,30 @@ fn ends() {
     }
 }
 
+/// Make sure that `pid` tells the last change that a watch saw, from its file.
+#[test]
+fn state_file() {
+    let Some(root) = node::root() else { return };
+    let place = Place::new(&root);
+    let file = place.directory.join("state");
+    let watch =
+        Watch::start(&["--cgroup", place.cgroup.to_str().unwrap(), "--state", file.to_str().unwrap()]);
+    let script = "import os, time\nos.environ['CUDA_VISIBLE_DEVICES'] = '3'\ntime.sleep(60)";
+    let mut child = place.command(&["/usr/bin/python3", "-c", script]).spawn().unwrap();
+    watch.until(|event| event.event == "visible");
+    std::thread::sleep(Duration::from_millis(500));
+    let output = Command::new(env!("CARGO_BIN_EXE_gpumap"))
+        .args(["pid", "--json", "--state", file.to_str().unwrap(), &child.id().to_string()])
+        .output()
+        .unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let visible = &document["cgroups"][0]["processes"][0]["visible"];
+    assert_eq!(visible["last_set"]["raw"], "3", "{document}");
+    assert!(visible["last_set_at"].is_string(), "{document}");
+}
+
 /// Our programs in the kernel.
 fn programs() -> usize {
     let output = Command::new("bpftool").args(["prog", "list"]).output();

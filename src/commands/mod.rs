@@ -20,6 +20,7 @@ mod input;
 mod job;
 mod job_name;
 mod job_scope;
+mod last_set;
 mod leftovers;
 mod man;
 mod node;

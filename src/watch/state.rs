@@ -8,6 +8,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::LastSet;
+use crate::observation::{Environment, Text, Variable};
 use crate::report::Value;
 
 /// The schema of the file.
@@ -49,6 +50,21 @@ pub struct Set {
     /// What it is since.
     #[serde(flatten)]
     pub value: Value,
+}
+
+impl Entry {
+    /// An environment with these variables in the place of its own.
+    pub fn after(&self, environment: &Environment) -> Environment {
+        let mut after = environment.clone();
+        for set in &self.variables {
+            after.variables.retain(|variable| variable.name != set.name);
+            if set.value.state != "unset" {
+                let value = Text::from(set.value.raw.clone().unwrap_or_default());
+                after.variables.push(Variable { name: set.name.clone(), value, cut: set.value.cut });
+            }
+        }
+        after
+    }
 }
 
 impl From<LastSet> for Entry {
