@@ -100,9 +100,10 @@ impl Source {
                 self.schedule(subject.pid, 0);
             }
         }
+        // Said first: what was lost lies before or among these.
         let lost = self.kernel.lost();
         if lost > self.lost {
-            facts.push(Fact::Lost(lost - self.lost));
+            facts.insert(0, Fact::Lost(lost - self.lost));
             self.lost = lost;
         }
         Ok(facts)

@@ -118,7 +118,11 @@ impl Tracker {
             Fact::Exit { at, subject } => self.ended(at, &subject).into_iter().collect(),
             Fact::Driver { at, subject, driver, result } => vec![self.driver(at, &subject, driver, result)],
             Fact::Uncovered { pid, why } => self.not_covered(pid, why).into_iter().collect(),
-            Fact::Lost(lost) => vec![Event { lost: Some(lost), ..event("lost", None) }],
+            Fact::Lost(lost) => {
+                // Any of them may have been about any process.
+                self.processes.values_mut().for_each(|state| state.environment = None);
+                vec![Event { lost: Some(lost), ..event("lost", None) }]
+            }
         }
     }
 
