@@ -46,7 +46,7 @@ impl Processes {
         let live = self.asked(&detail.live, view, join);
         let changed = detail.at_exec.known().zip(detail.live.known());
         let changed = changed.and_then(|(before, now)| differ(before, now));
-        Visible { at_exec, live, last_set: None, changed }
+        Visible { at_exec, live, last_set: None, last_set_at: None, changed }
     }
 
     fn asked(&mut self, environment: &Answer<Environment>, view: &Rc<View>, join: &Join<'_>) -> Asked {

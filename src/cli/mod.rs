@@ -22,6 +22,7 @@ mod prog;
 mod snapshot;
 mod target;
 mod tool;
+mod watch;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
@@ -40,6 +41,7 @@ pub use prog::ProgArgs;
 pub use snapshot::SnapshotArgs;
 pub use target::{ProgramSource, Target, TargetArgs};
 pub use tool::{CompletionsArgs, ManArgs, SchemaArgs, SchemaOf};
+pub use watch::WatchArgs;
 
 /// Tells which GPUs a job may open, asks for and holds, and why.
 ///
@@ -88,6 +90,7 @@ pub enum Command {
     Diff(DiffArgs),
     Audit(AuditArgs),
     Leftovers(LeftoversArgs),
+    Watch(WatchArgs),
     Snapshot(SnapshotArgs),
     Schema(SchemaArgs),
     Completions(CompletionsArgs),
@@ -109,6 +112,7 @@ impl Command {
             Self::Diff(_) => "diff",
             Self::Audit(_) => "audit",
             Self::Leftovers(_) => "leftovers",
+            Self::Watch(_) => "watch",
             Self::Snapshot(_) => "snapshot",
             Self::Schema(_) => "schema",
             Self::Completions(_) => "completions",

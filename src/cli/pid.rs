@@ -1,6 +1,8 @@
 //! `gpumap pid`.
 
-use clap::Args;
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
 
 use super::AllocationArgs;
 
@@ -22,6 +24,10 @@ pub struct PidArgs {
     /// Processes.
     #[arg(value_name = "PID", required = true, help_heading = "Arguments")]
     pub pids: Vec<u32>,
+    /// The file that a running gpumap watch --state keeps: adds the last change
+    /// that it saw of each process.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub state: Option<PathBuf>,
     /// What was allocated.
     #[command(flatten)]
     pub allocation: AllocationArgs,

@@ -20,6 +20,7 @@ mod input;
 mod job;
 mod job_name;
 mod job_scope;
+mod last_set;
 mod leftovers;
 mod man;
 mod node;
@@ -35,6 +36,8 @@ mod session;
 mod slurm;
 mod snapshot;
 mod subject;
+mod watch;
+mod watch_scope;
 
 pub use failure::Failure;
 pub use refuse::refuse;
@@ -79,6 +82,7 @@ fn dispatch(session: &mut Session<'_>, command: &Command) -> Result<Exit, Failur
         Command::Diff(args) => diff::run(session, args),
         Command::Audit(args) => audit::run(session, args),
         Command::Leftovers(args) => leftovers::run(session, args),
+        Command::Watch(args) => watch::run(session, args),
         Command::Snapshot(args) => snapshot::run(session, args),
         Command::Schema(args) => schema::run(session, args),
         Command::Completions(args) => completions::run(session, args),

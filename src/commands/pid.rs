@@ -1,6 +1,6 @@
 //! `gpumap pid`: what processes may open, ask for and hold.
 
-use super::{Failure, Session, saved, slurm};
+use super::{Failure, Session, last_set, saved, slurm};
 use crate::cli::{Exit, PidArgs};
 use crate::observation::{Observation, Scope};
 use crate::{analyse, observe, render};
@@ -19,6 +19,9 @@ pub(super) fn run(session: &mut Session<'_>, args: &PidArgs) -> Result<Exit, Fai
     let mut payload = analyse::node(&observation, &slurm::granted(&args.allocation))?;
     for cgroup in payload.cgroups.iter_mut().flatten() {
         cgroup.processes.retain(|process| args.pids.contains(&process.pid));
+    }
+    if let Some(path) = &args.state {
+        last_set::add(path, &observation, &mut payload)?;
     }
     session.answer(&observation, payload, render::pids)
 }

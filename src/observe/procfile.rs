@@ -6,22 +6,22 @@ const KERNEL_THREAD: u32 = 0x0020_0000;
 
 /// The fields of `stat` that matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stat<'a> {
+pub(crate) struct Stat<'a> {
     /// Field 2, without the parentheses.
-    pub(super) comm: &'a [u8],
+    pub(crate) comm: &'a [u8],
     /// Field 3: one letter.
-    pub(super) state: u8,
+    pub(crate) state: u8,
     /// Field 9, `PF_` of `linux/sched.h`.
-    pub(super) flags: u32,
+    pub(crate) flags: u32,
     /// Field 22, clock ticks since boot.
-    pub(super) start_time: u64,
+    pub(crate) start_time: u64,
     /// Field 51, since Linux 3.5; 0 if it is not to be known.
-    pub(super) env_end: u64,
+    pub(crate) env_end: u64,
 }
 
 /// Reads a `stat` line. The name may hold anything, `)` and newlines included,
 /// but no field after it can, so it ends at the last `)`.
-pub(super) fn parse_stat(text: &[u8]) -> Option<Stat<'_>> {
+pub(crate) fn parse_stat(text: &[u8]) -> Option<Stat<'_>> {
     let open = text.iter().position(|byte| *byte == b'(')?;
     let close = text.iter().rposition(|byte| *byte == b')')?;
     let comm = text.get(open + 1..close)?;
@@ -37,19 +37,19 @@ pub(super) fn parse_stat(text: &[u8]) -> Option<Stat<'_>> {
 
 impl Stat<'_> {
     /// Whether this is a thread of the kernel.
-    pub(super) fn is_kernel_thread(&self) -> bool {
+    pub(crate) fn is_kernel_thread(&self) -> bool {
         self.flags & KERNEL_THREAD != 0
     }
 
     /// Whether it has ended, and waits to be reaped or is being removed.
-    pub(super) fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         matches!(self.state, b'Z' | b'X')
     }
 }
 
 /// The path in one hierarchy from the text of `cgroup`: that of a v1
 /// controller, or of cgroup2 (`0::`).
-pub(super) fn cgroup_line<'a>(text: &'a [u8], controller: Option<&[u8]>) -> Option<&'a [u8]> {
+pub(crate) fn cgroup_line<'a>(text: &'a [u8], controller: Option<&[u8]>) -> Option<&'a [u8]> {
     text.split(|byte| *byte == b'\n').find_map(|line| {
         let mut fields = line.splitn(3, |byte| *byte == b':');
         let (id, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);

@@ -62,6 +62,9 @@ pub struct Visible {
     /// In the last change seen while `gpumap watch` ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_set: Option<Asked>,
+    /// When that was, RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_set_at: Option<String>,
     /// Whether the environment in memory asks for something else than that of
     /// execve; null where one of them is not known.
     #[serde(default)]

@@ -55,7 +55,7 @@ pub(super) fn read(file: File) -> Result<Image, String> {
 
 /// A file of which no table over the limit is read.
 #[derive(Clone, Copy)]
-struct Bounded<'a>(&'a ReadCache<File>);
+pub(crate) struct Bounded<'a>(pub(crate) &'a ReadCache<File>);
 
 impl<'a> ReadRef<'a> for Bounded<'a> {
     fn len(self) -> Result<u64, ()> {

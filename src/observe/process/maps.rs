@@ -2,23 +2,23 @@
 
 /// A mapping of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Mapping<'a> {
-    pub(super) start: u64,
-    pub(super) end: u64,
+pub(crate) struct Mapping<'a> {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
     /// Offset of `start` in the file.
-    pub(super) offset: u64,
-    pub(super) executable: bool,
+    pub(crate) offset: u64,
+    pub(crate) executable: bool,
     /// Major and minor number of the file system.
-    pub(super) dev: (u32, u32),
-    pub(super) inode: u64,
+    pub(crate) dev: (u32, u32),
+    pub(crate) inode: u64,
     /// As the process's root shows it; newlines are escaped, and a removed file
     /// has ` (deleted)` behind it.
-    pub(super) path: &'a [u8],
+    pub(crate) path: &'a [u8],
 }
 
 /// The mappings of files in the text of `maps`; what is malformed or cut is
 /// left out.
-pub(super) fn mappings(text: &[u8]) -> impl Iterator<Item = Mapping<'_>> {
+pub(crate) fn mappings(text: &[u8]) -> impl Iterator<Item = Mapping<'_>> {
     text.split_inclusive(|byte| *byte == b'\n').filter_map(|line| parse(line.strip_suffix(b"\n")?))
 }
 
@@ -54,13 +54,13 @@ fn number(text: &[u8], end: u8, base: u32) -> Option<(u64, &[u8])> {
 
 impl<'a> Mapping<'a> {
     /// The last part of the path, without the mark of a removed file.
-    pub(super) fn name(&self) -> &'a [u8] {
+    pub(crate) fn name(&self) -> &'a [u8] {
         let path = self.path.strip_suffix(b" (deleted)").unwrap_or(self.path);
         path.rsplit(|byte| *byte == b'/').next().unwrap_or(path)
     }
 
     /// Which file it is.
-    pub(super) fn file(&self) -> ((u32, u32), u64) {
+    pub(crate) fn file(&self) -> ((u32, u32), u64) {
         (self.dev, self.inode)
     }
 }

@@ -136,7 +136,7 @@ fn is_loader(dir: &Dir) -> bool {
 }
 
 /// glibc, musl under its three names, and others that call themselves libc.
-fn is_c_library(name: &[u8]) -> bool {
+pub(crate) fn is_c_library(name: &[u8]) -> bool {
     let versioned = name.starts_with(b"libc-2.") && name.ends_with(b".so");
     let musl = name.starts_with(b"ld-musl-") || name.starts_with(b"libc.musl-");
     versioned || musl || name == b"libc.so" || name.starts_with(b"libc.so.")

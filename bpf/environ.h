@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * The C library's functions that change the environment: entry and return, so
+ * that calls that fail are no changes.
+ *
+ * A string of a program that has just started may be on a page that is not
+ * there yet. A sleepable program touches the page and reads again. Kernels
+ * before 6.0 have none: there everything is read at return, when the library
+ * has touched what it uses; of a value that it did not touch (putenv) the
+ * record says that it was not read.
+ */
+#pragma once
+
+#include "common.h"
+
+#ifdef PLAIN
+#define ENTRY(name) SEC("uprobe/" name)
+#define RETURN(name) SEC("uretprobe/" name)
+#else
+#define ENTRY(name) SEC("uprobe.s/" name)
+#define RETURN(name) SEC("uretprobe.s/" name)
+#endif
+
+#define PAGE 4096UL
+
+/* A call between entry and return, by thread. Of nested calls (putenv without
+ * a value calls unsetenv) the inner one does the change. */
+struct call {
+	const char *name;
+	const char *value;
+	__u32 kind;
+	__u32 flags;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, __u64);
+	__type(value, struct call);
+} calls SEC(".maps");
+
+/* Reads a string of the process; a negative number if it cannot be read. */
+static __always_inline long text(char *into, __u32 size, const char *from)
+{
+	long length = bpf_probe_read_user_str(into, size, from);
+
+#ifndef PLAIN
+	unsigned long next = (unsigned long)from;
+
+	for (int page = 0; page < 3 && length < 0; page++) {
+		char touched;
+
+		if (next >= (unsigned long)from + size ||
+		    bpf_copy_from_user(&touched, 1, (const void *)next))
+			break;
+		next = (next & ~(PAGE - 1)) + PAGE;
+		length = bpf_probe_read_user_str(into, size, from);
+	}
+#endif
+	return length;
+}
+
+/* Reads the name of a variable, up to its end or to '='; the length of the
+ * name if it is one that is looked for, else 0. */
+static __always_inline __u32 known(struct name *name, const char *from)
+{
+	__u32 length = 0;
+
+	__builtin_memset(name, 0, sizeof(*name));
+	if (text(name->text, NAME_SIZE, from) < 0)
+		return 0;
+	for (__u32 at = 0; at < NAME_SIZE; at++) {
+		char *byte = &name->text[at];
+
+		if (length || !*byte || *byte == '=') {
+			length = length ? length : at;
+			*byte = 0;
+		}
+		if (at == 0 && !*byte)
+			return 0;
+	}
+	return bpf_map_lookup_elem(&variables, name) ? length : 0;
+}
+
+/* Whether the text behind a name in putenv's argument is a value. */
+static __always_inline int has_value(const char *from, __u32 length)
+{
+	char byte = 0;
+
+	return bpf_probe_read_user(&byte, 1, from + length) == 0 && byte == '=';
+}
+
+static __always_inline int enter(void *ctx, __u32 kind)
+{
+	if (!in_scope())
+		return 0;
+	struct call call = { .kind = kind };
+	__u64 thread = bpf_get_current_pid_tgid();
+
+	if (kind != CLEARENV) {
+		call.name = (const char *)argument(ctx, 0);
+#ifndef PLAIN
+		struct name name;
+
+		if (!known(&name, call.name))
+			return 0;
+#endif
+	}
+	if (kind == SETENV) {
+		call.value = (const char *)argument(ctx, 1);
+		call.flags = (int)argument(ctx, 2) ? 0 : KEEP;
+	}
+	bpf_map_update_elem(&calls, &thread, &call, BPF_ANY);
+	return 0;
+}
+
+/* Reads the value into a record of this size and sends it; 0 if the value
+ * needs a longer record. */
+#define SEND(record, room, limit, made, of) ({                              \
+	int sent_ = 1;                                                         \
+	record *change_ = bpf_ringbuf_reserve(&ring, sizeof(*change_), 0);     \
+	if (!change_) {                                                        \
+		count_lost();                                                  \
+	} else {                                                               \
+		long length_ = 1;                                              \
+		if ((made)->value)                                             \
+			length_ = text(change_->value, room, (made)->value);   \
+		if (length_ > (limit) && (room) == SHORT_SIZE) {               \
+			bpf_ringbuf_discard(change_, 0);                       \
+			sent_ = 0;                                             \
+		} else {                                                       \
+			fill(&change_->header, made);                          \
+			if (length_ < 1)                                       \
+				change_->header.flags |= UNREAD;               \
+			if (length_ > (limit))                                 \
+				change_->header.flags |= CUT;                  \
+			change_->name = *(of);                               \
+			change_->length = length_ < 1 ? 0 :                    \
+				length_ > (limit) ? (limit) - 1 : length_ - 1; \
+			change_->pad = 0;                                      \
+			bpf_ringbuf_submit(change_, 0);                        \
+		}                                                              \
+	}                                                                      \
+	sent_; })
+
+static __always_inline void fill(struct header *header, const struct call *call)
+{
+	describe(header, (struct task_struct *)bpf_get_current_task(), call->kind);
+	header->flags = call->flags;
+}
+
+static __always_inline int leave(void *ctx)
+{
+	__u64 thread = bpf_get_current_pid_tgid();
+	struct call *found = bpf_map_lookup_elem(&calls, &thread);
+
+	if (!found)
+		return 0;
+	struct call call = *found;
+	struct name name = {};
+
+	bpf_map_delete_elem(&calls, &thread);
+	if (returned(ctx) != 0)
+		return 0;
+	if (call.kind != CLEARENV) {
+		__u32 length = known(&name, call.name);
+
+		if (!length)
+			return 0;
+		if (call.kind == PUTENV) {
+			if (!has_value(call.name, length))
+				return 0;
+			call.value = call.name + length + 1;
+		}
+	}
+	/* A short value leaves one byte of the room free, its end's. */
+	if (!SEND(struct change, SHORT_SIZE, SHORT_SIZE - 1, &call, &name))
+		SEND(struct long_change, VALUE_SIZE, VALUE_LIMIT + 1, &call, &name);
+	return 0;
+}
+
+ENTRY("setenv") int enter_setenv(void *ctx) { return enter(ctx, SETENV); }
+ENTRY("putenv") int enter_putenv(void *ctx) { return enter(ctx, PUTENV); }
+ENTRY("unsetenv") int enter_unsetenv(void *ctx) { return enter(ctx, UNSETENV); }
+ENTRY("clearenv") int enter_clearenv(void *ctx) { return enter(ctx, CLEARENV); }
+RETURN("any") int leave_any(void *ctx) { return leave(ctx); }

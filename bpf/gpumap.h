@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * What the kernel side of `gpumap watch` writes into the ring: shared with
+ * src/watch/record.rs, which has the same numbers and tests the sizes.
+ */
+#pragma once
+
+/* Bytes of a variable's name with its end: longer than every name that is
+ * looked for, so that a name that fills the buffer is none of them. */
+#define NAME_SIZE 48
+/* Bytes that are kept of a value. */
+#define VALUE_LIMIT 4096
+/* One byte more tells a value that is longer, one is the end. */
+#define VALUE_SIZE (VALUE_LIMIT + 2)
+/* Most values are short: their records are too. */
+#define SHORT_SIZE 402
+#define COMM_SIZE 16
+
+enum kind {
+	SETENV = 1,
+	PUTENV = 2,
+	UNSETENV = 3,
+	CLEARENV = 4,
+	EXEC = 5,
+	EXIT = 6,
+	FORK = 7,
+	CU_INIT = 8,
+	HIP_INIT = 9,
+	HSA_INIT = 10,
+};
+
+enum flag {
+	/* setenv was told to leave a variable alone that is set. */
+	KEEP = 1,
+	/* The value is longer than what was kept. */
+	CUT = 2,
+	/* The value could not be read. */
+	UNREAD = 4,
+};
+
+/* Whom an event is about; all of a record that has no variable. */
+struct header {
+	__u64 at;        /* CLOCK_BOOTTIME, nanoseconds */
+	__u64 start;     /* start of the process, the same clock */
+	__u64 cgroup;    /* cgroup2 id */
+	__u32 pid;       /* the process */
+	__u32 tid;       /* the thread */
+	__u32 uid;       /* effective */
+	__u32 kind;
+	__u32 flags;
+	__s32 result;    /* of a driver's function; FORK: the parent's pid;
+			  * EXEC: the low half of where the environment ends */
+	char comm[COMM_SIZE];
+};
+
+/* A name, filled up with zeros. */
+struct name {
+	char text[NAME_SIZE];
+};
+
+struct change {
+	struct header header;
+	struct name name;
+	__u32 length;    /* bytes of value, without its end */
+	char value[SHORT_SIZE];
+	__u16 pad;
+};
+
+struct long_change {
+	struct header header;
+	struct name name;
+	__u32 length;
+	char value[VALUE_SIZE];
+	__u16 pad;
+};
+
+_Static_assert(sizeof(struct header) == 64, "as in src/watch/record.rs");
+_Static_assert(sizeof(struct change) == 520, "as in src/watch/record.rs");
+_Static_assert(sizeof(struct long_change) == 4216, "as in src/watch/record.rs");

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * The few kernel types that are needed, with the few fields that are read.
+ * Their true places are filled in when the object is loaded (CO-RE), so one
+ * object serves every kernel with BTF, on x86-64 and arm64.
+ */
+#pragma once
+
+#include "helpers.h"
+
+typedef struct { __u32 val; } RELOCATED kuid_t;
+typedef struct { int counter; } RELOCATED atomic_t;
+
+struct cred { kuid_t euid; } RELOCATED;
+struct signal_struct { atomic_t live; } RELOCATED;
+struct kernfs_node { __u64 id; } RELOCATED;
+struct cgroup { struct kernfs_node *kn; } RELOCATED;
+struct css_set { struct cgroup *dfl_cgrp; } RELOCATED;
+struct mm_struct { unsigned long env_end; } RELOCATED;
+
+struct task_struct {
+	int pid;
+	int tgid;
+	__u64 start_boottime;
+	struct task_struct *group_leader;
+	struct cred *cred;
+	struct signal_struct *signal;
+	struct css_set *cgroups;
+	struct mm_struct *mm;
+	char comm[16];
+} RELOCATED;
+
+/* Before 5.5 the field had another name. */
+struct task_struct___old { __u64 real_start_time; } RELOCATED;
+
+/* Registers at the entry or return of a function. */
+struct pt_regs___x86 { unsigned long di, si, dx, ax; } RELOCATED;
+struct user_pt_regs___arm { __u64 regs[31]; } RELOCATED;
+
+#define is_x86() field_exists(((struct pt_regs___x86 *)0)->di)
+
+/* One of the first three arguments of a function that is being entered. */
+static __always_inline unsigned long argument(void *ctx, int number)
+{
+	if (is_x86()) {
+		struct pt_regs___x86 *regs = ctx;
+
+		return number == 0 ? read_field(regs, di) :
+		       number == 1 ? read_field(regs, si) : read_field(regs, dx);
+	}
+	struct user_pt_regs___arm *regs = ctx;
+
+	return number == 0 ? read_field(regs, regs[0]) :
+	       number == 1 ? read_field(regs, regs[1]) : read_field(regs, regs[2]);
+}
+
+/* What a function returned: an int. */
+static __always_inline int returned(void *ctx)
+{
+	if (is_x86())
+		return read_field((struct pt_regs___x86 *)ctx, ax);
+	return read_field((struct user_pt_regs___arm *)ctx, regs[0]);
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * The kernel side of `gpumap watch`. Needs Linux 5.8 (ring buffer) with BTF;
+ * sleepable uprobes take 6.0. Compiled twice: watch.bpf.o, and with -DPLAIN
+ * watch_plain.bpf.o for kernels that refuse the first.
+ */
+#include "environ.h"
+#include "process.h"
+#include "driver.h"
+
+/* Some of the helpers are for programs under a GPL-compatible licence. */
+SEC("license") char LICENSE[] = "Dual MIT/GPL";

@@ -1,0 +1,38 @@
+//! From the targets of `gpumap watch` to processes and directories.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use super::{Failure, Session, job_name};
+use crate::cli::WatchArgs;
+use crate::observation::Observation;
+use crate::observe::{self, Options, Target};
+use crate::watch::Scope;
+
+/// Whom to watch: what is named, or everything.
+pub(super) fn of(session: &Session<'_>, args: &WatchArgs) -> Result<Scope, Failure> {
+    let options = Options { detail: false, ..session.options() };
+    let mut scope = Scope { pids: args.pid.clone(), ..Scope::default() };
+    if !args.pid.is_empty() {
+        observe::processes(&options, &args.pid)?;
+    }
+    if !args.cgroup.is_empty() {
+        let target = |path: &PathBuf| Target { path: path.clone(), recursive: false };
+        let targets: Vec<Target> = args.cgroup.iter().map(target).collect();
+        add(&mut scope, &observe::cgroups(&options, &targets)?);
+    }
+    if !args.job.is_empty() {
+        add(&mut scope, &observe::jobs(&options, &job_name::all(&args.job, false)?)?);
+    }
+    scope.all = scope.pids.is_empty() && scope.cgroups.is_empty();
+    Ok(scope)
+}
+
+fn add(scope: &mut Scope, observation: &Observation) {
+    let root = Path::new(&observation.host.cgroup_root);
+    for one in &observation.scope {
+        let path = Path::new(OsStr::from_bytes(one.path.as_bytes()));
+        scope.cgroups.push(root.join(path.strip_prefix("/").unwrap_or(path)));
+    }
+}

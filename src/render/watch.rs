@@ -1,0 +1,141 @@
+//! Events, a line each.
+
+use std::io::{self, Write};
+
+use super::{owner, process, sanitize};
+use crate::report::{Event, Gpu, PolicyEvent, Value};
+
+/// Characters of a value.
+const VALUE: usize = 60;
+
+/// Prints an event.
+pub fn write(out: &mut dyn Write, event: &Event, gpus: &[Gpu]) -> io::Result<()> {
+    // The date is known to who watches.
+    let time = event.at.split('T').nth(1).unwrap_or(&event.at);
+    let time = time.split(['.', 'Z']).next().unwrap_or_default();
+    writeln!(out, "{time}  {}{}", who(event), what(event, gpus))
+}
+
+/// `31337 python3 (slurm job 4711, step 0): `, and nothing for an event that
+/// is not about a process.
+fn who(event: &Event) -> String {
+    let Some(process) = &event.process else { return String::new() };
+    let comm = sanitize::with_hex(&process.comm, process.comm_hex.as_deref());
+    let owner = event.owner.as_ref().map(|owner| format!(" ({})", owner::full(owner)));
+    format!("{} {comm}{}: ", process.pid, owner.unwrap_or_default())
+}
+
+fn what(event: &Event, gpus: &[Gpu]) -> String {
+    let why = event.why.as_deref().map(sanitize::text).unwrap_or_default();
+    match event.event.as_str() {
+        "visible" => visible(event, gpus),
+        "process" => format!("executed{}", asked(event, gpus)),
+        "exit" => "ended".to_owned(),
+        "driver" => {
+            let what = event.how.as_deref().unwrap_or("driver initialised");
+            if why.is_empty() {
+                format!("{what}: later changes are without effect")
+            } else {
+                why.into_owned()
+            }
+        }
+        "uncovered" => format!("its changes are not seen as they happen: {why}"),
+        "lost" => format!("{} events were lost", event.lost.unwrap_or_default()),
+        "start" => format!("watching with {}", event.engines.join(", ")),
+        "end" => "end".to_owned(),
+        "policy" => policy(event),
+        other => sanitize::text(other).into_owned(),
+    }
+}
+
+/// `CUDA_VISIBLE_DEVICES 0,1 → 1 (nvidia1)`
+fn visible(event: &Event, gpus: &[Gpu]) -> String {
+    let Some(variable) = &event.variable else {
+        return format!("all variables removed ({})", event.how.as_deref().unwrap_or_default());
+    };
+    let old = event.old.as_ref().map(value).unwrap_or_else(|| "?".to_owned());
+    let new = event.new.as_ref().map(value).unwrap_or_else(|| "?".to_owned());
+    let found = if event.how.as_deref() == Some("memory") { ", found in memory" } else { "" };
+    let effect = match event.effective {
+        Some(false) => ", without effect: its driver was initialised before",
+        _ => "",
+    };
+    format!("{variable} {old} → {new}{}{found}{effect}", result(event, gpus))
+}
+
+/// The GPUs that result, in parentheses.
+fn result(event: &Event, gpus: &[Gpu]) -> String {
+    let asked = event.asked.as_ref().filter(|_| !gpus.is_empty());
+    asked.map(|asked| format!(" ({})", process::result(asked, gpus))).unwrap_or_default()
+}
+
+/// The variables of a new process, and what results.
+fn asked(event: &Event, gpus: &[Gpu]) -> String {
+    let variables = event.asked.iter().flat_map(|asked| &asked.variables);
+    let variables: Vec<String> = variables
+        .filter(|one| !one.name.starts_with("SLURM"))
+        .map(|one| {
+            let text = sanitize::short_with_hex(&one.value, one.value_hex.as_deref(), VALUE);
+            format!(" {}={}", one.name, process::quoted(text))
+        })
+        .collect();
+    format!("{}{}", variables.concat(), result(event, gpus))
+}
+
+fn value(value: &Value) -> String {
+    match (value.state.as_str(), &value.raw) {
+        ("value", Some(raw)) => {
+            let text = sanitize::short_with_hex(raw, value.raw_hex.as_deref(), VALUE);
+            process::quoted(text)
+        }
+        (state, _) => state.to_owned(),
+    }
+}
+
+/// What happened to the programs of a cgroup.
+fn policy(event: &Event) -> String {
+    let path = event.cgroup.as_deref().unwrap_or("?");
+    let path = sanitize::with_hex(path, event.cgroup_hex.as_deref());
+    let Some(PolicyEvent { attached, gone, lost, gained, .. }) = &event.policy else {
+        return format!("{path}: its policy changed");
+    };
+    let (attached, gone) = (attached.len(), gone.len());
+    format!(
+        "{path}: {attached} programs attached, {gone} gone; GPUs lost: {}; gained: {}",
+        super::names::list(lost),
+        super::names::list(gained)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::EventProcess;
+
+    fn line(event: &Event) -> String {
+        let mut out = Vec::new();
+        write(&mut out, event, &[]).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    /// Make sure that a change reads as one line, whatever is in it.
+    #[test]
+    fn changes() {
+        let of =
+            |raw: &str| Value { state: "value".to_owned(), raw: Some(raw.to_owned()), ..Value::default() };
+        let event = Event {
+            at: "2026-01-02T03:04:05.6Z".to_owned(),
+            event: "visible".to_owned(),
+            process: Some(EventProcess { pid: 7, comm: "x\x1b[2J".to_owned(), ..EventProcess::default() }),
+            variable: Some("CUDA_VISIBLE_DEVICES".to_owned()),
+            old: Some(of("0,1")),
+            new: Some(of("1\n")),
+            effective: Some(false),
+            ..Event::default()
+        };
+        let text = line(&event);
+        assert!(text.starts_with("03:04:05  7 x"), "{text}");
+        assert!(text.contains("CUDA_VISIBLE_DEVICES 0,1 → 1") && text.contains("without effect"), "{text}");
+        assert!(text.matches('\n').count() == 1 && !text.contains('\x1b'), "{text}");
+    }
+}

@@ -1,0 +1,105 @@
+//! What is known of a process's environment, and how calls change it.
+
+use super::NewValue;
+use crate::observation::{Environment, Text, Variable};
+use crate::report::Value;
+
+/// Bytes that are kept of a value: what the kernel side keeps.
+const LIMIT: usize = 4096;
+
+/// The value that a variable has now, in the words of an answer.
+pub(super) fn value(environment: &Environment, name: &str) -> Option<Value> {
+    match environment.get(name) {
+        Some(variable) => Some(of_variable(variable)),
+        None if environment.cut.is_some() => None,
+        None => Some(Value { state: "unset".to_owned(), ..Value::default() }),
+    }
+}
+
+fn of_variable(variable: &Variable) -> Value {
+    let bytes = variable.value.as_bytes();
+    let kept = Text::from(bytes.get(..LIMIT).unwrap_or(bytes));
+    Value {
+        state: if bytes.is_empty() { "empty" } else { "value" }.to_owned(),
+        raw: (!bytes.is_empty()).then(|| kept.lossy().into_owned()),
+        raw_hex: kept.hex(),
+        cut: variable.cut || bytes.len() > LIMIT,
+    }
+}
+
+/// Does what the call did: the first entry gets the value, as the C library
+/// does it, or all entries go.
+pub(super) fn apply(environment: &mut Environment, name: &str, value: &NewValue) {
+    match value {
+        NewValue::Unset => environment.variables.retain(|variable| variable.name != name),
+        NewValue::Value { bytes, cut } => {
+            let new = Variable { name: name.to_owned(), value: bytes.as_slice().into(), cut: *cut };
+            match environment.variables.iter_mut().find(|variable| variable.name == name) {
+                Some(variable) => *variable = new,
+                None => environment.variables.push(new),
+            }
+        }
+        NewValue::Unread => {}
+    }
+}
+
+/// The values are kept no longer than the kernel side keeps them, so that the
+/// two can be compared.
+pub(super) fn shorten(environment: &mut Environment) {
+    for variable in &mut environment.variables {
+        if let Some(kept) = variable.value.as_bytes().get(..LIMIT).map(Text::from) {
+            variable.cut |= kept != variable.value;
+            variable.value = kept;
+        }
+    }
+}
+
+/// Names of variables that choose devices and differ, or are only in one of
+/// the two.
+pub(super) fn differences(before: &Environment, now: &Environment) -> Vec<String> {
+    let names = before.variables.iter().chain(&now.variables).map(|variable| variable.name.as_str());
+    let mut names: Vec<&str> = names.filter(|name| chooses(name)).collect();
+    names.sort_unstable();
+    names.dedup();
+    let differs = |name: &&str| {
+        let (before, now) = (value(before, name), value(now, name));
+        before.is_some() && now.is_some() && before != now
+    };
+    names.into_iter().filter(differs).map(str::to_owned).collect()
+}
+
+/// Whether a variable is about devices, and not about a job.
+pub(super) fn chooses(name: &str) -> bool {
+    !name.starts_with("SLURM")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(value: &str) -> NewValue {
+        NewValue::Value { bytes: value.into(), cut: false }
+    }
+
+    /// Make sure that calls do to the copy what they do to the process.
+    #[test]
+    fn calls() {
+        let mut environment = Environment::default();
+        let before = environment.clone();
+        apply(&mut environment, "A", &set("1"));
+        apply(&mut environment, "A", &set(""));
+        assert_eq!(value(&environment, "A").map(|value| value.state).as_deref(), Some("empty"));
+        assert_eq!(differences(&before, &environment), ["A"]);
+        apply(&mut environment, "SLURM_JOB_ID", &set("1"));
+        apply(&mut environment, "A", &NewValue::Unset);
+        assert!(differences(&before, &environment).is_empty());
+    }
+
+    /// Make sure that an environment that was not read to its end does not say
+    /// that a variable is unset.
+    #[test]
+    fn cut() {
+        let environment = Environment { variables: Vec::new(), cut: Some("long".to_owned()) };
+        assert_eq!(value(&environment, "A"), None);
+    }
+}

@@ -1,0 +1,103 @@
+//! What the source of process events says, before it is put into the words of
+//! an answer.
+
+use crate::observation::Text;
+
+/// A process at the moment of an event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Subject {
+    /// Pid.
+    pub pid: u32,
+    /// Start time in clock ticks since boot.
+    pub start_time: u64,
+    /// Effective uid.
+    pub uid: u32,
+    /// Command name.
+    pub comm: Text,
+    /// Id of its cgroup.
+    pub cgroup: u64,
+}
+
+/// What changed a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// setenv(3).
+    Setenv,
+    /// putenv(3).
+    Putenv,
+    /// unsetenv(3), or putenv(3) without a value.
+    Unsetenv,
+}
+
+impl How {
+    /// The function's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Setenv => "setenv",
+            Self::Putenv => "putenv",
+            Self::Unsetenv => "unsetenv",
+        }
+    }
+}
+
+/// A variable after a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NewValue {
+    /// It is gone.
+    Unset,
+    /// It has this value.
+    Value {
+        /// At most 4 KiB of it.
+        bytes: Vec<u8>,
+        /// Whether there is more.
+        cut: bool,
+    },
+    /// It has a value that could not be read.
+    Unread,
+}
+
+/// A library that reads the variables once, when it is initialised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Driver {
+    /// `cuInit` of CUDA.
+    Cuda,
+    /// `hipInit` of HIP.
+    Hip,
+    /// `hsa_init` of ROCr.
+    Hsa,
+}
+
+impl Driver {
+    /// The function's name.
+    pub fn function(self) -> &'static str {
+        match self {
+            Self::Cuda => "cuInit",
+            Self::Hip => "hipInit",
+            Self::Hsa => "hsa_init",
+        }
+    }
+}
+
+/// One fact. Times are nanoseconds since boot (`CLOCK_BOOTTIME`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the same fields in every variant: when, and who")]
+pub enum Fact {
+    /// A variable was changed. With `keep` only if it was not set before:
+    /// setenv(3) without overwriting.
+    Set { at: u64, subject: Subject, how: How, name: String, value: NewValue, keep: bool },
+    /// All variables were removed.
+    Cleared { at: u64, subject: Subject },
+    /// It executed a program, whose environment ends at an address with this
+    /// low half.
+    Exec { at: u64, subject: Subject, env_end: u32 },
+    /// It was forked from `parent`, whose environment it has.
+    Fork { at: u64, subject: Subject, parent: u32 },
+    /// It ended.
+    Exit { at: u64, subject: Subject },
+    /// It initialised a driver's library; 0 is success.
+    Driver { at: u64, subject: Subject, driver: Driver, result: i32 },
+    /// Its changes cannot be seen as they happen.
+    Uncovered { pid: u32, why: String },
+    /// So many events were lost.
+    Lost(u64),
+}

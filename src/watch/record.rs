@@ -1,0 +1,124 @@
+//! Records of the ring, as `bpf/gpumap.h` lays them out: bytes in, facts out.
+
+use super::fact::{Driver, Fact, How, NewValue, Subject};
+
+/// Nanoseconds of a clock tick of `/proc` (`USER_HZ` is 100 everywhere).
+const TICK: u64 = 10_000_000;
+/// Sizes of `struct header` and of a variable's name, as in `bpf/gpumap.h`.
+const HEADER: usize = 64;
+/// Bytes of a name with its end.
+pub(super) const NAME: usize = 48;
+
+/// `enum flag`.
+const KEEP: u32 = 1;
+const CUT: u32 = 2;
+const UNREAD: u32 = 4;
+
+/// What one record says; `None` for one that is malformed or of a kind that
+/// is not known.
+pub(super) fn parse(record: &[u8]) -> Option<Fact> {
+    let subject = Subject {
+        pid: word(record, 24)?,
+        start_time: long(record, 8)? / TICK,
+        uid: word(record, 32)?,
+        comm: until_end(record.get(48..HEADER)?).into(),
+        cgroup: long(record, 16)?,
+    };
+    let at = long(record, 0)?;
+    let (kind, flags, result) = (word(record, 36)?, word(record, 40)?, word(record, 44)?);
+    let how = match kind {
+        1 => How::Setenv,
+        2 => How::Putenv,
+        3 => How::Unsetenv,
+        4 => return Some(Fact::Cleared { at, subject }),
+        5 => return Some(Fact::Exec { at, subject, env_end: result }),
+        6 => return Some(Fact::Exit { at, subject }),
+        7 => return Some(Fact::Fork { at, subject, parent: result }),
+        8 => return Some(driver(at, subject, Driver::Cuda, result)),
+        9 => return Some(driver(at, subject, Driver::Hip, result)),
+        10 => return Some(driver(at, subject, Driver::Hsa, result)),
+        _ => return None,
+    };
+    let name = String::from_utf8(until_end(record.get(HEADER..HEADER + NAME)?).to_vec()).ok()?;
+    let value = if how == How::Unsetenv { NewValue::Unset } else { value(record, flags)? };
+    Some(Fact::Set { at, subject, how, name, value, keep: flags & KEEP != 0 })
+}
+
+fn driver(at: u64, subject: Subject, driver: Driver, result: u32) -> Fact {
+    Fact::Driver { at, subject, driver, result: result.cast_signed() }
+}
+
+fn value(record: &[u8], flags: u32) -> Option<NewValue> {
+    if flags & UNREAD != 0 {
+        return Some(NewValue::Unread);
+    }
+    let length = usize::try_from(word(record, HEADER + NAME)?).ok()?;
+    let start = HEADER + NAME + 4;
+    let bytes = record.get(start..start.checked_add(length)?)?;
+    Some(NewValue::Value { bytes: bytes.to_vec(), cut: flags & CUT != 0 })
+}
+
+fn word(record: &[u8], at: usize) -> Option<u32> {
+    record.get(at..at + 4)?.try_into().ok().map(u32::from_ne_bytes)
+}
+
+fn long(record: &[u8], at: usize) -> Option<u64> {
+    record.get(at..at + 8)?.try_into().ok().map(u64::from_ne_bytes)
+}
+
+fn until_end(bytes: &[u8]) -> &[u8] {
+    bytes.split(|byte| *byte == 0).next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(kind: u32, flags: u32, name: &str, value: &[u8]) -> Vec<u8> {
+        let mut record = Vec::new();
+        for long in [5u64, 77 * TICK + 1, 9] {
+            record.extend(long.to_ne_bytes());
+        }
+        for word in [31, 32, 1000, kind, flags, 0] {
+            record.extend(u32::to_ne_bytes(word));
+        }
+        record.extend(b"python3\0\0\0\0\0\0\0\0\0");
+        assert_eq!(record.len(), HEADER);
+        record.extend(name.as_bytes());
+        record.resize(HEADER + NAME, 0);
+        record.extend(u32::try_from(value.len()).unwrap().to_ne_bytes());
+        record.extend(value);
+        record
+    }
+
+    /// Make sure that a change is read with all that belongs to it.
+    #[test]
+    fn changes() {
+        let Some(Fact::Set { at, subject, how, name, value, keep }) = parse(&record(1, 3, "CVD", b"0,1"))
+        else {
+            panic!("no change")
+        };
+        assert_eq!((at, subject.pid, subject.start_time, subject.uid), (5, 31, 77, 1000));
+        assert_eq!(
+            (subject.comm.lossy().as_ref(), how, name.as_str(), keep),
+            ("python3", How::Setenv, "CVD", true)
+        );
+        assert_eq!(value, NewValue::Value { bytes: b"0,1".to_vec(), cut: true });
+        let unread = parse(&record(2, 4, "CVD", b""));
+        assert!(matches!(unread, Some(Fact::Set { value: NewValue::Unread, .. })), "{unread:?}");
+        assert!(matches!(parse(&record(3, 0, "CVD", b"")), Some(Fact::Set { value: NewValue::Unset, .. })));
+    }
+
+    /// Make sure that no record, however short or strange, does harm.
+    #[test]
+    fn broken() {
+        let whole = record(1, 0, "CVD", b"0,1");
+        for length in 0..whole.len() {
+            assert_eq!(parse(&whole[..length]), None, "{length}");
+        }
+        assert_eq!(parse(&record(99, 0, "CVD", b"")), None);
+        let mut huge = whole;
+        huge[HEADER + NAME..HEADER + NAME + 4].fill(0xff);
+        assert_eq!(parse(&huge), None);
+    }
+}

@@ -1,0 +1,161 @@
+//! Facts of processes as they happen.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use super::libraries::{Coverage, Libraries};
+use super::object::Kernel;
+use super::{Fact, Scope, WatchError, record};
+
+/// Facts that one call gives at most: the others wait in the ring.
+const BATCH: usize = 4096;
+/// A program that was just executed maps its libraries within moments.
+const LOOKS: [Duration; 3] = [Duration::from_millis(1), Duration::from_millis(5), Duration::from_millis(250)];
+/// Processes that wait to be looked at, at most.
+const WAITING: usize = 65_536;
+
+/// A running watch. All of it ends with the value, or with the process.
+pub struct Source {
+    kernel: Kernel,
+    libraries: Libraries,
+    proc: PathBuf,
+    /// Processes to look at: when, and how often that was done.
+    waiting: VecDeque<(Instant, u32, usize)>,
+    ready: Vec<Fact>,
+    lost: u64,
+}
+
+impl Source {
+    /// Begins to watch. Needs Linux 5.8 with BTF, and the rights to load
+    /// programs (root).
+    ///
+    /// # Errors
+    ///
+    /// Why the kernel does not let it.
+    pub fn start(scope: &Scope, proc: &Path) -> Result<Self, WatchError> {
+        let mut kernel = Kernel::load()?;
+        kernel.follow(scope.all, &scope.pids, &scope.cgroup_ids(), std::process::id())?;
+        kernel.attach_tracepoints()?;
+        let mut source = Self {
+            kernel,
+            libraries: Libraries::default(),
+            proc: proc.to_owned(),
+            waiting: VecDeque::new(),
+            ready: Vec::new(),
+            lost: 0,
+        };
+        // What starts in a cgroup most likely uses the library that gpumap or
+        // the first process does: its very first call is to be seen.
+        if !scope.cgroups.is_empty() {
+            source.cover(std::process::id(), false);
+            source.cover(1, false);
+        }
+        let own = std::process::id();
+        for pid in scope.processes(proc).into_iter().filter(|pid| *pid != own) {
+            source.cover(pid, true);
+        }
+        Ok(source)
+    }
+
+    /// What serves as source.
+    pub fn engines(&self) -> Vec<String> {
+        let probe = if self.kernel.is_sleepable() { "uprobe.s" } else { "uprobe" };
+        vec![probe.to_owned(), "raw_tracepoint".to_owned()]
+    }
+
+    /// How many distinct libraries and executables are watched.
+    pub fn files(&self) -> usize {
+        self.libraries.count()
+    }
+
+    /// Waits for facts, until there are some, the time is up, or `interrupt`
+    /// is readable.
+    ///
+    /// # Errors
+    ///
+    /// That of poll(2).
+    pub fn wait(
+        &mut self,
+        timeout: Duration,
+        interrupt: Option<BorrowedFd<'_>>,
+    ) -> Result<Vec<Fact>, WatchError> {
+        let due = self.waiting.front().map(|(due, ..)| due.saturating_duration_since(Instant::now()));
+        let timeout = due.map_or(timeout, |due| due.min(timeout));
+        if self.ready.is_empty() {
+            self.sleep(timeout, interrupt)?;
+        }
+        self.look_again();
+        let mut facts = std::mem::take(&mut self.ready);
+        let start = facts.len();
+        while facts.len() < BATCH {
+            let Some(record) = self.kernel.ring().next() else { break };
+            facts.extend(record::parse(&record));
+        }
+        for fact in facts.iter().skip(start) {
+            if let Fact::Exec { subject, .. } = fact {
+                self.schedule(subject.pid, 0);
+            }
+        }
+        // Said first: what was lost lies before or among these.
+        let lost = self.kernel.lost();
+        if lost > self.lost {
+            facts.insert(0, Fact::Lost(lost - self.lost));
+            self.lost = lost;
+        }
+        Ok(facts)
+    }
+
+    fn sleep(&mut self, timeout: Duration, interrupt: Option<BorrowedFd<'_>>) -> Result<(), WatchError> {
+        // Rounded up, not to spin through the last millisecond.
+        let timeout = timeout.as_millis().saturating_add(1);
+        let timeout = PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX);
+        let ring = self.kernel.ring();
+        let mut fds: Vec<PollFd<'_>> = std::iter::once(ring.as_fd())
+            .chain(interrupt)
+            .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
+            .collect();
+        match poll(&mut fds, timeout) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
+            Err(errno) => Err(WatchError::Wait(errno)),
+        }
+    }
+
+    /// Looks at processes whose time has come.
+    fn look_again(&mut self) {
+        let now = Instant::now();
+        while let Some(&(due, pid, looks)) = self.waiting.front() {
+            if due > now {
+                return;
+            }
+            self.waiting.pop_front();
+            let last = looks + 1 == LOOKS.len();
+            self.cover(pid, last);
+            if !last {
+                self.schedule(pid, looks + 1);
+            }
+        }
+    }
+
+    /// Looks for libraries of a process that are not watched yet.
+    pub fn cover(&mut self, pid: u32, last: bool) {
+        let coverage = self.libraries.cover(&mut self.kernel, &self.proc, pid);
+        if let Coverage::Uncovered(why) = coverage
+            && last
+        {
+            self.ready.push(Fact::Uncovered { pid, why });
+        }
+    }
+
+    fn schedule(&mut self, pid: u32, looks: usize) {
+        let Some(delay) = LOOKS.get(looks) else { return };
+        if self.waiting.len() < WAITING {
+            let due = Instant::now() + *delay;
+            let place = self.waiting.partition_point(|(other, ..)| *other <= due);
+            self.waiting.insert(place, (due, pid, looks));
+        }
+    }
+}

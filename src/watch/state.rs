@@ -1,0 +1,144 @@
+//! The state file: the last change of each process, for those who ask later.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::LastSet;
+use crate::observation::{Environment, Text, Variable};
+use crate::report::Value;
+
+/// The schema of the file.
+pub const SCHEMA: &str = "gpumap.watch/1";
+/// Bytes that are read of it.
+const LIMIT: u64 = 256 << 20;
+
+/// The file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    /// Always [`SCHEMA`].
+    pub schema: String,
+    /// When it was written, RFC 3339.
+    pub at: String,
+    /// The boot in which pids and start times mean something.
+    pub boot_id: String,
+    /// Processes with their last changes.
+    pub processes: Vec<Entry>,
+}
+
+/// One process.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Pid.
+    pub pid: u32,
+    /// Start time in clock ticks since boot.
+    pub start_time: u64,
+    /// Its variables.
+    pub variables: Vec<Set>,
+}
+
+/// One variable.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Set {
+    /// Name.
+    pub name: String,
+    /// When it was changed last, RFC 3339.
+    pub at: String,
+    /// What it is since.
+    #[serde(flatten)]
+    pub value: Value,
+}
+
+impl Entry {
+    /// An environment with these variables in the place of its own.
+    pub fn after(&self, environment: &Environment) -> Environment {
+        let mut after = environment.clone();
+        for set in &self.variables {
+            after.variables.retain(|variable| variable.name != set.name);
+            if set.value.state != "unset" {
+                let value = Text::from(set.value.raw.clone().unwrap_or_default());
+                after.variables.push(Variable { name: set.name.clone(), value, cut: set.value.cut });
+            }
+        }
+        after
+    }
+}
+
+impl From<LastSet> for Entry {
+    fn from(last: LastSet) -> Self {
+        let variables = last.variables.into_iter();
+        let variables = variables.map(|(name, value, at)| Set { name, at, value }).collect();
+        Self { pid: last.pid, start_time: last.start_time, variables }
+    }
+}
+
+/// Replaces the file as a whole; nobody else can read it.
+///
+/// # Errors
+///
+/// Those of writing and renaming a file.
+pub fn write(path: &Path, boot_id: &str, last: Vec<LastSet>) -> io::Result<()> {
+    let processes = last.into_iter().map(Entry::from).collect();
+    let at = jiff::Timestamp::now().to_string();
+    let state = State { schema: SCHEMA.to_owned(), at, boot_id: boot_id.to_owned(), processes };
+    let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
+    name.push(format!(".{}", std::process::id()));
+    let beside = path.with_file_name(name);
+    let _left_behind = fs::remove_file(&beside);
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(&beside)?;
+    let written = file.write_all(&serde_json::to_vec(&state)?).and_then(|()| fs::rename(&beside, path));
+    if written.is_err() {
+        let _unfinished = fs::remove_file(&beside);
+    }
+    written
+}
+
+/// Reads the file.
+///
+/// # Errors
+///
+/// Those of reading it; `InvalidData` for another file.
+pub fn read(path: &Path) -> io::Result<State> {
+    let mut bytes = Vec::new();
+    io::Read::read_to_end(&mut io::Read::take(File::open(path)?, LIMIT), &mut bytes)?;
+    let state: State = serde_json::from_slice(&bytes)?;
+    if state.schema != SCHEMA {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "no state file of gpumap watch"));
+    }
+    Ok(state)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    /// Make sure that the file comes back, is its owner's alone, and leaves
+    /// nothing beside it.
+    #[test]
+    fn round_trip() {
+        let directory = std::env::temp_dir().join(format!("gpumap-state-{}", std::process::id()));
+        fs::create_dir(&directory).unwrap();
+        let path = directory.join("state");
+        let value = Value { state: "value".to_owned(), raw: Some("0".to_owned()), ..Value::default() };
+        let variables = vec![("CUDA_VISIBLE_DEVICES".to_owned(), value, "now".to_owned())];
+        for _ in 0..2 {
+            write(&path, "boot", vec![LastSet { pid: 7, start_time: 8, variables: variables.clone() }])
+                .unwrap();
+        }
+        let state = read(&path).unwrap();
+        assert_eq!(
+            (state.processes[0].pid, state.processes[0].variables[0].value.raw.as_deref()),
+            (7, Some("0"))
+        );
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 1);
+        fs::write(&path, "{}").unwrap();
+        assert!(read(&path).is_err());
+        fs::remove_dir_all(directory).unwrap();
+    }
+}

@@ -1,0 +1,142 @@
+//! A running `gpumap watch`, and a cgroup whose processes it follows.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use gpumap::report::Event;
+
+/// A scratch directory and a scratch cgroup, removed with the value.
+pub struct Place {
+    pub directory: PathBuf,
+    pub cgroup: PathBuf,
+}
+
+impl Place {
+    pub fn new(root: &Path) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("gpumap-watch-{}-{count}", std::process::id());
+        let (directory, cgroup) = (std::env::temp_dir().join(&name), root.join(&name));
+        fs::create_dir(&directory).unwrap();
+        fs::create_dir_all(cgroup.join("below")).unwrap();
+        Self { directory, cgroup }
+    }
+
+    /// Compiles C; `flags` begin with the compiler.
+    pub fn build(&self, source: &str, output: &str, flags: &str) -> PathBuf {
+        let output = self.directory.join(output);
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support").join(source);
+        let mut words = flags.split(' ');
+        let mut command = Command::new(words.next().unwrap());
+        command.args(["-O1", "-w", "-pthread"]).arg(source).arg("-o").arg(&output).args(words);
+        let result = command.output().unwrap();
+        assert!(result.status.success(), "{}", String::from_utf8_lossy(&result.stderr));
+        output
+    }
+
+    /// A command that will run inside, one level below the watched cgroup.
+    pub fn command(&self, words: &[&str]) -> Command {
+        let procs = self.cgroup.join("below/cgroup.procs");
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).env_clear().env("PATH", "/usr/bin:/bin").env("CUDA_VISIBLE_DEVICES", "0");
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        // SAFETY: opening and writing a file with strings made before.
+        unsafe { command.pre_exec(move || fs::write(&procs, "0")) };
+        command
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.directory);
+        for cgroup in [self.cgroup.join("below"), self.cgroup.clone()] {
+            for _ in 0..100 {
+                if fs::remove_dir(&cgroup).is_ok() {
+                    break;
+                }
+                thread::sleep(Duration::from_millis(20));
+            }
+        }
+    }
+}
+
+/// The command, ended with the value.
+pub struct Watch {
+    pub child: Child,
+    events: Receiver<Event>,
+}
+
+impl Watch {
+    /// Starts and waits until it watches.
+    pub fn start(arguments: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gpumap"));
+        command.args(["watch", "--json"]).args(arguments).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let output = child.stdout.take().unwrap();
+        let (sender, events) = channel();
+        thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                let event = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+                if sender.send(event).is_err() {
+                    return;
+                }
+            }
+        });
+        let watch = Self { child, events };
+        watch.until(|event| event.event == "start");
+        watch
+    }
+
+    /// The events up to the one that is waited for.
+    pub fn until(&self, mut last: impl FnMut(&Event) -> bool) -> Vec<Event> {
+        let end = Instant::now() + Duration::from_secs(30);
+        let mut found = Vec::new();
+        loop {
+            match self.events.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(event) => {
+                    let done = last(&event);
+                    found.push(event);
+                    if done {
+                        return found;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => panic!("waited too long: {found:#?}"),
+                Err(RecvTimeoutError::Disconnected) => panic!("it ended: {found:#?}"),
+            }
+        }
+    }
+
+    /// Runs a command to its end, and gives its events.
+    pub fn run(&self, command: &mut Command) -> Vec<Event> {
+        let mut child = command.spawn().unwrap();
+        let pid = child.id();
+        child.wait().unwrap();
+        self.until(|event| event.event == "exit" && event.process.as_ref().is_some_and(|one| one.pid == pid))
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The changes among events: how, variable, new value.
+pub fn changes(events: &[Event]) -> Vec<(String, String, String)> {
+    let visible = events.iter().filter(|event| event.event == "visible");
+    visible
+        .map(|event| {
+            let new = event.new.as_ref().unwrap();
+            let value = new.raw.clone().unwrap_or_else(|| new.state.clone());
+            (event.how.clone().unwrap(), event.variable.clone().unwrap(), value)
+        })
+        .collect()
+}
