@@ -9,6 +9,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use super::{Failure, Session, watch_scope};
 use crate::cli::{Exit, WatchArgs};
 use crate::report::Event;
+use crate::watch::policy::PolicyWatcher;
 use crate::watch::{self, EventSource, Source, Tracker, WatchError};
 use crate::{observe, render};
 
@@ -27,13 +28,15 @@ pub(super) fn run(session: &mut Session<'_>, args: &WatchArgs) -> Result<Exit, F
     let mut source = Source::start(&scope, &proc).map_err(refused)?;
     let mut tracker = Tracker::new(session.options());
     tracker.learn(scope.processes(&proc));
+    let targets = watch_scope::targets(session, &scope)?;
+    let policies = PolicyWatcher::start(&session.options(), &targets)?;
     let boot_id = observe::gpus(&session.options()).host.boot_id;
     let end = args.lasting.and_then(|lasting| Instant::now().checked_add(lasting));
     let mut watch = Watch {
         session,
         args,
         tracker,
-        others: Vec::new(),
+        others: vec![Box::new(policies)],
         boot_id,
         end,
         changed: false,
@@ -115,11 +118,11 @@ impl Watch<'_, '_> {
 
     fn print(&mut self, events: &[Event]) -> Result<(), Failure> {
         for event in events {
-            self.changed |= matches!(event.event.as_str(), "visible" | "policy");
+            self.changed |= matches!(event.event.as_str(), "visible" | "policy") && !is_replacement(event);
             self.dirty |= matches!(event.event.as_str(), "visible" | "exit" | "process");
             if self.session.global.json {
                 render::json::write(self.session.out, event)?;
-            } else {
+            } else if self.session.style.all || !is_replacement(event) {
                 render::event(self.session.out, event, self.tracker.gpus())?;
             }
         }
@@ -143,6 +146,12 @@ impl Watch<'_, '_> {
         self.written = Some(Instant::now());
         Ok(())
     }
+}
+
+/// Whether programs were replaced by others that decide the same, as Slurm does
+/// at every step: nothing that people watch for.
+fn is_replacement(event: &Event) -> bool {
+    event.policy.as_ref().is_some_and(|policy| policy.equal)
 }
 
 /// The signals that end a watch, as a descriptor. Blocked before anything else

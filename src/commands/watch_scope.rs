@@ -29,6 +29,18 @@ pub(super) fn of(session: &Session<'_>, args: &WatchArgs) -> Result<Scope, Failu
     Ok(scope)
 }
 
+/// The cgroups whose programs are watched: those that were named with
+/// everything below, those of the processes, or all.
+pub(super) fn targets(session: &Session<'_>, scope: &Scope) -> Result<Vec<Target>, Failure> {
+    if scope.all {
+        return Ok(vec![Target { path: "/".into(), recursive: true }]);
+    }
+    let cgroups = scope.cgroups.iter().map(|path| Ok(Target { path: path.clone(), recursive: true }));
+    let of =
+        |pid: &u32| Ok(Target { path: observe::pid_cgroup(&session.options(), *pid)?, recursive: false });
+    cgroups.chain(scope.pids.iter().map(of)).collect()
+}
+
 fn add(scope: &mut Scope, observation: &Observation) {
     let root = Path::new(&observation.host.cgroup_root);
     for one in &observation.scope {

@@ -31,6 +31,7 @@ mod sets;
 mod style;
 mod summary;
 mod table;
+mod watch;
 mod watch_policy;
 mod wrap;
 
@@ -48,6 +49,7 @@ pub use problems::{line as problem, write as problems};
 pub use prog::write as prog;
 pub use style::Style;
 pub use summary::write as summary;
+pub use watch::write as event;
 pub use watch_policy::line as policy_event;
 
 #[cfg(test)]

@@ -3,13 +3,16 @@
 use std::io::{self, Write};
 
 use super::{owner, process, sanitize};
-use crate::report::{Event, Gpu, PolicyEvent, Value};
+use crate::report::{Event, Gpu, Value};
 
 /// Characters of a value.
 const VALUE: usize = 60;
 
 /// Prints an event.
 pub fn write(out: &mut dyn Write, event: &Event, gpus: &[Gpu]) -> io::Result<()> {
+    if let Some(line) = super::policy_event(event, gpus).filter(|_| event.process.is_none()) {
+        return writeln!(out, "{line}");
+    }
     // The date is known to who watches.
     let time = event.at.split('T').nth(1).unwrap_or(&event.at);
     let time = time.split(['.', 'Z']).next().unwrap_or_default();
@@ -43,7 +46,6 @@ fn what(event: &Event, gpus: &[Gpu]) -> String {
         "lost" => format!("{} events were lost", event.lost.unwrap_or_default()),
         "start" => format!("watching with {}", event.engines.join(", ")),
         "end" => "end".to_owned(),
-        "policy" => policy(event),
         other => sanitize::text(other).into_owned(),
     }
 }
@@ -90,21 +92,6 @@ fn value(value: &Value) -> String {
         }
         (state, _) => state.to_owned(),
     }
-}
-
-/// What happened to the programs of a cgroup.
-fn policy(event: &Event) -> String {
-    let path = event.cgroup.as_deref().unwrap_or("?");
-    let path = sanitize::with_hex(path, event.cgroup_hex.as_deref());
-    let Some(PolicyEvent { attached, gone, lost, gained, .. }) = &event.policy else {
-        return format!("{path}: its policy changed");
-    };
-    let (attached, gone) = (attached.len(), gone.len());
-    format!(
-        "{path}: {attached} programs attached, {gone} gone; GPUs lost: {}; gained: {}",
-        super::names::list(lost),
-        super::names::list(gained)
-    )
 }
 
 #[cfg(test)]

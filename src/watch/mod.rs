@@ -1,4 +1,58 @@
-//! What changes on a node while it happens, as [`crate::report::Event`]s.
+//! What changes on a node, while it happens.
+//!
+//! [`Source`] loads the programs of `bpf/` and gives facts of processes: their
+//! calls of the C library's functions that change the environment, fork, exec
+//! and exit, and the initialisation of drivers' libraries. [`Tracker`] keeps
+//! what each process asks for, and turns facts into the events of `gpumap/1`.
+//! [`policy`] watches the programs in force on cgroups.
 
+mod environment;
+mod fact;
+mod libraries;
+mod mapped;
+mod object;
 pub mod policy;
 mod policy_event;
+mod record;
+mod resolve;
+mod scope;
+mod source;
+pub mod state;
+mod symbols;
+mod tracker;
+
+use crate::report::Event;
+
+pub use fact::{Driver, Fact, How, NewValue, Subject};
+pub use scope::Scope;
+pub use source::Source;
+pub use tracker::{LastSet, Reread, Tracker, event};
+
+/// A further source of events: what changes policies, for instance.
+pub trait EventSource {
+    /// What serves it.
+    fn engine(&self) -> String;
+    /// The events since the last call; called at least once a second, and must
+    /// not wait.
+    fn events(&mut self) -> Vec<Event>;
+}
+
+/// Why nothing can be watched.
+#[derive(Debug, thiserror::Error)]
+pub enum WatchError {
+    /// The kernel does not describe its types.
+    #[error("the kernel has no BTF ({0})")]
+    NoBtf(String),
+    /// The kernel refuses the programs.
+    #[error("the kernel refuses to load the programs ({0})")]
+    Load(String),
+    /// A program cannot be attached.
+    #[error("{0} cannot be watched ({1})")]
+    Attach(String, String),
+    /// The object lacks a part: a fault of the build.
+    #[error("the program object has no {0}")]
+    Object(&'static str),
+    /// Waiting failed.
+    #[error("waiting for events failed ({0})")]
+    Wait(nix::errno::Errno),
+}

@@ -2,6 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
+use super::EventSource;
 use super::policy_event::events;
 use crate::analyse::Comparison;
 use crate::observation::Problem;
@@ -75,5 +76,15 @@ impl PolicyWatcher {
         let events = events(&step, &mut comparison);
         self.gpus = comparison.gpus().to_vec();
         events
+    }
+}
+
+impl EventSource for PolicyWatcher {
+    fn engine(&self) -> String {
+        Self::engine(self).to_owned()
+    }
+
+    fn events(&mut self) -> Vec<Event> {
+        self.check()
     }
 }

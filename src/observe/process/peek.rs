@@ -49,7 +49,7 @@ pub(crate) fn live(proc: &Path, pids: impl IntoIterator<Item = u32>) -> Vec<Peek
     let mut looker = Looker::new(&refusals);
     let found = pids.into_iter().filter_map(|pid| {
         let (dir, peek) = open(proc, pid)?;
-        let detail = looker.look(&dir, peek.uid, false).ok()?;
+        let detail = looker.look(&dir, false, false).ok()?;
         Some(Peek { environment: detail.live, ..peek })
     });
     found.collect()
