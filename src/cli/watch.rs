@@ -10,8 +10,13 @@ use clap::{Args, ValueHint};
 /// A process that changes its visible devices while it runs (setenv and its
 /// kin of every C library in use), with what it asked for before and asks for
 /// now inside the set its cgroup allows; new processes with their values; the
-/// initialisation of CUDA, HIP and ROCr, after which a change has no effect.
-/// One line an event, with --json one JSON document a line.
+/// initialisation of CUDA, HIP and ROCr, after which a change has no effect;
+/// device programs that are attached, replaced or lost, as the exact difference
+/// of rules. One line an event, with --json one JSON document a line.
+///
+/// Programs are looked at once a second. One that is replaced by another with
+/// the same rules, as Slurm does at every step, is shown with -v and in JSON
+/// only.
 ///
 /// Programs are loaded into the kernel for it, which takes root and Linux 5.8
 /// with BTF. They are gone when gpumap ends, however it ends. What cannot be
