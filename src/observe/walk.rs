@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
+use std::thread;
 
 use nix::errno::Errno;
 
@@ -16,6 +17,8 @@ use crate::sys::dir::{Dir, DirStat};
 /// Nested deeper than this below the first directory walked, cgroups are left
 /// out with a problem: every level holds an open descriptor.
 const MAX_DEPTH: usize = 256;
+/// From so many directories on, two threads walk: each takes milliseconds then.
+const MANY: usize = 16;
 /// `cgroup.procs` is read up to this many bytes (some ten million processes).
 const PROCS_LIMIT: usize = 64 << 20;
 
@@ -74,8 +77,17 @@ pub(super) fn walk(hierarchy: &Hierarchy, plan: &Plan, log: &mut Log) -> Vec<See
     if !plan.requested && plan.children.is_empty() {
         return Vec::new();
     }
-    let asker = Asker::new(hierarchy.is_legacy());
-    let mut walker = Walker { log, asker, seen: Vec::new(), path: Vec::new(), buffer: Vec::new() };
+    let is_legacy = hierarchy.is_legacy();
+    let asker = Asker::new(is_legacy);
+    let mut walker = Walker {
+        log,
+        asker,
+        is_legacy,
+        is_half: false,
+        seen: Vec::new(),
+        path: Vec::new(),
+        buffer: Vec::new(),
+    };
     walker.planned(&hierarchy.handle, plan);
     walker.seen
 }
@@ -83,6 +95,9 @@ pub(super) fn walk(hierarchy: &Hierarchy, plan: &Plan, log: &mut Log) -> Vec<See
 struct Walker<'a> {
     log: &'a mut Log,
     asker: Asker,
+    is_legacy: bool,
+    /// Whether another thread walks meanwhile.
+    is_half: bool,
     seen: Vec<Seen>,
     path: Vec<u8>,
     buffer: Vec<u8>,
@@ -115,13 +130,46 @@ impl Walker<'_> {
             return;
         }
         match dir.subdirectories(stat) {
-            Ok(names) => {
-                names
-                    .iter()
-                    .for_each(|name| self.below(dir, name, |walker, dir| walker.subtree(dir, depth + 1)));
-            }
+            Ok(names) if !self.is_half && names.len() >= MANY => self.halves(dir, &names, depth),
+            Ok(names) => self.each(dir, &names, depth),
             Err(errno) => self.failed(errno),
         }
+    }
+
+    fn each(&mut self, dir: &Dir, names: &[CString], depth: usize) {
+        names.iter().for_each(|name| self.below(dir, name, |walker, dir| walker.subtree(dir, depth + 1)));
+    }
+
+    /// Walks the second half in a thread of its own; the order stays. Half of
+    /// the first large directory's names is half of the work on most nodes.
+    fn halves(&mut self, dir: &Dir, names: &[CString], depth: usize) {
+        let (first, second) = names.split_at(names.len() / 2);
+        let mut log = Log::new(self.log.deadline());
+        let asker = Asker::new(self.is_legacy);
+        let (path, is_legacy) = (self.path.clone(), self.is_legacy);
+        let seen = thread::scope(|scope| {
+            let log = &mut log;
+            let work = move || {
+                let (seen, buffer) = (Vec::new(), Vec::new());
+                let mut walker = Walker { log, asker, is_legacy, is_half: true, seen, path, buffer };
+                walker.each(dir, second, depth);
+                walker.seen
+            };
+            // Without a thread, one after the other.
+            let Ok(other) = thread::Builder::new().spawn_scoped(scope, work) else { return None };
+            self.is_half = true;
+            self.each(dir, first, depth);
+            self.is_half = false;
+            Some(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        });
+        match seen {
+            Some(seen) => self.seen.extend(seen),
+            None => self.each(dir, names, depth),
+        }
+        // What is said once is said once by both.
+        let news = log.problems.into_iter().filter(|problem| !self.log.problems.contains(problem));
+        let news: Vec<_> = news.collect();
+        self.log.problems.extend(news);
     }
 
     /// Goes one name down, and back.
