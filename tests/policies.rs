@@ -11,6 +11,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -22,9 +23,11 @@ use gpumap::report::{Event, PolicyEvent};
 use gpumap::watch::policy::PolicyWatcher;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::json;
+use support::asm::{Asm, alu, cond, helper, size};
 use support::bpf::{self, MULTI, OVERRIDE, attach, detach};
 use support::cgroup::Cgroup;
 use support::container::Container;
+use support::source::{MapKind, MapSpec};
 use support::{inspect, node, root};
 
 const ENGINES: [(Engine, &str); 3] = [
@@ -261,6 +264,68 @@ fn bursts() {
         assert_eq!((events.len(), lost.len(), lost[0].lost), (1, 1, Some(2)), "{events:#?}");
         let line = render::policy_event(lost[0], &[]).unwrap();
         assert!(line.contains("2 times programs were attached here and gone again"), "{line}");
+    });
+}
+
+/// A program that allows nvidia1 only in the cgroup whose id is in its map, and
+/// that map.
+fn keyed() -> (OwnedFd, OwnedFd) {
+    let mut asm = Asm::new();
+    let spec = MapSpec {
+        kind: MapKind::Hash,
+        key_size: 8,
+        value_size: 4,
+        max_entries: 8,
+        flags: 0,
+        freeze: false,
+        entries: Vec::new(),
+    };
+    let (map, allow) = (asm.map(spec), asm.label());
+    asm.ldx(size::W, 2, 1, 4);
+    asm.jump_if(cond::NE, 2, 195, allow);
+    asm.ldx(size::W, 2, 1, 8);
+    asm.jump_if(cond::NE, 2, 1, allow);
+    asm.call(helper::CGROUP_ID);
+    asm.stx(size::DW, 10, -8, 0);
+    asm.movr(2, 10);
+    asm.op64(alu::ADD, 2, -8);
+    asm.ld_map(1, map);
+    asm.call(helper::MAP_LOOKUP);
+    asm.jump_if(cond::NE, 0, 0, allow);
+    asm.verdict(0);
+    asm.bind(allow);
+    asm.verdict(1);
+    let mut loaded = bpf::load(&asm.finish("keyed by cgroup")).unwrap();
+    (loaded.program, loaded.maps.remove(0))
+}
+
+/// Make sure that a change of what a program reads is a change of the cgroup
+/// that it is about, and of no other.
+#[test]
+fn contents() {
+    with_engines(|top, watcher| {
+        let (program, map) = keyed();
+        attach(top.dir(), &program, MULTI, None).unwrap();
+        let (job, _other) = (top.child("job").unwrap(), top.child("other").unwrap());
+        watcher.check();
+        assert!(watcher.check().is_empty());
+        let key = fs::metadata(job.path()).unwrap().ino().to_le_bytes();
+        for (change, verdict) in [(true, "allow"), (false, "deny")] {
+            if change { bpf::update(&map, &key, &[1; 4]) } else { bpf::delete(&map, &key) }.unwrap();
+            let (event, policy) = one(watcher);
+            assert_eq!(event.cgroup.as_deref(), Some(node::relative(job.path()).as_str()));
+            assert!(policy.attached.is_empty() && policy.gone.is_empty() && !policy.equal);
+            assert_eq!((policy.maps.len(), policy.also), (1, 0));
+            let (lost, gained) = if change { (0, 1) } else { (1, 0) };
+            assert_eq!((policy.lost.len(), policy.gained.len()), (lost, gained), "{policy:#?}");
+            let changes: Vec<&str> = policy.changes.iter().map(|change| change.to.as_str()).collect();
+            assert_eq!(changes, [verdict]);
+            let line = render::policy_event(&event, watcher.gpus()).unwrap();
+            assert!(line.contains("nvidia1: the contents of map"), "{line}");
+        }
+        // Another cgroup's entry, here not followed by anything.
+        bpf::update(&map, &1_u64.to_le_bytes(), &[1; 4]).unwrap();
+        assert!(watcher.check().is_empty());
     });
 }
 

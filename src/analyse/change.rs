@@ -1,9 +1,9 @@
 //! What happened to the programs in force on a cgroup between two moments.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::gpu;
-use crate::observation::{self, Cgroup, Observation, Process, Program, Text};
+use crate::observation::{self, Cgroup, Map, Observation, Process, Program, Text};
 use crate::policy::{Decoder, Policy};
 use crate::report::{Change, Effective, Gpu, Omitted, PolicyEvent, PolicyProgram};
 
@@ -13,8 +13,8 @@ use super::policies::Policies;
 use super::programs::writer_of;
 use super::reach::gpu_verdicts;
 
-/// What happened to one cgroup; `None` if the same programs are in force. Use
-/// [`Comparison`] to ask about many.
+/// What happened to one cgroup; `None` if the same programs are in force and
+/// read the same. Use [`Comparison`] to ask about many.
 pub fn change(before: &Observation, after: &Observation, cgroup: &Text) -> Option<PolicyEvent> {
     Comparison::new(before, after).change(cgroup)
 }
@@ -27,6 +27,8 @@ pub struct Comparison<'a> {
     decoder: Decoder,
     gpus: Vec<Gpu>,
     known: HashMap<(Policy, Policy), Difference>,
+    /// Maps that hold something else than before.
+    new_contents: BTreeSet<u32>,
 }
 
 type Difference = (Vec<Change>, Option<Omitted>);
@@ -53,6 +55,7 @@ impl<'a> Comparison<'a> {
             decoder: Decoder::new(),
             gpus,
             known: HashMap::new(),
+            new_contents: new_contents(&before.maps, &after.maps),
         }
     }
 
@@ -61,7 +64,8 @@ impl<'a> Comparison<'a> {
         &self.gpus
     }
 
-    /// What happened to one cgroup; `None` if the same programs are in force.
+    /// What happened to one cgroup; `None` if the same programs are in force and
+    /// decide the same.
     ///
     /// One that is new is compared with what was in force on the nearest
     /// cgroup above it, which it started with.
@@ -69,7 +73,8 @@ impl<'a> Comparison<'a> {
         let Some(after) = self.after.cgroup(path) else { return self.removed(path) };
         let above = ancestry(path).find_map(|path| self.before.cgroup(&path))?;
         let inherited = Cgroup { id: after.id, ..above.clone() };
-        if inherited.effective == after.effective {
+        let maps = self.changed_maps(after);
+        if inherited.effective == after.effective && maps.is_empty() {
             return None;
         }
         let (old, new) = (self.before.tree.effective(above), self.after.tree.effective(after));
@@ -83,11 +88,20 @@ impl<'a> Comparison<'a> {
             equal: from == to,
             changes,
             omitted,
+            maps,
             ..PolicyEvent::default()
         };
         // The same programs in another order may decide otherwise.
         let is_any = !(event.attached.is_empty() && event.gone.is_empty() && event.equal);
         is_any.then(|| self.with_gpus(event, from, to))
+    }
+
+    /// The maps of the programs in force that hold something else than before.
+    fn changed_maps(&self, cgroup: &Cgroup) -> Vec<u32> {
+        let programs = cgroup.effective.known().into_iter().flatten();
+        let used = programs.filter_map(|id| self.after.programs.get(id)).flat_map(|one| &one.map_ids);
+        let used: BTreeSet<u32> = used.copied().filter(|id| self.new_contents.contains(id)).collect();
+        used.into_iter().collect()
     }
 
     /// Its own programs went with it.
@@ -150,6 +164,13 @@ impl<'a> Side<'a> {
         };
         places.into_iter().map(program).collect()
     }
+}
+
+/// The maps of both moments that hold something else in the second.
+fn new_contents(before: &[Map], after: &[Map]) -> BTreeSet<u32> {
+    let before: HashMap<u32, &Map> = before.iter().map(|map| (map.id, map)).collect();
+    let differs = |map: &&Map| before.get(&map.id).is_some_and(|old| old.entries != map.entries);
+    after.iter().filter(differs).map(|map| map.id).collect()
 }
 
 /// What is in one list and not in the other.

@@ -14,7 +14,7 @@ use clap::{Args, ValueHint};
 /// device programs that are attached, replaced or lost, as the exact difference
 /// of rules. One line an event, with --json one JSON document a line.
 ///
-/// Programs are looked at once a second. One that is replaced by another with
+/// Programs and the maps they read are looked at once a second. One that is replaced by another with
 /// the same rules, as Slurm does at every step, is shown with -v and in JSON
 /// only.
 ///

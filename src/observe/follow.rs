@@ -7,10 +7,12 @@
 //! Where fanotify or inotify work they tell of cgroups that come and go, so
 //! that a caller can wait for them instead of the next tick.
 //!
-//! What is kept is bounded by the number of cgroups that exist. Only programs
-//! are followed: neither map contents that change nor the v1 controller.
+//! What is kept is bounded by the number of cgroups that exist. Maps that can
+//! change are read again too, for programs decide by what they hold. The v1
+//! controller is not followed.
 
 mod children;
+mod contents;
 mod engine;
 mod look;
 mod nodes;
@@ -54,6 +56,8 @@ pub struct Follower {
     has_revisions: bool,
     rescan_at: Instant,
     facts_at: Option<Instant>,
+    /// The map that was read again last.
+    map_turn: u32,
 }
 
 /// What one look found.
@@ -70,6 +74,8 @@ struct Found {
     stale: BTreeSet<Text>,
     /// Maps that were read again, as they were.
     old_maps: BTreeMap<u32, Map>,
+    /// Cgroups on which programs are in force that read one of them.
+    touched: BTreeSet<Text>,
 }
 
 impl Follower {
@@ -99,6 +105,7 @@ impl Follower {
             has_revisions: false,
             rescan_at: Instant::now() + RESCAN,
             facts_at: None,
+            map_turn: 0,
         };
         if !follower.hierarchy.is_legacy() {
             let mut found = Found::default();
@@ -144,6 +151,7 @@ impl Follower {
         self.sweep(&mut found);
         self.look_above(&mut found, &mut log);
         self.relist(&mut found, &mut log);
+        self.reread_maps(&mut found, &mut log);
         let step = if found.is_nothing() { None } else { self.step(found, &mut log) };
         self.tidy(log);
         step
@@ -161,6 +169,6 @@ impl Follower {
 
 impl Found {
     fn is_nothing(&self) -> bool {
-        self.before.is_empty() && self.fresh.is_empty() && self.changed.is_empty()
+        self.before.is_empty() && self.fresh.is_empty() && self.changed.is_empty() && self.touched.is_empty()
     }
 }

@@ -79,6 +79,11 @@ fn programs(event: &Event, policy: &PolicyEvent) -> Vec<String> {
     };
     let mut parts = of(&policy.gone, "gone");
     parts.extend(of(&policy.attached, "attached"));
+    if !policy.maps.is_empty() {
+        let ids: Vec<String> = policy.maps.iter().take(SHOWN).map(u32::to_string).collect();
+        let more = if policy.maps.len() > SHOWN { " …" } else { "" };
+        parts.push(format!("the contents of map {}{more} changed", ids.join(" ")));
+    }
     parts
 }
 

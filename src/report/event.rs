@@ -119,6 +119,9 @@ pub struct PolicyEvent {
     /// anything then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub removed: bool,
+    /// Maps whose contents changed and that programs in force read, by id.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub maps: Vec<u32>,
     /// The exact difference of what is allowed.
     pub changes: Vec<Change>,
     /// If some of the difference has no short form.

@@ -12,6 +12,7 @@ use super::source::{MapSpec, Source};
 
 const MAP_CREATE: i32 = 0;
 const MAP_UPDATE: i32 = 2;
+const MAP_DELETE: i32 = 3;
 const PROG_LOAD: i32 = 5;
 const PROG_ATTACH: i32 = 8;
 const PROG_DETACH: i32 = 9;
@@ -152,6 +153,12 @@ fn create_map(spec: &MapSpec) -> io::Result<OwnedFd> {
 pub fn update(map: &OwnedFd, key: &[u8], value: &[u8]) -> io::Result<()> {
     let mut attr = Attr::new().fd(0, map.as_raw_fd()).pointer(8, key.as_ptr()).pointer(16, value.as_ptr());
     bpf(MAP_UPDATE, &mut attr).map(drop)
+}
+
+/// Takes one entry out of a map.
+pub fn delete(map: &OwnedFd, key: &[u8]) -> io::Result<()> {
+    let mut attr = Attr::new().fd(0, map.as_raw_fd()).pointer(8, key.as_ptr());
+    bpf(MAP_DELETE, &mut attr).map(drop)
 }
 
 /// Attaches with flags, optionally in place of another program.

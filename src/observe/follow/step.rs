@@ -27,7 +27,8 @@ pub struct Step {
     /// The same as they are.
     pub after: Observation,
     /// The cgroups whose list of programs in force changed, came with programs
-    /// of its own, or went with them; parents first. Only those asked for.
+    /// of its own, or went with them, or where a map that these read changed;
+    /// parents first. Only those asked for.
     pub cgroups: Vec<Text>,
     /// Changes of own lists that left nothing to see, by cgroup: programs that
     /// came and went between two looks.
@@ -160,7 +161,9 @@ impl Follower {
                 (None, None) => false,
             }
         };
-        all.iter().filter(asked).filter(is_it).map(|path| (**path).clone()).collect()
+        let changed = all.iter().filter(asked).filter(is_it).map(|path| (**path).clone());
+        let touched = found.touched.iter().filter(|path| self.nodes.get(path).is_some()).cloned();
+        changed.chain(touched).collect::<BTreeSet<Text>>().into_iter().collect()
     }
 
     /// Whether a cgroup that came has other programs in force than those that
