@@ -49,6 +49,9 @@ pub struct Bundle {
     pub programs: Vec<PathBuf>,
     /// Device nodes: path, major, minor.
     pub devices: Vec<(String, u32, u32)>,
+    /// Files of the host that are mounted into `/bin`, as container toolkits do
+    /// it with drivers' libraries.
+    pub mounted: Vec<PathBuf>,
 }
 
 impl Bundle {
@@ -61,6 +64,7 @@ impl Bundle {
             env: Vec::new(),
             programs: Vec::new(),
             devices: Vec::new(),
+            mounted: Vec::new(),
         }
     }
 
@@ -75,12 +79,26 @@ impl Bundle {
             let name = program.file_name().expect("a name");
             fs::copy(program, to.join("rootfs/bin").join(name)).expect("a copy");
         }
+        for file in &self.mounted {
+            let name = file.file_name().expect("a name");
+            fs::write(to.join("rootfs/bin").join(name), "").expect("a mount point");
+        }
         fs::write(to.join("config.json"), self.configuration().to_string()).expect("a configuration");
     }
 
     fn configuration(&self) -> Value {
         let env: Vec<&str> = ["PATH=/bin"].into_iter().chain(self.env.iter().map(String::as_str)).collect();
         let device = |(path, major, minor): &(String, u32, u32)| json!({ "path": path, "type": "c", "major": major, "minor": minor, "fileMode": 0o666, "uid": 0, "gid": 0 });
+        let mount = |file: &PathBuf| {
+            let name = file.file_name().expect("a name").to_string_lossy();
+            json!({ "destination": format!("/bin/{name}"), "type": "bind", "source": file, "options": ["bind", "ro"] })
+        };
+        let own = [
+            json!({ "destination": "/proc", "type": "proc", "source": "proc" }),
+            json!({ "destination": "/dev", "type": "tmpfs", "source": "tmpfs" }),
+            json!({ "destination": "/out", "type": "tmpfs", "source": "tmpfs" }),
+        ];
+        let mounts: Vec<Value> = own.into_iter().chain(self.mounted.iter().map(mount)).collect();
         json!({
             "ociVersion": "1.0.2",
             "process": {
@@ -88,11 +106,7 @@ impl Bundle {
                 "args": self.args, "noNewPrivileges": true,
             },
             "root": { "path": "rootfs", "readonly": true },
-            "mounts": [
-                { "destination": "/proc", "type": "proc", "source": "proc" },
-                { "destination": "/dev", "type": "tmpfs", "source": "tmpfs" },
-                { "destination": "/out", "type": "tmpfs", "source": "tmpfs" },
-            ],
+            "mounts": mounts,
             "linux": {
                 "cgroupsPath": self.cgroup,
                 "devices": self.devices.iter().map(device).collect::<Vec<_>>(),
@@ -175,17 +189,45 @@ impl Container {
         panic!("no {path}: {}", fs::read_to_string(self.bundle.join("log")).unwrap_or_default());
     }
 
-    /// Lets the runtime update it without anything to change; the runtime sees
-    /// what it saw at the start.
-    pub fn update(&self, runtime: &str) {
+    /// The runtime as it was at the start, to be given a subcommand.
+    fn runtime(&self, runtime: &str) -> Command {
         let keeper = self.keeper.id().to_string();
         let mut command = Command::new("nsenter");
         command.args(["-m", "-C", "-t", &keeper, runtime, "--root"]).arg(self.bundle.join("state"));
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command
+    }
+
+    /// Lets the runtime update it without anything to change; the runtime sees
+    /// what it saw at the start.
+    pub fn update(&self, runtime: &str) {
+        self.update_to(runtime, &json!({}));
+    }
+
+    /// Lets the runtime update it to these OCI `linux.resources`.
+    pub fn update_to(&self, runtime: &str, wanted: &Value) {
         let resources = self.bundle.join("resources.json");
-        fs::write(&resources, "{}").expect("a file");
-        command.args(["update", "--resources"]).arg(resources).arg("box");
+        fs::write(&resources, wanted.to_string()).expect("a file");
+        let mut command = self.runtime(runtime);
+        command.args(["update", "--resources"]).arg(resources).arg("box").stdout(Stdio::piped());
+        // SAFETY: as above.
+        unsafe { command.pre_exec(pretend_memlock) };
         let output = command.output().expect("nsenter");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Lets the runtime start a further process that stays, with these
+    /// variables, and gives its pid as the runtime tells it.
+    pub fn exec(&self, runtime: &str, env: &[&str], words: &[&str]) -> u32 {
+        let file = self.bundle.join("pid");
+        let log = fs::File::create(self.bundle.join("exec.log")).expect("a log");
+        let mut command = self.runtime(runtime);
+        command.args(["exec", "-d", "--pid-file"]).arg(&file).stderr(log);
+        command.args(env.iter().flat_map(|variable| ["--env", variable]));
+        let status = command.arg("box").args(words).status().expect("nsenter");
+        let log = || fs::read_to_string(self.bundle.join("exec.log")).unwrap_or_default();
+        assert!(status.success(), "{runtime} exec: {}", log());
+        fs::read_to_string(file).expect("a pid file").trim().parse().expect("a pid")
     }
 
     /// The container's first process.
