@@ -23,6 +23,8 @@ mod watching;
 mod containers;
 #[path = "watch_places/drivers.rs"]
 mod drivers;
+#[path = "watch_places/jobs.rs"]
+mod jobs;
 
 use std::path::PathBuf;
 
