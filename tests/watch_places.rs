@@ -25,6 +25,10 @@ mod containers;
 mod drivers;
 #[path = "watch_places/jobs.rs"]
 mod jobs;
+#[path = "watch_places/languages.rs"]
+mod languages;
+#[path = "watch_places/policies.rs"]
+mod policies;
 
 use std::path::PathBuf;
 
