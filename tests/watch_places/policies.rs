@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 
 use gpumap::bytecode::Insn;
-use gpumap::report::{Event, PolicyEvent};
+use gpumap::report::{Change, Event, PolicyEvent, Rule};
 use serde_json::{Value, json};
 
 use super::mount;
@@ -27,16 +27,13 @@ fn next(watch: &Watch, cgroup: &str) -> PolicyEvent {
     watch.until(own).pop().unwrap().policy.unwrap()
 }
 
-/// Each changed verdict: of which devices, for which requests, to what.
-fn exactly(policy: &PolicyEvent) -> Vec<(&str, [u32; 2], [u32; 2], &str, &str)> {
-    policy
-        .changes
-        .iter()
-        .map(|change| {
-            let rule = &change.rule;
-            (rule.kind.as_str(), rule.major, rule.minor, rule.requests.as_str(), change.to.as_str())
-        })
-        .collect()
+/// Each changed verdict: `char 195-195:2-2 rwm deny`.
+fn exactly(policy: &PolicyEvent) -> Vec<String> {
+    let line = |change: &Change| {
+        let Rule { kind, major, minor, requests, .. } = &change.rule;
+        format!("{kind} {}-{}:{}-{} {requests} {}", major[0], major[1], minor[0], minor[1], change.to)
+    };
+    policy.changes.iter().map(line).collect()
 }
 
 fn bpftool(words: &[&str]) {
@@ -57,12 +54,12 @@ fn by_bpftool() {
     let named = ["device", "id", &id.to_string()];
     bpftool(&[&["cgroup", "attach", path][..], &named, &["multi"]].concat());
     let policy = next(&watch, &relative);
-    assert_eq!(exactly(&policy), [("char", [195; 2], [2; 2], "rwm", "deny")]);
+    assert_eq!(exactly(&policy), ["char 195-195:2-2 rwm deny"]);
     assert_eq!(policy.attached.iter().map(|one| one.place.id).collect::<Vec<_>>(), [id]);
     assert_eq!((policy.lost.len(), policy.gone.len()), (1, 0));
     bpftool(&[&["cgroup", "detach", path][..], &named].concat());
     let policy = next(&watch, &relative);
-    assert_eq!(exactly(&policy), [("char", [195; 2], [2; 2], "rwm", "allow")]);
+    assert_eq!(exactly(&policy), ["char 195-195:2-2 rwm allow"]);
     assert_eq!(policy.gone.iter().map(|one| one.place.id).collect::<Vec<_>>(), [id]);
     assert_eq!((policy.gained.len(), policy.attached.len()), (1, 0));
 }
@@ -85,10 +82,7 @@ fn by_crun() {
     let watch = watch(container.cgroup().to_str().unwrap());
     container.update_to("crun", &json!({ "devices": one_gpu(2) }));
     let policy = next(&watch, &relative);
-    assert_eq!(
-        exactly(&policy),
-        [("char", [195; 2], [1; 2], "rw", "deny"), ("char", [195; 2], [2; 2], "rw", "allow")]
-    );
+    assert_eq!(exactly(&policy), ["char 195-195:1-1 rw deny", "char 195-195:2-2 rw allow"]);
     assert_eq!((policy.lost.len(), policy.gained.len()), (1, 1));
 }
 
