@@ -216,6 +216,22 @@ impl Container {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
+    /// Lets the runtime delete it and make it anew under other rules, in the
+    /// same cgroup.
+    pub fn remake(&self, runtime: &str, what: &Bundle) {
+        fs::write(self.bundle.join("config.json"), what.configuration().to_string()).expect("a file");
+        let log = self.bundle.join("again.log");
+        for words in [&["delete", "-f"][..], &["run", "-d", "--bundle", self.bundle.to_str().expect("text")]]
+        {
+            let mut command = self.runtime(runtime);
+            command.args(words).arg("box").stderr(fs::File::create(&log).expect("a log"));
+            // SAFETY: as above.
+            unsafe { command.pre_exec(pretend_memlock) };
+            let status = command.status().expect("nsenter");
+            assert!(status.success(), "{runtime}: {}", fs::read_to_string(&log).unwrap_or_default());
+        }
+    }
+
     /// Lets the runtime start a further process that stays, with these
     /// variables, and gives its pid as the runtime tells it.
     pub fn exec(&self, runtime: &str, env: &[&str], words: &[&str]) -> u32 {

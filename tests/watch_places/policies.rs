@@ -6,8 +6,10 @@ use std::process::{Command, Stdio};
 
 use gpumap::bytecode::Insn;
 use gpumap::report::{Change, Event, PolicyEvent, Rule};
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
+use super::containers::signal;
 use super::mount;
 use super::support::bpf::{self, MULTI, attach};
 use super::support::cgroup::Cgroup;
@@ -72,18 +74,37 @@ fn one_gpu(minor: u32) -> Value {
     ])
 }
 
+const EXCHANGE: [&str; 2] = ["char 195-195:1-1 rw deny", "char 195-195:2-2 rw allow"];
+
 /// Make sure that a container's update to another GPU is told as that exchange.
 #[test]
-fn by_crun() {
+fn crun_update() {
     let Some(_mount) = mount(&["crun", "busybox", "nsenter"]) else { return };
     let bundle = Bundle::sleeping(&one_gpu(1));
     let container = Container::run("crun", &bundle).unwrap_or_else(|log| panic!("crun: {log}"));
-    let relative = node::relative(&container.cgroup());
     let watch = watch(container.cgroup().to_str().unwrap());
+    signal(&watch, Signal::SIGSTOP);
     container.update_to("crun", &json!({ "devices": one_gpu(2) }));
-    let policy = next(&watch, &relative);
-    assert_eq!(exactly(&policy), ["char 195-195:1-1 rw deny", "char 195-195:2-2 rw allow"]);
+    signal(&watch, Signal::SIGCONT);
+    let policy = next(&watch, &node::relative(&container.cgroup()));
+    assert_eq!(exactly(&policy), EXCHANGE);
     assert_eq!((policy.lost.len(), policy.gained.len()), (1, 1));
+}
+
+/// Make sure that a container that is made anew with another GPU between two
+/// looks is told as that exchange; runc's update leaves devices alone.
+#[test]
+fn runc_anew() {
+    let Some(_mount) = mount(&["runc", "busybox", "nsenter"]) else { return };
+    let bundle = |minor| Bundle::sleeping(&one_gpu(minor));
+    let container = Container::run("runc", &bundle(1)).unwrap_or_else(|log| panic!("runc: {log}"));
+    let watch = watch(container.root().to_str().unwrap());
+    signal(&watch, Signal::SIGSTOP);
+    container.remake("runc", &bundle(2));
+    signal(&watch, Signal::SIGCONT);
+    let policy = next(&watch, &node::relative(&container.cgroup()));
+    assert_eq!(exactly(&policy), EXCHANGE);
+    assert!(!policy.removed && policy.attached.len() == 1 && policy.gone.len() == 1, "{policy:#?}");
 }
 
 /// A captured program, loaded again.
