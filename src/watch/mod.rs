@@ -11,6 +11,7 @@ mod environment;
 mod fact;
 mod identity;
 mod libraries;
+mod linker;
 mod mapped;
 mod object;
 pub mod policy;
