@@ -144,3 +144,19 @@ fn own_variable() {
         }
     }
 }
+
+/// Make sure that a variable that the initialised driver does not read is not
+/// said to be without effect: another driver may come yet.
+#[test]
+fn strangers() {
+    for (name, function, strangers) in [
+        ("libcuda.so.1", "cuInit", &[HIP, ROCR][..]),
+        ("libamdhip64.so.6", "hipInit", &["CUDA_DEVICE_ORDER"]),
+        ("libhsa-runtime64.so.1", "hsa_init", &[CUDA, "CUDA_DEVICE_ORDER", HIP]),
+    ] {
+        let Some(found) = after(name, function) else { return };
+        for (variable, effective) in found.iter().filter(|(one, _)| strangers.contains(&one.as_str())) {
+            assert_ne!(*effective, Some(false), "{variable} after {function}");
+        }
+    }
+}
