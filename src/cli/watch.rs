@@ -19,10 +19,22 @@ use clap::{Args, ValueHint};
 /// only.
 ///
 /// Programs are loaded into the kernel for it, which takes root and Linux 5.8
-/// with BTF. They are gone when gpumap ends, however it ends. What cannot be
-/// seen is said: programs that edit their environment without the C library
-/// (perl, shells), static programs, Go. Environments are read again in turn,
-/// so that such a change is found later, as `memory`.
+/// with BTF. They are gone when gpumap ends, however it ends.
+///
+/// Functions are watched in every C library that a process maps, those of
+/// containers included, and in static programs that have their symbols; so
+/// Python, node.js and Go with cgo are seen. What programs do without the C
+/// library (perl, bash), and what the first process of a library does before
+/// that is watched, is found when environments are read again, in turn, and
+/// said to be from `memory`. Static programs without symbols and Go without cgo
+/// are named as what is not seen. What a shell exports is seen in the programs
+/// that it starts.
+///
+/// Drivers' libraries are watched from the beginning where the dynamic linker's
+/// configuration or a vendor's usual place has them, which holds for containers
+/// that get the node's driver; others from when a process is seen to have them
+/// mapped. If one is initialised before that, whether a change has an effect is
+/// left open.
 ///
 /// The exit status is 0 when it was ended as asked, 1 if --until-change saw no
 /// change before --for was over, 2 if it could not watch.

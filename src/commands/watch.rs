@@ -8,10 +8,10 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 
 use super::{Failure, Session, watch_scope};
 use crate::cli::{Exit, WatchArgs};
-use crate::report::Event;
+use crate::report::{Event, Gpu};
 use crate::watch::policy::PolicyWatcher;
 use crate::watch::{self, EventSource, Source, Tracker, WatchError};
-use crate::{observe, render};
+use crate::{gpu, observe, render};
 
 /// How often environments are read again, and the state is written at most.
 const REREAD: Duration = Duration::from_secs(1);
@@ -30,14 +30,15 @@ pub(super) fn run(session: &mut Session<'_>, args: &WatchArgs) -> Result<Exit, F
     tracker.learn(scope.processes(&proc));
     let targets = watch_scope::targets(session, &scope)?;
     let policies = PolicyWatcher::start(&session.options(), &targets)?;
-    let boot_id = observe::gpus(&session.options()).host.boot_id;
+    let node = observe::gpus(&session.options());
     let end = args.lasting.and_then(|lasting| Instant::now().checked_add(lasting));
     let mut watch = Watch {
         session,
         args,
         tracker,
         others: vec![Box::new(policies)],
-        boot_id,
+        gpus: gpu::inventory(&node.gpu_facts),
+        boot_id: node.host.boot_id,
         end,
         changed: false,
         dirty: true,
@@ -53,6 +54,8 @@ struct Watch<'s, 'a> {
     args: &'s WatchArgs,
     tracker: Tracker,
     others: Vec<Box<dyn EventSource>>,
+    /// The node's GPUs, until there is an answer about a process.
+    gpus: Vec<Gpu>,
     boot_id: String,
     end: Option<Instant>,
     /// Whether there was a change.
@@ -123,7 +126,8 @@ impl Watch<'_, '_> {
             if self.session.global.json {
                 render::json::write(self.session.out, event)?;
             } else if self.session.style.all || !is_replacement(event) {
-                render::event(self.session.out, event, self.tracker.gpus())?;
+                let gpus = Some(self.tracker.gpus()).filter(|gpus| !gpus.is_empty());
+                render::event(self.session.out, event, gpus.unwrap_or(&self.gpus))?;
             }
         }
         if !events.is_empty() {

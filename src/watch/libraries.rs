@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::path::Path;
 
+use super::drivers;
 use super::mapped::is_driver;
 use super::object::{DRIVERS, ENVIRON, Kernel, Probe};
 use super::symbols;
@@ -20,7 +21,7 @@ const MAPS_LIMIT: usize = 4 << 20;
 const FILES: usize = 4096;
 
 /// Which file it is.
-type FileId = ((u32, u32), u64);
+pub(super) type FileId = ((u32, u32), u64);
 
 /// The files that were looked at.
 #[derive(Debug, Default)]
@@ -57,6 +58,14 @@ impl Libraries {
         };
         self.buffer = text;
         coverage
+    }
+
+    /// Watches the drivers' libraries that are installed below `root`.
+    pub(super) fn cover_drivers(&mut self, kernel: &mut Kernel, root: &Path) {
+        for found in drivers::installed(root) {
+            let attached = || attach(kernel, &found.path(), &DRIVERS);
+            self.known.entry(found.id).or_insert_with(attached);
+        }
     }
 
     fn cover_maps(&mut self, kernel: &mut Kernel, place: &Path, text: &[u8]) -> Coverage {

@@ -6,9 +6,12 @@
 //! what each process asks for, and turns facts into the events of `gpumap/1`.
 //! [`policy`] watches the programs in force on cgroups.
 
+mod drivers;
 mod environment;
 mod fact;
+mod identity;
 mod libraries;
+mod linker;
 mod mapped;
 mod object;
 pub mod policy;

@@ -48,6 +48,8 @@ impl Source {
             ready: Vec::new(),
             lost: 0,
         };
+        // One may be initialised before its mapping is seen.
+        source.libraries.cover_drivers(&mut source.kernel, Path::new("/"));
         // What starts in a cgroup most likely uses the library that gpumap or
         // the first process does: its very first call is to be seen.
         if !scope.cgroups.is_empty() {

@@ -3,20 +3,20 @@
 
 #![allow(unsafe_code, reason = "a seccomp filter is installed between fork and exec")]
 
+mod bundle;
+mod runtime;
+
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::cgroup::Cgroup;
+pub use bundle::Bundle;
 
-/// The name of the container's cgroup below the scratch cgroup, unless asked
-/// for otherwise.
-const BOX: &str = "box";
 /// $1 is the runtime, $2 the bundle. Says so when the container runs; deletes
 /// it when its standard input ends.
 const INSIDE: &str = r#"
@@ -33,75 +33,6 @@ read -r line || true
 "#;
 /// Joins the cgroup $1, which the namespace then takes for the root.
 const OUTSIDE: &str = r#"echo $$ > "$1/cgroup.procs" && shift && exec unshare -m -C sh -c "$@""#;
-
-/// What runs in a container, and where.
-#[derive(Clone, Debug)]
-pub struct Bundle {
-    /// OCI `linux.resources.devices`.
-    pub rules: Value,
-    /// Its cgroup, from the root that the runtime sees.
-    pub cgroup: String,
-    /// The command line.
-    pub args: Vec<String>,
-    /// The environment, beside `PATH`.
-    pub env: Vec<String>,
-    /// Programs to copy into `/bin`.
-    pub programs: Vec<PathBuf>,
-    /// Device nodes: path, major, minor.
-    pub devices: Vec<(String, u32, u32)>,
-}
-
-impl Bundle {
-    /// A process that sleeps under these rules.
-    pub fn sleeping(rules: &Value) -> Self {
-        Self {
-            rules: rules.clone(),
-            cgroup: format!("/{BOX}"),
-            args: vec!["/bin/sleep".into(), "600".into()],
-            env: Vec::new(),
-            programs: Vec::new(),
-            devices: Vec::new(),
-        }
-    }
-
-    /// Writes it as a runtime reads it.
-    pub fn write(&self, to: &Path) {
-        for dir in ["bin", "proc", "dev", "sys", "out"] {
-            fs::create_dir_all(to.join("rootfs").join(dir)).expect("a directory");
-        }
-        fs::copy("/bin/busybox", to.join("rootfs/bin/busybox")).expect("busybox");
-        symlink("busybox", to.join("rootfs/bin/sleep")).expect("a link");
-        for program in &self.programs {
-            let name = program.file_name().expect("a name");
-            fs::copy(program, to.join("rootfs/bin").join(name)).expect("a copy");
-        }
-        fs::write(to.join("config.json"), self.configuration().to_string()).expect("a configuration");
-    }
-
-    fn configuration(&self) -> Value {
-        let env: Vec<&str> = ["PATH=/bin"].into_iter().chain(self.env.iter().map(String::as_str)).collect();
-        let device = |(path, major, minor): &(String, u32, u32)| json!({ "path": path, "type": "c", "major": major, "minor": minor, "fileMode": 0o666, "uid": 0, "gid": 0 });
-        json!({
-            "ociVersion": "1.0.2",
-            "process": {
-                "user": { "uid": 0, "gid": 0 }, "cwd": "/", "env": env,
-                "args": self.args, "noNewPrivileges": true,
-            },
-            "root": { "path": "rootfs", "readonly": true },
-            "mounts": [
-                { "destination": "/proc", "type": "proc", "source": "proc" },
-                { "destination": "/dev", "type": "tmpfs", "source": "tmpfs" },
-                { "destination": "/out", "type": "tmpfs", "source": "tmpfs" },
-            ],
-            "linux": {
-                "cgroupsPath": self.cgroup,
-                "devices": self.devices.iter().map(device).collect::<Vec<_>>(),
-                "namespaces": [{ "type": "pid" }, { "type": "mount" }, { "type": "ipc" }, { "type": "uts" }],
-                "resources": { "devices": self.rules },
-            },
-        })
-    }
-}
 
 /// A running container; it and all its traces go with the value.
 pub struct Container {
@@ -173,19 +104,6 @@ impl Container {
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
         panic!("no {path}: {}", fs::read_to_string(self.bundle.join("log")).unwrap_or_default());
-    }
-
-    /// Lets the runtime update it without anything to change; the runtime sees
-    /// what it saw at the start.
-    pub fn update(&self, runtime: &str) {
-        let keeper = self.keeper.id().to_string();
-        let mut command = Command::new("nsenter");
-        command.args(["-m", "-C", "-t", &keeper, runtime, "--root"]).arg(self.bundle.join("state"));
-        let resources = self.bundle.join("resources.json");
-        fs::write(&resources, "{}").expect("a file");
-        command.args(["update", "--resources"]).arg(resources).arg("box");
-        let output = command.output().expect("nsenter");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
     /// The container's first process.
