@@ -34,8 +34,8 @@ struct task_struct {
 struct task_struct___old { __u64 real_start_time; } RELOCATED;
 
 /* Registers at the entry or return of a function. */
-struct pt_regs___x86 { unsigned long di, si, dx, ax; } RELOCATED;
-struct user_pt_regs___arm { __u64 regs[31]; } RELOCATED;
+struct pt_regs___x86 { unsigned long di, si, dx, ax, ip; } RELOCATED;
+struct user_pt_regs___arm { __u64 regs[31]; __u64 pc; } RELOCATED;
 
 #define is_x86() field_exists(((struct pt_regs___x86 *)0)->di)
 
@@ -60,4 +60,12 @@ static __always_inline int returned(void *ctx)
 	if (is_x86())
 		return read_field((struct pt_regs___x86 *)ctx, ax);
 	return read_field((struct user_pt_regs___arm *)ctx, regs[0]);
+}
+
+/* Where the process goes on. */
+static __always_inline unsigned long instruction(void *ctx)
+{
+	if (is_x86())
+		return read_field((struct pt_regs___x86 *)ctx, ip);
+	return read_field((struct user_pt_regs___arm *)ctx, pc);
 }
