@@ -81,12 +81,34 @@ static __always_inline int has_value(const char *from, __u32 length)
 	return bpf_probe_read_user(&byte, 1, from + length) == 0 && byte == '=';
 }
 
+/* How the variables begin. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 128);
+	__type(key, __u32);
+	__type(value, __u32);
+} beginnings SEC(".maps");
+
+/* Whether a name begins as one that is looked for: what most calls are
+ * filtered out by, in a tenth of the time that the whole name takes. A name
+ * that cannot be read here may be one. */
+static __always_inline int likely(const char *name)
+{
+	__u32 beginning;
+
+	return bpf_probe_read_user(&beginning, sizeof(beginning), name) ||
+	       bpf_map_lookup_elem(&beginnings, &beginning);
+}
+
 /* Whether the return of the call is to be seen. */
 static __always_inline int enter(void *ctx, __u32 kind)
 {
+	struct call call = { .kind = kind };
+
+	if (kind != CLEARENV && !likely((const char *)argument(ctx, 0)))
+		return 0;
 	if (!in_scope())
 		return 0;
-	struct call call = { .kind = kind };
 	__u64 thread = bpf_get_current_pid_tgid();
 
 	if (kind != CLEARENV) {

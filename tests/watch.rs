@@ -17,15 +17,17 @@ mod node;
 #[path = "support/watching.rs"]
 mod watching;
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command};
 use std::time::Duration;
 
 use gpumap::report::Event;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use watching::{Place, Watch, changes};
+use watching::{Place, Watch, changes, modes};
 
 const CUDA: &str = "CUDA_VISIBLE_DEVICES";
 /// How, which variable, to which value.
@@ -82,11 +84,17 @@ fn every_mode(place: &Place, watch: &Watch, program: &Path) {
 }
 
 /// Make sure that every call of glibc is seen from the very first one, with
-/// whole values and exact names, and that calls that change nothing are not.
+/// whole values and exact names, and that calls that change nothing are not:
+/// with every kind of probes that the kernel has.
 #[test]
 fn glibc() {
-    let Some((place, watch)) = watched() else { return };
-    every_mode(&place, &watch, &place.build("watch.c", "dynamic", "gcc"));
+    let Some(root) = node::root() else { return };
+    for (mode, engine) in modes() {
+        let place = Place::new(&root);
+        let (watch, engines) = Watch::start_with(Some(mode), &["--cgroup", place.cgroup.to_str().unwrap()]);
+        assert!(engines.iter().any(|one| one == engine), "{mode}: {engines:?}");
+        every_mode(&place, &watch, &place.build("watch.c", "dynamic", "gcc"));
+    }
 }
 
 /// Make sure that the same holds where the functions are in the program, and
@@ -219,25 +227,110 @@ fn one_process() {
     child.wait().unwrap();
 }
 
+/// A stopped process with a watch on it alone.
+fn followed(place: &Place, mode: &str, words: &[&str]) -> (Child, Watch) {
+    let child = place.stopped(words);
+    let (watch, _) = Watch::start_with(Some(mode), &["--pid", &child.id().to_string()]);
+    (child, watch)
+}
+
+fn go_on(child: &Child) {
+    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGCONT).unwrap();
+}
+
+/// The code of a process as it is in memory, with the probes in it.
+fn code(child: &Child, program: &Path) -> Vec<u8> {
+    let maps = fs::read_to_string(format!("/proc/{}/maps", child.id())).unwrap();
+    let line = maps.lines().find(|line| line.contains("r-xp") && line.ends_with(program.to_str().unwrap()));
+    let (start, end) = line.unwrap().split(' ').next().unwrap().split_once('-').unwrap();
+    let [start, end] = [start, end].map(|place| u64::from_str_radix(place, 16).unwrap());
+    let mut code = vec![0; usize::try_from(end - start).unwrap()];
+    fs::File::open(format!("/proc/{}/mem", child.id())).unwrap().read_exact_at(&mut code, start).unwrap();
+    code
+}
+
+/// Make sure that a watch of one process touches no other of the same file:
+/// nothing is written into its code.
+#[test]
+fn others_are_not_touched() {
+    let Some(root) = node::root() else { return };
+    let place = Place::new(&root);
+    let program = place.build("watch.c", "static", "gcc -static -DSTATIC");
+    for (mode, _) in modes() {
+        let words = [program.to_str().unwrap(), "unset"];
+        let mut other = place.stopped(&words);
+        let before = code(&other, &program);
+        let (child, watch) = followed(&place, mode, &words);
+        assert_ne!(code(&child, &program), before, "{mode}: no probes");
+        assert_eq!(code(&other, &program), before, "{mode}: another process has probes");
+        go_on(&child);
+        assert_changes(&watch.ended(child), &[ORDER, ("unsetenv", CUDA, "unset")]);
+        other.kill().unwrap();
+        other.wait().unwrap();
+    }
+}
+
+/// Make sure that a watch of one process goes on with the program that it
+/// executes, from the first call on; where a thread does it, soon after.
+#[test]
+fn one_process_executes() {
+    let Some(root) = node::root() else { return };
+    let place = Place::new(&root);
+    let program = place.build("watch.c", "dynamic", "gcc");
+    for (mode, _) in modes() {
+        let (child, watch) = followed(&place, mode, &[program.to_str().unwrap(), "exec"]);
+        go_on(&child);
+        assert_changes(&watch.ended(child), &[ORDER, ORDER, ("unsetenv", CUDA, "unset")]);
+        let (child, watch) = followed(&place, mode, &[program.to_str().unwrap(), "exec-thread"]);
+        go_on(&child);
+        let events = watch.ended(child);
+        let last = changes(&events).pop().unwrap();
+        assert_eq!(last, ("unsetenv".to_owned(), CUDA.to_owned(), "unset".to_owned()), "{mode}");
+    }
+}
+
+/// Make sure that a library that a watched process maps later is watched too.
+#[test]
+fn one_process_maps_later() {
+    let Some(root) = node::root() else { return };
+    let place = Place::new(&root);
+    let program = place.build("watch.c", "dynamic", "gcc");
+    let library = place.build("libcuda.c", "libcuda.so.1", "gcc -shared -fPIC");
+    for (mode, _) in modes() {
+        let words = [program.to_str().unwrap(), "driver", library.to_str().unwrap(), "cuInit"];
+        let (child, watch) = followed(&place, mode, &words);
+        go_on(&child);
+        let events = watch.ended(child);
+        assert_eq!(events.iter().filter(|event| event.event == "driver").count(), 1, "{mode}: {events:#?}");
+        assert_eq!(changes(&events).len(), 4, "{mode}");
+    }
+}
+
 /// Make sure that a signal ends it cleanly, and that nothing is left in the
 /// kernel even if it is killed.
 #[test]
 fn ends() {
-    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGKILL] {
-        let Some((_place, mut watch)) = watched() else { return };
-        assert!(programs() > 0);
-        kill(Pid::from_raw(i32::try_from(watch.child.id()).unwrap()), signal).unwrap();
-        let status = watch.child.wait().unwrap();
-        assert_eq!(status.success(), signal != Signal::SIGKILL);
-        // Other tests of this file may be watching: theirs go too.
-        let left = (0..600).find(|_| {
-            std::thread::sleep(Duration::from_millis(50));
-            programs() == 0
-        });
-        assert!(left.is_some(), "programs are left");
-        for events in ["/sys/kernel/debug/tracing/uprobe_events", "/sys/kernel/tracing/uprobe_events"] {
-            let text = fs::read_to_string(events).unwrap_or_default();
-            assert!(!text.contains("aya") && !text.contains("gpumap"), "{text}");
+    let Some(root) = node::root() else { return };
+    for (mode, _) in modes() {
+        for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGKILL] {
+            let place = Place::new(&root);
+            let cgroup = place.cgroup.to_str().unwrap();
+            let (mut watch, _) = Watch::start_with(Some(mode), &["--cgroup", cgroup]);
+            let held = held(&watch.child);
+            assert!(["prog", "link"].iter().all(|kind| held.iter().any(|(one, _)| one == kind)), "{held:?}");
+            assert!(held.is_subset(&present()), "{held:?}");
+            kill(Pid::from_raw(i32::try_from(watch.child.id()).unwrap()), signal).unwrap();
+            let status = watch.child.wait().unwrap();
+            assert_eq!(status.success(), signal != Signal::SIGKILL);
+            let gone = (0..600).any(|_| {
+                std::thread::sleep(Duration::from_millis(50));
+                held.is_disjoint(&present())
+            });
+            assert!(gone, "{mode}: programs or links are left");
+            for events in ["/sys/kernel/debug/tracing/uprobe_events", "/sys/kernel/tracing/uprobe_events"] {
+                let text = fs::read_to_string(events).unwrap_or_default();
+                assert!(!text.contains("aya") && !text.contains("gpumap"), "{text}");
+            }
         }
     }
 }
@@ -266,9 +359,26 @@ fn state_file() {
     assert!(visible["last_set_at"].is_string(), "{document}");
 }
 
-/// Our programs in the kernel.
-fn programs() -> usize {
-    let output = Command::new("bpftool").args(["prog", "list"]).output();
-    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    text.matches("name enter_setenv").count()
+/// The ids of the programs and links that a process has descriptors of.
+fn held(child: &Child) -> BTreeSet<(String, u64)> {
+    let files = fs::read_dir(format!("/proc/{}/fdinfo", child.id())).unwrap();
+    let texts = files.map(|file| fs::read_to_string(file.unwrap().path()).unwrap_or_default());
+    let lines: Vec<String> =
+        texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
+    let id = |line: &String| {
+        let (name, id) = line.split_once(':')?;
+        Some((name.strip_suffix("_id")?.to_owned(), id.trim().parse().ok()?))
+    };
+    lines.iter().filter_map(id).filter(|(kind, _)| kind == "prog" || kind == "link").collect()
+}
+
+/// The ids of all programs and links of the kernel.
+fn present() -> BTreeSet<(String, u64)> {
+    let list = |kind: &str| {
+        let output = Command::new("bpftool").args([kind, "list", "-j"]).output().unwrap();
+        let list: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let ids = list.as_array().unwrap().iter().filter_map(|one| one["id"].as_u64());
+        ids.map(|id| (kind.to_owned(), id)).collect::<Vec<_>>()
+    };
+    ["prog", "link"].into_iter().flat_map(list).collect()
 }

@@ -7,8 +7,9 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
+use super::attachment::Attachment;
 use super::mapped::is_driver;
-use super::object::{Attachment, Kernel};
+use super::object::Kernel;
 use super::probes::{DRIVERS, ENVIRON, Probe};
 use super::symbols;
 use crate::observe::process::maps::{Mapping, mappings};

@@ -6,6 +6,7 @@
 //! what each process asks for, and turns facts into the events of `gpumap/1`.
 //! [`policy`] watches the programs in force on cgroups.
 
+mod attachment;
 mod environment;
 mod fact;
 mod libraries;

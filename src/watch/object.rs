@@ -3,21 +3,15 @@
 //! Everything is held by descriptors of this process: when it ends, however it
 //! ends, the kernel detaches and removes all of it.
 
-use std::num::NonZeroU32;
-use std::os::fd::OwnedFd;
-use std::path::Path;
-
 use aya::maps::{Array, HashMap, MapData, PerCpuArray, RingBuf};
-use aya::programs::uprobe::{UProbeLink, UProbeScope};
-use aya::programs::{Program, RawTracePoint, UProbe};
+use aya::programs::{Program, RawTracePoint};
 use aya::{Btf, Ebpf, EbpfLoader};
 
 use super::WatchError;
-use super::probes::{ENVIRON, Mode, Probe};
+use super::probes::{ENVIRON, Mode};
 use super::record::NAME;
 use super::session::Session;
 use crate::observation::VARIABLES;
-use crate::sys::bpf::Entry;
 
 /// Compiled from `bpf/watch.bpf.c`; the second without sleepable programs.
 const OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/watch.bpf.o");
@@ -32,14 +26,7 @@ pub(super) struct Kernel {
     ebpf: Ebpf,
     ring: RingBuf<MapData>,
     mode: Mode,
-    session: Option<Session>,
-}
-
-/// What watches a file, until it is dropped.
-#[derive(Debug, Default)]
-pub(super) struct Attachment {
-    _session: Option<OwnedFd>,
-    _pair: Vec<UProbeLink>,
+    pub(super) session: Option<Session>,
 }
 
 impl Kernel {
@@ -80,14 +67,17 @@ impl Kernel {
     }
 
     fn fill_variables(&mut self) -> Result<(), WatchError> {
-        let mut names: HashMap<_, [u8; NAME], u32> = typed(self.map("variables")?)?;
         // What says which job a process belongs to chooses no devices.
         for variable in VARIABLES.into_iter().filter(|name| !name.starts_with("SLURM")) {
             let mut name = [0; NAME];
             // Room for the end must stay: see NAME_SIZE in bpf/gpumap.h.
             let room = name.get_mut(..variable.len()).filter(|_| variable.len() < NAME - 1);
             room.ok_or(WatchError::Object("variables"))?.copy_from_slice(variable.as_bytes());
+            let mut names: HashMap<_, [u8; NAME], u32> = typed(self.map("variables")?)?;
             put(names.insert(name, 1, 0))?;
+            let beginning = *name.first_chunk::<4>().ok_or(WatchError::Object("beginnings"))?;
+            let mut beginnings: HashMap<_, [u8; 4], u32> = typed(self.map("beginnings")?)?;
+            put(beginnings.insert(beginning, 1, 0))?;
         }
         Ok(())
     }
@@ -126,48 +116,6 @@ impl Kernel {
         Ok(())
     }
 
-    /// Begins to report calls of functions of one file, given with their
-    /// offsets: in every process that maps it, or in one and in no other.
-    pub(super) fn attach(
-        &mut self,
-        functions: &[(&Probe, u64)],
-        file: &Path,
-        pid: Option<u32>,
-    ) -> Result<Attachment, WatchError> {
-        let mut attachment = Attachment::default();
-        let mut entries = Vec::new();
-        for (probe, offset) in functions {
-            match (&self.session, probe.kind) {
-                (Some(_), Some(cookie)) => entries.push(Entry { offset: *offset, cookie }),
-                _ => attachment._pair.extend(self.attach_pair(probe, file, *offset, pid)?),
-            }
-        }
-        if let Some(session) = self.session.as_ref().filter(|_| !entries.is_empty()) {
-            attachment._session = Some(session.attach(file, &entries, pid)?);
-        }
-        Ok(attachment)
-    }
-
-    fn attach_pair(
-        &mut self,
-        probe: &Probe,
-        file: &Path,
-        offset: u64,
-        pid: Option<u32>,
-    ) -> Result<Vec<UProbeLink>, WatchError> {
-        let scope = pid.and_then(NonZeroU32::new).map_or(UProbeScope::AllProcesses, UProbeScope::OneProcess);
-        let failed = |error| WatchError::Attach(probe.function.to_owned(), chain(&error));
-        let mut links = Vec::new();
-        // The return first: an entry without its return would stay behind.
-        for name in std::iter::once(probe.exit).chain(probe.entry) {
-            let program: &mut UProbe =
-                self.program(name)?.try_into().map_err(|_| WatchError::Object(name))?;
-            let id = program.attach(offset, file, scope).map_err(failed)?;
-            links.push(program.take_link(id).map_err(failed)?);
-        }
-        Ok(links)
-    }
-
     /// The ring, to wait for it and to read it.
     pub(super) fn ring(&mut self) -> &mut RingBuf<MapData> {
         &mut self.ring
@@ -184,7 +132,8 @@ impl Kernel {
         self.ebpf.map_mut(name).ok_or(WatchError::Object(name))
     }
 
-    fn program(&mut self, name: &'static str) -> Result<&mut Program, WatchError> {
+    /// A program of the object.
+    pub(super) fn program(&mut self, name: &'static str) -> Result<&mut Program, WatchError> {
         self.ebpf.program_mut(name).ok_or(WatchError::Object(name))
     }
 }
