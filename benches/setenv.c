@@ -3,10 +3,12 @@
  *
  *   setenv NAME CALLS ROUNDS
  *
- * Two values in turn, as a program that changes its mind. */
+ * Two values in turn, as a program that changes its mind. Begins after half a
+ * second, for the process to be found. With no calls it waits to be ended. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 static double now(void)
 {
@@ -24,6 +26,9 @@ int main(int count, char **words)
 	}
 	long calls = atol(words[2]), rounds = atol(words[3]);
 
+	usleep(500000);
+	if (!calls)
+		pause();
 	for (long round = 0; round < rounds; round++) {
 		double start = now();
 
