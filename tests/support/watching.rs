@@ -154,6 +154,23 @@ impl Drop for Watch {
     }
 }
 
+/// The variable that most changes are of.
+pub const CUDA: &str = "CUDA_VISIBLE_DEVICES";
+/// How, which variable, to which value.
+pub type Change<'a> = (&'a str, &'a str, &'a str);
+
+/// The first call of `watch.c`.
+pub const ORDER: Change<'_> = ("setenv", "CUDA_DEVICE_ORDER", "PCI_BUS_ID");
+
+/// Compares the changes among events with what must be there, and nothing is lost.
+pub fn assert_changes(events: &[Event], expected: &[Change<'_>]) {
+    let found = changes(events);
+    let found: Vec<_> =
+        found.iter().map(|(how, name, value)| (how.as_str(), name.as_str(), value.as_str())).collect();
+    assert_eq!(found, expected);
+    assert!(!events.iter().any(|event| event.event == "lost"));
+}
+
 /// The kinds of probes that this kernel has, with the names that they are to
 /// have in the start event.
 pub fn modes() -> Vec<(&'static str, &'static str)> {
