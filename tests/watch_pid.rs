@@ -119,3 +119,19 @@ fn one_process_maps_later() {
         assert_eq!(changes(&events).len(), 4, "{mode}");
     }
 }
+
+/// Make sure that the calls of all threads of a watched process are seen.
+#[test]
+fn one_process_has_threads() {
+    let Some(root) = node::root() else { return };
+    let place = Place::new(&root);
+    let program = place.build("watch.c", "dynamic", "gcc");
+    for (mode, _) in modes() {
+        let (child, watch) = followed(&place, mode, &[program.to_str().unwrap(), "threads", "100"]);
+        go_on(&child);
+        let events = watch.ended(child);
+        // Only the threads set these.
+        let theirs = changes(&events).into_iter().filter(|(.., value)| value == "1" || value == "2");
+        assert!(theirs.count() > 0, "{mode}");
+    }
+}

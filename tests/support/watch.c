@@ -20,9 +20,11 @@ static char *filled(size_t length) {
     return text;
 }
 
+static int calls = 20000;
+
 static void *hammer(void *unused) {
     (void)unused;
-    for (int i = 0; i < 20000; i++) setenv(NAME, i & 1 ? "1" : "2", 1);
+    for (int i = 0; i < calls; i++) setenv(NAME, i & 1 ? "1" : "2", 1);
     return NULL;
 }
 
@@ -104,6 +106,7 @@ int main(int count, char **arguments) {
         pthread_create(&id, NULL, again, arguments);
         pthread_join(id, NULL);
     } else if (!strcmp(mode, "threads")) {
+        if (count > 2) calls = atoi(arguments[2]);
         threads();
         setenv(NAME, "last", 1);
     }
