@@ -32,6 +32,8 @@ HELPER(void *, bpf_ringbuf_reserve, 131, void *ring, __u64 size, __u64 flags);
 HELPER(void, bpf_ringbuf_submit, 132, void *record, __u64 flags);
 HELPER(void, bpf_ringbuf_discard, 133, void *record, __u64 flags);
 HELPER(long, bpf_copy_from_user, 148, void *into, __u32 size, const void *from);
+HELPER(__u64, bpf_get_func_ip, 173, void *ctx);
+HELPER(__u64, bpf_get_attach_cookie, 174, void *ctx);
 
 /* Types whose fields are found when the object is loaded. */
 #define RELOCATED __attribute__((preserve_access_index))

@@ -34,10 +34,18 @@ struct task_struct {
 struct task_struct___old { __u64 real_start_time; } RELOCATED;
 
 /* Registers at the entry or return of a function. */
-struct pt_regs___x86 { unsigned long di, si, dx, ax; } RELOCATED;
-struct user_pt_regs___arm { __u64 regs[31]; } RELOCATED;
+struct pt_regs___x86 { unsigned long di, si, dx, ax, ip; } RELOCATED;
+struct user_pt_regs___arm { __u64 regs[31]; __u64 pc; } RELOCATED;
 
 #define is_x86() field_exists(((struct pt_regs___x86 *)0)->di)
+
+/* The registers are the program's context and are read without a helper. That
+ * takes an instruction with the offset in it: the value is marked, or clang
+ * would join the loads of both architectures and compute the offset. */
+#define register_of(regs, field) ({                              \
+	unsigned long value_ = (regs)->field;                     \
+	asm volatile("" : "+r"(value_));                          \
+	value_; })
 
 /* One of the first three arguments of a function that is being entered. */
 static __always_inline unsigned long argument(void *ctx, int number)
@@ -45,19 +53,26 @@ static __always_inline unsigned long argument(void *ctx, int number)
 	if (is_x86()) {
 		struct pt_regs___x86 *regs = ctx;
 
-		return number == 0 ? read_field(regs, di) :
-		       number == 1 ? read_field(regs, si) : read_field(regs, dx);
+		return number == 0 ? register_of(regs, di) :
+		       number == 1 ? register_of(regs, si) : register_of(regs, dx);
 	}
 	struct user_pt_regs___arm *regs = ctx;
 
-	return number == 0 ? read_field(regs, regs[0]) :
-	       number == 1 ? read_field(regs, regs[1]) : read_field(regs, regs[2]);
+	return regs->regs[number];
 }
 
 /* What a function returned: an int. */
 static __always_inline int returned(void *ctx)
 {
 	if (is_x86())
-		return read_field((struct pt_regs___x86 *)ctx, ax);
-	return read_field((struct user_pt_regs___arm *)ctx, regs[0]);
+		return register_of((struct pt_regs___x86 *)ctx, ax);
+	return ((struct user_pt_regs___arm *)ctx)->regs[0];
+}
+
+/* Where the process goes on. */
+static __always_inline unsigned long instruction(void *ctx)
+{
+	if (is_x86())
+		return register_of((struct pt_regs___x86 *)ctx, ip);
+	return ((struct user_pt_regs___arm *)ctx)->pc;
 }

@@ -4,7 +4,7 @@
  * sleepable uprobes take 6.0. Compiled twice: watch.bpf.o, and with -DPLAIN
  * watch_plain.bpf.o for kernels that refuse the first.
  */
-#include "environ.h"
+#include "pair.h"
 #include "process.h"
 #include "driver.h"
 

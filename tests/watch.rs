@@ -17,35 +17,22 @@ mod node;
 #[path = "support/watching.rs"]
 mod watching;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command};
 use std::time::Duration;
 
 use gpumap::report::Event;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use watching::{Place, Watch, changes};
-
-const CUDA: &str = "CUDA_VISIBLE_DEVICES";
-/// How, which variable, to which value.
-type Change<'a> = (&'a str, &'a str, &'a str);
-
-const ORDER: Change<'_> = ("setenv", "CUDA_DEVICE_ORDER", "PCI_BUS_ID");
+use watching::{CUDA, Change, ORDER, Place, Watch, assert_changes, changes, modes};
 
 /// A cgroup with a watch on it.
 fn watched() -> Option<(Place, Watch)> {
     let place = Place::new(&node::root()?);
     let watch = Watch::start(&["--cgroup", place.cgroup.to_str().unwrap()]);
     Some((place, watch))
-}
-
-fn assert_changes(events: &[Event], expected: &[Change<'_>]) {
-    let found = changes(events);
-    let found: Vec<_> =
-        found.iter().map(|(how, name, value)| (how.as_str(), name.as_str(), value.as_str())).collect();
-    assert_eq!(found, expected);
-    assert!(!events.iter().any(|event| event.event == "lost"));
 }
 
 /// What each mode of the program must give after its very first call.
@@ -82,11 +69,17 @@ fn every_mode(place: &Place, watch: &Watch, program: &Path) {
 }
 
 /// Make sure that every call of glibc is seen from the very first one, with
-/// whole values and exact names, and that calls that change nothing are not.
+/// whole values and exact names, and that calls that change nothing are not:
+/// with every kind of probes that the kernel has.
 #[test]
 fn glibc() {
-    let Some((place, watch)) = watched() else { return };
-    every_mode(&place, &watch, &place.build("watch.c", "dynamic", "gcc"));
+    let Some(root) = node::root() else { return };
+    for (mode, engine) in modes() {
+        let place = Place::new(&root);
+        let (watch, engines) = Watch::start_with(Some(mode), &["--cgroup", place.cgroup.to_str().unwrap()]);
+        assert!(engines.iter().any(|one| one == engine), "{mode}: {engines:?}");
+        every_mode(&place, &watch, &place.build("watch.c", "dynamic", "gcc"));
+    }
 }
 
 /// Make sure that the same holds where the functions are in the program, and
@@ -204,40 +197,31 @@ fn after_driver() {
     assert_eq!(events.iter().filter(|event| event.event == "driver").count(), 1);
 }
 
-/// Make sure that a watch of one process says nothing of another.
-#[test]
-fn one_process() {
-    let Some(root) = node::root() else { return };
-    let place = Place::new(&root);
-    let script = "import os, time\ntime.sleep(4)\nos.environ['CUDA_VISIBLE_DEVICES'] = '1'\ntime.sleep(1)";
-    let mut child = place.command(&["/usr/bin/python3", "-c", script]).spawn().unwrap();
-    let watch = Watch::start(&["--pid", &child.id().to_string(), "--until-change"]);
-    let other = place.build("watch.c", "dynamic", "gcc");
-    assert!(place.command(&[other.to_str().unwrap(), "unset"]).status().unwrap().success());
-    let events = watch.until(|event| event.event == "end");
-    assert_changes(&events, &[("setenv", CUDA, "1")]);
-    child.wait().unwrap();
-}
-
 /// Make sure that a signal ends it cleanly, and that nothing is left in the
 /// kernel even if it is killed.
 #[test]
 fn ends() {
-    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGKILL] {
-        let Some((_place, mut watch)) = watched() else { return };
-        assert!(programs() > 0);
-        kill(Pid::from_raw(i32::try_from(watch.child.id()).unwrap()), signal).unwrap();
-        let status = watch.child.wait().unwrap();
-        assert_eq!(status.success(), signal != Signal::SIGKILL);
-        // Other tests of this file may be watching: theirs go too.
-        let left = (0..600).find(|_| {
-            std::thread::sleep(Duration::from_millis(50));
-            programs() == 0
-        });
-        assert!(left.is_some(), "programs are left");
-        for events in ["/sys/kernel/debug/tracing/uprobe_events", "/sys/kernel/tracing/uprobe_events"] {
-            let text = fs::read_to_string(events).unwrap_or_default();
-            assert!(!text.contains("aya") && !text.contains("gpumap"), "{text}");
+    let Some(root) = node::root() else { return };
+    for (mode, _) in modes() {
+        for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGKILL] {
+            let place = Place::new(&root);
+            let cgroup = place.cgroup.to_str().unwrap();
+            let (mut watch, _) = Watch::start_with(Some(mode), &["--cgroup", cgroup]);
+            let held = held(&watch.child);
+            assert!(["prog", "link"].iter().all(|kind| held.iter().any(|(one, _)| one == kind)), "{held:?}");
+            assert!(held.is_subset(&present()), "{held:?}");
+            kill(Pid::from_raw(i32::try_from(watch.child.id()).unwrap()), signal).unwrap();
+            let status = watch.child.wait().unwrap();
+            assert_eq!(status.success(), signal != Signal::SIGKILL);
+            let gone = (0..600).any(|_| {
+                std::thread::sleep(Duration::from_millis(50));
+                held.is_disjoint(&present())
+            });
+            assert!(gone, "{mode}: programs or links are left");
+            for events in ["/sys/kernel/debug/tracing/uprobe_events", "/sys/kernel/tracing/uprobe_events"] {
+                let text = fs::read_to_string(events).unwrap_or_default();
+                assert!(!text.contains("aya") && !text.contains("gpumap"), "{text}");
+            }
         }
     }
 }
@@ -266,9 +250,26 @@ fn state_file() {
     assert!(visible["last_set_at"].is_string(), "{document}");
 }
 
-/// Our programs in the kernel.
-fn programs() -> usize {
-    let output = Command::new("bpftool").args(["prog", "list"]).output();
-    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    text.matches("name enter_setenv").count()
+/// The ids of the programs and links that a process has descriptors of.
+fn held(child: &Child) -> BTreeSet<(String, u64)> {
+    let files = fs::read_dir(format!("/proc/{}/fdinfo", child.id())).unwrap();
+    let texts = files.map(|file| fs::read_to_string(file.unwrap().path()).unwrap_or_default());
+    let lines: Vec<String> =
+        texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
+    let id = |line: &String| {
+        let (name, id) = line.split_once(':')?;
+        Some((name.strip_suffix("_id")?.to_owned(), id.trim().parse().ok()?))
+    };
+    lines.iter().filter_map(id).filter(|(kind, _)| kind == "prog" || kind == "link").collect()
+}
+
+/// The ids of all programs and links of the kernel.
+fn present() -> BTreeSet<(String, u64)> {
+    let list = |kind: &str| {
+        let output = Command::new("bpftool").args([kind, "list", "-j"]).output().unwrap();
+        let list: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let ids = list.as_array().unwrap().iter().filter_map(|one| one["id"].as_u64());
+        ids.map(|id| (kind.to_owned(), id)).collect::<Vec<_>>()
+    };
+    ["prog", "link"].into_iter().flat_map(list).collect()
 }

@@ -36,6 +36,15 @@ use clap::{Args, ValueHint};
 /// mapped. If one is initialised before that, whether a change has an effect is
 /// left open.
 ///
+/// A setenv call that is watched takes some 0.7 microseconds longer if it is
+/// filtered out (before Linux 6.13: some 1.1), some microseconds longer if it
+/// is reported. With --pid alone these are the calls of the processes named
+/// (and of what they fork, until that executes a program), and nothing else is
+/// touched. With --cgroup or --job, and with no target, they are those of every
+/// process on the node that uses the same C library: only so the first call of
+/// a new process is seen. Those of processes that are not watched are filtered
+/// out.
+///
 /// The exit status is 0 when it was ended as asked, 1 if --until-change saw no
 /// change before --for was over, 2 if it could not watch.
 #[derive(Debug, Args)]

@@ -10,12 +10,15 @@ use super::{Failure, Session, watch_scope};
 use crate::cli::{Exit, WatchArgs};
 use crate::report::{Event, Gpu};
 use crate::watch::policy::PolicyWatcher;
-use crate::watch::{self, EventSource, Source, Tracker, WatchError};
+use crate::watch::{self, EventSource, Mode, Source, Tracker, WatchError};
 use crate::{gpu, observe, render};
 
 /// How often environments are read again, and the state is written at most.
 const REREAD: Duration = Duration::from_secs(1);
 const WRITE: Duration = Duration::from_millis(100);
+
+/// The kind of probes that is to serve, for tests (CONTRIBUTING.md).
+const PROBES: &str = "GPUMAP_TEST_PROBES";
 
 /// Runs the command.
 pub(super) fn run(session: &mut Session<'_>, args: &WatchArgs) -> Result<Exit, Failure> {
@@ -25,7 +28,7 @@ pub(super) fn run(session: &mut Session<'_>, args: &WatchArgs) -> Result<Exit, F
     let signals = signals()?;
     let scope = watch_scope::of(session, args)?;
     let proc = session.global.proc.clone();
-    let mut source = Source::start(&scope, &proc).map_err(refused)?;
+    let mut source = Source::start(&scope, &proc, mode()?).map_err(refused)?;
     let mut tracker = Tracker::new(session.options());
     tracker.learn(scope.processes(&proc));
     let targets = watch_scope::targets(session, &scope)?;
@@ -156,6 +159,13 @@ impl Watch<'_, '_> {
 /// at every step: nothing that people watch for.
 fn is_replacement(event: &Event) -> bool {
     event.policy.as_ref().is_some_and(|policy| policy.equal)
+}
+
+/// The mode that a test wants.
+fn mode() -> Result<Option<Mode>, Failure> {
+    let Some(name) = std::env::var_os(PROBES) else { return Ok(None) };
+    let mode = name.to_str().and_then(Mode::named);
+    mode.map(Some).ok_or_else(|| Failure::new("usage", PROBES, "no kind of probes", "session, pair or plain"))
 }
 
 /// The signals that end a watch, as a descriptor. Blocked before anything else

@@ -6,6 +6,7 @@
 //! what each process asks for, and turns facts into the events of `gpumap/1`.
 //! [`policy`] watches the programs in force on cgroups.
 
+mod attachment;
 mod drivers;
 mod environment;
 mod fact;
@@ -16,9 +17,11 @@ mod mapped;
 mod object;
 pub mod policy;
 mod policy_event;
+mod probes;
 mod record;
 mod resolve;
 mod scope;
+mod session;
 mod source;
 pub mod state;
 mod symbols;
@@ -27,6 +30,7 @@ mod tracker;
 use crate::report::Event;
 
 pub use fact::{Driver, Fact, How, NewValue, Subject};
+pub use probes::Mode;
 pub use scope::Scope;
 pub use source::Source;
 pub use tracker::{LastSet, Reread, Tracker, event};

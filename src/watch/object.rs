@@ -3,15 +3,14 @@
 //! Everything is held by descriptors of this process: when it ends, however it
 //! ends, the kernel detaches and removes all of it.
 
-use std::path::Path;
-
 use aya::maps::{Array, HashMap, MapData, PerCpuArray, RingBuf};
-use aya::programs::uprobe::UProbeScope;
-use aya::programs::{Program, RawTracePoint, UProbe};
+use aya::programs::{Program, RawTracePoint};
 use aya::{Btf, Ebpf, EbpfLoader};
 
 use super::WatchError;
+use super::probes::{ENVIRON, Mode};
 use super::record::NAME;
+use super::session::Session;
 use crate::observation::VARIABLES;
 
 /// Compiled from `bpf/watch.bpf.c`; the second without sleepable programs.
@@ -22,71 +21,63 @@ const PLAIN: &[u8] = aya::include_bytes_aligned!("../../bpf/watch_plain.bpf.o");
 const TRACEPOINTS: [(&str, &str); 3] =
     [("on_exec", "sched_process_exec"), ("on_fork", "sched_process_fork"), ("on_exit", "sched_process_exit")];
 
-/// A function of a library, and the programs at its entry and return.
-pub(super) struct Probe {
-    /// The function.
-    pub(super) function: &'static str,
-    entry: Option<&'static str>,
-    exit: &'static str,
-}
-
-/// Functions of the C library.
-pub(super) const ENVIRON: [Probe; 4] = [
-    Probe { function: "setenv", entry: Some("enter_setenv"), exit: "leave_any" },
-    Probe { function: "putenv", entry: Some("enter_putenv"), exit: "leave_any" },
-    Probe { function: "unsetenv", entry: Some("enter_unsetenv"), exit: "leave_any" },
-    Probe { function: "clearenv", entry: Some("enter_clearenv"), exit: "leave_any" },
-];
-
-/// Functions of drivers' libraries.
-pub(super) const DRIVERS: [Probe; 3] = [
-    Probe { function: "cuInit", entry: None, exit: "leave_cu_init" },
-    Probe { function: "hipInit", entry: None, exit: "leave_hip_init" },
-    Probe { function: "hsa_init", entry: None, exit: "leave_hsa_init" },
-];
-
 /// The loaded object.
 pub(super) struct Kernel {
     ebpf: Ebpf,
     ring: RingBuf<MapData>,
-    sleepable: bool,
+    mode: Mode,
+    pub(super) session: Option<Session>,
 }
 
 impl Kernel {
-    /// Loads the object, the sleepable one if this kernel takes it (Linux 6.0),
-    /// else the other (Linux 5.8 with BTF).
+    /// Loads the object in the wanted mode, else in the first that this kernel
+    /// takes. Since Linux 5.8 with BTF.
     ///
     /// # Errors
     ///
-    /// Why neither can be loaded: the kernel is too old or has no BTF, or a
-    /// right is missing (`CAP_BPF` and `CAP_PERFMON`, or `CAP_SYS_ADMIN`).
-    pub(super) fn load() -> Result<Self, WatchError> {
+    /// Why none can be loaded: the kernel is too old or has no BTF, or a right
+    /// is missing (`CAP_BPF` and `CAP_PERFMON`, or `CAP_SYS_ADMIN`).
+    pub(super) fn load(wanted: Option<Mode>) -> Result<Self, WatchError> {
         let btf = Btf::from_sys_fs().map_err(|error| WatchError::NoBtf(chain(&error)))?;
-        let (mut ebpf, sleepable) = match open(OBJECT, &btf) {
-            Ok(ebpf) => (ebpf, true),
-            Err(_) => (open(PLAIN, &btf)?, false),
-        };
+        let mut result = Err(WatchError::Object("mode"));
+        for mode in Mode::ALL.into_iter().filter(|mode| wanted.is_none_or(|wanted| wanted == *mode)) {
+            result = Self::load_as(mode, &btf);
+            if result.is_ok() {
+                break;
+            }
+        }
+        result
+    }
+
+    fn load_as(mode: Mode, btf: &Btf) -> Result<Self, WatchError> {
+        let bytes = if mode == Mode::Plain { PLAIN } else { OBJECT };
+        let mut ebpf = EbpfLoader::new().btf(Some(btf)).load(bytes).map_err(|error| refused(&error))?;
+        let session = if mode == Mode::Session { Some(Session::load(&ebpf, btf)?) } else { None };
+        load_programs(&mut ebpf, session.is_none())?;
         let ring = ebpf.take_map("ring").ok_or(WatchError::Object("ring"))?;
-        let ring = RingBuf::try_from(ring).map_err(|error| WatchError::Load(chain(&error)))?;
-        let mut kernel = Self { ebpf, ring, sleepable };
+        let ring = RingBuf::try_from(ring).map_err(|error| refused(&error))?;
+        let mut kernel = Self { ebpf, ring, mode, session };
         kernel.fill_variables()?;
         Ok(kernel)
     }
 
-    /// Whether the programs at functions are sleepable.
-    pub(super) fn is_sleepable(&self) -> bool {
-        self.sleepable
+    /// How functions are watched.
+    pub(super) fn mode(&self) -> Mode {
+        self.mode
     }
 
     fn fill_variables(&mut self) -> Result<(), WatchError> {
-        let mut names: HashMap<_, [u8; NAME], u32> = typed(self.map("variables")?)?;
         // What says which job a process belongs to chooses no devices.
         for variable in VARIABLES.into_iter().filter(|name| !name.starts_with("SLURM")) {
             let mut name = [0; NAME];
             // Room for the end must stay: see NAME_SIZE in bpf/gpumap.h.
             let room = name.get_mut(..variable.len()).filter(|_| variable.len() < NAME - 1);
             room.ok_or(WatchError::Object("variables"))?.copy_from_slice(variable.as_bytes());
+            let mut names: HashMap<_, [u8; NAME], u32> = typed(self.map("variables")?)?;
             put(names.insert(name, 1, 0))?;
+            let beginning = *name.first_chunk::<4>().ok_or(WatchError::Object("beginnings"))?;
+            let mut beginnings: HashMap<_, [u8; 4], u32> = typed(self.map("beginnings")?)?;
+            put(beginnings.insert(beginning, 1, 0))?;
         }
         Ok(())
     }
@@ -125,20 +116,6 @@ impl Kernel {
         Ok(())
     }
 
-    /// Begins to report calls of a function of one file, in every process that
-    /// maps it.
-    pub(super) fn attach(&mut self, probe: &Probe, file: &Path, offset: u64) -> Result<(), WatchError> {
-        // The return first: an entry without its return would stay behind.
-        for name in std::iter::once(probe.exit).chain(probe.entry) {
-            let program: &mut UProbe =
-                self.program(name)?.try_into().map_err(|_| WatchError::Object(name))?;
-            program
-                .attach(offset, file, UProbeScope::AllProcesses)
-                .map_err(|error| WatchError::Attach(probe.function.to_owned(), chain(&error)))?;
-        }
-        Ok(())
-    }
-
     /// The ring, to wait for it and to read it.
     pub(super) fn ring(&mut self) -> &mut RingBuf<MapData> {
         &mut self.ring
@@ -155,39 +132,44 @@ impl Kernel {
         self.ebpf.map_mut(name).ok_or(WatchError::Object(name))
     }
 
-    fn program(&mut self, name: &'static str) -> Result<&mut Program, WatchError> {
+    /// A program of the object.
+    pub(super) fn program(&mut self, name: &'static str) -> Result<&mut Program, WatchError> {
         self.ebpf.program_mut(name).ok_or(WatchError::Object(name))
     }
 }
 
-/// Loads an object with all its programs.
-fn open(bytes: &[u8], btf: &Btf) -> Result<Ebpf, WatchError> {
-    let mut ebpf =
-        EbpfLoader::new().btf(Some(btf)).load(bytes).map_err(|error| WatchError::Load(chain(&error)))?;
-    for (_, program) in ebpf.programs_mut() {
+/// Loads the programs of an object; those of the C library's functions only if
+/// they are wanted.
+fn load_programs(ebpf: &mut Ebpf, environ: bool) -> Result<(), WatchError> {
+    let served = |name: &str| ENVIRON.iter().any(|probe| probe.exit == name || probe.entry == Some(name));
+    for (_, program) in ebpf.programs_mut().filter(|(name, _)| environ || !served(name)) {
         let loaded = match program {
             Program::UProbe(program) => program.load(),
             Program::RawTracePoint(program) => program.load(),
             _ => Ok(()),
         };
-        loaded.map_err(|error| WatchError::Load(chain(&error)))?;
+        loaded.map_err(|error| refused(&error))?;
     }
-    Ok(ebpf)
+    Ok(())
+}
+
+fn refused(error: &dyn std::error::Error) -> WatchError {
+    WatchError::Load(chain(error))
 }
 
 fn typed<'m, T>(map: &'m mut aya::maps::Map) -> Result<T, WatchError>
 where
     T: TryFrom<&'m mut aya::maps::Map, Error = aya::maps::MapError>,
 {
-    T::try_from(map).map_err(|error| WatchError::Load(chain(&error)))
+    T::try_from(map).map_err(|error| refused(&error))
 }
 
 fn put(result: Result<(), aya::maps::MapError>) -> Result<(), WatchError> {
-    result.map_err(|error| WatchError::Load(chain(&error)))
+    result.map_err(|error| refused(&error))
 }
 
 /// An error with its causes on one line; the verifier's log is for nobody.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

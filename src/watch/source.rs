@@ -9,7 +9,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::libraries::{Coverage, Libraries};
 use super::object::Kernel;
-use super::{Fact, Scope, WatchError, record};
+use super::{Fact, Mode, Scope, WatchError, record};
 
 /// Facts that one call gives at most: the others wait in the ring.
 const BATCH: usize = 4096;
@@ -22,6 +22,8 @@ const WAITING: usize = 65_536;
 pub struct Source {
     kernel: Kernel,
     libraries: Libraries,
+    /// The only processes that are looked at; `None`: any.
+    only: Option<Vec<u32>>,
     proc: PathBuf,
     /// Processes to look at: when, and how often that was done.
     waiting: VecDeque<(Instant, u32, usize)>,
@@ -30,19 +32,25 @@ pub struct Source {
 }
 
 impl Source {
-    /// Begins to watch. Needs Linux 5.8 with BTF, and the rights to load
-    /// programs (root).
+    /// Begins to watch, in the first mode that the kernel takes or in the wanted
+    /// one. Needs Linux 5.8 with BTF, and the rights to load programs (root).
+    ///
+    /// If only processes are watched, calls in no other process are touched.
+    /// Of a cgroup the first call of a new process is to be seen: there every
+    /// process that maps the same library takes the probes.
     ///
     /// # Errors
     ///
     /// Why the kernel does not let it.
-    pub fn start(scope: &Scope, proc: &Path) -> Result<Self, WatchError> {
-        let mut kernel = Kernel::load()?;
+    pub fn start(scope: &Scope, proc: &Path, wanted: Option<Mode>) -> Result<Self, WatchError> {
+        let mut kernel = Kernel::load(wanted)?;
         kernel.follow(scope.all, &scope.pids, &scope.cgroup_ids(), std::process::id())?;
         kernel.attach_tracepoints()?;
+        let only = (!scope.all && scope.cgroups.is_empty()).then(|| scope.pids.clone());
         let mut source = Self {
             kernel,
-            libraries: Libraries::default(),
+            libraries: Libraries::new(only.is_some()),
+            only,
             proc: proc.to_owned(),
             waiting: VecDeque::new(),
             ready: Vec::new(),
@@ -65,8 +73,7 @@ impl Source {
 
     /// What serves as source.
     pub fn engines(&self) -> Vec<String> {
-        let probe = if self.kernel.is_sleepable() { "uprobe.s" } else { "uprobe" };
-        vec![probe.to_owned(), "raw_tracepoint".to_owned()]
+        vec![self.kernel.mode().engine().to_owned(), "raw_tracepoint".to_owned()]
     }
 
     /// How many distinct libraries and executables are watched.
@@ -99,6 +106,7 @@ impl Source {
         }
         for fact in facts.iter().skip(start) {
             if let Fact::Exec { subject, .. } = fact {
+                self.libraries.executed(subject.pid);
                 self.schedule(subject.pid, 0);
             }
         }
@@ -136,7 +144,9 @@ impl Source {
             self.waiting.pop_front();
             let last = looks + 1 == LOOKS.len();
             self.cover(pid, last);
-            if !last {
+            if last {
+                self.libraries.settled(pid);
+            } else {
                 self.schedule(pid, looks + 1);
             }
         }
@@ -144,6 +154,9 @@ impl Source {
 
     /// Looks for libraries of a process that are not watched yet.
     pub fn cover(&mut self, pid: u32, last: bool) {
+        if self.only.as_ref().is_some_and(|only| !only.contains(&pid)) {
+            return;
+        }
         let coverage = self.libraries.cover(&mut self.kernel, &self.proc, pid);
         if let Coverage::Uncovered(why) = coverage
             && last

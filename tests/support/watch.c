@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,9 +20,11 @@ static char *filled(size_t length) {
     return text;
 }
 
+static int calls = 20000;
+
 static void *hammer(void *unused) {
     (void)unused;
-    for (int i = 0; i < 20000; i++) setenv(NAME, i & 1 ? "1" : "2", 1);
+    for (int i = 0; i < calls; i++) setenv(NAME, i & 1 ? "1" : "2", 1);
     return NULL;
 }
 
@@ -45,7 +48,16 @@ static void driver(const char *path, const char *function) {
 }
 #endif
 
+static void *again(void *arguments) {
+    char **words = arguments, *environment[] = {NAME "=0", NULL};
+    execle("/proc/self/exe", words[0], "unset", NULL, environment);
+    return NULL;
+}
+
 int main(int count, char **arguments) {
+    /* To be followed before anything else is done. */
+    if (getenv("STOPPED")) raise(SIGSTOP);
+    unsetenv("STOPPED");
     /* The first call of all, with strings whose pages nobody touched. */
     setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
     /* Time to read the environment of the exec. */
@@ -87,7 +99,14 @@ int main(int count, char **arguments) {
             _exit(0);
         }
         wait(NULL);
+    } else if (!strcmp(mode, "exec")) {
+        again(arguments);
+    } else if (!strcmp(mode, "exec-thread")) {
+        pthread_t id;
+        pthread_create(&id, NULL, again, arguments);
+        pthread_join(id, NULL);
     } else if (!strcmp(mode, "threads")) {
+        if (count > 2) calls = atoi(arguments[2]);
         threads();
         setenv(NAME, "last", 1);
     }

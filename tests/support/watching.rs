@@ -41,6 +41,21 @@ impl Place {
         output
     }
 
+    /// A process that is stopped before its first statement; a signal lets it
+    /// go on.
+    pub fn stopped(&self, words: &[&str]) -> Child {
+        let mut child = self.command(words).env("STOPPED", "1").spawn().unwrap();
+        let stopped = (0..1000).any(|_| {
+            thread::sleep(Duration::from_millis(10));
+            fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap().contains(") T ")
+        });
+        if !stopped {
+            let _ = child.kill();
+            panic!("it does not stop: {:?}", child.wait());
+        }
+        child
+    }
+
     /// A command that will run inside, one level below the watched cgroup.
     pub fn command(&self, words: &[&str]) -> Command {
         let procs = self.cgroup.join("below/cgroup.procs");
@@ -76,7 +91,13 @@ pub struct Watch {
 impl Watch {
     /// Starts and waits until it watches.
     pub fn start(arguments: &[&str]) -> Self {
+        Self::start_with(None, arguments).0
+    }
+
+    /// The same with a kind of probes, and what serves.
+    pub fn start_with(mode: Option<&str>, arguments: &[&str]) -> (Self, Vec<String>) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpumap"));
+        command.envs(mode.map(|mode| ("GPUMAP_TEST_PROBES", mode)));
         command.args(["watch", "--json"]).args(arguments).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let output = child.stdout.take().unwrap();
@@ -90,8 +111,8 @@ impl Watch {
             }
         });
         let watch = Self { child, events };
-        watch.until(|event| event.event == "start");
-        watch
+        let start = watch.until(|event| event.event == "start");
+        (watch, start.into_iter().flat_map(|event| event.engines).collect())
     }
 
     /// The events up to the one that is waited for.
@@ -115,7 +136,11 @@ impl Watch {
 
     /// Runs a command to its end, and gives its events.
     pub fn run(&self, command: &mut Command) -> Vec<Event> {
-        let mut child = command.spawn().unwrap();
+        self.ended(command.spawn().unwrap())
+    }
+
+    /// Waits until a process ends, and gives its events.
+    pub fn ended(&self, mut child: Child) -> Vec<Event> {
         let pid = child.id();
         child.wait().unwrap();
         self.until(|event| event.event == "exit" && event.process.as_ref().is_some_and(|one| one.pid == pid))
@@ -127,6 +152,33 @@ impl Drop for Watch {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The variable that most changes are of.
+pub const CUDA: &str = "CUDA_VISIBLE_DEVICES";
+/// How, which variable, to which value.
+pub type Change<'a> = (&'a str, &'a str, &'a str);
+
+/// The first call of `watch.c`.
+pub const ORDER: Change<'_> = ("setenv", "CUDA_DEVICE_ORDER", "PCI_BUS_ID");
+
+/// Compares the changes among events with what must be there, and nothing is lost.
+pub fn assert_changes(events: &[Event], expected: &[Change<'_>]) {
+    let found = changes(events);
+    let found: Vec<_> =
+        found.iter().map(|(how, name, value)| (how.as_str(), name.as_str(), value.as_str())).collect();
+    assert_eq!(found, expected);
+    assert!(!events.iter().any(|event| event.event == "lost"));
+}
+
+/// The kinds of probes that this kernel has, with the names that they are to
+/// have in the start event.
+pub fn modes() -> Vec<(&'static str, &'static str)> {
+    let (_, engines) = Watch::start_with(None, &["--pid", &std::process::id().to_string()]);
+    let all = [("session", "uprobe.session.s"), ("pair", "uprobe.s"), ("plain", "uprobe")];
+    let first = all.iter().position(|(_, engine)| engines.iter().any(|one| one == engine));
+    println!("served by {engines:?}");
+    all[first.unwrap()..].to_vec()
 }
 
 /// The changes among events: how, variable, new value.

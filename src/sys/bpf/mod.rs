@@ -1,13 +1,15 @@
-//! A typed, read-only part of bpf(2): what is attached to a cgroup, what
-//! those programs are, what their maps hold.
+//! A typed part of bpf(2): what is attached to a cgroup, what those programs
+//! are, what their maps hold.
 //!
 //! Written over `libc::syscall` because no crate has these calls whole, and
 //! because the size of the attribute matters: kernels 6.17 to 6.18.39 and 6.19
 //! to 7.1.4 write 64 bytes whatever size the caller states (CVE-2026-74371),
 //! so every call here passes at least [`MIN_ATTR_SIZE`] bytes.
 //!
-//! Nothing here loads, attaches, detaches or changes anything.
+//! All of it reads but [`load_session`] and [`attach_session`]: nothing else
+//! here loads, attaches, detaches or changes anything.
 
+mod attach;
 mod link;
 mod map;
 mod program;
@@ -19,6 +21,7 @@ use libc::{c_long, c_ulong};
 use nix::errno::Errno;
 use thiserror::Error;
 
+pub use attach::{Entry, attach_session, has_sessions, load_session};
 pub use link::{LinkInfo, link_by_id, link_info, next_link_id};
 pub use map::{
     ContentLimits, Contents, MapInfo, contents, map_by_id, map_frozen, map_info, map_type_name, possible_cpus,
@@ -42,11 +45,13 @@ const ENOTSUPP: i32 = 524;
 enum Command {
     MapLookup = 1,
     MapNextKey = 4,
+    ProgramLoad = 5,
     ProgramById = 13,
     MapById = 14,
     Info = 15,
     Query = 16,
     MapLookupBatch = 24,
+    LinkCreate = 28,
     LinkById = 30,
     NextLink = 31,
 }
@@ -91,11 +96,13 @@ impl Command {
         match self {
             Self::MapLookup => "BPF_MAP_LOOKUP_ELEM",
             Self::MapNextKey => "BPF_MAP_GET_NEXT_KEY",
+            Self::ProgramLoad => "BPF_PROG_LOAD",
             Self::ProgramById => "BPF_PROG_GET_FD_BY_ID",
             Self::MapById => "BPF_MAP_GET_FD_BY_ID",
             Self::Info => "BPF_OBJ_GET_INFO_BY_FD",
             Self::Query => "BPF_PROG_QUERY",
             Self::MapLookupBatch => "BPF_MAP_LOOKUP_BATCH",
+            Self::LinkCreate => "BPF_LINK_CREATE",
             Self::LinkById => "BPF_LINK_GET_FD_BY_ID",
             Self::NextLink => "BPF_LINK_GET_NEXT_ID",
         }

@@ -1,0 +1,151 @@
+//! Session probes: one program that runs at the entry and at the return of
+//! functions in files (Linux 6.13). The only calls of [`super`] that load and
+//! attach; what they made is gone with the descriptors.
+
+use std::ffi::CStr;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use super::{Body, BpfError, Command, call};
+
+/// `BPF_PROG_TYPE_KPROBE`, the type of programs at functions.
+const PROBE_PROGRAM: u32 = 2;
+/// `BPF_TRACE_UPROBE_SESSION` of `enum bpf_attach_type`.
+const UPROBE_SESSION: u32 = 57;
+/// `BPF_F_SLEEPABLE` of `linux/bpf.h`.
+const SLEEPABLE: u32 = 1 << 4;
+/// `BPF_OBJ_NAME_LEN`, with the end.
+const NAME_SIZE: usize = 16;
+
+/// The beginning of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Where it is in the file, in bytes.
+    pub offset: u64,
+    /// What the program is told of it (`bpf_get_attach_cookie`).
+    pub cookie: u64,
+}
+
+/// The member of `BPF_PROG_LOAD` up to `expected_attach_type`.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+struct LoadBody {
+    kind: u32,
+    instruction_count: u32,
+    instructions: u64,
+    license: u64,
+    log_level: u32,
+    log_size: u32,
+    log: u64,
+    kernel_version: u32,
+    flags: u32,
+    name: [u8; NAME_SIZE],
+    ifindex: u32,
+    attach_type: u32,
+}
+
+// SAFETY: integers without padding, as in `linux/bpf.h`; 72 bytes.
+unsafe impl Body for LoadBody {}
+
+/// The member of `BPF_LINK_CREATE` with `uprobe_multi`.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+struct LinkBody {
+    program: u32,
+    target: u32,
+    attach_type: u32,
+    flags: u32,
+    path: u64,
+    offsets: u64,
+    reference_counters: u64,
+    cookies: u64,
+    count: u32,
+    probe_flags: u32,
+    pid: u32,
+    tail: u32,
+}
+
+// SAFETY: integers without padding, as in `linux/bpf.h`; 64 bytes.
+unsafe impl Body for LinkBody {}
+
+/// Loads a sleepable program for sessions, under a name of at most 15 bytes
+/// (the rest is cut). `instructions` are relocated, 8 bytes each. Kernels from
+/// 5.13 on may load what only 6.13 attaches.
+///
+/// # Errors
+///
+/// Refused without `CAP_BPF` and `CAP_PERFMON`, or by the verifier.
+pub fn load_session(name: &str, license: &CStr, instructions: &[[u8; 8]]) -> Result<OwnedFd, BpfError> {
+    let mut body = LoadBody {
+        kind: PROBE_PROGRAM,
+        instruction_count: u32::try_from(instructions.len()).unwrap_or(u32::MAX),
+        instructions: instructions.as_ptr() as u64,
+        license: license.as_ptr() as u64,
+        flags: SLEEPABLE,
+        attach_type: UPROBE_SESSION,
+        ..LoadBody::default()
+    };
+    for (into, byte) in body.name.iter_mut().take(NAME_SIZE - 1).zip(name.bytes()) {
+        *into = byte;
+    }
+    // SAFETY: the kernel reads as many instructions as stated (it refuses
+    // `u32::MAX` unread) and the licence to its end; no log is asked for.
+    let fd = unsafe { call(Command::ProgramLoad, &mut body)? };
+    // SAFETY: a new descriptor that nobody else knows; it fits an int.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+}
+
+/// Attaches a session program to functions of a file: in every process that
+/// maps it, now and later, or in one (with all its threads, over exec) and in
+/// no other. The link ends with its descriptor. Since Linux 6.13.
+///
+/// # Errors
+///
+/// Unsupported on older kernels or if the file has no code there, `EBADF` if
+/// it is no regular file, `ESRCH` if the process is gone.
+pub fn attach_session(
+    program: BorrowedFd<'_>,
+    file: &CStr,
+    entries: &[Entry],
+    pid: Option<u32>,
+) -> Result<OwnedFd, BpfError> {
+    let offsets: Vec<u64> = entries.iter().map(|entry| entry.offset).collect();
+    let cookies: Vec<u64> = entries.iter().map(|entry| entry.cookie).collect();
+    let mut body = LinkBody {
+        program: program.as_raw_fd().cast_unsigned(),
+        attach_type: UPROBE_SESSION,
+        path: file.as_ptr() as u64,
+        offsets: offsets.as_ptr() as u64,
+        cookies: cookies.as_ptr() as u64,
+        count: u32::try_from(entries.len()).unwrap_or(u32::MAX),
+        pid: pid.unwrap_or(0),
+        ..LinkBody::default()
+    };
+    // SAFETY: the kernel reads the path to its end, and as many offsets and
+    // cookies as stated (it refuses `u32::MAX` unread).
+    let fd = unsafe { call(Command::LinkCreate, &mut body)? };
+    // SAFETY: a new descriptor that nobody else knows; it fits an int.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+}
+
+/// Whether this kernel attaches session programs: one that does says that a
+/// directory is no file, all others do not come so far.
+pub fn has_sessions(program: BorrowedFd<'_>) -> bool {
+    let nowhere = [Entry { offset: 1, cookie: 0 }];
+    matches!(attach_session(program, c"/", &nowhere, None), Err(BpfError { errno: libc::EBADF, .. }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that the structures have the kernel's layout.
+    #[test]
+    fn layout() {
+        assert_eq!(std::mem::offset_of!(LoadBody, name), 48);
+        assert_eq!(std::mem::offset_of!(LoadBody, attach_type), 68);
+        assert_eq!(size_of::<LoadBody>(), 72);
+        assert_eq!(std::mem::offset_of!(LinkBody, path), 16);
+        assert_eq!(std::mem::offset_of!(LinkBody, pid), 56);
+        assert_eq!(size_of::<LinkBody>(), 64);
+    }
+}
