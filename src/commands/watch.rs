@@ -100,23 +100,48 @@ impl Watch<'_, '_> {
         for pid in reread.pids() {
             source.cover(pid, false);
         }
-        let facts = source.wait(Duration::ZERO, None).map_err(refused)?;
-        self.take(facts)?;
+        self.catch_up(source, reread.at())?;
         let events = self.tracker.compare(reread);
         self.print(&events)?;
         let others: Vec<Event> = self.others.iter_mut().flat_map(|other| other.events()).collect();
         self.print(&others)
     }
 
+    /// Takes the facts up to a moment: until one is newer or none are left.
+    fn catch_up(&mut self, source: &mut Source, moment: u64) -> Result<(), Failure> {
+        loop {
+            let facts = source.wait(Duration::ZERO, None).map_err(refused)?;
+            let done = facts.is_empty() || facts.iter().any(|fact| fact.at().is_some_and(|at| at > moment));
+            self.take(facts)?;
+            if done {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Events are written as they come, and given away once for all of these
+    /// facts: a system call for each costs more than the rest.
     fn take(&mut self, facts: Vec<watch::Fact>) -> Result<(), Failure> {
+        let any = !facts.is_empty();
         for fact in facts {
             let events = self.tracker.take(fact);
-            self.print(&events)?;
+            self.write(&events)?;
+        }
+        if any {
+            self.session.out.flush()?;
         }
         Ok(())
     }
 
     fn print(&mut self, events: &[Event]) -> Result<(), Failure> {
+        self.write(events)?;
+        if !events.is_empty() {
+            self.session.out.flush()?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, events: &[Event]) -> Result<(), Failure> {
         for event in events {
             self.changed |= matches!(event.event.as_str(), "visible" | "policy") && !is_replacement(event);
             self.dirty |= matches!(event.event.as_str(), "visible" | "exit" | "process");
@@ -125,9 +150,6 @@ impl Watch<'_, '_> {
             } else if self.session.style.all || !is_replacement(event) {
                 render::event(self.session.out, event, self.tracker.gpus())?;
             }
-        }
-        if !events.is_empty() {
-            self.session.out.flush()?;
         }
         Ok(())
     }

@@ -6,11 +6,14 @@
 //! what each process asks for, and turns facts into the events of `gpumap/1`.
 //! [`policy`] watches the programs in force on cgroups.
 
+mod clock;
 mod environment;
 mod fact;
 mod libraries;
+mod losses;
 mod mapped;
 mod object;
+mod place;
 pub mod policy;
 mod policy_event;
 mod record;

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use aya::maps::{Array, HashMap, MapData, PerCpuArray, RingBuf};
+use aya::maps::{Array, HashMap, MapData, RingBuf};
 use aya::programs::uprobe::UProbeScope;
 use aya::programs::{Program, RawTracePoint, UProbe};
 use aya::{Btf, Ebpf, EbpfLoader};
@@ -81,12 +81,13 @@ impl Kernel {
     fn fill_variables(&mut self) -> Result<(), WatchError> {
         let mut names: HashMap<_, [u8; NAME], u32> = typed(self.map("variables")?)?;
         // What says which job a process belongs to chooses no devices.
-        for variable in VARIABLES.into_iter().filter(|name| !name.starts_with("SLURM")) {
+        let variables = (0..).zip(VARIABLES);
+        for (index, variable) in variables.filter(|(_, name)| !name.starts_with("SLURM")) {
             let mut name = [0; NAME];
             // Room for the end must stay: see NAME_SIZE in bpf/gpumap.h.
             let room = name.get_mut(..variable.len()).filter(|_| variable.len() < NAME - 1);
             room.ok_or(WatchError::Object("variables"))?.copy_from_slice(variable.as_bytes());
-            put(names.insert(name, 1, 0))?;
+            put(names.insert(name, index, 0))?;
         }
         Ok(())
     }
@@ -144,11 +145,11 @@ impl Kernel {
         &mut self.ring
     }
 
-    /// Events that did not fit into the ring, since the beginning.
+    /// Records that did not fit into the ring, since the beginning.
     pub(super) fn lost(&mut self) -> u64 {
         let Ok(map) = self.map("lost") else { return 0 };
-        let Ok(map) = PerCpuArray::<_, u64>::try_from(map) else { return 0 };
-        map.get(&0, 0).map_or(0, |counts| counts.iter().sum())
+        let Ok(map) = Array::<_, u64>::try_from(map) else { return 0 };
+        map.get(&0, 0).unwrap_or(0)
     }
 
     fn map(&mut self, name: &'static str) -> Result<&mut aya::maps::Map, WatchError> {

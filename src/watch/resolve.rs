@@ -1,54 +1,70 @@
-//! What an environment asks for inside the set that the process's cgroup
-//! allows: the same observation and analysis as those of `gpumap pid`, kept
-//! for moments.
+//! What environments ask for inside the set that a process's cgroup allows:
+//! the same observation and analysis as those of `gpumap pid`, kept for
+//! moments.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use crate::analyse::{self, Granted};
-use crate::observation::{Answer, Detail, Environment, Observation, Process, Text};
+use super::Subject;
+use super::place::{Place, Places};
+use crate::analyse::Asker;
+use crate::observation::{Answer, CgroupMode, Environment, Observation, Process, Text};
 use crate::observe::{self, Options, Target};
-use crate::report::{Gpu, Visible};
+use crate::report::{Asked, Gpu};
 
 /// How long an observation of a cgroup serves: its programs may change.
 const FRESH: Duration = Duration::from_millis(500);
-/// Cgroups that are remembered.
-const REMEMBERED: usize = 64;
-/// How long a process is taken to stay in its cgroup, and for how many.
-const STAYS: Duration = Duration::from_millis(100);
-const PLACES: usize = 1024;
-/// Answers that are remembered.
-const ANSWERS: usize = 16;
+/// The same where the v1 controller has a say: a process may also move in a
+/// hierarchy whose cgroups no event names.
+const FRESH_V1: Duration = Duration::from_millis(100);
+/// Observations that are remembered.
+const REMEMBERED: usize = 256;
 
-/// What an answer depends on.
-type Question = (Text, Option<Environment>, Option<Environment>);
+/// One observation, and what is to be asked of it.
+#[derive(Debug)]
+pub(super) struct Known {
+    at: Instant,
+    /// Of all observations, this one.
+    pub(super) serial: u64,
+    asker: Asker,
+}
+
+impl Known {
+    /// What an environment asks for; one that is not known asks for something
+    /// unknown.
+    pub(super) fn asked(&self, environment: Option<&Environment>) -> Asked {
+        self.asker.asked(&match environment {
+            Some(environment) => Answer::Known(environment.clone()),
+            None => Answer::Missing("its environment is not known".to_owned()),
+        })
+    }
+}
+
+/// A cgroup, and a process where the v1 controller knows every process apart.
+type Key = (Text, Option<u32>);
 
 /// Observes cgroups, and remembers them.
 #[derive(Debug)]
 pub(super) struct Resolver {
     options: Options,
-    seen: HashMap<Text, (Instant, Observation)>,
-    /// Where processes were, by pid and start time.
-    places: HashMap<(u32, u64), (Instant, Option<Text>)>,
-    /// The last answers: processes mostly change between few values.
-    answers: VecDeque<(Instant, Question, Visible)>,
-    /// The node's GPUs as of the last answer.
+    places: Places,
+    known: HashMap<Key, Rc<Known>>,
+    serial: u64,
+    /// Whether the v1 controller has a say, as of the last observation.
+    v1: bool,
+    /// The node's GPUs as of the last observation.
     pub(super) gpus: Vec<Gpu>,
 }
 
 impl Resolver {
     pub(super) fn new(options: Options) -> Self {
         let options = Options { detail: false, deadline: None, units: false, hook: false, ..options };
-        Self {
-            options,
-            seen: HashMap::new(),
-            places: HashMap::new(),
-            answers: VecDeque::new(),
-            gpus: Vec::new(),
-        }
+        let (places, known) = (Places::default(), HashMap::new());
+        Self { options, places, known, serial: 0, v1: false, gpus: Vec::new() }
     }
 
     /// Where `/proc` is.
@@ -56,91 +72,53 @@ impl Resolver {
         &self.options.proc
     }
 
-    /// The cgroup of a process, if it still is there.
-    pub(super) fn cgroup(&mut self, pid: u32, start_time: u64) -> Option<Text> {
-        if let Some((at, path)) = self.places.get(&(pid, start_time))
-            && at.elapsed() < STAYS
-        {
-            return path.clone();
-        }
-        let path = observe::pid_cgroup(&self.options, pid).ok();
-        let path: Option<Text> = path.map(|path| path.as_os_str().as_bytes().into());
-        if self.places.len() >= PLACES {
-            self.places.clear();
-        }
-        self.places.insert((pid, start_time), (Instant::now(), path.clone()));
-        path
+    /// The cgroup that a process was in, if it can be told.
+    pub(super) fn place(&mut self, subject: &Subject) -> Option<Rc<Place>> {
+        self.places.of(&self.options, subject)
     }
 
-    /// What a process asked for with one environment and asks for with
-    /// another; `None` where its cgroup is gone.
-    pub(super) fn asked(
-        &mut self,
-        pid: u32,
-        cgroup: &Text,
-        before: Option<&Environment>,
-        now: Option<&Environment>,
-    ) -> Option<Visible> {
-        let question = (cgroup.clone(), before.cloned(), now.cloned());
-        let known = self.answers.iter().find(|(at, asked, _)| *asked == question && at.elapsed() < FRESH);
-        if let Some((.., answer)) = known {
-            return Some(answer.clone());
+    /// What answers for a process in a cgroup; `None` where the cgroup is
+    /// gone.
+    pub(super) fn asker(&mut self, pid: u32, cgroup: &Place) -> Option<Rc<Known>> {
+        let fresh = if self.v1 { FRESH_V1 } else { FRESH };
+        let key = self.key(pid, cgroup);
+        if let Some(known) = self.known.get(&key).filter(|known| known.at.elapsed() < fresh) {
+            return Some(known.clone());
         }
-        let (alone, visible) = self.resolve(pid, cgroup, before, now)?;
-        // The v1 controller knows every process apart.
-        if !alone {
-            self.answers.truncate(ANSWERS - 1);
-            self.answers.push_front((Instant::now(), question, visible.clone()));
-        }
-        Some(visible)
+        self.known.remove(&key);
+        self.observe(pid, cgroup)
     }
 
-    /// The answer, and whether it is that of this process alone.
-    fn resolve(
-        &mut self,
-        pid: u32,
-        cgroup: &Text,
-        before: Option<&Environment>,
-        now: Option<&Environment>,
-    ) -> Option<(bool, Visible)> {
-        let mut observation = self.observation(pid, cgroup)?;
-        let known = |environment: Option<&Environment>| match environment {
-            Some(environment) => Answer::Known(environment.clone()),
-            None => Answer::Missing("its environment is not known".to_owned()),
-        };
-        let place = observation.processes.iter().find(|process| process.pid == pid);
-        let devices_v1 = place.and_then(|process| process.devices_v1.clone());
-        let detail = Some(Detail {
-            title: Text::default(),
-            exe: Answer::Missing(String::new()),
-            stepd_sockets: Vec::new(),
-            at_exec: known(before),
-            live: known(now),
-            devices: Answer::Missing(String::new()),
-        });
-        let cgroup = cgroup.clone();
-        observation.processes =
-            vec![Process { pid, cgroup: cgroup.clone(), devices_v1, detail, ..Process::default() }];
-        observation.pids = vec![pid];
-        let payload = analyse::node(&observation, &Granted::default()).ok();
-        let alone = observation.devices_v1.is_some();
-        if !alone {
-            self.remember(cgroup, observation);
-        }
-        let payload = payload?;
-        self.gpus = payload.gpus.unwrap_or_default();
-        let processes = payload.cgroups.into_iter().flatten().flat_map(|cgroup| cgroup.processes);
-        let visible = processes.into_iter().find(|process| process.pid == pid)?.visible?;
-        Some((alone, visible))
+    fn key(&self, pid: u32, cgroup: &Place) -> Key {
+        (cgroup.path.clone(), self.v1.then_some(pid))
     }
 
-    fn observation(&mut self, pid: u32, cgroup: &Text) -> Option<Observation> {
-        if let Some((at, observation)) = self.seen.get(cgroup)
-            && at.elapsed() < FRESH
-        {
-            return Some(observation.clone());
+    fn observe(&mut self, pid: u32, cgroup: &Place) -> Option<Rc<Known>> {
+        let at = Instant::now();
+        let observation = self.observation(pid, &cgroup.path)?;
+        self.v1 = observation.devices_v1.is_some();
+        let process = observation.processes.iter().find(|process| process.pid == pid);
+        let devices_v1 = process.and_then(|process| process.devices_v1.clone());
+        let process = Process { pid, cgroup: cgroup.path.clone(), devices_v1, ..Process::default() };
+        let asker = Asker::new(&observation, &process)?;
+        self.gpus = asker.gpus().to_vec();
+        self.serial += 1;
+        // On a legacy host ids are those of another hierarchy.
+        let seen = observation.cgroups.iter().find(|seen| seen.path == cgroup.path);
+        if let Some(seen) = seen.filter(|_| observation.host.cgroup_mode != CgroupMode::Legacy) {
+            self.places.remember(seen.id, &cgroup.path);
         }
-        self.seen.remove(cgroup);
+        let known = Rc::new(Known { at, serial: self.serial, asker });
+        if self.known.len() >= REMEMBERED {
+            self.known.retain(|_, known| known.at.elapsed() < FRESH_V1);
+        }
+        if self.known.len() < REMEMBERED {
+            self.known.insert(self.key(pid, cgroup), known.clone());
+        }
+        Some(known)
+    }
+
+    fn observation(&self, pid: u32, cgroup: &Text) -> Option<Observation> {
         // Only a living process tells its place in the v1 hierarchy.
         let its = observe::processes(&self.options, &[pid]).ok();
         let its = its.filter(|seen| seen.processes.iter().any(|process| process.cgroup == *cgroup));
@@ -148,14 +126,5 @@ impl Resolver {
             let path = PathBuf::from(OsStr::from_bytes(cgroup.as_bytes()));
             observe::cgroups(&self.options, &[Target { path, recursive: false }]).ok()
         })
-    }
-
-    fn remember(&mut self, cgroup: Text, observation: Observation) {
-        if self.seen.len() >= REMEMBERED {
-            self.seen.retain(|_, (at, _)| at.elapsed() < FRESH);
-        }
-        if self.seen.len() < REMEMBERED {
-            self.seen.entry(cgroup).or_insert((Instant::now(), observation));
-        }
     }
 }
