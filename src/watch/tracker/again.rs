@@ -1,10 +1,12 @@
 //! What no call told: environments are read again in turn and compared.
 
 use std::collections::{BTreeSet, HashMap};
+use std::{fs, io};
 
 use super::changes::Change;
-use super::state::known;
+use super::state::{State, known};
 use super::{Tracker, subject};
+use crate::observation::Environment;
 use crate::observe::process::peek::{self, Peek};
 use crate::report::Event;
 use crate::watch::Subject;
@@ -21,6 +23,8 @@ pub(super) const OTHERS: usize = 32;
 pub struct Reread {
     /// Each with the number of the process's changes of before.
     seen: Vec<(Peek, u64)>,
+    /// Processes that are no longer there.
+    gone: Vec<u32>,
     /// When that was done, in nanoseconds since boot.
     at: u64,
 }
@@ -47,14 +51,15 @@ impl Tracker {
         let seen = peek::live(self.resolver.proc(), pids.iter().copied());
         let there: BTreeSet<u32> = seen.iter().map(|peek| peek.pid).collect();
         self.recent.retain(|pid| there.contains(pid));
-        for pid in pids.difference(&there) {
+        let gone: Vec<u32> = pids.difference(&there).copied().collect();
+        for pid in &gone {
             self.uncovered.remove(pid);
         }
         let seen = seen.into_iter().map(|peek| {
             let changes = before.get(&peek.pid).copied().unwrap_or(0);
             (peek, changes)
         });
-        Reread { seen: seen.collect(), at: now_ns() }
+        Reread { seen: seen.collect(), gone, at: now_ns() }
     }
 
     /// The processes whose turn it is.
@@ -71,7 +76,21 @@ impl Tracker {
     /// changed without a call that was seen.
     pub fn compare(&mut self, reread: Reread) -> Vec<Event> {
         let seen = reread.seen.into_iter();
-        seen.flat_map(|(peek, changes)| self.compare_one(peek, changes)).collect()
+        let mut events: Vec<Event> =
+            seen.flat_map(|(peek, changes)| self.compare_one(peek, changes)).collect();
+        events.extend(reread.gone.into_iter().filter_map(|pid| self.vanished(pid)));
+        events
+    }
+
+    /// A process whose end was among the events that were lost.
+    fn vanished(&mut self, pid: u32) -> Option<Event> {
+        let subject = self.processes.get(&pid)?.subject.clone();
+        let place = fs::symlink_metadata(self.resolver.proc().join(pid.to_string()));
+        if !place.is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            return None;
+        }
+        let event = self.ended(now_ns(), &subject)?;
+        Some(Event { why: Some("its end was not seen: it is gone".to_owned()), ..event })
     }
 
     fn compare_one(&mut self, peek: Peek, changes: u64) -> Vec<Event> {
@@ -87,8 +106,8 @@ impl Tracker {
     }
 
     /// What a process has in memory, where every call up to then was told.
-    fn found(&mut self, subject: &Subject, now: crate::observation::Environment) -> Vec<Event> {
-        let same = |state: &mut super::State| state.environment.as_ref() == Some(&now);
+    fn found(&mut self, subject: &Subject, now: Environment) -> Vec<Event> {
+        let same = |state: &mut State| state.environment.as_ref() == Some(&now);
         if self.state(subject).is_none_or(|state| same(state)) {
             return Vec::new();
         }

@@ -74,8 +74,10 @@ impl Tracker {
         let there = memory.as_ref().and_then(|memory| memory.environment.get(name));
         let there = there.map(|there| (there.value.as_bytes().to_vec(), there.cut));
         let seen = there.map(|(bytes, cut)| NewValue::Value { bytes, cut });
-        if let Some(memory) = memory.filter(|_| unknown) {
-            self.state(subject)?.learn(memory);
+        match memory.filter(|_| unknown) {
+            Some(memory) => self.state(subject)?.learn(memory),
+            None if unknown => self.state(subject)?.begin(),
+            None => {}
         }
         if unsure && seen.is_some() && seen.as_ref() != Some(&new) {
             return None;

@@ -67,6 +67,12 @@ impl State {
         self.memory = Some(memory);
     }
 
+    /// Nothing is known but what calls will tell.
+    pub(super) fn begin(&mut self) {
+        let cut = Some("its environment is not known".to_owned());
+        self.replace(Some(Environment { variables: Vec::new(), cut }));
+    }
+
     /// Another environment, known exactly; the one of before.
     pub(super) fn replace(&mut self, environment: Option<Environment>) -> Option<Environment> {
         self.asked = None;
