@@ -61,11 +61,7 @@ impl Kernel {
     /// Why neither can be loaded: the kernel is too old or has no BTF, or a
     /// right is missing (`CAP_BPF` and `CAP_PERFMON`, or `CAP_SYS_ADMIN`).
     pub(super) fn load() -> Result<Self, WatchError> {
-        let btf = Btf::from_sys_fs().map_err(|error| WatchError::NoBtf(chain(&error)))?;
-        let (mut ebpf, sleepable) = match open(OBJECT, &btf) {
-            Ok(ebpf) => (ebpf, true),
-            Err(_) => (open(PLAIN, &btf)?, false),
-        };
+        let (mut ebpf, sleepable) = open_either()?;
         let ring = ebpf.take_map("ring").ok_or(WatchError::Object("ring"))?;
         let ring = RingBuf::try_from(ring).map_err(|error| WatchError::Load(chain(&error)))?;
         let mut kernel = Self { ebpf, ring, sleepable };
@@ -158,6 +154,16 @@ impl Kernel {
 
     fn program(&mut self, name: &'static str) -> Result<&mut Program, WatchError> {
         self.ebpf.program_mut(name).ok_or(WatchError::Object(name))
+    }
+}
+
+/// Loads the sleepable object, else the other; which one it was. The kernel's
+/// types are gone from memory before the ring comes into it.
+fn open_either() -> Result<(Ebpf, bool), WatchError> {
+    let btf = Btf::from_sys_fs().map_err(|error| WatchError::NoBtf(chain(&error)))?;
+    match open(OBJECT, &btf) {
+        Ok(ebpf) => Ok((ebpf, true)),
+        Err(_) => Ok((open(PLAIN, &btf)?, false)),
     }
 }
 

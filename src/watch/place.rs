@@ -36,6 +36,9 @@ impl Place {
     }
 }
 
+/// Where a process was, and when that was looked up.
+type Seen = (Instant, Option<Rc<Place>>);
+
 /// What is remembered of cgroups.
 #[derive(Debug, Default)]
 pub(super) struct Places {
@@ -43,7 +46,7 @@ pub(super) struct Places {
     /// there, and no other ever gets its id: this never grows old.
     by_id: HashMap<u64, Rc<Place>>,
     /// Where processes were, by pid and start time.
-    by_process: HashMap<(u32, u64), (Instant, Option<Rc<Place>>)>,
+    by_process: HashMap<(u32, u64), Seen>,
 }
 
 impl Places {

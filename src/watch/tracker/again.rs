@@ -108,7 +108,7 @@ impl Tracker {
     /// What a process has in memory, where every call up to then was told.
     fn found(&mut self, subject: &Subject, now: Environment) -> Vec<Event> {
         let same = |state: &mut State| state.environment.as_ref() == Some(&now);
-        if self.state(subject).is_none_or(|state| same(state)) {
+        if self.state(subject).is_none_or(same) {
             return Vec::new();
         }
         let asked = self.asked(subject);

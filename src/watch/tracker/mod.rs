@@ -10,6 +10,8 @@ mod changes;
 mod last_set;
 mod life;
 mod state;
+#[cfg(test)]
+mod tests;
 mod words;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
