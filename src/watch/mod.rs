@@ -17,6 +17,7 @@ mod place;
 pub mod policy;
 mod policy_event;
 mod record;
+mod remember;
 mod resolve;
 mod scope;
 mod source;

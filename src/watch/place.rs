@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt as _;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::Subject;
+use super::remember::Remembered;
 use crate::observation::Text;
 use crate::observe::{self, Options};
 use crate::owner;
@@ -13,8 +14,8 @@ use crate::report::Owner;
 
 /// How long a process is taken to stay in its cgroup where only `/proc` can
 /// tell.
-const STAYS: Duration = Duration::from_millis(100);
-/// Processes and cgroups that are remembered.
+pub(super) const STAYS: Duration = Duration::from_millis(100);
+/// Cgroups that are remembered.
 const KEPT: usize = 1024;
 
 /// A cgroup in the words of an event.
@@ -36,17 +37,20 @@ impl Place {
     }
 }
 
-/// Where a process was, and when that was looked up.
-type Seen = (Instant, Option<Rc<Place>>);
-
 /// What is remembered of cgroups.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Places {
     /// By id. A cgroup of the second version keeps its path as long as it is
     /// there, and no other ever gets its id: this never grows old.
     by_id: HashMap<u64, Rc<Place>>,
-    /// Where processes were, by pid and start time.
-    by_process: HashMap<(u32, u64), Seen>,
+    /// Where processes were.
+    by_process: Remembered<Option<Rc<Place>>>,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        Self { by_id: HashMap::new(), by_process: Remembered::new(STAYS) }
+    }
 }
 
 impl Places {
@@ -56,19 +60,10 @@ impl Places {
         if let Some(place) = self.by_id.get(&subject.cgroup) {
             return Some(place.clone());
         }
-        let key = (subject.pid, subject.start_time);
-        if let Some((at, place)) = self.by_process.get(&key)
-            && at.elapsed() < STAYS
-        {
-            return place.clone();
-        }
-        let path = observe::pid_cgroup(options, subject.pid).ok();
-        let place = path.map(|path| Rc::new(Place::new(&path.as_os_str().as_bytes().into())));
-        if self.by_process.len() >= KEPT {
-            self.by_process.clear();
-        }
-        self.by_process.insert(key, (Instant::now(), place.clone()));
-        place
+        self.by_process.get(subject, || {
+            let path = observe::pid_cgroup(options, subject.pid).ok()?;
+            Some(Rc::new(Place::new(&path.as_os_str().as_bytes().into())))
+        })
     }
 
     /// What an observation told: the id of the cgroup at a path.

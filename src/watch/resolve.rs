@@ -10,17 +10,19 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use super::Subject;
-use super::place::{Place, Places};
+use super::place::{Place, Places, STAYS};
+use super::remember::Remembered;
 use crate::analyse::Asker;
 use crate::observation::{Answer, CgroupMode, Environment, Observation, Process, Text};
+use crate::observe::procfile::cgroup_line;
 use crate::observe::{self, Options, Target};
 use crate::report::{Asked, Gpu};
+use crate::sys::dir::Dir;
 
 /// How long an observation of a cgroup serves: its programs may change.
 const FRESH: Duration = Duration::from_millis(500);
-/// The same where the v1 controller has a say: a process may also move in a
-/// hierarchy whose cgroups no event names.
-const FRESH_V1: Duration = Duration::from_millis(100);
+/// Bytes that are read of a process's `cgroup`.
+const LIMIT: usize = 256 << 10;
 /// Observations that are remembered.
 const REMEMBERED: usize = 256;
 
@@ -44,14 +46,17 @@ impl Known {
     }
 }
 
-/// A cgroup, and a process where the v1 controller knows every process apart.
-type Key = (Text, Option<u32>);
+/// A cgroup, and one of the v1 devices controller where that has a say: two
+/// processes in the same two may open the same.
+type Key = (Text, Option<Text>);
 
 /// Observes cgroups, and remembers them.
 #[derive(Debug)]
 pub(super) struct Resolver {
     options: Options,
     places: Places,
+    /// The cgroups of the v1 devices controller, which no event names.
+    groups: Remembered<Option<Text>>,
     known: HashMap<Key, Rc<Known>>,
     serial: u64,
     /// Whether the v1 controller has a say, as of the last observation.
@@ -63,8 +68,15 @@ pub(super) struct Resolver {
 impl Resolver {
     pub(super) fn new(options: Options) -> Self {
         let options = Options { detail: false, deadline: None, units: false, hook: false, ..options };
-        let (places, known) = (Places::default(), HashMap::new());
-        Self { options, places, known, serial: 0, v1: false, gpus: Vec::new() }
+        Self {
+            options,
+            places: Places::default(),
+            groups: Remembered::new(STAYS),
+            known: HashMap::new(),
+            serial: 0,
+            v1: false,
+            gpus: Vec::new(),
+        }
     }
 
     /// Where `/proc` is.
@@ -79,25 +91,29 @@ impl Resolver {
 
     /// What answers for a process in a cgroup; `None` where the cgroup is
     /// gone.
-    pub(super) fn asker(&mut self, pid: u32, cgroup: &Place) -> Option<Rc<Known>> {
-        let fresh = if self.v1 { FRESH_V1 } else { FRESH };
-        let key = self.key(pid, cgroup);
-        if let Some(known) = self.known.get(&key).filter(|known| known.at.elapsed() < fresh) {
+    pub(super) fn asker(&mut self, subject: &Subject, cgroup: &Place) -> Option<Rc<Known>> {
+        let key = self.key(subject, cgroup);
+        if let Some(known) = self.known.get(&key).filter(|known| known.at.elapsed() < FRESH) {
             return Some(known.clone());
         }
         self.known.remove(&key);
-        self.observe(pid, cgroup)
+        self.observe(subject, cgroup)
     }
 
-    fn key(&self, pid: u32, cgroup: &Place) -> Key {
-        (cgroup.path.clone(), self.v1.then_some(pid))
+    fn key(&mut self, subject: &Subject, cgroup: &Place) -> Key {
+        let group = || v1_group(&self.options.proc, subject.pid);
+        let group = if self.v1 { self.groups.get(subject, group) } else { None };
+        (cgroup.path.clone(), group)
     }
 
-    fn observe(&mut self, pid: u32, cgroup: &Place) -> Option<Rc<Known>> {
+    fn observe(&mut self, subject: &Subject, cgroup: &Place) -> Option<Rc<Known>> {
+        let pid = subject.pid;
         let at = Instant::now();
+        let group = v1_group(&self.options.proc, pid);
         let observation = self.observation(pid, &cgroup.path)?;
         self.v1 = observation.devices_v1.is_some();
         let process = observation.processes.iter().find(|process| process.pid == pid);
+        let is_there = process.is_some();
         let devices_v1 = process.and_then(|process| process.devices_v1.clone());
         let process = Process { pid, cgroup: cgroup.path.clone(), devices_v1, ..Process::default() };
         let asker = Asker::new(&observation, &process)?;
@@ -109,13 +125,22 @@ impl Resolver {
             self.places.remember(seen.id, &cgroup.path);
         }
         let known = Rc::new(Known { at, serial: self.serial, asker });
-        if self.known.len() >= REMEMBERED {
-            self.known.retain(|_, known| known.at.elapsed() < FRESH_V1);
-        }
-        if self.known.len() < REMEMBERED {
-            self.known.insert(self.key(pid, cgroup), known.clone());
+        // One that moved meanwhile may have been seen before or after that.
+        if group == v1_group(&self.options.proc, pid) {
+            // Of one that is not there nothing is known of v1.
+            let group = group.filter(|_| self.v1 && is_there);
+            self.keep((cgroup.path.clone(), group), known.clone());
         }
         Some(known)
+    }
+
+    fn keep(&mut self, key: Key, known: Rc<Known>) {
+        if self.known.len() >= REMEMBERED {
+            self.known.retain(|_, known| known.at.elapsed() < FRESH);
+        }
+        if self.known.len() < REMEMBERED {
+            self.known.insert(key, known);
+        }
     }
 
     fn observation(&self, pid: u32, cgroup: &Text) -> Option<Observation> {
@@ -127,4 +152,12 @@ impl Resolver {
             observe::cgroups(&self.options, &[Target { path, recursive: false }]).ok()
         })
     }
+}
+
+/// The line of `/proc/PID/cgroup` for the v1 devices controller, if there is
+/// one and the process is.
+fn v1_group(proc: &Path, pid: u32) -> Option<Text> {
+    let mut text = Vec::new();
+    Dir::open(&proc.join(pid.to_string())).ok()?.read_into(c"cgroup", &mut text, LIMIT).ok()?;
+    cgroup_line(&text, Some(b"devices")).map(Text::from)
 }

@@ -39,7 +39,7 @@ impl Tracker {
 
     fn asker(&mut self, subject: &Subject) -> Option<Rc<Known>> {
         let place = self.place(subject)?;
-        self.resolver.asker(subject.pid, &place)
+        self.resolver.asker(subject, &place)
     }
 }
 
