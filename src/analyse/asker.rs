@@ -39,3 +39,41 @@ impl Asker {
         visible::asked(environment, &self.gpus, &self.reach)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::analyse::{Granted, node};
+
+    /// Make sure that a watch says what `gpumap node` says, of every process of
+    /// every saved node.
+    #[test]
+    fn as_in_node() {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/nodes");
+        let mut compared = 0;
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "json") {
+                compared += compare(&serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap());
+            }
+        }
+        assert!(compared > 0);
+    }
+
+    fn compare(observation: &Observation) -> usize {
+        let answer = node(observation, &Granted::default()).unwrap();
+        let reported: Vec<_> = answer.cgroups.iter().flatten().flat_map(|one| &one.processes).collect();
+        let details = observation.processes.iter().filter_map(|one| Some((one, one.detail.as_ref()?)));
+        let mut compared = 0;
+        for (process, detail) in details {
+            let Some(one) = reported.iter().find(|one| one.pid == process.pid) else { continue };
+            let asker = Asker::new(observation, process).unwrap();
+            assert_eq!(Some(asker.asked(&detail.live)), one.visible.as_ref().map(|one| one.live.clone()));
+            assert_eq!(Some(asker.gpus()), answer.gpus.as_deref());
+            compared += 1;
+        }
+        compared
+    }
+}
