@@ -8,10 +8,10 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 
 use super::{Failure, Session, watch_scope};
 use crate::cli::{Exit, WatchArgs};
+use crate::observe;
 use crate::report::Event;
 use crate::watch::policy::PolicyWatcher;
 use crate::watch::{self, EventSource, Source, Tracker, WatchError};
-use crate::{observe, render};
 
 /// How often environments are read again, and the state is written at most.
 const REREAD: Duration = Duration::from_secs(1);
@@ -48,17 +48,17 @@ pub(super) fn run(session: &mut Session<'_>, args: &WatchArgs) -> Result<Exit, F
 }
 
 /// A running command.
-struct Watch<'s, 'a> {
-    session: &'s mut Session<'a>,
+pub(super) struct Watch<'s, 'a> {
+    pub(super) session: &'s mut Session<'a>,
     args: &'s WatchArgs,
-    tracker: Tracker,
+    pub(super) tracker: Tracker,
     others: Vec<Box<dyn EventSource>>,
     boot_id: String,
     end: Option<Instant>,
     /// Whether there was a change.
-    changed: bool,
+    pub(super) changed: bool,
     /// Whether the state file is behind, and when it was written.
-    dirty: bool,
+    pub(super) dirty: bool,
     written: Option<Instant>,
 }
 
@@ -119,41 +119,6 @@ impl Watch<'_, '_> {
         }
     }
 
-    /// Events are written as they come, and given away once for all of these
-    /// facts: a system call for each costs more than the rest.
-    fn take(&mut self, facts: Vec<watch::Fact>) -> Result<(), Failure> {
-        let any = !facts.is_empty();
-        for fact in facts {
-            let events = self.tracker.take(fact);
-            self.write(&events)?;
-        }
-        if any {
-            self.session.out.flush()?;
-        }
-        Ok(())
-    }
-
-    fn print(&mut self, events: &[Event]) -> Result<(), Failure> {
-        self.write(events)?;
-        if !events.is_empty() {
-            self.session.out.flush()?;
-        }
-        Ok(())
-    }
-
-    fn write(&mut self, events: &[Event]) -> Result<(), Failure> {
-        for event in events {
-            self.changed |= matches!(event.event.as_str(), "visible" | "policy") && !is_replacement(event);
-            self.dirty |= matches!(event.event.as_str(), "visible" | "exit" | "process");
-            if self.session.global.json {
-                render::json::write(self.session.out, event)?;
-            } else if self.session.style.all || !is_replacement(event) {
-                render::event(self.session.out, event, self.tracker.gpus())?;
-            }
-        }
-        Ok(())
-    }
-
     fn save(&mut self) -> Result<(), Failure> {
         let Some(path) = self.args.state.as_ref().filter(|_| self.dirty) else {
             self.dirty = false;
@@ -168,12 +133,6 @@ impl Watch<'_, '_> {
         self.written = Some(Instant::now());
         Ok(())
     }
-}
-
-/// Whether programs were replaced by others that decide the same, as Slurm does
-/// at every step: nothing that people watch for.
-fn is_replacement(event: &Event) -> bool {
-    event.policy.as_ref().is_some_and(|policy| policy.equal)
 }
 
 /// The signals that end a watch, as a descriptor. Blocked before anything else
