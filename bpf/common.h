@@ -10,20 +10,23 @@
 /* Levels of cgroups that are looked at, counted from the root. */
 #define LEVELS 32
 
+/* Room for 58,000 changes of usual length (144 bytes with the ring's own 8).
+ * User space maps it twice: that is resident memory of gpumap. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 4 << 20);
+	__uint(max_entries, 8 << 20);
 } ring SEC(".maps");
 
-/* Events that did not fit into the ring. */
+/* Records that did not fit into the ring: one count for all CPUs, because each
+ * record tells how many were lost before it. */
 struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, __u64);
 } lost SEC(".maps");
 
-/* The variables, by their whole names. */
+/* The variables, by their whole names: their indexes. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 128);
@@ -96,6 +99,14 @@ static __always_inline void count_lost(void)
 		__sync_fetch_and_add(count, 1);
 }
 
+static __always_inline __u32 lost_before(void)
+{
+	__u32 zero = 0;
+	__u64 *count = bpf_map_lookup_elem(&lost, &zero);
+
+	return count ? *(volatile __u64 *)count : 0;
+}
+
 static __always_inline __u64 start_of(struct task_struct *task)
 {
 	struct task_struct *leader = read_field(task, group_leader);
@@ -118,11 +129,12 @@ static __always_inline void describe(struct header *header, struct task_struct *
 {
 	struct cred *cred = read_field(task, cred);
 
+	/* In this order: what it counts was lost before that moment. */
+	header->lost = lost_before();
 	header->at = bpf_ktime_get_boot_ns();
 	header->start = start_of(task);
 	header->cgroup = cgroup_of(task);
 	header->pid = read_field(task, tgid);
-	header->tid = read_field(task, pid);
 	header->uid = read_field(cred, euid.val);
 	header->kind = kind;
 	header->flags = 0;

@@ -30,32 +30,41 @@ struct {
 	__type(value, struct call);
 } calls SEC(".maps");
 
-/* Reads a string of the process; a negative number if it cannot be read. */
-static __always_inline long text(char *into, __u32 size, const char *from)
+/* Touches the pages of a string, so that it can be read. */
+static __always_inline void touch(__u32 size, const char *from)
 {
-	long length = bpf_probe_read_user_str(into, size, from);
-
 #ifndef PLAIN
 	unsigned long next = (unsigned long)from;
 
-	for (int page = 0; page < 3 && length < 0; page++) {
+	for (int page = 0; page < 3; page++) {
 		char touched;
 
 		if (next >= (unsigned long)from + size ||
 		    bpf_copy_from_user(&touched, 1, (const void *)next))
 			break;
 		next = (next & ~(PAGE - 1)) + PAGE;
-		length = bpf_probe_read_user_str(into, size, from);
 	}
 #endif
+}
+
+/* Reads a string of the process; a negative number if it cannot be read. */
+static __always_inline long text(char *into, __u32 size, const char *from)
+{
+	long length = bpf_probe_read_user_str(into, size, from);
+
+	if (length < 0) {
+		touch(size, from);
+		length = bpf_probe_read_user_str(into, size, from);
+	}
 	return length;
 }
 
 /* Reads the name of a variable, up to its end or to '='; the length of the
- * name if it is one that is looked for, else 0. */
-static __always_inline __u32 known(struct name *name, const char *from)
+ * name and its index if it is one that is looked for, else 0. */
+static __always_inline __u32 known(struct name *name, const char *from, __u32 *index)
 {
 	__u32 length = 0;
+	__u32 *found;
 
 	__builtin_memset(name, 0, sizeof(*name));
 	if (text(name->text, NAME_SIZE, from) < 0)
@@ -70,7 +79,11 @@ static __always_inline __u32 known(struct name *name, const char *from)
 		if (at == 0 && !*byte)
 			return 0;
 	}
-	return bpf_map_lookup_elem(&variables, name) ? length : 0;
+	found = bpf_map_lookup_elem(&variables, name);
+	if (!found)
+		return 0;
+	*index = *found;
+	return length;
 }
 
 /* Whether the text behind a name in putenv's argument is a value. */
@@ -115,8 +128,9 @@ static __always_inline int enter(void *ctx, __u32 kind)
 		call.name = (const char *)argument(ctx, 0);
 #ifndef PLAIN
 		struct name name;
+		__u32 index;
 
-		if (!known(&name, call.name))
+		if (!known(&name, call.name, &index))
 			return 0;
 #endif
 	}
@@ -128,27 +142,43 @@ static __always_inline int enter(void *ctx, __u32 kind)
 	return 1;
 }
 
-/* Reads the value into a record of this size and sends it; 0 if the value
- * needs a longer record. */
-#define SEND(record, room, limit, made, of) ({                              \
-	int sent_ = 1;                                                         \
+static __always_inline void fill(struct header *header, const struct call *call)
+{
+	describe(header, (struct task_struct *)bpf_get_current_task(), call->kind);
+	header->flags = call->flags;
+}
+
+enum sent { UNREADABLE = -1, LONGER = 0, SENT = 1 };
+
+/* Reads the value into a record of this size and sends it, if it is not longer
+ * than that; one that cannot be read is said to be so if this is the last try.
+ * `limit` leaves room for a byte that tells that the value goes on.
+ *
+ * Nothing here sleeps: a record that is begun keeps all that come after it
+ * from being read, and how long a page takes is its process's choice. */
+#define SEND(record, room, limit, made, index, last) ({                        \
+	int sent_ = SENT;                                                      \
 	record *change_ = bpf_ringbuf_reserve(&ring, sizeof(*change_), 0);     \
 	if (!change_) {                                                        \
 		count_lost();                                                  \
 	} else {                                                               \
 		long length_ = 1;                                              \
 		if ((made)->value)                                             \
-			length_ = text(change_->value, room, (made)->value);   \
-		if (length_ > (limit) && (room) == SHORT_SIZE) {               \
+			length_ = bpf_probe_read_user_str(change_->value, room, \
+							  (made)->value);      \
+		if (length_ < 1 && !(last)) {                                  \
 			bpf_ringbuf_discard(change_, 0);                       \
-			sent_ = 0;                                             \
+			sent_ = UNREADABLE;                                    \
+		} else if (length_ > (limit) && (room) != VALUE_SIZE) {        \
+			bpf_ringbuf_discard(change_, 0);                       \
+			sent_ = LONGER;                                        \
 		} else {                                                       \
 			fill(&change_->header, made);                          \
 			if (length_ < 1)                                       \
 				change_->header.flags |= UNREAD;               \
 			if (length_ > (limit))                                 \
 				change_->header.flags |= CUT;                  \
-			change_->name = *(of);                               \
+			change_->variable = (index);                           \
 			change_->length = length_ < 1 ? 0 :                    \
 				length_ > (limit) ? (limit) - 1 : length_ - 1; \
 			change_->pad = 0;                                      \
@@ -157,10 +187,19 @@ static __always_inline int enter(void *ctx, __u32 kind)
 	}                                                                      \
 	sent_; })
 
-static __always_inline void fill(struct header *header, const struct call *call)
+static __always_inline void send(const struct call *call, __u32 index)
 {
-	describe(header, (struct task_struct *)bpf_get_current_task(), call->kind);
-	header->flags = call->flags;
+	int sent = SEND(struct short_change, SHORT_SIZE, SHORT_SIZE - 1, call, index, 0);
+
+	if (sent == SENT)
+		return;
+	touch(VALUE_SIZE, call->value);
+	if (sent == UNREADABLE)
+		sent = SEND(struct short_change, SHORT_SIZE, SHORT_SIZE - 1, call, index, 1);
+	if (sent == LONGER)
+		sent = SEND(struct change, MIDDLE_SIZE, MIDDLE_SIZE - 1, call, index, 1);
+	if (sent == LONGER)
+		SEND(struct long_change, VALUE_SIZE, VALUE_LIMIT + 1, call, index, 1);
 }
 
 static __always_inline int leave(void *ctx)
@@ -172,12 +211,13 @@ static __always_inline int leave(void *ctx)
 		return 0;
 	struct call call = *found;
 	struct name name = {};
+	__u32 index = 0;
 
 	bpf_map_delete_elem(&calls, &thread);
 	if (returned(ctx) != 0)
 		return 0;
 	if (call.kind != CLEARENV) {
-		__u32 length = known(&name, call.name);
+		__u32 length = known(&name, call.name, &index);
 
 		if (!length)
 			return 0;
@@ -187,8 +227,6 @@ static __always_inline int leave(void *ctx)
 			call.value = call.name + length + 1;
 		}
 	}
-	/* A short value leaves one byte of the room free, its end's. */
-	if (!SEND(struct change, SHORT_SIZE, SHORT_SIZE - 1, &call, &name))
-		SEND(struct long_change, VALUE_SIZE, VALUE_LIMIT + 1, &call, &name);
+	send(&call, index);
 	return 0;
 }

@@ -12,8 +12,10 @@
 #define VALUE_LIMIT 4096
 /* One byte more tells a value that is longer, one is the end. */
 #define VALUE_SIZE (VALUE_LIMIT + 2)
-/* Most values are short: their records are too. */
-#define SHORT_SIZE 402
+/* Most values are short, nearly all fit into some hundred bytes: so are their
+ * records, that the ring holds many. */
+#define SHORT_SIZE 66
+#define MIDDLE_SIZE 402
 #define COMM_SIZE 16
 
 enum kind {
@@ -44,7 +46,7 @@ struct header {
 	__u64 start;     /* start of the process, the same clock */
 	__u64 cgroup;    /* cgroup2 id */
 	__u32 pid;       /* the process */
-	__u32 tid;       /* the thread */
+	__u32 lost;      /* low half of how many records were lost before it */
 	__u32 uid;       /* effective */
 	__u32 kind;
 	__u32 flags;
@@ -58,22 +60,33 @@ struct name {
 	char text[NAME_SIZE];
 };
 
+/* A variable is told by its index in VARIABLES of
+ * src/observation/environment.rs, which user space puts into the map. */
+struct short_change {
+	struct header header;
+	__u16 variable;
+	__u16 length;    /* bytes of value, without its end */
+	char value[SHORT_SIZE];
+	__u16 pad;
+};
+
 struct change {
 	struct header header;
-	struct name name;
-	__u32 length;    /* bytes of value, without its end */
-	char value[SHORT_SIZE];
+	__u16 variable;
+	__u16 length;    /* bytes of value, without its end */
+	char value[MIDDLE_SIZE];
 	__u16 pad;
 };
 
 struct long_change {
 	struct header header;
-	struct name name;
-	__u32 length;
+	__u16 variable;
+	__u16 length;    /* bytes of value, without its end */
 	char value[VALUE_SIZE];
 	__u16 pad;
 };
 
 _Static_assert(sizeof(struct header) == 64, "as in src/watch/record.rs");
-_Static_assert(sizeof(struct change) == 520, "as in src/watch/record.rs");
-_Static_assert(sizeof(struct long_change) == 4216, "as in src/watch/record.rs");
+_Static_assert(sizeof(struct short_change) == 136, "as in src/watch/record.rs");
+_Static_assert(sizeof(struct change) == 472, "as in src/watch/record.rs");
+_Static_assert(sizeof(struct long_change) == 4168, "as in src/watch/record.rs");

@@ -5,6 +5,7 @@
 
 mod allocated;
 mod asked_order;
+mod asker;
 mod attachment;
 mod cgroups;
 mod change;
@@ -33,6 +34,7 @@ mod writer;
 use crate::observation::{Cgroup, Observation, Program, Text};
 
 pub use crate::policy::Question;
+pub use asker::Asker;
 pub use cgroups::cgroups;
 pub use change::{Comparison, change};
 pub use check::{CheckVerdict, Checker};

@@ -45,6 +45,13 @@ use clap::{Args, ValueHint};
 /// a new process is seen. Those of processes that are not watched are filtered
 /// out.
 ///
+/// Every change is told while there are no more than 5,000 of them a second, and
+/// bursts of up to 30,000 at once. Beyond that the kernel may have to drop
+/// some: `lost` says how many, and what is not known after them (the value
+/// before, what was asked for before) is left out. Processes whose end was
+/// dropped are said to have ended when they are found gone. It takes up to
+/// 64 MiB of memory, most of it for what waits to be told.
+///
 /// The exit status is 0 when it was ended as asked, 1 if --until-change saw no
 /// change before --for was over, 2 if it could not watch.
 #[derive(Debug, Args)]

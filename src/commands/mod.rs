@@ -37,6 +37,7 @@ mod slurm;
 mod snapshot;
 mod subject;
 mod watch;
+mod watch_print;
 mod watch_scope;
 
 pub use failure::Failure;

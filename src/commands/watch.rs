@@ -11,7 +11,7 @@ use crate::cli::{Exit, WatchArgs};
 use crate::report::{Event, Gpu};
 use crate::watch::policy::PolicyWatcher;
 use crate::watch::{self, EventSource, Mode, Source, Tracker, WatchError};
-use crate::{gpu, observe, render};
+use crate::{gpu, observe};
 
 /// How often environments are read again, and the state is written at most.
 const REREAD: Duration = Duration::from_secs(1);
@@ -52,19 +52,19 @@ pub(super) fn run(session: &mut Session<'_>, args: &WatchArgs) -> Result<Exit, F
 }
 
 /// A running command.
-struct Watch<'s, 'a> {
-    session: &'s mut Session<'a>,
+pub(super) struct Watch<'s, 'a> {
+    pub(super) session: &'s mut Session<'a>,
     args: &'s WatchArgs,
-    tracker: Tracker,
+    pub(super) tracker: Tracker,
     others: Vec<Box<dyn EventSource>>,
     /// The node's GPUs, until there is an answer about a process.
-    gpus: Vec<Gpu>,
+    pub(super) gpus: Vec<Gpu>,
     boot_id: String,
     end: Option<Instant>,
     /// Whether there was a change.
-    changed: bool,
+    pub(super) changed: bool,
     /// Whether the state file is behind, and when it was written.
-    dirty: bool,
+    pub(super) dirty: bool,
     written: Option<Instant>,
 }
 
@@ -106,37 +106,23 @@ impl Watch<'_, '_> {
         for pid in reread.pids() {
             source.cover(pid, false);
         }
-        let facts = source.wait(Duration::ZERO, None).map_err(refused)?;
-        self.take(facts)?;
+        self.catch_up(source, reread.at())?;
         let events = self.tracker.compare(reread);
         self.print(&events)?;
         let others: Vec<Event> = self.others.iter_mut().flat_map(|other| other.events()).collect();
         self.print(&others)
     }
 
-    fn take(&mut self, facts: Vec<watch::Fact>) -> Result<(), Failure> {
-        for fact in facts {
-            let events = self.tracker.take(fact);
-            self.print(&events)?;
-        }
-        Ok(())
-    }
-
-    fn print(&mut self, events: &[Event]) -> Result<(), Failure> {
-        for event in events {
-            self.changed |= matches!(event.event.as_str(), "visible" | "policy") && !is_replacement(event);
-            self.dirty |= matches!(event.event.as_str(), "visible" | "exit" | "process");
-            if self.session.global.json {
-                render::json::write(self.session.out, event)?;
-            } else if self.session.style.all || !is_replacement(event) {
-                let gpus = Some(self.tracker.gpus()).filter(|gpus| !gpus.is_empty());
-                render::event(self.session.out, event, gpus.unwrap_or(&self.gpus))?;
+    /// Takes the facts up to a moment: until one is newer or none are left.
+    fn catch_up(&mut self, source: &mut Source, moment: u64) -> Result<(), Failure> {
+        loop {
+            let facts = source.wait(Duration::ZERO, None).map_err(refused)?;
+            let done = facts.is_empty() || facts.iter().any(|fact| fact.at().is_some_and(|at| at > moment));
+            self.take(facts)?;
+            if done {
+                return Ok(());
             }
         }
-        if !events.is_empty() {
-            self.session.out.flush()?;
-        }
-        Ok(())
     }
 
     fn save(&mut self) -> Result<(), Failure> {
@@ -153,12 +139,6 @@ impl Watch<'_, '_> {
         self.written = Some(Instant::now());
         Ok(())
     }
-}
-
-/// Whether programs were replaced by others that decide the same, as Slurm does
-/// at every step: nothing that people watch for.
-fn is_replacement(event: &Event) -> bool {
-    event.policy.as_ref().is_some_and(|policy| policy.equal)
 }
 
 /// The mode that a test wants.

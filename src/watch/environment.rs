@@ -5,7 +5,7 @@ use crate::observation::{Environment, Text, Variable};
 use crate::report::Value;
 
 /// Bytes that are kept of a value: what the kernel side keeps.
-const LIMIT: usize = 4096;
+pub(super) const LIMIT: usize = 4096;
 
 /// The value that a variable has now, in the words of an answer.
 pub(super) fn value(environment: &Environment, name: &str) -> Option<Value> {
@@ -17,13 +17,26 @@ pub(super) fn value(environment: &Environment, name: &str) -> Option<Value> {
 }
 
 fn of_variable(variable: &Variable) -> Value {
-    let bytes = variable.value.as_bytes();
+    of_bytes(variable.value.as_bytes(), variable.cut)
+}
+
+fn of_bytes(bytes: &[u8], cut: bool) -> Value {
     let kept = Text::from(bytes.get(..LIMIT).unwrap_or(bytes));
     Value {
         state: if bytes.is_empty() { "empty" } else { "value" }.to_owned(),
         raw: (!bytes.is_empty()).then(|| kept.lossy().into_owned()),
         raw_hex: kept.hex(),
-        cut: variable.cut || bytes.len() > LIMIT,
+        cut: cut || bytes.len() > LIMIT,
+    }
+}
+
+/// What a call made of a variable, in the words of an answer; `None` where
+/// that could not be read.
+pub(super) fn of_new(new: &NewValue) -> Option<Value> {
+    match new {
+        NewValue::Unset => Some(Value { state: "unset".to_owned(), ..Value::default() }),
+        NewValue::Value { bytes, cut } => Some(of_bytes(bytes, *cut)),
+        NewValue::Unread => None,
     }
 }
 

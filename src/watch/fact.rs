@@ -84,7 +84,7 @@ impl Driver {
 pub enum Fact {
     /// A variable was changed. With `keep` only if it was not set before:
     /// setenv(3) without overwriting.
-    Set { at: u64, subject: Subject, how: How, name: String, value: NewValue, keep: bool },
+    Set { at: u64, subject: Subject, how: How, name: &'static str, value: NewValue, keep: bool },
     /// All variables were removed.
     Cleared { at: u64, subject: Subject },
     /// It executed a program, whose environment ends at an address with this
@@ -98,6 +98,25 @@ pub enum Fact {
     Driver { at: u64, subject: Subject, driver: Driver, result: i32 },
     /// Its changes cannot be seen as they happen.
     Uncovered { pid: u32, why: String },
-    /// So many events were lost.
+    /// So many events were lost, before or among those that come now.
     Lost(u64),
+    /// Events were lost here, no later than `at`: what is known of a process
+    /// may be behind.
+    Gap { at: u64 },
+}
+
+impl Fact {
+    /// When it was, in nanoseconds since boot; `None` for one that is not an
+    /// event of a process.
+    pub fn at(&self) -> Option<u64> {
+        match self {
+            Self::Set { at, .. }
+            | Self::Cleared { at, .. }
+            | Self::Exec { at, .. }
+            | Self::Fork { at, .. }
+            | Self::Exit { at, .. }
+            | Self::Driver { at, .. } => Some(*at),
+            Self::Uncovered { .. } | Self::Lost(_) | Self::Gap { .. } => None,
+        }
+    }
 }

@@ -7,18 +7,22 @@
 //! [`policy`] watches the programs in force on cgroups.
 
 mod attachment;
+mod clock;
 mod drivers;
 mod environment;
 mod fact;
 mod identity;
 mod libraries;
 mod linker;
+mod losses;
 mod mapped;
 mod object;
+mod place;
 pub mod policy;
 mod policy_event;
 mod probes;
 mod record;
+mod remember;
 mod resolve;
 mod scope;
 mod session;

@@ -3,7 +3,7 @@
 //! Everything is held by descriptors of this process: when it ends, however it
 //! ends, the kernel detaches and removes all of it.
 
-use aya::maps::{Array, HashMap, MapData, PerCpuArray, RingBuf};
+use aya::maps::{Array, HashMap, MapData, RingBuf};
 use aya::programs::{Program, RawTracePoint};
 use aya::{Btf, Ebpf, EbpfLoader};
 
@@ -38,22 +38,7 @@ impl Kernel {
     /// Why none can be loaded: the kernel is too old or has no BTF, or a right
     /// is missing (`CAP_BPF` and `CAP_PERFMON`, or `CAP_SYS_ADMIN`).
     pub(super) fn load(wanted: Option<Mode>) -> Result<Self, WatchError> {
-        let btf = Btf::from_sys_fs().map_err(|error| WatchError::NoBtf(chain(&error)))?;
-        let mut result = Err(WatchError::Object("mode"));
-        for mode in Mode::ALL.into_iter().filter(|mode| wanted.is_none_or(|wanted| wanted == *mode)) {
-            result = Self::load_as(mode, &btf);
-            if result.is_ok() {
-                break;
-            }
-        }
-        result
-    }
-
-    fn load_as(mode: Mode, btf: &Btf) -> Result<Self, WatchError> {
-        let bytes = if mode == Mode::Plain { PLAIN } else { OBJECT };
-        let mut ebpf = EbpfLoader::new().btf(Some(btf)).load(bytes).map_err(|error| refused(&error))?;
-        let session = if mode == Mode::Session { Some(Session::load(&ebpf, btf)?) } else { None };
-        load_programs(&mut ebpf, session.is_none())?;
+        let (mut ebpf, mode, session) = open_any(wanted)?;
         let ring = ebpf.take_map("ring").ok_or(WatchError::Object("ring"))?;
         let ring = RingBuf::try_from(ring).map_err(|error| refused(&error))?;
         let mut kernel = Self { ebpf, ring, mode, session };
@@ -68,13 +53,14 @@ impl Kernel {
 
     fn fill_variables(&mut self) -> Result<(), WatchError> {
         // What says which job a process belongs to chooses no devices.
-        for variable in VARIABLES.into_iter().filter(|name| !name.starts_with("SLURM")) {
+        let variables = (0..).zip(VARIABLES);
+        for (index, variable) in variables.filter(|(_, name)| !name.starts_with("SLURM")) {
             let mut name = [0; NAME];
             // Room for the end must stay: see NAME_SIZE in bpf/gpumap.h.
             let room = name.get_mut(..variable.len()).filter(|_| variable.len() < NAME - 1);
             room.ok_or(WatchError::Object("variables"))?.copy_from_slice(variable.as_bytes());
             let mut names: HashMap<_, [u8; NAME], u32> = typed(self.map("variables")?)?;
-            put(names.insert(name, 1, 0))?;
+            put(names.insert(name, index, 0))?;
             let beginning = *name.first_chunk::<4>().ok_or(WatchError::Object("beginnings"))?;
             let mut beginnings: HashMap<_, [u8; 4], u32> = typed(self.map("beginnings")?)?;
             put(beginnings.insert(beginning, 1, 0))?;
@@ -121,11 +107,11 @@ impl Kernel {
         &mut self.ring
     }
 
-    /// Events that did not fit into the ring, since the beginning.
+    /// Records that did not fit into the ring, since the beginning.
     pub(super) fn lost(&mut self) -> u64 {
         let Ok(map) = self.map("lost") else { return 0 };
-        let Ok(map) = PerCpuArray::<_, u64>::try_from(map) else { return 0 };
-        map.get(&0, 0).map_or(0, |counts| counts.iter().sum())
+        let Ok(map) = Array::<_, u64>::try_from(map) else { return 0 };
+        map.get(&0, 0).unwrap_or(0)
     }
 
     fn map(&mut self, name: &'static str) -> Result<&mut aya::maps::Map, WatchError> {
@@ -136,6 +122,28 @@ impl Kernel {
     pub(super) fn program(&mut self, name: &'static str) -> Result<&mut Program, WatchError> {
         self.ebpf.program_mut(name).ok_or(WatchError::Object(name))
     }
+}
+
+/// Loads the object in the wanted mode, or in the first that works. The kernel's
+/// types are gone from memory before the ring comes into it.
+fn open_any(wanted: Option<Mode>) -> Result<(Ebpf, Mode, Option<Session>), WatchError> {
+    let btf = Btf::from_sys_fs().map_err(|error| WatchError::NoBtf(chain(&error)))?;
+    let mut result = Err(WatchError::Object("mode"));
+    for mode in Mode::ALL.into_iter().filter(|mode| wanted.is_none_or(|wanted| wanted == *mode)) {
+        result = open(mode, &btf).map(|(ebpf, session)| (ebpf, mode, session));
+        if result.is_ok() {
+            break;
+        }
+    }
+    result
+}
+
+fn open(mode: Mode, btf: &Btf) -> Result<(Ebpf, Option<Session>), WatchError> {
+    let bytes = if mode == Mode::Plain { PLAIN } else { OBJECT };
+    let mut ebpf = EbpfLoader::new().btf(Some(btf)).load(bytes).map_err(|error| refused(&error))?;
+    let session = if mode == Mode::Session { Some(Session::load(&ebpf, btf)?) } else { None };
+    load_programs(&mut ebpf, session.is_none())?;
+    Ok((ebpf, session))
 }
 
 /// Loads the programs of an object; those of the C library's functions only if

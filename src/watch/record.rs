@@ -1,18 +1,37 @@
 //! Records of the ring, as `bpf/gpumap.h` lays them out: bytes in, facts out.
 
 use super::fact::{Driver, Fact, How, NewValue, Subject};
+use crate::observation::VARIABLES;
 
 /// Nanoseconds of a clock tick of `/proc` (`USER_HZ` is 100 everywhere).
 const TICK: u64 = 10_000_000;
-/// Sizes of `struct header` and of a variable's name, as in `bpf/gpumap.h`.
+/// Size of `struct header`, as in `bpf/gpumap.h`.
 const HEADER: usize = 64;
-/// Bytes of a name with its end.
+/// Where the value of a variable begins, behind its index and length.
+const START: usize = HEADER + 4;
+/// Bytes of a name with its end, in the map of names.
 pub(super) const NAME: usize = 48;
+
+// The sizes that bpf/gpumap.h asserts: header, index and length, value with a
+// byte that tells that it goes on and one for its end, up to a multiple of 8.
+const _: () = assert!((START + 64 + 2).next_multiple_of(8) == 136);
+const _: () = assert!((START + 400 + 2).next_multiple_of(8) == 472);
+const _: () = assert!((START + super::environment::LIMIT + 2).next_multiple_of(8) == 4168);
 
 /// `enum flag`.
 const KEEP: u32 = 1;
 const CUT: u32 = 2;
 const UNREAD: u32 = 4;
+
+/// How many records were lost before this one, as far as 32 bits tell.
+pub(super) fn lost(record: &[u8]) -> Option<u32> {
+    word(record, 28)
+}
+
+/// When it was made, in nanoseconds since boot.
+pub(super) fn at(record: &[u8]) -> Option<u64> {
+    long(record, 0)
+}
 
 /// What one record says; `None` for one that is malformed or of a kind that
 /// is not known.
@@ -24,7 +43,7 @@ pub(super) fn parse(record: &[u8]) -> Option<Fact> {
         comm: until_end(record.get(48..HEADER)?).into(),
         cgroup: long(record, 16)?,
     };
-    let at = long(record, 0)?;
+    let at = at(record)?;
     let (kind, flags, result) = (word(record, 36)?, word(record, 40)?, word(record, 44)?);
     let how = match kind {
         1 => How::Setenv,
@@ -39,7 +58,7 @@ pub(super) fn parse(record: &[u8]) -> Option<Fact> {
         10 => return Some(driver(at, subject, Driver::Hsa, result)),
         _ => return None,
     };
-    let name = String::from_utf8(until_end(record.get(HEADER..HEADER + NAME)?).to_vec()).ok()?;
+    let name = VARIABLES.get(usize::from(half(record, HEADER)?))?;
     let value = if how == How::Unsetenv { NewValue::Unset } else { value(record, flags)? };
     Some(Fact::Set { at, subject, how, name, value, keep: flags & KEEP != 0 })
 }
@@ -52,10 +71,13 @@ fn value(record: &[u8], flags: u32) -> Option<NewValue> {
     if flags & UNREAD != 0 {
         return Some(NewValue::Unread);
     }
-    let length = usize::try_from(word(record, HEADER + NAME)?).ok()?;
-    let start = HEADER + NAME + 4;
-    let bytes = record.get(start..start.checked_add(length)?)?;
+    let length = usize::from(half(record, HEADER + 2)?);
+    let bytes = record.get(START..START + length)?;
     Some(NewValue::Value { bytes: bytes.to_vec(), cut: flags & CUT != 0 })
+}
+
+fn half(record: &[u8], at: usize) -> Option<u16> {
+    record.get(at..at + 2)?.try_into().ok().map(u16::from_ne_bytes)
 }
 
 fn word(record: &[u8], at: usize) -> Option<u32> {
@@ -84,9 +106,10 @@ mod tests {
         }
         record.extend(b"python3\0\0\0\0\0\0\0\0\0");
         assert_eq!(record.len(), HEADER);
-        record.extend(name.as_bytes());
-        record.resize(HEADER + NAME, 0);
-        record.extend(u32::try_from(value.len()).unwrap().to_ne_bytes());
+        let index = VARIABLES.binary_search(&name).unwrap();
+        for half in [index, value.len()] {
+            record.extend(u16::try_from(half).unwrap().to_ne_bytes());
+        }
         record.extend(value);
         record
     }
@@ -94,31 +117,35 @@ mod tests {
     /// Make sure that a change is read with all that belongs to it.
     #[test]
     fn changes() {
-        let Some(Fact::Set { at, subject, how, name, value, keep }) = parse(&record(1, 3, "CVD", b"0,1"))
-        else {
+        let whole = record(1, 3, "CUDA_VISIBLE_DEVICES", b"0,1");
+        assert_eq!(lost(&whole), Some(32));
+        let Some(Fact::Set { at, subject, how, name, value, keep }) = parse(&whole) else {
             panic!("no change")
         };
         assert_eq!((at, subject.pid, subject.start_time, subject.uid), (5, 31, 77, 1000));
         assert_eq!(
-            (subject.comm.lossy().as_ref(), how, name.as_str(), keep),
-            ("python3", How::Setenv, "CVD", true)
+            (subject.comm.lossy().as_ref(), how, name, keep),
+            ("python3", How::Setenv, "CUDA_VISIBLE_DEVICES", true)
         );
         assert_eq!(value, NewValue::Value { bytes: b"0,1".to_vec(), cut: true });
-        let unread = parse(&record(2, 4, "CVD", b""));
+        let unread = parse(&record(2, 4, "CUDA_DEVICE_ORDER", b""));
         assert!(matches!(unread, Some(Fact::Set { value: NewValue::Unread, .. })), "{unread:?}");
-        assert!(matches!(parse(&record(3, 0, "CVD", b"")), Some(Fact::Set { value: NewValue::Unset, .. })));
+        let unset = parse(&record(3, 0, "ZE_AFFINITY_MASK", b""));
+        assert!(matches!(unset, Some(Fact::Set { value: NewValue::Unset, .. })), "{unset:?}");
     }
 
     /// Make sure that no record, however short or strange, does harm.
     #[test]
     fn broken() {
-        let whole = record(1, 0, "CVD", b"0,1");
+        let whole = record(1, 0, "CUDA_VISIBLE_DEVICES", b"0,1");
         for length in 0..whole.len() {
             assert_eq!(parse(&whole[..length]), None, "{length}");
         }
-        assert_eq!(parse(&record(99, 0, "CVD", b"")), None);
-        let mut huge = whole;
-        huge[HEADER + NAME..HEADER + NAME + 4].fill(0xff);
-        assert_eq!(parse(&huge), None);
+        assert_eq!(parse(&record(99, 0, "CUDA_VISIBLE_DEVICES", b"")), None);
+        for at in [HEADER, HEADER + 2] {
+            let mut huge = whole.clone();
+            huge[at..at + 2].fill(0xff);
+            assert_eq!(parse(&huge), None);
+        }
     }
 }

@@ -1,41 +1,67 @@
-//! What an environment asks for inside the set that the process's cgroup
-//! allows: the same observation and analysis as those of `gpumap pid`, kept
-//! for moments.
+//! What environments ask for inside the set that a process's cgroup allows:
+//! the same observation and analysis as those of `gpumap pid`, kept for
+//! moments.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use crate::analyse::{self, Granted};
-use crate::observation::{Answer, Detail, Environment, Observation, Process, Text};
+use super::Subject;
+use super::place::{Place, Places, STAYS};
+use super::remember::Remembered;
+use crate::analyse::Asker;
+use crate::observation::{Answer, CgroupMode, Environment, Observation, Process, Text};
+use crate::observe::procfile::cgroup_line;
 use crate::observe::{self, Options, Target};
-use crate::report::{Gpu, Visible};
+use crate::report::{Asked, Gpu};
+use crate::sys::dir::Dir;
 
 /// How long an observation of a cgroup serves: its programs may change.
 const FRESH: Duration = Duration::from_millis(500);
-/// Cgroups that are remembered.
-const REMEMBERED: usize = 64;
-/// How long a process is taken to stay in its cgroup, and for how many.
-const STAYS: Duration = Duration::from_millis(100);
-const PLACES: usize = 1024;
-/// Answers that are remembered.
-const ANSWERS: usize = 16;
+/// Bytes that are read of a process's `cgroup`.
+const LIMIT: usize = 256 << 10;
+/// Observations that are remembered.
+const REMEMBERED: usize = 256;
 
-/// What an answer depends on.
-type Question = (Text, Option<Environment>, Option<Environment>);
+/// One observation, and what is to be asked of it.
+#[derive(Debug)]
+pub(super) struct Known {
+    at: Instant,
+    /// Of all observations, this one.
+    pub(super) serial: u64,
+    asker: Asker,
+}
+
+impl Known {
+    /// What an environment asks for; one that is not known asks for something
+    /// unknown.
+    pub(super) fn asked(&self, environment: Option<&Environment>) -> Asked {
+        self.asker.asked(&match environment {
+            Some(environment) => Answer::Known(environment.clone()),
+            None => Answer::Missing("its environment is not known".to_owned()),
+        })
+    }
+}
+
+/// A cgroup, and one of the v1 devices controller where that has a say: two
+/// processes in the same two may open the same.
+type Key = (Text, Option<Text>);
 
 /// Observes cgroups, and remembers them.
 #[derive(Debug)]
 pub(super) struct Resolver {
     options: Options,
-    seen: HashMap<Text, (Instant, Observation)>,
-    /// Where processes were, by pid and start time.
-    places: HashMap<(u32, u64), (Instant, Option<Text>)>,
-    /// The last answers: processes mostly change between few values.
-    answers: VecDeque<(Instant, Question, Visible)>,
-    /// The node's GPUs as of the last answer.
+    places: Places,
+    /// The cgroups of the v1 devices controller, which no event names.
+    groups: Remembered<Option<Text>>,
+    known: HashMap<Key, Rc<Known>>,
+    serial: u64,
+    /// Whether the v1 controller has a say, as of the last observation.
+    v1: bool,
+    /// The node's GPUs as of the last observation.
     pub(super) gpus: Vec<Gpu>,
 }
 
@@ -44,9 +70,11 @@ impl Resolver {
         let options = Options { detail: false, deadline: None, units: false, hook: false, ..options };
         Self {
             options,
-            seen: HashMap::new(),
-            places: HashMap::new(),
-            answers: VecDeque::new(),
+            places: Places::default(),
+            groups: Remembered::new(STAYS),
+            known: HashMap::new(),
+            serial: 0,
+            v1: false,
             gpus: Vec::new(),
         }
     }
@@ -56,91 +84,66 @@ impl Resolver {
         &self.options.proc
     }
 
-    /// The cgroup of a process, if it still is there.
-    pub(super) fn cgroup(&mut self, pid: u32, start_time: u64) -> Option<Text> {
-        if let Some((at, path)) = self.places.get(&(pid, start_time))
-            && at.elapsed() < STAYS
-        {
-            return path.clone();
-        }
-        let path = observe::pid_cgroup(&self.options, pid).ok();
-        let path: Option<Text> = path.map(|path| path.as_os_str().as_bytes().into());
-        if self.places.len() >= PLACES {
-            self.places.clear();
-        }
-        self.places.insert((pid, start_time), (Instant::now(), path.clone()));
-        path
+    /// The cgroup that a process was in, if it can be told.
+    pub(super) fn place(&mut self, subject: &Subject) -> Option<Rc<Place>> {
+        self.places.of(&self.options, subject)
     }
 
-    /// What a process asked for with one environment and asks for with
-    /// another; `None` where its cgroup is gone.
-    pub(super) fn asked(
-        &mut self,
-        pid: u32,
-        cgroup: &Text,
-        before: Option<&Environment>,
-        now: Option<&Environment>,
-    ) -> Option<Visible> {
-        let question = (cgroup.clone(), before.cloned(), now.cloned());
-        let known = self.answers.iter().find(|(at, asked, _)| *asked == question && at.elapsed() < FRESH);
-        if let Some((.., answer)) = known {
-            return Some(answer.clone());
+    /// What answers for a process in a cgroup; `None` where the cgroup is
+    /// gone.
+    pub(super) fn asker(&mut self, subject: &Subject, cgroup: &Place) -> Option<Rc<Known>> {
+        let key = self.key(subject, cgroup);
+        if let Some(known) = self.known.get(&key).filter(|known| known.at.elapsed() < FRESH) {
+            return Some(known.clone());
         }
-        let (alone, visible) = self.resolve(pid, cgroup, before, now)?;
-        // The v1 controller knows every process apart.
-        if !alone {
-            self.answers.truncate(ANSWERS - 1);
-            self.answers.push_front((Instant::now(), question, visible.clone()));
-        }
-        Some(visible)
+        self.known.remove(&key);
+        self.observe(subject, cgroup)
     }
 
-    /// The answer, and whether it is that of this process alone.
-    fn resolve(
-        &mut self,
-        pid: u32,
-        cgroup: &Text,
-        before: Option<&Environment>,
-        now: Option<&Environment>,
-    ) -> Option<(bool, Visible)> {
-        let mut observation = self.observation(pid, cgroup)?;
-        let known = |environment: Option<&Environment>| match environment {
-            Some(environment) => Answer::Known(environment.clone()),
-            None => Answer::Missing("its environment is not known".to_owned()),
-        };
-        let place = observation.processes.iter().find(|process| process.pid == pid);
-        let devices_v1 = place.and_then(|process| process.devices_v1.clone());
-        let detail = Some(Detail {
-            title: Text::default(),
-            exe: Answer::Missing(String::new()),
-            stepd_sockets: Vec::new(),
-            at_exec: known(before),
-            live: known(now),
-            devices: Answer::Missing(String::new()),
-        });
-        let cgroup = cgroup.clone();
-        observation.processes =
-            vec![Process { pid, cgroup: cgroup.clone(), devices_v1, detail, ..Process::default() }];
-        observation.pids = vec![pid];
-        let payload = analyse::node(&observation, &Granted::default()).ok();
-        let alone = observation.devices_v1.is_some();
-        if !alone {
-            self.remember(cgroup, observation);
-        }
-        let payload = payload?;
-        self.gpus = payload.gpus.unwrap_or_default();
-        let processes = payload.cgroups.into_iter().flatten().flat_map(|cgroup| cgroup.processes);
-        let visible = processes.into_iter().find(|process| process.pid == pid)?.visible?;
-        Some((alone, visible))
+    fn key(&mut self, subject: &Subject, cgroup: &Place) -> Key {
+        let group = || v1_group(&self.options.proc, subject.pid);
+        let group = if self.v1 { self.groups.get(subject, group) } else { None };
+        (cgroup.path.clone(), group)
     }
 
-    fn observation(&mut self, pid: u32, cgroup: &Text) -> Option<Observation> {
-        if let Some((at, observation)) = self.seen.get(cgroup)
-            && at.elapsed() < FRESH
-        {
-            return Some(observation.clone());
+    fn observe(&mut self, subject: &Subject, cgroup: &Place) -> Option<Rc<Known>> {
+        let pid = subject.pid;
+        let at = Instant::now();
+        let group = v1_group(&self.options.proc, pid);
+        let observation = self.observation(pid, &cgroup.path)?;
+        self.v1 = observation.devices_v1.is_some();
+        let process = observation.processes.iter().find(|process| process.pid == pid);
+        let is_there = process.is_some();
+        let devices_v1 = process.and_then(|process| process.devices_v1.clone());
+        let process = Process { pid, cgroup: cgroup.path.clone(), devices_v1, ..Process::default() };
+        let asker = Asker::new(&observation, &process)?;
+        self.gpus = asker.gpus().to_vec();
+        self.serial += 1;
+        // On a legacy host ids are those of another hierarchy.
+        let seen = observation.cgroups.iter().find(|seen| seen.path == cgroup.path);
+        if let Some(seen) = seen.filter(|_| observation.host.cgroup_mode != CgroupMode::Legacy) {
+            self.places.remember(seen.id, &cgroup.path);
         }
-        self.seen.remove(cgroup);
+        let known = Rc::new(Known { at, serial: self.serial, asker });
+        // One that moved meanwhile may have been seen before or after that.
+        if group == v1_group(&self.options.proc, pid) {
+            // Of one that is not there nothing is known of v1.
+            let group = group.filter(|_| self.v1 && is_there);
+            self.keep((cgroup.path.clone(), group), known.clone());
+        }
+        Some(known)
+    }
+
+    fn keep(&mut self, key: Key, known: Rc<Known>) {
+        if self.known.len() >= REMEMBERED {
+            self.known.retain(|_, known| known.at.elapsed() < FRESH);
+        }
+        if self.known.len() < REMEMBERED {
+            self.known.insert(key, known);
+        }
+    }
+
+    fn observation(&self, pid: u32, cgroup: &Text) -> Option<Observation> {
         // Only a living process tells its place in the v1 hierarchy.
         let its = observe::processes(&self.options, &[pid]).ok();
         let its = its.filter(|seen| seen.processes.iter().any(|process| process.cgroup == *cgroup));
@@ -149,13 +152,12 @@ impl Resolver {
             observe::cgroups(&self.options, &[Target { path, recursive: false }]).ok()
         })
     }
+}
 
-    fn remember(&mut self, cgroup: Text, observation: Observation) {
-        if self.seen.len() >= REMEMBERED {
-            self.seen.retain(|_, (at, _)| at.elapsed() < FRESH);
-        }
-        if self.seen.len() < REMEMBERED {
-            self.seen.entry(cgroup).or_insert((Instant::now(), observation));
-        }
-    }
+/// The line of `/proc/PID/cgroup` for the v1 devices controller, if there is
+/// one and the process is.
+fn v1_group(proc: &Path, pid: u32) -> Option<Text> {
+    let mut text = Vec::new();
+    Dir::open(&proc.join(pid.to_string())).ok()?.read_into(c"cgroup", &mut text, LIMIT).ok()?;
+    cgroup_line(&text, Some(b"devices")).map(Text::from)
 }

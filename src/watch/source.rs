@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+use super::clock::now_ns;
 use super::libraries::{Coverage, Libraries};
+use super::losses::Losses;
 use super::object::Kernel;
 use super::{Fact, Mode, Scope, WatchError, record};
 
@@ -28,7 +30,7 @@ pub struct Source {
     /// Processes to look at: when, and how often that was done.
     waiting: VecDeque<(Instant, u32, usize)>,
     ready: Vec<Fact>,
-    lost: u64,
+    losses: Losses,
 }
 
 impl Source {
@@ -54,7 +56,7 @@ impl Source {
             proc: proc.to_owned(),
             waiting: VecDeque::new(),
             ready: Vec::new(),
-            lost: 0,
+            losses: Losses::default(),
         };
         // One may be initialised before its mapping is seen.
         source.libraries.cover_drivers(&mut source.kernel, Path::new("/"));
@@ -100,23 +102,38 @@ impl Source {
         self.look_again();
         let mut facts = std::mem::take(&mut self.ready);
         let start = facts.len();
-        while facts.len() < BATCH {
-            let Some(record) = self.kernel.ring().next() else { break };
-            facts.extend(record::parse(&record));
-        }
+        self.drain(&mut facts);
         for fact in facts.iter().skip(start) {
             if let Fact::Exec { subject, .. } = fact {
                 self.libraries.executed(subject.pid);
                 self.schedule(subject.pid, 0);
             }
         }
-        // Said first: what was lost lies before or among these.
-        let lost = self.kernel.lost();
-        if lost > self.lost {
-            facts.insert(0, Fact::Lost(lost - self.lost));
-            self.lost = lost;
+        // Said first: it lies among these.
+        let lost = self.losses.untold();
+        if lost > 0 {
+            facts.insert(0, Fact::Lost(lost));
         }
         Ok(facts)
+    }
+
+    /// Reads the ring, to its end if that is near.
+    fn drain(&mut self, facts: &mut Vec<Fact>) {
+        // Before the end is reached: what is lost later may lie behind it.
+        let lost = self.kernel.lost();
+        while facts.len() < BATCH {
+            let Some(record) = self.kernel.ring().next() else {
+                if self.losses.all(lost) {
+                    facts.push(Fact::Gap { at: now_ns() });
+                }
+                return;
+            };
+            let Some(fact) = record::parse(&record) else { continue };
+            if record::lost(&record).is_some_and(|stamp| self.losses.before(stamp)) {
+                facts.push(Fact::Gap { at: record::at(&record).unwrap_or(u64::MAX) });
+            }
+            facts.push(fact);
+        }
     }
 
     fn sleep(&mut self, timeout: Duration, interrupt: Option<BorrowedFd<'_>>) -> Result<(), WatchError> {

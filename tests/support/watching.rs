@@ -5,6 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
@@ -21,6 +22,8 @@ pub struct Place {
 impl Place {
     pub fn new(root: &Path) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| remove_stale(root));
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("gpumap-watch-{}-{count}", std::process::id());
         let (directory, cgroup) = (std::env::temp_dir().join(&name), root.join(&name));
@@ -65,6 +68,21 @@ impl Place {
         // SAFETY: opening and writing a file with strings made before.
         unsafe { command.pre_exec(move || fs::write(&procs, "0")) };
         command
+    }
+}
+
+/// Removes what tests left behind that were killed: empty cgroups whose name
+/// has the pid of a process that is gone.
+fn remove_stale(root: &Path) {
+    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let numbers = name.strip_prefix("gpumap-watch-").and_then(|rest| rest.split_once('-'));
+        let Some(pid) = numbers.and_then(|(pid, _)| pid.parse::<u32>().ok()) else { continue };
+        if !Path::new("/proc").join(pid.to_string()).exists() {
+            // The kernel removes none that has processes or children.
+            let _ = fs::remove_dir(entry.path().join("below"));
+            let _ = fs::remove_dir(entry.path());
+        }
     }
 }
 
@@ -115,9 +133,24 @@ impl Watch {
         (watch, start.into_iter().flat_map(|event| event.engines).collect())
     }
 
+    /// Looks at events one by one up to the last, however many: as long as they
+    /// come.
+    pub fn each(&self, mut last: impl FnMut(Event) -> bool) {
+        loop {
+            match self.events.recv_timeout(Duration::from_secs(120)) {
+                Ok(event) => {
+                    if last(event) {
+                        return;
+                    }
+                }
+                Err(error) => panic!("no further event: {error}"),
+            }
+        }
+    }
+
     /// The events up to the one that is waited for.
     pub fn until(&self, mut last: impl FnMut(&Event) -> bool) -> Vec<Event> {
-        let end = Instant::now() + Duration::from_secs(30);
+        let end = Instant::now() + Duration::from_secs(120);
         let mut found = Vec::new();
         loop {
             match self.events.recv_timeout(end.saturating_duration_since(Instant::now())) {

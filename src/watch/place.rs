@@ -1,0 +1,97 @@
+//! Which cgroup a process was in when something happened.
+
+use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt as _;
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::Subject;
+use super::remember::Remembered;
+use crate::observation::Text;
+use crate::observe::{self, Options};
+use crate::owner;
+use crate::report::Owner;
+
+/// How long a process is taken to stay in its cgroup where only `/proc` can
+/// tell.
+pub(super) const STAYS: Duration = Duration::from_millis(100);
+/// Cgroups that are remembered.
+const KEPT: usize = 1024;
+
+/// A cgroup in the words of an event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Path relative to the cgroup root.
+    pub(super) path: Text,
+    /// The same as text, and as hex if it is none.
+    pub(super) text: String,
+    pub(super) hex: Option<String>,
+    /// Whose it is.
+    pub(super) owner: Option<Owner>,
+}
+
+impl Place {
+    fn new(path: &Text) -> Self {
+        let owner = owner::of_path(path.as_bytes());
+        Self { path: path.clone(), text: path.lossy().into_owned(), hex: path.hex(), owner }
+    }
+}
+
+/// What is remembered of cgroups.
+#[derive(Debug)]
+pub(super) struct Places {
+    /// By id. A cgroup of the second version keeps its path as long as it is
+    /// there, and no other ever gets its id: this never grows old.
+    by_id: HashMap<u64, Rc<Place>>,
+    /// Where processes were.
+    by_process: Remembered<Option<Rc<Place>>>,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        Self { by_id: HashMap::new(), by_process: Remembered::new(STAYS) }
+    }
+}
+
+impl Places {
+    /// The cgroup of a process at an event, if the event names one that is
+    /// known; else the one that it is in now, if it still is there.
+    pub(super) fn of(&mut self, options: &Options, subject: &Subject) -> Option<Rc<Place>> {
+        if let Some(place) = self.by_id.get(&subject.cgroup) {
+            return Some(place.clone());
+        }
+        self.by_process.get(subject, || {
+            let path = observe::pid_cgroup(options, subject.pid).ok()?;
+            Some(Rc::new(Place::new(&path.as_os_str().as_bytes().into())))
+        })
+    }
+
+    /// What an observation told: the id of the cgroup at a path.
+    pub(super) fn remember(&mut self, id: u64, path: &Text) {
+        if self.by_id.len() >= KEPT && !self.by_id.contains_key(&id) {
+            self.by_id.clear();
+        }
+        self.by_id.entry(id).or_insert_with(|| Rc::new(Place::new(path)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that an id tells the cgroup without a look at the process,
+    /// and that not more are kept than said.
+    #[test]
+    fn ids() {
+        let mut places = Places::default();
+        let subject = Subject { pid: u32::MAX, cgroup: 7, ..Subject::default() };
+        assert_eq!(places.of(&Options::default(), &subject), None);
+        places.remember(7, &"/a".into());
+        let place = places.of(&Options::default(), &subject).unwrap();
+        assert_eq!((place.path.lossy().as_ref(), place.text.as_str()), ("/a", "/a"));
+        for id in 8..10_000 {
+            places.remember(id, &"/b".into());
+        }
+        assert!(places.by_id.len() <= KEPT);
+    }
+}

@@ -1,0 +1,145 @@
+//! What no call told: environments are read again in turn and compared.
+
+use std::collections::{BTreeSet, HashMap};
+use std::{fs, io};
+
+use super::changes::Change;
+use super::state::{State, known};
+use super::{Tracker, subject};
+use crate::observation::Environment;
+use crate::observe::process::peek::{self, Peek};
+use crate::report::Event;
+use crate::watch::Subject;
+use crate::watch::clock::now_ns;
+use crate::watch::environment::{differences, value};
+
+/// Environments that are read again at a time: those of processes whose calls
+/// are not seen, and of others in turn.
+const UNCOVERED: usize = 64;
+pub(super) const OTHERS: usize = 32;
+
+/// Environments as they were read again, to be compared.
+#[derive(Debug)]
+pub struct Reread {
+    /// Each with the number of the process's changes of before.
+    seen: Vec<(Peek, u64)>,
+    /// Processes that are no longer there.
+    gone: Vec<u32>,
+    /// When that was done, in nanoseconds since boot.
+    at: u64,
+}
+
+impl Reread {
+    /// The processes.
+    pub fn pids(&self) -> impl Iterator<Item = u32> {
+        self.seen.iter().map(|(peek, _)| peek.pid)
+    }
+
+    /// When all of them had been read, in nanoseconds since boot: facts up to
+    /// then are to be taken before they are compared.
+    pub fn at(&self) -> u64 {
+        self.at
+    }
+}
+
+impl Tracker {
+    /// Reads environments again: the first half of finding what no call told.
+    pub fn reread(&mut self) -> Reread {
+        let pids = self.in_turn();
+        let changes = |pid: &u32| self.processes.get(pid).map_or(0, |state| state.changes);
+        let before: HashMap<u32, u64> = pids.iter().map(|pid| (*pid, changes(pid))).collect();
+        let seen = peek::live(self.resolver.proc(), pids.iter().copied());
+        let there: BTreeSet<u32> = seen.iter().map(|peek| peek.pid).collect();
+        self.recent.retain(|pid| there.contains(pid));
+        let gone: Vec<u32> = pids.difference(&there).copied().collect();
+        for pid in &gone {
+            self.uncovered.remove(pid);
+        }
+        let seen = seen.into_iter().map(|peek| {
+            let changes = before.get(&peek.pid).copied().unwrap_or(0);
+            (peek, changes)
+        });
+        Reread { seen: seen.collect(), gone, at: now_ns() }
+    }
+
+    /// The processes whose turn it is.
+    fn in_turn(&mut self) -> BTreeSet<u32> {
+        let others = self.processes.keys().copied().collect::<BTreeSet<u32>>();
+        let after = others.range(self.turn.saturating_add(1)..).chain(others.range(..=self.turn));
+        let others: Vec<u32> = after.copied().take(OTHERS).collect();
+        self.turn = others.last().copied().unwrap_or(0);
+        let uncovered = self.uncovered.iter().copied().take(UNCOVERED);
+        uncovered.chain(others).chain(self.recent.iter().copied()).collect()
+    }
+
+    /// The second half, after the facts of the meantime were taken: what
+    /// changed without a call that was seen.
+    pub fn compare(&mut self, reread: Reread) -> Vec<Event> {
+        let seen = reread.seen.into_iter();
+        let mut events: Vec<Event> =
+            seen.flat_map(|(peek, changes)| self.compare_one(peek, changes)).collect();
+        events.extend(reread.gone.into_iter().filter_map(|pid| self.vanished(pid)));
+        events
+    }
+
+    /// A process whose end was among the events that were lost.
+    fn vanished(&mut self, pid: u32) -> Option<Event> {
+        let subject = self.processes.get(&pid)?.subject.clone();
+        let place = fs::symlink_metadata(self.resolver.proc().join(pid.to_string()));
+        if !place.is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            return None;
+        }
+        let event = self.ended(now_ns(), &subject)?;
+        Some(Event { why: Some("its end was not seen: it is gone".to_owned()), ..event })
+    }
+
+    fn compare_one(&mut self, peek: Peek, changes: u64) -> Vec<Event> {
+        let state = self.processes.get(&peek.pid);
+        let same =
+            |state: &&super::State| state.subject.start_time == peek.start_time && state.changes == changes;
+        if !state.is_some_and(|state| same(&state)) {
+            return Vec::new();
+        }
+        let subject = subject(&peek);
+        let Some(now) = known(peek) else { return Vec::new() };
+        self.found(&subject, now)
+    }
+
+    /// What a process has in memory, where every call up to then was told.
+    fn found(&mut self, subject: &Subject, now: Environment) -> Vec<Event> {
+        let same = |state: &mut State| state.environment.as_ref() == Some(&now);
+        if self.state(subject).is_none_or(same) {
+            return Vec::new();
+        }
+        let asked = self.asked(subject);
+        let Some(state) = self.state(subject) else { return Vec::new() };
+        let Some(before) = state.replace(Some(now.clone())) else { return Vec::new() };
+        let names = differences(&before, &now);
+        let change = |name: &String| {
+            let (old, new, before) = (value(&before, name), value(&now, name), asked.clone());
+            self.changed(subject, Change { at: now_ns(), how: "memory", name, old, new, before })
+        };
+        names.iter().filter_map(change).collect()
+    }
+
+    /// The calls of a process are not seen, for this reason.
+    pub(super) fn not_covered(&mut self, pid: u32, why: String) -> Option<Event> {
+        let peek = peek::live(self.resolver.proc(), [pid]).pop()?;
+        let subject = subject(&peek);
+        let unreadable = peek.environment.missing().map(str::to_owned);
+        let environment = known(peek);
+        let state = self.state(&subject)?;
+        if environment.is_some() {
+            state.replace(environment);
+        }
+        let why = match unreadable {
+            Some(unreadable) => format!("{why}; its environment cannot be read again either ({unreadable})"),
+            None => {
+                self.uncovered.insert(pid);
+                format!("{why}; its environment is read again every second")
+            }
+        };
+        let now = jiff::Timestamp::now().to_string();
+        Some(Event { why: Some(why), ..self.about("uncovered", now, &subject) })
+    }
+}

@@ -1,0 +1,75 @@
+//! Processes that begin, execute another program, initialise a driver and end.
+
+use super::state::{State, known};
+use super::{Tracker, again};
+use crate::observe::process::peek;
+use crate::report::Event;
+use crate::watch::environment::chooses;
+use crate::watch::{Driver, Subject};
+
+impl Tracker {
+    /// It executed a program, whose environment ends at an address with this
+    /// low half.
+    pub(super) fn executed(&mut self, at: u64, subject: &Subject, env_end: u32) -> Option<Event> {
+        let peek = peek::executed(self.resolver.proc(), subject.pid);
+        // Else it executed another program since, whose event comes next.
+        let peek = peek.filter(|peek| {
+            let same = peek.env_end == 0 || peek.env_end & u64::from(u32::MAX) == u64::from(env_end);
+            peek.start_time == subject.start_time && same
+        });
+        self.recent.push_back(subject.pid);
+        if self.recent.len() > again::OTHERS {
+            self.recent.pop_front();
+        }
+        let environment = peek.and_then(known);
+        let gaps = self.gaps;
+        let state = self.state(subject)?;
+        let told = state.told;
+        *state = State::new(subject, gaps);
+        (state.told, state.environment) = (told, environment);
+        let environment = state.environment.as_ref()?;
+        let chooses = environment.variables.iter().any(|variable| chooses(&variable.name));
+        self.uncovered.remove(&subject.pid);
+        if !chooses {
+            return None;
+        }
+        let asked = self.asked(subject);
+        self.state(subject)?.told = true;
+        let at = self.time(at);
+        let about = self.about("process", at, subject);
+        Some(Event { how: Some("exec".to_owned()), asked, ..about })
+    }
+
+    /// It was forked from `parent`, whose environment it has.
+    pub(super) fn forked(&mut self, subject: &Subject, parent: u32) {
+        let parent = self.processes.get(&parent).map(|parent| parent.subject.clone());
+        let parent = parent.and_then(|parent| self.state(&parent).cloned());
+        let Some(state) = self.state(subject) else { return };
+        if let Some(parent) = parent {
+            *state = State::new(subject, parent.gaps);
+            state.inherit(&parent);
+        }
+    }
+
+    /// It ended.
+    pub(super) fn ended(&mut self, at: u64, subject: &Subject) -> Option<Event> {
+        let told = self.processes.get(&subject.pid).is_some_and(|state| state.told);
+        let at = self.time(at);
+        let event = told.then(|| self.about("exit", at, subject));
+        self.processes.remove(&subject.pid);
+        self.uncovered.remove(&subject.pid);
+        event
+    }
+
+    /// It initialised a driver's library; 0 is success.
+    pub(super) fn driver(&mut self, at: u64, subject: &Subject, driver: Driver, result: i32) -> Event {
+        if let Some(state) = self.state(subject) {
+            state.initialised |= result == 0;
+            state.told = true;
+        }
+        let at = self.time(at);
+        let why = (result != 0).then(|| format!("{} failed with {result}", driver.function()));
+        let how = Some(driver.function().to_owned());
+        Event { how, why, ..self.about("driver", at, subject) }
+    }
+}

@@ -1,0 +1,189 @@
+//! What is kept of one process.
+//!
+//! Its environment is followed call by call from where it was known: from its
+//! execve, its parent, or memory. Memory may be ahead of the calls that are
+//! still to be told, so for those it does not say what was before.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use jiff::Timestamp;
+
+use crate::observation::{Answer, Environment};
+use crate::observe::process::peek::Peek;
+use crate::report::Asked;
+use crate::watch::Subject;
+use crate::watch::environment::shorten;
+use crate::watch::place::Place;
+use crate::watch::resolve::Known;
+
+/// An environment that was read from memory, between two moments in
+/// nanoseconds since boot.
+#[derive(Clone, Debug)]
+pub(super) struct Memory {
+    pub(super) begun: u64,
+    pub(super) ended: u64,
+    pub(super) environment: Environment,
+}
+
+/// One process.
+#[derive(Clone, Debug, Default)]
+pub(super) struct State {
+    pub(super) subject: Subject,
+    pub(super) place: Option<Rc<Place>>,
+    /// As far as it is known; `None` where it is not.
+    pub(super) environment: Option<Environment>,
+    /// What was read, as long as calls of before that may be still to come.
+    memory: Option<Memory>,
+    /// The variables that calls told since it was read.
+    followed: Vec<&'static str>,
+    /// The tracker's gaps that are reckoned with here.
+    pub(super) gaps: u64,
+    /// What the environment asks for, by the serial number of an observation.
+    asked: Option<(u64, Asked)>,
+    /// Whether it has initialised a driver's library.
+    pub(super) initialised: bool,
+    /// When it had no driver's library last, and when it had one, in
+    /// nanoseconds since boot.
+    pub(super) unmapped: u64,
+    pub(super) mapped: u64,
+    /// Whether there was an event about it.
+    pub(super) told: bool,
+    /// Number of changes, to tell whether there was one meanwhile.
+    pub(super) changes: u64,
+    /// When the last change was, by a variable's name.
+    pub(super) last_set: BTreeMap<String, Timestamp>,
+}
+
+impl State {
+    /// A process of which nothing is known yet.
+    pub(super) fn new(subject: &Subject, gaps: u64) -> Self {
+        Self { subject: subject.clone(), gaps, ..Self::default() }
+    }
+
+    /// Takes what was read from memory for its environment.
+    pub(super) fn learn(&mut self, memory: Memory) {
+        self.replace(Some(memory.environment.clone()));
+        self.memory = Some(memory);
+    }
+
+    /// Nothing is known but what calls will tell.
+    pub(super) fn begin(&mut self) {
+        let cut = Some("its environment is not known".to_owned());
+        self.replace(Some(Environment { variables: Vec::new(), cut }));
+    }
+
+    /// Another environment, known exactly; the one of before.
+    pub(super) fn replace(&mut self, environment: Option<Environment>) -> Option<Environment> {
+        self.asked = None;
+        self.memory = None;
+        self.followed.clear();
+        std::mem::replace(&mut self.environment, environment)
+    }
+
+    /// The same environment and place as another process: its parent.
+    pub(super) fn inherit(&mut self, parent: &Self) {
+        self.environment.clone_from(&parent.environment);
+        self.memory.clone_from(&parent.memory);
+        self.followed.clone_from(&parent.followed);
+        self.place.clone_from(&parent.place);
+        self.initialised = parent.initialised;
+    }
+
+    /// Changes the environment, if it is known, as a call did.
+    pub(super) fn change(&mut self, name: &'static str, change: impl FnOnce(&mut Environment)) {
+        self.asked = None;
+        if let Some(environment) = &mut self.environment {
+            change(environment);
+        }
+        if self.memory.is_some() && !self.followed.contains(&name) {
+            self.followed.push(name);
+        }
+    }
+
+    /// Whether the environment says what a variable was just before a call
+    /// that returned at this moment.
+    pub(super) fn is_followed(&mut self, name: &str, at: u64) -> bool {
+        if self.memory.as_ref().is_some_and(|memory| at > memory.ended) {
+            self.memory = None;
+        }
+        self.environment.is_some() && (self.memory.is_none() || self.followed.contains(&name))
+    }
+
+    /// Calls were lost, no later than this moment: what was read after it is
+    /// still right, as it was read.
+    pub(super) fn forget(&mut self, at: u64) {
+        match self.memory.take().filter(|memory| memory.begun > at) {
+            Some(memory) => self.learn(memory),
+            None => drop(self.replace(None)),
+        }
+    }
+
+    /// What it asks for with its environment.
+    pub(super) fn asked(&mut self, known: &Known) -> Asked {
+        if let Some((serial, asked)) = &self.asked
+            && *serial == known.serial
+        {
+            return asked.clone();
+        }
+        let asked = known.asked(self.environment.as_ref());
+        self.asked = Some((known.serial, asked.clone()));
+        asked
+    }
+}
+
+/// The environment that was read, if it was.
+pub(super) fn known(peek: Peek) -> Option<Environment> {
+    let Answer::Known(mut environment) = peek.environment else { return None };
+    shorten(&mut environment);
+    Some(environment)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observation::Variable;
+
+    const A: &str = "CUDA_VISIBLE_DEVICES";
+    const B: &str = "HIP_VISIBLE_DEVICES";
+
+    fn environment(value: &str) -> Environment {
+        let variables = vec![Variable { name: A.to_owned(), value: value.into(), cut: false }];
+        Environment { variables, cut: None }
+    }
+
+    fn learned() -> State {
+        let mut state = State::default();
+        state.learn(Memory { begun: 10, ended: 12, environment: environment("9") });
+        state
+    }
+
+    /// Make sure that memory says nothing of what was before calls that are
+    /// older, until these calls do.
+    #[test]
+    fn memory_is_ahead() {
+        let mut state = learned();
+        assert!(!state.is_followed(A, 5));
+        state.change(A, |all| *all = environment("5"));
+        assert!(state.is_followed(A, 6) && !state.is_followed(B, 6));
+        assert!(state.is_followed(B, 13));
+        assert!(state.memory.is_none());
+    }
+
+    /// Make sure that after a loss nothing is known but what was read since,
+    /// and of that nothing that an older call told.
+    #[test]
+    fn losses() {
+        let mut state = learned();
+        state.change(A, |all| *all = environment("5"));
+        state.forget(8);
+        assert_eq!(state.environment, Some(environment("9")));
+        assert!(!state.is_followed(A, 9));
+        state.forget(11);
+        assert_eq!(state.environment, None);
+        let mut state = learned();
+        assert!(state.is_followed(A, 20));
+        state.forget(8);
+        assert_eq!(state.environment, None);
+    }
+}

@@ -1,0 +1,70 @@
+//! Events as they are reported.
+
+use std::rc::Rc;
+
+use super::Tracker;
+use crate::report::{Asked, Event, EventProcess, SCHEMA};
+use crate::watch::Subject;
+use crate::watch::place::Place;
+use crate::watch::resolve::Known;
+
+impl Tracker {
+    /// An event about a process, without what happened.
+    pub(super) fn about(&mut self, what: &str, at: String, subject: &Subject) -> Event {
+        let place = self.place(subject);
+        let place = place.as_deref();
+        Event {
+            cgroup: place.map(|place| place.text.clone()),
+            cgroup_hex: place.and_then(|place| place.hex.clone()),
+            owner: place.and_then(|place| place.owner.clone()),
+            ..at_time(what, at, Some(process(subject)))
+        }
+    }
+
+    /// The cgroup of a process: that of the event, or as it was when it was
+    /// last looked at.
+    pub(super) fn place(&mut self, subject: &Subject) -> Option<Rc<Place>> {
+        let now = self.resolver.place(subject);
+        let state = self.state(subject)?;
+        state.place = now.or(state.place.take());
+        state.place.clone()
+    }
+
+    /// What a process asks for with the environment that it has; `None` where
+    /// its cgroup is gone.
+    pub(super) fn asked(&mut self, subject: &Subject) -> Option<Asked> {
+        let known = self.asker(subject)?;
+        Some(self.state(subject)?.asked(&known))
+    }
+
+    fn asker(&mut self, subject: &Subject) -> Option<Rc<Known>> {
+        let place = self.place(subject)?;
+        self.resolver.asker(subject, &place)
+    }
+}
+
+/// An event that happens now.
+pub fn event(what: &str, process: Option<EventProcess>) -> Event {
+    at_time(what, jiff::Timestamp::now().to_string(), process)
+}
+
+fn at_time(what: &str, at: String, process: Option<EventProcess>) -> Event {
+    Event {
+        schema: SCHEMA.to_owned(),
+        command: "watch".to_owned(),
+        at,
+        event: what.to_owned(),
+        process,
+        ..Event::default()
+    }
+}
+
+fn process(subject: &Subject) -> EventProcess {
+    EventProcess {
+        pid: subject.pid,
+        start_time: Some(subject.start_time),
+        uid: Some(subject.uid),
+        comm: subject.comm.lossy().into_owned(),
+        comm_hex: subject.comm.hex(),
+    }
+}
