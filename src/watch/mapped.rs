@@ -1,27 +1,39 @@
-//! Whether a process maps a driver's library.
+//! Which drivers' libraries a process maps.
 
 use std::path::Path;
 
+use super::Driver;
+use super::effect::Drivers;
 use crate::observe::process::maps::mappings;
 use crate::sys::dir::{Dir, read_all};
 
 /// Bytes that are read of a process's map.
 const LIMIT: usize = 4 << 20;
 
-/// Whether a process maps a driver's library now; `None` if that cannot be
-/// seen. One that does not has not initialised it.
-pub(super) fn driver(proc: &Path, pid: u32) -> Option<bool> {
+/// The drivers whose libraries a process maps now; `None` if that cannot be
+/// seen. What it does not map it has not initialised.
+pub(super) fn drivers(proc: &Path, pid: u32) -> Option<Drivers> {
     let mut text = Vec::new();
     let file = Dir::open(&proc.join(pid.to_string())).ok()?.open_file(c"maps").ok()?;
     read_all(&file, &mut text, LIMIT).ok()?;
     if text.is_empty() {
         return None;
     }
-    Some(mappings(&text).any(|mapping| is_driver(mapping.name())))
+    let found = mappings(&text).filter_map(|mapping| driver(mapping.name()));
+    Some(found.fold(Drivers::default(), Drivers::and))
 }
 
-/// The libraries of CUDA, HIP and ROCr, by name.
+/// Whose library this is, by its name.
+fn driver(name: &[u8]) -> Option<Driver> {
+    const KNOWN: [(&[u8], Driver); 3] = [
+        (b"libcuda.so", Driver::Cuda),
+        (b"libamdhip64.so", Driver::Hip),
+        (b"libhsa-runtime64.so", Driver::Hsa),
+    ];
+    KNOWN.into_iter().find(|(known, _)| name.starts_with(known)).map(|(_, driver)| driver)
+}
+
+/// Whether a file is the library of a driver, by its name.
 pub(super) fn is_driver(name: &[u8]) -> bool {
-    let known = [&b"libcuda.so"[..], b"libamdhip64.so", b"libhsa-runtime64.so"];
-    known.iter().any(|known| name.starts_with(known))
+    driver(name).is_some()
 }

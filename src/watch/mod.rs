@@ -9,6 +9,7 @@
 mod attachment;
 mod clock;
 mod drivers;
+mod effect;
 mod environment;
 mod fact;
 mod identity;

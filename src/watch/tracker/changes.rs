@@ -1,17 +1,11 @@
 //! Variables that calls change.
 
-use std::time::Duration;
-
 use super::Tracker;
 use crate::observation::Environment;
 use crate::report::{Asked, Event, Value};
 use crate::watch::clock::now_ns;
 use crate::watch::environment::{apply, differences, of_new, value};
 use crate::watch::{How, NewValue, Subject, mapped};
-
-/// How long a process that maps a driver's library is not looked at again. The
-/// answer is "not known" meanwhile, which is never wrong.
-const MAPPED: Duration = Duration::from_millis(100);
 
 /// One changed variable.
 pub(super) struct Change<'a> {
@@ -127,29 +121,17 @@ impl Tracker {
             new: change.new,
             asked_before: change.before.filter(|_| asked.is_some()),
             asked,
-            effective: self.effective(change.at, subject),
+            effective: self.effective(change.name, change.at, subject),
             ..self.about("visible", at.to_string(), subject)
         })
     }
 
-    /// Whether a change has an effect: not after the process initialised a
-    /// driver; surely if no driver's library was mapped since.
-    fn effective(&mut self, at: u64, subject: &Subject) -> Option<bool> {
-        let state = self.state(subject)?;
-        if state.initialised {
-            return Some(false);
-        }
-        if state.unmapped >= at {
-            return Some(true);
-        }
-        let now = now_ns();
-        let again = u128::from(now.saturating_sub(state.mapped)) >= MAPPED.as_nanos();
-        if !again || mapped::driver(self.resolver.proc(), subject.pid)? {
-            let state = self.state(subject)?;
-            state.mapped = if again { now } else { state.mapped };
-            return None;
-        }
-        self.state(subject)?.unmapped = now;
-        Some(true)
+    /// Whether a change has an effect in its process.
+    fn effective(&mut self, name: &str, at: u64, subject: &Subject) -> Option<bool> {
+        let mut effect = self.state(subject)?.effect;
+        let look = || mapped::drivers(self.resolver.proc(), subject.pid);
+        let answer = effect.of(name, at, now_ns(), look);
+        self.state(subject)?.effect = effect;
+        answer
     }
 }

@@ -64,7 +64,9 @@ impl Tracker {
     /// It initialised a driver's library; 0 is success.
     pub(super) fn driver(&mut self, at: u64, subject: &Subject, driver: Driver, result: i32) -> Event {
         if let Some(state) = self.state(subject) {
-            state.initialised |= result == 0;
+            if result == 0 {
+                state.effect.initialise(driver);
+            }
             state.told = true;
         }
         let at = self.time(at);

@@ -13,6 +13,7 @@ use crate::observation::{Answer, Environment};
 use crate::observe::process::peek::Peek;
 use crate::report::Asked;
 use crate::watch::Subject;
+use crate::watch::effect::Effect;
 use crate::watch::environment::shorten;
 use crate::watch::place::Place;
 use crate::watch::resolve::Known;
@@ -41,12 +42,8 @@ pub(super) struct State {
     pub(super) gaps: u64,
     /// What the environment asks for, by the serial number of an observation.
     asked: Option<(u64, Asked)>,
-    /// Whether it has initialised a driver's library.
-    pub(super) initialised: bool,
-    /// When it had no driver's library last, and when it had one, in
-    /// nanoseconds since boot.
-    pub(super) unmapped: u64,
-    pub(super) mapped: u64,
+    /// Whether changes have an effect.
+    pub(super) effect: Effect,
     /// Whether there was an event about it.
     pub(super) told: bool,
     /// Number of changes, to tell whether there was one meanwhile.
@@ -87,7 +84,7 @@ impl State {
         self.memory.clone_from(&parent.memory);
         self.followed.clone_from(&parent.followed);
         self.place.clone_from(&parent.place);
-        self.initialised = parent.initialised;
+        self.effect = parent.effect.inherited();
     }
 
     /// Changes the environment, if it is known, as a call did.
