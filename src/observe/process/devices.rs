@@ -45,7 +45,7 @@ pub(super) fn read(
     if unknown {
         refusals.count(Kind::Mapped);
     }
-    Answer::Known(held.0.into_values().collect())
+    Answer::Known(held.all())
 }
 
 /// Files whose mappings cannot be looked into are passed over if their name
@@ -54,7 +54,8 @@ fn may_be_device(path: &[u8]) -> bool {
     path.starts_with(b"/dev/") && !path.starts_with(b"/dev/shm/") && !path.starts_with(b"/dev/zero (deleted)")
 }
 
-fn descriptors(dir: &Dir, held: &mut Held) -> Result<(), Errno> {
+/// Adds the devices behind the descriptors of a process or thread.
+pub(in super::super) fn descriptors(dir: &Dir, held: &mut Held) -> Result<(), Errno> {
     let fds = dir.child(c"fd")?;
     let mut left = DESCRIPTORS;
     fds.numbers(c".", |name, _| {
@@ -74,14 +75,19 @@ fn device(fds: &Dir, name: &CStr) -> Option<FileStat> {
 
 /// Distinct devices in order.
 #[derive(Debug, Default)]
-struct Held(BTreeMap<(bool, (u32, u32)), HeldDevice>);
+pub(in super::super) struct Held(BTreeMap<(bool, (u32, u32)), HeldDevice>);
 
 impl Held {
-    fn entry(&mut self, kind: FileKind, rdev: (u32, u32)) -> &mut HeldDevice {
+    pub(in super::super) fn entry(&mut self, kind: FileKind, rdev: (u32, u32)) -> &mut HeldDevice {
         let block = kind == FileKind::Block;
         let kind = if block { NodeKind::Block } else { NodeKind::Char };
         let (major, minor) = rdev;
         let new = HeldDevice { kind, major, minor, fds: 0, mapped: false };
         self.0.entry((block, rdev)).or_insert(new)
+    }
+
+    /// All of them: character devices first, then by number.
+    pub(in super::super) fn all(self) -> Vec<HeldDevice> {
+        self.0.into_values().collect()
     }
 }

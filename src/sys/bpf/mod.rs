@@ -6,7 +6,8 @@
 //! to 7.1.4 write 64 bytes whatever size the caller states (CVE-2026-74371),
 //! so every call here passes at least [`MIN_ATTR_SIZE`] bytes.
 //!
-//! Nothing here loads, attaches, detaches or changes anything.
+//! Nothing here loads, attaches, detaches or changes anything; nor do the
+//! iterators of [`super::iter`], which use the same call.
 
 mod link;
 mod map;
@@ -39,7 +40,7 @@ const ENOTSUPP: i32 = 524;
 /// Commands of bpf(2), numbered as `enum bpf_cmd` in `linux/bpf.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
-enum Command {
+pub(super) enum Command {
     MapLookup = 1,
     MapNextKey = 4,
     ProgramById = 13,
@@ -47,8 +48,10 @@ enum Command {
     Info = 15,
     Query = 16,
     MapLookupBatch = 24,
+    LinkCreate = 28,
     LinkById = 30,
     NextLink = 31,
+    IterCreate = 33,
 }
 
 /// A bpf(2) command that failed.
@@ -96,6 +99,8 @@ impl Command {
             Self::Info => "BPF_OBJ_GET_INFO_BY_FD",
             Self::Query => "BPF_PROG_QUERY",
             Self::MapLookupBatch => "BPF_MAP_LOOKUP_BATCH",
+            Self::LinkCreate => "BPF_LINK_CREATE",
+            Self::IterCreate => "BPF_ITER_CREATE",
             Self::LinkById => "BPF_LINK_GET_FD_BY_ID",
             Self::NextLink => "BPF_LINK_GET_NEXT_ID",
         }
@@ -108,7 +113,7 @@ impl Command {
 ///
 /// The type must be `repr(C)` with the layout of that member, without padding
 /// bytes, made of integers only, and a multiple of 8 bytes long.
-unsafe trait Body: Copy {}
+pub(super) unsafe trait Body: Copy {}
 
 /// The member with a tail of zeros, which every kernel accepts.
 #[repr(C, align(8))]
@@ -123,7 +128,7 @@ struct Attr<T> {
 /// # Safety
 ///
 /// Every address in `body` must be valid for what `command` does with it.
-unsafe fn call<T: Body>(command: Command, body: &mut T) -> Result<c_long, BpfError> {
+pub(super) unsafe fn call<T: Body>(command: Command, body: &mut T) -> Result<c_long, BpfError> {
     const { assert!(size_of::<T>().is_multiple_of(8)) };
     let mut attr = Attr { body: *body, tail: [0; MIN_ATTR_SIZE / 8] };
     // SAFETY: `attr` outlives the call and is as long as stated; it has no
