@@ -82,11 +82,14 @@ SEC("iter.s/task") int tasks(struct bpf_iter__task *ctx)
 
 	if (!task || !record || task->pid != task->tgid)
 		return 0;
-	if (task->flags & PF_KTHREAD || !task->signal->live.counter)
-		return 0;
 	__builtin_memset(&record->task, 0, sizeof(record->task));
 	describe(&record->task, task);
-	__u32 length = environment(record, task);
+	__u32 length = 0;
+
+	if (task->flags & PF_KTHREAD || !task->signal->live.counter)
+		record->task.flags = SCAN_NO_PROCESS;
+	else
+		length = environment(record, task);
 
 	/* The verifier cannot know what environment() has made sure of. */
 	if (length > SCAN_ROOM)

@@ -21,6 +21,8 @@ enum scan_flag {
 	SCAN_UNREAD = 2,
 	/* A program is being executed: the environment has no end yet. */
 	SCAN_STARTING = 4,
+	/* A thread of the kernel, or one that has ended: nothing but the pid. */
+	SCAN_NO_PROCESS = 8,
 };
 
 /* A process; `length` bytes of environment follow. */

@@ -10,5 +10,5 @@ pub mod dir;
 pub mod iter;
 pub mod notify;
 pub mod spawn;
-pub mod tables;
 pub mod stat;
+pub mod tables;

@@ -58,19 +58,27 @@ fn may_be_device(path: &[u8]) -> bool {
 pub(in super::super) fn descriptors(dir: &Dir, held: &mut Held) -> Result<(), Errno> {
     let fds = dir.child(c"fd")?;
     let mut left = DESCRIPTORS;
+    let mut refused = None;
     fds.numbers(c".", |name, _| {
-        if let Some(stat) = device(&fds, name) {
-            held.entry(stat.kind, stat.rdev).fds += 1;
+        match device(&fds, name) {
+            Ok(Some(stat)) => held.entry(stat.kind, stat.rdev).fds += 1,
+            Ok(None) => {}
+            Err(errno) => refused = Some(errno),
         }
         left -= 1;
-        left > 0
-    })
+        left > 0 && refused.is_none()
+    })?;
+    refused.map_or(Ok(()), Err)
 }
 
-/// A descriptor's device; one that is closed meanwhile is none.
-fn device(fds: &Dir, name: &CStr) -> Option<FileStat> {
-    let stat = stat_at(fds, name).ok()?;
-    matches!(stat.kind, FileKind::Char | FileKind::Block).then_some(stat)
+/// A descriptor's device; one that is closed meanwhile is none. Who may list
+/// descriptors may be refused to look behind them all the same.
+fn device(fds: &Dir, name: &CStr) -> Result<Option<FileStat>, Errno> {
+    match stat_at(fds, name) {
+        Ok(stat) => Ok(matches!(stat.kind, FileKind::Char | FileKind::Block).then_some(stat)),
+        Err(errno @ (Errno::EACCES | Errno::EPERM)) => Err(errno),
+        Err(_) => Ok(None),
+    }
 }
 
 /// Distinct devices in order.

@@ -71,9 +71,8 @@ pub struct Choice {
 ///
 /// Why the engine that was asked for does not work, or `/proc` cannot be had.
 pub fn start(options: &Options, engine: Option<Engine>) -> Result<Choice, ScanError> {
-    let by_proc = || -> Result<Box<dyn Scanner>, ScanError> {
-        Ok(Box::new(ProcScanner::new(Reader::new(options)?)))
-    };
+    let by_proc =
+        || -> Result<Box<dyn Scanner>, ScanError> { Ok(Box::new(ProcScanner::new(Reader::new(options)?))) };
     let refused = match engine {
         Some(Engine::Proc) => return Ok(Choice { scanner: by_proc()?, refused: None }),
         Some(Engine::Iterators) => {

@@ -1,6 +1,6 @@
 //! Every process by BPF iterators, as `bpf/scan.bpf.c` writes them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 use std::os::fd::AsFd as _;
@@ -63,6 +63,16 @@ impl Iterators {
         Ok(Self { tasks, files, reader, buffer: vec![0; ROOM] })
     }
 
+    /// Adds what `/proc` lists and no iterator has shown: processes that have
+    /// just begun, and those that a hardened kernel keeps from iterators.
+    fn add_unseen(&mut self, found: &mut Vec<Glimpse>, seen: &HashSet<u32>) -> Result<(), ScanError> {
+        self.reader.forget();
+        for pid in self.reader.pids()?.into_iter().filter(|pid| !seen.contains(pid)) {
+            found.extend(self.reader.process(pid));
+        }
+        Ok(())
+    }
+
     fn devices(&mut self) -> Result<Devices, ScanError> {
         let mut devices = Devices::new();
         each(&self.files, &mut self.buffer, |bytes| {
@@ -80,10 +90,11 @@ impl Scanner for Iterators {
     }
 
     fn scan(&mut self) -> Result<Vec<Glimpse>, ScanError> {
-        let mut found = Vec::new();
+        let (mut found, mut seen) = (Vec::new(), HashSet::new());
         let reader = &mut self.reader;
         each(&self.tasks, &mut self.buffer, |bytes| {
             let (task, length) = record::task(bytes)?;
+            seen.insert(task.pid);
             found.extend(glimpse(&task, reader));
             Some(length)
         })?;
@@ -95,13 +106,17 @@ impl Scanner for Iterators {
                 glimpse.devices = Answer::Known(open.held.all());
             }
         }
+        self.add_unseen(&mut found, &seen)?;
         found.sort_unstable_by_key(|glimpse| glimpse.pid);
         Ok(found)
     }
 }
 
-/// A process without its devices; `None` if it is gone.
+/// A process without its devices; `None` if it is none or gone.
 fn glimpse(task: &Task<'_>, reader: &mut Reader) -> Option<Glimpse> {
+    if !task.is_process {
+        return None;
+    }
     let (program, at_exec) = match task.environment {
         Some(environment) => (task.program, at_exec::parse(environment, false)),
         None => {

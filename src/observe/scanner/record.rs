@@ -7,6 +7,9 @@ const TICK: u64 = 10_000_000;
 /// Sizes of `struct scan_task` and `struct scan_file`.
 const TASK: usize = 64;
 const FILE: usize = 32;
+/// `SCAN_NO_PROCESS` of `enum scan_flag`; every other one says that there is
+/// no environment in the record.
+const NO_PROCESS: u32 = 8;
 /// Bits of a minor number in the kernel's `dev_t` (`linux/kdev_t.h`).
 const MINOR_BITS: u32 = 20;
 
@@ -19,6 +22,8 @@ pub(super) struct Task<'a> {
     pub(super) uid: u32,
     pub(super) comm: &'a [u8],
     pub(super) cgroup: u64,
+    /// Whether it is neither a thread of the kernel nor has ended.
+    pub(super) is_process: bool,
     /// `None` if it was not read.
     pub(super) environment: Option<&'a [u8]>,
 }
@@ -46,6 +51,7 @@ pub(super) fn task(bytes: &[u8]) -> Option<(Task<'_>, usize)> {
         uid: word(bytes, 36)?,
         comm: bytes.get(48..TASK)?.split(|byte| *byte == 0).next()?,
         cgroup: long(bytes, 8)?,
+        is_process: word(bytes, 40)? != NO_PROCESS,
         environment: (word(bytes, 40)? == 0).then_some(environment),
     };
     Some((task, end))
@@ -104,11 +110,13 @@ mod tests {
             uid: 1000,
             comm: b"python3",
             cgroup: 9,
+            is_process: true,
             environment: Some(b"A=1\0"),
         };
         assert_eq!((first, length), (expected, TASK + 4));
         let (second, length) = task(&two[length..]).unwrap();
-        assert_eq!((second.environment, length), (None, TASK));
+        assert_eq!((second.environment, second.is_process, length), (None, true, TASK));
+        assert!(!task(&record(8, b"")).unwrap().0.is_process);
         assert!((0..TASK + 4).all(|length| task(&two[..length]).is_none()));
     }
 
