@@ -3,6 +3,8 @@
 
 /// `PF_KTHREAD` of `linux/sched.h`.
 const KERNEL_THREAD: u32 = 0x0020_0000;
+/// `PF_EXITING` of `linux/sched.h`.
+const EXITING: u32 = 0x4;
 
 /// The fields of `stat` that matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +50,12 @@ impl Stat<'_> {
     /// Whether this is a thread of the kernel.
     pub(crate) fn is_kernel_thread(&self) -> bool {
         self.flags & KERNEL_THREAD != 0
+    }
+
+    /// Whether it has ended or is ending: it will not run again, and lets go of
+    /// what it holds. That can take a while.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.has_ended() || self.flags & EXITING != 0
     }
 
     /// Whether it has ended, and waits to be reaped or is being removed.

@@ -49,7 +49,7 @@ pub trait Scanner: std::fmt::Debug + Send {
     /// Which way it is.
     fn engine(&self) -> Engine;
     /// Every process in the order of pids, without kernel threads and without
-    /// those that have ended and wait for their parent. One that comes or goes
+    /// those that are ending or have ended. One that comes or goes
     /// meanwhile may be there or not.
     ///
     /// # Errors

@@ -89,7 +89,7 @@ impl Reader {
         let stat = parse_stat(&self.text).filter(|stat| !stat.is_kernel_thread())?;
         let (start_time, threads, comm) = (stat.start_time, stat.threads, stat.comm.into());
         let mut program = Program { starts: stat.starts, env_end: stat.env_end };
-        let living = if stat.has_ended() { Some(self.living_thread(&dir)?) } else { None };
+        let living = if stat.is_ending() { Some(self.living_thread(&dir)?) } else { None };
         let thread = living.as_ref().map_or(&dir, |(_, thread)| thread);
         if living.is_some() {
             program = self.program(thread)?;
@@ -111,7 +111,7 @@ impl Reader {
         let dir = self.root.child(pid.to_string().as_str()).ok()?;
         dir.read_piece(c"stat", &mut self.text, STAT_LIMIT).ok()?;
         let stat = parse_stat(&self.text).filter(|stat| stat.start_time == start_time)?;
-        let thread = if stat.has_ended() { self.living_thread(&dir)?.1 } else { dir };
+        let thread = if stat.is_ending() { self.living_thread(&dir)?.1 } else { dir };
         let mut program = self.program(&thread)?;
         let at_exec = self.environment(&thread, &mut program)?;
         Some((program, at_exec))
@@ -144,7 +144,7 @@ impl Reader {
             let thread = tasks.child(name).ok();
             let lives = |thread: &Dir| {
                 let read = thread.read_piece(c"stat", &mut text, STAT_LIMIT);
-                read.is_ok() && parse_stat(&text).is_some_and(|stat| !stat.has_ended())
+                read.is_ok() && parse_stat(&text).is_some_and(|stat| !stat.is_ending())
             };
             found = thread.filter(lives).map(|thread| (tid, thread));
             found.is_none()
