@@ -27,6 +27,7 @@ pub(crate) mod process;
 pub(crate) mod procfile;
 mod programs;
 mod recheck;
+pub mod resident;
 pub mod scanner;
 mod slurm;
 mod stepd;
