@@ -4,13 +4,15 @@
 //! calls of the C library's functions that change the environment, fork, exec
 //! and exit, and the initialisation of drivers' libraries. [`Tracker`] keeps
 //! what each process asks for, and turns facts into the events of `gpumap/1`.
-//! [`policy`] watches the programs in force on cgroups.
+//! [`policy`] watches the programs in force on cgroups, [`opens`] the devices of
+//! GPUs that processes open and close.
 
 mod environment;
 mod fact;
 mod libraries;
 mod mapped;
 mod object;
+pub mod opens;
 pub mod policy;
 mod policy_event;
 mod record;
