@@ -4,12 +4,14 @@ use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 use std::os::fd::AsFd as _;
+use std::thread;
 
 use aya::programs::{Iter, Program};
 use aya::{Btf, Ebpf, EbpfLoader};
+use nix::time::{ClockId, clock_gettime};
 
 use super::reader::Reader;
-use super::record::{self, Open, Task};
+use super::record::{self, Open, TICK, Task};
 use super::{Engine, Glimpse, ScanError, Scanner};
 use crate::observation::Answer;
 use crate::observe::process::at_exec;
@@ -31,7 +33,8 @@ pub(super) struct Iterators {
     files: Link,
     /// For what the iterators cannot read.
     reader: Reader,
-    buffer: Vec<u8>,
+    /// One for each of the two.
+    buffers: [Vec<u8>; 2],
 }
 
 /// Devices by process.
@@ -60,7 +63,7 @@ impl Iterators {
             .map_err(|error| ScanError::Load(first_line(&error)))?;
         let tasks = link(&mut object, "tasks", "task", &btf)?;
         let files = link(&mut object, "files", "task_file", &btf)?;
-        Ok(Self { tasks, files, reader, buffer: vec![0; ROOM] })
+        Ok(Self { tasks, files, reader, buffers: [vec![0; ROOM], vec![0; ROOM]] })
     }
 
     /// Adds what `/proc` lists and no iterator has shown: processes that have
@@ -72,16 +75,6 @@ impl Iterators {
         }
         Ok(())
     }
-
-    fn devices(&mut self) -> Result<Devices, ScanError> {
-        let mut devices = Devices::new();
-        each(&self.files, &mut self.buffer, |bytes| {
-            let (open, length) = record::open(bytes)?;
-            add(&mut devices, &open);
-            Some(length)
-        })?;
-        Ok(devices)
-    }
 }
 
 impl Scanner for Iterators {
@@ -90,17 +83,18 @@ impl Scanner for Iterators {
     }
 
     fn scan(&mut self) -> Result<Vec<Glimpse>, ScanError> {
-        let (mut found, mut seen) = (Vec::new(), HashSet::new());
-        let reader = &mut self.reader;
-        each(&self.tasks, &mut self.buffer, |bytes| {
-            let (task, length) = record::task(bytes)?;
-            seen.insert(task.pid);
-            found.extend(glimpse(&task, reader));
-            Some(length)
-        })?;
-        // After the processes: one that comes in between is in none of them,
-        // and every one that was seen has its files.
-        let mut devices = self.devices()?;
+        // A tick earlier: a process has its start time before it is there.
+        let begun = now().saturating_sub(1);
+        let [tasks, files] = &mut self.buffers;
+        let (links, reader) = ((&self.tasks, &self.files), &mut self.reader);
+        let (processes, devices) = thread::scope(|scope| {
+            let devices = scope.spawn(|| open_devices(links.1, files));
+            let processes = processes(links.0, tasks, reader);
+            (processes, devices.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        });
+        let ((mut found, mut seen), mut devices) = (processes?, devices?);
+        // The files of one that has begun since may have been passed already.
+        found.retain(|glimpse| glimpse.start_time < begun || !seen.remove(&glimpse.pid));
         for glimpse in &mut found {
             if let Some(open) = devices.remove(&(glimpse.pid, glimpse.start_time)) {
                 glimpse.devices = Answer::Known(open.held.all());
@@ -110,6 +104,39 @@ impl Scanner for Iterators {
         found.sort_unstable_by_key(|glimpse| glimpse.pid);
         Ok(found)
     }
+}
+
+/// All processes without their devices, and the pids that were shown.
+fn processes(
+    link: &Link,
+    buffer: &mut [u8],
+    reader: &mut Reader,
+) -> Result<(Vec<Glimpse>, HashSet<u32>), ScanError> {
+    let (mut found, mut seen) = (Vec::new(), HashSet::new());
+    each(link, buffer, |bytes| {
+        let (task, length) = record::task(bytes)?;
+        seen.insert(task.pid);
+        found.extend(glimpse(&task, reader));
+        Some(length)
+    })?;
+    Ok((found, seen))
+}
+
+/// The devices that are open anywhere.
+fn open_devices(link: &Link, buffer: &mut [u8]) -> Result<Devices, ScanError> {
+    let mut devices = Devices::new();
+    each(link, buffer, |bytes| {
+        let (open, length) = record::open(bytes)?;
+        add(&mut devices, &open);
+        Some(length)
+    })?;
+    Ok(devices)
+}
+
+/// Clock ticks since boot, as start times count them.
+fn now() -> u64 {
+    let now = clock_gettime(ClockId::CLOCK_BOOTTIME).map(std::time::Duration::from);
+    now.map_or(0, |now| u64::try_from(now.as_nanos()).unwrap_or(0) / TICK)
 }
 
 /// A process without its devices; `None` if it is none or gone.

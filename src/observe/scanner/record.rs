@@ -3,7 +3,7 @@
 use crate::sys::stat::FileKind;
 
 /// Nanoseconds of a clock tick of `/proc` (`USER_HZ` is 100 everywhere).
-const TICK: u64 = 10_000_000;
+pub(super) const TICK: u64 = 10_000_000;
 /// Sizes of `struct scan_task` and `struct scan_file`.
 const TASK: usize = 64;
 const FILE: usize = 32;
