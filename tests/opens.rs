@@ -114,7 +114,7 @@ fn both_engines() {
         let elsewhere = Place::new(&root);
         let options = Options { gpu_root: inventory(), ..Options::default() };
         let (mut holder, mut stranger) = (Holder::new(&place), Holder::new(&elsewhere));
-        holder.open(&Path::new("/dev/null").to_owned());
+        holder.open(Path::new("/dev/null"));
         let scope = Scope { cgroups: vec![place.cgroup.clone()], ..Scope::default() };
         let mut watcher = OpensWatcher::start_with(&options, &scope, Some(engine)).unwrap();
         assert_eq!(watcher.engine(), format!("open devices by {}", engine.name()));

@@ -1,6 +1,6 @@
 //! Every process by BPF iterators, as `bpf/scan.bpf.c` writes them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 use std::os::fd::AsFd as _;
@@ -10,12 +10,12 @@ use aya::programs::{Iter, Program};
 use aya::{Btf, Ebpf, EbpfLoader};
 use nix::time::{ClockId, clock_gettime};
 
+use super::open_files::{self, Devices};
 use super::reader::Reader;
-use super::record::{self, Open, TICK, Task};
+use super::record::{self, TICK, Task};
 use super::{Engine, Glimpse, ScanError, Scanner};
 use crate::observation::Answer;
 use crate::observe::process::at_exec;
-use crate::observe::process::devices::Held;
 use crate::sys::iter::Iterator as Link;
 
 /// Compiled from `bpf/scan.bpf.c`.
@@ -35,17 +35,6 @@ pub(super) struct Iterators {
     reader: Reader,
     /// One for each of the two.
     buffers: [Vec<u8>; 2],
-}
-
-/// Devices by process.
-type Devices = HashMap<(u32, u64), Process>;
-
-/// What is open in one process.
-#[derive(Debug, Default)]
-struct Process {
-    held: Held,
-    /// Tables, each with the first thread that showed it.
-    tables: Vec<(u64, u32)>,
 }
 
 impl Iterators {
@@ -127,7 +116,7 @@ fn open_devices(link: &Link, buffer: &mut [u8]) -> Result<Devices, ScanError> {
     let mut devices = Devices::new();
     each(link, buffer, |bytes| {
         let (open, length) = record::open(bytes)?;
-        add(&mut devices, &open);
+        open_files::add(&mut devices, &open);
         Some(length)
     })?;
     Ok(devices)
@@ -161,21 +150,6 @@ fn glimpse(task: &Task<'_>, reader: &mut Reader) -> Option<Glimpse> {
         at_exec,
         devices: Answer::default(),
     })
-}
-
-/// Counts an open device, unless its table was shown by another thread.
-fn add(devices: &mut Devices, open: &Open) {
-    let process = devices.entry((open.pid, open.start_time)).or_default();
-    let thread = match process.tables.iter().find(|(table, _)| *table == open.table) {
-        Some((_, thread)) => *thread,
-        None => {
-            process.tables.push((open.table, open.thread));
-            open.thread
-        }
-    };
-    if thread == open.thread {
-        process.held.entry(open.kind, open.rdev).fds += 1;
-    }
 }
 
 /// Loads one program of the object and makes it ready to run.
