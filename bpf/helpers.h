@@ -28,17 +28,23 @@ HELPER(long, bpf_probe_read_kernel, 113, void *into, __u32 size, const void *fro
 HELPER(long, bpf_probe_read_user_str, 114, void *into, __u32 size, const void *from);
 HELPER(__u64, bpf_get_current_ancestor_cgroup_id, 123, int level);
 HELPER(__u64, bpf_ktime_get_boot_ns, 125, void);
+HELPER(long, bpf_seq_write, 127, void *seq, const void *data, __u32 length);
 HELPER(void *, bpf_ringbuf_reserve, 131, void *ring, __u64 size, __u64 flags);
 HELPER(void, bpf_ringbuf_submit, 132, void *record, __u64 flags);
 HELPER(void, bpf_ringbuf_discard, 133, void *record, __u64 flags);
 HELPER(long, bpf_copy_from_user, 148, void *into, __u32 size, const void *from);
 HELPER(__u64, bpf_get_func_ip, 173, void *ctx);
 HELPER(__u64, bpf_get_attach_cookie, 174, void *ctx);
+HELPER(long, bpf_copy_from_user_task, 191, void *into, __u32 size, const void *from,
+       void *task, __u64 flags);
 
 /* Types whose fields are found when the object is loaded. */
 #define RELOCATED __attribute__((preserve_access_index))
 /* BPF_FIELD_EXISTS of the relocations. */
 #define field_exists(field) __builtin_preserve_field_info(field, 2)
+/* BPF_FIELD_BYTE_OFFSET and BPF_TYPE_SIZE. */
+#define field_offset(field) __builtin_preserve_field_info(field, 0)
+#define type_size(type) __builtin_preserve_type_info(*(type *)0, 1)
 
 /* Reads a field of a kernel structure. */
 #define read_field(object, field) ({                                            \

@@ -12,9 +12,11 @@ use clap::{Args, ValueHint};
 /// now inside the set its cgroup allows; new processes with their values; the
 /// initialisation of CUDA, HIP and ROCr, after which a change has no effect;
 /// device programs that are attached, replaced or lost, as the exact difference
-/// of rules. One line an event, with --json one JSON document a line.
+/// of rules; GPUs that processes open and close. One line an event, with --json
+/// one JSON document a line.
 ///
-/// Programs and the maps they read are looked at once a second. One that is replaced by another with
+/// Programs, the maps they read and open devices are looked at once a second;
+/// what was opened and closed in between is not seen. A program that is replaced by another with
 /// the same rules, as Slurm does at every step, is shown with -v and in JSON
 /// only.
 ///

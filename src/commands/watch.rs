@@ -9,6 +9,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use super::{Failure, Session, watch_scope};
 use crate::cli::{Exit, WatchArgs};
 use crate::report::{Event, Gpu};
+use crate::watch::opens::OpensWatcher;
 use crate::watch::policy::PolicyWatcher;
 use crate::watch::{self, EventSource, Mode, Source, Tracker, WatchError};
 use crate::{gpu, observe};
@@ -33,13 +34,15 @@ pub(super) fn run(session: &mut Session<'_>, args: &WatchArgs) -> Result<Exit, F
     tracker.learn(scope.processes(&proc));
     let targets = watch_scope::targets(session, &scope)?;
     let policies = PolicyWatcher::start(&session.options(), &targets)?;
+    let opens = OpensWatcher::start(&session.options(), &scope)
+        .map_err(|error| Failure::new("watch", "processes", error.to_string(), ""))?;
     let node = observe::gpus(&session.options());
     let end = args.lasting.and_then(|lasting| Instant::now().checked_add(lasting));
     let mut watch = Watch {
         session,
         args,
         tracker,
-        others: vec![Box::new(policies)],
+        others: vec![Box::new(policies), Box::new(opens)],
         gpus: gpu::inventory(&node.gpu_facts),
         boot_id: node.host.boot_id,
         end,

@@ -27,6 +27,8 @@ pub(crate) mod process;
 pub(crate) mod procfile;
 mod programs;
 mod recheck;
+pub mod resident;
+pub mod scanner;
 mod slurm;
 mod stepd;
 mod units;

@@ -3,6 +3,8 @@
 
 /// `PF_KTHREAD` of `linux/sched.h`.
 const KERNEL_THREAD: u32 = 0x0020_0000;
+/// `PF_EXITING` of `linux/sched.h`.
+const EXITING: u32 = 0x4;
 
 /// The fields of `stat` that matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,8 +15,14 @@ pub(crate) struct Stat<'a> {
     pub(crate) state: u8,
     /// Field 9, `PF_` of `linux/sched.h`.
     pub(crate) flags: u32,
+    /// Field 20.
+    pub(crate) threads: u32,
     /// Field 22, clock ticks since boot.
     pub(crate) start_time: u64,
+    /// Fields 26 and 28, where code and stack begin: with addresses made at
+    /// random they are others in every program that is executed. Not to be
+    /// known without the right to look.
+    pub(crate) starts: (u64, u64),
     /// Field 51, since Linux 3.5; 0 if it is not to be known.
     pub(crate) env_end: u64,
 }
@@ -30,15 +38,24 @@ pub(crate) fn parse_stat(text: &[u8]) -> Option<Stat<'_>> {
     let mut fields = rest.split_ascii_whitespace();
     let state = *fields.next()?.as_bytes().first()?;
     let flags = fields.nth(9 - 4)?.parse().ok()?;
-    let start_time = fields.nth(22 - 10)?.parse().ok()?;
-    let env_end = fields.nth(51 - 23).and_then(|end| end.parse().ok()).unwrap_or(0);
-    Some(Stat { comm, state, flags, start_time, env_end })
+    let threads = fields.nth(20 - 10)?.parse().ok()?;
+    let start_time = fields.nth(22 - 21)?.parse().ok()?;
+    let mut address = |skip| fields.nth(skip).and_then(|one| one.parse().ok()).unwrap_or(0);
+    let starts = (address(26 - 23), address(28 - 27));
+    let env_end = address(51 - 29);
+    Some(Stat { comm, state, flags, threads, start_time, starts, env_end })
 }
 
 impl Stat<'_> {
     /// Whether this is a thread of the kernel.
     pub(crate) fn is_kernel_thread(&self) -> bool {
         self.flags & KERNEL_THREAD != 0
+    }
+
+    /// Whether it has ended or is ending: it will not run again, and lets go of
+    /// what it holds. That can take a while.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.has_ended() || self.flags & EXITING != 0
     }
 
     /// Whether it has ended, and waits to be reaped or is being removed.
@@ -66,8 +83,9 @@ mod tests {
     use super::*;
 
     fn stat(comm: &[u8]) -> Vec<u8> {
-        let rest = " S 1 2 3 4 5 7 7 8 9 10 11 12 13 14 15 16 17 18 8675309 20 21\n";
-        [b"17 (", comm, b")", rest.as_bytes()].concat()
+        let rest = " S 1 2 3 4 5 7 7 8 9 10 11 12 13 14 15 16 17 18 8675309 20 21 22 26 24 28";
+        let more: String = (29..53).map(|field| format!(" {field}")).collect();
+        [b"17 (", comm, b")", rest.as_bytes(), more.as_bytes(), b"\n"].concat()
     }
 
     /// Make sure that no name can forge the fields behind it.
@@ -75,12 +93,9 @@ mod tests {
     fn hostile_names() {
         for comm in [&b"bash"[..], b") S 1 2 (", b"a\nb)", b"\xff\x1b[2J", b"", b"((", b"))"] {
             let text = stat(comm);
-            assert_eq!(
-                parse_stat(&text),
-                Some(Stat { comm, state: b'S', flags: 7, start_time: 8675309, env_end: 0 }),
-                "{}",
-                comm.escape_ascii()
-            );
+            let (state, flags, threads, start_time) = (b'S', 7, 17, 8675309);
+            let expected = Stat { comm, state, flags, threads, start_time, starts: (26, 28), env_end: 51 };
+            assert_eq!(parse_stat(&text), Some(expected), "{}", comm.escape_ascii());
         }
         for bad in [&b""[..], b"17 (x) S 1 2", b"17 x", b")(", b"17 (x"] {
             assert_eq!(parse_stat(bad), None);

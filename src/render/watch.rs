@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{owner, process, sanitize};
+use super::{gpus, owner, process, sanitize};
 use crate::report::{Event, Gpu, Value};
 
 /// Characters of a value.
@@ -43,6 +43,7 @@ fn what(event: &Event, gpus: &[Gpu]) -> String {
             }
         }
         "uncovered" => format!("its changes are not seen as they happen: {why}"),
+        "opened" | "closed" => devices(event, gpus),
         "lost" => format!("{} events were lost", event.lost.unwrap_or_default()),
         "start" => format!("watching with {}", event.engines.join(", ")),
         "end" => "end".to_owned(),
@@ -63,6 +64,20 @@ fn visible(event: &Event, gpus: &[Gpu]) -> String {
         _ => "",
     };
     format!("{variable} {old} → {new}{}{found}{effect}", result(event, gpus))
+}
+
+/// `opened nvidia1 (195:1)`, with what it may not open any more.
+fn devices(event: &Event, gpus: &[Gpu]) -> String {
+    let Some(devices) = &event.devices else { return event.event.clone() };
+    let numbers: Vec<String> =
+        devices.numbers.iter().map(|device| format!("{}:{}", device.major, device.minor)).collect();
+    let denied = devices.held_denied.as_deref().unwrap_or_default();
+    let names = gpus::held_names(&devices.held, &devices.held_instances, denied, gpus);
+    let shared = devices.held_shared.iter().map(|name| sanitize::text(name).into_owned());
+    let names: Vec<String> =
+        std::iter::once(names).chain(shared).filter(|name| !name.is_empty() && name != "-").collect();
+    let denied = if denied.is_empty() { "" } else { ", ! denied by its rules" };
+    format!("{} {} ({}){denied}", event.event, names.join(" "), numbers.join(" "))
 }
 
 /// The GPUs that result, in parentheses.

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Asked, Change, Effective, Omitted, Owner};
+use crate::observation::HeldDevice;
 
 /// One event. Fields that mean nothing for its kind are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -17,7 +18,8 @@ pub struct Event {
     /// `visible` (a process asks for other devices), `process` (one started
     /// or executed another program), `exit`, `driver` (a process initialised
     /// CUDA or ROCm: later changes have no effect), `policy` (the programs in
-    /// force on a cgroup changed), `uncovered` (changes of a process cannot be
+    /// force on a cgroup changed), `opened`, `closed` (a process has devices of
+    /// GPUs open, or has them no longer), `uncovered` (changes of a process cannot be
     /// seen as they happen), `lost` (events were lost), `start`, `end`.
     pub event: String,
     /// The process.
@@ -59,6 +61,9 @@ pub struct Event {
     /// What happened to the programs of a cgroup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyEvent>,
+    /// Which devices a process opened or closed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub devices: Option<DevicesEvent>,
     /// Number of events that were lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<u64>,
@@ -102,6 +107,25 @@ pub struct Value {
     /// Whether the value is longer than what was kept of it (4 KiB).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
+}
+
+/// Devices of GPUs that a process opened or closed between two looks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DevicesEvent {
+    /// Their numbers, with the descriptors that there are or were.
+    pub numbers: Vec<HeldDevice>,
+    /// The GPUs, by key.
+    pub held: Vec<String>,
+    /// MIG instances, `KEY/GI/CI`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held_instances: Vec<String>,
+    /// Nodes that all GPUs share (`nvidiactl`, `nvidia-uvm`, `kfd`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held_shared: Vec<String>,
+    /// What of `held` and `held_instances` the process's rules deny by now;
+    /// left out where that is not known, and when they were closed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_denied: Option<Vec<String>>,
 }
 
 /// A change of the programs in force on a cgroup.

@@ -7,6 +7,8 @@ pub mod access;
 pub mod bpf;
 pub mod caps;
 pub mod dir;
+pub mod iter;
 pub mod notify;
 pub mod spawn;
 pub mod stat;
+pub mod tables;

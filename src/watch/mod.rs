@@ -4,7 +4,8 @@
 //! calls of the C library's functions that change the environment, fork, exec
 //! and exit, and the initialisation of drivers' libraries. [`Tracker`] keeps
 //! what each process asks for, and turns facts into the events of `gpumap/1`.
-//! [`policy`] watches the programs in force on cgroups.
+//! [`policy`] watches the programs in force on cgroups, [`opens`] the devices of
+//! GPUs that processes open and close.
 
 mod attachment;
 mod clock;
@@ -18,6 +19,7 @@ mod linker;
 mod losses;
 mod mapped;
 mod object;
+pub mod opens;
 mod place;
 pub mod policy;
 mod policy_event;

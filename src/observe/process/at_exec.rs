@@ -14,7 +14,7 @@ const LIMIT: usize = 8 << 20;
 const OVERWRITTEN: &str = "the process has written over it (a title)";
 
 /// Reads it through the process's directory. `buffer` is used again.
-pub(super) fn read(dir: &Dir, buffer: &mut Vec<u8>, refusals: &Refusals) -> Answer<Environment> {
+pub(in super::super) fn read(dir: &Dir, buffer: &mut Vec<u8>, refusals: &Refusals) -> Answer<Environment> {
     match dir.read_piece(c"environ", buffer, LIMIT) {
         Ok(()) => parse(buffer, false),
         Err(Errno::EFBIG) => parse(buffer, true),
@@ -25,7 +25,7 @@ pub(super) fn read(dir: &Dir, buffer: &mut Vec<u8>, refusals: &Refusals) -> Answ
 /// A title begins where the environment began, and NULs fill what it leaves:
 /// an area whose first entry is no assignment is no longer an environment.
 /// Variables behind the title are whole, others may be lost.
-fn parse(text: &[u8], long: bool) -> Answer<Environment> {
+pub(in super::super) fn parse(text: &[u8], long: bool) -> Answer<Environment> {
     let mut environment = Environment::default();
     let text = if long { &text[..text.iter().rposition(|byte| *byte == 0).unwrap_or(0)] } else { text };
     text.split(|byte| *byte == 0).for_each(|entry| sieve::add(&mut environment, entry));

@@ -45,7 +45,7 @@ pub(super) fn read(
     if unknown {
         refusals.count(Kind::Mapped);
     }
-    Answer::Known(held.0.into_values().collect())
+    Answer::Known(held.all())
 }
 
 /// Files whose mappings cannot be looked into are passed over if their name
@@ -54,34 +54,48 @@ fn may_be_device(path: &[u8]) -> bool {
     path.starts_with(b"/dev/") && !path.starts_with(b"/dev/shm/") && !path.starts_with(b"/dev/zero (deleted)")
 }
 
-fn descriptors(dir: &Dir, held: &mut Held) -> Result<(), Errno> {
+/// Adds the devices behind the descriptors of a process or thread.
+pub(in super::super) fn descriptors(dir: &Dir, held: &mut Held) -> Result<(), Errno> {
     let fds = dir.child(c"fd")?;
     let mut left = DESCRIPTORS;
+    let mut refused = None;
     fds.numbers(c".", |name, _| {
-        if let Some(stat) = device(&fds, name) {
-            held.entry(stat.kind, stat.rdev).fds += 1;
+        match device(&fds, name) {
+            Ok(Some(stat)) => held.entry(stat.kind, stat.rdev).fds += 1,
+            Ok(None) => {}
+            Err(errno) => refused = Some(errno),
         }
         left -= 1;
-        left > 0
-    })
+        left > 0 && refused.is_none()
+    })?;
+    refused.map_or(Ok(()), Err)
 }
 
-/// A descriptor's device; one that is closed meanwhile is none.
-fn device(fds: &Dir, name: &CStr) -> Option<FileStat> {
-    let stat = stat_at(fds, name).ok()?;
-    matches!(stat.kind, FileKind::Char | FileKind::Block).then_some(stat)
+/// A descriptor's device; one that is closed meanwhile is none. Who may list
+/// descriptors may be refused to look behind them all the same.
+fn device(fds: &Dir, name: &CStr) -> Result<Option<FileStat>, Errno> {
+    match stat_at(fds, name) {
+        Ok(stat) => Ok(matches!(stat.kind, FileKind::Char | FileKind::Block).then_some(stat)),
+        Err(errno @ (Errno::EACCES | Errno::EPERM)) => Err(errno),
+        Err(_) => Ok(None),
+    }
 }
 
 /// Distinct devices in order.
 #[derive(Debug, Default)]
-struct Held(BTreeMap<(bool, (u32, u32)), HeldDevice>);
+pub(in super::super) struct Held(BTreeMap<(bool, (u32, u32)), HeldDevice>);
 
 impl Held {
-    fn entry(&mut self, kind: FileKind, rdev: (u32, u32)) -> &mut HeldDevice {
+    pub(in super::super) fn entry(&mut self, kind: FileKind, rdev: (u32, u32)) -> &mut HeldDevice {
         let block = kind == FileKind::Block;
         let kind = if block { NodeKind::Block } else { NodeKind::Char };
         let (major, minor) = rdev;
         let new = HeldDevice { kind, major, minor, fds: 0, mapped: false };
         self.0.entry((block, rdev)).or_insert(new)
+    }
+
+    /// All of them: character devices first, then by number.
+    pub(in super::super) fn all(self) -> Vec<HeldDevice> {
+        self.0.into_values().collect()
     }
 }

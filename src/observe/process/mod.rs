@@ -2,9 +2,9 @@
 //! one: who they are, and with [`Options::detail`] what they ask for and hold.
 
 mod asked;
-mod at_exec;
+pub(super) mod at_exec;
 mod detail;
-mod devices;
+pub(super) mod devices;
 pub(crate) mod elf;
 mod files;
 mod live;
@@ -13,7 +13,7 @@ mod memory;
 pub(crate) mod peek;
 pub(crate) mod places;
 mod reader;
-mod refusals;
+pub(super) mod refusals;
 mod scan;
 mod sieve;
 mod window;
@@ -36,7 +36,7 @@ pub(super) use asked::{asked, still};
 pub(super) use scan::scan;
 
 /// Bytes read of `stat`: one line.
-const STAT_LIMIT: usize = 8 << 10;
+pub(super) const STAT_LIMIT: usize = 8 << 10;
 /// Threads that read details at most, and processes that one takes at a time.
 /// All is system calls that hold no common lock, and two take half the time.
 const WORKERS: usize = 4;

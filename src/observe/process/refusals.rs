@@ -9,7 +9,7 @@ use super::super::log::Log;
 
 /// What was to be read.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Kind {
+pub(in super::super) enum Kind {
     AtExec,
     Live,
     Devices,
@@ -33,7 +33,7 @@ const PTRACE: &str = "CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH";
 
 /// Counts of processes by kind.
 #[derive(Debug, Default)]
-pub(super) struct Refusals([AtomicU32; KINDS.len()]);
+pub(in super::super) struct Refusals([AtomicU32; KINDS.len()]);
 
 impl Refusals {
     /// Counts one process.
@@ -43,7 +43,7 @@ impl Refusals {
 
     /// The reason for an [`Answer::Missing`](crate::observation::Answer), one
     /// clause; a refusal is counted.
-    pub(super) fn why(&self, kind: Kind, errno: Errno) -> String {
+    pub(in super::super) fn why(&self, kind: Kind, errno: Errno) -> String {
         match errno {
             Errno::EACCES | Errno::EPERM => {
                 self.count(kind);

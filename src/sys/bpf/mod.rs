@@ -7,7 +7,8 @@
 //! so every call here passes at least [`MIN_ATTR_SIZE`] bytes.
 //!
 //! All of it reads but [`load_session`] and [`attach_session`]: nothing else
-//! here loads, attaches, detaches or changes anything.
+//! here loads, attaches, detaches or changes anything; nor do the iterators of
+//! [`super::iter`], which use the same call.
 
 mod attach;
 mod link;
@@ -42,7 +43,7 @@ const ENOTSUPP: i32 = 524;
 /// Commands of bpf(2), numbered as `enum bpf_cmd` in `linux/bpf.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
-enum Command {
+pub(super) enum Command {
     MapLookup = 1,
     MapNextKey = 4,
     ProgramLoad = 5,
@@ -54,6 +55,7 @@ enum Command {
     LinkCreate = 28,
     LinkById = 30,
     NextLink = 31,
+    IterCreate = 33,
 }
 
 /// A bpf(2) command that failed.
@@ -103,6 +105,7 @@ impl Command {
             Self::Query => "BPF_PROG_QUERY",
             Self::MapLookupBatch => "BPF_MAP_LOOKUP_BATCH",
             Self::LinkCreate => "BPF_LINK_CREATE",
+            Self::IterCreate => "BPF_ITER_CREATE",
             Self::LinkById => "BPF_LINK_GET_FD_BY_ID",
             Self::NextLink => "BPF_LINK_GET_NEXT_ID",
         }
@@ -115,7 +118,7 @@ impl Command {
 ///
 /// The type must be `repr(C)` with the layout of that member, without padding
 /// bytes, made of integers only, and a multiple of 8 bytes long.
-unsafe trait Body: Copy {}
+pub(super) unsafe trait Body: Copy {}
 
 /// The member with a tail of zeros, which every kernel accepts.
 #[repr(C, align(8))]
@@ -130,7 +133,7 @@ struct Attr<T> {
 /// # Safety
 ///
 /// Every address in `body` must be valid for what `command` does with it.
-unsafe fn call<T: Body>(command: Command, body: &mut T) -> Result<c_long, BpfError> {
+pub(super) unsafe fn call<T: Body>(command: Command, body: &mut T) -> Result<c_long, BpfError> {
     const { assert!(size_of::<T>().is_multiple_of(8)) };
     let mut attr = Attr { body: *body, tail: [0; MIN_ATTR_SIZE / 8] };
     // SAFETY: `attr` outlives the call and is as long as stated; it has no

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * What the iterators over processes and their files write: shared with
+ * src/observe/scanner/record.rs, which has the same numbers and tests the
+ * sizes.
+ */
+#pragma once
+
+#include <linux/types.h>
+
+#define SCAN_COMM 16
+/* Bytes of an environment that one record takes. All that one show of an
+ * iterator writes has to fit into the eight pages of its buffer
+ * (bpf_seq_read in kernel/bpf/bpf_iter.c); longer ones are read from /proc. */
+#define SCAN_ROOM (31 << 10)
+
+enum scan_flag {
+	/* The main thread has ended, others go on: its memory is theirs. */
+	SCAN_NO_MEMORY = 1,
+	/* The environment did not fit, or could not be read as a whole. */
+	SCAN_UNREAD = 2,
+	/* A program is being executed: the environment has no end yet. */
+	SCAN_STARTING = 4,
+	/* A thread of the kernel, or one that has ended: nothing but the pid. */
+	SCAN_NO_PROCESS = 8,
+};
+
+/* A process; `length` bytes of environment follow. */
+struct scan_task {
+	__u64 start;       /* CLOCK_BOOTTIME, nanoseconds */
+	__u64 cgroup;      /* cgroup2 id */
+	__u64 start_code;  /* these two tell one program from another */
+	__u64 start_stack;
+	__u32 pid;         /* as this pid namespace has it */
+	__u32 uid;         /* effective */
+	__u32 flags;
+	__u32 length;
+	char comm[SCAN_COMM];
+};
+
+/* An open file that is a device. */
+struct scan_file {
+	__u64 start;       /* of the process, as above */
+	__u64 table;       /* tells one table of descriptors from another */
+	__u32 pid;
+	__u32 rdev;        /* the kernel's: 12 bits of major, 20 of minor */
+	__u32 block;       /* 1: block device, 0: character device */
+	__u32 tid;         /* threads that share a table show it again each */
+};
+
+_Static_assert(sizeof(struct scan_task) == 64, "as in src/observe/scanner/record.rs");
+_Static_assert(sizeof(struct scan_file) == 32, "as in src/observe/scanner/record.rs");

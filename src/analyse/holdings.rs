@@ -1,0 +1,61 @@
+//! Which GPUs belong to device numbers, and what of them rules deny: for those
+//! who have the numbers and no whole observation.
+
+use super::held::Numbers;
+use super::join::Join;
+use super::processes::Processes;
+use crate::gpu;
+use crate::observation::{Answer, Detail, GpuFacts, HeldDevice, NodeKind, Observation, Text};
+use crate::report::{DevicesEvent, Gpu};
+
+/// The device numbers of a node's GPUs.
+#[derive(Debug)]
+pub struct Holdings {
+    gpus: Vec<Gpu>,
+    numbers: Numbers,
+}
+
+impl Holdings {
+    /// Those of these facts.
+    pub fn new(facts: &GpuFacts) -> Self {
+        let gpus = gpu::inventory(facts);
+        let numbers = Numbers::new(&gpus, &gpu::shared_nodes(facts));
+        Self { gpus, numbers }
+    }
+
+    /// Those of the devices that are GPUs', and what they are; `None` if none
+    /// is.
+    pub fn of(&self, devices: &[HeldDevice]) -> Option<DevicesEvent> {
+        let is_gpus = |device: &&HeldDevice| {
+            let held = self.numbers.held(std::slice::from_ref(*device), &self.gpus);
+            device.kind == NodeKind::Char && held != Default::default()
+        };
+        let numbers: Vec<HeldDevice> = devices.iter().filter(is_gpus).copied().collect();
+        let held = self.numbers.held(&numbers, &self.gpus);
+        (!numbers.is_empty()).then_some(DevicesEvent {
+            numbers,
+            held: held.gpus,
+            held_instances: held.instances,
+            held_shared: held.shared,
+            held_denied: None,
+        })
+    }
+}
+
+/// What of these devices the rules of the observation's process `pid` deny;
+/// `None` if the observation does not have it.
+pub fn denied_of(observation: &Observation, pid: u32, devices: &[HeldDevice]) -> Option<Vec<String>> {
+    let mut process = observation.processes.iter().find(|process| process.pid == pid)?.clone();
+    let unasked = || Answer::Missing(String::new());
+    process.detail = Some(Detail {
+        title: Text::default(),
+        exe: Answer::Missing(String::new()),
+        stepd_sockets: Vec::new(),
+        at_exec: unasked(),
+        live: unasked(),
+        devices: Answer::Known(devices.to_vec()),
+    });
+    let mut join = Join::new(observation);
+    join.view_of_process(&process)?;
+    Some(Processes::default().report(&process, &mut join).held_denied)
+}

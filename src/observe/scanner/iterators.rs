@@ -1,0 +1,205 @@
+//! Every process by BPF iterators, as `bpf/scan.bpf.c` writes them.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{ErrorKind, Read as _};
+use std::os::fd::AsFd as _;
+use std::thread;
+
+use aya::programs::{Iter, Program};
+use aya::{Btf, Ebpf, EbpfLoader};
+use nix::time::{ClockId, clock_gettime};
+
+use super::open_files::{self, Devices};
+use super::reader::Reader;
+use super::record::{self, TICK, Task};
+use super::{Engine, Glimpse, ScanError, Scanner};
+use crate::observation::Answer;
+use crate::observe::process::at_exec;
+use crate::sys::iter::Iterator as Link;
+
+/// Compiled from `bpf/scan.bpf.c`.
+const OBJECT: &[u8] = aya::include_bytes_aligned!("../../../bpf/scan.bpf.o");
+/// Bytes of one read: more than the kernel gives at once (eight pages), so that
+/// no record is torn.
+const ROOM: usize = 64 << 10;
+/// Times that the kernel may ask for a read again.
+const RETRIES: usize = 1000;
+
+/// Sees processes by iterators.
+#[derive(Debug)]
+pub(super) struct Iterators {
+    tasks: Link,
+    files: Link,
+    /// For what the iterators cannot read.
+    reader: Reader,
+    /// One for each of the two.
+    buffers: [Vec<u8>; 2],
+}
+
+impl Iterators {
+    /// Loads the programs. They are gone with the value.
+    ///
+    /// # Errors
+    ///
+    /// Why they cannot be loaded: the kernel is too old or has no BTF, or a
+    /// right is missing (`CAP_BPF` and `CAP_PERFMON`, or `CAP_SYS_ADMIN`).
+    pub(super) fn load(reader: Reader) -> Result<Self, ScanError> {
+        let btf = Btf::from_sys_fs().map_err(|error| ScanError::NoBtf(first_line(&error)))?;
+        let mut object = EbpfLoader::new()
+            .btf(Some(&btf))
+            .load(OBJECT)
+            .map_err(|error| ScanError::Load(first_line(&error)))?;
+        let tasks = link(&mut object, "tasks", "task", &btf)?;
+        let files = link(&mut object, "files", "task_file", &btf)?;
+        Ok(Self { tasks, files, reader, buffers: [vec![0; ROOM], vec![0; ROOM]] })
+    }
+
+    /// Adds what `/proc` lists and no iterator has shown: processes that have
+    /// just begun, and those that a hardened kernel keeps from iterators.
+    fn add_unseen(&mut self, found: &mut Vec<Glimpse>, seen: &HashSet<u32>) -> Result<(), ScanError> {
+        self.reader.forget();
+        for pid in self.reader.pids()?.into_iter().filter(|pid| !seen.contains(pid)) {
+            found.extend(self.reader.process(pid));
+        }
+        Ok(())
+    }
+}
+
+impl Scanner for Iterators {
+    fn engine(&self) -> Engine {
+        Engine::Iterators
+    }
+
+    fn scan(&mut self) -> Result<Vec<Glimpse>, ScanError> {
+        // A tick earlier: a process has its start time before it is there.
+        let begun = now().saturating_sub(1);
+        let [tasks, files] = &mut self.buffers;
+        let (links, reader) = ((&self.tasks, &self.files), &mut self.reader);
+        let (processes, devices) = thread::scope(|scope| {
+            let devices = scope.spawn(|| open_devices(links.1, files));
+            let processes = processes(links.0, tasks, reader);
+            (processes, devices.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        });
+        let ((mut found, mut seen), mut devices) = (processes?, devices?);
+        // The files of one that has begun since may have been passed already.
+        found.retain(|glimpse| glimpse.start_time < begun || !seen.remove(&glimpse.pid));
+        for glimpse in &mut found {
+            if let Some(open) = devices.remove(&(glimpse.pid, glimpse.start_time)) {
+                glimpse.devices = Answer::Known(open.held.all());
+            }
+        }
+        self.add_unseen(&mut found, &seen)?;
+        found.sort_unstable_by_key(|glimpse| glimpse.pid);
+        Ok(found)
+    }
+}
+
+/// All processes without their devices, and the pids that were shown.
+fn processes(
+    link: &Link,
+    buffer: &mut [u8],
+    reader: &mut Reader,
+) -> Result<(Vec<Glimpse>, HashSet<u32>), ScanError> {
+    let (mut found, mut seen) = (Vec::new(), HashSet::new());
+    each(link, buffer, |bytes| {
+        let (task, length) = record::task(bytes)?;
+        seen.insert(task.pid);
+        found.extend(glimpse(&task, reader));
+        Some(length)
+    })?;
+    Ok((found, seen))
+}
+
+/// The devices that are open anywhere.
+fn open_devices(link: &Link, buffer: &mut [u8]) -> Result<Devices, ScanError> {
+    let mut devices = Devices::new();
+    each(link, buffer, |bytes| {
+        let (open, length) = record::open(bytes)?;
+        open_files::add(&mut devices, &open);
+        Some(length)
+    })?;
+    Ok(devices)
+}
+
+/// Clock ticks since boot, as start times count them.
+fn now() -> u64 {
+    let now = clock_gettime(ClockId::CLOCK_BOOTTIME).map(std::time::Duration::from);
+    now.map_or(0, |now| u64::try_from(now.as_nanos()).unwrap_or(0) / TICK)
+}
+
+/// A process without its devices; `None` if it is none or gone.
+fn glimpse(task: &Task<'_>, reader: &mut Reader) -> Option<Glimpse> {
+    if !task.is_process {
+        return None;
+    }
+    let (program, at_exec) = match task.environment {
+        Some(environment) => (task.program, at_exec::parse(environment, false)),
+        None => {
+            let (program, at_exec) = reader.at_exec(task.pid, task.start_time)?;
+            (program.starts, at_exec)
+        }
+    };
+    Some(Glimpse {
+        pid: task.pid,
+        start_time: task.start_time,
+        program,
+        uid: task.uid,
+        comm: task.comm.into(),
+        cgroup: reader.has_cgroups().then_some(task.cgroup),
+        at_exec,
+        devices: Answer::default(),
+    })
+}
+
+/// Loads one program of the object and makes it ready to run.
+fn link(object: &mut Ebpf, name: &'static str, over: &str, btf: &Btf) -> Result<Link, ScanError> {
+    let program: Option<&mut Program> = object.program_mut(name);
+    let program: &mut Iter =
+        program.and_then(|program| program.try_into().ok()).ok_or(ScanError::Object(name))?;
+    program.load(over, btf).map_err(|error| ScanError::Load(first_line(&error)))?;
+    let fd = program.fd().map_err(|error| ScanError::Load(first_line(&error)))?;
+    Link::over_all(fd.as_fd()).map_err(|error| ScanError::Load(error.to_string()))
+}
+
+/// Runs a program over everything. `visit` takes the first record of what it is
+/// given and returns its length; `None` for one that is not whole.
+fn each(
+    link: &Link,
+    buffer: &mut [u8],
+    mut visit: impl FnMut(&[u8]) -> Option<usize>,
+) -> Result<(), ScanError> {
+    let mut file = link.open().map_err(|error| ScanError::Read(error.to_string()))?;
+    loop {
+        let length = read(&mut file, buffer)?;
+        let mut rest = buffer.get(..length).unwrap_or_default();
+        if rest.is_empty() {
+            return Ok(());
+        }
+        while !rest.is_empty() {
+            let torn = || ScanError::Read("a record is not whole".to_owned());
+            rest = visit(rest).and_then(|length| rest.get(length..)).ok_or_else(torn)?;
+        }
+    }
+}
+
+fn read(file: &mut File, buffer: &mut [u8]) -> Result<usize, ScanError> {
+    for _ in 0..RETRIES {
+        match file.read(buffer) {
+            Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
+            other => return other.map_err(|error| ScanError::Read(error.to_string())),
+        }
+    }
+    Err(ScanError::Read("the kernel asks for it again and again".to_owned()))
+}
+
+/// An error with its causes on one line; the verifier's log is for nobody.
+fn first_line(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text.lines().next().unwrap_or_default().chars().take(200).collect()
+}

@@ -1,0 +1,33 @@
+//! From open files to devices of processes. Threads that have left the table of
+//! their main thread can share another, which each of them shows.
+
+use std::collections::HashMap;
+
+use super::record::Open;
+use crate::observe::process::devices::Held;
+
+/// Devices by process.
+pub(super) type Devices = HashMap<(u32, u64), Process>;
+
+/// What is open in one process.
+#[derive(Debug, Default)]
+pub(super) struct Process {
+    pub(super) held: Held,
+    /// Tables, each with the first thread that showed it.
+    tables: Vec<(u64, u32)>,
+}
+
+/// Counts an open device, unless its table was shown by another thread.
+pub(super) fn add(devices: &mut Devices, open: &Open) {
+    let process = devices.entry((open.pid, open.start_time)).or_default();
+    let thread = match process.tables.iter().find(|(table, _)| *table == open.table) {
+        Some((_, thread)) => *thread,
+        None => {
+            process.tables.push((open.table, open.thread));
+            open.thread
+        }
+    };
+    if thread == open.thread {
+        process.held.entry(open.kind, open.rdev).fds += 1;
+    }
+}

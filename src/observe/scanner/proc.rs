@@ -1,0 +1,31 @@
+//! Every process by `/proc`, one after another.
+
+use super::reader::Reader;
+use super::{Engine, Glimpse, ScanError, Scanner};
+
+/// Sees processes by `/proc`.
+#[derive(Debug)]
+pub(super) struct ProcScanner {
+    reader: Reader,
+}
+
+impl ProcScanner {
+    pub(super) fn new(reader: Reader) -> Self {
+        Self { reader }
+    }
+}
+
+impl Scanner for ProcScanner {
+    fn engine(&self) -> Engine {
+        Engine::Proc
+    }
+
+    fn scan(&mut self) -> Result<Vec<Glimpse>, ScanError> {
+        self.reader.forget();
+        let pids = self.reader.pids()?;
+        let mut found: Vec<Glimpse> = pids.into_iter().filter_map(|pid| self.reader.process(pid)).collect();
+        // The kernel lists by pid; a file tree that stands for it may not.
+        found.sort_unstable_by_key(|glimpse| glimpse.pid);
+        Ok(found)
+    }
+}

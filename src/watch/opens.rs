@@ -1,0 +1,188 @@
+//! Devices of GPUs that processes open and close.
+//!
+//! All processes are looked at again about once a second, by iterators where
+//! they work. What is opened and closed again between two looks is not seen:
+//! for that the driver would have to be traced.
+
+use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::{EventSource, Scope, event};
+use crate::analyse::{Holdings, denied_of};
+use crate::observation::Text;
+use crate::observe::resident::{DeviceChange, Processes};
+use crate::observe::scanner::{Engine, Glimpse, ScanError};
+use crate::observe::{self, Options};
+use crate::owner;
+use crate::report::{Event, EventProcess};
+
+/// The inventory is read again with a change if it is older than this.
+const FACTS: Duration = Duration::from_secs(10);
+/// Looks take at most this part of the time: `/proc` of a crowded node is slow.
+const SHARE: u32 = 20;
+/// Processes of one look whose rules are asked for.
+const ASKED: usize = 32;
+
+/// Watches the devices of GPUs.
+#[derive(Debug)]
+pub struct OpensWatcher {
+    options: Options,
+    scope: Scope,
+    processes: Processes,
+    root: PathBuf,
+    holdings: Holdings,
+    facts_at: Instant,
+    /// Cgroups of processes that hold GPUs, for when they are gone.
+    places: HashMap<(u32, u64), Text>,
+    next: Instant,
+    /// Whether the engine's reason was told.
+    failed: bool,
+}
+
+impl OpensWatcher {
+    /// Starts watching the processes in scope, with all as it is for a start.
+    ///
+    /// # Errors
+    ///
+    /// Why processes cannot be seen at all.
+    pub fn start(options: &Options, scope: &Scope) -> Result<Self, ScanError> {
+        Self::start_with(options, scope, None)
+    }
+
+    /// The same with processes seen by this engine.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::start`], and why this engine does not work.
+    pub fn start_with(options: &Options, scope: &Scope, engine: Option<Engine>) -> Result<Self, ScanError> {
+        let options = Options { detail: false, deadline: None, units: false, hook: false, ..options.clone() };
+        let processes = Processes::start(&options, engine)?;
+        let facts = observe::gpus(&options);
+        let now = Instant::now();
+        let mut watcher = Self {
+            scope: scope.clone(),
+            root: PathBuf::from(facts.host.cgroup_root),
+            holdings: Holdings::new(&facts.gpu_facts),
+            options,
+            processes,
+            facts_at: now,
+            places: HashMap::new(),
+            next: now,
+            failed: false,
+        };
+        watcher.remember_all();
+        Ok(watcher)
+    }
+
+    /// What changed since the last call. Does not wait.
+    pub fn check(&mut self) -> Vec<Event> {
+        let begun = Instant::now();
+        if begun < self.next {
+            return Vec::new();
+        }
+        let changes = self.processes.refresh();
+        self.next = Instant::now() + begun.elapsed() * (SHARE - 1);
+        let changes = match changes {
+            Ok(changes) => changes,
+            Err(error) => return self.fail(&error),
+        };
+        if !(changes.opened.is_empty() && changes.closed.is_empty()) {
+            self.facts();
+        }
+        let mut events: Vec<Event> = Vec::new();
+        events.extend(changes.closed.iter().filter_map(|change| self.closed(change)));
+        let mut asked = 0;
+        events.extend(changes.opened.iter().filter_map(|change| self.opened(change, &mut asked)));
+        for gone in &changes.gone {
+            self.places.remove(&(gone.pid, gone.start_time));
+        }
+        events
+    }
+
+    fn opened(&mut self, change: &DeviceChange, asked: &mut usize) -> Option<Event> {
+        let mut devices = self.holdings.of(&change.devices)?;
+        self.remember(&change.process);
+        let about = self.about("opened", &change.process)?;
+        if *asked < ASKED {
+            *asked += 1;
+            let pid = change.process.pid;
+            let seen = observe::processes(&self.options, &[pid]).ok();
+            devices.held_denied = seen.and_then(|seen| denied_of(&seen, pid, &change.devices));
+        }
+        Some(Event { devices: Some(devices), ..about })
+    }
+
+    fn closed(&mut self, change: &DeviceChange) -> Option<Event> {
+        let devices = self.holdings.of(&change.devices)?;
+        Some(Event { devices: Some(devices), ..self.about("closed", &change.process)? })
+    }
+
+    /// An event about a process; `None` if it is not in scope.
+    fn about(&self, what: &str, process: &Glimpse) -> Option<Event> {
+        let path = self.places.get(&(process.pid, process.start_time));
+        let is_named = self.scope.all || self.scope.pids.contains(&process.pid);
+        let is_inside = || path.is_some_and(|path| self.is_inside(path));
+        if !is_named && !is_inside() {
+            return None;
+        }
+        let who = EventProcess {
+            pid: process.pid,
+            start_time: Some(process.start_time),
+            uid: Some(process.uid),
+            comm: process.comm.lossy().into_owned(),
+            comm_hex: process.comm.hex(),
+        };
+        Some(Event {
+            cgroup: path.map(|path| path.lossy().into_owned()),
+            cgroup_hex: path.and_then(Text::hex),
+            owner: path.and_then(|path| owner::of_path(path.as_bytes())),
+            ..event(what, Some(who))
+        })
+    }
+
+    fn is_inside(&self, path: &Text) -> bool {
+        let below = path.as_bytes().strip_prefix(b"/").unwrap_or(path.as_bytes());
+        let path = self.root.join(Path::new(std::ffi::OsStr::from_bytes(below)));
+        self.scope.cgroups.iter().any(|cgroup| path.starts_with(cgroup))
+    }
+
+    fn remember_all(&mut self) {
+        let holders = self.processes.all().iter();
+        let holds = |one: &&Glimpse| one.devices.known().is_some_and(|open| self.holdings.of(open).is_some());
+        let holders: Vec<Glimpse> = holders.filter(holds).cloned().collect();
+        holders.iter().for_each(|holder| self.remember(holder));
+    }
+
+    fn remember(&mut self, process: &Glimpse) {
+        if let Ok(path) = observe::pid_cgroup(&self.options, process.pid) {
+            let path = Text::from(path.as_os_str().as_bytes());
+            self.places.insert((process.pid, process.start_time), path);
+        }
+    }
+
+    /// Reads the inventory again unless it is fresh.
+    fn facts(&mut self) {
+        if self.facts_at.elapsed() > FACTS {
+            self.holdings = Holdings::new(&observe::gpus(&self.options).gpu_facts);
+            self.facts_at = Instant::now();
+        }
+    }
+
+    fn fail(&mut self, error: &ScanError) -> Vec<Event> {
+        let first = !std::mem::replace(&mut self.failed, true);
+        let why = Some(format!("devices that are opened are not seen: {error}"));
+        if first { vec![Event { why, ..event("uncovered", None) }] } else { Vec::new() }
+    }
+}
+
+impl EventSource for OpensWatcher {
+    fn engine(&self) -> String {
+        format!("open devices by {}", self.processes.engine().name())
+    }
+
+    fn events(&mut self) -> Vec<Event> {
+        self.check()
+    }
+}
