@@ -94,11 +94,11 @@ static __always_inline int has_value(const char *from, __u32 length)
 	return bpf_probe_read_user(&byte, 1, from + length) == 0 && byte == '=';
 }
 
-/* How the variables begin. */
+/* How the variables begin: all have more than eight bytes. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 128);
-	__type(key, __u32);
+	__type(key, __u64);
 	__type(value, __u32);
 } beginnings SEC(".maps");
 
@@ -107,7 +107,7 @@ struct {
  * that cannot be read here may be one. */
 static __always_inline int likely(const char *name)
 {
-	__u32 beginning;
+	__u64 beginning;
 
 	return bpf_probe_read_user(&beginning, sizeof(beginning), name) ||
 	       bpf_map_lookup_elem(&beginnings, &beginning);

@@ -61,8 +61,8 @@ impl Kernel {
             room.ok_or(WatchError::Object("variables"))?.copy_from_slice(variable.as_bytes());
             let mut names: HashMap<_, [u8; NAME], u32> = typed(self.map("variables")?)?;
             put(names.insert(name, index, 0))?;
-            let beginning = *name.first_chunk::<4>().ok_or(WatchError::Object("beginnings"))?;
-            let mut beginnings: HashMap<_, [u8; 4], u32> = typed(self.map("beginnings")?)?;
+            let beginning = *name.first_chunk::<8>().ok_or(WatchError::Object("beginnings"))?;
+            let mut beginnings: HashMap<_, [u8; 8], u32> = typed(self.map("beginnings")?)?;
             put(beginnings.insert(beginning, 1, 0))?;
         }
         Ok(())
