@@ -144,7 +144,8 @@ static __always_inline void describe(struct header *header, struct task_struct *
 }
 
 /* An event without a variable. */
-static __always_inline void report(struct task_struct *task, __u32 kind, __s32 result)
+static __always_inline void report_with(struct task_struct *task, __u32 kind, __s32 result,
+					__u32 flags)
 {
 	struct header *header = bpf_ringbuf_reserve(&ring, sizeof(*header), 0);
 
@@ -154,5 +155,11 @@ static __always_inline void report(struct task_struct *task, __u32 kind, __s32 r
 	}
 	describe(header, task, kind);
 	header->result = result;
+	header->flags = flags;
 	bpf_ringbuf_submit(header, 0);
+}
+
+static __always_inline void report(struct task_struct *task, __u32 kind, __s32 result)
+{
+	report_with(task, kind, result, 0);
 }

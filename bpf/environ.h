@@ -59,16 +59,13 @@ static __always_inline long text(char *into, __u32 size, const char *from)
 	return length;
 }
 
-/* Reads the name of a variable, up to its end or to '='; the length of the
- * name and its index if it is one that is looked for, else 0. */
-static __always_inline __u32 known(struct name *name, const char *from, __u32 *index)
+/* Cuts a name off at '='; its length and its index if it is one that is looked
+ * for, else 0. */
+static __always_inline __u32 spelled(struct name *name, __u32 *index)
 {
 	__u32 length = 0;
 	__u32 *found;
 
-	__builtin_memset(name, 0, sizeof(*name));
-	if (text(name->text, NAME_SIZE, from) < 0)
-		return 0;
 	for (__u32 at = 0; at < NAME_SIZE; at++) {
 		char *byte = &name->text[at];
 
@@ -84,6 +81,15 @@ static __always_inline __u32 known(struct name *name, const char *from, __u32 *i
 		return 0;
 	*index = *found;
 	return length;
+}
+
+/* Reads the name of a variable, up to its end or to '='. */
+static __always_inline __u32 known(struct name *name, const char *from, __u32 *index)
+{
+	__builtin_memset(name, 0, sizeof(*name));
+	if (text(name->text, NAME_SIZE, from) < 0)
+		return 0;
+	return spelled(name, index);
 }
 
 /* Whether the text behind a name in putenv's argument is a value. */

@@ -29,6 +29,8 @@ enum kind {
 	CU_INIT = 8,
 	HIP_INIT = 9,
 	HSA_INIT = 10,
+	/* A variable that the next EXEC of the process begins with. */
+	EXEC_VARIABLE = 11,
 };
 
 enum flag {
@@ -38,7 +40,13 @@ enum flag {
 	CUT = 2,
 	/* The value could not be read. */
 	UNREAD = 4,
+	/* EXEC: its variables were told before it, all of them. */
+	WHOLE = 8,
 };
+
+/* The upper half of the flags. EXEC_VARIABLE: how many were told before it,
+ * EXEC: how many all in all. */
+#define NUMBER_SHIFT 16
 
 /* Whom an event is about; all of a record that has no variable. */
 struct header {

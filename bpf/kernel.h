@@ -16,7 +16,7 @@ struct signal_struct { atomic_t live; } RELOCATED;
 struct kernfs_node { __u64 id; } RELOCATED;
 struct cgroup { struct kernfs_node *kn; } RELOCATED;
 struct css_set { struct cgroup *dfl_cgrp; } RELOCATED;
-struct mm_struct { unsigned long env_end; } RELOCATED;
+struct mm_struct { unsigned long env_start, env_end; } RELOCATED;
 
 struct task_struct {
 	int pid;

@@ -4,17 +4,18 @@
  */
 #pragma once
 
-#include "common.h"
+#include "executed.h"
 
-/* trace_sched_process_exec(task, old_pid, binprm). Where the environment ends
- * is random: with it /proc tells whether it still is that of this exec. */
+/* trace_sched_process_exec(task, old_pid, binprm). The variables come first.
+ * Where the environment ends is random: with it /proc tells whether it still is
+ * that of this exec. */
 SEC("raw_tp/sched_process_exec") int on_exec(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct task_struct *task = (struct task_struct *)ctx->args[0];
 	struct mm_struct *mm = read_field(task, mm);
 
 	if (in_scope())
-		report(task, EXEC, read_field(mm, env_end));
+		report_with(task, EXEC, read_field(mm, env_end), environment(mm));
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 //! What the source of process events says, before it is put into the words of
 //! an answer.
 
-use crate::observation::Text;
+use crate::observation::{Environment, Text};
 
 /// A process at the moment of an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -88,8 +88,9 @@ pub enum Fact {
     /// All variables were removed.
     Cleared { at: u64, subject: Subject },
     /// It executed a program, whose environment ends at an address with this
-    /// low half.
-    Exec { at: u64, subject: Subject, env_end: u32 },
+    /// low half. The environment that it was given, if all of it could be told:
+    /// without what says which job it belongs to.
+    Exec { at: u64, subject: Subject, env_end: u32, environment: Option<Environment> },
     /// It was forked from `parent`, whose environment it has.
     Fork { at: u64, subject: Subject, parent: u32 },
     /// It ended.

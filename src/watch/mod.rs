@@ -12,6 +12,7 @@ mod clock;
 mod drivers;
 mod effect;
 mod environment;
+mod executed;
 mod fact;
 mod identity;
 mod libraries;

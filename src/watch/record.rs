@@ -18,10 +18,42 @@ const _: () = assert!((START + 64 + 2).next_multiple_of(8) == 136);
 const _: () = assert!((START + 400 + 2).next_multiple_of(8) == 472);
 const _: () = assert!((START + super::environment::LIMIT + 2).next_multiple_of(8) == 4168);
 
+/// Of `enum kind`.
+const EXEC: u32 = 5;
+const EXEC_VARIABLE: u32 = 11;
 /// `enum flag`.
 const KEEP: u32 = 1;
 const CUT: u32 = 2;
 const UNREAD: u32 = 4;
+const WHOLE: u32 = 8;
+/// `NUMBER_SHIFT`: the upper half of the flags is a number.
+const NUMBER_SHIFT: u32 = 16;
+
+/// What one record says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Record {
+    /// A fact.
+    Fact(Fact),
+    /// A variable of the program that the process executes next.
+    Variable(Given),
+    /// It executed a program, whose environment ends at an address with this
+    /// low half, and which was given so many variables before, if these are
+    /// all. `lost` as in [`lost`].
+    Executed { at: u64, subject: Subject, env_end: u32, lost: u32, told: Option<usize> },
+}
+
+/// A variable that a program is given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Given {
+    pub(super) pid: u32,
+    /// As in [`lost`].
+    pub(super) lost: u32,
+    /// How many were told before it.
+    pub(super) number: usize,
+    pub(super) name: &'static str,
+    /// Its bytes and whether there are more; `None` if it could not be read.
+    pub(super) value: Option<(Vec<u8>, bool)>,
+}
 
 /// How many records were lost before this one, as far as 32 bits tell.
 pub(super) fn lost(record: &[u8]) -> Option<u32> {
@@ -35,22 +67,44 @@ pub(super) fn at(record: &[u8]) -> Option<u64> {
 
 /// What one record says; `None` for one that is malformed or of a kind that
 /// is not known.
-pub(super) fn parse(record: &[u8]) -> Option<Fact> {
-    let subject = Subject {
-        pid: word(record, 24)?,
-        start_time: long(record, 8)? / TICK,
-        uid: word(record, 32)?,
-        comm: until_end(record.get(48..HEADER)?).into(),
-        cgroup: long(record, 16)?,
+pub(super) fn parse(record: &[u8]) -> Option<Record> {
+    match word(record, 36)? {
+        EXEC => executed(record),
+        EXEC_VARIABLE => given(record).map(Record::Variable),
+        kind => fact(record, kind).map(Record::Fact),
+    }
+}
+
+fn executed(record: &[u8]) -> Option<Record> {
+    let (flags, env_end) = (word(record, 40)?, word(record, 44)?);
+    let (at, subject, lost) = (at(record)?, subject(record)?, lost(record)?);
+    let told = if flags & WHOLE != 0 { Some(number(flags)?) } else { None };
+    Some(Record::Executed { at, subject, env_end, lost, told })
+}
+
+fn given(record: &[u8]) -> Option<Given> {
+    let flags = word(record, 40)?;
+    let value = match value(record, flags)? {
+        NewValue::Value { bytes, cut } => Some((bytes, cut)),
+        NewValue::Unset | NewValue::Unread => None,
     };
+    let (pid, lost, name) = (word(record, 24)?, lost(record)?, name(record)?);
+    Some(Given { pid, lost, number: number(flags)?, name, value })
+}
+
+fn number(flags: u32) -> Option<usize> {
+    usize::try_from(flags >> NUMBER_SHIFT).ok()
+}
+
+fn fact(record: &[u8], kind: u32) -> Option<Fact> {
+    let subject = subject(record)?;
     let at = at(record)?;
-    let (kind, flags, result) = (word(record, 36)?, word(record, 40)?, word(record, 44)?);
+    let (flags, result) = (word(record, 40)?, word(record, 44)?);
     let how = match kind {
         1 => How::Setenv,
         2 => How::Putenv,
         3 => How::Unsetenv,
         4 => return Some(Fact::Cleared { at, subject }),
-        5 => return Some(Fact::Exec { at, subject, env_end: result }),
         6 => return Some(Fact::Exit { at, subject }),
         7 => return Some(Fact::Fork { at, subject, parent: result }),
         8 => return Some(driver(at, subject, Driver::Cuda, result)),
@@ -58,9 +112,23 @@ pub(super) fn parse(record: &[u8]) -> Option<Fact> {
         10 => return Some(driver(at, subject, Driver::Hsa, result)),
         _ => return None,
     };
-    let name = VARIABLES.get(usize::from(half(record, HEADER)?))?;
+    let name = name(record)?;
     let value = if how == How::Unsetenv { NewValue::Unset } else { value(record, flags)? };
     Some(Fact::Set { at, subject, how, name, value, keep: flags & KEEP != 0 })
+}
+
+fn subject(record: &[u8]) -> Option<Subject> {
+    Some(Subject {
+        pid: word(record, 24)?,
+        start_time: long(record, 8)? / TICK,
+        uid: word(record, 32)?,
+        comm: until_end(record.get(48..HEADER)?).into(),
+        cgroup: long(record, 16)?,
+    })
+}
+
+fn name(record: &[u8]) -> Option<&'static str> {
+    VARIABLES.get(usize::from(half(record, HEADER)?)).copied()
 }
 
 fn driver(at: u64, subject: Subject, driver: Driver, result: u32) -> Fact {
@@ -119,7 +187,7 @@ mod tests {
     fn changes() {
         let whole = record(1, 3, "CUDA_VISIBLE_DEVICES", b"0,1");
         assert_eq!(lost(&whole), Some(32));
-        let Some(Fact::Set { at, subject, how, name, value, keep }) = parse(&whole) else {
+        let Some(Record::Fact(Fact::Set { at, subject, how, name, value, keep })) = parse(&whole) else {
             panic!("no change")
         };
         assert_eq!((at, subject.pid, subject.start_time, subject.uid), (5, 31, 77, 1000));
@@ -129,9 +197,29 @@ mod tests {
         );
         assert_eq!(value, NewValue::Value { bytes: b"0,1".to_vec(), cut: true });
         let unread = parse(&record(2, 4, "CUDA_DEVICE_ORDER", b""));
-        assert!(matches!(unread, Some(Fact::Set { value: NewValue::Unread, .. })), "{unread:?}");
+        assert!(
+            matches!(unread, Some(Record::Fact(Fact::Set { value: NewValue::Unread, .. }))),
+            "{unread:?}"
+        );
         let unset = parse(&record(3, 0, "ZE_AFFINITY_MASK", b""));
-        assert!(matches!(unset, Some(Fact::Set { value: NewValue::Unset, .. })), "{unset:?}");
+        assert!(matches!(unset, Some(Record::Fact(Fact::Set { value: NewValue::Unset, .. }))), "{unset:?}");
+    }
+
+    /// Make sure that programs and what they are given are read with their
+    /// numbers.
+    #[test]
+    fn programs() {
+        let given = parse(&record(11, 3 << 16 | 2, "CUDA_VISIBLE_DEVICES", b"0"));
+        let value = Some((b"0".to_vec(), true));
+        let expected = Given { pid: 31, lost: 32, number: 3, name: "CUDA_VISIBLE_DEVICES", value };
+        assert_eq!(given, Some(Record::Variable(expected)));
+        let told = |flags| match parse(&record(5, flags, "CUDA_VISIBLE_DEVICES", b"")) {
+            Some(Record::Executed { told, lost: 32, .. }) => told,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((told(4 << 16 | 8), told(8), told(4 << 16)), (Some(4), Some(0), None));
+        let unread = parse(&record(11, 4, "CUDA_VISIBLE_DEVICES", b""));
+        assert!(matches!(unread, Some(Record::Variable(Given { value: None, .. }))), "{unread:?}");
     }
 
     /// Make sure that no record, however short or strange, does harm.

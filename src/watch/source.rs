@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::clock::now_ns;
+use super::executed::Executed;
 use super::libraries::{Coverage, Libraries};
 use super::losses::Losses;
 use super::object::Kernel;
@@ -31,6 +32,7 @@ pub struct Source {
     waiting: VecDeque<(Instant, u32, usize)>,
     ready: Vec<Fact>,
     losses: Losses,
+    executed: Executed,
 }
 
 impl Source {
@@ -57,6 +59,7 @@ impl Source {
             waiting: VecDeque::new(),
             ready: Vec::new(),
             losses: Losses::default(),
+            executed: Executed::default(),
         };
         // One may be initialised before its mapping is seen.
         source.libraries.cover_drivers(&mut source.kernel, Path::new("/"));
@@ -128,11 +131,12 @@ impl Source {
                 }
                 return;
             };
-            let Some(fact) = record::parse(&record) else { continue };
+            let Some(parsed) = record::parse(&record) else { continue };
             if record::lost(&record).is_some_and(|stamp| self.losses.before(stamp)) {
+                self.executed.clear();
                 facts.push(Fact::Gap { at: record::at(&record).unwrap_or(u64::MAX) });
             }
-            facts.push(fact);
+            facts.extend(self.executed.fact(parsed));
         }
     }
 

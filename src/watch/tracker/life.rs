@@ -2,26 +2,36 @@
 
 use super::state::{State, known};
 use super::{Tracker, again};
+use crate::observation::Environment;
 use crate::observe::process::peek;
 use crate::report::Event;
 use crate::watch::environment::chooses;
 use crate::watch::{Driver, Subject};
 
 impl Tracker {
-    /// It executed a program, whose environment ends at an address with this
-    /// low half.
-    pub(super) fn executed(&mut self, at: u64, subject: &Subject, env_end: u32) -> Option<Event> {
+    /// The environment of a program whose event does not tell it, which ends at
+    /// an address with this low half: if the process is still there.
+    pub(super) fn given(&self, subject: &Subject, env_end: u32) -> Option<Environment> {
         let peek = peek::executed(self.resolver.proc(), subject.pid);
         // Else it executed another program since, whose event comes next.
         let peek = peek.filter(|peek| {
             let same = peek.env_end == 0 || peek.env_end & u64::from(u32::MAX) == u64::from(env_end);
             peek.start_time == subject.start_time && same
         });
+        peek.and_then(known)
+    }
+
+    /// It executed a program, which was given an environment.
+    pub(super) fn executed(
+        &mut self,
+        at: u64,
+        subject: &Subject,
+        environment: Option<Environment>,
+    ) -> Option<Event> {
         self.recent.push_back(subject.pid);
         if self.recent.len() > again::OTHERS {
             self.recent.pop_front();
         }
-        let environment = peek.and_then(known);
         let gaps = self.gaps;
         let state = self.state(subject)?;
         let told = state.told;

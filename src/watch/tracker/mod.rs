@@ -91,7 +91,10 @@ impl Tracker {
                 self.set(at, &subject, how, name, value, keep).into_iter().collect()
             }
             Fact::Cleared { at, subject } => self.cleared(at, &subject),
-            Fact::Exec { at, subject, env_end } => self.executed(at, &subject, env_end).into_iter().collect(),
+            Fact::Exec { at, subject, env_end, environment } => {
+                let environment = environment.or_else(|| self.given(&subject, env_end));
+                self.executed(at, &subject, environment).into_iter().collect()
+            }
             Fact::Fork { subject, parent, .. } => {
                 self.forked(&subject, parent);
                 Vec::new()
