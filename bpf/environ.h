@@ -172,6 +172,9 @@ enum sent { UNREADABLE = -1, LONGER = 0, SENT = 1 };
 		if ((made)->value)                                             \
 			length_ = bpf_probe_read_user_str(change_->value, room, \
 							  (made)->value);      \
+		/* An empty string, before Linux 6.16. */                      \
+		if (!length_)                                                  \
+			length_ = 1;                                           \
 		if (length_ < 1 && !(last)) {                                  \
 			bpf_ringbuf_discard(change_, 0);                       \
 			sent_ = UNREADABLE;                                    \

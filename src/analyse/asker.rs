@@ -29,6 +29,11 @@ impl Asker {
         Some(Self { gpus: join.gpus, reach: view.reach.clone() })
     }
 
+    /// For a process of which nobody can tell what it may reach of these GPUs.
+    pub fn nowhere(gpus: Vec<Gpu>) -> Self {
+        Self { gpus, reach: Reach::default() }
+    }
+
     /// The node's GPUs.
     pub fn gpus(&self) -> &[Gpu] {
         &self.gpus

@@ -51,7 +51,7 @@ use programs::Library;
 use walk::{Plan, Seen};
 
 pub use error::ObserveError;
-pub use pid::pid_cgroup;
+pub use pid::{id_cgroup, pid_cgroup};
 
 /// Where to look, and for how long.
 #[derive(Clone, Debug)]

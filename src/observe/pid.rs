@@ -1,13 +1,15 @@
-//! From a process to its cgroup.
+//! From a process, or an id, to a cgroup.
 
 use std::ffi::OsStr;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::hierarchy::Hierarchy;
 use super::procfile::cgroup_line;
 use super::{ObserveError, Options};
 use crate::sys::dir::Dir;
+use crate::sys::handle;
 
 /// What the kernel appends to the path of a removed cgroup.
 pub(super) const DELETED: &[u8] = b" (deleted)";
@@ -38,4 +40,20 @@ pub fn pid_cgroup(options: &Options, pid: u32) -> Result<PathBuf, ObserveError> 
     // A cgroup may really be called so.
     let removed = line.ends_with(DELETED) && hierarchy.resolve(&path).is_err();
     if removed { Err(ObserveError::CgroupRemoved { pid, path }) } else { Ok(path) }
+}
+
+/// The cgroup of an id, as [`pid_cgroup()`] gives it; `None` for one that is
+/// removed or outside the root, and where that cannot be told (a legacy host,
+/// before Linux 5.5, or without `CAP_DAC_READ_SEARCH`).
+pub fn id_cgroup(options: &Options, id: u64) -> Option<PathBuf> {
+    let hierarchy = Hierarchy::find(options).ok().filter(|hierarchy| !hierarchy.is_legacy())?;
+    let found = path(&handle::open(&hierarchy.handle, id).ok()?)?;
+    let below = found.strip_prefix(path(&hierarchy.handle)?).ok()?;
+    // One that is removed meanwhile has another path.
+    let there = hierarchy.handle.child(&Path::new(".").join(below)).ok()?;
+    (there.stat().ok()?.inode == id).then(|| Path::new("/").join(below))
+}
+
+fn path(dir: &impl AsFd) -> Option<PathBuf> {
+    std::fs::read_link(format!("/proc/self/fd/{}", dir.as_fd().as_raw_fd())).ok()
 }

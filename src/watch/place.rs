@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -31,7 +32,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    fn new(path: &Text) -> Self {
+    pub(super) fn new(path: &Text) -> Self {
         let owner = owner::of_path(path.as_bytes());
         Self { path: path.clone(), text: path.lossy().into_owned(), hex: path.hex(), owner }
     }
@@ -44,26 +45,39 @@ pub(super) struct Places {
     /// there, and no other ever gets its id: this never grows old.
     by_id: HashMap<u64, Rc<Place>>,
     /// Where processes were.
-    by_process: Remembered<Option<Rc<Place>>>,
+    by_process: Remembered<(u32, u64), Option<Rc<Place>>>,
+    /// Paths that ids led to, or that they led nowhere.
+    looked: Remembered<u64, Option<PathBuf>>,
 }
 
 impl Default for Places {
     fn default() -> Self {
-        Self { by_id: HashMap::new(), by_process: Remembered::new(STAYS) }
+        Self { by_id: HashMap::new(), by_process: Remembered::new(STAYS), looked: Remembered::new(STAYS) }
     }
 }
 
 impl Places {
-    /// The cgroup of a process at an event, if the event names one that is
-    /// known; else the one that it is in now, if it still is there.
+    /// The cgroup of a process at an event, if the event names one that was seen
+    /// or is there; else the one that it is in now, if it still is there.
     pub(super) fn of(&mut self, options: &Options, subject: &Subject) -> Option<Rc<Place>> {
         if let Some(place) = self.by_id.get(&subject.cgroup) {
             return Some(place.clone());
         }
-        self.by_process.get(subject, || {
+        if let Some(place) = self.named(options, subject.cgroup) {
+            return Some(place);
+        }
+        self.by_process.get((subject.pid, subject.start_time), || {
             let path = observe::pid_cgroup(options, subject.pid).ok()?;
             Some(Rc::new(Place::new(&path.as_os_str().as_bytes().into())))
         })
+    }
+
+    /// The cgroup of an id, which needs no process in it.
+    fn named(&mut self, options: &Options, id: u64) -> Option<Rc<Place>> {
+        let look = || (id != 0).then(|| observe::id_cgroup(options, id)).flatten();
+        let path = self.looked.get(id, look)?;
+        self.remember(id, &path.as_os_str().as_bytes().into());
+        self.by_id.get(&id).cloned()
     }
 
     /// What an observation told: the id of the cgroup at a path.
@@ -85,9 +99,10 @@ mod tests {
     fn ids() {
         let mut places = Places::default();
         let subject = Subject { pid: u32::MAX, cgroup: 7, ..Subject::default() };
-        assert_eq!(places.of(&Options::default(), &subject), None);
+        let nowhere = Options { proc: PathBuf::from("/nonexistent"), ..Options::default() };
+        assert_eq!(places.of(&nowhere, &subject), None);
         places.remember(7, &"/a".into());
-        let place = places.of(&Options::default(), &subject).unwrap();
+        let place = places.of(&nowhere, &subject).unwrap();
         assert_eq!((place.path.lossy().as_ref(), place.text.as_str()), ("/a", "/a"));
         for id in 8..10_000 {
             places.remember(id, &"/b".into());

@@ -1,29 +1,27 @@
-//! What was looked up of processes, for moments.
+//! What was looked up of processes or cgroups, for moments.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-use super::Subject;
-
-/// Processes that are remembered at most; then all are forgotten.
+/// Things that are remembered at most; then all are forgotten.
 const KEPT: usize = 8192;
 
-/// One thing of each process, by pid and start time.
+/// One thing of each key.
 #[derive(Debug)]
-pub(super) struct Remembered<T> {
+pub(super) struct Remembered<K, T> {
     window: Duration,
-    found: HashMap<(u32, u64), (Instant, T)>,
+    found: HashMap<K, (Instant, T)>,
 }
 
-impl<T: Clone> Remembered<T> {
+impl<K: Hash + Eq, T: Clone> Remembered<K, T> {
     /// What is looked up serves for this time.
     pub(super) fn new(window: Duration) -> Self {
         Self { window, found: HashMap::new() }
     }
 
     /// What was looked up, or is now.
-    pub(super) fn get(&mut self, subject: &Subject, look: impl FnOnce() -> T) -> T {
-        let key = (subject.pid, subject.start_time);
+    pub(super) fn get(&mut self, key: K, look: impl FnOnce() -> T) -> T {
         if let Some((at, found)) = self.found.get(&key)
             && at.elapsed() < self.window
         {
@@ -48,15 +46,14 @@ mod tests {
     /// with its pid is another, and that not more are kept than said.
     #[test]
     fn windows() {
-        let process = |pid, start_time| Subject { pid, start_time, ..Subject::default() };
         let mut long = Remembered::new(Duration::from_secs(3600));
-        assert_eq!((long.get(&process(1, 1), || 1), long.get(&process(1, 1), || 2)), (1, 1));
-        assert_eq!(long.get(&process(1, 2), || 3), 3);
+        assert_eq!((long.get((1, 1), || 1), long.get((1, 1), || 2)), (1, 1));
+        assert_eq!(long.get((1, 2), || 3), 3);
         for pid in 0..20_000 {
-            long.get(&process(pid, 1), || 0);
+            long.get((pid, 1), || 0);
         }
         assert!(long.found.len() <= KEPT);
         let mut none = Remembered::new(Duration::ZERO);
-        assert_eq!((none.get(&process(1, 1), || 1), none.get(&process(1, 1), || 2)), (1, 2));
+        assert_eq!((none.get((1, 1), || 1), none.get((1, 1), || 2)), (1, 2));
     }
 }

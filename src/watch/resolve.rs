@@ -56,7 +56,7 @@ pub(super) struct Resolver {
     options: Options,
     places: Places,
     /// The cgroups of the v1 devices controller, which no event names.
-    groups: Remembered<Option<Text>>,
+    groups: Remembered<(u32, u64), Option<Text>>,
     known: HashMap<Key, Rc<Known>>,
     serial: u64,
     /// Whether the v1 controller has a say, as of the last observation.
@@ -100,9 +100,19 @@ impl Resolver {
         self.observe(subject, cgroup)
     }
 
+    /// What answers for a process whose cgroup is gone.
+    pub(super) fn nowhere(&mut self, subject: &Subject) -> Option<Known> {
+        if self.serial == 0 {
+            // Nobody has looked at the node's GPUs yet.
+            self.observe(subject, &Place::new(&"/".into()))?;
+        }
+        let asker = Asker::nowhere(self.gpus.clone());
+        Some(Known { at: Instant::now(), serial: self.serial, asker })
+    }
+
     fn key(&mut self, subject: &Subject, cgroup: &Place) -> Key {
         let group = || v1_group(&self.options.proc, subject.pid);
-        let group = if self.v1 { self.groups.get(subject, group) } else { None };
+        let group = if self.v1 { self.groups.get((subject.pid, subject.start_time), group) } else { None };
         (cgroup.path.clone(), group)
     }
 

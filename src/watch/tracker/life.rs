@@ -43,7 +43,7 @@ impl Tracker {
         if !chooses {
             return None;
         }
-        let asked = self.asked(subject);
+        let asked = self.asked(subject).or_else(|| self.asked_nowhere(subject));
         self.state(subject)?.told = true;
         let at = self.time(at);
         let about = self.about("process", at, subject);

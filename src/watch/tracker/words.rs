@@ -37,6 +37,12 @@ impl Tracker {
         Some(self.state(subject)?.asked(&known))
     }
 
+    /// The same where its cgroup is gone, and what it may open with it.
+    pub(super) fn asked_nowhere(&mut self, subject: &Subject) -> Option<Asked> {
+        let known = self.resolver.nowhere(subject)?;
+        Some(known.asked(self.state(subject)?.environment.as_ref()))
+    }
+
     fn asker(&mut self, subject: &Subject) -> Option<Rc<Known>> {
         let place = self.place(subject)?;
         self.resolver.asker(subject, &place)
