@@ -86,7 +86,7 @@ fn numbered(count: usize) -> Vec<Vec<u8>> {
 fn assert_told(source: &mut Source, place: &Place, program: &str, given: &[Vec<u8>], expected: &[Given<'_>]) {
     for thread in ["main", "thread"] {
         let environment = told(source, start(place, &[program, thread, program, "end"], given));
-        let environment = environment.expect("an environment that is whole");
+        let environment = environment.unwrap();
         let found: Vec<Given<'_>> = environment
             .variables
             .iter()
