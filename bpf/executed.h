@@ -9,11 +9,12 @@
 
 #include "environ.h"
 
-/* Bytes of an environment, strings of it (or pieces of strings), and variables
- * that are told: preemption is off meanwhile. User space reads longer ones. */
+/* Bytes of an environment, variables that are told, and the root of how many
+ * strings it has (or pieces of strings): preemption is off meanwhile. User space
+ * reads larger ones. */
 #define ENVIRONMENT_LIMIT (512 << 10)
-#define STRINGS 4096
 #define TOLD 64
+#define STRINGS 64
 /* Bytes that are read of a string at a time. */
 #define PIECE 4096
 
@@ -71,8 +72,8 @@ static __always_inline void consider(struct walk *walk)
 }
 
 /* Goes on by a string or a piece of one; 0 at the end, or where that cannot be
- * done. A function of its own, which the verifier looks at once and not for
- * each turn of the loop (Linux 5.6). */
+ * done. A function of its own, as the next, which the verifier looks at once
+ * and not for each turn of the loop (Linux 5.6). */
 __attribute__((noinline)) int next_string(void)
 {
 	struct walk *walk = own_walk();
@@ -92,6 +93,15 @@ __attribute__((noinline)) int next_string(void)
 	return 1;
 }
 
+__attribute__((noinline)) int next_strings(void)
+{
+	for (int string = 0; string < STRINGS; string++) {
+		if (!next_string())
+			return 0;
+	}
+	return 1;
+}
+
 /* Tells the variables, and says in flags whether these are all and how many. */
 static __always_inline __u32 environment(struct mm_struct *mm)
 {
@@ -104,8 +114,8 @@ static __always_inline __u32 environment(struct mm_struct *mm)
 	walk->inside = walk->told = 0;
 	if (!walk->end || walk->end - walk->at > ENVIRONMENT_LIMIT)
 		return 0;
-	for (int string = 0; string < STRINGS; string++) {
-		if (!next_string())
+	for (int turn = 0; turn < STRINGS; turn++) {
+		if (!next_strings())
 			break;
 	}
 	if (walk->at != walk->end || walk->inside)
