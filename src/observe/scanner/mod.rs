@@ -7,6 +7,7 @@
 
 mod choose;
 mod iterators;
+mod known;
 mod open_files;
 mod proc;
 mod reader;
