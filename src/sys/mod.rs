@@ -7,6 +7,7 @@ pub mod access;
 pub mod bpf;
 pub mod caps;
 pub mod dir;
+pub mod heap;
 pub mod iter;
 pub mod notify;
 pub mod spawn;
