@@ -39,12 +39,28 @@ struct {
 	__type(value, struct record);
 } scratch SEC(".maps");
 
+/* Slot 0: 1 to leave environments out, for who knows them already. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} bare SEC(".maps");
+
+static __always_inline int is_bare(void)
+{
+	__u32 zero = 0, *value = bpf_map_lookup_elem(&bare, &zero);
+
+	return value && *value;
+}
+
 /* Who it is. */
 static __always_inline void describe(struct scan_task *to, struct task_struct *task)
 {
 	to->start = task->start_boottime;
 	to->cgroup = task->cgroups->dfl_cgrp->kn->id;
 	to->pid = pid_at(task, own_level());
+	to->executed = task->self_exec_id;
 	to->uid = task->real_cred->euid.val;
 	bpf_probe_read_kernel(to->comm, SCAN_COMM, __builtin_preserve_access_index(&task->comm));
 }
@@ -64,6 +80,10 @@ static __always_inline __u32 environment(struct record *to, struct task_struct *
 	to->task.start_stack = mm->start_stack;
 	if (!end || end <= from) {
 		to->task.flags = end ? 0 : SCAN_STARTING;
+		return 0;
+	}
+	if (is_bare()) {
+		to->task.flags = SCAN_BARE;
 		return 0;
 	}
 	if (size > SCAN_ROOM ||

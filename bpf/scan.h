@@ -23,6 +23,8 @@ enum scan_flag {
 	SCAN_STARTING = 4,
 	/* A thread of the kernel, or one that has ended: nothing but the pid. */
 	SCAN_NO_PROCESS = 8,
+	/* Environments were not asked for. */
+	SCAN_BARE = 16,
 };
 
 /* A process; `length` bytes of environment follow. */
@@ -31,6 +33,7 @@ struct scan_task {
 	__u64 cgroup;      /* cgroup2 id */
 	__u64 start_code;  /* these two tell one program from another */
 	__u64 start_stack;
+	__u64 executed;    /* programs that the thread has executed, one by one */
 	__u32 pid;         /* as this pid namespace has it */
 	__u32 uid;         /* effective */
 	__u32 flags;
@@ -48,5 +51,5 @@ struct scan_file {
 	__u32 tid;         /* threads that share a table show it again each */
 };
 
-_Static_assert(sizeof(struct scan_task) == 64, "as in src/observe/scanner/record.rs");
+_Static_assert(sizeof(struct scan_task) == 72, "as in src/observe/scanner/record.rs");
 _Static_assert(sizeof(struct scan_file) == 32, "as in src/observe/scanner/record.rs");

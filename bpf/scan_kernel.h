@@ -33,6 +33,7 @@ struct task_struct {
 	int pid;
 	int tgid;
 	__u64 start_boottime;
+	__u64 self_exec_id;
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
 	struct cred *real_cred;

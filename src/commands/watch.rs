@@ -29,13 +29,14 @@ pub(super) fn run(session: &mut Session<'_>, args: &WatchArgs) -> Result<Exit, F
     let signals = signals()?;
     let scope = watch_scope::of(session, args)?;
     let proc = session.global.proc.clone();
+    // First, for what it takes to start is given back before the ring is there.
+    let opens = OpensWatcher::start(&session.options(), &scope)
+        .map_err(|error| Failure::new("watch", "processes", error.to_string(), ""))?;
     let mut source = Source::start(&scope, &proc, mode()?).map_err(refused)?;
     let mut tracker = Tracker::new(session.options());
     tracker.learn(scope.processes(&proc));
     let targets = watch_scope::targets(session, &scope)?;
     let policies = PolicyWatcher::start(&session.options(), &targets)?;
-    let opens = OpensWatcher::start(&session.options(), &scope)
-        .map_err(|error| Failure::new("watch", "processes", error.to_string(), ""))?;
     let node = observe::gpus(&session.options());
     let end = args.lasting.and_then(|lasting| Instant::now().checked_add(lasting));
     let mut watch = Watch {

@@ -8,6 +8,7 @@ pub mod bpf;
 pub mod caps;
 pub mod dir;
 pub mod handle;
+pub mod heap;
 pub mod iter;
 pub mod notify;
 pub mod spawn;

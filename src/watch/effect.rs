@@ -86,7 +86,8 @@ impl Effect {
 
     /// Whether a change at this moment has an effect; `None` if that is not
     /// known, as where a library is mapped that may have been initialised
-    /// before anybody watched. `look` tells what is mapped `now`.
+    /// before anybody watched. `look` tells what is mapped `now`; `None` of a
+    /// process that is gone, which will initialise nothing more.
     pub(super) fn of(
         &mut self,
         name: &str,
@@ -105,8 +106,10 @@ impl Effect {
             if recent && done.is_empty() && !self.mapped.both(drivers).is_empty() {
                 return None;
             }
-            self.mapped = look()?;
-            self.looked = now;
+            match look() {
+                Some(mapped) => (self.mapped, self.looked) = (mapped, now),
+                None => return late.filter(|_| !done.is_empty()),
+            }
         }
         let open = self.mapped.both(drivers).without(done);
         match (open.is_empty(), done.is_empty()) {
@@ -155,6 +158,16 @@ mod tests {
         assert_eq!(at(&mut effect, CUDA, 30, &mapped), None);
         effect.initialise(Driver::Cuda);
         assert_eq!(at(&mut effect, CUDA, 40, &mapped), Some(false));
+    }
+
+    /// Make sure that what a process did before it ended decides.
+    #[test]
+    fn ended() {
+        let mut effect = Effect::default();
+        assert_eq!(effect.of(CUDA, 10, 11, || None), None);
+        effect.initialise(Driver::Cuda);
+        assert_eq!(effect.of(CUDA, 20, 21, || None), Some(false));
+        assert_eq!(effect.of("CUDA_MPS_PIPE_DIRECTORY", 20, 21, || None), None);
     }
 
     /// Make sure that a library that is mapped may have been initialised unseen,

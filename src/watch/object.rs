@@ -12,6 +12,7 @@ use super::probes::{ENVIRON, Mode};
 use super::record::NAME;
 use super::session::Session;
 use crate::observation::VARIABLES;
+use crate::sys::heap;
 
 /// Compiled from `bpf/watch.bpf.c`; the second without sleepable programs.
 const OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/watch.bpf.o");
@@ -39,6 +40,7 @@ impl Kernel {
     /// is missing (`CAP_BPF` and `CAP_PERFMON`, or `CAP_SYS_ADMIN`).
     pub(super) fn load(wanted: Option<Mode>) -> Result<Self, WatchError> {
         let (mut ebpf, mode, session) = open_any(wanted)?;
+        heap::give_back();
         let ring = ebpf.take_map("ring").ok_or(WatchError::Object("ring"))?;
         let ring = RingBuf::try_from(ring).map_err(|error| refused(&error))?;
         let mut kernel = Self { ebpf, ring, mode, session };

@@ -8,8 +8,23 @@ pub(super) const VALUE_LIMIT: usize = 16 << 10;
 /// Bytes of an entry that tell whether it is wanted: the longest name and `=`.
 pub(super) const NAME_LIMIT: usize = 64;
 
+/// How wanted names begin: most of the millions of entries on a node are
+/// settled by that.
+const BEGINNINGS: [bool; 256] = {
+    let (mut beginnings, mut at) = ([false; 256], 0);
+    while at < VARIABLES.len() {
+        beginnings[VARIABLES[at].as_bytes()[0] as usize] = true;
+        at += 1;
+    }
+    beginnings
+};
+
 /// The name and value of an entry that is wanted.
 pub(super) fn wanted(entry: &[u8]) -> Option<(&'static str, &[u8])> {
+    let begins = entry.first().is_some_and(|first| BEGINNINGS.get(usize::from(*first)) == Some(&true));
+    if !begins {
+        return None;
+    }
     let equals = entry.iter().take(NAME_LIMIT).position(|byte| *byte == b'=')?;
     let (name, value) = (entry.get(..equals)?, entry.get(equals + 1..)?);
     let index = VARIABLES.binary_search_by(|known| known.as_bytes().cmp(name)).ok()?;

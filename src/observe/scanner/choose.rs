@@ -1,15 +1,11 @@
 //! Which way to see processes works here.
 
-use std::os::fd::AsFd as _;
-
-use nix::errno::Errno;
-
 use super::iterators::Iterators;
 use super::proc::ProcScanner;
-use super::reader::Reader;
-use super::{Glimpse, Scanner};
+use super::reader::{Reader, is_own};
+use super::{Glimpse, ScanError, Scanner};
 use crate::observe::Options;
-use crate::sys::stat::stat_at;
+use crate::sys::heap;
 
 /// A way to see all processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,29 +25,6 @@ impl Engine {
             Self::Proc => "proc",
         }
     }
-}
-
-/// Why processes cannot be seen this way.
-#[derive(Debug, thiserror::Error)]
-pub enum ScanError {
-    /// The kernel does not describe its types.
-    #[error("the kernel has no BTF ({0})")]
-    NoBtf(String),
-    /// The kernel refuses the programs.
-    #[error("the kernel refuses to load the iterators ({0})")]
-    Load(String),
-    /// The object lacks a part: a fault of the build.
-    #[error("the program object has no {0}")]
-    Object(&'static str),
-    /// The kernel does not run a program that it has loaded.
-    #[error("the iterators cannot be read ({0})")]
-    Read(String),
-    /// What they show is not what `/proc` shows.
-    #[error("the iterators do not show gpumap as {0} does: another pid or time namespace")]
-    OtherNamespace(String),
-    /// The proc file system cannot be listed.
-    #[error("{0} cannot be listed ({1})")]
-    Proc(String, Errno),
 }
 
 /// The way that was found.
@@ -94,6 +67,7 @@ fn iterators(options: &Options) -> Result<Iterators, ScanError> {
     let mut reader = Reader::new(options)?;
     let mut own = reader.own().filter(|_| is_own(options)).ok_or_else(other)?;
     let mut scanner = Iterators::load(reader)?;
+    heap::give_back();
     let seen = scanner.scan()?.into_iter().find(|glimpse| glimpse.pid == own.pid).ok_or_else(other)?;
     // Other threads open and close files meanwhile.
     own.devices.clone_from(&seen.devices);
@@ -104,14 +78,4 @@ fn iterators(options: &Options) -> Result<Iterators, ScanError> {
 fn same(one: &Glimpse, other: &Glimpse) -> bool {
     let cgroup = one.cgroup.zip(other.cgroup).is_none_or(|(one, other)| one == other);
     *one == Glimpse { cgroup: one.cgroup, ..other.clone() } && cgroup
-}
-
-/// Whether the proc file system that is looked at is gpumap's own.
-pub(super) fn is_own(options: &Options) -> bool {
-    let place = |path: &std::path::Path| {
-        let dir = crate::sys::dir::Dir::open(path).ok()?;
-        let stat = stat_at(dir.as_fd(), c"").ok()?;
-        Some((stat.dev, stat.inode))
-    };
-    place(&options.proc).is_some_and(|one| Some(one) == place("/proc".as_ref()))
 }

@@ -6,10 +6,12 @@ use std::io::{ErrorKind, Read as _};
 use std::os::fd::AsFd as _;
 use std::thread;
 
+use aya::maps::{Array, Map};
 use aya::programs::{Iter, Program};
 use aya::{Btf, Ebpf, EbpfLoader};
 use nix::time::{ClockId, clock_gettime};
 
+use super::known::Known;
 use super::open_files::{self, Devices};
 use super::reader::Reader;
 use super::record::{self, TICK, Task};
@@ -31,6 +33,9 @@ const RETRIES: usize = 1000;
 pub(super) struct Iterators {
     tasks: Link,
     files: Link,
+    /// Whether environments are left out.
+    bare: Map,
+    known: Known,
     /// For what the iterators cannot read.
     reader: Reader,
     /// One for each of the two.
@@ -52,7 +57,16 @@ impl Iterators {
             .map_err(|error| ScanError::Load(first_line(&error)))?;
         let tasks = link(&mut object, "tasks", "task", &btf)?;
         let files = link(&mut object, "files", "task_file", &btf)?;
-        Ok(Self { tasks, files, reader, buffers: [vec![0; ROOM], vec![0; ROOM]] })
+        let bare = object.take_map("bare").ok_or(ScanError::Object("bare"))?;
+        let buffers = [vec![0; ROOM], vec![0; ROOM]];
+        Ok(Self { tasks, files, bare, known: Known::default(), reader, buffers })
+    }
+
+    /// Whether the next scan leaves environments out.
+    fn leave_out(&mut self, bare: bool) -> Result<(), ScanError> {
+        let refused = |error: aya::maps::MapError| ScanError::Read(error.to_string());
+        let mut slot = Array::try_from(&mut self.bare).map_err(refused)?;
+        slot.set(0, u32::from(bare), 0).map_err(refused)
     }
 
     /// Adds what `/proc` lists and no iterator has shown: processes that have
@@ -74,13 +88,15 @@ impl Scanner for Iterators {
     fn scan(&mut self) -> Result<Vec<Glimpse>, ScanError> {
         // A tick earlier: a process has its start time before it is there.
         let begun = now().saturating_sub(1);
+        self.leave_out(!self.known.is_empty())?;
         let [tasks, files] = &mut self.buffers;
-        let (links, reader) = ((&self.tasks, &self.files), &mut self.reader);
+        let (links, reader, known) = ((&self.tasks, &self.files), &mut self.reader, &mut self.known);
         let (processes, devices) = thread::scope(|scope| {
             let devices = scope.spawn(|| open_devices(links.1, files));
-            let processes = processes(links.0, tasks, reader);
+            let processes = processes(links.0, tasks, reader, known);
             (processes, devices.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         });
+        self.known.turn();
         let ((mut found, mut seen), mut devices) = (processes?, devices?);
         // The files of one that has begun since may have been passed already.
         found.retain(|glimpse| glimpse.start_time < begun || !seen.remove(&glimpse.pid));
@@ -100,12 +116,13 @@ fn processes(
     link: &Link,
     buffer: &mut [u8],
     reader: &mut Reader,
+    known: &mut Known,
 ) -> Result<(Vec<Glimpse>, HashSet<u32>), ScanError> {
     let (mut found, mut seen) = (Vec::new(), HashSet::new());
     each(link, buffer, |bytes| {
         let (task, length) = record::task(bytes)?;
         seen.insert(task.pid);
-        found.extend(glimpse(&task, reader));
+        found.extend(glimpse(&task, reader, known));
         Some(length)
     })?;
     Ok((found, seen))
@@ -129,17 +146,21 @@ fn now() -> u64 {
 }
 
 /// A process without its devices; `None` if it is none or gone.
-fn glimpse(task: &Task<'_>, reader: &mut Reader) -> Option<Glimpse> {
+fn glimpse(task: &Task<'_>, reader: &mut Reader, known: &mut Known) -> Option<Glimpse> {
     if !task.is_process {
         return None;
     }
-    let (program, at_exec) = match task.environment {
-        Some(environment) => (task.program, at_exec::parse(environment, false)),
-        None => {
+    let (program, at_exec) = match (task.environment, known.take(task)) {
+        (Some(environment), _) => (task.program, at_exec::parse(environment, false)),
+        (None, Some(at_exec)) => (task.program, at_exec),
+        (None, None) => {
             let (program, at_exec) = reader.at_exec(task.pid, task.start_time)?;
             (program.starts, at_exec)
         }
     };
+    if program == task.program && at_exec.known().is_some() {
+        known.keep(task, &at_exec);
+    }
     Some(Glimpse {
         pid: task.pid,
         start_time: task.start_time,

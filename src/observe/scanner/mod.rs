@@ -6,7 +6,9 @@
 //! system call for a hundred of them. Which works is found out by trying.
 
 mod choose;
+mod error;
 mod iterators;
+mod known;
 mod open_files;
 mod proc;
 mod reader;
@@ -15,7 +17,8 @@ mod tables;
 
 use crate::observation::{Answer, Environment, HeldDevice, Text};
 
-pub use choose::{Choice, Engine, ScanError, start};
+pub use choose::{Choice, Engine, start};
+pub use error::ScanError;
 
 /// One process at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
+use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::choose::is_own;
 use super::{Glimpse, ScanError, tables};
 use crate::observation::{Answer, Environment};
 use crate::observe::Options;
@@ -14,6 +14,7 @@ use crate::observe::process::refusals::{Kind, Refusals};
 use crate::observe::process::{STAT_LIMIT, at_exec};
 use crate::observe::procfile::{cgroup_line, parse_stat};
 use crate::sys::dir::Dir;
+use crate::sys::stat::stat_at;
 
 /// Bytes read of `cgroup`, some fifteen lines.
 const CGROUP_LIMIT: usize = 256 << 10;
@@ -171,4 +172,14 @@ impl Reader {
         self.cgroups.insert(line.to_vec(), id);
         id
     }
+}
+
+/// Whether the proc file system that is looked at is gpumap's own.
+pub(super) fn is_own(options: &Options) -> bool {
+    let place = |path: &std::path::Path| {
+        let dir = crate::sys::dir::Dir::open(path).ok()?;
+        let stat = stat_at(dir.as_fd(), c"").ok()?;
+        Some((stat.dev, stat.inode))
+    };
+    place(&options.proc).is_some_and(|one| Some(one) == place("/proc".as_ref()))
 }

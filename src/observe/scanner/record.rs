@@ -5,7 +5,7 @@ use crate::sys::stat::FileKind;
 /// Nanoseconds of a clock tick of `/proc` (`USER_HZ` is 100 everywhere).
 pub(super) const TICK: u64 = 10_000_000;
 /// Sizes of `struct scan_task` and `struct scan_file`.
-const TASK: usize = 64;
+const TASK: usize = 72;
 const FILE: usize = 32;
 /// `SCAN_NO_PROCESS` of `enum scan_flag`; every other one says that there is
 /// no environment in the record.
@@ -19,6 +19,8 @@ pub(super) struct Task<'a> {
     pub(super) pid: u32,
     pub(super) start_time: u64,
     pub(super) program: (u64, u64),
+    /// Counts the programs that it has executed, as its first thread sees it.
+    pub(super) executed: u64,
     pub(super) uid: u32,
     pub(super) comm: &'a [u8],
     pub(super) cgroup: u64,
@@ -42,17 +44,18 @@ pub(super) struct Open {
 
 /// The first record of a process and its length; `None` if it is not whole.
 pub(super) fn task(bytes: &[u8]) -> Option<(Task<'_>, usize)> {
-    let end = TASK.checked_add(usize::try_from(word(bytes, 44)?).ok()?)?;
+    let end = TASK.checked_add(usize::try_from(word(bytes, 52)?).ok()?)?;
     let environment = bytes.get(TASK..end)?;
     let task = Task {
-        pid: word(bytes, 32)?,
+        pid: word(bytes, 40)?,
         start_time: long(bytes, 0)? / TICK,
         program: (long(bytes, 16)?, long(bytes, 24)?),
-        uid: word(bytes, 36)?,
-        comm: bytes.get(48..TASK)?.split(|byte| *byte == 0).next()?,
+        executed: long(bytes, 32)?,
+        uid: word(bytes, 44)?,
+        comm: bytes.get(56..TASK)?.split(|byte| *byte == 0).next()?,
         cgroup: long(bytes, 8)?,
-        is_process: word(bytes, 40)? != NO_PROCESS,
-        environment: (word(bytes, 40)? == 0).then_some(environment),
+        is_process: word(bytes, 48)? != NO_PROCESS,
+        environment: (word(bytes, 48)? == 0).then_some(environment),
     };
     Some((task, end))
 }
@@ -85,7 +88,7 @@ mod tests {
 
     fn record(flags: u32, environment: &[u8]) -> Vec<u8> {
         let mut record = Vec::new();
-        for long in [77 * TICK + 1, 9, 10, 11_u64] {
+        for long in [77 * TICK + 1, 9, 10, 11, 3_u64] {
             record.extend(long.to_ne_bytes());
         }
         let length = u32::try_from(environment.len()).unwrap();
@@ -107,6 +110,7 @@ mod tests {
             pid: 31,
             start_time: 77,
             program: (10, 11),
+            executed: 3,
             uid: 1000,
             comm: b"python3",
             cgroup: 9,

@@ -1,0 +1,88 @@
+//! Environments at exec that were read before: they stay what they are until
+//! the process executes another program.
+
+use std::collections::HashMap;
+
+use super::record::Task;
+use crate::observation::{Answer, Environment};
+
+/// Which program of which process: start time, programs executed, and where
+/// code and stack begin.
+type Program = (u64, u64, (u64, u64));
+
+/// Environments by pid, those of the last scan.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    last: HashMap<u32, (Program, Answer<Environment>)>,
+    next: HashMap<u32, (Program, Answer<Environment>)>,
+}
+
+impl Known {
+    /// Whether nothing is known yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.last.is_empty()
+    }
+
+    /// The environment of a process, if it runs the same program still.
+    pub(super) fn take(&mut self, task: &Task<'_>) -> Option<Answer<Environment>> {
+        let (program, at_exec) = self.last.remove(&task.pid)?;
+        (program == key(task)).then_some(at_exec)
+    }
+
+    /// Keeps it for the next scan.
+    pub(super) fn keep(&mut self, task: &Task<'_>, at_exec: &Answer<Environment>) {
+        self.next.insert(task.pid, (key(task), at_exec.clone()));
+    }
+
+    /// Ends a scan: what was not kept is forgotten.
+    pub(super) fn turn(&mut self) {
+        self.last = std::mem::take(&mut self.next);
+    }
+}
+
+fn key(task: &Task<'_>) -> Program {
+    (task.start_time, task.executed, task.program)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TASK: Task<'_> = Task {
+        pid: 31,
+        start_time: 77,
+        program: (10, 11),
+        executed: 3,
+        uid: 0,
+        comm: b"x",
+        cgroup: 9,
+        is_process: true,
+        environment: None,
+    };
+
+    /// Make sure that an environment is that of one program of one process, and
+    /// of the last scan.
+    #[test]
+    fn programs() {
+        let at_exec = Answer::Known(Environment::default());
+        let others = [
+            Task { pid: 32, ..TASK },
+            Task { start_time: 78, ..TASK },
+            Task { executed: 4, ..TASK },
+            Task { program: (10, 12), ..TASK },
+        ];
+        for other in others {
+            let mut known = Known::default();
+            known.keep(&TASK, &at_exec);
+            assert!(known.is_empty());
+            known.turn();
+            assert_eq!(known.take(&other), None);
+        }
+        let mut known = Known::default();
+        known.keep(&TASK, &at_exec);
+        known.turn();
+        assert_eq!(known.take(&TASK), Some(at_exec));
+        known.turn();
+        assert_eq!(known.take(&TASK), None);
+    }
+}
