@@ -378,6 +378,60 @@ fn waiting() {
     }
 }
 
+/// Make sure that cgroups are seen that are made in another cgroup namespace,
+/// through a mount of its own.
+#[test]
+fn other_namespace() {
+    with_engines(|top, watcher| {
+        let scratch = std::env::temp_dir().join(format!("gpumap-policies-{}", std::process::id()));
+        fs::create_dir_all(&scratch).unwrap();
+        let script = r#"echo $$ > "$0/cgroup.procs" && exec unshare -C -m sh -c '
+            mount -t cgroup2 none "$0" && mkdir "$0/inner"' "$1""#;
+        let status = Command::new("sh").args(["-c", script]).arg(top.path()).arg(&scratch).status();
+        assert!(status.unwrap().success());
+        fs::remove_dir(&scratch).unwrap();
+        let inner = Cgroup::open(top.path().join("inner")).unwrap();
+        let program = deny(1);
+        attach(inner.dir(), &program, MULTI, None).unwrap();
+        let (event, policy) = one(watcher);
+        assert_eq!(event.cgroup.unwrap(), node::relative(inner.path()));
+        assert_eq!(ids(&policy.attached), [id(&program)]);
+    });
+}
+
+/// Make sure that more cgroups than the iterator's ring has room for are asked
+/// one by one, with the same events, and the iterator is not tried for ever.
+#[test]
+fn more_than_fit() {
+    if !root::available() {
+        return;
+    }
+    let chain = Cgroup::chain(2).unwrap();
+    let programs: Vec<OwnedFd> = (0..64).map(deny).collect();
+    for cgroup in &chain {
+        programs.iter().for_each(|one| attach(cgroup.dir(), one, MULTI, None).unwrap());
+    }
+    let mut watcher = watch_by(chain[0].path(), true, None, Some(Source::Iterator));
+    if !watcher.engine().ends_with(", cgroup iterator") {
+        println!("skipped: there is no iterator over cgroups here");
+        return;
+    }
+    assert!(watcher.check().is_empty());
+    let children: Vec<Cgroup> = (0..500).map(|at| chain[1].child(&format!("c{at}")).unwrap()).collect();
+    assert!(watcher.check().is_empty());
+    for program in programs.iter().take(4) {
+        detach(chain[0].dir(), program.as_fd()).unwrap();
+        let events = watcher.check();
+        let policies: Vec<&PolicyEvent> = events.iter().filter_map(|event| event.policy.as_ref()).collect();
+        assert_eq!(policies.iter().map(|policy| policy.also + 1).sum::<usize>(), 502);
+        assert!(policies.iter().any(|policy| ids(&policy.gone) == [id(program)]), "{policies:#?}");
+    }
+    assert!(!watcher.engine().contains("iterator") && watcher.problems().is_empty());
+    drop(children);
+    assert!(watcher.check().is_empty());
+    chain.into_iter().rev().for_each(drop);
+}
+
 /// Make sure that cgroups that cannot all be held open are followed all the
 /// same: the test runs again in a process that may open few files.
 #[test]
