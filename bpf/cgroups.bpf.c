@@ -59,16 +59,17 @@ static __always_inline struct bpf_prog *program_of(struct bpf_prog_list *entry)
 	return link ? read_field(link, link.prog) : prog;
 }
 
-/* Counted in memory: the verifier would follow every count that a register can
- * have through every turn of a loop. */
-static __always_inline void add(struct scratch *to, struct bpf_prog *prog)
+/* Whether it has an id. Counted in memory: the verifier would follow every count
+ * that a register can have through every turn of a loop. */
+static __always_inline int add(struct scratch *to, struct bpf_prog *prog)
 {
 	__u32 id = id_of(prog), used = *(volatile __u32 *)&to->used;
 
 	if (!id || used >= CGROUP_OWN + CGROUP_EFFECTIVE)
-		return;
+		return 0;
 	to->ids[used] = id;
 	*(volatile __u32 *)&to->used = used + 1;
+	return 1;
 }
 
 static __always_inline void own(struct scratch *to, struct cgroup *cgroup)
@@ -79,7 +80,9 @@ static __always_inline void own(struct scratch *to, struct cgroup *cgroup)
 	for (int i = 0; i < CGROUP_OWN && node; i++) {
 		struct bpf_prog_list *none = 0;
 
-		add(to, program_of((void *)node - field_offset(none->node)));
+		/* There are no holes here: what has no id was not read. */
+		if (!add(to, program_of((void *)node - field_offset(none->node))))
+			to->record.flags |= CGROUP_OWN_CUT;
 		node = read_field(node, next);
 	}
 	if (node)

@@ -17,7 +17,7 @@
 enum cgroup_flag {
 	/* There are more own programs than fit, or one that cannot be read. */
 	CGROUP_OWN_CUT = 1,
-	/* The same of the programs in force. */
+	/* There are more programs in force than fit. */
 	CGROUP_EFFECTIVE_CUT = 2,
 	/* Everything was shown: no cgroup, only the number of records. */
 	CGROUP_END = 4,
