@@ -1,5 +1,6 @@
 //! Times refreshes of a resident gpumap: `resident ENGINE DIR [RUNS]`, where
-//! ENGINE is `proc` or `iterators` and DIR the cgroups that are followed.
+//! ENGINE is `proc` or `iterators` and DIR the cgroups that are followed, by
+//! queries and by the iterator over cgroups.
 //!
 //! Prints best and median of the whole and of its parts. Without arguments (as
 //! under `cargo bench` alone) it does nothing.
@@ -9,7 +10,7 @@
 use std::error::Error;
 use std::time::Instant;
 
-use gpumap::observe::follow::Follower;
+use gpumap::observe::follow::{Follower, Source};
 use gpumap::observe::resident::{Processes, Resident};
 use gpumap::observe::scanner::Engine;
 use gpumap::observe::{Options, Target};
@@ -24,24 +25,30 @@ fn main() -> Result<(), Box<dyn Error>> {
     let start = Instant::now();
     let mut processes = Processes::start(&options, Some(engine))?;
     println!("{:10} start    {:8.2} ms", engine.name(), start.elapsed().as_secs_f64() * 1e3);
-    let mut cgroups = Follower::start(&options, &targets, None)?;
-    timed(engine, "processes", runs, || drop(processes.refresh()));
-    timed(engine, "cgroups", runs, || drop(cgroups.check()));
-    drop((processes, cgroups));
-    let mut resident = Resident::start(&options, &targets, Some(engine))?;
-    timed(engine, "refresh", runs, || drop(resident.refresh()));
-    let devices: usize = resident
-        .processes()
-        .iter()
-        .filter_map(|one| one.devices.known())
-        .flatten()
-        .map(|one| one.fds as usize)
-        .sum();
-    println!("{} processes, {devices} open devices, {}", resident.processes().len(), resident.engine());
+    timed(engine.name(), "processes", runs, || drop(processes.refresh()));
+    drop(processes);
+    for source in [Source::Queries, Source::Iterator] {
+        let start = Instant::now();
+        let mut cgroups = Follower::start_with(&options, &targets, None, Some(source))?;
+        let name = format!("{source:?}");
+        println!("{name:10} start    {:8.2} ms", start.elapsed().as_secs_f64() * 1e3);
+        timed(&name, "cgroups", runs, || drop(cgroups.check()));
+        drop(cgroups);
+        let mut resident = Resident::start_with(&options, &targets, Some(engine), Some(source))?;
+        timed(engine.name(), "refresh", runs, || drop(resident.refresh()));
+        summary(&resident);
+    }
     Ok(())
 }
 
-fn timed(engine: Engine, what: &str, runs: usize, mut work: impl FnMut()) {
+fn summary(resident: &Resident) {
+    let processes = resident.processes();
+    let devices = processes.iter().filter_map(|one| one.devices.known()).flatten();
+    let devices: usize = devices.map(|one| one.fds as usize).sum();
+    println!("{} processes, {devices} open devices, {}", processes.len(), resident.engine());
+}
+
+fn timed(name: &str, what: &str, runs: usize, mut work: impl FnMut()) {
     let mut times: Vec<f64> = (0..runs)
         .map(|_| {
             let start = Instant::now();
@@ -52,6 +59,6 @@ fn timed(engine: Engine, what: &str, runs: usize, mut work: impl FnMut()) {
     times.sort_by(f64::total_cmp);
     let (best, median) = (times.first(), times.get(times.len() / 2));
     if let (Some(best), Some(median)) = (best, median) {
-        println!("{:10} {what:9} best {best:7.2} ms, median {median:7.2} ms", engine.name());
+        println!("{name:10} {what:9} best {best:7.2} ms, median {median:7.2} ms");
     }
 }

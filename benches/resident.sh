@@ -1,6 +1,6 @@
 #!/bin/bash
 # Times refreshes of a resident gpumap on 5,000 cgroups with 100 device programs
-# and 2,000 processes, by /proc and by iterators. Needs root, cc and a writable
+# and 2,000 processes, by /proc and queries and by iterators. Needs root, cc and a writable
 # cgroup2. Removes what it makes.
 #   benches/resident.sh [ROUNDS]
 set -eu

@@ -29,6 +29,7 @@ HELPER(long, bpf_probe_read_user_str, 114, void *into, __u32 size, const void *f
 HELPER(__u64, bpf_get_current_ancestor_cgroup_id, 123, int level);
 HELPER(__u64, bpf_ktime_get_boot_ns, 125, void);
 HELPER(long, bpf_seq_write, 127, void *seq, const void *data, __u32 length);
+HELPER(long, bpf_ringbuf_output, 130, void *ring, const void *data, __u64 size, __u64 flags);
 HELPER(void *, bpf_ringbuf_reserve, 131, void *ring, __u64 size, __u64 flags);
 HELPER(void, bpf_ringbuf_submit, 132, void *record, __u64 flags);
 HELPER(void, bpf_ringbuf_discard, 133, void *record, __u64 flags);

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use gpumap::observe::follow::Engine;
+use gpumap::observe::follow::{Engine, Source};
 use gpumap::observe::{Options, Target};
 use gpumap::render;
 use gpumap::report::{Event, PolicyEvent};
@@ -36,9 +36,24 @@ const ENGINES: [(Engine, &str); 3] = [
     (Engine::Polling, "polling"),
 ];
 
+/// Where lists are read, with what the engine's name says of it.
+const SOURCES: [(Source, &str); 2] = [(Source::Queries, ""), (Source::Iterator, ", cgroup iterator")];
+
 fn watch(path: &Path, recursive: bool, engine: Option<Engine>) -> PolicyWatcher {
+    watch_by(path, recursive, engine, None)
+}
+
+fn watch_by(path: &Path, recursive: bool, engine: Option<Engine>, source: Option<Source>) -> PolicyWatcher {
     let options = Options { gpu_root: node::four_gpus(), ..Options::default() };
-    PolicyWatcher::start_with(&options, &[Target { path: path.to_owned(), recursive }], engine).unwrap()
+    let targets = [Target { path: path.to_owned(), recursive }];
+    PolicyWatcher::start_with(&options, &targets, engine, source).unwrap()
+}
+
+/// Every engine with every source.
+fn ways() -> impl Iterator<Item = (Engine, Source, String)> {
+    ENGINES.into_iter().flat_map(|(engine, name)| {
+        SOURCES.map(|(source, suffix)| (engine, source, format!("{name}{suffix}")))
+    })
 }
 
 fn id(program: &OwnedFd) -> u32 {
@@ -66,15 +81,16 @@ fn ids(programs: &[gpumap::report::PolicyProgram]) -> Vec<u32> {
     programs.iter().map(|program| program.place.id).collect()
 }
 
-/// Runs a test with every engine; those that do not work here are said.
+/// Runs a test with every engine and source; those that do not work here are
+/// said.
 fn with_engines(test: impl Fn(&Cgroup, &mut PolicyWatcher)) {
     if !root::available() {
         return;
     }
-    for (engine, name) in ENGINES {
+    for (engine, source, name) in ways() {
         let top = Cgroup::new().unwrap();
-        let mut watcher = watch(top.path(), true, Some(engine));
-        if ![name.to_owned(), name.replace("revision", "lists")].contains(&watcher.engine().to_owned()) {
+        let mut watcher = watch_by(top.path(), true, Some(engine), Some(source));
+        if ![name.clone(), name.replace("revision", "lists")].contains(&watcher.engine()) {
             println!("skipped: {name} does not work here");
             continue;
         }
@@ -362,6 +378,60 @@ fn waiting() {
     }
 }
 
+/// Make sure that cgroups are seen that are made in another cgroup namespace,
+/// through a mount of its own.
+#[test]
+fn other_namespace() {
+    with_engines(|top, watcher| {
+        let scratch = std::env::temp_dir().join(format!("gpumap-policies-{}", std::process::id()));
+        fs::create_dir_all(&scratch).unwrap();
+        let script = r#"echo $$ > "$0/cgroup.procs" && exec unshare -C -m sh -c '
+            mount -t cgroup2 none "$0" && mkdir "$0/inner"' "$1""#;
+        let status = Command::new("sh").args(["-c", script]).arg(top.path()).arg(&scratch).status();
+        assert!(status.unwrap().success());
+        fs::remove_dir(&scratch).unwrap();
+        let inner = Cgroup::open(top.path().join("inner")).unwrap();
+        let program = deny(1);
+        attach(inner.dir(), &program, MULTI, None).unwrap();
+        let (event, policy) = one(watcher);
+        assert_eq!(event.cgroup.unwrap(), node::relative(inner.path()));
+        assert_eq!(ids(&policy.attached), [id(&program)]);
+    });
+}
+
+/// Make sure that more cgroups than the iterator's ring has room for are asked
+/// one by one, with the same events, and the iterator is not tried for ever.
+#[test]
+fn more_than_fit() {
+    if !root::available() {
+        return;
+    }
+    let chain = Cgroup::chain(2).unwrap();
+    let programs: Vec<OwnedFd> = (0..64).map(deny).collect();
+    for cgroup in &chain {
+        programs.iter().for_each(|one| attach(cgroup.dir(), one, MULTI, None).unwrap());
+    }
+    let mut watcher = watch_by(chain[0].path(), true, None, Some(Source::Iterator));
+    if !watcher.engine().ends_with(", cgroup iterator") {
+        println!("skipped: there is no iterator over cgroups here");
+        return;
+    }
+    assert!(watcher.check().is_empty());
+    let children: Vec<Cgroup> = (0..500).map(|at| chain[1].child(&format!("c{at}")).unwrap()).collect();
+    assert!(watcher.check().is_empty());
+    for program in programs.iter().take(4) {
+        detach(chain[0].dir(), program.as_fd()).unwrap();
+        let events = watcher.check();
+        let policies: Vec<&PolicyEvent> = events.iter().filter_map(|event| event.policy.as_ref()).collect();
+        assert_eq!(policies.iter().map(|policy| policy.also + 1).sum::<usize>(), 502);
+        assert!(policies.iter().any(|policy| ids(&policy.gone) == [id(program)]), "{policies:#?}");
+    }
+    assert!(!watcher.engine().contains("iterator") && watcher.problems().is_empty());
+    drop(children);
+    assert!(watcher.check().is_empty());
+    chain.into_iter().rev().for_each(drop);
+}
+
 /// Make sure that cgroups that cannot all be held open are followed all the
 /// same: the test runs again in a process that may open few files.
 #[test]
@@ -377,11 +447,11 @@ fn few_open_files() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
         return;
     }
-    for (engine, name) in ENGINES {
+    for (engine, source, name) in ways() {
         let top = Cgroup::new().unwrap();
         let path = |at: usize| top.path().join(format!("c{at:03}"));
         (0..80).for_each(|at| fs::create_dir(path(at)).unwrap());
-        let mut watcher = watch(top.path(), true, Some(engine));
+        let mut watcher = watch_by(top.path(), true, Some(engine), Some(source));
         let (a, b) = (deny(0), deny(1));
         attach(&File::open(path(70)).unwrap(), &a, MULTI, None).unwrap();
         let (event, policy) = one(&mut watcher);
@@ -436,9 +506,9 @@ fn cost() {
     let top = Cgroup::new().unwrap();
     let path = |at: usize| top.path().join(format!("c{:02}", at / 100)).join(format!("d{:02}", at % 100));
     (0..5000).for_each(|at| fs::create_dir_all(path(at)).unwrap());
-    for (engine, _) in ENGINES {
+    for (engine, source, _) in ways() {
         let start = Instant::now();
-        let mut watcher = watch(top.path(), true, Some(engine));
+        let mut watcher = watch_by(top.path(), true, Some(engine), Some(source));
         let started = start.elapsed();
         let start = Instant::now();
         (0..20).for_each(|_| drop(watcher.check()));
@@ -448,7 +518,7 @@ fn cost() {
         let start = Instant::now();
         let events = watcher.check();
         println!(
-            "{engine:?} start {started:?} look {look:?} change of all {:?} {}",
+            "{engine:?} {source:?} start {started:?} look {look:?} change of all {:?} {}",
             start.elapsed(),
             events[0].policy.as_ref().unwrap().also
         );

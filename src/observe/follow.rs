@@ -1,11 +1,12 @@
 //! Cgroups followed over time: what is attached to each, kept up to date at
-//! the cost of one query a cgroup.
+//! the cost of one query a cgroup, or of one walk over all of them.
 //!
 //! Attaching a program tells nobody. So every [`Follower::check`] asks each
 //! cgroup for its own list, which since Linux 6.17 carries a revision (before,
 //! lists are compared), and looks at its link count, which tells of children.
 //! Where fanotify or inotify work they tell of cgroups that come and go, so
-//! that a caller can wait for them instead of the next tick.
+//! that a caller can wait for them instead of the next tick; fanotify leaves
+//! none out, so that link counts are not asked for then.
 //!
 //! What is kept is bounded by the number of cgroups that exist. Maps that can
 //! change are read again too, for programs decide by what they hold. The v1
@@ -14,6 +15,7 @@
 mod children;
 mod contents;
 mod engine;
+mod lists;
 mod look;
 mod nodes;
 mod step;
@@ -30,9 +32,11 @@ use super::walk::Plan;
 use super::{ObserveError, Options, Target, host};
 use crate::observation::{Cgroup, Map, Observation, Problem, Text};
 use engine::Teller;
+use lists::Lists;
 use nodes::Nodes;
 
 pub use engine::Engine;
+pub use lists::{Listed, ListsError, Source, Walk, Walked};
 pub use step::Step;
 
 /// However well being told works, everything is listed anew this often.
@@ -50,6 +54,7 @@ pub struct Follower {
     blank: Observation,
     nodes: Nodes,
     teller: Teller,
+    lists: Lists,
     asker: Asker,
     library: Library,
     problems: Vec<Problem>,
@@ -91,13 +96,29 @@ impl Follower {
         targets: &[Target],
         engine: Option<Engine>,
     ) -> Result<Self, ObserveError> {
+        Self::start_with(options, targets, engine, None)
+    }
+
+    /// The same, with lists read from `source`, or from the better one.
+    ///
+    /// # Errors
+    ///
+    /// As [`super::cgroups`].
+    pub fn start_with(
+        options: &Options,
+        targets: &[Target],
+        engine: Option<Engine>,
+        source: Option<Source>,
+    ) -> Result<Self, ObserveError> {
         let hierarchy = Hierarchy::find(options)?;
         let (_, scope) = Plan::new(&hierarchy, targets)?;
         let mut follower = Self {
             options: options.clone(),
             blank: Observation { scope: scope.clone(), ..host::blank(options, Some(&hierarchy)) },
             nodes: Nodes::new(scope),
+            // Before anything is listed: what comes from now on is told.
             teller: Teller::new(&hierarchy, engine),
+            lists: Lists::by_queries(),
             asker: Asker::new(hierarchy.is_legacy()),
             hierarchy,
             library: Library::new(),
@@ -113,19 +134,25 @@ impl Follower {
             follower.admit(&"/".into(), &mut found, &mut log);
             follower.read(&mut found, &mut log);
             follower.tidy(log);
+            follower.lists = Lists::choose(&follower.hierarchy, &follower.nodes, source);
         }
         Ok(follower)
     }
 
     /// Who tells: `revision+fanotify`, `revision+inotify`, the same with
-    /// `lists` where the kernel counts no revisions, `polling`.
-    pub fn engine(&self) -> &'static str {
-        match (self.teller.engine(), self.has_revisions) {
+    /// `lists` where the kernel counts no revisions, `polling`; then
+    /// `, cgroup iterator` where lists are not asked for one by one.
+    pub fn engine(&self) -> String {
+        let teller = match (self.teller.engine(), self.has_revisions) {
             (Engine::Fanotify, true) => "revision+fanotify",
             (Engine::Fanotify, false) => "lists+fanotify",
             (Engine::Inotify, true) => "revision+inotify",
             (Engine::Inotify, false) => "lists+inotify",
             (Engine::Polling, _) => "polling",
+        };
+        match self.lists.source() {
+            Source::Queries => teller.to_owned(),
+            Source::Iterator => format!("{teller}, cgroup iterator"),
         }
     }
 

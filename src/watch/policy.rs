@@ -6,7 +6,7 @@ use super::EventSource;
 use super::policy_event::events;
 use crate::analyse::Comparison;
 use crate::observation::Problem;
-use crate::observe::follow::{Engine, Follower};
+use crate::observe::follow::{Engine, Follower, Source};
 use crate::observe::{ObserveError, Options, Target};
 use crate::report::{Event, Gpu};
 
@@ -27,10 +27,11 @@ impl PolicyWatcher {
     ///
     /// As [`crate::observe::cgroups`].
     pub fn start(options: &Options, targets: &[Target]) -> Result<Self, ObserveError> {
-        Self::start_with(options, targets, None)
+        Self::start_with(options, targets, None, None)
     }
 
-    /// The same, told of cgroups that come and go by this engine.
+    /// The same, told of cgroups that come and go by this engine, and with
+    /// lists of programs read from this source.
     ///
     /// # Errors
     ///
@@ -39,21 +40,24 @@ impl PolicyWatcher {
         options: &Options,
         targets: &[Target],
         engine: Option<Engine>,
+        source: Option<Source>,
     ) -> Result<Self, ObserveError> {
-        let follower = Follower::start(options, targets, engine)?;
+        let follower = Follower::start_with(options, targets, engine, source)?;
         Ok(Self { follower, gpus: Vec::new() })
     }
 
     /// What serves as the source: `revision+fanotify`, `revision+inotify`,
-    /// `lists+fanotify`, `lists+inotify` (Linux before 6.17), `polling`.
-    pub fn engine(&self) -> &str {
+    /// `lists+fanotify`, `lists+inotify` (Linux before 6.17), `polling`; then
+    /// `, cgroup iterator` where many cgroups are followed and it works.
+    pub fn engine(&self) -> String {
         self.follower.engine()
     }
 
     /// Readable when cgroups came or went; `None` when polling. Programs that
     /// are attached make it readable in no case: call [`Self::check`] at a
     /// steady pace as well, and not more often than that when it is readable
-    /// all the time, for every call looks at every cgroup (measured: 2 µs each).
+    /// all the time, for every call looks at every cgroup (measured: 2 µs each,
+    /// less by the iterator).
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.follower.fd()
     }
@@ -81,7 +85,7 @@ impl PolicyWatcher {
 
 impl EventSource for PolicyWatcher {
     fn engine(&self) -> String {
-        Self::engine(self).to_owned()
+        Self::engine(self)
     }
 
     fn events(&mut self) -> Vec<Event> {

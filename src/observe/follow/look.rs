@@ -7,6 +7,8 @@ use std::time::Instant;
 use nix::errno::Errno;
 
 use super::super::log::Log;
+use super::engine::Engine;
+use super::lists::Listed;
 use super::nodes::{Node, parent};
 use super::{Follower, Found, RESCAN};
 use crate::observation::Text;
@@ -37,8 +39,10 @@ impl Follower {
     pub(super) fn sweep(&mut self, found: &mut Found) {
         let mut gone = Vec::new();
         let mut news = Vec::new();
+        let walked = self.lists.walk(self.nodes.len());
         for (path, node) in self.nodes.iter() {
-            match self.look(path, node) {
+            let listed = walked.as_ref().and_then(|walked| walked.get(node.cgroup.id));
+            match listed.and_then(|listed| compare(node, &listed)).unwrap_or_else(|| self.look(path, node)) {
                 Look::Same => {}
                 Look::Gone => gone.push(path.clone()),
                 Look::Answer { revision, is_same, links } => {
@@ -78,26 +82,21 @@ impl Follower {
         }
     }
 
+    /// Asks one cgroup.
     fn look(&self, path: &Text, node: &Node) -> Look {
-        let ask = |dir: &Dir| (query(dir.as_fd(), ListKind::Own), dir.stat());
-        let (own, stat) = match self.nodes.with_dir(&self.hierarchy, path, ask) {
+        let is_told = self.teller.engine() == Engine::Fanotify;
+        let links =
+            |dir: &Dir| if is_told { node.links } else { dir.stat().map_or(node.links, |it| it.links) };
+        let ask = |dir: &Dir| (query(dir.as_fd(), ListKind::Own), links(dir));
+        let (own, links) = match self.nodes.with_dir(&self.hierarchy, path, ask) {
             Ok(answers) => answers,
             Err(Errno::ENOENT | Errno::ENODEV) => return Look::Gone,
             Err(_) => return Look::Same,
         };
-        let links = stat.map_or(node.links, |stat| stat.links);
         match own {
             Err(error) if error.is_gone() => Look::Gone,
             Err(_) => Look::Answer { revision: node.revision, is_same: true, links },
-            Ok(own) => {
-                // Ids are not given again for a long time: the list tells too.
-                let known = node.cgroup.own.known().map(|own| &own.programs);
-                let is_same = own.revision == node.revision && known.is_some_and(|ids| *ids == own.ids);
-                if is_same && links == node.links {
-                    return Look::Same;
-                }
-                Look::Answer { revision: own.revision, is_same, links }
-            }
+            Ok(own) => answer(node, own.revision, &own.ids, links),
         }
     }
 
@@ -109,4 +108,19 @@ impl Follower {
             }
         }
     }
+}
+
+/// What a walk has shown; `None` if that is not all.
+fn compare(node: &Node, listed: &Listed<'_>) -> Option<Look> {
+    Some(answer(node, listed.revision, listed.own?, listed.links))
+}
+
+/// Ids are not given again for a long time: the list tells too.
+fn answer(node: &Node, revision: u64, ids: &[u32], links: u64) -> Look {
+    let known = node.cgroup.own.known().map(|own| own.programs.as_slice());
+    let is_same = revision == node.revision && known == Some(ids);
+    if is_same && links == node.links {
+        return Look::Same;
+    }
+    Look::Answer { revision, is_same, links }
 }

@@ -56,6 +56,10 @@ impl Nodes {
         Self { all: BTreeMap::new(), by_id: HashMap::new(), scope, room }
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
     pub(super) fn is_full(&self) -> bool {
         self.all.len() >= MAX_CGROUPS
     }

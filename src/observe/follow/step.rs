@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::super::log::Log;
 use super::super::walk::Seen;
 use super::super::{gpu, host, kallsyms, links, maps};
+use super::lists::{Listed, Walked};
 use super::nodes::parent;
 use super::{FIRST_REVISION, Follower, Found};
 use crate::observation::{Answer, Attached, Cgroup, Map, Observation, Program, Text};
@@ -17,6 +18,9 @@ use crate::sys::dir::Dir;
 const ROUNDS: usize = 3;
 /// The inventory is read again with a change if it is older than this.
 const FACTS: Duration = Duration::from_secs(10);
+
+/// Own list, its revision, programs in force.
+type Lists = (Answer<Attached>, u64, Answer<Vec<u32>>);
 
 /// A change of programs.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -68,8 +72,9 @@ impl Follower {
         let outer = tops.iter().filter(|path| !below(path));
         let affected: BTreeSet<Text> = outer.flat_map(|path| self.nodes.below(path)).collect();
         for _ in 0..ROUNDS {
-            let changed: Vec<Text> =
-                affected.iter().filter(|path| self.refresh(path, found, log)).cloned().collect();
+            let walked = self.lists.walk(affected.len());
+            let is_new = |path: &&Text| self.refresh(path, walked.as_ref(), found, log);
+            let changed: Vec<Text> = affected.iter().filter(is_new).cloned().collect();
             if changed.is_empty() {
                 break;
             }
@@ -78,13 +83,10 @@ impl Follower {
         }
     }
 
-    /// Asks one cgroup again; whether its answers changed.
-    fn refresh(&mut self, path: &Text, found: &mut Found, log: &mut Log) -> bool {
-        let asker = &mut self.asker;
-        // Own list first: a change after it shows in the revision at the next
-        // look.
-        let ask = |dir: &Dir| Some((own_list(dir)?, asker.effective(dir, log).ok()?));
-        let Ok(Some(((own, revision), effective))) = self.nodes.with_dir(&self.hierarchy, path, ask) else {
+    /// Looks at one cgroup again; whether its answers changed.
+    fn refresh(&mut self, path: &Text, walked: Option<&Walked>, found: &mut Found, log: &mut Log) -> bool {
+        let listed = self.nodes.get(path).and_then(|node| shown(&walked?.get(node.cgroup.id)?));
+        let Some((own, revision, effective)) = listed.or_else(|| self.ask(path, log)) else {
             // If it is gone, the next look takes it out.
             return false;
         };
@@ -102,6 +104,18 @@ impl Follower {
         }
         (node.cgroup.effective, node.cgroup.own) = (effective, own);
         true
+    }
+
+    /// Own list, its revision, and the programs in force; `None` if it is gone.
+    fn ask(&mut self, path: &Text, log: &mut Log) -> Option<Lists> {
+        let asker = &mut self.asker;
+        // Own list first: a change after it shows in the revision at the next
+        // look.
+        let ask = |dir: &Dir| {
+            let (own, revision) = own_list(dir)?;
+            Some((own, revision, asker.effective(dir, log).ok()?))
+        };
+        self.nodes.with_dir(&self.hierarchy, path, ask).ok().flatten()
     }
 
     fn fill_links(&mut self, paths: &[Text], log: &mut Log) {
@@ -229,18 +243,27 @@ impl Follower {
     }
 }
 
+/// The same as a walk has shown it; `None` if that is not all.
+fn shown(listed: &Listed<'_>) -> Option<Lists> {
+    let own = attached(listed.own?.to_vec(), listed.attach_flags);
+    Some((own, listed.revision, Answer::Known(listed.effective?.to_vec())))
+}
+
 /// The own list with its revision; `None` if the cgroup is gone.
 fn own_list(dir: &Dir) -> Option<(Answer<Attached>, u64)> {
     match query(dir.as_fd(), ListKind::Own) {
-        Ok(own) => {
-            let attached = Attached { programs: own.ids, flags: own.attach_flags, ..Attached::default() };
-            // Flags outlive the programs.
-            let attached = if attached.programs.is_empty() { Attached::default() } else { attached };
-            Some((Answer::Known(attached), own.revision))
-        }
+        Ok(own) => Some((attached(own.ids, own.attach_flags), own.revision)),
         Err(error) if error.is_gone() => None,
         Err(error) => Some((Answer::Missing(error.to_string()), 0)),
     }
+}
+
+/// Flags outlive the programs.
+fn attached(programs: Vec<u32>, flags: u32) -> Answer<Attached> {
+    if programs.is_empty() {
+        return Answer::Known(Attached::default());
+    }
+    Answer::Known(Attached { programs, flags, ..Attached::default() })
 }
 
 fn ids(cgroup: &Cgroup) -> impl Iterator<Item = u32> {

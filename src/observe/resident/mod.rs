@@ -8,7 +8,7 @@ mod processes;
 
 use std::thread;
 
-use super::follow::{Follower, Step};
+use super::follow::{Follower, Source, Step};
 use super::scanner::{Engine, Glimpse, ScanError};
 use super::{ObserveError, Options, Target};
 use crate::observation::Problem;
@@ -54,7 +54,22 @@ impl Resident {
         targets: &[Target],
         engine: Option<Engine>,
     ) -> Result<Self, ResidentError> {
-        let cgroups = Follower::start(options, targets, None)?;
+        Self::start_with(options, targets, engine, None)
+    }
+
+    /// The same, with lists of programs read from `source`, or from the better
+    /// one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::start`].
+    pub fn start_with(
+        options: &Options,
+        targets: &[Target],
+        engine: Option<Engine>,
+        source: Option<Source>,
+    ) -> Result<Self, ResidentError> {
+        let cgroups = Follower::start_with(options, targets, None, source)?;
         Ok(Self { cgroups, processes: Processes::start(options, engine)? })
     }
 
@@ -78,7 +93,8 @@ impl Resident {
         self.processes.all()
     }
 
-    /// What serves: `revision+fanotify, iterators`, for instance.
+    /// What serves: `revision+fanotify, cgroup iterator, iterators`, for
+    /// instance.
     pub fn engine(&self) -> String {
         format!("{}, {}", self.cgroups.engine(), self.processes.engine().name())
     }
