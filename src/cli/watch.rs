@@ -16,9 +16,10 @@ use clap::{Args, ValueHint};
 /// one JSON document a line.
 ///
 /// Programs, the maps they read and open devices are looked at once a second;
-/// what was opened and closed in between is not seen. A program that is replaced by another with
-/// the same rules, as Slurm does at every step, is shown with -v and in JSON
-/// only.
+/// what was opened and closed in between is not seen. With -v and in JSON only
+/// there are programs that are replaced by others with the same rules, as Slurm
+/// does at every step, and processes that execute a program with the variables
+/// that they had before, as most commands of a shell.
 ///
 /// Programs are loaded into the kernel for it, which takes root and Linux 5.8
 /// with BTF. They are gone when gpumap ends, however it ends.

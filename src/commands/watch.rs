@@ -1,5 +1,6 @@
 //! `gpumap watch`: what changes, as it happens.
 
+use std::collections::HashSet;
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
@@ -50,6 +51,7 @@ pub(super) fn run(session: &mut Session<'_>, args: &WatchArgs) -> Result<Exit, F
         changed: false,
         dirty: true,
         written: None,
+        shown: HashSet::new(),
     };
     watch.start(&source)?;
     watch.follow(&mut source, &signals)
@@ -70,6 +72,8 @@ pub(super) struct Watch<'s, 'a> {
     /// Whether the state file is behind, and when it was written.
     pub(super) dirty: bool,
     written: Option<Instant>,
+    /// Processes of which a line was printed, until they end.
+    pub(super) shown: HashSet<(u32, u64)>,
 }
 
 impl Watch<'_, '_> {

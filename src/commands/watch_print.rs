@@ -34,12 +34,27 @@ impl Watch<'_, '_> {
             self.dirty |= matches!(event.event.as_str(), "visible" | "exit" | "process");
             if self.session.global.json {
                 render::json::write(self.session.out, event)?;
-            } else if self.session.style.all || !is_replacement(event) {
+            } else if self.is_news(event) {
                 let gpus = Some(self.tracker.gpus()).filter(|gpus| !gpus.is_empty());
                 render::event(self.session.out, event, gpus.unwrap_or(&self.gpus))?;
             }
         }
         Ok(())
+    }
+
+    /// Whether people want to see it without asking for everything.
+    fn is_news(&mut self, event: &Event) -> bool {
+        let all = self.session.style.all;
+        let who = event.process.as_ref().and_then(|process| Some((process.pid, process.start_time?)));
+        let Some(who) = who else { return all || !is_replacement(event) };
+        match event.event.as_str() {
+            "exit" => self.shown.remove(&who) || all,
+            _ if is_inherited(event) && !all => false,
+            _ => {
+                self.shown.insert(who);
+                true
+            }
+        }
     }
 }
 
@@ -47,4 +62,10 @@ impl Watch<'_, '_> {
 /// at every step: nothing that people watch for.
 fn is_replacement(event: &Event) -> bool {
     event.policy.as_ref().is_some_and(|policy| policy.equal)
+}
+
+/// Whether a program asks for what was asked for before it was executed, as
+/// most commands in a shell do.
+fn is_inherited(event: &Event) -> bool {
+    event.event == "process" && event.asked_before.is_some() && event.asked_before == event.asked
 }

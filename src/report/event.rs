@@ -47,7 +47,8 @@ pub struct Event {
     /// Its value now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new: Option<Value>,
-    /// What the process asked for before.
+    /// What the process asked for before: before the change, or before it
+    /// executed its program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_before: Option<Asked>,
     /// What it asks for now, inside the set its cgroup allows.

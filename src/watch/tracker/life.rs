@@ -33,6 +33,8 @@ impl Tracker {
             self.recent.pop_front();
         }
         let gaps = self.gaps;
+        let followed = self.state(subject)?.is_followed("", at);
+        let asked_before = if followed { self.asked(subject) } else { None };
         let state = self.state(subject)?;
         let told = state.told;
         *state = State::new(subject, gaps);
@@ -47,7 +49,7 @@ impl Tracker {
         self.state(subject)?.told = true;
         let at = self.time(at);
         let about = self.about("process", at, subject);
-        Some(Event { how: Some("exec".to_owned()), asked, ..about })
+        Some(Event { how: Some("exec".to_owned()), asked_before, asked, ..about })
     }
 
     /// It was forked from `parent`, whose environment it has.
