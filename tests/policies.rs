@@ -399,6 +399,22 @@ fn other_namespace() {
     });
 }
 
+/// Make sure that few cgroups are asked one by one and many by the iterator,
+/// where it works, if nobody says otherwise.
+#[test]
+fn chosen() {
+    if !root::available() {
+        return;
+    }
+    let top = Cgroup::new().unwrap();
+    let works = watch_by(top.path(), true, None, Some(Source::Iterator)).engine().contains("iterator");
+    let uses = |source| watch_by(top.path(), true, None, source).engine().contains("iterator");
+    assert!(!uses(None));
+    let children: Vec<Cgroup> = (0..520).map(|at| top.child(&format!("c{at}")).unwrap()).collect();
+    assert_eq!((uses(None), uses(Some(Source::Queries))), (works, false));
+    drop(children);
+}
+
 /// Make sure that more cgroups than the iterator's ring has room for are asked
 /// one by one, with the same events, and the iterator is not tried for ever.
 #[test]
