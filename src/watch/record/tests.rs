@@ -1,0 +1,73 @@
+//! Records of every kind, and broken ones.
+
+use super::*;
+
+fn record(kind: u32, flags: u32, name: &str, value: &[u8]) -> Vec<u8> {
+    let mut record = Vec::new();
+    for long in [5u64, 77 * TICK + 1, 9] {
+        record.extend(long.to_ne_bytes());
+    }
+    for word in [31, 32, 1000, kind, flags, 0] {
+        record.extend(u32::to_ne_bytes(word));
+    }
+    record.extend(b"python3\0\0\0\0\0\0\0\0\0");
+    assert_eq!(record.len(), HEADER);
+    let index = VARIABLES.binary_search(&name).unwrap();
+    for half in [index, value.len()] {
+        record.extend(u16::try_from(half).unwrap().to_ne_bytes());
+    }
+    record.extend(value);
+    record
+}
+
+/// Make sure that a change is read with all that belongs to it.
+#[test]
+fn changes() {
+    let whole = record(1, 3, "CUDA_VISIBLE_DEVICES", b"0,1");
+    assert_eq!(lost(&whole), Some(32));
+    let Some(Record::Fact(Fact::Set { at, subject, how, name, value, keep })) = parse(&whole) else {
+        panic!("no change")
+    };
+    assert_eq!((at, subject.pid, subject.start_time, subject.uid), (5, 31, 77, 1000));
+    assert_eq!(
+        (subject.comm.lossy().as_ref(), how, name, keep),
+        ("python3", How::Setenv, "CUDA_VISIBLE_DEVICES", true)
+    );
+    assert_eq!(value, NewValue::Value { bytes: b"0,1".to_vec(), cut: true });
+    let unread = parse(&record(2, 4, "CUDA_DEVICE_ORDER", b""));
+    assert!(matches!(unread, Some(Record::Fact(Fact::Set { value: NewValue::Unread, .. }))), "{unread:?}");
+    let unset = parse(&record(3, 0, "ZE_AFFINITY_MASK", b""));
+    assert!(matches!(unset, Some(Record::Fact(Fact::Set { value: NewValue::Unset, .. }))), "{unset:?}");
+}
+
+/// Make sure that programs and what they are given are read with their
+/// numbers.
+#[test]
+fn programs() {
+    let given = parse(&record(11, 3 << 16 | 2, "CUDA_VISIBLE_DEVICES", b"0"));
+    let value = Some((b"0".to_vec(), true));
+    let expected = Given { pid: 31, lost: 32, number: 3, name: "CUDA_VISIBLE_DEVICES", value };
+    assert_eq!(given, Some(Record::Variable(expected)));
+    let told = |flags| match parse(&record(5, flags, "CUDA_VISIBLE_DEVICES", b"")) {
+        Some(Record::Executed { told, lost: 32, .. }) => told,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((told(4 << 16 | 8), told(8), told(4 << 16)), (Some(4), Some(0), None));
+    let unread = parse(&record(11, 4, "CUDA_VISIBLE_DEVICES", b""));
+    assert!(matches!(unread, Some(Record::Variable(Given { value: None, .. }))), "{unread:?}");
+}
+
+/// Make sure that no record, however short or strange, does harm.
+#[test]
+fn broken() {
+    let whole = record(1, 0, "CUDA_VISIBLE_DEVICES", b"0,1");
+    for length in 0..whole.len() {
+        assert_eq!(parse(&whole[..length]), None, "{length}");
+    }
+    assert_eq!(parse(&record(99, 0, "CUDA_VISIBLE_DEVICES", b"")), None);
+    for at in [HEADER, HEADER + 2] {
+        let mut huge = whole.clone();
+        huge[at..at + 2].fill(0xff);
+        assert_eq!(parse(&huge), None);
+    }
+}
