@@ -1,6 +1,7 @@
 //! What the source of process events says, before it is put into the words of
 //! an answer.
 
+use super::driver::Driver;
 use crate::observation::{Environment, Text};
 
 /// A process at the moment of an event.
@@ -40,6 +41,9 @@ impl How {
     }
 }
 
+/// Bytes that are kept of a value: what the kernel side keeps.
+pub(super) const LIMIT: usize = 4096;
+
 /// A variable after a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NewValue {
@@ -54,28 +58,6 @@ pub enum NewValue {
     },
     /// It has a value that could not be read.
     Unread,
-}
-
-/// A library that reads the variables once, when it is initialised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Driver {
-    /// `cuInit` of CUDA.
-    Cuda,
-    /// `hipInit` of HIP.
-    Hip,
-    /// `hsa_init` of ROCr.
-    Hsa,
-}
-
-impl Driver {
-    /// The function's name.
-    pub fn function(self) -> &'static str {
-        match self {
-            Self::Cuda => "cuInit",
-            Self::Hip => "hipInit",
-            Self::Hsa => "hsa_init",
-        }
-    }
 }
 
 /// One fact. Times are nanoseconds since boot (`CLOCK_BOOTTIME`).

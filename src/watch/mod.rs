@@ -7,40 +7,22 @@
 //! [`policy`] watches the programs in force on cgroups, [`opens`] the devices of
 //! GPUs that processes open and close.
 
-mod attachment;
 mod clock;
-mod drivers;
-mod effect;
-mod environment;
-mod executed;
+mod driver;
 mod fact;
-mod identity;
-mod libraries;
-mod linker;
-mod losses;
-mod mapped;
-mod object;
 pub mod opens;
-mod place;
 pub mod policy;
-mod policy_event;
-mod probes;
-mod record;
-mod remember;
-mod resolve;
 mod scope;
-mod session;
 mod source;
 pub mod state;
-mod symbols;
 mod tracker;
 
 use crate::report::Event;
 
-pub use fact::{Driver, Fact, How, NewValue, Subject};
-pub use probes::Mode;
+pub use driver::Driver;
+pub use fact::{Fact, How, NewValue, Subject};
 pub use scope::Scope;
-pub use source::Source;
+pub use source::{Mode, Source};
 pub use tracker::{LastSet, Reread, Tracker, event};
 
 /// A further source of events: what changes policies, for instance.

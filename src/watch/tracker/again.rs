@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::{fs, io};
 
 use super::changes::Change;
+use super::environment::{differences, value};
 use super::state::{State, known};
 use super::{Tracker, subject};
 use crate::observation::Environment;
@@ -11,7 +12,6 @@ use crate::observe::process::peek::{self, Peek};
 use crate::report::Event;
 use crate::watch::Subject;
 use crate::watch::clock::now_ns;
-use crate::watch::environment::{differences, value};
 
 /// Environments that are read again at a time: those of processes whose calls
 /// are not seen, and of others in turn.

@@ -1,11 +1,12 @@
 //! Variables that calls change.
 
 use super::Tracker;
+use super::environment::{apply, differences, of_new, value};
+use super::mapped;
 use crate::observation::Environment;
 use crate::report::{Asked, Event, Value};
 use crate::watch::clock::now_ns;
-use crate::watch::environment::{apply, differences, of_new, value};
-use crate::watch::{How, NewValue, Subject, mapped};
+use crate::watch::{How, NewValue, Subject};
 
 /// One changed variable.
 pub(super) struct Change<'a> {

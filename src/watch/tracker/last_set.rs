@@ -1,9 +1,9 @@
 //! The last changes of processes, for a state file.
 
 use super::Tracker;
+use super::environment::value;
 use super::state::State;
 use crate::report::Value;
-use crate::watch::environment::value;
 
 /// A process's last changes.
 #[derive(Clone, Debug, PartialEq, Eq)]

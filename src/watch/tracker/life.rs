@@ -1,11 +1,11 @@
 //! Processes that begin, execute another program, initialise a driver and end.
 
+use super::environment::chooses;
 use super::state::{State, known};
 use super::{Tracker, again};
 use crate::observation::Environment;
 use crate::observe::process::peek;
 use crate::report::Event;
-use crate::watch::environment::chooses;
 use crate::watch::{Driver, Subject};
 
 impl Tracker {

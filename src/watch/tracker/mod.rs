@@ -7,8 +7,14 @@
 
 mod again;
 mod changes;
+mod effect;
+mod environment;
 mod last_set;
 mod life;
+mod mapped;
+mod place;
+mod remember;
+mod resolve;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -16,13 +22,13 @@ mod words;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
-use super::clock::{Clock, now_ns};
-use super::resolve::Resolver;
-use super::{Fact, Subject};
 use crate::observation::Environment;
 use crate::observe::Options;
 use crate::observe::process::peek::{self, Peek};
 use crate::report::{Event, Gpu};
+use crate::watch::clock::{Clock, now_ns};
+use crate::watch::{Fact, Subject};
+use resolve::Resolver;
 
 use state::{Memory, State};
 

@@ -9,14 +9,14 @@ use std::rc::Rc;
 
 use jiff::Timestamp;
 
+use super::effect::Effect;
+use super::environment::shorten;
+use super::place::Place;
+use super::resolve::Known;
 use crate::observation::{Answer, Environment};
 use crate::observe::process::peek::Peek;
 use crate::report::Asked;
 use crate::watch::Subject;
-use crate::watch::effect::Effect;
-use crate::watch::environment::shorten;
-use crate::watch::place::Place;
-use crate::watch::resolve::Known;
 
 /// An environment that was read from memory, between two moments in
 /// nanoseconds since boot.

@@ -3,10 +3,10 @@
 use std::rc::Rc;
 
 use super::Tracker;
+use super::place::Place;
+use super::resolve::Known;
 use crate::report::{Asked, Event, EventProcess, SCHEMA};
 use crate::watch::Subject;
-use crate::watch::place::Place;
-use crate::watch::resolve::Known;
 
 impl Tracker {
     /// An event about a process, without what happened.

@@ -1,14 +1,16 @@
 //! Programs that are attached, replaced and lost, seen as they change.
 
+mod event;
+
 use std::os::fd::BorrowedFd;
 
 use super::EventSource;
-use super::policy_event::events;
 use crate::analyse::Comparison;
 use crate::observation::Problem;
 use crate::observe::follow::{Engine, Follower, Source};
 use crate::observe::{ObserveError, Options, Target};
 use crate::report::{Event, Gpu};
+use event::events;
 
 /// Watches the programs in force on cgroups.
 ///

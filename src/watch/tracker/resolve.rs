@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use super::Subject;
 use super::place::{Place, Places, STAYS};
 use super::remember::Remembered;
 use crate::analyse::Asker;
@@ -18,6 +17,7 @@ use crate::observe::procfile::cgroup_line;
 use crate::observe::{self, Options, Target};
 use crate::report::{Asked, Gpu};
 use crate::sys::dir::Dir;
+use crate::watch::Subject;
 
 /// How long an observation of a cgroup serves: its programs may change.
 const FRESH: Duration = Duration::from_millis(500);

@@ -3,8 +3,9 @@
 #[cfg(test)]
 mod tests;
 
-use super::fact::{Driver, Fact, How, NewValue, Subject};
 use crate::observation::VARIABLES;
+use crate::watch::driver::Driver;
+use crate::watch::fact::{Fact, How, NewValue, Subject};
 
 /// Nanoseconds of a clock tick of `/proc` (`USER_HZ` is 100 everywhere).
 const TICK: u64 = 10_000_000;
@@ -19,7 +20,7 @@ pub(super) const NAME: usize = 48;
 // byte that tells that it goes on and one for its end, up to a multiple of 8.
 const _: () = assert!((START + 64 + 2).next_multiple_of(8) == 136);
 const _: () = assert!((START + 400 + 2).next_multiple_of(8) == 472);
-const _: () = assert!((START + super::environment::LIMIT + 2).next_multiple_of(8) == 4168);
+const _: () = assert!((START + crate::watch::fact::LIMIT + 2).next_multiple_of(8) == 4168);
 
 /// Of `enum kind`.
 const EXEC: u32 = 5;

@@ -1,5 +1,18 @@
 //! Facts of processes as they happen.
 
+mod attachment;
+mod drivers;
+mod executed;
+mod identity;
+mod libraries;
+mod linker;
+mod losses;
+mod object;
+mod probes;
+mod record;
+mod session;
+mod symbols;
+
 use std::collections::VecDeque;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
@@ -7,12 +20,15 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use super::clock::now_ns;
-use super::executed::Executed;
-use super::libraries::{Coverage, Libraries};
-use super::losses::Losses;
-use super::object::Kernel;
-use super::{Fact, Mode, Scope, WatchError, record};
+use crate::watch::clock::now_ns;
+use executed::Executed;
+use libraries::{Coverage, Libraries};
+use losses::Losses;
+use object::Kernel;
+
+use crate::watch::{Fact, Scope, WatchError};
+
+pub use probes::Mode;
 
 /// Facts that one call gives at most: the others wait in the ring.
 const BATCH: usize = 4096;

@@ -1,11 +1,9 @@
 //! What is known of a process's environment, and how calls change it.
 
-use super::NewValue;
 use crate::observation::{Environment, Text, Variable};
 use crate::report::Value;
-
-/// Bytes that are kept of a value: what the kernel side keeps.
-pub(super) const LIMIT: usize = 4096;
+use crate::watch::NewValue;
+use crate::watch::fact::LIMIT;
 
 /// The value that a variable has now, in the words of an answer.
 pub(super) fn value(environment: &Environment, name: &str) -> Option<Value> {

@@ -7,16 +7,16 @@ use aya::maps::{Array, HashMap, MapData, RingBuf};
 use aya::programs::{Program, RawTracePoint};
 use aya::{Btf, Ebpf, EbpfLoader};
 
-use super::WatchError;
 use super::probes::{ENVIRON, Mode};
 use super::record::NAME;
 use super::session::Session;
 use crate::observation::VARIABLES;
 use crate::sys::heap;
+use crate::watch::WatchError;
 
 /// Compiled from `bpf/watch.bpf.c`; the second without sleepable programs.
-const OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/watch.bpf.o");
-const PLAIN: &[u8] = aya::include_bytes_aligned!("../../bpf/watch_plain.bpf.o");
+const OBJECT: &[u8] = aya::include_bytes_aligned!("../../../bpf/watch.bpf.o");
+const PLAIN: &[u8] = aya::include_bytes_aligned!("../../../bpf/watch_plain.bpf.o");
 
 /// Programs at tracepoints.
 const TRACEPOINTS: [(&str, &str); 3] =

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::Subject;
 use super::remember::Remembered;
 use crate::observation::Text;
 use crate::observe::{self, Options};
 use crate::owner;
 use crate::report::Owner;
+use crate::watch::Subject;
 
 /// How long a process is taken to stay in its cgroup where only `/proc` can
 /// tell.

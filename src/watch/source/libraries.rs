@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 
 use super::attachment::Attachment;
 use super::drivers;
-use super::mapped::is_driver;
 use super::object::Kernel;
 use super::probes::{DRIVERS, ENVIRON, Probe};
 use super::symbols;
 use crate::observe::process::maps::{Mapping, mappings};
 use crate::observe::process::places::is_c_library;
 use crate::sys::dir::{Dir, read_all};
+use crate::watch::driver::is_driver;
 
 /// Bytes that are read of one process's map: some thousand libraries.
 const MAPS_LIMIT: usize = 4 << 20;

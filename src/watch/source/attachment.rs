@@ -8,10 +8,10 @@ use std::path::Path;
 use aya::programs::UProbe;
 use aya::programs::uprobe::{UProbeLink, UProbeScope};
 
-use super::WatchError;
 use super::object::{Kernel, chain};
 use super::probes::Probe;
 use crate::sys::bpf::Entry;
+use crate::watch::WatchError;
 
 /// What watches a file, until it is dropped.
 #[derive(Debug, Default)]

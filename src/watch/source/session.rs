@@ -13,12 +13,12 @@ use aya::{Btf, Ebpf};
 use aya_obj::Object;
 use aya_obj::generated::bpf_insn;
 
-use super::WatchError;
 use super::object::chain;
 use crate::sys::bpf::{Entry, attach_session, has_sessions, load_session};
+use crate::watch::WatchError;
 
 /// Compiled from `bpf/session.bpf.c`, and the program in it.
-const OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/session.bpf.o");
+const OBJECT: &[u8] = aya::include_bytes_aligned!("../../../bpf/session.bpf.o");
 const PROGRAM: &str = "session_environ";
 
 /// The loaded program.

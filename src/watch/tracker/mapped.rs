@@ -4,10 +4,9 @@ use std::path::Path;
 
 use nix::errno::Errno;
 
-use super::Driver;
-use super::effect::Drivers;
 use crate::observe::process::maps::mappings;
 use crate::sys::dir::{Dir, read_all};
+use crate::watch::driver::{Driver, Drivers, driver};
 
 /// Bytes that are read of a process's map.
 const LIMIT: usize = 4 << 20;
@@ -26,19 +25,4 @@ pub(super) fn drivers(proc: &Path, pid: u32) -> Option<Drivers> {
     }
     let found = mappings(&text).filter_map(|mapping| driver(mapping.name()));
     Some(found.fold(Drivers::default(), Drivers::and))
-}
-
-/// Whose library this is, by its name.
-fn driver(name: &[u8]) -> Option<Driver> {
-    const KNOWN: [(&[u8], Driver); 3] = [
-        (b"libcuda.so", Driver::Cuda),
-        (b"libamdhip64.so", Driver::Hip),
-        (b"libhsa-runtime64.so", Driver::Hsa),
-    ];
-    KNOWN.into_iter().find(|(known, _)| name.starts_with(known)).map(|(_, driver)| driver)
-}
-
-/// Whether a file is the library of a driver, by its name.
-pub(super) fn is_driver(name: &[u8]) -> bool {
-    driver(name).is_some()
 }

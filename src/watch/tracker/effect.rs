@@ -7,15 +7,11 @@
 
 use std::time::Duration;
 
-use super::Driver;
+use crate::watch::driver::{Driver, Drivers};
 
 /// How long a process that maps a library is not looked at again. The answer is
 /// "not known" meanwhile, which is never wrong.
 const MAPPED: Duration = Duration::from_millis(100);
-
-/// Some of the drivers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Drivers(u8);
 
 /// Who reads a variable.
 struct Readers {
@@ -32,29 +28,6 @@ pub(super) struct Effect {
     /// since boot.
     mapped: Drivers,
     looked: u64,
-}
-
-impl Drivers {
-    pub(super) fn of(drivers: &[Driver]) -> Self {
-        drivers.iter().fold(Self::default(), |all, driver| all.and(*driver))
-    }
-
-    /// With one more.
-    pub(super) fn and(self, driver: Driver) -> Self {
-        Self(self.0 | 1 << driver as u8)
-    }
-
-    fn both(self, other: Self) -> Self {
-        Self(self.0 & other.0)
-    }
-
-    fn without(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
-    }
-
-    fn is_empty(self) -> bool {
-        self.0 == 0
-    }
 }
 
 fn readers(name: &str) -> Option<Readers> {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use super::identity::Mounts;
 use super::libraries::FileId;
 use super::linker;
-use super::mapped::is_driver;
+use crate::watch::driver::is_driver;
 
 /// Where distributions, vendors' installers and node images put drivers,
 /// beside what the dynamic linker's configuration names.

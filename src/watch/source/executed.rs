@@ -3,9 +3,9 @@
 
 use std::collections::HashMap;
 
-use super::Fact;
 use super::record::{Given, Record};
 use crate::observation::{Environment, Variable};
+use crate::watch::Fact;
 
 /// Processes whose variables wait for their program at most: a few more than
 /// there are processors, but for what lost records leave.

@@ -1,0 +1,65 @@
+//! The libraries of drivers, which read the variables.
+
+/// A library that reads the variables once, when it is initialised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Driver {
+    /// `cuInit` of CUDA.
+    Cuda,
+    /// `hipInit` of HIP.
+    Hip,
+    /// `hsa_init` of ROCr.
+    Hsa,
+}
+
+impl Driver {
+    /// The function's name.
+    pub fn function(self) -> &'static str {
+        match self {
+            Self::Cuda => "cuInit",
+            Self::Hip => "hipInit",
+            Self::Hsa => "hsa_init",
+        }
+    }
+}
+
+/// Some of the drivers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Drivers(u8);
+
+impl Drivers {
+    pub(super) fn of(drivers: &[Driver]) -> Self {
+        drivers.iter().fold(Self::default(), |all, driver| all.and(*driver))
+    }
+
+    /// With one more.
+    pub(super) fn and(self, driver: Driver) -> Self {
+        Self(self.0 | 1 << driver as u8)
+    }
+
+    pub(super) fn both(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    pub(super) fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    pub(super) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// Whose library this is, by its name.
+pub(super) fn driver(name: &[u8]) -> Option<Driver> {
+    const KNOWN: [(&[u8], Driver); 3] = [
+        (b"libcuda.so", Driver::Cuda),
+        (b"libamdhip64.so", Driver::Hip),
+        (b"libhsa-runtime64.so", Driver::Hsa),
+    ];
+    KNOWN.into_iter().find(|(known, _)| name.starts_with(known)).map(|(_, driver)| driver)
+}
+
+/// Whether a file is the library of a driver, by its name.
+pub(super) fn is_driver(name: &[u8]) -> bool {
+    driver(name).is_some()
+}
