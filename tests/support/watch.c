@@ -50,7 +50,7 @@ static void driver(const char *path, const char *function) {
 
 static void *again(void *arguments) {
     char **words = arguments, *environment[] = {NAME "=0", NULL};
-    execle("/proc/self/exe", words[0], "unset", NULL, environment);
+    execle("/proc/self/exe", words[0], words[2] ? words[2] : "unset", NULL, environment);
     return NULL;
 }
 
@@ -72,6 +72,12 @@ int main(int count, char **arguments) {
     } else if (!strcmp(mode, "unset")) {
         unsetenv(NAME);
         unsetenv("HIP_VISIBLE_DEVICES");
+    } else if (!strcmp(mode, "repeat")) {
+        /* Until somebody has seen it, or two minutes. */
+        for (int i = 0; i < 1200; i++) {
+            setenv(NAME, i & 1 ? "1" : "2", 1);
+            usleep(100000);
+        }
     } else if (!strcmp(mode, "clear")) {
         clearenv();
     } else if (!strcmp(mode, "keep")) {

@@ -11,6 +11,7 @@ mod walk;
 
 use super::super::hierarchy::Hierarchy;
 use super::nodes::Nodes;
+use crate::sys::heap;
 
 pub use record::{Listed, Walked};
 pub use walk::{ListsError, Walk};
@@ -60,6 +61,7 @@ impl Lists {
             let walked = walk.read()?;
             Ok((walk, walked))
         });
+        heap::give_back();
         let walk = tried.ok().filter(|(_, walked)| {
             let is_worth_it = least == 0 || walked.len() <= count.saturating_mul(TIMES);
             is_worth_it && trial::passes(hierarchy, nodes, walked)
