@@ -120,7 +120,7 @@ fn both_engines() {
         assert_eq!(watcher.engine(), format!("open devices by {}", engine.name()));
         // A look may be put off, as looks must not take all the time.
         let mut next = || {
-            for _ in 0..1000 {
+            for _ in 0..12_000 {
                 let events = watcher.events();
                 if !events.is_empty() {
                     return events;
@@ -162,7 +162,7 @@ fn denied() {
     let mut watcher = OpensWatcher::start(&options, &Scope { all: true, ..Scope::default() }).unwrap();
     holder.open(&holder.gpu.clone());
     let about = |event: &Event| event.process.as_ref().is_some_and(|one| one.pid == holder.child.id());
-    let event = (0..1000).find_map(|_| {
+    let event = (0..12_000).find_map(|_| {
         std::thread::sleep(std::time::Duration::from_millis(10));
         watcher.events().into_iter().find(about)
     });
