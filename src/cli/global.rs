@@ -41,6 +41,8 @@ pub struct Global {
     pub gpu_root: PathBuf,
     /// Stop looking after this time, such as 500ms or 2s, and answer with what
     /// was seen.
+    ///
+    /// Policies that are not decoded a quarter of this time later are unknown.
     #[arg(long, global = true, value_name = "DURATION", value_parser = super::duration::parse)]
     pub timeout: Option<Duration>,
     /// When to colour verdicts.

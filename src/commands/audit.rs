@@ -1,6 +1,6 @@
 //! `gpumap audit`: is isolation what it is thought to be?
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::audit_files::{self as files, remember};
@@ -13,15 +13,8 @@ use crate::observe::{self, Target};
 use crate::render::{self, Nagios};
 use crate::report::{AuditOptions, FindingKind, Payload};
 
-/// Runs the command. Where a health check waits for the answer, a bug of gpumap
-/// is trouble like any other.
+/// Runs the command.
 pub(super) fn run(session: &mut Session<'_>, args: &AuditArgs) -> Result<Exit, Failure> {
-    let caught = catch_unwind(AssertUnwindSafe(|| attempt(session, args)));
-    let bug = || Failure::new("bug", "gpumap", "broke off", "this is a bug of gpumap, please report it");
-    caught.unwrap_or_else(|_panic| Err(bug()))
-}
-
-fn attempt(session: &mut Session<'_>, args: &AuditArgs) -> Result<Exit, Failure> {
     if args.list || args.explain.is_some() {
         return document(session, args.explain.as_deref());
     }

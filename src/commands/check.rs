@@ -2,23 +2,29 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 
+use super::envelope::{self, Head, Tail};
 use super::oracle::Oracle;
-use super::{Failure, Session, envelope};
+use super::session::late;
+use super::{Failure, Session};
 use crate::analyse::CheckVerdict;
 use crate::cli::device::{self, Asked, GRAMMAR};
 use crate::cli::{CheckArgs, Exit};
 use crate::observation::Problem;
+use crate::policy::deadline;
 use crate::policy::device::Verdict;
+use crate::render::json::Stream;
 use crate::render::{self, sanitize};
-use crate::report::{Check, Payload};
+use crate::report::Check;
 
 /// Longest line read from standard input; the rest of it is thrown away.
 const LINE: u64 = 4096;
-/// Bad lines and reasons told on standard error; the JSON has all.
+/// Bad lines and reasons told on standard error.
 const SHOWN: usize = 16;
+/// Bad lines told in `errors` of the JSON; each has its answer in `checks`.
+const LISTED: usize = 1000;
 
 /// Runs the command.
 pub(super) fn run(session: &mut Session<'_>, args: &CheckArgs) -> Result<Exit, Failure> {
@@ -27,8 +33,9 @@ pub(super) fn run(session: &mut Session<'_>, args: &CheckArgs) -> Result<Exit, F
     }
     let oracle = Oracle::new(session, args)?;
     let mut checking = Checking::new(session, oracle);
-    args.devices.iter().try_for_each(|device| checking.argument(device))?;
-    checking.finish()
+    checking.begin()?;
+    let asked = args.devices.iter().try_for_each(|device| checking.argument(device));
+    checking.finish(asked)
 }
 
 struct Checking<'s, 'a> {
@@ -36,9 +43,10 @@ struct Checking<'s, 'a> {
     oracle: Oracle,
     words: Words,
     line: Vec<u8>,
-    checks: Vec<Check>,
+    stream: Stream,
     bad: Vec<Problem>,
     bad_lines: usize,
+    has_unknown: bool,
     reasons: BTreeSet<String>,
     exit: Exit,
 }
@@ -46,9 +54,26 @@ struct Checking<'s, 'a> {
 impl<'s, 'a> Checking<'s, 'a> {
     fn new(session: &'s mut Session<'a>, oracle: Oracle) -> Self {
         let words = Words::new(session.style);
-        let (line, checks, bad) = (Vec::new(), Vec::new(), Vec::new());
-        let (bad_lines, reasons, exit) = (0, BTreeSet::new(), Exit::Yes);
-        Self { session, oracle, words, line, checks, bad, bad_lines, reasons, exit }
+        let (line, stream, bad) = (Vec::new(), Stream::default(), Vec::new());
+        let (bad_lines, has_unknown, reasons, exit) = (0, false, BTreeSet::new(), Exit::Yes);
+        Self { session, oracle, words, line, stream, bad, bad_lines, has_unknown, reasons, exit }
+    }
+
+    /// Begins the document, which is written as the answers come: a million of
+    /// them is not kept.
+    fn begin(&mut self) -> Result<(), Failure> {
+        if self.session.global.json {
+            let blank = envelope::blank();
+            let observation = self.oracle.observation().unwrap_or(&blank);
+            let head = Head::new(self.session.command, observation);
+            self.stream.begin(self.session.out, &head, "checks")?;
+            self.session.is_open = true;
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, check: &Check) -> Result<(), Failure> {
+        Ok(self.stream.element(self.session.out, check)?)
     }
 
     fn argument(&mut self, device: &OsString) -> Result<(), Failure> {
@@ -88,7 +113,7 @@ impl<'s, 'a> Checking<'s, 'a> {
         let verdict = if self.session.global.json {
             let device = String::from_utf8_lossy(text).into_owned();
             let (verdict, why) = self.oracle.answer(asked, &device);
-            self.checks.push(Check { device, verdict: word(verdict).to_owned(), why });
+            self.add(&Check { device, verdict: word(verdict).to_owned(), why })?;
             verdict
         } else {
             let verdict = self.oracle.verdict(asked);
@@ -96,6 +121,7 @@ impl<'s, 'a> Checking<'s, 'a> {
             self.note_reason(verdict, asked, text);
             verdict
         };
+        self.has_unknown |= verdict == CheckVerdict::Uniform(Verdict::Unknown);
         self.exit = self.exit.worst(exit(verdict));
         Ok(())
     }
@@ -111,14 +137,16 @@ impl<'s, 'a> Checking<'s, 'a> {
             needs: GRAMMAR.to_owned(),
         };
         self.exit = Exit::Failed;
+        self.bad_lines += 1;
         if self.session.global.json {
             let why = Some(why.to_owned());
-            self.checks.push(Check { device, verdict: "unknown".to_owned(), why });
-            self.bad.push(problem);
+            self.add(&Check { device, verdict: "unknown".to_owned(), why })?;
+            if self.bad.len() < LISTED {
+                self.bad.push(problem);
+            }
             return Ok(());
         }
         self.print(CheckVerdict::Uniform(Verdict::Unknown), text, true)?;
-        self.bad_lines += 1;
         if self.bad_lines <= SHOWN {
             writeln!(self.session.err, "gpumap: {}", render::problem(&problem))?;
         }
@@ -168,20 +196,47 @@ impl<'s, 'a> Checking<'s, 'a> {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Exit, Failure> {
-        let mut observation = self.oracle.observation().cloned().unwrap_or_else(envelope::blank);
-        observation.errors.append(&mut self.bad);
+    fn finish(mut self, asked: Result<(), Failure>) -> Result<Exit, Failure> {
+        let mut errors = self.oracle.observation().map(|seen| seen.errors.clone()).unwrap_or_default();
+        if deadline::was_missed() {
+            errors.push(late());
+        }
         if self.session.global.json {
-            let payload = Payload { checks: Some(self.checks), ..Payload::default() };
-            self.session.answer(&observation, payload, |_, _, _| Ok(()))?;
+            self.end(errors, asked)?;
             return Ok(self.exit);
         }
+        asked?;
         self.session.out.flush()?;
         self.tell()?;
         if self.exit != Exit::Yes || self.session.global.verbose > 0 {
-            self.session.problems(&observation.errors)?;
+            self.session.problems(&errors)?;
         }
         Ok(self.exit)
+    }
+
+    /// Ends the document, also where the input ended in an error.
+    fn end(&mut self, mut errors: Vec<Problem>, asked: Result<(), Failure>) -> Result<(), Failure> {
+        errors.append(&mut self.bad);
+        if self.bad_lines > LISTED {
+            errors.push(Problem {
+                code: "bad-device".to_owned(),
+                what: format!("{} more lines", self.bad_lines - LISTED),
+                why: "are no devices".to_owned(),
+                needs: GRAMMAR.to_owned(),
+            });
+        }
+        match asked {
+            Err(Failure::Problem(problem)) => {
+                writeln!(self.session.err, "gpumap: {}", render::problem(&problem))?;
+                errors.push(*problem);
+                self.exit = Exit::Failed;
+            }
+            other => other?,
+        }
+        let complete = errors.is_empty() && !self.has_unknown;
+        render::json::end(self.session.out, &Tail { complete, errors: &errors })?;
+        self.session.is_open = false;
+        Ok(())
     }
 }
 

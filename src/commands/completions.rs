@@ -1,5 +1,7 @@
 //! `gpumap completions`: scripts from the same definitions as the help.
 
+use std::io::Write as _;
+
 use super::{Failure, Session};
 use crate::cli::{self, CompletionsArgs, Exit};
 

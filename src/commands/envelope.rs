@@ -1,6 +1,8 @@
 //! The envelope around every JSON answer.
 
-use crate::observation::{Observation, Problem};
+use serde::Serialize;
+
+use crate::observation::{Host, Observation, Problem};
 use crate::report::{Document, Payload, SCHEMA};
 
 /// An answer in its envelope.
@@ -14,6 +16,33 @@ pub(super) fn document(command: &str, observation: &Observation, payload: Payloa
         complete: observation.errors.is_empty() && !payload.has_unknown(),
         errors: observation.errors.clone(),
         payload,
+    }
+}
+
+/// The keys of a [`Document`] before a list that is written as it comes.
+#[derive(Serialize)]
+pub(super) struct Head<'a> {
+    schema: &'static str,
+    command: &'a str,
+    version: &'static str,
+    taken_at: &'a str,
+    host: &'a Host,
+}
+
+/// The keys after it.
+#[derive(Serialize)]
+pub(super) struct Tail<'a> {
+    /// Whether nothing is missing.
+    pub complete: bool,
+    /// What is missing.
+    pub errors: &'a [Problem],
+}
+
+impl<'a> Head<'a> {
+    /// The head of an answer from this observation.
+    pub(super) fn new(command: &'a str, observation: &'a Observation) -> Self {
+        let version = env!("CARGO_PKG_VERSION");
+        Self { schema: SCHEMA, command, version, taken_at: &observation.taken_at, host: &observation.host }
     }
 }
 

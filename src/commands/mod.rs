@@ -12,6 +12,7 @@ mod check;
 mod completions;
 mod device_node;
 mod diff;
+mod door;
 mod envelope;
 mod explain;
 mod failure;
@@ -25,6 +26,7 @@ mod leftovers;
 mod man;
 mod node;
 mod oracle;
+mod output;
 mod own_access;
 mod pid;
 mod prog;
@@ -41,34 +43,68 @@ mod watch_print;
 mod watch_scope;
 
 pub use failure::Failure;
+pub use output::Output;
 pub use refuse::refuse;
 pub use session::Session;
 
-use std::io::{self, BufWriter};
+use std::io::{self, Read, Write};
 
 use crate::cli::{Cli, Command, Exit, NodeArgs};
+use crate::policy::deadline;
+use crate::render::Style;
 
-/// Runs a parsed command line against standard output and standard error.
-/// Without a command that is `node`.
+/// What a command reads and writes beside what it is about.
+pub struct Streams<'a> {
+    /// Standard input.
+    pub input: &'a mut dyn Read,
+    /// Standard output.
+    pub out: &'a mut dyn Write,
+    /// Standard error.
+    pub err: &'a mut dyn Write,
+}
+
+/// Runs a parsed command line against standard input, output and error.
+/// A panic becomes exit code 2 and a message like that of any failure.
 pub fn run(cli: &Cli) -> Exit {
+    door::install();
+    let style = session::style(cli.global.color, cli.global.verbose > 0);
+    let (mut input, mut out) = (io::stdin().lock(), io::stdout().lock());
+    let streams = Streams { input: &mut input, out: &mut out, err: &mut io::stderr().lock() };
+    run_on(cli, style, streams)
+}
+
+/// Runs a parsed command line against the given streams; for callers inside
+/// of a process, such as the fuzz targets. Without a command that is `node`.
+///
+/// A panic becomes exit code 2, after the panic hook in force was called.
+pub fn run_on(cli: &Cli, style: Style, streams: Streams<'_>) -> Exit {
+    attempt(cli, style, streams, dispatch)
+}
+
+/// Does the `work` of a command and tells how it failed, if it did.
+fn attempt(
+    cli: &Cli,
+    style: Style,
+    streams: Streams<'_>,
+    work: impl FnOnce(&mut Session<'_>, &Command) -> Result<Exit, Failure>,
+) -> Exit {
     let node = Command::Node(NodeArgs::default());
     let command = cli.command.as_ref().unwrap_or(&node);
-    let style = session::style(cli.global.color, cli.global.verbose > 0);
-    let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
-    let mut err = io::stderr().lock();
-    let mut session = Session::new(&cli.global, command.name(), style, &mut out, &mut err);
-    let result = dispatch(&mut session, command).and_then(|exit| {
-        session.out.flush()?;
-        Ok(exit)
+    let mut out = Output::new(streams.out);
+    let mut session = Session::new(&cli.global, command.name(), style, &mut out, streams.input, streams.err);
+    // A watch has no end that its policies could be late for.
+    let until = if matches!(command, Command::Watch(_)) { None } else { session.decode_until() };
+    let result = deadline::within(until, || {
+        door::closed(|| {
+            let exit = work(&mut session, command)?;
+            session.out.flush()?;
+            Ok(exit)
+        })
     });
-    let exit = result.unwrap_or_else(|failure| match command {
+    result.unwrap_or_else(|failure| match command {
         Command::Audit(args) => audit::fail(&mut session, args, &failure),
         _ => session.fail(&failure),
-    });
-    // A reader that went away leaves text in the buffer; it must not be
-    // written again when the buffer is dropped.
-    let (_stdout, _unwritten) = out.into_parts();
-    exit
+    })
 }
 
 fn dispatch(session: &mut Session<'_>, command: &Command) -> Result<Exit, Failure> {
@@ -90,3 +126,6 @@ fn dispatch(session: &mut Session<'_>, command: &Command) -> Result<Exit, Failur
         Command::Man(args) => man::run(args),
     }
 }
+
+#[cfg(test)]
+mod tests;

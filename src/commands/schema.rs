@@ -1,5 +1,7 @@
 //! `gpumap schema`: the JSON schemas, generated from the types.
 
+use std::io::Write as _;
+
 use schemars::schema_for;
 
 use super::{Failure, Session};

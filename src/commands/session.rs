@@ -1,13 +1,14 @@
 //! What every command is given: the global options and where to write.
 
-use std::io::{self, IsTerminal as _, StdinLock, Write};
+use std::io::{self, IsTerminal as _, Read, Write};
 use std::path::PathBuf;
 use std::time::Instant;
 
-use super::{Failure, envelope};
+use super::{Failure, Output, envelope};
 use crate::cli::{Color, Exit, Global};
 use crate::observation::{Observation, Problem};
 use crate::observe;
+use crate::policy::deadline;
 use crate::render::{self, Style};
 use crate::report::Payload;
 
@@ -20,13 +21,15 @@ pub struct Session<'a> {
     /// How text is laid out.
     pub style: Style,
     /// The answer.
-    pub out: &'a mut dyn Write,
+    pub out: &'a mut Output<'a>,
     /// What goes wrong.
     pub err: &'a mut dyn Write,
     /// What to look for.
     pub look: Look,
-    deadline: Option<Instant>,
-    stdin_taken: bool,
+    /// Whether a document was begun whose list is written as it comes.
+    pub(super) is_open: bool,
+    start: Instant,
+    stdin: Option<&'a mut dyn Read>,
 }
 
 /// What a command wants to be looked for.
@@ -51,12 +54,23 @@ impl<'a> Session<'a> {
         global: &'a Global,
         command: &'static str,
         style: Style,
-        out: &'a mut dyn Write,
+        out: &'a mut Output<'a>,
+        stdin: &'a mut dyn Read,
         err: &'a mut dyn Write,
     ) -> Self {
-        let deadline = global.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let look = Look::default();
-        Self { global, command, style, out, err, look, deadline, stdin_taken: false }
+        let (look, start) = (Look::default(), Instant::now());
+        Self { global, command, style, out, err, look, is_open: false, start, stdin: Some(stdin) }
+    }
+
+    /// When to stop looking.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.start.checked_add(self.global.timeout?)
+    }
+
+    /// When to stop decoding: a quarter of the time limit later, so that what
+    /// was seen until the last moment can still be understood.
+    pub fn decode_until(&self) -> Option<Instant> {
+        self.deadline()?.checked_add(self.global.timeout? / 4)
     }
 
     /// Where to look, and until when.
@@ -65,7 +79,7 @@ impl<'a> Session<'a> {
             cgroup_root: self.global.cgroup_root.clone(),
             proc: self.global.proc.clone(),
             gpu_root: self.global.gpu_root.clone(),
-            deadline: self.deadline,
+            deadline: self.deadline(),
             detail: self.look.detail,
             gres_conf: self.look.gres_conf.clone(),
             hook: self.look.hook,
@@ -75,13 +89,10 @@ impl<'a> Session<'a> {
     }
 
     /// Standard input, for the one option that may read it.
-    pub fn stdin(&mut self) -> Result<StdinLock<'static>, Failure> {
-        if self.stdin_taken {
-            let why = "asked for twice";
-            return Err(Failure::new("usage", "standard input", why, "use a file for one of the two"));
-        }
-        self.stdin_taken = true;
-        Ok(io::stdin().lock())
+    pub fn stdin(&mut self) -> Result<&'a mut dyn Read, Failure> {
+        self.stdin.take().ok_or_else(|| {
+            Failure::new("usage", "standard input", "asked for twice", "use a file for one of the two")
+        })
     }
 
     /// Prints the answer, as JSON or through `view`, and says whether it is
@@ -92,7 +103,11 @@ impl<'a> Session<'a> {
         payload: Payload,
         view: impl FnOnce(&mut dyn Write, Style, &Payload) -> io::Result<()>,
     ) -> Result<Exit, Failure> {
-        let document = envelope::document(self.command, observation, payload);
+        let mut document = envelope::document(self.command, observation, payload);
+        if deadline::was_missed() {
+            document.errors.push(late());
+            document.complete = false;
+        }
         if self.global.json {
             render::json::write(self.out, &document)?;
         } else {
@@ -120,16 +135,35 @@ impl<'a> Session<'a> {
                 let _nobody_left = writeln!(self.err, "gpumap: standard output: {error}");
             }
             Failure::Problem(problem) => {
-                let _nobody_left = self.out.flush();
-                let _nobody_left = writeln!(self.err, "gpumap: {}", render::problem(problem));
-                if self.global.json {
-                    let document = envelope::failed(self.command, problem);
-                    let _nobody_left =
-                        render::json::write(self.out, &document).and_then(|()| self.out.flush());
-                }
+                let _nobody_left = self.tell(problem);
             }
         }
         Exit::Failed
+    }
+
+    /// Tells what ended the command. Nothing but the end of a document can
+    /// stand behind one of which a part is out.
+    fn tell(&mut self, problem: &Problem) -> io::Result<()> {
+        let is_free = self.is_open || !self.global.json || self.out.take_back_line();
+        self.out.flush()?;
+        writeln!(self.err, "gpumap: {}", render::problem(problem))?;
+        if self.is_open {
+            let errors = std::slice::from_ref(problem);
+            render::json::end(self.out, &envelope::Tail { complete: false, errors })?;
+        } else if self.global.json && is_free {
+            render::json::write(self.out, &envelope::failed(self.command, problem))?;
+        }
+        self.out.flush()
+    }
+}
+
+/// What is said where decoding had to stop for `--timeout`.
+pub(super) fn late() -> Problem {
+    Problem {
+        code: "timeout".to_owned(),
+        what: "policies".to_owned(),
+        why: "the time limit was reached, the rest was not decoded".to_owned(),
+        needs: "a larger --timeout".to_owned(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! `gpumap snapshot`: an observation, saved whole or not at all.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 
 use super::{Failure, Session, file, saved, slurm};

@@ -1,5 +1,7 @@
 //! What `gpumap watch` prints.
 
+use std::io::Write as _;
+
 use super::Failure;
 use super::watch::Watch;
 use crate::report::Event;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::observation::{Map, Program};
 
 use super::code::Code;
+use super::deadline;
 use super::device::{Device, Request, Verdict};
 use super::diagram::{Bdd, Diagram};
 use super::inputs::{self, Symbols};
@@ -16,6 +17,9 @@ use super::word::Word;
 pub const DENIED: i32 = -1;
 /// Errors are -4095 to -1 (`MAX_ERRNO`, `linux/err.h`).
 const MAX_ERRNO: u64 = 4095;
+
+/// Why a policy is unknown whose diagram outgrew its limits.
+const TOO_COMPLEX: &str = "the programs are too complex for gpumap's limits";
 
 /// Decodes programs and answers questions about policies. Policies of one
 /// decoder can be compared with each other.
@@ -92,6 +96,9 @@ impl Decoder {
     /// The policy of `programs` together, in run order. No program allows
     /// everything. Never fails: what cannot be decoded is unknown.
     pub fn policy(&mut self, programs: &[&Program], context: &Context<'_>) -> Policy {
+        if deadline::is_over() {
+            return self.unknown_policy(deadline::WHY);
+        }
         let codes: Vec<_> = programs.iter().map(|program| Code::new(program, context.maps)).collect();
         self.settle(&codes, context).0
     }
@@ -143,7 +150,7 @@ impl Decoder {
             allow: self.diagram.and(sum.allow, policy.allow),
             deny: self.diagram.or(sum.deny, policy.deny),
         });
-        all.unwrap_or(Policy { allow: self.reachable, deny: Bdd::FALSE })
+        self.whole(all.unwrap_or(Policy { allow: self.reachable, deny: Bdd::FALSE }))
     }
 
     /// The kernel's answer to one question.
@@ -151,7 +158,6 @@ impl Decoder {
         let bits = inputs::assignment(device, request);
         let holds = |function| self.diagram.evaluate(function, bits) == Some(true);
         match (holds(policy.allow), holds(policy.deny)) {
-            _ if self.diagram.exhausted() => Verdict::Unknown,
             (true, _) => Verdict::Allow,
             (_, true) => Verdict::Deny,
             _ => Verdict::Unknown,
@@ -183,7 +189,19 @@ impl Decoder {
 
     /// Whether every verdict of the policy is known.
     pub fn is_known(&mut self, policy: Policy) -> bool {
-        !self.diagram.exhausted() && self.unknown(policy) == Bdd::FALSE
+        self.unknown(policy) == Bdd::FALSE && !self.diagram.exhausted()
+    }
+
+    /// The policy if its diagram was finished, which is the case for every
+    /// policy made before the diagram outgrew its limits; one that knows
+    /// nothing otherwise.
+    fn whole(&mut self, policy: Policy) -> Policy {
+        if self.diagram.exhausted() { self.unknown_policy(self.why_exhausted()) } else { policy }
+    }
+
+    /// Why nothing more can be added to the diagram.
+    pub(super) fn why_exhausted(&self) -> &'static str {
+        if deadline::is_over() { deadline::WHY } else { TOO_COMPLEX }
     }
 
     /// Where the policy is unknown, by reason.
@@ -240,7 +258,7 @@ impl Decoder {
     /// Keeps a result of a run as a policy.
     fn adopt(&mut self, symbols: &Symbols, allowed: Bdd) -> Policy {
         if symbols.diagram.exhausted() {
-            return self.unknown_policy("the programs are too complex for gpumap's limits");
+            return self.unknown_policy(if deadline::is_over() { deadline::WHY } else { TOO_COMPLEX });
         }
         let Projection { yes, no, open } = project(symbols, allowed, &mut self.diagram);
         for (region, why) in open {
@@ -252,19 +270,28 @@ impl Decoder {
     /// Remembers why `region` is unknown.
     pub(super) fn note_open(&mut self, region: Bdd, why: &str) {
         let region = self.diagram.and(region, self.reachable);
-        if region != Bdd::FALSE && !self.open.iter().any(|known| known.0 == region && known.1 == why) {
+        if region != Bdd::FALSE {
+            self.remember_open(region, why);
+        }
+    }
+
+    fn remember_open(&mut self, region: Bdd, why: &str) {
+        if !self.open.iter().any(|known| known.0 == region && known.1 == why) {
             self.open.push((region, why.to_owned()));
         }
     }
 
     /// A policy from where it allows and where it denies.
     pub(super) fn policy_of(&mut self, yes: Bdd, no: Bdd) -> Policy {
-        Policy { allow: self.diagram.and(yes, self.reachable), deny: self.diagram.and(no, self.reachable) }
+        let allow = self.diagram.and(yes, self.reachable);
+        let deny = self.diagram.and(no, self.reachable);
+        self.whole(Policy { allow, deny })
     }
 
     /// A policy that is unknown everywhere because of `why`.
     pub fn unknown_policy(&mut self, why: &str) -> Policy {
-        self.note_open(self.reachable, why);
+        // Nothing is computed here: this must work where the diagram is full.
+        self.remember_open(self.reachable, why);
         Policy { allow: Bdd::FALSE, deny: Bdd::FALSE }
     }
 }

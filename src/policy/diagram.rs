@@ -10,6 +10,8 @@
 //! `FALSE` to everything and says so in [`Diagram::exhausted`], and the caller
 //! throws the results away.
 
+use super::deadline;
+
 /// A Boolean function: index of a node and, in bit 0, whether it is negated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bdd(u32);
@@ -25,6 +27,8 @@ const XOR: u32 = u32::MAX - 1;
 /// The same for [`Diagram::compose`], less the variable.
 const COMPOSE: u32 = u32::MAX - 2;
 
+/// Operations between two looks at the clock: some tenths of a millisecond.
+const CLOCK_STEPS: u64 = 1 << 13;
 /// Bound on nodes in one diagram (12 bytes each, some 50 with tables).
 const MAX_NODES: usize = 1 << 20;
 
@@ -330,6 +334,10 @@ impl Diagram {
             return Bdd::FALSE;
         }
         self.budget -= 1;
+        if self.budget.is_multiple_of(CLOCK_STEPS) && deadline::is_over() {
+            self.give_up();
+            return Bdd::FALSE;
+        }
         let result = operation(self);
         // The table may have grown meanwhile.
         let slot = hash(key) & (self.memos.len() - 1);

@@ -11,6 +11,7 @@ use crate::bytecode::{Arithmetic, Operand, Operation};
 
 use super::code::Code;
 use super::compute;
+use super::deadline;
 use super::diagram::Bdd;
 use super::graph::{Edge, Graph, NodeId};
 use super::inputs::{self, Symbols};
@@ -22,6 +23,8 @@ use super::word::Word;
 const MAX_STEPS: usize = 2_000_000;
 /// Diagram operations before gpumap gives up on a program: about a second.
 const MAX_DIAGRAM_STEPS: u64 = 20_000_000;
+/// Instructions between two looks at the clock.
+const CLOCK_STEPS: usize = 256;
 /// Bits of the hook's error.
 pub const RETVAL_BITS: usize = 32;
 
@@ -148,7 +151,7 @@ impl<'a> Machine<'a> {
         let outcome = self.outcome(retval);
         let exhausted = self.is_exhausted();
         self.symbols.diagram.set_budget(u64::MAX);
-        if exhausted { Err(self.why_exhausted.to_owned()) } else { Ok(outcome) }
+        if exhausted { Err(self.why_exhausted().to_owned()) } else { Ok(outcome) }
     }
 
     fn all_pieces(&mut self, retval: &Word) {
@@ -178,7 +181,13 @@ impl<'a> Machine<'a> {
 
     /// Whether the run has outgrown its limits; its results mean nothing then.
     pub fn is_exhausted(&self) -> bool {
-        self.steps >= MAX_STEPS || self.symbols.diagram.exhausted()
+        let is_late = self.steps.is_multiple_of(CLOCK_STEPS) && deadline::is_over();
+        is_late || self.steps >= MAX_STEPS || self.symbols.diagram.exhausted()
+    }
+
+    /// Why the run has outgrown its limits.
+    fn why_exhausted(&self) -> &'static str {
+        if deadline::is_over() { deadline::WHY } else { self.why_exhausted }
     }
 
     /// Goes on where `arrivals` meet. At the end of the program nothing is
@@ -300,7 +309,7 @@ impl<'a> Machine<'a> {
         let end = loop {
             self.steps += 1;
             if self.is_exhausted() {
-                break End::Lost(self.why_exhausted.to_owned());
+                break End::Lost(self.why_exhausted().to_owned());
             }
             trace.push(Trace { pc, before: state.registers.clone(), taken: None });
             match self.step(pc, &mut state) {

@@ -16,6 +16,7 @@ mod blinded;
 mod calls;
 mod code;
 mod compute;
+pub mod deadline;
 mod decoder;
 pub mod device;
 mod devices_v1;

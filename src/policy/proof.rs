@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use crate::observation::Program;
 
 use super::code::Code;
+use super::deadline;
 use super::decoder::{Context, Decoder, after_return, surroundings};
 use super::device::{Device, Request, Verdict};
 use super::inputs::{self, Symbols};
@@ -80,10 +81,12 @@ impl Decoder {
         let meaning = Meaning::new(&code, symbols, None);
         visits
             .iter()
-            .map(|(pc, (before, after))| {
-                let operation = &code.operations[*pc];
+            .take_while(|_| !deadline::is_over())
+            .filter_map(|(pc, (before, after))| {
+                // A jump may leave the program; there is nothing to annotate.
+                let operation = code.operations.get(*pc)?;
                 let after = written(operation).zip(after.as_ref()).map(|(dst, after)| &after[dst]);
-                (*pc, meaning.of(operation, before, after, None, symbols))
+                Some((*pc, meaning.of(operation, before, after, None, symbols)))
             })
             .collect()
     }

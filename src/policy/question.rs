@@ -59,7 +59,6 @@ impl Decoder {
 
     fn uniform(&self, policy: Policy, fixed: (u64, u64)) -> Option<Verdict> {
         match (self.constant_where(policy.allow, fixed)?, self.constant_where(policy.deny, fixed)?) {
-            _ if self.diagram.exhausted() => Some(Verdict::Unknown),
             (true, _) => Some(Verdict::Allow),
             (_, true) => Some(Verdict::Deny),
             (false, false) => Some(Verdict::Unknown),

@@ -85,15 +85,22 @@ type Box = (Option<DeviceType>, Numbers, Numbers);
 impl Decoder {
     /// The policy as a default and disjoint rules.
     pub fn rules(&mut self, policy: Policy) -> RuleList {
-        let unknown = self.unknown(policy);
         if self.diagram.exhausted() {
-            return RuleList {
-                default: Verdict::Unknown,
-                rules: Vec::new(),
-                unknown: Vec::new(),
-                omitted: None,
-            };
+            return self.no_rules();
         }
+        let list = self.written_down(policy);
+        if self.diagram.exhausted() { self.no_rules() } else { list }
+    }
+
+    /// What stands for the rules of a policy where they cannot be worked out.
+    fn no_rules(&self) -> RuleList {
+        let unknown = vec![(self.why_exhausted().to_owned(), Vec::new())];
+        RuleList { default: Verdict::Unknown, rules: Vec::new(), unknown, omitted: None }
+    }
+
+    /// The rules, provided that the diagram holds them all.
+    fn written_down(&mut self, policy: Policy) -> RuleList {
+        let unknown = self.unknown(policy);
         let regions =
             [(Verdict::Deny, policy.deny), (Verdict::Allow, policy.allow), (Verdict::Unknown, unknown)];
         let default = self.most_common(&regions);
@@ -127,6 +134,15 @@ impl Decoder {
                 };
                 changes.push(Change { from, to, rules, omitted });
             }
+        }
+        if self.diagram.exhausted() {
+            // What was found may be wrong and is not all.
+            return vec![Change {
+                from: Verdict::Unknown,
+                to: Verdict::Unknown,
+                rules: Vec::new(),
+                omitted: Some(0),
+            }];
         }
         changes
     }

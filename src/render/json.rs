@@ -14,8 +14,68 @@ use super::sanitize;
 
 /// Writes a value and a line end.
 pub fn write<T: Serialize>(out: &mut dyn Write, value: &T) -> io::Result<()> {
-    value.serialize(&mut Serializer::with_formatter(&mut *out, Visible)).map_err(io::Error::from)?;
+    part(out, value)?;
     writeln!(out)
+}
+
+/// Writes a value alone.
+fn part<T: Serialize>(out: &mut dyn Write, value: &T) -> io::Result<()> {
+    value.serialize(&mut Serializer::with_formatter(&mut *out, Visible)).map_err(io::Error::from)
+}
+
+/// A document with one list that is written as its elements come.
+///
+/// Each call writes its bytes at once, so the document can be ended between
+/// any two calls, whatever went wrong there.
+#[derive(Debug, Default)]
+pub struct Stream {
+    bytes: Vec<u8>,
+    has_elements: bool,
+}
+
+impl Stream {
+    /// Begins a document: the keys of `head`, an object, and then the list.
+    ///
+    /// # Errors
+    ///
+    /// Those of writing.
+    pub fn begin<T: Serialize>(&mut self, out: &mut dyn Write, head: &T, list: &str) -> io::Result<()> {
+        self.bytes.clear();
+        part(&mut self.bytes, head)?;
+        self.bytes.pop_if(|last| *last == b'}');
+        let comma = if self.bytes.len() > 1 { "," } else { "" };
+        write!(self.bytes, "{comma}\"{list}\":[")?;
+        self.has_elements = false;
+        out.write_all(&self.bytes)
+    }
+
+    /// Writes one more element.
+    ///
+    /// # Errors
+    ///
+    /// Those of writing.
+    pub fn element<T: Serialize>(&mut self, out: &mut dyn Write, element: &T) -> io::Result<()> {
+        self.bytes.clear();
+        if self.has_elements {
+            self.bytes.push(b',');
+        }
+        part(&mut self.bytes, element)?;
+        self.has_elements = true;
+        out.write_all(&self.bytes)
+    }
+}
+
+/// Ends a document that a [`Stream`] began: the keys of `tail`, an object that
+/// has some.
+///
+/// # Errors
+///
+/// Those of writing.
+pub fn end<T: Serialize>(out: &mut dyn Write, tail: &T) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    part(&mut bytes, tail)?;
+    let keys = bytes.strip_prefix(b"{").unwrap_or(&bytes);
+    out.write_all(&[b"],", keys, b"\n"].concat())
 }
 
 /// serde_json's compact format with every hostile character escaped.
@@ -41,6 +101,22 @@ impl Formatter for Visible {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Make sure that a document in pieces is the document in one.
+    #[test]
+    fn streams() {
+        use serde_json::json;
+        for count in 0..3 {
+            let mut out = Vec::new();
+            let mut stream = Stream::default();
+            stream.begin(&mut out, &json!({"a": "\u{202e}"}), "list").unwrap();
+            (0..count).for_each(|number| stream.element(&mut out, &json!({"n": number})).unwrap());
+            end(&mut out, &json!({"z": [1]})).unwrap();
+            let list: Vec<_> = (0..count).map(|number| json!({"n": number})).collect();
+            let whole: serde_json::Value = serde_json::from_slice(&out).unwrap();
+            assert_eq!(whole, json!({"a": "\u{202e}", "list": list, "z": [1]}));
+        }
+    }
 
     /// Make sure that hostile text is escaped and comes back as it was.
     #[test]

@@ -1,0 +1,80 @@
+//! Standard output: buffered, and able to take back an unfinished line.
+//!
+//! A command that breaks off may have written half of a JSON document. As long
+//! as no part of it has left gpumap, it is taken back, and the answer that
+//! tells of the failure stands alone.
+
+use std::io::{self, Write};
+
+/// Bytes that are kept back at most.
+const CAPACITY: usize = 1 << 16;
+
+/// Where a command writes its answer.
+pub struct Output<'a> {
+    to: &'a mut dyn Write,
+    buffer: Vec<u8>,
+    /// Whether the last byte that was given away ended a line.
+    at_line_start: bool,
+}
+
+impl<'a> Output<'a> {
+    /// An output that has nothing in it yet.
+    pub fn new(to: &'a mut dyn Write) -> Self {
+        Self { to, buffer: Vec::with_capacity(CAPACITY), at_line_start: true }
+    }
+
+    /// Takes the unfinished last line back. Answers `false` if a part of it
+    /// has been given away already, so that nothing can stand behind it.
+    pub fn take_back_line(&mut self) -> bool {
+        let end = self.buffer.iter().rposition(|byte| *byte == b'\n');
+        self.buffer.truncate(end.map_or(0, |end| end + 1));
+        end.is_some() || self.at_line_start
+    }
+
+    /// Gives the buffer away. What could not be written is not tried again.
+    fn give(&mut self) -> io::Result<()> {
+        let Some(last) = self.buffer.last() else { return Ok(()) };
+        self.at_line_start = *last == b'\n';
+        let written = self.to.write_all(&self.buffer);
+        self.buffer.clear();
+        written
+    }
+}
+
+impl Write for Output<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.buffer.len() + bytes.len() > CAPACITY {
+            self.give()?;
+        }
+        self.buffer.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.give()?;
+        self.to.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that whole lines stay, that what was kept back is taken back,
+    /// and that what was given away is not forgotten.
+    #[test]
+    fn lines_are_taken_back() {
+        let mut bytes = Vec::new();
+        let mut output = Output::new(&mut bytes);
+        output.write_all(b"whole\nhalf").unwrap();
+        assert!(output.take_back_line());
+        output.write_all(b"half").unwrap();
+        output.flush().unwrap();
+        output.write_all(b"more").unwrap();
+        assert!(!output.take_back_line());
+        output.write_all(b"\n").unwrap();
+        output.flush().unwrap();
+        assert!(output.take_back_line());
+        assert_eq!(bytes, b"whole\nhalf\n");
+    }
+}
