@@ -46,6 +46,10 @@ pub struct Observation {
     /// The processes that were asked for one by one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pids: Vec<u32>,
+    /// The cgroup that gpumap itself was in, if that is in this hierarchy:
+    /// whoever made what is above it is believed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_cgroup: Option<Text>,
     /// Cgroups in walk order, parents before children; the ancestors of every
     /// requested cgroup are included.
     #[serde(default)]
@@ -124,7 +128,7 @@ pub struct Scope {
 }
 
 /// One cgroup directory and what the kernel says is attached to it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cgroup {
     /// Path relative to the cgroup root, with a leading `/`.
     pub path: Text,
@@ -139,6 +143,10 @@ pub struct Cgroup {
     /// left out. Only for requested cgroups.
     #[serde(default)]
     pub pids: Vec<u32>,
+    /// Uid of the directory's owner, where that is not root: who makes the
+    /// names of the cgroups below.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
 }
 
 /// What is attached to one cgroup directly.

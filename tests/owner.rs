@@ -8,15 +8,17 @@
 mod node;
 
 use std::fs;
+use std::os::unix::fs::chown;
 use std::path::Path;
 
-use gpumap::observation::Observation;
+use gpumap::observation::{Cgroup, Observation};
 use gpumap::observe::{self, ObserveError, Options};
-use gpumap::owner::{Directory, JobName, of_path};
+use gpumap::owner::{Directory, Ground, JobName, of_path};
 use node::{Scratch, Sleeper};
 use proptest::prelude::*;
 
 const PATHS: &str = "fixtures/owner/paths.tsv";
+const GROUNDS: &str = "fixtures/owner/grounds.tsv";
 const SLUID: &str = "sEKNKTV3WPV500";
 
 /// Make sure that every known layout has the owner that is written beside it.
@@ -30,6 +32,31 @@ fn layouts() {
     let now: String = now.collect();
     if std::env::var("SNAPSHOTS").is_ok_and(|value| value == "overwrite") {
         return fs::write(PATHS, &now).unwrap();
+    }
+    for (stored, now) in text.lines().zip(now.lines()) {
+        assert_eq!(now, stored);
+    }
+}
+
+/// Make sure that names count where root's daemons gave them, and nowhere else:
+/// whose a path is for a gpumap at `own`, where some directories are users'.
+#[test]
+fn grounds() {
+    let text = fs::read_to_string(GROUNDS).unwrap();
+    let now = text.lines().map(|line| match line.split('\t').collect::<Vec<_>>()[..] {
+        [own, theirs, path, _] => {
+            let theirs = theirs.split(' ').filter(|theirs| *theirs != "-");
+            let cgroups = theirs.map(|path| Cgroup { path: path.into(), uid: Some(1000), ..Cgroup::default() });
+            let own_cgroup = Some(own.into()).filter(|_| own != "-");
+            let node = Observation { own_cgroup, cgroups: cgroups.collect(), ..Observation::default() };
+            let owner = serde_json::to_string(&Ground::of(&node).owner(path.as_bytes())).unwrap();
+            [line.rsplit_once('\t').unwrap().0, "\t", &owner, "\n"].concat()
+        }
+        _ => format!("{line}\n"),
+    });
+    let now: String = now.collect();
+    if std::env::var("SNAPSHOTS").is_ok_and(|value| value == "overwrite") {
+        return fs::write(GROUNDS, &now).unwrap();
     }
     for (stored, now) in text.lines().zip(now.lines()) {
         assert_eq!(now, stored);
@@ -70,6 +97,17 @@ const NAMES: [&str; 30] = [
     "docker-b2cc9ba70977facdbc2e895700cff1879d82d58b99f58d33ae5fa28caf9c645e.scope",
 ];
 
+/// Cgroups in which others than root's daemons make the names.
+const BOUNDARIES: [&str; 7] = [
+    "/user.slice/user-7.slice/user@7.service/",
+    "/system.slice/docker-b2cc9ba70977facdbc2e895700cff1879d82d58b99f58d33ae5fa28caf9c645e.scope/",
+    "/docker/b2cc9ba70977facdbc2e895700cff1879d82d58b99f58d33ae5fa28caf9c645e/",
+    "/lxc.payload.x/",
+    "/mycontainer/",
+    "/system.slice/web.service/",
+    "/machine.slice/machine-qemu\\x2d1\\x2dx.scope/",
+];
+
 fn name() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         8 => prop::sample::select(&NAMES[..]).prop_map(|name| name.as_bytes().to_vec()),
@@ -106,10 +144,11 @@ proptest! {
         }
     }
 
-    /// Make sure that a user cannot make a job of the node's scheduler.
+    /// Make sure that nobody who was given a cgroup makes a job of the node's
+    /// scheduler in it.
     #[test]
-    fn no_forged_jobs(names in prop::collection::vec(name(), 0..12)) {
-        let path = [b"/user.slice/user-7.slice/user@7.service/".to_vec(), names.join(&b'/')].concat();
+    fn no_forged_jobs(top in prop::sample::select(&BOUNDARIES[..]), names in prop::collection::vec(name(), 0..12)) {
+        let path = [top.as_bytes().to_vec(), names.join(&b'/')].concat();
         let mut next = of_path(&path);
         while let Some(owner) = next {
             prop_assert!(owner.job_id.is_none() && owner.sluid.is_none(), "{:?}", owner);
@@ -166,10 +205,16 @@ fn finds_jobs() {
 fn finds_hidden_jobs() {
     let Some(root) = node::root() else { return };
     let top = Scratch::new(&root);
-    top.child("a/b.slice/b-c.slice/slurmstepd.scope/job_5/step_batch");
+    top.child("a.slice/a-b.slice/a-b-c.slice/slurmstepd.scope/job_5/step_batch");
     top.child("user.slice/user-7.slice/user@7.service/slurmstepd.scope/job_6");
-    assert_eq!(scope(&look(top.path(), "5").unwrap()), ["/a/b.slice/b-c.slice/slurmstepd.scope/job_5"]);
-    assert!(matches!(look(top.path(), "6"), Err(ObserveError::NoSuchJob { .. })));
+    top.child("container/system.slice/slurmstepd.scope/job_7");
+    let scope_of_users = top.child("theirs.slice/slurmstepd.scope/job_8").parent().unwrap().to_owned();
+    chown(&scope_of_users, Some(65534), None).unwrap();
+    let found = scope(&look(top.path(), "5").unwrap());
+    assert_eq!(found, ["/a.slice/a-b.slice/a-b-c.slice/slurmstepd.scope/job_5"]);
+    for forged in ["6", "7", "8"] {
+        assert!(matches!(look(top.path(), forged), Err(ObserveError::NoSuchJob { .. })), "{forged}");
+    }
 }
 
 /// Make sure that a SLUID is found by itself, and by its number if root's step

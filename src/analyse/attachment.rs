@@ -108,6 +108,7 @@ mod tests {
             effective: Answer::Known(effective.to_vec()),
             own: Answer::Known(own),
             pids: Vec::new(),
+            uid: None,
         }
     }
 

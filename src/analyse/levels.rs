@@ -12,6 +12,7 @@ pub(super) fn of(owner: Option<&Owner>, cgroup: &Cgroup) -> Vec<Owner> {
         Some(owner) => {
             let mut levels = Vec::new();
             push(owner, &mut levels);
+            claims(owner, &mut levels);
             levels
         }
         None => {
@@ -44,18 +45,26 @@ pub(super) fn is_task(owner: &Owner) -> bool {
 }
 
 fn is_scheduled(owner: &Owner) -> bool {
-    matches!(owner.kind.as_str(), "slurm" | "parastation") && has_job(owner)
+    matches!(owner.kind.as_str(), "slurm" | "parastation") && has_job(owner) && owner.claims.is_empty()
 }
 
 fn has_job(owner: &Owner) -> bool {
     owner.job_id.is_some() || owner.sluid.is_some()
 }
 
+/// A level for each claim, so that what runs inside an owner can be told apart.
+/// It stays the owner's.
+fn claims(owner: &Owner, levels: &mut Vec<Owner>) {
+    let Some(identity) = levels.last().cloned() else { return };
+    let upto = |end: usize| owner.claims.get(..end).unwrap_or_default().to_vec();
+    levels.extend((1..=owner.claims.len()).map(|end| Owner { claims: upto(end), ..identity.clone() }));
+}
+
 fn push(owner: &Owner, levels: &mut Vec<Owner>) {
     if let Some(outer) = &owner.outer {
         push(outer, levels);
     }
-    let whole = Owner { part: None, ..owner.clone() };
+    let whole = Owner { part: None, ..owner.identity() };
     let takes_steps = matches!(owner.kind.as_str(), "slurm" | "parastation" | "crane");
     if !takes_steps {
         // A container of which the path tells only the pod.

@@ -119,7 +119,7 @@ pub(super) fn char((major, minor): (u32, u32)) -> Device {
 pub(super) fn is_tenant(owner: &Owner) -> bool {
     let is_part_of_job = owner.step.is_some() || owner.task.is_some();
     let services = ["unit", "session", "user", "cgroup"];
-    !is_part_of_job && !services.contains(&owner.kind.as_str())
+    !is_part_of_job && owner.claims.is_empty() && !services.contains(&owner.kind.as_str())
 }
 
 /// Whether `owner` is the tenant, a part of it, or something inside it.
@@ -127,7 +127,8 @@ pub(super) fn is_within(owner: &Owner, tenant: &Owner) -> bool {
     whole(owner) == *tenant || owner.outer.as_deref().is_some_and(|outer| is_within(outer, tenant))
 }
 
-/// The job that a step or task is part of; anything else is whole.
+/// The job that a step or task is part of, and that what is claimed inside it
+/// is in; anything else is whole.
 pub(super) fn whole(owner: &Owner) -> Owner {
-    Owner { step: None, het_component: None, task: None, part: None, ..owner.clone() }
+    Owner { step: None, het_component: None, task: None, part: None, ..owner.identity() }
 }

@@ -7,9 +7,13 @@ use std::path::{Component, Path, PathBuf};
 use nix::errno::Errno;
 
 use super::mounts::{Mount, Mounts};
+use super::procfile::cgroup_line;
 use super::{ObserveError, Options};
 use crate::observation::CgroupMode;
 use crate::sys::dir::{Dir, FileSystem, is_plain_file};
+
+/// Bytes of `/proc/self/cgroup`.
+const OWN_LIMIT: usize = 256 << 10;
 
 /// The hierarchy: cgroup2, or v1 devices on a legacy host.
 #[derive(Debug)]
@@ -22,6 +26,9 @@ pub(super) struct Hierarchy {
     pub(super) mode: CgroupMode,
     /// The v1 devices controller.
     pub(super) devices: Option<Mount>,
+    /// Whether uids here are those of the host: in a user namespace, root's
+    /// directories look like anybody's.
+    pub(super) sees_uids: bool,
 }
 
 impl Hierarchy {
@@ -40,12 +47,21 @@ impl Hierarchy {
         };
         let path = mount.point.clone();
         let handle = Dir::open(&path).map_err(|errno| open_error(path, errno))?;
-        Ok(Self { handle, mount, mode, devices: mounts.devices })
+        let sees_uids = sees_all_uids(&options.proc);
+        Ok(Self { handle, mount, mode, devices: mounts.devices, sees_uids })
     }
 
     /// Whether there is no cgroup2 here, so that no device program can be.
     pub(super) fn is_legacy(&self) -> bool {
         self.mode == CgroupMode::Legacy
+    }
+
+    /// The cgroup of gpumap itself, relative to the root; `None` outside of it.
+    pub(super) fn own_cgroup(&self, proc: &Path) -> Option<Vec<u8>> {
+        let mut text = Vec::new();
+        Dir::open(&proc.join("self")).ok()?.read_into(c"cgroup", &mut text, OWN_LIMIT).ok()?;
+        let controller = if self.is_legacy() { Some(b"devices".as_slice()) } else { None };
+        self.mount.inside(cgroup_line(&text, controller)?)
     }
 
     /// The components of a target, checked to exist now.
@@ -125,6 +141,12 @@ pub(super) fn relative(parts: &[Vec<u8>]) -> PathBuf {
     let mut path = PathBuf::from(".");
     path.extend(parts.iter().map(|part| OsStr::from_bytes(part)));
     path
+}
+
+/// Whether every uid is itself in gpumap's user namespace (user_namespaces(7)).
+fn sees_all_uids(proc: &Path) -> bool {
+    let map = std::fs::read_to_string(proc.join("self/uid_map")).unwrap_or_default();
+    map.split_ascii_whitespace().eq(["0", "0", "4294967295"])
 }
 
 fn open_error(path: PathBuf, errno: Errno) -> ObserveError {

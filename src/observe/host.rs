@@ -18,6 +18,7 @@ pub(super) fn blank(options: &Options, hierarchy: Option<&Hierarchy>) -> Observa
         version: env!("CARGO_PKG_VERSION").to_owned(),
         taken_at: now(),
         host: host(&options.proc, hierarchy),
+        own_cgroup: hierarchy.and_then(|found| found.own_cgroup(&options.proc)).map(Into::into),
         ..Observation::default()
     }
 }

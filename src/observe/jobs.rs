@@ -13,11 +13,10 @@ use nix::fcntl::AtFlags;
 use nix::sys::stat::fstatat;
 
 use super::hierarchy::Hierarchy;
-use super::procfile::cgroup_line;
 use super::walk::parse_pids;
 use super::{ObserveError, Options, Target, stepd};
 use crate::observation::Observation;
-use crate::owner::{self, JobName};
+use crate::owner::{Ground, JobName};
 use crate::report::Owner;
 use crate::sys::dir::Dir;
 
@@ -27,8 +26,7 @@ const LEVELS: usize = 2;
 /// Levels of the whole hierarchy that are looked at; each holds an open
 /// descriptor.
 const MAX_DEPTH: usize = 256;
-/// Bytes of `cgroup.procs` in the directory of a step's daemon, and of
-/// `/proc/self/cgroup`.
+/// Bytes of `cgroup.procs` in the directory of a step's daemon.
 const LIMIT: usize = 256 << 10;
 
 /// Finds jobs and observes them with everything below.
@@ -67,6 +65,7 @@ struct Search<'a> {
     options: &'a Options,
     hierarchy: &'a Hierarchy,
     names: &'a [JobName],
+    ground: Ground,
     /// Job directories by their path from the root.
     jobs: BTreeMap<Vec<u8>, Owner>,
     /// Whether the whole hierarchy is looked through.
@@ -77,7 +76,10 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     fn new(options: &'a Options, hierarchy: &'a Hierarchy, names: &'a [JobName]) -> Self {
-        Self { options, hierarchy, names, jobs: BTreeMap::new(), exhaustive: false, incomplete: false }
+        let own = hierarchy.own_cgroup(&options.proc).map(Into::into);
+        let ground = Ground::around(own.as_ref());
+        let jobs = BTreeMap::new();
+        Self { options, hierarchy, names, ground, jobs, exhaustive: false, incomplete: false }
     }
 
     fn has(&self, name: &JobName) -> bool {
@@ -89,10 +91,10 @@ impl<'a> Search<'a> {
     fn usual_places(&mut self) {
         let hierarchy = self.hierarchy;
         self.anchors(&hierarchy.handle, b"");
-        let own = self.own_cgroup().unwrap_or_default();
+        let own = hierarchy.own_cgroup(&self.options.proc).unwrap_or_default();
         let ends = own.iter().enumerate().skip(1).filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
         for path in ends.chain([own.len()]).take(MAX_DEPTH).filter_map(|end| own.get(..end)) {
-            if path.len() < 2 || owner::numbered_job(path).is_some() {
+            if path.len() < 2 || self.ground.numbered_job(path).is_some() {
                 return;
             }
             let below = [b".".as_slice(), path].concat();
@@ -106,13 +108,6 @@ impl<'a> Search<'a> {
         let hierarchy = self.hierarchy;
         self.exhaustive = true;
         self.walk(&hierarchy.handle, b"", MAX_DEPTH);
-    }
-
-    fn own_cgroup(&self) -> Option<Vec<u8>> {
-        let mut text = Vec::new();
-        Dir::open(&self.options.proc.join("self")).ok()?.read_into(c"cgroup", &mut text, LIMIT).ok()?;
-        let controller = if self.hierarchy.is_legacy() { Some(b"devices".as_slice()) } else { None };
-        self.hierarchy.mount.inside(cgroup_line(&text, controller)?)
     }
 
     /// Jobs of the schedulers right below a directory, or in a slice there.
@@ -139,7 +134,7 @@ impl<'a> Search<'a> {
     fn walk(&mut self, dir: &Dir, path: &[u8], levels: usize) {
         self.each(dir, path, |search, dir, name, path| {
             // The name alone rules out nearly all.
-            let job = is_likely(name).then(|| owner::numbered_job(path)).flatten();
+            let job = is_likely(name).then(|| search.ground.numbered_job(path)).flatten();
             if let Some(owner) = job {
                 search.job(dir, name, path, owner);
             } else if name.to_bytes().starts_with(b"user@") {
@@ -199,8 +194,10 @@ impl<'a> Search<'a> {
     }
 
     fn down(&mut self, dir: &Dir, name: &CStr, visit: impl FnOnce(&mut Self, &Dir)) {
-        match dir.child(name) {
-            Ok(child) => visit(self, &child),
+        match dir.child(name).and_then(|child| Ok((child.stat()?.uid, child))) {
+            // What is in a user's directory was named by the user.
+            Ok((uid, _)) if uid != 0 && self.hierarchy.sees_uids => {}
+            Ok((_, child)) => visit(self, &child),
             Err(errno) => self.failed(errno),
         }
     }

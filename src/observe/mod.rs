@@ -42,7 +42,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use crate::observation::{Observation, Process};
-use crate::owner::JobName;
+use crate::owner::{Ground, JobName};
 use crate::sys::bpf::CGROUP_DEVICE_PROGRAM;
 use crate::sys::caps::Capability::SysAdmin;
 use hierarchy::Hierarchy;
@@ -223,6 +223,12 @@ pub fn program(options: &Options, id: u32) -> Result<Observation, ObserveError> 
     shelve(&mut observation, options, library, &mut log);
     observation.errors = log.problems;
     Ok(observation)
+}
+
+/// Where gpumap is in the hierarchy: which names of cgroups it believes.
+pub fn ground(options: &Options) -> Ground {
+    let own = Hierarchy::find(options).ok().and_then(|hierarchy| hierarchy.own_cgroup(&options.proc));
+    Ground::around(own.map(Into::into).as_ref())
 }
 
 /// Observes the node's GPUs alone. Never fails: a node without GPUs, or

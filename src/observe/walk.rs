@@ -83,6 +83,7 @@ pub(super) fn walk(hierarchy: &Hierarchy, plan: &Plan, log: &mut Log) -> Vec<See
         log,
         asker,
         is_legacy,
+        sees_uids: hierarchy.sees_uids,
         is_half: false,
         seen: Vec::new(),
         path: Vec::new(),
@@ -96,6 +97,7 @@ struct Walker<'a> {
     log: &'a mut Log,
     asker: Asker,
     is_legacy: bool,
+    sees_uids: bool,
     /// Whether another thread walks meanwhile.
     is_half: bool,
     seen: Vec<Seen>,
@@ -146,12 +148,14 @@ impl Walker<'_> {
         let (first, second) = names.split_at(names.len() / 2);
         let mut log = Log::new(self.log.deadline());
         let asker = Asker::new(self.is_legacy);
-        let (path, is_legacy) = (self.path.clone(), self.is_legacy);
+        let (path, is_legacy, sees_uids) = (self.path.clone(), self.is_legacy, self.sees_uids);
         let seen = thread::scope(|scope| {
             let log = &mut log;
             let work = move || {
                 let (seen, buffer) = (Vec::new(), Vec::new());
-                let mut walker = Walker { log, asker, is_legacy, is_half: true, seen, path, buffer };
+                let is_half = true;
+                let mut walker =
+                    Walker { log, asker, is_legacy, sees_uids, is_half, seen, path, buffer };
                 walker.each(dir, second, depth);
                 walker.seen
             };
@@ -196,7 +200,8 @@ impl Walker<'_> {
         };
         let pids = if requested { self.pids(dir)? } else { Vec::new() };
         let path = self.text();
-        self.seen.push(Seen { cgroup: Cgroup { path, id: stat.inode, effective, own, pids }, requested });
+        let uid = (stat.uid != 0 && self.sees_uids).then_some(stat.uid);
+        self.seen.push(Seen { cgroup: Cgroup { path, id: stat.inode, effective, own, pids, uid }, requested });
         Some(stat)
     }
 

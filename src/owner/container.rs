@@ -28,7 +28,7 @@ fn lxc(place: Place<'_, '_>) -> Option<Match> {
     };
     let tree = part.is_none();
     let owner = Owner { name: Some(text(name)), part, ..Place::owner("lxc") };
-    (!name.is_empty()).then_some(Match { owner, taken, tree })
+    (!name.is_empty()).then_some(Match { owner, taken, tree, makes: &[] })
 }
 
 /// `apptainer-PID.scope`, `apptainer/PID` (Apptainer,

@@ -8,8 +8,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::scan::{Found, nested, scan};
-use super::{job_of_socket, job_of_title};
+use super::scan::{Found, scan};
+use super::{Ground, job_of_socket, job_of_title};
 use crate::observation::{Detail, Observation, Process, Text};
 use crate::report::Owner;
 
@@ -28,14 +28,15 @@ pub struct Directory {
 impl Directory {
     /// Reads the owners off the paths and finds job numbers from the processes.
     pub fn new(observation: &Observation) -> Self {
+        let ground = Ground::of(observation);
         let mut claims = BTreeMap::new();
-        observation.processes.iter().for_each(|process| collect(process, &mut claims));
+        observation.processes.iter().for_each(|process| collect(process, &ground, &mut claims));
         let paths = observation.cgroups.iter().map(|cgroup| &cgroup.path);
         let paths = paths.chain(observation.processes.iter().map(|process| &process.cgroup));
         let mut owners = HashMap::new();
         for path in paths {
             if !owners.contains_key(path) {
-                owners.extend(resolved(path, &claims).map(|owner| (path.clone(), owner)));
+                owners.extend(resolved(path, &ground, &claims).map(|owner| (path.clone(), owner)));
             }
         }
         Self { owners }
@@ -48,13 +49,13 @@ impl Directory {
 }
 
 /// What a process says of the job it is in.
-fn collect<'a>(process: &'a Process, claims: &mut BTreeMap<&'a [u8], Claims>) {
+fn collect<'a>(process: &'a Process, ground: &Ground, claims: &mut BTreeMap<&'a [u8], Claims>) {
     let Some(detail) = &process.detail else { return };
-    let found = scan(process.cgroup.as_bytes());
+    let scan = scan(process.cgroup.as_bytes(), ground);
     // In the step daemon's own directory only if nothing is nested further in.
-    let daemon =
-        process.uid == 0 && found.last().is_some_and(|last| last.owner.part.as_deref() == Some("slurm"));
-    let Some((job, owner)) = found.iter().rev().find_map(|found| Some((found.job?, &found.owner))) else {
+    let in_daemons = scan.owners.last().is_some_and(|last| last.owner.part.as_deref() == Some("slurm"));
+    let daemon = process.uid == 0 && in_daemons && scan.claims.is_empty();
+    let Some((job, owner)) = scan.owners.iter().rev().find_map(|found| Some((found.job?, &found.owner))) else {
         return;
     };
     let [title, socket, environment] = claims.entry(job).or_default();
@@ -79,13 +80,13 @@ fn job_of_environment(detail: &Detail, owner: &Owner) -> Option<u64> {
     super::place::number(text("SLURM_JOB_ID")?.value.as_bytes())
 }
 
-fn resolved(path: &Text, claims: &BTreeMap<&[u8], Claims>) -> Option<Owner> {
-    nested(scan(path.as_bytes()).into_iter().map(|Found { owner, job }| {
+fn resolved(path: &Text, ground: &Ground, claims: &BTreeMap<&[u8], Claims>) -> Option<Owner> {
+    scan(path.as_bytes(), ground).owner_with(|Found { owner, job }| {
         match job.and_then(|job| decide(claims.get(job)?)) {
             Some((id, source)) => Owner { job_id: Some(id), job_id_source: Some(source.to_owned()), ..owner },
             None => owner,
         }
-    }))
+    })
 }
 
 /// The number that the most trusted source says, if it says one alone.
@@ -169,8 +170,10 @@ mod tests {
             Process { cgroup: elsewhere.as_str().into(), ..Process::default() },
         ];
         let directory = Directory::new(&Observation { processes, ..Observation::default() });
-        let outer = directory.of(&inner.into()).unwrap().outer.clone().unwrap();
-        assert_eq!((outer.kind.as_str(), outer.job_id), ("slurm", Some(7)));
-        assert_eq!(directory.of(&elsewhere.into()).unwrap().job_id, None);
+        let inner = directory.of(&inner.into()).unwrap();
+        assert_eq!((inner.kind.as_str(), inner.job_id), ("slurm", Some(7)));
+        assert_eq!(inner.claims[0].kind, "podman");
+        let elsewhere = directory.of(&elsewhere.into()).unwrap();
+        assert_eq!((elsewhere.kind.as_str(), elsewhere.claims[0].job_id), ("docker", None));
     }
 }

@@ -1,14 +1,15 @@
 //! From cgroup paths to owners: Slurm jobs, pods, containers, units.
 //!
 //! Paths are hostile text: anyone who may make a cgroup may call it anything.
-//! A path says who is meant to own a cgroup, which is why an owner is always
-//! shown beside the path it was read from. One forgery is ruled out: below a
-//! user's own systemd manager, where every name is the user's choice, no
-//! scheduler of the node is recognised.
+//! A name is an identity only where root's daemons put such names, which
+//! [`Ground`] tells; below the first owner from the top on it is a claim
+//! ([`Owner::claims`]), and no job is ever found by it. An owner is always shown
+//! beside the path it was read from.
 
 mod container;
 mod directory;
 mod engine;
+mod ground;
 mod job;
 mod machine;
 mod place;
@@ -23,24 +24,42 @@ mod unit;
 use crate::report::Owner;
 
 pub use directory::Directory;
+pub use ground::Ground;
 pub use job::JobName;
 
 pub(crate) use stepd::{job_of_socket, job_of_title};
 
-/// The job that a path is in, if that is its innermost owner and has a number
-/// or a SLUID.
-pub(crate) fn numbered_job(path: &[u8]) -> Option<Owner> {
-    let innermost = scan::scan(path).pop()?.owner;
-    (innermost.job_id.is_some() || innermost.sluid.is_some()).then_some(innermost)
+impl Ground {
+    /// The owner that a cgroup path names, relative to the cgroup root: the
+    /// innermost one that root's daemons named, with those around it in `outer`
+    /// and those that are named inside it in `claims`. `None` where nothing is
+    /// recognised.
+    ///
+    /// What is below an owner's directory is its too: a container that plain
+    /// runc makes, whose name can be anything, belongs to the job it was started
+    /// in.
+    pub fn owner(&self, path: &[u8]) -> Option<Owner> {
+        scan::scan(path, self).owner()
+    }
+
+    /// The job that a path is in, if that is its innermost owner and has a
+    /// number or a SLUID.
+    pub(crate) fn numbered_job(&self, path: &[u8]) -> Option<Owner> {
+        let innermost = scan::scan(path, self).owners.pop()?.owner;
+        (innermost.job_id.is_some() || innermost.sluid.is_some()).then_some(innermost)
+    }
 }
 
-/// The owner that a cgroup path names, relative to the cgroup root: the
-/// innermost one that is recognised, with those around it in `outer`. `None`
-/// where nothing is recognised.
-///
-/// What is below an owner's directory is its too, until a more inner owner is
-/// recognised: a container that plain runc makes, whose name can be anything,
-/// belongs to the job it was started in.
+/// The owner that a cgroup path names, for a gpumap that is not in the same
+/// hierarchy: see [`Ground::owner`].
 pub fn of_path(path: &[u8]) -> Option<Owner> {
-    scan::nested(scan::scan(path).into_iter().map(|found| found.owner))
+    Ground::default().owner(path)
+}
+
+/// Whether a path looks as if the step daemon of a job with a SLUID were there,
+/// be that true or claimed.
+pub(crate) fn may_serve_sluid(path: &[u8]) -> bool {
+    let scan = scan::scan(path, &Ground::default());
+    let mut named = scan.owners.iter().map(|found| &found.owner).chain(&scan.claims);
+    named.any(|owner| owner.sluid.is_some() && owner.part.as_deref() == Some("slurm"))
 }

@@ -25,6 +25,9 @@ pub(super) struct Match {
     pub(super) taken: usize,
     /// Whether a systemd of its own may run below.
     pub(super) tree: bool,
+    /// Kinds of owners that root's daemons make right inside it. Whatever else
+    /// is named there is named by those whom the owner runs.
+    pub(super) makes: &'static [&'static str],
 }
 
 impl<'p> Place<'p, '_> {
@@ -52,12 +55,17 @@ impl<'p> Place<'p, '_> {
 impl Match {
     /// What `taken` names say, without a systemd below.
     pub(super) fn plain(owner: Owner, taken: usize) -> Option<Self> {
-        Some(Self { owner, taken, tree: false })
+        Some(Self { owner, taken, tree: false, makes: &[] })
     }
 
     /// The same of something that a systemd may run in.
     pub(super) fn tree(owner: Owner, taken: usize) -> Option<Self> {
-        Some(Self { owner, taken, tree: true })
+        Some(Self { owner, taken, tree: true, makes: &[] })
+    }
+
+    /// The same of something inside which root's daemons make owners too.
+    pub(super) fn making(self, makes: &'static [&'static str]) -> Self {
+        Self { makes, ..self }
     }
 }
 

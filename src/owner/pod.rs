@@ -5,6 +5,8 @@ use crate::report::Owner;
 
 /// Kubernetes' classes below `kubepods`; a pod of neither is guaranteed.
 const CLASSES: [&str; 2] = ["burstable", "besteffort"];
+/// Container engines that put containers right into a pod.
+const ENGINES: &[&str] = &["docker", "containerd", "nerdctl", "cri-o", "podman"];
 
 /// A pod, or a container in it whose runtime the path does not tell.
 pub(super) fn recognise(place: Place<'_, '_>) -> Option<Match> {
@@ -39,7 +41,7 @@ fn cgroupfs(place: Place<'_, '_>) -> Option<Match> {
 fn with_container(place: Place<'_, '_>, pod: Owner, taken: usize) -> Option<Match> {
     match place.ahead(taken).and_then(container_id) {
         Some(id) => Match::tree(Owner { container: Some(id), ..pod }, taken + 1),
-        None => Match::plain(pod, taken),
+        None => Some(Match::plain(pod, taken)?.making(ENGINES)),
     }
 }
 
@@ -56,5 +58,5 @@ fn podman(place: Place<'_, '_>) -> Option<Match> {
     let name = place.name();
     let at = name.windows(11).position(|part| part == b"libpod_pod_")?;
     let id = container_id(between(name.get(at..)?, "libpod_pod_", ".slice")?)?;
-    Match::plain(Owner { pod: Some(id), ..Place::owner("pod") }, 1)
+    Some(Match::plain(Owner { pod: Some(id), ..Place::owner("pod") }, 1)?.making(ENGINES))
 }

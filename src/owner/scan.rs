@@ -1,6 +1,8 @@
 //! Reading a path from the root to the leaf: every recogniser looks at every
-//! name, and whatever one of them takes becomes the new innermost owner.
+//! name. What it takes is the new innermost owner as long as root's daemons
+//! gave the names, and a claim from then on.
 
+use super::ground::{Ground, split};
 use super::place::{Match, Place};
 use super::{container, engine, machine, pod, schedulers, slurm, unit};
 use crate::report::Owner;
@@ -8,22 +10,31 @@ use crate::report::Owner;
 /// Owners around each other that are kept, the innermost: only a hostile path
 /// has more, and their nesting must stay shallow.
 const DEPTH: usize = 16;
+/// Directories besides slices that root's daemons put owners into: podman's
+/// and the kubelet's without systemd.
+const PARENTS: [&[u8]; 2] = [b"libpod_parent", b"kubelet"];
+/// Owners inside which a user makes the names, and no slurmd of a container is
+/// to be believed, though gpumap itself runs there.
+const PRIVATE: [&str; 8] =
+    ["slurm", "parastation", "crane", "pbs", "flux", "htcondor", "user", "session"];
 
 type Recogniser = fn(Place<'_, '_>) -> Option<Match>;
 
-/// Owners that the node's administrator or container engines make. The first
-/// that matches wins: names with a meaning of their own come before units.
-const ANYWHERE: &[Recogniser] =
-    &[pod::recognise, engine::recognise, container::recognise, machine::recognise, schedulers::flux];
-
-/// Owners that only root can make: not recognised in a user's own subtree.
-const ROOT_ONLY: &[Recogniser] = &[
+/// The first that matches wins: names with a meaning of their own come before
+/// units.
+const ALL: &[Recogniser] = &[
     slurm::v2,
     slurm::v1,
     schedulers::parastation,
     schedulers::crane,
     schedulers::pbs,
     schedulers::htcondor,
+    pod::recognise,
+    engine::recognise,
+    container::recognise,
+    machine::recognise,
+    schedulers::flux,
+    unit::recognise,
 ];
 
 /// One owner of a path.
@@ -34,57 +45,159 @@ pub(super) struct Found<'a> {
     pub(super) job: Option<&'a [u8]>,
 }
 
-/// The owners of a path, outermost first.
-pub(super) fn scan(path: &[u8]) -> Vec<Found<'_>> {
-    let (names, ends) = split(path);
-    let mut found: Vec<Found<'_>> = Vec::new();
-    let mut place = Place { names: &names, at: 0, users: false, top: true };
-    while place.at < names.len() {
-        let users = place.users || unit::manager(place.name()).is_some();
-        let Some(Match { owner, taken, tree }) = recognise(place) else {
-            place.top = place.top && place.name().ends_with(b".slice");
-            place.at += 1;
-            place.users = users;
-            continue;
-        };
-        if found.last().is_some_and(|last| is_implied(&last.owner, &owner)) {
-            found.pop();
-        }
-        // A SLUID is the name after that of Slurm's scope.
-        let end = ends.get(place.at + 1).filter(|_| owner.sluid.is_some());
-        found.push(Found { owner, job: end.and_then(|end| path.get(..*end)) });
-        place = Place { at: place.at + taken, top: tree, users, ..place };
-        found.drain(..found.len().saturating_sub(DEPTH));
-    }
-    found
+/// What a path says.
+#[derive(Debug, Default)]
+pub(super) struct Scan<'a> {
+    /// Owners whose names root's daemons gave, outermost first.
+    pub(super) owners: Vec<Found<'a>>,
+    /// Owners that are named further in, where anybody may have named them.
+    pub(super) claims: Vec<Owner>,
+    /// The path up to where the names are no longer root's.
+    end: Option<&'a [u8]>,
 }
 
-/// Puts owners into each other, the last innermost. One name may have told of
-/// two, the outer of which is in place already.
-pub(super) fn nested(owners: impl Iterator<Item = Owner>) -> Option<Owner> {
-    owners.fold(None, |around: Option<Owner>, owner| {
+/// Reads a path.
+pub(super) fn scan<'a>(path: &'a [u8], ground: &Ground) -> Scan<'a> {
+    let (names, ends) = split(path);
+    let mut reader = Reader {
+        path,
+        ends: &ends,
+        shared: ground.shared(&names),
+        given: ground.given_by_root(path, &ends),
+        trust: Trust::Everything,
+        scan: Scan::default(),
+    };
+    let mut place = Place { names: &names, at: 0, users: false, top: true };
+    while place.at < names.len() {
+        place = reader.step(place, &names);
+    }
+    reader.scan
+}
+
+/// Which names are believed at a place.
+#[derive(Clone, Copy)]
+enum Trust {
+    /// All: this is where root's daemons put their owners.
+    Everything,
+    /// Those of owners that are made in the one before.
+    These(&'static [&'static str]),
+    /// None.
+    Nothing,
+}
+
+impl Trust {
+    fn takes(self, owner: &Owner) -> bool {
+        match self {
+            Self::Everything => true,
+            Self::These(kinds) => kinds.contains(&owner.kind.as_str()),
+            Self::Nothing => false,
+        }
+    }
+}
+
+struct Reader<'a, 'n> {
+    path: &'a [u8],
+    ends: &'n [usize],
+    /// How many names lead to gpumap itself.
+    shared: usize,
+    /// How many names are in directories of root.
+    given: usize,
+    trust: Trust,
+    scan: Scan<'a>,
+}
+
+impl<'a> Reader<'a, '_> {
+    /// Reads what is at a place: the place after it.
+    fn step<'n>(&mut self, place: Place<'a, 'n>, names: &'n [&'a [u8]]) -> Place<'a, 'n> {
+        if place.at >= self.given {
+            self.distrust(place.at);
+        } else if place.at > 0 && place.at <= self.shared && !self.is_private() {
+            self.trust = Trust::Everything;
+        }
+        // What root did not name is not read together with what root named.
+        let visible = if place.at < self.given { names.get(..self.given).unwrap_or(names) } else { names };
+        let here = Place { names: visible, ..place };
+        let users = place.users || unit::manager(place.name()).is_some();
+        let Some(found) = ALL.iter().find_map(|recogniser| recogniser(here)) else {
+            let is_slice = place.name().ends_with(b".slice");
+            if !is_slice && !PARENTS.contains(&place.name()) {
+                self.distrust(place.at + 1);
+            }
+            return Place { at: place.at + 1, top: place.top && is_slice, users, ..place };
+        };
+        let next = Place { at: place.at + found.taken, top: found.tree, users, ..place };
+        self.take(found, place.at);
+        next
+    }
+
+    /// Adds an owner, or what is claimed to be one.
+    fn take(&mut self, found: Match, at: usize) {
+        let Match { owner, taken, makes, .. } = found;
+        if !self.trust.takes(&owner) {
+            self.distrust(at);
+            self.scan.claims.push(owner);
+            self.scan.claims.drain(..self.scan.claims.len().saturating_sub(DEPTH));
+            return;
+        }
+        let owners = &mut self.scan.owners;
+        if owners.last().is_some_and(|last| is_implied(&last.owner, &owner)) {
+            owners.pop();
+        }
+        // A SLUID is the name after that of Slurm's scope.
+        let end = self.ends.get(at + 1).filter(|_| owner.sluid.is_some());
+        owners.push(Found { owner, job: end.and_then(|end| self.path.get(..*end)) });
+        owners.drain(..owners.len().saturating_sub(DEPTH));
+        self.trust = if makes.is_empty() { Trust::Nothing } else { Trust::These(makes) };
+        self.scan.end = self.upto(at + taken);
+    }
+
+    /// From this name on, nothing is believed.
+    fn distrust(&mut self, at: usize) {
+        if !matches!(self.trust, Trust::Nothing) {
+            self.trust = Trust::Nothing;
+            self.scan.end = self.upto(at);
+        }
+    }
+
+    fn is_private(&self) -> bool {
+        self.scan.owners.iter().any(|found| PRIVATE.contains(&found.owner.kind.as_str()))
+    }
+
+    /// The path of so many names.
+    fn upto(&self, names: usize) -> Option<&'a [u8]> {
+        names.checked_sub(1).map_or(Some(b"/"), |last| self.path.get(..*self.ends.get(last)?))
+    }
+}
+
+/// Puts owners into each other, the last innermost, and what is claimed inside
+/// it. One name may have told of two, the outer of which is in place already.
+/// Where nobody is known for what surrounds the claims, its path is the owner.
+pub(super) fn nested(owners: Vec<Owner>, claims: Vec<Owner>, end: &[u8]) -> Option<Owner> {
+    let innermost = owners.into_iter().fold(None, |around: Option<Owner>, owner| {
         let outer = match owner.outer {
             Some(outer) => Some(Box::new(Owner { outer: around.map(Box::new), ..*outer })),
             None => around.map(Box::new),
         };
         Some(Owner { outer, ..owner })
-    })
-}
-
-/// The names of a path, and where each ends in it.
-fn split(path: &[u8]) -> (Vec<&[u8]>, Vec<usize>) {
-    let mut end = 0;
-    let names = path.split(|byte| *byte == b'/').map(|name| {
-        end += name.len() + 1;
-        (name, end - 1)
     });
-    names.filter(|(name, _)| !name.is_empty()).unzip()
+    let unknown = || Owner { name: Some(super::place::text(end)), ..Place::owner("cgroup") };
+    match innermost {
+        None if claims.is_empty() => None,
+        innermost => Some(Owner { claims, ..innermost.unwrap_or_else(unknown) }),
+    }
 }
 
-fn recognise(place: Place<'_, '_>) -> Option<Match> {
-    let root_only = if place.users { &[] } else { ROOT_ONLY };
-    let mut all = root_only.iter().chain(ANYWHERE).chain(&[unit::recognise as Recogniser]);
-    all.find_map(|recogniser| recogniser(place))
+impl<'a> Scan<'a> {
+    /// The innermost owner, with what is around and what is claimed inside.
+    pub(super) fn owner(self) -> Option<Owner> {
+        self.owner_with(|found| found.owner)
+    }
+
+    /// The same with more known of each owner.
+    pub(super) fn owner_with(self, more: impl FnMut(Found<'a>) -> Owner) -> Option<Owner> {
+        let end = self.end.unwrap_or(b"/");
+        nested(self.owners.into_iter().map(more).collect(), self.claims, end)
+    }
 }
 
 /// Whether the owner around adds nothing: a user's slice around the session or
@@ -102,7 +215,7 @@ mod tests {
     #[test]
     fn job_directories() {
         let path = b"//system.slice/slurmstepd.scope/sEKNKTV3WPV500//step_0/user";
-        let found = scan(path);
+        let found = scan(path, &Ground::default()).owners;
         assert_eq!(found[0].job, Some(&b"//system.slice/slurmstepd.scope/sEKNKTV3WPV500"[..]));
     }
 
@@ -110,6 +223,7 @@ mod tests {
     #[test]
     fn bounded_nesting() {
         let path = "/system.slice/slurmstepd.scope/job_1".repeat(100_000);
-        assert_eq!(scan(path.as_bytes()).len(), DEPTH);
+        let scan = scan(path.as_bytes(), &Ground::default());
+        assert_eq!((scan.owners.len(), scan.claims.len()), (1, DEPTH));
     }
 }

@@ -5,6 +5,17 @@ use crate::report::Owner;
 
 /// Units that have processes, systemd.unit(5). Slices have none of their own.
 const SUFFIXES: [&[u8]; 5] = [b".service", b".scope", b".socket", b".mount", b".swap"];
+/// Units of daemons that put owners into their own cgroup: HTCondor its slots,
+/// and engines the containers that they start with the cgroupfs driver and
+/// systemd's way of naming them.
+const DAEMONS: [(&[u8], &[&str]); 4] = [
+    (b"condor.service", &["htcondor"]),
+    (b"containerd.service", &["containerd"]),
+    (b"docker.service", &["docker"]),
+    (b"crio.service", &["cri-o"]),
+];
+/// What root's systemd starts in the slice of a user.
+const OF_USER: &[&str] = &["user", "session", "unit"];
 
 /// A unit, a session, or a user's slice or manager.
 pub(super) fn recognise(place: Place<'_, '_>) -> Option<Match> {
@@ -15,7 +26,7 @@ pub(super) fn recognise(place: Place<'_, '_>) -> Option<Match> {
             return Match::tree(user(uid), 1);
         }
         if let Some(uid) = slice(name).filter(|_| place.top) {
-            return Match::tree(user(uid), 1);
+            return Some(Match::tree(user(uid), 1)?.making(OF_USER));
         }
         if let Some(session) = session(place).filter(|_| place.top) {
             return Match::plain(session, 1);
@@ -24,7 +35,9 @@ pub(super) fn recognise(place: Place<'_, '_>) -> Option<Match> {
     // The name stays as systemd writes it: `a\x2db.service` and `a-b.service`
     // are two units.
     let unit = place.top && SUFFIXES.iter().any(|suffix| name.len() > suffix.len() && name.ends_with(suffix));
-    unit.then(|| Match::plain(Owner { name: Some(text(name)), ..Place::owner("unit") }, 1)).flatten()
+    let makes = DAEMONS.iter().find(|(daemon, _)| *daemon == name).map_or(&[][..], |(_, makes)| makes);
+    let owner = || Owner { name: Some(text(name)), ..Place::owner("unit") };
+    unit.then(|| Some(Match::plain(owner(), 1)?.making(makes))).flatten()
 }
 
 /// The user of `user@UID.service`, below which the user makes the cgroups.

@@ -15,6 +15,7 @@ const ID: usize = 12;
 pub(super) fn label(owner: &Owner, depth: usize) -> String {
     let text = match (depth, &owner.task, &owner.step) {
         (0, ..) => full(owner),
+        _ if !owner.claims.is_empty() => claimed(owner).unwrap_or_default(),
         (_, Some(task), _) => format!("task {}", short(task)),
         (_, None, Some(_)) => step(owner).unwrap_or_default(),
         _ => whole(owner),
@@ -25,7 +26,7 @@ pub(super) fn label(owner: &Owner, depth: usize) -> String {
 /// An owner with what is around it in one kind: `slurm job 4711, step 0, task 1`.
 pub(super) fn full(owner: &Owner) -> String {
     let task = owner.task.as_ref().map(|task| format!("task {}", short(task)));
-    let parts = [Some(whole(owner)), step(owner), task];
+    let parts = [Some(whole(owner)), step(owner), task, claimed(owner)];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
@@ -71,6 +72,12 @@ fn whole(owner: &Owner) -> String {
         (None, "pod") => format!("pod {}", name(owner)),
         _ => format!("{kind} {}", name(owner)).trim_end().to_owned(),
     }
+}
+
+/// What the innermost name in an owner claims: a name that the owner itself may
+/// have made up.
+fn claimed(owner: &Owner) -> Option<String> {
+    owner.claims.last().map(|claim| format!("calling itself {}", whole(claim)))
 }
 
 /// A job's number, marked where only the user says so; else its other names.

@@ -3,14 +3,15 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The owner of a cgroup, read off its path: the innermost one that is
-/// recognised. Fields that mean nothing for a kind are left out.
+/// The owner of a cgroup, read off its path: the innermost one whose name root's
+/// daemons gave. Fields that mean nothing for a kind are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Owner {
     /// `slurm`, `parastation`, `crane`, `pbs`, `flux`, `htcondor`, `docker`,
     /// `containerd`, `nerdctl`, `cri-o`, `podman`, `apptainer`, `pod`, `lxc`,
-    /// `libvirt`, `unit`, `session`, `user`; in lists of owners also `cgroup`
-    /// for a path that nobody is known for, then in `name`.
+    /// `libvirt`, `unit`, `session`, `user`; `cgroup` for a path that nobody is
+    /// known for, then in `name`: in lists of owners, and where there are
+    /// `claims`.
     pub kind: String,
     /// Job number of Slurm, ParaStation or CraneSched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -70,4 +71,17 @@ pub struct Owner {
     /// started in, the container that Slurm runs in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outer: Option<Box<Owner>>,
+    /// What the names of the cgroups inside it say, the outermost first. Whoever
+    /// runs there may have made them: they are no identity, and a job that is
+    /// named here alone is not that job.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<Owner>,
+}
+
+impl Owner {
+    /// The owner alone, without what the names inside it claim.
+    #[must_use]
+    pub fn identity(&self) -> Self {
+        Self { claims: Vec::new(), ..self.clone() }
+    }
 }

@@ -15,7 +15,7 @@ use crate::observation::Text;
 use crate::observe::resident::{DeviceChange, Processes};
 use crate::observe::scanner::{Engine, Glimpse, ScanError};
 use crate::observe::{self, Options};
-use crate::owner;
+use crate::owner::Ground;
 use crate::report::{Event, EventProcess};
 
 /// The inventory is read again with a change if it is older than this.
@@ -32,6 +32,7 @@ pub struct OpensWatcher {
     scope: Scope,
     processes: Processes,
     root: PathBuf,
+    ground: Ground,
     holdings: Holdings,
     facts_at: Instant,
     /// Cgroups of processes that hold GPUs, for when they are gone.
@@ -63,6 +64,7 @@ impl OpensWatcher {
         let now = Instant::now();
         let mut watcher = Self {
             scope: scope.clone(),
+            ground: Ground::of(&facts),
             root: PathBuf::from(facts.host.cgroup_root),
             holdings: Holdings::new(&facts.gpu_facts),
             options,
@@ -137,7 +139,7 @@ impl OpensWatcher {
         Some(Event {
             cgroup: path.map(|path| path.lossy().into_owned()),
             cgroup_hex: path.and_then(Text::hex),
-            owner: path.and_then(|path| owner::of_path(path.as_bytes())),
+            owner: path.and_then(|path| self.ground.owner(path.as_bytes())),
             ..event(what, Some(who))
         })
     }

@@ -72,6 +72,7 @@ impl Follower {
             effective: Answer::default(),
             own: Answer::Known(Attached::default()),
             pids: Vec::new(),
+            uid: (stat.uid != 0 && self.hierarchy.sees_uids).then_some(stat.uid),
         };
         let revision = query(dir.as_fd(), ListKind::Own).map_or(0, |own| own.revision);
         self.has_revisions |= revision > 0;

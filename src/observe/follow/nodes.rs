@@ -224,6 +224,7 @@ mod tests {
                 effective: answer,
                 own: Default::default(),
                 pids: Vec::new(),
+                uid: None,
             };
             nodes.insert(cgroup, stat, true, dir);
         }

@@ -105,9 +105,9 @@ impl<'a> Reader<'a> {
 /// Whether a process is where a job that is called by its SLUID has its
 /// daemon, and its title does not tell the job's number.
 fn serves_unnumbered_job(cgroup: &Text, title: &Text) -> bool {
-    let owner = || owner::of_path(cgroup.as_bytes());
-    let is_daemon = || owner().is_some_and(|one| one.sluid.is_some() && one.part.as_deref() == Some("slurm"));
-    cgroup.as_bytes().ends_with(b"/slurm") && owner::job_of_title(title.as_bytes()).is_none() && is_daemon()
+    cgroup.as_bytes().ends_with(b"/slurm")
+        && owner::job_of_title(title.as_bytes()).is_none()
+        && owner::may_serve_sluid(cgroup.as_bytes())
 }
 
 /// Whether a process exists, seen or not (signal 0 sends nothing).

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::remember::Remembered;
 use crate::observation::Text;
 use crate::observe::{self, Options};
-use crate::owner;
+use crate::owner::Ground;
 use crate::report::Owner;
 use crate::watch::Subject;
 
@@ -32,8 +32,8 @@ pub(super) struct Place {
 }
 
 impl Place {
-    pub(super) fn new(path: &Text) -> Self {
-        let owner = owner::of_path(path.as_bytes());
+    pub(super) fn new(path: &Text, ground: &Ground) -> Self {
+        let owner = ground.owner(path.as_bytes());
         Self { path: path.clone(), text: path.lossy().into_owned(), hex: path.hex(), owner }
     }
 }
@@ -41,6 +41,7 @@ impl Place {
 /// What is remembered of cgroups.
 #[derive(Debug)]
 pub(super) struct Places {
+    ground: Ground,
     /// By id. A cgroup of the second version keeps its path as long as it is
     /// there, and no other ever gets its id: this never grows old.
     by_id: HashMap<u64, Rc<Place>>,
@@ -50,13 +51,13 @@ pub(super) struct Places {
     looked: Remembered<u64, Option<PathBuf>>,
 }
 
-impl Default for Places {
-    fn default() -> Self {
-        Self { by_id: HashMap::new(), by_process: Remembered::new(STAYS), looked: Remembered::new(STAYS) }
-    }
-}
-
 impl Places {
+    /// Nothing remembered yet.
+    pub(super) fn new(ground: Ground) -> Self {
+        let (by_process, looked) = (Remembered::new(STAYS), Remembered::new(STAYS));
+        Self { ground, by_id: HashMap::new(), by_process, looked }
+    }
+
     /// The cgroup of a process at an event, if the event names one that was seen
     /// or is there; else the one that it is in now, if it still is there.
     pub(super) fn of(&mut self, options: &Options, subject: &Subject) -> Option<Rc<Place>> {
@@ -66,9 +67,10 @@ impl Places {
         if let Some(place) = self.named(options, subject.cgroup) {
             return Some(place);
         }
+        let ground = &self.ground;
         self.by_process.get((subject.pid, subject.start_time), || {
             let path = observe::pid_cgroup(options, subject.pid).ok()?;
-            Some(Rc::new(Place::new(&path.as_os_str().as_bytes().into())))
+            Some(Rc::new(Place::new(&path.as_os_str().as_bytes().into(), ground)))
         })
     }
 
@@ -85,7 +87,7 @@ impl Places {
         if self.by_id.len() >= KEPT && !self.by_id.contains_key(&id) {
             self.by_id.clear();
         }
-        self.by_id.entry(id).or_insert_with(|| Rc::new(Place::new(path)));
+        self.by_id.entry(id).or_insert_with(|| Rc::new(Place::new(path, &self.ground)));
     }
 }
 
@@ -97,7 +99,7 @@ mod tests {
     /// and that not more are kept than said.
     #[test]
     fn ids() {
-        let mut places = Places::default();
+        let mut places = Places::new(Ground::default());
         let subject = Subject { pid: u32::MAX, cgroup: 7, ..Subject::default() };
         let nowhere = Options { proc: PathBuf::from("/nonexistent"), ..Options::default() };
         assert_eq!(places.of(&nowhere, &subject), None);

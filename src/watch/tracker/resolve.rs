@@ -69,8 +69,8 @@ impl Resolver {
     pub(super) fn new(options: Options) -> Self {
         let options = Options { detail: false, deadline: None, units: false, hook: false, ..options };
         Self {
+            places: Places::new(observe::ground(&options)),
             options,
-            places: Places::default(),
             groups: Remembered::new(STAYS),
             known: HashMap::new(),
             serial: 0,
@@ -104,7 +104,7 @@ impl Resolver {
     pub(super) fn nowhere(&mut self, subject: &Subject) -> Option<Known> {
         if self.serial == 0 {
             // Nobody has looked at the node's GPUs yet.
-            self.observe(subject, &Place::new(&"/".into()))?;
+            self.observe(subject, &Place::default())?;
         }
         let asker = Asker::nowhere(self.gpus.clone());
         Some(Known { at: Instant::now(), serial: self.serial, asker })
