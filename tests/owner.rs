@@ -46,7 +46,8 @@ fn grounds() {
     let now = text.lines().map(|line| match line.split('\t').collect::<Vec<_>>()[..] {
         [own, theirs, path, _] => {
             let theirs = theirs.split(' ').filter(|theirs| *theirs != "-");
-            let cgroups = theirs.map(|path| Cgroup { path: path.into(), uid: Some(1000), ..Cgroup::default() });
+            let cgroups =
+                theirs.map(|path| Cgroup { path: path.into(), uid: Some(1000), ..Cgroup::default() });
             let own_cgroup = Some(own.into()).filter(|_| own != "-");
             let node = Observation { own_cgroup, cgroups: cgroups.collect(), ..Observation::default() };
             let owner = serde_json::to_string(&Ground::of(&node).owner(path.as_bytes())).unwrap();

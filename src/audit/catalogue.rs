@@ -42,6 +42,7 @@ pub(super) struct Family {
 /// The families in the order of the manual.
 pub(super) const FAMILIES: &[Family] = &[
     super::absent::FAMILY,
+    super::forged::FAMILY,
     super::dropped::FAMILY,
     super::undone::FAMILY,
     super::grants::FAMILY,

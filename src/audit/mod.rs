@@ -15,6 +15,7 @@ mod dynamic;
 mod environment;
 mod facts;
 mod finding;
+mod forged;
 mod grants;
 mod holders;
 mod ignored;

@@ -10,8 +10,9 @@ use crate::audit;
 use crate::cli::{self, Exit, ManArgs};
 
 /// Sections of gpumap(1) that no definition can tell.
-const GENERAL: [&str; 6] = [
+const GENERAL: [&str; 7] = [
     include_str!("../../man/sections/sets.roff"),
+    include_str!("../../man/sections/owners.roff"),
     include_str!("../../man/sections/notation.roff"),
     include_str!("../../man/sections/exit-status.roff"),
     include_str!("../../man/sections/privileges.roff"),

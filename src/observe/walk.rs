@@ -154,8 +154,7 @@ impl Walker<'_> {
             let work = move || {
                 let (seen, buffer) = (Vec::new(), Vec::new());
                 let is_half = true;
-                let mut walker =
-                    Walker { log, asker, is_legacy, sees_uids, is_half, seen, path, buffer };
+                let mut walker = Walker { log, asker, is_legacy, sees_uids, is_half, seen, path, buffer };
                 walker.each(dir, second, depth);
                 walker.seen
             };
@@ -201,7 +200,8 @@ impl Walker<'_> {
         let pids = if requested { self.pids(dir)? } else { Vec::new() };
         let path = self.text();
         let uid = (stat.uid != 0 && self.sees_uids).then_some(stat.uid);
-        self.seen.push(Seen { cgroup: Cgroup { path, id: stat.inode, effective, own, pids, uid }, requested });
+        self.seen
+            .push(Seen { cgroup: Cgroup { path, id: stat.inode, effective, own, pids, uid }, requested });
         Some(stat)
     }
 

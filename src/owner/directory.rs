@@ -55,7 +55,8 @@ fn collect<'a>(process: &'a Process, ground: &Ground, claims: &mut BTreeMap<&'a 
     // In the step daemon's own directory only if nothing is nested further in.
     let in_daemons = scan.owners.last().is_some_and(|last| last.owner.part.as_deref() == Some("slurm"));
     let daemon = process.uid == 0 && in_daemons && scan.claims.is_empty();
-    let Some((job, owner)) = scan.owners.iter().rev().find_map(|found| Some((found.job?, &found.owner))) else {
+    let Some((job, owner)) = scan.owners.iter().rev().find_map(|found| Some((found.job?, &found.owner)))
+    else {
         return;
     };
     let [title, socket, environment] = claims.entry(job).or_default();

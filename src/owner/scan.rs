@@ -15,8 +15,7 @@ const DEPTH: usize = 16;
 const PARENTS: [&[u8]; 2] = [b"libpod_parent", b"kubelet"];
 /// Owners inside which a user makes the names, and no slurmd of a container is
 /// to be believed, though gpumap itself runs there.
-const PRIVATE: [&str; 8] =
-    ["slurm", "parastation", "crane", "pbs", "flux", "htcondor", "user", "session"];
+const PRIVATE: [&str; 8] = ["slurm", "parastation", "crane", "pbs", "flux", "htcondor", "user", "session"];
 
 type Recogniser = fn(Place<'_, '_>) -> Option<Match>;
 

@@ -117,7 +117,14 @@ impl Scene {
         let effective = above.and_then(|above| Some(self.find(above)?.effective.clone())).unwrap_or_default();
         let id = 1000 + self.observation.cgroups.len() as u64;
         let own = Answer::Known(Attached::default());
-        self.observation.cgroups.push(Cgroup { path: path.into(), id, effective, own, pids: Vec::new() });
+        self.observation.cgroups.push(Cgroup {
+            path: path.into(),
+            id,
+            effective,
+            own,
+            pids: Vec::new(),
+            uid: None,
+        });
     }
 
     /// A cgroup with a program of its own, which alone is in force from here on
