@@ -24,6 +24,17 @@ pub enum ObserveError {
         "no cgroup2 file system and no v1 devices controller is mounted; mount cgroup2 or name its place with --cgroup-root DIR"
     )]
     NoCgroupMount,
+    /// Every cgroup mount is covered by a later mount.
+    #[error(
+        "a cgroup file system is mounted at {path}, but a later mount hides it; name a place where it can be reached with --cgroup-root DIR"
+    )]
+    HiddenMount {
+        /// The mount point of the first one.
+        path: PathBuf,
+    },
+    /// A relative path without a place to start from.
+    #[error("the working directory is a cgroup that has been removed; name the cgroup by its whole path")]
+    WorkingDirectoryGone,
     /// A v1 directory where a cgroup2 one is needed.
     #[error("{path} belongs to a cgroup v1 hierarchy, which has no device programs; {}", instead(.cgroup2.as_ref()))]
     V1Directory {

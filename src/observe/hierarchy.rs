@@ -1,5 +1,7 @@
 //! The cgroup hierarchy that is observed, and the targets in it.
 
+use std::borrow::Cow;
+use std::env;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
@@ -29,6 +31,8 @@ pub(super) struct Hierarchy {
     /// Whether uids here are those of the host: in a user namespace, root's
     /// directories look like anybody's.
     pub(super) sees_uids: bool,
+    mounts: Mounts,
+    proc: PathBuf,
 }
 
 impl Hierarchy {
@@ -36,19 +40,13 @@ impl Hierarchy {
     pub(super) fn find(options: &Options) -> Result<Self, ObserveError> {
         let mounts = Mounts::read(&options.proc)?;
         let mode = mounts.mode();
-        let mount = match &options.cgroup_root {
-            Some(path) => chosen(path, &mounts)?,
-            None => mounts
-                .cgroup2
-                .first()
-                .or(mounts.devices.as_ref())
-                .cloned()
-                .ok_or(ObserveError::NoCgroupMount)?,
+        let (mount, handle) = match &options.cgroup_root {
+            Some(path) => chosen(path, &mounts, &options.proc)?,
+            None => usual(&mounts, &options.proc)?,
         };
-        let path = mount.point.clone();
-        let handle = Dir::open(&path).map_err(|errno| open_error(path, errno))?;
+        let devices = Mounts::visible(&mounts.devices, &options.proc).map(|(mount, _)| mount);
         let sees_uids = sees_all_uids(&options.proc);
-        Ok(Self { handle, mount, mode, devices: mounts.devices, sees_uids })
+        Ok(Self { handle, mount, mode, devices, sees_uids, mounts, proc: options.proc.clone() })
     }
 
     /// Whether there is no cgroup2 here, so that no device program can be.
@@ -66,9 +64,11 @@ impl Hierarchy {
 
     /// The components of a target, checked to exist now.
     ///
-    /// An absolute path below the root's mount point is taken as it is, any
-    /// other as relative to the root.
+    /// An absolute path below the root's mount point is taken as it is, a
+    /// relative one from the working directory if that is a cgroup, any other
+    /// from the root.
     pub(super) fn resolve(&self, target: &Path) -> Result<Vec<Vec<u8>>, ObserveError> {
+        let target = &*self.from_here(target)?;
         let below = target.strip_prefix(&self.mount.point).unwrap_or(target);
         let missing =
             || ObserveError::NoSuchCgroup { path: target.to_owned(), root: self.mount.point.clone() };
@@ -83,6 +83,53 @@ impl Hierarchy {
             }
             Err(errno) => Err(open_error(target.to_owned(), errno)),
         }
+    }
+
+    /// A relative path as an absolute one, if it starts from a working
+    /// directory that is a cgroup, or if the root has nothing of that name and
+    /// the file system has a cgroup; any other path unchanged.
+    fn from_here<'p>(&self, target: &'p Path) -> Result<Cow<'p, Path>, ObserveError> {
+        if target.is_absolute() {
+            return Ok(Cow::Borrowed(target));
+        }
+        let file_system = |dir: &Dir| dir.file_system().unwrap_or(FileSystem::Other);
+        let here = Dir::open(Path::new("."));
+        match here.as_ref().map_or(FileSystem::Other, file_system) {
+            FileSystem::Cgroup1 if !self.is_legacy() => {
+                let path = env::current_dir().unwrap_or_default().join(target);
+                Err(ObserveError::V1Directory { path, cgroup2: Some(self.mount.point.clone()) })
+            }
+            FileSystem::Cgroup2 | FileSystem::Cgroup1 => {
+                let path = env::current_dir().map_err(|_| ObserveError::WorkingDirectoryGone)?;
+                let here = here.map_err(|errno| open_error(path.clone(), errno))?;
+                let place = self.place(&here, &path);
+                let outside = || ObserveError::OutsideRoot { path, root: self.mount.point.clone() };
+                Ok(Cow::Owned(place.ok_or_else(outside)?.join(target)))
+            }
+            FileSystem::Other => Ok(self.by_files(target).map_or(Cow::Borrowed(target), Cow::Owned)),
+        }
+    }
+
+    /// A relative path that leads to a cgroup from a working directory that is
+    /// none, and that means nothing from the root.
+    fn by_files(&self, target: &Path) -> Option<PathBuf> {
+        let from_root = components(target).map(|parts| self.handle.child(relative(&parts).as_path()));
+        if matches!(from_root, Some(Ok(_))) {
+            return None;
+        }
+        let dir = Dir::open(target).ok()?;
+        self.place(&dir, &std::fs::canonicalize(target).ok()?)
+    }
+
+    /// The path below the root's mount point of a directory that has this path
+    /// in whatever mount of the hierarchy; its inode proves it.
+    fn place(&self, dir: &Dir, path: &Path) -> Option<PathBuf> {
+        let mount = self.mounts.of(dir, &self.proc).unwrap_or(&self.mount);
+        let inside = self.mount.inside(&mount.narrowed(path)?.root)?;
+        let parts = components(Path::new(OsStr::from_bytes(&inside)))?;
+        let there = self.handle.child(relative(&parts).as_path()).ok()?;
+        let is_it = there.stat().ok()?.inode == dir.stat().ok()?.inode;
+        is_it.then(|| parts.iter().fold(self.mount.point.clone(), |path, part| path.join(OsStr::from_bytes(part))))
     }
 
     /// What an absolute path that is not below the root is instead.
@@ -103,8 +150,19 @@ impl Hierarchy {
     }
 }
 
+/// The first cgroup2 mount that can be reached; without any, that of the v1
+/// devices controller.
+fn usual(mounts: &Mounts, proc: &Path) -> Result<(Mount, Dir), ObserveError> {
+    let candidates = if mounts.cgroup2.is_empty() { &mounts.devices } else { &mounts.cgroup2 };
+    let Some(first) = candidates.first() else { return Err(ObserveError::NoCgroupMount) };
+    Mounts::visible(candidates, proc).ok_or_else(|| match Dir::open(&first.point) {
+        Ok(_) => ObserveError::HiddenMount { path: first.point.clone() },
+        Err(errno) => open_error(first.point.clone(), errno),
+    })
+}
+
 /// Checks a root given by the user.
-fn chosen(path: &Path, mounts: &Mounts) -> Result<Mount, ObserveError> {
+fn chosen(path: &Path, mounts: &Mounts, proc: &Path) -> Result<(Mount, Dir), ObserveError> {
     let cgroup2 = mounts.cgroup2.first().map(|mount| mount.point.clone());
     let dir = Dir::open(path).map_err(|errno| open_error(path.to_owned(), errno))?;
     let candidates = match dir.file_system() {
@@ -115,11 +173,22 @@ fn chosen(path: &Path, mounts: &Mounts) -> Result<Mount, ObserveError> {
         Err(errno) => return Err(open_error(path.to_owned(), errno)),
     };
     let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let nearest =
-        candidates.iter().filter_map(|mount| Some((mount.point.as_os_str().len(), mount.narrowed(&real)?)));
-    let found = nearest.max_by_key(|(length, _)| *length).map(|(_, mount)| mount);
+    let found = match mounts.of(&dir, proc) {
+        Some(mount) => mount.narrowed(&real),
+        None => nearest(candidates, &real),
+    };
     let point = if path.is_absolute() { path.to_owned() } else { real };
-    Ok(Mount { point, root: found.map_or_else(|| Mount::ELSEWHERE.to_vec(), |mount| mount.root) })
+    let (id, root) =
+        found.map_or_else(|| (0, Mount::ELSEWHERE.to_vec()), |mount| (mount.id, mount.root));
+    Ok((Mount { id, point, root }, dir))
+}
+
+/// The mount with the longest mount point above a path: where the kernel does
+/// not say which mount a directory is on.
+fn nearest(candidates: &[Mount], path: &Path) -> Option<Mount> {
+    let above =
+        candidates.iter().filter_map(|mount| Some((mount.point.as_os_str().len(), mount.narrowed(path)?)));
+    above.max_by_key(|(length, _)| *length).map(|(_, mount)| mount)
 }
 
 /// Splits a path into names, with `.` and `..` resolved in the text; `None` if

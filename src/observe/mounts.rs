@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -9,11 +10,13 @@ use nix::errno::Errno;
 
 use super::ObserveError;
 use crate::observation::CgroupMode;
-use crate::sys::dir::read_all;
+use crate::sys::dir::{Dir, FileSystem, read_all};
 
 /// A mount table is read up to this many bytes; hosts with thousands of
 /// containers have some megabytes.
 const LIMIT: usize = 64 << 20;
+/// `fdinfo` of a directory has five short lines.
+const FDINFO_LIMIT: usize = 4096;
 
 /// v1 controllers as the kernel names them in mount options. `name=systemd`
 /// and kin are hierarchies without a controller.
@@ -37,6 +40,8 @@ const CONTROLLERS: [&[u8]; 14] = [
 /// One mounted cgroup hierarchy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mount {
+    /// The kernel's number for this mount, first in its line of mountinfo.
+    pub(super) id: u64,
     /// Where it is mounted.
     pub(super) point: PathBuf,
     /// Which directory of the hierarchy is mounted there, `/` for the whole,
@@ -49,8 +54,8 @@ pub(super) struct Mount {
 pub(super) struct Mounts {
     /// cgroup2, in mount order.
     pub(super) cgroup2: Vec<Mount>,
-    /// The v1 devices controller, if it is mounted.
-    pub(super) devices: Option<Mount>,
+    /// The v1 devices controller, in mount order.
+    pub(super) devices: Vec<Mount>,
     /// Whether any v1 controller is mounted.
     pub(super) any_v1: bool,
 }
@@ -81,7 +86,7 @@ impl Mount {
             }
             root.extend_from_slice(part.as_bytes());
         }
-        Some(Self { point: to.to_owned(), root })
+        Some(Self { id: self.id, point: to.to_owned(), root })
     }
 }
 
@@ -108,12 +113,33 @@ impl Mounts {
             b"cgroup2" => self.cgroup2.push(line.mount()),
             b"cgroup" if line.options().any(|option| CONTROLLERS.contains(&option)) => {
                 self.any_v1 = true;
-                if self.devices.is_none() && line.options().any(|option| option == b"devices") {
-                    self.devices = Some(line.mount());
+                if line.options().any(|option| option == b"devices") {
+                    self.devices.push(line.mount());
                 }
             }
             _ => {}
         }
+    }
+
+    /// The cgroup mount that a directory is on, by the number that the kernel
+    /// gives for the open directory; `None` for another file system, and where
+    /// that number cannot be read.
+    pub(super) fn of(&self, dir: &Dir, proc: &Path) -> Option<&Mount> {
+        let id = mount_id(dir, proc)?;
+        self.cgroup2.iter().chain(&self.devices).find(|mount| mount.id == id)
+    }
+
+    /// The first of `mounts` that its mount point leads to, with its directory:
+    /// a later mount at the same place, or above it, hides an earlier one.
+    pub(super) fn visible(mounts: &[Mount], proc: &Path) -> Option<(Mount, Dir)> {
+        mounts.iter().find_map(|mount| {
+            let dir = Dir::open(&mount.point).ok()?;
+            let is_it = match mount_id(&dir, proc) {
+                Some(id) => id == mount.id,
+                None => matches!(dir.file_system(), Ok(FileSystem::Cgroup2 | FileSystem::Cgroup1)),
+            };
+            is_it.then(|| (mount.clone(), dir))
+        })
     }
 
     /// How this host mounts its cgroups.
@@ -126,8 +152,19 @@ impl Mounts {
     }
 }
 
+/// The number of the mount that an open directory is on: `mnt_id` of
+/// `/proc/self/fdinfo/FD`, since Linux 3.15.
+fn mount_id(dir: &Dir, proc: &Path) -> Option<u64> {
+    let path = proc.join(format!("self/fdinfo/{}", dir.as_fd().as_raw_fd()));
+    let mut text = Vec::new();
+    read_all(File::open(path).ok()?, &mut text, FDINFO_LIMIT).ok()?;
+    let text = std::str::from_utf8(&text).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()
+}
+
 /// One line of mountinfo (proc_pid_mountinfo(5)).
 struct Line<'a> {
+    id: u64,
     root: &'a [u8],
     point: &'a [u8],
     kind: &'a [u8],
@@ -137,14 +174,16 @@ struct Line<'a> {
 impl<'a> Line<'a> {
     fn parse(line: &'a [u8]) -> Option<Self> {
         let mut fields = line.split(|byte| *byte == b' ');
-        let (root, point) = (fields.nth(3)?, fields.next()?);
+        let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
+        let (root, point) = (fields.nth(2)?, fields.next()?);
         fields.find(|field| *field == b"-")?;
         let (kind, super_options) = (fields.next()?, fields.nth(1).unwrap_or_default());
-        Some(Self { root, point, kind, super_options })
+        Some(Self { id, root, point, kind, super_options })
     }
 
     fn mount(&self) -> Mount {
-        Mount { point: PathBuf::from(OsString::from_vec(unescape(self.point))), root: unescape(self.root) }
+        let point = PathBuf::from(OsString::from_vec(unescape(self.point)));
+        Mount { id: self.id, point, root: unescape(self.root) }
     }
 
     fn options(&self) -> impl Iterator<Item = &'a [u8]> {
@@ -189,7 +228,8 @@ garbage
         let mounts = Mounts::parse(HYBRID);
         assert_eq!(mounts.mode(), CgroupMode::Hybrid);
         assert_eq!(mounts.cgroup2[0].point, Path::new("/sys/fs/cgroup/uni fied\\x"));
-        let devices = mounts.devices.unwrap();
+        let [devices] = mounts.devices.as_slice() else { panic!("{:?}", mounts.devices) };
+        assert_eq!(devices.id, 34);
         assert_eq!(devices.point, Path::new("/sys/fs/cgroup/devices"));
         assert_eq!(devices.inside(b"/docker/x/y"), Some(b"/y".to_vec()));
         assert_eq!(devices.inside(b"/docker/x"), Some(b"/".to_vec()));
@@ -210,7 +250,7 @@ garbage
     /// it.
     #[test]
     fn outside() {
-        let whole = Mount { point: "/m".into(), root: b"/".to_vec() };
+        let whole = Mount { id: 1, point: "/m".into(), root: b"/".to_vec() };
         assert_eq!(whole.inside(b"/../other"), None);
         assert_eq!(whole.inside(b"/.."), None);
         assert_eq!(whole.inside(b"/..a"), Some(b"/..a".to_vec()));
@@ -218,10 +258,10 @@ garbage
         assert_eq!(part.root, b"/a/b");
         assert_eq!(part.inside(b"/a/b/c"), Some(b"/c".to_vec()));
         assert_eq!(whole.narrowed(Path::new("/n")), None);
-        let above = Mount { point: "/m".into(), root: b"/..".to_vec() };
+        let above = Mount { id: 1, point: "/m".into(), root: b"/..".to_vec() };
         assert_eq!(above.inside(b"/../other"), Some(b"/other".to_vec()));
         assert_eq!(above.inside(b"/"), None);
-        let elsewhere = Mount { point: "/m".into(), root: Mount::ELSEWHERE.to_vec() };
+        let elsewhere = Mount { id: 1, point: "/m".into(), root: Mount::ELSEWHERE.to_vec() };
         assert_eq!(elsewhere.inside(b"/"), None);
     }
 }
