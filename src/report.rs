@@ -421,8 +421,19 @@ pub struct Diff {
     pub a: String,
     /// The second policy's source, as asked.
     pub b: String,
-    /// Whether the policies are equal.
+    /// The one cgroup of the first side, if only that was compared and not what
+    /// is below it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub a_cgroup: Option<String>,
+    /// The same of the second side.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub b_cgroup: Option<String>,
+    /// Whether the policies are equal, which takes that both are known.
     pub equal: bool,
+    /// Whether part of either side is unknown: beside the differences that are
+    /// listed there may be others.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unknown: bool,
     /// Where they differ.
     pub changes: Vec<Change>,
     /// GPUs whose verdict differs.

@@ -101,9 +101,10 @@ fn no_command() {
 /// Make sure that what is no job, and a job that is not there, are told apart.
 #[test]
 fn jobs() {
-    let forms = "'4711_3': not a job; write its number, such as 4711, or its SLUID, such as sEKNKTV3WPV500";
+    let forms = "'4711_x': not a job; write its number, such as 4711, or its SLUID, such as sEKNKTV3WPV500; \
+                 a step as 4711.0, 4711.batch; an array task as 4711_3";
     for args in
-        [&["job", "4711_3"][..], &["leftovers", "--job", "4711_3"], &["check", "--job", "4711_3", "c 1:3"]]
+        [&["job", "4711_x"][..], &["leftovers", "--job", "4711_x"], &["check", "--job", "4711_x", "c 1:3"]]
     {
         assert_eq!(refused(&[&["--from", "empty.json"], args].concat()), forms);
     }
@@ -191,7 +192,7 @@ fn usage_errors() {
 #[test]
 fn bad_devices() {
     let grammar = "; write 'TYPE MAJOR:MINOR [REQUEST]' as one argument, such as 'c 195:3 rw', \
-                   or a path such as /dev/nvidia3";
+                   a path such as /dev/nvidia3, or a GPU's name, UUID or PCI address";
     for (device, why) in [
         ("c", "not a device"),
         ("", "not a device"),

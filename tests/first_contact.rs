@@ -21,6 +21,10 @@ use support::bpf::MULTI;
 use support::cgroup::{self, Cgroup};
 use support::node::{self, Sleeper, relative};
 use support::root;
+use support::slurm::answer::{Minors, array};
+use support::slurm::job::{STEP_FILES, STEPS, WAIT};
+use support::slurm::spec::Spec;
+use support::slurm::{self, Cluster, with_cluster};
 
 fn out(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
@@ -117,4 +121,113 @@ fn hidden_mounts() {
     let gone = with_mounts(r#"mount -t tmpfs none "$2"; "$1" cgroup /"#, &[&mount]);
     assert_eq!(gone.status.code(), Some(2), "{}", out(&gone));
     assert!(err(&gone).contains("a later mount hides it"), "{}", err(&gone));
+}
+
+/// A node with several Slurm jobs and their steps.
+fn saved_jobs() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/nodes/slurm-jobs.json")
+}
+
+/// Make sure that a device can be named as gpumap and the vendors' tools print
+/// it, and that a name for several is refused.
+#[test]
+fn devices_by_name() {
+    let file = saved_jobs();
+    let file = file.to_str().expect("text");
+    let inventory = node::json(&["--from", file, "node"]).0["gpus"].clone();
+    let gpus = inventory.as_array().expect("GPUs");
+    let job = ["--from", file, "check", "--cgroup", "/"];
+    for gpu in gpus {
+        let (uuid, pci) = (gpu["uuid"].as_str().expect("a UUID"), gpu["pci"].as_str().expect("an address"));
+        let path = gpu["nodes"][0]["path"].as_str().expect("a node");
+        let base = path.rsplit('/').next().expect("a name");
+        for name in [uuid, &uuid.to_lowercase(), pci, &pci.to_uppercase(), &format!("0000{pci}"), base, path]
+        {
+            let output = node::gpumap(&[&job[..], &[name]].concat());
+            assert_eq!(output.status.code(), Some(0), "{name}: {}", err(&output));
+            assert_eq!(out(&output), format!("allow\t{name}\n"));
+            let number = format!("c {}:{}", gpu["major"], gpu["minor"]);
+            let program = ["--from", file, "explain", "--cgroup", "/"];
+            let (by_name, by_number) = (
+                node::json(&[&program[..], &[name]].concat()).0,
+                node::json(&[&program[..], &[number.as_str()]].concat()).0,
+            );
+            assert_eq!(by_name["proof"]["device"], by_number["proof"]["device"], "{name}");
+        }
+    }
+    let output = node::gpumap(&[&job[..], &["GPU-"]].concat());
+    assert_eq!(output.status.code(), Some(2));
+}
+
+/// Make sure that a device node is looked up below `--gpu-root`.
+#[test]
+fn nodes_below_the_gpu_root() {
+    if !root::available() {
+        return;
+    }
+    let scratch = Cgroup::new().expect("a scratch cgroup");
+    node::attach_deny(&scratch, 195, 2, MULTI);
+    let (path, gpus) = (scratch.path().to_str().expect("text"), node::four_gpus());
+    let ask = |device: &str| {
+        node::gpumap(&["check", "--gpu-root", gpus.to_str().expect("text"), "--cgroup", path, device])
+    };
+    assert_eq!(out(&ask("/dev/nvidia2")), "deny\t/dev/nvidia2\n");
+    assert_eq!(out(&ask("/dev/nvidia1")), "allow\t/dev/nvidia1\n");
+    assert_eq!(out(&ask("nvidia2")), "deny\tnvidia2\n");
+    let none = ask("/dev/null");
+    assert_eq!((out(&none).as_str(), none.status.code()), ("unknown\t/dev/null\n", Some(3)));
+    assert!(err(&none).contains(&format!("under {}", gpus.display())), "{}", err(&none));
+}
+
+/// Make sure that a job's steps and array tasks are what Slurm says they are.
+#[test]
+fn steps_and_array_tasks() {
+    with_cluster(&Spec::nvidia(), |cluster| {
+        let job = cluster.submit(&["--gres=gpu:4", "-n4"], STEPS);
+        job.wait_all(&STEP_FILES);
+        let id = job.id;
+        let devices: Vec<String> = (0..4).map(|minor| format!("nvidia{minor}")).collect();
+        let allowed = |name: &str| -> Minors {
+            let mut args = vec!["check", "--job", name];
+            args.extend(devices.iter().map(String::as_str));
+            let (document, _) = cluster.inside(&args);
+            let checks = array(&document["checks"]).iter().zip(0..);
+            checks.filter(|(check, _)| check["verdict"] == "allow").map(|(_, minor)| minor).collect()
+        };
+        assert_eq!(allowed(&id.to_string()), (0..4).collect());
+        assert_eq!(allowed(&format!("{id}.batch")), (0..4).collect());
+        assert_eq!(allowed(&format!("{id}.0")), job.granted_by("step0", "SLURM_STEP_GPUS"));
+        assert_eq!(allowed(&format!("{id}.1")), job.granted_by("step1", "SLURM_STEP_GPUS"));
+        let (document, code) = cluster.inside(&["job", &format!("{id}.1")]);
+        assert_eq!(code, 0, "{document}");
+        let paths: Vec<&str> =
+            array(&document["cgroups"]).iter().filter_map(|cgroup| cgroup["path"].as_str()).collect();
+        assert!(!paths.is_empty() && paths.iter().all(|path| path.contains("/step_1")), "{paths:?}");
+        let (document, code) = cluster.inside(&["check", "--job", &format!("{id}.7"), "nvidia0"]);
+        assert_eq!((code, &document["errors"][0]["code"]), (2, &"no-job".into()), "{document}");
+        let differ = |a: &str, b: &str| cluster.inside(&["diff", "--job", a, "--job", b]).1;
+        assert_eq!(differ(&id.to_string(), &format!("{id}.batch")), 0);
+        assert_eq!(differ(&format!("{id}.0"), &format!("{id}.1")), 1);
+        job.cancel();
+
+        let array_job = cluster.submit(&["--gres=gpu:1", "--array=3,5"], WAIT);
+        let number = |task: u32| -> u64 {
+            let name = format!("{}_{task}", array_job.id);
+            let shown = cluster.run("squeue", &["-h", "-o", "%A", "-j", &name]);
+            shown.trim().parse().expect("a number")
+        };
+        let began = std::time::Instant::now();
+        for task in [3, 5] {
+            let name = format!("{}_{task}", array_job.id);
+            let mut answer = cluster.inside(&["job", &name]);
+            while answer.1 != 0 && began.elapsed() < slurm::PATIENCE {
+                answer = cluster.inside(&["job", &name]);
+            }
+            let path = format!("{}/job_{}", Cluster::scope(), number(task));
+            assert_eq!(answer.1, 0, "{}", answer.0);
+            assert_eq!(answer.0["cgroups"][0]["path"], path, "{name}");
+        }
+        let (document, code) = cluster.inside(&["job", &format!("{}_4", array_job.id)]);
+        assert_eq!((code, &document["errors"][0]["code"]), (2, &"no-job".into()), "{document}");
+    });
 }

@@ -29,10 +29,14 @@ pub fn diff(
     let flipped = before.into_iter().zip(after).filter(|(before, after)| before.verdict != after.verdict);
     let gpus_changed =
         flipped.map(|(before, after)| GpuChange { gpu: before.gpu, from: before.verdict, to: after.verdict });
+    let unknown = !decoder.is_known(from) || !decoder.is_known(to);
     let diff = Diff {
         a: names.0.to_owned(),
         b: names.1.to_owned(),
-        equal: from == to,
+        a_cgroup: None,
+        b_cgroup: None,
+        equal: from == to && !unknown,
+        unknown,
         changes,
         gpus: gpus_changed.collect(),
         omitted,

@@ -20,8 +20,10 @@ Examples:
   gpumap cgroup /sys/fs/cgroup/machine.slice -r
   gpumap --from node.json cgroup --json")]
 pub struct CgroupArgs {
-    /// Cgroups: file-system paths, or paths relative to the cgroup root.
+    /// Cgroups: file-system paths, or paths from the cgroup root.
     ///
+    /// A relative path, such as `.`, starts in the working directory if that is
+    /// a cgroup, and else at the cgroup root.
     /// With --from no path means what the observation was taken for.
     #[arg(value_name = "PATH", value_hint = ValueHint::DirPath)]
     pub paths: Vec<PathBuf>,

@@ -12,10 +12,16 @@ use super::TargetArgs;
 /// `mixed` is the answer where a `*` or `rwm` covers both allowed and denied
 /// questions. Reasons for unknown verdicts go to standard error.
 ///
-/// DEVICE is `TYPE MAJOR:MINOR [REQUEST]` as one argument, or the path of a
-/// device node. TYPE is c, b or a (both); a number may be `*`. REQUEST is one
-/// of r, w, rw (the default), m (mknod) and f (existence test); rwm asks for
-/// all of them.
+/// DEVICE is `TYPE MAJOR:MINOR [REQUEST]` as one argument, the path of a device
+/// node, or a name. TYPE is c, b or a (both); a number may be `*`. REQUEST is
+/// one of r, w, rw (the default), m (mknod) and f (existence test); rwm asks
+/// for all of them.
+///
+/// A name is that of a GPU or of its node as gpumap prints it (nvidia0,
+/// renderD128), a UUID or the beginning of one, a PCI address with or without
+/// its domain, or an NVIDIA GPU's number. What may mean several devices is an
+/// error that lists them. Paths and names are looked up below --gpu-root, or in
+/// what --from has.
 ///
 /// The exit status is 2 if a line of standard input is not a device, else 3 if
 /// a verdict is unknown, else 1 if one is deny or mixed, else 0.
@@ -24,7 +30,8 @@ use super::TargetArgs;
 Examples:
   gpumap check --cgroup /system.slice/slurmstepd.scope/job_42 'c 195:0 rw'
   gpumap check --pid 31337 /dev/nvidia0 /dev/nvidia1
-  gpumap check --job 4711 /dev/nvidia0
+  gpumap check --job 4711 nvidia0
+  gpumap check --job 4711.0 GPU-5f3c0c9e
   gpumap check --prog device.xlated 'c 195:* rwm'
   gpumap check --self /dev/nvidia0
   seq -f 'c 195:%g' 0 7 | gpumap check --pid 31337 -")]
@@ -38,8 +45,8 @@ pub struct CheckArgs {
     /// device must have a node, and mknod cannot be asked this way.
     #[arg(long = "self", conflicts_with_all = ["cgroup", "pid", "job", "prog"])]
     pub own: bool,
-    /// Devices, such as 'c 195:3 rw' or /dev/nvidia3; `-` reads them from
-    /// standard input, one per line.
+    /// Devices, such as 'c 195:3 rw', /dev/nvidia3 or nvidia3; `-` reads them
+    /// from standard input, one per line.
     #[arg(value_name = "DEVICE", required = true, help_heading = "Arguments", value_hint = ValueHint::FilePath)]
     pub devices: Vec<OsString>,
 }
@@ -60,7 +67,8 @@ pub struct ExplainArgs {
     /// Whose policy.
     #[command(flatten)]
     pub target: TargetArgs,
-    /// One device and one request, such as 'c 195:3 rw', or /dev/nvidia3.
+    /// One device and one request, such as 'c 195:3 rw', /dev/nvidia3 or
+    /// nvidia3.
     #[arg(value_name = "DEVICE", help_heading = "Arguments", value_hint = ValueHint::FilePath)]
     pub device: OsString,
 }

@@ -1,4 +1,5 @@
-//! The DEVICE grammar: `TYPE MAJOR:MINOR [REQUEST]`, or a device node's path.
+//! The DEVICE grammar: `TYPE MAJOR:MINOR [REQUEST]`, a device node's path, or
+//! the name of a GPU.
 //!
 //! Parsed by hand and without allocating, because `check -` reads a million
 //! of these a second.
@@ -10,6 +11,9 @@ pub enum Asked<'a> {
     Numbers(Pattern),
     /// By the path of its node; the request is `rw`.
     Node(&'a [u8]),
+    /// By a name: one word of letters, digits and `:._/-`, such as `nvidia0`,
+    /// a UUID or a PCI address; the request is `rw`.
+    Name(&'a str),
 }
 
 /// A device by number, in which everything but the request may be open.
@@ -72,7 +76,7 @@ pub enum BadDevice {
 }
 
 /// The grammar in one clause, for error messages.
-pub const GRAMMAR: &str = "write 'TYPE MAJOR:MINOR [REQUEST]' as one argument, such as 'c 195:3 rw', or a path such as /dev/nvidia3";
+pub const GRAMMAR: &str = "write 'TYPE MAJOR:MINOR [REQUEST]' as one argument, such as 'c 195:3 rw', a path such as /dev/nvidia3, or a GPU's name, UUID or PCI address";
 
 const MAX_MAJOR: u32 = 0xfff;
 const MAX_MINOR: u32 = 0xf_ffff;
@@ -85,6 +89,11 @@ pub fn parse(text: &[u8]) -> Result<Asked<'_>, BadDevice> {
     let (kind, rest) = word(text);
     let (numbers, rest) = word(rest);
     let (access, rest) = word(rest);
+    if numbers.is_empty()
+        && let Some(name) = name(text)
+    {
+        return Ok(Asked::Name(name));
+    }
     if numbers.is_empty() || !rest.is_empty() {
         return Err(BadDevice::Shape);
     }
@@ -95,6 +104,14 @@ pub fn parse(text: &[u8]) -> Result<Asked<'_>, BadDevice> {
         minor: number(&numbers[colon + 1..], MAX_MINOR).ok_or(BadDevice::Minor)?,
         access: parse_access(access)?,
     }))
+}
+
+/// A word that can be a GPU's name; the grammar's own letters are none.
+fn name(text: &[u8]) -> Option<&str> {
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b":._/-".contains(byte);
+    let is_type = matches!(text, b"a" | b"b" | b"c");
+    let is_name = !text.is_empty() && !is_type && text.iter().all(is_part);
+    is_name.then(|| std::str::from_utf8(text).ok()).flatten()
 }
 
 /// The first word and what follows it and its spaces. Only spaces separate:
@@ -183,6 +200,9 @@ mod tests {
             assert_eq!(numbers(open), pattern);
         }
         assert_eq!(parse(b"/dev/nvidia 0"), Ok(Asked::Node(b"/dev/nvidia 0")));
+        for name in ["nvidia0", "GPU-5f3c", "0000:1b:00.0", "dri/renderD128", "3"] {
+            assert_eq!(parse(name.as_bytes()), Ok(Asked::Name(name)));
+        }
     }
 
     /// Make sure that what is not in the grammar is refused with its reason.

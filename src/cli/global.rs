@@ -24,7 +24,7 @@ pub struct Global {
     pub from: Option<PathBuf>,
     /// Where cgroup2 is mounted.
     ///
-    /// The default is the first cgroup2 mount.
+    /// The default is the first cgroup2 mount that no later mount hides.
     #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath, hide_short_help = true)]
     pub cgroup_root: Option<PathBuf>,
     /// Where the proc file system is mounted.
@@ -35,7 +35,8 @@ pub struct Global {
     pub proc: PathBuf,
     /// Directory that holds the proc, sys and dev the GPUs are listed from.
     ///
-    /// A container that sees the host's files under /host gives /host.
+    /// A container that sees the host's files under /host gives /host. Device
+    /// nodes that a command is asked about are looked up below it too.
     #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath, default_value = "/",
         hide_short_help = true)]
     pub gpu_root: PathBuf,

@@ -10,19 +10,22 @@ use super::AllocationArgs;
 /// processes with what each asks for (`unset` and `empty` are opposites; `→`
 /// is a change at run time) and which GPUs result; rules and programs.
 ///
-/// ID is a job number, or a SLUID such as sEKNKTV3WPV500. An array task and a
-/// component of a heterogeneous job go by their own number.
+/// ID is a job number, or a SLUID such as sEKNKTV3WPV500. Job 4711's steps are
+/// 4711.0, 4711.batch, 4711.extern. An array task (4711_3) and a component of a
+/// heterogeneous job (4711+1) are found by what the environments of their
+/// processes say; by their own number they are always found.
 ///
 /// The exit status is as of `gpumap node`; 2 if there is no such job here.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   gpumap job 4711
+  gpumap job 4711.0                       One step.
   gpumap job 4711 4712 --json
   gpumap job --from-env                   In a Prolog or Epilog.
   gpumap --from node.json job 4711")]
 pub struct JobArgs {
-    /// Jobs, by number or SLUID.
+    /// Jobs, by number or SLUID, or steps.
     #[arg(value_name = "ID", required_unless_present = "from_env", help_heading = "Arguments")]
     pub ids: Vec<String>,
     /// What was allocated.

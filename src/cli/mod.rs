@@ -30,7 +30,7 @@ pub use allocation::{AllocationArgs, SlurmArgs};
 pub use audit::{AuditArgs, FailOn};
 pub use cgroup::CgroupArgs;
 pub use check::{CheckArgs, ExplainArgs};
-pub use diff::DiffArgs;
+pub use diff::{DiffArgs, Side, Sides};
 pub use exit::Exit;
 pub use global::{Color, Global};
 pub use job::JobArgs;

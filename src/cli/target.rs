@@ -11,14 +11,17 @@ use clap::{Args, ValueHint};
 #[command(next_help_heading = "Target (default: gpumap's own cgroup)")]
 pub struct TargetArgs {
     /// The programs in force on this cgroup: a file-system path, or a path
-    /// relative to the cgroup root.
+    /// from the cgroup root. A relative path starts in the working directory if
+    /// that is a cgroup.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::DirPath, conflicts_with_all = ["pid", "job", "prog"])]
     cgroup: Option<PathBuf>,
     /// The programs in force on the cgroup of this process.
     #[arg(long, value_name = "PID", conflicts_with_all = ["job", "prog"])]
     pid: Option<u32>,
     /// The programs in force on the cgroup of this job, by number or SLUID; its
-    /// steps and tasks may be allowed less.
+    /// steps and tasks may be allowed less. A step is written 4711.0,
+    /// 4711.batch; an array task 4711_3; a component of a heterogeneous job
+    /// 4711+1.
     #[arg(long, value_name = "ID", conflicts_with = "prog")]
     job: Option<String>,
     /// This program: an id, a file as `gpumap prog` takes it, or `-` for

@@ -76,8 +76,8 @@ fn subject(session: &mut Session<'_>, args: &AuditArgs) -> Result<Subject, Failu
     }
     let (config, file) = files::config(session, args, former.config)?;
     let granted = Granted { list: args.allocation.allocated.clone().or(former.allocated) };
-    let job = if args.allocation.slurm.from_env { Some(job_name::one(None, true)?) } else { None };
-    let former_job = former.job.as_deref().map(job_name::parse).transpose()?;
+    let job = if args.allocation.slurm.from_env { Some(job_name::one(session, None, true)?) } else { None };
+    let former_job = former.job.as_deref().map(job_name::own).transpose()?;
     let paths = match args.paths.as_slice() {
         [] => former.paths.iter().map(PathBuf::from).collect(),
         paths => paths.to_vec(),
@@ -105,10 +105,12 @@ fn verify(session: &Session<'_>, observation: &mut Observation) -> Result<(), Fa
 }
 
 fn find(session: &Session<'_>, observation: &Observation, path: &Path) -> Result<Text, Failure> {
-    let found = saved::find(observation, path);
-    let is_live = session.global.from.is_none();
-    let none = || Failure::new("no-cgroup", path.to_string_lossy(), "no such cgroup", "");
-    found.map_err(|failure| if is_live { none() } else { failure })
+    if session.global.from.is_some() {
+        return saved::find(observation, path);
+    }
+    let path = observe::path_cgroup(&session.options(), path)?;
+    let found = saved::find(observation, &path);
+    found.map_err(|_| Failure::new("no-cgroup", path.to_string_lossy(), "no such cgroup", ""))
 }
 
 /// The whole node, or what was saved, with what a report says of how it was

@@ -32,6 +32,12 @@ pub(super) fn run(session: &mut Session<'_>, args: &CheckArgs) -> Result<Exit, F
         device::parse(device.as_bytes()).map_err(|why| Failure::device(device.as_bytes(), why))?;
     }
     let oracle = Oracle::new(session, args)?;
+    for device in args.devices.iter().filter(|device| *device != "-") {
+        let why = device::parse(device.as_bytes()).ok().and_then(|asked| oracle.refuses(&asked));
+        if let Some(why) = why {
+            return Err(Failure::new("bad-device", quoted(device.as_bytes()), why.to_string(), ""));
+        }
+    }
     let mut checking = Checking::new(session, oracle);
     checking.begin()?;
     let asked = args.devices.iter().try_for_each(|device| checking.argument(device));
@@ -104,7 +110,10 @@ impl<'s, 'a> Checking<'s, 'a> {
 
     fn one(&mut self, text: &[u8]) -> Result<(), Failure> {
         match device::parse(text) {
-            Ok(asked) => self.device(&asked, text),
+            Ok(asked) => match self.oracle.refuses(&asked) {
+                Some(why) => self.bad_line(text, &why.to_string()),
+                None => self.device(&asked, text),
+            },
             Err(why) => self.bad_line(text, &why.to_string()),
         }
     }
@@ -117,7 +126,7 @@ impl<'s, 'a> Checking<'s, 'a> {
             verdict
         } else {
             let verdict = self.oracle.verdict(asked);
-            self.print(verdict, text, matches!(asked, Asked::Node(_)))?;
+            self.print(verdict, text, !matches!(asked, Asked::Numbers(_)))?;
             self.note_reason(verdict, asked, text);
             verdict
         };
@@ -274,6 +283,10 @@ fn exit(verdict: CheckVerdict) -> Exit {
         CheckVerdict::Uniform(Verdict::Deny) | CheckVerdict::Mixed => Exit::No,
         CheckVerdict::Uniform(Verdict::Unknown) => Exit::Incomplete,
     }
+}
+
+fn quoted(device: &[u8]) -> String {
+    format!("'{}'", String::from_utf8_lossy(device))
 }
 
 fn stdin(error: std::io::Error) -> Failure {

@@ -1,5 +1,6 @@
-//! Device nodes: from a path to numbers, and back for `check --self`.
+//! Devices by path or by name: to numbers, and back for `check --self`.
 
+use std::cell::OnceCell;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -8,30 +9,69 @@ use std::path::{Path, PathBuf};
 use nix::sys::stat::{major, minor};
 use walkdir::WalkDir;
 
-use crate::observation::{NodeKind, Observation};
+use super::Session;
+use crate::gpu::{self, NameError};
+use crate::observation::{GpuFacts, NodeKind, Observation};
+use crate::observe;
 use crate::policy::device::{Device, DeviceType};
+use crate::report::Gpu;
 
-/// The device behind a path: as saved, or as it is now. The reason otherwise.
-pub(super) fn device(path: &[u8], saved: Option<&Observation>) -> Result<Device, String> {
-    match saved {
-        Some(observation) => in_saved(path, observation),
-        None => on_node(Path::new(OsStr::from_bytes(path))),
+/// Where devices are looked up that are not given by number.
+pub(super) struct Devices {
+    facts: OnceCell<GpuFacts>,
+    gpus: OnceCell<Vec<Gpu>>,
+    options: observe::Options,
+    is_saved: bool,
+}
+
+impl Devices {
+    /// Those of an observation: one that was saved, or one of this node.
+    pub(super) fn of(session: &Session<'_>, observation: &Observation) -> Self {
+        let is_saved = session.global.from.is_some();
+        // Programs from files come without a node: this one is looked at when
+        // the first name is asked for.
+        let is_known = is_saved || observation.gpu_facts != GpuFacts::default();
+        let facts = if is_known { OnceCell::from(observation.gpu_facts.clone()) } else { OnceCell::new() };
+        Self { facts, gpus: OnceCell::new(), options: session.options(), is_saved }
+    }
+
+    fn facts(&self) -> &GpuFacts {
+        self.facts.get_or_init(|| observe::gpus(&self.options).gpu_facts)
+    }
+
+    /// The device behind a path: as saved, or as it is now. The reason
+    /// otherwise.
+    pub(super) fn node(&self, path: &[u8]) -> Result<Device, String> {
+        let known = self.facts().nodes.iter().find(|node| node.path.as_bytes() == path);
+        match known {
+            Some(node) => Ok(number((node.kind, node.major, node.minor))),
+            None if self.is_saved => {
+                Err("the saved observation holds no such GPU node; ask by number".to_owned())
+            }
+            None => on_node(&self.options.gpu_root, Path::new(OsStr::from_bytes(path))),
+        }
+    }
+
+    /// The device of this name.
+    pub(super) fn named(&self, name: &str) -> Result<Device, NameError> {
+        let gpus = self.gpus.get_or_init(|| gpu::inventory(self.facts()));
+        gpu::named(self.facts(), gpus, name).map(number)
     }
 }
 
-fn in_saved(path: &[u8], observation: &Observation) -> Result<Device, String> {
-    let node = observation.gpu_facts.nodes.iter().find(|node| node.path.as_bytes() == path);
-    let node = node.ok_or("the saved observation holds no such GPU node; ask by number")?;
-    let kind = match node.kind {
+fn number((kind, major, minor): (NodeKind, u32, u32)) -> Device {
+    let kind = match kind {
         NodeKind::Block => DeviceType::Block,
         NodeKind::Char => DeviceType::Char,
     };
-    Ok(Device { kind, major: node.major, minor: node.minor })
+    Device { kind, major, minor }
 }
 
-fn on_node(path: &Path) -> Result<Device, String> {
-    let metadata = path.metadata().map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => "there is no such node".to_owned(),
+fn on_node(root: &Path, path: &Path) -> Result<Device, String> {
+    let place = path.strip_prefix("/").map_or_else(|_| path.to_owned(), |below| root.join(below));
+    let metadata = place.metadata().map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound if root == Path::new("/") => "there is no such node".to_owned(),
+        std::io::ErrorKind::NotFound => format!("there is no such node under {}", root.display()),
         _ => format!("the node cannot be looked at: {error}"),
     })?;
     of_metadata(&metadata).ok_or_else(|| "it is not a device node".to_owned())

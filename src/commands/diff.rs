@@ -2,29 +2,44 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::programs::{Gathered, gather};
 use super::subject::{self, Source};
 use super::{Failure, Session, envelope, input, saved};
 use crate::analyse::Subject;
-use crate::cli::{DiffArgs, Exit, ProgramSource};
-use crate::observation::Observation;
+use crate::cli::{self, DiffArgs, Exit, ProgramSource, Side, Sides};
+use crate::observation::{Observation, Scope, Text};
+use crate::observe::{self, Target};
 use crate::report::{Diff, Payload};
 use crate::{analyse, render};
 
 /// Runs the command.
 pub(super) fn run(session: &mut Session<'_>, args: &DiffArgs) -> Result<Exit, Failure> {
-    let names = (args.a.to_string_lossy(), args.b.to_string_lossy());
-    if let Some((a, b)) = observations(session, args)? {
+    let Sides { a, b } = &args.sides;
+    let names = (a.name(), b.name());
+    if let Some((a, b)) = observations(session, a, b)? {
         return moments(session, (a, &names.0), (b, &names.1));
     }
     let from = saved::from_option(session)?;
-    let a = operand(session, &args.a, from.as_ref())?;
-    let b = operand(session, &args.b, from.as_ref())?;
-    let payload =
+    if let Some((a, b)) = subtrees(session, (a, b), from.as_ref())? {
+        return moments(session, (a, &names.0), (b, &names.1));
+    }
+    let a = operand(session, a, from.as_ref())?;
+    let b = operand(session, b, from.as_ref())?;
+    let mut payload =
         analyse::diff((&a.observation, &a.subject), (&b.observation, &b.subject), (&names.0, &names.1))?;
+    if let Some(diff) = &mut payload.diff {
+        (diff.a_cgroup, diff.b_cgroup) = (cgroup(&a), cgroup(&b));
+    }
     finish(session, &both(a.observation, b.observation), payload)
+}
+
+fn cgroup(source: &Source) -> Option<String> {
+    match &source.subject {
+        Subject::Cgroup(path) => Some(path.lossy().into_owned()),
+        Subject::Programs(_) => None,
+    }
 }
 
 fn finish(session: &mut Session<'_>, observation: &Observation, payload: Payload) -> Result<Exit, Failure> {
@@ -34,25 +49,90 @@ fn finish(session: &mut Session<'_>, observation: &Observation, payload: Payload
     Ok(complete.worst(if differ { Exit::No } else { Exit::Yes }))
 }
 
+/// The observation of a side that is a whole file which holds one.
+fn whole_file(session: &mut Session<'_>, side: &Side) -> Result<Option<Observation>, Failure> {
+    let Side::Word(text) = side else { return Ok(None) };
+    let path = Path::new(text);
+    let is_id = matches!(ProgramSource::from(text.clone()), ProgramSource::Id(_));
+    if is_id || !path.is_file() {
+        return Ok(None);
+    }
+    let bytes = input::read(session, path)?;
+    if !saved::is_gpumap_json(&bytes) {
+        return Ok(None);
+    }
+    saved::parse(&bytes, &input::name(path)).map(Some)
+}
+
 /// Both sides, if each is a whole file that holds an observation.
 fn observations(
     session: &mut Session<'_>,
-    args: &DiffArgs,
+    a: &Side,
+    b: &Side,
 ) -> Result<Option<(Observation, Observation)>, Failure> {
-    let mut read = |text: &OsStr| -> Result<Option<Observation>, Failure> {
-        let path = Path::new(text);
-        let is_id = matches!(ProgramSource::from(text.to_owned()), ProgramSource::Id(_));
-        if is_id || !path.is_file() {
+    let Some(a) = whole_file(session, a)? else { return Ok(None) };
+    Ok(whole_file(session, b)?.map(|b| (a, b)))
+}
+
+/// A file of a subtree beside a cgroup: both as that whole subtree.
+fn subtrees(
+    session: &mut Session<'_>,
+    (a, b): (&Side, &Side),
+    from: Option<&Observation>,
+) -> Result<Option<(Observation, Observation)>, Failure> {
+    if let Some(before) = whole_file(session, a)? {
+        return beside(session, before, b, from);
+    }
+    let Some(after) = whole_file(session, b)? else { return Ok(None) };
+    Ok(beside(session, after, a, from)?.map(|(file, other)| (other, file)))
+}
+
+/// The part of a file's subtree that a cgroup names, and the same as it is now
+/// or in `from`; `None` unless both have it whole.
+fn beside(
+    session: &mut Session<'_>,
+    mut file: Observation,
+    side: &Side,
+    from: Option<&Observation>,
+) -> Result<Option<(Observation, Observation)>, Failure> {
+    let path = match side {
+        Side::Word(text) if matches!(ProgramSource::from(text.clone()), ProgramSource::Id(_)) => {
             return Ok(None);
         }
-        let bytes = input::read(session, path)?;
-        if !saved::is_gpumap_json(&bytes) {
+        Side::Word(text) if text == "-" || Path::new(text).is_file() || split(text).is_some() => {
             return Ok(None);
         }
-        saved::parse(&bytes, &input::name(path)).map(Some)
+        Side::Word(text) => PathBuf::from(text),
+        Side::Cgroup(path) => path.clone(),
+        Side::Pid(_) | Side::Job(_) => return Ok(None),
     };
-    let Some(a) = read(&args.a)? else { return Ok(None) };
-    Ok(read(&args.b)?.map(|b| (a, b)))
+    let is_whole = |it: &Observation, path: &Text| {
+        it.scope.iter().any(|scope| scope.recursive && is_at_or_below(path, &scope.path))
+    };
+    let (path, mut other) = match from {
+        Some(from) => (saved::find(from, &path)?, from.clone()),
+        None => {
+            let path = observe::path_cgroup(&session.options(), &path)?;
+            let text = Text::from(path.as_os_str().as_bytes());
+            if !is_whole(&file, &text) {
+                return Ok(None);
+            }
+            session.look.detail = true;
+            (text, observe::cgroups(&session.options(), &[Target { path, recursive: true }])?)
+        }
+    };
+    if !is_whole(&file, &path) || !is_whole(&other, &path) {
+        return Ok(None);
+    }
+    let scope = vec![Scope { path, recursive: true }];
+    file.scope.clone_from(&scope);
+    other.scope = scope;
+    Ok(Some((file, other)))
+}
+
+fn is_at_or_below(path: &Text, top: &Text) -> bool {
+    let rest = path.as_bytes().strip_prefix(top.as_bytes());
+    top.as_bytes() == b"/" || rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'/')))
 }
 
 /// Two moments of a node; if both are of one cgroup, its policies too.
@@ -65,8 +145,14 @@ fn moments(
     let subjects = (saved::only_cgroup(&a, a_name), saved::only_cgroup(&b, b_name));
     let mut payload = match (subjects, &node) {
         ((Ok(from), Ok(to)), _) => {
+            let alone = |path: &Text| Some(path.lossy().into_owned());
+            let paths = (alone(&from), alone(&to));
             let (from, to) = (Subject::Cgroup(from), Subject::Cgroup(to));
-            analyse::diff((&a, &from), (&b, &to), (a_name, b_name))?
+            let mut payload = analyse::diff((&a, &from), (&b, &to), (a_name, b_name))?;
+            if let Some(diff) = &mut payload.diff {
+                (diff.a_cgroup, diff.b_cgroup) = paths;
+            }
+            payload
         }
         (_, Some(node)) => {
             let diff =
@@ -77,17 +163,28 @@ fn moments(
         ((Err(failure), _) | (_, Err(failure)), None) => return Err(failure),
     };
     if let Some(diff) = &mut payload.diff {
+        diff.unknown |= !a.errors.is_empty() || !b.errors.is_empty();
+        diff.equal &= !diff.unknown;
         diff.node = node;
     }
     finish(session, &both(a, b), payload)
 }
 
 /// What an operand means: an id, a file, a cgroup in a file, a cgroup.
-fn operand(
-    session: &mut Session<'_>,
-    text: &OsString,
-    from: Option<&Observation>,
-) -> Result<Source, Failure> {
+fn operand(session: &mut Session<'_>, side: &Side, from: Option<&Observation>) -> Result<Source, Failure> {
+    let target = match side {
+        Side::Word(text) => return word(session, text, from),
+        Side::Cgroup(path) => cli::Target::Cgroup(path),
+        Side::Pid(pid) => cli::Target::Pid(*pid),
+        Side::Job(id) => cli::Target::Job(id),
+    };
+    match from {
+        Some(observation) => subject::in_saved(observation.clone(), target),
+        None => subject::live(session, target),
+    }
+}
+
+fn word(session: &mut Session<'_>, text: &OsString, from: Option<&Observation>) -> Result<Source, Failure> {
     if let ProgramSource::Id(id) = ProgramSource::from(text.clone()) {
         return program(session, id, from);
     }

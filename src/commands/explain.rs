@@ -2,11 +2,12 @@
 
 use std::os::unix::ffi::OsStrExt as _;
 
+use super::device_node::Devices;
 use super::oracle::{device_type, request};
-use super::{Failure, Session, device_node, subject};
+use super::{Failure, Session, subject};
 use crate::cli::device::{self, Asked, Pattern};
 use crate::cli::{Exit, ExplainArgs};
-use crate::observation::Observation;
+use crate::gpu::NameError;
 use crate::policy::device::{Device, Request};
 use crate::{analyse, render};
 
@@ -15,8 +16,7 @@ pub(super) fn run(session: &mut Session<'_>, args: &ExplainArgs) -> Result<Exit,
     let text = args.device.as_bytes();
     let asked = device::parse(text).map_err(|why| Failure::device(text, why))?;
     let source = subject::resolve(session, &args.target)?;
-    let saved = session.global.from.is_some().then_some(&source.observation);
-    let (device, request) = one(&asked, text, saved)?;
+    let (device, request) = one(&asked, text, &Devices::of(session, &source.observation))?;
     let payload = analyse::explain(&source.observation, &source.subject, device, request)?;
     let verdict = payload.proof.as_ref().map(|proof| exit(&proof.verdict));
     session.answer(&source.observation, payload, render::explain)?;
@@ -24,13 +24,16 @@ pub(super) fn run(session: &mut Session<'_>, args: &ExplainArgs) -> Result<Exit,
 }
 
 /// A proof is about one device and one request.
-fn one(asked: &Asked<'_>, text: &[u8], saved: Option<&Observation>) -> Result<(Device, Request), Failure> {
+fn one(asked: &Asked<'_>, text: &[u8], devices: &Devices) -> Result<(Device, Request), Failure> {
     let name = || String::from_utf8_lossy(text);
     match asked {
         Asked::Node(path) => {
-            let device =
-                device_node::device(path, saved).map_err(|why| Failure::new("no-node", name(), why, ""))?;
+            let device = devices.node(path).map_err(|why| Failure::new("no-node", name(), why, ""))?;
             Ok((device, Request::ReadWrite))
+        }
+        Asked::Name(word) => {
+            let bad = |why: NameError| Failure::new("bad-device", format!("'{word}'"), why.to_string(), "");
+            Ok((devices.named(word).map_err(bad)?, Request::ReadWrite))
         }
         Asked::Numbers(Pattern { kind: Some(kind), major: Some(major), minor: Some(minor), access }) => {
             let device = Device { kind: device_type(*kind), major: *major, minor: *minor };

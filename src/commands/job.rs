@@ -1,7 +1,10 @@
 //! `gpumap job`: what jobs were allocated, may open, ask for and hold.
 
+use super::job_scope::Part;
 use super::{Failure, Session, job_name, job_scope, saved, slurm};
 use crate::cli::{Exit, JobArgs};
+use crate::observation::Observation;
+use crate::owner::{AskedJob, AskedName, JobName};
 use crate::{analyse, observe, render};
 
 /// Runs the command.
@@ -11,11 +14,28 @@ pub(super) fn run(session: &mut Session<'_>, args: &JobArgs) -> Result<Exit, Fai
     let observation = match saved::from_option(session)? {
         Some(mut observation) => {
             slurm::add(session, &args.allocation.slurm, &mut observation)?;
-            job_scope::narrow(&mut observation, &jobs)?;
+            let parts = parts(&jobs, |name| job_name::in_observation(&observation, name))?;
+            job_scope::narrow(&mut observation, &parts)?;
             observation
         }
-        None => observe::jobs(&session.options(), &jobs)?,
+        None => live(session, parts(&jobs, |name| job_name::live(session, name))?)?,
     };
     let payload = analyse::node(&observation, &slurm::granted(&args.allocation))?;
     session.answer(&observation, payload, render::jobs)
+}
+
+fn parts(
+    jobs: &[AskedJob],
+    number: impl Fn(&AskedName) -> Result<JobName, Failure>,
+) -> Result<Vec<Part>, Failure> {
+    jobs.iter().map(|asked| Ok(Part { job: number(&asked.job)?, step: asked.step.clone() })).collect()
+}
+
+fn live(session: &Session<'_>, parts: Vec<Part>) -> Result<Observation, Failure> {
+    let names: Vec<JobName> = parts.iter().map(|part| part.job.clone()).collect();
+    let mut observation = observe::jobs(&session.options(), &names)?;
+    if parts.iter().any(|part| part.step.is_some()) {
+        job_scope::narrow(&mut observation, &parts)?;
+    }
+    Ok(observation)
 }

@@ -2,40 +2,89 @@
 
 use std::env;
 
-use super::Failure;
-use crate::owner::JobName;
+use super::{Failure, Session};
+use crate::observation::Observation;
+use crate::observe;
+use crate::owner::{AskedJob, AskedName, JobName};
 
-/// The jobs named on the command line; with `from_env` and no name, that of
-/// the hook.
-pub(super) fn all(ids: &[String], from_env: bool) -> Result<Vec<JobName>, Failure> {
+/// The jobs and steps named on the command line; with `from_env` and no name,
+/// the job of the hook.
+pub(super) fn all(ids: &[String], from_env: bool) -> Result<Vec<AskedJob>, Failure> {
     match ids {
-        [] if from_env => Ok(vec![of_hook()?]),
+        [] if from_env => Ok(vec![AskedJob { job: AskedName::Own(of_hook()?), step: None }]),
         ids => ids.iter().map(|id| parse(id)).collect(),
     }
 }
 
 /// The one job that is meant. In a hook no other can be named, because the
 /// allocation and the user would still be the hook's.
-pub(super) fn one(id: Option<&str>, from_env: bool) -> Result<JobName, Failure> {
+pub(super) fn one(session: &Session<'_>, id: Option<&str>, from_env: bool) -> Result<JobName, Failure> {
     let named = id.map(parse).transpose()?;
+    if let Some(AskedJob { step: Some(_), .. }) = &named {
+        let what = format!("'{}'", id.unwrap_or_default());
+        return Err(Failure::new("usage", what, "is a step", "name the whole job"));
+    }
     let hook = if from_env { Some(of_hook()?) } else { None };
-    match (named, hook) {
-        (Some(JobName::Number(named)), Some(hook)) if hook != JobName::Number(named) => {
+    match (named.map(|named| named.job), hook) {
+        (Some(AskedName::Own(JobName::Number(named))), Some(hook)) if hook != JobName::Number(named) => {
             let why = "names another job than SLURM_JOB_ID, which --from-env takes";
             Err(Failure::new("usage", format!("--job {named}"), why, "leave out one of the two"))
         }
         (_, Some(hook)) => Ok(hook),
-        (Some(named), None) => Ok(named),
+        (Some(named), None) => live(session, &named),
         (None, None) => Err(Failure::new("usage", "", "no job was named", "name one with --job ID")),
     }
 }
 
-/// A job's number or SLUID.
-pub(super) fn parse(id: &str) -> Result<JobName, Failure> {
-    JobName::parse(id).ok_or_else(|| {
-        let needs = "write its number, such as 4711, or its SLUID, such as sEKNKTV3WPV500";
+/// A job's or a step's name.
+pub(super) fn parse(id: &str) -> Result<AskedJob, Failure> {
+    AskedJob::parse(id).ok_or_else(|| {
+        let needs = "write its number, such as 4711, or its SLUID, such as sEKNKTV3WPV500; a step as 4711.0, 4711.batch; an array task as 4711_3";
         Failure::new("usage", format!("'{id}'"), "not a job", needs)
     })
+}
+
+/// A job by its own number or SLUID, as a report has it.
+pub(super) fn own(id: &str) -> Result<JobName, Failure> {
+    match parse(id)? {
+        AskedJob { job: AskedName::Own(name), step: None } => Ok(name),
+        _ => Err(Failure::new("usage", format!("'{id}'"), "not a job's own number", "")),
+    }
+}
+
+/// The number of a job of this node, asking its processes where the name alone
+/// does not say it.
+pub(super) fn live(session: &Session<'_>, name: &AskedName) -> Result<JobName, Failure> {
+    match name.own() {
+        Some(own) => Ok(own),
+        None => in_observation(&observe::job_claims(&session.options(), name)?, name),
+    }
+}
+
+/// The number of a job of an observation.
+pub(super) fn in_observation(observation: &Observation, name: &AskedName) -> Result<JobName, Failure> {
+    if let Some(own) = name.own() {
+        return Ok(own);
+    }
+    let numbers: Vec<u64> = name.numbers(observation).into_iter().collect();
+    match numbers.as_slice() {
+        [number] => Ok(JobName::Number(*number)),
+        [] => {
+            let unread = if observation.errors.is_empty() {
+                ""
+            } else {
+                "; not every process could be read: run as root"
+            };
+            let why = format!("no process here says that its job is called so{unread}");
+            let needs = "name it by its own number, as squeue -o %A prints it";
+            Err(Failure::new("no-job", format!("job {name}"), why, needs))
+        }
+        several => {
+            let several: Vec<String> = several.iter().map(u64::to_string).collect();
+            let why = format!("processes of several jobs say so: {}", several.join(", "));
+            Err(Failure::new("which-job", format!("job {name}"), why, "name it by its own number"))
+        }
+    }
 }
 
 /// The user whose job the hook is for, if Slurm says.
@@ -67,7 +116,7 @@ mod tests {
     /// Make sure that what is no job is refused with both forms there are.
     #[test]
     fn refusal_names_both_forms() {
-        for bad in ["", "x", "4711_3", "4711.0", "-1", "99999999999999999999", "\x1b[2J"] {
+        for bad in ["", "x", "4711_x", "4711.x", "4711.", "-1", "99999999999999999999", "\x1b[2J"] {
             let text = parse(bad).unwrap_err().to_string();
             assert!(text.contains("4711") && text.contains("sEKNKTV3WPV500"), "{text}");
             assert!(!text.contains('\x1b'), "{text:?}");

@@ -2,14 +2,22 @@
 
 use super::{Failure, job_name};
 use crate::observation::{Observation, Scope, Text};
-use crate::owner::{Directory, JobName};
+use crate::owner::{AskedStep, Directory, JobName};
 
-/// Narrows the scope to jobs: their cgroups with everything below.
-pub(super) fn narrow(observation: &mut Observation, jobs: &[JobName]) -> Result<(), Failure> {
+/// A job with the step that is meant, if one is.
+pub(super) struct Part {
+    /// The job.
+    pub job: JobName,
+    /// Its step.
+    pub step: Option<AskedStep>,
+}
+
+/// Narrows the scope to jobs or steps: their cgroups with everything below.
+pub(super) fn narrow(observation: &mut Observation, parts: &[Part]) -> Result<(), Failure> {
     let directory = Directory::new(observation);
     let mut scope = Vec::new();
-    for job in jobs {
-        scope.extend(tops(observation, &directory, job)?.into_iter().map(|path| {
+    for part in parts {
+        scope.extend(tops(observation, &directory, part)?.into_iter().map(|path| {
             let path = path.clone();
             Scope { path, recursive: true }
         }));
@@ -18,28 +26,47 @@ pub(super) fn narrow(observation: &mut Observation, jobs: &[JobName]) -> Result<
     Ok(())
 }
 
-/// The one cgroup that is a job's own.
-pub(super) fn only(observation: &Observation, job: &JobName) -> Result<Text, Failure> {
+/// The one cgroup that is a job's own, or that holds what a step starts.
+pub(super) fn only(observation: &Observation, part: &Part) -> Result<Text, Failure> {
     let directory = Directory::new(observation);
-    match tops(observation, &directory, job)?.as_slice() {
-        [path] => Ok((*path).clone()),
+    match tops(observation, &directory, part)?.as_slice() {
+        [path] => Ok(started_in(observation, path, part)),
         several => {
             let why = format!("has {} cgroups here", several.len());
             let paths: Vec<_> = several.iter().map(|path| path.lossy()).collect();
             let needs = format!("name one with --cgroup: {}", paths.join(", "));
-            Err(Failure::new("which-cgroup", job_name::text(job), why, &needs))
+            Err(Failure::new("which-cgroup", text(part), why, &needs))
         }
     }
 }
 
-/// The topmost cgroups of a job: below them everything is the job's.
+/// Slurm's daemon of a step is in `step_N/slurm`, and what the step starts in
+/// `step_N/user`, where the step's own rules are.
+fn started_in(observation: &Observation, path: &Text, part: &Part) -> Text {
+    let user = Text::from([path.as_bytes(), b"/user"].concat());
+    let is_there = observation.cgroups.iter().any(|cgroup| cgroup.path == user);
+    if part.step.is_some() && is_there { user } else { path.clone() }
+}
+
+/// How messages call it.
+fn text(part: &Part) -> String {
+    let step = part.step.as_ref().map(|step| format!(".{step}")).unwrap_or_default();
+    job_name::text(&part.job) + &step
+}
+
+/// The topmost cgroups of a job or step: below them everything is its own.
 fn tops<'a>(
     observation: &'a Observation,
     directory: &Directory,
-    job: &JobName,
+    part: &Part,
 ) -> Result<Vec<&'a Text>, Failure> {
     let paths = observation.cgroups.iter().map(|cgroup| &cgroup.path);
-    let is_its = |path: &&Text| directory.of(path).is_some_and(|owner| job.is(owner));
+    let is_its = |path: &&Text| {
+        directory.of(path).is_some_and(|owner| match &part.step {
+            Some(step) => step.is(&part.job, owner),
+            None => part.job.is(owner),
+        })
+    };
     let mut tops: Vec<&Text> = Vec::new();
     for path in paths.filter(is_its) {
         if !tops.iter().any(|top| is_below(path, top)) {
@@ -48,8 +75,11 @@ fn tops<'a>(
         }
     }
     if tops.is_empty() {
-        let needs = "gpumap node shows which jobs there are";
-        return Err(Failure::new("no-job", job_name::text(job), "has no cgroup here", needs));
+        let needs = match part.step {
+            Some(_) => "gpumap job shows which steps a job has",
+            None => "gpumap node shows which jobs there are",
+        };
+        return Err(Failure::new("no-job", text(part), "has no cgroup here", needs));
     }
     Ok(tops)
 }
@@ -76,7 +106,7 @@ mod tests {
     /// Make sure that a job that is not there is a failure with its name.
     #[test]
     fn no_such_job() {
-        let job = JobName::Number(4711);
+        let job = Part { job: JobName::Number(4711), step: None };
         let failure = narrow(&mut Observation::default(), std::slice::from_ref(&job)).unwrap_err();
         assert!(failure.to_string().starts_with("job 4711: has no cgroup here"), "{failure}");
         assert!(only(&Observation::default(), &job).is_err());

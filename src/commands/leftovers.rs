@@ -14,7 +14,7 @@ pub(super) fn run(session: &mut Session<'_>, args: &LeftoversArgs) -> Result<Exi
         return Err(Failure::new("usage", "--porcelain", "does not go with --json", "choose one of the two"));
     }
     slurm::look(session, &args.allocation.slurm)?;
-    let job = job_name::one(args.job.as_deref(), args.allocation.slurm.from_env)?;
+    let job = job_name::one(session, args.job.as_deref(), args.allocation.slurm.from_env)?;
     let observation = observe(session, args, &job)?;
     let payload = analyse::leftovers(&observation, &job, &slurm::granted(&args.allocation))?;
     let found = is_found(&payload);

@@ -4,10 +4,12 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-use super::{Failure, Session, device_node, own_access, subject};
+use super::device_node::{self, Devices};
+use super::{Failure, Session, own_access, subject};
 use crate::analyse::{CheckVerdict, Checker, Question};
 use crate::cli::CheckArgs;
 use crate::cli::device::{Access, Asked, Kind, Pattern};
+use crate::gpu::NameError;
 use crate::observation::Observation;
 use crate::policy::device::{Device, DeviceType, Request, RequestSet, Verdict};
 
@@ -17,14 +19,16 @@ pub(super) enum Oracle {
     Policy {
         /// The policy.
         checker: Box<Checker>,
-        /// Where the policy is from; device paths are looked up in it if it
-        /// was saved.
+        /// Where the policy is from.
         observation: Box<Observation>,
-        /// Whether it was saved.
-        is_saved: bool,
+        /// Where device paths and names are looked up.
+        devices: Box<Devices>,
     },
     /// The kernel, about gpumap itself.
-    Kernel,
+    Kernel {
+        /// Where names are looked up.
+        devices: Box<Devices>,
+    },
 }
 
 /// A verdict with its reason, where one was asked for and there is one.
@@ -36,19 +40,32 @@ impl Oracle {
     /// The oracle that the options ask for.
     pub(super) fn new(session: &mut Session<'_>, args: &CheckArgs) -> Result<Self, Failure> {
         if args.own {
-            return Ok(Self::Kernel);
+            let devices = Box::new(Devices::of(session, &Observation::default()));
+            return Ok(Self::Kernel { devices });
         }
         let source = subject::resolve(session, &args.target)?;
         let checker = Box::new(Checker::new(&source.observation, &source.subject)?);
-        let is_saved = session.global.from.is_some();
-        Ok(Self::Policy { checker, observation: Box::new(source.observation), is_saved })
+        let devices = Box::new(Devices::of(session, &source.observation));
+        Ok(Self::Policy { checker, observation: Box::new(source.observation), devices })
+    }
+
+    /// Why a name is no device's, if that is so.
+    pub(super) fn refuses(&self, asked: &Asked<'_>) -> Option<NameError> {
+        let Asked::Name(name) = asked else { return None };
+        self.devices().named(name).err()
+    }
+
+    fn devices(&self) -> &Devices {
+        match self {
+            Self::Policy { devices, .. } | Self::Kernel { devices } => devices,
+        }
     }
 
     /// The facts behind the answers; none where the kernel answers.
     pub(super) fn observation(&self) -> Option<&Observation> {
         match self {
             Self::Policy { observation, .. } => Some(observation),
-            Self::Kernel => None,
+            Self::Kernel { .. } => None,
         }
     }
 
@@ -56,19 +73,19 @@ impl Oracle {
     pub(super) fn verdict(&self, asked: &Asked<'_>) -> CheckVerdict {
         match (self, asked) {
             (Self::Policy { checker, .. }, Asked::Numbers(pattern)) => checker.verdict(&question(*pattern)),
-            (Self::Policy { checker, .. }, Asked::Node(path)) => {
-                self.device(path).map_or(UNKNOWN, |device| checker.verdict(&of_device(device)))
+            (Self::Policy { checker, .. }, _) => {
+                self.device(asked).map_or(UNKNOWN, |device| checker.verdict(&of_device(device)))
             }
-            (Self::Kernel, _) => kernel(asked).0,
+            (Self::Kernel { devices }, _) => kernel(asked, devices).0,
         }
     }
 
     /// The verdict with its reason.
     pub(super) fn answer(&mut self, asked: &Asked<'_>, text: &str) -> Answer {
-        let question = match asked {
-            _ if matches!(self, Self::Kernel) => return kernel(asked),
-            Asked::Numbers(pattern) => question(*pattern),
-            Asked::Node(path) => match self.device(path) {
+        let question = match (&*self, asked) {
+            (Self::Kernel { devices }, _) => return kernel(asked, devices),
+            (_, Asked::Numbers(pattern)) => question(*pattern),
+            _ => match self.device(asked) {
                 Ok(device) => of_device(device),
                 Err(why) => return (UNKNOWN, Some(why)),
             },
@@ -77,12 +94,13 @@ impl Oracle {
         (checker.verdict(&question), checker.check(&question, text).why)
     }
 
-    fn device(&self, path: &[u8]) -> Result<Device, String> {
-        let saved = match self {
-            Self::Policy { observation, is_saved: true, .. } => Some(&**observation),
-            _ => None,
-        };
-        device_node::device(path, saved)
+    /// The one device that is asked about by path or name.
+    fn device(&self, asked: &Asked<'_>) -> Result<Device, String> {
+        match asked {
+            Asked::Node(path) => self.devices().node(path),
+            Asked::Name(name) => self.devices().named(name).map_err(|why| why.to_string()),
+            Asked::Numbers(_) => Err("it is given by number".to_owned()),
+        }
     }
 }
 
@@ -121,9 +139,14 @@ fn of_device(device: Device) -> Question {
     Question { kind: Some(kind), major: Some(major), minor: Some(minor), requests: Request::ReadWrite.into() }
 }
 
-fn kernel(asked: &Asked<'_>) -> Answer {
+fn kernel(asked: &Asked<'_>, devices: &Devices) -> Answer {
     let unknown = |why: &str| (UNKNOWN, Some(why.to_owned()));
     let (path, access) = match asked {
+        Asked::Name(name) => match devices.named(name).map(device_node::path) {
+            Ok(Some(path)) => (path, Access::ReadWrite),
+            Ok(None) => return unknown("there is no node for it under /dev"),
+            Err(why) => return unknown(&why.to_string()),
+        },
         Asked::Node(path) => (PathBuf::from(OsStr::from_bytes(path)), Access::ReadWrite),
         Asked::Numbers(Pattern { kind: Some(kind), major: Some(major), minor: Some(minor), access }) => {
             let device = Device { kind: device_type(*kind), major: *major, minor: *minor };

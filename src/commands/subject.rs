@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
+use super::job_scope::Part;
 use super::programs::gather;
 use super::{Failure, Session, job_name, job_scope, saved};
 use crate::analyse::Subject;
 use crate::cli::{Target, TargetArgs};
-use crate::observation::Observation;
+use crate::observation::{Observation, Text};
 use crate::observe;
 
 /// A policy's source.
@@ -37,7 +38,7 @@ pub(super) fn cgroup(session: &Session<'_>, path: &Path) -> Result<Source, Failu
     Ok(Source { observation, subject: Subject::Cgroup(path) })
 }
 
-fn live(session: &Session<'_>, target: Target<'_>) -> Result<Source, Failure> {
+pub(super) fn live(session: &Session<'_>, target: Target<'_>) -> Result<Source, Failure> {
     let pid = match target {
         Target::Cgroup(path) => return cgroup(session, path),
         Target::Job(id) => return job(session, id),
@@ -48,18 +49,25 @@ fn live(session: &Session<'_>, target: Target<'_>) -> Result<Source, Failure> {
     cgroup(session, &path)
 }
 
-fn job(session: &Session<'_>, id: &str) -> Result<Source, Failure> {
-    let name = job_name::parse(id)?;
+pub(super) fn job(session: &Session<'_>, id: &str) -> Result<Source, Failure> {
+    let asked = job_name::parse(id)?;
+    let name = job_name::live(session, &asked.job)?;
     let observation = observe::jobs(&session.options(), std::slice::from_ref(&name))?;
-    let path = job_scope::only(&observation, &name)?;
+    let path = job_scope::only(&observation, &Part { job: name, step: asked.step })?;
     Ok(Source { observation, subject: Subject::Cgroup(path) })
 }
 
-fn in_saved(observation: Observation, target: Target<'_>) -> Result<Source, Failure> {
+fn job_in_saved(observation: &Observation, id: &str) -> Result<Text, Failure> {
+    let asked = job_name::parse(id)?;
+    let job = job_name::in_observation(observation, &asked.job)?;
+    job_scope::only(observation, &Part { job, step: asked.step })
+}
+
+pub(super) fn in_saved(observation: Observation, target: Target<'_>) -> Result<Source, Failure> {
     let path = match target {
         Target::Cgroup(path) => saved::find(&observation, path)?,
         Target::Pid(pid) => saved::cgroup_of_pid(&observation, pid)?,
-        Target::Job(id) => job_scope::only(&observation, &job_name::parse(id)?)?,
+        Target::Job(id) => job_in_saved(&observation, id)?,
         Target::Own | Target::Programs(_) => saved::only_cgroup(&observation, "the saved observation")?,
     };
     Ok(Source { observation, subject: Subject::Cgroup(path) })

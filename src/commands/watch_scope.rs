@@ -4,7 +4,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{Failure, Session, job_name};
+use super::job_scope::Part;
+use super::{Failure, Session, job_name, job_scope};
 use crate::cli::WatchArgs;
 use crate::observation::Observation;
 use crate::observe::{self, Options, Target};
@@ -22,8 +23,13 @@ pub(super) fn of(session: &Session<'_>, args: &WatchArgs) -> Result<Scope, Failu
         let targets: Vec<Target> = args.cgroup.iter().map(target).collect();
         add(&mut scope, &observe::cgroups(&options, &targets)?);
     }
-    if !args.job.is_empty() {
-        add(&mut scope, &observe::jobs(&options, &job_name::all(&args.job, false)?)?);
+    for asked in job_name::all(&args.job, false)? {
+        let job = job_name::live(session, &asked.job)?;
+        let mut observation = observe::jobs(&options, std::slice::from_ref(&job))?;
+        if asked.step.is_some() {
+            job_scope::narrow(&mut observation, &[Part { job, step: asked.step }])?;
+        }
+        add(&mut scope, &observation);
     }
     scope.all = scope.pids.is_empty() && scope.cgroups.is_empty();
     Ok(scope)

@@ -14,6 +14,7 @@ mod facts;
 mod key;
 mod label;
 mod mig;
+mod named;
 mod nodes;
 mod nvidia;
 mod pci;
@@ -24,6 +25,7 @@ use crate::report::Gpu;
 
 pub use devices::char_major;
 pub use label::{Labels, describe, driver_names};
+pub use named::{NameError, named};
 pub use shared::{SharedNode, shared_nodes};
 
 /// The node's GPUs and accelerators, sorted by vendor, PCI address and minor.

@@ -82,7 +82,7 @@ mod tests {
     /// Make sure that a group outside the mount is never read from inside it.
     #[test]
     fn groups() {
-        let part = Mount { point: "/proc".into(), root: b"/docker/x".to_vec() };
+        let part = Mount { id: 1, point: "/proc".into(), root: b"/docker/x".to_vec() };
         assert_eq!(group(&part, b"/docker/x/a").as_bytes(), b"/a");
         let mut log = Log::default();
         for path in [&b"/other"[..], b"/..", b"/../a"] {

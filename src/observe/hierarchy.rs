@@ -68,7 +68,7 @@ impl Hierarchy {
     /// relative one from the working directory if that is a cgroup, any other
     /// from the root.
     pub(super) fn resolve(&self, target: &Path) -> Result<Vec<Vec<u8>>, ObserveError> {
-        let target = &*self.from_here(target)?;
+        let target = &*self.started_here(target)?;
         let below = target.strip_prefix(&self.mount.point).unwrap_or(target);
         let missing =
             || ObserveError::NoSuchCgroup { path: target.to_owned(), root: self.mount.point.clone() };
@@ -88,7 +88,7 @@ impl Hierarchy {
     /// A relative path as an absolute one, if it starts from a working
     /// directory that is a cgroup, or if the root has nothing of that name and
     /// the file system has a cgroup; any other path unchanged.
-    fn from_here<'p>(&self, target: &'p Path) -> Result<Cow<'p, Path>, ObserveError> {
+    fn started_here<'p>(&self, target: &'p Path) -> Result<Cow<'p, Path>, ObserveError> {
         if target.is_absolute() {
             return Ok(Cow::Borrowed(target));
         }
@@ -129,7 +129,9 @@ impl Hierarchy {
         let parts = components(Path::new(OsStr::from_bytes(&inside)))?;
         let there = self.handle.child(relative(&parts).as_path()).ok()?;
         let is_it = there.stat().ok()?.inode == dir.stat().ok()?.inode;
-        is_it.then(|| parts.iter().fold(self.mount.point.clone(), |path, part| path.join(OsStr::from_bytes(part))))
+        is_it.then(|| {
+            parts.iter().fold(self.mount.point.clone(), |path, part| path.join(OsStr::from_bytes(part)))
+        })
     }
 
     /// What an absolute path that is not below the root is instead.
@@ -178,8 +180,7 @@ fn chosen(path: &Path, mounts: &Mounts, proc: &Path) -> Result<(Mount, Dir), Obs
         None => nearest(candidates, &real),
     };
     let point = if path.is_absolute() { path.to_owned() } else { real };
-    let (id, root) =
-        found.map_or_else(|| (0, Mount::ELSEWHERE.to_vec()), |mount| (mount.id, mount.root));
+    let (id, root) = found.map_or_else(|| (0, Mount::ELSEWHERE.to_vec()), |mount| (mount.id, mount.root));
     Ok((Mount { id, point, root }, dir))
 }
 

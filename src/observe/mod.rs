@@ -8,6 +8,7 @@
 //! [`ObserveError`].
 
 mod ask;
+mod claims;
 mod devices_v1;
 mod error;
 pub mod follow;
@@ -42,7 +43,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use crate::observation::{Observation, Process};
-use crate::owner::{Ground, JobName};
+use crate::owner::{AskedName, Ground, JobName};
 use crate::sys::bpf::CGROUP_DEVICE_PROGRAM;
 use crate::sys::caps::Capability::SysAdmin;
 use hierarchy::Hierarchy;
@@ -51,13 +52,13 @@ use programs::Library;
 use walk::{Plan, Seen};
 
 pub use error::ObserveError;
-pub use pid::{id_cgroup, pid_cgroup};
+pub use pid::{id_cgroup, path_cgroup, pid_cgroup};
 
 /// Where to look, and for how long.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The cgroup root; default: the first cgroup2 mount, else the v1 devices
-    /// mount.
+    /// The cgroup root; default: the first cgroup2 mount that no other hides,
+    /// else the v1 devices mount.
     pub cgroup_root: Option<PathBuf>,
     /// The proc file system.
     pub proc: PathBuf,
@@ -96,8 +97,9 @@ impl Default for Options {
 /// A cgroup that is asked about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// An absolute path below the cgroup root's mount point, or a path relative
-    /// to the root, with or without a leading `/`.
+    /// An absolute path below the cgroup root's mount point, or a path from
+    /// the root, with or without a leading `/`. Without one it is a path from
+    /// the working directory if that is a cgroup.
     pub path: PathBuf,
     /// Whether everything below is asked for too.
     pub recursive: bool,
@@ -185,6 +187,16 @@ pub fn processes(options: &Options, pids: &[u32]) -> Result<Observation, Observe
 /// A job that has no cgroup on this node; no cgroup hierarchy.
 pub fn jobs(options: &Options, names: &[JobName]) -> Result<Observation, ObserveError> {
     jobs::observe(options, names)
+}
+
+/// Observes the processes whose environment at exec may say that their job is
+/// called `name`; see [`AskedName::numbers`].
+///
+/// # Errors
+///
+/// No cgroup hierarchy.
+pub fn job_claims(options: &Options, name: &AskedName) -> Result<Observation, ObserveError> {
+    claims::observe(options, |environment| name.may_be_said_by(environment))
 }
 
 /// Observes what may be left of a job: its cgroups if they are still there,

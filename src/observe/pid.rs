@@ -1,4 +1,4 @@
-//! From a process, or an id, to a cgroup.
+//! From a process, a path, or an id, to a cgroup.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd};
@@ -40,6 +40,17 @@ pub fn pid_cgroup(options: &Options, pid: u32) -> Result<PathBuf, ObserveError> 
     // A cgroup may really be called so.
     let removed = line.ends_with(DELETED) && hierarchy.resolve(&path).is_err();
     if removed { Err(ObserveError::CgroupRemoved { pid, path }) } else { Ok(path) }
+}
+
+/// The cgroup that a user's path means, as [`pid_cgroup()`] gives it: see
+/// [`Target`](super::Target).
+///
+/// # Errors
+///
+/// No such cgroup, or no cgroup hierarchy.
+pub fn path_cgroup(options: &Options, path: &Path) -> Result<PathBuf, ObserveError> {
+    let parts = Hierarchy::find(options)?.resolve(path)?;
+    Ok(parts.iter().fold(PathBuf::from("/"), |path, part| path.join(OsStr::from_bytes(part))))
 }
 
 /// The cgroup of an id, as [`pid_cgroup()`] gives it; `None` for one that is

@@ -6,6 +6,7 @@
 //! ([`Owner::claims`]), and no job is ever found by it. An owner is always shown
 //! beside the path it was read from.
 
+mod asked;
 mod container;
 mod directory;
 mod engine;
@@ -23,6 +24,7 @@ mod unit;
 
 use crate::report::Owner;
 
+pub use asked::{AskedJob, AskedName, AskedStep};
 pub use directory::Directory;
 pub use ground::Ground;
 pub use job::JobName;

@@ -9,7 +9,7 @@ use crate::report::Owner;
 /// from other schedulers' (src/plugins/cgroup/v2/cgroup_v2.c).
 const SCOPE: &[u8] = b"slurmstepd.scope";
 /// Steps without a number (`log_build_step_id_str` in src/common/log.c).
-const STEPS: [&str; 5] = ["batch", "extern", "interactive", "TBD", "TDB"];
+pub(super) const STEPS: [&str; 5] = ["batch", "extern", "interactive", "TBD", "TDB"];
 
 /// `[NODE_]slurmstepd.scope/{job_N|SLUID}/step_S/{slurm|user/task_T}`, in
 /// whatever slice.

@@ -11,15 +11,22 @@ pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result
 }
 
 fn one(out: &mut dyn Write, style: Style, diff: &Diff, payload: &Payload) -> io::Result<()> {
-    writeln!(out, "--- {}\n+++ {}", sanitize::text(&diff.a), sanitize::text(&diff.b))?;
+    writeln!(out, "--- {}", side(&diff.a, diff.a_cgroup.as_deref()))?;
+    writeln!(out, "+++ {}", side(&diff.b, diff.b_cgroup.as_deref()))?;
     match &diff.node {
         Some(node) if node.equal && diff.equal => return writeln!(out, "Nothing changed."),
+        Some(node) if node.equal && diff.unknown && diff.changes.is_empty() => {
+            return writeln!(out, "Nothing that could be seen changed; part of it is unknown.");
+        }
         Some(node) => {
             let is_whole = diff.changes.is_empty() && diff.omitted.is_none();
             let inventory = payload.gpus.as_deref().unwrap_or_default();
             node_diff::write(out, style, node, inventory, is_whole)?;
         }
         None if diff.equal => return writeln!(out, "The policies are equal."),
+        None if diff.unknown && diff.changes.is_empty() && diff.omitted.is_none() => {
+            return writeln!(out, "Unknown whether the policies are equal: part of them is unknown.");
+        }
         None => {}
     }
     for change in &diff.changes {
@@ -34,7 +41,18 @@ fn one(out: &mut dyn Write, style: Style, diff: &Diff, payload: &Payload) -> io:
             "… and {count} (device, request) pairs that have no short form: ask about them with check"
         )?;
     }
+    if diff.unknown {
+        writeln!(out, "Part of the policies is unknown: there may be other differences.")?;
+    }
     gpu_part(out, diff, payload)
+}
+
+/// A side as it was asked for, with the one cgroup that it means if the name
+/// does not say that.
+fn side(name: &str, cgroup: Option<&str>) -> String {
+    let said = cgroup.filter(|cgroup| !name.ends_with(cgroup));
+    let cgroup = said.map(|cgroup| format!(": {} alone", sanitize::text(cgroup)));
+    sanitize::text(name).into_owned() + &cgroup.unwrap_or_default()
 }
 
 fn gpu_part(out: &mut dyn Write, diff: &Diff, payload: &Payload) -> io::Result<()> {

@@ -58,6 +58,7 @@ fn has_unknown_verdict(payload: &Payload) -> bool {
         || cgroups.map(|gpu| &gpu.verdict).any(|verdict| verdict == UNKNOWN)
         || checks.map(|check| &check.verdict).any(|verdict| verdict == UNKNOWN)
         || payload.proof.iter().any(|proof| proof.verdict == UNKNOWN)
+        || payload.diff.iter().any(|diff| diff.unknown)
         || payload.diff.iter().filter_map(|diff| diff.node.as_ref()).any(is_unknown_change)
         || changes.flat_map(|change| [&change.from, &change.to]).any(|verdict| verdict == UNKNOWN)
 }

@@ -1,0 +1,34 @@
+//! Processes that say in their environment what their job is called: the way
+//! to the number of an array task, or of a component of a heterogeneous job.
+
+use super::hierarchy::Hierarchy;
+use super::log::Log;
+use super::{ObserveError, Options, host, process};
+use crate::observation::{Environment, Observation};
+
+/// Observes the processes whose environment matters, and nothing else of the
+/// node. What could not be read is in `errors`.
+///
+/// # Errors
+///
+/// No cgroup hierarchy.
+pub(super) fn observe(
+    options: &Options,
+    matters: impl FnMut(&Environment) -> bool,
+) -> Result<Observation, ObserveError> {
+    let options = Options { detail: true, ..options.clone() };
+    let mut log = Log::new(options.deadline);
+    let hierarchy = Hierarchy::find(&options)?;
+    let found = process::scan(&options.proc, None, &mut log, matters).unwrap_or_else(|errno| {
+        let proc = options.proc.to_string_lossy().into_owned();
+        log.add("unreadable", proc, errno.to_string(), "a mounted proc file system");
+        Vec::new()
+    });
+    let pids: Vec<u32> = found.into_iter().map(|candidate| candidate.pid).collect();
+    // Those that ended meanwhile say nothing any more.
+    let processes = process::asked(&options, &hierarchy, &pids, &mut Log::new(options.deadline));
+    let mut observation = host::blank(&options, Some(&hierarchy));
+    observation.processes = processes.unwrap_or_default();
+    observation.errors = log.problems;
+    Ok(observation)
+}

@@ -1,0 +1,242 @@
+//! A job or a step of it as Slurm's tools print it: `4711`, `4711.0`,
+//! `4711.batch`, `4711_3`, `4711+1`.
+//!
+//! The kernel's cgroups are named by job number alone. Which number an array
+//! task or a component of a heterogeneous job has, only the environments of its
+//! processes say. A process is believed for the job that its cgroup puts it in,
+//! so nobody can pass another's job off as an array task of his own.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use super::place::number;
+use super::slurm::STEPS;
+use super::{Directory, JobName};
+use crate::observation::{Environment, Observation, Process};
+use crate::report::Owner;
+
+/// A job, or one step of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskedJob {
+    /// The job.
+    pub job: AskedName,
+    /// The step, if one was named.
+    pub step: Option<AskedStep>,
+}
+
+/// What a job is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AskedName {
+    /// Its own number or SLUID.
+    Own(JobName),
+    /// `ARRAY_TASK`.
+    ArrayTask(u64, u64),
+    /// `LEADER+COMPONENT` of a heterogeneous job.
+    Component(u64, u64),
+}
+
+/// A step's name, `0`, `batch`, `extern`, with its component of a heterogeneous
+/// job where that was given (`0+1`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskedStep {
+    name: String,
+    component: Option<u32>,
+}
+
+impl AskedJob {
+    /// Reads a job's or a step's name; `None` for anything else.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (job, step) = match text.split_once('.') {
+            Some((job, step)) => (job, Some(AskedStep::parse(step)?)),
+            None => (text, None),
+        };
+        Some(Self { job: AskedName::parse(job)?, step })
+    }
+}
+
+impl AskedName {
+    fn parse(text: &str) -> Option<Self> {
+        let numbers = |(a, b): (&str, &str)| Some((number(a.as_bytes())?, number(b.as_bytes())?));
+        if let Some(parts) = text.split_once('_') {
+            return numbers(parts).map(|(array, task)| Self::ArrayTask(array, task));
+        }
+        if let Some(parts) = text.split_once('+') {
+            return numbers(parts).map(|(leader, component)| Self::Component(leader, component));
+        }
+        JobName::parse(text).map(Self::Own)
+    }
+
+    /// The job's own name, where the name says it.
+    pub fn own(&self) -> Option<JobName> {
+        match self {
+            Self::Own(name) => Some(name.clone()),
+            Self::Component(leader, 0) => Some(JobName::Number(*leader)),
+            _ => None,
+        }
+    }
+
+    /// Whether a process that was started with this environment may say that
+    /// its job is called so. For a component the step's name in its cgroup
+    /// decides: all components are told the number of the first.
+    pub fn may_be_said_by(&self, environment: &Environment) -> bool {
+        let value = |name: &str| {
+            let variable = environment.get(name).filter(|variable| !variable.cut)?;
+            number(variable.value.as_bytes())
+        };
+        match self {
+            Self::Own(_) => false,
+            Self::ArrayTask(array, task) => {
+                value("SLURM_ARRAY_JOB_ID") == Some(*array) && value("SLURM_ARRAY_TASK_ID") == Some(*task)
+            }
+            Self::Component(leader, _) => value("SLURM_JOB_ID") == Some(*leader),
+        }
+    }
+
+    /// The numbers of the jobs that are called so, as their processes say: one,
+    /// unless nobody says it or somebody lies.
+    pub fn numbers(&self, observation: &Observation) -> BTreeSet<u64> {
+        let directory = Directory::new(observation);
+        let number = |process: &Process| {
+            let job = job(directory.of(&process.cgroup)?)?;
+            let environment = process.detail.as_ref()?.at_exec.known()?;
+            let is_component = match self {
+                Self::Component(_, component) => job.het_component.map(u64::from) == Some(*component),
+                _ => true,
+            };
+            (is_component && self.may_be_said_by(environment)).then_some(job.job_id)?
+        };
+        observation.processes.iter().filter_map(number).collect()
+    }
+}
+
+impl AskedStep {
+    fn parse(text: &str) -> Option<Self> {
+        let (name, component) = match text.split_once('+') {
+            Some((name, component)) => (name, Some(u32::try_from(number(component.as_bytes())?).ok()?)),
+            None => (text, None),
+        };
+        let is_step = STEPS.contains(&name) || number(name.as_bytes()).is_some();
+        is_step.then(|| Self { name: name.to_owned(), component })
+    }
+
+    /// Whether an owner, or one around it, is this step of `job`.
+    pub fn is(&self, job: &JobName, owner: &Owner) -> bool {
+        let is_step = owner.step.as_deref() == Some(&self.name)
+            && self.component.is_none_or(|component| owner.het_component == Some(component));
+        let here = is_step && job.is(&Owner { outer: None, ..owner.clone() });
+        here || owner.outer.as_deref().is_some_and(|outer| self.is(job, outer))
+    }
+}
+
+/// The innermost job around a process.
+fn job(owner: &Owner) -> Option<&Owner> {
+    if owner.job_id.is_some() { Some(owner) } else { job(owner.outer.as_deref()?) }
+}
+
+impl fmt::Display for AskedJob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.job.fmt(f)?;
+        self.step.as_ref().map_or(Ok(()), |step| write!(f, ".{step}"))
+    }
+}
+
+impl fmt::Display for AskedName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Own(name) => name.fmt(f),
+            Self::ArrayTask(array, task) => write!(f, "{array}_{task}"),
+            Self::Component(leader, component) => write!(f, "{leader}+{component}"),
+        }
+    }
+}
+
+impl fmt::Display for AskedStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        self.component.map_or(Ok(()), |component| write!(f, "+{component}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observation::{Answer, Detail, Variable};
+
+    /// Make sure that every form is read, written back alike, and that nothing
+    /// else is taken for one.
+    #[test]
+    fn grammar() {
+        for text in [
+            "4711",
+            "4711.0",
+            "4711.batch",
+            "4711.extern",
+            "4711.0+1",
+            "4711_3",
+            "4711_3.batch",
+            "4711+1",
+            "4711+1.0",
+        ] {
+            assert_eq!(AskedJob::parse(text).map(|asked| asked.to_string()).as_deref(), Some(text));
+        }
+        for bad in [
+            "", ".", "4711.", ".0", "4711_", "_3", "4711_x", "4711_1_2", "4711.0.1", "4711+", "1_2+3", "1.-1",
+        ] {
+            assert_eq!(AskedJob::parse(bad), None, "{bad}");
+        }
+    }
+
+    fn process(job: u64, step: &str, variables: &[(&str, &str)]) -> Process {
+        let variable = |(name, value): &(&str, &str)| Variable {
+            name: (*name).to_owned(),
+            value: (*value).into(),
+            cut: false,
+        };
+        let environment = Environment { variables: variables.iter().map(variable).collect(), cut: None };
+        let detail = Detail {
+            title: "".into(),
+            exe: Answer::default(),
+            stepd_sockets: Vec::new(),
+            at_exec: Answer::Known(environment),
+            live: Answer::default(),
+            devices: Answer::default(),
+        };
+        let cgroup = format!("/system.slice/slurmstepd.scope/job_{job}/step_{step}/user").into();
+        Process { cgroup, detail: Some(detail), ..Process::default() }
+    }
+
+    /// Make sure that a process speaks for its own job alone.
+    #[test]
+    fn whose_word() {
+        let task = [("SLURM_ARRAY_JOB_ID", "70"), ("SLURM_ARRAY_TASK_ID", "3")];
+        let het = [("SLURM_JOB_ID", "80")];
+        let processes = vec![
+            process(72, "0", &task),
+            process(72, "batch", &task),
+            process(81, "0+1", &het),
+            process(99, "0", &het),
+        ];
+        let observation = Observation { processes, ..Observation::default() };
+        let numbers = |text: &str| AskedJob::parse(text).unwrap().job.numbers(&observation);
+        assert_eq!(numbers("70_3"), BTreeSet::from([72]));
+        assert_eq!(numbers("70_4"), BTreeSet::new());
+        assert_eq!(numbers("80+1"), BTreeSet::from([81]), "job 99 is none of its components");
+        assert_eq!(numbers("80+2"), BTreeSet::new());
+        let leader = AskedJob::parse("80+0").and_then(|asked| asked.job.own());
+        assert_eq!(leader, Some(JobName::Number(80)));
+    }
+
+    /// Make sure that a step of another job, or in a container's job, is told
+    /// apart.
+    #[test]
+    fn steps() {
+        let owner =
+            |job, step: &str| Owner { job_id: Some(job), step: Some(step.to_owned()), ..Owner::default() };
+        let step = AskedStep::parse("0").unwrap();
+        assert!(step.is(&JobName::Number(7), &owner(7, "0")));
+        assert!(!step.is(&JobName::Number(7), &owner(8, "0")));
+        assert!(!step.is(&JobName::Number(7), &owner(7, "batch")));
+        let inner = Owner { outer: Some(Box::new(owner(7, "0"))), ..Owner::default() };
+        assert!(step.is(&JobName::Number(7), &inner));
+    }
+}
