@@ -1,9 +1,14 @@
 //! Processes that say in their environment what their job is called: the way
 //! to the number of an array task, or of a component of a heterogeneous job.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
 use super::hierarchy::Hierarchy;
 use super::log::Log;
-use super::{ObserveError, Options, host, process};
+use super::walk::Plan;
+use super::{ObserveError, Options, host, process, walk};
 use crate::observation::{Environment, Observation};
 
 /// Observes the processes whose environment matters, and nothing else of the
@@ -29,6 +34,15 @@ pub(super) fn observe(
     let processes = process::asked(&options, &hierarchy, &pids, &mut Log::new(options.deadline));
     let mut observation = host::blank(&options, Some(&hierarchy));
     observation.processes = processes.unwrap_or_default();
+    // Whose the directories around them are tells which names count.
+    let (mut plan, _) = Plan::new(&hierarchy, &[])?;
+    for process in &observation.processes {
+        if let Ok(parts) = hierarchy.resolve(Path::new(OsStr::from_bytes(process.cgroup.as_bytes()))) {
+            plan.mention(parts);
+        }
+    }
+    let seen = walk::walk(&hierarchy, &plan, &mut Log::new(options.deadline));
+    observation.cgroups = seen.into_iter().map(|seen| seen.cgroup).collect();
     observation.errors = log.problems;
     Ok(observation)
 }
