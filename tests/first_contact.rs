@@ -231,3 +231,74 @@ fn steps_and_array_tasks() {
         assert_eq!((code, &document["errors"][0]["code"]), (2, &"no-job".into()), "{document}");
     });
 }
+
+/// Make sure that without rights nothing is said that is not known, that the
+/// exit code says so, and that one line says what to do.
+#[test]
+fn without_rights() {
+    if !root::available() {
+        return;
+    }
+    let scratch = Cgroup::new().expect("a scratch cgroup");
+    node::attach_deny(&scratch, 195, 2, MULTI);
+    let sleeper = Sleeper::in_cgroup(&scratch);
+    let (path, pid) = (relative(scratch.path()), sleeper.pid().to_string());
+    let copy = std::env::temp_dir().join(format!("gpumap-first-contact-{}", std::process::id()));
+    std::fs::create_dir(&copy).expect("a directory");
+    let mut run = Command::new("cp");
+    run.arg("-r").arg(node::four_gpus()).arg(env!("CARGO_BIN_EXE_gpumap")).arg(&copy);
+    assert!(run.status().expect("cp").success());
+    assert!(Command::new("chmod").arg("-R").arg("a+rX").arg(&copy).status().expect("chmod").success());
+    let gpumap = |args: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(copy.join("gpumap"));
+        command.arg("--gpu-root").arg(copy.join("four-h200")).args(args).current_dir("/");
+        command.output().expect("setpriv")
+    };
+    let commands: [&[&str]; 10] = [
+        &["node"],
+        &["cgroup", &path],
+        &["cgroup", "-r", &path],
+        &["pid", &pid],
+        &["check", "--pid", &pid, "nvidia0", "nvidia2"],
+        &["explain", "--cgroup", &path, "nvidia2"],
+        &["diff", &path, "/"],
+        &["diff", &path, &path],
+        &["audit"],
+        &["leftovers", "--job", "1"],
+    ];
+    for args in commands {
+        for more in [&[][..], &["-v"]] {
+            let output = gpumap(&[args, more].concat());
+            let (said, told) = (out(&output), err(&output));
+            assert_eq!(output.status.code(), Some(3), "{args:?}: {said}{told}");
+            for word in [
+                "No device program",
+                "No program is",
+                "are equal",
+                "0 of 4",
+                "0/4",
+                "Nothing changed",
+                "allow\t",
+            ] {
+                assert!(!said.contains(word), "{args:?} says {word:?}:\n{said}");
+            }
+            let advice = told.lines().filter(|line| line.contains("run as root")).count();
+            assert_eq!(advice, 1, "{args:?}: {told}");
+        }
+        let output = gpumap(&[args, &["--json"]].concat());
+        let (document, code) = node::document(&output);
+        assert_eq!((code, &document["complete"]), (3, &false.into()), "{args:?}");
+        assert_ne!(document["diff"]["equal"], true, "{document}");
+        let cgroups = document["cgroups"].as_array().into_iter().flatten();
+        for gpu in cgroups.flat_map(|cgroup| cgroup["gpus"].as_array().into_iter().flatten()) {
+            assert_eq!(gpu["verdict"], "unknown", "{args:?}");
+        }
+    }
+    let nagios = gpumap(&["audit", "--nagios"]);
+    assert_eq!(nagios.status.code(), Some(3), "{}", out(&nagios));
+    assert!(out(&nagios).starts_with("GPUMAP UNKNOWN"), "{}", out(&nagios));
+    let porcelain = gpumap(&["leftovers", "--job", "1", "--porcelain"]);
+    assert_eq!((out(&porcelain).as_str(), porcelain.status.code()), ("", Some(3)));
+    std::fs::remove_dir_all(&copy).expect("removed");
+}

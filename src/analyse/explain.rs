@@ -48,7 +48,7 @@ pub fn explain(
         target,
         device: format!("{device} {}", request.letters()),
         programs: proofs,
-        rule: rule(&proof.programs, context.combination).to_owned(),
+        rule: rule(&proof.programs, context.combination, places.len(), has_programs(observation, subject)),
         devices_v1: devices_v1(observation, subject, proof.verdict, verdict),
         verdict: verdict.to_string(),
         why,
@@ -113,8 +113,15 @@ fn program_proof(program: &Program, followed: &Followed, place: Option<&Effectiv
 }
 
 /// The kernel's rule for combining results, as it applies here.
-fn rule(programs: &[Followed], combination: Combination) -> &'static str {
-    match (programs.len(), combination) {
+fn rule(programs: &[Followed], combination: Combination, in_force: usize, is_asked: bool) -> String {
+    if !is_asked {
+        return "Which device programs are in force could not be asked.".to_owned();
+    }
+    if programs.len() < in_force {
+        let missing = in_force - programs.len();
+        return format!("{missing} of {in_force} programs in force could not be read.");
+    }
+    let rule = match (programs.len(), combination) {
         (0, _) => "No device program is in force, so the kernel allows every device.",
         (1, _) => "One program is in force: what it returns is the answer.",
         (_, Combination::AllMustAllow) => {
@@ -124,7 +131,8 @@ fn rule(programs: &[Followed], combination: Combination) -> &'static str {
             "Every program runs; a 0 from any of them sets the error EPERM, \
              which stands unless a later program clears it with bpf_set_retval."
         }
-    }
+    };
+    rule.to_owned()
 }
 
 /// What the v1 controller adds, if it has a say.

@@ -15,11 +15,11 @@ const UNKNOWN: Kind = Kind {
 Whether a job, container, pod or VM may open a GPU could not be found out. It counts neither as allowed nor as denied, \
 and other findings about it may be missing.
 
-How it comes about: gpumap ran without the rights to list programs (CAP_NET_ADMIN) or to read them (CAP_SYS_ADMIN, \
-CAP_BPF); the kernel hides instructions (net.core.bpf_jit_harden, kernel.kptr_restrict) or a security module refuses \
+How it comes about: gpumap had no right to read a program (CAP_SYS_ADMIN, CAP_BPF); the kernel hides instructions (net.core.bpf_jit_harden, kernel.kptr_restrict) or a security module refuses \
 them; a program went away meanwhile; a program asks for something no observer can know, such as the time; a v1 device \
 cgroup allows by default, whose denials the kernel does not show; the processes of a cgroup are in different v1 \
-device cgroups.
+device cgroups. A gpumap that may not ask for the programs of any cgroup (CAP_NET_ADMIN, CAP_SYS_ADMIN) makes no \
+finding for each job: the audit as a whole is incomplete then.
 
 What excuses it: sharing.whole_node, or sharing.gpus for each of the GPUs: everybody may open them then.
 
@@ -29,8 +29,20 @@ What to do: run gpumap as root, with the rights and settings that the evidence n
 pub(super) const FAMILY: Family = Family { kinds: &[UNKNOWN], find };
 
 fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
+    if is_blind(facts) {
+        return Vec::new();
+    }
     let tenants = facts.tenants.clone();
     tenants.iter().filter_map(|tenant| look(facts, tenant)).collect()
+}
+
+/// Whether gpumap itself could ask for the programs of no cgroup: that is one
+/// problem of the audit, and none of each job.
+fn is_blind(facts: &Facts<'_>) -> bool {
+    let cgroups = facts.cgroups();
+    !cgroups.is_empty()
+        && cgroups.iter().all(|cgroup| cgroup.programs_unknown.is_some())
+        && facts.inspection.observation().errors.iter().any(|error| error.code == "no-right")
 }
 
 fn look(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<Finding> {

@@ -123,7 +123,21 @@ impl<'a> Session<'a> {
 
     /// Says what was missing.
     pub fn problems(&mut self, problems: &[Problem]) -> Result<(), Failure> {
-        Ok(render::problems(self.err, problems, self.global.verbose > 0)?)
+        render::problems(self.err, problems, self.global.verbose > 0)?;
+        if problems.iter().any(|problem| problem.code == "no-right") {
+            self.say_what_to_do()?;
+        }
+        Ok(())
+    }
+
+    /// Without root the way out is one line, whatever rights are missing.
+    fn say_what_to_do(&mut self) -> Result<(), Failure> {
+        let line = match (&self.global.from, observe::is_root()) {
+            (Some(_), _) => "the observation was saved without the right to see all of it: save it as root",
+            (None, false) => "run as root to see what is missing",
+            (None, true) => return Ok(()),
+        };
+        Ok(writeln!(self.err, "gpumap: {line}")?)
     }
 
     /// Ends the session without an answer. There is nobody left to tell if

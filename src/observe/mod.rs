@@ -251,6 +251,11 @@ pub fn gpus(options: &Options) -> Observation {
     observation
 }
 
+/// Whether gpumap runs as root: without, most of a node cannot be seen.
+pub fn is_root() -> bool {
+    nix::unistd::geteuid().is_root()
+}
+
 /// Names the calls of the programs and moves all into the observation.
 fn shelve(observation: &mut Observation, options: &Options, mut library: Library, log: &mut Log) {
     kallsyms::resolve(&options.proc, library.programs.values_mut(), log);

@@ -45,8 +45,7 @@ fn gpu_part(out: &mut dyn Write, style: Style, cgroup: &Cgroup, payload: &Payloa
     match cgroup.gpus.as_slice() {
         [] => writeln!(out, "GPUs: none on this node"),
         verdicts => {
-            let allowed = verdicts.iter().filter(|gpu| gpu.verdict == "allow").count();
-            writeln!(out, "GPUs: {allowed} of {} allowed", verdicts.len())?;
+            writeln!(out, "GPUs: {}", gpus::tally(verdicts))?;
             gpus::write(out, style, verdicts, inventory)
         }
     }

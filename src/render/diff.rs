@@ -25,7 +25,7 @@ fn one(out: &mut dyn Write, style: Style, diff: &Diff, payload: &Payload) -> io:
         }
         None if diff.equal => return writeln!(out, "The policies are equal."),
         None if diff.unknown && diff.changes.is_empty() && diff.omitted.is_none() => {
-            return writeln!(out, "Unknown whether the policies are equal: part of them is unknown.");
+            return writeln!(out, "It is not known whether they differ: part of the policies is unknown.");
         }
         None => {}
     }

@@ -14,9 +14,6 @@ pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result
 
 fn argument(out: &mut dyn Write, style: Style, proof: &Proof) -> io::Result<()> {
     writeln!(out, "May {} open {}?", sanitize::text(&proof.target), sanitize::text(&proof.device))?;
-    if proof.programs.is_empty() {
-        writeln!(out, "\nNo program is in force.")?;
-    }
     for (index, program) in proof.programs.iter().enumerate() {
         writeln!(out)?;
         part(out, style, index + 1, program)?;

@@ -50,7 +50,12 @@ pub(super) fn compact(verdicts: &[GpuVerdict], gpus: &[Gpu]) -> String {
     }
     let of = |word: &str| verdicts.iter().filter(|gpu| gpu.verdict == word).collect::<Vec<_>>();
     let (allowed, unknown) = (of("allow"), of("unknown"));
-    let mut text = format!("{}/{}", allowed.len(), verdicts.len());
+    let count = match (allowed.len(), unknown.is_empty()) {
+        (0, false) => "?".to_owned(),
+        (least, false) => format!("{least}-{}", least + unknown.len()),
+        (exact, true) => exact.to_string(),
+    };
+    let mut text = format!("{count}/{}", verdicts.len());
     if !allowed.is_empty() {
         text.push_str(&format!(" {}", names(&allowed, gpus)));
     }
@@ -58,6 +63,17 @@ pub(super) fn compact(verdicts: &[GpuVerdict], gpus: &[Gpu]) -> String {
         text.push_str(&format!(" unknown: {}", names(&unknown, gpus)));
     }
     text
+}
+
+/// How many GPUs are allowed, without counting for denied what is unknown.
+pub(super) fn tally(verdicts: &[GpuVerdict]) -> String {
+    let count = |word: &str| verdicts.iter().filter(|gpu| gpu.verdict == word).count();
+    let all = verdicts.len();
+    match (count("allow"), count("unknown")) {
+        (allowed, 0) => format!("{allowed} of {all} allowed"),
+        (0, unknown) if unknown == all => format!("unknown which of {all} are allowed"),
+        (allowed, unknown) => format!("{allowed} of {all} allowed, {unknown} unknown"),
+    }
 }
 
 /// The short name of a GPU: that of the node which gives access to it.
@@ -189,7 +205,12 @@ mod tests {
         assert_eq!(compact(&all, &gpus), "4/4 nvidia0-1,5 renderD128");
         assert_eq!(compact(&[verdict("a", "deny")], &gpus), "0/1");
         let mixed = [verdict("a", "allow"), verdict("b", "unknown"), verdict("0000:1b:00.0", "allow")];
-        assert_eq!(compact(&mixed, &gpus), "2/3 nvidia0 0000:1b:00.0 unknown: nvidia1");
+        assert_eq!(compact(&mixed, &gpus), "2-3/3 nvidia0 0000:1b:00.0 unknown: nvidia1");
+        assert_eq!(tally(&mixed), "2 of 3 allowed, 1 unknown");
+        let unknown = [verdict("a", "unknown"), verdict("b", "unknown")];
+        assert_eq!(compact(&unknown, &gpus), "?/2 unknown: nvidia0-1");
+        assert_eq!(tally(&unknown), "unknown which of 2 are allowed");
+        assert_eq!(tally(&[verdict("a", "deny")]), "0 of 1 allowed");
         assert_eq!(compact(&[], &gpus), "-");
     }
 }

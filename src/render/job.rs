@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::{Style, inventory, owner, process, programs, rules, sanitize, sets};
-use crate::report::{Cgroup, Effective, Gpu, OwnerSets, Payload, Policy, Process};
+use crate::report::{Cgroup, Effective, Gpu, GpuSet, OwnerSets, Payload, Policy, Process};
 
 /// Prints each job of the answer, separated by an empty line.
 pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
@@ -64,18 +64,34 @@ pub(super) fn source_name(source: &str) -> String {
     }
 }
 
-/// The GPUs that are in any of the job's sets.
+/// The GPUs that the job may open, and those that it was allocated, asks for or
+/// holds; not those that it might have been allocated.
 fn gpu_part(out: &mut dyn Write, style: Style, group: &[OwnerSets], inventory: &[Gpu]) -> io::Result<()> {
-    let sets = || group.iter().flat_map(|row| [&row.allocated, &row.allowed, &row.visible, &row.held]);
-    let is_its = |gpu: &&Gpu| {
-        sets().any(|set| set.gpus.iter().flatten().chain(&set.unknown).any(|key| *key == gpu.key))
+    let has = |gpu: &Gpu, keys: &[String]| keys.contains(&gpu.key);
+    let known = |gpu: &Gpu, set: &GpuSet| has(gpu, set.gpus.as_deref().unwrap_or_default());
+    let may = |gpu: &Gpu| group.iter().any(|row| known(gpu, &row.allowed));
+    let perhaps = |gpu: &Gpu| {
+        let unknown = |row: &OwnerSets| row.allowed.gpus.is_none() || has(gpu, &row.allowed.unknown);
+        !may(gpu) && group.iter().any(unknown)
     };
+    let named = |gpu: &Gpu| {
+        let sets = group.iter().flat_map(|row| [&row.allocated, &row.visible, &row.held]);
+        sets.into_iter().any(|set| known(gpu, set)) || group.iter().any(|row| has(gpu, &row.held.unknown))
+    };
+    let is_its = |gpu: &&Gpu| may(gpu) || perhaps(gpu) || named(gpu);
     let relevant: Vec<&Gpu> = inventory.iter().filter(is_its).collect();
+    let count = |is: &dyn Fn(&Gpu) -> bool| inventory.iter().filter(|gpu| is(gpu)).count();
+    let title = match (count(&may), count(&perhaps), inventory.len()) {
+        (0, 0, 0) => "GPUs: none on this node".to_owned(),
+        (allowed, 0, all) => format!("GPUs: it may open {allowed} of {all}"),
+        (0, unknown, all) if unknown == all => format!("GPUs: unknown which of {all} it may open"),
+        (allowed, unknown, all) => format!("GPUs: it may open {allowed} of {all}, {unknown} unknown"),
+    };
     writeln!(out)?;
-    match (relevant.len(), inventory.len()) {
-        (0, 0) => writeln!(out, "GPUs: none on this node"),
-        (0, count) => writeln!(out, "GPUs: none of {count}"),
-        (some, count) => inventory::write(out, style, &format!("GPUs, {some} of {count}"), &relevant),
+    if relevant.is_empty() {
+        writeln!(out, "{title}")
+    } else {
+        inventory::write(out, style, &title, &relevant)
     }
 }
 
