@@ -91,6 +91,9 @@ pub struct Payload {
     /// Answers of `leftovers`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leftovers: Option<Vec<Leftover>>,
+    /// What no command can see, and so does not make the answer incomplete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notes: Option<Vec<Note>>,
     /// Answers of `check`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checks: Option<Vec<Check>>,
@@ -100,6 +103,15 @@ pub struct Payload {
     /// The answer of `diff`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<Diff>,
+}
+
+/// A limit of an answer that nothing could lift.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Note {
+    /// What it is about, in kebab-case.
+    pub code: String,
+    /// The limit, a sentence.
+    pub text: String,
 }
 
 /// One cgroup and what may be opened from it.

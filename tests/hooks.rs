@@ -14,6 +14,7 @@ mod support;
 
 use std::fs;
 use std::mem::ManuallyDrop;
+use std::os::unix::fs::PermissionsExt as _;
 
 use support::bpf;
 use support::cgroup::Cgroup;
@@ -60,6 +61,18 @@ fn stranger(cluster: &Cluster, name: &str, devices: &[&str]) -> u32 {
     fs::read_to_string(ready).expect("a file").trim().parse().expect("a pid")
 }
 
+/// The same of a user's, with an environment that names a job.
+fn stranger_as(cluster: &Cluster, name: &str, uid: u32, job: &str, devices: &[&str]) -> u32 {
+    let mut command = cluster.command("setpriv");
+    let ready = cluster.work().join("out").join(name);
+    command.args([&format!("--reuid={uid}"), "--clear-groups", "setsid", "-f"]);
+    command.arg(cluster.work().join("actor")).env("SLURM_JOB_ID", job);
+    command.args(devices.iter().flat_map(|device| ["open", device]));
+    assert!(command.arg("ready").arg(&ready).status().expect("setpriv").success());
+    cluster.wait_until(name, || ready.exists());
+    fs::read_to_string(ready).expect("a file").trim().parse().expect("a pid")
+}
+
 /// Make sure that the Prolog says nothing on a clean node, names a stranger on
 /// the GPU that a job is about to get and no other, and never is in the way.
 #[test]
@@ -92,22 +105,45 @@ fn prolog() {
 /// same user's other job, and never drains the node.
 #[test]
 fn epilog() {
-    let spec = Spec::openable().with_hooks("Epilog=@WORK@/hooks/epilog.sh\n");
+    let lines = "Prolog=@WORK@/hooks/prolog.sh\nEpilog=@WORK@/hooks/epilog.sh\n";
+    let spec = Spec::openable().with_hooks(lines);
     with_cluster(&spec, |cluster| {
         cluster.run("mkdir", &["/sys/fs/cgroup/left"]);
-        let other = cluster.submit(&["--gres=gpu:2"], &format!("{LEAVE}wait"));
-        other.wait_all(&["holds", "idle"]);
-        let job = cluster.submit(&["--gres=gpu:1"], LEAVE);
-        let (holds, idle) = (job.pid("holds"), job.pid("idle"));
+        let out = cluster.work().join("out");
+        fs::set_permissions(&out, fs::Permissions::from_mode(0o1777)).expect("a directory");
+        let submit = |gpus: &str| {
+            let job = cluster.submit(&["--uid=nobody", gpus], LEAVE);
+            for name in ["holds", "idle"] {
+                let line = format!("echo {} > /sys/fs/cgroup/left/cgroup.procs", job.pid(name));
+                cluster.run("sh", &["-c", &line]);
+            }
+            job
+        };
+        let other = submit("--gres=gpu:2");
+        // Names the next job and holds its GPU, but was there before.
+        let next = (other.id + 1).to_string();
+        let older = stranger_as(cluster, "older", 65534, &next, &["/dev/hl2"]);
+        // So does a process of root, which no user's job can be.
+        let roots = stranger_as(cluster, "roots", 0, &next, &["/dev/hl2"]);
+        std::thread::sleep(std::time::Duration::from_secs(3));
+        let job = submit("--gres=gpu:1");
+        assert_eq!(job.id.to_string(), next);
+        fs::write(out.join(format!("{}.go", job.id)), "").expect("a file");
+        job.wait_for_end();
+        let holds = job.pid("holds");
         cluster.wait_for_end(holds);
-        cluster.wait_until("the epilog's word", || !cluster.logged().is_empty());
-        let expected =
-            format!("gpumap-epilog: job {} left process {holds} (uid 0, by environment) on ", job.id);
+        let said = || cluster.logged().lines().filter(|line| line.starts_with("gpumap-epilog: ")).count();
+        cluster.wait_until("the epilog's word", || said() == 2);
         let logged = cluster.logged();
-        assert!(logged.starts_with(&expected) && logged.ends_with(": killed\n"), "{logged}");
-        assert_eq!(logged.lines().count(), 1, "{logged}");
-        for pid in [idle, other.pid("holds"), other.pid("idle")] {
-            assert!(cluster.outside_pid(pid).is_some(), "{pid} holds nothing of the job");
+        let left = |pid: u32, how: &str| {
+            let who =
+                format!("gpumap-epilog: job {} left process {pid} (uid 65534, by environment) on ", job.id);
+            assert!(logged.lines().any(|line| line.starts_with(&who) && line.ends_with(how)), "{logged}");
+        };
+        left(holds, ": killed");
+        left(older, ": spared: it is older than the job");
+        for pid in [job.pid("idle"), other.pid("holds"), other.pid("idle"), older, roots] {
+            assert!(cluster.outside_pid(pid).is_some(), "{pid} is not to be ended: {logged}");
         }
         cluster.assert_up();
         with_broken(cluster, |how| {
@@ -120,14 +156,14 @@ fn epilog() {
     });
 }
 
-/// Two processes that leave the job's cgroup: one holds its GPUs, one nothing.
+/// Two processes that are taken out of the job's cgroup: one holds its GPUs, one
+/// nothing. The job ends when it is told to.
 const LEAVE: &str = r#"
 arguments=()
 for number in ${SLURM_JOB_GPUS//,/ }; do arguments+=(open /dev/hl$number); done
-left=/sys/fs/cgroup/left/cgroup.procs
-setsid $actor ${arguments[@]} join $left ready $OUT.holds &
-setsid $actor join $left ready $OUT.idle &
-while [ ! -e $OUT.holds ] || [ ! -e $OUT.idle ]; do sleep 0.05; done
+setsid $actor ${arguments[@]} ready $OUT.holds &
+setsid $actor ready $OUT.idle &
+while [ ! -e $OUT.go ]; do sleep 0.05; done
 "#;
 
 /// Make sure that the TaskProlog tells a task that asks for a GPU which it

@@ -1,26 +1,30 @@
 #!/bin/sh
 # Slurm Epilog: ends processes that a job left on its GPUs, and nobody else's.
 #
-# Runs as root on each node when the job has ended. gpumap lists the processes
-# of this job alone, by pid and start time; a pid that was used again meanwhile
-# has another start time and is left alone. Nothing here fails the Epilog, which
-# would drain the node; timeout(1) bounds a gpumap that hangs.
+# Runs as root on each node when the job has ended. gpumap ends what is
+# demonstrably this job's: processes of its user that hold a GPU of the job, in
+# the job's cgroup or started since the job began (gpumap-leftovers(1) has the
+# rule). Each is pinned by a pidfd and looked at again first, so that no other
+# process gets the signal. What it leaves alone is logged with the reason, for an
+# administrator to look at. Nothing here fails the Epilog, which would drain the
+# node; timeout(1) bounds a gpumap that hangs.
 #
 # Install: slurm.conf: Epilog=/etc/slurm/epilog.d/50-gpumap.sh
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export PATH
 
-# When a process started, in clock ticks after boot: field 22 of its stat, which
-# is the 20th after the name, and the name may hold anything.
-started() {
-	sed -n '$s/.*) //p' "/proc/$1/stat" 2>/dev/null | cut -d ' ' -f 20
-}
+# When the job began: Slurm does not always tell it to an Epilog. The Prolog
+# beside this file left a mark; without either, a process that left the job's
+# cgroup is logged and not ended.
+mark=/run/gpumap/jobs/$SLURM_JOB_ID
+: "${SLURM_JOB_START_TIME:=$(stat -c %Y "$mark" 2>/dev/null)}"
+export SLURM_JOB_START_TIME
+rm -f "$mark"
 
-timeout -k 1 6 gpumap leftovers --from-env --porcelain --timeout 4s 2>/dev/null |
-	while IFS='	' read -r pid start uid why gpus rest; do
-		[ "$(started "$pid")" = "$start" ] || continue
-		kill -KILL "$pid" 2>/dev/null &&
-			logger -t gpumap-epilog -p daemon.notice \
-				"job $SLURM_JOB_ID left process $pid (uid $uid, by $why) on $gpus: killed"
+timeout -k 1 6 gpumap leftovers --from-env --kill --porcelain --timeout 4s 2>/dev/null |
+	while IFS='	' read -r pid start uid why gpus done rest; do
+		case $pid in '' | *[!0-9]*) continue ;; esac
+		logger -t gpumap-epilog -p daemon.notice \
+			"job $SLURM_JOB_ID left process $pid (uid $uid, by $why) on $gpus: $done"
 	done
 exit 0

@@ -11,6 +11,10 @@
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export PATH
 
+# When the job began, for the Epilog: a process that is older is not the job's.
+jobs=/run/gpumap/jobs
+mkdir -p -m 700 /run/gpumap "$jobs" && : >"$jobs/$SLURM_JOB_ID"
+
 findings=$(timeout -k 1 4 gpumap audit --from-env --timeout 2s 2>&1)
 case $findings in
 '' | 'No finding'*) ;;

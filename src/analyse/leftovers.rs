@@ -4,12 +4,12 @@
 use crate::allocation::{Numbering, of_hook};
 use crate::observation::{Environment, Observation, Process};
 use crate::owner::JobName;
-use crate::report::{GpuSet, Leftover, Payload};
+use crate::report::{GpuSet, Leftover, Note, Owner, Payload};
 
 use super::join::Join;
 use super::node::source;
 use super::processes::Processes;
-use super::{AnalyseError, Granted, claim};
+use super::{AnalyseError, Granted, claim, spared};
 
 /// The processes of a job that hold one of its GPUs.
 ///
@@ -46,14 +46,25 @@ pub fn leftovers(
         if !gpus.is_empty() || reported.held_unknown.is_some() {
             let owner = join.owners.of(&process.cgroup).cloned();
             let belongs_by = belongs_by.to_owned();
-            found.push(Leftover { process: reported, owner, belongs_by, gpus });
+            let mut leftover = Leftover { process: reported, owner, belongs_by, gpus, ..Leftover::default() };
+            let spared = spared::reason(&leftover, search.hook, search.gpus.as_ref());
+            leftover.spared = spared.map(str::to_owned);
+            found.push(leftover);
         }
     }
-    Ok(Payload { leftovers: Some(found), gpus: Some(join.gpus), ..Payload::default() })
+    Ok(Payload {
+        leftovers: Some(found),
+        gpus: Some(join.gpus),
+        notes: Some(vec![Note { code: "not-visible".to_owned(), text: NOT_VISIBLE.to_owned() }]),
+        ..Payload::default()
+    })
 }
 
-const BY_CGROUP: &str = "cgroup";
+pub(super) const BY_CGROUP: &str = "cgroup";
 const BY_ENVIRONMENT: &str = "environment";
+/// What `/proc/PID/fd` does not show (unix(7), `io_uring_register(2)`).
+const NOT_VISIBLE: &str = "a device that is open only in a message on its way through a Unix socket, or only registered \
+                           with io_uring, belongs to no process's table of descriptors and is not seen";
 
 /// Which processes and GPUs count.
 struct Search<'a> {
@@ -67,7 +78,7 @@ impl Search<'_> {
     fn belongs(&self, process: &Process, join: &Join<'_>) -> Option<&'static str> {
         let owner = join.owners.of(&process.cgroup);
         if owner.is_some_and(|owner| self.job.is(owner)) {
-            return Some(BY_CGROUP);
+            return Some(if owner.is_some_and(is_hearsay) { BY_ENVIRONMENT } else { BY_CGROUP });
         }
         let is_other_jobs = owner.and_then(claim::job).is_some();
         let environment = process.detail.as_ref()?.at_exec.known()?;
@@ -90,6 +101,11 @@ impl Search<'_> {
         };
         held.iter().filter(counts).cloned().collect()
     }
+}
+
+/// Whether only environments say which number the job of a cgroup has.
+fn is_hearsay(owner: &Owner) -> bool {
+    claim::job(owner).is_some_and(|job| job.job_id_source.as_deref() == Some("environment"))
 }
 
 /// Whether an environment names the job.

@@ -29,6 +29,7 @@ mod reach;
 mod rules;
 mod sets;
 mod shares;
+mod spared;
 mod to_verify;
 mod writer;
 

@@ -34,7 +34,7 @@ pub use diff::{DiffArgs, Side, Sides};
 pub use exit::Exit;
 pub use global::{Color, Global};
 pub use job::JobArgs;
-pub use leftovers::LeftoversArgs;
+pub use leftovers::{KillSignal, LeftoversArgs};
 pub use node::NodeArgs;
 pub use pid::PidArgs;
 pub use prog::ProgArgs;

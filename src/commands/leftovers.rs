@@ -1,6 +1,6 @@
 //! `gpumap leftovers`: processes that still hold GPUs of a job.
 
-use super::{Failure, Session, job_name, saved, slurm};
+use super::{Failure, Session, job_name, kill, saved, slurm};
 use crate::cli::{Exit, LeftoversArgs};
 use crate::observation::{Observation, Problem};
 use crate::owner::JobName;
@@ -13,10 +13,20 @@ pub(super) fn run(session: &mut Session<'_>, args: &LeftoversArgs) -> Result<Exi
     if args.porcelain && session.global.json {
         return Err(Failure::new("usage", "--porcelain", "does not go with --json", "choose one of the two"));
     }
+    if args.kill.is_some() {
+        kill::refuse(session)?;
+    }
     slurm::look(session, &args.allocation.slurm)?;
     let job = job_name::one(session, args.job.as_deref(), args.allocation.slurm.from_env)?;
+    let granted = slurm::granted(&args.allocation);
     let observation = observe(session, args, &job)?;
-    let payload = analyse::leftovers(&observation, &job, &slurm::granted(&args.allocation))?;
+    let mut payload = analyse::leftovers(&observation, &job, &granted)?;
+    if let Some(signal) = args.kill {
+        let mut again = || -> Result<_, Failure> {
+            Ok(analyse::leftovers(&observe(session, args, &job)?, &job, &granted)?)
+        };
+        kill::end(payload.leftovers.iter_mut().flatten(), signal, &mut again)?;
+    }
     let found = is_found(&payload);
     let complete = answer(session, args.porcelain, &job_name::text(&job), &observation, payload)?;
     Ok(if found { Exit::No } else { complete })
@@ -56,6 +66,9 @@ fn answer(
 ) -> Result<Exit, Failure> {
     if porcelain {
         return session.answer(observation, payload, render::porcelain);
+    }
+    if !session.global.json {
+        let _nobody_reads = render::notes(session.err, &payload);
     }
     let all_seen = observation.errors.is_empty();
     session.answer(observation, payload, |out, style, payload| {

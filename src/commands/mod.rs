@@ -21,6 +21,7 @@ mod input;
 mod job;
 mod job_name;
 mod job_scope;
+mod kill;
 mod last_set;
 mod leftovers;
 mod man;

@@ -27,7 +27,7 @@ pub(super) fn collect(
     let named = named(options, &hierarchy, job, uid, &mut log);
     let (mut plan, scope) = plan(options, &hierarchy, job)?;
     for process in &named {
-        // A cgroup that is gone has no process left either.
+        // Where no cgroup can be walked to, the process is looked at alone.
         let path = Path::new(OsStr::from_bytes(process.cgroup.as_bytes()));
         if let Ok(parts) = hierarchy.resolve(path) {
             plan.mention(parts);
@@ -36,7 +36,7 @@ pub(super) fn collect(
     let node = Observation { scope, ..host::blank(options, Some(&hierarchy)) };
     let processes = |seen: &[Seen], log: &mut Log| {
         let inside = process::collect(options, &hierarchy, seen, log);
-        merge(inside, process::still(named, seen, &mut Log::new(None)))
+        merge(inside, process::present(options, named, seen))
     };
     let mut observation = observe(options, &hierarchy, &plan, node, processes, log);
     // That the job's cgroups go is what is meant to happen.
@@ -63,9 +63,7 @@ fn named(
         Vec::new()
     });
     let pids: Vec<u32> = found.into_iter().map(|candidate| candidate.pid).collect();
-    // Those that ended meanwhile are no leftovers.
-    let processes = process::asked(options, hierarchy, &pids, &mut Log::new(options.deadline));
-    processes.unwrap_or_default()
+    process::anywhere(options, hierarchy, &pids, log)
 }
 
 fn names(environment: &Environment, job: &JobName) -> bool {

@@ -7,6 +7,7 @@
 //! right; only a question that makes no sense on this node is an
 //! [`ObserveError`].
 
+mod ancestors;
 mod ask;
 mod claims;
 mod devices_v1;
@@ -51,6 +52,7 @@ use log::Log;
 use programs::Library;
 use walk::{Plan, Seen};
 
+pub use ancestors::ancestors;
 pub use error::ObserveError;
 pub use pid::{id_cgroup, path_cgroup, pid_cgroup};
 

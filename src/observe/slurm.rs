@@ -31,7 +31,7 @@ const PLACES: [&str; 4] = [
 ];
 /// The variables of Prolog, Epilog and task hooks that gpumap uses; the others
 /// (user, partition, exit codes) are not kept.
-const HOOK: [&str; 17] = [
+const HOOK: [&str; 18] = [
     "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
     "CUDA_VISIBLE_DEVICES",
     "GPU_DEVICE_ORDINAL",
@@ -43,6 +43,7 @@ const HOOK: [&str; 17] = [
     "SLURM_JOB_ID",
     "SLURM_JOB_NUM_NODES",
     "SLURM_JOB_SLUID",
+    "SLURM_JOB_START_TIME",
     "SLURM_JOB_UID",
     "SLURM_LOCALID",
     "SLURM_SCRIPT_CONTEXT",

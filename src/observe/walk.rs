@@ -26,6 +26,8 @@ const PROCS_LIMIT: usize = 64 << 20;
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     requested: bool,
+    /// Whether a process is there that is asked about.
+    mentioned: bool,
     recursive: bool,
     children: BTreeMap<Vec<u8>, Plan>,
 }
@@ -53,7 +55,9 @@ impl Plan {
     /// Adds a cgroup whose processes are nobody's question: it is walked like
     /// an ancestor.
     pub(super) fn mention(&mut self, parts: Vec<Vec<u8>>) -> &mut Self {
-        parts.into_iter().fold(self, |node, part| node.children.entry(part).or_default())
+        let node = parts.into_iter().fold(self, |node, part| node.children.entry(part).or_default());
+        node.mentioned = true;
+        node
     }
 
     fn add(&mut self, parts: Vec<Vec<u8>>, recursive: bool) {
@@ -74,7 +78,7 @@ fn joined(parts: &[Vec<u8>]) -> Vec<u8> {
 
 /// Walks what is planned, parents first.
 pub(super) fn walk(hierarchy: &Hierarchy, plan: &Plan, log: &mut Log) -> Vec<Seen> {
-    if !plan.requested && plan.children.is_empty() {
+    if !plan.requested && !plan.mentioned && plan.children.is_empty() {
         return Vec::new();
     }
     let is_legacy = hierarchy.is_legacy();

@@ -34,10 +34,12 @@ pub fn write(
         let holds = if is_found(leftover) { holds } else { "?".to_owned() };
         let owner = leftover.owner.as_ref().map_or_else(|| "-".to_owned(), owner::full);
         let by = sanitize::short(&leftover.belongs_by, 12, "…");
-        vec![it.pid.to_string(), it.uid.to_string(), process::command(it), holds, by, owner]
+        let row = vec![it.pid.to_string(), it.uid.to_string(), process::command(it), holds, by, owner];
+        row.into_iter().chain(done(leftover)).collect()
     });
-    let header = ["PID", "UID", "COMMAND", "HOLDS", "KNOWN BY", "IN"];
-    table::write(out, style, &header, &["PID", "UID"], rows.collect(), Last::Wraps)?;
+    let header = ["PID", "UID", "COMMAND", "HOLDS", "KNOWN BY", "IN", "DONE"];
+    let columns = if leftovers.iter().any(|it| it.killed.is_some()) { &header[..] } else { &header[..6] };
+    table::write(out, style, columns, &["PID", "UID"], rows.collect(), Last::Wraps)?;
     gpus::denied_legend(out, leftovers.iter().any(|it| !it.process.held_denied.is_empty()))?;
     leftovers
         .iter()
@@ -45,19 +47,28 @@ pub fn write(
         .try_for_each(|(pid, why)| writeln!(out, "  {pid}: holds: {}", sanitize::short(why, 300, "…")))
 }
 
+/// What `--kill` did.
+fn done(leftover: &Leftover) -> Option<String> {
+    match (leftover.killed?, &leftover.spared) {
+        (true, _) => Some("killed".to_owned()),
+        (false, why) => Some(format!("spared: {}", sanitize::text(why.as_deref().unwrap_or_default()))),
+    }
+}
+
 fn and_unseen(count: usize) -> String {
     if count == 0 { String::new() } else { format!(", and {count} could not be looked into") }
 }
 
-/// Prints pid, start time, uid, reason and GPU keys of each process that was
-/// seen to hold one, separated by tabs. The format is in the manual and stays.
+/// Prints pid, start time, uid, reason, GPU keys and what was done of each
+/// process that was seen to hold one, separated by tabs. The format is in the manual and stays.
 pub fn porcelain(out: &mut dyn Write, _: Style, payload: &Payload) -> io::Result<()> {
     for leftover in payload.leftovers.iter().flatten().filter(|leftover| is_found(leftover)) {
         let it = &leftover.process;
         let keys: Vec<_> = leftover.gpus.iter().map(|key| field(key)).collect();
         let keys = if keys.is_empty() { "-".to_owned() } else { keys.join(",") };
         let by = field(&leftover.belongs_by);
-        writeln!(out, "{}\t{}\t{}\t{by}\t{keys}", it.pid, it.start_time, it.uid)?;
+        let done = done(leftover).map(|done| format!("\t{done}")).unwrap_or_default();
+        writeln!(out, "{}\t{}\t{}\t{by}\t{keys}{done}", it.pid, it.start_time, it.uid)?;
     }
     Ok(())
 }
@@ -70,4 +81,10 @@ fn field(text: &str) -> String {
 /// Whether it was seen to hold one; what it holds may be unknown.
 fn is_found(leftover: &Leftover) -> bool {
     leftover.process.held.is_some()
+}
+
+/// Prints what no look can see, beside the answer.
+pub fn notes(err: &mut dyn Write, payload: &Payload) -> io::Result<()> {
+    let mut notes = payload.notes.iter().flatten();
+    notes.try_for_each(|note| writeln!(err, "gpumap: note: {}", sanitize::text(&note.text)))
 }

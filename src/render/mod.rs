@@ -41,7 +41,7 @@ pub use diff::write as diff;
 pub use explain::write as explain;
 pub use finding_pages::{list as finding_list, write as finding_pages};
 pub use job::write as jobs;
-pub use leftovers::{porcelain, write as leftovers};
+pub use leftovers::{notes, porcelain, write as leftovers};
 pub use nagios::{Nagios, unknown as nagios_unknown, write as nagios};
 pub use node::write as node;
 pub use pid::write as pids;

@@ -203,4 +203,10 @@ pub struct Leftover {
     /// GPUs of the job that it holds; all that it holds where the job's are
     /// not known.
     pub gpus: Vec<String>,
+    /// Why `--kill` leaves it alone; absent where it is demonstrably the job's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spared: Option<String>,
+    /// With `--kill`: whether the signal was sent to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub killed: Option<bool>,
 }

@@ -11,6 +11,7 @@ pub mod handle;
 pub mod heap;
 pub mod iter;
 pub mod notify;
+pub mod pidfd;
 pub mod spawn;
 pub mod stat;
 pub mod tables;

@@ -8,10 +8,12 @@ use std::path::PathBuf;
 use super::super::hierarchy::Hierarchy;
 use super::super::log::Log;
 use super::super::pid::DELETED;
+use super::super::procfile::parse_stat;
 use super::super::walk::Seen;
 use super::super::{ObserveError, Options};
-use super::{Unread, Wanted, read};
+use super::{STAT_LIMIT, Unread, Wanted, read};
 use crate::observation::Process;
+use crate::sys::dir::Dir;
 
 /// Reads these processes. Those that cannot be had are problems; if none can,
 /// the first is an error.
@@ -24,7 +26,8 @@ pub(in super::super) fn asked(
     let mut pids = pids.to_vec();
     let mut done = HashSet::new();
     pids.retain(|pid| done.insert(*pid));
-    let wanted: Vec<Wanted<'_>> = pids.iter().map(|pid| Wanted { pid: *pid, cgroup: None }).collect();
+    let wanted: Vec<Wanted<'_>> =
+        pids.iter().map(|pid| Wanted { pid: *pid, cgroup: None, anywhere: false }).collect();
     let mut processes = Vec::new();
     let mut errors = Vec::new();
     for (index, found) in read(options, hierarchy, &wanted, log) {
@@ -42,6 +45,53 @@ pub(in super::super) fn asked(
         log.add("no-process", format!("process {pid}"), error.to_string(), "");
     }
     Ok(processes)
+}
+
+/// Reads these processes wherever they are. Those that ended are left out; those
+/// that live and cannot be read are problems.
+pub(in super::super) fn anywhere(
+    options: &Options,
+    hierarchy: &Hierarchy,
+    pids: &[u32],
+    log: &mut Log,
+) -> Vec<Process> {
+    let wanted: Vec<Wanted<'_>> =
+        pids.iter().map(|pid| Wanted { pid: *pid, cgroup: None, anywhere: true }).collect();
+    let mut processes = Vec::new();
+    for (index, found) in read(options, hierarchy, &wanted, log) {
+        let pid = wanted.get(index).map_or(0, |wanted| wanted.pid);
+        match found {
+            Ok(process) => processes.push(process),
+            Err(_) if started(options, pid).is_none() => {}
+            Err(_) => {
+                let why = "it names the job, and its cgroup cannot be told";
+                log.add("unreadable", format!("process {pid}"), why, "a look at the process");
+            }
+        }
+    }
+    processes
+}
+
+/// Those that were seen in their cgroups, or else still live.
+pub(in super::super) fn present(
+    options: &Options,
+    mut processes: Vec<Process>,
+    seen: &[Seen],
+) -> Vec<Process> {
+    let paths: HashSet<&[u8]> = seen.iter().map(|seen| seen.cgroup.path.as_bytes()).collect();
+    processes.retain(|process| {
+        let is_seen = paths.contains(process.cgroup.as_bytes());
+        is_seen || started(options, process.pid) == Some(process.start_time)
+    });
+    processes
+}
+
+/// When a process started, if it is there and not about to end.
+fn started(options: &Options, pid: u32) -> Option<u64> {
+    let mut text = Vec::new();
+    let dir = Dir::open(&options.proc.join(pid.to_string())).ok()?;
+    dir.read_into(c"stat", &mut text, STAT_LIMIT).ok()?;
+    parse_stat(&text).filter(|stat| !stat.is_ending()).map(|stat| stat.start_time)
 }
 
 fn error(why: Unread, pid: u32, options: &Options, hierarchy: &Hierarchy) -> ObserveError {

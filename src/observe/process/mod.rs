@@ -32,7 +32,7 @@ use crate::observation::{Process, Text};
 use reader::Reader;
 use refusals::Refusals;
 
-pub(super) use asked::{asked, still};
+pub(super) use asked::{anywhere, asked, present, still};
 pub(super) use scan::scan;
 
 /// Bytes read of `stat`: one line.
@@ -48,6 +48,8 @@ struct Wanted<'a> {
     pid: u32,
     /// Where the walk found it; `None` if it was asked for by its number.
     cgroup: Option<&'a Text>,
+    /// Whether it is wanted wherever it is, outside of the root too.
+    anywhere: bool,
 }
 
 /// Why a process was not read.
@@ -85,7 +87,7 @@ pub(super) fn collect(
     let mut done = HashSet::new();
     let wanted: Vec<Wanted<'_>> = listed
         .filter(|(pid, _)| done.insert(*pid))
-        .map(|(pid, path)| Wanted { pid, cgroup: Some(path) })
+        .map(|(pid, path)| Wanted { pid, cgroup: Some(path), anywhere: false })
         .collect();
     let found = read(options, hierarchy, &wanted, log);
     let mut processes: Vec<Process> = found.into_iter().filter_map(|(_, found)| found.ok()).collect();

@@ -81,6 +81,8 @@ impl<'a> Reader<'a> {
         let own = match (line, line.and_then(|line| hierarchy.mount.inside(line)), wanted.cgroup) {
             (_, Some(inside), _) => inside.into(),
             (_, None, Some(walked)) => walked.clone(),
+            // As the kernel writes what is outside of a namespace.
+            (Some(line), None, None) if wanted.anywhere => [b"/..", line].concat().into(),
             (Some(line), None, None) => return Err(Unread::Outside(path(line))),
             (None, None, None) => return Err(Unread::NoCgroup),
         };

@@ -21,3 +21,5 @@ while [ -d "$2" ] && [ "$tries" -lt 100 ]; do
     sleep 0.02
 done
 rm -rf "$1"
+# The place of a mount that went with the namespace, unless somebody uses it.
+rmdir /run/gpumap 2>/dev/null

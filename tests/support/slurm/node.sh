@@ -32,6 +32,8 @@ if [ -d "$work/local" ]; then
     mount --bind "$work/local" /usr/local/bin
     mount --bind "$(readlink "$work/tested")" /usr/local/bin/gpumap.tested
     mount --bind "$work/var" /var/lib
+    mkdir -p /run/gpumap
+    mount -t tmpfs -o mode=700 gpumap /run/gpumap
     mount --rbind /dev "$work/gpu/dev"
 fi
 

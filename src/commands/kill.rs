@@ -1,0 +1,149 @@
+//! `leftovers --kill`: every process is pinned first, then all are looked at
+//! again, and only what both looks say is demonstrably the job's gets the signal.
+//!
+//! A pidfd that was opened between two looks which saw the same start time at a
+//! pid holds that very process: a number that went to another process in between
+//! would have shown another start time.
+
+use std::path::Path;
+
+use nix::errno::Errno;
+use nix::sys::signal::Signal;
+
+use super::{Failure, Session};
+use crate::cli::KillSignal;
+use crate::observe;
+use crate::report::{Leftover, Payload};
+use crate::sys::pidfd::Pidfd;
+
+/// What ended before it could be looked at again, or does no longer hold a GPU.
+const GONE: &str = "it has ended, or is no longer a leftover";
+
+/// Refuses what is no look at the processes that run here now.
+pub(super) fn refuse(session: &Session<'_>) -> Result<(), Failure> {
+    if session.global.from.is_some() {
+        let needs = "leave --from out: what is saved may have ended, and its pid be another's";
+        return Err(Failure::new("usage", "--kill", "ends processes of this node only", needs));
+    }
+    if session.global.proc != Path::new("/proc") {
+        let needs = "leave --proc out: pids of another /proc may be other processes here";
+        return Err(Failure::new("usage", "--kill", "ends processes of this node only", needs));
+    }
+    Ok(())
+}
+
+/// Ends those that may be ended, and says of each what was done.
+///
+/// # Errors
+///
+/// Why the second look could not be had; nothing was ended then.
+pub(super) fn end<'a>(
+    leftovers: impl Iterator<Item = &'a mut Leftover>,
+    signal: KillSignal,
+    again: &mut dyn FnMut() -> Result<Payload, Failure>,
+) -> Result<(), Failure> {
+    let ancestors = observe::ancestors(Path::new("/proc"));
+    let mut pinned = Vec::new();
+    for leftover in leftovers {
+        if leftover.spared.is_none() && ancestors.contains(&leftover.process.pid) {
+            leftover.spared = Some("gpumap was started by it".to_owned());
+        }
+        leftover.killed = Some(false);
+        if leftover.spared.is_none() {
+            match Pidfd::open(leftover.process.pid) {
+                Ok(pidfd) => pinned.push((leftover, pidfd)),
+                Err(errno) => leftover.spared = Some(why(errno)),
+            }
+        }
+    }
+    if pinned.is_empty() {
+        return Ok(());
+    }
+    let now = again()?.leftovers.unwrap_or_default();
+    for (leftover, pidfd) in pinned {
+        match confirmed(leftover, &now).and_then(|()| pidfd.send(signal.into()).map_err(why)) {
+            Ok(()) => leftover.killed = Some(true),
+            Err(why) => leftover.spared = Some(why),
+        }
+    }
+    Ok(())
+}
+
+/// Whether the second look says the same of the same process.
+fn confirmed(leftover: &Leftover, now: &[Leftover]) -> Result<(), String> {
+    let key = |it: &Leftover| (it.process.pid, it.process.start_time, it.process.uid);
+    let same = now.iter().find(|other| key(other) == key(leftover));
+    match same.map(|same| &same.spared) {
+        None => Err(GONE.to_owned()),
+        Some(None) => Ok(()),
+        Some(Some(why)) => Err(why.clone()),
+    }
+}
+
+fn why(errno: Errno) -> String {
+    match errno {
+        Errno::ESRCH => GONE.to_owned(),
+        Errno::EPERM => "gpumap may not: this needs CAP_KILL".to_owned(),
+        Errno::ENOSYS => "the kernel cannot pin it: this needs Linux 5.3".to_owned(),
+        errno => errno.desc().to_owned(),
+    }
+}
+
+impl From<KillSignal> for Signal {
+    fn from(signal: KillSignal) -> Self {
+        match signal {
+            KillSignal::Kill => Self::SIGKILL,
+            KillSignal::Term => Self::SIGTERM,
+            KillSignal::Int => Self::SIGINT,
+            KillSignal::Hup => Self::SIGHUP,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Process;
+    use std::process::{Child, Command};
+
+    fn sleeper() -> Child {
+        Command::new("sleep").arg("600").spawn().unwrap()
+    }
+
+    fn leftover(pid: u32, start_time: u64) -> Leftover {
+        Leftover { process: Process { pid, start_time, ..Process::default() }, ..Leftover::default() }
+    }
+
+    fn run(mut before: Leftover, after: Vec<Leftover>) -> Leftover {
+        let mut again = || Ok(Payload { leftovers: Some(after.clone()), ..Payload::default() });
+        end(std::iter::once(&mut before), KillSignal::Kill, &mut again).unwrap();
+        before
+    }
+
+    /// Make sure that only a process that both looks agree on is ended: not a
+    /// pid with another start time, nor one that is spared at the second look.
+    #[test]
+    fn two_looks() {
+        let mut child = sleeper();
+        let pid = child.id();
+        let other = run(leftover(pid, 1), vec![leftover(pid, 2)]);
+        assert_eq!((other.killed, other.spared.as_deref()), (Some(false), Some(GONE)));
+        let spared = Leftover { spared: Some("x".to_owned()), ..leftover(pid, 1) };
+        assert_eq!(run(leftover(pid, 1), vec![spared.clone()]).spared, spared.spared);
+        assert_eq!(run(spared, vec![leftover(pid, 1)]).killed, Some(false));
+        assert_eq!(child.try_wait().unwrap(), None);
+        assert_eq!(run(leftover(pid, 1), vec![leftover(pid, 1)]).killed, Some(true));
+        assert!(!child.wait().unwrap().success());
+    }
+
+    /// Make sure that gpumap does not end what started it.
+    #[test]
+    fn ancestors() {
+        let parent = leftover(std::os::unix::process::parent_id(), 1);
+        let spared = run(parent.clone(), vec![parent]);
+        assert_eq!(
+            (spared.killed, spared.spared.as_deref()),
+            (Some(false), Some("gpumap was started by it"))
+        );
+    }
+}
