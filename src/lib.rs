@@ -15,6 +15,7 @@ pub mod commands;
 pub mod gpu;
 pub mod observation;
 pub mod observe;
+pub mod output_file;
 pub mod owner;
 pub mod policy;
 pub mod render;

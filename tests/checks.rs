@@ -101,6 +101,18 @@ fn nagios() {
     }
 }
 
+/// Make sure that sudo is told the whole command and nothing that stands for
+/// more: with a pattern, the monitoring user could write files as root.
+#[test]
+fn nagios_sudoers() {
+    let text = fs::read_to_string(format!("{ROOT}/examples/nagios/gpumap.cfg")).expect("a file");
+    let command = text.lines().find_map(|line| line.trim().strip_prefix("command_line")).expect("a command");
+    let command = command.trim().strip_prefix("/usr/bin/sudo ").expect("sudo");
+    let (_, allowed) = text.lines().find_map(|line| line.split_once("NOPASSWD:")).expect("a rule");
+    assert_eq!(allowed.trim(), command);
+    assert!(!allowed.contains(['*', '?', '[', '!', '^']), "{allowed}");
+}
+
 /// Make sure that systemd finds nothing wrong with the units.
 #[test]
 fn systemd_units() {

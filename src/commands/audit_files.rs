@@ -73,7 +73,7 @@ pub(super) fn report(
 ) -> Result<(), Failure> {
     let payload = Payload { observation: Some(Box::new(observation.clone())), ..payload.clone() };
     let document = envelope::document(session.command, observation, payload);
-    file::save(path, &document).map_err(|error| Failure::file(path, &error))
+    file::save(path, &document)
 }
 
 /// What it takes to make the audit again.

@@ -4,15 +4,25 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use super::Failure;
+use super::{Failure, Session, input};
 use crate::analyse::{self, Granted};
 use crate::observation::{Answer, Observation, Process};
 use crate::report::{Payload, Visible};
 use crate::watch::state::{self, Entry};
 
 /// Adds the last change to every process that the state file has.
-pub(super) fn add(path: &Path, observation: &Observation, payload: &mut Payload) -> Result<(), Failure> {
-    let state = state::read(path).map_err(|error| Failure::file(path, &error))?;
+pub(super) fn add(
+    session: &mut Session<'_>,
+    path: &Path,
+    observation: &Observation,
+    payload: &mut Payload,
+) -> Result<(), Failure> {
+    let bytes = input::read(session, path)?;
+    let bad = |why: String| {
+        let why = format!("no state file of gpumap watch: {why}");
+        Failure::new("bad-state", input::name(path), why, "")
+    };
+    let state = state::parse(&bytes).map_err(bad)?;
     if state.boot_id != observation.host.boot_id {
         return Err(Failure::new("bad-state", path.to_string_lossy(), "written on another host or boot", ""));
     }

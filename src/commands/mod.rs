@@ -44,11 +44,14 @@ mod watch_print;
 mod watch_scope;
 
 pub use failure::Failure;
+pub use input::Input;
 pub use output::Output;
 pub use refuse::refuse;
 pub use session::Session;
 
-use std::io::{self, Read, Write};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd as _;
 
 use crate::cli::{Cli, Command, Exit, NodeArgs};
 use crate::policy::deadline;
@@ -57,7 +60,7 @@ use crate::render::Style;
 /// What a command reads and writes beside what it is about.
 pub struct Streams<'a> {
     /// Standard input.
-    pub input: &'a mut dyn Read,
+    pub input: &'a mut dyn Input,
     /// Standard output.
     pub out: &'a mut dyn Write,
     /// Standard error.
@@ -69,9 +72,13 @@ pub struct Streams<'a> {
 pub fn run(cli: &Cli) -> Exit {
     door::install();
     let style = session::style(cli.global.color, cli.global.verbose > 0);
-    let (mut input, mut out) = (io::stdin().lock(), io::stdout().lock());
-    let streams = Streams { input: &mut input, out: &mut out, err: &mut io::stderr().lock() };
-    run_on(cli, style, streams)
+    let mut input = match io::stdin().as_fd().try_clone_to_owned() {
+        Ok(fd) => Box::new(File::from(fd)) as Box<dyn Input>,
+        // Without a standard input there is nothing in it.
+        Err(_) => Box::new([].as_slice()),
+    };
+    let (mut out, mut err) = (io::stdout().lock(), io::stderr().lock());
+    run_on(cli, style, Streams { input: &mut *input, out: &mut out, err: &mut err })
 }
 
 /// Runs a parsed command line against the given streams; for callers inside

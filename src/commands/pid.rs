@@ -21,7 +21,7 @@ pub(super) fn run(session: &mut Session<'_>, args: &PidArgs) -> Result<Exit, Fai
         cgroup.processes.retain(|process| args.pids.contains(&process.pid));
     }
     if let Some(path) = &args.state {
-        last_set::add(path, &observation, &mut payload)?;
+        last_set::add(session, path, &observation, &mut payload)?;
     }
     session.answer(&observation, payload, render::pids)
 }

@@ -1,9 +1,10 @@
 //! What every command is given: the global options and where to write.
 
-use std::io::{self, IsTerminal as _, Read, Write};
+use std::io::{self, IsTerminal as _, Write};
 use std::path::PathBuf;
 use std::time::Instant;
 
+use super::input::Input;
 use super::{Failure, Output, envelope};
 use crate::cli::{Color, Exit, Global};
 use crate::observation::{Observation, Problem};
@@ -29,7 +30,7 @@ pub struct Session<'a> {
     /// Whether a document was begun whose list is written as it comes.
     pub(super) is_open: bool,
     start: Instant,
-    stdin: Option<&'a mut dyn Read>,
+    stdin: Option<&'a mut dyn Input>,
 }
 
 /// What a command wants to be looked for.
@@ -55,7 +56,7 @@ impl<'a> Session<'a> {
         command: &'static str,
         style: Style,
         out: &'a mut Output<'a>,
-        stdin: &'a mut dyn Read,
+        stdin: &'a mut dyn Input,
         err: &'a mut dyn Write,
     ) -> Self {
         let (look, start) = (Look::default(), Instant::now());
@@ -89,7 +90,7 @@ impl<'a> Session<'a> {
     }
 
     /// Standard input, for the one option that may read it.
-    pub fn stdin(&mut self) -> Result<&'a mut dyn Read, Failure> {
+    pub fn stdin(&mut self) -> Result<&'a mut dyn Input, Failure> {
         self.stdin.take().ok_or_else(|| {
             Failure::new("usage", "standard input", "asked for twice", "use a file for one of the two")
         })

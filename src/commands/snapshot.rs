@@ -25,6 +25,6 @@ pub(super) fn run(session: &mut Session<'_>, args: &SnapshotArgs) -> Result<Exit
         session.problems(&observation.errors)?;
         return Ok(if observation.errors.is_empty() { Exit::Yes } else { Exit::Incomplete });
     }
-    file::save(&args.output, &observation).map_err(|error| Failure::file(&args.output, &error))?;
+    file::save(&args.output, &observation)?;
     session.answer(&observation, Payload::default(), |_, _, _| Ok(()))
 }

@@ -16,7 +16,7 @@ fn outcome(
 ) -> (u8, Vec<u8>, String) {
     let cli = Cli::try_parse_from([&["gpumap"], args].concat()).unwrap();
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let streams = Streams { input: &mut io::empty(), out: &mut out, err: &mut err };
+    let streams = Streams { input: &mut [].as_slice(), out: &mut out, err: &mut err };
     let exit = attempt(&cli, Style { width: 80, color: false, all: false }, streams, work);
     (exit.code(), out, String::from_utf8(err).unwrap())
 }

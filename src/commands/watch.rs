@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
-use super::{Failure, Session, watch_scope};
+use super::{Failure, Session, file, watch_scope};
 use crate::cli::{Exit, WatchArgs};
 use crate::report::{Event, Gpu};
 use crate::watch::opens::OpensWatcher;
@@ -142,7 +142,7 @@ impl Watch<'_, '_> {
             return Ok(());
         }
         watch::state::write(path, &self.boot_id, self.tracker.last_set())
-            .map_err(|error| Failure::file(path, &error))?;
+            .map_err(|error| file::failure(path, &error))?;
         self.dirty = false;
         self.written = Some(Instant::now());
         Ok(())

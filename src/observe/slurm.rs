@@ -4,11 +4,8 @@
 //! environment is believed, `SLURM_CONF` in it too, only where the caller says
 //! that gpumap runs in a hook.
 
-use std::ffi::OsString;
-use std::fs::OpenOptions;
-use std::io;
-use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::ffi::{CString, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
@@ -16,7 +13,7 @@ use nix::errno::Errno;
 use super::Options;
 use super::log::Log;
 use crate::observation::{ConfigFile, Environment, Slurm, Text, Variable};
-use crate::sys::dir::read_all;
+use crate::sys::dir::{Dir, read_all};
 
 /// Bytes of `gres.conf` that are read.
 const FILE_LIMIT: usize = 1 << 20;
@@ -92,12 +89,11 @@ fn found(
 /// The bytes of a regular file, which may be behind links (`/etc/slurm` often
 /// is one).
 fn read(path: &Path) -> Result<Vec<u8>, Errno> {
-    let errno = |error: io::Error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
-    // The type is tested before opening: opening a device has effects.
-    if !std::fs::metadata(path).map_err(errno)?.is_file() {
-        return Err(Errno::EINVAL);
-    }
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(errno)?;
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = Dir::open(directory.unwrap_or(Path::new(".")))?;
+    let name = path.file_name().ok_or(Errno::EISDIR)?;
+    let name = CString::new(name.as_bytes()).map_err(|_| Errno::EINVAL)?;
+    let (file, _) = directory.open_regular(&name)?;
     let mut bytes = Vec::new();
     read_all(&file, &mut bytes, FILE_LIMIT)?;
     Ok(bytes)

@@ -11,7 +11,7 @@ use nix::NixPath;
 use nix::dir::{Dir as Listing, Type};
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, openat, readlinkat};
-use nix::sys::stat::{Mode, SFlag, fstat};
+use nix::sys::stat::{Mode, SFlag, fstat, major, minor};
 use nix::sys::statfs::{CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, fstatfs};
 use nix::unistd::read;
 
@@ -155,10 +155,7 @@ impl Dir {
         if stat.kind != FileKind::Regular {
             return Err(Errno::EINVAL);
         }
-        let again = format!("/proc/self/fd/{}", place.as_raw_fd());
-        let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-        let file = openat(AT_FDCWD, again.as_str(), flags, Mode::empty())?;
-        Ok((file.into(), stat))
+        Ok((reopen(&place)?, stat))
     }
 
     /// Where a symbolic link of this directory leads.
@@ -242,6 +239,38 @@ fn read_to<Fd: AsFd>(file: Fd, buffer: &mut Vec<u8>, limit: usize, end: End) -> 
             return if buffer.len() > limit { Err(Errno::EFBIG) } else { Ok(()) };
         }
     }
+}
+
+/// Opens a file that the user named, links followed, for reading: a regular
+/// file, a FIFO, a terminal or `/dev/null`. Opening does not wait, and no other
+/// device is opened: with some that alone has effects.
+///
+/// # Errors
+///
+/// Those of openat(2); `EINVAL` for other devices, `ENXIO` for a socket,
+/// `EISDIR` for a directory.
+pub fn open_readable(path: &Path) -> Result<File, Errno> {
+    let place = openat(AT_FDCWD, path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())?;
+    let stat = fstat(&place)?;
+    match SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) {
+        SFlag::S_IFREG | SFlag::S_IFIFO => reopen(&place),
+        SFlag::S_IFCHR if is_harmless(major(stat.st_rdev), minor(stat.st_rdev)) => reopen(&place),
+        SFlag::S_IFDIR => Err(Errno::EISDIR),
+        SFlag::S_IFSOCK => Err(Errno::ENXIO),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// `/dev/null`, terminals (`Documentation/admin-guide/devices.txt`).
+fn is_harmless(major: u64, minor: u64) -> bool {
+    matches!((major, minor), (1, 3) | (4 | 5, _) | (136..=143, _))
+}
+
+/// Opens what an `O_PATH` handle stands for.
+fn reopen(place: &OwnedFd) -> Result<File, Errno> {
+    let again = format!("/proc/self/fd/{}", place.as_raw_fd());
+    let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    openat(AT_FDCWD, again.as_str(), flags, Mode::empty()).map(File::from)
 }
 
 /// Whether `path` exists and is something else than a directory.

@@ -1,20 +1,16 @@
 //! The state file: the last change of each process, for those who ask later.
 
-use std::fs::{self, File};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use super::LastSet;
 use crate::observation::{Environment, Text, Variable};
+use crate::output_file::{self, OutputError};
 use crate::report::Value;
 
 /// The schema of the file.
 pub const SCHEMA: &str = "gpumap.watch/1";
-/// Bytes that are read of it.
-const LIMIT: u64 = 256 << 20;
 
 /// The file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,40 +75,27 @@ impl From<LastSet> for Entry {
 ///
 /// # Errors
 ///
-/// Those of writing and renaming a file.
-pub fn write(path: &Path, boot_id: &str, last: Vec<LastSet>) -> io::Result<()> {
+/// Those of [`output_file::save`].
+pub fn write(path: &Path, boot_id: &str, last: Vec<LastSet>) -> Result<(), OutputError> {
     let processes = last.into_iter().map(Entry::from).collect();
     let at = jiff::Timestamp::now().to_string();
     let state = State { schema: SCHEMA.to_owned(), at, boot_id: boot_id.to_owned(), processes };
-    let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
-    name.push(format!(".{}", std::process::id()));
-    let beside = path.with_file_name(name);
-    let _left_behind = fs::remove_file(&beside);
-    let mut file = File::options().write(true).create_new(true).mode(0o600).open(&beside)?;
-    let written = file.write_all(&serde_json::to_vec(&state)?).and_then(|()| fs::rename(&beside, path));
-    if written.is_err() {
-        let _unfinished = fs::remove_file(&beside);
-    }
-    written
+    output_file::save(path, |out| Ok(serde_json::to_writer(out, &state)?))
 }
 
-/// Reads the file.
+/// The state in the bytes of a file.
 ///
 /// # Errors
 ///
-/// Those of reading it; `InvalidData` for another file.
-pub fn read(path: &Path) -> io::Result<State> {
-    let mut bytes = Vec::new();
-    io::Read::read_to_end(&mut io::Read::take(File::open(path)?, LIMIT), &mut bytes)?;
-    let state: State = serde_json::from_slice(&bytes)?;
-    if state.schema != SCHEMA {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "no state file of gpumap watch"));
-    }
-    Ok(state)
+/// What is wrong with another file, in words.
+pub fn parse(bytes: &[u8]) -> Result<State, String> {
+    let state: State = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    if state.schema == SCHEMA { Ok(state) } else { Err(format!("its schema is not {SCHEMA}")) }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
@@ -130,15 +113,14 @@ mod tests {
             write(&path, "boot", vec![LastSet { pid: 7, start_time: 8, variables: variables.clone() }])
                 .unwrap();
         }
-        let state = read(&path).unwrap();
+        let state = parse(&fs::read(&path).unwrap()).unwrap();
         assert_eq!(
             (state.processes[0].pid, state.processes[0].variables[0].value.raw.as_deref()),
             (7, Some("0"))
         );
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 1);
-        fs::write(&path, "{}").unwrap();
-        assert!(read(&path).is_err());
+        assert!(parse(b"{}").is_err());
         fs::remove_dir_all(directory).unwrap();
     }
 }

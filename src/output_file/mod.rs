@@ -1,0 +1,66 @@
+//! Files that gpumap writes because its user said so.
+//!
+//! gpumap often runs as root, and the name of a file may lead where another
+//! user wants it to. So a name is followed step by step ([`place`]), and what
+//! is found at its end decides what happens:
+//!
+//! - nothing or a regular file: a new file is written completely and then
+//!   takes the name, so that readers see the old file or the new one. It is
+//!   readable by its owner alone (mode 0600).
+//! - a FIFO or a character device, such as `/dev/null`, or an open file of the
+//!   caller by the name `/dev/stdout` or `/dev/fd/N`: it is written to, and
+//!   stays what it is ([`through`]).
+//! - anything else is refused.
+
+mod place;
+mod replace;
+mod through;
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use nix::errno::Errno;
+
+use place::Place;
+
+/// Why nothing was written.
+#[derive(Debug, thiserror::Error)]
+pub enum OutputError {
+    /// The name leads where gpumap does not write.
+    #[error("{why}")]
+    Refused {
+        /// What is wrong with it.
+        why: String,
+        /// What to do instead.
+        needs: &'static str,
+    },
+    /// A system call failed.
+    #[error("{0}")]
+    System(#[from] io::Error),
+}
+
+impl From<Errno> for OutputError {
+    fn from(errno: Errno) -> Self {
+        Self::System(errno.into())
+    }
+}
+
+impl OutputError {
+    fn refused(why: impl Into<String>, needs: &'static str) -> Self {
+        Self::Refused { why: why.into(), needs }
+    }
+}
+
+/// Writes what `write` writes to `path`, as the module says: a file that has
+/// the name afterwards is whole.
+///
+/// # Errors
+///
+/// What `write` answers, those of the system calls, and a refusal. Nothing is
+/// left behind, and a file that was there is as it was.
+pub fn save(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), OutputError> {
+    match place::find(path)? {
+        Place::File { directory, name } => replace::replace(&directory, &name, write),
+        Place::Stream(target) => through::write(&target, write),
+    }
+}

@@ -1,0 +1,101 @@
+//! Puts a new file in the place of a name, completely or not at all.
+
+use std::collections::hash_map::RandomState;
+use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::io::{self, BufWriter, Write};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat, renameat};
+use nix::sys::stat::Mode;
+use nix::unistd::{UnlinkatFlags, linkat, unlinkat};
+
+use super::OutputError;
+
+/// Names that are tried for the new file.
+const TRIES: usize = 16;
+
+/// Writes a new file and gives it the name. All calls are relative to the open
+/// directory, so nobody can put another one in its place meanwhile.
+pub(super) fn replace(
+    directory: &OwnedFd,
+    name: &CStr,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), OutputError> {
+    let (file, mut temporary) = create(directory)?;
+    let mut out = BufWriter::new(&file);
+    write(&mut out)?;
+    out.flush()?;
+    drop(out);
+    file.sync_all()?;
+    if temporary.name.is_none() {
+        temporary.link(&file)?;
+    }
+    temporary.rename(name)
+}
+
+/// The new file's name until it has its own; removed if it never gets there.
+struct Temporary<'a> {
+    directory: &'a OwnedFd,
+    name: Option<CString>,
+}
+
+/// A new file without a name (`O_TMPFILE`), which is gone by itself whatever
+/// ends gpumap; where the file system has none, one with a temporary name.
+fn create(directory: &OwnedFd) -> Result<(File, Temporary<'_>), OutputError> {
+    let mode = Mode::S_IRUSR | Mode::S_IWUSR;
+    let common = OFlag::O_WRONLY | OFlag::O_CLOEXEC;
+    match openat(directory, c".", common | OFlag::O_TMPFILE, mode) {
+        Ok(file) => return Ok((file.into(), Temporary { directory, name: None })),
+        Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::ENOENT | Errno::EINVAL) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let flags = common | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW;
+    let (file, name) = with_new_name(|name| openat(directory, name, flags, mode))?;
+    Ok((file.into(), Temporary { directory, name: Some(name) }))
+}
+
+impl Temporary<'_> {
+    /// Gives the file a name: it must have one to take another's place.
+    fn link(&mut self, file: &File) -> Result<(), OutputError> {
+        let handle = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let link =
+            |name: &CStr| linkat(AT_FDCWD, handle.as_str(), self.directory, name, AtFlags::AT_SYMLINK_FOLLOW);
+        let ((), name) = with_new_name(link)?;
+        self.name = Some(name);
+        Ok(())
+    }
+
+    fn rename(&mut self, to: &CStr) -> Result<(), OutputError> {
+        if let Some(name) = &self.name {
+            renameat(self.directory, name.as_c_str(), self.directory, to)?;
+        }
+        self.name = None;
+        Ok(())
+    }
+}
+
+impl Drop for Temporary<'_> {
+    fn drop(&mut self) {
+        if let Some(name) = &self.name {
+            let _already_failed = unlinkat(self.directory, name.as_c_str(), UnlinkatFlags::NoRemoveDir);
+        }
+    }
+}
+
+/// Tries names that nobody can foresee until one is free.
+fn with_new_name<T>(mut make: impl FnMut(&CStr) -> Result<T, Errno>) -> Result<(T, CString), OutputError> {
+    for _ in 0..TRIES {
+        // The hash has a key that the system chose at random.
+        let random = RandomState::new().build_hasher().finish();
+        let name = CString::new(format!(".gpumap-{random:016x}")).map_err(|_| Errno::EINVAL)?;
+        match make(&name) {
+            Ok(made) => return Ok((made, name)),
+            Err(Errno::EEXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Errno::EEXIST.into())
+}
