@@ -12,6 +12,8 @@ pub mod audit;
 pub mod bytecode;
 pub mod cli;
 pub mod commands;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 pub mod gpu;
 pub mod observation;
 pub mod observe;

@@ -8,6 +8,7 @@
 
 use super::hostlist;
 use super::lines::{self, Line};
+use super::resolve::short;
 
 /// How Slurm looks for GPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,6 +58,11 @@ pub(super) struct Names {
     pub(super) sure: bool,
 }
 
+/// Device files that all lines of one node may list together.
+const FILE_LIMIT: usize = 16_384;
+/// Lines for GPUs of one node.
+const LINE_LIMIT: usize = 16_384;
+
 /// A reason with its line.
 fn at(line: &Line, why: &str) -> String {
     format!("line {}: {why}", line.number)
@@ -87,6 +93,8 @@ struct Reader {
     local: Option<AutoDetect>,
     global: Option<AutoDetect>,
     listed: Vec<Listed>,
+    /// Device files in `listed`.
+    files: usize,
     ours: bool,
     others: bool,
 }
@@ -121,7 +129,7 @@ impl Reader {
     fn detect(&mut self, line: &Line, node: bool) -> Result<(), String> {
         let Some(value) = line.get("autodetect") else { return Ok(()) };
         let detect =
-            autodetect(value).ok_or_else(|| at(line, &format!("AutoDetect={value} is not known")))?;
+            autodetect(value).ok_or_else(|| at(line, &format!("AutoDetect={} is not known", short(value))))?;
         if line.first() == Some("name") {
             return Err(at(line, "AutoDetect has no effect behind Name without NodeName"));
         }
@@ -134,11 +142,26 @@ impl Reader {
 
     fn gpus(&mut self, line: &Line) -> Result<(), String> {
         match line.get("name") {
-            Some(name) if name.eq_ignore_ascii_case("gpu") => self.listed.push(listed(line)?),
+            Some(name) if name.eq_ignore_ascii_case("gpu") => self.list(line)?,
             Some(_) => {}
             None if line.get("autodetect").is_some() => {}
             None => return Err(at(line, "it has neither Name nor AutoDetect")),
         }
+        Ok(())
+    }
+}
+
+impl Reader {
+    fn list(&mut self, line: &Line) -> Result<(), String> {
+        let listed = listed(line)?;
+        self.files += listed.files.iter().map(Vec::len).sum::<usize>();
+        if self.files > FILE_LIMIT {
+            return Err(at(line, &format!("more than {FILE_LIMIT} device files in all")));
+        }
+        if self.listed.len() == LINE_LIMIT {
+            return Err(at(line, &format!("more than {LINE_LIMIT} lines for GPUs")));
+        }
+        self.listed.push(listed);
         Ok(())
     }
 }
@@ -174,7 +197,7 @@ const KEYS: [&str; 14] = [
 
 fn listed(line: &Line) -> Result<Listed, String> {
     if let Some((key, _)) = line.pairs.iter().find(|(key, _)| !KEYS.contains(&key.as_str())) {
-        return Err(at(line, &format!("the key {key} is not known")));
+        return Err(at(line, &format!("the key {} is not known", short(key))));
     }
     if line.get("flags").is_some_and(|flags| flags.to_ascii_lowercase().contains("countonly")) {
         return Err(at(line, "Flags=CountOnly: these GPUs have no device"));
@@ -204,7 +227,7 @@ fn count(line: &Line, files: usize) -> Result<usize, String> {
     match text.parse() {
         Ok(count) if files == 0 || count == files => Ok(count),
         Ok(_) => Err(at(line, "Count differs from the number of files")),
-        Err(_) => Err(at(line, &format!("Count={text} is not a number"))),
+        Err(_) => Err(at(line, &format!("Count={} is not a number", short(text)))),
     }
 }
 
@@ -227,7 +250,7 @@ fn consistent(gres: &Gres) -> Result<(), String> {
     let entries =
         gres.listed.iter().flat_map(|listed| listed.files.iter().map(move |files| (listed.line, files)));
     match entries.into_iter().find(|(_, files)| !seen.insert(*files)) {
-        Some((line, files)) => Err(format!("line {line}: {} is listed twice", files.join(","))),
+        Some((line, files)) => Err(format!("line {line}: {} is listed twice", short(&files.join(",")))),
         None => Ok(()),
     }
 }

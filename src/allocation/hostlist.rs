@@ -3,8 +3,12 @@
 //! Names are matched without being expanded, and expansion is bounded: a list
 //! of four thousand million hosts is ten bytes long.
 
+use super::resolve::short;
+
 /// More device files than a node has.
 const NAME_LIMIT: usize = 4096;
+/// Bytes that the names of one list may have together.
+const BYTE_LIMIT: usize = 1 << 20;
 /// More groups in brackets than Slurm takes.
 const GROUP_LIMIT: usize = 4;
 
@@ -30,10 +34,16 @@ struct Range {
 /// A list that is not understood or has too many names.
 pub(super) fn expand(list: &str) -> Result<Vec<String>, String> {
     let mut names = Vec::new();
+    let mut bytes = 0;
     for name in split(list)? {
-        names.extend(expand_one(&parts(name)?)?);
+        let one = expand_one(&parts(name)?)?;
+        bytes += one.iter().map(String::len).sum::<usize>();
+        names.extend(one);
         if names.len() > NAME_LIMIT {
             return Err(too_many());
+        }
+        if bytes > BYTE_LIMIT {
+            return Err(too_long());
         }
     }
     Ok(names)
@@ -53,6 +63,10 @@ fn too_many() -> String {
     format!("more than {NAME_LIMIT} names in one list")
 }
 
+fn too_long() -> String {
+    format!("the names of one list have more than {BYTE_LIMIT} bytes")
+}
+
 /// The names of a list: split at commas outside of brackets.
 fn split(list: &str) -> Result<Vec<&str>, String> {
     let mut inside = false;
@@ -61,7 +75,7 @@ fn split(list: &str) -> Result<Vec<&str>, String> {
     for (at, byte) in list.bytes().enumerate() {
         match byte {
             b'[' | b']' if inside == (byte == b'[') => {
-                return Err(format!("brackets of `{list}` do not match"));
+                return Err(format!("brackets of `{}` do not match", short(list)));
             }
             b'[' | b']' => inside = byte == b'[',
             b',' if !inside => {
@@ -73,24 +87,24 @@ fn split(list: &str) -> Result<Vec<&str>, String> {
     }
     names.push(&list[start..]);
     let whole = !inside && names.iter().all(|name| !name.is_empty());
-    whole.then_some(names).ok_or_else(|| format!("`{list}` is not a list of names"))
+    whole.then_some(names).ok_or_else(|| format!("`{}` is not a list of names", short(list)))
 }
 
 fn parts(name: &str) -> Result<Vec<Part>, String> {
+    if name.bytes().filter(|byte| *byte == b'[').count() > GROUP_LIMIT {
+        return Err(format!("`{}` has more than {GROUP_LIMIT} groups in brackets", short(name)));
+    }
     let mut parts = Vec::new();
     let mut rest = name;
     while let Some((text, after)) = rest.split_once('[') {
         let (numbers, after) =
-            after.split_once(']').ok_or_else(|| format!("brackets of `{name}` do not match"))?;
+            after.split_once(']').ok_or_else(|| format!("brackets of `{}` do not match", short(name)))?;
         parts.push(Part::Text(text.to_owned()));
         let ranges: Option<Vec<Range>> = numbers.split(',').map(range).collect();
-        parts.push(Part::Numbers(ranges.ok_or_else(|| format!("`[{numbers}]` is not a list of numbers"))?));
+        parts.push(Part::Numbers(ranges.ok_or_else(|| format!("`[{}]` is not a list of numbers", short(numbers)))?));
         rest = after;
     }
     parts.push(Part::Text(rest.to_owned()));
-    if parts.len() > 2 * GROUP_LIMIT + 1 {
-        return Err(format!("`{name}` has more than {GROUP_LIMIT} groups in brackets"));
-    }
     Ok(parts)
 }
 
@@ -108,6 +122,7 @@ fn expand_one(parts: &[Part]) -> Result<Vec<String>, String> {
     let mut names = vec![String::new()];
     for part in parts {
         match part {
+            Part::Text(text) if text.len().saturating_mul(names.len()) > BYTE_LIMIT => return Err(too_long()),
             Part::Text(text) => names.iter_mut().for_each(|name| name.push_str(text)),
             Part::Numbers(ranges) => {
                 let tails = numbers(ranges)?;
@@ -150,9 +165,12 @@ fn matches(parts: &[Part], name: &str) -> bool {
 
 fn in_ranges(ranges: &[Range], digits: &str) -> bool {
     let Ok(number) = digits.parse::<u64>() else { return false };
+    let zeros = digits.len() > 1 && digits.starts_with('0');
     ranges.iter().any(|range| {
-        let width = range.width;
-        (range.first..=range.last).contains(&number) && format!("{number:0width$}") == digits
+        // A number is written with the width of its range, or as it is where
+        // that is longer.
+        let is_written = digits.len() == range.width || digits.len() > range.width && !zeros;
+        is_written && (range.first..=range.last).contains(&number)
     })
 }
 
@@ -173,6 +191,15 @@ mod tests {
             assert!(expand(list).is_err(), "{list}");
         }
         assert_eq!(contains("x[0-4294967295]", "x77"), Ok(true));
+    }
+
+    /// Make sure that the length of names is bounded like their number.
+    #[test]
+    fn names_are_short() {
+        let long = "y".repeat(1 << 19);
+        assert!(expand(&format!("x[0-9]{long}")).is_err() && expand(&long).is_ok());
+        assert!(expand(&format!("{long},{long},{long}")).is_err());
+        assert!(expand(&"[1]".repeat(1 << 16)).unwrap_err().len() < 200);
     }
 
     #[test]

@@ -6,6 +6,10 @@
 //! end joins the next line. What is not of this grammar is kept as
 //! [`Line::bad`], for Slurm would refuse the file.
 
+use std::collections::HashSet;
+
+use super::resolve::short;
+
 /// A logical line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Line {
@@ -43,9 +47,9 @@ fn logical(text: &str) -> impl Iterator<Item = (usize, String)> {
     std::iter::from_fn(move || {
         let (index, first) = physical.next()?;
         let mut joined = comment_cut(first);
-        while let Some(start) = joined.strip_suffix('\\') {
-            let next = physical.next().map(|(_, next)| comment_cut(next)).unwrap_or_default();
-            joined = format!("{start}{next}");
+        while joined.ends_with('\\') {
+            joined.pop();
+            joined.push_str(&physical.next().map(|(_, next)| comment_cut(next)).unwrap_or_default());
         }
         Some((index + 1, joined))
     })
@@ -80,9 +84,9 @@ fn line(number: usize, text: &str) -> Line {
 
 /// A key that is given twice: Slurm takes one, with an error in its log.
 fn repeated(pairs: &[(String, String)]) -> Option<String> {
-    let twice =
-        pairs.iter().enumerate().find(|(at, (key, _))| pairs[..*at].iter().any(|(other, _)| other == key));
-    twice.map(|(_, (key, _))| format!("{key} is given twice"))
+    let mut known = HashSet::new();
+    let twice = pairs.iter().find(|(key, _)| !known.insert(key));
+    twice.map(|(key, _)| format!("{} is given twice", short(key)))
 }
 
 /// One pair, and what follows.
@@ -103,7 +107,7 @@ fn pair(text: &str) -> Result<(&str, &str, &str), String> {
         || value.contains('\\')
         || !(rest.is_empty() || rest.starts_with(char::is_whitespace))
     {
-        return Err(format!("the value of {key} is not understood"));
+        return Err(format!("the value of {} is not understood", short(key)));
     }
     Ok((key, value, rest))
 }
@@ -112,7 +116,7 @@ fn not_a_pair(word: &str) -> String {
     if word.eq_ignore_ascii_case("include") {
         return "gpumap does not follow Include".to_owned();
     }
-    format!("`{word}` is not Key=Value")
+    format!("`{}` is not Key=Value", short(word))
 }
 
 #[cfg(test)]

@@ -10,6 +10,9 @@ use super::slot::Slot;
 /// More entries than any list of Slurm's has.
 const ENTRY_LIMIT: usize = 4096;
 
+/// More numbers than a list of Slurm's stands for.
+const NUMBER_LIMIT: usize = 1 << 17;
+
 /// A set while it is collected.
 #[derive(Debug, Default)]
 pub(super) struct Found {
@@ -19,6 +22,10 @@ pub(super) struct Found {
     /// Whether any GPU may be meant.
     any: bool,
     why: Vec<String>,
+    /// Which of Slurm's numbers were taken in.
+    taken: Vec<bool>,
+    /// How many numbers the entries stand for, repetitions included.
+    numbers: usize,
 }
 
 impl Found {
@@ -41,14 +48,14 @@ impl Found {
                 self.instances.extend(instances.iter().cloned());
             }
             Slot::Strange(file) => {
-                self.unknown(format!("gres.conf lists {file}, which is no GPU of the inventory"))
+                self.unknown(format!("gres.conf lists {}, which is no GPU of the inventory", short(file)))
             }
         }
     }
 
     /// The set, GPUs in inventory order.
     pub(super) fn set(self, gpus: &[Gpu]) -> GpuSet {
-        let Self { keys, instances, maybe, any, why } = self;
+        let Self { keys, instances, maybe, any, why, .. } = self;
         let pick = |test: &dyn Fn(&String) -> bool| {
             gpus.iter().map(|gpu| gpu.key.clone()).filter(|key| test(key)).collect::<Vec<_>>()
         };
@@ -115,7 +122,17 @@ fn numbers(first: u32, last: u32, numbering: &Numbering, found: &mut Found) {
         Err(why) => return found.unknown(format!("what Slurm's numbers mean is not determined: {why}")),
     };
     let (Ok(start), Ok(end)) = (usize::try_from(first), usize::try_from(last)) else { return };
-    slots.iter().skip(start).take((end - start).saturating_add(1)).for_each(|slot| found.slot(slot));
+    found.taken.resize(slots.len(), false);
+    for (place, slot) in slots.iter().enumerate().skip(start).take((end - start).saturating_add(1)) {
+        found.numbers += 1;
+        if found.numbers > NUMBER_LIMIT {
+            return found.unknown(format!("the list stands for more than {NUMBER_LIMIT} numbers"));
+        }
+        // A list may repeat itself thousands of times.
+        if found.taken.get_mut(place).is_some_and(|taken| !std::mem::replace(taken, true)) {
+            found.slot(slot);
+        }
+    }
     if end >= slots.len() {
         found.unknown(format!("number {last} is beyond the {} GPUs of gres.conf", slots.len()));
     }

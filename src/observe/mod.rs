@@ -13,6 +13,8 @@ mod claims;
 mod devices_v1;
 mod error;
 pub mod follow;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 pub mod gpu;
 mod hierarchy;
 mod host;

@@ -1,8 +1,13 @@
 //! fnmatch(3) with `*` and `?`.
 
-/// Whether a name matches; `None` for patterns with classes or escapes.
+/// Bytes of a pattern or a name: the kernel's names are far shorter, and the
+/// time of a comparison is the product of both.
+const LIMIT: usize = 256;
+
+/// Whether a name matches; `None` for patterns with classes or escapes, and
+/// where one of the two is too long.
 pub(super) fn matches(pattern: &str, name: &str) -> Option<bool> {
-    if pattern.contains(['[', '\\']) {
+    if pattern.contains(['[', '\\']) || pattern.len() > LIMIT || name.len() > LIMIT {
         return None;
     }
     let (pattern, name) = (pattern.as_bytes(), name.as_bytes());

@@ -42,6 +42,10 @@ pub struct Rule {
     pub access: u32,
 }
 
+/// Rules of one unit: the kernel takes no program with more instructions
+/// (`BPF_COMPLEXITY_LIMIT_INSNS`), and systemd writes several for a rule.
+const RULE_LIMIT: usize = 100_000;
+
 /// What `closed` always allows: null, zero, full, random, urandom, tty, ptmx.
 const STATIC: [(u32, u32); 7] = [(1, 3), (1, 5), (1, 7), (1, 8), (1, 9), (5, 0), (5, 2)];
 
@@ -57,7 +61,13 @@ pub fn meaning(unit: &Unit, gpu_facts: &GpuFacts) -> Meaning {
         filter.add_static();
     }
     let names = Names { unit, gpu_facts };
-    settings.allow.iter().for_each(|allow| names.add(allow, &mut filter));
+    for allow in &settings.allow {
+        names.add(allow, &mut filter);
+        if filter.rules.len() > RULE_LIMIT {
+            filter.doubts.push(format!("its settings stand for more than {RULE_LIMIT} rules"));
+            break;
+        }
+    }
     Meaning::Filter(filter)
 }
 

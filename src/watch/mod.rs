@@ -10,6 +10,8 @@
 mod clock;
 mod driver;
 mod fact;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 pub mod opens;
 pub mod policy;
 mod scope;

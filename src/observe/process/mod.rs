@@ -162,3 +162,11 @@ impl Context<'_> {
         }
     }
 }
+
+/// An environment as a process has it, for the fuzz targets.
+#[cfg(fuzzing)]
+pub(super) fn fuzzing(bytes: &[u8]) -> crate::observation::Environment {
+    let mut environment = crate::observation::Environment::default();
+    bytes.split(|byte| *byte == 0).for_each(|entry| sieve::add(&mut environment, entry));
+    environment
+}

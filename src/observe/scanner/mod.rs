@@ -61,3 +61,16 @@ pub trait Scanner: std::fmt::Debug + Send {
     /// Why the processes cannot be listed at all.
     fn scan(&mut self) -> Result<Vec<Glimpse>, ScanError>;
 }
+
+/// Reads bytes as the records of the iterators, for the fuzz targets.
+#[cfg(fuzzing)]
+pub(super) fn fuzzing(bytes: &[u8]) {
+    let mut rest = bytes;
+    while let Some((_, size)) = record::task(rest) {
+        rest = rest.get(size.max(1)..).unwrap_or_default();
+    }
+    let mut rest = bytes;
+    while let Some((_, size)) = record::open(rest) {
+        rest = rest.get(size.max(1)..).unwrap_or_default();
+    }
+}

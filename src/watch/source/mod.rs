@@ -211,3 +211,17 @@ impl Source {
         }
     }
 }
+
+/// What the fuzz targets call of this room.
+#[cfg(fuzzing)]
+pub mod fuzzing {
+    /// Reads a file as a library in which functions are looked for.
+    pub fn symbols(file: std::fs::File) {
+        let _offsets = super::symbols::offsets(file, &["setenv", "putenv"]);
+    }
+
+    /// Reads bytes as a record of the ring buffer.
+    pub fn ring_record(bytes: &[u8]) {
+        let _record = (super::record::lost(bytes), super::record::at(bytes), super::record::parse(bytes));
+    }
+}

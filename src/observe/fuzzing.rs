@@ -1,0 +1,32 @@
+//! What the fuzz targets call of this room.
+
+use std::fs::File;
+
+use super::mounts::Mounts;
+use super::process::{elf as image, maps};
+use super::{procfile, scanner};
+use crate::observation::Environment;
+
+/// Reads a file as an executable or a C library.
+pub fn elf(file: File) {
+    let _image = image::read(file);
+}
+
+/// Reads bytes as each text that the kernel writes about processes and mounts.
+pub fn kernel_texts(bytes: &[u8]) {
+    let mounts = Mounts::parse(bytes);
+    let _mode = mounts.mode();
+    for mapping in maps::mappings(bytes) {
+        let _name = (mapping.name(), mapping.file());
+    }
+    if let Some(stat) = procfile::parse_stat(bytes) {
+        let _state = (stat.is_kernel_thread(), stat.is_ending(), stat.has_ended());
+    }
+    let _lines = (procfile::cgroup_line(bytes, None), procfile::cgroup_line(bytes, Some(b"devices")));
+    scanner::fuzzing(bytes);
+}
+
+/// Reads bytes as an environment.
+pub fn environment(bytes: &[u8]) -> Environment {
+    super::process::fuzzing(bytes)
+}
