@@ -7,6 +7,7 @@
 
 mod answer;
 mod environment;
+mod limits;
 mod process;
 mod slurm;
 mod text;

@@ -196,9 +196,11 @@ fn fifos() {
 fn open_files() {
     let dir = dir("open");
     let (d, from) = (dir.display(), node());
+    // As /dev/stdout, which a broken gpumap shall not destroy.
+    symlink("/proc/self/fd/1", dir.join("link")).unwrap();
     let script = format!(
-        "cd '{d}'; GPUMAP --from '{from}' snapshot -o /dev/stdout >stdout
-         echo before >append; GPUMAP --from '{from}' snapshot -o /dev/stdout >>append
+        "cd '{d}'; GPUMAP --from '{from}' snapshot -o link >stdout
+         echo before >append; GPUMAP --from '{from}' snapshot -o link >>append
          GPUMAP --from '{from}' snapshot -o /dev/fd/1 | cat >pipe
          GPUMAP --from '{from}' snapshot -o >(cat >substituted; : >done)
          for i in $(seq 300); do [ -e done ] && break; sleep 0.1; done"
@@ -209,7 +211,8 @@ fn open_files() {
     }
     let appended = fs::read(dir.join("append")).unwrap();
     assert!(is_observation(appended.strip_prefix(b"before\n").unwrap()));
-    assert_eq!(fs::read_dir(&dir).unwrap().count(), 5);
+    assert!(fs::symlink_metadata(dir.join("link")).unwrap().is_symlink());
+    assert_eq!(fs::read_dir(&dir).unwrap().count(), 6);
 }
 
 /// Make sure that another user's link is followed nowhere, and that nothing of

@@ -36,7 +36,7 @@ pub(super) fn parse(bytes: &[u8], name: &str) -> Result<Observation, Failure> {
         return report(bytes, name).map(|(observation, _)| observation);
     }
     let error = match serde_json::from_slice::<Observation>(bytes) {
-        Ok(observation) if observation.schema == SCHEMA => return Ok(observation),
+        Ok(observation) if observation.schema == SCHEMA => return bounded(observation, name),
         Ok(_) => None,
         Err(error) => Some(error),
     };
@@ -53,6 +53,14 @@ pub(super) fn parse(bytes: &[u8], name: &str) -> Result<Observation, Failure> {
     Err(Failure::new("bad-observation", name, why, needs))
 }
 
+/// The observation, unless it asks for more work than any node is worth.
+fn bounded(observation: Observation, name: &str) -> Result<Observation, Failure> {
+    match observation.excess() {
+        Some(why) => Err(Failure::new("too-large", name, why, "save one with gpumap snapshot")),
+        None => Ok(observation),
+    }
+}
+
 /// Whether a file is what `audit --report` saved.
 pub(super) fn is_report(bytes: &[u8]) -> bool {
     serde_json::from_slice::<Head>(bytes)
@@ -67,7 +75,7 @@ pub(super) fn report(bytes: &[u8], name: &str) -> Result<(Observation, AuditOpti
     let document: Document = serde_json::from_slice(bytes).map_err(bad)?;
     let options = document.payload.audit.map(|audit| audit.options).unwrap_or_default();
     match document.payload.observation {
-        Some(observation) if observation.schema == SCHEMA => Ok((*observation, options)),
+        Some(observation) if observation.schema == SCHEMA => Ok((bounded(*observation, name)?, options)),
         _ => Err(Failure::new(
             "bad-observation",
             name,

@@ -18,7 +18,7 @@ const NAMES: [&[u8]; 2] = [b"__environ", b"environ"];
 
 /// What an ELF file says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Image {
+pub(in crate::observe) struct Image {
     /// Bytes of a pointer.
     pub(super) width: usize,
     /// Address of the program headers before relocation.
@@ -40,7 +40,7 @@ pub(super) struct Image {
 ///
 /// A reason: no ELF file, one that is malformed, or for a machine of another
 /// byte order.
-pub(super) fn read(file: File) -> Result<Image, String> {
+pub(in crate::observe) fn read(file: File) -> Result<Image, String> {
     let cache = ReadCache::new(file);
     let data = Bounded(&cache);
     let image = match FileKind::parse(data) {

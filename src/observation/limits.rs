@@ -1,0 +1,55 @@
+//! Bounds of saved observations: what a small file may make gpumap do.
+
+use super::Observation;
+
+/// Cells of the table of GPUs by cgroups and processes. A node of 5000 cgroups
+/// and 2000 processes with 16 GPUs of seven instances has some three million.
+const TABLE: usize = 1 << 25;
+/// Bytes that are compared to find every ancestor of every cgroup: the length
+/// of each path times its levels. 5000 paths of usual length need two million.
+const PATHS: usize = 1 << 31;
+
+impl Observation {
+    /// Why the observation asks for far more work than its size justifies;
+    /// `None` for every node that can be.
+    pub fn excess(&self) -> Option<String> {
+        let rows = self.cgroups.len().saturating_add(self.processes.len());
+        let (nodes, files) = (self.gpu_facts.nodes.len(), self.gpu_facts.files.len());
+        if rows.saturating_mul(nodes.saturating_add(files)) > TABLE {
+            return Some(format!("{rows} cgroups and processes and {nodes} device nodes are too many"));
+        }
+        let paths = self.cgroups.iter().map(|cgroup| &cgroup.path);
+        let paths = paths.chain(self.processes.iter().map(|process| &process.cgroup));
+        let work = paths.map(|path| {
+            let levels = path.as_bytes().iter().filter(|byte| **byte == b'/').count();
+            levels.saturating_mul(path.as_bytes().len())
+        });
+        let work = work.fold(0, usize::saturating_add);
+        (work > PATHS).then(|| "its cgroups are nested too deeply".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observation::{Cgroup, GpuFacts};
+
+    /// Make sure that a large node is not too large, and that a long path and
+    /// many nodes are.
+    #[test]
+    fn bounds() {
+        let cgroup = |path: &str| Cgroup { path: path.into(), ..Cgroup::default() };
+        let path = "/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0";
+        let facts = |count: u32| {
+            let files = (0..count).map(|number| (number.to_string(), String::new()));
+            GpuFacts { files: files.collect(), ..GpuFacts::default() }
+        };
+        let mut all = Observation { cgroups: vec![cgroup(path); 10_000], ..Observation::default() };
+        all.gpu_facts = facts(1000);
+        assert_eq!(all.excess(), None);
+        all.gpu_facts = facts(10_000);
+        assert!(all.excess().is_some());
+        let deep = Observation { cgroups: vec![cgroup(&"/a".repeat(100_000))], ..Observation::default() };
+        assert!(deep.excess().is_some());
+    }
+}
