@@ -128,8 +128,8 @@ impl Reader {
 
     fn detect(&mut self, line: &Line, node: bool) -> Result<(), String> {
         let Some(value) = line.get("autodetect") else { return Ok(()) };
-        let detect =
-            autodetect(value).ok_or_else(|| at(line, &format!("AutoDetect={} is not known", short(value))))?;
+        let detect = autodetect(value)
+            .ok_or_else(|| at(line, &format!("AutoDetect={} is not known", short(value))))?;
         if line.first() == Some("name") {
             return Err(at(line, "AutoDetect has no effect behind Name without NodeName"));
         }

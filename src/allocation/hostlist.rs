@@ -101,7 +101,9 @@ fn parts(name: &str) -> Result<Vec<Part>, String> {
             after.split_once(']').ok_or_else(|| format!("brackets of `{}` do not match", short(name)))?;
         parts.push(Part::Text(text.to_owned()));
         let ranges: Option<Vec<Range>> = numbers.split(',').map(range).collect();
-        parts.push(Part::Numbers(ranges.ok_or_else(|| format!("`[{}]` is not a list of numbers", short(numbers)))?));
+        parts.push(Part::Numbers(
+            ranges.ok_or_else(|| format!("`[{}]` is not a list of numbers", short(numbers)))?,
+        ));
         rest = after;
     }
     parts.push(Part::Text(rest.to_owned()));

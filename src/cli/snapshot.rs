@@ -27,6 +27,9 @@ pub struct SnapshotArgs {
     #[arg(short, long)]
     pub recursive: bool,
     /// Where to save it; `-` is standard output.
+    ///
+    /// A regular file is replaced as a whole, and only its owner may read it;
+    /// anything else is written to (see FILES in gpumap(1)).
     #[arg(short, long, value_name = "FILE", default_value = "-", value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
     /// Slurm's own words.

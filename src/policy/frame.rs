@@ -29,7 +29,7 @@ pub struct Frame(BTreeMap<i16, Byte>);
 impl Frame {
     /// Whether `size` bytes from `offset` are inside the frame.
     pub fn holds(offset: i64, size: usize) -> bool {
-        offset >= -SIZE && offset + size as i64 <= 0
+        (-SIZE..=-(size as i64)).contains(&offset)
     }
 
     /// Writes the low `size` bytes of `value`; the place must be inside.
