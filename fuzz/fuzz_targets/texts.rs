@@ -46,6 +46,6 @@ fn units(bytes: &[u8], text: &str) {
     let unit = Unit { name: "a.service".into(), fragment: Some("x".into()), files: vec![file], ..Unit::default() };
     if let Meaning::Filter(filter) = unit::meaning(&unit, &gpu_facts) {
         let device = Device { kind: DeviceType::Char, major: 195, minor: 0 };
-        Request::ALL.map(|request| filter.verdict(device, request));
+        Request::ALL.iter().for_each(|request| _ = filter.verdict(device, *request));
     }
 }

@@ -22,7 +22,10 @@ pub fn device_lines(text: &[u8], section: &str) -> String {
     if found.is_empty() {
         return String::new();
     }
-    let lines = found.iter().map(|setting| format!("{}={}\n", setting.key, setting.value));
+    // Without the blank, a backslash at the end would continue the line.
+    let end = |value: &str| if value.ends_with('\\') { " \n" } else { "\n" };
+    let lines =
+        found.iter().map(|setting| format!("{}={}{}", setting.key, setting.value, end(&setting.value)));
     format!("[{section}]\n{}", lines.collect::<String>())
 }
 
@@ -89,6 +92,16 @@ mod tests {
         assert_eq!(kept, "[Service]\nDevicePolicy=closed\nDeviceAllow=/dev/nvidia0    rw\n");
         assert_eq!(device_lines(kept.as_bytes(), "Service"), kept);
         assert_eq!(device_lines(text, "Scope"), "");
+    }
+
+    /// Make sure that a backslash at the end of a value is kept, and with it
+    /// the doubt what systemd makes of it.
+    #[test]
+    fn backslashes_are_kept() {
+        let text = b"[Service]\nDeviceAllow=/dev/nvidia0\\ \nDevicePolicy=closed\n";
+        let kept = device_lines(text, "Service");
+        assert_eq!(settings(kept.as_bytes(), "Service"), settings(text, "Service"));
+        assert_eq!(settings(text, "Service").len(), 2);
     }
 
     #[test]
