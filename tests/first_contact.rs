@@ -302,3 +302,52 @@ fn without_rights() {
     assert_eq!((out(&porcelain).as_str(), porcelain.status.code()), ("", Some(3)));
     std::fs::remove_dir_all(&copy).expect("removed");
 }
+
+/// Make sure that a directory that lists no GPU is no node without GPUs.
+#[test]
+fn wrong_roots() {
+    let nowhere = ["/no/such/directory", "/dev/null", env!("CARGO_MANIFEST_DIR")];
+    for root in nowhere {
+        for command in [&["node"][..], &["cgroup", "/"], &["audit"], &["check", "--self", "c 1:3"]] {
+            let output = node::gpumap(&[&["--gpu-root", root], command].concat());
+            assert_eq!(output.status.code(), Some(2), "{command:?}: {}", out(&output));
+            assert!(err(&output).contains("--gpu-root"), "{}", err(&output));
+        }
+    }
+    for (option, root) in [("--proc", "/no/such"), ("--cgroup-root", "/no/such"), ("--cgroup-root", "/tmp")] {
+        let output = node::gpumap(&[option, root, "cgroup", "/"]);
+        assert_eq!(output.status.code(), Some(2), "{option} {root}: {}", out(&output));
+    }
+}
+
+/// Make sure that a saved subtree is compared with the whole subtree as it is
+/// now, and that a comparison of one cgroup says so.
+#[test]
+fn saved_subtree() {
+    if !root::available() {
+        return;
+    }
+    let levels = Cgroup::chain(2).expect("scratch cgroups");
+    let path = relative(levels[0].path());
+    let file = std::env::temp_dir().join(format!("gpumap-before-{}.json", std::process::id()));
+    let file = file.to_str().expect("text");
+    let saved = node::gpumap(&["snapshot", "-r", &path, "-o", file]);
+    assert_eq!(saved.status.code(), Some(0), "{}", err(&saved));
+    let same = node::gpumap(&["diff", file, &path]);
+    assert_eq!(
+        (same.status.code(), out(&same).contains("Nothing changed.")),
+        (Some(0), true),
+        "{}",
+        out(&same)
+    );
+    node::attach_deny(&levels[1], 195, 3, MULTI);
+    let changed = node::gpumap(&["diff", file, &path]);
+    assert_eq!(changed.status.code(), Some(1), "{}", out(&changed));
+    assert!(out(&changed).contains("c 195:3"), "{}", out(&changed));
+    let turned = node::gpumap(&["diff", &path, file]);
+    assert!(out(&turned).contains("+ allow    c 195:3"), "{}", out(&turned));
+    node::gpumap(&["snapshot", &path, "-o", file]);
+    let alone = node::gpumap(&["diff", file, &path]);
+    assert!(out(&alone).contains(&format!("{path} alone")), "{}", out(&alone));
+    std::fs::remove_file(file).expect("removed");
+}

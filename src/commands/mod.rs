@@ -116,6 +116,7 @@ fn attempt(
 }
 
 fn dispatch(session: &mut Session<'_>, command: &Command) -> Result<Exit, Failure> {
+    session.check_roots()?;
     match command {
         Command::Node(args) => node::run(session, args),
         Command::Job(args) => job::run(session, args),

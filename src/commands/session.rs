@@ -1,7 +1,7 @@
 //! What every command is given: the global options and where to write.
 
 use std::io::{self, IsTerminal as _, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::input::Input;
@@ -86,6 +86,28 @@ impl<'a> Session<'a> {
             hook: self.look.hook,
             units: self.look.units,
             ..observe::Options::default()
+        }
+    }
+
+    /// Refuses a `--gpu-root` that lists no GPU because nothing is there: that
+    /// would look like a node without GPUs.
+    pub fn check_roots(&self) -> Result<(), Failure> {
+        let root = &self.global.gpu_root;
+        if self.global.from.is_some() || root == Path::new("/") {
+            return Ok(());
+        }
+        let bad = |why: &str| {
+            let needs = "name the directory that holds the proc, sys and dev of the node";
+            Err(Failure::new("usage", format!("--gpu-root {}", root.to_string_lossy()), why, needs))
+        };
+        match root.metadata() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => bad("there is no such directory"),
+            Err(error) => bad(&format!("it cannot be looked at: {error}")),
+            Ok(metadata) if !metadata.is_dir() => bad("it is not a directory"),
+            Ok(_) if !["proc", "sys", "dev"].iter().any(|name| root.join(name).is_dir()) => {
+                bad("it holds no proc, sys or dev")
+            }
+            Ok(_) => Ok(()),
         }
     }
 

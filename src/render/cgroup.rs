@@ -55,7 +55,7 @@ fn rule_part(out: &mut dyn Write, style: Style, cgroup: &Cgroup, payload: &Paylo
     match payload.policies.as_ref().and_then(|policies| policies.get(&cgroup.policy)) {
         Some(policy) => {
             writeln!(out, "\nRules")?;
-            rules::write(out, style, policy)
+            rules::write(out, style, policy, payload.gpus.as_deref().unwrap_or_default())
         }
         None => writeln!(out, "\nRules: not decoded"),
     }

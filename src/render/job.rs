@@ -136,9 +136,14 @@ fn rule_part(out: &mut dyn Write, cgroups: &[&Cgroup], payload: &Payload) -> io:
         }
     }
     writeln!(out, "\nRules")?;
+    let gpus = payload.gpus.as_deref().unwrap_or_default();
     for (policy, first, count) in groups {
         let policy: Option<&Policy> = payload.policies.as_ref().and_then(|policies| policies.get(policy));
-        writeln!(out, "  {}", policy.map_or_else(|| "not decoded".to_owned(), rules::brief))?;
+        writeln!(
+            out,
+            "  {}",
+            policy.map_or_else(|| "not decoded".to_owned(), |policy| rules::brief(policy, gpus))
+        )?;
         for unknown in policy.iter().flat_map(|policy| &policy.unknown) {
             writeln!(out, "      unknown: {}", sanitize::text(&unknown.why))?;
         }

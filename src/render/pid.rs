@@ -145,6 +145,8 @@ fn variables(out: &mut dyn Write, style: Style, visible: &Visible) -> io::Result
 fn nothing(visible: &Visible) -> &'static str {
     match (visible.at_exec.state.as_str(), visible.live.state.as_str()) {
         ("unknown", "unknown") => "could not be read",
+        (_, "unknown") => "no variable about GPUs was set at exec; what is set now could not be read",
+        ("unknown", _) => "no variable about GPUs is set now; what was set at exec could not be read",
         _ => "no variable about GPUs is set",
     }
 }

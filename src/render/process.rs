@@ -68,11 +68,11 @@ fn details(process: &Process, gpus: &[Gpu]) -> Vec<String> {
 fn asks(visible: &Visible) -> String {
     let (at_exec, live) = (value(&visible.at_exec, VALUE), value(&visible.live, VALUE));
     let watched = visible.last_set.as_ref().map(|asked| value(asked, VALUE));
-    let first = if is_unknown(&visible.live) == is_unknown(&visible.at_exec) && visible.changed != Some(true)
-    {
-        at_exec
-    } else {
-        format!("{at_exec} → {live}")
+    let first = match (is_unknown(&visible.at_exec), is_unknown(&visible.live)) {
+        (false, true) => format!("{at_exec} (now ?)"),
+        (true, false) => format!("{live} (at exec ?)"),
+        _ if visible.changed == Some(true) => format!("{at_exec} → {live}"),
+        _ => at_exec,
     };
     watched.map_or(first.clone(), |watched| format!("{first} → {watched}"))
 }
@@ -186,8 +186,9 @@ fn why(text: &str) -> String {
     sanitize::short(text, 300, "…")
 }
 
-/// Where and why a list ends: `the list ends at entry 3, "7": no such GPU`.
+/// Where and why a list ends: `the list ends at entry 2, "7": no such GPU`.
+/// Entries are counted from 0 everywhere, as CUDA counts devices.
 pub(super) fn cut(cut: &Cut) -> String {
     let entry = sanitize::short(&cut.entry, VALUE, "…");
-    format!("the list ends at entry {}, \"{entry}\": {}", cut.position.saturating_add(1), why(&cut.why))
+    format!("the list ends at entry {}, \"{entry}\": {}", cut.position, why(&cut.why))
 }

@@ -38,7 +38,7 @@ fn rule_part(out: &mut dyn Write, style: Style, program: &Program, payload: &Pay
     match payload.policies.as_ref().and_then(|policies| policies.get(key)) {
         Some(policy) => {
             writeln!(out, "\nRules, if it were the only program")?;
-            rules::write(out, style, policy)
+            rules::write(out, style, policy, payload.gpus.as_deref().unwrap_or_default())
         }
         None => writeln!(out, "\nRules: not decoded"),
     }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::{Style, sanitize};
-use crate::report::{Mask, Policy, Rule};
+use crate::report::{Gpu, GpuNode, Mask, Policy, Rule};
 
 const MAX_MAJOR: u32 = (1 << 12) - 1;
 const MAX_MINOR: u32 = (1 << 20) - 1;
@@ -27,11 +27,12 @@ pub(super) fn notation(rule: &Rule) -> String {
     format!("{kind} {major}:{minor} {}{gap}{}{names}", rule.requests, masks.join(", "))
 }
 
-/// Prints a policy: the default first, then what differs from it.
-pub(super) fn write(out: &mut dyn Write, style: Style, policy: &Policy) -> io::Result<()> {
+/// Prints a policy: the default first, then what differs from it, rules about
+/// GPUs before others.
+pub(super) fn write(out: &mut dyn Write, style: Style, policy: &Policy, gpus: &[Gpu]) -> io::Result<()> {
     let note = if policy.rules.is_empty() { "everything" } else { "everything not named below" };
     writeln!(out, "  {}  a *:* rwm  ({note})", style.verdict_column(&policy.default))?;
-    for rule in &policy.rules {
+    for rule in gpus_first(&policy.rules, gpus) {
         writeln!(out, "  {}  {}", style.verdict_column(&rule.verdict), notation(rule))?;
     }
     if let Some(omitted) = policy.omitted {
@@ -51,14 +52,14 @@ pub(super) fn write(out: &mut dyn Write, style: Style, policy: &Policy) -> io::R
 }
 
 /// A policy on one line, cut after a few rules: `allow, but deny c 195:0 rwm`.
-pub(super) fn brief(policy: &Policy) -> String {
+pub(super) fn brief(policy: &Policy, gpus: &[Gpu]) -> String {
     const SHOWN: usize = 3;
     if policy.rules.is_empty() {
         return format!("{} everything", policy.default);
     }
     let mut parts: Vec<String> = Vec::new();
     let mut verdict = "";
-    for rule in policy.rules.iter().take(SHOWN) {
+    for rule in gpus_first(&policy.rules, gpus).into_iter().take(SHOWN) {
         let word = if rule.verdict == verdict { String::new() } else { format!("{} ", rule.verdict) };
         parts.push(word + &notation(rule));
         verdict = &rule.verdict;
@@ -67,6 +68,25 @@ pub(super) fn brief(policy: &Policy) -> String {
         parts.push(format!("… and {more} more"));
     }
     format!("{} all but {}", policy.default, parts.join(", "))
+}
+
+/// The rules as they are read: those about a GPU's node, then those about its
+/// driver's other nodes, then the others; in the policy's order otherwise.
+fn gpus_first<'a>(rules: &'a [Rule], gpus: &[Gpu]) -> Vec<&'a Rule> {
+    let contains = |[first, last]: [u32; 2], number| (first..=last).contains(&number);
+    let rank = |rule: &&Rule| {
+        let is_about_all = rule.kind == "block" || rule.major == [0, MAX_MAJOR];
+        let nodes = || gpus.iter().flat_map(|gpu| &gpu.nodes).filter(|_| !is_about_all);
+        let is_its = |node: &GpuNode| contains(rule.major, node.major) && contains(rule.minor, node.minor);
+        match (nodes().any(is_its), nodes().any(|node| contains(rule.major, node.major))) {
+            (true, _) => 0,
+            (false, true) => 1,
+            (false, false) => 2,
+        }
+    };
+    let mut rules: Vec<&Rule> = rules.iter().collect();
+    rules.sort_by_cached_key(rank);
+    rules
 }
 
 fn range([first, last]: [u32; 2], max: u32) -> String {
@@ -110,6 +130,10 @@ mod tests {
         let rules = (0..5).map(|minor| rule("char", [195, 195], [minor, minor])).collect();
         let policy = Policy { default: "allow".to_owned(), rules, ..Policy::default() };
         let expected = "allow all but deny c 195:0 rwm, c 195:1 rwm, c 195:2 rwm, … and 2 more";
-        assert_eq!(brief(&policy), expected);
+        assert_eq!(brief(&policy, &[]), expected);
+        let node = GpuNode { path: "/dev/nvidia4".to_owned(), major: 195, minor: 4, gate: true };
+        let gpu = Gpu { nodes: vec![node], ..Gpu::default() };
+        let expected = "allow all but deny c 195:4 rwm, c 195:0 rwm, c 195:1 rwm, … and 2 more";
+        assert_eq!(brief(&policy, &[gpu]), expected);
     }
 }

@@ -27,7 +27,10 @@ pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result
 fn one(out: &mut dyn Write, style: Style, group: &[&Cgroup], payload: &Payload) -> io::Result<()> {
     let Some(first) = group.first() else { return Ok(()) };
     let policy = payload.policies.as_ref().and_then(|policies| policies.get(&first.policy));
-    let text = policy.map_or_else(|| "not decoded".to_owned(), rules::brief);
+    let text = policy.map_or_else(
+        || "not decoded".to_owned(),
+        |policy| rules::brief(policy, payload.gpus.as_deref().unwrap_or_default()),
+    );
     writeln!(out, "\nPolicy: {text}")?;
     for why in policy.iter().flat_map(|policy| &policy.unknown) {
         writeln!(out, "  {}: {}", style.verdict("unknown"), sanitize::text(&why.why))?;

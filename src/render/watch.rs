@@ -13,10 +13,13 @@ pub fn write(out: &mut dyn Write, event: &Event, gpus: &[Gpu]) -> io::Result<()>
     if let Some(line) = super::policy_event(event, gpus).filter(|_| event.process.is_none()) {
         return writeln!(out, "{line}");
     }
-    // The date is known to who watches.
-    let time = event.at.split('T').nth(1).unwrap_or(&event.at);
-    let time = time.split(['.', 'Z']).next().unwrap_or_default();
-    writeln!(out, "{time}  {}{}", who(event), what(event, gpus))
+    writeln!(out, "{}  {}{}", time(&event.at), who(event), what(event, gpus))
+}
+
+/// The time of day, which is UTC and says so; the date is known to who watches.
+fn time(at: &str) -> String {
+    let time = at.split('T').nth(1).unwrap_or(at);
+    format!("{}Z", time.split(['.', 'Z']).next().unwrap_or_default())
 }
 
 /// `31337 python3 (slurm job 4711, step 0): `, and nothing for an event that
@@ -136,7 +139,7 @@ mod tests {
             ..Event::default()
         };
         let text = line(&event);
-        assert!(text.starts_with("03:04:05  7 x"), "{text}");
+        assert!(text.starts_with("03:04:05Z  7 x"), "{text}");
         assert!(text.contains("CUDA_VISIBLE_DEVICES 0,1 → 1") && text.contains("without effect"), "{text}");
         assert!(text.matches('\n').count() == 1 && !text.contains('\x1b'), "{text}");
     }

@@ -19,10 +19,10 @@ pub fn line(event: &Event, inventory: &[Gpu]) -> Option<String> {
         }
         _ => return None,
     };
-    // The clock of `2026-11-21T10:02:11.123Z`.
+    // The clock of `2026-11-21T10:02:11.123Z`, which is UTC and says so.
     let clock = event.at.get(11..19).unwrap_or(&event.at);
     let (clock, kind) = (sanitize::text(clock), sanitize::text(&event.event));
-    Some(format!("{clock} {kind:<7} {}  {what}", subject(event)))
+    Some(format!("{clock}Z {kind:<7} {}  {what}", subject(event)))
 }
 
 fn subject(event: &Event) -> String {
@@ -176,7 +176,7 @@ mod tests {
             ..Event::default()
         };
         let line = line(&event, &gpu::inventory(&after.gpu_facts)).unwrap();
-        let expected = "10:02:11 policy  unit container.scope  lost nvidia0: program 1727 sd_devices attached \
+        let expected = "10:02:11Z policy  unit container.scope  lost nvidia0: program 1727 sd_devices attached \
                         (systemd), 195:0 195:255 510:0 rw now denied";
         assert_eq!(line, expected);
         assert!(analyse::change(&after, &after, &path).is_none());
