@@ -315,3 +315,154 @@ fn reading_is_bounded() {
         }
     }
 }
+
+/// A program that computes products of both numbers: no diagram is small.
+fn heavy(seed: i32) -> Vec<u8> {
+    let insn = |code: u8, regs: u8, off: i16, imm: i32| {
+        let mut bytes = vec![code, regs];
+        bytes.extend(off.to_le_bytes());
+        bytes.extend(imm.to_le_bytes());
+        bytes
+    };
+    [
+        insn(0x61, 0x12, 4, 0),    // r2 = *(u32 *)(r1 + 4)
+        insn(0x61, 0x13, 8, 0),    // r3 = *(u32 *)(r1 + 8)
+        insn(0xbf, 0x24, 0, 0),    // r4 = r2
+        insn(0x2f, 0x34, 0, 0),    // r4 *= r3
+        insn(0xa7, 0x04, 0, seed), // r4 ^= seed
+        insn(0x2f, 0x44, 0, 0),    // r4 *= r4
+        insn(0x2f, 0x34, 0, 0),    // r4 *= r3
+        insn(0x77, 0x04, 0, 21),   // r4 >>= 21
+        insn(0x57, 0x04, 0, 1),    // r4 &= 1
+        insn(0xbf, 0x40, 0, 0),    // r0 = r4
+        insn(0x95, 0x00, 0, 0),    // exit
+    ]
+    .concat()
+}
+
+/// Make sure that the time limit holds while programs are decoded, that those
+/// decoded before it stand, and that the answer says what is missing.
+#[test]
+fn the_time_limit_reaches_the_decoder() {
+    use gpumap::observation::{Answer, HexBytes, Observation};
+    let dir = dir("deadline");
+    let mut node: Observation = serde_json::from_slice(&fs::read(node()).unwrap()).unwrap();
+    let known = node.programs[0].clone();
+    let cgroup = node.cgroups.last().unwrap().clone();
+    let mut add = |id: u32, xlated: Vec<u8>| {
+        let xlated = Answer::Known(HexBytes(xlated));
+        node.programs.push(gpumap::observation::Program { id, xlated, ..known.clone() });
+        let path = format!("/heavy-{id}").into();
+        let effective = Answer::Known(vec![id]);
+        node.cgroups.push(gpumap::observation::Cgroup { path, id: id.into(), effective, ..cgroup.clone() });
+    };
+    (0..40).for_each(|number| add(1_000_000 + number, heavy(number.cast_signed())));
+    let file = dir.join("node.json");
+    fs::write(&file, serde_json::to_vec(&node).unwrap()).unwrap();
+    let start = Instant::now();
+    let args = ["--json", "--timeout", "1s", "--from", file.to_str().unwrap(), "cgroup", "-r", "/"];
+    let output = gpumap(&args);
+    // Forty programs take a minute and more without a limit.
+    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &answer["complete"]), (Some(3), &false.into()));
+    let errors = answer["errors"].as_array().unwrap();
+    assert!(errors.iter().any(|error| error["code"] == "timeout"), "{errors:?}");
+    let why =
+        |policy: &serde_json::Value| policy["unknown"][0]["why"].as_str().unwrap_or_default().to_owned();
+    let policies: Vec<_> = answer["policies"].as_object().unwrap().values().collect();
+    assert!(policies.iter().any(|policy| why(policy).contains("--timeout")), "{policies:?}");
+    assert!(policies.iter().any(|policy| policy["exact"] == true), "{policies:?}");
+}
+
+/// Make sure that a `gres.conf` takes time and memory in proportion to its
+/// size, and that the answer names the bound it broke.
+#[test]
+fn gres_conf_is_bounded() {
+    let dir = dir("gres");
+    let from = node();
+    let many = |line: &str| line.repeat((1 << 20) / line.len());
+    let cases = [
+        ("ranges", many("Name=gpu File=/dev/nvidia[0-4095]\n"), "more than"),
+        ("products", many("Name=gpu File=/dev/x[0-99][0-99][0-99]\n"), "more than"),
+        ("lines", many("Name=gpu Count=1\n"), "more than"),
+        ("length", format!("Name=gpu File=/dev/x[0-4000]{}\n", "y".repeat(1_000_000)), "bytes"),
+        ("continued", many("a\\\n"), "Key=Value"),
+        ("keys", "Name=gpu ".to_owned() + &many("k=1 x=2 "), "given twice"),
+        (
+            "hosts",
+            many("NodeName=x[0-99999999][0-99999999] Name=gpu File=/dev/nvidia0\n"),
+            "no NodeName line",
+        ),
+        ("count", "Name=gpu Count=18446744073709551615\n".to_owned(), "without File"),
+    ];
+    for (name, text, why) in cases {
+        let path = dir.join(name);
+        fs::write(&path, text).unwrap();
+        let start = Instant::now();
+        let script = format!(
+            "ulimit -v 500000; GPUMAP --from '{from}' node -v --allocated 0 --gres-conf '{}'",
+            path.display()
+        );
+        let output = shell(&script);
+        assert!(start.elapsed() < Duration::from_secs(30), "{name}: {:?}", start.elapsed());
+        assert!(said(&output).contains(why) && said(&output).len() < 4096, "{name}: {}", said(&output));
+    }
+}
+
+/// Make sure that a saved node which asks for far more work than its size is
+/// refused before any of it is done.
+#[test]
+fn deep_paths_are_refused() {
+    let dir = dir("deep");
+    let mut node: serde_json::Value = serde_json::from_slice(&fs::read(node()).unwrap()).unwrap();
+    let mut cgroup = node["cgroups"][0].clone();
+    cgroup["path"] = "/a".repeat(500_000).into();
+    node["cgroups"].as_array_mut().unwrap().push(cgroup);
+    let file = dir.join("node.json");
+    fs::write(&file, node.to_string()).unwrap();
+    let start = Instant::now();
+    let output = gpumap(&["--from", file.to_str().unwrap(), "node"]);
+    assert!(start.elapsed() < Duration::from_secs(30));
+    assert!(said(&output).contains("nested too deeply"), "{}", said(&output));
+}
+
+/// Make sure that `check --json -` gives each answer before the next question,
+/// keeps none of them, and ends in one document whatever the input was.
+#[test]
+fn check_streams_json() {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    let args = ["--json", "--from", &node(), "check", "--cgroup", "/", "-"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gpumap"));
+    let mut child = command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut input, mut output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+    let mut document = Vec::new();
+    for device in ["c 195:0 rw\n", "nonsense\n", "c 1:3 r\n"] {
+        input.write_all(device.as_bytes()).unwrap();
+        output.read_until(b'}', &mut document).unwrap();
+        let text = String::from_utf8_lossy(&document).into_owned();
+        if !text.contains(device.trim()) {
+            // The first piece ends inside of the host's facts.
+            output.read_until(b'}', &mut document).unwrap();
+        }
+        assert!(String::from_utf8_lossy(&document).contains(device.trim()), "{device}");
+    }
+    drop(input);
+    output.read_to_end(&mut document).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(2));
+    let document: serde_json::Value = serde_json::from_slice(&document).unwrap();
+    assert_eq!(document["checks"].as_array().map(Vec::len), Some(3));
+    assert_eq!(
+        (&document["errors"][0]["code"], &document["complete"]),
+        (&"bad-device".into(), &false.into())
+    );
+
+    let script = format!("yes 'c 195:0 rw' | head -500000 | (ulimit -v 300000; GPUMAP {})", args.join(" "));
+    let whole: serde_json::Value = serde_json::from_slice(&shell(&script).stdout).unwrap();
+    assert_eq!(whole["checks"].as_array().map(Vec::len), Some(500_000));
+    // Standard input that cannot be read at all.
+    let script = format!("GPUMAP {} <'{}'", args.join(" "), env!("CARGO_TARGET_TMPDIR"));
+    let failed = shell(&script);
+    let whole: serde_json::Value = serde_json::from_slice(&failed.stdout).unwrap();
+    assert_eq!((failed.status.code(), &whole["complete"]), (Some(2), &false.into()));
+}
