@@ -126,18 +126,55 @@ fn systemd_units() {
     // Where the program is, and the whole of a timer with its service.
     let work = Path::new(env!("CARGO_TARGET_TMPDIR")).join("checks-units");
     fs::create_dir_all(&work).expect("a directory");
-    let text = text.replace("/usr/bin/gpumap", env!("CARGO_BIN_EXE_gpumap"));
-    fs::write(work.join("gpumap-audit.service"), text).expect("a unit");
+    for service in ["gpumap-audit.service", "gpumap-watch.service"] {
+        let text = fs::read_to_string(format!("{dir}/{service}")).expect("a unit");
+        let text = text.replace("/usr/bin/gpumap", env!("CARGO_BIN_EXE_gpumap"));
+        fs::write(work.join(service), text).expect("a unit");
+    }
     fs::copy(format!("{dir}/gpumap-audit.timer"), work.join("gpumap-audit.timer")).expect("a unit");
     let verify = |unit: &str| {
         let mut command = Command::new("systemd-analyze");
         command.args(["verify", "--man=no"]).arg(work.join(unit)).output().expect("systemd-analyze")
     };
-    for unit in ["gpumap-audit.service", "gpumap-audit.timer"] {
+    for unit in ["gpumap-audit.service", "gpumap-audit.timer", "gpumap-watch.service"] {
         let output = verify(unit);
         let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
-        let ours: Vec<&str> = complaints.lines().filter(|line| line.contains("gpumap-audit")).collect();
+        let ours: Vec<&str> = complaints.lines().filter(|line| line.contains("gpumap-")).collect();
         assert_eq!(ours, Vec::<&str>::new());
         assert!(output.status.success(), "{complaints}");
+    }
+}
+
+/// Make sure that the units stay as closed as examples/README.md says: the
+/// figure of `systemd-analyze security`, 0 to 10, times ten.
+#[test]
+fn sandboxes() {
+    if Command::new("systemd-analyze").arg("--version").output().is_err() {
+        eprintln!("skipped: systemd-analyze is not installed");
+        return;
+    }
+    for (unit, figure) in [("gpumap-audit.service", 31), ("gpumap-watch.service", 38)] {
+        let mut command = Command::new("systemd-analyze");
+        command.args(["security", "--offline=yes", "--no-pager"]).arg(format!("--threshold={figure}"));
+        let output =
+            command.arg(format!("{ROOT}/examples/systemd/{unit}")).output().expect("systemd-analyze");
+        let last = String::from_utf8_lossy(&output.stdout).lines().last().unwrap_or_default().to_owned();
+        assert!(output.status.success(), "{unit} is more open than {figure}: {last}");
+    }
+}
+
+/// Make sure that a service lets gpumap keep what it needs and gain nothing.
+#[test]
+fn services_have_the_rights() {
+    for unit in ["gpumap-audit.service", "gpumap-watch.service"] {
+        let text = fs::read_to_string(format!("{ROOT}/examples/systemd/{unit}")).expect("a unit");
+        let bounding = text.lines().find_map(|line| line.strip_prefix("CapabilityBoundingSet="));
+        let bounding: Vec<&str> = bounding.expect("a set").split(' ').collect();
+        for needed in ["CAP_SYS_ADMIN", "CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH", "CAP_SYSLOG"] {
+            assert!(bounding.contains(&needed), "{unit}: {needed}");
+        }
+        for closed in ["NoNewPrivileges=yes", "ProtectSystem=strict", "SystemCallArchitectures=native"] {
+            assert!(text.lines().any(|line| line == closed), "{unit}: {closed}");
+        }
     }
 }

@@ -10,6 +10,8 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use super::{Failure, Session, file, watch_scope};
 use crate::cli::{Exit, WatchArgs};
 use crate::report::{Event, Gpu};
+use crate::sys::caps::Capability;
+use crate::sys::rights::keep_only;
 use crate::watch::opens::OpensWatcher;
 use crate::watch::policy::PolicyWatcher;
 use crate::watch::{self, EventSource, Mode, Source, Tracker, WatchError};
@@ -22,11 +24,34 @@ const WRITE: Duration = Duration::from_millis(100);
 /// The kind of probes that is to serve, for tests (CONTRIBUTING.md).
 const PROBES: &str = "GPUMAP_TEST_PROBES";
 
+/// What a watch needs as long as it runs: programs are read by id with
+/// `CAP_SYS_ADMIN` alone, libraries that appear get their probes with it or with
+/// `CAP_BPF` and `CAP_PERFMON`, processes of all users are looked into, and files
+/// of their libraries read.
+const KEPT: [Capability; 7] = [
+    Capability::SysAdmin,
+    Capability::SysPtrace,
+    Capability::DacReadSearch,
+    Capability::Syslog,
+    Capability::NetAdmin,
+    Capability::Perfmon,
+    Capability::Bpf,
+];
+
 /// Runs the command.
 pub(super) fn run(session: &mut Session<'_>, args: &WatchArgs) -> Result<Exit, Failure> {
     if session.global.from.is_some() {
         return Err(Failure::new("usage", "--from", "a saved observation does not change", "leave it out"));
     }
+    // Before the first thread: each has rights of its own.
+    keep_only(&KEPT).map_err(|errno| {
+        Failure::new(
+            "watch",
+            "giving up rights",
+            errno.desc(),
+            "a sandbox that allows capset(2) and prctl(2)",
+        )
+    })?;
     let signals = signals()?;
     let scope = watch_scope::of(session, args)?;
     let proc = session.global.proc.clone();

@@ -12,6 +12,7 @@ pub mod heap;
 pub mod iter;
 pub mod notify;
 pub mod pidfd;
+pub mod rights;
 pub mod spawn;
 pub mod stat;
 pub mod tables;
