@@ -6,7 +6,7 @@ pub(super) mod at_exec;
 pub(super) mod crew;
 mod detail;
 pub(super) mod devices;
-pub(crate) mod elf;
+pub(super) mod elf;
 mod files;
 mod live;
 pub(crate) mod maps;
