@@ -4,27 +4,10 @@
  */
 #pragma once
 
-#include "kernel.h"
-#include "gpumap.h"
+#include "account.h"
 
 /* Levels of cgroups that are looked at, counted from the root. */
 #define LEVELS 32
-
-/* Room for 58,000 changes of usual length (144 bytes with the ring's own 8).
- * User space maps it twice: that is resident memory of gpumap. */
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 8 << 20);
-} ring SEC(".maps");
-
-/* Records that did not fit into the ring: one count for all CPUs, because each
- * record tells how many were lost before it. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u64);
-} lost SEC(".maps");
 
 /* The variables, by their whole names: their indexes. */
 struct {
@@ -90,23 +73,6 @@ static __always_inline int in_scope(void)
 	return setting(0) || bpf_map_lookup_elem(&pids, &pid) || in_cgroups();
 }
 
-static __always_inline void count_lost(void)
-{
-	__u32 zero = 0;
-	__u64 *count = bpf_map_lookup_elem(&lost, &zero);
-
-	if (count)
-		__sync_fetch_and_add(count, 1);
-}
-
-static __always_inline __u32 lost_before(void)
-{
-	__u32 zero = 0;
-	__u64 *count = bpf_map_lookup_elem(&lost, &zero);
-
-	return count ? *(volatile __u64 *)count : 0;
-}
-
 static __always_inline __u64 start_of(struct task_struct *task)
 {
 	struct task_struct *leader = read_field(task, group_leader);
@@ -125,17 +91,19 @@ static __always_inline __u64 cgroup_of(struct task_struct *task)
 	return read_field(node, id);
 }
 
-static __always_inline void describe(struct header *header, struct task_struct *task, __u32 kind)
+static __always_inline void describe(struct header *header, struct task_struct *task,
+				     __u32 account, __u16 kind)
 {
 	struct cred *cred = read_field(task, cred);
 
 	/* In this order: what it counts was lost before that moment. */
-	header->lost = lost_before();
+	header->lost = lost_before(&account);
 	header->at = bpf_ktime_get_boot_ns();
 	header->start = start_of(task);
 	header->cgroup = cgroup_of(task);
 	header->pid = read_field(task, tgid);
 	header->uid = read_field(cred, euid.val);
+	header->account = account;
 	header->kind = kind;
 	header->flags = 0;
 	header->result = 0;
@@ -144,22 +112,21 @@ static __always_inline void describe(struct header *header, struct task_struct *
 }
 
 /* An event without a variable. */
-static __always_inline void report_with(struct task_struct *task, __u32 kind, __s32 result,
-					__u32 flags)
+static __always_inline void report_with(struct task_struct *task, __u16 kind, __s32 result,
+					__u16 flags)
 {
-	struct header *header = bpf_ringbuf_reserve(&ring, sizeof(*header), 0);
+	__u32 account = account_of(task);
+	struct header *header = ROOM(struct header, account);
 
-	if (!header) {
-		count_lost();
+	if (!header)
 		return;
-	}
-	describe(header, task, kind);
+	describe(header, task, account, kind);
 	header->result = result;
 	header->flags = flags;
 	bpf_ringbuf_submit(header, 0);
 }
 
-static __always_inline void report(struct task_struct *task, __u32 kind, __s32 result)
+static __always_inline void report(struct task_struct *task, __u16 kind, __s32 result)
 {
 	report_with(task, kind, result, 0);
 }

@@ -3,11 +3,12 @@
  * The C library's functions that change the environment: entry and return, so
  * that calls that fail are no changes.
  *
- * A string of a program that has just started may be on a page that is not
- * there yet. A sleepable program touches the page and reads again. Kernels
- * before 6.0 have none: there everything is read at return, when the library
- * has touched what it uses; of a value that it did not touch (putenv) the
- * record says that it was not read.
+ * No program here sleeps, and none makes the kernel bring in a page: how long
+ * that takes is up to the user whose page it is, and the kernel would wait for
+ * the program as long. A string may be on a page that is not there yet. So
+ * strings are read at return, when the library has touched those that it uses.
+ * Of what is not there even then the record says that it was not read, and user
+ * space looks for it in a way that cannot block.
  */
 #pragma once
 
@@ -29,35 +30,6 @@ struct {
 	__type(key, __u64);
 	__type(value, struct call);
 } calls SEC(".maps");
-
-/* Touches the pages of a string, so that it can be read. */
-static __always_inline void touch(__u32 size, const char *from)
-{
-#ifndef PLAIN
-	unsigned long next = (unsigned long)from;
-
-	for (int page = 0; page < 3; page++) {
-		char touched;
-
-		if (next >= (unsigned long)from + size ||
-		    bpf_copy_from_user(&touched, 1, (const void *)next))
-			break;
-		next = (next & ~(PAGE - 1)) + PAGE;
-	}
-#endif
-}
-
-/* Reads a string of the process; a negative number if it cannot be read. */
-static __always_inline long text(char *into, __u32 size, const char *from)
-{
-	long length = bpf_probe_read_user_str(into, size, from);
-
-	if (length < 0) {
-		touch(size, from);
-		length = bpf_probe_read_user_str(into, size, from);
-	}
-	return length;
-}
 
 /* Cuts a name off at '='; its length and its index if it is one that is looked
  * for, else 0. */
@@ -83,21 +55,36 @@ static __always_inline __u32 spelled(struct name *name, __u32 *index)
 	return length;
 }
 
-/* Reads the name of a variable, up to its end or to '='. */
+/* A name that cannot be read. */
+#define UNREADABLE_NAME (~0U)
+
+/* Reads the beginning of a name that lies on one page; what follows may be on
+ * one that is not there. Whether the name ends in it. */
+static __always_inline int read_beginning(struct name *name, const char *from)
+{
+	__u32 size = PAGE - ((unsigned long)from & (PAGE - 1));
+	int ends = 0;
+
+	if (size >= NAME_SIZE || bpf_probe_read_user(name->text, size, from))
+		return 0;
+	for (__u32 at = 0; at < NAME_SIZE; at++) {
+		if (at < size && (!name->text[at] || name->text[at] == '='))
+			ends = 1;
+	}
+	return ends;
+}
+
+/* Reads the name of a variable, up to its end or to '='. Its length, 0 if it is
+ * none that is looked for. */
 static __always_inline __u32 known(struct name *name, const char *from, __u32 *index)
 {
 	__builtin_memset(name, 0, sizeof(*name));
-	if (text(name->text, NAME_SIZE, from) < 0)
-		return 0;
+	if (bpf_probe_read_user_str(name->text, NAME_SIZE, from) < 0) {
+		__builtin_memset(name, 0, sizeof(*name));
+		if (!read_beginning(name, from))
+			return UNREADABLE_NAME;
+	}
 	return spelled(name, index);
-}
-
-/* Whether the text behind a name in putenv's argument is a value. */
-static __always_inline int has_value(const char *from, __u32 length)
-{
-	char byte = 0;
-
-	return bpf_probe_read_user(&byte, 1, from + length) == 0 && byte == '=';
 }
 
 /* How the variables begin: all have more than eight bytes. */
@@ -131,14 +118,12 @@ static __always_inline int enter(void *ctx, __u32 kind)
 	__u64 thread = bpf_get_current_pid_tgid();
 
 	if (kind != CLEARENV) {
-		call.name = (const char *)argument(ctx, 0);
-#ifndef PLAIN
 		struct name name;
 		__u32 index;
 
+		call.name = (const char *)argument(ctx, 0);
 		if (!known(&name, call.name, &index))
 			return 0;
-#endif
 	}
 	if (kind == SETENV) {
 		call.value = (const char *)argument(ctx, 1);
@@ -148,26 +133,21 @@ static __always_inline int enter(void *ctx, __u32 kind)
 	return 1;
 }
 
-static __always_inline void fill(struct header *header, const struct call *call)
+static __always_inline void fill(struct header *header, const struct call *call, __u32 account)
 {
-	describe(header, (struct task_struct *)bpf_get_current_task(), call->kind);
+	describe(header, (struct task_struct *)bpf_get_current_task(), account, call->kind);
 	header->flags = call->flags;
 }
 
-enum sent { UNREADABLE = -1, LONGER = 0, SENT = 1 };
+enum sent { LONGER = 0, SENT = 1 };
 
 /* Reads the value into a record of this size and sends it, if it is not longer
- * than that; one that cannot be read is said to be so if this is the last try.
- * `limit` leaves room for a byte that tells that the value goes on.
- *
- * Nothing here sleeps: a record that is begun keeps all that come after it
- * from being read, and how long a page takes is its process's choice. */
-#define SEND(record, room, limit, made, index, last) ({                        \
+ * than that; one that cannot be read is said to be so. `limit` leaves room for a
+ * byte that tells that the value goes on. */
+#define SEND(record, room, limit, made, account, index) ({                     \
 	int sent_ = SENT;                                                      \
-	record *change_ = bpf_ringbuf_reserve(&ring, sizeof(*change_), 0);     \
-	if (!change_) {                                                        \
-		count_lost();                                                  \
-	} else {                                                               \
+	record *change_ = ROOM(record, account);                               \
+	if (change_) {                                                         \
 		long length_ = 1;                                              \
 		if ((made)->value)                                             \
 			length_ = bpf_probe_read_user_str(change_->value, room, \
@@ -175,14 +155,11 @@ enum sent { UNREADABLE = -1, LONGER = 0, SENT = 1 };
 		/* An empty string, before Linux 6.16. */                      \
 		if (!length_)                                                  \
 			length_ = 1;                                           \
-		if (length_ < 1 && !(last)) {                                  \
-			bpf_ringbuf_discard(change_, 0);                       \
-			sent_ = UNREADABLE;                                    \
-		} else if (length_ > (limit) && (room) != VALUE_SIZE) {        \
+		if (length_ > (limit) && (room) != VALUE_SIZE) {        \
 			bpf_ringbuf_discard(change_, 0);                       \
 			sent_ = LONGER;                                        \
 		} else {                                                       \
-			fill(&change_->header, made);                          \
+			fill(&change_->header, made, account);                 \
 			if (length_ < 1)                                       \
 				change_->header.flags |= UNREAD;               \
 			if (length_ > (limit))                                 \
@@ -198,44 +175,64 @@ enum sent { UNREADABLE = -1, LONGER = 0, SENT = 1 };
 
 static __always_inline void send(const struct call *call, __u32 index)
 {
-	int sent = SEND(struct short_change, SHORT_SIZE, SHORT_SIZE - 1, call, index, 0);
+	__u32 account = account_of((struct task_struct *)bpf_get_current_task());
+	int sent = SEND(struct short_change, SHORT_SIZE, SHORT_SIZE - 1, call, account, index);
 
-	if (sent == SENT)
-		return;
-	touch(VALUE_SIZE, call->value);
-	if (sent == UNREADABLE)
-		sent = SEND(struct short_change, SHORT_SIZE, SHORT_SIZE - 1, call, index, 1);
 	if (sent == LONGER)
-		sent = SEND(struct change, MIDDLE_SIZE, MIDDLE_SIZE - 1, call, index, 1);
+		sent = SEND(struct change, MIDDLE_SIZE, MIDDLE_SIZE - 1, call, account, index);
 	if (sent == LONGER)
-		SEND(struct long_change, VALUE_SIZE, VALUE_LIMIT + 1, call, index, 1);
+		SEND(struct long_change, VALUE_SIZE, VALUE_LIMIT + 1, call, account, index);
 }
 
-static __always_inline int leave(void *ctx)
+/* The call has returned: tells what it changed. */
+static __always_inline void told(struct call *call)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	struct name name = {};
+	__u32 index = 0;
+
+	if (call->kind != CLEARENV) {
+		__u32 length = known(&name, call->name, &index);
+
+		if (!length)
+			return;
+		if (length == UNREADABLE_NAME) {
+			report(task, UNNAMED, call->kind);
+			return;
+		}
+		if (call->kind == PUTENV) {
+			char next = 0;
+
+			if (bpf_probe_read_user(&next, 1, call->name + length)) {
+				report(task, UNNAMED, call->kind);
+				return;
+			}
+			/* Without a value it was unsetenv that did it. */
+			if (next != '=')
+				return;
+			call->value = call->name + length + 1;
+		}
+	}
+	send(call, index);
+}
+
+/* `session` is the kind of call where only calls that were kept come here: one
+ * that is not there was pushed out by many others. But putenv without a value
+ * calls unsetenv, which does the change and ends both. */
+static __always_inline int leave(void *ctx, __u32 session)
 {
 	__u64 thread = bpf_get_current_pid_tgid();
 	struct call *found = bpf_map_lookup_elem(&calls, &thread);
 
-	if (!found)
+	if (!found) {
+		if (session && session != PUTENV)
+			count_lost(account_of((struct task_struct *)bpf_get_current_task()));
 		return 0;
+	}
 	struct call call = *found;
-	struct name name = {};
-	__u32 index = 0;
 
 	bpf_map_delete_elem(&calls, &thread);
-	if (returned(ctx) != 0)
-		return 0;
-	if (call.kind != CLEARENV) {
-		__u32 length = known(&name, call.name, &index);
-
-		if (!length)
-			return 0;
-		if (call.kind == PUTENV) {
-			if (!has_value(call.name, length))
-				return 0;
-			call.value = call.name + length + 1;
-		}
-	}
-	send(&call, index);
+	if (returned(ctx) == 0)
+		told(&call);
 	return 0;
 }

@@ -40,17 +40,6 @@ static __always_inline struct walk *own_walk(void)
 	return bpf_map_lookup_elem(&walks, &zero);
 }
 
-/* Tells a variable; a record that is lost is missed by its number. */
-static __always_inline void tell(const struct call *call, __u32 index)
-{
-	int sent = SEND(struct short_change, SHORT_SIZE, SHORT_SIZE - 1, call, index, 1);
-
-	if (sent == LONGER)
-		sent = SEND(struct change, MIDDLE_SIZE, MIDDLE_SIZE - 1, call, index, 1);
-	if (sent == LONGER)
-		SEND(struct long_change, VALUE_SIZE, VALUE_LIMIT + 1, call, index, 1);
-}
-
 /* Tells the string that was read if it is a variable that is looked for. */
 static __always_inline void consider(struct walk *walk)
 {
@@ -68,7 +57,8 @@ static __always_inline void consider(struct walk *walk)
 	call.value = (const char *)walk->at + length + 1;
 	call.flags = walk->told << NUMBER_SHIFT;
 	walk->told++;
-	tell(&call, index);
+	/* One that is lost is missed by its number. */
+	send(&call, index);
 }
 
 /* Goes on by a string or a piece of one; 0 at the end, or where that cannot be

@@ -31,6 +31,9 @@ enum kind {
 	HSA_INIT = 10,
 	/* A variable that the next EXEC of the process begins with. */
 	EXEC_VARIABLE = 11,
+	/* A call that changed a variable whose name could not be read: `result` is
+	 * its kind. */
+	UNNAMED = 12,
 };
 
 enum flag {
@@ -46,7 +49,11 @@ enum flag {
 
 /* The upper half of the flags. EXEC_VARIABLE: how many were told before it,
  * EXEC: how many all in all. */
-#define NUMBER_SHIFT 16
+#define NUMBER_SHIFT 8
+
+/* The account of all users for whom the map of losses has no room. The kernel
+ * gives this number to nobody. */
+#define OTHERS 0xffffffff
 
 /* Whom an event is about; all of a record that has no variable. */
 struct header {
@@ -54,13 +61,21 @@ struct header {
 	__u64 start;     /* start of the process, the same clock */
 	__u64 cgroup;    /* cgroup2 id */
 	__u32 pid;       /* the process */
-	__u32 lost;      /* low half of how many records were lost before it */
+	__u32 lost;      /* low half of how many records of its account were lost
+			  * before it */
 	__u32 uid;       /* effective */
-	__u32 kind;
-	__u32 flags;
+	__u32 account;   /* the user who answers for it: see bpf/account.h */
+	__u16 kind;
+	__u16 flags;
 	__s32 result;    /* of a driver's function; FORK: the parent's pid;
 			  * EXEC: the low half of where the environment ends */
 	char comm[COMM_SIZE];
+};
+
+/* FORK. The parent's pid alone would not tell it from one that ended unseen. */
+struct forked {
+	struct header header;
+	__u64 parent_start;
 };
 
 /* A name, filled up with zeros. */
@@ -95,6 +110,7 @@ struct long_change {
 };
 
 _Static_assert(sizeof(struct header) == 64, "as in src/watch/source/record.rs");
+_Static_assert(sizeof(struct forked) == 72, "as in src/watch/source/record.rs");
 _Static_assert(sizeof(struct short_change) == 136, "as in src/watch/source/record.rs");
 _Static_assert(sizeof(struct change) == 472, "as in src/watch/source/record.rs");
 _Static_assert(sizeof(struct long_change) == 4168, "as in src/watch/source/record.rs");

@@ -33,7 +33,7 @@ HELPER(long, bpf_ringbuf_output, 130, void *ring, const void *data, __u64 size, 
 HELPER(void *, bpf_ringbuf_reserve, 131, void *ring, __u64 size, __u64 flags);
 HELPER(void, bpf_ringbuf_submit, 132, void *record, __u64 flags);
 HELPER(void, bpf_ringbuf_discard, 133, void *record, __u64 flags);
-HELPER(long, bpf_copy_from_user, 148, void *into, __u32 size, const void *from);
+HELPER(__u64, bpf_ringbuf_query, 134, void *ring, __u64 flags);
 HELPER(__u64, bpf_get_func_ip, 173, void *ctx);
 HELPER(__u64, bpf_get_attach_cookie, 174, void *ctx);
 HELPER(long, bpf_copy_from_user_task, 191, void *into, __u32 size, const void *from,

@@ -11,7 +11,15 @@
 typedef struct { __u32 val; } RELOCATED kuid_t;
 typedef struct { int counter; } RELOCATED atomic_t;
 
-struct cred { kuid_t euid; } RELOCATED;
+struct uid_gid_extent { __u32 first, lower_first, count; } RELOCATED;
+struct uid_gid_map { __u32 nr_extents; struct uid_gid_extent extent[1]; } RELOCATED;
+struct user_namespace {
+	struct uid_gid_map uid_map;
+	struct user_namespace *parent;
+	int level;
+	kuid_t owner;
+} RELOCATED;
+struct cred { kuid_t uid, euid; struct user_namespace *user_ns; } RELOCATED;
 struct signal_struct { atomic_t live; } RELOCATED;
 struct kernfs_node { __u64 id; } RELOCATED;
 struct cgroup { struct kernfs_node *kn; } RELOCATED;

@@ -25,8 +25,17 @@ SEC("raw_tp/sched_process_fork") int on_fork(struct bpf_raw_tracepoint_args *ctx
 	struct task_struct *parent = (struct task_struct *)ctx->args[0];
 	struct task_struct *child = (struct task_struct *)ctx->args[1];
 
-	if (read_field(child, pid) == read_field(child, tgid) && in_scope())
-		report(child, FORK, read_field(parent, tgid));
+	if (read_field(child, pid) != read_field(child, tgid) || !in_scope())
+		return 0;
+	__u32 account = account_of(child);
+	struct forked *forked = ROOM(struct forked, account);
+
+	if (!forked)
+		return 0;
+	describe(&forked->header, child, account, FORK);
+	forked->header.result = read_field(parent, tgid);
+	forked->parent_start = start_of(parent);
+	bpf_ringbuf_submit(forked, 0);
 	return 0;
 }
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * The kernel side of `gpumap watch`. Needs Linux 5.8 (ring buffer) with BTF;
- * sleepable uprobes take 6.0. Compiled twice: watch.bpf.o, and with -DPLAIN
- * watch_plain.bpf.o for kernels that refuse the first.
+ * The kernel side of `gpumap watch`. Needs Linux 5.8 (ring buffer) with BTF.
  */
 #include "pair.h"
 #include "process.h"

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::observation::{Host, Observation, Problem};
 
 pub use audit::{Audit, AuditConfig, AuditOptions, Checked, Counts, FindingKind, FixedFinding};
-pub use event::{DevicesEvent, Event, EventProcess, PolicyEvent, PolicyProgram, Value};
+pub use event::{DevicesEvent, Event, EventProcess, LostBy, PolicyEvent, PolicyProgram, Value};
 pub use finding::{Decision, Finding, FindingDevice, FindingProcess};
 pub use node_diff::{AllocationChange, NodeDiff, OwnerAt, OwnerGpus, PolicyChange, ProgramMove};
 pub use owner::Owner;

@@ -57,7 +57,7 @@ fn told(source: &mut Source, mut child: Child) -> Option<Environment> {
             match fact {
                 Fact::Exec { subject, environment, .. } if subject.pid == pid => last = Some(environment),
                 Fact::Exit { subject, .. } if subject.pid == pid => return last.unwrap(),
-                Fact::Lost(lost) => panic!("{lost} lost"),
+                Fact::Lost(lost) => panic!("{lost:?} lost"),
                 _ => {}
             }
         }

@@ -64,13 +64,30 @@ use clap::{Args, ValueHint};
 ///
 /// Every change is told while there are no more than 5,000 of them a second, and
 /// bursts of up to 30,000 at once. Beyond that the kernel may have to drop
-/// some: `lost` says how many, and what is not known after them (the value
-/// before, what was asked for before) is left out. Processes whose end was
-/// dropped are said to have ended when they are found gone. It takes up to
-/// 64 MiB of memory, most of it for what waits to be told.
+/// some: `lost` says how many and, in JSON, whose (`lost_by`). What is not known
+/// of that user's processes after that (the value before, what was asked for
+/// before) is left out; of other users' nothing is in doubt. One user's events,
+/// however many, do not push out another's: while much waits to be told, each
+/// user adds at most 32 KiB, some 200 changes. A user is the real uid of a
+/// process; in a user namespace, who made the outermost one. Processes whose
+/// end was dropped are said to have ended when they are found gone. It takes
+/// up to 64 MiB of memory, most of it for what waits to be told.
+///
+/// No page of a process is brought into memory for it, because the process
+/// decides how long that takes. A value that is not there when a call returns is
+/// read later from memory that cannot block; so is what a call changed whose
+/// variable's name is not there. If that cannot be read either, `uncovered` or
+/// `exit` says so. What a process did with the rights of another user between
+/// two events of its own may be among what that user lost. At most 65,536
+/// processes of one user and 262,144 of all are followed; those beyond are
+/// counted in `lost`.
+///
+/// If nobody reads the output, nothing more is taken from the kernel, which
+/// counts what it drops. Signals and --for end the watch all the same.
 ///
 /// The exit status is 0 when it was ended as asked, 1 if --until-change saw no
-/// change before --for was over, 2 if it could not watch.
+/// change before --for was over, 2 if it could not watch, 3 if it ended before
+/// all was written because nobody read it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

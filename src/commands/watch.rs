@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
+use super::watch_output::Output;
 use super::{Failure, Session, file, watch_scope};
 use crate::cli::{Exit, WatchArgs};
 use crate::report::{Event, Gpu};
@@ -66,6 +67,10 @@ pub(super) fn run(session: &mut Session<'_>, args: &WatchArgs) -> Result<Exit, F
     let node = observe::gpus(&session.options());
     let end = args.lasting.and_then(|lasting| Instant::now().checked_add(lasting));
     let mut watch = Watch {
+        output: Output::start(std::io::stdout().as_fd())?,
+        text: Vec::new(),
+        stopped: false,
+        signals,
         session,
         args,
         tracker,
@@ -79,19 +84,25 @@ pub(super) fn run(session: &mut Session<'_>, args: &WatchArgs) -> Result<Exit, F
         shown: HashSet::new(),
     };
     watch.start(&source)?;
-    watch.follow(&mut source, &signals)
+    watch.follow(&mut source)
 }
 
 /// A running command.
 pub(super) struct Watch<'s, 'a> {
     pub(super) session: &'s mut Session<'a>,
+    /// Where lines go, and those that were not given to it yet.
+    pub(super) output: Output,
+    pub(super) text: Vec<u8>,
+    pub(super) signals: SignalFd,
+    /// It was to end while its output was not read.
+    pub(super) stopped: bool,
     args: &'s WatchArgs,
     pub(super) tracker: Tracker,
     others: Vec<Box<dyn EventSource>>,
     /// The node's GPUs, until there is an answer about a process.
     pub(super) gpus: Vec<Gpu>,
     boot_id: String,
-    end: Option<Instant>,
+    pub(super) end: Option<Instant>,
     /// Whether there was a change.
     pub(super) changed: bool,
     /// Whether the state file is behind, and when it was written.
@@ -106,31 +117,43 @@ impl Watch<'_, '_> {
         let mut engines = source.engines();
         engines.extend(self.others.iter().map(|other| other.engine()));
         self.save()?;
-        self.print(&[Event { engines, ..watch::event("start", None) }])
+        let not_seen = source.not_seen();
+        self.print(&[Event { engines, not_seen, ..watch::event("start", None) }])
     }
 
-    fn follow(&mut self, source: &mut Source, signals: &SignalFd) -> Result<Exit, Failure> {
+    fn follow(&mut self, source: &mut Source) -> Result<Exit, Failure> {
         let mut next = Instant::now() + REREAD;
         loop {
             let now = Instant::now();
             let until = self.end.map_or(next, |end| end.min(next));
             let until = if self.dirty { until.min(now + WRITE) } else { until };
-            let facts =
-                source.wait(until.saturating_duration_since(now), Some(signals.as_fd())).map_err(refused)?;
+            let facts = source
+                .wait(until.saturating_duration_since(now), Some(self.signals.as_fd()))
+                .map_err(refused)?;
             self.take(facts)?;
-            if Instant::now() >= next {
+            if Instant::now() >= next && !self.stopped {
                 self.reread(source)?;
                 next = Instant::now() + REREAD;
             }
             self.save()?;
-            let stopped = matches!(signals.read_signal(), Ok(Some(_)));
+            let stopped = self.stopped || matches!(self.signals.read_signal(), Ok(Some(_)));
             let over = self.end.is_some_and(|end| Instant::now() >= end);
             if stopped || over || (self.args.until_change && self.changed) {
-                self.print(&[watch::event("end", None)])?;
-                let missed = self.args.until_change && !self.changed && over;
-                return Ok(if missed { Exit::No } else { Exit::Yes });
+                return self.finish(over);
             }
         }
+    }
+
+    /// Ends: what is still to be told is given a moment, the state is written.
+    fn finish(&mut self, over: bool) -> Result<Exit, Failure> {
+        self.written = None;
+        self.save()?;
+        self.print(&[watch::event("end", None)])?;
+        if !self.output.finish()? {
+            return Ok(Exit::Incomplete);
+        }
+        let missed = self.args.until_change && !self.changed && over;
+        Ok(if missed { Exit::No } else { Exit::Yes })
     }
 
     /// Finds what no call told. What was told while it was read comes first.
@@ -150,7 +173,9 @@ impl Watch<'_, '_> {
     fn catch_up(&mut self, source: &mut Source, moment: u64) -> Result<(), Failure> {
         loop {
             let facts = source.wait(Duration::ZERO, None).map_err(refused)?;
-            let done = facts.is_empty() || facts.iter().any(|fact| fact.at().is_some_and(|at| at > moment));
+            let done = self.stopped
+                || facts.is_empty()
+                || facts.iter().any(|fact| fact.at().is_some_and(|at| at > moment));
             self.take(facts)?;
             if done {
                 return Ok(());
@@ -178,7 +203,7 @@ impl Watch<'_, '_> {
 fn mode() -> Result<Option<Mode>, Failure> {
     let Some(name) = std::env::var_os(PROBES) else { return Ok(None) };
     let mode = name.to_str().and_then(Mode::named);
-    mode.map(Some).ok_or_else(|| Failure::new("usage", PROBES, "no kind of probes", "session, pair or plain"))
+    mode.map(Some).ok_or_else(|| Failure::new("usage", PROBES, "no kind of probes", "session or pair"))
 }
 
 /// The signals that end a watch, as a descriptor. Blocked before anything else

@@ -1,11 +1,14 @@
 //! What `gpumap watch` prints.
 
-use std::io::Write as _;
+use std::os::fd::AsFd as _;
 
 use super::Failure;
 use super::watch::Watch;
 use crate::report::Event;
 use crate::{render, watch};
+
+/// Bytes that are given away at once where there are many events.
+const PIECE: usize = 1 << 16;
 
 impl Watch<'_, '_> {
     /// Events are written as they come, and given away once for all of these
@@ -17,7 +20,7 @@ impl Watch<'_, '_> {
             self.write(&events)?;
         }
         if any {
-            self.session.out.flush()?;
+            self.flush()?;
         }
         Ok(())
     }
@@ -25,20 +28,34 @@ impl Watch<'_, '_> {
     pub(super) fn print(&mut self, events: &[Event]) -> Result<(), Failure> {
         self.write(events)?;
         if !events.is_empty() {
-            self.session.out.flush()?;
+            self.flush()?;
         }
+        Ok(())
+    }
+
+    /// Gives what was written away. If too much waits to be read, waits until
+    /// there is room, or until the watch is to end: then the rest is not told.
+    fn flush(&mut self) -> Result<(), Failure> {
+        self.output.give(std::mem::take(&mut self.text))?;
+        self.stopped |= !self.output.has_room(self.signals.as_fd(), self.end);
         Ok(())
     }
 
     fn write(&mut self, events: &[Event]) -> Result<(), Failure> {
         for event in events {
+            if self.stopped && event.event != "end" {
+                return Ok(());
+            }
             self.changed |= matches!(event.event.as_str(), "visible" | "policy") && !is_replacement(event);
             self.dirty |= matches!(event.event.as_str(), "visible" | "exit" | "process");
             if self.session.global.json {
-                render::json::write(self.session.out, event)?;
+                render::json::write(&mut self.text, event)?;
             } else if self.is_news(event) {
                 let gpus = Some(self.tracker.gpus()).filter(|gpus| !gpus.is_empty());
-                render::event(self.session.out, event, gpus.unwrap_or(&self.gpus))?;
+                render::event(&mut self.text, event, gpus.unwrap_or(&self.gpus))?;
+            }
+            if self.text.len() >= PIECE {
+                self.flush()?;
             }
         }
         Ok(())

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::{gpus, owner, process, sanitize};
-use crate::report::{Event, Gpu, Value};
+use crate::report::{Event, Gpu, LostBy, Value};
 
 /// Characters of a value.
 const VALUE: usize = 60;
@@ -45,13 +45,24 @@ fn what(event: &Event, gpus: &[Gpu]) -> String {
                 why.into_owned()
             }
         }
+        "uncovered" if event.process.is_none() => why.into_owned(),
         "uncovered" => format!("its changes are not seen as they happen: {why}"),
         "opened" | "closed" => devices(event, gpus),
-        "lost" => format!("{} events were lost", event.lost.unwrap_or_default()),
+        "lost" => format!("{} events were lost{}", event.lost.unwrap_or_default(), lost_by(event)),
         "start" => format!("watching with {}", event.engines.join(", ")),
         "end" => "end".to_owned(),
         other => sanitize::text(other).into_owned(),
     }
+}
+
+/// ` (uid 1000: 7, others: 1)`
+fn lost_by(event: &Event) -> String {
+    let one = |lost: &LostBy| match lost.uid {
+        Some(uid) => format!("uid {uid}: {}", lost.events),
+        None => format!("others: {}", lost.events),
+    };
+    let all: Vec<String> = event.lost_by.iter().map(one).collect();
+    if all.is_empty() { String::new() } else { format!(" ({})", all.join(", ")) }
 }
 
 /// `CUDA_VISIBLE_DEVICES 0,1 → 1 (nvidia1)`

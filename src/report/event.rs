@@ -68,13 +68,30 @@ pub struct Event {
     /// Number of events that were lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<u64>,
+    /// Whose events were lost, and how many of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost_by: Vec<LostBy>,
     /// What serves as the source of these events (`uprobe`, `fanotify`, …), in
     /// `start`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub engines: Vec<String>,
+    /// What this watch cannot see, a sentence each, in `start`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_seen: Vec<String>,
     /// Why something is not known or not covered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+}
+
+/// Events of one user that were lost.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LostBy {
+    /// The user who answers for them: the real uid of the processes, or, in a
+    /// user namespace, who made the outermost one; null for users who are not
+    /// counted by themselves.
+    pub uid: Option<u32>,
+    /// How many.
+    pub events: u64,
 }
 
 /// The process of an event.

@@ -13,6 +13,9 @@ pub struct Subject {
     pub start_time: u64,
     /// Effective uid.
     pub uid: u32,
+    /// The user who answers for it, as the kernel side tells: its real uid, or
+    /// in a user namespace who made that. `None` where it was read from `/proc`.
+    pub account: Option<u32>,
     /// Command name.
     pub comm: Text,
     /// Id of its cgroup.
@@ -67,25 +70,33 @@ pub enum Fact {
     /// A variable was changed. With `keep` only if it was not set before:
     /// setenv(3) without overwriting.
     Set { at: u64, subject: Subject, how: How, name: &'static str, value: NewValue, keep: bool },
+    /// A variable was changed whose name could not be read without waiting for
+    /// the process's memory.
+    Unnamed { at: u64, subject: Subject, how: How },
     /// All variables were removed.
     Cleared { at: u64, subject: Subject },
     /// It executed a program, whose environment ends at an address with this
     /// low half. The environment that it was given, if all of it could be told:
     /// without what says which job it belongs to.
     Exec { at: u64, subject: Subject, env_end: u32, environment: Option<Environment> },
-    /// It was forked from `parent`, whose environment it has.
-    Fork { at: u64, subject: Subject, parent: u32 },
+    /// It was forked from the process `parent` that started at this clock tick,
+    /// whose environment it has.
+    Fork { at: u64, subject: Subject, parent: u32, parent_start: u64 },
     /// It ended.
     Exit { at: u64, subject: Subject },
     /// It initialised a driver's library; 0 is success.
     Driver { at: u64, subject: Subject, driver: Driver, result: i32 },
     /// Its changes cannot be seen as they happen.
     Uncovered { pid: u32, why: String },
-    /// So many events were lost, before or among those that come now.
-    Lost(u64),
-    /// Events were lost here, no later than `at`: what is known of a process
-    /// may be behind.
-    Gap { at: u64 },
+    /// A user executes programs faster than they can be looked at: libraries that
+    /// nobody else uses may not be watched.
+    Overlooked { account: Option<u32> },
+    /// So many events were lost, before or among those that come now: of each
+    /// account; `None`: of users who are not counted by themselves.
+    Lost(Vec<(Option<u32>, u64)>),
+    /// Events of an account were lost here, no later than `at`: what is known of
+    /// its processes may be behind. `None`: of any account.
+    Gap { at: u64, account: Option<u32> },
 }
 
 impl Fact {
@@ -94,12 +105,13 @@ impl Fact {
     pub fn at(&self) -> Option<u64> {
         match self {
             Self::Set { at, .. }
+            | Self::Unnamed { at, .. }
             | Self::Cleared { at, .. }
             | Self::Exec { at, .. }
             | Self::Fork { at, .. }
             | Self::Exit { at, .. }
             | Self::Driver { at, .. } => Some(*at),
-            Self::Uncovered { .. } | Self::Lost(_) | Self::Gap { .. } => None,
+            Self::Uncovered { .. } | Self::Overlooked { .. } | Self::Lost(_) | Self::Gap { .. } => None,
         }
     }
 }

@@ -208,7 +208,7 @@ pub fn assert_changes(events: &[Event], expected: &[Change<'_>]) {
 /// have in the start event.
 pub fn modes() -> Vec<(&'static str, &'static str)> {
     let (_, engines) = Watch::start_with(None, &["--pid", &std::process::id().to_string()]);
-    let all = [("session", "uprobe.session.s"), ("pair", "uprobe.s"), ("plain", "uprobe")];
+    let all = [("session", "uprobe.session"), ("pair", "uprobe")];
     let first = all.iter().position(|(_, engine)| engines.iter().any(|one| one == engine));
     println!("served by {engines:?}");
     all[first.unwrap()..].to_vec()

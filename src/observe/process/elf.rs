@@ -75,24 +75,6 @@ pub(in crate::observe) fn read(file: &File) -> Result<Image, String> {
     Ok(image)
 }
 
-/// A file of which no table over the limit is read.
-#[derive(Clone, Copy)]
-pub(crate) struct Bounded<'a>(pub(crate) &'a ReadCache<File>);
-
-impl<'a> ReadRef<'a> for Bounded<'a> {
-    fn len(self) -> Result<u64, ()> {
-        self.0.len()
-    }
-
-    fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'a [u8], ()> {
-        if size > TABLE_LIMIT { Err(()) } else { self.0.read_bytes_at(offset, size) }
-    }
-
-    fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'a [u8], ()> {
-        self.0.read_bytes_at_until(range, delimiter)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;

@@ -11,8 +11,6 @@ use super::{Body, BpfError, Command, call};
 const PROBE_PROGRAM: u32 = 2;
 /// `BPF_TRACE_UPROBE_SESSION` of `enum bpf_attach_type`.
 const UPROBE_SESSION: u32 = 57;
-/// `BPF_F_SLEEPABLE` of `linux/bpf.h`.
-const SLEEPABLE: u32 = 1 << 4;
 /// `BPF_OBJ_NAME_LEN`, with the end.
 const NAME_SIZE: usize = 16;
 
@@ -67,9 +65,10 @@ struct LinkBody {
 // SAFETY: integers without padding, as in `linux/bpf.h`; 64 bytes.
 unsafe impl Body for LinkBody {}
 
-/// Loads a sleepable program for sessions, under a name of at most 15 bytes
-/// (the rest is cut). `instructions` are relocated, 8 bytes each. Kernels from
-/// 5.13 on may load what only 6.13 attaches.
+/// Loads a program for sessions, under a name of at most 15 bytes (the rest is
+/// cut). `instructions` are relocated, 8 bytes each. It is not sleepable: one
+/// that waits for a user's page would make the kernel's RCU wait for that user
+/// (synchronize_rcu_tasks_trace). Older kernels may load what only 6.13 attaches.
 ///
 /// # Errors
 ///
@@ -80,7 +79,6 @@ pub fn load_session(name: &str, license: &CStr, instructions: &[[u8; 8]]) -> Res
         instruction_count: u32::try_from(instructions.len()).unwrap_or(u32::MAX),
         instructions: instructions.as_ptr() as u64,
         license: license.as_ptr() as u64,
-        flags: SLEEPABLE,
         attach_type: UPROBE_SESSION,
         ..LoadBody::default()
     };

@@ -7,13 +7,14 @@ use super::record::{Given, Record};
 use crate::observation::{Environment, Variable};
 use crate::watch::Fact;
 
-/// Processes whose variables wait for their program at most: a few more than
-/// there are processors, but for what lost records leave.
-const WAITING: usize = 1024;
+/// Processes of one account whose variables wait for their program at most. At
+/// one moment there are no more than processors; what lost records leave goes
+/// with the gap that they make.
+const WAITING: usize = 64;
 
-/// Environments that are being told.
+/// Environments that are being told, by account and process.
 #[derive(Debug, Default)]
-pub(super) struct Executed(HashMap<u32, Begun>);
+pub(super) struct Executed(HashMap<u32, HashMap<u32, Begun>>);
 
 /// Of one process.
 #[derive(Debug)]
@@ -34,34 +35,44 @@ impl Executed {
                 None
             }
             Record::Executed { at, subject, env_end, lost, told } => {
-                let begun = self.0.remove(&subject.pid);
+                let begun = subject.account.and_then(|account| self.remove(account, subject.pid));
                 let environment = told.and_then(|told| whole(begun, lost, told));
                 Some(Fact::Exec { at, subject, env_end, environment })
             }
         }
     }
 
-    /// Records were lost: what waits may wait for one of them.
-    pub(super) fn clear(&mut self) {
-        self.0.clear();
+    /// Records of an account were lost: what waits may wait for one of them.
+    pub(super) fn clear(&mut self, account: u32) {
+        self.0.remove(&account);
     }
 
     fn add(&mut self, given: Given) {
-        let Given { pid, lost, number, name, value } = given;
+        let Given { pid, account, lost, number, name, value } = given;
         if number == 0 {
-            if self.0.len() >= WAITING {
-                self.0.clear();
+            let waiting = self.0.entry(account).or_default();
+            if waiting.len() >= WAITING {
+                waiting.clear();
             }
-            self.0.insert(pid, Begun { lost, environment: Environment::default() });
+            waiting.insert(pid, Begun { lost, environment: Environment::default() });
         }
-        let Some(begun) = self.0.get_mut(&pid) else { return };
+        let Some(begun) = self.0.get_mut(&account).and_then(|waiting| waiting.get_mut(&pid)) else { return };
         let variables = &mut begun.environment.variables;
         match value.filter(|_| begun.lost == lost && variables.len() == number) {
             Some((bytes, cut)) => {
                 variables.push(Variable { name: name.to_owned(), value: bytes.into(), cut });
             }
-            None => drop(self.0.remove(&pid)),
+            None => drop(self.remove(account, pid)),
         }
+    }
+
+    fn remove(&mut self, account: u32, pid: u32) -> Option<Begun> {
+        let waiting = self.0.get_mut(&account)?;
+        let begun = waiting.remove(&pid);
+        if waiting.is_empty() {
+            self.0.remove(&account);
+        }
+        begun
     }
 }
 
@@ -82,12 +93,16 @@ mod tests {
     const A: &str = "CUDA_VISIBLE_DEVICES";
 
     fn variable(lost: u32, number: usize, value: Option<&str>) -> Record {
+        of(7, 1, lost, number, value)
+    }
+
+    fn of(pid: u32, account: u32, lost: u32, number: usize, value: Option<&str>) -> Record {
         let value = value.map(|value| (value.as_bytes().to_vec(), false));
-        Record::Variable(Given { pid: 7, lost, number, name: A, value })
+        Record::Variable(Given { pid, account, lost, number, name: A, value })
     }
 
     fn program(lost: u32, told: Option<usize>) -> Record {
-        let subject = Subject { pid: 7, ..Subject::default() };
+        let subject = Subject { pid: 7, account: Some(1), ..Subject::default() };
         Record::Executed { at: 1, subject, env_end: 0, lost, told }
     }
 
@@ -127,5 +142,23 @@ mod tests {
         assert_eq!(told([one(), program(7, Some(1))]), None);
         assert_eq!(told([one(), variable(7, 1, Some("2")), program(7, Some(2))]), None);
         assert_eq!(told([one(), variable(6, 0, Some("2")), program(6, Some(1))]).unwrap(), ["2"]);
+    }
+
+    /// Make sure that what one user's processes leave behind, or lose, is no harm
+    /// to the environments of another's.
+    #[test]
+    fn apart() {
+        let mut executed = Executed::default();
+        executed.fact(variable(0, 0, Some("1")));
+        for pid in 100..1000 {
+            executed.fact(of(pid, 2, 0, 0, Some("2")));
+        }
+        assert!(executed.0.values().map(HashMap::len).sum::<usize>() <= 1 + WAITING);
+        executed.clear(2);
+        let Some(Fact::Exec { environment: Some(environment), .. }) = executed.fact(program(0, Some(1)))
+        else {
+            panic!("it was forgotten")
+        };
+        assert_eq!(environment.variables.len(), 1);
     }
 }

@@ -1,37 +1,67 @@
-//! Where events were lost among those that were not.
+//! Which accounts lost events, and where among those that were not lost.
 
-/// Counts what was lost. Each record tells how many were lost before it, the
-/// kernel side how many all in all.
-#[derive(Clone, Copy, Debug, Default)]
+use std::collections::BTreeMap;
+
+/// Counts what was lost, by account. Each record tells how many of its account
+/// were lost before it, the kernel side how many of each account all in all.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Losses {
+    /// Only accounts that lost something, of which the kernel side bounds the
+    /// number.
+    accounts: BTreeMap<u32, Loss>,
+    /// All that are known of.
+    known: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Loss {
     known: u64,
     told: u64,
 }
 
 impl Losses {
-    /// Takes what a record tells: the low half of the number. Whether some
-    /// were lost since the record before it.
-    pub(super) fn before(&mut self, stamp: u32) -> bool {
-        let low = u32::try_from(self.known & u64::from(u32::MAX)).unwrap_or(0);
+    /// Takes what a record tells of its account: the low half of the number.
+    /// Whether some were lost since the account's record before it.
+    pub(super) fn before(&mut self, account: u32, stamp: u32) -> bool {
+        let known = self.accounts.get(&account).map_or(0, |loss| loss.known);
+        let low = u32::try_from(known & u64::from(u32::MAX)).unwrap_or(0);
         let more = stamp.wrapping_sub(low);
         // Records of several CPUs may be a little out of order.
         let is_more = more != 0 && more.cast_signed() > 0;
-        self.known += if is_more { u64::from(more) } else { 0 };
+        if is_more {
+            self.accounts.entry(account).or_default().known += u64::from(more);
+            self.known += u64::from(more);
+        }
         is_more
     }
 
-    /// Takes the whole number, as it was before the ring was read to its end.
-    /// Whether some were lost since the last record.
-    pub(super) fn all(&mut self, number: u64) -> bool {
-        let is_more = number > self.known;
-        self.known = self.known.max(number);
+    /// Whether this number of losses of all accounts says that there are some
+    /// which are not known yet.
+    pub(super) fn misses(&self, all: u64) -> bool {
+        all > self.known
+    }
+
+    /// Takes the whole number of an account, as it was before the ring was read
+    /// to its end. Whether some were lost since its last record.
+    pub(super) fn all(&mut self, account: u32, number: u64) -> bool {
+        let known = self.accounts.get(&account).map_or(0, |loss| loss.known);
+        let is_more = number > known;
+        if is_more {
+            self.accounts.entry(account).or_default().known = number;
+            self.known += number - known;
+        }
         is_more
     }
 
-    /// How many were not told yet; they are now.
-    pub(super) fn untold(&mut self) -> u64 {
-        let untold = self.known - self.told;
-        self.told = self.known;
+    /// How many of each account were not told yet; they are now.
+    pub(super) fn untold(&mut self) -> Vec<(u32, u64)> {
+        let mut untold = Vec::new();
+        for (account, loss) in &mut self.accounts {
+            if loss.known > loss.told {
+                untold.push((*account, loss.known - loss.told));
+                loss.told = loss.known;
+            }
+        }
         untold
     }
 }
@@ -40,14 +70,18 @@ impl Losses {
 mod tests {
     use super::*;
 
-    /// Make sure that every loss is counted once, and is where it was.
+    /// Make sure that every loss is counted once, for the account whose it is,
+    /// and is where it was.
     #[test]
     fn places() {
         let mut losses = Losses::default();
-        assert!(!losses.before(0) && losses.before(3) && !losses.before(2) && !losses.before(3));
-        assert_eq!((losses.untold(), losses.untold()), (3, 0));
-        assert!(!losses.all(3) && losses.all(5));
-        assert_eq!(losses.untold(), 2);
+        assert!(!losses.before(7, 0) && losses.before(7, 3));
+        assert!(!losses.before(7, 2) && !losses.before(7, 3) && !losses.before(8, 0));
+        assert!(losses.before(8, 1));
+        assert_eq!((losses.untold(), losses.untold()), (vec![(7, 3), (8, 1)], vec![]));
+        assert!(!losses.misses(4) && losses.misses(5));
+        assert!(!losses.all(7, 3) && losses.all(7, 4) && !losses.misses(5));
+        assert_eq!(losses.untold(), [(7, 1)]);
     }
 
     /// Make sure that a number that outgrows 32 bits is no harm.
@@ -55,8 +89,8 @@ mod tests {
     fn many() {
         let mut losses = Losses::default();
         let whole = u64::from(u32::MAX);
-        assert!(losses.all(whole));
-        assert!(losses.before(4) && !losses.before(4));
-        assert_eq!(losses.untold(), whole + 5);
+        assert!(losses.all(7, whole));
+        assert!(losses.before(7, 4) && !losses.before(7, 4));
+        assert_eq!(losses.untold(), [(7, whole + 5)]);
     }
 }

@@ -18,8 +18,9 @@ mod probes;
 mod record;
 mod release;
 mod session;
+mod waiting;
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -31,6 +32,7 @@ use executed::Executed;
 use libraries::{Coverage, Libraries};
 use losses::Losses;
 use object::Kernel;
+use waiting::Waiting;
 
 use crate::watch::{Fact, Scope, WatchError};
 
@@ -38,10 +40,15 @@ pub use probes::Mode;
 
 /// Facts that one call gives at most: the others wait in the ring.
 const BATCH: usize = 4096;
-/// A program that was just executed maps its libraries within moments.
-const LOOKS: [Duration; 3] = [Duration::from_millis(1), Duration::from_millis(5), Duration::from_millis(250)];
-/// Processes that wait to be looked at, at most.
-const WAITING: usize = 65_536;
+/// What no kind of probes sees.
+const NOT_SEEN: [&str; 2] = [
+    "what a process changes without the C library is found only when its environment is read again, in turn",
+    "a name or value on a page that is not in memory is not seen if it cannot be read later without waiting",
+];
+/// How long processes are looked at before the ring is read again.
+const LOOKING: Duration = Duration::from_millis(10);
+/// How often it is said that a user's processes cannot all be looked at.
+const SAY: Duration = Duration::from_secs(60);
 
 /// A running watch. All of it ends with the value, or with the process.
 pub struct Source {
@@ -50,8 +57,10 @@ pub struct Source {
     /// The only processes that are looked at; `None`: any.
     only: Option<Vec<u32>>,
     proc: PathBuf,
-    /// Processes to look at: when, and how often that was done.
-    waiting: VecDeque<(Instant, u32, usize)>,
+    /// Processes to look at.
+    waiting: Waiting,
+    /// Users whose processes could not all be looked at, and when that was said.
+    overlooked: BTreeMap<Option<u32>, Instant>,
     ready: Vec<Fact>,
     losses: Losses,
     executed: Executed,
@@ -78,7 +87,8 @@ impl Source {
             libraries: Libraries::new(only.is_some()),
             only,
             proc: proc.to_owned(),
-            waiting: VecDeque::new(),
+            waiting: Waiting::default(),
+            overlooked: BTreeMap::new(),
             ready: Vec::new(),
             losses: Losses::default(),
             executed: Executed::default(),
@@ -104,6 +114,11 @@ impl Source {
         vec![self.kernel.mode().engine().to_owned(), "raw_tracepoint".to_owned()]
     }
 
+    /// What it cannot see, a sentence each.
+    pub fn not_seen(&self) -> Vec<String> {
+        NOT_SEEN.map(str::to_owned).to_vec()
+    }
+
     /// How many distinct libraries and executables are watched.
     pub fn files(&self) -> usize {
         self.libraries.count()
@@ -120,7 +135,7 @@ impl Source {
         timeout: Duration,
         interrupt: Option<BorrowedFd<'_>>,
     ) -> Result<Vec<Fact>, WatchError> {
-        let due = self.waiting.front().map(|(due, ..)| due.saturating_duration_since(Instant::now()));
+        let due = self.waiting.due().map(|due| due.saturating_duration_since(Instant::now()));
         let timeout = due.map_or(timeout, |due| due.min(timeout));
         if self.ready.is_empty() {
             self.sleep(timeout, interrupt)?;
@@ -134,8 +149,8 @@ impl Source {
         }
         self.libraries.tidy(&mut self.kernel, &self.proc);
         // Said first: it lies among these.
-        let lost = self.losses.untold();
-        if lost > 0 {
+        let lost: Vec<_> = self.losses.untold().into_iter().map(|(of, lost)| (named(of), lost)).collect();
+        if !lost.is_empty() {
             facts.insert(0, Fact::Lost(lost));
         }
         Ok(facts)
@@ -144,18 +159,21 @@ impl Source {
     /// Reads the ring, to its end if that is near.
     fn drain(&mut self, facts: &mut Vec<Fact>) {
         // Before the end is reached: what is lost later may lie behind it.
-        let lost = self.kernel.lost();
+        let lost = if self.losses.misses(self.kernel.lost()) { self.kernel.losses() } else { Vec::new() };
         while facts.len() < BATCH {
             let Some(record) = self.kernel.ring().next() else {
-                if self.losses.all(lost) {
-                    facts.push(Fact::Gap { at: now_ns() });
-                }
+                let lost = lost.into_iter().filter(|(account, number)| self.losses.all(*account, *number));
+                let at = now_ns();
+                facts.extend(lost.map(|(account, _)| Fact::Gap { at, account: named(account) }));
                 return;
             };
             let Some(parsed) = record::parse(&record) else { continue };
-            if record::lost(&record).is_some_and(|stamp| self.losses.before(stamp)) {
-                self.executed.clear();
-                facts.push(Fact::Gap { at: record::at(&record).unwrap_or(u64::MAX) });
+            if let (Some(account), Some(stamp)) = (record::account(&record), record::lost(&record))
+                && self.losses.before(account, stamp)
+            {
+                self.executed.clear(account);
+                let at = record::at(&record).unwrap_or(u64::MAX);
+                facts.push(Fact::Gap { at, account: named(account) });
             }
             facts.extend(self.executed.fact(parsed));
         }
@@ -181,7 +199,8 @@ impl Source {
         match fact {
             Fact::Exec { subject, .. } => {
                 self.libraries.executed(subject.pid, subject.start_time);
-                self.schedule(subject.pid, 0);
+                let is_waiting = self.waiting.add(subject.account, subject.pid);
+                self.overlook(is_waiting, subject.account);
             }
             Fact::Fork { subject, parent, .. } => {
                 if self.libraries.forked(subject.pid, subject.start_time, *parent) {
@@ -193,22 +212,31 @@ impl Source {
         }
     }
 
-    /// Looks at processes whose time has come.
+    /// Looks at processes whose time has come, for a moment.
     fn look_again(&mut self) {
-        let now = Instant::now();
-        while let Some(&(due, pid, looks)) = self.waiting.front() {
-            if due > now {
-                return;
+        let begun = Instant::now();
+        while begun.elapsed() < LOOKING
+            && let Some(look) = self.waiting.next(begun)
+        {
+            self.cover(look.pid, look.is_last());
+            if look.is_last() {
+                self.libraries.settled(look.pid);
             }
-            self.waiting.pop_front();
-            let last = looks + 1 == LOOKS.len();
-            self.cover(pid, last);
-            if last {
-                self.libraries.settled(pid);
-            } else {
-                self.schedule(pid, looks + 1);
-            }
+            let is_waiting = self.waiting.again(look);
+            self.overlook(is_waiting, look.account);
         }
+    }
+
+    /// Says of an account that not all of its processes are looked at, unless
+    /// this one `is_waiting` or that was said lately.
+    fn overlook(&mut self, is_waiting: bool, account: Option<u32>) {
+        let is_said = |told: &Instant| told.elapsed() < SAY;
+        if is_waiting || self.overlooked.get(&account).is_some_and(is_said) {
+            return;
+        }
+        self.overlooked.retain(|_, told| is_said(told));
+        self.overlooked.insert(account, Instant::now());
+        self.ready.push(Fact::Overlooked { account });
     }
 
     /// Looks for libraries of a process that are not watched yet.
@@ -221,15 +249,6 @@ impl Source {
             && last
         {
             self.ready.push(Fact::Uncovered { pid, why });
-        }
-    }
-
-    fn schedule(&mut self, pid: u32, looks: usize) {
-        let Some(delay) = LOOKS.get(looks) else { return };
-        if self.waiting.len() < WAITING {
-            let due = Instant::now() + *delay;
-            let place = self.waiting.partition_point(|(other, ..)| *other <= due);
-            self.waiting.insert(place, (due, pid, looks));
         }
     }
 }
@@ -246,4 +265,9 @@ pub mod fuzzing {
     pub fn ring_record(bytes: &[u8]) {
         let _record = (super::record::lost(bytes), super::record::at(bytes), super::record::parse(bytes));
     }
+}
+
+/// An account, or `None` for that of all others.
+fn named(account: u32) -> Option<u32> {
+    (account != record::OTHERS).then_some(account)
 }

@@ -8,15 +8,14 @@ use aya::programs::{Program, RawTracePoint};
 use aya::{Btf, Ebpf, EbpfLoader};
 
 use super::probes::{ENVIRON, Mode};
-use super::record::NAME;
+use super::record::{NAME, OTHERS};
 use super::session::Session;
 use crate::observation::VARIABLES;
 use crate::sys::heap;
 use crate::watch::WatchError;
 
-/// Compiled from `bpf/watch.bpf.c`; the second without sleepable programs.
+/// Compiled from `bpf/watch.bpf.c`.
 const OBJECT: &[u8] = aya::include_bytes_aligned!("../../../bpf/watch.bpf.o");
-const PLAIN: &[u8] = aya::include_bytes_aligned!("../../../bpf/watch_plain.bpf.o");
 
 /// Programs at tracepoints.
 const TRACEPOINTS: [(&str, &str); 3] =
@@ -44,6 +43,8 @@ impl Kernel {
         let ring = ebpf.take_map("ring").ok_or(WatchError::Object("ring"))?;
         let ring = RingBuf::try_from(ring).map_err(|error| refused(&error))?;
         let mut kernel = Self { ebpf, ring, mode, session };
+        let mut losses: HashMap<_, u32, u64> = typed(kernel.map("losses")?)?;
+        put(losses.insert(OTHERS, 0, 0))?;
         kernel.fill_variables()?;
         Ok(kernel)
     }
@@ -109,11 +110,19 @@ impl Kernel {
         &mut self.ring
     }
 
-    /// Records that did not fit into the ring, since the beginning.
+    /// How many records were lost since the beginning.
     pub(super) fn lost(&mut self) -> u64 {
         let Ok(map) = self.map("lost") else { return 0 };
         let Ok(map) = Array::<_, u64>::try_from(map) else { return 0 };
         map.get(&0, 0).unwrap_or(0)
+    }
+
+    /// The same by the account that lost them, [`OTHERS`] among them. Not fewer
+    /// than [`Self::lost`] told before.
+    pub(super) fn losses(&mut self) -> Vec<(u32, u64)> {
+        let Ok(map) = self.map("losses") else { return Vec::new() };
+        let Ok(map) = HashMap::<_, u32, u64>::try_from(map) else { return Vec::new() };
+        map.iter().filter_map(Result::ok).collect()
     }
 
     fn map(&mut self, name: &'static str) -> Result<&mut aya::maps::Map, WatchError> {
@@ -141,8 +150,7 @@ fn open_any(wanted: Option<Mode>) -> Result<(Ebpf, Mode, Option<Session>), Watch
 }
 
 fn open(mode: Mode, btf: &Btf) -> Result<(Ebpf, Option<Session>), WatchError> {
-    let bytes = if mode == Mode::Plain { PLAIN } else { OBJECT };
-    let mut ebpf = EbpfLoader::new().btf(Some(btf)).load(bytes).map_err(|error| refused(&error))?;
+    let mut ebpf = EbpfLoader::new().btf(Some(btf)).load(OBJECT).map_err(|error| refused(&error))?;
     let session = if mode == Mode::Session { Some(Session::load(&ebpf, btf)?) } else { None };
     load_programs(&mut ebpf, session.is_none())?;
     Ok((ebpf, session))

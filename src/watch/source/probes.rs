@@ -1,36 +1,34 @@
 //! The functions that are watched, and the kinds of probes that can watch them.
 
-/// How functions are watched, the cheapest first.
+/// How functions are watched, the cheapest first. No program of either kind
+/// sleeps: none makes the kernel wait for a page of a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// One sleepable program for entry and return; the return is seen only of
-    /// calls that matter. Since Linux 6.13.
+    /// One program for entry and return; the return is seen only of calls that
+    /// matter. Since Linux 6.13.
     Session,
-    /// A sleepable program at each entry and one at each return. Since Linux 6.0.
+    /// A program at each entry and one at each return. Since Linux 5.8.
     Pair,
-    /// The same, not sleepable: a value that nobody touched yet is not read.
-    Plain,
 }
 
 impl Mode {
     /// All of them, in the order in which they are tried.
-    pub const ALL: [Self; 3] = [Self::Session, Self::Pair, Self::Plain];
+    pub const ALL: [Self; 2] = [Self::Session, Self::Pair];
 
     /// As the `engines` of the start event have it.
     pub fn engine(self) -> &'static str {
         match self {
-            Self::Session => "uprobe.session.s",
-            Self::Pair => "uprobe.s",
-            Self::Plain => "uprobe",
+            Self::Session => "uprobe.session",
+            Self::Pair => "uprobe",
         }
     }
 
-    /// The mode of this name: `session`, `pair` or `plain`.
+    /// The mode of this name: `session`, or `pair` (also called `plain`, from
+    /// when there were pairs that sleep).
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "session" => Some(Self::Session),
-            "pair" => Some(Self::Pair),
-            "plain" => Some(Self::Plain),
+            "pair" | "plain" => Some(Self::Pair),
             _ => None,
         }
     }

@@ -23,15 +23,19 @@ const _: () = assert!((START + 400 + 2).next_multiple_of(8) == 472);
 const _: () = assert!((START + crate::watch::fact::LIMIT + 2).next_multiple_of(8) == 4168);
 
 /// Of `enum kind`.
-const EXEC: u32 = 5;
-const EXEC_VARIABLE: u32 = 11;
+const EXEC: u16 = 5;
+const FORK: u16 = 7;
+const EXEC_VARIABLE: u16 = 11;
+const UNNAMED: u16 = 12;
 /// `enum flag`.
-const KEEP: u32 = 1;
-const CUT: u32 = 2;
-const UNREAD: u32 = 4;
-const WHOLE: u32 = 8;
+const KEEP: u16 = 1;
+const CUT: u16 = 2;
+const UNREAD: u16 = 4;
+const WHOLE: u16 = 8;
 /// `NUMBER_SHIFT`: the upper half of the flags is a number.
-const NUMBER_SHIFT: u32 = 16;
+const NUMBER_SHIFT: u16 = 8;
+/// `OTHERS`: the account of all whose losses are not counted by themselves.
+pub(super) const OTHERS: u32 = u32::MAX;
 
 /// What one record says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +54,7 @@ pub(super) enum Record {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Given {
     pub(super) pid: u32,
+    pub(super) account: u32,
     /// As in [`lost`].
     pub(super) lost: u32,
     /// How many were told before it.
@@ -59,9 +64,15 @@ pub(super) struct Given {
     pub(super) value: Option<(Vec<u8>, bool)>,
 }
 
-/// How many records were lost before this one, as far as 32 bits tell.
+/// How many records of the same account were lost before this one, as far as 32
+/// bits tell.
 pub(super) fn lost(record: &[u8]) -> Option<u32> {
     word(record, 28)
+}
+
+/// The user who answers for it, by `bpf/account.h`.
+pub(super) fn account(record: &[u8]) -> Option<u32> {
+    word(record, 36)
 }
 
 /// When it was made, in nanoseconds since boot.
@@ -72,7 +83,7 @@ pub(super) fn at(record: &[u8]) -> Option<u64> {
 /// What one record says; `None` for one that is malformed or of a kind that
 /// is not known.
 pub(super) fn parse(record: &[u8]) -> Option<Record> {
-    match word(record, 36)? {
+    match half(record, 40)? {
         EXEC => executed(record),
         EXEC_VARIABLE => given(record).map(Record::Variable),
         kind => fact(record, kind).map(Record::Fact),
@@ -80,37 +91,40 @@ pub(super) fn parse(record: &[u8]) -> Option<Record> {
 }
 
 fn executed(record: &[u8]) -> Option<Record> {
-    let (flags, env_end) = (word(record, 40)?, word(record, 44)?);
+    let (flags, env_end) = (half(record, 42)?, word(record, 44)?);
     let (at, subject, lost) = (at(record)?, subject(record)?, lost(record)?);
-    let told = if flags & WHOLE != 0 { Some(number(flags)?) } else { None };
+    let told = if flags & WHOLE != 0 { Some(number(flags)) } else { None };
     Some(Record::Executed { at, subject, env_end, lost, told })
 }
 
 fn given(record: &[u8]) -> Option<Given> {
-    let flags = word(record, 40)?;
+    let flags = half(record, 42)?;
     let value = match value(record, flags)? {
         NewValue::Value { bytes, cut } => Some((bytes, cut)),
         NewValue::Unset | NewValue::Unread => None,
     };
-    let (pid, lost, name) = (word(record, 24)?, lost(record)?, name(record)?);
-    Some(Given { pid, lost, number: number(flags)?, name, value })
+    let (pid, account) = (word(record, 24)?, account(record)?);
+    let (lost, name) = (lost(record)?, name(record)?);
+    Some(Given { pid, account, lost, number: number(flags), name, value })
 }
 
-fn number(flags: u32) -> Option<usize> {
-    usize::try_from(flags >> NUMBER_SHIFT).ok()
+fn number(flags: u16) -> usize {
+    usize::from(flags >> NUMBER_SHIFT)
 }
 
-fn fact(record: &[u8], kind: u32) -> Option<Fact> {
+fn fact(record: &[u8], kind: u16) -> Option<Fact> {
     let subject = subject(record)?;
     let at = at(record)?;
-    let (flags, result) = (word(record, 40)?, word(record, 44)?);
+    let (flags, result) = (half(record, 42)?, word(record, 44)?);
     let how = match kind {
-        1 => How::Setenv,
-        2 => How::Putenv,
-        3 => How::Unsetenv,
+        1..=3 => how(kind)?,
         4 => return Some(Fact::Cleared { at, subject }),
         6 => return Some(Fact::Exit { at, subject }),
-        7 => return Some(Fact::Fork { at, subject, parent: result }),
+        FORK => {
+            let parent_start = long(record, HEADER)? / TICK;
+            return Some(Fact::Fork { at, subject, parent: result, parent_start });
+        }
+        UNNAMED => return Some(Fact::Unnamed { at, subject, how: how(u16::try_from(result).ok()?)? }),
         8 => return Some(driver(at, subject, Driver::Cuda, result)),
         9 => return Some(driver(at, subject, Driver::Hip, result)),
         10 => return Some(driver(at, subject, Driver::Hsa, result)),
@@ -126,9 +140,20 @@ fn subject(record: &[u8]) -> Option<Subject> {
         pid: word(record, 24)?,
         start_time: long(record, 8)? / TICK,
         uid: word(record, 32)?,
+        account: Some(account(record)?),
         comm: until_end(record.get(48..HEADER)?).into(),
         cgroup: long(record, 16)?,
     })
+}
+
+/// What changed one variable, of `enum kind`.
+fn how(kind: u16) -> Option<How> {
+    match kind {
+        1 => Some(How::Setenv),
+        2 => Some(How::Putenv),
+        3 => Some(How::Unsetenv),
+        _ => None,
+    }
 }
 
 fn name(record: &[u8]) -> Option<&'static str> {
@@ -139,7 +164,7 @@ fn driver(at: u64, subject: Subject, driver: Driver, result: u32) -> Fact {
     Fact::Driver { at, subject, driver, result: result.cast_signed() }
 }
 
-fn value(record: &[u8], flags: u32) -> Option<NewValue> {
+fn value(record: &[u8], flags: u16) -> Option<NewValue> {
     if flags & UNREAD != 0 {
         return Some(NewValue::Unread);
     }

@@ -5,8 +5,8 @@ use std::{fs, io};
 
 use super::changes::Change;
 use super::environment::{differences, value};
-use super::state::{State, known};
-use super::{Tracker, subject};
+use super::state::known;
+use super::{EACH, PROCESSES, Tracker, subject, words};
 use crate::observation::Environment;
 use crate::observe::process::peek::{self, Peek};
 use crate::report::Event;
@@ -14,9 +14,12 @@ use crate::watch::Subject;
 use crate::watch::clock::now_ns;
 
 /// Environments that are read again at a time: those of processes whose calls
-/// are not seen, and of others in turn.
+/// are not seen, of those of which a call was seen but not what it changed, of
+/// those that executed a program last, and of all others in turn.
 const UNCOVERED: usize = 64;
-pub(super) const OTHERS: usize = 32;
+const DOUBTFUL: usize = 64;
+const RECENT: usize = 32;
+const OTHERS: usize = 32;
 
 /// Environments as they were read again, to be compared.
 #[derive(Debug)]
@@ -50,10 +53,10 @@ impl Tracker {
         let before: HashMap<u32, u64> = pids.iter().map(|pid| (*pid, changes(pid))).collect();
         let seen = peek::live(self.resolver.proc(), pids.iter().copied());
         let there: BTreeSet<u32> = seen.iter().map(|peek| peek.pid).collect();
-        self.recent.retain(|pid| there.contains(pid));
         let gone: Vec<u32> = pids.difference(&there).copied().collect();
         for pid in &gone {
-            self.uncovered.remove(pid);
+            self.uncovered.remove(*pid);
+            self.recent.forget(*pid);
         }
         let seen = seen.into_iter().map(|peek| {
             let changes = before.get(&peek.pid).copied().unwrap_or(0);
@@ -64,12 +67,11 @@ impl Tracker {
 
     /// The processes whose turn it is.
     fn in_turn(&mut self) -> BTreeSet<u32> {
-        let others = self.processes.keys().copied().collect::<BTreeSet<u32>>();
-        let after = others.range(self.turn.saturating_add(1)..).chain(others.range(..=self.turn));
-        let others: Vec<u32> = after.copied().take(OTHERS).collect();
-        self.turn = others.last().copied().unwrap_or(0);
-        let uncovered = self.uncovered.iter().copied().take(UNCOVERED);
-        uncovered.chain(others).chain(self.recent.iter().copied()).collect()
+        let mut all = self.uncovered.next(UNCOVERED);
+        all.extend(self.doubtful.take(DOUBTFUL));
+        all.extend(self.recent.last(RECENT));
+        all.extend(self.turns.next(OTHERS));
+        all
     }
 
     /// The second half, after the facts of the meantime were taken: what
@@ -79,7 +81,15 @@ impl Tracker {
         let mut events: Vec<Event> =
             seen.flat_map(|(peek, changes)| self.compare_one(peek, changes)).collect();
         events.extend(reread.gone.into_iter().filter_map(|pid| self.vanished(pid)));
+        events.extend(self.too_many());
         events
+    }
+
+    /// What could not be told because a user has too many processes, or all have.
+    fn too_many(&mut self) -> Option<Event> {
+        let untold: Vec<_> = std::mem::take(&mut self.untold).into_iter().collect();
+        let why = format!("more than {EACH} processes of one user are not followed, nor {PROCESSES} of all");
+        (!untold.is_empty()).then(|| Event { why: Some(why), ..words::lost(untold) })
     }
 
     /// A process whose end was among the events that were lost.
@@ -101,14 +111,35 @@ impl Tracker {
             return Vec::new();
         }
         let subject = subject(&peek);
-        let Some(now) = known(peek) else { return Vec::new() };
-        self.found(&subject, now)
+        let unreadable = peek.environment.missing().map(str::to_owned);
+        match known(peek) {
+            Some(now) => self.found(&subject, now),
+            None => self.stays_unknown(&subject, unreadable.as_deref()).into_iter().collect(),
+        }
+    }
+
+    /// A process whose environment cannot be read. If a call changed something
+    /// that is not known, that is said once.
+    fn stays_unknown(&mut self, subject: &Subject, why: Option<&str>) -> Option<Event> {
+        let state = self.state(subject)?;
+        if !std::mem::take(&mut state.doubtful) {
+            return None;
+        }
+        state.begin();
+        state.told = true;
+        let why = why.unwrap_or("no reason is known");
+        let why = format!(
+            "it changed a variable whose name could not be read, and its environment cannot be read either ({why})"
+        );
+        let now = jiff::Timestamp::now().to_string();
+        Some(Event { why: Some(why), ..self.about("uncovered", now, subject) })
     }
 
     /// What a process has in memory, where every call up to then was told.
     fn found(&mut self, subject: &Subject, now: Environment) -> Vec<Event> {
-        let same = |state: &mut State| state.environment.as_ref() == Some(&now);
-        if self.state(subject).is_none_or(same) {
+        let Some(state) = self.state(subject) else { return Vec::new() };
+        if state.environment.as_ref() == Some(&now) {
+            state.doubtful = false;
             return Vec::new();
         }
         let asked = self.asked(subject);
@@ -129,13 +160,14 @@ impl Tracker {
         let unreadable = peek.environment.missing().map(str::to_owned);
         let environment = known(peek);
         let state = self.state(&subject)?;
+        let account = state.subject.account;
         if environment.is_some() {
             state.replace(environment);
         }
         let why = match unreadable {
             Some(unreadable) => format!("{why}; its environment cannot be read again either ({unreadable})"),
             None => {
-                self.uncovered.insert(pid);
+                self.uncovered.insert(account, pid);
                 format!("{why}; its environment is read again every second")
             }
         };

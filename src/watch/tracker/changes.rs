@@ -50,6 +50,17 @@ impl Tracker {
         self.changed(subject, Change { at, how: how.name(), name, old, new: changed, before })
     }
 
+    /// A call that changed a variable whose name could not be read without
+    /// waiting for a page of the process. What it has is read again soon, and what
+    /// differs then is told.
+    pub(super) fn unnamed(&mut self, subject: &Subject) {
+        if let Some(state) = self.state(subject) {
+            state.doubtful = true;
+            state.changes += 1;
+            self.doubtful.insert(subject.account, subject.pid);
+        }
+    }
+
     /// Reads the process's memory where it alone can tell: the whole
     /// environment if it is not known, the value if the kernel side could not
     /// read it, or whether a call that keeps what is there (`unsure`) set

@@ -19,7 +19,8 @@ pub struct LastSet {
 impl Tracker {
     /// The last changes of every process that is there.
     pub fn last_set(&self) -> Vec<LastSet> {
-        let known = self.processes.values().filter(|state| state.gaps == self.gaps);
+        let lost = |state: &State| state.doubtful || state.gaps != self.gaps.of(state.subject.account).count;
+        let known = self.processes.values().filter(|state| !lost(state));
         let mut all: Vec<LastSet> = known.filter_map(of).collect();
         all.sort_by_key(|one| one.pid);
         all

@@ -1,12 +1,16 @@
 //! Processes that begin, execute another program, initialise a driver and end.
 
+use super::Tracker;
 use super::environment::chooses;
 use super::state::{State, known};
-use super::{Tracker, again};
 use crate::observation::Environment;
 use crate::observe::process::peek;
 use crate::report::Event;
 use crate::watch::{Driver, Subject};
+
+/// Said of a process that ended before it could be read again.
+const UNNAMED: &str =
+    "it changed a variable whose name could not be read, and ended before its environment was read again";
 
 impl Tracker {
     /// The environment of a program whose event does not tell it, which ends at
@@ -28,20 +32,16 @@ impl Tracker {
         subject: &Subject,
         environment: Option<Environment>,
     ) -> Option<Event> {
-        self.recent.push_back(subject.pid);
-        if self.recent.len() > again::OTHERS {
-            self.recent.pop_front();
-        }
-        let gaps = self.gaps;
         let followed = self.state(subject)?.is_followed("", at);
         let asked_before = if followed { self.asked(subject) } else { None };
+        self.recent.insert(subject.account, subject.pid);
         let state = self.state(subject)?;
-        let told = state.told;
+        let (told, gaps) = (state.told, state.gaps);
         *state = State::new(subject, gaps);
         (state.told, state.environment) = (told, environment);
         let environment = state.environment.as_ref()?;
         let chooses = environment.variables.iter().any(|variable| chooses(&variable.name));
-        self.uncovered.remove(&subject.pid);
+        self.uncovered.remove(subject.pid);
         if !chooses {
             return None;
         }
@@ -52,24 +52,31 @@ impl Tracker {
         Some(Event { how: Some("exec".to_owned()), asked_before, asked, ..about })
     }
 
-    /// It was forked from `parent`, whose environment it has.
-    pub(super) fn forked(&mut self, subject: &Subject, parent: u32) {
+    /// It was forked from the process `parent` that started at `parent_start`,
+    /// whose environment it has.
+    pub(super) fn forked(&mut self, subject: &Subject, parent: u32, parent_start: u64) {
         let parent = self.processes.get(&parent).map(|parent| parent.subject.clone());
+        let parent = parent.filter(|parent| parent.start_time == parent_start);
         let parent = parent.and_then(|parent| self.state(&parent).cloned());
         let Some(state) = self.state(subject) else { return };
         if let Some(parent) = parent {
-            *state = State::new(subject, parent.gaps);
+            *state = State::new(subject, state.gaps);
             state.inherit(&parent);
         }
     }
 
     /// It ended.
     pub(super) fn ended(&mut self, at: u64, subject: &Subject) -> Option<Event> {
-        let told = self.processes.get(&subject.pid).is_some_and(|state| state.told);
+        let state = self.processes.get(&subject.pid);
+        let told = state.is_some_and(|state| state.told || state.doubtful);
+        let why = state.is_some_and(|state| state.doubtful).then(|| UNNAMED.to_owned());
         let at = self.time(at);
-        let event = told.then(|| self.about("exit", at, subject));
-        self.processes.remove(&subject.pid);
-        self.uncovered.remove(&subject.pid);
+        let event = told.then(|| Event { why, ..self.about("exit", at, subject) });
+        let account = self.processes.remove(&subject.pid).and_then(|state| state.subject.account);
+        self.recent.remove(account, subject.pid);
+        for turns in [&mut self.turns, &mut self.uncovered, &mut self.doubtful] {
+            turns.remove(subject.pid);
+        }
         event
     }
 

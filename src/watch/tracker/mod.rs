@@ -9,18 +9,21 @@ mod again;
 mod changes;
 mod effect;
 mod environment;
+mod gaps;
 mod last_set;
 mod life;
 mod mapped;
 mod place;
+mod recent;
 mod remember;
 mod resolve;
 mod state;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod words;
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 
 use crate::observation::Environment;
 use crate::observe::Options;
@@ -28,15 +31,18 @@ use crate::observe::process::peek::{self, Peek};
 use crate::report::{Event, Gpu};
 use crate::watch::clock::{Clock, now_ns};
 use crate::watch::{Fact, Subject};
+use gaps::Gaps;
+use recent::Recent;
 use resolve::Resolver;
-
 use state::{Memory, State};
+use turns::Turns;
 
 pub use again::Reread;
 pub use last_set::LastSet;
 pub use words::event;
 
-/// Processes that are kept at most.
+/// Processes that are kept at most: of one account, and of all.
+const EACH: usize = 1 << 16;
 const PROCESSES: usize = 1 << 18;
 
 /// Keeps what processes ask for.
@@ -45,15 +51,18 @@ pub struct Tracker {
     resolver: Resolver,
     clock: Clock,
     processes: HashMap<u32, State>,
-    /// How often events were lost, and when for the last time at the latest:
-    /// any of them may have been about any process.
-    gaps: u64,
-    gap_at: u64,
-    uncovered: BTreeSet<u32>,
-    /// The processes that executed a program last.
-    recent: VecDeque<u32>,
-    /// The last process that was read again.
-    turn: u32,
+    gaps: Gaps,
+    /// How often nothing could be said of an account's processes because there
+    /// are too many.
+    untold: BTreeMap<Option<u32>, u64>,
+    /// All of them, to be read again in turn.
+    turns: Turns,
+    /// Those whose calls are not seen.
+    uncovered: Turns,
+    /// Those of which a call was seen but not what it changed.
+    doubtful: Turns,
+    /// Those that executed a program last.
+    recent: Recent,
 }
 
 impl Tracker {
@@ -63,11 +72,12 @@ impl Tracker {
             resolver: Resolver::new(options),
             clock: Clock::now(),
             processes: HashMap::new(),
-            gaps: 0,
-            gap_at: 0,
-            uncovered: BTreeSet::new(),
-            recent: VecDeque::new(),
-            turn: 0,
+            gaps: Gaps::default(),
+            untold: BTreeMap::new(),
+            turns: Turns::default(),
+            uncovered: Turns::default(),
+            doubtful: Turns::default(),
+            recent: Recent::default(),
         }
     }
 
@@ -96,46 +106,53 @@ impl Tracker {
             Fact::Set { at, subject, how, name, value, keep } => {
                 self.set(at, &subject, how, name, value, keep).into_iter().collect()
             }
+            Fact::Unnamed { subject, .. } => {
+                self.unnamed(&subject);
+                Vec::new()
+            }
             Fact::Cleared { at, subject } => self.cleared(at, &subject),
             Fact::Exec { at, subject, env_end, environment } => {
                 let environment = environment.or_else(|| self.given(&subject, env_end));
                 self.executed(at, &subject, environment).into_iter().collect()
             }
-            Fact::Fork { subject, parent, .. } => {
-                self.forked(&subject, parent);
+            Fact::Fork { subject, parent, parent_start, .. } => {
+                self.forked(&subject, parent, parent_start);
                 Vec::new()
             }
             Fact::Exit { at, subject } => self.ended(at, &subject).into_iter().collect(),
             Fact::Driver { at, subject, driver, result } => vec![self.driver(at, &subject, driver, result)],
             Fact::Uncovered { pid, why } => self.not_covered(pid, why).into_iter().collect(),
-            Fact::Lost(lost) => vec![Event { lost: Some(lost), ..event("lost", None) }],
-            Fact::Gap { at } => {
-                self.gaps += 1;
-                self.gap_at = at;
+            Fact::Overlooked { account } => vec![words::overlooked(account)],
+            Fact::Lost(lost) => vec![words::lost(lost)],
+            Fact::Gap { at, account } => {
+                self.gaps.add(account, at);
                 Vec::new()
             }
         }
     }
 
     /// The state of a process: a new one if the pid is another process's now.
-    /// `None` where too many are kept already.
+    /// `None` where too many are kept already, which is told.
     fn state(&mut self, subject: &Subject) -> Option<&mut State> {
-        let full = self.processes.len() >= PROCESSES;
+        let full = self.processes.len() >= PROCESSES || self.turns.count(subject.account) >= EACH;
         if full && !self.processes.contains_key(&subject.pid) {
+            *self.untold.entry(subject.account).or_default() += 1;
             return None;
         }
         let state = self.processes.entry(subject.pid).or_default();
         if state.subject.start_time != subject.start_time {
-            *state = State::new(subject, self.gaps);
+            *state = State::new(subject, self.gaps.of(subject.account).count);
         }
-        if state.gaps != self.gaps {
-            state.forget(self.gap_at);
-            state.gaps = self.gaps;
+        state.reckon(&self.gaps);
+        if subject.account.is_some() && state.subject.account != subject.account {
+            state.answer_for(subject.account, &self.gaps);
         }
-        // What was read from /proc has no cgroup id.
+        // What was read from /proc has no cgroup id, and no account.
         if state.subject != *subject {
-            state.subject = subject.clone();
+            let account = state.subject.account;
+            state.subject = Subject { account, ..subject.clone() };
         }
+        self.turns.insert(state.subject.account, subject.pid);
         Some(state)
     }
 
@@ -156,5 +173,5 @@ impl Tracker {
 
 fn subject(peek: &Peek) -> Subject {
     let (pid, start_time, uid) = (peek.pid, peek.start_time, peek.uid);
-    Subject { pid, start_time, uid, comm: peek.comm.clone(), cgroup: 0 }
+    Subject { pid, start_time, uid, account: None, comm: peek.comm.clone(), cgroup: 0 }
 }

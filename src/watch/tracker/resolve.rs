@@ -104,7 +104,7 @@ impl Resolver {
     pub(super) fn nowhere(&mut self, subject: &Subject) -> Option<Known> {
         if self.serial == 0 {
             // Nobody has looked at the node's GPUs yet.
-            self.observe(subject, &Place::default())?;
+            self.observe(subject, &Place { path: "/".into(), ..Place::default() })?;
         }
         let asker = Asker::nowhere(self.gpus.clone());
         Some(Known { at: Instant::now(), serial: self.serial, asker })

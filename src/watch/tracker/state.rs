@@ -11,6 +11,7 @@ use jiff::Timestamp;
 
 use super::effect::Effect;
 use super::environment::shorten;
+use super::gaps::Gaps;
 use super::place::Place;
 use super::resolve::Known;
 use crate::observation::{Answer, Environment};
@@ -38,8 +39,10 @@ pub(super) struct State {
     memory: Option<Memory>,
     /// The variables that calls told since it was read.
     followed: Vec<&'static str>,
-    /// The tracker's gaps that are reckoned with here.
+    /// The gaps of its account that are reckoned with here.
     pub(super) gaps: u64,
+    /// A variable was changed of which the name could not be read.
+    pub(super) doubtful: bool,
     /// What the environment asks for, by the serial number of an observation.
     asked: Option<(u64, Asked)>,
     /// Whether changes have an effect.
@@ -74,6 +77,7 @@ impl State {
     pub(super) fn replace(&mut self, environment: Option<Environment>) -> Option<Environment> {
         self.asked = None;
         self.memory = None;
+        self.doubtful = false;
         self.followed.clear();
         std::mem::replace(&mut self.environment, environment)
     }
@@ -83,6 +87,7 @@ impl State {
         self.environment.clone_from(&parent.environment);
         self.memory.clone_from(&parent.memory);
         self.followed.clone_from(&parent.followed);
+        self.doubtful = parent.doubtful;
         self.place.clone_from(&parent.place);
         self.effect = parent.effect.inherited();
     }
@@ -104,7 +109,30 @@ impl State {
         if self.memory.as_ref().is_some_and(|memory| at > memory.ended) {
             self.memory = None;
         }
-        self.environment.is_some() && (self.memory.is_none() || self.followed.contains(&name))
+        self.environment.is_some()
+            && !self.doubtful
+            && (self.memory.is_none() || self.followed.contains(&name))
+    }
+
+    /// Reckons with what its account lost since it was looked at last.
+    pub(super) fn reckon(&mut self, gaps: &Gaps) {
+        let now = gaps.of(self.subject.account);
+        if self.gaps != now.count {
+            self.forget(now.at);
+            self.gaps = now.count;
+        }
+    }
+
+    /// Another account answers for it: it changed its user, or its account was
+    /// not known. What the new one lost before may have been about it, but for
+    /// what was reckoned with already.
+    pub(super) fn answer_for(&mut self, account: Option<u32>, gaps: &Gaps) {
+        let now = gaps.of(account);
+        if self.subject.account.is_some() && now.count > 0 {
+            self.forget(now.at);
+        }
+        self.subject.account = account;
+        self.gaps = now.count;
     }
 
     /// Calls were lost, no later than this moment: what was read after it is

@@ -13,7 +13,7 @@ fn tracker() -> Tracker {
 }
 
 fn process(pid: u32) -> Subject {
-    Subject { pid, start_time: 1, ..Subject::default() }
+    Subject { pid, start_time: 1, account: Some(1000), ..Subject::default() }
 }
 
 fn set(tracker: &mut Tracker, pid: u32, name: &'static str, value: &str) -> Vec<Event> {
@@ -37,9 +37,10 @@ fn values_before() {
     assert_eq!(values(&set(&mut tracker, 7, A, "2")), (Some("1"), Some("2")));
     assert!(set(&mut tracker, 7, A, "2").is_empty());
     assert_eq!(values(&set(&mut tracker, 7, B, "0")), (None, Some("0")));
-    assert!(tracker.take(Fact::Gap { at: 2 }).is_empty());
+    assert!(tracker.take(Fact::Gap { at: 2, account: Some(1000) }).is_empty());
     assert_eq!(values(&set(&mut tracker, 7, A, "2")), (None, Some("2")));
-    assert_eq!(tracker.take(Fact::Lost(3))[0].lost, Some(3));
+    let lost = tracker.take(Fact::Lost(vec![(Some(1000), 2), (None, 1)])).remove(0);
+    assert_eq!((lost.lost, lost.lost_by.len(), lost.lost_by[0].uid), (Some(3), 2, Some(1000)));
     assert_eq!(values(&set(&mut tracker, 7, A, "3")), (Some("2"), Some("3")));
 }
 
@@ -49,9 +50,13 @@ fn values_before() {
 fn children() {
     let mut tracker = tracker();
     set(&mut tracker, 7, A, "1");
-    assert!(tracker.take(Fact::Fork { at: 1, subject: process(8), parent: 7 }).is_empty());
+    let fork = |pid, parent_start| Fact::Fork { at: 1, subject: process(pid), parent: 7, parent_start };
+    assert!(tracker.take(fork(8, 1)).is_empty());
     assert_eq!(values(&set(&mut tracker, 8, A, "2")), (Some("1"), Some("2")));
     assert_eq!(values(&set(&mut tracker, 7, A, "3")), (Some("1"), Some("3")));
+    // The parent is another process than the one that is known by its pid.
+    tracker.take(fork(9, 2));
+    assert_eq!(values(&set(&mut tracker, 9, A, "4")), (None, Some("4")));
     let other = Subject { start_time: 2, ..process(8) };
     assert!(tracker.state(&other).unwrap().environment.is_none());
 }
@@ -69,4 +74,54 @@ fn ends() {
     let events = tracker.compare(reread);
     assert_eq!((events.len(), events[0].event.as_str()), (1, "exit"));
     assert!(events[0].why.is_some() && tracker.processes.is_empty());
+}
+
+/// Make sure that what one user lost puts nothing of another's in doubt, and
+/// that a process that changes its user is both.
+#[test]
+fn losses_of_others() {
+    let mut tracker = tracker();
+    set(&mut tracker, 7, A, "1");
+    tracker.take(Fact::Gap { at: 2, account: Some(2000) });
+    assert_eq!(values(&set(&mut tracker, 7, A, "2")), (Some("1"), Some("2")));
+    let other = Subject { account: Some(2000), ..process(7) };
+    assert!(tracker.state(&other).unwrap().environment.is_none());
+    set(&mut tracker, 8, A, "1");
+    let other = Subject { account: Some(3000), ..process(8) };
+    assert!(tracker.state(&other).unwrap().environment.is_some());
+    tracker.take(Fact::Gap { at: 2, account: None });
+    assert_eq!(values(&set(&mut tracker, 8, A, "2")), (None, Some("2")));
+}
+
+/// Make sure that after a change of a variable whose name could not be read
+/// nothing is said of what was before, and that the process is read again.
+#[test]
+fn unnamed() {
+    let mut tracker = tracker();
+    set(&mut tracker, 7, A, "1");
+    let unnamed = |pid| Fact::Unnamed { at: 2, subject: process(pid), how: How::Setenv };
+    assert!(tracker.take(unnamed(7)).is_empty());
+    assert!(tracker.last_set().is_empty());
+    assert_eq!(values(&set(&mut tracker, 7, A, "2")), (None, Some("2")));
+    assert_eq!(tracker.doubtful.next(9).len(), 1);
+    // It ends before that: this is said.
+    let events = tracker.take(Fact::Exit { at: 3, subject: process(7) });
+    assert!(events[0].why.is_some() && tracker.doubtful.next(9).is_empty());
+}
+
+/// Make sure that one user's processes, however many, leave room for another's,
+/// and that it is told what of them is not.
+#[test]
+fn too_many_processes() {
+    let mut tracker = tracker();
+    for pid in 1..=u32::try_from(EACH).unwrap() + 7 {
+        let subject = Subject { account: Some(2000), ..process(pid) };
+        tracker.take(Fact::Fork { at: 1, subject, parent: 1, parent_start: 1 });
+    }
+    assert_eq!(tracker.processes.len(), EACH);
+    assert_eq!(values(&set(&mut tracker, 100_000, A, "1")), (None, Some("1")));
+    let reread = tracker.reread();
+    let events = tracker.compare(reread);
+    let lost: Vec<_> = events.iter().flat_map(|event| &event.lost_by).collect();
+    assert_eq!((lost.len(), lost[0].uid, lost[0].events), (1, Some(2000), 7));
 }

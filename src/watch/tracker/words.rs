@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::Tracker;
 use super::place::Place;
 use super::resolve::Known;
-use crate::report::{Asked, Event, EventProcess, SCHEMA};
+use crate::report::{Asked, Event, EventProcess, LostBy, SCHEMA};
 use crate::watch::Subject;
 
 impl Tracker {
@@ -52,6 +52,22 @@ impl Tracker {
 /// An event that happens now.
 pub fn event(what: &str, process: Option<EventProcess>) -> Event {
     at_time(what, jiff::Timestamp::now().to_string(), process)
+}
+
+/// An account whose programs are not all looked at.
+pub(super) fn overlooked(account: Option<u32>) -> Event {
+    let who = account.map_or("a user".to_owned(), |uid| format!("uid {uid}"));
+    let why = format!(
+        "{who} executes programs faster than they can be looked at: changes by libraries that nobody else uses may not be seen"
+    );
+    Event { why: Some(why), ..event("uncovered", None) }
+}
+
+/// Events of accounts that were lost.
+pub(super) fn lost(by: Vec<(Option<u32>, u64)>) -> Event {
+    let all = by.iter().map(|(_, events)| events).sum();
+    let lost_by = by.into_iter().map(|(uid, events)| LostBy { uid, events }).collect();
+    Event { lost: Some(all), lost_by, ..event("lost", None) }
 }
 
 fn at_time(what: &str, at: String, process: Option<EventProcess>) -> Event {

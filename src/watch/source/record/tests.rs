@@ -2,14 +2,15 @@
 
 use super::*;
 
-fn record(kind: u32, flags: u32, name: &str, value: &[u8]) -> Vec<u8> {
+fn record(kind: u16, flags: u16, name: &str, value: &[u8]) -> Vec<u8> {
     let mut record = Vec::new();
     for long in [5u64, 77 * TICK + 1, 9] {
         record.extend(long.to_ne_bytes());
     }
-    for word in [31, 32, 1000, kind, flags, 0] {
+    for word in [31, 32, 1000, 1001] {
         record.extend(u32::to_ne_bytes(word));
     }
+    record.extend([kind, flags, 2, 0].map(u16::to_ne_bytes).concat());
     record.extend(b"python3\0\0\0\0\0\0\0\0\0");
     assert_eq!(record.len(), HEADER);
     let index = VARIABLES.binary_search(&name).unwrap();
@@ -24,11 +25,12 @@ fn record(kind: u32, flags: u32, name: &str, value: &[u8]) -> Vec<u8> {
 #[test]
 fn changes() {
     let whole = record(1, 3, "CUDA_VISIBLE_DEVICES", b"0,1");
-    assert_eq!(lost(&whole), Some(32));
+    assert_eq!((lost(&whole), account(&whole)), (Some(32), Some(1001)));
     let Some(Record::Fact(Fact::Set { at, subject, how, name, value, keep })) = parse(&whole) else {
         panic!("no change")
     };
     assert_eq!((at, subject.pid, subject.start_time, subject.uid), (5, 31, 77, 1000));
+    assert_eq!(subject.account, Some(1001));
     assert_eq!(
         (subject.comm.lossy().as_ref(), how, name, keep),
         ("python3", How::Setenv, "CUDA_VISIBLE_DEVICES", true)
@@ -44,17 +46,30 @@ fn changes() {
 /// numbers.
 #[test]
 fn programs() {
-    let given = parse(&record(11, 3 << 16 | 2, "CUDA_VISIBLE_DEVICES", b"0"));
+    let given = parse(&record(11, 3 << 8 | 2, "CUDA_VISIBLE_DEVICES", b"0"));
     let value = Some((b"0".to_vec(), true));
-    let expected = Given { pid: 31, lost: 32, number: 3, name: "CUDA_VISIBLE_DEVICES", value };
+    let expected = Given { pid: 31, account: 1001, lost: 32, number: 3, name: "CUDA_VISIBLE_DEVICES", value };
     assert_eq!(given, Some(Record::Variable(expected)));
     let told = |flags| match parse(&record(5, flags, "CUDA_VISIBLE_DEVICES", b"")) {
         Some(Record::Executed { told, lost: 32, .. }) => told,
         other => panic!("{other:?}"),
     };
-    assert_eq!((told(4 << 16 | 8), told(8), told(4 << 16)), (Some(4), Some(0), None));
+    assert_eq!((told(4 << 8 | 8), told(8), told(4 << 8)), (Some(4), Some(0), None));
     let unread = parse(&record(11, 4, "CUDA_VISIBLE_DEVICES", b""));
     assert!(matches!(unread, Some(Record::Variable(Given { value: None, .. }))), "{unread:?}");
+}
+
+/// Make sure that a child is told with its parent, and a call without its name.
+#[test]
+fn others() {
+    let mut forked = record(7, 0, "CUDA_VISIBLE_DEVICES", b"");
+    assert_eq!(parse(&forked), None);
+    forked.truncate(HEADER);
+    forked.extend((55 * TICK).to_ne_bytes());
+    let fork = parse(&forked);
+    assert!(matches!(fork, Some(Record::Fact(Fact::Fork { parent: 2, parent_start: 55, .. }))), "{fork:?}");
+    let unnamed = parse(&record(12, 0, "CUDA_VISIBLE_DEVICES", b""));
+    assert!(matches!(unnamed, Some(Record::Fact(Fact::Unnamed { how: How::Putenv, .. }))), "{unnamed:?}");
 }
 
 /// Make sure that no record, however short or strange, does harm.
