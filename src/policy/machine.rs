@@ -148,10 +148,11 @@ impl<'a> Machine<'a> {
     /// known of the result.
     pub fn run(mut self, retval: &Word) -> Result<Outcome, String> {
         self.all_pieces(retval);
-        let outcome = self.outcome(retval);
-        let exhausted = self.is_exhausted();
+        // What an unfinished run decides is not worth working out.
+        let outcome = if self.is_exhausted() { None } else { self.outcome(retval) };
+        let outcome = outcome.filter(|_| !self.is_exhausted());
         self.symbols.diagram.set_budget(u64::MAX);
-        if exhausted { Err(self.why_exhausted().to_owned()) } else { Ok(outcome) }
+        outcome.ok_or_else(|| self.why_exhausted().to_owned())
     }
 
     fn all_pieces(&mut self, retval: &Word) {
@@ -166,17 +167,22 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn outcome(&mut self, retval: &Word) -> Outcome {
+    /// The paths folded into one function; `None` if the time is over.
+    fn outcome(&mut self, retval: &Word) -> Option<Outcome> {
         let diagram = &mut self.symbols.diagram;
         let allows = self.graph.fold(0, diagram);
         if !self.code.may_touch_retval() {
-            return Outcome { allows, retval: retval.clone(), writes: std::mem::take(&mut self.writes) };
+            let writes = std::mem::take(&mut self.writes);
+            return Some(Outcome { allows, retval: retval.clone(), writes });
         }
         let mut bits = [Bdd::FALSE; 64];
         for (place, bit) in bits.iter_mut().enumerate().take(RETVAL_BITS) {
+            if deadline::is_over() {
+                return None;
+            }
             *bit = self.graph.fold(1 + place, diagram);
         }
-        Outcome { allows, retval: Word::from_bits(bits), writes: std::mem::take(&mut self.writes) }
+        Some(Outcome { allows, retval: Word::from_bits(bits), writes: std::mem::take(&mut self.writes) })
     }
 
     /// Whether the run has outgrown its limits; its results mean nothing then.
