@@ -20,8 +20,9 @@ case $?,$line in
 2,'GPUMAP CRITICAL - '*)
 	reason=${line#GPUMAP CRITICAL - }
 	scontrol --oneliner show node "$SLURMD_NODENAME" | grep -q ' State=[^ ]*DRAIN' ||
-		scontrol update NodeName="$SLURMD_NODENAME" State=DRAIN \
-			Reason="gpumap: $(printf '%.200s' "${reason%%|*}")"
+		said=$(scontrol update NodeName="$SLURMD_NODENAME" State=DRAIN \
+			Reason="gpumap: $(printf '%.200s' "${reason%%|*}")" 2>&1) ||
+		logger -t gpumap-health -p daemon.err "the node could not be drained: $said; found: $reason"
 	;;
 *) logger -t gpumap-health -p daemon.warning "gpumap could not tell: $line" ;;
 esac

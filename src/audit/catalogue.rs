@@ -54,6 +54,7 @@ pub(super) const FAMILIES: &[Family] = &[
     super::stale::FAMILY,
     super::units::FAMILY,
     super::dynamic::FAMILY,
+    super::unloaded::FAMILY,
     super::unknowns::FAMILY,
     super::verified::FAMILY,
 ];

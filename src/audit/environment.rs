@@ -11,7 +11,7 @@ mod scheduler;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::access::{Access, verdict};
-use super::catalogue::{Family, Kind};
+use super::catalogue::{Family, Kind, Severity};
 use super::facts::Facts;
 use super::{finding, grants, words};
 use crate::policy::device::Request;
@@ -130,7 +130,10 @@ fn report(facts: &mut Facts<'_>, tenant: usize, group: Group) -> Option<Finding>
     let mut evidence = words::clauses(group.clauses.into_iter().collect());
     evidence.extend((left_out > 0).then(|| format!("{left_out} processes with the same are not listed")));
     evidence.extend((group.confidence == "likely").then(|| pages::MODELLED.to_owned()));
+    let is_own_mistake = group.kind.id == pages::FOREIGN_UUID.id && !group.by_rule;
+    let severity = if is_own_mistake { Severity::Note } else { group.kind.severity };
     Some(Finding {
+        severity: severity.to_string(),
         owner: Some(owner.clone()),
         processes: group.processes.iter().take(grants::LISTED).map(finding::process).collect(),
         devices: gpus.iter().map(finding::gpu).collect(),

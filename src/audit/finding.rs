@@ -57,6 +57,7 @@ pub(super) fn process(process: &Process) -> FindingProcess {
     FindingProcess {
         pid: process.pid,
         start_time: process.start_time,
+        started_at: process.started_at.clone(),
         uid: process.uid,
         comm: process.comm.clone(),
     }

@@ -29,6 +29,7 @@ mod tenants;
 mod undone;
 mod units;
 mod unknowns;
+mod unloaded;
 mod verified;
 mod within;
 mod words;
@@ -71,6 +72,8 @@ pub fn audit_within(
     let mut facts = Facts::new(observation, granted, config)?;
     let found = catalogue::FAMILIES.iter().flat_map(|family| (family.find)(&mut facts));
     let mut findings: Vec<_> = found.collect();
+    let idle = unloaded::keys(&facts);
+    findings.retain(|finding| !unloaded::is_idle(finding, &idle));
     findings.retain(|finding| within.holds(finding, facts.inspection.payload()));
     findings.iter_mut().for_each(|finding| finding::settle(finding, config));
     ignored::mark(&mut findings, config, &observation.taken_at);

@@ -139,7 +139,7 @@ fn answer(
     let complete = observation.errors.is_empty() && !payload.has_unknown();
     if args.nagios {
         let state = Nagios::of(&payload, complete);
-        render::nagios(session.out, state, &payload)?;
+        render::nagios(session.out, state, &payload, &observation.errors)?;
         return Ok(exit(state));
     }
     let failed = payload.audit.as_ref().is_some_and(|audit| audit.failed);

@@ -74,7 +74,11 @@ fn device(device: &FindingDevice) -> String {
 
 fn process(process: &FindingProcess) -> String {
     let comm = sanitize::short(&process.comm, 24, "…");
-    format!("{} {comm}, uid {}, started at tick {}", process.pid, process.uid, process.start_time)
+    let started = match &process.started_at {
+        Some(at) => format!("started {}", sanitize::text(at)),
+        None => format!("started at tick {}", process.start_time),
+    };
+    format!("{} {comm}, uid {}, {started}", process.pid, process.uid)
 }
 
 fn decision(decision: &Decision) -> String {

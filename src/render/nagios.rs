@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::sanitize;
+use crate::observation::Problem;
 use crate::report::{Finding, Payload};
 
 /// The longest text, so that the whole line is within what old agents send.
@@ -43,12 +44,12 @@ impl Nagios {
     }
 }
 
-/// Prints the line.
-pub fn write(out: &mut dyn Write, state: Nagios, payload: &Payload) -> io::Result<()> {
+/// Prints the line; `problems` are what could not be seen.
+pub fn write(out: &mut dyn Write, state: Nagios, payload: &Payload, problems: &[Problem]) -> io::Result<()> {
     let findings = payload.findings.as_deref().unwrap_or_default();
     let counting: Vec<&Finding> = findings.iter().filter(|finding| finding.ignored.is_none()).collect();
     let what = match (state, counting.first()) {
-        (Nagios::Unknown, _) => "not everything could be seen".to_owned(),
+        (Nagios::Unknown, _) => unseen(payload, problems),
         (_, None) => "no finding".to_owned(),
         (_, Some(worst)) => summary(worst, counting.len() - 1),
     };
@@ -72,10 +73,35 @@ pub fn unknown(out: &mut dyn Write, why: &str) -> io::Result<()> {
     writeln!(out, "GPUMAP {} - {}", Nagios::Unknown.word(), text(why))
 }
 
+/// What made the state unknown: the first problem, or else what is not known.
+fn unseen(payload: &Payload, problems: &[Problem]) -> String {
+    let remark = payload.audit.iter().flat_map(|audit| &audit.remarks).next().cloned();
+    let why = match problems.split_first() {
+        Some((first, [])) => Some(super::problem(first)),
+        Some((first, rest)) => Some(format!("{} (and {} more)", super::problem(first), rest.len())),
+        None => remark,
+    };
+    why.map_or_else(
+        || "not everything could be seen".to_owned(),
+        |why| format!("not everything could be seen: {why}"),
+    )
+}
+
 fn summary(worst: &Finding, more: usize) -> String {
     let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
-    let head = sanitize::short(&format!("{}: {}", worst.id, worst.summary), TEXT - more.len(), "…");
+    let text = format!("{}: {}{}", worst.id, worst.summary, devices(worst));
+    let head = sanitize::short(&text, TEXT - more.len(), "…");
     head + &more
+}
+
+/// Which devices are meant, unless the sentence names them.
+fn devices(finding: &Finding) -> String {
+    let names = finding.devices.iter().filter_map(|it| it.name.as_ref().or(it.gpu.as_ref()));
+    let names: Vec<&str> = names.map(String::as_str).filter(|name| !finding.summary.contains(name)).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        names => format!(" [{}]", names.join(" ")),
+    }
 }
 
 /// What separates the text from the numbers must not stand in it; neither must
@@ -114,7 +140,7 @@ mod tests {
         let summary = format!("job \"x|critical=0\n\x1b[2J\u{202e}\" {}", "y".repeat(5000));
         let mut out = Vec::new();
         let counts = Counts { critical: 1, ..Counts::default() };
-        write(&mut out, Nagios::Critical, &payload(counts, &summary)).unwrap();
+        write(&mut out, Nagios::Critical, &payload(counts, &summary), &[]).unwrap();
         unknown(&mut out, &summary).unwrap();
         let text = String::from_utf8(out).unwrap();
         let lines: Vec<&str> = text.lines().collect();

@@ -56,6 +56,10 @@ pub struct FindingProcess {
     pub pid: u32,
     /// Start time in clock ticks since boot.
     pub start_time: u64,
+    /// The same as a time of day, RFC 3339; left out where the boot's is not
+    /// known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<String>,
     /// Effective uid.
     pub uid: u32,
     /// Command name.

@@ -8,7 +8,7 @@ pub(super) const MODELLED: &str =
 
 pub(super) const OUT_OF_RANGE: Kind = Kind {
     id: "env-out-of-range",
-    severity: Severity::Warning,
+    severity: Severity::Note,
     title: "a list of visible devices with an ordinal that does not exist here",
     page: "\
 An ordinal in CUDA_VISIBLE_DEVICES (or its kin) is as large as the number of GPUs that the process may open, or larger. The list ends \
@@ -28,7 +28,8 @@ pub(super) const FOREIGN_UUID: Kind = Kind {
     title: "a list of visible devices that names a GPU which is not there for it",
     page: "\
 A UUID in CUDA_VISIBLE_DEVICES names a GPU that the rules deny, or that this node does not have. The list ends there: the process sees \
-fewer GPUs, or none. Isolation holds.
+fewer GPUs, or none. Isolation holds. It is a warning where the rules deny a GPU of this node, which reaches for what is outside of the \
+job, and a note where the node has no such GPU.
 
 It comes about by a list carried over from another job, another node or the time before a GPU was replaced.
 
@@ -39,7 +40,7 @@ Let the scheduler set the variable.",
 
 pub(super) const DUPLICATE: Kind = Kind {
     id: "env-duplicate",
-    severity: Severity::Warning,
+    severity: Severity::Note,
     title: "a list of visible devices that names a GPU twice",
     page: "\
 CUDA_VISIBLE_DEVICES names the same GPU twice. CUDA then shows none at all; this is not documented, and is what the models of the \
@@ -52,7 +53,7 @@ Name each GPU once.",
 
 pub(super) const MIXED_KINDS: Kind = Kind {
     id: "env-mixed-kinds",
-    severity: Severity::Warning,
+    severity: Severity::Note,
     title: "a list of visible devices that mixes ordinals and UUIDs",
     page: "\
 The first entry of CUDA_VISIBLE_DEVICES decides whether ordinals, UUIDs of GPUs or MIG ids are meant; an entry of another kind ends the \

@@ -132,14 +132,14 @@ fn report(
     evidence.push(match (tenant, same_user) {
         (Some(_), true) => "that job is on this node and has processes of the same user".to_owned(),
         (Some(_), false) => "that job is on this node, without processes of the same user".to_owned(),
-        (None, _) => "that job has no cgroup on this node".to_owned(),
+        (None, _) => "that job has no cgroup on this node, so that its user is not known".to_owned(),
     });
     evidence.extend(holding(&devices));
     let cgroup = facts.cgroups().get(place)?;
     let severity = if devices.is_empty() { PROCESS_OUTSIDE_JOB.severity } else { Severity::Critical };
     let gpus = if devices.is_empty() { "" } else { " and holds a GPU" };
     let summary = format!(
-        "{} of job {} runs outside of the job's cgroup{gpus}",
+        "{}, whose environment names job {}, runs outside of that job's cgroup{gpus}",
         process_name(first),
         words::short(job, 40)
     );
