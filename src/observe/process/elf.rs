@@ -10,9 +10,7 @@ mod layout;
 mod symbols;
 
 use std::fs::File;
-use std::ops::Range;
 
-use object::{ReadCache, ReadRef};
 
 use layout::{Header, Source};
 
