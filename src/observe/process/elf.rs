@@ -11,7 +11,6 @@ mod symbols;
 
 use std::fs::File;
 
-
 use layout::{Header, Source};
 
 /// Bytes that are read of one table: a hostile file may claim any size.
