@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * The processes of the node with their environments, and the devices that they
- * have open: one read instead of several files of /proc for each. Needs Linux
- * 5.18 (iter.s/task with bpf_copy_from_user_task) with BTF.
+ * The processes of the node, and the devices that they have open: one read
+ * instead of several files of /proc for each. Needs Linux 5.8 (iterators over
+ * tasks and their files) with BTF.
+ *
+ * Nothing of a process's own memory is read: its pages may be made to never
+ * come, and an iterator that waits for one keeps the kernel waiting.
  *
  * A program that is loaded is only ever run by who reads it; nothing is
  * attached to what other processes do.
@@ -14,6 +17,8 @@
 #define S_IFCHR 0020000
 #define S_IFBLK 0060000
 #define PF_KTHREAD 0x00200000
+/* linux/fs.h: the file was opened with O_PATH, which opens no device. */
+#define FMODE_PATH 0x4000
 
 struct bpf_iter__task {
 	struct bpf_iter_meta *meta;
@@ -27,33 +32,6 @@ struct bpf_iter__task_file {
 	struct file *file __attribute__((aligned(8)));
 };
 
-/* One record: too large for the stack. Reading is never done twice at a time. */
-struct record {
-	struct scan_task task;
-	char environment[SCAN_ROOM];
-};
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct record);
-} scratch SEC(".maps");
-
-/* Slot 0: 1 to leave environments out, for who knows them already. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u32);
-} bare SEC(".maps");
-
-static __always_inline int is_bare(void)
-{
-	__u32 zero = 0, *value = bpf_map_lookup_elem(&bare, &zero);
-
-	return value && *value;
-}
-
 /* Who it is. */
 static __always_inline void describe(struct scan_task *to, struct task_struct *task)
 {
@@ -65,57 +43,24 @@ static __always_inline void describe(struct scan_task *to, struct task_struct *t
 	bpf_probe_read_kernel(to->comm, SCAN_COMM, __builtin_preserve_access_index(&task->comm));
 }
 
-/* Reads the environment into the record; the bytes that were read. */
-static __always_inline __u32 environment(struct record *to, struct task_struct *task)
-{
-	struct mm_struct *mm = task->mm;
-
-	if (!mm) {
-		to->task.flags = SCAN_NO_MEMORY;
-		return 0;
-	}
-	unsigned long from = mm->env_start, end = mm->env_end, size = end - from;
-
-	to->task.start_code = mm->start_code;
-	to->task.start_stack = mm->start_stack;
-	if (!end || end <= from) {
-		to->task.flags = end ? 0 : SCAN_STARTING;
-		return 0;
-	}
-	if (is_bare()) {
-		to->task.flags = SCAN_BARE;
-		return 0;
-	}
-	if (size > SCAN_ROOM ||
-	    bpf_copy_from_user_task(to->environment, size, (const void *)from, task, 0)) {
-		to->task.flags = SCAN_UNREAD;
-		return 0;
-	}
-	return size;
-}
-
-SEC("iter.s/task") int tasks(struct bpf_iter__task *ctx)
+SEC("iter/task") int tasks(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
-	__u32 zero = 0;
-	struct record *record = bpf_map_lookup_elem(&scratch, &zero);
+	struct scan_task record = {};
 
-	if (!task || !record || task->pid != task->tgid)
+	if (!task || task->pid != task->tgid)
 		return 0;
-	__builtin_memset(&record->task, 0, sizeof(record->task));
-	describe(&record->task, task);
-	__u32 length = 0;
+	describe(&record, task);
+	struct mm_struct *mm = task->mm;
 
-	if (task->flags & PF_KTHREAD || !task->signal->live.counter)
-		record->task.flags = SCAN_NO_PROCESS;
-	else
-		length = environment(record, task);
-
-	/* The verifier cannot know what environment() has made sure of. */
-	if (length > SCAN_ROOM)
-		return 0;
-	record->task.length = length;
-	bpf_seq_write(ctx->meta->seq, record, sizeof(record->task) + length);
+	if (task->flags & PF_KTHREAD || !task->signal->live.counter) {
+		record.flags = SCAN_NO_PROCESS;
+	} else if (mm) {
+		/* Without it the main thread has ended, and others go on. */
+		record.start_code = mm->start_code;
+		record.start_stack = mm->start_stack;
+	}
+	bpf_seq_write(ctx->meta->seq, &record, sizeof(record));
 	return 0;
 }
 
@@ -125,7 +70,7 @@ SEC("iter/task_file") int files(struct bpf_iter__task_file *ctx)
 	struct task_struct *task = ctx->task;
 	struct file *file = ctx->file;
 
-	if (!task || !file)
+	if (!task || !file || file->f_mode & FMODE_PATH)
 		return 0;
 	__u32 kind = file->f_inode->i_mode & S_IFMT;
 

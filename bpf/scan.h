@@ -9,35 +9,22 @@
 #include <linux/types.h>
 
 #define SCAN_COMM 16
-/* Bytes of an environment that one record takes. All that one show of an
- * iterator writes has to fit into the eight pages of its buffer
- * (bpf_seq_read in kernel/bpf/bpf_iter.c); longer ones are read from /proc. */
-#define SCAN_ROOM (31 << 10)
-
 enum scan_flag {
-	/* The main thread has ended, others go on: its memory is theirs. */
-	SCAN_NO_MEMORY = 1,
-	/* The environment did not fit, or could not be read as a whole. */
-	SCAN_UNREAD = 2,
-	/* A program is being executed: the environment has no end yet. */
-	SCAN_STARTING = 4,
 	/* A thread of the kernel, or one that has ended: nothing but the pid. */
-	SCAN_NO_PROCESS = 8,
-	/* Environments were not asked for. */
-	SCAN_BARE = 16,
+	SCAN_NO_PROCESS = 1,
 };
 
-/* A process; `length` bytes of environment follow. */
+/* A process. */
 struct scan_task {
 	__u64 start;       /* CLOCK_BOOTTIME, nanoseconds */
 	__u64 cgroup;      /* cgroup2 id */
-	__u64 start_code;  /* these two tell one program from another */
-	__u64 start_stack;
+	__u64 start_code;  /* these two tell one program from another; 0 where the */
+	__u64 start_stack; /* main thread has ended and others go on */
 	__u64 executed;    /* programs that the thread has executed, one by one */
 	__u32 pid;         /* as this pid namespace has it */
 	__u32 uid;         /* effective */
 	__u32 flags;
-	__u32 length;
+	__u32 pad;
 	char comm[SCAN_COMM];
 };
 

@@ -21,12 +21,10 @@ struct kernfs_node { __u64 id; } RELOCATED;
 struct cgroup { struct kernfs_node *kn; } RELOCATED;
 struct css_set { struct cgroup *dfl_cgrp; } RELOCATED;
 struct inode { __u16 i_mode; __u32 i_rdev; } RELOCATED;
-struct file { struct inode *f_inode; } RELOCATED;
+struct file { struct inode *f_inode; unsigned int f_mode; } RELOCATED;
 struct upid { int nr; } RELOCATED;
 struct pid { unsigned int level; struct upid numbers[0]; } RELOCATED;
-struct mm_struct {
-	unsigned long start_code, start_stack, env_start, env_end;
-} RELOCATED;
+struct mm_struct { unsigned long start_code, start_stack; } RELOCATED;
 
 struct task_struct {
 	unsigned int flags;

@@ -54,6 +54,7 @@ pub fn denied_of(observation: &Observation, pid: u32, devices: &[HeldDevice]) ->
         at_exec: unasked(),
         live: unasked(),
         devices: Answer::Known(devices.to_vec()),
+        devices_cut: None,
     });
     let mut join = Join::new(observation);
     join.view_of_process(&process)?;

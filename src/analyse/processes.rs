@@ -34,6 +34,7 @@ impl Processes {
                 answer.held_instances = held.instances;
                 answer.held_shared = held.shared;
                 answer.held_denied = view.map(|view| denied(&answer, &view)).unwrap_or_default();
+                answer.held_unknown.clone_from(&detail.devices_cut);
             }
             (None, why) => answer.held_unknown = Some(why.unwrap_or_default().to_owned()),
         }

@@ -98,7 +98,10 @@ pub(super) fn held(processes: &[&Process], gpus: &[Gpu]) -> GpuSet {
     let mut union = Union::default();
     for process in processes {
         match (&process.held, &process.held_unknown) {
-            (Some(found), _) => union.add(found, &process.held_instances),
+            (Some(found), why) => {
+                union.add(found, &process.held_instances);
+                union.missing.extend(why.clone());
+            }
             (None, Some(why)) => union.miss(why),
             (None, None) => union.unseen += 1,
         }

@@ -45,8 +45,12 @@ pub(super) fn live(session: &Session<'_>, target: Target<'_>) -> Result<Source, 
         Target::Pid(pid) => pid,
         Target::Own | Target::Programs(_) => std::process::id(),
     };
-    let path = observe::pid_cgroup(&session.options(), pid)?;
-    cgroup(session, &path)
+    let options = session.options();
+    let process = observe::Pinned::new(&options, pid)?;
+    let path = process.cgroup(&options)?;
+    let source = cgroup(session, &path)?;
+    process.still_in(&options, &path)?;
+    Ok(source)
 }
 
 pub(super) fn job(session: &Session<'_>, id: &str) -> Result<Source, Failure> {

@@ -47,8 +47,13 @@ pub struct Detail {
     pub at_exec: Answer<Environment>,
     /// The environment now, from the `environ` array in the process's memory.
     pub live: Answer<Environment>,
-    /// Distinct character and block devices that it has open or mapped.
+    /// Distinct character and block devices that it has open or mapped, in any
+    /// of its threads. Descriptors that only name a file (`O_PATH`) are none.
     pub devices: Answer<Vec<HeldDevice>>,
+    /// Why it may hold more devices than are listed: a descriptor that cannot
+    /// be looked behind, a limit that was reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub devices_cut: Option<String>,
 }
 
 /// A device number behind a process's descriptors or mappings.

@@ -121,6 +121,12 @@ pub enum ObserveError {
         /// The proc file system.
         proc: PathBuf,
     },
+    /// A process that keeps whoever reads it waiting.
+    #[error("process {pid} does not answer: not even its descriptors can be read without waiting for it")]
+    SilentProcess {
+        /// The pid as asked.
+        pid: u32,
+    },
     /// A job without a cgroup here.
     #[error("no cgroup of job {job} under {root}; it may have ended, or run elsewhere{}; `gpumap node` shows the jobs of this node", doubts(*.unnamed, *.incomplete))]
     NoSuchJob {
@@ -151,6 +157,14 @@ pub enum ObserveError {
         pid: u32,
         /// The cgroup root.
         root: PathBuf,
+    },
+    /// The process went to another cgroup while it was asked about.
+    #[error("process {pid} moved to cgroup {path} while it was asked about; ask again")]
+    Moved {
+        /// The pid as asked.
+        pid: u32,
+        /// Where it is now.
+        path: PathBuf,
     },
     /// The process outlives its cgroup.
     #[error("process {pid} is in cgroup {path}, which has been removed; it is exiting")]

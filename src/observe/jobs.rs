@@ -155,21 +155,21 @@ impl<'a> Search<'a> {
         }
         let asked = self.names.iter().any(|name| matches!(name, JobName::Number(_)));
         if asked && owner.job_id.is_none() {
-            owner.job_id = above.child(name).ok().and_then(|dir| self.number(&dir));
+            owner.job_id = above.child(name).ok().and_then(|dir| self.number(&dir, path));
         }
         self.jobs.insert(path.to_vec(), owner);
     }
 
     /// The number of a job that is called by its SLUID, from its step daemons.
-    fn number(&self, job: &Dir) -> Option<u64> {
+    fn number(&self, job: &Dir, path: &[u8]) -> Option<u64> {
         let steps = job.subdirectories(job.stat().ok()?).ok()?;
         let mut steps = steps.iter().filter(|name| name.to_bytes().starts_with(b"step_"));
         steps.find_map(|step| {
             let daemon = job.child(step.as_c_str()).ok()?.child(c"slurm").ok()?;
             let mut pids = Vec::new();
             daemon.read_into(c"cgroup.procs", &mut pids, LIMIT).ok()?;
-            let process = |pid: &u32| Dir::open(&self.options.proc.join(pid.to_string())).ok();
-            parse_pids(&pids).iter().find_map(|pid| stepd::job(&process(pid)?))
+            let place = [path, b"/", step.as_bytes(), b"/slurm"].concat();
+            stepd::job(self.options, &place.into(), &parse_pids(&pids))
         })
     }
 

@@ -62,8 +62,11 @@ fn named(
         );
         Vec::new()
     });
-    let pids: Vec<u32> = found.into_iter().map(|candidate| candidate.pid).collect();
-    process::anywhere(options, hierarchy, &pids, log)
+    let pids: Vec<u32> = found.iter().map(|(pid, _)| *pid).collect();
+    let mut processes = process::anywhere(options, hierarchy, &pids, log);
+    // One that has the pid of another that ended meanwhile is none of these.
+    processes.retain(|process| found.contains(&(process.pid, process.start_time)));
+    processes
 }
 
 fn names(environment: &Environment, job: &JobName) -> bool {

@@ -56,7 +56,7 @@ use walk::{Plan, Seen};
 
 pub use ancestors::ancestors;
 pub use error::ObserveError;
-pub use pid::{id_cgroup, path_cgroup, pid_cgroup};
+pub use pid::{Pinned, id_cgroup, path_cgroup, pid_cgroup, process_cgroup};
 
 /// Where to look, and for how long.
 #[derive(Clone, Debug)]

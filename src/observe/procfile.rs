@@ -23,8 +23,11 @@ pub(crate) struct Stat<'a> {
     /// random they are others in every program that is executed. Not to be
     /// known without the right to look.
     pub(crate) starts: (u64, u64),
-    /// Field 51, since Linux 3.5; 0 if it is not to be known.
-    pub(crate) env_end: u64,
+    /// Fields 48 and 49, since Linux 3.5: where the arguments begin and end; 0
+    /// if that is not to be known.
+    pub(crate) arguments: (u64, u64),
+    /// Fields 50 and 51: the same of the environment.
+    pub(crate) environment: (u64, u64),
 }
 
 /// Reads a `stat` line. The name may hold anything, `)` and newlines included,
@@ -42,8 +45,9 @@ pub(crate) fn parse_stat(text: &[u8]) -> Option<Stat<'_>> {
     let start_time = fields.nth(22 - 21)?.parse().ok()?;
     let mut address = |skip| fields.nth(skip).and_then(|one| one.parse().ok()).unwrap_or(0);
     let starts = (address(26 - 23), address(28 - 27));
-    let env_end = address(51 - 29);
-    Some(Stat { comm, state, flags, threads, start_time, starts, env_end })
+    let arguments = (address(48 - 29), address(0));
+    let environment = (address(0), address(0));
+    Some(Stat { comm, state, flags, threads, start_time, starts, arguments, environment })
 }
 
 impl Stat<'_> {
@@ -94,7 +98,8 @@ mod tests {
         for comm in [&b"bash"[..], b") S 1 2 (", b"a\nb)", b"\xff\x1b[2J", b"", b"((", b"))"] {
             let text = stat(comm);
             let (state, flags, threads, start_time) = (b'S', 7, 17, 8675309);
-            let expected = Stat { comm, state, flags, threads, start_time, starts: (26, 28), env_end: 51 };
+            let (starts, arguments, environment) = ((26, 28), (48, 49), (50, 51));
+            let expected = Stat { comm, state, flags, threads, start_time, starts, arguments, environment };
             assert_eq!(parse_stat(&text), Some(expected), "{}", comm.escape_ascii());
         }
         for bad in [&b""[..], b"17 (x) S 1 2", b"17 x", b")(", b"17 (x"] {

@@ -4,29 +4,51 @@
 use nix::dir::Dir as Listing;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, readlinkat};
-use nix::sys::stat::{Mode, fstat};
+use nix::sys::stat::Mode;
 
+use super::Options;
+use super::hierarchy::Hierarchy;
+use super::process::crew::{Care, Crew, Duty};
+use super::process::title;
+use super::procfile::cgroup_line;
 use crate::observation::Text;
 use crate::owner::{job_of_socket, job_of_title};
 use crate::sys::dir::Dir;
 
-/// Bytes read of a title. One that is longer is not slurmstepd's.
-const TITLE_LIMIT: usize = 64 << 10;
-/// Bytes read of `net/unix`, some hundred thousand sockets.
+/// Bytes read of `net/unix`, some hundred thousand sockets, and of `cgroup`.
 const SOCKETS_LIMIT: usize = 16 << 20;
+const CGROUP_LIMIT: usize = 256 << 10;
 /// Descriptors looked at; a slurmstepd has some dozens.
 const DESCRIPTORS: usize = 4096;
 
-/// The job that a process says it serves, if it is root's: by its title, or
-/// else by its sockets if they all say the same.
-pub(super) fn job(process: &Dir) -> Option<u64> {
-    // `/proc/PID` belongs to the effective uid.
-    if fstat(process).ok()?.st_uid != 0 {
-        return None;
-    }
-    let mut title = Vec::new();
-    process.read_into(c"cmdline", &mut title, TITLE_LIMIT).ok()?;
-    job_of_title(&title).or_else(|| {
+/// The job that one of these processes of a cgroup says it serves: a process of
+/// root's that is in that cgroup still, by its title, or else by its sockets if
+/// they all say the same.
+pub(super) fn job(options: &Options, cgroup: &Text, pids: &[u32]) -> Option<u64> {
+    let hierarchy = Hierarchy::find(options).ok()?;
+    let is_there = |process: &Dir| {
+        let mut text = Vec::new();
+        let read = process.read_into(c"cgroup", &mut text, CGROUP_LIMIT);
+        let controller = if hierarchy.is_legacy() { Some(b"devices".as_slice()) } else { None };
+        let inside = cgroup_line(&text, controller).and_then(|line| hierarchy.mount.inside(line));
+        read.is_ok() && inside.as_deref() == Some(cgroup.as_bytes())
+    };
+    let mut crew = Crew::new(Dir::open(&options.proc).ok()?, |proc, duty: Duty<'_, (), Option<u64>>| {
+        duty.answer(|pid, (), care| {
+            let process = proc.child(pid.to_string().as_str()).ok()?;
+            // `/proc/PID` belongs to the effective uid.
+            let is_roots = process.stat().ok()?.uid == 0;
+            (is_roots && care == Care::Inside && is_there(&process)).then(|| served(&process)).flatten()
+        });
+    });
+    let questions: Vec<(u32, ())> = pids.iter().map(|pid| (*pid, ())).collect();
+    let mut jobs = Vec::new();
+    crew.ask(&questions, options.deadline, |index, job| jobs.extend(job.flatten().map(|job| (index, job))));
+    jobs.into_iter().min().map(|(_, job)| job)
+}
+
+fn served(process: &Dir) -> Option<u64> {
+    job_of_title(title::of_process(process).as_bytes()).or_else(|| {
         let sockets = sockets(process);
         let mut jobs = sockets.iter().filter_map(|name| job_of_socket(name.as_bytes()));
         let first = jobs.next()?;

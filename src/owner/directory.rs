@@ -118,6 +118,7 @@ mod tests {
             at_exec: Answer::Known(environment),
             live: Answer::default(),
             devices: Answer::default(),
+            devices_cut: None,
         };
         Process { uid, cgroup: format!("{JOB}{below}").into(), detail: Some(detail), ..Process::default() }
     }

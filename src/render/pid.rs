@@ -204,14 +204,19 @@ fn held(out: &mut dyn Write, it: &Process, inventory: &[Gpu]) -> io::Result<()> 
     let shared =
         if shared.is_empty() { String::new() } else { format!("; of all GPUs: {}", shared.join(", ")) };
     match &it.held_unknown {
-        Some(why) => writeln!(out, "\nHolds: not known, because {}", sanitize::short(why, 300, "…")),
-        None => {
+        Some(why) if it.held.as_ref().is_none_or(Vec::is_empty) => {
+            writeln!(out, "\nHolds: not known, because {}", sanitize::short(why, 300, "…"))
+        }
+        unknown => {
             let names = match process::held(it, inventory).as_str() {
                 "-" => "no GPU".to_owned(),
                 "?" => "not looked at".to_owned(),
                 names => names.to_owned(),
             };
             writeln!(out, "\nHolds: {names}{shared}")?;
+            if let Some(why) = unknown {
+                writeln!(out, "  there may be more, because {}", sanitize::short(why, 300, "…"))?;
+            }
             gpus::denied_legend(out, !it.held_denied.is_empty())
         }
     }

@@ -125,9 +125,12 @@ pub(super) fn in_order(keys: Option<&[String]>, instances: &[String], inventory:
 /// The GPUs and instances it holds.
 pub(super) fn held(process: &Process, inventory: &[Gpu]) -> String {
     let Some(held) = &process.held else { return "?".to_owned() };
-    match gpus::held_names(held, &process.held_instances, &process.held_denied, inventory).as_str() {
-        "" => "-".to_owned(),
-        names => names.to_owned(),
+    let names = gpus::held_names(held, &process.held_instances, &process.held_denied, inventory);
+    match (names.as_str(), &process.held_unknown) {
+        ("", None) => "-".to_owned(),
+        ("", Some(_)) => "?".to_owned(),
+        (_, Some(_)) => names + " ?",
+        (_, None) => names,
     }
 }
 

@@ -44,7 +44,8 @@ pub struct Process {
     /// `nvidia-uvm`, `kfd`): the last two are a hint that it computes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held_shared: Vec<String>,
-    /// Why `held` is null.
+    /// Why `held` is null, or why it may not be all: what it lists is held all
+    /// the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_unknown: Option<String>,
     /// What its environment says of its job.

@@ -9,6 +9,7 @@ pub mod caps;
 pub mod dir;
 pub mod handle;
 pub mod heap;
+pub mod helper;
 pub mod iter;
 pub mod notify;
 pub mod pidfd;

@@ -1,21 +1,31 @@
 //! Whether threads share their open files, by kcmp(2): `/proc` does not tell.
 
+use std::cmp::Ordering;
+
 use nix::errno::Errno;
 
 /// `KCMP_FILES` of `linux/kcmp.h`.
-const FILES: libc::c_int = 2;
+const FILES: libc::c_long = 2;
 
-/// Whether two threads have one and the same table of descriptors. Since Linux
-/// 3.5; takes the right to look into both.
+/// Compares the tables of descriptors of two threads: equal if it is one and
+/// the same, else in an order that stays while the machine runs and means
+/// nothing. Since Linux 3.5; takes the right to look into both.
 ///
 /// # Errors
 ///
 /// `ENOSYS` where the kernel was built without it, `ESRCH` for a thread that is
 /// gone, `EPERM` without the right.
-pub fn share_files(one: u32, other: u32) -> Result<bool, Errno> {
+pub fn compare_files(one: u32, other: u32) -> Result<Ordering, Errno> {
+    let (one, other, none) = (libc::c_long::from(one), libc::c_long::from(other), libc::c_long::default());
     // SAFETY: the call takes numbers only and changes nothing.
-    let result = unsafe { libc::syscall(libc::SYS_kcmp, one, other, FILES, 0, 0) };
-    Errno::result(result).map(|order| order == 0)
+    let result = unsafe { libc::syscall(libc::SYS_kcmp, one, other, FILES, none, none) };
+    match Errno::result(result)? {
+        0 => Ok(Ordering::Equal),
+        1 => Ok(Ordering::Less),
+        2 => Ok(Ordering::Greater),
+        // Different, and the order is not known.
+        _ => Err(Errno::EOPNOTSUPP),
+    }
 }
 
 #[cfg(test)]
@@ -27,9 +37,10 @@ mod tests {
     #[test]
     fn own() {
         let own = std::process::id();
-        assert_eq!(share_files(own, own), Ok(true));
+        assert_eq!(compare_files(own, own), Ok(Ordering::Equal));
         let tid = || nix::unistd::gettid().as_raw().cast_unsigned();
-        assert_eq!(std::thread::spawn(move || share_files(own, tid())).join().unwrap(), Ok(true));
-        assert_eq!(share_files(own, u32::MAX >> 1), Err(Errno::ESRCH));
+        let thread = std::thread::spawn(move || compare_files(own, tid()));
+        assert_eq!(thread.join().unwrap(), Ok(Ordering::Equal));
+        assert_eq!(compare_files(own, u32::MAX >> 1), Err(Errno::ESRCH));
     }
 }

@@ -158,7 +158,7 @@ impl OpensWatcher {
     }
 
     fn remember(&mut self, process: &Glimpse) {
-        if let Ok(path) = observe::pid_cgroup(&self.options, process.pid) {
+        if let Ok(path) = observe::process_cgroup(&self.options, process.pid, process.start_time) {
             let path = Text::from(path.as_os_str().as_bytes());
             self.places.insert((process.pid, process.start_time), path);
         }

@@ -97,7 +97,11 @@ fn started(options: &Options, pid: u32) -> Option<u64> {
 fn error(why: Unread, pid: u32, options: &Options, hierarchy: &Hierarchy) -> ObserveError {
     match why {
         Unread::Gone | Unread::Hidden => ObserveError::NoSuchProcess { pid, proc: options.proc.clone() },
-        Unread::Outside(path) => ObserveError::OutsideNamespace { pid, path },
+        Unread::Outside(path) => {
+            let path = OsStr::from_bytes(path.as_bytes()).into();
+            ObserveError::OutsideNamespace { pid, path }
+        }
+        Unread::Silent => ObserveError::SilentProcess { pid },
         Unread::NoCgroup => ObserveError::NoCgroup { pid, root: hierarchy.mount.point.clone() },
     }
 }

@@ -1,39 +1,58 @@
 //! What one process asks for and holds, all from one address space: a process
 //! that executes another program meanwhile is read again.
 
+use std::time::{Duration, Instant};
+
 use nix::errno::Errno;
 
 use super::super::procfile::parse_stat;
+use super::crew::Care;
+use super::devices::{Held, mapped};
 use super::files::Files;
 use super::memory::Memory;
 use super::places::{self, NoPlace};
-use super::refusals::{Kind, Refusals};
-use super::{STAT_LIMIT, at_exec, devices, live};
+use super::refusals::{Kind, Refusals, SILENT};
+use super::tables::Tables;
+use super::{STAT_LIMIT, at_exec, live, title};
 use crate::observation::{Answer, Detail, Environment, Text};
 use crate::sys::dir::Dir;
 
-/// Bytes read of `auxv` and `maps`, and kept of `cmdline`.
+/// Bytes read of `auxv` and `maps`.
 const AUXV_LIMIT: usize = 4 << 10;
 const MAPS_LIMIT: usize = 4 << 20;
-const TITLE_LIMIT: usize = 256;
-/// The name of Slurm's daemon of a step, with which its title begins
-/// (`slurmstepd: [4711.batch]`).
-pub(super) const STEP_DAEMON: &[u8] = b"slurmstepd";
-/// Times that a process is read.
+/// Times that a process is read, and how long its descriptors may take.
 const TRIES: usize = 3;
+const TIME: Duration = Duration::from_secs(2);
 
 const ENDED: &str = "it has ended and waits for its parent";
 const EXITING: &str = "it is ending: its memory is gone";
 const EXECUTED: &str = "it executed another program while it was read";
+const LONG: &str = "its list of mappings is too long";
 
 /// The process went while it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Gone;
 
+/// A process to look into.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Subject<'a> {
+    pub(super) pid: u32,
+    pub(super) dir: &'a Dir,
+    /// Whether its title is kept.
+    pub(super) titled: bool,
+    /// Whether its main thread has ended: others may go on, and hold what it held.
+    pub(super) ended: bool,
+    /// Whether it has other threads.
+    pub(super) several: bool,
+    pub(super) care: Care,
+}
+
 /// Reads details, one process after another.
 #[derive(Debug)]
 pub(super) struct Looker<'a> {
     refusals: &'a Refusals,
+    /// Whether pids of this `/proc` are those of system calls.
+    is_own: bool,
     files: Files,
     text: Vec<u8>,
     maps: Vec<u8>,
@@ -43,58 +62,139 @@ pub(super) struct Looker<'a> {
 /// one is that of another program.
 type Auxv = Result<Vec<u8>, Errno>;
 
+/// A thread that stands for its process, with its number.
+struct Thread<'a> {
+    dir: &'a Dir,
+    tid: u32,
+}
+
+/// Where the kernel has put arguments and environment.
+#[derive(Clone, Copy, Debug, Default)]
+struct Areas {
+    arguments: (u64, u64),
+    environment: (u64, u64),
+}
+
 impl<'a> Looker<'a> {
-    pub(super) fn new(refusals: &'a Refusals) -> Self {
-        Self { refusals, files: Files::default(), text: Vec::new(), maps: Vec::new() }
+    pub(super) fn new(refusals: &'a Refusals, is_own: bool) -> Self {
+        Self { refusals, is_own, files: Files::default(), text: Vec::new(), maps: Vec::new() }
     }
 
-    /// Looks into the process with this directory. `titled` is whether its title
-    /// is kept, `ended` whether its main thread has: other threads may go on, and hold what it held.
-    pub(super) fn look(&mut self, process: &Dir, titled: bool, mut ended: bool) -> Result<Detail, Gone> {
-        let mut last = remains();
+    /// Looks into a process.
+    pub(super) fn look(&mut self, subject: &Subject<'_>) -> Result<Detail, Gone> {
+        let (mut last, mut ended) = (remains(), subject.ended);
         for _ in 0..TRIES {
-            let thread = if ended { self.living_thread(process) } else { None };
-            let Some(dir) = thread.as_ref().or((!ended).then_some(process)) else { return Ok(remains()) };
-            let auxv = auxv(dir);
-            let mut memory = Memory::open(dir);
-            last = self.once(dir, titled, &auxv, &mut memory);
-            let whole = memory.map_or(true, |memory| memory.is_alive()) && self::auxv(dir) == auxv;
-            if whole && !self.is_executing(dir, &last) {
+            let other = if ended { self.living_thread(subject.dir) } else { None };
+            let thread = match &other {
+                Some((dir, tid)) => Thread { dir, tid: *tid },
+                None if ended => return Ok(remains()),
+                None => Thread { dir: subject.dir, tid: subject.pid },
+            };
+            if subject.care == Care::Outside {
+                return Ok(self.from_outside(subject, &thread));
+            }
+            let auxv = auxv(thread.dir);
+            let mut memory = Memory::open(thread.dir);
+            last = self.once(subject, &thread, &auxv, &mut memory);
+            let whole = memory.map_or(true, |memory| memory.is_alive()) && self::auxv(thread.dir) == auxv;
+            if whole && !self.is_executing(thread.dir, &last) {
                 return Ok(last);
             }
-            ended = self.has_ended(process)?;
+            ended = self.has_ended(subject.dir)?;
         }
         let executed = || Answer::Missing(EXECUTED.to_owned());
         Ok(Detail { at_exec: executed(), live: executed(), ..last })
+    }
+
+    /// The environment in memory of a process whose main thread lives; `None` if
+    /// it is gone.
+    pub(super) fn environment(&mut self, pid: u32, dir: &Dir) -> Option<Answer<Environment>> {
+        let subject = Subject { pid, dir, titled: false, ended: false, several: false, care: Care::Inside };
+        self.look(&subject).ok().map(|detail| detail.live)
     }
 
     /// Whether the new program's environment is yet to be set up, and only
     /// looks empty: the kernel does not know its end.
     fn is_executing(&mut self, dir: &Dir, detail: &Detail) -> bool {
         let empty = detail.at_exec.known().is_some_and(|at_exec| *at_exec == Environment::default());
-        empty
-            && dir.read_piece(c"stat", &mut self.text, STAT_LIMIT).is_ok()
-            && parse_stat(&self.text).is_some_and(|stat| stat.env_end == 0)
+        empty && self.areas(dir).is_some_and(|areas| areas.environment.1 == 0)
     }
 
-    fn once(&mut self, dir: &Dir, titled: bool, auxv: &Auxv, memory: &mut Result<Memory, Errno>) -> Detail {
-        let title = if titled { self.title(dir) } else { Text::default() };
+    fn once(
+        &mut self,
+        subject: &Subject<'_>,
+        thread: &Thread<'_>,
+        auxv: &Auxv,
+        memory: &mut Result<Memory, Errno>,
+    ) -> Detail {
+        let dir = thread.dir;
+        // After the memory was opened: these are of its program, or it is dead.
+        let areas = self.areas(dir).unwrap_or_default();
+        let mut detail = Detail { exe: self.exe(dir), ..remains() };
+        if let (true, Ok(memory)) = (subject.titled, &mut *memory) {
+            detail.title = title::of_daemon(memory, areas.arguments, areas.environment.1);
+        }
         self.read_maps(dir);
-        let mut detail = Detail { title, exe: self.exe(dir), ..remains() };
-        detail.devices = devices::read(dir, &self.maps, &mut self.files, self.refusals);
+        let devices = self.devices(subject, thread, &mut detail, true);
         // Every program has one, and only an exiting process has lost it.
         if auxv.as_ref().is_ok_and(Vec::is_empty) {
             detail.at_exec = Answer::Missing(EXITING.to_owned());
             detail.live = Answer::Missing(EXITING.to_owned());
             return detail;
         }
-        detail.at_exec = at_exec::read(dir, &mut self.text, self.refusals);
+        if let Ok(memory) = memory {
+            memory.avoid(devices);
+        }
+        detail.at_exec = at_exec::read(memory, areas.environment, &mut self.text, self.refusals);
         detail.live = match (auxv, memory) {
             (Ok(auxv), Ok(memory)) => self.live(dir, auxv, memory),
             (Err(errno), _) => Answer::Missing(self.refusals.why(Kind::Live, *errno)),
             (_, Err(errno)) => Answer::Missing(self.refusals.why(Kind::Live, *errno)),
         };
         detail
+    }
+
+    /// What can be seen without its memory, and without the lock of that.
+    fn from_outside(&mut self, subject: &Subject<'_>, thread: &Thread<'_>) -> Detail {
+        let silent = || Answer::Missing(SILENT.to_owned());
+        let mut detail = Detail { exe: self.exe(thread.dir), at_exec: silent(), live: silent(), ..remains() };
+        self.refusals.count(Kind::Silent);
+        self.devices(subject, thread, &mut detail, false);
+        detail
+    }
+
+    /// Fills in the devices, those that are mapped too if `inside`. Returns where
+    /// in memory they are.
+    fn devices(
+        &mut self,
+        subject: &Subject<'_>,
+        thread: &Thread<'_>,
+        detail: &mut Detail,
+        inside: bool,
+    ) -> Vec<(u64, u64)> {
+        let first = (thread.dir, thread.tid);
+        let several = subject.several || subject.ended;
+        let tables = Tables { process: subject.dir, first, several, is_own: self.is_own };
+        let mut held = match tables.read(Instant::now() + TIME) {
+            Ok(held) => held,
+            Err(errno) => {
+                detail.devices = Answer::Missing(self.refusals.why(Kind::Devices, errno));
+                return mapped(thread.dir, &self.maps, &mut self.files, self.refusals, &mut Held::default());
+            }
+        };
+        let mut places = Vec::new();
+        if inside {
+            places = mapped(thread.dir, &self.maps, &mut self.files, self.refusals, &mut held);
+            if self.maps.len() > MAPS_LIMIT {
+                held.cut(LONG);
+            }
+        } else {
+            held.cut("what it has mapped is not known: its memory does not answer");
+        }
+        let (devices, cut) = held.all();
+        detail.devices = Answer::Known(devices);
+        detail.devices_cut = cut;
+        places
     }
 
     fn live(&mut self, dir: &Dir, auxv: &[u8], memory: &mut Memory) -> Answer<Environment> {
@@ -122,17 +222,10 @@ impl<'a> Looker<'a> {
         }
     }
 
-    /// The title of a step's daemon. Other arguments may be secrets, and are not
-    /// kept.
-    fn title(&mut self, dir: &Dir) -> Text {
-        match dir.read_into(c"cmdline", &mut self.text, TITLE_LIMIT) {
-            Ok(()) | Err(Errno::EFBIG) => {}
-            Err(_) => return Text::default(),
-        }
-        let text = self.text.get(..TITLE_LIMIT).unwrap_or(&self.text);
-        let end = text.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-        let title = text.get(..end).unwrap_or_default();
-        if title.starts_with(STEP_DAEMON) { title.into() } else { Text::default() }
+    fn areas(&mut self, dir: &Dir) -> Option<Areas> {
+        dir.read_piece(c"stat", &mut self.text, STAT_LIMIT).ok()?;
+        let stat = parse_stat(&self.text)?;
+        Some(Areas { arguments: stat.arguments, environment: stat.environment })
     }
 
     fn has_ended(&mut self, dir: &Dir) -> Result<bool, Gone> {
@@ -141,12 +234,13 @@ impl<'a> Looker<'a> {
     }
 
     /// The directory of a thread that goes on without its main thread.
-    fn living_thread(&mut self, dir: &Dir) -> Option<Dir> {
+    fn living_thread(&mut self, dir: &Dir) -> Option<(Dir, u32)> {
         let tasks = dir.child(c"task").ok()?;
         let mut found = None;
-        let visit = |name: &std::ffi::CStr, _| {
+        let visit = |name: &std::ffi::CStr, tid| {
             let thread = tasks.child(name).ok();
-            found = thread.filter(|thread| self.has_ended(thread) == Ok(false));
+            let thread = thread.filter(|thread| self.has_ended(thread) == Ok(false));
+            found = thread.map(|thread| (thread, tid));
             found.is_none()
         };
         tasks.numbers(c".", visit).ok()?;
@@ -169,5 +263,6 @@ fn remains() -> Detail {
         at_exec: ended(),
         live: ended(),
         devices: Answer::default(),
+        devices_cut: None,
     }
 }

@@ -13,8 +13,10 @@ use super::maps::Mapping;
 use crate::sys::dir::Dir;
 use crate::sys::stat::{FileKind, FileStat, stat_at};
 
-/// Regular files that are remembered; a process can map any number.
+/// Regular files and ELF files that are remembered; a process can map any
+/// number.
 const REMEMBERED: usize = 1 << 16;
+const IMAGES: usize = 1 << 12;
 
 /// Which version of which file.
 type Version = ((u32, u32), u64, u64, (i64, u32));
@@ -55,7 +57,10 @@ impl Files {
         if version(&now) != version(&stat) {
             return Err(Errno::ESTALE);
         }
-        let image = Rc::new(elf::read(file));
+        let image = Rc::new(elf::read(&file));
+        if self.images.len() >= IMAGES {
+            self.images.clear();
+        }
         self.images.insert(version(&stat), Rc::clone(&image));
         Ok(image)
     }

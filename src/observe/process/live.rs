@@ -3,7 +3,7 @@
 
 use super::memory::{Fault, Memory};
 use super::places::{Place, word};
-use super::sieve::{self, NAME_LIMIT, VALUE_LIMIT};
+use super::sieve::{self, NAME_LIMIT, Sieve, VALUE_LIMIT};
 use super::window::Window;
 use crate::observation::{Answer, Environment};
 
@@ -41,8 +41,8 @@ fn attempt(memory: &mut Memory, place: Place) -> Result<Option<Environment>, Fau
     let mut environment = Environment::default();
     if start != 0 {
         let array = Array::read(memory, start, place.width)?;
-        environment.cut = array.cut.map(str::to_owned);
-        let kept = strings(memory, &array, &mut environment)?;
+        let (found, kept) = strings(memory, &array)?;
+        environment = found;
         let same = array.is_same(memory)? && kept.iter().all(|kept| kept.is_same(memory));
         if !same {
             return Ok(None);
@@ -74,7 +74,7 @@ impl Array {
             let next = start.wrapping_add(array.bytes.len() as u64);
             match memory.fill(next, size, &mut chunk) {
                 Ok(()) => {}
-                Err(Fault::Unmapped) if array.bytes.is_empty() => return Err(Fault::Unmapped),
+                Err(Fault::Absent) if array.bytes.is_empty() => return Err(Fault::Absent),
                 Err(Fault::Gone) => return Err(Fault::Gone),
                 Err(fault) => array.cut = Some(fault.why()),
             }
@@ -123,32 +123,44 @@ impl Kept {
     }
 }
 
-/// Reads the strings; what is wanted goes into the environment.
-fn strings(memory: &mut Memory, array: &Array, environment: &mut Environment) -> Result<Vec<Kept>, Fault> {
-    let mut window = Window::default();
-    let mut kept = Vec::new();
+/// Reads the strings, and gives those that are wanted with their bytes.
+fn strings(memory: &mut Memory, array: &Array) -> Result<(Environment, Vec<Kept>), Fault> {
+    let (mut window, mut sieve) = (Window::default(), Sieve::default());
+    let (mut kept, mut cut) = (Vec::new(), array.cut.map(str::to_owned));
     for address in array.pointers() {
         let start = match window.text(memory, address, NAME_LIMIT) {
             Ok(start) => start,
             Err(Fault::Gone) => return Err(Fault::Gone),
             Err(fault) => {
-                environment.cut = Some(format!("an entry was not read: {}", fault.why()));
+                cut = Some(format!("an entry was not read: {}", fault.why()));
                 if fault == Fault::Spent {
                     break;
                 }
                 continue;
             }
         };
-        let Some((name, _)) = sieve::wanted(start) else { continue };
+        let Some((name, _)) = sieve::wanted(start) else {
+            let is_whole = start.len() >= NAME_LIMIT || start.iter().any(|byte| matches!(byte, b'=' | 0));
+            if !is_whole {
+                cut = Some("the end of a name cannot be read".to_owned());
+            }
+            continue;
+        };
         // One byte more than is kept shows whether there is more, and another
         // is the terminator.
-        let Ok(entry) = window.text(memory, address, name.len() + VALUE_LIMIT + 2) else { continue };
+        let Ok(entry) = window.text(memory, address, name.len() + VALUE_LIMIT + 2) else {
+            cut = Some(format!("{name} cannot be read"));
+            continue;
+        };
         if !entry.ends_with(b"\0") && entry.len() < name.len() + VALUE_LIMIT + 2 {
-            environment.cut = Some(format!("the end of {name} cannot be read"));
+            cut = Some(format!("the end of {name} cannot be read"));
             continue;
         }
-        kept.push(Kept { address, bytes: entry.to_vec() });
-        sieve::add(environment, entry.strip_suffix(b"\0").unwrap_or(entry));
+        if sieve.add(entry.strip_suffix(b"\0").unwrap_or(entry)) {
+            kept.push(Kept { address, bytes: entry.to_vec() });
+        }
     }
-    Ok(kept)
+    let mut environment = sieve.end();
+    environment.cut = cut.or(environment.cut);
+    Ok((environment, kept))
 }

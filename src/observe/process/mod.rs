@@ -3,44 +3,49 @@
 
 mod asked;
 pub(super) mod at_exec;
+pub(super) mod crew;
 mod detail;
 pub(super) mod devices;
 pub(crate) mod elf;
 mod files;
 mod live;
 pub(crate) mod maps;
-mod memory;
+pub(super) mod memory;
 pub(crate) mod peek;
 pub(crate) mod places;
 mod reader;
 pub(super) mod refusals;
 mod scan;
 mod sieve;
+pub(super) mod tables;
+pub(super) mod title;
 mod window;
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+use std::path::Path;
 use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
 
 use super::Options;
 use super::hierarchy::Hierarchy;
 use super::log::Log;
 use super::walk::Seen;
-use crate::observation::{Process, Text};
+use crate::observation::{Answer, Detail, Process, Text};
+use crate::sys::dir::Dir;
+use crate::sys::stat::stat_at;
+use crew::{Care, Crew, Duty};
 use reader::Reader;
-use refusals::Refusals;
+use refusals::{Counts, Refusals};
 
 pub(super) use asked::{anywhere, asked, present, still};
 pub(super) use scan::scan;
 
 /// Bytes read of `stat`: one line.
 pub(super) const STAT_LIMIT: usize = 8 << 10;
-/// Threads that read details at most, and processes that one takes at a time.
-/// All is system calls that hold no common lock, and two take half the time.
-const WORKERS: usize = 4;
-const BATCH: usize = 32;
+/// Bytes of variables that are kept of all processes together. No node comes
+/// near that, unless somebody tries to fill this one's memory.
+const KEPT: usize = 128 << 20;
 
 /// A process to read.
 #[derive(Clone, Copy, Debug)]
@@ -53,25 +58,27 @@ struct Wanted<'a> {
 }
 
 /// Why a process was not read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Unread {
     Gone,
     /// It exists, but this `/proc` does not show it.
     Hidden,
     /// Its cgroup lies outside the namespace or mount.
-    Outside(PathBuf),
+    Outside(Text),
     NoCgroup,
+    /// It kept who read it waiting.
+    Silent,
 }
 
-/// What all workers share.
+/// What reading a process takes.
 #[derive(Debug)]
 struct Context<'a> {
-    proc: &'a Path,
+    proc: &'a Dir,
     hierarchy: &'a Hierarchy,
     detail: bool,
-    deadline: Option<Instant>,
+    /// Whether pids of this `/proc` are those of system calls.
+    is_own: bool,
     refusals: Refusals,
-    next: AtomicUsize,
 }
 
 /// Reads the processes that the walk listed and that still are where they
@@ -103,62 +110,89 @@ fn drop_moved(processes: &mut Vec<Process>, seen: &[Seen]) {
     processes.retain(|process| requested.contains(process.cgroup.as_bytes()));
 }
 
+/// A process by its place in the list, or why it was not read.
+type Found = (usize, Result<Process, Unread>);
+
 /// Reads what is wanted, in this order; less if the time is up.
-fn read(
-    options: &Options,
-    hierarchy: &Hierarchy,
-    wanted: &[Wanted<'_>],
-    log: &mut Log,
-) -> Vec<(usize, Result<Process, Unread>)> {
-    let (detail, deadline) = (options.detail, log.deadline());
-    let (refusals, next) = (Refusals::default(), AtomicUsize::new(0));
-    let context = Context { proc: &options.proc, hierarchy, detail, deadline, refusals, next };
-    let mut found = context.share(wanted);
+fn read(options: &Options, hierarchy: &Hierarchy, wanted: &[Wanted<'_>], log: &mut Log) -> Vec<Found> {
+    let refusals = Refusals::default();
+    let mut found = match (Dir::open(&options.proc), options.detail) {
+        (Err(_), _) => Vec::new(),
+        (Ok(proc), true) => by_helpers(options, hierarchy, wanted, proc, &refusals, log),
+        (Ok(proc), false) => by_itself(hierarchy, wanted, &proc, log.deadline()),
+    };
     found.sort_unstable_by_key(|(index, _)| *index);
     if found.len() < wanted.len() {
         log.out_of_time("reading processes");
     }
-    context.refusals.report(log);
+    refusals.report(log);
     if found.iter().any(|(_, found)| *found == Err(Unread::Hidden)) {
         let why = "processes that exist are not visible (hidepid, or another pid namespace's --proc)";
         let needs = "CAP_SYS_PTRACE, or the group of the hidepid mount option";
         log.add("no-right", options.proc.to_string_lossy(), why, needs);
     }
+    let silent = found.iter().filter(|(_, found)| *found == Err(Unread::Silent)).count();
+    if silent > 0 {
+        let what = format!("{silent} processes");
+        log.add("unreadable", what, "they do not answer, and were left out", "");
+    }
     found
 }
 
-impl Context<'_> {
-    /// Works with several threads where that pays.
-    fn share(&self, wanted: &[Wanted<'_>]) -> Vec<(usize, Result<Process, Unread>)> {
-        let most = thread::available_parallelism().map_or(1, usize::from).min(WORKERS);
-        let workers = if self.detail { most.min(wanted.len() / BATCH) } else { 1 };
-        thread::scope(|scope| {
-            // A thread that cannot be had is not needed.
-            let spawn = || thread::Builder::new().spawn_scoped(scope, || self.work(wanted)).ok();
-            let others: Vec<_> = (1..workers).filter_map(|_| spawn()).collect();
-            let mut found = self.work(wanted);
-            for other in others {
-                found.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-            }
-            found
-        })
-    }
+/// Reads what concerns no memory: nothing there waits for the process.
+fn by_itself(
+    hierarchy: &Hierarchy,
+    wanted: &[Wanted<'_>],
+    proc: &Dir,
+    deadline: Option<Instant>,
+) -> Vec<Found> {
+    let refusals = Refusals::default();
+    let context = Context { proc, hierarchy, detail: false, is_own: false, refusals };
+    let mut reader = Reader::new(&context);
+    let in_time = |_: &(usize, &Wanted<'_>)| deadline.is_none_or(|deadline| Instant::now() < deadline);
+    let wanted = wanted.iter().enumerate().take_while(in_time);
+    wanted.map(|(index, wanted)| (index, reader.read(wanted, Care::Outside))).collect()
+}
 
-    fn work(&self, wanted: &[Wanted<'_>]) -> Vec<(usize, Result<Process, Unread>)> {
-        let mut reader = Reader::new(self);
-        let mut found = Vec::new();
-        loop {
-            let start = self.next.fetch_add(BATCH, Ordering::Relaxed);
-            let batch = wanted.iter().enumerate().skip(start).take(BATCH);
-            if start >= wanted.len() {
-                return found;
-            }
-            for (index, wanted) in batch {
-                if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                    return found;
-                }
-                found.push((index, reader.read(wanted)));
-            }
+/// Reads details as well.
+fn by_helpers(
+    options: &Options,
+    hierarchy: &Hierarchy,
+    wanted: &[Wanted<'_>],
+    proc: Dir,
+    refusals: &Refusals,
+    log: &Log,
+) -> Vec<Found> {
+    let is_own = is_own(&options.proc);
+    let mut crew = Crew::new(proc, |proc, duty: Duty<'_, usize, (Result<Process, Unread>, Counts)>| {
+        let refusals = Refusals::default();
+        let context = Context { proc, hierarchy, detail: true, is_own, refusals };
+        let mut reader = Reader::new(&context);
+        duty.answer(|_, index, care| {
+            let process = wanted.get(index).ok_or(Unread::Gone);
+            (process.and_then(|wanted| reader.read(wanted, care)), context.refusals.take())
+        });
+    });
+    let questions: Vec<(u32, usize)> = wanted.iter().map(|one| one.pid).zip(0..).collect();
+    let (mut found, mut kept) = (Vec::new(), 0);
+    crew.ask(&questions, log.deadline(), |index, answer| {
+        let (mut process, counts) = answer.unwrap_or((Err(Unread::Silent), Counts::new()));
+        refusals.add(&counts);
+        if let Ok(Process { detail: Some(detail), .. }) = &mut process {
+            limit(detail, &mut kept);
+        }
+        found.push((index, process));
+    });
+    found
+}
+
+/// Lets go of environments when all together are too large.
+fn limit(detail: &mut Detail, kept: &mut usize) {
+    for answer in [&mut detail.at_exec, &mut detail.live] {
+        let variables = answer.known().map(|environment| environment.variables.as_slice());
+        *kept += variables.unwrap_or_default().iter().map(|one| one.value.as_bytes().len()).sum::<usize>();
+        if *kept > KEPT && variables.is_some() {
+            *answer = Answer::Missing(format!("environments of all processes are over {} MiB", KEPT >> 20));
         }
     }
 }
@@ -166,7 +200,16 @@ impl Context<'_> {
 /// An environment as a process has it, for the fuzz targets.
 #[cfg(fuzzing)]
 pub(super) fn fuzzing(bytes: &[u8]) -> crate::observation::Environment {
-    let mut environment = crate::observation::Environment::default();
-    bytes.split(|byte| *byte == 0).for_each(|entry| sieve::add(&mut environment, entry));
-    environment
+    let mut sieve = sieve::Sieve::default();
+    bytes.split(|byte| *byte == 0).for_each(|entry| drop(sieve.add(entry)));
+    sieve.end()
+}
+
+/// Whether a proc file system is gpumap's own.
+pub(super) fn is_own(proc: &Path) -> bool {
+    let place = |path: &Path| {
+        let stat = stat_at(&Dir::open(path).ok()?, c"").ok()?;
+        Some((stat.dev, stat.inode))
+    };
+    place(proc).is_some_and(|one| Some(one) == place("/proc".as_ref()))
 }

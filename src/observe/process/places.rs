@@ -14,9 +14,13 @@ const AT_PHDR: u64 = 3;
 /// How far the start of a segment may lie behind the start of its mapping: the
 /// largest page of the architectures at hand.
 const LARGEST_PAGE: u64 = 64 << 10;
+/// Files that are looked into for one process: a program has one C library, and
+/// two or three where a container's tools are at work.
+const FILES: usize = 256;
 
 const STRIPPED: &str = "static executable without symbols: the environ array cannot be found";
 const NO_NAME: &str = "static executable without an environ array (Go without cgo keeps its own table)";
+const TOO_MANY: &str = "more than 256 files are mapped that may have the environ array";
 const NO_LIBRARY: &str = "no C library is mapped, and the executable has no environ array";
 
 /// The address of a variable, and the size of a pointer there.
@@ -87,7 +91,15 @@ fn load<'a>(
     files: &mut Files,
     objects: &mut Vec<(Image, u64)>,
 ) -> Result<(), NoPlace> {
+    let mut seen = Vec::new();
     for mapping in mapped {
+        // One that is mapped again elsewhere may be loaded twice.
+        if !seen.contains(&mapping.file()) {
+            seen.push(mapping.file());
+        }
+        if seen.len() > FILES {
+            return Err(NoPlace::Reason(TOO_MANY.to_owned()));
+        }
         let image = files.mapped(dir, mapping)?;
         let Ok(image) = image.as_ref() else { continue };
         let start = |(offset, address): &(u64, u64)| {

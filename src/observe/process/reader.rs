@@ -1,9 +1,7 @@
 //! One process after another, each read through one handle of its `/proc`
 //! directory, so that a pid that is used again cannot mix two.
 
-use std::ffi::{CStr, OsStr};
-use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::ffi::CStr;
 
 use nix::errno::Errno;
 use nix::sys::signal::kill;
@@ -12,7 +10,9 @@ use nix::unistd::Pid;
 use super::super::devices_v1;
 use super::super::procfile::{cgroup_line, parse_stat};
 use super::super::stepd;
-use super::detail::{Looker, STEP_DAEMON};
+use super::crew::Care;
+use super::detail::{Looker, Subject};
+use super::title::STEP_DAEMON;
 use super::{Context, STAT_LIMIT, Unread, Wanted};
 use crate::observation::{Process, Text};
 use crate::owner;
@@ -37,12 +37,15 @@ struct Groups {
 
 impl<'a> Reader<'a> {
     pub(super) fn new(context: &'a Context<'a>) -> Self {
-        Self { context, looker: Looker::new(&context.refusals), buffer: Vec::new() }
+        Self { context, looker: Looker::new(&context.refusals, context.is_own), buffer: Vec::new() }
     }
 
-    pub(super) fn read(&mut self, wanted: &Wanted<'_>) -> Result<Process, Unread> {
+    pub(super) fn read(&mut self, wanted: &Wanted<'_>, care: Care) -> Result<Process, Unread> {
         let pid = wanted.pid;
-        let dir = Dir::open(&self.context.proc.join(pid.to_string()))
+        let dir = self
+            .context
+            .proc
+            .child(pid.to_string().as_str())
             .map_err(|_| if exists(pid) { Unread::Hidden } else { Unread::Gone })?;
         if wanted.cgroup.is_none() && !self.is_process(&dir, pid)? {
             return Err(Unread::Gone);
@@ -52,12 +55,13 @@ impl<'a> Reader<'a> {
         let uid = dir.stat().map_err(|_| Unread::Gone)?.uid;
         let stat = parse_stat(self.file(&dir, c"stat", STAT_LIMIT)?).ok_or(Unread::Gone)?;
         let (comm, start_time) = (Text::from(stat.comm), stat.start_time);
-        let (kernel, ended) = (stat.is_kernel_thread(), stat.has_ended());
+        let (kernel, ended, several) = (stat.is_kernel_thread(), stat.has_ended(), stat.threads > 1);
         let mut detail = None;
         if self.context.detail && !kernel {
             // Root's daemon of a step has its title, which others need not.
             let titled = uid == 0 && comm == Text::from(STEP_DAEMON);
-            detail = Some(self.looker.look(&dir, titled, ended).map_err(|_| Unread::Gone)?);
+            let subject = Subject { pid, dir: &dir, titled, ended, several, care };
+            detail = Some(self.looker.look(&subject).map_err(|_| Unread::Gone)?);
         }
         let Groups { own, devices_v1 } = self.groups(&dir, wanted)?;
         if let Some(detail) = &mut detail
@@ -83,7 +87,7 @@ impl<'a> Reader<'a> {
             (_, None, Some(walked)) => walked.clone(),
             // As the kernel writes what is outside of a namespace.
             (Some(line), None, None) if wanted.anywhere => [b"/..", line].concat().into(),
-            (Some(line), None, None) => return Err(Unread::Outside(path(line))),
+            (Some(line), None, None) => return Err(Unread::Outside(line.into())),
             (None, None, None) => return Err(Unread::NoCgroup),
         };
         Ok(Groups { own, devices_v1 })
@@ -116,8 +120,4 @@ fn serves_unnumbered_job(cgroup: &Text, title: &Text) -> bool {
 fn exists(pid: u32) -> bool {
     let Some(pid) = i32::try_from(pid).ok().filter(|pid| *pid > 0) else { return false };
     matches!(kill(Pid::from_raw(pid), None), Ok(()) | Err(Errno::EPERM))
-}
-
-fn path(line: &[u8]) -> PathBuf {
-    OsStr::from_bytes(line).into()
 }

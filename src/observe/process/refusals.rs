@@ -1,7 +1,7 @@
 //! What could not be read of processes, counted: a node of other people's
 //! processes gives one problem of a kind, not thousands.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::cell::Cell;
 
 use nix::errno::Errno;
 
@@ -17,10 +17,12 @@ pub(in super::super) enum Kind {
     Exe,
     Image,
     ManyMappings,
+    /// Nothing is refused: there is no answer.
+    Silent,
 }
 
 /// The file and right of each kind, in the order of [`Kind`].
-const KINDS: [(&str, &str); 7] = [
+const KINDS: [(&str, &str); 8] = [
     ("/proc/PID/environ", PTRACE),
     ("/proc/PID/mem or maps", PTRACE),
     ("/proc/PID/fd", PTRACE),
@@ -28,17 +30,43 @@ const KINDS: [(&str, &str); 7] = [
     ("/proc/PID/exe", PTRACE),
     ("the C libraries", "CAP_CHECKPOINT_RESTORE (CAP_SYS_ADMIN before Linux 5.9)"),
     ("/proc/PID/maps", ""),
+    ("memory and mappings", ""),
 ];
+/// What is said of kinds that take no right.
+const TOO_LONG: &str = "it is too long: devices that are mapped may be missing";
+/// Why memory was not read of a process that kept who read it waiting.
+pub(in super::super) const SILENT: &str =
+    "its memory does not answer (a page of a FUSE file or of userfaultfd)";
 const PTRACE: &str = "CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH";
 
 /// Counts of processes by kind.
+///
+/// Helpers count, and send their [`Counts`] with each answer.
 #[derive(Debug, Default)]
-pub(in super::super) struct Refusals([AtomicU32; KINDS.len()]);
+pub(in super::super) struct Refusals([Cell<u32>; KINDS.len()]);
+
+/// Counts, in the order of [`Kind`]; empty where there are none.
+pub(in super::super) type Counts = Vec<u32>;
 
 impl Refusals {
     /// Counts one process.
-    pub(super) fn count(&self, kind: Kind) {
-        self.0[kind as usize].fetch_add(1, Ordering::Relaxed);
+    pub(in super::super) fn count(&self, kind: Kind) {
+        if let Some(count) = self.0.get(kind as usize) {
+            count.set(count.get().saturating_add(1));
+        }
+    }
+
+    /// The counts so far, which begin again.
+    pub(in super::super) fn take(&self) -> Counts {
+        let counts: Counts = self.0.iter().map(Cell::take).collect();
+        if counts.iter().all(|count| *count == 0) { Counts::new() } else { counts }
+    }
+
+    /// Adds counts of a helper.
+    pub(in super::super) fn add(&self, counts: &[u32]) {
+        for (count, more) in self.0.iter().zip(counts) {
+            count.set(count.get().saturating_add(*more));
+        }
     }
 
     /// The reason for an [`Answer::Missing`](crate::observation::Answer), one
@@ -57,15 +85,15 @@ impl Refusals {
 
     /// Tells each kind once.
     pub(super) fn report(&self, log: &mut Log) {
-        for (count, (file, needs)) in self.0.iter().zip(KINDS) {
-            let count = count.load(Ordering::Relaxed);
+        for (which, (count, (file, needs))) in self.0.iter().zip(KINDS).enumerate() {
+            let count = count.get();
             let processes = if count == 1 { "process" } else { "processes" };
             match count {
                 0 => {}
                 _ if needs.is_empty() => log.add(
                     "unreadable",
                     format!("{file} of {count} {processes}"),
-                    "it is too long: devices that are mapped may be missing",
+                    if which == Kind::Silent as usize { SILENT } else { TOO_LONG },
                     "",
                 ),
                 _ => {

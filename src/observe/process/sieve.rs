@@ -7,6 +7,11 @@ use crate::observation::{Environment, VARIABLES, Variable};
 pub(super) const VALUE_LIMIT: usize = 16 << 10;
 /// Bytes of an entry that tell whether it is wanted: the longest name and `=`.
 pub(super) const NAME_LIMIT: usize = 64;
+/// Times that one name is kept: `getenv` finds the first, and a second shows
+/// that there are several.
+const REPEATED: usize = 8;
+/// Bytes of values that are kept of an environment.
+const BYTES: usize = 128 << 10;
 
 /// How wanted names begin: most of the millions of entries on a node are
 /// settled by that.
@@ -37,10 +42,41 @@ pub(super) fn variable(name: &str, value: &[u8]) -> Variable {
     Variable { name: name.to_owned(), value: kept.into(), cut: kept.len() < value.len() }
 }
 
-/// Adds an entry if it is wanted.
-pub(super) fn add(environment: &mut Environment, entry: &[u8]) {
-    if let Some((name, value)) = wanted(entry) {
-        environment.variables.push(variable(name, value));
+/// Entries of one environment, of which a process cannot make this one keep
+/// more than a little: it may point to one long string a million times.
+#[derive(Debug, Default)]
+pub(super) struct Sieve {
+    kept: Environment,
+    bytes: usize,
+    /// What was left out, if anything was.
+    full: Option<String>,
+}
+
+impl Sieve {
+    /// Keeps an entry if it is wanted and there is room for it; returns whether.
+    pub(super) fn add(&mut self, entry: &[u8]) -> bool {
+        let Some((name, value)) = wanted(entry) else { return false };
+        let again = self.kept.variables.iter().filter(|one| one.name == name).count();
+        let variable = variable(name, value);
+        let size = variable.value.as_bytes().len();
+        if again >= REPEATED {
+            self.full.get_or_insert_with(|| format!("{name} is in it more than {REPEATED} times"));
+            return false;
+        }
+        if self.bytes + size > BYTES {
+            self.full.get_or_insert_with(|| format!("its values are longer than {} KiB", BYTES >> 10));
+            return false;
+        }
+        self.bytes += size;
+        self.kept.variables.push(variable);
+        true
+    }
+
+    /// What was kept. Of an environment that was not kept whole it is said which
+    /// limit it reached.
+    pub(super) fn end(mut self) -> Environment {
+        self.kept.cut = self.full;
+        self.kept
     }
 }
 
@@ -58,5 +94,24 @@ mod tests {
         }
         assert!(VARIABLES.iter().all(|name| name.len() < NAME_LIMIT));
         assert!(!variable("A", &[b'x'; VALUE_LIMIT]).cut && variable("A", &[b'x'; VALUE_LIMIT + 1]).cut);
+    }
+
+    /// Make sure that no environment is kept beyond its limits, that this is
+    /// told, and that names that come later are kept all the same.
+    #[test]
+    fn limits() {
+        let mut sieve = Sieve::default();
+        let repeated = (0..60_000).filter(|_| sieve.add(b"CUDA_VISIBLE_DEVICES=0")).count();
+        assert!(sieve.add(b"SLURM_JOB_ID=7"));
+        let kept = sieve.end();
+        assert_eq!((repeated, kept.variables.len()), (REPEATED, REPEATED + 1));
+        assert_eq!(kept.cut.as_deref(), Some("CUDA_VISIBLE_DEVICES is in it more than 8 times"));
+        let mut sieve = Sieve::default();
+        for name in VARIABLES {
+            sieve.add(&[name.as_bytes(), b"=", &[b'x'; VALUE_LIMIT]].concat());
+        }
+        let kept = sieve.end();
+        assert_eq!(kept.variables.len(), BYTES / VALUE_LIMIT);
+        assert_eq!(kept.cut.as_deref(), Some("its values are longer than 128 KiB"));
     }
 }

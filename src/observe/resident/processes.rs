@@ -69,7 +69,7 @@ impl Processes {
     pub fn problem(&mut self) -> Option<Problem> {
         let why = self.refused.take()?;
         let (code, what) = ("iterators".to_owned(), "processes are read from /proc".to_owned());
-        Some(Problem { code, what, why, needs: "root, and Linux 5.18 or later with BTF".to_owned() })
+        Some(Problem { code, what, why, needs: "root, and Linux 5.8 or later with BTF".to_owned() })
     }
 
     /// Looks again. Iterators that fail are given up for `/proc`.
@@ -171,6 +171,7 @@ mod tests {
             cgroup: None,
             at_exec: Answer::default(),
             devices: Answer::Known(minors.iter().map(device).collect()),
+            devices_cut: None,
         }
     }
 

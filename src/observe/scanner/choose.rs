@@ -2,15 +2,16 @@
 
 use super::iterators::Iterators;
 use super::proc::ProcScanner;
-use super::reader::{Reader, is_own};
+use super::reader::Reader;
 use super::{Glimpse, ScanError, Scanner};
 use crate::observe::Options;
+use crate::observe::process::is_own;
 use crate::sys::heap;
 
 /// A way to see all processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
-    /// BPF iterators over processes and their files. Needs root and Linux 5.18
+    /// BPF iterators over processes and their files. Needs root and Linux 5.8
     /// with BTF.
     Iterators,
     /// `/proc`.
@@ -65,7 +66,7 @@ pub fn start(options: &Options, engine: Option<Engine>) -> Result<Choice, ScanEr
 fn iterators(options: &Options) -> Result<Iterators, ScanError> {
     let other = || ScanError::OtherNamespace(options.proc.display().to_string());
     let mut reader = Reader::new(options)?;
-    let mut own = reader.own().filter(|_| is_own(options)).ok_or_else(other)?;
+    let mut own = reader.own().filter(|_| is_own(&options.proc)).ok_or_else(other)?;
     let mut scanner = Iterators::load(reader)?;
     heap::give_back();
     let seen = scanner.scan()?.into_iter().find(|glimpse| glimpse.pid == own.pid).ok_or_else(other)?;

@@ -1,4 +1,5 @@
-//! Every process by BPF iterators, as `bpf/scan.bpf.c` writes them.
+//! Every process by BPF iterators, as `bpf/scan.bpf.c` writes them. Environments
+//! are read by helpers, once for each program that a process executes.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -6,18 +7,16 @@ use std::io::{ErrorKind, Read as _};
 use std::os::fd::AsFd as _;
 use std::thread;
 
-use aya::maps::{Array, Map};
 use aya::programs::{Iter, Program};
 use aya::{Btf, Ebpf, EbpfLoader};
 use nix::time::{ClockId, clock_gettime};
 
 use super::known::Known;
 use super::open_files::{self, Devices};
-use super::reader::Reader;
+use super::reader::{Executed, Reader};
 use super::record::{self, TICK, Task};
 use super::{Engine, Glimpse, ScanError, Scanner};
 use crate::observation::Answer;
-use crate::observe::process::at_exec;
 use crate::sys::iter::Iterator as Link;
 
 /// Compiled from `bpf/scan.bpf.c`.
@@ -33,10 +32,8 @@ const RETRIES: usize = 1000;
 pub(super) struct Iterators {
     tasks: Link,
     files: Link,
-    /// Whether environments are left out.
-    bare: Map,
     known: Known,
-    /// For what the iterators cannot read.
+    /// For what the iterators do not read.
     reader: Reader,
     /// One for each of the two.
     buffers: [Vec<u8>; 2],
@@ -57,25 +54,16 @@ impl Iterators {
             .map_err(|error| ScanError::Load(first_line(&error)))?;
         let tasks = link(&mut object, "tasks", "task", &btf)?;
         let files = link(&mut object, "files", "task_file", &btf)?;
-        let bare = object.take_map("bare").ok_or(ScanError::Object("bare"))?;
         let buffers = [vec![0; ROOM], vec![0; ROOM]];
-        Ok(Self { tasks, files, bare, known: Known::default(), reader, buffers })
-    }
-
-    /// Whether the next scan leaves environments out.
-    fn leave_out(&mut self, bare: bool) -> Result<(), ScanError> {
-        let refused = |error: aya::maps::MapError| ScanError::Read(error.to_string());
-        let mut slot = Array::try_from(&mut self.bare).map_err(refused)?;
-        slot.set(0, u32::from(bare), 0).map_err(refused)
+        Ok(Self { tasks, files, known: Known::default(), reader, buffers })
     }
 
     /// Adds what `/proc` lists and no iterator has shown: processes that have
     /// just begun, and those that a hardened kernel keeps from iterators.
     fn add_unseen(&mut self, found: &mut Vec<Glimpse>, seen: &HashSet<u32>) -> Result<(), ScanError> {
         self.reader.forget();
-        for pid in self.reader.pids()?.into_iter().filter(|pid| !seen.contains(pid)) {
-            found.extend(self.reader.process(pid));
-        }
+        let unseen: Vec<u32> = self.reader.pids()?.into_iter().filter(|pid| !seen.contains(pid)).collect();
+        found.extend(self.reader.processes(&unseen));
         Ok(())
     }
 }
@@ -88,7 +76,6 @@ impl Scanner for Iterators {
     fn scan(&mut self) -> Result<Vec<Glimpse>, ScanError> {
         // A tick earlier: a process has its start time before it is there.
         let begun = now().saturating_sub(1);
-        self.leave_out(!self.known.is_empty())?;
         let [tasks, files] = &mut self.buffers;
         let (links, reader, known) = ((&self.tasks, &self.files), &mut self.reader, &mut self.known);
         let (processes, devices) = thread::scope(|scope| {
@@ -102,7 +89,9 @@ impl Scanner for Iterators {
         found.retain(|glimpse| glimpse.start_time < begun || !seen.remove(&glimpse.pid));
         for glimpse in &mut found {
             if let Some(open) = devices.remove(&(glimpse.pid, glimpse.start_time)) {
-                glimpse.devices = Answer::Known(open.held.all());
+                let (devices, cut) = open.held.all();
+                glimpse.devices = Answer::Known(devices);
+                glimpse.devices_cut = cut;
             }
         }
         self.add_unseen(&mut found, &seen)?;
@@ -118,14 +107,35 @@ fn processes(
     reader: &mut Reader,
     known: &mut Known,
 ) -> Result<(Vec<Glimpse>, HashSet<u32>), ScanError> {
-    let (mut found, mut seen) = (Vec::new(), HashSet::new());
+    let (mut tasks, mut seen) = (Vec::new(), HashSet::new());
     each(link, buffer, |bytes| {
         let (task, length) = record::task(bytes)?;
         seen.insert(task.pid);
-        found.extend(glimpse(&task, reader, known));
+        if task.is_process {
+            tasks.push(task);
+        }
         Some(length)
     })?;
-    Ok((found, seen))
+    Ok((glimpses(tasks, reader, known), seen))
+}
+
+/// Gives processes their environments: those that are known still, and those
+/// that helpers read now.
+fn glimpses(tasks: Vec<Task>, reader: &mut Reader, known: &mut Known) -> Vec<Glimpse> {
+    let last: Vec<_> = tasks.iter().map(|task| known.take(task)).collect();
+    let new = tasks.iter().zip(&last).filter(|(_, last)| last.is_none());
+    let new: Vec<(u32, u64)> = new.map(|(task, _)| (task.pid, task.start_time)).collect();
+    let mut read = reader.environments(&new);
+    let (mut next, mut found) = (0.., Vec::new());
+    for (task, last) in tasks.into_iter().zip(last) {
+        let executed = match last {
+            Some(at_exec) => Some((task.program, at_exec)),
+            None => next.next().and_then(|place| read.remove(&place)),
+        };
+        // One without is gone.
+        found.extend(executed.map(|executed| glimpse(task, executed, reader, known)));
+    }
+    found
 }
 
 /// The devices that are open anywhere.
@@ -145,32 +155,22 @@ fn now() -> u64 {
     now.map_or(0, |now| u64::try_from(now.as_nanos()).unwrap_or(0) / TICK)
 }
 
-/// A process without its devices; `None` if it is none or gone.
-fn glimpse(task: &Task<'_>, reader: &mut Reader, known: &mut Known) -> Option<Glimpse> {
-    if !task.is_process {
-        return None;
-    }
-    let (program, at_exec) = match (task.environment, known.take(task)) {
-        (Some(environment), _) => (task.program, at_exec::parse(environment, false)),
-        (None, Some(at_exec)) => (task.program, at_exec),
-        (None, None) => {
-            let (program, at_exec) = reader.at_exec(task.pid, task.start_time)?;
-            (program.starts, at_exec)
-        }
-    };
+/// A process without its devices.
+fn glimpse(task: Task, (program, at_exec): Executed, reader: &Reader, known: &mut Known) -> Glimpse {
     if program == task.program && at_exec.known().is_some() {
-        known.keep(task, &at_exec);
+        known.keep(&task, &at_exec);
     }
-    Some(Glimpse {
+    Glimpse {
         pid: task.pid,
         start_time: task.start_time,
         program,
         uid: task.uid,
-        comm: task.comm.into(),
+        comm: task.comm,
         cgroup: reader.has_cgroups().then_some(task.cgroup),
         at_exec,
         devices: Answer::default(),
-    })
+        devices_cut: None,
+    }
 }
 
 /// Loads one program of the object and makes it ready to run.

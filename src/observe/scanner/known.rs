@@ -19,19 +19,14 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Whether nothing is known yet.
-    pub(super) fn is_empty(&self) -> bool {
-        self.last.is_empty()
-    }
-
     /// The environment of a process, if it runs the same program still.
-    pub(super) fn take(&mut self, task: &Task<'_>) -> Option<Answer<Environment>> {
+    pub(super) fn take(&mut self, task: &Task) -> Option<Answer<Environment>> {
         let (program, at_exec) = self.last.remove(&task.pid)?;
         (program == key(task)).then_some(at_exec)
     }
 
     /// Keeps it for the next scan.
-    pub(super) fn keep(&mut self, task: &Task<'_>, at_exec: &Answer<Environment>) {
+    pub(super) fn keep(&mut self, task: &Task, at_exec: &Answer<Environment>) {
         self.next.insert(task.pid, (key(task), at_exec.clone()));
     }
 
@@ -41,7 +36,7 @@ impl Known {
     }
 }
 
-fn key(task: &Task<'_>) -> Program {
+fn key(task: &Task) -> Program {
     (task.start_time, task.executed, task.program)
 }
 
@@ -49,17 +44,18 @@ fn key(task: &Task<'_>) -> Program {
 mod tests {
     use super::*;
 
-    const TASK: Task<'_> = Task {
-        pid: 31,
-        start_time: 77,
-        program: (10, 11),
-        executed: 3,
-        uid: 0,
-        comm: b"x",
-        cgroup: 9,
-        is_process: true,
-        environment: None,
-    };
+    fn task() -> Task {
+        Task {
+            pid: 31,
+            start_time: 77,
+            program: (10, 11),
+            executed: 3,
+            uid: 0,
+            comm: "x".into(),
+            cgroup: 9,
+            is_process: true,
+        }
+    }
 
     /// Make sure that an environment is that of one program of one process, and
     /// of the last scan.
@@ -67,23 +63,22 @@ mod tests {
     fn programs() {
         let at_exec = Answer::Known(Environment::default());
         let others = [
-            Task { pid: 32, ..TASK },
-            Task { start_time: 78, ..TASK },
-            Task { executed: 4, ..TASK },
-            Task { program: (10, 12), ..TASK },
+            Task { pid: 32, ..task() },
+            Task { start_time: 78, ..task() },
+            Task { executed: 4, ..task() },
+            Task { program: (10, 12), ..task() },
         ];
         for other in others {
             let mut known = Known::default();
-            known.keep(&TASK, &at_exec);
-            assert!(known.is_empty());
+            known.keep(&task(), &at_exec);
             known.turn();
             assert_eq!(known.take(&other), None);
         }
         let mut known = Known::default();
-        known.keep(&TASK, &at_exec);
+        known.keep(&task(), &at_exec);
         known.turn();
-        assert_eq!(known.take(&TASK), Some(at_exec));
+        assert_eq!(known.take(&task()), Some(at_exec));
         known.turn();
-        assert_eq!(known.take(&TASK), None);
+        assert_eq!(known.take(&task()), None);
     }
 }

@@ -9,11 +9,13 @@ mod choose;
 mod error;
 mod iterators;
 mod known;
+mod look;
 mod open_files;
 mod proc;
 mod reader;
 mod record;
-mod tables;
+
+use serde::{Deserialize, Serialize};
 
 use crate::observation::{Answer, Environment, HeldDevice, Text};
 
@@ -21,7 +23,7 @@ pub use choose::{Choice, Engine, start};
 pub use error::ScanError;
 
 /// One process at one moment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Glimpse {
     /// Pid in gpumap's own pid namespace.
     pub pid: u32,
@@ -44,8 +46,10 @@ pub struct Glimpse {
     pub at_exec: Answer<Environment>,
     /// Distinct devices behind its open descriptors, those of every table of
     /// descriptors that its threads have, each table once. Mappings are not
-    /// looked at.
+    /// looked at, and descriptors that only name a file (`O_PATH`) are none.
     pub devices: Answer<Vec<HeldDevice>>,
+    /// Why it may have more devices open than are listed.
+    pub devices_cut: Option<String>,
 }
 
 /// A way to see all processes.

@@ -28,6 +28,6 @@ pub(super) fn add(devices: &mut Devices, open: &Open) {
         }
     };
     if thread == open.thread {
-        process.held.entry(open.kind, open.rdev).fds += 1;
+        process.held.open(open.kind, open.rdev);
     }
 }

@@ -23,7 +23,7 @@ impl Scanner for ProcScanner {
     fn scan(&mut self) -> Result<Vec<Glimpse>, ScanError> {
         self.reader.forget();
         let pids = self.reader.pids()?;
-        let mut found: Vec<Glimpse> = pids.into_iter().filter_map(|pid| self.reader.process(pid)).collect();
+        let mut found = self.reader.processes(&pids);
         // The kernel lists by pid; a file tree that stands for it may not.
         found.sort_unstable_by_key(|glimpse| glimpse.pid);
         Ok(found)

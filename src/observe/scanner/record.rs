@@ -1,33 +1,32 @@
 //! Records of the iterators, as `bpf/scan.h` lays them out.
 
+use crate::observation::Text;
 use crate::sys::stat::FileKind;
 
 /// Nanoseconds of a clock tick of `/proc` (`USER_HZ` is 100 everywhere).
 pub(super) const TICK: u64 = 10_000_000;
 /// Sizes of `struct scan_task` and `struct scan_file`.
 const TASK: usize = 72;
+const COMM: usize = 16;
 const FILE: usize = 32;
-/// `SCAN_NO_PROCESS` of `enum scan_flag`; every other one says that there is
-/// no environment in the record.
-const NO_PROCESS: u32 = 8;
+/// `SCAN_NO_PROCESS` of `enum scan_flag`.
+const NO_PROCESS: u32 = 1;
 /// Bits of a minor number in the kernel's `dev_t` (`linux/kdev_t.h`).
 const MINOR_BITS: u32 = 20;
 
 /// A process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Task<'a> {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Task {
     pub(super) pid: u32,
     pub(super) start_time: u64,
     pub(super) program: (u64, u64),
     /// Counts the programs that it has executed, as its first thread sees it.
     pub(super) executed: u64,
     pub(super) uid: u32,
-    pub(super) comm: &'a [u8],
+    pub(super) comm: Text,
     pub(super) cgroup: u64,
     /// Whether it is neither a thread of the kernel nor has ended.
     pub(super) is_process: bool,
-    /// `None` if it was not read.
-    pub(super) environment: Option<&'a [u8]>,
 }
 
 /// A device that a thread has open.
@@ -43,21 +42,20 @@ pub(super) struct Open {
 }
 
 /// The first record of a process and its length; `None` if it is not whole.
-pub(super) fn task(bytes: &[u8]) -> Option<(Task<'_>, usize)> {
-    let end = TASK.checked_add(usize::try_from(word(bytes, 52)?).ok()?)?;
-    let environment = bytes.get(TASK..end)?;
+pub(super) fn task(bytes: &[u8]) -> Option<(Task, usize)> {
+    let comm = bytes.get(TASK - COMM..TASK)?.split(|byte| *byte == 0).next()?;
+    let (code, is_process) = (long(bytes, 16)?, word(bytes, 48)? & NO_PROCESS == 0);
     let task = Task {
         pid: word(bytes, 40)?,
         start_time: long(bytes, 0)? / TICK,
-        program: (long(bytes, 16)?, long(bytes, 24)?),
+        program: (code, long(bytes, 24)?),
         executed: long(bytes, 32)?,
         uid: word(bytes, 44)?,
-        comm: bytes.get(56..TASK)?.split(|byte| *byte == 0).next()?,
+        comm: comm.into(),
         cgroup: long(bytes, 8)?,
-        is_process: word(bytes, 48)? != NO_PROCESS,
-        environment: (word(bytes, 48)? == 0).then_some(environment),
+        is_process,
     };
-    Some((task, end))
+    Some((task, TASK))
 }
 
 /// The first record of a file and its length; `None` if it is not whole.
@@ -86,25 +84,23 @@ fn long(bytes: &[u8], at: usize) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn record(flags: u32, environment: &[u8]) -> Vec<u8> {
+    fn record(flags: u32) -> Vec<u8> {
         let mut record = Vec::new();
         for long in [77 * TICK + 1, 9, 10, 11, 3_u64] {
             record.extend(long.to_ne_bytes());
         }
-        let length = u32::try_from(environment.len()).unwrap();
-        for word in [31, 1000, flags, length] {
+        for word in [31, 1000, flags, 0] {
             record.extend(u32::to_ne_bytes(word));
         }
         record.extend(b"python3\0\0\0\0\0\0\0\0\0");
         assert_eq!(record.len(), TASK);
-        [&record, environment].concat()
+        record
     }
 
-    /// Make sure that processes are read one behind the other, and that an
-    /// environment that was not read is not an empty one.
+    /// Make sure that processes are read one behind the other.
     #[test]
     fn processes() {
-        let two = [record(0, b"A=1\0"), record(2, b"")].concat();
+        let two = [record(0), record(NO_PROCESS)].concat();
         let (first, length) = task(&two).unwrap();
         let expected = Task {
             pid: 31,
@@ -112,16 +108,13 @@ mod tests {
             program: (10, 11),
             executed: 3,
             uid: 1000,
-            comm: b"python3",
+            comm: "python3".into(),
             cgroup: 9,
             is_process: true,
-            environment: Some(b"A=1\0"),
         };
-        assert_eq!((first, length), (expected, TASK + 4));
-        let (second, length) = task(&two[length..]).unwrap();
-        assert_eq!((second.environment, second.is_process, length), (None, true, TASK));
-        assert!(!task(&record(8, b"")).unwrap().0.is_process);
-        assert!((0..TASK + 4).all(|length| task(&two[..length]).is_none()));
+        assert_eq!((first, length), (expected, TASK));
+        assert!(!task(&two[length..]).unwrap().0.is_process);
+        assert!((0..TASK).all(|length| task(&two[..length]).is_none()));
     }
 
     /// Make sure that device numbers are taken apart as the kernel joins them.

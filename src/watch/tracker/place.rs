@@ -69,7 +69,7 @@ impl Places {
         }
         let ground = &self.ground;
         self.by_process.get((subject.pid, subject.start_time), || {
-            let path = observe::pid_cgroup(options, subject.pid).ok()?;
+            let path = observe::process_cgroup(options, subject.pid, subject.start_time).ok()?;
             Some(Rc::new(Place::new(&path.as_os_str().as_bytes().into(), ground)))
         })
     }

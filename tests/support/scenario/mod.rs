@@ -189,6 +189,7 @@ fn detail(proc: &Proc<'_>) -> Detail {
             at_exec: Answer::Missing(refused()),
             live: Answer::Missing(refused()),
             devices: Answer::Missing(refused()),
+            devices_cut: None,
         };
     }
     let at_exec = environment(&proc.env);
@@ -208,6 +209,7 @@ fn detail(proc: &Proc<'_>) -> Detail {
         at_exec: Answer::Known(at_exec),
         live,
         devices: Answer::Known(proc.open.iter().map(held).collect()),
+        devices_cut: None,
     }
 }
 

@@ -1,0 +1,184 @@
+//! The helper's side: what it lets go of before it begins, and its end of the
+//! channel.
+
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use libc::{c_int, c_long, c_uint, c_ulong};
+use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, recv, send};
+
+use super::left::Child;
+use super::{MESSAGE_LIMIT, ROOM, framed, whole};
+
+/// The helper's end of the channel.
+#[derive(Debug)]
+pub struct Channel {
+    socket: RawFd,
+    inbox: Vec<u8>,
+}
+
+impl Channel {
+    /// Waits for the next message; `None` when there will be no more.
+    pub fn receive(&mut self) -> Option<Vec<u8>> {
+        loop {
+            if let Some(message) = whole(&mut self.inbox).ok()? {
+                return Some(message);
+            }
+            let old = self.inbox.len();
+            self.inbox.resize(old + ROOM, 0);
+            let room = self.inbox.get_mut(old..).unwrap_or_default();
+            let count = recv(self.socket, room, MsgFlags::empty());
+            self.inbox.truncate(old + count.unwrap_or(0));
+            match count {
+                Ok(0) => return None,
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// Sends a message, one over [`MESSAGE_LIMIT`] as an empty one. Returns
+    /// whether anybody is there to read it.
+    pub fn send(&mut self, message: &[u8]) -> bool {
+        let message = if message.len() > MESSAGE_LIMIT { &[] } else { message };
+        let framed = framed(message);
+        let mut rest = framed.as_slice();
+        while !rest.is_empty() {
+            match send(self.socket, rest, MsgFlags::MSG_NOSIGNAL) {
+                Ok(count) => rest = rest.get(count..).unwrap_or_default(),
+                Err(Errno::EINTR) => {}
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+}
+
+/// Makes the copy. `channel` is its end of the channel.
+pub(super) fn fork(
+    channel: &OwnedFd,
+    keep: &[BorrowedFd<'_>],
+    work: impl FnOnce(&mut Channel),
+) -> Result<Child, Errno> {
+    let socket = channel.as_raw_fd();
+    let mut kept: Vec<RawFd> = keep.iter().map(AsRawFd::as_raw_fd).chain([socket]).collect();
+    kept.sort_unstable();
+    let parent = std::process::id();
+    // SAFETY: fork(2) of the C library, whose allocator works in the copy even
+    // if other threads used it. The copy runs `work`, which takes no lock that
+    // another thread can hold, and then ends without destructors.
+    let pid = Errno::result(unsafe { libc::fork() })?;
+    if pid == 0 {
+        let begun = catch_unwind(AssertUnwindSafe(|| {
+            detach(parent, &kept);
+            work(&mut Channel { socket, inbox: Vec::new() });
+        }));
+        // SAFETY: ends this process, and runs nothing before.
+        unsafe { libc::_exit(c_int::from(begun.is_err())) }
+    }
+    Ok(Child::new(pid))
+}
+
+/// Lets go of everything that is the other process's: it must not be held
+/// open by a helper that cannot be ended.
+fn detach(parent: u32, kept: &[RawFd]) {
+    // SAFETY: numbers alone. The other process may have ended before it could be
+    // tied to it.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as c_ulong);
+        if libc::getppid().cast_unsigned() != parent {
+            libc::_exit(0);
+        }
+        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGTERM, libc::SIGPIPE] {
+            libc::signal(signal, libc::SIG_DFL);
+        }
+    }
+    // Neither a directory: its file system could not be unmounted.
+    let _stays = nix::unistd::chdir(c"/");
+    replace_stdio(kept);
+    close_others(kept);
+    unmap_shared();
+}
+
+fn replace_stdio(kept: &[RawFd]) {
+    // SAFETY: the path is terminated; descriptors are numbers, and of those that
+    // are replaced none is kept.
+    unsafe {
+        let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
+        for standard in (0..3).filter(|standard| !kept.contains(standard)) {
+            if null < 0 {
+                libc::close(standard);
+            } else if null != standard {
+                libc::dup2(null, standard);
+            }
+        }
+    }
+}
+
+/// Closes everything above the first three that is not kept (in order).
+fn close_others(kept: &[RawFd]) {
+    let mut first: c_uint = 3;
+    for end in kept.iter().map(|fd| fd.cast_unsigned()).chain([c_uint::MAX]) {
+        let last = if end == c_uint::MAX { end } else { end.saturating_sub(1) };
+        if first <= last && end >= 3 {
+            close_range(first, last);
+        }
+        first = first.max(end.saturating_add(1));
+    }
+}
+
+/// close_range(2), since Linux 5.9; before that one by one.
+fn close_range(first: c_uint, last: c_uint) {
+    // SAFETY: closes descriptors of this process, which nothing uses: it has its
+    // own table, and owners of these descriptors are never run again.
+    unsafe {
+        if libc::syscall(libc::SYS_close_range, c_long::from(first), c_long::from(last), c_long::default())
+            == 0
+        {
+            return;
+        }
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
+        let most = c_uint::try_from(limit.rlim_cur).unwrap_or(c_uint::MAX).min(1 << 16);
+        for fd in first..last.min(most) {
+            libc::close(fd.cast_signed());
+        }
+    }
+}
+
+/// Unmaps memory that is shared with others, such as the rings of BPF programs:
+/// it would keep them from being freed.
+fn unmap_shared() {
+    let maps = std::fs::read("/proc/self/maps").unwrap_or_default();
+    for line in maps.split(|byte| *byte == b'\n') {
+        let Some((start, end)) = shared(line) else { continue };
+        // SAFETY: nothing in this process uses the memory: what does so is never
+        // run in a helper.
+        unsafe {
+            libc::munmap(start as *mut libc::c_void, end - start);
+        }
+    }
+}
+
+/// Where a shared mapping begins and ends, from its line in `maps`.
+fn shared(line: &[u8]) -> Option<(usize, usize)> {
+    let mut words = std::str::from_utf8(line.get(..80).unwrap_or(line)).ok()?.split(' ');
+    let (start, end) = words.next()?.split_once('-')?;
+    let rights = words.next()?;
+    let number = |text| usize::from_str_radix(text, 16).ok();
+    rights.ends_with('s').then_some((number(start)?, number(end)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that only lines of shared memory are taken.
+    #[test]
+    fn mappings() {
+        assert_eq!(shared(b"7f00-7f10 rw-s 00000000 00:0e 7 anon_inode:bpf-map"), Some((0x7f00, 0x7f10)));
+        assert_eq!(shared(b"7f00-7f10 rw-p 00000000 00:00 0"), None);
+        assert_eq!(shared(b""), None);
+    }
+}

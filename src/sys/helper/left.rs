@@ -1,0 +1,91 @@
+//! Helpers that were killed and have not ended yet: each is waited for later,
+//! and never blocking.
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
+
+use libc::{c_long, pid_t};
+
+/// Those that were left behind.
+static LEFT: Mutex<Vec<Process>> = Mutex::new(Vec::new());
+
+/// How many helpers were killed and do not end.
+pub fn left_behind() -> usize {
+    sweep();
+    LEFT.lock().unwrap_or_else(PoisonError::into_inner).len()
+}
+
+/// Waits for those that have ended meanwhile.
+pub(super) fn sweep() {
+    let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
+    left.retain(|process| !process.has_ended());
+}
+
+/// A child of this process. Dropping it kills it.
+#[derive(Debug)]
+pub(super) struct Child(Option<Process>);
+
+/// A child by number, which stays its own until it is waited for.
+#[derive(Debug)]
+struct Process {
+    pid: pid_t,
+    /// Since Linux 5.3.
+    pidfd: Option<OwnedFd>,
+}
+
+impl Child {
+    pub(super) fn new(pid: pid_t) -> Self {
+        // SAFETY: numbers alone; the descriptor is new and ours.
+        let pidfd = unsafe {
+            let fd = libc::syscall(libc::SYS_pidfd_open, c_long::from(pid), c_long::default());
+            i32::try_from(fd).ok().filter(|fd| *fd >= 0).map(|fd| OwnedFd::from_raw_fd(fd))
+        };
+        Self(Some(Process { pid, pidfd }))
+    }
+
+    /// The letter of its state; `None` if that cannot be read.
+    pub(super) fn state(&self) -> Option<u8> {
+        let pid = self.0.as_ref()?.pid;
+        let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+        let end = text.iter().rposition(|byte| *byte == b')')?;
+        text.get(end + 2).copied()
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        let Some(process) = self.0.take() else { return };
+        process.kill();
+        if !process.has_ended() {
+            LEFT.lock().unwrap_or_else(PoisonError::into_inner).push(process);
+        }
+    }
+}
+
+impl Process {
+    fn kill(&self) {
+        // SAFETY: numbers alone. Without a pidfd the number is that of our child
+        // as long as it was not waited for, which `has_ended` does.
+        unsafe {
+            match &self.pidfd {
+                Some(fd) => {
+                    let (fd, kill) = (c_long::from(fd.as_raw_fd()), c_long::from(libc::SIGKILL));
+                    let none = c_long::default();
+                    libc::syscall(libc::SYS_pidfd_send_signal, fd, kill, none, none);
+                }
+                None if !self.has_ended() => {
+                    libc::kill(self.pid, libc::SIGKILL);
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Whether it has ended; then it has been waited for, by this or by another.
+    fn has_ended(&self) -> bool {
+        let mut status = 0;
+        // SAFETY: waits for this child alone and does not block.
+        let found = unsafe { libc::waitpid(self.pid, &raw mut status, libc::WNOHANG) };
+        found != 0
+    }
+}
