@@ -19,7 +19,7 @@ use crate::observation::{Environment, Observation};
 /// No cgroup hierarchy.
 pub(super) fn observe(
     options: &Options,
-    matters: impl FnMut(&Environment) -> bool,
+    matters: impl Fn(&Environment) -> bool + Sync,
 ) -> Result<Observation, ObserveError> {
     let options = Options { detail: true, ..options.clone() };
     let mut log = Log::new(options.deadline);
@@ -29,11 +29,12 @@ pub(super) fn observe(
         log.add("unreadable", proc, errno.to_string(), "a mounted proc file system");
         Vec::new()
     });
-    let pids: Vec<u32> = found.into_iter().map(|candidate| candidate.pid).collect();
+    let pids: Vec<u32> = found.iter().map(|(pid, _)| *pid).collect();
     // Those that ended meanwhile say nothing any more.
     let processes = process::asked(&options, &hierarchy, &pids, &mut Log::new(options.deadline));
     let mut observation = host::blank(&options, Some(&hierarchy));
     observation.processes = processes.unwrap_or_default();
+    observation.processes.retain(|process| found.contains(&(process.pid, process.start_time)));
     // Whose the directories around them are tells which names count.
     let (mut plan, _) = Plan::new(&hierarchy, &[])?;
     for process in &observation.processes {

@@ -200,6 +200,7 @@ mod tests {
             at_exec: Answer::Known(environment),
             live: Answer::default(),
             devices: Answer::default(),
+            devices_cut: None,
         };
         let cgroup = format!("/system.slice/slurmstepd.scope/job_{job}/step_{step}/user").into();
         Process { cgroup, detail: Some(detail), ..Process::default() }
