@@ -18,7 +18,7 @@ use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, send, 
 
 pub use child::Channel;
 use left::Child;
-pub use left::left_behind;
+pub use left::{left_behind, own};
 
 /// Bytes of one message at most.
 pub const MESSAGE_LIMIT: usize = 8 << 20;

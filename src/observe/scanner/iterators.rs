@@ -87,6 +87,8 @@ impl Scanner for Iterators {
         let ((mut found, mut seen), mut devices) = (processes?, devices?);
         // The files of one that has begun since may have been passed already.
         found.retain(|glimpse| glimpse.start_time < begun || !seen.remove(&glimpse.pid));
+        let helpers = self.reader.helpers();
+        found.retain(|glimpse| !helpers.contains(&glimpse.pid));
         for glimpse in &mut found {
             if let Some(open) = devices.remove(&(glimpse.pid, glimpse.start_time)) {
                 let (devices, cut) = open.held.all();

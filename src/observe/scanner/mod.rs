@@ -2,7 +2,7 @@
 //! its memory: who it is, its environment at exec, the devices it has open.
 //!
 //! The kernel gives that in two ways with one answer: `/proc`, some twenty
-//! system calls for each process, and BPF iterators (root, Linux 5.18), a
+//! system calls for each process, and BPF iterators (root, Linux 5.8), a
 //! system call for a hundred of them. Which works is found out by trying.
 
 mod choose;

@@ -16,12 +16,15 @@ use crate::observe::process::crew::{Crew, Duty};
 use crate::observe::process::is_own;
 use crate::observe::process::refusals::Refusals;
 use crate::sys::dir::Dir;
+use crate::sys::helper;
 
 /// Reads processes.
 #[derive(Debug)]
 pub(super) struct Reader {
     proc: PathBuf,
     root: Dir,
+    /// Whether pids of this `/proc` are those of system calls.
+    is_own: bool,
     hierarchy: Option<Hierarchy>,
     /// Ids of cgroups by their lines in `/proc/PID/cgroup`, for one scan.
     cgroups: HashMap<Text, Option<u64>>,
@@ -43,7 +46,7 @@ impl Reader {
             let mut look = Look { root, is_own, refusals: Refusals::default(), text: Vec::new() };
             duty.answer(|pid, question, care| look.at(pid, question, care));
         });
-        Ok(Self { proc, root, hierarchy, cgroups: HashMap::new(), crew })
+        Ok(Self { proc, root, is_own, hierarchy, cgroups: HashMap::new(), crew })
     }
 
     /// Whether there is a cgroup2 hierarchy.
@@ -87,6 +90,8 @@ impl Reader {
         for (glimpse, line) in all.iter_mut().zip(lines) {
             glimpse.cgroup = line.and_then(|line| self.cgroup(line));
         }
+        let helpers = self.helpers();
+        all.retain(|glimpse| !helpers.contains(&glimpse.pid));
         all
     }
 
@@ -102,6 +107,11 @@ impl Reader {
             }
         });
         all
+    }
+
+    /// The pids of gpumap's own helpers, which are no part of the answer.
+    pub(super) fn helpers(&self) -> Vec<u32> {
+        if self.is_own { helper::own() } else { Vec::new() }
     }
 
     fn cgroup(&mut self, line: Text) -> Option<u64> {

@@ -9,6 +9,16 @@ use libc::{c_long, pid_t};
 /// Those that were left behind.
 static LEFT: Mutex<Vec<Process>> = Mutex::new(Vec::new());
 
+/// All that were started and not yet waited for, by pid.
+static ALL: Mutex<Vec<pid_t>> = Mutex::new(Vec::new());
+
+/// The pids of the helpers of this process, which are no processes of the node
+/// that anybody asks about.
+pub fn own() -> Vec<u32> {
+    let all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+    all.iter().map(|pid| pid.cast_unsigned()).collect()
+}
+
 /// How many helpers were killed and do not end.
 pub fn left_behind() -> usize {
     sweep();
@@ -40,6 +50,7 @@ impl Child {
             let fd = libc::syscall(libc::SYS_pidfd_open, c_long::from(pid), c_long::default());
             i32::try_from(fd).ok().filter(|fd| *fd >= 0).map(|fd| OwnedFd::from_raw_fd(fd))
         };
+        ALL.lock().unwrap_or_else(PoisonError::into_inner).push(pid);
         Self(Some(Process { pid, pidfd }))
     }
 
@@ -86,6 +97,9 @@ impl Process {
         let mut status = 0;
         // SAFETY: waits for this child alone and does not block.
         let found = unsafe { libc::waitpid(self.pid, &raw mut status, libc::WNOHANG) };
+        if found != 0 {
+            ALL.lock().unwrap_or_else(PoisonError::into_inner).retain(|pid| *pid != self.pid);
+        }
         found != 0
     }
 }
