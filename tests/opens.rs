@@ -2,8 +2,8 @@
 //! need root; they say so and pass where they cannot run, unless
 //! `GPUMAP_REQUIRE_ROOT=1` makes them fail.
 //!
-//! No GPU is needed: a node with a GPU's number is held with `O_PATH`, which
-//! asks no driver.
+//! No GPU is needed: the inventory is that of a node on which `/dev/full`, which
+//! everybody can open, is an accelerator.
 
 #![allow(
     unreachable_pub,
@@ -34,7 +34,6 @@ use gpumap::observe::scanner::Engine;
 use gpumap::report::Event;
 use gpumap::watch::opens::OpensWatcher;
 use gpumap::watch::{EventSource as _, Scope};
-use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 use watching::{Place, Watch};
 
 /// Opens the node that it is told and says so, closes it and says so, ends.
@@ -44,11 +43,25 @@ for line in sys.stdin:
     if line == 'close':
         os.close(fd)
     else:
-        fd = os.open(line, os.O_PATH)
+        fd = os.open(line, os.O_RDWR | os.O_NOCTTY)
     print('done', flush=True)";
 
-fn inventory() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/gpu/four-h200")
+/// The device that stands for an accelerator: `/dev/full`.
+const MAJOR: u32 = 1;
+const MINOR: u32 = 7;
+
+/// An inventory in which that device is the only accelerator.
+fn inventory(place: &Path) -> PathBuf {
+    let root = place.join("gpus");
+    for (name, text) in [
+        ("proc/devices", "Character devices:\n  1 mem\n  1 habanalabs\n"),
+        ("dev/hl0", &format!("c {MAJOR}:{MINOR}\n")),
+    ] {
+        let path = root.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    root
 }
 
 /// A process in the cgroup that does as it is told, and the nodes.
@@ -62,12 +75,7 @@ impl Holder {
     fn new(place: &Place) -> Self {
         let mut command = place.command(&["/usr/bin/python3", "-c", SCRIPT]);
         let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let node = |name: &str, major| {
-            let path = place.directory.join(name);
-            mknod(&path, SFlag::S_IFCHR, Mode::from_bits_truncate(0o600), makedev(major, 1)).unwrap();
-            path
-        };
-        Self { child, gpu: node("gpu", 195), other: node("other", 4000) }
+        Self { child, gpu: "/dev/full".into(), other: "/dev/zero".into() }
     }
 
     fn tell(&mut self, what: &str) {
@@ -99,7 +107,7 @@ fn assert_about(event: &Event, what: &str, holder: &Holder) {
     let devices = event.devices.as_ref().unwrap();
     let numbers: Vec<_> =
         devices.numbers.iter().map(|one| (one.kind, one.major, one.minor, one.fds)).collect();
-    assert_eq!(numbers, [(NodeKind::Char, 195, 1, 1)]);
+    assert_eq!(numbers, [(NodeKind::Char, MAJOR, MINOR, 1)]);
     assert_eq!((devices.held.len(), devices.held_shared.len()), (1, 0));
     assert!(event.cgroup.as_ref().unwrap().ends_with("/below"), "{event:?}");
 }
@@ -112,7 +120,7 @@ fn both_engines() {
     for engine in [Engine::Proc, Engine::Iterators] {
         let place = Place::new(&root);
         let elsewhere = Place::new(&root);
-        let options = Options { gpu_root: inventory(), ..Options::default() };
+        let options = Options { gpu_root: inventory(&place.directory), ..Options::default() };
         let (mut holder, mut stranger) = (Holder::new(&place), Holder::new(&elsewhere));
         holder.open(Path::new("/dev/null"));
         let scope = Scope { cgroups: vec![place.cgroup.clone()], ..Scope::default() };
@@ -154,13 +162,14 @@ fn both_engines() {
 fn denied() {
     let Some(root) = node::root() else { return };
     let place = Place::new(&root);
-    let options = Options { gpu_root: inventory(), ..Options::default() };
+    let options = Options { gpu_root: inventory(&place.directory), ..Options::default() };
     let mut holder = Holder::new(&place);
     let cgroup = place.cgroup.join("below");
     let program = bpf::constant("deny_all", 0);
-    bpf::attach(&File::open(&cgroup).unwrap(), &program, 0);
     let mut watcher = OpensWatcher::start(&options, &Scope { all: true, ..Scope::default() }).unwrap();
+    // The rules are asked when it is opened, and not afterwards.
     holder.open(&holder.gpu.clone());
+    bpf::attach(&File::open(&cgroup).unwrap(), &program, 0);
     let about = |event: &Event| event.process.as_ref().is_some_and(|one| one.pid == holder.child.id());
     let event = (0..12_000).find_map(|_| {
         std::thread::sleep(std::time::Duration::from_millis(10));
@@ -175,7 +184,7 @@ fn denied() {
 fn command() {
     let Some(root) = node::root() else { return };
     let place = Place::new(&root);
-    let gpus = inventory();
+    let gpus = inventory(&place.directory);
     let watch =
         Watch::start(&["--cgroup", place.cgroup.to_str().unwrap(), "--gpu-root", gpus.to_str().unwrap()]);
     let mut holder = Holder::new(&place);
@@ -185,9 +194,9 @@ fn command() {
     let mut text = Vec::new();
     gpumap::render::event(&mut text, &opened, &[]).unwrap();
     let text = String::from_utf8(text).unwrap();
-    assert!(text.contains("python3: opened ") && text.trim_end().ends_with("(195:1)"), "{text}");
+    assert!(text.contains("python3: opened ") && text.trim_end().ends_with("(1:7)"), "{text}");
     holder.tell("close");
     let closed = watch.until(|event| event.event == "closed").pop().unwrap();
     assert_about(&closed, "closed", &holder);
-    assert!(fs::metadata(&holder.gpu).unwrap().rdev() == makedev(195, 1));
+    assert!(fs::metadata(&holder.gpu).unwrap().rdev() == nix::sys::stat::makedev(MAJOR.into(), MINOR.into()));
 }
