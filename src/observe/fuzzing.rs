@@ -9,7 +9,7 @@ use crate::observation::Environment;
 
 /// Reads a file as an executable or a C library.
 pub fn elf(file: File) {
-    let _image = image::read(file);
+    let _image = image::read(&file);
 }
 
 /// Reads bytes as each text that the kernel writes about processes and mounts.

@@ -91,7 +91,7 @@ impl<'a> Looker<'a> {
                 None => Thread { dir: subject.dir, tid: subject.pid },
             };
             if subject.care == Care::Outside {
-                return Ok(self.from_outside(subject, &thread));
+                return Ok(self.outside(subject, &thread));
             }
             let auxv = auxv(thread.dir);
             let mut memory = Memory::open(thread.dir);
@@ -155,7 +155,7 @@ impl<'a> Looker<'a> {
     }
 
     /// What can be seen without its memory, and without the lock of that.
-    fn from_outside(&mut self, subject: &Subject<'_>, thread: &Thread<'_>) -> Detail {
+    fn outside(&mut self, subject: &Subject<'_>, thread: &Thread<'_>) -> Detail {
         let silent = || Answer::Missing(SILENT.to_owned());
         let mut detail = Detail { exe: self.exe(thread.dir), at_exec: silent(), live: silent(), ..remains() };
         self.refusals.count(Kind::Silent);

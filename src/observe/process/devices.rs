@@ -162,7 +162,7 @@ pub(super) fn descriptors(dir: &Dir, held: &mut Held, end: Instant) -> Result<()
             held.cut(format!("it has more than {DESCRIPTORS} descriptors"));
             return false;
         }
-        if held.seen % 256 == 0 && Instant::now() >= end {
+        if held.seen.is_multiple_of(256) && Instant::now() >= end {
             held.cut("it has too many descriptors to look at all of them");
             return false;
         }

@@ -5,6 +5,8 @@ use super::layout::{Header, PT_DYNAMIC, PT_LOAD, Segment, Source, number};
 use super::{NAMES, TABLE_LIMIT};
 
 type Found = [Option<u64>; NAMES.len()];
+/// Offset and size of a table.
+type Part = (u64, u64);
 
 const DT_HASH: u64 = 4;
 const DT_STRTAB: u64 = 5;
@@ -198,7 +200,7 @@ pub(super) fn own(source: &Source<'_>, header: &Header) -> Result<Option<Found>,
 }
 
 /// Offset and size of the symbol table, and of the strings that belong to it.
-fn tables(source: &Source<'_>, header: &Header) -> Result<Option<((u64, u64), (u64, u64))>, String> {
+fn tables(source: &Source<'_>, header: &Header) -> Result<Option<(Part, Part)>, String> {
     let long = header.width == 8;
     if header.sections == 0 || header.section_size < if long { 64 } else { 40 } {
         return Ok(None);
