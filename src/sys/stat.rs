@@ -7,6 +7,9 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use nix::errno::Errno;
 
+/// What is asked for.
+const WANTED: u32 = libc::STATX_BASIC_STATS | libc::STATX_MNT_ID;
+
 /// The kinds of file that matter here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
@@ -33,6 +36,16 @@ pub struct FileStat {
     pub rdev: (u32, u32),
     /// Bytes.
     pub size: u64,
+    /// Owner.
+    pub uid: u32,
+    /// Permission bits, `S_ISUID` to `S_IXOTH`. Those of the group show the
+    /// mask of an access control list: nobody it names has more.
+    pub permissions: u16,
+    /// Hard links; 0 of a file that was removed.
+    pub links: u32,
+    /// Id of the mount, as `/proc/PID/mountinfo` has it; unique among those
+    /// that exist. `None` before Linux 5.8.
+    pub mount: Option<u64>,
     /// Last change of the inode: seconds and nanoseconds.
     pub changed: (i64, u32),
     /// Marked immutable, chattr(1): writing is refused with `EPERM`, for a
@@ -56,7 +69,7 @@ pub fn stat_at<Fd: AsFd>(dir: Fd, name: &CStr) -> Result<FileStat, Errno> {
     // fills; all of its bit patterns are valid.
     let (result, stat) = unsafe {
         let fd = dir.as_fd().as_raw_fd();
-        let result = libc::statx(fd, name.as_ptr(), flags, libc::STATX_BASIC_STATS, stat.as_mut_ptr());
+        let result = libc::statx(fd, name.as_ptr(), flags, WANTED, stat.as_mut_ptr());
         (result, stat.assume_init())
     };
     Errno::result(result)?;
@@ -66,6 +79,10 @@ pub fn stat_at<Fd: AsFd>(dir: Fd, name: &CStr) -> Result<FileStat, Errno> {
         inode: stat.stx_ino,
         rdev: (stat.stx_rdev_major, stat.stx_rdev_minor),
         size: stat.stx_size,
+        uid: stat.stx_uid,
+        permissions: stat.stx_mode & 0o7777,
+        links: stat.stx_nlink,
+        mount: (stat.stx_mask & libc::STATX_MNT_ID != 0).then_some(stat.stx_mnt_id),
         changed: (stat.stx_ctime.tv_sec, stat.stx_ctime.tv_nsec),
         immutable: stat.stx_attributes & libc::STATX_ATTR_IMMUTABLE as u64 != 0,
     })
@@ -93,7 +110,9 @@ mod tests {
         assert_eq!((null.kind, null.rdev), (FileKind::Char, (1, 3)));
         assert_eq!(stat_at(&dev, c"").unwrap().kind, FileKind::Other);
         let proc = Dir::open("/proc/self".as_ref()).unwrap();
-        assert_eq!(stat_at(&proc, c"exe").unwrap().kind, FileKind::Regular);
+        let exe = stat_at(&proc, c"exe").unwrap();
+        assert_eq!((exe.kind, exe.permissions & 0o100), (FileKind::Regular, 0o100));
+        assert!(exe.links > 0);
         assert_eq!(stat_at(&proc, c"no such file"), Err(Errno::ENOENT));
     }
 }

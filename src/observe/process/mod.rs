@@ -5,7 +5,7 @@ mod asked;
 pub(super) mod at_exec;
 mod detail;
 pub(super) mod devices;
-pub(crate) mod elf;
+pub(super) mod elf;
 mod files;
 mod live;
 pub(crate) mod maps;

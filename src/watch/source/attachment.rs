@@ -16,8 +16,16 @@ use crate::watch::WatchError;
 /// What watches a file, until it is dropped.
 #[derive(Debug, Default)]
 pub(super) struct Attachment {
-    _session: Option<OwnedFd>,
-    _pair: Vec<UProbeLink>,
+    session: Option<OwnedFd>,
+    pair: Vec<UProbeLink>,
+}
+
+impl Attachment {
+    /// How many descriptors it takes, at most: one, or those of a link and of
+    /// its event for each entry and return.
+    pub(super) fn descriptors(&self) -> usize {
+        usize::from(self.session.is_some()) + 2 * self.pair.len()
+    }
 }
 
 impl Kernel {
@@ -34,11 +42,11 @@ impl Kernel {
         for (probe, offset) in functions {
             match (&self.session, probe.kind) {
                 (Some(_), Some(cookie)) => entries.push(Entry { offset: *offset, cookie }),
-                _ => attachment._pair.extend(self.attach_pair(probe, file, *offset, pid)?),
+                _ => attachment.pair.extend(self.attach_pair(probe, file, *offset, pid)?),
             }
         }
         if let Some(session) = self.session.as_ref().filter(|_| !entries.is_empty()) {
-            attachment._session = Some(session.attach(file, &entries, pid)?);
+            attachment.session = Some(session.attach(file, &entries, pid)?);
         }
         Ok(attachment)
     }

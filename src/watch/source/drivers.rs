@@ -4,14 +4,14 @@
 //! too, which get the host's files mounted into them.
 
 use std::collections::HashSet;
-use std::fs::{self, File};
-use std::os::fd::AsRawFd as _;
+use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::identity::Mounts;
-use super::libraries::FileId;
-use super::linker;
+use super::{files, linker};
+use crate::sys::dir::Dir;
+use crate::sys::regular::Regular;
+use crate::sys::stat::{FileStat, stat_at};
 use crate::watch::driver::is_driver;
 
 /// Where distributions, vendors' installers and node images put drivers,
@@ -36,31 +36,22 @@ const USUAL: [&str; 14] = [
 const ENTRIES: usize = 1 << 16;
 const LIBRARIES: usize = 64;
 
-/// A library that no process needs to have mapped.
-#[derive(Debug)]
-pub(super) struct Installed {
-    file: File,
-    /// Which file it is, as a process's map would say.
-    pub(super) id: FileId,
-}
-
-impl Installed {
-    /// A path that leads to this very file.
-    pub(super) fn path(&self) -> PathBuf {
-        format!("/proc/self/fd/{}", self.file.as_raw_fd()).into()
-    }
-}
-
-/// The libraries below `root`, each file once.
-pub(super) fn installed(root: &Path) -> Vec<Installed> {
-    let mounts = Mounts::read();
+/// Paths of the libraries below `root`, each file once.
+pub(super) fn installed(root: &Path) -> Vec<PathBuf> {
     let mut seen = HashSet::new();
-    let paths = directories(root).into_iter().flat_map(|directory| libraries(&directory));
-    let files = paths.filter_map(|path| {
-        let file = File::open(path).ok()?;
-        Some(Installed { id: mounts.identify(&file)?, file })
-    });
-    files.filter(|found| seen.insert(found.id)).take(LIBRARIES).collect()
+    let paths = directories(root).into_iter().filter(|directory| is_roots(directory));
+    let paths = paths.flat_map(|directory| libraries(&directory));
+    let new = |path: &PathBuf| Regular::find_path(path).is_ok_and(|file| seen.insert(files::id(file.stat())));
+    paths.filter(new).take(LIBRARIES).collect()
+}
+
+/// Whether only root, or who runs gpumap, says what is in a directory: in one
+/// of a user's a link could lead to a place that never answers.
+fn is_roots(directory: &Path) -> bool {
+    const OTHERS_WRITE: u16 = 0o022;
+    let own = nix::unistd::geteuid().as_raw();
+    let roots = |stat: FileStat| [0, own].contains(&stat.uid) && stat.permissions & OTHERS_WRITE == 0;
+    Dir::open(directory).and_then(|dir| stat_at(&dir, c"")).is_ok_and(roots)
 }
 
 /// The usual directories and those of the dynamic linker's configuration.
@@ -70,11 +61,11 @@ fn directories(root: &Path) -> Vec<PathBuf> {
     usual.chain(linker::directories(root)).filter(|path| seen.insert(path.clone())).collect()
 }
 
-/// The regular files of a directory that are drivers' libraries by name.
+/// What a directory has that is a driver's library by name.
 fn libraries(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten().take(ENTRIES);
     let entries = entries.filter(|entry| is_driver(entry.file_name().as_bytes()));
-    entries.map(|entry| entry.path()).filter(|path| path.is_file()).collect()
+    entries.map(|entry| entry.path()).collect()
 }
 
 #[cfg(test)]
@@ -101,12 +92,16 @@ mod tests {
         write("srv/a b/libamdhip64.so.6", "");
         write("srv/old/libhsa-runtime64.so.1", "");
         write("srv/hidden/libcuda.so.1", "");
-        write("etc/ld.so.conf", "/srv/a b\n/srv/nothing\n/srv/old\n/usr/lib64\n/srv/a b");
-        let inodes: Vec<u64> = installed(&root).iter().map(|found| found.id.1).collect();
+        write("etc/ld.so.conf", "/srv/a b\n/srv/nothing\n/srv/open\n/srv/old\n/usr/lib64\n/srv/a b");
+        // Whoever may write there may put anything there.
+        write("srv/open/libcuda.so.1", "");
+        fs::set_permissions(root.join("srv/open"), std::os::unix::fs::PermissionsExt::from_mode(0o777))
+            .unwrap();
+        let inode = |path: &PathBuf| std::os::unix::fs::MetadataExt::ino(&fs::metadata(path).unwrap());
+        let inodes: Vec<u64> = installed(&root).iter().map(inode).collect();
         let expected =
             ["usr/lib64/libcuda.so.550.54", "srv/a b/libamdhip64.so.6", "srv/old/libhsa-runtime64.so.1"];
-        let inode = |path: &str| std::os::unix::fs::MetadataExt::ino(&fs::metadata(root.join(path)).unwrap());
-        assert_eq!(inodes, expected.map(inode));
+        assert_eq!(inodes, expected.map(|path| inode(&root.join(path))));
         fs::remove_dir_all(root).unwrap();
     }
 }

@@ -1,17 +1,22 @@
 //! Facts of processes as they happen.
 
+mod account;
 mod attachment;
+mod budget;
 mod drivers;
+mod elf;
 mod executed;
-mod identity;
+mod files;
+mod ground;
 mod libraries;
 mod linker;
 mod losses;
+mod mounts;
 mod object;
 mod probes;
 mod record;
+mod release;
 mod session;
-mod symbols;
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -78,12 +83,13 @@ impl Source {
             executed: Executed::default(),
         };
         // One may be initialised before its mapping is seen.
-        source.libraries.cover_drivers(&mut source.kernel, Path::new("/"));
+        source.libraries.cover_drivers(&mut source.kernel);
         // What starts in a cgroup most likely uses the library that gpumap or
         // the first process does: its very first call is to be seen.
         if !scope.cgroups.is_empty() {
-            source.cover(std::process::id(), false);
-            source.cover(1, false);
+            for pid in [std::process::id(), 1] {
+                let _unless_ended = source.libraries.cover(&mut source.kernel, proc, pid, false);
+            }
         }
         let own = std::process::id();
         for pid in scope.processes(proc).into_iter().filter(|pid| *pid != own) {
@@ -123,11 +129,9 @@ impl Source {
         let start = facts.len();
         self.drain(&mut facts);
         for fact in facts.iter().skip(start) {
-            if let Fact::Exec { subject, .. } = fact {
-                self.libraries.executed(subject.pid);
-                self.schedule(subject.pid, 0);
-            }
+            self.follow(fact);
         }
+        self.libraries.tidy(&mut self.kernel, &self.proc);
         // Said first: it lies among these.
         let lost = self.losses.untold();
         if lost > 0 {
@@ -171,6 +175,23 @@ impl Source {
         }
     }
 
+    /// Keeps up with which process uses which file.
+    fn follow(&mut self, fact: &Fact) {
+        match fact {
+            Fact::Exec { subject, .. } => {
+                self.libraries.executed(subject.pid, subject.start_time);
+                self.schedule(subject.pid, 0);
+            }
+            Fact::Fork { subject, parent, .. } => {
+                if self.libraries.forked(subject.pid, subject.start_time, *parent) {
+                    self.cover(subject.pid, false);
+                }
+            }
+            Fact::Exit { subject, .. } => self.libraries.exited(subject.pid, subject.start_time),
+            _ => {}
+        }
+    }
+
     /// Looks at processes whose time has come.
     fn look_again(&mut self) {
         let now = Instant::now();
@@ -194,7 +215,7 @@ impl Source {
         if self.only.as_ref().is_some_and(|only| !only.contains(&pid)) {
             return;
         }
-        let coverage = self.libraries.cover(&mut self.kernel, &self.proc, pid);
+        let coverage = self.libraries.cover(&mut self.kernel, &self.proc, pid, true);
         if let Coverage::Uncovered(why) = coverage
             && last
         {

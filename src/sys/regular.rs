@@ -1,0 +1,106 @@
+//! One open, one identity: a regular file that is looked at, read and attached
+//! to through one descriptor.
+
+use std::ffi::CStr;
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, OFlag, openat};
+use nix::sys::stat::Mode;
+
+use super::stat::{FileKind, FileStat, stat_at};
+
+/// A regular file that was found and not opened (`O_PATH`): no driver, no file
+/// server and no holder of a lease has heard of it.
+#[derive(Debug)]
+pub struct Regular {
+    place: OwnedFd,
+    stat: FileStat,
+}
+
+impl Regular {
+    /// What `name` leads to, links followed; an absolute name needs no `dir`.
+    ///
+    /// # Errors
+    ///
+    /// Those of openat(2) and statx(2) (`EACCES` where a FUSE file system lets
+    /// nobody but its owner look); `EINVAL` for anything but a regular file.
+    pub fn find<Fd: AsFd>(dir: Fd, name: &CStr) -> Result<Self, Errno> {
+        Self::new(openat(dir, name, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())?)
+    }
+
+    /// The same for a path.
+    ///
+    /// # Errors
+    ///
+    /// As [`Regular::find`].
+    pub fn find_path(path: &Path) -> Result<Self, Errno> {
+        Self::new(openat(AT_FDCWD, path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())?)
+    }
+
+    fn new(place: OwnedFd) -> Result<Self, Errno> {
+        let stat = stat_at(&place, c"")?;
+        if stat.kind == FileKind::Regular { Ok(Self { place, stat }) } else { Err(Errno::EINVAL) }
+    }
+
+    /// What it is.
+    pub fn stat(&self) -> &FileStat {
+        &self.stat
+    }
+
+    /// A path that leads to this very file, whatever has its name by now.
+    pub fn path(&self) -> PathBuf {
+        format!("/proc/self/fd/{}", self.place.as_raw_fd()).into()
+    }
+
+    /// Opens it for reading, without waiting for anybody.
+    ///
+    /// # Errors
+    ///
+    /// Those of openat(2); `EWOULDBLOCK` while another process has a lease for
+    /// writing on it, `ESTALE` if it is another file against all expectation.
+    pub fn open(&self) -> Result<File, Errno> {
+        let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+        let file = openat(AT_FDCWD, &self.path(), flags, Mode::empty())?;
+        let stat = stat_at(&file, c"")?;
+        let same = (stat.dev, stat.inode, stat.kind) == (self.stat.dev, self.stat.inode, FileKind::Regular);
+        if same { Ok(file.into()) } else { Err(Errno::ESTALE) }
+    }
+}
+
+impl AsFd for Regular {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.place.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::*;
+    use crate::sys::dir::Dir;
+
+    /// Make sure that only regular files are found, that a file stays the one
+    /// that it was, and that what is read is the file.
+    #[test]
+    fn stays() {
+        let directory = std::env::temp_dir().join(format!("gpumap-regular-{}", std::process::id()));
+        std::fs::create_dir(&directory).unwrap();
+        let path = directory.join("file");
+        std::fs::write(&path, "first").unwrap();
+        let found = Regular::find_path(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        nix::unistd::mkfifo(&path, Mode::S_IRWXU).unwrap();
+        let mut text = String::new();
+        found.open().unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!((text.as_str(), found.stat().size), ("first", 5));
+        let dir = Dir::open(&directory).unwrap();
+        assert_eq!(Regular::find(&dir, c"file").unwrap_err(), Errno::EINVAL);
+        assert_eq!(Regular::find(&dir, c"none").unwrap_err(), Errno::ENOENT);
+        assert_eq!(Regular::find_path(Path::new("/dev/null")).unwrap_err(), Errno::EINVAL);
+        std::fs::remove_dir_all(directory).unwrap();
+    }
+}

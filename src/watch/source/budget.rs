@@ -1,0 +1,164 @@
+//! What each user may cost: files, descriptors, and time. One that uses up its
+//! own leaves that of the others alone.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+/// Files that are known at a time: of one user, and of all.
+const FILES: usize = 1024;
+const ALL_FILES: usize = 16_384;
+/// Descriptors that attachments take, of all: at most this many, and at most
+/// half of what this process may have. Of one user a quarter of that.
+const DESCRIPTORS: usize = 16_384;
+/// Time that looking at the files of one user may take: saved up to the first,
+/// of which one part in so many comes back.
+const TIME: Duration = Duration::from_secs(2);
+const SHARE: u32 = 10;
+
+/// What was used so far.
+#[derive(Debug)]
+pub(super) struct Budgets {
+    users: HashMap<u32, User>,
+    files: usize,
+    /// Descriptors in use; those that are being closed count.
+    descriptors: Arc<AtomicUsize>,
+    most: usize,
+}
+
+/// What one user uses.
+#[derive(Debug)]
+struct User {
+    files: usize,
+    descriptors: usize,
+    /// Time that was used up, at that moment.
+    used: Duration,
+    at: Instant,
+}
+
+impl Budgets {
+    /// Nothing is used. As many descriptors as root allows are asked for.
+    pub(super) fn new() -> Self {
+        let (mut soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((1024, 1024));
+        if soft < hard && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() {
+            soft = hard;
+        }
+        let half = usize::try_from(soft / 2).unwrap_or(usize::MAX);
+        let (users, descriptors) = (HashMap::new(), Arc::default());
+        Self { users, files: 0, descriptors, most: half.min(DESCRIPTORS) }
+    }
+
+    /// The number of descriptors, for who closes them.
+    pub(super) fn descriptors(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.descriptors)
+    }
+
+    /// Whether one more file may be looked at for a user.
+    ///
+    /// # Errors
+    ///
+    /// Which budget is used up.
+    pub(super) fn allows(&mut self, uid: u32, now: Instant) -> Result<(), String> {
+        self.has_time(uid, now)?;
+        let user = self.user(uid, now);
+        if user.files >= FILES {
+            return Err(format!("{FILES} files of user {uid} are watched already, which is the limit"));
+        }
+        let (descriptors, most) = (user.descriptors, self.most / 4);
+        if descriptors >= most {
+            return Err(format!("the files of user {uid} take {descriptors} probes, of {most} for one user"));
+        }
+        if self.files >= ALL_FILES || self.descriptors.load(Ordering::Relaxed) >= self.most {
+            return Err("more files are watched already than gpumap can".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Whether there is time left for a user.
+    ///
+    /// # Errors
+    ///
+    /// That it is used up.
+    pub(super) fn has_time(&mut self, uid: u32, now: Instant) -> Result<(), String> {
+        let used = self.user(uid, now).used;
+        let over = "the time for looking at the files of user";
+        if used < TIME { Ok(()) } else { Err(format!("{over} {uid} is used up (a tenth of all time)")) }
+    }
+
+    /// Time was spent for a user.
+    pub(super) fn spend(&mut self, uid: u32, time: Duration, now: Instant) {
+        let user = self.user(uid, now);
+        user.used = user.used.saturating_add(time);
+    }
+
+    /// A file is known for a user, or is so no longer.
+    pub(super) fn file(&mut self, uid: u32, more: bool, now: Instant) {
+        let change = |count: usize| if more { count + 1 } else { count.saturating_sub(1) };
+        let user = self.user(uid, now);
+        user.files = change(user.files);
+        self.files = change(self.files);
+    }
+
+    /// Descriptors were opened for a user.
+    pub(super) fn opened(&mut self, uid: u32, count: usize, now: Instant) {
+        self.user(uid, now).descriptors += count;
+        self.descriptors.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Descriptors of a user were given away to be closed.
+    pub(super) fn closed(&mut self, uid: u32, count: usize, now: Instant) {
+        let user = self.user(uid, now);
+        user.descriptors = user.descriptors.saturating_sub(count);
+    }
+
+    /// Forgets users who use nothing.
+    pub(super) fn tidy(&mut self, now: Instant) {
+        let uids: Vec<u32> = self.users.keys().copied().collect();
+        for uid in uids {
+            let user = self.user(uid, now);
+            if (user.files, user.descriptors, user.used) == (0, 0, Duration::ZERO) {
+                self.users.remove(&uid);
+            }
+        }
+    }
+
+    /// What a user uses at this moment.
+    fn user(&mut self, uid: u32, now: Instant) -> &mut User {
+        let new = || User { files: 0, descriptors: 0, used: Duration::ZERO, at: now };
+        let user = self.users.entry(uid).or_insert_with(new);
+        user.used = user.used.saturating_sub(now.saturating_duration_since(user.at) / SHARE);
+        user.at = now;
+        user
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that one user's use ends that user's, and that time comes back.
+    #[test]
+    fn apart() {
+        let (mut budgets, now) = (Budgets::new(), Instant::now());
+        for _ in 0..FILES {
+            budgets.allows(7, now).unwrap();
+            budgets.file(7, true, now);
+        }
+        assert!(budgets.allows(7, now).unwrap_err().contains("user 7"));
+        budgets.allows(8, now).unwrap();
+        budgets.file(7, false, now);
+        budgets.allows(7, now).unwrap();
+        budgets.spend(8, TIME, now);
+        assert!(budgets.allows(8, now).unwrap_err().contains("time"));
+        assert!(budgets.allows(8, now + Duration::from_secs(1)).is_ok());
+        budgets.opened(9, budgets.most / 4, now);
+        assert!(budgets.allows(9, now).unwrap_err().contains("probes"));
+        budgets.closed(9, budgets.most / 4, now);
+        let later = now + TIME * SHARE * 2;
+        budgets.tidy(later);
+        assert_eq!(budgets.users.len(), 1);
+    }
+}

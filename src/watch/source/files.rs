@@ -1,0 +1,272 @@
+//! The files that are known: what watches them, or why nothing does, and how
+//! many processes use them. A file is let go soon after its last process.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use super::attachment::Attachment;
+use super::budget::Budgets;
+use super::elf;
+use super::ground::{Ground, Grounds};
+use super::object::Kernel;
+use super::probes::Probe;
+use super::release::Release;
+use crate::observe::process::maps::Mapping;
+use crate::sys::dir::Dir;
+use crate::sys::regular::Regular;
+use crate::sys::stat::FileStat;
+
+/// How long a file stays watched that no process uses: the next command of a
+/// script most likely uses it again. It keeps the file system busy.
+const UNUSED: Duration = Duration::from_secs(1);
+/// How long a failure is remembered, which keeps nothing busy.
+const FAILED: Duration = Duration::from_secs(30);
+
+/// Which file it is among those that exist.
+pub(super) type FileId = ((u32, u32), u64);
+
+/// What a file contains, as far as its inode tells: a number that is used again
+/// for another file comes with other times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Version {
+    changed: (i64, u32),
+    size: u64,
+}
+
+/// A file that a process has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted<'a> {
+    pub(super) file: &'a Regular,
+    /// The mapping by which it was found.
+    pub(super) mapping: Option<&'a Mapping<'a>>,
+    /// What is watched in it.
+    pub(super) probes: &'static [Probe],
+    /// Whether it is a process's executable.
+    pub(super) executable: bool,
+}
+
+/// For whom a file is watched.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asker<'a> {
+    /// The process's directory in `/proc`; `None` for a file of the node.
+    pub(super) process: Option<&'a Dir>,
+    /// Who is charged.
+    pub(super) uid: u32,
+    /// The only process that probes may be put into if they must not be shared
+    /// with others; `None`: it is not followed.
+    pub(super) pid: Option<u32>,
+    /// Whether probes are never shared.
+    pub(super) apart: bool,
+}
+
+/// A file in use: ended by [`Files::end`].
+#[derive(Debug)]
+pub(super) struct Use {
+    pub(super) version: Version,
+    /// What watches it for this process alone.
+    own: Option<Attachment>,
+    uid: u32,
+}
+
+/// A file that was looked at.
+#[derive(Debug)]
+struct Known {
+    version: Version,
+    /// Who is charged.
+    uid: u32,
+    users: usize,
+    /// Since when nobody uses it.
+    since: Instant,
+    state: State,
+}
+
+/// What watches a file.
+#[derive(Debug)]
+enum State {
+    /// Probes in every process.
+    Shared(Attachment),
+    /// Probes in each process apart, here.
+    Apart(Vec<(&'static Probe, u64)>),
+    /// Nothing, for this reason.
+    Failed(String),
+}
+
+/// All of them.
+#[derive(Debug)]
+pub(super) struct Files {
+    known: HashMap<FileId, Known>,
+    pub(super) budgets: Budgets,
+    pub(super) grounds: Grounds,
+    release: Release,
+    tidied: Instant,
+}
+
+impl Version {
+    /// Of a file as it is now.
+    pub(super) fn of(stat: &FileStat) -> Self {
+        Self { changed: stat.changed, size: stat.size }
+    }
+}
+
+/// Which file it is.
+pub(super) fn id(stat: &FileStat) -> FileId {
+    (stat.dev, stat.inode)
+}
+
+impl Files {
+    /// None yet.
+    pub(super) fn new() -> Self {
+        let budgets = Budgets::new();
+        let release = Release::start(budgets.descriptors());
+        Self { known: HashMap::new(), budgets, grounds: Grounds::new(), release, tidied: Instant::now() }
+    }
+
+    /// Watches a file for a process, if it is not watched already.
+    ///
+    /// # Errors
+    ///
+    /// Why it is not watched.
+    pub(super) fn begin(
+        &mut self,
+        kernel: &mut Kernel,
+        wanted: &Wanted<'_>,
+        asker: &Asker<'_>,
+    ) -> Result<Use, String> {
+        let (id, version) = (id(wanted.file.stat()), Version::of(wanted.file.stat()));
+        if self.known.get(&id).is_none_or(|known| known.version != version) {
+            let now = Instant::now();
+            self.budgets.allows(asker.uid, now)?;
+            let state = self.look(kernel, wanted, asker).unwrap_or_else(State::Failed);
+            self.learn(id, version, asker.uid, state);
+        }
+        let known = self.known.get_mut(&id).ok_or("it is not known")?;
+        let own = match &known.state {
+            State::Failed(why) => return Err(why.clone()),
+            State::Shared(_) => None,
+            State::Apart(places) => {
+                let pid = asker.pid.ok_or("it may be watched in processes that are followed alone")?;
+                self.budgets.allows(asker.uid, Instant::now())?;
+                let path = wanted.file.path();
+                Some(kernel.attach(places, &path, Some(pid)).map_err(|error| error.to_string())?)
+            }
+        };
+        known.users += 1;
+        let count = own.as_ref().map_or(0, Attachment::descriptors);
+        self.budgets.opened(asker.uid, count, Instant::now());
+        Ok(Use { version, own, uid: asker.uid })
+    }
+
+    /// A child uses what its parent does; `None` for what is watched for the
+    /// parent alone.
+    pub(super) fn share(&mut self, id: FileId, parents: &Use) -> Option<Use> {
+        let known = self.known.get_mut(&id).filter(|_| parents.own.is_none())?;
+        known.users += 1;
+        Some(Use { version: parents.version, own: None, uid: parents.uid })
+    }
+
+    /// A process uses a file no longer.
+    pub(super) fn end(&mut self, id: FileId, ended: Use) {
+        let now = Instant::now();
+        if let Some(own) = ended.own {
+            self.budgets.closed(ended.uid, own.descriptors(), now);
+            self.release.end(own);
+        }
+        if let Some(known) = self.known.get_mut(&id) {
+            known.users = known.users.saturating_sub(1);
+            known.since = now;
+        }
+    }
+
+    /// Lets go of files that nobody uses.
+    pub(super) fn tidy(&mut self) {
+        let now = Instant::now();
+        if now.saturating_duration_since(self.tidied) < UNUSED / 4 {
+            return;
+        }
+        self.tidied = now;
+        let old = |known: &Known| {
+            let kept = if matches!(known.state, State::Failed(_)) { FAILED } else { UNUSED };
+            known.users == 0 && now.saturating_duration_since(known.since) >= kept
+        };
+        let ids: Vec<FileId> = self.known.iter().filter(|(_, known)| old(known)).map(|(id, _)| *id).collect();
+        for id in ids {
+            self.forget(id);
+        }
+        self.budgets.tidy(now);
+    }
+
+    /// How many files are watched.
+    pub(super) fn count(&self) -> usize {
+        self.known.values().filter(|known| !matches!(known.state, State::Failed(_))).count()
+    }
+
+    fn learn(&mut self, id: FileId, version: Version, uid: u32, state: State) {
+        // One that was changed in place keeps its users.
+        let users = self.forget(id);
+        let now = Instant::now();
+        self.budgets.file(uid, true, now);
+        if let State::Shared(attachment) = &state {
+            self.budgets.opened(uid, attachment.descriptors(), now);
+        }
+        self.known.insert(id, Known { version, uid, users, since: now, state });
+    }
+
+    /// Forgets a file; how many used it.
+    fn forget(&mut self, id: FileId) -> usize {
+        let Some(known) = self.known.remove(&id) else { return 0 };
+        let now = Instant::now();
+        self.budgets.file(known.uid, false, now);
+        if let State::Shared(attachment) = known.state {
+            self.budgets.closed(known.uid, attachment.descriptors(), now);
+            self.release.end(attachment);
+        }
+        known.users
+    }
+
+    /// Reads a file, and watches it for everybody if it is root's.
+    fn look(&mut self, kernel: &mut Kernel, wanted: &Wanted<'_>, asker: &Asker<'_>) -> Result<State, String> {
+        let ground = self.grounds.of(wanted.file, asker.process)?;
+        if wanted.mapping.is_some_and(|mapping| !is_mapped(wanted.file.stat(), &ground, mapping)) {
+            return Err("another file took its place while it was looked at".to_owned());
+        }
+        let file = wanted.file.open().map_err(|errno| match errno {
+            nix::errno::Errno::EWOULDBLOCK => "another process has a lease on it".to_owned(),
+            errno => format!("it cannot be opened ({})", errno.desc()),
+        })?;
+        let names: Vec<&str> = wanted.probes.iter().map(|probe| probe.function).collect();
+        let file = crate::sys::window::Windowed::new(file, wanted.file.stat().size);
+        let found = elf::functions(file, &names, wanted.executable)?;
+        if found.is_empty() {
+            return Err(none(wanted.executable).to_owned());
+        }
+        let probe = |name| wanted.probes.iter().find(|probe| probe.function == name);
+        let places: Vec<_> = found.iter().filter_map(|(name, place)| Some((probe(*name)?, *place))).collect();
+        if asker.apart || !is_roots(wanted.file.stat(), &ground) {
+            return Ok(State::Apart(places));
+        }
+        let attached = kernel.attach(&places, &wanted.file.path(), None);
+        attached.map(State::Shared).map_err(|error| error.to_string())
+    }
+}
+
+/// Why a file without any of the functions is not watched.
+pub(super) fn none(executable: bool) -> &'static str {
+    if executable {
+        "a static executable without the C library's functions, or without symbols"
+    } else {
+        "a library without the functions that are watched"
+    }
+}
+
+/// Whether a file is still the one that was seen in a process's map.
+fn is_mapped(stat: &FileStat, ground: &Ground, mapping: &Mapping<'_>) -> bool {
+    ground.device == mapping.dev && (!ground.numbered || stat.inode == mapping.inode)
+}
+
+/// Whether nobody but root can change a file: what a set-user-ID bit of root's
+/// on it would be worth. Probes that such a file's symbols name may be put into
+/// every process.
+fn is_roots(stat: &FileStat, ground: &Ground) -> bool {
+    const OTHERS_WRITE: u16 = 0o022;
+    ground.believed && stat.uid == 0 && stat.permissions & OTHERS_WRITE == 0
+}
