@@ -77,10 +77,12 @@ unsafe impl Send for Mapped {}
 impl Mapped {
     fn new(file: &File, start: u64) -> Result<Self, Errno> {
         let offset = libc::off_t::try_from(start).map_err(|_| Errno::EFAULT)?;
-        let (read, private) = (libc::PROT_READ, libc::MAP_PRIVATE);
+        // A private one would get the breakpoints of all uprobes in the file,
+        // those of others included, as if this process ran it.
+        let (read, shared) = (libc::PROT_READ, libc::MAP_SHARED);
         // SAFETY: a new mapping at a place that the kernel chooses.
         let address =
-            unsafe { libc::mmap(std::ptr::null_mut(), WINDOW, read, private, file.as_raw_fd(), offset) };
+            unsafe { libc::mmap(std::ptr::null_mut(), WINDOW, read, shared, file.as_raw_fd(), offset) };
         if address == libc::MAP_FAILED {
             return Err(Errno::last());
         }
