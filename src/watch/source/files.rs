@@ -8,10 +8,10 @@ use super::attachment::Attachment;
 use super::budget::Budgets;
 use super::elf;
 use super::ground::{Ground, Grounds};
+use super::look::Mapped;
 use super::object::Kernel;
 use super::probes::Probe;
 use super::release::Release;
-use crate::observe::process::maps::Mapping;
 use crate::sys::dir::Dir;
 use crate::sys::regular::Regular;
 use crate::sys::stat::FileStat;
@@ -38,7 +38,7 @@ pub(super) struct Version {
 pub(super) struct Wanted<'a> {
     pub(super) file: &'a Regular,
     /// The mapping by which it was found.
-    pub(super) mapping: Option<&'a Mapping<'a>>,
+    pub(super) mapped: Option<Mapped>,
     /// What is watched in it.
     pub(super) probes: &'static [Probe],
     /// Whether it is a process's executable.
@@ -226,7 +226,7 @@ impl Files {
     /// Reads a file, and watches it for everybody if it is root's.
     fn look(&mut self, kernel: &mut Kernel, wanted: &Wanted<'_>, asker: &Asker<'_>) -> Result<State, String> {
         let ground = self.grounds.of(wanted.file, asker.process)?;
-        if wanted.mapping.is_some_and(|mapping| !is_mapped(wanted.file.stat(), &ground, mapping)) {
+        if wanted.mapped.is_some_and(|mapped| !is_mapped(wanted.file.stat(), &ground, mapped)) {
             return Err("another file took its place while it was looked at".to_owned());
         }
         let file = wanted.file.open().map_err(|errno| match errno {
@@ -259,8 +259,8 @@ pub(super) fn none(executable: bool) -> &'static str {
 }
 
 /// Whether a file is still the one that was seen in a process's map.
-fn is_mapped(stat: &FileStat, ground: &Ground, mapping: &Mapping<'_>) -> bool {
-    ground.device == mapping.dev && (!ground.numbered || stat.inode == mapping.inode)
+fn is_mapped(stat: &FileStat, ground: &Ground, mapped: Mapped) -> bool {
+    ground.device == mapped.device && (!ground.numbered || stat.inode == mapped.inode)
 }
 
 /// Whether nobody but root can change a file: what a set-user-ID bit of root's

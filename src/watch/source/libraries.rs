@@ -8,27 +8,17 @@
 //! itself concerns nobody but who uses it.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::{CStr, CString};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::files::{self, Asker, FileId, Files, Use, Version, Wanted};
+use super::look::{FILES, Found, Lookers, Seen, start};
 use super::object::Kernel;
 use super::probes::{DRIVERS, ENVIRON, Probe};
 use super::{account, drivers};
-use crate::observe::process::maps::{Mapping, mappings};
-use crate::observe::process::places::is_c_library;
-use crate::observe::procfile::parse_stat;
-use crate::sys::dir::{Dir, read_all};
+use crate::sys::dir::Dir;
 use crate::sys::regular::Regular;
-use crate::watch::driver::is_driver;
 
-/// Bytes that are read of one process's map: some thousand libraries.
-const MAPS_LIMIT: usize = 4 << 20;
-/// Bytes of `/proc/PID/stat`.
-const STAT_LIMIT: usize = 16 << 10;
-/// Distinct C libraries, and drivers' libraries, of one process.
-const FILES: usize = 16;
 /// Processes whose being there is checked at a time, and how often: for those
 /// whose end was not told (it was lost, or they left the scope).
 const CHECKED: usize = 256;
@@ -50,7 +40,7 @@ pub(super) struct Libraries {
     processes: BTreeMap<u32, Process>,
     /// Drivers' libraries that are installed, mapped or not.
     installed: Vec<PathBuf>,
-    buffer: Vec<u8>,
+    lookers: Lookers,
     /// The process that was checked last, and when; when drivers were.
     checked: (u32, Instant),
     listed: Instant,
@@ -71,8 +61,7 @@ struct Process {
 /// A process that is looked at.
 struct Looked {
     pid: u32,
-    /// Its directory in `/proc`: that of this very process, and no longer one
-    /// of any when that has ended.
+    /// Its directory in `/proc`.
     dir: Dir,
     /// Whether it is followed.
     followed: bool,
@@ -95,32 +84,46 @@ impl Libraries {
     /// No files yet. `apart`: each will be watched for one process, not for all
     /// that map it.
     pub(super) fn new(apart: bool) -> Self {
-        let (processes, installed, buffer) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let (processes, installed, lookers) = (BTreeMap::new(), Vec::new(), Lookers::default());
         let now = Instant::now();
-        Self { apart, files: Files::new(), processes, installed, buffer, checked: (0, now), listed: now }
+        Self { apart, files: Files::new(), processes, installed, lookers, checked: (0, now), listed: now }
     }
 
     /// Watches the files of one process that are not watched yet. One that is
     /// not `followed` only has files of root's watched, for all.
     pub(super) fn cover(&mut self, kernel: &mut Kernel, proc: &Path, pid: u32, followed: bool) -> Coverage {
         let begun = Instant::now();
-        let dir = Dir::open(&proc.join(pid.to_string()));
-        let found = dir.ok().and_then(|dir| Some((start(&dir)?, dir)));
-        if self.start_of(pid) != found.as_ref().map(|(start, _)| *start) {
+        let uid = self.processes.get(&pid).and_then(|known| known.uid);
+        if let Some(Err(over)) = uid.map(|uid| self.files.budgets.has_time(uid, begun)) {
+            return Coverage::Uncovered(over);
+        }
+        let looked = match self.lookers.look(proc.join(pid.to_string())) {
+            Ok(looked) => looked,
+            Err(why) => {
+                self.charge(proc, pid, begun.elapsed());
+                return Coverage::Uncovered(why);
+            }
+        };
+        if self.start_of(pid) != looked.as_ref().map(|looked| looked.start) {
             self.forget(pid);
         }
-        let Some((start, dir)) = found else { return Coverage::None };
-        self.processes.entry(pid).or_default().start = start;
-        let mut looked = Looked { pid, dir, followed, seen: Vec::new() };
-        let coverage = self.look(kernel, &mut looked);
-        self.charge(&looked, begun.elapsed());
+        let Some((seen, looked)) = looked.and_then(|mut looked| Some((looked.seen.take()?, looked))) else {
+            self.forget(pid);
+            return Coverage::None;
+        };
+        self.processes.entry(pid).or_default().start = looked.start;
+        let start = looked.start;
+        let mut process = Looked { pid, dir: looked.dir, followed, seen: Vec::new() };
+        let result = seen.and_then(|seen| self.look_at(kernel, &mut process, seen));
+        self.keep(pid, &process.seen);
+        self.charge(proc, pid, begun.elapsed());
         // What was attached by number belongs to this process only if it is
         // there still.
-        if coverage == Coverage::None || self::start(&looked.dir) != Some(start) {
+        if self::start(&process.dir) != Some(start) {
             self.forget(pid);
             return Coverage::None;
         }
-        coverage
+        result.map_or_else(Coverage::Uncovered, |()| Coverage::Covered)
     }
 
     /// Finds the drivers' libraries that are installed on the node, and watches
@@ -134,7 +137,7 @@ impl Libraries {
         let mut seen = Vec::new();
         for path in self.installed.clone() {
             if let Ok(file) = Regular::find_path(&path) {
-                let wanted = Wanted { file: &file, mapping: None, probes: &DRIVERS, executable: false };
+                let wanted = Wanted { file: &file, mapped: None, probes: &DRIVERS, executable: false };
                 let asker = Asker { process: None, uid: 0, pid: None, apart: false };
                 let _no_driver = self.watch(kernel, NODE, &wanted, &asker);
                 seen.push(files::id(file.stat()));
@@ -226,90 +229,55 @@ impl Libraries {
         }
     }
 
-    fn look(&mut self, kernel: &mut Kernel, process: &mut Looked) -> Coverage {
-        let uid = self.processes.get(&process.pid).and_then(|known| known.uid);
-        if let Some(Err(over)) = uid.map(|uid| self.files.budgets.has_time(uid, Instant::now())) {
-            return Coverage::Uncovered(over);
-        }
-        let mut text = std::mem::take(&mut self.buffer);
-        let read = process.dir.open_file(c"maps").and_then(|file| read_all(&file, &mut text, MAPS_LIMIT));
-        let coverage = match read {
-            Ok(()) if text.is_empty() => Coverage::None,
-            Ok(()) => match self.look_at(kernel, process, &text) {
-                Ok(()) => Coverage::Covered,
-                Err(why) => Coverage::Uncovered(why),
-            },
-            Err(nix::errno::Errno::EFBIG) => {
-                Coverage::Uncovered("it maps more than 4 MiB of its map's lines can name".to_owned())
-            }
-            Err(_) => Coverage::None,
-        };
-        self.buffer = text;
-        self.keep(process.pid, &process.seen);
-        coverage
-    }
-
-    fn look_at(&mut self, kernel: &mut Kernel, process: &mut Looked, text: &[u8]) -> Result<(), String> {
+    fn look_at(&mut self, kernel: &mut Kernel, process: &mut Looked, seen: Seen) -> Result<(), String> {
         if self.apart {
             for path in self.installed.clone() {
-                if let Ok(file) = Regular::find_path(&path) {
-                    let wanted = Wanted { file: &file, mapping: None, probes: &DRIVERS, executable: false };
-                    let _no_driver = self.file(kernel, process, &wanted);
-                }
+                let found = Found {
+                    file: Regular::find_path(&path).map_err(|_| String::new()),
+                    mapped: None,
+                    executable: false,
+                };
+                let _no_driver = self.file(kernel, process, &found, &DRIVERS);
             }
         }
-        let (driver, _) = distinct(text, is_driver);
-        for mapping in driver {
-            let _no_driver = self.mapped(kernel, process, &mapping, &DRIVERS);
+        for driver in &seen.drivers {
+            let _no_driver = self.file(kernel, process, driver, &DRIVERS);
         }
-        let (libraries, more) = distinct(text, is_c_library);
-        if libraries.is_empty() {
-            return self.executable(kernel, process);
+        if let Some(executable) = &seen.executable {
+            // A program without a C library: it may have the functions in itself.
+            return self.file(kernel, process, executable, &ENVIRON).map_err(|why| match why {
+                why if why == files::none(true) => why,
+                why => format!("its executable is not watched: {why}"),
+            });
         }
+        let libraries = seen.libraries.iter();
         let results: Vec<_> =
-            libraries.iter().map(|mapping| self.mapped(kernel, process, mapping, &ENVIRON)).collect();
+            libraries.map(|library| self.file(kernel, process, library, &ENVIRON)).collect();
         // One beside it may have the name and not the functions.
         let any = results.iter().any(Result::is_ok);
-        let failed = results.into_iter().filter_map(Result::err);
-        let why = failed.filter(|why| !any || why != files::none(false)).next();
-        match why {
+        let mut failed = results.into_iter().filter_map(Result::err);
+        match failed.find(|why| !any || why != files::none(false)) {
             Some(why) => Err(format!("its C library is not watched: {why}")),
-            None if more => Err(format!("it maps more than {FILES} C libraries")),
+            None if seen.more => Err(format!("it maps more than {FILES} C libraries")),
             None => Ok(()),
         }
     }
 
-    fn mapped(
+    /// Watches one file that a process has.
+    fn file(
         &mut self,
         kernel: &mut Kernel,
         process: &mut Looked,
-        mapping: &Mapping<'_>,
+        found: &Found,
         probes: &'static [Probe],
     ) -> Result<(), String> {
-        let name = CString::new(format!("map_files/{:x}-{:x}", mapping.start, mapping.end));
-        let file = find(&process.dir, &name.unwrap_or_default())?;
-        let wanted = Wanted { file: &file, mapping: Some(mapping), probes, executable: false };
-        self.file(kernel, process, &wanted)
-    }
-
-    /// A program without a C library: it may have the functions in itself.
-    fn executable(&mut self, kernel: &mut Kernel, process: &mut Looked) -> Result<(), String> {
-        let file =
-            find(&process.dir, c"exe").map_err(|why| format!("its executable is not watched: {why}"))?;
-        let wanted = Wanted { file: &file, mapping: None, probes: &ENVIRON, executable: true };
-        self.file(kernel, process, &wanted).map_err(|why| match why {
-            why if why == files::none(true) => why,
-            why => format!("its executable is not watched: {why}"),
-        })
-    }
-
-    /// Watches one file that a process has.
-    fn file(&mut self, kernel: &mut Kernel, process: &mut Looked, wanted: &Wanted<'_>) -> Result<(), String> {
-        process.seen.push(files::id(wanted.file.stat()));
-        let uid = self.uid(process).ok_or("it is gone")?;
+        let file = found.file.as_ref().map_err(Clone::clone)?;
+        process.seen.push(files::id(file.stat()));
+        let uid = self.uid(&process.dir, process.pid).ok_or("it is gone")?;
+        let wanted = Wanted { file, mapped: found.mapped, probes, executable: found.executable };
         let pid = process.followed.then_some(process.pid);
         let asker = Asker { process: Some(&process.dir), uid, pid, apart: self.apart };
-        self.watch(kernel, process.pid, wanted, &asker)
+        self.watch(kernel, process.pid, &wanted, &asker)
     }
 
     /// Watches a file for a process, unless it is.
@@ -345,52 +313,19 @@ impl Libraries {
     }
 
     /// Who is charged for a process; asked once.
-    fn uid(&mut self, process: &Looked) -> Option<u32> {
-        let known = self.processes.entry(process.pid).or_default();
-        known.uid = known.uid.or_else(|| account::of(&process.dir, self.files.grounds.user()));
+    fn uid(&mut self, dir: &Dir, pid: u32) -> Option<u32> {
+        let known = self.processes.entry(pid).or_default();
+        known.uid = known.uid.or_else(|| account::of(dir, self.files.grounds.user()));
         known.uid
     }
 
-    fn charge(&mut self, process: &Looked, time: Duration) {
-        if time >= FREE
-            && let Some(uid) = self.uid(process)
-        {
+    fn charge(&mut self, proc: &Path, pid: u32, time: Duration) {
+        if time < FREE {
+            return;
+        }
+        let Ok(dir) = Dir::open(&proc.join(pid.to_string())) else { return };
+        if let Some(uid) = self.uid(&dir, pid) {
             self.files.budgets.spend(uid, time, Instant::now());
         }
     }
-}
-
-/// The executable mappings of files with such names, one for each file, and
-/// whether there are more than gpumap looks at.
-fn distinct(text: &[u8], is: fn(&[u8]) -> bool) -> (Vec<Mapping<'_>>, bool) {
-    let mut found: Vec<Mapping<'_>> = Vec::new();
-    for mapping in mappings(text).filter(|mapping| mapping.executable && is(mapping.name())) {
-        // On btrfs files of several subvolumes have the same number: one of the
-        // same name is the same library.
-        let same = |known: &Mapping<'_>| known.file() == mapping.file() && known.path == mapping.path;
-        if found.iter().any(same) {
-            continue;
-        }
-        if found.len() == FILES {
-            return (found, true);
-        }
-        found.push(mapping);
-    }
-    (found, false)
-}
-
-fn find(process: &Dir, name: &CStr) -> Result<Regular, String> {
-    use nix::errno::Errno;
-    Regular::find(process, name).map_err(|errno| match errno {
-        Errno::EACCES => "nobody but the owner of its file system (FUSE) may look at it".to_owned(),
-        Errno::EINVAL => "it is no regular file".to_owned(),
-        errno => format!("it cannot be looked at ({})", errno.desc()),
-    })
-}
-
-/// When a process started, in clock ticks since boot.
-fn start(process: &Dir) -> Option<u64> {
-    let mut text = Vec::new();
-    process.read_piece(c"stat", &mut text, STAT_LIMIT).ok()?;
-    parse_stat(&text).map(|stat| stat.start_time)
 }

@@ -10,6 +10,7 @@ mod files;
 mod ground;
 mod libraries;
 mod linker;
+mod look;
 mod losses;
 mod mounts;
 mod object;

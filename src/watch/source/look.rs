@@ -1,0 +1,219 @@
+//! Looks into processes beside the watch. A process can hold the lock of its
+//! own memory map for ever (mmap(2) of a FUSE file whose server is silent), and
+//! then whoever reads its map waits. Such a wait ends with this process, so a
+//! thread is enough for it: one that does not answer is left to itself.
+
+use std::ffi::{CStr, CString};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use nix::errno::Errno;
+
+use crate::observe::process::maps::{Mapping, mappings};
+use crate::observe::process::places::is_c_library;
+use crate::observe::procfile::parse_stat;
+use crate::sys::dir::{Dir, read_all};
+use crate::sys::regular::Regular;
+use crate::watch::driver::is_driver;
+
+/// Bytes that are read of one process's map: some thousand libraries.
+const MAPS_LIMIT: usize = 4 << 20;
+/// Bytes of `/proc/PID/stat`.
+const STAT_LIMIT: usize = 16 << 10;
+/// Distinct C libraries, and drivers' libraries, of one process.
+pub(super) const FILES: usize = 16;
+/// How long one look may take, and how many may wait for ever.
+const PATIENCE: Duration = Duration::from_millis(500);
+const WAITING: usize = 32;
+
+/// What a process has mapped.
+#[derive(Debug)]
+pub(super) struct Looked {
+    /// Its directory in `/proc`: that of this very process, and no longer one
+    /// of any when that has ended.
+    pub(super) dir: Dir,
+    /// When it started, in clock ticks since boot.
+    pub(super) start: u64,
+    /// Its files, or why they are not known; `None` for a thread of the kernel
+    /// and for what has ended.
+    pub(super) seen: Option<Result<Seen, String>>,
+}
+
+/// The files of a process.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// Drivers' libraries.
+    pub(super) drivers: Vec<Found>,
+    /// C libraries.
+    pub(super) libraries: Vec<Found>,
+    /// Whether there are more than [`FILES`] of these.
+    pub(super) more: bool,
+    /// The executable, where there is no C library.
+    pub(super) executable: Option<Found>,
+}
+
+/// A file of a process.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// The file, or why it is not one.
+    pub(super) file: Result<Regular, String>,
+    /// The file as the map had it.
+    pub(super) mapped: Option<Mapped>,
+    /// Whether it is the process's executable.
+    pub(super) executable: bool,
+}
+
+/// Device and inode number of a mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mapped {
+    pub(super) device: (u32, u32),
+    pub(super) inode: u64,
+}
+
+/// Threads that look.
+#[derive(Debug, Default)]
+pub(super) struct Lookers {
+    idle: Vec<Looker>,
+    waiting: Vec<Looker>,
+}
+
+/// A thread that looks: paths of directories in, what was found out.
+#[derive(Debug)]
+struct Looker {
+    questions: Sender<PathBuf>,
+    answers: Receiver<Option<Looked>>,
+}
+
+impl Lookers {
+    /// Looks into the process of this directory in `/proc`; `None` if there is
+    /// none.
+    ///
+    /// # Errors
+    ///
+    /// That it takes too long.
+    pub(super) fn look(&mut self, place: PathBuf) -> Result<Option<Looked>, String> {
+        let (back, waiting) = std::mem::take(&mut self.waiting)
+            .into_iter()
+            .partition::<Vec<_>, _>(|looker| looker.answers.try_recv().is_ok());
+        self.idle.extend(back);
+        self.waiting = waiting;
+        let looker = self.idle.pop().or_else(|| self.start()).ok_or("too many others hold their maps")?;
+        if looker.questions.send(place).is_err() {
+            return Err("the thread that looks has ended".to_owned());
+        }
+        match looker.answers.recv_timeout(PATIENCE) {
+            Ok(looked) => {
+                self.idle.push(looker);
+                Ok(looked)
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                self.waiting.push(looker);
+                Err("reading its memory map takes too long: it holds the map's lock".to_owned())
+            }
+            Err(RecvTimeoutError::Disconnected) => Err("the thread that looks has ended".to_owned()),
+        }
+    }
+
+    fn start(&self) -> Option<Looker> {
+        let (questions, places) = channel::<PathBuf>();
+        let (found, answers) = channel();
+        let run = move || places.into_iter().try_for_each(|place| found.send(look(place)).ok());
+        let room = self.waiting.len() < WAITING;
+        let thread = room.then(|| thread::Builder::new().name("look".to_owned()).spawn(run));
+        thread?.ok().map(|_| Looker { questions, answers })
+    }
+}
+
+/// Looks into a process.
+fn look(place: PathBuf) -> Option<Looked> {
+    let dir = Dir::open(&place).ok()?;
+    let start = start(&dir)?;
+    let mut text = Vec::new();
+    let read = dir.open_file(c"maps").and_then(|file| read_all(&file, &mut text, MAPS_LIMIT));
+    let seen = match read {
+        Ok(()) if text.is_empty() => None,
+        Ok(()) => Some(Ok(files(&dir, &text))),
+        Err(Errno::EFBIG) => Some(Err("its memory map has more than 4 MiB".to_owned())),
+        Err(_) => None,
+    };
+    Some(Looked { dir, start, seen })
+}
+
+fn files(dir: &Dir, text: &[u8]) -> Seen {
+    let found = |mapping: &Mapping<'_>| {
+        let name = CString::new(format!("map_files/{:x}-{:x}", mapping.start, mapping.end));
+        let mapped = Some(Mapped { device: mapping.dev, inode: mapping.inode });
+        Found { file: find(dir, &name.unwrap_or_default()), mapped, executable: false }
+    };
+    let (drivers, _) = distinct(text, is_driver);
+    let (libraries, more) = distinct(text, is_c_library);
+    let executable = || Found { file: find(dir, c"exe"), mapped: None, executable: true };
+    let executable = libraries.is_empty().then(executable);
+    let [drivers, libraries] = [drivers, libraries].map(|mapped| mapped.iter().map(found).collect());
+    Seen { drivers, libraries, more, executable }
+}
+
+/// The executable mappings of files with such names, one for each file, and
+/// whether there are more than gpumap looks at.
+fn distinct(text: &[u8], is: fn(&[u8]) -> bool) -> (Vec<Mapping<'_>>, bool) {
+    let mut found: Vec<Mapping<'_>> = Vec::new();
+    for mapping in mappings(text).filter(|mapping| mapping.executable && is(mapping.name())) {
+        // On btrfs files of several subvolumes have the same number: one of the
+        // same name is the same library.
+        let same = |known: &Mapping<'_>| known.file() == mapping.file() && known.path == mapping.path;
+        if found.iter().any(same) {
+            continue;
+        }
+        if found.len() == FILES {
+            return (found, true);
+        }
+        found.push(mapping);
+    }
+    (found, false)
+}
+
+fn find(process: &Dir, name: &CStr) -> Result<Regular, String> {
+    Regular::find(process, name).map_err(|errno| match errno {
+        Errno::EACCES => "nobody but the owner of its file system (FUSE) may look at it".to_owned(),
+        Errno::EINVAL => "it is no regular file".to_owned(),
+        errno => format!("it cannot be looked at ({})", errno.desc()),
+    })
+}
+
+/// When a process started, in clock ticks since boot.
+pub(super) fn start(process: &Dir) -> Option<u64> {
+    let mut text = Vec::new();
+    process.read_piece(c"stat", &mut text, STAT_LIMIT).ok()?;
+    parse_stat(&text).map(|stat| stat.start_time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that this process's C library is found, and nothing of a
+    /// process that does not exist.
+    #[test]
+    fn own() {
+        let mut lookers = Lookers::default();
+        let looked = lookers.look("/proc/self".into()).unwrap().unwrap();
+        let seen = looked.seen.unwrap().unwrap();
+        assert!(seen.libraries.len() == 1 || seen.executable.is_some(), "{seen:?}");
+        assert_eq!(start(&looked.dir), Some(looked.start));
+        assert!(lookers.look("/proc/none".into()).unwrap().is_none());
+    }
+
+    /// Make sure that files are counted once, and that there is an end.
+    #[test]
+    fn many() {
+        let line =
+            |inode: u32| format!("{inode}000-{inode}fff r-xp 0 08:01 {inode} /x/libc.so.6\n").repeat(2);
+        let text: String = (1..40).map(line).collect();
+        let (found, more) = distinct(text.as_bytes(), is_c_library);
+        assert_eq!((found.len(), more), (FILES, true));
+        assert_eq!(distinct(line(7).as_bytes(), is_c_library).0.len(), 1);
+        assert!(distinct(text.as_bytes(), is_driver).0.is_empty());
+    }
+}
