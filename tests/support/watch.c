@@ -78,6 +78,18 @@ int main(int count, char **arguments) {
             setenv(NAME, i & 1 ? "1" : "2", 1);
             usleep(100000);
         }
+    } else if (!strcmp(mode, "repeat-fork")) {
+        /* In children that execute nothing. */
+        for (int i = 0; i < 60; i++) {
+            if (fork() == 0) {
+                for (int j = 0; j < 10; j++) {
+                    setenv(NAME, j & 1 ? "1" : "2", 1);
+                    usleep(100000);
+                }
+                _exit(0);
+            }
+            wait(NULL);
+        }
     } else if (!strcmp(mode, "clear")) {
         clearenv();
     } else if (!strcmp(mode, "keep")) {
