@@ -112,8 +112,9 @@ fn places<'n>(reader: &mut Reader, strings: Part, names: &[&'n str]) -> Result<V
     let longest = names.iter().map(|name| name.len()).max().unwrap_or(0);
     let mut found: Vec<(u64, &str)> = Vec::new();
     pieces(reader, strings, longest, |start, piece| {
-        let ends = piece.iter().enumerate().filter(|(_, byte)| **byte == 0).map(|(at, _)| at);
-        for end in ends {
+        // The end of a text that is not empty: zeros cost nothing.
+        let ends = piece.windows(2).enumerate().filter(|(_, pair)| matches!(pair, [1..=255, 0]));
+        for end in ends.map(|(at, _)| at + 1) {
             let text = piece.get(..end).unwrap_or_default();
             let ending = names.iter().filter(|name| text.ends_with(name.as_bytes()));
             found.extend(ending.map(|name| (start + (end - name.len()) as u64, *name)));
