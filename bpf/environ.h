@@ -216,19 +216,15 @@ static __always_inline void told(struct call *call)
 	send(call, index);
 }
 
-/* `session` is the kind of call where only calls that were kept come here: one
- * that is not there was pushed out by many others. But putenv without a value
- * calls unsetenv, which does the change and ends both. */
-static __always_inline int leave(void *ctx, __u32 session)
+/* Of two links on one file, as there are for moments after an execve, the first
+ * that comes here tells the call, and the other finds nothing. */
+static __always_inline int leave(void *ctx)
 {
 	__u64 thread = bpf_get_current_pid_tgid();
 	struct call *found = bpf_map_lookup_elem(&calls, &thread);
 
-	if (!found) {
-		if (session && session != PUTENV)
-			count_lost(account_of((struct task_struct *)bpf_get_current_task()));
+	if (!found)
 		return 0;
-	}
 	struct call call = *found;
 
 	bpf_map_delete_elem(&calls, &thread);

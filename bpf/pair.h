@@ -17,4 +17,4 @@ SEC("uprobe/setenv") int enter_setenv(void *ctx) { return entered(ctx, SETENV); 
 SEC("uprobe/putenv") int enter_putenv(void *ctx) { return entered(ctx, PUTENV); }
 SEC("uprobe/unsetenv") int enter_unsetenv(void *ctx) { return entered(ctx, UNSETENV); }
 SEC("uprobe/clearenv") int enter_clearenv(void *ctx) { return entered(ctx, CLEARENV); }
-SEC("uretprobe/any") int leave_any(void *ctx) { return leave(ctx, 0); }
+SEC("uretprobe/any") int leave_any(void *ctx) { return leave(ctx); }

@@ -19,9 +19,9 @@ static __always_inline int at_entry(void *ctx)
 /* The cookie is the kind of call. At entry, 1 wants no return. */
 SEC("uprobe/session") int session_environ(void *ctx)
 {
-	__u32 kind = bpf_get_attach_cookie(ctx);
-
-	return at_entry(ctx) ? !enter(ctx, kind) : leave(ctx, kind);
+	if (at_entry(ctx))
+		return !enter(ctx, bpf_get_attach_cookie(ctx));
+	return leave(ctx);
 }
 
 /* Some of the helpers are for programs under a GPL-compatible licence. */
