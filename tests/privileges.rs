@@ -171,7 +171,7 @@ impl Drop for Scene {
         let _ = self.child.kill();
         let _ = self.child.wait();
         let mut path = PathBuf::from(JOB);
-        while path.as_os_str().len() > 0 {
+        while !path.as_os_str().is_empty() {
             let _ = fs::remove_dir(self.top.path().join(&path));
             path.pop();
         }
