@@ -88,6 +88,9 @@ pub struct Payload {
     /// reads it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observation: Option<Box<Observation>>,
+    /// The job that `leftovers` was asked about: its number or SLUID.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
     /// Answers of `leftovers`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leftovers: Option<Vec<Leftover>>,

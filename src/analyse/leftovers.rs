@@ -53,6 +53,7 @@ pub fn leftovers(
         }
     }
     Ok(Payload {
+        job: Some(job.to_string()),
         leftovers: Some(found),
         gpus: Some(join.gpus),
         notes: Some(vec![Note { code: "not-visible".to_owned(), text: NOT_VISIBLE.to_owned() }]),

@@ -39,7 +39,10 @@ fn bug() -> Failure {
 
 /// `at src/file.rs:LINE: message`, on one line.
 fn described(info: &PanicHookInfo<'_>) -> String {
-    let message = info.payload_as_str().unwrap_or("no message");
+    let payload = info.payload();
+    let text = payload.downcast_ref::<&str>().copied();
+    let message =
+        text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
     let message: String =
         message.chars().take(MESSAGE).map(|c| if c.is_control() { ' ' } else { c }).collect();
     match info.location() {

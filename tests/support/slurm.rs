@@ -113,9 +113,6 @@ impl Cluster {
         receive.recv_timeout(PATIENCE).is_ok_and(|line| line == "ready\n")
     }
 
-    pub fn init_pid(&self) -> u32 {
-        self.init
-    }
     /// The ends of all logs.
     pub fn log(&self) -> String {
         let logs = fs::read_dir(self.work.join("log")).expect("logs").flatten();
