@@ -16,7 +16,6 @@ pub mod notify;
 pub mod pidfd;
 pub mod regular;
 pub mod rights;
-pub mod regular;
 pub mod spawn;
 pub mod stat;
 pub mod tables;
