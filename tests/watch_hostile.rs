@@ -158,7 +158,6 @@ fn arguments() {
 
 /// Make sure that the same holds for a value that only user space can look for.
 #[test]
-#[ignore = "needs processes to be read by helpers that can be left behind"]
 fn values() {
     let Some(root) = node::root() else { return };
     let place = Place::new(&root);
@@ -169,7 +168,6 @@ fn values() {
 
 /// Make sure that the same holds for environments that are read again.
 #[test]
-#[ignore = "needs processes to be read by helpers that can be left behind"]
 fn environments() {
     let Some(root) = node::root() else { return };
     let place = Place::new(&root);

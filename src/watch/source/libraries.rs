@@ -215,7 +215,7 @@ impl Libraries {
 
     /// Looks whether some of the processes still are there.
     fn check(&mut self, proc: &Path) {
-        let after = (std::ops::Bound::Excluded(self.checked.0.max(NODE)), std::ops::Bound::Unbounded);
+        let after = (std::ops::Bound::Excluded(self.checked.0), std::ops::Bound::Unbounded);
         let next: Vec<(u32, u64)> =
             self.processes.range(after).map(|(pid, process)| (*pid, process.start)).take(CHECKED).collect();
         // From the beginning again after the last one.

@@ -202,10 +202,10 @@ impl Source {
                 let is_waiting = self.waiting.add(subject.account, subject.pid);
                 self.overlook(is_waiting, subject.account);
             }
-            Fact::Fork { subject, parent, .. } => {
-                if self.libraries.forked(subject.pid, subject.start_time, *parent) {
-                    self.cover(subject.pid, false);
-                }
+            Fact::Fork { subject, parent, .. }
+                if self.libraries.forked(subject.pid, subject.start_time, *parent) =>
+            {
+                self.cover(subject.pid, false);
             }
             Fact::Exit { subject, .. } => self.libraries.exited(subject.pid, subject.start_time),
             _ => {}
