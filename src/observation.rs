@@ -211,8 +211,29 @@ pub struct Map {
     /// user space.
     #[serde(default)]
     pub frozen: bool,
+    /// Bytes of every value that the kernel does not show to user space but
+    /// fills with zeros or pointers to nothing: locks, timers, kernel pointers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hidden: Vec<HiddenBytes>,
     /// The entries, complete, in the kernel's order; or why they are missing.
     pub entries: Answer<Vec<MapEntry>>,
+}
+
+/// A part of a map's values that the kernel does not show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HiddenBytes {
+    /// The first byte, counted from the start of the value.
+    pub first: u32,
+    /// How many bytes.
+    pub size: u32,
+}
+
+impl HiddenBytes {
+    /// Whether `size` bytes from `start` on touch these.
+    pub fn touches(&self, start: usize, size: usize) -> bool {
+        let (first, end) = (self.first as usize, (self.first as usize).saturating_add(self.size as usize));
+        start < end && first < start.saturating_add(size)
+    }
 }
 
 /// One entry of a map, raw bytes in host order.

@@ -2,7 +2,7 @@
 
 use crate::observation::Observation;
 use crate::policy::device::Verdict;
-use crate::policy::{Decoder, Policy, Question};
+use crate::policy::{Combination, Decoder, Policy, Question};
 use crate::report::Check;
 
 use super::policies::Policies;
@@ -13,6 +13,8 @@ use super::{AnalyseError, Subject};
 pub struct Checker {
     decoder: Decoder,
     policy: Policy,
+    /// Whether the kernel may be one that asks about making whiteouts.
+    asks_all: bool,
 }
 
 /// An answer of `check`.
@@ -29,12 +31,18 @@ impl Checker {
     pub fn new(observation: &Observation, subject: &Subject) -> Result<Self, AnalyseError> {
         let mut decoder = Decoder::new();
         let policy = Policies::new(observation).of_subject(subject, &mut decoder)?;
-        Ok(Self { decoder, policy })
+        let combination = Combination::of_kernel(&observation.host.kernel);
+        Ok(Self { decoder, policy, asks_all: combination == Combination::AllMustAllow })
     }
 
     /// The verdict alone; for a device without wildcards this allocates
     /// nothing and takes tens of nanoseconds.
     pub fn verdict(&self, question: &Question) -> CheckVerdict {
+        if let Some(device) = question.device()
+            && question.requests.iter().all(|request| device.is_never_asked(request, self.asks_all))
+        {
+            return CheckVerdict::Uniform(Verdict::Allow);
+        }
         self.decoder.verdict_of_all(self.policy, question).map_or(CheckVerdict::Mixed, CheckVerdict::Uniform)
     }
 
@@ -57,7 +65,7 @@ impl Checker {
             _ => Vec::new(),
         };
         if reasons.is_empty() {
-            reasons = self.decoder.reasons(self.policy);
+            reasons = self.decoder.reasons(self.policy).into_iter().map(str::to_owned).collect();
         }
         reasons.join("; ")
     }

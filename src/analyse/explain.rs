@@ -25,18 +25,13 @@ pub fn explain(
     let context = policies.context(cgroup_id);
     let proof = decoder.prove(&programs, &context, device, request);
     let policy = policies.of_subject(subject, &mut decoder)?;
-    let together = decoder.verdict(policy, device, request);
-    let all_read = programs.len() == places.len();
-    // The followed run may know more than the policy where that was too large.
-    let (verdict, why) = match together {
-        Verdict::Unknown
-            if all_read && observation.devices_v1.is_none() && has_programs(observation, subject) =>
-        {
-            (proof.verdict, proof.why)
-        }
-        Verdict::Unknown => (together, Some(decoder.why(policy, device, request).join("; "))),
-        known => (known, None),
+    let asks_all = context.combination == Combination::AllMustAllow;
+    let is_asked = !device.is_never_asked(request, asks_all);
+    let verdict = match is_asked {
+        true => decoder.verdict(policy, device, request),
+        false => Verdict::Allow,
     };
+    let why = (verdict == Verdict::Unknown).then(|| decoder.why(policy, device, request).join("; "));
     let parts = programs.iter().zip(&proof.programs);
     let proofs = parts
         .map(|(program, followed)| {
@@ -48,7 +43,12 @@ pub fn explain(
         target,
         device: format!("{device} {}", request.letters()),
         programs: proofs,
-        rule: rule(&proof.programs, context.combination, places.len(), has_programs(observation, subject)),
+        rule: match is_asked {
+            true => {
+                rule(&proof.programs, context.combination, places.len(), has_programs(observation, subject))
+            }
+            false => NEVER_ASKED.to_owned(),
+        },
         devices_v1: devices_v1(observation, subject, proof.verdict, verdict),
         verdict: verdict.to_string(),
         why,
@@ -111,6 +111,10 @@ fn program_proof(program: &Program, followed: &Followed, place: Option<&Effectiv
         why: followed.why.clone(),
     }
 }
+
+/// What is said of a device that the kernel asks no program about.
+const NEVER_ASKED: &str =
+    "The kernel never asks about c 0:0 (a whiteout of overlayfs): it is allowed whatever the programs say.";
 
 /// The kernel's rule for combining results, as it applies here.
 fn rule(programs: &[Followed], combination: Combination, in_force: usize, is_asked: bool) -> String {

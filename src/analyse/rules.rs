@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 
 use crate::gpu::Labels;
 use crate::observation::{GpuFacts, NodeKind};
-use crate::policy::device::DeviceType;
-use crate::policy::{self, Decoder, Numbers};
+use crate::policy::device::{Device, DeviceType};
+use crate::policy::{self, Decoder, Focus, Numbers};
 use crate::report::{Mask, Omitted, Policy, Rule, Unknown};
 
 /// The policies of an answer by id.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Table {
     ids: BTreeMap<policy::Policy, String>,
     /// Who has the majors that the kernel gives out anew on each boot.
     majors: BTreeMap<u32, Vec<String>>,
+    /// Whose rules are always there.
+    focus: Focus,
     /// What goes into the answer.
     pub(super) policies: BTreeMap<String, Policy>,
 }
@@ -28,7 +30,15 @@ impl Table {
         let labels = Labels::new(facts);
         let names = |major| (major, labels.driver_names(NodeKind::Char, major));
         let majors = DYNAMIC.into_iter().flatten().map(names).filter(|(_, names)| !names.is_empty());
-        Self { majors: majors.collect(), ..Self::default() }
+        let majors: BTreeMap<u32, Vec<String>> = majors.collect();
+        let is_of_gpu = |name: &String| ["nvidia", "kfd", "drm"].iter().any(|start| name.starts_with(start));
+        let of_gpus = majors.iter().filter(|(_, names)| names.iter().any(is_of_gpu)).map(|(major, _)| *major);
+        let nodes = facts.nodes.iter().map(|node| {
+            let kind = if node.kind == NodeKind::Char { DeviceType::Char } else { DeviceType::Block };
+            Device { kind, major: node.major, minor: node.minor }
+        });
+        let focus = Focus::new(of_gpus, nodes);
+        Self { ids: BTreeMap::new(), majors, focus, policies: BTreeMap::new() }
     }
 
     /// The id of a policy, which is in the table from then on.
@@ -37,7 +47,7 @@ impl Table {
             return id.clone();
         }
         let id = decoder.id(policy);
-        let mut policy_report = report(&id, policy, decoder);
+        let mut policy_report = report(&id, policy, decoder, &self.focus);
         policy_report.rules.iter_mut().for_each(|rule| rule.names = self.names(rule));
         self.policies.insert(id.clone(), policy_report);
         self.ids.insert(policy, id.clone());
@@ -52,8 +62,8 @@ impl Table {
     }
 }
 
-fn report(id: &str, policy: policy::Policy, decoder: &mut Decoder) -> Policy {
-    let list = decoder.rules(policy);
+fn report(id: &str, policy: policy::Policy, decoder: &mut Decoder, focus: &Focus) -> Policy {
+    let list = decoder.rules_with(policy, focus);
     Policy {
         id: id.to_owned(),
         default: list.default.to_string(),

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::ReadError;
 use super::error::{MAX_BYTES, shown};
 use super::hex::HexByte;
-use crate::observation::{Answer, HexBytes, Map, MapEntry};
+use crate::observation::{Answer, HexBytes, HiddenBytes, Map, MapEntry};
 
 /// Reads maps: a JSON array of `{"show": …, "dump": …}`, or an object that
 /// holds such an array as `maps`.
@@ -61,6 +61,9 @@ struct Show {
     /// bpftool prints a number, and nothing before Linux 5.2.
     #[serde(default)]
     frozen: u32,
+    /// The types of keys and values; bpftool does not say which they are.
+    #[serde(default)]
+    btf_id: u32,
 }
 
 #[derive(Deserialize)]
@@ -110,6 +113,7 @@ impl Saved {
             },
         };
         Ok(Map {
+            hidden: show.perhaps_hidden(&entries),
             id: show.id,
             kind: show.kind,
             name: show.name.into(),
@@ -123,7 +127,28 @@ impl Saved {
     }
 }
 
+/// `BPF_F_RDONLY_PROG` and `BPF_F_WRONLY_PROG`: such a map has no locks, timers
+/// or kernel pointers in it (`map_check_btf`, `kernel/bpf/syscall.c`).
+const ONE_WAY: u32 = 1 << 7 | 1 << 8;
+
 impl Show {
+    /// The parts of a value that may be more than they seem. The kernel shows
+    /// zeros where a typed map holds kernel pointers, 8 bytes at multiples of
+    /// 8, and programs can tell whether there is one.
+    fn perhaps_hidden(&self, entries: &Answer<Vec<MapEntry>>) -> Vec<HiddenBytes> {
+        let Some(entries) = entries.known().filter(|_| self.btf_id != 0 && self.flags & ONE_WAY == 0) else {
+            return Vec::new();
+        };
+        let is_zero = |first: &u32| {
+            let place = *first as usize..*first as usize + 8;
+            entries.iter().all(|entry| {
+                entry.value.0.get(place.clone()).is_some_and(|bytes| bytes.iter().all(|byte| *byte == 0))
+            })
+        };
+        let words = (0..self.bytes_value / 8).map(|word| word * 8);
+        words.filter(is_zero).map(|first| HiddenBytes { first, size: 8 }).collect()
+    }
+
     fn entries(&self, entries: Vec<Entry>) -> Result<Vec<MapEntry>, Fault> {
         // Lengths first: a file that contradicts itself is never merely "changed".
         let read: Vec<_> = entries.into_iter().map(|entry| self.entry(entry)).collect();

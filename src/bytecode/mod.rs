@@ -6,6 +6,7 @@
 //! a function of its input; nothing touches the system.
 
 mod assemble;
+pub mod btf;
 pub mod disasm;
 mod error;
 mod form;

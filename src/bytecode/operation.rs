@@ -49,6 +49,12 @@ pub enum Arithmetic {
     Move,
     /// `dst = (s8/s16/s32) src`: the source's low bits, this many, with sign.
     MoveSigned(usize),
+    /// `dst =` the address of this CPU's copy of what src points to: only the
+    /// kernel writes these, into inlined helpers.
+    MovePerCpu,
+    /// `dst = src` in another address space: the start of arena memory differs
+    /// between kernel and user space.
+    MoveSpace,
 }
 
 /// Comparisons of conditional jumps.
@@ -105,7 +111,7 @@ pub enum Operation {
     /// The address `offset` bytes into a map's first value; takes two slots.
     LoadMapValue { dst: usize, map: u32, offset: u32 },
     /// The address of a subprogram for a helper to call; takes two slots.
-    LoadSubprogram { dst: usize },
+    LoadSubprogram { dst: usize, target: usize },
     /// Another kind of 64-bit load that gpumap does not know; takes two slots.
     LoadUnknown { dst: usize },
     /// `dst = *(base + offset)`, `size` bytes.
@@ -123,6 +129,8 @@ pub enum Operation {
     CallHelper { helper: i32 },
     /// A call of another function of the program.
     CallLocal { target: usize },
+    /// A call of a kernel function by its number in the kernel's types.
+    CallKernel { function: i32 },
     /// The end of the program or of a function.
     Exit,
     /// No effect (a speculation barrier).
@@ -172,7 +180,7 @@ impl Operation {
             return Self::Unsupported("a register above r11");
         }
         match insn.class() {
-            opcode::LD => load_constant(insn, next),
+            opcode::LD => load_constant(insn, next, pc),
             opcode::LDX => load(insn),
             opcode::ST => store(insn, Operand::Immediate(insn.imm as i64 as u64)),
             opcode::STX if insn.mode() == opcode::ATOMIC => atomic(insn),
@@ -203,7 +211,7 @@ fn operand(insn: Insn) -> Operand {
     }
 }
 
-fn load_constant(insn: Insn, next: Option<Insn>) -> Operation {
+fn load_constant(insn: Insn, next: Option<Insn>, pc: usize) -> Operation {
     let Some(next) = next.filter(|next| insn.is_wide() && next.code == 0) else {
         return Operation::Unsupported("an incomplete 64-bit load or a packet access");
     };
@@ -214,7 +222,10 @@ fn load_constant(insn: Insn, next: Option<Insn>) -> Operation {
         0 => Operation::LoadConstant { dst, value: u64::from(high) << 32 | u64::from(low) },
         opcode::PSEUDO_MAP => Operation::LoadMap { dst, map: low },
         opcode::PSEUDO_MAP_VALUE => Operation::LoadMapValue { dst, map: low, offset: high },
-        opcode::PSEUDO_FUNC => Operation::LoadSubprogram { dst },
+        opcode::PSEUDO_FUNC => match after(pc, insn.imm.into()) {
+            Some(target) => Operation::LoadSubprogram { dst, target },
+            None => Operation::LoadUnknown { dst },
+        },
         _ => Operation::LoadUnknown { dst },
     }
 }
@@ -242,6 +253,19 @@ fn store(insn: Insn, source: Operand) -> Operation {
 }
 
 fn atomic(insn: Insn) -> Operation {
+    match insn.imm {
+        // Since Linux 6.15, of any size: a plain load or store in all that
+        // one program can see of it.
+        opcode::LOAD_ACQ => {
+            let (dst, base) = (insn.dst.into(), insn.src.into());
+            return Operation::Load { dst, base, offset: insn.off, size: bytes(insn), signed: false };
+        }
+        opcode::STORE_REL => {
+            let source = Operand::Register(insn.src.into());
+            return Operation::Store { base: insn.dst.into(), offset: insn.off, size: bytes(insn), source };
+        }
+        _ => {}
+    }
     let size = match bytes(insn) {
         size @ (4 | 8) => size,
         _ => return Operation::Unsupported("an atomic access of an unknown size"),
@@ -302,6 +326,13 @@ fn move_signed(insn: Insn, width: usize) -> Operation {
         8 => 8,
         16 => 16,
         32 if width == 64 => 32,
+        opcode::ADDR_PERCPU | opcode::ADDR_SPACE_CAST if width == 64 && insn.uses_register() => {
+            let kind = match insn.off {
+                opcode::ADDR_PERCPU => Arithmetic::MovePerCpu,
+                _ => Arithmetic::MoveSpace,
+            };
+            return Operation::Arithmetic { kind, width, dst: insn.dst.into(), source: operand(insn) };
+        }
         _ => return Operation::Unsupported("a move with an unknown offset"),
     };
     if !insn.uses_register() {
@@ -380,7 +411,8 @@ fn call(insn: Insn, pc: usize) -> Operation {
                 Operation::CallLocal { target }
             })
         }
-        _ => Operation::Unsupported("a call of a kernel function"),
+        opcode::PSEUDO_KFUNC => Operation::CallKernel { function: insn.imm },
+        _ => Operation::Unsupported("an unknown kind of call"),
     }
 }
 

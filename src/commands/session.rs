@@ -131,6 +131,10 @@ impl<'a> Session<'a> {
             document.errors.push(late());
             document.complete = false;
         }
+        if let Some(problem) = left_out(&document.payload) {
+            document.errors.push(problem);
+            document.complete = false;
+        }
         if self.global.json {
             render::json::write(self.out, &document)?;
         } else {
@@ -192,6 +196,19 @@ impl<'a> Session<'a> {
         }
         self.out.flush()
     }
+}
+
+/// What to say where a policy has no short form, so that its rules are not all
+/// there.
+fn left_out(payload: &Payload) -> Option<Problem> {
+    let is_cut = |policy: &&crate::report::Policy| policy.omitted.is_some();
+    let count = payload.policies.iter().flat_map(|policies| policies.values()).filter(is_cut).count();
+    (count > 0).then(|| Problem {
+        code: "rules-left-out".to_owned(),
+        what: format!("{count} of the policies"),
+        why: "no short rules describe them, so that not all of their rules are shown".to_owned(),
+        needs: "ask about one device with gpumap check".to_owned(),
+    })
 }
 
 /// What is said where decoding had to stop for `--timeout`.

@@ -3,12 +3,17 @@
 use std::os::fd::AsFd;
 
 use super::log::{Log, refusal};
-use crate::observation::{Answer, HexBytes, Map, MapEntry};
+use crate::bytecode::btf;
+use crate::observation::{Answer, HexBytes, HiddenBytes, Map, MapEntry};
 use crate::sys::bpf::{self, BpfError, ContentLimits, Contents, MapInfo};
 use crate::sys::caps::Capability::SysAdmin;
 
 /// How often a map that changes is listed again.
 const TRIES: usize = 3;
+
+/// `BPF_F_RDONLY_PROG` and `BPF_F_WRONLY_PROG`: such a map has no locks, timers
+/// or kernel pointers in it (`map_check_btf`, `kernel/bpf/syscall.c`).
+const ONE_WAY: u32 = 1 << 7 | 1 << 8;
 
 /// Reads one map.
 pub(super) fn read(id: u32, log: &mut Log) -> Map {
@@ -46,7 +51,20 @@ fn describe(info: &MapInfo, frozen: bool) -> Map {
         max_entries: info.max_entries,
         flags: info.flags,
         frozen,
+        hidden: hidden(info),
         entries: Answer::default(),
+    }
+}
+
+/// The parts of the values that the kernel does not show. A map without types
+/// has none; where its types cannot be read, any part may be one.
+fn hidden(info: &MapInfo) -> Vec<HiddenBytes> {
+    if info.types == 0 || info.value_type == 0 || info.flags & ONE_WAY != 0 {
+        return Vec::new();
+    }
+    match bpf::types_by_id(info.types) {
+        Ok(Some(types)) => btf::hidden(&types, info.value_type, info.value_size),
+        _ => vec![HiddenBytes { first: 0, size: info.value_size }],
     }
 }
 

@@ -11,7 +11,8 @@
 
 use crate::bytecode::{Arithmetic, Comparison, Operand, Operation};
 
-use super::code::{Code, Table, TableKind};
+use super::code::Code;
+use super::table::{Table, TableKind};
 
 /// The kernel's scratch register, which holds a blinded constant for one
 /// instruction.
@@ -22,11 +23,8 @@ impl Code<'_> {
     /// program has no other map and names it nowhere.
     pub(super) fn blinded_array(&self, pc: usize) -> Option<usize> {
         let [table] = self.maps.as_slice() else { return None };
-        let names_maps = |operation: &Operation| {
-            matches!(operation, Operation::LoadMap { .. } | Operation::LoadMapValue { .. })
-        };
-        let is_blinded = !self.operations.iter().any(names_maps);
-        (table.kind == TableKind::Array && is_blinded && self.is_lookup(pc, table)).then_some(0)
+        let is_array = table.kind == TableKind::Array && !table.per_cpu;
+        (is_array && self.is_blinded() && self.is_lookup(pc, table)).then_some(0)
     }
 
     fn is_lookup(&self, pc: usize, table: &Table<'_>) -> bool {

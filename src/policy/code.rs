@@ -3,9 +3,13 @@
 use std::collections::BTreeMap;
 
 use crate::bytecode::{Insn, Operation};
-use crate::observation::{Map, MapEntry, Program};
+use crate::observation::{Map, Program};
 
 use super::flow::Flow;
+use super::reach;
+use super::state::Places;
+use super::table::Table;
+use super::written::Written;
 
 /// Longest program the kernel loads (`BPF_COMPLEXITY_LIMIT_INSNS`,
 /// `linux/bpf.h`).
@@ -22,35 +26,12 @@ pub struct Code<'a> {
     calls: &'a BTreeMap<i32, String>,
     /// The maps of the program.
     pub maps: Vec<Table<'a>>,
+    /// What a part of the program that could not be followed may write.
+    pub rest: Written,
+    /// What a store through an address of unknown origin may write.
+    pub own: Written,
     may_touch_retval: bool,
-}
-
-/// A map as the program sees it.
-#[derive(Debug)]
-pub struct Table<'a> {
-    /// Map id.
-    pub id: u32,
-    /// How lookups in it work.
-    pub kind: TableKind,
-    /// Key size in bytes.
-    pub key_size: usize,
-    /// Value size in bytes.
-    pub value_size: usize,
-    /// Capacity.
-    pub max_entries: u64,
-    /// The entries, or why they are not known.
-    pub entries: Result<&'a [MapEntry], String>,
-}
-
-/// How lookups in a map work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TableKind {
-    /// By equal key.
-    Hash,
-    /// By number, every entry exists.
-    Array,
-    /// In a way that gpumap does not model.
-    Other,
+    is_blinded: bool,
 }
 
 impl<'a> Code<'a> {
@@ -67,9 +48,28 @@ impl<'a> Code<'a> {
         })?;
         let operations = Operation::decode_all(&insns);
         let flow = Flow::of(&operations);
-        let maps = program.map_ids.iter().map(|id| Table::new(*id, maps)).collect();
+        let maps: Vec<Table<'a>> = program.map_ids.iter().map(|id| Table::new(*id, maps)).collect();
         let may_touch_retval = each(&operations).any(|operation| may_touch_retval(operation, &program.calls));
-        Ok(Self { operations, flow, calls: &program.calls, maps, may_touch_retval })
+        let own = reach::own(&maps);
+        let rest = reach::rest(each(&operations), &program.calls, &maps, &own);
+        let names_maps = |operation: &Operation| {
+            matches!(operation, Operation::LoadMap { .. } | Operation::LoadMapValue { .. })
+        };
+        let is_blinded = !maps.is_empty() && !each(&operations).any(names_maps);
+        let calls = &program.calls;
+        Ok(Self { operations, flow, calls, maps, rest, own, may_touch_retval, is_blinded })
+    }
+
+    /// What `written` spoils of the program's maps, by their place.
+    pub fn spoiled_by(&self, written: &Written) -> Places {
+        let spoiled = |table: &Table<'_>| written.of(table.id, table.read_only);
+        self.maps.iter().enumerate().filter_map(|(place, table)| Some((place, spoiled(table)?))).collect()
+    }
+
+    /// Whether the program has maps and names none of them: the kernel has
+    /// blinded its constants, and a map's address looks like a number.
+    pub fn is_blinded(&self) -> bool {
+        self.is_blinded
     }
 
     /// The kernel symbol of a helper, if known.
@@ -101,58 +101,6 @@ impl<'a> Code<'a> {
     }
 }
 
-impl<'a> Table<'a> {
-    fn new(id: u32, maps: &'a [Map]) -> Self {
-        match maps.iter().find(|map| map.id == id) {
-            Some(map) => Self::of(map),
-            None => Self {
-                id,
-                kind: TableKind::Other,
-                key_size: 0,
-                value_size: 0,
-                max_entries: 0,
-                entries: Err(format!("map {id} is not part of the observation")),
-            },
-        }
-    }
-
-    fn of(map: &'a Map) -> Self {
-        let (key_size, value_size) = (map.key_size as usize, map.value_size as usize);
-        let kind = match map.kind.as_str() {
-            "hash" | "lru_hash" => TableKind::Hash,
-            "array" if key_size == 4 => TableKind::Array,
-            _ => TableKind::Other,
-        };
-        let entries = match (&map.entries, kind) {
-            (_, TableKind::Other) => {
-                Err(format!("map {} is of type {}, which gpumap does not model", map.id, map.kind))
-            }
-            (crate::observation::Answer::Missing(why), _) => {
-                Err(format!("map {} could not be read: {why}", map.id))
-            }
-            (crate::observation::Answer::Known(entries), _) if !fits(entries, key_size, value_size) => {
-                Err(format!("map {} has entries of the wrong size", map.id))
-            }
-            (crate::observation::Answer::Known(entries), TableKind::Array) if !is_complete(entries, map) => {
-                Err(format!("array map {} is not complete and in order", map.id))
-            }
-            (crate::observation::Answer::Known(entries), _) => Ok(entries.as_slice()),
-        };
-        Self { id: map.id, kind, key_size, value_size, max_entries: map.max_entries.into(), entries }
-    }
-
-    /// Bytes from one array value to the next: the kernel rounds up to 8.
-    pub fn stride(&self) -> usize {
-        self.value_size.next_multiple_of(8).max(8)
-    }
-
-    /// The value of array entry `index`, if the map has it.
-    pub fn array_value(&self, index: u64) -> Option<&'a [u8]> {
-        let entries = *self.entries.as_ref().ok().filter(|_| self.kind == TableKind::Array)?;
-        entries.get(usize::try_from(index).ok()?).map(|entry| entry.value.0.as_slice())
-    }
-}
-
 /// The operations without the second slots of two-slot loads.
 fn each(operations: &[Operation]) -> impl Iterator<Item = &Operation> {
     let mut pc = 0;
@@ -168,17 +116,7 @@ fn may_touch_retval(operation: &Operation, calls: &BTreeMap<i32, String>) -> boo
         Operation::CallHelper { helper } => {
             calls.get(helper).is_none_or(|name| name.ends_with("_retval") || name == "bpf_tail_call")
         }
-        Operation::Unsupported(_) | Operation::LoadSubprogram { .. } => true,
+        Operation::Unsupported(_) | Operation::LoadSubprogram { .. } | Operation::CallKernel { .. } => true,
         _ => false,
     }
-}
-
-/// Whether an array's entries are all there, each at its number.
-fn is_complete(entries: &[MapEntry], map: &Map) -> bool {
-    entries.len() == map.max_entries as usize
-        && (0u32..).zip(entries).all(|(index, entry)| entry.key.0 == index.to_le_bytes())
-}
-
-fn fits(entries: &[MapEntry], key_size: usize, value_size: usize) -> bool {
-    entries.iter().all(|entry| entry.key.0.len() == key_size && entry.value.0.len() == value_size)
 }

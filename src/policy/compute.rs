@@ -20,6 +20,10 @@ pub fn arithmetic(
 ) -> Value {
     match (kind, width, dst, source) {
         (Arithmetic::Move, 64, _, source) => source.clone(),
+        (Arithmetic::MovePerCpu, ..) => on_this_cpu(source, symbols),
+        (Arithmetic::MoveSpace, ..) => {
+            Value::Scalar(symbols.unknown_word(64, "it depends on memory shared with user space (an arena)"))
+        }
         (_, _, Value::Scalar(a), Value::Scalar(b)) => Value::Scalar(on_words(kind, width, a, b, symbols)),
         (Arithmetic::Add | Arithmetic::Sub, 64, _, _) => on_alternatives(kind, dst, source, symbols),
         _ => {
@@ -29,6 +33,17 @@ pub fn arithmetic(
             Value::Scalar(on_words(kind, width, &a, &b, symbols))
         }
     }
+}
+
+/// The address of this CPU's copy. Pointers to per-CPU values stand for any
+/// CPU's copy already.
+fn on_this_cpu(source: &Value, symbols: &mut Symbols) -> Value {
+    let mut copy = |value: &Value| match value {
+        Value::Pointer(_) => value.clone(),
+        _ => Value::Scalar(symbols.unknown_word(64, "it depends on the CPU")),
+    };
+    let copies = source.alternatives().iter().map(|(guard, value)| (*guard, copy(value))).collect();
+    Value::of_alternatives(copies, symbols)
 }
 
 /// Adds or subtracts where pointers may be involved.
@@ -60,16 +75,16 @@ fn sum(kind: Arithmetic, a: &Value, b: &Value, symbols: &mut Symbols) -> Value {
 }
 
 /// A pointer moved by a number of bytes. Only the kernel's own inlined lookups
-/// can move a pointer to a map or to a hash element (the verifier refuses it
-/// to programs), and they do it once, by the constant step to the values.
+/// move a pointer to a hash element (the verifier refuses it to programs), and
+/// they do it once, by the constant step to the value.
 fn moved(pointer: &Pointer, by: &Word, kind: Arithmetic, symbols: &mut Symbols) -> Value {
     let step = by.as_constant().filter(|step| kind == Arithmetic::Add && (1..4096).contains(step));
     match (&pointer.base, step) {
-        (Base::MapObject(map), Some(_)) => Value::pointer(Base::Array(*map), Word::ZERO),
         (Base::HashElement(selection), Some(_)) => {
-            Value::pointer(Base::MapValue(selection.clone()), Word::ZERO)
+            let base = if selection.per_cpu { Base::PerCpuSlot } else { Base::MapValue };
+            Value::pointer(base(selection.clone()), Word::ZERO)
         }
-        (Base::MapObject(_) | Base::HashElement(_), None) => {
+        (Base::MapObject(_) | Base::HashElement(_), _) => {
             Value::Scalar(symbols.unknown_word(64, "it depends on a kernel address"))
         }
         (base, _) => {
@@ -103,7 +118,7 @@ fn on_words(kind: Arithmetic, width: usize, dst: &Word, source: &Word, symbols: 
         Arithmetic::ShiftRight => a.shr(&b, log_width, diagram),
         Arithmetic::ShiftRightSigned => signed(&a).sar(&b, log_width, diagram),
         Arithmetic::Negate => Word::ZERO.sub(&a, diagram),
-        Arithmetic::Move => b,
+        Arithmetic::Move | Arithmetic::MovePerCpu | Arithmetic::MoveSpace => b,
         Arithmetic::MoveSigned(bits) => source.sign_extended(bits),
     };
     result.zero_extended(width)

@@ -1,7 +1,5 @@
 //! One program or several in run order → one policy.
 
-use std::collections::BTreeSet;
-
 use crate::observation::{Map, Program};
 
 use super::code::Code;
@@ -11,12 +9,27 @@ use super::diagram::{Bdd, Diagram};
 use super::inputs::{self, Symbols};
 use super::machine::{Machine, Outcome, RETVAL_BITS, Surroundings};
 use super::project::{Projection, project};
+use super::reach;
+use super::rest::{Rest, Rests};
 use super::word::Word;
+use super::written::Written;
 
 /// `-EPERM`, what the kernel sets where a program returns 0.
 pub const DENIED: i32 = -1;
 /// Errors are -4095 to -1 (`MAX_ERRNO`, `linux/err.h`).
 const MAX_ERRNO: u64 = 4095;
+
+/// Diagram operations before gpumap gives up on the programs of one policy:
+/// about a second. They share it, but each has [`LEAST_BUDGET`].
+const BUDGET: u64 = 20_000_000;
+/// Enough for some hundred rules.
+const LEAST_BUDGET: u64 = 200_000;
+/// The same for one question.
+const BUDGET_OF_QUESTION: u64 = 1_000_000;
+/// How often a policy is worked out again because a program turned out to
+/// write to what another, or the same one, has read. After that, all that they
+/// may write at all counts as written.
+const MAX_ROUNDS: usize = 8;
 
 /// Why a policy is unknown whose diagram outgrew its limits.
 const TOO_COMPLEX: &str = "the programs are too complex for gpumap's limits";
@@ -29,6 +42,8 @@ pub struct Decoder {
     reachable: Bdd,
     /// Where policies are unknown, by reason.
     open: Vec<(Bdd, String)>,
+    /// What answers questions that policies leave open.
+    pub(super) rests: Rests,
 }
 
 /// What programs read besides their arguments.
@@ -62,6 +77,8 @@ pub struct Policy {
     pub(super) allow: Bdd,
     /// Where it is denied for certain.
     pub(super) deny: Bdd,
+    /// What answers single questions that both leave open.
+    pub(super) rest: Rest,
 }
 
 impl Combination {
@@ -83,7 +100,7 @@ impl Default for Decoder {
     fn default() -> Self {
         let mut diagram = Diagram::default();
         let reachable = inputs::reachable(&mut diagram);
-        Self { diagram, reachable, open: Vec::new() }
+        Self { diagram, reachable, open: Vec::new(), rests: Rests::default() }
     }
 }
 
@@ -99,40 +116,93 @@ impl Decoder {
         if deadline::is_over() {
             return self.unknown_policy(deadline::WHY);
         }
-        let codes: Vec<_> = programs.iter().map(|program| Code::new(program, context.maps)).collect();
-        self.settle(&codes, context).0
+        let codes = codes(programs, context);
+        let (policy, written, is_cut) = self.settle(&codes, context);
+        if !is_cut || deadline::is_over() {
+            return policy;
+        }
+        Policy { rest: self.rests.programs(programs, context, written), ..policy }
     }
 
-    /// The policy, and the ids of the maps that the programs may write to:
-    /// their contents change with every question, so they are not used.
+    /// The policy, what the programs may write (so that what is read there is
+    /// not used), and whether some paths were given up as too complex.
     pub(super) fn settle(
         &mut self,
-        codes: &[Result<Code<'_>, String>],
+        codes: &[ProgramCode<'_>],
         context: &Context<'_>,
-    ) -> (Policy, BTreeSet<u32>) {
-        let mut written = BTreeSet::new();
-        loop {
-            let known = written.len();
-            let policy = self.attempt(codes, context, &mut written);
-            if written.len() == known {
-                return (policy, written);
+    ) -> (Policy, Written, bool) {
+        let mut written = Written::default();
+        for round in 0.. {
+            if round == MAX_ROUNDS {
+                codes.iter().for_each(|code| written.add_all(&code.most_written()));
             }
+            let (policy, is_new, is_cut) = self.attempt(codes, context, &mut written);
+            if !is_new || round == MAX_ROUNDS {
+                return (policy, written, is_cut);
+            }
+        }
+        (self.unknown_policy(TOO_COMPLEX), Written::everything(), false)
+    }
+
+    /// The policy, provided that no program writes more than `written`; what
+    /// they do write is added there. Also whether that was anything new, and
+    /// whether some paths were given up.
+    fn attempt(
+        &mut self,
+        codes: &[ProgramCode<'_>],
+        context: &Context<'_>,
+        written: &mut Written,
+    ) -> (Policy, bool, bool) {
+        let surroundings = Surroundings {
+            budget: (BUDGET / codes.len().max(1) as u64).max(LEAST_BUDGET),
+            ..surroundings(context, None)
+        };
+        let mut run = Run { surroundings, written, is_new: false, is_cut: false };
+        let policy = if codes.iter().any(|code| touches_retval(&code.code, context)) {
+            let symbols = &mut Symbols::default();
+            let allowed = run.in_sequence(codes, symbols);
+            run.is_cut |= self.is_too_large(symbols);
+            self.adopt(symbols, allowed)
+        } else {
+            let policies: Vec<Policy> = codes
+                .iter()
+                .map(|code| {
+                    let symbols = &mut Symbols::default();
+                    let allowed = run.alone(code, &Word::ZERO, symbols).allows;
+                    run.is_cut |= self.is_too_large(symbols);
+                    self.adopt(symbols, allowed)
+                })
+                .collect();
+            self.all_of(&policies)
+        };
+        (policy, run.is_new, run.is_cut)
+    }
+
+    /// The answer to one question by running the programs on it alone, and why
+    /// it is unknown.
+    pub(super) fn ask(
+        programs: &[&Program],
+        context: &Context<'_>,
+        written: &Written,
+        bits: u64,
+    ) -> (Verdict, Option<String>) {
+        let codes = codes(programs, context);
+        let symbols = &mut Symbols::default();
+        let mut written = written.clone();
+        let surroundings = surroundings(context, Some(bits));
+        let mut run = Run { surroundings, written: &mut written, is_new: false, is_cut: false };
+        let allowed = run.in_sequence(&codes, symbols);
+        match symbols.diagram.evaluate(allowed, bits) {
+            _ if symbols.diagram.exhausted() => (Verdict::Unknown, Some(TOO_COMPLEX.to_owned())),
+            Some(true) => (Verdict::Allow, None),
+            Some(false) => (Verdict::Deny, None),
+            None => (Verdict::Unknown, Some(symbols.why_open(allowed, bits))),
         }
     }
 
-    /// The policy, provided that no program writes to other maps than
-    /// `written`; the maps they do write to are added there.
-    fn attempt(
-        &mut self,
-        codes: &[Result<Code<'_>, String>],
-        context: &Context<'_>,
-        written: &mut BTreeSet<u32>,
-    ) -> Policy {
-        if codes.iter().any(|code| touches_retval(code, context)) {
-            return self.in_sequence(codes, context, written);
-        }
-        let policies: Vec<Policy> = codes.iter().map(|code| self.alone(code, context, written)).collect();
-        self.all_of(&policies)
+    /// Whether a run's diagram is more than this decoder can take in.
+    fn is_too_large(&self, symbols: &Symbols) -> bool {
+        symbols.diagram.exhausted() || symbols.diagram.len() > self.diagram.room()
     }
 
     /// Whether the policy of `program` may depend on the cgroup asked about or
@@ -149,13 +219,32 @@ impl Decoder {
         let all = policies.iter().copied().reduce(|sum, policy| Policy {
             allow: self.diagram.and(sum.allow, policy.allow),
             deny: self.diagram.or(sum.deny, policy.deny),
+            rest: Rest::NONE,
         });
-        self.whole(all.unwrap_or(Policy { allow: self.reachable, deny: Bdd::FALSE }))
+        let all = all.unwrap_or(Policy { allow: self.reachable, deny: Bdd::FALSE, rest: Rest::NONE });
+        let rest = match policies {
+            [one] => one.rest,
+            _ => self.rests.all(policies),
+        };
+        self.whole(Policy { rest, ..all })
     }
 
-    /// The kernel's answer to one question.
+    /// What the programs answer to one question: the kernel's answer, except
+    /// for a device that it never asks about ([`Device::is_never_asked`]).
     pub fn verdict(&self, policy: Policy, device: Device, request: Request) -> Verdict {
-        let bits = inputs::assignment(device, request);
+        self.verdict_of(policy, inputs::assignment(device, request))
+    }
+
+    /// The same by the question's bits.
+    pub(super) fn verdict_of(&self, policy: Policy, bits: u64) -> Verdict {
+        match self.drawn(policy, bits) {
+            Verdict::Unknown => self.rests.ask(self, policy.rest, bits).0,
+            known => known,
+        }
+    }
+
+    /// What the diagram alone says.
+    pub(super) fn drawn(&self, policy: Policy, bits: u64) -> Verdict {
         let holds = |function| self.diagram.evaluate(function, bits) == Some(true);
         match (holds(policy.allow), holds(policy.deny)) {
             (true, _) => Verdict::Allow,
@@ -165,13 +254,19 @@ impl Decoder {
     }
 
     /// Why the answer to one question is unknown; empty if it is not.
-    pub fn why(&self, policy: Policy, device: Device, request: Request) -> Vec<&str> {
-        let bits = inputs::assignment(device, request);
-        if self.verdict(policy, device, request) != Verdict::Unknown {
-            return Vec::new();
+    pub fn why(&self, policy: Policy, device: Device, request: Request) -> Vec<String> {
+        match self.verdict(policy, device, request) {
+            Verdict::Unknown => self.why_unknown(policy, inputs::assignment(device, request)),
+            _ => Vec::new(),
+        }
+    }
+
+    pub(super) fn why_unknown(&self, policy: Policy, bits: u64) -> Vec<String> {
+        if let (_, Some(why)) = self.rests.ask(self, policy.rest, bits) {
+            return vec![why];
         }
         let open = self.open.iter().filter(|(region, _)| self.diagram.evaluate(*region, bits) == Some(true));
-        let mut reasons: Vec<&str> = open.map(|(_, why)| why.as_str()).collect();
+        let mut reasons: Vec<String> = open.map(|(_, why)| why.clone()).collect();
         reasons.sort_unstable();
         reasons.dedup();
         reasons
@@ -228,36 +323,9 @@ impl Decoder {
         self.diagram.and(self.reachable, !known)
     }
 
-    fn alone(
-        &mut self,
-        code: &Result<Code<'_>, String>,
-        context: &Context<'_>,
-        written: &mut BTreeSet<u32>,
-    ) -> Policy {
-        let symbols = &mut Symbols::default();
-        let outcome = run(code, symbols, &Word::ZERO, context, written);
-        self.adopt(symbols, outcome.allows)
-    }
-
-    fn in_sequence(
-        &mut self,
-        codes: &[Result<Code<'_>, String>],
-        context: &Context<'_>,
-        written: &mut BTreeSet<u32>,
-    ) -> Policy {
-        let symbols = &mut Symbols::default();
-        let mut retval = Word::ZERO;
-        for code in codes {
-            let outcome = run(code, symbols, &retval, context, written);
-            retval = after_return(&outcome, symbols);
-        }
-        let allowed = retval.equal_to(&Word::ZERO, &mut symbols.diagram);
-        self.adopt(symbols, allowed)
-    }
-
     /// Keeps a result of a run as a policy.
     fn adopt(&mut self, symbols: &Symbols, allowed: Bdd) -> Policy {
-        if symbols.diagram.exhausted() {
+        if self.is_too_large(symbols) {
             return self.unknown_policy(if deadline::is_over() { deadline::WHY } else { TOO_COMPLEX });
         }
         let Projection { yes, no, open } = project(symbols, allowed, &mut self.diagram);
@@ -285,14 +353,14 @@ impl Decoder {
     pub(super) fn policy_of(&mut self, yes: Bdd, no: Bdd) -> Policy {
         let allow = self.diagram.and(yes, self.reachable);
         let deny = self.diagram.and(no, self.reachable);
-        self.whole(Policy { allow, deny })
+        self.whole(Policy { allow, deny, rest: Rest::NONE })
     }
 
     /// A policy that is unknown everywhere because of `why`.
     pub fn unknown_policy(&mut self, why: &str) -> Policy {
         // Nothing is computed here: this must work where the diagram is full.
         self.remember_open(self.reachable, why);
-        Policy { allow: Bdd::FALSE, deny: Bdd::FALSE }
+        Policy { allow: Bdd::FALSE, deny: Bdd::FALSE, rest: Rest::NONE }
     }
 }
 
@@ -300,35 +368,74 @@ fn touches_retval(code: &Result<Code<'_>, String>, context: &Context<'_>) -> boo
     context.combination == Combination::Retval && code.as_ref().map_or(true, Code::may_touch_retval)
 }
 
-/// Runs one program; a program that cannot be run decides anything. Maps it
-/// writes to are added to `written`.
-pub(super) fn run(
-    code: &Result<Code<'_>, String>,
-    symbols: &mut Symbols,
-    retval: &Word,
-    context: &Context<'_>,
-    written: &mut BTreeSet<u32>,
-) -> Outcome {
-    let surroundings = surroundings(context);
-    let result = match code {
-        Ok(code) => Machine::new(code, symbols, surroundings, written).run(retval),
-        Err(why) => Err(why.clone()),
-    };
-    let outcome = result.unwrap_or_else(|why| {
-        let allows = symbols.unknown_bit(&why);
-        let retval = if surroundings.has_retval {
-            symbols.unknown_word(RETVAL_BITS as u32, &why)
-        } else {
-            retval.clone()
-        };
-        Outcome { allows, retval, writes: BTreeSet::new() }
-    });
-    written.extend(&outcome.writes);
-    outcome
+/// A program made ready to run, if its instructions are known.
+pub(super) struct ProgramCode<'a> {
+    pub(super) program: &'a Program,
+    pub(super) code: Result<Code<'a>, String>,
+    maps: &'a [Map],
 }
 
-pub(super) fn surroundings(context: &Context<'_>) -> Surroundings {
-    Surroundings { cgroup_id: context.cgroup_id, has_retval: context.combination == Combination::Retval }
+impl ProgramCode<'_> {
+    /// What the program may write at most.
+    fn most_written(&self) -> Written {
+        match &self.code {
+            Ok(code) => code.rest.clone(),
+            Err(_) => reach::unread(self.program, self.maps),
+        }
+    }
+}
+
+pub(super) fn codes<'a>(programs: &[&'a Program], context: &Context<'a>) -> Vec<ProgramCode<'a>> {
+    let ready = |program: &&'a Program| ProgramCode {
+        program,
+        code: Code::new(program, context.maps),
+        maps: context.maps,
+    };
+    programs.iter().map(ready).collect()
+}
+
+/// Runs of several programs that see what the others write.
+struct Run<'w> {
+    surroundings: Surroundings,
+    written: &'w mut Written,
+    is_new: bool,
+    is_cut: bool,
+}
+
+impl Run<'_> {
+    /// Runs all programs; where the request is allowed.
+    fn in_sequence(&mut self, codes: &[ProgramCode<'_>], symbols: &mut Symbols) -> Bdd {
+        let mut retval = Word::ZERO;
+        for code in codes {
+            let outcome = self.alone(code, &retval, symbols);
+            retval = after_return(&outcome, symbols);
+        }
+        retval.equal_to(&Word::ZERO, &mut symbols.diagram)
+    }
+
+    /// Runs one program; a program that cannot be run decides anything and
+    /// writes what it may.
+    fn alone(&mut self, code: &ProgramCode<'_>, retval: &Word, symbols: &mut Symbols) -> Outcome {
+        let outcome = match &code.code {
+            Ok(code) => Machine::new(code, symbols, self.surroundings, self.written).run(retval),
+            Err(why) => Outcome {
+                writes: reach::unread(code.program, code.maps),
+                ..Outcome::lost(symbols, retval, self.surroundings, why)
+            },
+        };
+        self.is_new |= self.written.add(&outcome.writes);
+        self.is_cut |= outcome.is_cut;
+        outcome
+    }
+}
+
+pub(super) fn surroundings(context: &Context<'_>, question: Option<u64>) -> Surroundings {
+    Surroundings {
+        cgroup_id: context.cgroup_id,
+        has_retval: context.combination == Combination::Retval,
+        question,
+        budget: if question.is_some() { BUDGET_OF_QUESTION } else { BUDGET },
+    }
 }
 
 /// The error in force once the kernel has looked at what a program returned

@@ -47,7 +47,11 @@ impl Decoder {
         if differ != Bdd::FALSE && policies.iter().any(|policy| *policy != agreed) {
             self.note_open(differ, why);
         }
-        agreed
+        let rest = match policies.iter().all(|policy| policy == first) {
+            true => first.rest,
+            false => super::rest::Rest::NONE,
+        };
+        Policy { rest, ..agreed }
     }
 }
 

@@ -57,6 +57,8 @@ pub struct Diagram {
     /// Direct-mapped: a newer operation overwrites an older one.
     memos: Vec<Memo>,
     budget: u64,
+    /// Nodes at which the budget ends.
+    room: usize,
     /// Set for good once something did not fit: whatever is built on it later
     /// is worthless too.
     full: bool,
@@ -116,6 +118,7 @@ impl Default for Diagram {
             unique: vec![0; INITIAL_SLOTS],
             memos: vec![empty; INITIAL_SLOTS],
             budget: u64::MAX,
+            room: MAX_NODES,
             full: false,
         }
     }
@@ -125,12 +128,31 @@ impl Diagram {
     /// Allows `steps` recursion steps from now on; `u64::MAX` is no bound.
     pub fn set_budget(&mut self, steps: u64) {
         self.budget = steps;
+        self.room = MAX_NODES;
+    }
+
+    /// The same, and nodes only up to some part of all, so that room is left
+    /// to do something with what was built.
+    pub fn set_budget_with_reserve(&mut self, steps: u64) {
+        self.budget = steps;
+        self.room = MAX_NODES / 4 * 3;
+    }
+
+    /// Ends the budget.
+    pub fn exhaust(&mut self) {
+        self.budget = 0;
     }
 
     /// Number of nodes, the terminal included.
     #[expect(clippy::len_without_is_empty, reason = "a diagram always has its terminal")]
     pub fn len(&self) -> usize {
         self.nodes.len()
+    }
+
+    /// How many nodes another diagram may have to be taken in without a danger
+    /// of filling this one.
+    pub fn room(&self) -> usize {
+        (MAX_NODES - self.nodes.len().min(MAX_NODES)) / 4
     }
 
     /// Whether the budget ran out, so that results since are worthless.
@@ -369,6 +391,9 @@ impl Diagram {
         if self.nodes.len() >= MAX_NODES {
             self.give_up();
             return Bdd::FALSE;
+        }
+        if self.nodes.len() >= self.room {
+            self.exhaust();
         }
         self.unique[slot] = index;
         self.nodes.push(node);

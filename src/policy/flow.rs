@@ -107,7 +107,7 @@ fn effects(operation: &Operation) -> (u16, u16) {
         Operation::LoadConstant { dst, .. }
         | Operation::LoadMap { dst, .. }
         | Operation::LoadMapValue { dst, .. }
-        | Operation::LoadSubprogram { dst }
+        | Operation::LoadSubprogram { dst, .. }
         | Operation::LoadUnknown { dst } => (0, bit(dst)),
         Operation::Load { dst, base, .. } => (bit(base), bit(dst)),
         Operation::Store { base, source, .. } => (bit(base) | source_bit(source), 0),
@@ -116,7 +116,9 @@ fn effects(operation: &Operation) -> (u16, u16) {
             (bit(base) | bit(source) | expected, 0)
         }
         Operation::Branch { dst, source, .. } => (bit(dst) | source_bit(source), 0),
-        Operation::CallHelper { .. } | Operation::CallLocal { .. } => (ARGUMENTS, ARGUMENTS | bit(0)),
+        Operation::CallHelper { .. } | Operation::CallLocal { .. } | Operation::CallKernel { .. } => {
+            (ARGUMENTS, ARGUMENTS | bit(0))
+        }
         Operation::Exit => (bit(0), 0),
         Operation::Jump { .. } | Operation::Nothing | Operation::Unsupported(_) => (0, 0),
     }

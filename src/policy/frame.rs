@@ -1,15 +1,19 @@
-//! One stack frame: 512 bytes, byte by byte, so that stores and loads of
-//! different sizes may overlap in any way.
+//! One stack frame, byte by byte, so that stores and loads of different sizes
+//! may overlap in any way.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use super::diagram::Bdd;
 use super::inputs::Symbols;
 use super::value::Value;
 use super::word::Word;
 
-/// Bytes of stack a frame has (`MAX_BPF_STACK`, `linux/filter.h`).
-pub const SIZE: i64 = 512;
+/// Bytes of stack a frame has: 512 for the program (`MAX_BPF_STACK`,
+/// `linux/filter.h`), and below them what the verifier adds for the loops that
+/// it writes out itself (at most 24 for `bpf_loop` and 16 for `may_goto`,
+/// `kernel/bpf/verifier.c`).
+pub const SIZE: i64 = 512 + 24 + 16;
 
 const UNSET: &str = "it depends on stack that was never written";
 
@@ -22,9 +26,15 @@ enum Byte {
     Part(Value, u8),
 }
 
-/// A frame's written bytes by offset from its top, -512 to -1.
+/// A frame's written bytes.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Frame(BTreeMap<i16, Byte>);
+pub struct Frame {
+    /// By offset from the top, all below 0.
+    bytes: BTreeMap<i16, Byte>,
+    /// Why the other bytes are unknown, if not because nothing was ever
+    /// written there.
+    forgotten: Option<Rc<str>>,
+}
 
 impl Frame {
     /// Whether `size` bytes from `offset` are inside the frame.
@@ -36,13 +46,13 @@ impl Frame {
     pub fn store(&mut self, offset: i16, size: usize, value: &Value, symbols: &mut Symbols) {
         if size == 8 && !matches!(value, Value::Scalar(_)) {
             for part in 0..8 {
-                self.0.insert(offset + part as i16, Byte::Part(value.clone(), part));
+                self.bytes.insert(offset + part as i16, Byte::Part(value.clone(), part));
             }
             return;
         }
         let bits = value.word(symbols).bits();
         for (place, byte) in bits.chunks_exact(8).take(size).enumerate() {
-            self.0.insert(offset + place as i16, Byte::Bits(std::array::from_fn(|bit| byte[bit])));
+            self.bytes.insert(offset + place as i16, Byte::Bits(std::array::from_fn(|bit| byte[bit])));
         }
     }
 
@@ -61,9 +71,9 @@ impl Frame {
 
     /// A spilled value that is read back as it was stored.
     fn whole(&self, offset: i16, size: usize) -> Option<Value> {
-        let Some(Byte::Part(value, 0)) = self.0.get(&offset) else { return None };
+        let Some(Byte::Part(value, 0)) = self.bytes.get(&offset) else { return None };
         let unbroken = (1..8u8).all(|part| {
-            self.0
+            self.bytes
                 .get(&(offset + i16::from(part)))
                 .is_some_and(|byte| *byte == Byte::Part(value.clone(), part))
         });
@@ -71,63 +81,77 @@ impl Frame {
     }
 
     fn byte(&self, offset: i16, symbols: &mut Symbols) -> [Bdd; 8] {
-        let unknown = |symbols: &mut Symbols, why| {
-            let bits = symbols.unknown_word(8, why).bits();
-            std::array::from_fn(|bit| bits[bit])
-        };
-        match self.0.get(&offset) {
+        match self.bytes.get(&offset) {
             Some(Byte::Bits(bits)) => *bits,
             Some(Byte::Part(value, part)) => {
                 let bits = value.word(symbols).bits();
                 std::array::from_fn(|bit| bits[usize::from(*part) * 8 + bit])
             }
-            None => unknown(symbols, UNSET),
+            None => {
+                let why = self.forgotten.as_deref().unwrap_or(UNSET);
+                let bits = symbols.unknown_word(8, why).bits();
+                std::array::from_fn(|bit| bits[bit])
+            }
         }
     }
 
-    /// Forgets everything from `offset` to the top: a helper may have written
-    /// there.
-    pub fn forget(&mut self, offset: i64, why: &str, symbols: &mut Symbols) {
-        for place in offset.max(-SIZE)..0 {
-            let unknown = Value::Scalar(symbols.unknown_word(8, why));
-            self.store(place as i16, 1, &unknown, symbols);
-        }
+    /// Forgets `size` bytes from `offset` on, or without a size all from there
+    /// to the top: a helper may have written there.
+    pub fn forget(&mut self, offset: i64, size: Option<u64>, why: &Rc<str>) {
+        let end = size.and_then(|size| offset.checked_add_unsigned(size)).unwrap_or(0).min(0);
+        self.bytes.retain(|place, _| !(offset..end).contains(&i64::from(*place)));
+        self.forgotten = Some(why.clone());
+    }
+
+    /// Forgets everything.
+    pub fn forget_all(&mut self, why: &Rc<str>) {
+        self.bytes.clear();
+        self.forgotten = Some(why.clone());
     }
 
     /// `self` where `guard` holds and `other` elsewhere.
+    ///
+    /// Eight bytes that one side holds as a whole spilled value are merged as
+    /// a value, so that a pointer stays one. All else is merged byte by byte:
+    /// half of a spilled pointer is eight bits a byte like any number.
     #[must_use]
     pub fn merged_with(&self, other: &Self, guard: Bdd, symbols: &mut Symbols) -> Self {
         let mut merged = self.clone();
-        let mut offsets: Vec<i16> = self.0.keys().chain(other.0.keys()).copied().collect();
+        merged.forgotten = self.forgotten.clone().or_else(|| other.forgotten.clone());
+        let mut offsets: Vec<i16> = self.bytes.keys().chain(other.bytes.keys()).copied().collect();
         offsets.sort_unstable();
         offsets.dedup();
+        let mut done = i16::MIN;
         for offset in offsets {
-            if self.0.get(&offset) == other.0.get(&offset) {
+            if offset < done || self.bytes.get(&offset) == other.bytes.get(&offset) {
                 continue;
             }
             let (start, size) =
-                self.spill_at(offset).or(other.spill_at(offset)).map_or((offset, 1), |at| (at, 8));
-            if size == 8 && start != offset {
-                continue; // done with the slot's first byte
-            }
+                self.spill_at(offset).or_else(|| other.spill_at(offset)).map_or((offset, 1), |at| (at, 8));
             let (ours, theirs) =
                 (self.load_or_unset(start, size, symbols), other.load_or_unset(start, size, symbols));
             let value = ours.merged_with(&theirs, guard, symbols);
             merged.store(start, size, &value, symbols);
+            done = start + size as i16;
         }
         merged
     }
 
-    /// Where the spilled value begins that `offset` is part of.
+    /// Where the spilled value begins that `offset` is part of, if all of it
+    /// is still there.
     fn spill_at(&self, offset: i16) -> Option<i16> {
-        match self.0.get(&offset) {
-            Some(Byte::Part(_, part)) => Some(offset - i16::from(*part)),
+        match self.bytes.get(&offset) {
+            Some(Byte::Part(_, part)) => {
+                let start = offset - i16::from(*part);
+                self.whole(start, 8).map(|_| start)
+            }
             _ => None,
         }
     }
 
     fn load_or_unset(&self, offset: i16, size: usize, symbols: &mut Symbols) -> Value {
-        if (0..size).all(|place| !self.0.contains_key(&(offset + place as i16))) {
+        let is_unset = |place: usize| !self.bytes.contains_key(&(offset + place as i16));
+        if self.forgotten.is_none() && (0..size).all(is_unset) {
             return Value::Unset;
         }
         self.load(offset, size, symbols)

@@ -56,6 +56,11 @@ pub struct Graph {
 }
 
 impl Graph {
+    /// The number of pieces.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
     /// A new piece, reached by `arrivals`; none for the first piece.
     pub fn add(&mut self, arrivals: Vec<Edge>) -> NodeId {
         let id = self.nodes.len();

@@ -31,6 +31,8 @@ pub const FIRST_FRESH: Variable = 64;
 
 /// Bound on fresh variables of one run.
 const MAX_FRESH: u32 = 1 << 14;
+/// Fresh variables kept back for what cannot be followed to its end.
+const FRESH_RESERVE: u32 = 1 << 13;
 
 /// The question as an assignment for [`Diagram::evaluate`].
 pub fn assignment(device: Device, request: Request) -> u64 {
@@ -59,6 +61,16 @@ pub fn context_words(diagram: &mut Diagram) -> [Word; 3] {
     let major = number(diagram, MAJOR, MAJOR_BITS, 0);
     let minor = number(diagram, MINOR, MINOR_BITS, 0);
     [access_type, major, minor].map(Word::from_bits)
+}
+
+/// The same for one question: three numbers.
+pub fn context_constants(bits: u64) -> [Word; 3] {
+    let number = |first: Variable, width: u32| {
+        (0..width).fold(0, |number, place| number << 1 | bits >> (first + place) & 1)
+    };
+    let kind = if bits >> TYPE & 1 == 1 { DeviceType::Char } else { DeviceType::Block };
+    let access_type = number(REQUEST, REQUEST_BITS) << 16 | kind as u64;
+    [access_type, number(MAJOR, MAJOR_BITS), number(MINOR, MINOR_BITS)].map(Word::Constant)
 }
 
 fn number(diagram: &mut Diagram, first: Variable, width: u32, shift: u32) -> [Bdd; 64] {
@@ -104,13 +116,27 @@ impl Default for Symbols {
 
 impl Symbols {
     /// A word whose low `width` bits gpumap knows nothing about, because of
-    /// `why`.
+    /// `why`. If there are too many such bits, the diagram's budget ends.
     pub fn unknown_word(&mut self, width: u32, why: &str) -> Word {
-        let mut bits = [Bdd::FALSE; 64];
         if self.next + width > FIRST_FRESH + MAX_FRESH {
-            self.diagram.give_up();
-            return Word::from_bits(bits);
+            self.diagram.exhaust();
+            return Word::ZERO;
         }
+        self.fresh_word(width, why)
+    }
+
+    /// The same for the result of a path that is given up, also when there are
+    /// too many such bits.
+    pub fn lost_word(&mut self, width: u32, why: &str) -> Word {
+        if self.next + width > FIRST_FRESH + MAX_FRESH + FRESH_RESERVE {
+            self.diagram.give_up();
+            return Word::ZERO;
+        }
+        self.fresh_word(width, why)
+    }
+
+    fn fresh_word(&mut self, width: u32, why: &str) -> Word {
+        let mut bits = [Bdd::FALSE; 64];
         if self.reasons.last().is_none_or(|(_, last)| last != why) {
             self.reasons.push((self.next, why.to_owned()));
         }
@@ -167,6 +193,8 @@ mod tests {
                     });
                     assert_eq!(access, request.bits() << 16 | kind as u32);
                     assert_eq!((got_major, got_minor), (major, minor));
+                    let constants = context_constants(bits).map(|word| word.as_constant().unwrap());
+                    assert_eq!(constants, [access, major, minor].map(u64::from));
                     let cube = only(diagram, bits);
                     assert_eq!(diagram.evaluate(cube, bits), Some(true));
                     assert_eq!(diagram.evaluate(cube, bits ^ 1 << MINOR), Some(false));

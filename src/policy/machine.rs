@@ -4,7 +4,7 @@
 //! instructions, so a program without loops costs one step an instruction
 //! however many paths lead through it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::bytecode::{Arithmetic, Operand, Operation};
@@ -15,14 +15,18 @@ use super::deadline;
 use super::diagram::Bdd;
 use super::graph::{Edge, Graph, NodeId};
 use super::inputs::{self, Symbols};
-use super::state::State;
+use super::state::{Places, State};
+use super::table::TableKind;
 use super::value::{Base, Value};
 use super::word::Word;
+use super::written::Written;
 
 /// Instructions run before gpumap gives up on a program.
 const MAX_STEPS: usize = 2_000_000;
-/// Diagram operations before gpumap gives up on a program: about a second.
-const MAX_DIAGRAM_STEPS: u64 = 20_000_000;
+/// Diagram operations for putting the paths of a run together.
+const MAX_FOLD_STEPS: u64 = 10_000_000;
+/// Most pieces of a run that was cut off which are put together all the same.
+const MAX_CUT_PIECES: usize = 1 << 16;
 /// Instructions between two looks at the clock.
 const CLOCK_STEPS: usize = 256;
 /// Bits of the hook's error.
@@ -35,6 +39,10 @@ pub struct Surroundings {
     pub cgroup_id: Option<u64>,
     /// Whether the kernel has `bpf_set_retval`.
     pub has_retval: bool,
+    /// The one question that is asked; `None` for all of them.
+    pub question: Option<u64>,
+    /// Diagram operations before gpumap gives up on a program.
+    pub budget: u64,
 }
 
 /// What a program decides, as functions of the question and the fresh bits.
@@ -45,9 +53,25 @@ pub struct Outcome {
     /// The error in force after it, 32 bits, before the kernel looks at what
     /// it returned.
     pub retval: Word,
-    /// Ids of the maps it may write to: what the next run reads there is not
-    /// what was observed.
-    pub writes: BTreeSet<u32>,
+    /// What it may write: what the next run reads there is not what was
+    /// observed.
+    pub writes: Written,
+    /// Whether some of its paths were given up because the run outgrew its
+    /// limits.
+    pub is_cut: bool,
+}
+
+impl Outcome {
+    /// The outcome of a program of which nothing is known because of `why`,
+    /// but for what it writes.
+    pub fn lost(symbols: &mut Symbols, retval: &Word, surroundings: Surroundings, why: &str) -> Self {
+        let allows = symbols.lost_word(1, why).bits()[0];
+        let retval = match surroundings.has_retval {
+            true => symbols.lost_word(RETVAL_BITS as u32, why),
+            false => retval.clone(),
+        };
+        Self { allows, retval, writes: Written::default(), is_cut: false }
+    }
 }
 
 /// One executed instruction of a followed run.
@@ -105,9 +129,11 @@ pub struct Machine<'a> {
     /// The one question that is followed, with its cube.
     followed: Option<(u64, Bdd)>,
     pending: BTreeMap<Position, Vec<(Edge, State)>>,
-    /// Maps not to be trusted from the start.
-    written: Rc<BTreeSet<usize>>,
-    writes: BTreeSet<u32>,
+    /// What is not to be trusted from the start.
+    written: Rc<Places>,
+    /// What the program may write.
+    pub writes: Written,
+    cut_results: Option<Vec<Bdd>>,
     visits: Option<BTreeMap<usize, Visit>>,
     steps: usize,
     why_exhausted: &'static str,
@@ -118,15 +144,18 @@ pub struct Machine<'a> {
 type Position = [u32; 9];
 
 impl<'a> Machine<'a> {
-    /// A machine for `code`. The contents of the maps in `written` (by id) are
-    /// not to be trusted.
+    /// A machine for `code`. What is `written` of its maps is not to be
+    /// trusted.
     pub fn new(
         code: &'a Code<'a>,
         symbols: &'a mut Symbols,
         surroundings: Surroundings,
-        written: &BTreeSet<u32>,
+        written: &Written,
     ) -> Self {
-        let context = inputs::context_words(&mut symbols.diagram);
+        let context = match surroundings.question {
+            Some(bits) => inputs::context_constants(bits),
+            None => inputs::context_words(&mut symbols.diagram),
+        };
         Self {
             code,
             symbols,
@@ -136,56 +165,106 @@ impl<'a> Machine<'a> {
             node: 0,
             followed: None,
             pending: BTreeMap::new(),
-            written: Rc::new(written.iter().filter_map(|id| code.map(*id)).collect()),
-            writes: BTreeSet::new(),
+            written: Rc::new(code.spoiled_by(written)),
+            writes: Written::default(),
+            cut_results: None,
             visits: None,
             steps: 0,
             why_exhausted: "the program is too complex for gpumap's limits",
         }
     }
 
-    /// Runs the program for all questions. `Err` is the reason why nothing is
-    /// known of the result.
-    pub fn run(mut self, retval: &Word) -> Result<Outcome, String> {
-        self.all_pieces(retval);
-        // What an unfinished run decides is not worth working out.
-        let outcome = if self.is_exhausted() { None } else { self.outcome(retval) };
-        let outcome = outcome.filter(|_| !self.is_exhausted());
+    /// Runs the program for all questions, or for the one that is asked. Paths
+    /// that outgrow the limits end with a result that is not known; the others
+    /// stand.
+    pub fn run(mut self, retval: &Word) -> Outcome {
+        let is_cut = self.all_pieces(retval);
+        let outcome = self.outcome(retval, is_cut);
         self.symbols.diagram.set_budget(u64::MAX);
-        outcome.ok_or_else(|| self.why_exhausted().to_owned())
+        outcome
     }
 
-    fn all_pieces(&mut self, retval: &Word) {
-        self.symbols.diagram.set_budget(MAX_DIAGRAM_STEPS);
+    /// Runs all pieces; whether some were given up.
+    fn all_pieces(&mut self, retval: &Word) -> bool {
+        self.symbols.diagram.set_budget_with_reserve(self.surroundings.budget);
         self.node = self.graph.add(Vec::new());
         self.piece(0, State::start(retval.clone(), self.written.clone()));
-        while let Some((position, arrivals)) = self.pending.pop_first() {
-            if self.is_exhausted() {
-                break;
-            }
+        while !self.is_exhausted()
+            && let Some((position, arrivals)) = self.pending.pop_first()
+        {
             self.meet(position, arrivals);
         }
+        self.is_exhausted() && {
+            self.give_up();
+            true
+        }
     }
 
-    /// The paths folded into one function; `None` if the time is over.
-    fn outcome(&mut self, retval: &Word) -> Option<Outcome> {
+    /// Ends the current piece because the run has outgrown its limits.
+    fn cut(&mut self) {
+        let results = self.cut_results();
+        self.graph.exit(self.node, results);
+    }
+
+    /// The result of paths that are given up. They share one: each question
+    /// takes one path.
+    fn cut_results(&mut self) -> Vec<Bdd> {
+        if self.cut_results.is_none() {
+            let why = self.why_exhausted().to_owned();
+            self.writes.add_all(&self.code.rest);
+            self.cut_results = Some(self.lost_results(&why));
+        }
+        self.cut_results.clone().unwrap_or_default()
+    }
+
+    /// Ends every path that did not get to its end.
+    fn give_up(&mut self) {
+        let results = self.cut_results();
+        for arrivals in std::mem::take(&mut self.pending).into_values() {
+            let node = self.graph.add(arrivals.into_iter().map(|(edge, _)| edge).collect());
+            self.graph.exit(node, results.clone());
+        }
+    }
+
+    fn outcome(&mut self, retval: &Word, is_cut: bool) -> Outcome {
+        self.symbols.diagram.set_budget(MAX_FOLD_STEPS);
+        // An endless loop of a file leaves so many pieces that what is known
+        // of them is not worth the time.
+        if is_cut && (self.graph.len() > MAX_CUT_PIECES || deadline::is_over()) {
+            return self.lost_outcome(retval);
+        }
         let diagram = &mut self.symbols.diagram;
         let allows = self.graph.fold(0, diagram);
-        if !self.code.may_touch_retval() {
-            let writes = std::mem::take(&mut self.writes);
-            return Some(Outcome { allows, retval: retval.clone(), writes });
-        }
-        let mut bits = [Bdd::FALSE; 64];
-        for (place, bit) in bits.iter_mut().enumerate().take(RETVAL_BITS) {
-            if deadline::is_over() {
-                return None;
+        let mut after = retval.clone();
+        if self.code.may_touch_retval() {
+            let mut bits = [Bdd::FALSE; 64];
+            for (place, bit) in bits.iter_mut().enumerate().take(RETVAL_BITS) {
+                if deadline::is_over() {
+                    return self.lost_outcome(retval);
+                }
+                *bit = self.graph.fold(1 + place, diagram);
             }
-            *bit = self.graph.fold(1 + place, diagram);
+            after = Word::from_bits(bits);
         }
-        Some(Outcome { allows, retval: Word::from_bits(bits), writes: std::mem::take(&mut self.writes) })
+        if self.symbols.diagram.exhausted() {
+            return self.lost_outcome(retval);
+        }
+        let writes = std::mem::take(&mut self.writes);
+        Outcome { allows, retval: after, writes, is_cut }
     }
 
-    /// Whether the run has outgrown its limits; its results mean nothing then.
+    /// The outcome where the paths cannot be put together.
+    fn lost_outcome(&mut self, retval: &Word) -> Outcome {
+        let writes = std::mem::take(&mut self.writes);
+        let why = self.why_exhausted().to_owned();
+        self.symbols.diagram.set_budget(u64::MAX);
+        let mut outcome = Outcome::lost(self.symbols, retval, self.surroundings, &why);
+        outcome.writes = writes;
+        Outcome { is_cut: true, ..outcome }
+    }
+
+    /// Whether the run has outgrown its limits: the last step means nothing
+    /// then.
     pub fn is_exhausted(&self) -> bool {
         let is_late = self.steps.is_multiple_of(CLOCK_STEPS) && deadline::is_over();
         is_late || self.steps >= MAX_STEPS || self.symbols.diagram.exhausted()
@@ -234,9 +313,12 @@ impl<'a> Machine<'a> {
         loop {
             self.steps += 1;
             if self.is_exhausted() {
-                return;
+                return self.cut();
             }
             let next = self.visited_step(pc, &mut state);
+            if self.symbols.diagram.exhausted() {
+                return self.cut();
+            }
             match next {
                 Ok(Next::To(target)) if self.is_join(target) => {
                     let edge = Edge { from: self.node, taken: None };
@@ -274,7 +356,11 @@ impl<'a> Machine<'a> {
         for (side, (pc, state)) in [(true, taken), (false, otherwise)] {
             let edge = Edge { from: self.node, taken: Some(side) };
             // In a loop, a side that no question takes would never end.
-            if self.code.flow.loops && self.graph.edge_guard(edge, &mut self.symbols.diagram) == Bdd::FALSE {
+            let diagram = &mut self.symbols.diagram;
+            if self.code.flow.loops
+                && self.graph.edge_guard(edge, diagram) == Bdd::FALSE
+                && !diagram.exhausted()
+            {
                 continue;
             }
             self.send(edge, pc, state);
@@ -288,14 +374,27 @@ impl<'a> Machine<'a> {
     fn exit(&mut self, state: &State) {
         let returned = state.registers[0].word(self.symbols).zero_extended(32);
         let allows = !returned.equal_to(&Word::ZERO, &mut self.symbols.diagram);
+        if self.symbols.diagram.exhausted() {
+            return self.cut();
+        }
         self.finish(allows, &state.retval);
     }
 
-    /// Ends a path whose result is unknown.
+    /// Ends a path whose result is unknown. What comes after it may write all
+    /// that the program may write.
     fn lose(&mut self, why: &str) {
-        let allows = self.symbols.unknown_bit(why);
-        let retval = self.symbols.unknown_word(RETVAL_BITS as u32, why);
-        self.finish(allows, &retval);
+        self.writes.add_all(&self.code.rest);
+        let results = self.lost_results(why);
+        self.graph.exit(self.node, results);
+    }
+
+    fn lost_results(&mut self, why: &str) -> Vec<Bdd> {
+        let mut results = self.symbols.lost_word(1, why).bits()[..1].to_vec();
+        if self.code.may_touch_retval() {
+            let retval = self.symbols.lost_word(RETVAL_BITS as u32, why);
+            results.extend_from_slice(&retval.bits()[..RETVAL_BITS]);
+        }
+        results
     }
 
     fn finish(&mut self, allows: Bdd, retval: &Word) {
@@ -309,7 +408,7 @@ impl<'a> Machine<'a> {
     /// Follows the program for the one question `bits`.
     pub fn follow(mut self, bits: u64, retval: &Word) -> (Vec<Trace>, End) {
         self.followed = Some((bits, inputs::only(&mut self.symbols.diagram, bits)));
-        self.symbols.diagram.set_budget(MAX_DIAGRAM_STEPS);
+        self.symbols.diagram.set_budget_with_reserve(self.surroundings.budget);
         let mut state = State::start(retval.clone(), self.written.clone());
         let (mut trace, mut pc) = (Vec::new(), 0);
         let end = loop {
@@ -318,7 +417,11 @@ impl<'a> Machine<'a> {
                 break End::Lost(self.why_exhausted().to_owned());
             }
             trace.push(Trace { pc, before: state.registers.clone(), taken: None });
-            match self.step(pc, &mut state) {
+            let next = self.step(pc, &mut state);
+            if self.symbols.diagram.exhausted() {
+                break End::Lost(self.why_exhausted().to_owned());
+            }
+            match next {
                 Ok(Next::To(target)) => pc = target,
                 Ok(Next::Branch { condition, taken: (target, taken), otherwise }) => {
                     let Some(holds) = self.symbols.diagram.evaluate(condition, bits) else {
@@ -359,14 +462,6 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Remembers that the program may write to `maps`, here and in every run.
-    pub fn mark_written(&mut self, state: &mut State, maps: impl IntoIterator<Item = usize>) {
-        for map in maps {
-            self.writes.extend(self.code.maps.get(map).map(|table| table.id));
-            state.mark_written(map);
-        }
-    }
-
     /// The bytes of the program's argument as bits.
     pub fn context_byte(&self, offset: usize) -> Option<[Bdd; 8]> {
         let bits = self.context.get(offset / 4)?.bits();
@@ -403,7 +498,11 @@ impl<'a> Machine<'a> {
                 return Ok(Next::To(target));
             }
             Operation::Exit => return Ok(state.ret().map_or(Next::Exit, Next::To)),
-            Operation::CallHelper { helper } => self.call_helper(pc, helper, state)?,
+            Operation::CallHelper { helper } => self.call_helper(helper, state)?,
+            // It may end the program with a result of its own (`bpf_throw`).
+            Operation::CallKernel { .. } => {
+                return Err(Stop("the program calls a kernel function (kfunc)".into()));
+            }
             Operation::Unsupported(why) => return Err(Stop(format!("instruction {pc} is {why}"))),
             Operation::Arithmetic {
                 kind: Arithmetic::Add,
@@ -426,6 +525,24 @@ impl<'a> Machine<'a> {
                 if source == Operand::Register(dst) =>
             {
                 state.registers[dst] = 0.into();
+            }
+            Operation::Arithmetic {
+                kind: Arithmetic::Move,
+                width: 64,
+                dst: 0,
+                source: Operand::Register(1),
+            } => {
+                state.registers[0] = self.perhaps_cast(&state.registers[1]);
+            }
+            Operation::Arithmetic {
+                kind: Arithmetic::Add,
+                width: 64,
+                dst,
+                source: Operand::Immediate(1..4096),
+            } if map_object(&state.registers[dst]).is_some() => {
+                if let Some(map) = map_object(&state.registers[dst]) {
+                    state.registers[dst] = self.first_value(map);
+                }
             }
             Operation::Arithmetic { kind, width, dst, source } => {
                 let right = operand(state, source);
@@ -450,7 +567,7 @@ impl<'a> Machine<'a> {
                     None => Value::Scalar(self.symbols.unknown_word(64, &missing_map(map))),
                 };
             }
-            Operation::LoadSubprogram { dst } => {
+            Operation::LoadSubprogram { dst, .. } => {
                 state.registers[dst] = Value::pointer(Base::Subprogram, Word::ZERO);
             }
             Operation::LoadUnknown { dst } => {
@@ -475,6 +592,50 @@ impl<'a> Machine<'a> {
             _ => {}
         }
         Ok(())
+    }
+}
+
+impl Machine<'_> {
+    /// What `r0 = r1` leaves in r0. The kernel writes the same for
+    /// `bpf_rdonly_cast(r1)`, after which the program may read anything near a
+    /// map's structure; no other code has use for the address of a map in r0.
+    fn perhaps_cast(&mut self, value: &Value) -> Value {
+        let is_map = |value: &Value| match value {
+            Value::Pointer(pointer) => matches!(pointer.base, Base::MapObject(_)),
+            value => self.code.is_blinded() && is_kernel_address(value),
+        };
+        if !value.alternatives().iter().any(|(_, value)| is_map(value)) {
+            return value.clone();
+        }
+        let why = "it depends on kernel memory read through bpf_rdonly_cast";
+        Value::Scalar(self.symbols.unknown_word(64, why))
+    }
+
+    /// A map's address and the constant step that the kernel adds to it: only
+    /// its own inlined lookups can (the verifier refuses it to programs).
+    fn first_value(&mut self, map: usize) -> Value {
+        let table = &self.code.maps[map];
+        match (table.kind, table.per_cpu) {
+            (TableKind::Array, false) => Value::pointer(Base::Array(map), Word::ZERO),
+            (TableKind::Array, true) => Value::pointer(Base::PerCpuSlots(map), Word::ZERO),
+            _ => {
+                let why = match &table.entries {
+                    Err(why) => why.clone(),
+                    Ok(_) => format!("it depends on a map inside map {}", table.id),
+                };
+                Value::Scalar(self.symbols.unknown_word(64, &why))
+            }
+        }
+    }
+}
+
+fn map_object(value: &Value) -> Option<usize> {
+    match value {
+        Value::Pointer(pointer) => match pointer.base {
+            Base::MapObject(map) => Some(map),
+            _ => None,
+        },
+        _ => None,
     }
 }
 

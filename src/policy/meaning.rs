@@ -113,11 +113,14 @@ impl<'a> Meaning<'a> {
                     Some(offset) => format!("the stack{:+}", offset as i64),
                 },
                 Base::MapObject(map) => format!("map {}", self.code.maps[*map].id),
-                Base::HashElement(selection) => {
+                Base::HashElement(selection) | Base::PerCpuSlot(selection) => {
                     format!("an entry of map {}", self.code.maps[selection.map].id)
                 }
                 Base::MapValue(selection) => format!("a value of map {}", self.code.maps[selection.map].id),
-                Base::Array(map) => format!("a value of map {}", self.code.maps[*map].id),
+                Base::Array(map) | Base::PerCpuSlots(map) => {
+                    format!("a value of map {}", self.code.maps[*map].id)
+                }
+                Base::Scratch => "a record".into(),
                 Base::Subprogram => "a function of the program".into(),
             }),
             Value::Choice(alternatives) => match self.question {
@@ -244,11 +247,11 @@ pub fn written(operation: &Operation) -> Option<usize> {
         | Operation::LoadConstant { dst, .. }
         | Operation::LoadMap { dst, .. }
         | Operation::LoadMapValue { dst, .. }
-        | Operation::LoadSubprogram { dst }
+        | Operation::LoadSubprogram { dst, .. }
         | Operation::LoadUnknown { dst }
         | Operation::Load { dst, .. } => Some(dst),
         Operation::Atomic { fetches, .. } => fetches,
-        Operation::CallHelper { .. } | Operation::CallLocal { .. } => Some(0),
+        Operation::CallHelper { .. } | Operation::CallLocal { .. } | Operation::CallKernel { .. } => Some(0),
         _ => None,
     }
 }

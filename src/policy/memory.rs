@@ -1,17 +1,20 @@
 //! Loads and stores: the program's argument, its stack, the values of maps.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use crate::bytecode::{Arithmetic, AtomicKind, Comparison};
 
-use super::code::Table;
+use super::calls::may_be_address;
 use super::compute;
 use super::diagram::Bdd;
 use super::frame::Frame;
 use super::machine::{Machine, Stop};
 use super::state::State;
+use super::table::Reading;
 use super::value::{Base, Pointer, Selection, Value};
 use super::word::Word;
+use super::written::{Bytes, Spoil, Written};
 
 /// Most places a computed address is followed to.
 const MAX_PLACES: usize = 1 << 14;
@@ -40,8 +43,12 @@ impl Machine<'_> {
     }
 
     fn load_at(&mut self, state: &State, pointer: &Pointer, offset: i64, size: usize) -> Value {
-        if let Base::MapObject(_) | Base::HashElement(_) | Base::Subprogram = pointer.base {
-            return self.unknown(size, ELSEWHERE);
+        match &pointer.base {
+            Base::MapObject(_) | Base::HashElement(_) | Base::Subprogram | Base::Scratch => {
+                return self.unknown(size, ELSEWHERE);
+            }
+            Base::PerCpuSlots(_) | Base::PerCpuSlot(_) => return self.load_slot(pointer, offset, size),
+            _ => {}
         }
         let Some(places) = self.places(pointer, offset) else {
             return self.unknown(size, "it depends on memory at too many possible addresses");
@@ -55,6 +62,25 @@ impl Machine<'_> {
                 let loaded = loaded.collect();
                 Value::of_alternatives(loaded, self.symbols)
             }
+        }
+    }
+
+    /// Reads the address of per-CPU values, as inlined lookups do.
+    fn load_slot(&mut self, pointer: &Pointer, offset: i64, size: usize) -> Value {
+        match &pointer.base {
+            Base::PerCpuSlots(map) if size == 8 && offset == 0 => {
+                let stride = Word::Constant(self.code.maps[*map].stride() as u64);
+                let diagram = &mut self.symbols.diagram;
+                let index = pointer.offset.shr(&Word::Constant(3), 6, diagram);
+                let offset = index.mul(&stride, diagram);
+                Value::pointer(Base::Array(*map), offset)
+            }
+            Base::PerCpuSlot(selection)
+                if size == 8 && offset == 0 && pointer.offset.as_constant() == Some(0) =>
+            {
+                Value::pointer(Base::MapValue(selection.clone()), Word::ZERO)
+            }
+            _ => self.unknown(size, ELSEWHERE),
         }
     }
 
@@ -93,61 +119,68 @@ impl Machine<'_> {
         }
     }
 
-    /// Reads from whichever of the selected hash entries was found.
+    /// Reads from whichever of the selected entries was found.
     fn load_selected(&mut self, state: &State, selection: &Selection, place: i64, size: usize) -> Value {
-        if state.has_written(selection.map) {
-            return self.written(selection.map, size);
+        let (table, map) = (&self.code.maps[selection.map], selection.map);
+        if let Err(why) = &table.entries {
+            let why = why.clone();
+            return self.unknown(size, &why);
         }
-        let table = &self.code.maps[selection.map];
-        let slices: Option<Vec<(Bdd, u64)>> = selection
-            .hits
-            .iter()
-            .map(|(guard, entry)| {
-                let entry = table.entries.as_ref().ok()?.get(*entry)?;
-                Some((*guard, number(&entry.value.0, place, size)?))
-            })
-            .collect();
-        match slices {
-            Some(slices) => Value::Scalar(self.one_of(&slices)),
-            None => self.unknown(size, "the program reads past a map value"),
+        if is_spoiled(state, map, place, size) || selection.hits.is_none() && state.spoiled(map).is_some() {
+            return self.unknown(size, &self.why_written(map));
         }
+        let readings: Vec<(Bdd, Reading)> = match &selection.hits {
+            Some(hits) => {
+                hits.iter().map(|(guard, entry)| (*guard, table.number(*entry, place, size))).collect()
+            }
+            None => vec![(Bdd::TRUE, table.any_number(place, size))],
+        };
+        Value::Scalar(self.one_of(map, &readings, size))
     }
 
     /// Reads from an array map at places counted from its first value.
     fn load_array(&mut self, state: &State, map: usize, places: &[(Bdd, i64)], size: usize) -> Value {
-        if state.has_written(map) {
-            return self.written(map, size);
-        }
         let table = &self.code.maps[map];
         if let Err(why) = &table.entries {
             let why = why.clone();
             return self.unknown(size, &why);
         }
-        let slices: Option<Vec<(Bdd, u64)>> =
-            places.iter().map(|(guard, place)| Some((*guard, array_number(table, *place, size)?))).collect();
-        match slices {
-            Some(slices) => Value::Scalar(self.one_of(&slices)),
-            None => self.unknown(size, "the program reads past an array map's values"),
+        let stride = table.stride() as i64;
+        if places.iter().any(|(_, place)| is_spoiled(state, map, place.rem_euclid(stride), size)) {
+            return self.unknown(size, &self.why_written(map));
         }
+        let readings: Vec<(Bdd, Reading)> =
+            places.iter().map(|(guard, place)| (*guard, table.array_number(*place, size))).collect();
+        Value::Scalar(self.one_of(map, &readings, size))
     }
 
-    fn written(&mut self, map: usize, size: usize) -> Value {
-        let why = format!("it depends on map {}, which the program itself writes", self.code.maps[map].id);
-        self.unknown(size, &why)
+    /// Why what is read of a map that the program writes is unknown.
+    pub fn why_written(&self, map: usize) -> String {
+        format!("it depends on map {}, which the program itself writes", self.code.maps[map].id)
     }
 
-    /// The number whose guard holds; equal numbers share the work.
-    fn one_of(&mut self, slices: &[(Bdd, u64)]) -> Word {
-        let mut guards: BTreeMap<u64, Bdd> = BTreeMap::new();
-        for (guard, number) in slices {
-            let sum = guards.entry(*number).or_insert(Bdd::FALSE);
+    /// What is read where its guard holds; equal readings share the work.
+    fn one_of(&mut self, map: usize, readings: &[(Bdd, Reading)], size: usize) -> Word {
+        let mut guards: BTreeMap<Reading, Bdd> = BTreeMap::new();
+        for (guard, reading) in readings {
+            let sum = guards.entry(*reading).or_insert(Bdd::FALSE);
             *sum = self.symbols.diagram.or(*sum, *guard);
         }
-        let mut guards = guards.into_iter();
-        let Some((first, _)) = guards.next() else { return Word::ZERO };
-        guards.fold(Word::Constant(first), |word, (number, guard)| {
-            Word::ite(guard, &Word::Constant(number), &word, &mut self.symbols.diagram)
-        })
+        let mut word = None;
+        for (reading, guard) in guards {
+            let read = match reading {
+                Reading::Known(number) => Word::Constant(number),
+                _ => {
+                    let why = self.code.maps[map].why(reading);
+                    self.symbols.unknown_word(size as u32 * 8, &why)
+                }
+            };
+            word = Some(match word {
+                None => read,
+                Some(word) => Word::ite(guard, &read, &word, &mut self.symbols.diagram),
+            });
+        }
+        word.unwrap_or(Word::ZERO)
     }
 
     /// Writes the low `size` bytes of `value` to `address + offset`.
@@ -162,8 +195,11 @@ impl Machine<'_> {
         for (guard, address) in address.alternatives() {
             match &address {
                 Value::Pointer(pointer) => self.store_at(state, guard, pointer, offset, size, value)?,
-                // Somewhere in the kernel: perhaps in a map.
-                Value::Scalar(_) => self.mark_written(state, 0..self.code.maps.len()),
+                Value::Scalar(word) if may_be_address(word) => {
+                    self.write_anywhere("the program writes through an address of unknown origin", state);
+                }
+                // Null: no question gets here.
+                Value::Scalar(_) => {}
                 _ => return Err(Stop("the program writes through a register that was never set".into())),
             }
         }
@@ -182,18 +218,61 @@ impl Machine<'_> {
         match &pointer.base {
             Base::Stack(frame) => self.store_stack(state, *frame, guard, pointer, offset, size, value),
             Base::MapValue(selection) => {
-                self.mark_written(state, [selection.map]);
+                let spoil = self.spoil_of(pointer, offset, size, None);
+                self.spoil(state, selection.map, &spoil);
                 Ok(())
             }
             Base::Array(map) => {
-                self.mark_written(state, [*map]);
+                let stride = self.code.maps[*map].stride();
+                let spoil = self.spoil_of(pointer, offset, size, Some(stride));
+                self.spoil(state, *map, &spoil);
                 Ok(())
             }
+            Base::Scratch => Ok(()),
             // The inlined lookup in an LRU map marks the element as used.
             Base::HashElement(_) => Ok(()),
-            Base::Context | Base::MapObject(_) | Base::Subprogram => {
+            Base::Context
+            | Base::MapObject(_)
+            | Base::PerCpuSlots(_)
+            | Base::PerCpuSlot(_)
+            | Base::Subprogram => {
                 Err(Stop("the program writes where the verifier lets no program write".into()))
             }
+        }
+    }
+
+    /// The bytes of a map's values that a store touches.
+    fn spoil_of(&mut self, pointer: &Pointer, offset: i64, size: usize, stride: Option<usize>) -> Spoil {
+        let Some(places) = self.places(pointer, offset) else { return Spoil::VALUES };
+        let mut bytes = BTreeSet::new();
+        for (_, place) in places {
+            let Ok(place) = usize::try_from(place) else { return Spoil::VALUES };
+            let place = stride.map_or(place, |stride| place % stride);
+            bytes.extend(place..place + size);
+        }
+        Spoil { keys: false, bytes: Bytes::Only(bytes) }
+    }
+
+    /// A write through an address of unknown origin: to any map that the
+    /// program may reach, or to a stack whose address was lost on the way.
+    pub fn write_anywhere(&mut self, why: &str, state: &mut State) {
+        state.forget_frames(&Rc::from(why));
+        self.spoil_all(state, &self.code.own.clone());
+    }
+
+    /// Remembers that the program may change `map`, here and in every run.
+    pub fn spoil(&mut self, state: &mut State, map: usize, spoil: &Spoil) {
+        if let Some(table) = self.code.maps.get(map) {
+            self.writes.spoil(table.id, spoil);
+            state.spoil(map, spoil);
+        }
+    }
+
+    /// The same for many maps.
+    pub fn spoil_all(&mut self, state: &mut State, written: &Written) {
+        self.writes.add_all(written);
+        for (place, spoil) in self.code.spoiled_by(written) {
+            state.spoil(place, &spoil);
         }
     }
 
@@ -268,15 +347,8 @@ impl Machine<'_> {
     }
 }
 
-/// The little-endian number of `size` bytes at `place`.
-fn number(bytes: &[u8], place: i64, size: usize) -> Option<u64> {
-    let start = usize::try_from(place).ok()?;
-    let bytes = bytes.get(start..start.checked_add(size)?)?;
-    Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
-}
-
-fn array_number(table: &Table<'_>, place: i64, size: usize) -> Option<u64> {
-    let (stride, place) = (table.stride() as u64, u64::try_from(place).ok()?);
-    let value = table.array_value(place / stride)?;
-    number(value, (place % stride) as i64, size)
+/// Whether what is read at `place` of a map's values may have been written.
+fn is_spoiled(state: &State, map: usize, place: i64, size: usize) -> bool {
+    let place = usize::try_from(place).ok();
+    state.spoiled(map).is_some_and(|spoil| place.is_none_or(|place| spoil.bytes.touch(place, size)))
 }

@@ -12,6 +12,7 @@
 //! be known, `decoder` combines several programs, `rules` writes the result
 //! down for people.
 
+mod assumptions;
 mod blinded;
 mod calls;
 mod code;
@@ -22,22 +23,30 @@ pub mod device;
 mod devices_v1;
 pub mod diagram;
 mod flow;
+mod focus;
 mod frame;
 mod graph;
+mod helpers;
 mod id;
 mod inputs;
+mod lookup;
 mod machine;
 mod meaning;
 mod memory;
 mod project;
 mod proof;
 mod question;
+mod reach;
+mod rest;
 mod rules;
 mod state;
+mod table;
 mod value;
 mod word;
+mod written;
 
 pub use decoder::{Combination, Context, Decoder, Policy};
+pub use focus::Focus;
 pub use proof::{Followed, Proof};
 pub use question::Question;
 pub use rules::{Change, Mask, Numbers, Rule, RuleList};

@@ -1,18 +1,17 @@
 //! Why one question is answered as it is: every program followed instruction
 //! by instruction.
 
-use std::collections::BTreeSet;
-
 use crate::observation::Program;
 
 use super::code::Code;
 use super::deadline;
-use super::decoder::{Context, Decoder, after_return, surroundings};
+use super::decoder::{Context, Decoder, ProgramCode, after_return, codes, surroundings};
 use super::device::{Device, Request, Verdict};
 use super::inputs::{self, Symbols};
 use super::machine::{End, Machine, Outcome, RETVAL_BITS, Trace};
 use super::meaning::{Meaning, written};
 use super::word::Word;
+use super::written::Written;
 
 /// The way of one question through all programs.
 #[derive(Clone, Debug)]
@@ -49,8 +48,8 @@ impl Decoder {
         device: Device,
         request: Request,
     ) -> Proof {
-        let codes: Vec<_> = programs.iter().map(|program| Code::new(program, context.maps)).collect();
-        let (_, writes) = self.settle(&codes, context);
+        let codes = codes(programs, context);
+        let (_, writes, _) = self.settle(&codes, context);
         let bits = inputs::assignment(device, request);
         let symbols = &mut Symbols::default();
         let mut retval = Word::ZERO;
@@ -76,7 +75,8 @@ impl Decoder {
     pub fn annotate(&mut self, program: &Program, context: &Context<'_>) -> Vec<(usize, String)> {
         let Ok(code) = Code::new(program, context.maps) else { return Vec::new() };
         let symbols = &mut Symbols::default();
-        let machine = Machine::new(&code, symbols, surroundings(context), &BTreeSet::new());
+        let (_, writes, _) = self.settle(&codes(&[program], context), context);
+        let machine = Machine::new(&code, symbols, surroundings(context, None), &writes);
         let visits = machine.visits();
         let meaning = Meaning::new(&code, symbols, None);
         visits
@@ -94,16 +94,16 @@ impl Decoder {
 
 /// One program followed, and the error in force after it.
 fn follow(
-    code: &Result<Code<'_>, String>,
+    code: &ProgramCode<'_>,
     symbols: &mut Symbols,
     retval: &Word,
     context: &Context<'_>,
-    writes: &BTreeSet<u32>,
+    writes: &Written,
     bits: u64,
 ) -> (Followed, Word) {
-    let (mut followed, outcome) = match code {
+    let (mut followed, outcome) = match &code.code {
         Ok(code) => {
-            let machine = Machine::new(code, symbols, surroundings(context), writes);
+            let machine = Machine::new(code, symbols, surroundings(context, None), writes);
             let (trace, end) = machine.follow(bits, retval);
             let (mut followed, outcome) = ended(end, symbols, retval, context);
             followed.decided_at = decided_at(code, &trace);
@@ -121,16 +121,12 @@ fn follow(
 fn ended(end: End, symbols: &mut Symbols, retval: &Word, context: &Context<'_>) -> (Followed, Outcome) {
     match end {
         End::Exit { allows, retval } => {
-            (Followed::default(), Outcome { allows, retval, writes: BTreeSet::new() })
+            let outcome = Outcome { allows, retval, writes: Written::default(), is_cut: false };
+            (Followed::default(), outcome)
         }
         End::Lost(why) => {
-            let allows = symbols.unknown_bit(&why);
-            let retval = match surroundings(context).has_retval {
-                true => symbols.unknown_word(RETVAL_BITS as u32, &why),
-                false => retval.clone(),
-            };
-            let followed = Followed { why: Some(why), ..Followed::default() };
-            (followed, Outcome { allows, retval, writes: BTreeSet::new() })
+            let outcome = Outcome::lost(symbols, retval, surroundings(context, None), &why);
+            (Followed { why: Some(why), ..Followed::default() }, outcome)
         }
     }
 }

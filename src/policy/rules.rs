@@ -10,7 +10,9 @@ use std::fmt;
 use super::decoder::{Decoder, Policy};
 use super::device::{DeviceType, MAX_MAJOR, MAX_MINOR, Request, RequestSet, Verdict};
 use super::diagram::{Bdd, Diagram, Variable};
+use super::focus::Focus;
 use super::inputs::{self, MAJOR, MAJOR_BITS, MINOR, MINOR_BITS, REQUEST, REQUEST_BITS, TYPE};
+use super::rest::Rest;
 
 /// Most boxes written down for one request.
 const MAX_BOXES: usize = 1 << 14;
@@ -83,12 +85,26 @@ pub struct Change {
 type Box = (Option<DeviceType>, Numbers, Numbers);
 
 impl Decoder {
-    /// The policy as a default and disjoint rules.
+    /// The policy as a default and disjoint rules. What programs say of `c 0:0`
+    /// is in them, although the kernel never asks.
     pub fn rules(&mut self, policy: Policy) -> RuleList {
+        self.rules_with(policy, &Focus::NOTHING)
+    }
+
+    /// The same; where a policy has no short form, the rules of what is in
+    /// `focus` are there all the same.
+    pub fn rules_with(&mut self, policy: Policy, focus: &Focus) -> RuleList {
         if self.diagram.exhausted() {
             return self.no_rules();
         }
-        let list = self.written_down(policy);
+        let policy = self.with_answers(policy, focus);
+        let mut list = self.written_down(policy, focus);
+        if policy.rest != Rest::NONE {
+            // What the diagram leaves open has an answer for who asks.
+            let open = self.unknown(policy);
+            let open = self.questions(open);
+            list.omitted = (list.omitted.unwrap_or(0) + open > 0).then(|| list.omitted.unwrap_or(0) + open);
+        }
         if self.diagram.exhausted() { self.no_rules() } else { list }
     }
 
@@ -99,7 +115,7 @@ impl Decoder {
     }
 
     /// The rules, provided that the diagram holds them all.
-    fn written_down(&mut self, policy: Policy) -> RuleList {
+    fn written_down(&mut self, policy: Policy, focus: &Focus) -> RuleList {
         let unknown = self.unknown(policy);
         let regions =
             [(Verdict::Deny, policy.deny), (Verdict::Allow, policy.allow), (Verdict::Unknown, unknown)];
@@ -108,12 +124,19 @@ impl Decoder {
         for (verdict, region) in regions.into_iter().filter(|(verdict, _)| *verdict != default) {
             match self.region_rules(region, verdict) {
                 Ok(rules) => list.rules.extend(rules),
-                Err(count) => list.omitted = Some(list.omitted.unwrap_or(0) + count),
+                Err(count) => {
+                    let rules = self.rules_in_focus(region, verdict, focus);
+                    let shown: u64 = rules.iter().map(Rule::questions).sum();
+                    list.omitted = Some(list.omitted.unwrap_or(0) + count.saturating_sub(shown));
+                    list.rules.extend(rules);
+                }
             }
         }
         list.rules.sort_by_key(order);
         for (region, why) in self.open_regions(policy) {
-            list.unknown.push((why, self.region_rules(region, Verdict::Unknown).unwrap_or_default()));
+            let rules = self.region_rules(region, Verdict::Unknown);
+            let rules = rules.unwrap_or_else(|_| self.rules_in_focus(region, Verdict::Unknown, focus));
+            list.unknown.push((why, rules));
         }
         list
     }
@@ -194,7 +217,7 @@ impl Decoder {
 
     /// The rules of a region; the number of questions in it if it has no short
     /// form.
-    fn region_rules(&mut self, region: Bdd, verdict: Verdict) -> Result<Vec<Rule>, u64> {
+    pub(super) fn region_rules(&mut self, region: Bdd, verdict: Verdict) -> Result<Vec<Rule>, u64> {
         let mut requests: BTreeMap<Box, RequestSet> = BTreeMap::new();
         for request in Request::ALL {
             let function = self.with_request(region, request);

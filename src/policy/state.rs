@@ -1,6 +1,6 @@
 //! Everything that changes while a program runs.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::diagram::Bdd;
@@ -8,6 +8,7 @@ use super::frame::Frame;
 use super::inputs::Symbols;
 use super::value::{Base, Value};
 use super::word::Word;
+use super::written::Spoil;
 
 /// Registers r0 to r10 and the kernel's own r11 (AX).
 pub const REGISTERS: usize = 12;
@@ -27,9 +28,12 @@ pub struct State {
     callers: Vec<Caller>,
     /// The error the hook will return, 32 bits: 0 or a negative errno.
     pub retval: Word,
-    /// Maps the program may have written to.
-    written: Rc<BTreeSet<usize>>,
+    /// What may have changed in the program's maps, by their place.
+    written: Rc<Places>,
 }
+
+/// What is spoiled of a program's maps, by their place in its list.
+pub type Places = BTreeMap<usize, Spoil>;
 
 #[derive(Clone, Debug, PartialEq)]
 struct Caller {
@@ -38,9 +42,9 @@ struct Caller {
 }
 
 impl State {
-    /// The start of a program: r1 is the context, r10 the stack; the contents
-    /// of the maps in `written` are not to be trusted.
-    pub fn start(retval: Word, written: Rc<BTreeSet<usize>>) -> Self {
+    /// The start of a program: r1 is the context, r10 the stack; what is
+    /// `written` of its maps is not to be trusted.
+    pub fn start(retval: Word, written: Rc<Places>) -> Self {
         let mut registers = std::array::from_fn(|_| Value::Unset);
         registers[1] = Value::pointer(Base::Context, Word::ZERO);
         registers[R10] = Value::pointer(Base::Stack(0), Word::ZERO);
@@ -89,14 +93,19 @@ impl State {
         self.frames.get_mut(frame).map(Rc::make_mut)
     }
 
-    /// Whether the program may have changed the map's contents.
-    pub fn has_written(&self, map: usize) -> bool {
-        self.written.contains(&map)
+    /// Forgets what every frame holds, because of `why`.
+    pub fn forget_frames(&mut self, why: &Rc<str>) {
+        self.frames.iter_mut().for_each(|frame| Rc::make_mut(frame).forget_all(why));
+    }
+
+    /// What may have changed in a map; `None` if nothing did.
+    pub fn spoiled(&self, map: usize) -> Option<&Spoil> {
+        self.written.get(&map)
     }
 
     /// Remembers that the program may have changed the map.
-    pub fn mark_written(&mut self, map: usize) {
-        Rc::make_mut(&mut self.written).insert(map);
+    pub fn spoil(&mut self, map: usize, spoil: &Spoil) {
+        Rc::make_mut(&mut self.written).entry(map).or_default().add(spoil);
     }
 
     /// Whether both are the same in everything that can still matter: `live`
@@ -129,7 +138,7 @@ impl State {
         }
         self.retval = Word::ite(guard, &self.retval, &other.retval, &mut symbols.diagram);
         if self.written != other.written {
-            Rc::make_mut(&mut self.written).extend(other.written.iter().copied());
+            other.written.iter().for_each(|(map, spoil)| self.spoil(*map, spoil));
         }
         self
     }

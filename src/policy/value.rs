@@ -42,10 +42,18 @@ pub enum Base {
     MapObject(usize),
     /// A hash table element: a fixed, kernel dependent step before its value.
     HashElement(Rc<Selection>),
-    /// The value of one of the selected entries of a hash map.
+    /// Where a per-CPU hash table's element keeps the address of its values.
+    PerCpuSlot(Rc<Selection>),
+    /// The value of one of the selected entries of a map.
     MapValue(Rc<Selection>),
     /// The values of an array map, one after the other.
     Array(usize),
+    /// Where a per-CPU array map keeps the addresses of its values, 8 bytes
+    /// each.
+    PerCpuSlots(usize),
+    /// Memory that only this run of the program sees, such as a record for
+    /// user space.
+    Scratch,
     /// A subprogram, to be called back by a helper.
     Subprogram,
 }
@@ -55,8 +63,11 @@ pub enum Base {
 pub struct Selection {
     /// The map.
     pub map: usize,
-    /// Entry numbers, each with where it is the one found.
-    pub hits: Vec<(Bdd, usize)>,
+    /// Whether every CPU has values of its own.
+    pub per_cpu: bool,
+    /// Entry numbers, each with where it is the one found; `None` if it may be
+    /// any entry, also one that was not observed.
+    pub hits: Option<Vec<(Bdd, usize)>>,
 }
 
 impl PartialEq for Selection {

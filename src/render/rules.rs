@@ -30,7 +30,11 @@ pub(super) fn notation(rule: &Rule) -> String {
 /// Prints a policy: the default first, then what differs from it, rules about
 /// GPUs before others.
 pub(super) fn write(out: &mut dyn Write, style: Style, policy: &Policy, gpus: &[Gpu]) -> io::Result<()> {
-    let note = if policy.rules.is_empty() { "everything" } else { "everything not named below" };
+    let note = match (policy.rules.is_empty(), policy.omitted) {
+        (_, Some(_)) => "most; not all that differs is shown",
+        (true, None) => "everything",
+        (false, None) => "everything not named below",
+    };
     writeln!(out, "  {}  a *:* rwm  ({note})", style.verdict_column(&policy.default))?;
     for rule in gpus_first(&policy.rules, gpus) {
         writeln!(out, "  {}  {}", style.verdict_column(&rule.verdict), notation(rule))?;
@@ -54,7 +58,7 @@ pub(super) fn write(out: &mut dyn Write, style: Style, policy: &Policy, gpus: &[
 /// A policy on one line, cut after a few rules: `allow, but deny c 195:0 rwm`.
 pub(super) fn brief(policy: &Policy, gpus: &[Gpu]) -> String {
     const SHOWN: usize = 3;
-    if policy.rules.is_empty() {
+    if policy.rules.is_empty() && policy.omitted.is_none() {
         return format!("{} everything", policy.default);
     }
     let mut parts: Vec<String> = Vec::new();
@@ -66,6 +70,9 @@ pub(super) fn brief(policy: &Policy, gpus: &[Gpu]) -> String {
     }
     if let Some(more) = policy.rules.len().checked_sub(SHOWN).filter(|more| *more > 0) {
         parts.push(format!("… and {more} more"));
+    }
+    if let Some(omitted) = policy.omitted {
+        parts.push(format!("{} device and request pairs that no short rules describe", omitted.questions));
     }
     format!("{} all but {}", policy.default, parts.join(", "))
 }
@@ -135,5 +142,10 @@ mod tests {
         let gpu = Gpu { nodes: vec![node], ..Gpu::default() };
         let expected = "allow all but deny c 195:4 rwm, c 195:0 rwm, c 195:1 rwm, … and 2 more";
         assert_eq!(brief(&policy, &[gpu]), expected);
+        // What no rules describe is part of the policy.
+        let omitted = Some(crate::report::Omitted { questions: 7 });
+        let policy = Policy { default: "allow".to_owned(), omitted, ..Policy::default() };
+        let expected = "allow all but 7 device and request pairs that no short rules describe";
+        assert_eq!(brief(&policy, &[]), expected);
     }
 }

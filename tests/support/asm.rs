@@ -59,6 +59,13 @@ pub mod size {
 /// Helper numbers (`enum bpf_func_id`).
 pub mod helper {
     pub const MAP_LOOKUP: i32 = 1;
+    pub const MAP_UPDATE: i32 = 2;
+    pub const MAP_DELETE: i32 = 3;
+    pub const TAIL_CALL: i32 = 12;
+    pub const RINGBUF_OUTPUT: i32 = 130;
+    pub const TASK_BTF: i32 = 158;
+    pub const FOR_EACH: i32 = 164;
+    pub const LOOP: i32 = 181;
     pub const KTIME: i32 = 5;
     pub const TRACE_PRINTK: i32 = 6;
     pub const PRANDOM: i32 = 7;
@@ -183,6 +190,18 @@ impl Asm {
 
     pub fn call(&mut self, helper: i32) {
         self.raw(0x85, 0, 0, 0, helper);
+    }
+
+    /// The address of a subprogram, two slots.
+    pub fn ld_function(&mut self, dst: u8, target: Label) {
+        self.fixups.push((self.insns.len(), target, Fixup::Call));
+        self.raw(0x18, dst, 4, 0, 0);
+        self.raw(0, 0, 0, 0, 0);
+    }
+
+    /// Calls a kernel function by its number in the kernel's types.
+    pub fn call_kernel(&mut self, function: i32) {
+        self.raw(0x85, 0, 2, 0, function);
     }
 
     /// Calls a subprogram.

@@ -103,6 +103,29 @@ impl Bench {
     }
 }
 
+impl Bench {
+    /// Attaches loaded programs to the cgroup asked about, in order, and asks
+    /// the kernel about `devices`, one after the other; the facts are from
+    /// before the first question.
+    pub fn ask(&mut self, programs: &[&bpf::Loaded], devices: &[Device]) -> Facts {
+        let mut attached = Attached { links: Vec::new(), plain: Vec::new(), levels: &self.levels };
+        for loaded in programs {
+            bpf::attach(self.levels[LEVELS - 1].dir(), &loaded.program, bpf::MULTI, None).expect("attach");
+            attached.plain.push((LEVELS - 1, loaded.program.try_clone().expect("a spare descriptor")));
+        }
+        let known: Vec<Program> =
+            programs.iter().map(|loaded| inspect::program(&loaded.program).expect("info")).collect();
+        let ids: std::collections::BTreeSet<u32> =
+            known.iter().flat_map(|program| program.map_ids.iter().copied()).collect();
+        let maps = ids.into_iter().map(|id| inspect::map(id).expect("our own map")).collect();
+        let oracle = self.oracle.as_mut().expect("an oracle until the end");
+        let allowed = oracle.ask(devices).expect("the oracle's answers");
+        drop(attached);
+        let cgroup_id = self.levels[LEVELS - 1].id();
+        Facts { programs: known, maps, cgroup_id, devices: devices.to_vec(), allowed }
+    }
+}
+
 /// The oracle leaves its cgroup first, then the lowest cgroup goes.
 impl Drop for Bench {
     fn drop(&mut self) {

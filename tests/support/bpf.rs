@@ -98,15 +98,44 @@ pub fn load(source: &Source) -> Result<Loaded, String> {
         .iter()
         .map(|spec| create_map(spec).map_err(|error| format!("map {spec:?}: {error}")))
         .collect::<Result<_, _>>()?;
+    load_with(source, maps)
+}
+
+/// The same with maps that are there already.
+pub fn load_with(source: &Source, maps: Vec<OwnedFd>) -> Result<Loaded, String> {
     let mut insns = source.insns.clone();
     for at in 0..insns.len() {
-        if insns[at].code == 0x18 && insns[at].src != 0 {
+        if insns[at].code == 0x18 && (insns[at].src == 1 || insns[at].src == 2) {
             insns[at].imm = maps[insns[at].imm as usize].as_raw_fd();
         }
     }
     let bytes: Vec<u8> = insns.iter().flat_map(|insn| insn.bytes()).collect();
     let program = load_bytes(&bytes, source.gpl, source.attach_type)?;
     Ok(Loaded { program, maps })
+}
+
+/// A map whose entries are maps like `inner`, an array of `max_entries`.
+pub fn create_array_of_maps(inner: &OwnedFd, max_entries: u32) -> io::Result<OwnedFd> {
+    let attr = Attr::new().u32(0, 12).u32(4, 4).u32(8, 4).u32(12, max_entries);
+    bpf_fd(MAP_CREATE, &mut attr.fd(20, inner.as_raw_fd()))
+}
+
+/// Types in BTF's binary form.
+pub fn load_types(btf: &[u8]) -> io::Result<OwnedFd> {
+    const BTF_LOAD: i32 = 18;
+    bpf_fd(BTF_LOAD, &mut Attr::new().pointer(0, btf.as_ptr()).u32(16, u32::try_from(btf.len()).unwrap()))
+}
+
+/// An array of one value of type `value_type`, its key of type `key_type`.
+pub fn create_typed_array(
+    types: &OwnedFd,
+    key_type: u32,
+    value_type: u32,
+    value_size: u32,
+) -> io::Result<OwnedFd> {
+    let attr = Attr::new().u32(0, 2).u32(4, 4).u32(8, value_size).u32(12, 1);
+    let attr = attr.fd(48, types.as_raw_fd()).u32(52, key_type).u32(56, value_type);
+    bpf_fd(MAP_CREATE, &mut { attr })
 }
 
 fn load_bytes(bytes: &[u8], gpl: bool, attach_type: bool) -> Result<OwnedFd, String> {
@@ -132,7 +161,7 @@ fn load_bytes(bytes: &[u8], gpl: bool, attach_type: bool) -> Result<OwnedFd, Str
     })
 }
 
-fn create_map(spec: &MapSpec) -> io::Result<OwnedFd> {
+pub fn create_map(spec: &MapSpec) -> io::Result<OwnedFd> {
     let mut attr = Attr::new()
         .u32(0, spec.kind as u32)
         .u32(4, spec.key_size)

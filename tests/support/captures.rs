@@ -107,6 +107,7 @@ fn map(json: &Value) -> Map {
         max_entries: number("max_entries"),
         flags: number("flags"),
         frozen: number("frozen") != 0,
+        hidden: Vec::new(),
         entries: Answer::Known(entries.collect()),
     }
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use gpumap::bytecode::Insn;
-use gpumap::observation::{Answer, HexBytes, Map, MapEntry, Program, Text};
+use gpumap::observation::{Answer, HexBytes, HiddenBytes, Map, MapEntry, Program, Text};
 
 use super::bpf::{Attr, bpf, bpf_fd};
 use super::kallsyms;
@@ -82,6 +82,7 @@ pub fn map(id: u32) -> io::Result<Map> {
     info.fetch(&fd)?;
     let (kind, key_size, value_size) = (info.u32(0), info.u32(8), info.u32(12));
     let per_cpu = matches!(kind, 5 | 6 | 10);
+    let hidden = hidden(&info);
     let room = if per_cpu { value_size.next_multiple_of(8) * possible_cpus() } else { value_size };
     Ok(Map {
         id,
@@ -92,14 +93,33 @@ pub fn map(id: u32) -> io::Result<Map> {
         max_entries: info.u32(16),
         flags: info.u32(20),
         frozen: frozen(&fd),
-        entries: Answer::Known(entries(&fd, key_size as usize, room as usize)?),
+        hidden,
+        entries: match kind {
+            27 => Answer::Missing("no entries".into()),
+            _ => Answer::Known(entries(&fd, key_size as usize, room as usize)?),
+        },
     })
+}
+
+/// What gpumap makes of the map's types.
+fn hidden(info: &Info) -> Vec<HiddenBytes> {
+    match info.u32(64) {
+        0 => Vec::new(),
+        types => {
+            let types = gpumap::sys::bpf::types_by_id(types).expect("types").expect("not too many");
+            gpumap::bytecode::btf::hidden(&types, info.u32(72), info.u32(12))
+        }
+    }
 }
 
 fn kind_name(kind: u32) -> &'static str {
     match kind {
         1 => "hash",
         2 => "array",
+        3 => "prog_array",
+        11 => "lpm_trie",
+        12 => "array_of_maps",
+        27 => "ringbuf",
         5 => "percpu_hash",
         6 => "percpu_array",
         9 => "lru_hash",
@@ -133,7 +153,11 @@ fn entries(fd: &OwnedFd, key_size: usize, value_room: usize) -> io::Result<Vec<M
         let mut value = vec![0; value_room];
         let mut attr =
             Attr::new().fd(0, fd.as_raw_fd()).pointer(8, key.as_ptr()).pointer(16, value.as_mut_ptr());
-        bpf(MAP_LOOKUP, &mut attr)?;
+        match bpf(MAP_LOOKUP, &mut attr) {
+            // A slot of a map of maps or programs with nothing in it.
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => value.clear(),
+            result => drop(result?),
+        }
         entries.push(MapEntry { key: HexBytes(key), value: HexBytes(value) });
     }
 }

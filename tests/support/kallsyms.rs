@@ -32,7 +32,7 @@ impl Symbols {
                 symbols.call_base = address;
             }
             // Aliases share an address; the first `bpf_` or `htab` name wins.
-            if name.contains("bpf_") || name.contains("map_") {
+            if name.contains("bpf_") || name.contains("map_") || name.starts_with("trie_") {
                 symbols.by_address.entry(address).or_insert_with(|| name.to_owned());
             }
         }

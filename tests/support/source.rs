@@ -8,8 +8,12 @@ use gpumap::bytecode::Insn;
 pub enum MapKind {
     Hash = 1,
     Array = 2,
+    ProgArray = 3,
+    PercpuHash = 5,
     PercpuArray = 6,
     LruHash = 9,
+    LpmTrie = 11,
+    Ringbuf = 27,
 }
 
 /// A map to create, with its contents.

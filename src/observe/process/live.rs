@@ -146,6 +146,9 @@ fn strings(memory: &mut Memory, array: &Array) -> Result<(Environment, Vec<Kept>
             }
             continue;
         };
+        if sieve.is_full(name) {
+            continue;
+        }
         // One byte more than is kept shows whether there is more, and another
         // is the terminator.
         let Ok(entry) = window.text(memory, address, name.len() + VALUE_LIMIT + 2) else {

@@ -87,7 +87,7 @@ fn look(
     looker: &mut Looker<'_>,
     refusals: &Refusals,
 ) -> Option<Peek> {
-    let dir = proc.child(pid.to_string().as_str()).ok()?;
+    let dir = proc.child(format!("{pid}/.").as_str()).ok()?;
     let uid = dir.stat().ok()?.uid;
     // In this order: the area is that of the memory, or it is dead.
     let mut memory =

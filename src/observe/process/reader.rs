@@ -45,7 +45,7 @@ impl<'a> Reader<'a> {
         let dir = self
             .context
             .proc
-            .child(pid.to_string().as_str())
+            .child(format!("{pid}/.").as_str())
             .map_err(|_| if exists(pid) { Unread::Hidden } else { Unread::Gone })?;
         if wanted.cgroup.is_none() && !self.is_process(&dir, pid)? {
             return Err(Unread::Gone);

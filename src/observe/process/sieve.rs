@@ -53,16 +53,23 @@ pub(super) struct Sieve {
 }
 
 impl Sieve {
+    /// Whether this name is kept as often as it may be; then that is remembered.
+    pub(super) fn is_full(&mut self, name: &str) -> bool {
+        let again = self.kept.variables.iter().filter(|one| one.name == name).count();
+        if again >= REPEATED {
+            self.full.get_or_insert_with(|| format!("{name} is in it more than {REPEATED} times"));
+        }
+        again >= REPEATED
+    }
+
     /// Keeps an entry if it is wanted and there is room for it; returns whether.
     pub(super) fn add(&mut self, entry: &[u8]) -> bool {
         let Some((name, value)) = wanted(entry) else { return false };
-        let again = self.kept.variables.iter().filter(|one| one.name == name).count();
-        let variable = variable(name, value);
-        let size = variable.value.as_bytes().len();
-        if again >= REPEATED {
-            self.full.get_or_insert_with(|| format!("{name} is in it more than {REPEATED} times"));
+        if self.is_full(name) {
             return false;
         }
+        let variable = variable(name, value);
+        let size = variable.value.as_bytes().len();
         if self.bytes + size > BYTES {
             self.full.get_or_insert_with(|| format!("its values are longer than {} KiB", BYTES >> 10));
             return false;

@@ -32,9 +32,14 @@ pub struct MapInfo {
     pub flags: u32,
     /// Name without the padding, often empty.
     pub name: Vec<u8>,
+    /// The types it was made with, 0 for none.
+    pub types: u32,
+    /// The number of the values' type among them.
+    pub value_type: u32,
 }
 
-/// `struct bpf_map_info` up to the name.
+/// `struct bpf_map_info` up to the types (Linux 4.18; older kernels leave what
+/// they do not know as it is, 0).
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 struct RawInfo {
@@ -45,6 +50,14 @@ struct RawInfo {
     max_entries: u32,
     flags: u32,
     name: [u8; 16],
+    interface: u32,
+    kernel_value_type: u32,
+    namespace_device: u64,
+    namespace_inode: u64,
+    types: u32,
+    key_type: u32,
+    value_type: u32,
+    kernel_types: u32,
 }
 
 /// Opens a map by id, for reading only. Since Linux 4.13, read-only since
@@ -75,6 +88,8 @@ pub fn map_info(map: BorrowedFd<'_>) -> Result<MapInfo, BpfError> {
         max_entries: raw.max_entries,
         flags: raw.flags,
         name: raw.name.split(|byte| *byte == 0).next().unwrap_or_default().to_vec(),
+        types: raw.types,
+        value_type: raw.value_type,
     })
 }
 

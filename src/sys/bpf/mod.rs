@@ -11,6 +11,7 @@
 //! [`super::iter`], which use the same call.
 
 mod attach;
+mod btf;
 mod link;
 mod map;
 mod program;
@@ -23,6 +24,7 @@ use nix::errno::Errno;
 use thiserror::Error;
 
 pub use attach::{Entry, attach_session, has_sessions, load_session};
+pub use btf::types_by_id;
 pub use link::{LinkInfo, link_by_id, link_info, next_link_id};
 pub use map::{
     ContentLimits, Contents, MapInfo, contents, map_by_id, map_frozen, map_info, map_type_name, possible_cpus,
@@ -51,6 +53,7 @@ pub(super) enum Command {
     MapById = 14,
     Info = 15,
     Query = 16,
+    TypesById = 19,
     MapLookupBatch = 24,
     LinkCreate = 28,
     LinkById = 30,
@@ -106,6 +109,7 @@ impl Command {
             Self::MapLookupBatch => "BPF_MAP_LOOKUP_BATCH",
             Self::LinkCreate => "BPF_LINK_CREATE",
             Self::IterCreate => "BPF_ITER_CREATE",
+            Self::TypesById => "BPF_BTF_GET_FD_BY_ID",
             Self::LinkById => "BPF_LINK_GET_FD_BY_ID",
             Self::NextLink => "BPF_LINK_GET_NEXT_ID",
         }

@@ -1,0 +1,75 @@
+//! What the decoder takes for granted of the verifier and the kernel.
+//!
+//! Every exact answer rests on these sentences. Each names its source in
+//! Linux, the code here that relies on it, and the test that asks the kernel
+//! (of `tests/edges` where no other file is named). A new kernel that breaks
+//! one makes that test fail; a new shortcut in the decoder belongs into this
+//! list first.
+//!
+//! **Which programs there are**
+//!
+//! 1. No program reads memory that it was not given, jumps out of its
+//!    instructions or runs for ever: `do_check`, `kernel/bpf/verifier.c`. Files
+//!    may hold other bytes, so `machine` ends such a path as unknown
+//!    (`tests/regressions.rs`, `jump_past_the_end`).
+//! 2. The dump is what runs, but for `BPF_PROBE_MEM` loads, which it shows as
+//!    plain ones, and for what a reader without rights is not shown:
+//!    `bpf_insn_prepare_dump`, `kernel/bpf/syscall.c`. `bytecode::operation`;
+//!    `tests/kernel.rs`, `harness_hides_as_the_kernel_does`.
+//! 3. A tail call keeps its number (12) in every dump: same function.
+//!    `helpers::is_tail_call`; `lost::in_a_tail_call`.
+//!
+//! **What a program may write**
+//!
+//! 4. Only the maps in its own list, and the maps inside those, unless it goes
+//!    on in another program: `bpf_prog::aux::used_maps`, filled by
+//!    `resolve_pseudo_ldimm64`. `reach`; `alias::a_store_through_an_outer_map`,
+//!    `alias::an_update_through_an_outer_map`.
+//! 5. No map with `BPF_F_RDONLY_PROG`: `check_map_access_type`. Helpers that
+//!    gpumap does not know are excepted (CVE-2024-49861). `reach::handed`.
+//! 6. A kernel function may end the program (`bpf_throw`), so that the path is
+//!    lost, and what comes after it may write: `machine::lose`;
+//!    `lost::after_a_kernel_function`, `lost::for_the_next_program`.
+//! 7. A function called back has its own frame, the registers and stack that it
+//!    is handed, and the maps: `calls::call_unmodelled` forgets all of those.
+//! 8. A helper writes at most the memory that it is handed; those in `helpers`
+//!    write what their prototypes say (`bpf_func_proto`, `kernel/bpf/`).
+//!    `counters::records`, `counters::updates`.
+//! 9. A store through an address that gpumap lost track of goes to a map of the
+//!    program or to its stack: `memory::write_anywhere`;
+//!    `alias::a_stack_pointer_beside_a_helper`.
+//!
+//! **What is in a map**
+//!
+//! 10. User space reads what programs read, except for locks, timers, lists and
+//!     pointers of the kernel, which it reads as zeros: `copy_map_value`,
+//!     `check_and_init_map_value`, `linux/bpf.h`. `bytecode::btf`, `table`;
+//!     `types::a_kernel_pointer_in_a_map`.
+//! 11. A per-CPU value is one of those listed for all possible CPUs: `table`
+//!     uses it only where all are alike; `tests/kernel.rs`, `mutable_maps`.
+//! 12. The longest prefix of a trie is found: `trie_lookup_elem`,
+//!     `kernel/bpf/lpm_trie.c`. `lookup::longest_prefixes`;
+//!     `counters::prefixes`.
+//!
+//! **What the kernel writes into programs**
+//!
+//! 13. A program cannot add to a map's address (`adjust_ptr_min_max_vals`), so
+//!     `map + constant` is an inlined lookup (`array_map_gen_lookup`), unless
+//!     the address went through `bpf_rdonly_cast`, which is written out as
+//!     `r0 = r1` (`fixup_kfunc_call`). `machine::perhaps_cast`;
+//!     `types::a_cast_of_a_map`.
+//! 14. Only `__htab_map_lookup_elem` returns an element, and what follows steps
+//!     to its value (`htab_map_gen_lookup`). Without its name a call that looks
+//!     so may be any (`calls::call_nameless`); `lost::a_hidden_delete`.
+//! 15. A register move with offset -1 adds the CPU's base to a per-CPU address
+//!     (`BPF_MOV64_PERCPU_REG`). `compute::on_this_cpu`; `counters::counters`.
+//! 16. Loads and stores with an order (Linux 6.15) are loads and stores for a
+//!     program that runs alone: `counters::ordered_accesses`.
+//!
+//! **What is asked**
+//!
+//! 17. Requests are 0, 1, 2, 4 and 6, majors below 4096, minors below 2^20, and
+//!     `c 0:0` is not asked about: `devcgroup_inode_permission`, `fs/namei.c`.
+//!     `inputs::reachable`, `Device::is_never_asked`; `tests/live.rs`.
+//! 18. Between two questions the same programs may have run on any other
+//!     question: `decoder::settle`; all of `tests/edges/lost.rs`.

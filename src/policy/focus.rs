@@ -1,0 +1,118 @@
+//! What rules are never left out: those of GPU devices.
+//!
+//! A policy may have no short form (a hash of the minor number, say). Then its
+//! rules are left out and counted, but whoever asks gpumap asks about GPUs.
+
+use super::decoder::{Decoder, Policy};
+use super::device::{Device, DeviceType, MAX_MINOR, Request, Verdict};
+use super::diagram::Bdd;
+use super::inputs;
+use super::rest::Rest;
+use super::rules::{Numbers, Rule};
+
+/// Minors that GPU drivers use: NVIDIA's cards and `nvidiactl` are below 256,
+/// DRM's cards and render nodes below 192 (`drivers/gpu/drm/drm_drv.c`).
+const GPU_MINORS: u32 = 256;
+/// `nvidia-frontend`, whose minors below 255 are GPUs, and DRM.
+const FIXED_MAJORS: [u32; 2] = [195, 226];
+/// How many of NVIDIA's minors are asked about one by one where a policy can
+/// only be asked and not be drawn.
+const ASKED: u32 = 16;
+
+/// The devices whose rules are always shown.
+#[derive(Clone, Debug)]
+pub struct Focus {
+    /// Majors of GPU drivers, character devices.
+    majors: Vec<u32>,
+    /// Devices that are there.
+    devices: Vec<Device>,
+}
+
+impl Focus {
+    /// No device: rules that are left out are left out.
+    pub const NOTHING: Self = Self { majors: Vec::new(), devices: Vec::new() };
+
+    /// What GPU drivers have on every node, and on this one.
+    pub fn new(majors: impl IntoIterator<Item = u32>, devices: impl IntoIterator<Item = Device>) -> Self {
+        let mut devices: Vec<Device> = devices.into_iter().collect();
+        let usual = |minor| Device { kind: DeviceType::Char, major: FIXED_MAJORS[0], minor };
+        devices.extend((0..ASKED).map(usual));
+        let mut majors: Vec<u32> = majors.into_iter().chain(FIXED_MAJORS).collect();
+        majors.extend(devices.iter().filter(|device| device.kind == DeviceType::Char).map(|one| one.major));
+        majors.sort_unstable();
+        majors.dedup();
+        devices.sort_unstable_by_key(|device| (device.kind as u32, device.major, device.minor));
+        devices.dedup();
+        Self { majors, devices }
+    }
+}
+
+impl Decoder {
+    /// The rules of a part of `region` that has a short form: GPU drivers with
+    /// all their minors if possible, else with those that GPUs have, and the
+    /// devices of this node.
+    pub(super) fn rules_in_focus(&mut self, region: Bdd, verdict: Verdict, focus: &Focus) -> Vec<Rule> {
+        let mut rules = Vec::new();
+        for major in &focus.majors {
+            let all = self.part(region, *major, [0, MAX_MINOR]);
+            rules.extend(self.region_rules(all, verdict).unwrap_or_else(|_| {
+                let mut part = self.part(region, *major, [0, GPU_MINORS - 1]);
+                for device in focus.devices.iter().filter(|device| device.major == *major) {
+                    let one = self.part(region, *major, [device.minor, device.minor]);
+                    part = self.diagram.or(part, one);
+                }
+                self.region_rules(part, verdict).unwrap_or_default()
+            }));
+        }
+        rules
+    }
+
+    /// The part of `region` about some minors of one character driver.
+    fn part(&mut self, region: Bdd, major: u32, [first, last]: [u32; 2]) -> Bdd {
+        let rule = Rule {
+            verdict: Verdict::Allow,
+            kind: Some(DeviceType::Char),
+            major: Numbers { first: major, last: major, mask: None },
+            minor: Numbers { first, last, mask: None },
+            requests: Request::ALL.into_iter().collect(),
+        };
+        let about = self.region_of(&rule);
+        self.diagram.and(region, about)
+    }
+
+    /// The policy with the answers about devices in focus drawn in, where it
+    /// leaves them open and its programs can be asked.
+    pub(super) fn with_answers(&mut self, policy: Policy, focus: &Focus) -> Policy {
+        let (mut allow, mut deny) = (policy.allow, policy.deny);
+        for device in focus.devices.iter().filter(|_| policy.rest != Rest::NONE) {
+            for request in Request::ALL {
+                let bits = inputs::assignment(*device, request);
+                if self.drawn(policy, bits) != Verdict::Unknown {
+                    continue;
+                }
+                let known = match self.verdict_of(policy, bits) {
+                    Verdict::Allow => &mut allow,
+                    Verdict::Deny => &mut deny,
+                    Verdict::Unknown => continue,
+                };
+                let question = inputs::only(&mut self.diagram, bits);
+                *known = self.diagram.or(*known, question);
+            }
+        }
+        Policy { rest: policy.rest, ..self.policy_of(allow, deny) }
+    }
+}
+
+impl Rule {
+    /// How many questions the rule is about.
+    pub(super) fn questions(&self) -> u64 {
+        let count = |numbers: Numbers| match numbers.mask {
+            None => u64::from(numbers.last - numbers.first) + 1,
+            Some(mask) => (numbers.first..=numbers.last)
+                .filter(|number| number & mask.mask == mask.value)
+                .count() as u64,
+        };
+        let kinds = if self.kind.is_some() { 1 } else { 2 };
+        kinds * count(self.major) * count(self.minor) * self.requests.iter().count() as u64
+    }
+}

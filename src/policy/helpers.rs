@@ -1,0 +1,130 @@
+//! What the helpers do that gpumap does not have to run: which memory and
+//! which maps they write, and what they return.
+
+/// What a helper does besides returning a number that gpumap does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing that a program or a later question could see.
+    Nothing,
+    /// Writes the memory that the first of these registers points to, as many
+    /// bytes as the second says; without a second, an unknown number.
+    Fills(usize, Option<usize>),
+    /// Puts entries into the map in r1 or takes some out.
+    Changes,
+    /// The same, and writes the memory at r2.
+    Takes,
+    /// Returns memory for a record, or null.
+    Record,
+    /// Returns the value that the map in r1 keeps for something outside of the
+    /// program; null if the flag is set and there is none.
+    Storage { may_be_null: bool },
+}
+
+/// Helpers that read what they are given, or nothing.
+const READERS: &[&str] = &[
+    "bpf_get_prandom_u32",
+    "bpf_user_rnd_u32",
+    "bpf_get_smp_processor_id",
+    "bpf_get_raw_cpu_id",
+    "bpf_get_numa_node_id",
+    "bpf_ktime_get_ns",
+    "bpf_ktime_get_boot_ns",
+    "bpf_ktime_get_coarse_ns",
+    "bpf_ktime_get_tai_ns",
+    "bpf_jiffies64",
+    "bpf_get_current_pid_tgid",
+    "bpf_get_current_uid_gid",
+    "bpf_get_current_task",
+    "bpf_get_current_task_btf",
+    "bpf_get_current_ancestor_cgroup_id",
+    "bpf_current_task_under_cgroup",
+    "bpf_get_cgroup_classid",
+    "bpf_get_cgroup_classid_curr",
+    "bpf_trace_printk",
+    "bpf_trace_vprintk",
+    "bpf_perf_event_output",
+    "bpf_event_output_data",
+    "bpf_ringbuf_output",
+    "bpf_ringbuf_query",
+    "bpf_ringbuf_submit",
+    "bpf_ringbuf_discard",
+    "bpf_spin_lock",
+    "bpf_spin_unlock",
+    "bpf_strncmp",
+];
+
+/// What the kernel function `name` does as a helper; `None` if gpumap does not
+/// know it.
+pub fn effect(name: &str) -> Option<Effect> {
+    if READERS.contains(&name) {
+        return Some(Effect::Nothing);
+    }
+    Some(match name {
+        "bpf_get_current_comm"
+        | "bpf_snprintf"
+        | "bpf_probe_read_kernel"
+        | "bpf_probe_read_kernel_str"
+        | "bpf_probe_read_user"
+        | "bpf_probe_read_user_str"
+        | "bpf_probe_read_compat"
+        | "bpf_probe_read_compat_str"
+        | "bpf_probe_read" => Effect::Fills(1, Some(2)),
+        "bpf_get_ns_current_pid_tgid" => Effect::Fills(3, Some(4)),
+        "bpf_ringbuf_reserve" => Effect::Record,
+        "bpf_get_local_storage" => Effect::Storage { may_be_null: false },
+        "bpf_cgrp_storage_get" | "bpf_task_storage_get" => Effect::Storage { may_be_null: true },
+        _ if ["_update_elem", "_delete_elem", "_push_elem"].iter().any(|end| name.ends_with(end)) => {
+            Effect::Changes
+        }
+        _ if ["_pop_elem", "_peek_elem"].iter().any(|end| name.ends_with(end)) => Effect::Takes,
+        _ => return None,
+    })
+}
+
+/// How a lookup function finds an entry; `None` for other functions.
+pub fn lookup(name: &str) -> Option<Found> {
+    Some(match name {
+        // The element, to which inlined code adds the step to the value.
+        "__htab_map_lookup_elem" => Found::Element,
+        "bpf_map_lookup_elem"
+        | "htab_map_lookup_elem"
+        | "htab_lru_map_lookup_elem"
+        | "htab_percpu_map_lookup_elem"
+        | "htab_lru_percpu_map_lookup_elem"
+        | "array_map_lookup_elem"
+        | "percpu_array_map_lookup_elem"
+        | "trie_lookup_elem" => Found::Value,
+        "bpf_map_lookup_percpu_elem"
+        | "htab_percpu_map_lookup_percpu_elem"
+        | "htab_lru_percpu_map_lookup_percpu_elem"
+        | "percpu_array_map_lookup_percpu_elem" => Found::ValueOfCpu,
+        _ => return None,
+    })
+}
+
+/// What a lookup function returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// A hash table's element.
+    Element,
+    /// The value.
+    Value,
+    /// The value of the CPU that is named in r3, null if there is no such CPU.
+    ValueOfCpu,
+}
+
+/// Whether a call of `name` writes no map, whatever it is given, and comes
+/// back to the program.
+pub fn is_harmless(name: &str) -> bool {
+    let modelled = ["bpf_get_current_cgroup_id", "bpf_get_retval", "bpf_set_retval"];
+    effect(name) == Some(Effect::Nothing) || lookup(name).is_some() || modelled.contains(&name)
+}
+
+/// How the kernel dumps a tail call, whatever the reader's rights: by the
+/// helper's number (`BPF_FUNC_tail_call`, `linux/bpf.h`).
+const TAIL_CALL: i32 = 12;
+
+/// Whether a call goes on in another program.
+pub fn is_tail_call(helper: i32, name: Option<&str>) -> bool {
+    helper == TAIL_CALL || name == Some("bpf_tail_call")
+}

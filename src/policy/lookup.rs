@@ -1,0 +1,227 @@
+//! Lookups in maps: which entry a key finds, for all keys at once.
+
+use std::rc::Rc;
+
+use super::diagram::Bdd;
+use super::helpers::Found;
+use super::machine::{Machine, Stop};
+use super::state::State;
+use super::table::{Table, TableKind};
+use super::value::{Base, Selection, Value};
+use super::word::Word;
+
+/// One bit of a key or prefix at a time.
+type Byte = [Bdd; 8];
+
+impl Machine<'_> {
+    /// The map that r1 names. A blinded program loads its address as a plain
+    /// constant; if the program has only one map it can be no other.
+    pub fn map_argument(&self, argument: &Value) -> Option<usize> {
+        match argument {
+            Value::Pointer(pointer) => match pointer.base {
+                Base::MapObject(map) => Some(map),
+                _ => None,
+            },
+            Value::Scalar(Word::Constant(address))
+                if *address >> 48 == 0xffff && self.code.maps.len() == 1 =>
+            {
+                Some(0)
+            }
+            _ => None,
+        }
+    }
+
+    /// A lookup in the map of r1 by the key at r2: an entry or null.
+    pub fn lookup(&mut self, state: &mut State, found: Found) -> Result<Value, Stop> {
+        let argument = state.registers[1].clone();
+        let Some(map) = self.map_argument(&argument) else {
+            return self.lookup_in_one_of(&argument, state, found);
+        };
+        Ok(self.lookup_in(map, state, found))
+    }
+
+    /// A blinded program with several maps: any of them, the reader cannot
+    /// know which.
+    fn lookup_in_one_of(&mut self, argument: &Value, state: &mut State, found: Found) -> Result<Value, Stop> {
+        if argument.as_constant().is_none_or(|address| address >> 48 != 0xffff) {
+            return Ok(self.unknown(8, "it depends on a lookup in a map inside another map"));
+        }
+        let mut result: Option<Value> = None;
+        for map in 0..self.code.maps.len() {
+            let candidate = self.lookup_in(map, state, found);
+            result = Some(match result {
+                None => candidate,
+                Some(known) => {
+                    let this = self
+                        .symbols
+                        .unknown_bit("the program is blinded, so that it is not known which map it reads");
+                    candidate.merged_with(&known, this, self.symbols)
+                }
+            });
+        }
+        Ok(result.unwrap_or(Value::Unset))
+    }
+
+    fn lookup_in(&mut self, map: usize, state: &State, found: Found) -> Value {
+        let table = &self.code.maps[map];
+        let (kind, key_size) = (table.kind, table.key_size);
+        if let TableKind::Maps | TableKind::Absent = kind {
+            let why = match &table.entries {
+                Err(why) => why.clone(),
+                Ok(_) => format!("it depends on a map inside map {}", table.id),
+            };
+            return self.unknown(8, &why);
+        }
+        let value = match kind {
+            TableKind::Array => {
+                let key = self.load_bytes(state, &state.registers[2], key_size);
+                self.array_entry(map, &key)
+            }
+            _ => match self.why_any(map, state) {
+                Some(why) => self.any_entry(map, found, &why),
+                None => {
+                    let key = self.load_bytes(state, &state.registers[2], key_size);
+                    self.entry(map, &key, found)
+                }
+            },
+        };
+        if found != Found::ValueOfCpu {
+            return value;
+        }
+        let exists = self.symbols.unknown_bit("it depends on the number of CPUs");
+        value.merged_with(&0.into(), exists, self.symbols)
+    }
+
+    /// Why a lookup may find any entry, if it may.
+    fn why_any(&self, map: usize, state: &State) -> Option<String> {
+        let table = &self.code.maps[map];
+        match &table.entries {
+            Err(why) => Some(why.clone()),
+            Ok(_) if state.spoiled(map).is_some_and(|spoil| spoil.keys) => Some(self.why_written(map)),
+            Ok(_) => None,
+        }
+    }
+
+    /// Any entry or none, because of `why`.
+    fn any_entry(&mut self, map: usize, found: Found, why: &str) -> Value {
+        let exists = self.symbols.unknown_bit(why);
+        let pointer = self.selected(map, None, found);
+        pointer.merged_with(&0.into(), exists, self.symbols)
+    }
+
+    /// The value that a map keeps for something outside of the program.
+    pub fn storage(&mut self, map: usize, may_be_null: bool) -> Value {
+        let pointer = self.selected(map, None, Found::Value);
+        if !may_be_null {
+            return pointer;
+        }
+        let why = format!("it depends on what map {} keeps for the process", self.code.maps[map].id);
+        let exists = self.symbols.unknown_bit(&why);
+        pointer.merged_with(&0.into(), exists, self.symbols)
+    }
+
+    fn selected(&self, map: usize, hits: Option<Vec<(Bdd, usize)>>, found: Found) -> Value {
+        let selection = Rc::new(Selection { map, per_cpu: self.code.maps[map].per_cpu, hits });
+        let base = match found {
+            Found::Element => Base::HashElement(selection),
+            Found::Value | Found::ValueOfCpu => Base::MapValue(selection),
+        };
+        Value::pointer(base, Word::ZERO)
+    }
+
+    fn entry(&mut self, map: usize, key: &[Byte], found: Found) -> Value {
+        let hits = match self.code.maps[map].kind {
+            TableKind::Trie => self.longest_prefixes(map, key),
+            _ => self.equal_keys(map, key),
+        };
+        let any = hits.iter().fold(Bdd::FALSE, |any, (here, _)| self.symbols.diagram.or(any, *here));
+        let pointer = self.selected(map, Some(hits), found);
+        Value::of_alternatives(vec![(any, pointer), (!any, 0.into())], self.symbols)
+    }
+
+    fn equal_keys(&mut self, map: usize, key: &[Byte]) -> Vec<(Bdd, usize)> {
+        let code = self.code;
+        let entries = code.maps[map].entries.as_ref().map_or(&[][..], |entries| entries);
+        let mut hits = Vec::new();
+        for (number, entry) in entries.iter().enumerate() {
+            let here = self.equals(key, &entry.key.0);
+            if here != Bdd::FALSE {
+                hits.push((here, number));
+            }
+        }
+        hits
+    }
+
+    /// The entries of a trie with where each is the longest prefix of the key
+    /// (`trie_lookup_elem`, `kernel/bpf/lpm_trie.c`). A key is the number of
+    /// its bits that count, 32 bits, and then the bits, those of a byte from
+    /// the most significant.
+    fn longest_prefixes(&mut self, map: usize, key: &[Byte]) -> Vec<(Bdd, usize)> {
+        let code = self.code;
+        let entries = code.maps[map].entries.as_ref().map_or(&[][..], |entries| entries);
+        let (length, bits) = key.split_at(4.min(key.len()));
+        let length = word(length);
+        let longest = Word::Constant(bits.len() as u64 * 8);
+        let mut free = !longest.less_than(&length, &mut self.symbols.diagram);
+        let mut order: Vec<(u32, usize)> =
+            entries.iter().enumerate().map(|(number, entry)| (prefix_length(&entry.key.0), number)).collect();
+        order.sort_unstable_by(|a, b| b.cmp(a));
+        let mut hits = Vec::new();
+        for (prefix, number) in order {
+            let too_short = length.less_than(&Word::Constant(prefix.into()), &mut self.symbols.diagram);
+            let begins = self.begins_with(bits, entries[number].key.0.get(4..).unwrap_or_default(), prefix);
+            let diagram = &mut self.symbols.diagram;
+            let matches = diagram.and(begins, !too_short);
+            let here = diagram.and(free, matches);
+            free = diagram.and(free, !matches);
+            if here != Bdd::FALSE {
+                hits.push((here, number));
+            }
+        }
+        hits
+    }
+
+    /// Where the first `count` bits of `key` are those of `prefix`.
+    fn begins_with(&mut self, key: &[Byte], prefix: &[u8], count: u32) -> Bdd {
+        let bits = key.iter().zip(prefix).flat_map(|(bits, byte)| {
+            (0..8).rev().map(move |place| if byte >> place & 1 == 1 { bits[place] } else { !bits[place] })
+        });
+        bits.take(count as usize).fold(Bdd::TRUE, |all, bit| self.symbols.diagram.and(bit, all))
+    }
+
+    fn array_entry(&mut self, map: usize, key: &[Byte]) -> Value {
+        let index = word(key);
+        let table: &Table<'_> = &self.code.maps[map];
+        let (max, stride) = (Word::Constant(table.max_entries), Word::Constant(table.stride() as u64));
+        let diagram = &mut self.symbols.diagram;
+        let exists = index.less_than(&max, diagram);
+        let offset = index.mul(&stride, diagram);
+        let alternatives = vec![(exists, Value::pointer(Base::Array(map), offset)), (!exists, 0.into())];
+        Value::of_alternatives(alternatives, self.symbols)
+    }
+
+    /// Where the bytes are equal to `constant`.
+    fn equals(&mut self, bytes: &[Byte], constant: &[u8]) -> Bdd {
+        let mut equal = Bdd::TRUE;
+        for (bits, byte) in bytes.iter().zip(constant) {
+            for (place, bit) in bits.iter().enumerate() {
+                let matches = if byte >> place & 1 == 1 { *bit } else { !*bit };
+                if matches == Bdd::FALSE {
+                    return Bdd::FALSE;
+                }
+                equal = self.symbols.diagram.and(matches, equal);
+            }
+        }
+        equal
+    }
+}
+
+fn word(bytes: &[Byte]) -> Word {
+    let mut bits = [Bdd::FALSE; 64];
+    bits.iter_mut().zip(bytes.iter().flatten()).for_each(|(bit, from)| *bit = *from);
+    Word::from_bits(bits)
+}
+
+fn prefix_length(key: &[u8]) -> u32 {
+    key.first_chunk().map_or(0, |length| u32::from_le_bytes(*length))
+}

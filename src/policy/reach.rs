@@ -1,0 +1,80 @@
+//! What a program may write to, whatever it does: the bound for the parts of
+//! it that gpumap cannot follow.
+
+use std::collections::BTreeMap;
+
+use crate::bytecode::Operation;
+use crate::observation::{Map, Program};
+
+use super::helpers;
+use super::table::{Table, TableKind};
+use super::written::{Spoil, Written};
+
+/// The frame pointer.
+const R10: usize = 10;
+
+/// What a store through an address of unknown origin may write: the maps that
+/// the program was given, and the maps inside them.
+pub fn own(maps: &[Table<'_>]) -> Written {
+    let mut own = Written::default();
+    for table in maps.iter().filter(|table| !table.read_only) {
+        own.spoil(table.id, &Spoil::ALL);
+        match (table.kind, &table.entries) {
+            (TableKind::Maps, Ok(entries)) => {
+                let ids = entries.iter().filter_map(|entry| entry.value.0.as_slice().try_into().ok());
+                ids.for_each(|id| own.spoil(u32::from_le_bytes(id), &Spoil::ALL));
+            }
+            // Which maps are inside is not known.
+            (TableKind::Maps, Err(_)) | (TableKind::Absent, _) => own.add_all(&Written::everything()),
+            _ => {}
+        }
+    }
+    own
+}
+
+/// What a part of the program that is not followed may write.
+pub fn rest<'o>(
+    operations: impl Iterator<Item = &'o Operation>,
+    calls: &BTreeMap<i32, String>,
+    maps: &[Table<'_>],
+    own: &Written,
+) -> Written {
+    let mut rest = Written::default();
+    for operation in operations {
+        match operation {
+            Operation::Store { base, .. } | Operation::Atomic { base, .. } if *base == R10 => {}
+            Operation::Store { .. } | Operation::Atomic { .. } => rest.add_all(own),
+            Operation::CallHelper { helper } => match calls.get(helper).map(String::as_str) {
+                Some(name) if helpers::is_harmless(name) => {}
+                // The program goes on in another one, with other maps.
+                name if helpers::is_tail_call(*helper, name) => return Written::everything(),
+                _ => rest.add_all(&handed(maps, own)),
+            },
+            Operation::CallKernel { .. } | Operation::Unsupported(_) | Operation::LoadSubprogram { .. } => {
+                rest.add_all(&handed(maps, own));
+            }
+            _ => {}
+        }
+    }
+    rest
+}
+
+/// What a helper may write to that gpumap does not know: before Linux 6.12 some
+/// helpers wrote to read-only maps as well (`bpf_strtol`, CVE-2024-49861).
+fn handed(maps: &[Table<'_>], own: &Written) -> Written {
+    let mut handed = own.clone();
+    maps.iter().for_each(|table| handed.spoil(table.id, &Spoil::ALL));
+    handed
+}
+
+/// What a program may write whose instructions are not known.
+pub fn unread(program: &Program, maps: &[Map]) -> Written {
+    let tables: Vec<Table<'_>> = program.map_ids.iter().map(|id| Table::new(*id, maps)).collect();
+    let may_go_on = |table: &Table<'_>| matches!(table.kind, TableKind::Programs | TableKind::Absent);
+    // The kernel tells the tag together with the list of maps: without it, the
+    // list is not known either.
+    if program.tag.is_empty() || tables.iter().any(may_go_on) {
+        return Written::everything();
+    }
+    handed(&tables, &own(&tables))
+}

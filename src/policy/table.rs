@@ -1,0 +1,224 @@
+//! A map as the program sees it: how lookups in it work and what its values
+//! hold, as far as the observation says.
+
+use crate::observation::{Answer, HiddenBytes, Map, MapEntry};
+
+/// `BPF_F_RDONLY_PROG`: the verifier lets no program write to the map
+/// (`bpf_map_flags_to_cap`, `linux/bpf.h`).
+const READ_ONLY: u32 = 1 << 7;
+
+/// A map as the program sees it.
+#[derive(Debug)]
+pub struct Table<'a> {
+    /// Map id.
+    pub id: u32,
+    /// How lookups in it work.
+    pub kind: TableKind,
+    /// Whether every CPU has values of its own.
+    pub per_cpu: bool,
+    /// Whether no program may write to it.
+    pub read_only: bool,
+    /// Key size in bytes.
+    pub key_size: usize,
+    /// Value size in bytes.
+    pub value_size: usize,
+    /// Capacity.
+    pub max_entries: u64,
+    /// The entries, or why they are not known.
+    pub entries: Result<&'a [MapEntry], String>,
+    hidden: &'a [HiddenBytes],
+}
+
+/// How lookups in a map work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableKind {
+    /// By equal key.
+    Hash,
+    /// By number, every entry exists.
+    Array,
+    /// By the longest prefix of the key.
+    Trie,
+    /// By the cgroup that the program is attached to.
+    CgroupStorage,
+    /// Entries are maps themselves.
+    Maps,
+    /// Entries are programs to go on in.
+    Programs,
+    /// In a way that gpumap does not model.
+    Other,
+    /// Not known: the map is not part of the observation.
+    Absent,
+}
+
+/// A number read from a map's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reading {
+    /// It is this.
+    Known(u64),
+    /// The copies of the CPUs, or of the cgroups, are not the same.
+    Differs,
+    /// The kernel does not show these bytes.
+    Hidden,
+    /// There is no such place.
+    Outside,
+}
+
+impl<'a> Table<'a> {
+    /// The map with `id`.
+    pub fn new(id: u32, maps: &'a [Map]) -> Self {
+        match maps.iter().find(|map| map.id == id) {
+            Some(map) => Self::of(map),
+            None => Self {
+                id,
+                kind: TableKind::Absent,
+                per_cpu: false,
+                read_only: false,
+                key_size: 0,
+                value_size: 0,
+                max_entries: 0,
+                entries: Err(format!("map {id} is not part of the observation")),
+                hidden: &[],
+            },
+        }
+    }
+
+    fn of(map: &'a Map) -> Self {
+        let (kind, per_cpu) = kind(map);
+        let mut table = Self {
+            id: map.id,
+            kind,
+            per_cpu,
+            read_only: map.flags & READ_ONLY != 0,
+            key_size: map.key_size as usize,
+            value_size: map.value_size as usize,
+            max_entries: map.max_entries.into(),
+            entries: Ok(&[]),
+            hidden: &map.hidden,
+        };
+        table.entries = match (&map.entries, kind) {
+            (_, TableKind::Other | TableKind::Programs) => {
+                Err(format!("map {} is of type {}, which gpumap does not model", map.id, map.kind))
+            }
+            (Answer::Missing(why), _) => Err(format!("map {} could not be read: {why}", map.id)),
+            (Answer::Known(entries), _) if !table.fits(entries) => {
+                Err(format!("map {} has entries of the wrong size", map.id))
+            }
+            (Answer::Known(entries), TableKind::Array) if !is_complete(entries, map) => {
+                Err(format!("array map {} is not complete and in order", map.id))
+            }
+            (Answer::Known(entries), _) => Ok(entries.as_slice()),
+        };
+        table
+    }
+
+    /// Whether every entry has a key and values of the stated sizes.
+    fn fits(&self, entries: &[MapEntry]) -> bool {
+        let value_fits = |value: &[u8]| match (self.kind, self.per_cpu) {
+            (TableKind::Maps, _) => value.len() == 4,
+            (_, true) => !value.is_empty() && value.len().is_multiple_of(self.stride()),
+            (_, false) => value.len() == self.value_size,
+        };
+        entries.iter().all(|entry| entry.key.0.len() == self.key_size && value_fits(&entry.value.0))
+    }
+
+    /// Bytes from one array value, or one CPU's value, to the next: the kernel
+    /// rounds up to 8.
+    pub fn stride(&self) -> usize {
+        self.value_size.next_multiple_of(8).max(8)
+    }
+
+    /// The number of `size` bytes at `place` of an array's values, counted
+    /// from the first.
+    pub fn array_number(&self, place: i64, size: usize) -> Reading {
+        let Ok(place) = u64::try_from(place) else { return Reading::Outside };
+        let stride = self.stride() as u64;
+        match usize::try_from(place / stride) {
+            Ok(index) => self.number(index, (place % stride) as i64, size),
+            Err(_) => Reading::Outside,
+        }
+    }
+
+    /// The number of `size` bytes at `place` of an entry's value.
+    pub fn number(&self, entry: usize, place: i64, size: usize) -> Reading {
+        let entries = self.entries.as_ref().map_or(&[][..], |entries| entries);
+        let (Some(entry), Ok(start)) = (entries.get(entry), usize::try_from(place)) else {
+            return Reading::Outside;
+        };
+        if start.checked_add(size).is_none_or(|end| end > self.value_size) {
+            return Reading::Outside;
+        }
+        if self.hidden.iter().any(|hidden| hidden.touches(start, size)) {
+            return Reading::Hidden;
+        }
+        if !self.per_cpu {
+            return number(&entry.value.0, start, size).map_or(Reading::Outside, Reading::Known);
+        }
+        alike(entry.value.0.chunks_exact(self.stride()).map(|value| number(value, start, size)))
+    }
+
+    /// The number at `place` of whichever value, if all are the same there.
+    pub fn any_number(&self, place: i64, size: usize) -> Reading {
+        let count = self.entries.as_ref().map_or(0, |entries| entries.len());
+        let mut readings = (0..count).map(|entry| self.number(entry, place, size));
+        match readings.next() {
+            Some(first) if readings.all(|reading| reading == first) => first,
+            Some(_) => Reading::Differs,
+            None => Reading::Outside,
+        }
+    }
+
+    /// Why a number is not known.
+    pub fn why(&self, reading: Reading) -> String {
+        let id = self.id;
+        match (reading, self.kind) {
+            (Reading::Hidden, _) => {
+                format!("the kernel does not show these bytes of map {id} (a lock, timer or kernel pointer)")
+            }
+            (Reading::Differs, TableKind::CgroupStorage) => {
+                format!("it depends on the cgroup that the program is attached to (map {id})")
+            }
+            (Reading::Differs, _) => format!("it depends on the CPU (map {id})"),
+            _ => format!("the program reads outside of the values of map {id}"),
+        }
+    }
+}
+
+fn kind(map: &Map) -> (TableKind, bool) {
+    match map.kind.as_str() {
+        "hash" | "lru_hash" => (TableKind::Hash, false),
+        "percpu_hash" | "lru_percpu_hash" => (TableKind::Hash, true),
+        "array" if map.key_size == 4 => (TableKind::Array, false),
+        "percpu_array" if map.key_size == 4 => (TableKind::Array, true),
+        "lpm_trie" if map.key_size > 4 => (TableKind::Trie, false),
+        "cgroup_storage" => (TableKind::CgroupStorage, false),
+        "percpu_cgroup_storage" => (TableKind::CgroupStorage, true),
+        "array_of_maps" | "hash_of_maps" => (TableKind::Maps, false),
+        "prog_array" => (TableKind::Programs, false),
+        "" => (TableKind::Absent, false),
+        _ => (TableKind::Other, false),
+    }
+}
+
+fn alike(numbers: impl Iterator<Item = Option<u64>>) -> Reading {
+    let mut known = None;
+    for number in numbers {
+        let Some(number) = number else { return Reading::Outside };
+        if known.is_some_and(|known| known != number) {
+            return Reading::Differs;
+        }
+        known = Some(number);
+    }
+    known.map_or(Reading::Outside, Reading::Known)
+}
+
+/// The little-endian number of `size` bytes at `start`.
+fn number(bytes: &[u8], start: usize, size: usize) -> Option<u64> {
+    let bytes = bytes.get(start..start.checked_add(size)?)?;
+    Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+}
+
+/// Whether an array's entries are all there, each at its number.
+fn is_complete(entries: &[MapEntry], map: &Map) -> bool {
+    entries.len() == map.max_entries as usize
+        && (0u32..).zip(entries).all(|(index, entry)| entry.key.0 == index.to_le_bytes())
+}
