@@ -201,7 +201,7 @@ fn limit(detail: &mut Detail, kept: &mut usize) {
 #[cfg(fuzzing)]
 pub(super) fn fuzzing(bytes: &[u8]) -> crate::observation::Environment {
     let mut sieve = sieve::Sieve::default();
-    bytes.split(|byte| *byte == 0).for_each(|entry| drop(sieve.add(entry)));
+    bytes.split(|byte| *byte == 0).for_each(|entry| _ = sieve.add(entry));
     sieve.end()
 }
 
