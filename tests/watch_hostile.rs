@@ -178,6 +178,51 @@ fn environments() {
     }
 }
 
+/// Whether a process can be forked, with a copy of its memory, in a moment.
+fn forks() -> bool {
+    let mut shell = Command::new("sh").args(["-c", "( : ) && ( : )"]).spawn().unwrap();
+    ends(&mut shell, Duration::from_secs(10)) == Some(0)
+}
+
+/// Make sure that a process that holds the lock of its memory map keeps neither
+/// a watch that begins or ends nor the node waiting, and that it is named.
+#[test]
+fn held_maps() {
+    let Some(root) = node::root() else { return };
+    let place = Place::new(&root);
+    let program = place.build("c/stuck.c", "stuck", "gcc");
+    let words = [program.to_str().unwrap(), "fuse", "lock"];
+    let cgroup = place.cgroup.to_str().unwrap();
+    for (mode, _) in modes() {
+        println!("{mode}, held before");
+        let mut holder = Program::start(&place, &words);
+        let other = place.command(&["sleep", "60"]).spawn().unwrap();
+        let (mut watch, _) = Watch::start_with(Some(mode), &["--cgroup", cgroup]);
+        assert!(forks(), "the node stands still");
+        let named = format!("process {}", holder.ready[0]);
+        watch.until(|event| {
+            event.event == "uncovered"
+                && event.process.as_ref().is_some_and(|process| process.pid == other.id())
+                && event.why.as_ref().is_some_and(|why| why.contains(&named))
+        });
+        drop(holder);
+        signal(&watch.child, Signal::SIGTERM);
+        assert_eq!(ends(&mut watch.child, Duration::from_secs(30)), Some(0), "it does not end");
+
+        println!("{mode}, held at the end");
+        let (mut watch, _) = Watch::start_with(Some(mode), &["--cgroup", cgroup]);
+        holder = Program::start(&place, &words);
+        signal(&watch.child, Signal::SIGTERM);
+        sleep(Duration::from_secs(1));
+        assert!(forks(), "the node stands still");
+        drop(holder);
+        assert_eq!(ends(&mut watch.child, Duration::from_secs(30)), Some(0), "it does not end");
+        let mut other = other;
+        let _ = other.kill();
+        let _ = other.wait();
+    }
+}
+
 /// What users lost, and the calm ones that were told.
 #[derive(Debug, Default)]
 struct Told {

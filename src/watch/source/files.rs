@@ -2,12 +2,14 @@
 //! many processes use them. A file is let go soon after its last process.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::attachment::Attachment;
 use super::budget::Budgets;
 use super::elf;
 use super::ground::{Ground, Grounds};
+use super::locks::Locks;
 use super::look::Mapped;
 use super::object::Kernel;
 use super::probes::Probe;
@@ -21,6 +23,10 @@ use crate::sys::stat::FileStat;
 const UNUSED: Duration = Duration::from_secs(1);
 /// How long a failure is remembered, which keeps nothing busy.
 const FAILED: Duration = Duration::from_secs(30);
+
+/// How long the end of a watch waits for processes that hold the locks of their
+/// memory maps. After that they hold up the node.
+const AT_END: Duration = Duration::from_secs(5);
 
 /// Which file it is among those that exist.
 pub(super) type FileId = ((u32, u32), u64);
@@ -98,6 +104,7 @@ pub(super) struct Files {
     pub(super) budgets: Budgets,
     pub(super) grounds: Grounds,
     release: Release,
+    locks: Locks,
     tidied: Instant,
 }
 
@@ -114,11 +121,12 @@ pub(super) fn id(stat: &FileStat) -> FileId {
 }
 
 impl Files {
-    /// None yet.
-    pub(super) fn new() -> Self {
+    /// None yet. `proc` has the processes that may map them.
+    pub(super) fn new(proc: &Path) -> Self {
         let budgets = Budgets::new();
-        let release = Release::start(budgets.descriptors());
-        Self { known: HashMap::new(), budgets, grounds: Grounds::new(), release, tidied: Instant::now() }
+        let release = Release::start(budgets.descriptors(), Locks::of(proc));
+        let (grounds, locks) = (Grounds::new(), Locks::of(proc));
+        Self { known: HashMap::new(), budgets, grounds, release, locks, tidied: Instant::now() }
     }
 
     /// Watches a file for a process, if it is not watched already.
@@ -136,6 +144,7 @@ impl Files {
         if self.known.get(&id).is_none_or(|known| known.version != version) {
             let now = Instant::now();
             self.budgets.allows(asker.uid, now)?;
+            self.locks.free()?;
             let state = self.look(kernel, wanted, asker).unwrap_or_else(State::Failed);
             self.learn(id, version, asker.uid, state);
         }
@@ -146,6 +155,7 @@ impl Files {
             State::Apart(places) => {
                 let pid = asker.pid.ok_or("it may be watched in processes that are followed alone")?;
                 self.budgets.allows(asker.uid, Instant::now())?;
+                self.locks.free()?;
                 let path = wanted.file.path();
                 Some(kernel.attach(places, &path, Some(pid)).map_err(|error| error.to_string())?)
             }
@@ -246,6 +256,15 @@ impl Files {
         }
         let attached = kernel.attach(&places, &wanted.file.path(), None);
         attached.map(State::Shared).map_err(|error| error.to_string())
+    }
+}
+
+impl Drop for Files {
+    /// All attachments end after this.
+    fn drop(&mut self) {
+        if self.count() > 0 {
+            self.locks.wait(Some(AT_END));
+        }
     }
 }
 

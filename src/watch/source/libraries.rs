@@ -82,11 +82,11 @@ pub(super) enum Coverage {
 
 impl Libraries {
     /// No files yet. `apart`: each will be watched for one process, not for all
-    /// that map it.
-    pub(super) fn new(apart: bool) -> Self {
+    /// that map it. `proc` has the processes of the node.
+    pub(super) fn new(apart: bool, proc: &Path) -> Self {
         let (processes, installed, lookers) = (BTreeMap::new(), Vec::new(), Lookers::default());
         let now = Instant::now();
-        Self { apart, files: Files::new(), processes, installed, lookers, checked: (0, now), listed: now }
+        Self { apart, files: Files::new(proc), processes, installed, lookers, checked: (0, now), listed: now }
     }
 
     /// Watches the files of one process that are not watched yet. One that is

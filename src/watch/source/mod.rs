@@ -10,6 +10,7 @@ mod files;
 mod ground;
 mod libraries;
 mod linker;
+mod locks;
 mod look;
 mod losses;
 mod mounts;
@@ -84,7 +85,7 @@ impl Source {
         let only = (!scope.all && scope.cgroups.is_empty()).then(|| scope.pids.clone());
         let mut source = Self {
             kernel,
-            libraries: Libraries::new(only.is_some()),
+            libraries: Libraries::new(only.is_some(), proc),
             only,
             proc: proc.to_owned(),
             waiting: Waiting::default(),

@@ -1,5 +1,6 @@
 //! Ends attachments beside the watch: the kernel waits until no CPU runs the
-//! programs any more, for some tens of milliseconds each time.
+//! programs any more, for some tens of milliseconds each time, and for the
+//! locks of memory maps before that.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,6 +8,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
 use super::attachment::Attachment;
+use super::locks::Locks;
 
 /// A thread that drops what it is given. It ends with the value.
 #[derive(Debug)]
@@ -18,10 +20,15 @@ pub(super) struct Release {
 impl Release {
     /// Starts it; `descriptors` is the number of those in use. Where no thread
     /// can be had, attachments are dropped by the caller.
-    pub(super) fn start(descriptors: Arc<AtomicUsize>) -> Self {
+    pub(super) fn start(descriptors: Arc<AtomicUsize>, mut locks: Locks) -> Self {
         let (sender, receiver) = channel::<Attachment>();
         let count = Arc::clone(&descriptors);
-        let run = move || receiver.into_iter().for_each(|attachment| end(attachment, &count));
+        let run = move || {
+            for attachment in receiver {
+                locks.wait(None);
+                end(attachment, &count);
+            }
+        };
         let thread = thread::Builder::new().name("release".to_owned()).spawn(run);
         Self { sender: thread.ok().map(|_| sender), descriptors }
     }

@@ -1,0 +1,158 @@
+//! Whether a process holds the lock of its memory map for good.
+//!
+//! To attach or detach a uprobe the kernel takes that lock of every process
+//! that maps the file, one after another, and keeps fork(2) on the whole node
+//! waiting meanwhile (`register_for_each_vma` in kernel/events/uprobes.c holds
+//! `dup_mmap_sem`). A user can hold the lock for as long as a FUSE server of
+//! theirs is silent: the node would stand still. So nothing is attached or
+//! detached while a process does not answer. A process that takes the lock in
+//! the moment after it answered is not seen.
+
+use std::ffi::CString;
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+
+use crate::sys::dir::Dir;
+use crate::sys::helper::{Channel, Ended, Helper, left_behind, wait};
+use crate::sys::stat::stat_at;
+
+/// How long one process may take to answer. The kernel itself holds the lock
+/// for that long where a large part of memory is given back.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// How long an answer counts: that all are free, and that one is not.
+const FREE: Duration = Duration::from_millis(100);
+const HELD: Duration = Duration::from_secs(5);
+/// How often those who wait ask again.
+const AGAIN: Duration = Duration::from_millis(500);
+/// Helpers that may be left behind by this gpumap.
+const LEFT_BEHIND: usize = 16;
+/// The end of the list of processes.
+const LAST: u32 = 0;
+
+/// Asks all processes for their locks, and remembers the answer for a moment.
+#[derive(Debug)]
+pub(super) struct Locks {
+    proc: PathBuf,
+    helper: Option<Helper>,
+    known: Option<(Instant, Result<(), String>)>,
+}
+
+impl Locks {
+    /// For the processes of this `/proc`. Nothing is asked yet.
+    pub(super) fn of(proc: &Path) -> Self {
+        Self { proc: proc.to_owned(), helper: None, known: None }
+    }
+
+    /// Whether every process of the node answers.
+    ///
+    /// # Errors
+    ///
+    /// The one that does not, and whose it is.
+    pub(super) fn free(&mut self) -> Result<(), String> {
+        let counts = |result: &Result<(), String>| if result.is_ok() { FREE } else { HELD };
+        if let Some((at, result)) = &self.known
+            && at.elapsed() < counts(result)
+        {
+            return result.clone();
+        }
+        let result = self.ask();
+        self.known = Some((Instant::now(), result.clone()));
+        result
+    }
+
+    /// Waits until every process of the node answers, for `limit` at most.
+    pub(super) fn wait(&mut self, limit: Option<Duration>) {
+        let begun = Instant::now();
+        while self.ask().is_err() && limit.is_none_or(|limit| begun.elapsed() < limit) {
+            std::thread::sleep(AGAIN);
+        }
+    }
+
+    fn ask(&mut self) -> Result<(), String> {
+        if left_behind() >= LEFT_BEHIND {
+            return Err("too many processes hold the locks of their memory maps".to_owned());
+        }
+        let mut helper = match self.helper.take() {
+            Some(helper) => helper,
+            None => {
+                start(&self.proc).map_err(|errno| format!("no helper can be started: {}", errno.desc()))?
+            }
+        };
+        let ended = |Ended| "the helper that asks for locks has ended".to_owned();
+        helper.send(&[]).map_err(ended)?;
+        let (mut asked, mut since) = (LAST, Instant::now());
+        loop {
+            while let Some(message) = helper.receive().map_err(ended)? {
+                since = Instant::now();
+                asked = message.first_chunk().map_or(LAST, |pid| u32::from_ne_bytes(*pid));
+                if asked == LAST {
+                    self.helper = Some(helper);
+                    return Ok(());
+                }
+            }
+            if since.elapsed() >= PATIENCE && !helper.is_running() {
+                return Err(held(&self.proc, asked));
+            }
+            wait(std::iter::once(&helper), PATIENCE / 4);
+        }
+    }
+}
+
+/// The reason, with the user to ask.
+fn held(proc: &Path, pid: u32) -> String {
+    let dir = Dir::open(&proc.join(pid.to_string()));
+    let whose = dir.and_then(|dir| dir.stat()).map_or(String::new(), |stat| format!(" of uid {}", stat.uid));
+    format!(
+        "process {pid}{whose} holds the lock of its memory map, and a probe now would keep the whole \
+         node from starting processes"
+    )
+}
+
+fn start(proc: &Path) -> Result<Helper, Errno> {
+    let proc = Dir::open(proc)?;
+    Helper::start(&[proc.as_fd()], |channel| while channel.receive().is_some() && ask_all(&proc, channel) {})
+}
+
+/// Asks one process after another, and tells each before it does; whether
+/// anybody listens.
+fn ask_all(proc: &Dir, channel: &mut Channel) -> bool {
+    let mut pids = Vec::new();
+    let listed = proc.numbers(c".", |_, pid| {
+        pids.push(pid);
+        true
+    });
+    if listed.is_err() {
+        return false;
+    }
+    for pid in pids {
+        if !channel.send(&pid.to_ne_bytes()) {
+            return false;
+        }
+        // Where nothing is mapped: the kernel takes the lock, looks and lets go
+        // (proc_map_files_lookup in fs/proc/base.c). A process that is gone, a
+        // missing right and the usual ENOENT are all the same here.
+        if let Ok(name) = CString::new(format!("{pid}/map_files/0-1000")) {
+            let _locked_and_let_go = stat_at(proc, &name);
+        }
+    }
+    channel.send(&LAST.to_ne_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that the processes of this machine are asked, again and again.
+    #[test]
+    fn answers() {
+        let mut locks = Locks::of(Path::new("/proc"));
+        for _ in 0..3 {
+            locks.known = None;
+            assert_eq!(locks.ask(), Ok(()));
+        }
+        assert!(locks.helper.is_some());
+    }
+}
