@@ -51,3 +51,21 @@ fn schemas() {
     current(&man_dir().join("gpumap-1.schema.json"), &gpumap(&["schema"]));
     current(&man_dir().join("gpumap.observation-1.schema.json"), &gpumap(&["schema", "observation"]));
 }
+
+/// Make sure that every test that the threat model names exists.
+#[test]
+fn threat_model() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("docs/threat-model.md")).unwrap();
+    let named: Vec<(&str, &str)> =
+        page.split('`').skip(1).step_by(2).filter_map(|code| code.split_once("::")).collect();
+    assert!(named.len() > 40, "{named:?}");
+    for (file, test) in named {
+        let text = fs::read_to_string(root.join(format!("tests/{file}.rs"))).unwrap_or_default();
+        assert!(text.contains(&format!("#[test]\nfn {test}()")), "{file}::{test}");
+    }
+    let unit = fs::read_to_string(root.join("src/commands/tests.rs")).unwrap();
+    for test in ["a_panic_is_a_failure", "a_document_that_is_out_stays_as_it_is"] {
+        assert!(page.contains(test) && unit.contains(&format!("fn {test}()")), "{test}");
+    }
+}

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Text;
 
 /// The variables that are kept, sorted.
-pub const VARIABLES: [&str; 33] = [
+pub const VARIABLES: [&str; 34] = [
     "ASCEND_RT_VISIBLE_DEVICES",
     "CUDA_DEVICE_ORDER",
     "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
@@ -30,6 +30,7 @@ pub const VARIABLES: [&str; 33] = [
     "SLURM_JOB_ID",
     "SLURM_JOB_NUM_NODES",
     "SLURM_JOB_SLUID",
+    "SLURM_JOB_START_TIME",
     "SLURM_JOB_UID",
     "SLURM_LOCALID",
     "SLURM_PROCID",

@@ -227,7 +227,8 @@ impl<'a> Machine<'a> {
     }
 
     fn outcome(&mut self, retval: &Word, is_cut: bool) -> Outcome {
-        self.symbols.diagram.set_budget(MAX_FOLD_STEPS);
+        let is_single = self.surroundings.question.is_some();
+        self.symbols.diagram.set_budget(if is_single { self.surroundings.budget } else { MAX_FOLD_STEPS });
         // An endless loop of a file leaves so many pieces that what is known
         // of them is not worth the time.
         if is_cut && (self.graph.len() > MAX_CUT_PIECES || deadline::is_over()) {

@@ -50,7 +50,7 @@ fn start(runtime: &str, cgroup: &str, programs: Vec<PathBuf>, whole: bool) -> (C
     let container = Container::run(runtime, &bundle).unwrap_or_else(|log| panic!("{runtime}: {log}"));
     let (root, path) = (container.root().to_owned(), container.cgroup());
     let scoped = ["--cgroup-root", root.to_str().unwrap(), "--cgroup", path.to_str().unwrap()];
-    let watch = Watch::start(if whole { &[] } else { &scoped });
+    let watch = Watch::start(if whole { &scoped[..2] } else { &scoped });
     (container, watch)
 }
 

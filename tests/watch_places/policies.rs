@@ -143,11 +143,11 @@ fn daemon_reload() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
     let id = inspect::program(&program).unwrap().id;
     let expected = format!(
-        " policy  unit container.scope  lost nvidia0: program {id} attached (systemd), \
+        "Z policy  unit container.scope  lost nvidia0: program {id} attached (systemd), \
          195:0 195:255 510:0 rw now denied"
     );
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert_eq!(lines[0].get(8..), Some(expected.as_str()));
-    assert_eq!(lines[1].get(8..), Some("  end"));
+    assert_eq!(lines[1].get(8..), Some("Z  end"));
     drop((scope, slice, top));
 }
