@@ -21,6 +21,7 @@ mod watching;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -28,6 +29,13 @@ use gpumap::report::Event;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use watching::{Place, Watch, modes};
+
+/// One test at a time: a process that is stuck here is stuck for the others too.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Users that nobody is on the machine.
 const HOSTILE: u32 = 54_321;
@@ -145,6 +153,7 @@ fn stuck(place: &Place, mode: &str, kind: &str, how: &str, first: bool) {
 /// neither the watch nor the kernel waiting, with every kind of probes.
 #[test]
 fn arguments() {
+    let _alone = alone();
     let Some(root) = node::root() else { return };
     let place = Place::new(&root);
     for (mode, _) in modes() {
@@ -159,6 +168,7 @@ fn arguments() {
 /// Make sure that the same holds for a value that only user space can look for.
 #[test]
 fn values() {
+    let _alone = alone();
     let Some(root) = node::root() else { return };
     let place = Place::new(&root);
     for (mode, _) in modes() {
@@ -169,6 +179,7 @@ fn values() {
 /// Make sure that the same holds for environments that are read again.
 #[test]
 fn environments() {
+    let _alone = alone();
     let Some(root) = node::root() else { return };
     let place = Place::new(&root);
     for how in ["environ-string", "environ-array", "environ-area"] {
@@ -188,6 +199,7 @@ fn forks() -> bool {
 /// a watch that begins or ends nor the node waiting, and that it is named.
 #[test]
 fn held_maps() {
+    let _alone = alone();
     let Some(root) = node::root() else { return };
     let place = Place::new(&root);
     let program = place.build("c/stuck.c", "stuck", "gcc");
@@ -276,6 +288,7 @@ fn flood(kind: &str) -> Option<Told> {
 /// vanish, and that what is lost is named as that user's.
 #[test]
 fn flood_of_changes() {
+    let _alone = alone();
     let Some(told) = flood("setenv") else { return };
     assert_eq!(told.values.len(), 20);
     assert!(told.lost[&Some(HOSTILE)] > 0 && told.lost.len() == 1, "{:?}", told.lost);
@@ -284,6 +297,7 @@ fn flood_of_changes() {
 /// Make sure that the users of a namespace are one with who made it.
 #[test]
 fn flood_from_namespace() {
+    let _alone = alone();
     let Some(told) = flood("space") else { return };
     assert_eq!(told.values.len(), 20);
     assert!(told.lost[&Some(HOSTILE)] > 0 && told.lost.len() == 1, "{:?}", told.lost);
@@ -293,6 +307,7 @@ fn flood_from_namespace() {
 /// either.
 #[test]
 fn flood_of_processes() {
+    let _alone = alone();
     for kind in ["fork", "exec"] {
         let Some(told) = flood(kind) else { return };
         assert_eq!(told.values.len(), 20, "{kind}");
@@ -320,6 +335,7 @@ fn unread(place: &Place, arguments: &[&str]) -> (Child, Program) {
 /// time is over, writes its state, and says that not all was told.
 #[test]
 fn unread_output() {
+    let _alone = alone();
     let Some(root) = node::root() else { return };
     let place = Place::new(&root);
     let state = place.directory.join("state");
@@ -340,6 +356,7 @@ fn unread_output() {
 /// that what was lost meanwhile is counted.
 #[test]
 fn stopped_reader() {
+    let _alone = alone();
     let Some(root) = node::root() else { return };
     let place = Place::new(&root);
     let (mut watch, flood) = unread(&place, &[]);
