@@ -3,7 +3,12 @@
 //!
 //! Needs root, a cgroup2 mount and bpf(2); see `tests/kernel.rs`.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "this is test code: a surprise ends the test")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "this is test code: a surprise ends the test"
+)]
 
 #[path = "edges/alias.rs"]
 mod alias;
