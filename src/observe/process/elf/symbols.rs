@@ -87,7 +87,7 @@ impl<'a> Table<'a> {
         let heads = table.wrapping_add(16).wrapping_add(u64::from(filter) * self.width as u64);
         let [head] = self.words::<1>(heads.wrapping_add(u64::from(hash % buckets) * 4))?;
         let hashes = heads.wrapping_add(u64::from(buckets) * 4);
-        for index in (head..).take_while(|index| *index >= first && head != 0).take(CHAIN as usize) {
+        for index in (head..=u32::MAX).take_while(|index| *index >= first && head != 0).take(CHAIN as usize) {
             let [other] = self.words::<1>(hashes.wrapping_add(u64::from(index - first) * 4))?;
             if other | 1 == hash | 1
                 && let Some(value) = self.value(index, name)?
