@@ -4,6 +4,8 @@
 //! instructions, so a program without loops costs one step an instruction
 //! however many paths lead through it.
 
+mod straight;
+
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -16,7 +18,6 @@ use super::diagram::Bdd;
 use super::graph::{Edge, Graph, NodeId};
 use super::inputs::{self, Symbols};
 use super::state::{Places, State};
-use super::table::TableKind;
 use super::value::{Base, Value};
 use super::word::Word;
 use super::written::Written;
@@ -517,136 +518,11 @@ impl<'a> Machine<'a> {
         }
         Ok(Next::To(pc + operation.slots()))
     }
-
-    /// Operations after which the next instruction follows.
-    fn straight(&mut self, operation: Operation, state: &mut State) -> Result<(), Stop> {
-        match operation {
-            // The idiom for zero, whatever the register held.
-            Operation::Arithmetic { kind: Arithmetic::Xor | Arithmetic::Sub, dst, source, .. }
-                if source == Operand::Register(dst) =>
-            {
-                state.registers[dst] = 0.into();
-            }
-            Operation::Arithmetic {
-                kind: Arithmetic::Move,
-                width: 64,
-                dst: 0,
-                source: Operand::Register(1),
-            } => {
-                state.registers[0] = self.perhaps_cast(&state.registers[1]);
-            }
-            Operation::Arithmetic {
-                kind: Arithmetic::Add,
-                width: 64,
-                dst,
-                source: Operand::Immediate(1..4096),
-            } if map_object(&state.registers[dst]).is_some() => {
-                if let Some(map) = map_object(&state.registers[dst]) {
-                    state.registers[dst] = self.first_value(map);
-                }
-            }
-            Operation::Arithmetic { kind, width, dst, source } => {
-                let right = operand(state, source);
-                state.registers[dst] =
-                    compute::arithmetic(kind, width, &state.registers[dst], &right, self.symbols);
-            }
-            Operation::SwapBytes { dst, width, reverse } => {
-                let word = state.registers[dst].word(self.symbols);
-                let word = if reverse { word.bytes_swapped(width) } else { word.zero_extended(width) };
-                state.registers[dst] = Value::Scalar(word);
-            }
-            Operation::LoadConstant { dst, value } => state.registers[dst] = value.into(),
-            Operation::LoadMap { dst, map } => {
-                state.registers[dst] = match self.code.map(map) {
-                    Some(place) => Value::pointer(Base::MapObject(place), Word::ZERO),
-                    None => Value::Scalar(self.symbols.unknown_word(64, &missing_map(map))),
-                };
-            }
-            Operation::LoadMapValue { dst, map, offset } => {
-                state.registers[dst] = match self.code.map(map) {
-                    Some(place) => Value::pointer(Base::Array(place), Word::Constant(offset.into())),
-                    None => Value::Scalar(self.symbols.unknown_word(64, &missing_map(map))),
-                };
-            }
-            Operation::LoadSubprogram { dst, .. } => {
-                state.registers[dst] = Value::pointer(Base::Subprogram, Word::ZERO);
-            }
-            Operation::LoadUnknown { dst } => {
-                let unknown = self.symbols.unknown_word(64, "it depends on a kernel variable");
-                state.registers[dst] = Value::Scalar(unknown);
-            }
-            Operation::Load { dst, base, offset, size, signed } => {
-                let loaded = self.load(state, &state.registers[base], offset.into(), size);
-                state.registers[dst] = match (signed, &loaded) {
-                    (true, _) => Value::Scalar(loaded.word(self.symbols).sign_extended(size * 8)),
-                    (false, _) => loaded,
-                };
-            }
-            Operation::Store { base, offset, size, source } => {
-                let value = operand(state, source);
-                let address = state.registers[base].clone();
-                self.store(state, &address, offset.into(), size, &value)?;
-            }
-            Operation::Atomic { kind, base, offset, size, source, fetches } => {
-                self.atomic(kind, (base, offset.into(), size), source, fetches, state)?;
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-}
-
-impl Machine<'_> {
-    /// What `r0 = r1` leaves in r0. The kernel writes the same for
-    /// `bpf_rdonly_cast(r1)`, after which the program may read anything near a
-    /// map's structure; no other code has use for the address of a map in r0.
-    fn perhaps_cast(&mut self, value: &Value) -> Value {
-        let is_map = |value: &Value| match value {
-            Value::Pointer(pointer) => matches!(pointer.base, Base::MapObject(_)),
-            value => self.code.is_blinded() && is_kernel_address(value),
-        };
-        if !value.alternatives().iter().any(|(_, value)| is_map(value)) {
-            return value.clone();
-        }
-        let why = "it depends on kernel memory read through bpf_rdonly_cast";
-        Value::Scalar(self.symbols.unknown_word(64, why))
-    }
-
-    /// A map's address and the constant step that the kernel adds to it: only
-    /// its own inlined lookups can (the verifier refuses it to programs).
-    fn first_value(&mut self, map: usize) -> Value {
-        let table = &self.code.maps[map];
-        match (table.kind, table.per_cpu) {
-            (TableKind::Array, false) => Value::pointer(Base::Array(map), Word::ZERO),
-            (TableKind::Array, true) => Value::pointer(Base::PerCpuSlots(map), Word::ZERO),
-            _ => {
-                let why = match &table.entries {
-                    Err(why) => why.clone(),
-                    Ok(_) => format!("it depends on a map inside map {}", table.id),
-                };
-                Value::Scalar(self.symbols.unknown_word(64, &why))
-            }
-        }
-    }
-}
-
-fn map_object(value: &Value) -> Option<usize> {
-    match value {
-        Value::Pointer(pointer) => match pointer.base {
-            Base::MapObject(map) => Some(map),
-            _ => None,
-        },
-        _ => None,
-    }
 }
 
 /// Whether a register holds an address in the kernel's half as a constant.
 pub fn is_kernel_address(value: &Value) -> bool {
     value.as_constant().is_some_and(|address| address >> 48 == 0xffff)
-}
-
-fn missing_map(id: u32) -> String {
-    format!("map {id} is not part of the observation")
 }
 
 fn operand(state: &State, source: Operand) -> Value {

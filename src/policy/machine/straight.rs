@@ -1,0 +1,136 @@
+//! Instructions after which the next one follows: what each leaves in
+//! registers and memory.
+
+use crate::bytecode::{Arithmetic, Operand, Operation};
+
+use super::super::compute;
+use super::super::state::State;
+use super::super::table::TableKind;
+use super::super::value::{Base, Value};
+use super::super::word::Word;
+use super::{Machine, Stop, is_kernel_address, operand};
+
+impl Machine<'_> {
+    /// Operations after which the next instruction follows.
+    pub(super) fn straight(&mut self, operation: Operation, state: &mut State) -> Result<(), Stop> {
+        match operation {
+            // The idiom for zero, whatever the register held.
+            Operation::Arithmetic { kind: Arithmetic::Xor | Arithmetic::Sub, dst, source, .. }
+                if source == Operand::Register(dst) =>
+            {
+                state.registers[dst] = 0.into();
+            }
+            Operation::Arithmetic {
+                kind: Arithmetic::Move,
+                width: 64,
+                dst: 0,
+                source: Operand::Register(1),
+            } => {
+                state.registers[0] = self.perhaps_cast(&state.registers[1]);
+            }
+            Operation::Arithmetic {
+                kind: Arithmetic::Add,
+                width: 64,
+                dst,
+                source: Operand::Immediate(1..4096),
+            } if map_object(&state.registers[dst]).is_some() => {
+                if let Some(map) = map_object(&state.registers[dst]) {
+                    state.registers[dst] = self.first_value(map);
+                }
+            }
+            Operation::Arithmetic { kind, width, dst, source } => {
+                let right = operand(state, source);
+                state.registers[dst] =
+                    compute::arithmetic(kind, width, &state.registers[dst], &right, self.symbols);
+            }
+            Operation::SwapBytes { dst, width, reverse } => {
+                let word = state.registers[dst].word(self.symbols);
+                let word = if reverse { word.bytes_swapped(width) } else { word.zero_extended(width) };
+                state.registers[dst] = Value::Scalar(word);
+            }
+            Operation::LoadConstant { dst, value } => state.registers[dst] = value.into(),
+            Operation::LoadMap { dst, map } => {
+                state.registers[dst] = match self.code.map(map) {
+                    Some(place) => Value::pointer(Base::MapObject(place), Word::ZERO),
+                    None => Value::Scalar(self.symbols.unknown_word(64, &missing_map(map))),
+                };
+            }
+            Operation::LoadMapValue { dst, map, offset } => {
+                state.registers[dst] = match self.code.map(map) {
+                    Some(place) => Value::pointer(Base::Array(place), Word::Constant(offset.into())),
+                    None => Value::Scalar(self.symbols.unknown_word(64, &missing_map(map))),
+                };
+            }
+            Operation::LoadSubprogram { dst, .. } => {
+                state.registers[dst] = Value::pointer(Base::Subprogram, Word::ZERO);
+            }
+            Operation::LoadUnknown { dst } => {
+                let unknown = self.symbols.unknown_word(64, "it depends on a kernel variable");
+                state.registers[dst] = Value::Scalar(unknown);
+            }
+            Operation::Load { dst, base, offset, size, signed } => {
+                let loaded = self.load(state, &state.registers[base], offset.into(), size);
+                state.registers[dst] = match (signed, &loaded) {
+                    (true, _) => Value::Scalar(loaded.word(self.symbols).sign_extended(size * 8)),
+                    (false, _) => loaded,
+                };
+            }
+            Operation::Store { base, offset, size, source } => {
+                let value = operand(state, source);
+                let address = state.registers[base].clone();
+                self.store(state, &address, offset.into(), size, &value)?;
+            }
+            Operation::Atomic { kind, base, offset, size, source, fetches } => {
+                self.atomic(kind, (base, offset.into(), size), source, fetches, state)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What `r0 = r1` leaves in r0. The kernel writes the same for
+    /// `bpf_rdonly_cast(r1)`, after which the program may read anything near a
+    /// map's structure; no other code has use for the address of a map in r0.
+    fn perhaps_cast(&mut self, value: &Value) -> Value {
+        let is_map = |value: &Value| match value {
+            Value::Pointer(pointer) => matches!(pointer.base, Base::MapObject(_)),
+            value => self.code.is_blinded() && is_kernel_address(value),
+        };
+        if !value.alternatives().iter().any(|(_, value)| is_map(value)) {
+            return value.clone();
+        }
+        let why = "it depends on kernel memory read through bpf_rdonly_cast";
+        Value::Scalar(self.symbols.unknown_word(64, why))
+    }
+
+    /// A map's address and the constant step that the kernel adds to it: only
+    /// its own inlined lookups can (the verifier refuses it to programs).
+    fn first_value(&mut self, map: usize) -> Value {
+        let table = &self.code.maps[map];
+        match (table.kind, table.per_cpu) {
+            (TableKind::Array, false) => Value::pointer(Base::Array(map), Word::ZERO),
+            (TableKind::Array, true) => Value::pointer(Base::PerCpuSlots(map), Word::ZERO),
+            _ => {
+                let why = match &table.entries {
+                    Err(why) => why.clone(),
+                    Ok(_) => format!("it depends on a map inside map {}", table.id),
+                };
+                Value::Scalar(self.symbols.unknown_word(64, &why))
+            }
+        }
+    }
+}
+
+fn map_object(value: &Value) -> Option<usize> {
+    match value {
+        Value::Pointer(pointer) => match pointer.base {
+            Base::MapObject(map) => Some(map),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn missing_map(id: u32) -> String {
+    format!("map {id} is not part of the observation")
+}
