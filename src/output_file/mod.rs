@@ -1,7 +1,7 @@
 //! Files that gpumap writes because its user said so.
 //!
 //! gpumap often runs as root, and the name of a file may lead where another
-//! user wants it to. So a name is followed step by step ([`place`]), and what
+//! user wants it to. So a name is followed step by step (`place`), and what
 //! is found at its end decides what happens:
 //!
 //! - nothing or a regular file: a new file is written completely and then
@@ -9,7 +9,7 @@
 //!   readable by its owner alone (mode 0600).
 //! - a FIFO or a character device, such as `/dev/null`, or an open file of the
 //!   caller by the name `/dev/stdout` or `/dev/fd/N`: it is written to, and
-//!   stays what it is ([`through`]).
+//!   stays what it is (`through`).
 //! - anything else is refused.
 
 mod place;
