@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 pub use answer::Answer;
 pub use environment::{Environment, VARIABLES, Variable};
-pub use process::{Detail, HeldDevice, Process};
+pub use process::{Detail, HeldDevice, Process, User};
 pub use slurm::{ConfigFile, Slurm};
 pub use text::{HexBytes, Text};
 pub use unit::{DeviceNumber, NamedNode, Unit};
@@ -64,6 +64,9 @@ pub struct Observation {
     /// Processes of the requested cgroups.
     #[serde(default)]
     pub processes: Vec<Process>,
+    /// The users who have `processes`, as far as the node names them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub users: Vec<User>,
     /// The v1 devices controller, where it is mounted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub devices_v1: Option<DevicesV1>,

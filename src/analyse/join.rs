@@ -28,6 +28,7 @@ pub(super) struct Join<'a> {
     shared: Vec<SharedNode>,
     tree: Tree<'a>,
     cgroups: HashMap<&'a Text, &'a observation::Cgroup>,
+    users: HashMap<u32, &'a Text>,
     decoder: Decoder,
     policies: Policies<'a>,
     table: Table,
@@ -46,11 +47,17 @@ impl<'a> Join<'a> {
             shared,
             tree: Tree::new(&observation.cgroups),
             cgroups: observation.cgroups.iter().map(|cgroup| (&cgroup.path, cgroup)).collect(),
+            users: observation.users.iter().map(|user| (user.uid, &user.name)).collect(),
             decoder: Decoder::new(),
             policies: Policies::new(observation),
             table: Table::new(&observation.gpu_facts),
             views: HashMap::new(),
         }
+    }
+
+    /// The name of a user, if the node has one.
+    pub(super) fn user(&self, uid: u32) -> Option<&'a Text> {
+        self.users.get(&uid).copied()
     }
 
     /// What may be reached from a cgroup by the processes `inside`: one view,

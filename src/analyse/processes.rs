@@ -23,7 +23,13 @@ impl Processes {
     /// One process for an answer; without details where none were observed.
     pub(super) fn report(&mut self, process: &Process, join: &mut Join<'_>) -> report::Process {
         let mut answer = bare(process);
-        answer.started_at = started_at(process, &join.observation.host);
+        let at = started_at(process, &join.observation.host);
+        answer.started_at = at.map(|at| at.to_string());
+        answer.age_seconds = at.and_then(|at| age(at, &join.observation.taken_at));
+        if let Some(name) = join.user(process.uid) {
+            answer.user = Some(name.lossy().into_owned());
+            answer.user_hex = name.hex();
+        }
         let Some(detail) = &process.detail else { return answer };
         let view = join.view_of_process(process);
         answer.visible = view.as_ref().map(|view| self.visible(detail, view, join));
@@ -74,12 +80,35 @@ fn denied(process: &report::Process, view: &View) -> Vec<String> {
     denied.filter(held).cloned().collect()
 }
 
-/// When a process was started, RFC 3339 to the second.
-fn started_at(process: &Process, host: &Host) -> Option<String> {
+/// When a process was started, to the second.
+fn started_at(process: &Process, host: &Host) -> Option<Timestamp> {
     let boot: Timestamp = host.boot_time.as_deref()?.parse().ok()?;
     let seconds = process.start_time.checked_div(host.ticks_per_second?)?;
     let at = boot.as_second().checked_add(i64::try_from(seconds).ok()?)?;
-    Some(Timestamp::from_second(at).ok()?.to_string())
+    Timestamp::from_second(at).ok()
+}
+
+/// How many seconds before the observation something was: none for a process
+/// that was started after the observation had begun.
+fn age(at: Timestamp, taken_at: &str) -> Option<u64> {
+    let taken_at: Timestamp = taken_at.parse().ok()?;
+    Some(u64::try_from(taken_at.as_second().checked_sub(at.as_second())?).unwrap_or(0))
+}
+
+/// What the letter of a process's state means (proc_pid_stat(5)).
+fn state(process: &Process) -> Option<&'static str> {
+    Some(match process.state? {
+        'R' => "running",
+        'S' => "sleeping",
+        'D' => "uninterruptible",
+        'T' => "stopped",
+        't' => "traced",
+        'Z' if process.threads.is_some_and(|threads| threads > 1) => "main-thread-ended",
+        'Z' => "zombie",
+        'X' | 'x' => "dead",
+        'I' => "idle",
+        _ => "other",
+    })
 }
 
 /// A process without its details.
@@ -88,6 +117,7 @@ pub(super) fn bare(process: &Process) -> report::Process {
         pid: process.pid,
         start_time: process.start_time,
         uid: process.uid,
+        state: state(process).map(str::to_owned),
         comm: process.comm.lossy().into_owned(),
         comm_hex: process.comm.hex(),
         cgroup: process.cgroup.lossy().into_owned(),

@@ -58,7 +58,10 @@ pub(super) fn process(process: &Process) -> FindingProcess {
         pid: process.pid,
         start_time: process.start_time,
         started_at: process.started_at.clone(),
+        age_seconds: process.age_seconds,
         uid: process.uid,
+        user: process.user.clone(),
+        state: process.state.clone(),
         comm: process.comm.clone(),
     }
 }

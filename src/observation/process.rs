@@ -15,6 +15,13 @@ pub struct Process {
     pub start_time: u64,
     /// Effective uid.
     pub uid: u32,
+    /// State of its main thread, one letter (`/proc/PID/stat` field 3).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<char>,
+    /// Number of its threads (field 20); a main thread that has ended counts as
+    /// long as others go on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<u32>,
     /// Command name, at most 15 bytes, chosen by the process itself.
     pub comm: Text,
     /// Its cgroup2 path, relative to the cgroup root.
@@ -71,4 +78,13 @@ pub struct HeldDevice {
     /// Whether memory of it is mapped.
     #[serde(default)]
     pub mapped: bool,
+}
+
+/// A user and the name that the node has for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct User {
+    /// Uid.
+    pub uid: u32,
+    /// Name, from `/etc/passwd` or the name service.
+    pub name: Text,
 }

@@ -36,6 +36,7 @@ pub mod scanner;
 mod slurm;
 mod stepd;
 mod units;
+mod users;
 pub mod verify;
 mod walk;
 
@@ -148,6 +149,7 @@ fn observe(
     }
     observation.gpu_facts = gpu::collect(&options.gpu_root, &mut log.problems);
     if options.detail {
+        observation.users = users::of(options, &observation.processes);
         observation.slurm = slurm::collect(options, &mut log);
     }
     if options.units {

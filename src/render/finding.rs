@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{Style, owner, sanitize, wrap};
+use super::{Style, owner, sanitize, who, wrap};
 use crate::report::{Decision, Finding, FindingDevice, FindingProcess, Owner};
 
 /// Where the text of a line begins.
@@ -74,11 +74,16 @@ fn device(device: &FindingDevice) -> String {
 
 fn process(process: &FindingProcess) -> String {
     let comm = sanitize::short(&process.comm, 24, "…");
-    let started = match &process.started_at {
-        Some(at) => format!("started {}", sanitize::text(at)),
-        None => format!("started at tick {}", process.start_time),
+    let user = match &process.user {
+        Some(name) => format!("user {}", who::named(&sanitize::short(name, 24, "…"))),
+        None => format!("uid {}", process.uid),
     };
-    format!("{} {comm}, uid {}, {started}", process.pid, process.uid)
+    let unusual = |state: &&str| !matches!(*state, "running" | "sleeping");
+    let state = process.state.as_deref().filter(unusual).map(|state| format!(", {state}"));
+    let age = process.age_seconds.map(|seconds| format!(" ({} old)", who::age(seconds)));
+    let started = process.started_at.as_deref().map(|at| format!(", started {}", sanitize::text(at)));
+    let parts = [state, started, age].into_iter().flatten().collect::<String>();
+    format!("{} {comm}, {user}{parts}", process.pid)
 }
 
 fn decision(decision: &Decision) -> String {

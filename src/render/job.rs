@@ -31,7 +31,8 @@ fn one(out: &mut dyn Write, style: Style, group: &[OwnerSets], payload: &Payload
     let (own, rest) = processes(&cgroups, style);
     process::write(out, style, &own, inventory, Some(&|process| place(process, group)))?;
     if rest > 0 {
-        writeln!(out, "  without {rest} of the scheduler itself (-v lists all)")?;
+        let of = if rest == 1 { "process of the scheduler is" } else { "processes of the scheduler are" };
+        writeln!(out, "  {rest} {of} not listed (-v lists all)")?;
     }
     rule_part(out, &cgroups, payload)?;
     program_part(out, &cgroups, payload)
@@ -150,8 +151,8 @@ fn rule_part(out: &mut dyn Write, cgroups: &[&Cgroup], payload: &Payload) -> io:
         let path = sanitize::with_hex(&first.path, first.path_hex.as_deref());
         let more = match count - 1 {
             0 => String::new(),
-            1 => " and 1 cgroup more".to_owned(),
-            more => format!(" and {more} cgroups more"),
+            1 => " and 1 more cgroup".to_owned(),
+            more => format!(" and {more} more cgroups"),
         };
         writeln!(out, "      in {path}{more}")?;
     }

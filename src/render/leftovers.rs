@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::table::{self, Last};
+use super::who::{self, Columns};
 use super::{Style, gpus, owner, process, sanitize};
 use crate::report::{Leftover, Payload};
 
@@ -28,18 +29,22 @@ pub fn write(
     if leftovers.is_empty() {
         return Ok(());
     }
+    let processes = leftovers.iter().map(|leftover| &leftover.process);
+    let columns = Columns::of(processes.clone());
     let rows = leftovers.iter().map(|leftover| {
         let it = &leftover.process;
         let holds = gpus::held_names(&leftover.gpus, &it.held_instances, &it.held_denied, inventory);
         let holds = if is_found(leftover) { holds } else { "?".to_owned() };
         let owner = leftover.owner.as_ref().map_or_else(|| "-".to_owned(), owner::full);
         let by = sanitize::short(&leftover.belongs_by, 12, "…");
-        let row = vec![it.pid.to_string(), it.uid.to_string(), process::command(it), holds, by, owner];
-        row.into_iter().chain(done(leftover)).collect()
+        let row = std::iter::once(it.pid.to_string()).chain(columns.cells(it));
+        row.chain([process::command(it), holds, by, owner]).chain(done(leftover)).collect()
     });
-    let header = ["PID", "UID", "COMMAND", "HOLDS", "KNOWN BY", "IN", "DONE"];
-    let columns = if leftovers.iter().any(|it| it.killed.is_some()) { &header[..] } else { &header[..6] };
-    table::write(out, style, columns, &["PID", "UID"], rows.collect(), Last::Wraps)?;
+    let header = std::iter::once("PID").chain(columns.header()).chain(["COMMAND", "HOLDS", "KNOWN BY", "IN"]);
+    let done = leftovers.iter().any(|it| it.killed.is_some()).then_some("DONE");
+    let header: Vec<&str> = header.chain(done).collect();
+    table::write(out, style, &header, &["PID", "AGE"], rows.collect(), Last::Wraps)?;
+    who::legend(out, processes)?;
     gpus::denied_legend(out, leftovers.iter().any(|it| !it.process.held_denied.is_empty()))?;
     leftovers
         .iter()

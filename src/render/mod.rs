@@ -33,6 +33,7 @@ mod summary;
 mod table;
 mod watch;
 mod watch_policy;
+mod who;
 mod wrap;
 
 pub use audit::write as audit;

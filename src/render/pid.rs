@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::table::{self, Last};
-use super::{Style, cgroup, gpus, job, owner, process, sanitize, sets};
+use super::{Style, cgroup, gpus, job, owner, process, sanitize, sets, who};
 use crate::report::{Api, Asked, Cgroup, Claim, Gpu, OwnerSets, Payload, Process, Visible};
 
 /// Characters of a variable's value.
@@ -38,11 +38,7 @@ fn one(
 ) -> io::Result<()> {
     let inventory = payload.gpus.as_deref().unwrap_or_default();
     writeln!(out, "process {}  {}", it.pid, process::command(it))?;
-    writeln!(out, "  uid      {}", it.uid)?;
-    match &it.started_at {
-        Some(at) => writeln!(out, "  started  {}", sanitize::text(at))?,
-        None => writeln!(out, "  started  {} clock ticks after boot", it.start_time)?,
-    }
+    identity(out, it)?;
     match &cgroup.owner {
         Some(owner) => writeln!(out, "  owner    {}", owner::full(owner))?,
         None => writeln!(out, "  owner    not recognised")?,
@@ -64,6 +60,23 @@ fn one(
         results(out, style, visible, inventory)?;
     }
     held(out, it, inventory)
+}
+
+/// Its user, its state and its age.
+fn identity(out: &mut dyn Write, it: &Process) -> io::Result<()> {
+    match &it.user {
+        Some(_) => writeln!(out, "  user     {} (uid {})", who::user(it, VALUE), it.uid)?,
+        None => writeln!(out, "  user     uid {}", it.uid)?,
+    }
+    let state = it.state.as_deref();
+    state.map_or(Ok(()), |state| {
+        writeln!(out, "  state    {}, {}", who::letter(Some(state)), who::meaning(state))
+    })?;
+    let age = it.age_seconds.map(|seconds| format!(", {} old", who::age(seconds))).unwrap_or_default();
+    match &it.started_at {
+        Some(at) => writeln!(out, "  started  {}{age}", sanitize::text(at)),
+        None => writeln!(out, "  started  not known: the observation does not tell when the node was booted"),
+    }
 }
 
 /// The four sets in short, for a process of a job.
@@ -137,7 +150,7 @@ fn variables(out: &mut dyn Write, style: Style, visible: &Visible) -> io::Result
     });
     table::write(out, style, &["VARIABLE", "AT EXEC", "NOW"], &[], rows.collect(), Last::Wraps)?;
     match visible.changed {
-        Some(true) => writeln!(out, "  It asks for something else than at exec."),
+        Some(true) => writeln!(out, "  It now asks for something other than at exec."),
         _ => Ok(()),
     }
 }

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::table::{self, Last};
+use super::who::{self, Columns};
 use super::{Style, gpus, names, sanitize};
 use crate::report::{Asked, Claim, Cut, Gpu, Process, Visible};
 
@@ -31,16 +32,19 @@ pub(super) fn write(
     let mut sorted = processes.to_vec();
     sorted.sort_by_key(|process| process.held.as_ref().is_none_or(Vec::is_empty));
     sorted.truncate(if style.all { usize::MAX } else { SHOWN });
-    let (mut header, mut rows) = (vec!["PID", "UID", "COMMAND"], Vec::new());
+    let columns = Columns::of(sorted.iter().copied());
+    let (mut header, mut rows) = (vec!["PID"], Vec::new());
+    header.extend(columns.header().chain(["COMMAND"]));
     header.extend(place.is_some().then_some("WHERE"));
     header.extend(if is_known { &["ASKS FOR", "GPUS", "HOLDS"][..] } else { &[] });
     for process in &sorted {
-        let mut row = vec![process.pid.to_string(), process.uid.to_string(), command(process)];
+        let mut row = vec![process.pid.to_string()];
+        row.extend(columns.cells(process).chain([command(process)]));
         row.extend(place.map(|place| place(process)));
         row.extend(if is_known { details(process, gpus) } else { Vec::new() });
         rows.push(row);
     }
-    table::write(out, style, &header, &["PID", "UID"], rows, Last::Wraps)?;
+    table::write(out, style, &header, &["PID", "AGE"], rows, Last::Wraps)?;
     if let Some(more) = processes.len().checked_sub(sorted.len()).filter(|more| *more > 0) {
         writeln!(out, "  … and {more} more (-v lists all)")?;
     }
@@ -150,6 +154,7 @@ fn notes(out: &mut dyn Write, processes: &[&Process]) -> io::Result<()> {
     if processes.iter().any(|process| process.visible.as_ref().is_some_and(|it| it.changed == Some(true))) {
         writeln!(out, "  → changed at run time")?;
     }
+    who::legend(out, processes.iter().copied())?;
     gpus::denied_legend(out, processes.iter().any(|process| !process.held_denied.is_empty()))?;
     notes.iter().try_for_each(|(text, pids)| match pids.as_slice() {
         [pid] => writeln!(out, "  {pid}: {text}"),

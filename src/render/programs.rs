@@ -24,7 +24,7 @@ pub(super) fn title(id: u32, program: Option<&Program>) -> String {
     let name = if program.name.is_empty() { "(no name)".into() } else { sanitize::text(&program.name) };
     let writer = program.writer.as_deref().map(|writer| format!("  like {}", sanitize::text(writer)));
     let size = match program.insns {
-        Some(count) => format!("  {count} instructions"),
+        Some(count) => format!("  {count} insns"),
         None => "  instructions not readable".to_owned(),
     };
     let loaded = match program.loaded_at.as_str() {

@@ -60,8 +60,17 @@ pub struct FindingProcess {
     /// known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<String>,
+    /// How many seconds before the observation that was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_seconds: Option<u64>,
     /// Effective uid.
     pub uid: u32,
+    /// Name of that user, as the node has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Its state, with the words of `processes` of a cgroup.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
     /// Command name.
     pub comm: String,
 }

@@ -17,8 +17,26 @@ pub struct Process {
     /// observation does not tell when the node was booted.
     #[serde(default)]
     pub started_at: Option<String>,
+    /// How many seconds before the observation that was; left out where
+    /// `started_at` is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_seconds: Option<u64>,
     /// Effective uid.
     pub uid: u32,
+    /// Name of that user, as the node has it; left out where it has none or was
+    /// not asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Hex of the name if it is not UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_hex: Option<String>,
+    /// `running`, `sleeping`, `uninterruptible` (waits in the kernel and cannot
+    /// be killed meanwhile), `stopped`, `traced` (a debugger holds it), `zombie`
+    /// (has ended and waits for its parent), `main-thread-ended` (its other
+    /// threads go on), `dead`, `idle` (a waiting kernel thread) or `other`; left
+    /// out where that was not observed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
     /// Command name.
     pub comm: String,
     /// Hex of the command name if it is not UTF-8.

@@ -55,6 +55,7 @@ impl<'a> Reader<'a> {
         let uid = dir.stat().map_err(|_| Unread::Gone)?.uid;
         let stat = parse_stat(self.file(&dir, c"stat", STAT_LIMIT)?).ok_or(Unread::Gone)?;
         let (comm, start_time) = (Text::from(stat.comm), stat.start_time);
+        let (state, threads) = (Some(char::from(stat.state)), Some(stat.threads));
         let (kernel, ended, several) = (stat.is_kernel_thread(), stat.has_ended(), stat.threads > 1);
         let mut detail = None;
         if self.context.detail && !kernel {
@@ -70,7 +71,7 @@ impl<'a> Reader<'a> {
         {
             detail.stepd_sockets = stepd::sockets(&dir);
         }
-        Ok(Process { pid, start_time, uid, comm, cgroup: own, devices_v1, detail })
+        Ok(Process { pid, start_time, uid, state, threads, comm, cgroup: own, devices_v1, detail })
     }
 
     fn groups(&mut self, dir: &Dir, wanted: &Wanted<'_>) -> Result<Groups, Unread> {

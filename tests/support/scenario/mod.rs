@@ -159,6 +159,8 @@ impl Scene {
             pid: proc.pid,
             start_time,
             uid: proc.uid,
+            state: Some('S'),
+            threads: Some(1),
             comm: proc.comm.into(),
             cgroup: path.into(),
             devices_v1: None,
