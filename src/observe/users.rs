@@ -116,9 +116,16 @@ fn ask(
 }
 
 /// The name that the C library's name service has for a user.
+#[cfg(not(target_feature = "crt-static"))]
 fn name_service(uid: u32) -> Option<Vec<u8>> {
     let user = nix::unistd::User::from_uid(uid.into()).ok()??;
     Some(user.name.into_bytes())
+}
+
+/// Without modules there is no name service.
+#[cfg(target_feature = "crt-static")]
+fn name_service(_: u32) -> Option<Vec<u8>> {
+    None
 }
 
 #[cfg(test)]
