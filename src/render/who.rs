@@ -60,12 +60,10 @@ pub(super) fn named(name: &str) -> String {
 /// Seconds in the largest unit of which there is a whole one: `45s`, `12m`,
 /// `3h`, `5d`, `2y`, at most `999y`.
 pub(super) fn age(seconds: u64) -> String {
-    match seconds {
-        ..MINUTE => format!("{seconds}s"),
-        ..HOUR => format!("{}m", seconds / MINUTE),
-        ..DAY => format!("{}h", seconds / HOUR),
-        ..YEAR => format!("{}d", seconds / DAY),
-        _ => format!("{}y", (seconds / YEAR).min(999)),
+    let units = [(YEAR, 'y'), (DAY, 'd'), (HOUR, 'h'), (MINUTE, 'm')];
+    match units.into_iter().find(|(size, _)| seconds >= *size) {
+        Some((size, unit)) => format!("{}{unit}", (seconds / size).min(999)),
+        None => format!("{seconds}s"),
     }
 }
 
