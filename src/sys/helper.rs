@@ -9,11 +9,12 @@
 mod child;
 mod left;
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, send, socketpair};
 
 pub use child::Channel;
@@ -25,7 +26,7 @@ pub const MESSAGE_LIMIT: usize = 8 << 20;
 /// Bytes of the length in front of a message.
 const LENGTH: usize = 4;
 /// Bytes that are fetched at a time.
-const ROOM: usize = 64 << 10;
+const ROOM: usize = 16 << 10;
 
 /// A helper, seen from the process that started it. Dropping it kills it and
 /// waits for nothing.
@@ -33,6 +34,9 @@ const ROOM: usize = 64 << 10;
 pub struct Helper {
     channel: OwnedFd,
     inbox: Vec<u8>,
+    /// Messages that the helper made since it was asked last, and before.
+    made: EventFd,
+    made_before: u64,
     _child: Child,
 }
 
@@ -54,9 +58,10 @@ impl Helper {
     /// Those of socketpair(2) and fork(2).
     pub fn start(keep: &[BorrowedFd<'_>], work: impl FnOnce(&mut Channel)) -> Result<Self, Errno> {
         let (own, other) = socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC)?;
+        let made = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
         left::sweep();
-        let child = child::fork(&other, keep, work)?;
-        Ok(Self { channel: own, inbox: Vec::new(), _child: child })
+        let child = child::fork(&other, &made, keep, work)?;
+        Ok(Self { channel: own, inbox: Vec::new(), made, made_before: 0, _child: child })
     }
 
     /// Sends a message, which must be far smaller than a socket's buffer: this
@@ -84,18 +89,20 @@ impl Helper {
             if let Some(message) = whole(&mut self.inbox)? {
                 return Ok(Some(message));
             }
-            let old = self.inbox.len();
-            self.inbox.resize(old + ROOM, 0);
-            let room = self.inbox.get_mut(old..).unwrap_or_default();
-            let count = recv(self.channel.as_raw_fd(), room, MsgFlags::MSG_DONTWAIT);
-            self.inbox.truncate(old + count.unwrap_or(0));
-            match count {
+            match fetch(self.channel.as_raw_fd(), &mut self.inbox, MsgFlags::MSG_DONTWAIT) {
                 Ok(0) => return Err(Ended),
                 Ok(_) | Err(Errno::EINTR) => {}
                 Err(Errno::EAGAIN) => return Ok(None),
                 Err(_) => return Err(Ended),
             }
         }
+    }
+
+    /// How many messages the helper has made, those included that it did not
+    /// send yet.
+    pub fn made(&mut self) -> u64 {
+        self.made_before = self.made_before.saturating_add(self.made.read().unwrap_or(0));
+        self.made_before
     }
 
     /// Whether the helper is at work, as `/proc/PID/stat` has it: on a processor
@@ -119,6 +126,14 @@ pub fn wait<'a>(helpers: impl Iterator<Item = &'a Helper>, limit: Duration) {
 fn framed(message: &[u8]) -> Vec<u8> {
     let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
     [&length.to_ne_bytes(), message].concat()
+}
+
+/// Adds what has come to `inbox`, and returns how much that is: 0 at the end.
+fn fetch(channel: RawFd, inbox: &mut Vec<u8>, flags: MsgFlags) -> Result<usize, Errno> {
+    let mut room = [0; ROOM];
+    let count = recv(channel, &mut room, flags)?;
+    inbox.extend_from_slice(room.get(..count).unwrap_or_default());
+    Ok(count)
 }
 
 /// Takes the first message out of what has come, if it is whole.
@@ -182,8 +197,25 @@ mod tests {
             channel.send(&[u8::try_from(count).unwrap_or(u8::MAX)]);
         };
         let mut helper = Helper::start(&[kept.as_fd()], list).unwrap();
-        // Three of /dev/null, the channel, what is kept, and the listing itself.
-        assert_eq!(next(&mut helper), Some(vec![6]));
+        // Three of /dev/null, the channel and its counter, what is kept, and the
+        // listing itself.
+        assert_eq!(next(&mut helper), Some(vec![7]));
+    }
+
+    /// Make sure that messages are counted before they are sent.
+    #[test]
+    fn counted() {
+        let two = |channel: &mut Channel| {
+            channel.queue(b"one");
+            channel.queue(b"two");
+            std::thread::sleep(Duration::from_secs(600));
+        };
+        let mut helper = Helper::start(&[], two).unwrap();
+        let end = Instant::now() + Duration::from_secs(20);
+        while helper.made() < 2 && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert_eq!(helper.made(), 2);
     }
 
     /// Make sure that a helper that never answers costs nothing when it is dropped.

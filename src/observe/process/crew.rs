@@ -26,8 +26,8 @@ use stalls::Stalls;
 const HELPERS: usize = 4;
 /// Questions for which another helper pays.
 const SHARE: usize = 32;
-/// Questions that a helper is given at a time, and those that it may have left
-/// when it gets more.
+/// Questions that a helper is given at a time. It answers them at a time too,
+/// and so gets more while it has as many left.
 const CHUNK: usize = 16;
 /// How long a helper may wait for one process, and the least of that where the
 /// time is short.
@@ -56,6 +56,8 @@ pub(crate) struct Crew<'a, Question, Answer> {
     proc: Dir,
     work: Box<Work<'a, Question, Answer>>,
     helpers: Vec<Slot>,
+    /// Helpers at a time.
+    most: usize,
     stalls: Stalls,
 }
 
@@ -79,6 +81,8 @@ impl<Question, Answer> fmt::Debug for Crew<'_, Question, Answer> {
 struct Slot {
     helper: Helper,
     asked: VecDeque<(usize, Care)>,
+    /// Answers that came.
+    answered: u64,
     /// When it began with the first of them.
     since: Instant,
 }
@@ -98,7 +102,9 @@ where
     /// A crew whose helpers do `work`, with the proc file system and their
     /// questions. Nothing is started before the first one.
     pub(crate) fn new(proc: Dir, work: impl Fn(&Dir, Duty<'_, Question, Answer>) + Send + 'a) -> Self {
-        Self { proc, work: Box::new(work), helpers: Vec::new(), stalls: Stalls::default() }
+        // Asked once: the answer takes reading the limits of every cgroup above.
+        let most = std::thread::available_parallelism().map_or(1, usize::from).min(HELPERS);
+        Self { proc, work: Box::new(work), helpers: Vec::new(), most, stalls: Stalls::default() }
     }
 
     /// Asks everything, and calls `each` with the number of each question and
@@ -132,14 +138,13 @@ where
 
     /// Gives every helper something to do, and starts those that are needed.
     fn hand_out(&mut self, list: &mut List<'_, Question>) {
-        let most = std::thread::available_parallelism().map_or(1, usize::from).min(HELPERS);
-        let wanted = most.min(list.left().div_ceil(SHARE));
+        let wanted = self.most.min(list.left().div_ceil(SHARE));
         while self.helpers.len() < wanted {
             let Some(slot) = self.start() else { break };
             self.helpers.push(slot);
         }
         for slot in &mut self.helpers {
-            if slot.asked.len() > CHUNK / 2 {
+            if slot.asked.len() > CHUNK {
                 continue;
             }
             let chunk: Vec<(usize, Care)> =
@@ -161,7 +166,7 @@ where
     fn start(&self) -> Option<Slot> {
         let work = |channel: &mut Channel| (self.work)(&self.proc, Duty { channel, types: PhantomData });
         let helper = Helper::start(&[self.proc.as_fd()], work).ok()?;
-        Some(Slot { helper, asked: VecDeque::new(), since: Instant::now() })
+        Some(Slot { helper, asked: VecDeque::new(), answered: 0, since: Instant::now() })
     }
 
     /// How long nothing but an answer can matter.
@@ -182,6 +187,7 @@ where
                     Ok(Some(message)) => {
                         let Some((index, _)) = slot.asked.pop_front() else { break };
                         slot.since = Instant::now();
+                        slot.answered += 1;
                         each(index, serde_json::from_slice(&message).ok());
                     }
                     Ok(None) => break,
@@ -223,7 +229,11 @@ where
         list: &mut List<'_, Question>,
         each: &mut impl FnMut(usize, Option<Answer>),
     ) {
-        let Slot { mut asked, .. } = self.helpers.swap_remove(place);
+        let Slot { mut helper, mut asked, answered, .. } = self.helpers.swap_remove(place);
+        // Answers that were made and not sent are lost with it.
+        let made = helper.made().saturating_sub(answered);
+        let made = usize::try_from(made).unwrap_or(usize::MAX).min(asked.len());
+        list.again.extend(asked.drain(..made).map(|(index, _)| (index, None)));
         let first = asked.pop_front();
         list.again.extend(asked.into_iter().map(|(index, _)| (index, None)));
         match first {
@@ -268,7 +278,7 @@ impl<Question: DeserializeOwned, Answer: Serialize> Duty<'_, Question, Answer> {
             let Ok(asked) = serde_json::from_slice::<Vec<((u32, Question), Care)>>(&message) else { return };
             for ((pid, question), care) in asked {
                 let answer = work(pid, question, care);
-                if !serde_json::to_vec(&answer).is_ok_and(|message| self.channel.send(&message)) {
+                if !serde_json::to_vec(&answer).is_ok_and(|message| self.channel.queue(&message)) {
                     return;
                 }
             }
@@ -286,4 +296,32 @@ fn patience(deadline: Option<Instant>) -> Duration {
 /// Whether another helper may be lost to a process.
 fn may_lose_another() -> bool {
     left_behind() < LEFT_BEHIND
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that one question without an answer costs no other its own:
+    /// answers that a helper made and could not send are asked for again.
+    #[test]
+    fn one_is_silent() {
+        const SILENT: u32 = 37;
+        let proc = Dir::open("/proc".as_ref()).unwrap();
+        let mut crew = Crew::new(proc, |_, duty: Duty<'_, u32, (u32, Care)>| {
+            duty.answer(|pid, question, care| {
+                if pid == SILENT && care == Care::Inside {
+                    std::thread::sleep(Duration::from_secs(600));
+                }
+                (question, care)
+            });
+        });
+        let questions: Vec<(u32, u32)> = (0..100).map(|pid| (pid, pid * 2)).collect();
+        let mut answers = vec![Vec::new(); questions.len()];
+        crew.ask(&questions, None, |index, answer| answers[index].push(answer));
+        for (index, (pid, question)) in questions.iter().enumerate() {
+            let care = if *pid == SILENT { Care::Outside } else { Care::Inside };
+            assert_eq!(answers[index], [Some((*question, care))], "{pid}");
+        }
+    }
 }

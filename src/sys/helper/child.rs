@@ -3,34 +3,44 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
 
 use libc::{c_int, c_long, c_uint, c_ulong};
 use nix::errno::Errno;
-use nix::sys::socket::{MsgFlags, recv, send};
+use nix::sys::eventfd::EventFd;
+use nix::sys::socket::{MsgFlags, send};
 
 use super::left::Child;
-use super::{MESSAGE_LIMIT, ROOM, framed, whole};
+use super::{MESSAGE_LIMIT, fetch, framed, whole};
+
+/// Bytes of messages that wait to be sent together, and for how long.
+const TOGETHER: usize = 64 << 10;
+const WAIT: Duration = Duration::from_millis(5);
 
 /// The helper's end of the channel.
 #[derive(Debug)]
 pub struct Channel {
     socket: RawFd,
     inbox: Vec<u8>,
+    /// Messages that are not sent yet, and since when they wait.
+    outbox: Vec<u8>,
+    since: Instant,
+    /// Counts messages, sent or not.
+    made: RawFd,
 }
 
 impl Channel {
-    /// Waits for the next message; `None` when there will be no more.
+    /// Sends what waits and waits for the next message; `None` when there will
+    /// be no more.
     pub fn receive(&mut self) -> Option<Vec<u8>> {
+        if !self.flush() {
+            return None;
+        }
         loop {
             if let Some(message) = whole(&mut self.inbox).ok()? {
                 return Some(message);
             }
-            let old = self.inbox.len();
-            self.inbox.resize(old + ROOM, 0);
-            let room = self.inbox.get_mut(old..).unwrap_or_default();
-            let count = recv(self.socket, room, MsgFlags::empty());
-            self.inbox.truncate(old + count.unwrap_or(0));
-            match count {
+            match fetch(self.socket, &mut self.inbox, MsgFlags::empty()) {
                 Ok(0) => return None,
                 Ok(_) | Err(Errno::EINTR) => {}
                 Err(_) => return None,
@@ -41,9 +51,32 @@ impl Channel {
     /// Sends a message, one over [`MESSAGE_LIMIT`] as an empty one. Returns
     /// whether anybody is there to read it.
     pub fn send(&mut self, message: &[u8]) -> bool {
+        self.put(message) && self.flush()
+    }
+
+    /// Sends a message as [`send`](Self::send) does, but together with those that
+    /// follow at once: waking the reader costs more than most messages do.
+    pub fn queue(&mut self, message: &[u8]) -> bool {
+        let listens = self.put(message);
+        let waits = self.outbox.len() < TOGETHER && self.since.elapsed() < WAIT;
+        listens && (waits || self.flush())
+    }
+
+    fn put(&mut self, message: &[u8]) -> bool {
         let message = if message.len() > MESSAGE_LIMIT { &[] } else { message };
-        let framed = framed(message);
-        let mut rest = framed.as_slice();
+        if self.outbox.is_empty() {
+            self.since = Instant::now();
+        }
+        self.outbox.extend_from_slice(&framed(message));
+        // SAFETY: the descriptor stays open until this process ends.
+        let made = unsafe { BorrowedFd::borrow_raw(self.made) };
+        nix::unistd::write(made, &1_u64.to_ne_bytes()).is_ok()
+    }
+
+    /// Sends what waits.
+    fn flush(&mut self) -> bool {
+        let outbox = std::mem::take(&mut self.outbox);
+        let mut rest = outbox.as_slice();
         while !rest.is_empty() {
             match send(self.socket, rest, MsgFlags::MSG_NOSIGNAL) {
                 Ok(count) => rest = rest.get(count..).unwrap_or_default(),
@@ -55,14 +88,17 @@ impl Channel {
     }
 }
 
-/// Makes the copy. `channel` is its end of the channel.
+/// Makes the copy. `channel` is its end of the channel; it counts its messages
+/// in `made`.
 pub(super) fn fork(
     channel: &OwnedFd,
+    made: &EventFd,
     keep: &[BorrowedFd<'_>],
     work: impl FnOnce(&mut Channel),
 ) -> Result<Child, Errno> {
     let socket = channel.as_raw_fd();
-    let mut kept: Vec<RawFd> = keep.iter().map(AsRawFd::as_raw_fd).chain([socket]).collect();
+    let made = made.as_raw_fd();
+    let mut kept: Vec<RawFd> = keep.iter().map(AsRawFd::as_raw_fd).chain([socket, made]).collect();
     kept.sort_unstable();
     let parent = std::process::id();
     // SAFETY: fork(2) of the C library, whose allocator works in the copy even
@@ -72,7 +108,10 @@ pub(super) fn fork(
     if pid == 0 {
         let begun = catch_unwind(AssertUnwindSafe(|| {
             detach(parent, &kept);
-            work(&mut Channel { socket, inbox: Vec::new() });
+            let mut channel =
+                Channel { socket, inbox: Vec::new(), outbox: Vec::new(), since: Instant::now(), made };
+            work(&mut channel);
+            channel.flush();
         }));
         // SAFETY: ends this process, and runs nothing before.
         unsafe { libc::_exit(c_int::from(begun.is_err())) }
