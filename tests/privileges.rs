@@ -130,8 +130,9 @@ fn watch_gives_up_rights() {
     for thread in threads.flatten() {
         let status = fs::read_to_string(thread.path().join("status")).expect("a status");
         let field = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("a field");
-            line.trim_start_matches(':').trim().to_owned()
+            let line =
+                status.lines().find_map(|line| line.strip_prefix(&format!("{name}:"))).expect("a field");
+            line.trim().to_owned()
         };
         for set in ["CapEff", "CapPrm", "CapBnd"] {
             let set = u64::from_str_radix(&field(set), 16).expect("hex");
@@ -140,6 +141,7 @@ fn watch_gives_up_rights() {
         let none = "0000000000000000";
         assert_eq!((field("CapInh"), field("CapAmb")), (none.to_owned(), none.to_owned()));
         assert_eq!(field("NoNewPrivs"), "1");
+        assert_eq!(field("Seccomp"), "2", "a filter");
     }
     watch.kill().expect("a child");
     watch.wait().expect("a child");

@@ -13,6 +13,7 @@ use crate::cli::{Exit, WatchArgs};
 use crate::report::{Event, Gpu};
 use crate::sys::caps::Capability;
 use crate::sys::rights::keep_only;
+use crate::sys::seccomp;
 use crate::watch::opens::OpensWatcher;
 use crate::watch::policy::PolicyWatcher;
 use crate::watch::{self, EventSource, Mode, Source, Tracker, WatchError};
@@ -39,20 +40,21 @@ const KEPT: [Capability; 7] = [
     Capability::Bpf,
 ];
 
+/// Gives up what a watch does not need. Before the first thread: each has rights
+/// of its own.
+fn give_up_rights() -> Result<(), Failure> {
+    let given_up = keep_only(&KEPT).map_err(|errno| errno.desc().to_owned());
+    let given_up = given_up.and_then(|()| seccomp::forbid().map_err(|error| error.to_string()));
+    let fix = "a sandbox that allows capset(2), prctl(2) and seccomp(2)";
+    given_up.map_err(|why| Failure::new("watch", "giving up rights", why, fix))
+}
+
 /// Runs the command.
 pub(super) fn run(session: &mut Session<'_>, args: &WatchArgs) -> Result<Exit, Failure> {
     if session.global.from.is_some() {
         return Err(Failure::new("usage", "--from", "a saved observation does not change", "leave it out"));
     }
-    // Before the first thread: each has rights of its own.
-    keep_only(&KEPT).map_err(|errno| {
-        Failure::new(
-            "watch",
-            "giving up rights",
-            errno.desc(),
-            "a sandbox that allows capset(2) and prctl(2)",
-        )
-    })?;
+    give_up_rights()?;
     let signals = signals()?;
     let scope = watch_scope::of(session, args)?;
     let proc = session.global.proc.clone();

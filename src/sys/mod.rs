@@ -16,6 +16,7 @@ pub mod notify;
 pub mod pidfd;
 pub mod regular;
 pub mod rights;
+pub mod seccomp;
 pub mod spawn;
 pub mod stat;
 pub mod tables;
