@@ -380,3 +380,19 @@ fn words(line: &str) -> Vec<String> {
         })
         .collect()
 }
+
+/// Make sure that a usage error is one line of what is wrong and how to write it,
+/// and that a missing right is called one.
+#[test]
+fn sentences() {
+    let output = gpumap(&["diff", "/a"]);
+    let said = text(&output.stderr);
+    assert!(
+        said.starts_with("error: diff compares two policies; name both, as in 'gpumap diff /a /b'\n"),
+        "{said}"
+    );
+    assert!(!said.contains("\n\n\n"), "{said}");
+    let trigger = fixtures().join("audit/unknown-verdict/trigger.json");
+    let output = gpumap(&["--from", trigger.to_str().unwrap(), "audit"]);
+    assert!(text(&output.stderr).contains("; needs CAP_SYS_ADMIN"), "{}", text(&output.stderr));
+}

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use crate::gpu;
 use crate::observation::{self, Cgroup, Map, Observation, Process, Program, Text};
-use crate::policy::{Decoder, Policy};
+use crate::policy::{Decoder, Focus, Policy};
 use crate::report::{Change, Effective, Gpu, Omitted, PolicyEvent, PolicyProgram};
 
 use super::attachment::Tree;
@@ -12,6 +12,7 @@ use super::diff::changes;
 use super::policies::Policies;
 use super::programs::writer_of;
 use super::reach::gpu_verdicts;
+use super::rules;
 
 /// What happened to one cgroup; `None` if the same programs are in force and
 /// read the same. Use [`Comparison`] to ask about many.
@@ -26,6 +27,8 @@ pub struct Comparison<'a> {
     after: Side<'a>,
     decoder: Decoder,
     gpus: Vec<Gpu>,
+    /// Devices whose rules are never left out.
+    focus: Focus,
     known: HashMap<(Policy, Policy), Difference>,
     /// Maps that hold something else than before.
     new_contents: BTreeSet<u32>,
@@ -45,15 +48,18 @@ struct Side<'a> {
 impl<'a> Comparison<'a> {
     /// Takes both in; the inventory is the later one's, if it has one.
     pub fn new(before: &'a Observation, after: &'a Observation) -> Self {
-        let mut gpus = gpu::inventory(&after.gpu_facts);
+        let mut facts = &after.gpu_facts;
+        let mut gpus = gpu::inventory(facts);
         if gpus.is_empty() {
-            gpus = gpu::inventory(&before.gpu_facts);
+            facts = &before.gpu_facts;
+            gpus = gpu::inventory(facts);
         }
         Self {
             before: Side::new(before),
             after: Side::new(after),
             decoder: Decoder::new(),
             gpus,
+            focus: rules::focus(facts),
             known: HashMap::new(),
             new_contents: new_contents(&before.maps, &after.maps),
         }
@@ -80,7 +86,7 @@ impl<'a> Comparison<'a> {
         let (old, new) = (self.before.tree.effective(above), self.after.tree.effective(after));
         let from = self.before.policy(&inherited, path, &mut self.decoder);
         let to = self.after.policy(after, path, &mut self.decoder);
-        let new_pair = || changes(&mut self.decoder, from, to);
+        let new_pair = || changes(&mut self.decoder, from, to, &self.focus);
         let (changes, omitted) = self.known.entry((from, to)).or_insert_with(new_pair).clone();
         let event = PolicyEvent {
             attached: self.after.programs(missing(&new, &old)),

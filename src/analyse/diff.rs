@@ -2,7 +2,7 @@
 
 use crate::gpu;
 use crate::observation::Observation;
-use crate::policy::{Decoder, Policy};
+use crate::policy::{Decoder, Focus, Policy};
 use crate::report::{Change, Diff, GpuChange, Omitted, Payload};
 
 use super::policies::Policies;
@@ -19,11 +19,13 @@ pub fn diff(
     let mut decoder = Decoder::new();
     let from = Policies::new(a.0).of_subject(a.1, &mut decoder)?;
     let to = Policies::new(b.0).of_subject(b.1, &mut decoder)?;
-    let (changes, omitted) = changes(&mut decoder, from, to);
-    let mut gpus = gpu::inventory(&b.0.gpu_facts);
+    let mut facts = &b.0.gpu_facts;
+    let mut gpus = gpu::inventory(facts);
     if gpus.is_empty() {
-        gpus = gpu::inventory(&a.0.gpu_facts);
+        facts = &a.0.gpu_facts;
+        gpus = gpu::inventory(facts);
     }
+    let (changes, omitted) = changes(&mut decoder, from, to, &rules::focus(facts));
     let before = gpu_verdicts(&gpus, from, &decoder);
     let after = gpu_verdicts(&gpus, to, &decoder);
     let flipped = before.into_iter().zip(after).filter(|(before, after)| before.verdict != after.verdict);
@@ -45,9 +47,15 @@ pub fn diff(
     Ok(Payload { diff: Some(diff), gpus: Some(gpus), ..Payload::default() })
 }
 
-/// Where two policies differ, and how much of that has no short form.
-pub(super) fn changes(decoder: &mut Decoder, from: Policy, to: Policy) -> (Vec<Change>, Option<Omitted>) {
-    let regions = decoder.changes(from, to);
+/// Where two policies differ, and how much of that is left out because it has
+/// no short form; never what is in `focus`.
+pub(super) fn changes(
+    decoder: &mut Decoder,
+    from: Policy,
+    to: Policy,
+    focus: &Focus,
+) -> (Vec<Change>, Option<Omitted>) {
+    let regions = decoder.changes_with(from, to, focus);
     let omitted = regions.iter().filter_map(|change| change.omitted).reduce(|sum, count| sum + count);
     let changes = regions
         .into_iter()

@@ -149,17 +149,16 @@ fn devices_v1(
     let Subject::Cgroup(path) = subject else { return None };
     observation.devices_v1.as_ref()?;
     if !observation.processes.iter().any(|process| process.cgroup == *path) {
-        let silent =
-            "the v1 devices controller is mounted too, but no process inside says which of its groups counts";
+        let silent = "The v1 devices controller is mounted too, but no process inside says which of its groups counts.";
         return Some(silent.to_owned());
     }
     Some(match (programs, all) {
         (_, Verdict::Unknown) => {
-            "the v1 devices controller is mounted too, and its part is not known".to_owned()
+            "The v1 devices controller is mounted too, and its part is not known.".to_owned()
         }
         (Verdict::Allow, Verdict::Deny) => {
-            "the v1 devices controller denies it, and both must allow".to_owned()
+            "The v1 devices controller denies it, and both must allow.".to_owned()
         }
-        _ => "the v1 devices controller does not change the answer".to_owned(),
+        _ => "The v1 devices controller does not change the answer.".to_owned(),
     })
 }

@@ -11,7 +11,7 @@ use crate::report::{
 use super::diff::changes;
 use super::join::{by_cgroup, in_scope};
 use super::policies::Policies;
-use super::{AnalyseError, Granted, node};
+use super::{AnalyseError, Granted, node, rules};
 
 /// Compares two observations that were taken for the same cgroups; `None` if
 /// they were not, because what one lacks then means nothing.
@@ -70,6 +70,7 @@ fn policies(a: &Observation, b: &Observation, pairs: &[Pair<'_>]) -> Vec<PolicyC
     let mut decoder = Decoder::new();
     let (mut before, mut after) = (Policies::new(a), Policies::new(b));
     let (inside_a, inside_b) = (by_cgroup(a), by_cgroup(b));
+    let focus = rules::focus(&b.gpu_facts);
     let mut index: HashMap<(Policy, Policy), usize> = HashMap::new();
     let mut answer: Vec<PolicyChange> = Vec::new();
     for (old, new) in pairs {
@@ -81,7 +82,7 @@ fn policies(a: &Observation, b: &Observation, pairs: &[Pair<'_>]) -> Vec<PolicyC
             continue;
         }
         let place = *index.entry((from, to)).or_insert_with(|| {
-            let (changes, omitted) = changes(&mut decoder, from, to);
+            let (changes, omitted) = changes(&mut decoder, from, to, &focus);
             answer.push(PolicyChange { cgroups: Vec::new(), changes, omitted });
             answer.len() - 1
         });

@@ -27,17 +27,8 @@ const DYNAMIC: [std::ops::RangeInclusive<u32>; 2] = [234..=254, 384..=511];
 impl Table {
     /// An empty table that knows the majors of this node.
     pub(super) fn new(facts: &GpuFacts) -> Self {
-        let labels = Labels::new(facts);
-        let names = |major| (major, labels.driver_names(NodeKind::Char, major));
-        let majors = DYNAMIC.into_iter().flatten().map(names).filter(|(_, names)| !names.is_empty());
-        let majors: BTreeMap<u32, Vec<String>> = majors.collect();
-        let is_of_gpu = |name: &String| ["nvidia", "kfd", "drm"].iter().any(|start| name.starts_with(start));
-        let of_gpus = majors.iter().filter(|(_, names)| names.iter().any(is_of_gpu)).map(|(major, _)| *major);
-        let nodes = facts.nodes.iter().map(|node| {
-            let kind = if node.kind == NodeKind::Char { DeviceType::Char } else { DeviceType::Block };
-            Device { kind, major: node.major, minor: node.minor }
-        });
-        let focus = Focus::new(of_gpus, nodes);
+        let majors = dynamic_majors(facts);
+        let focus = focus_on(facts, &majors);
         Self { ids: BTreeMap::new(), majors, focus, policies: BTreeMap::new() }
     }
 
@@ -60,6 +51,28 @@ impl Table {
         let is_one = first == last && rule.kind == "char" && rule.major_mask.is_none();
         self.majors.get(&first).filter(|_| is_one).cloned().unwrap_or_default()
     }
+}
+
+/// The devices of a node whose rules are never left out.
+pub(super) fn focus(facts: &GpuFacts) -> Focus {
+    focus_on(facts, &dynamic_majors(facts))
+}
+
+fn focus_on(facts: &GpuFacts, majors: &BTreeMap<u32, Vec<String>>) -> Focus {
+    let is_of_gpu = |name: &String| ["nvidia", "kfd", "drm"].iter().any(|start| name.starts_with(start));
+    let of_gpus = majors.iter().filter(|(_, names)| names.iter().any(is_of_gpu)).map(|(major, _)| *major);
+    let nodes = facts.nodes.iter().map(|node| {
+        let kind = if node.kind == NodeKind::Char { DeviceType::Char } else { DeviceType::Block };
+        Device { kind, major: node.major, minor: node.minor }
+    });
+    Focus::new(of_gpus, nodes)
+}
+
+/// Who has the majors that the kernel gives out anew on each boot.
+fn dynamic_majors(facts: &GpuFacts) -> BTreeMap<u32, Vec<String>> {
+    let labels = Labels::new(facts);
+    let names = |major| (major, labels.driver_names(NodeKind::Char, major));
+    DYNAMIC.into_iter().flatten().map(names).filter(|(_, names)| !names.is_empty()).collect()
 }
 
 fn report(id: &str, policy: policy::Policy, decoder: &mut Decoder, focus: &Focus) -> Policy {

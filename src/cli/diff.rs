@@ -133,7 +133,7 @@ fn collect<T: Clone + Send + Sync + 'static>(
 }
 
 fn wrong(why: &str) -> Error {
-    Error::raw(ErrorKind::WrongNumberOfValues, format!("{why}\n"))
+    Error::raw(ErrorKind::WrongNumberOfValues, why)
 }
 
 #[cfg(test)]

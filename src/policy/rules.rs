@@ -143,6 +143,13 @@ impl Decoder {
 
     /// Where `a` and `b` differ.
     pub fn changes(&mut self, a: Policy, b: Policy) -> Vec<Change> {
+        self.changes_with(a, b, &Focus::NOTHING)
+    }
+
+    /// The same; where a difference has no short form, the rules of what is in
+    /// `focus` are there all the same.
+    pub fn changes_with(&mut self, a: Policy, b: Policy, focus: &Focus) -> Vec<Change> {
+        let (a, b) = (self.with_answers(a, focus), self.with_answers(b, focus));
         let (in_a, in_b) = (self.by_verdict(a), self.by_verdict(b));
         let mut changes = Vec::new();
         for (from, was) in in_a {
@@ -153,7 +160,11 @@ impl Decoder {
                 }
                 let (rules, omitted) = match self.region_rules(region, to) {
                     Ok(rules) => (rules, None),
-                    Err(count) => (Vec::new(), Some(count)),
+                    Err(count) => {
+                        let rules = self.rules_in_focus(region, to, focus);
+                        let shown: u64 = rules.iter().map(Rule::questions).sum();
+                        (rules, Some(count.saturating_sub(shown)))
+                    }
                 };
                 changes.push(Change { from, to, rules, omitted });
             }

@@ -20,12 +20,13 @@ pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result
 
 fn owners(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
     let owners = payload.owners.as_deref().unwrap_or_default();
+    let gpus = payload.gpus.as_ref().map_or(0, Vec::len);
     let (shown, folded): (Vec<_>, Vec<_>) =
-        sorted(owners).into_iter().partition(|(row, below)| style.all || is_shown(row, below));
+        sorted(owners).into_iter().partition(|(row, below)| style.all || is_shown(row, below, gpus));
     let shown: Vec<&OwnerSets> = shown.into_iter().map(|(row, _)| row).collect();
     match (shown.as_slice(), folded.is_empty()) {
         ([], true) => writeln!(out, "Nobody is here.")?,
-        ([], false) if folded.iter().any(|(row, _)| row.held.gpus.is_none()) => {
+        ([], false) if folded.iter().any(|(row, _)| is_unseen(row, gpus)) => {
             writeln!(out, "No job, container or virtual machine is here.")?
         }
         ([], false) => {
@@ -33,17 +34,16 @@ fn owners(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()
         }
         (shown, _) => sets::write(out, style, shown, payload.gpus.as_deref().unwrap_or_default())?,
     }
-    let unseen = folded.iter().filter(|(row, _)| row.held.gpus.is_none()).count();
-    count(out, folded.len() - unseen, "no GPU")?;
-    count(out, unseen, "could not be seen")
-}
-
-fn count(out: &mut dyn Write, number: usize, what: &str) -> io::Result<()> {
-    let (subject, verb) = if number == 1 { ("owner", "holds") } else { ("owners", "hold") };
-    match (number, what) {
-        (0, _) => Ok(()),
-        (number, "no GPU") => writeln!(out, "  {number} other {subject} {verb} no GPU (-v lists all)"),
-        (number, what) => writeln!(out, "  what {number} other {subject} {verb} {what} (-v lists all)"),
+    let unseen = folded.iter().filter(|(row, _)| is_unseen(row, gpus)).count();
+    match folded.len() - unseen {
+        0 => Ok(()),
+        1 => writeln!(out, "  1 other owner holds no GPU (-v lists all)"),
+        count => writeln!(out, "  {count} other owners hold no GPU (-v lists all)"),
+    }?;
+    match unseen {
+        0 => Ok(()),
+        1 => writeln!(out, "  What 1 other owner holds could not be seen (-v lists all)."),
+        count => writeln!(out, "  What {count} other owners hold could not be seen (-v lists all)."),
     }
 }
 
@@ -68,9 +68,16 @@ fn rows(group: &[OwnerSets]) -> impl Iterator<Item = Row<'_>> {
 
 /// A node has hundreds of services that no program restricts: what they could
 /// open is no news. Whoever holds something is shown, with what is around it.
-fn is_shown(row: &OwnerSets, below: &[OwnerSets]) -> bool {
-    let matters = |row: &OwnerSets| !owner::is_background(&row.owner) || holds(row);
+fn is_shown(row: &OwnerSets, below: &[OwnerSets], gpus: usize) -> bool {
+    let matters = |row: &OwnerSets| !owner::is_background(&row.owner) || holds(row) && !is_unseen(row, gpus);
     matters(row) || below.iter().any(matters)
+}
+
+/// Whether nothing is known of what it holds: it may be any of the node's GPUs.
+fn is_unseen(row: &OwnerSets, gpus: usize) -> bool {
+    let held = &row.held;
+    let is_any = gpus > 0 && held.unknown.len() >= gpus && held.instances.is_empty();
+    held.gpus.as_ref().is_none_or(|certain| certain.is_empty() && is_any)
 }
 
 fn holds(row: &OwnerSets) -> bool {

@@ -9,10 +9,16 @@ use crate::observation::Problem;
 /// Lines printed before the rest is counted.
 const SHOWN: usize = 8;
 
-/// `what: why (needs …)`, safe to print.
+/// `what: why; what would help`, safe to print. A bare right is one that is
+/// needed.
 pub fn line(problem: &Problem) -> String {
     let what = if problem.what.is_empty() { String::new() } else { format!("{}: ", problem.what) };
-    let needs = if problem.needs.is_empty() { String::new() } else { format!("; {}", problem.needs) };
+    let is_right = problem.needs.starts_with("CAP_") || problem.needs.starts_with("root");
+    let needs = match (problem.needs.as_str(), is_right) {
+        ("", _) => String::new(),
+        (right, true) => format!("; needs {right}"),
+        (help, false) => format!("; {help}"),
+    };
     sanitize::text(&format!("{what}{}{needs}", problem.why)).into_owned()
 }
 

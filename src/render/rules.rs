@@ -24,20 +24,33 @@ pub(super) fn notation(rule: &Rule) -> String {
     let gap = if masks.is_empty() { "" } else { "  " };
     let names = if rule.names.is_empty() { String::new() } else { format!(" ({})", rule.names.join(", ")) };
     let names = sanitize::text(&names);
-    format!("{kind} {major}:{minor} {}{gap}{}{names}", rule.requests, masks.join(", "))
+    let never = if is_never_asked(rule) { " (the kernel never asks about it)" } else { "" };
+    format!("{kind} {major}:{minor} {}{gap}{}{names}{never}", rule.requests, masks.join(", "))
+}
+
+/// Whether a rule is about c 0:0 alone, overlayfs's whiteouts, which the kernel
+/// allows without asking.
+fn is_never_asked(rule: &Rule) -> bool {
+    let is_zero = (rule.major, rule.minor) == ([0, 0], [0, 0]);
+    rule.kind == "char" && is_zero && rule.major_mask.is_none() && rule.minor_mask.is_none()
 }
 
 /// Prints a policy: the default first, then what differs from it, rules about
 /// GPUs before others.
 pub(super) fn write(out: &mut dyn Write, style: Style, policy: &Policy, gpus: &[Gpu]) -> io::Result<()> {
-    let note = match (policy.rules.is_empty(), policy.omitted) {
+    let (never_asked, rules): (Vec<&Rule>, Vec<&Rule>) =
+        gpus_first(&policy.rules, gpus).into_iter().partition(|rule| is_never_asked(rule));
+    let note = match (rules.is_empty(), policy.omitted) {
         (_, Some(_)) => "most; not all that differs is shown",
         (true, None) => "everything",
         (false, None) => "everything not named below",
     };
     writeln!(out, "  {}  a *:* rwm  ({note})", style.verdict_column(&policy.default))?;
-    for rule in gpus_first(&policy.rules, gpus) {
+    for rule in &rules {
         writeln!(out, "  {}  {}", style.verdict_column(&rule.verdict), notation(rule))?;
+    }
+    if !never_asked.is_empty() {
+        writeln!(out, "  c 0:0 is always allowed: the kernel never asks the programs about it")?;
     }
     if let Some(omitted) = policy.omitted {
         let count = omitted.questions;
@@ -58,17 +71,19 @@ pub(super) fn write(out: &mut dyn Write, style: Style, policy: &Policy, gpus: &[
 /// A policy on one line, cut after a few rules: `allow, but deny c 195:0 rwm`.
 pub(super) fn brief(policy: &Policy, gpus: &[Gpu]) -> String {
     const SHOWN: usize = 3;
-    if policy.rules.is_empty() && policy.omitted.is_none() {
+    let mut rules = gpus_first(&policy.rules, gpus);
+    rules.retain(|rule| !is_never_asked(rule));
+    if rules.is_empty() && policy.omitted.is_none() {
         return format!("{} everything", policy.default);
     }
     let mut parts: Vec<String> = Vec::new();
     let mut verdict = "";
-    for rule in gpus_first(&policy.rules, gpus).into_iter().take(SHOWN) {
+    for rule in rules.iter().take(SHOWN) {
         let word = if rule.verdict == verdict { String::new() } else { format!("{} ", rule.verdict) };
         parts.push(word + &notation(rule));
         verdict = &rule.verdict;
     }
-    if let Some(more) = policy.rules.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+    if let Some(more) = rules.len().checked_sub(SHOWN).filter(|more| *more > 0) {
         parts.push(format!("… and {more} more"));
     }
     if let Some(omitted) = policy.omitted {
@@ -123,7 +138,7 @@ mod tests {
         assert_eq!(notation(&rule("char", [195, 195], [0, 2])), "c 195:0-2 rwm");
         assert_eq!(notation(&rule("block", [8, 9], [0, MAX_MINOR])), "b 8-9:* rwm");
         assert_eq!(notation(&rule("any", [0, MAX_MAJOR], [0, MAX_MINOR])), "a *:* rwm");
-        assert_eq!(notation(&rule("char", [0, 0], [0, 0])), "c 0:0 rwm");
+        assert_eq!(notation(&rule("char", [0, 0], [0, 0])), "c 0:0 rwm (the kernel never asks about it)");
         let mask = Some(Mask { mask: 1, value: 1 });
         let masked = Rule { minor_mask: mask, ..rule("char", [195, 195], [0, MAX_MINOR]) };
         assert_eq!(notation(&masked), "c 195:* rwm  minor & 0x1 = 0x1");
