@@ -14,6 +14,8 @@
     reason = "test code, with support that is shared"
 )]
 
+#[path = "support/elf.rs"]
+mod elf;
 #[path = "support/observe_node.rs"]
 mod node;
 #[path = "support/watching.rs"]
@@ -319,36 +321,6 @@ fn numbered_again() {
     println!("a number was used again: {again}");
 }
 
-/// An executable with a section for symbols and one for their names.
-fn with_tables(program: &Path, output: &Path, symbols: &[u8], strings: &[u8], sizes: [u64; 2]) {
-    let mut bytes = fs::read(program).unwrap();
-    bytes.resize(bytes.len().next_multiple_of(4096), 0);
-    let places = [bytes.len() as u64, bytes.len() as u64 + sizes[0]];
-    let sections = places[1] + sizes[1];
-    bytes[40..48].copy_from_slice(&sections.to_ne_bytes());
-    bytes[58..64].copy_from_slice(&[64, 0, 3, 0, 2, 0]);
-    let section = |kind: u32, offset: u64, size: u64, link: u32, entry: u64| {
-        let mut section = vec![0; 64];
-        section[4..8].copy_from_slice(&kind.to_ne_bytes());
-        section[24..32].copy_from_slice(&offset.to_ne_bytes());
-        section[32..40].copy_from_slice(&size.to_ne_bytes());
-        section[40..44].copy_from_slice(&link.to_ne_bytes());
-        section[56..64].copy_from_slice(&entry.to_ne_bytes());
-        section
-    };
-    let table = [
-        section(0, 0, 0, 0, 0),
-        section(2, places[0], sizes[0], 2, 24),
-        section(3, places[1], sizes[1], 0, 0),
-    ];
-    fs::copy(program, output).unwrap();
-    let file = fs::File::options().write(true).open(output).unwrap();
-    file.write_all_at(&bytes, 0).unwrap();
-    file.write_all_at(symbols, places[0]).unwrap();
-    file.write_all_at(strings, places[1]).unwrap();
-    file.write_all_at(&table.concat(), sections).unwrap();
-}
-
 /// Make sure that symbol tables of any size, with names that overlap, take
 /// little memory and little time.
 #[test]
@@ -366,8 +338,8 @@ fn huge_tables() {
     let strings = vec![b'a'; count as usize + 5000];
     let [names, sparse] = ["names", "sparse"].map(|name| scene.place.directory.join(name));
     let sizes = [symbols.len() as u64, strings.len() as u64];
-    with_tables(&program, &names, &symbols, &strings, sizes);
-    with_tables(&program, &sparse, b"", b"", [24 << 30, 1 << 40]);
+    elf::with_tables(&program, &names, &symbols, &strings, sizes);
+    elf::with_tables(&program, &sparse, b"", b"", [24 << 30, 1 << 40]);
     let begun = Instant::now();
     // The one of these limits that is reached first.
     for (output, reasons) in [(names, ["static executable", "second"]), (sparse, ["64 MiB", "second"])] {

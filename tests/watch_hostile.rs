@@ -242,6 +242,22 @@ struct Told {
     lost: BTreeMap<Option<u32>, u64>,
 }
 
+impl Told {
+    /// Takes in an event: what was lost, and changes of the calm user to what
+    /// begins like that.
+    fn take(&mut self, event: &Event, prefix: &str) {
+        for lost in &event.lost_by {
+            *self.lost.entry(lost.uid).or_default() += lost.events;
+        }
+        let new = event.new.as_ref().and_then(|new| new.raw.clone()).unwrap_or_default();
+        if event.event == "visible" && new.starts_with(prefix) {
+            assert_eq!(event.how.as_deref(), Some("setenv"), "{event:?}");
+            assert_eq!(event.process.as_ref().unwrap().uid, Some(CALM));
+            self.values.insert(new);
+        }
+    }
+}
+
 /// A flood of one user, and twenty processes of another that change a variable
 /// once each meanwhile.
 fn flood(kind: &str) -> Option<Told> {
@@ -269,15 +285,7 @@ fn flood(kind: &str) -> Option<Told> {
     let pid = last.child.id();
     drop((last, calm));
     watch.each(|event| {
-        for lost in &event.lost_by {
-            *told.lost.entry(lost.uid).or_default() += lost.events;
-        }
-        let new = event.new.as_ref().and_then(|new| new.raw.clone()).unwrap_or_default();
-        if event.event == "visible" && new.starts_with("calm-") {
-            assert_eq!(event.how.as_deref(), Some("setenv"), "{event:?}");
-            assert_eq!(event.process.as_ref().unwrap().uid, Some(CALM));
-            told.values.insert(new);
-        }
+        told.take(&event, "calm-");
         event.event == "exit" && event.process.as_ref().is_some_and(|one| one.pid == pid)
     });
     println!("{kind}: {} told, lost {:?}", told.values.len(), told.lost);
@@ -352,28 +360,40 @@ fn unread_output() {
     }
 }
 
-/// Make sure that a reader that was away gets whole lines when it comes back, and
-/// that what was lost meanwhile is counted.
+/// Make sure that a reader that was away while one user flooded gets whole lines
+/// when it comes back, with what others did meanwhile, and that what was lost is
+/// counted as that user's.
 #[test]
 fn stopped_reader() {
     let _alone = alone();
     let Some(root) = node::root() else { return };
     let place = Place::new(&root);
     let (mut watch, flood) = unread(&place, &[]);
-    sleep(Duration::from_secs(2));
-    drop(flood);
-    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
-    let mut lost = 0;
-    for line in lines.by_ref() {
-        let event: Event = serde_json::from_str(&line.unwrap()).unwrap();
-        lost += event.lost.unwrap_or(0);
-        if lost > 0 {
-            break;
+    let program = place.directory.join("flood");
+    let calm: Vec<Program> = (0..5)
+        .map(|number| {
+            let words = [program.to_str().unwrap(), &CALM.to_string(), "calm", &format!("away-{number}")];
+            let mut one = Program::start(&place, &words);
+            one.say(b'x');
+            assert_eq!(one.line(), "done\n");
+            one
+        })
+        .collect();
+    sleep(Duration::from_secs(1));
+    drop((flood, calm));
+    let lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let reader = std::thread::spawn(move || {
+        let mut told = Told::default();
+        for line in lines {
+            told.take(&serde_json::from_str(&line.unwrap()).unwrap(), "away-");
         }
-    }
+        told
+    });
+    // What waits is read long before that.
+    sleep(Duration::from_secs(15));
     signal(&watch, Signal::SIGTERM);
-    for line in lines {
-        let _event: Event = serde_json::from_str(&line.unwrap()).unwrap();
-    }
     assert_eq!(ends(&mut watch, Duration::from_secs(60)), Some(0));
+    let told = reader.join().unwrap();
+    assert_eq!(told.values.len(), 5, "{told:?}");
+    assert!(told.lost[&Some(HOSTILE)] > 0 && told.lost.len() == 1, "{:?}", told.lost);
 }

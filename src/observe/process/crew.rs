@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::refusals::{SILENT, SPENT};
 use crate::sys::dir::Dir;
 use crate::sys::helper::{Channel, Helper, left_behind, wait};
 use stalls::Stalls;
@@ -29,6 +30,9 @@ const SHARE: usize = 32;
 /// Questions that a helper is given at a time. It answers them at a time too,
 /// and so gets more while it has as many left.
 const CHUNK: usize = 16;
+/// How long a helper may be at what it was given before it gives the rest back.
+/// Who is to be asked with how much care may be known better by then.
+const MOMENT: Duration = Duration::from_millis(250);
 /// How long a helper may wait for one process, and the least of that where the
 /// time is short.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -48,6 +52,20 @@ pub(crate) enum Care {
     /// Not into its memory, nor into what takes the lock of it: reading that
     /// did not end before.
     Outside,
+    /// Into nothing whose length is the process's choice: its user's processes
+    /// took too long already.
+    Briefly,
+}
+
+impl Care {
+    /// Why memory is not read.
+    pub(crate) fn refusal(self) -> Option<&'static str> {
+        match self {
+            Self::Inside => None,
+            Self::Outside => Some(SILENT),
+            Self::Briefly => Some(SPENT),
+        }
+    }
 }
 
 /// Helpers that answer questions about processes: a pid and what is asked.
@@ -74,6 +92,15 @@ impl<Question, Answer> fmt::Debug for Crew<'_, Question, Answer> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Crew").field("helpers", &self.helpers).finish_non_exhaustive()
     }
+}
+
+/// What a helper says to a question.
+#[derive(Serialize, Deserialize)]
+enum Said<Answer> {
+    /// The answer, and how long it took.
+    Answer { micros: u64, answer: Answer },
+    /// The question is given back.
+    NotBegun,
 }
 
 /// A helper and the questions that it has, by number.
@@ -148,7 +175,7 @@ where
                 continue;
             }
             let chunk: Vec<(usize, Care)> =
-                std::iter::from_fn(|| list.take(&mut self.stalls)).take(CHUNK).collect();
+                std::iter::from_fn(|| list.take(&self.proc, &mut self.stalls)).take(CHUNK).collect();
             let asked = |(index, care): &(usize, Care)| Some((list.questions.get(*index)?, *care));
             let asked: Vec<_> = chunk.iter().filter_map(asked).collect();
             if asked.is_empty() {
@@ -188,7 +215,15 @@ where
                         let Some((index, _)) = slot.asked.pop_front() else { break };
                         slot.since = Instant::now();
                         slot.answered += 1;
-                        each(index, serde_json::from_slice(&message).ok());
+                        match serde_json::from_slice(&message) {
+                            Ok(Said::Answer { micros, answer }) => {
+                                let pid = list.questions.get(index).map_or(0, |(pid, _)| *pid);
+                                self.stalls.spent(&self.proc, pid, Duration::from_micros(micros));
+                                each(index, Some(answer));
+                            }
+                            Ok(Said::NotBegun) => list.again.push_back((index, None)),
+                            Err(_) => each(index, None),
+                        }
                     }
                     Ok(None) => break,
                     Err(_) => {
@@ -239,11 +274,11 @@ where
         match first {
             Some((index, Care::Inside)) => {
                 if let Some((pid, _)) = list.questions.get(index) {
-                    self.stalls.add(*pid);
+                    self.stalls.add(&self.proc, *pid);
                 }
                 list.again.push_back((index, Some(Care::Outside)));
             }
-            Some((index, Care::Outside)) => each(index, None),
+            Some((index, Care::Outside | Care::Briefly)) => each(index, None),
             None => {}
         }
     }
@@ -254,14 +289,14 @@ impl<Question> List<'_, Question> {
         self.questions.len() - self.next + self.again.len()
     }
 
-    fn take(&mut self, stalls: &mut Stalls) -> Option<(usize, Care)> {
+    fn take(&mut self, proc: &Dir, stalls: &mut Stalls) -> Option<(usize, Care)> {
         let (index, care) = self.again.pop_front().or_else(|| {
             let index = (self.next < self.questions.len()).then_some(self.next)?;
             self.next += 1;
             Some((index, None))
         })?;
         let pid = self.questions.get(index).map_or(0, |(pid, _)| *pid);
-        Some((index, care.unwrap_or_else(|| stalls.care(pid))))
+        Some((index, care.unwrap_or_else(|| stalls.care(proc, pid))))
     }
 
     fn rest(&mut self) -> impl Iterator<Item = usize> {
@@ -272,13 +307,24 @@ impl<Question> List<'_, Question> {
 }
 
 impl<Question: DeserializeOwned, Answer: Serialize> Duty<'_, Question, Answer> {
-    /// Answers one question after the other.
+    /// Answers one question after the other, and says how long each took. What
+    /// was not begun in time is given back.
     pub(crate) fn answer(self, mut work: impl FnMut(u32, Question, Care) -> Answer) {
         while let Some(message) = self.channel.receive() {
             let Ok(asked) = serde_json::from_slice::<Vec<((u32, Question), Care)>>(&message) else { return };
+            let first = Instant::now();
             for ((pid, question), care) in asked {
-                let answer = work(pid, question, care);
-                if !serde_json::to_vec(&answer).is_ok_and(|message| self.channel.queue(&message)) {
+                let begun = Instant::now();
+                let said = if begun - first < MOMENT {
+                    let answer = work(pid, question, care);
+                    Said::Answer {
+                        micros: u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX),
+                        answer,
+                    }
+                } else {
+                    Said::NotBegun
+                };
+                if !serde_json::to_vec(&said).is_ok_and(|message| self.channel.queue(&message)) {
                     return;
                 }
             }

@@ -11,7 +11,7 @@ use super::devices::{Held, mapped};
 use super::files::Files;
 use super::memory::Memory;
 use super::places::{self, NoPlace};
-use super::refusals::{Kind, Refusals, SILENT};
+use super::refusals::{Kind, Refusals};
 use super::tables::Tables;
 use super::{STAT_LIMIT, at_exec, live, title};
 use crate::observation::{Answer, Detail, Environment, Text};
@@ -90,8 +90,8 @@ impl<'a> Looker<'a> {
                 None if ended => return Ok(remains()),
                 None => Thread { dir: subject.dir, tid: subject.pid },
             };
-            if subject.care == Care::Outside {
-                return Ok(self.outside(subject, &thread));
+            if let Some(why) = subject.care.refusal() {
+                return Ok(self.outside(subject, &thread, why));
             }
             let auxv = auxv(thread.dir);
             let mut memory = Memory::open(thread.dir);
@@ -155,11 +155,15 @@ impl<'a> Looker<'a> {
     }
 
     /// What can be seen without its memory, and without the lock of that.
-    fn outside(&mut self, subject: &Subject<'_>, thread: &Thread<'_>) -> Detail {
-        let silent = || Answer::Missing(SILENT.to_owned());
-        let mut detail = Detail { exe: self.exe(thread.dir), at_exec: silent(), live: silent(), ..remains() };
-        self.refusals.count(Kind::Silent);
-        self.devices(subject, thread, &mut detail, false);
+    fn outside(&mut self, subject: &Subject<'_>, thread: &Thread<'_>, why: &str) -> Detail {
+        let unread = || Answer::Missing(why.to_owned());
+        let mut detail = Detail { exe: self.exe(thread.dir), at_exec: unread(), live: unread(), ..remains() };
+        self.refusals.passed_over(subject.care);
+        if subject.care == Care::Briefly {
+            detail.devices = Answer::Missing(why.to_owned());
+        } else {
+            self.devices(subject, thread, &mut detail, false);
+        }
         detail
     }
 

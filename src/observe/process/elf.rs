@@ -3,8 +3,8 @@
 //!
 //! The file may be anybody's, and its tables as large as they claim: names are
 //! looked up by the hash table that the dynamic linker uses, in a few short
-//! reads. Only the full symbol table of a static executable is read as a whole,
-//! piece by piece and up to a limit.
+//! reads. Only the full symbol table of a static program is read as a whole,
+//! piece by piece and up to a limit. No file takes more than a moment.
 
 mod layout;
 mod symbols;
@@ -33,18 +33,27 @@ pub(in crate::observe) struct Image {
     pub(super) code: Vec<(u64, u64)>,
     /// Addresses, before relocation, of the names that it exports.
     pub(super) exported: [Option<u64>; NAMES.len()],
-    /// The same from its full symbol table, if it has one; not looked at where
-    /// there is an interpreter.
+    /// The same from its full symbol table, if it has one; looked at in a program
+    /// without interpreter alone.
     pub(super) own: Option<[Option<u64>; NAMES.len()]>,
+}
+
+/// What a file is to a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(in crate::observe) enum Role {
+    /// What it executes.
+    Program,
+    /// What it maps: only exported names are of interest.
+    Library,
 }
 
 /// Reads a file.
 ///
 /// # Errors
 ///
-/// A reason: no ELF file, one that is malformed, one of another byte order, or
-/// one whose tables are too large.
-pub(in crate::observe) fn read(file: &File) -> Result<Image, String> {
+/// A reason: no ELF file, one that is malformed, one of another byte order,
+/// one whose tables are too large, or one that takes too long.
+pub(in crate::observe) fn read(file: &File, role: Role) -> Result<Image, String> {
     let source = Source::new(file);
     let header = Header::read(&source)?;
     let segments = header.segments(&source)?;
@@ -66,7 +75,7 @@ pub(in crate::observe) fn read(file: &File) -> Result<Image, String> {
         }
     }
     image.exported = symbols::exported(&source, &header, &segments)?;
-    if !image.interpreter {
+    if role == Role::Program && !image.interpreter {
         image.own = symbols::own(&source, &header)?;
     }
     Ok(image)
@@ -92,7 +101,7 @@ mod tests {
     }
 
     fn parse(bytes: &[u8]) -> Result<Image, String> {
-        read(&scratch(bytes))
+        read(&scratch(bytes), Role::Program)
     }
 
     /// Make sure that no file, however broken, does more than fail: this test's
@@ -134,8 +143,9 @@ mod tests {
         file.write_all_at(&2_u32.to_le_bytes(), 4096 + 4).unwrap();
         file.write_all_at(&(1_u64 << 39).to_le_bytes(), 4096 + 32).unwrap();
         let begun = Instant::now();
-        let why = read(&file).unwrap_err();
+        let why = read(&file, Role::Program).unwrap_err();
         assert!(why.contains("64 MiB"), "{why}");
+        assert!(read(&file, Role::Library).is_ok());
         assert!(begun.elapsed() < Duration::from_secs(20));
     }
 }

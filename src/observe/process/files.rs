@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use nix::errno::Errno;
 
-use super::elf::{self, Image};
+use super::elf::{self, Image, Role};
 use super::maps::Mapping;
 use crate::sys::dir::Dir;
 use crate::sys::stat::{FileKind, FileStat, stat_at};
@@ -24,7 +24,7 @@ type Version = ((u32, u32), u64, u64, (i64, u32));
 /// What is known of files so far.
 #[derive(Debug, Default)]
 pub(super) struct Files {
-    images: HashMap<Version, Rc<Result<Image, String>>>,
+    images: HashMap<(Version, Role), Rc<Result<Image, String>>>,
     regular: HashSet<((u32, u32), u64)>,
 }
 
@@ -32,7 +32,7 @@ impl Files {
     /// The executable as an ELF file.
     pub(super) fn executable(&mut self, dir: &Dir) -> Result<Rc<Result<Image, String>>, Errno> {
         let stat = stat_at(dir, c"exe")?;
-        self.image(stat, || dir.open_regular(c"exe"))
+        self.image(stat, Role::Program, || dir.open_regular(c"exe"))
     }
 
     /// A mapped file as an ELF file.
@@ -42,26 +42,27 @@ impl Files {
         mapping: &Mapping<'_>,
     ) -> Result<Rc<Result<Image, String>>, Errno> {
         let (stat, name) = find(dir, mapping)?;
-        self.image(stat, || dir.open_regular(&name))
+        self.image(stat, Role::Library, || dir.open_regular(&name))
     }
 
     fn image(
         &mut self,
         stat: FileStat,
+        role: Role,
         open: impl FnOnce() -> Result<(File, FileStat), Errno>,
     ) -> Result<Rc<Result<Image, String>>, Errno> {
-        if let Some(known) = self.images.get(&version(&stat)) {
+        if let Some(known) = self.images.get(&(version(&stat), role)) {
             return Ok(Rc::clone(known));
         }
         let (file, now) = open()?;
         if version(&now) != version(&stat) {
             return Err(Errno::ESTALE);
         }
-        let image = Rc::new(elf::read(&file));
+        let image = Rc::new(elf::read(&file, role));
         if self.images.len() >= IMAGES {
             self.images.clear();
         }
-        self.images.insert(version(&stat), Rc::clone(&image));
+        self.images.insert((version(&stat), role), Rc::clone(&image));
         Ok(image)
     }
 

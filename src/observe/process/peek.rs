@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::crew::{Care, Crew, Duty};
 use super::detail::Looker;
 use super::memory::Memory;
-use super::refusals::{Refusals, SILENT};
+use super::refusals::Refusals;
 use super::{STAT_LIMIT, at_exec, is_own};
 use crate::observation::{Answer, Environment, Text};
 use crate::observe::procfile::parse_stat;
@@ -101,10 +101,10 @@ fn look(
         uid,
         comm: stat.comm.into(),
         env_end: stat.environment.1,
-        environment: Answer::Missing(SILENT.to_owned()),
+        environment: Answer::Missing(care.refusal().unwrap_or_default().to_owned()),
     };
     let area = stat.environment;
-    if care == Care::Outside {
+    if care != Care::Inside {
         return Some(peek);
     }
     peek.environment = match &mut memory {

@@ -2,6 +2,8 @@
 //! linker, done from outside. The executable comes first, as a copy
 //! relocation puts the variable there, then the C library.
 
+use std::time::{Duration, Instant};
+
 use nix::errno::Errno;
 
 use super::elf::Image;
@@ -17,10 +19,13 @@ const LARGEST_PAGE: u64 = 64 << 10;
 /// Files that are looked into for one process: a program has one C library, and
 /// two or three where a container's tools are at work.
 const FILES: usize = 256;
+/// How long the files of one process may take.
+const TIME: Duration = Duration::from_secs(2);
 
 const STRIPPED: &str = "static executable without symbols: the environ array cannot be found";
 const NO_NAME: &str = "static executable without an environ array (Go without cgo keeps its own table)";
 const TOO_MANY: &str = "more than 256 files are mapped that may have the environ array";
+const TOO_LONG: &str = "the files that it maps take too long to look into";
 const NO_LIBRARY: &str = "no C library is mapped, and the executable has no environ array";
 
 /// The address of a variable, and the size of a pointer there.
@@ -91,7 +96,7 @@ fn load<'a>(
     files: &mut Files,
     objects: &mut Vec<(Image, u64)>,
 ) -> Result<(), NoPlace> {
-    let mut seen = Vec::new();
+    let (mut seen, begun) = (Vec::new(), Instant::now());
     for mapping in mapped {
         // One that is mapped again elsewhere may be loaded twice.
         if !seen.contains(&mapping.file()) {
@@ -99,6 +104,9 @@ fn load<'a>(
         }
         if seen.len() > FILES {
             return Err(NoPlace::Reason(TOO_MANY.to_owned()));
+        }
+        if begun.elapsed() > TIME {
+            return Err(NoPlace::Reason(TOO_LONG.to_owned()));
         }
         let image = files.mapped(dir, mapping)?;
         let Ok(image) = image.as_ref() else { continue };

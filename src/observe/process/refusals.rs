@@ -6,6 +6,7 @@ use std::cell::Cell;
 use nix::errno::Errno;
 
 use super::super::log::Log;
+use super::crew::Care;
 
 /// What was to be read.
 #[derive(Clone, Copy, Debug)]
@@ -19,10 +20,12 @@ pub(in super::super) enum Kind {
     ManyMappings,
     /// Nothing is refused: there is no answer.
     Silent,
+    /// Nothing is refused: it would take too long.
+    Spent,
 }
 
 /// The file and right of each kind, in the order of [`Kind`].
-const KINDS: [(&str, &str); 8] = [
+const KINDS: [(&str, &str); 9] = [
     ("/proc/PID/environ", PTRACE),
     ("/proc/PID/mem or maps", PTRACE),
     ("/proc/PID/fd", PTRACE),
@@ -31,12 +34,15 @@ const KINDS: [(&str, &str); 8] = [
     ("the C libraries", "CAP_CHECKPOINT_RESTORE (CAP_SYS_ADMIN before Linux 5.9)"),
     ("/proc/PID/maps", ""),
     ("memory and mappings", ""),
+    ("memory and descriptors", ""),
 ];
 /// What is said of kinds that take no right.
 const TOO_LONG: &str = "it is too long: devices that are mapped may be missing";
 /// Why memory was not read of a process that kept who read it waiting.
 pub(in super::super) const SILENT: &str =
     "its memory does not answer (a page of a FUSE file or of userfaultfd)";
+/// Why nothing was read of a process whose user's others took too long.
+pub(in super::super) const SPENT: &str = "processes of the same user took more than 10 seconds to look into (descriptors, libraries, environments)";
 const PTRACE: &str = "CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH";
 
 /// Counts of processes by kind.
@@ -83,6 +89,15 @@ impl Refusals {
         }
     }
 
+    /// Counts a process that was not looked into for this reason.
+    pub(in super::super) fn passed_over(&self, care: Care) {
+        match care {
+            Care::Inside => {}
+            Care::Outside => self.count(Kind::Silent),
+            Care::Briefly => self.count(Kind::Spent),
+        }
+    }
+
     /// Tells each kind once.
     pub(super) fn report(&self, log: &mut Log) {
         for (which, (count, (file, needs))) in self.0.iter().zip(KINDS).enumerate() {
@@ -90,16 +105,22 @@ impl Refusals {
             let processes = if count == 1 { "process" } else { "processes" };
             match count {
                 0 => {}
-                _ if needs.is_empty() => log.add(
-                    "unreadable",
-                    format!("{file} of {count} {processes}"),
-                    if which == Kind::Silent as usize { SILENT } else { TOO_LONG },
-                    "",
-                ),
+                _ if needs.is_empty() => {
+                    log.add("unreadable", format!("{file} of {count} {processes}"), unasked(which), "")
+                }
                 _ => {
                     log.add("no-right", format!("{file} of {count} {processes}"), "permission denied", needs)
                 }
             }
         }
+    }
+}
+
+/// Why it was not read what takes no right.
+fn unasked(which: usize) -> &'static str {
+    match which {
+        which if which == Kind::Silent as usize => SILENT,
+        which if which == Kind::Spent as usize => SPENT,
+        _ => TOO_LONG,
     }
 }

@@ -76,8 +76,8 @@ fn matching(
     refusals: &Refusals,
     matters: impl Fn(&Environment) -> bool,
 ) -> Option<u64> {
-    if care == Care::Outside {
-        refusals.count(Kind::Silent);
+    if care != Care::Inside {
+        refusals.passed_over(care);
         return None;
     }
     // In this order: the area is that of the memory, or it is dead.

@@ -6,10 +6,10 @@ use nix::errno::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::Glimpse;
-use crate::observation::{Answer, Environment, Text};
+use crate::observation::{Answer, Environment, HeldDevice, Text};
 use crate::observe::process::crew::Care;
 use crate::observe::process::memory::Memory;
-use crate::observe::process::refusals::{Kind, Refusals, SILENT};
+use crate::observe::process::refusals::{Kind, Refusals};
 use crate::observe::process::tables::Tables;
 use crate::observe::process::{STAT_LIMIT, at_exec};
 use crate::observe::procfile::{Stat, cgroup_line, parse_stat};
@@ -76,17 +76,25 @@ impl Look<'_> {
         let cgroup = self.cgroup(dir);
         let tables =
             Tables { process: dir, first: (thread, first), several: stat.threads > 1, is_own: self.is_own };
-        let (devices, devices_cut) = match tables.read(Instant::now() + TIME) {
-            Ok(held) => {
-                let (devices, cut) = held.all();
-                (Answer::Known(devices), cut)
-            }
-            Err(errno) => (Answer::Missing(self.refusals.why(Kind::Devices, errno)), None),
+        let (devices, devices_cut) = match care.refusal().filter(|_| care == Care::Briefly) {
+            Some(why) => (Answer::Missing(why.to_owned()), None),
+            None => self.devices(tables),
         };
         let (start_time, comm) = (stat.start_time, stat.comm);
         let glimpse =
             Glimpse { pid, start_time, program, uid, comm, cgroup: None, at_exec, devices, devices_cut };
         Some(Found::Process(glimpse, cgroup))
+    }
+
+    /// What the tables of descriptors have, and why that may not be all.
+    fn devices(&self, tables: Tables<'_>) -> (Answer<Vec<HeldDevice>>, Option<String>) {
+        match tables.read(Instant::now() + TIME) {
+            Ok(held) => {
+                let (devices, cut) = held.all();
+                (Answer::Known(devices), cut)
+            }
+            Err(errno) => (Answer::Missing(self.refusals.why(Kind::Devices, errno)), None),
+        }
     }
 
     /// The environment, and where code and stack of the same program begin. One
@@ -97,12 +105,12 @@ impl Look<'_> {
             // In this order: what `stat` says is of the memory, or that is dead.
             let mut memory = match care {
                 Care::Inside => Memory::open(thread),
-                Care::Outside => Err(Errno::EAGAIN),
+                Care::Outside | Care::Briefly => Err(Errno::EAGAIN),
             };
             let stat = self.stat(thread)?;
             starts = stat.starts;
-            if care == Care::Outside {
-                return Some((starts, Answer::Missing(SILENT.to_owned())));
+            if let Some(why) = care.refusal() {
+                return Some((starts, Answer::Missing(why.to_owned())));
             }
             let found = at_exec::read(&mut memory, stat.environment, &mut self.text, &self.refusals);
             let is_empty = found.known().is_some_and(|one| *one == Environment::default());

@@ -8,7 +8,9 @@
  *                       its own, which refuses root
  *   lock                holds the lock of its memory for good (see stuck_lock), as
  *                       a user
- *   many N DEVICE       has DEVICE open behind N descriptors of /dev/null
+ *   many T N DEVICE     T threads with tables of their own, each with N
+ *                       descriptors of /dev/null; the last one has DEVICE open
+ *                       behind them
  *   entries N           environ has N entries, all of them one long string
  *   libraries FILE...   maps the files as code
  *   swap                environ points to a page that is now memory with a
@@ -56,24 +58,45 @@ static void *idle(void *nothing)
 	return nothing;
 }
 
-static void thread(void *(*what)(void *))
+static void thread(void *(*what)(void *), void *with)
 {
 	pthread_t id;
 
-	if (pthread_create(&id, NULL, what, NULL))
+	if (pthread_create(&id, NULL, what, with))
 		stuck_fail("thread");
 }
 
-static void many(int count)
+static int each;
+
+/* Fills a table that is this thread's own, the last thread's with the device. */
+static void *fill(void *last)
+{
+	int null;
+
+	if (unshare(CLONE_FILES))
+		stuck_fail("unshare");
+	null = opened("/dev/null");
+	for (int at = 0; at < each; at++)
+		if (dup(null) < 0)
+			stuck_fail("dup");
+	if (last)
+		opened(device);
+	__sync_fetch_and_add(&there, 1);
+	pause();
+	return NULL;
+}
+
+static void many(int threads, int count)
 {
 	struct rlimit limit = { count + 64, count + 64 };
-	int null = opened("/dev/null");
 
 	if (setrlimit(RLIMIT_NOFILE, &limit))
 		stuck_fail("limit");
-	for (int at = 0; at < count; at++)
-		dup(null);
-	opened(device);
+	each = count;
+	for (int at = 1; at <= threads; at++)
+		thread(fill, at == threads ? &each : NULL);
+	while (there < threads)
+		usleep(1000);
 }
 
 static void entries(int count)
@@ -131,9 +154,11 @@ static void swap(void)
 	printf("ready\n");
 	fflush(stdout);
 	for (;;) {
-		mmap(page, STUCK_PAGE, PROT_READ | PROT_WRITE,
-		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_POPULATE, -1, 0);
-		strcpy(page, "CUDA_VISIBLE_DEVICES=7");
+		char *next = mmap(NULL, STUCK_PAGE, PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+		strcpy(next, "CUDA_VISIBLE_DEVICES=7");
+		mremap(next, STUCK_PAGE, STUCK_PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, page);
 		for (volatile int wait = 0; wait < 20000; wait++)
 			;
 		mmap(page, STUCK_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, fd, 0);
@@ -149,11 +174,11 @@ int main(int words, char **word)
 	how = word[1];
 	device = word[words - 1];
 	if (!strcmp(how, "thread") || !strcmp(how, "orphans")) {
-		thread(own_table);
+		thread(own_table, NULL);
 		while (!there)
 			usleep(1000);
 		if (!strcmp(how, "orphans")) {
-			thread(idle);
+			thread(idle, NULL);
 			pthread_exit(NULL);
 		}
 	}
@@ -168,7 +193,7 @@ int main(int words, char **word)
 		stuck_file();
 	}
 	if (!strcmp(how, "many"))
-		many(atoi(word[2]));
+		many(atoi(word[2]), atoi(word[3]));
 	if (!strcmp(how, "entries"))
 		entries(atoi(word[2]));
 	if (!strcmp(how, "libraries"))

@@ -1,9 +1,8 @@
-//! Which processes did not answer: they, and in the end all of the users who
-//! have them, are looked at from outside for a while. Others pay for nobody's
-//! processes.
+//! Which processes did not answer, and which users' processes take long: they,
+//! and in the end all of these users, are looked at from outside for a while.
+//! Others pay for nobody's processes.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::{Care, may_lose_another};
@@ -13,7 +12,11 @@ use crate::sys::dir::Dir;
 /// Processes of one user that may keep helpers waiting, and of all.
 const OF_A_USER: usize = 3;
 const OF_ALL: usize = 16;
-/// How long that is remembered.
+/// How long the processes of one user may take together, and from when on the
+/// time of one counts: an ordinary one takes less than a tenth of that.
+const TIME_OF_A_USER: Duration = Duration::from_secs(10);
+const LONG: Duration = Duration::from_millis(2);
+/// How long all of that is remembered.
 const REMEMBERED: Duration = Duration::from_secs(60);
 /// Bytes of `stat`.
 const LIMIT: usize = 8 << 10;
@@ -23,6 +26,8 @@ const LIMIT: usize = 8 << 10;
 pub(super) struct Stalls {
     /// By pid.
     processes: HashMap<u32, Stall>,
+    /// By uid: how long processes took together, and since when that is counted.
+    users: HashMap<u32, (Duration, Instant)>,
 }
 
 #[derive(Debug)]
@@ -34,17 +39,32 @@ struct Stall {
 
 impl Stalls {
     /// Remembers a process.
-    pub(super) fn add(&mut self, pid: u32) {
-        self.processes.insert(pid, Stall { who: who(pid), when: Instant::now() });
+    pub(super) fn add(&mut self, proc: &Dir, pid: u32) {
+        self.processes.insert(pid, Stall { who: who(proc, pid), when: Instant::now() });
+    }
+
+    /// Remembers how long a process took.
+    pub(super) fn spent(&mut self, proc: &Dir, pid: u32, time: Duration) {
+        if time < LONG {
+            return;
+        }
+        let Some((_, uid)) = who(proc, pid) else { return };
+        let (spent, _) = self.users.entry(uid).or_insert((Duration::ZERO, Instant::now()));
+        *spent = spent.saturating_add(time);
     }
 
     /// How far a process may be looked into.
-    pub(super) fn care(&mut self, pid: u32) -> Care {
-        if self.processes.is_empty() {
+    pub(super) fn care(&mut self, proc: &Dir, pid: u32) -> Care {
+        self.processes.retain(|_, stall| stall.when.elapsed() < REMEMBERED);
+        self.users.retain(|_, (_, since)| since.elapsed() < REMEMBERED);
+        if self.processes.is_empty() && self.users.is_empty() {
             return Care::Inside;
         }
-        self.processes.retain(|_, stall| stall.when.elapsed() < REMEMBERED);
-        let who = who(pid);
+        let who = who(proc, pid);
+        let spent = who.and_then(|(_, uid)| self.users.get(&uid));
+        if spent.is_some_and(|(spent, _)| *spent > TIME_OF_A_USER) {
+            return Care::Briefly;
+        }
         let same = self.processes.get(&pid).is_some_and(|stall| stall.who == who);
         let user = |who: Option<(u64, u32)>| who.map(|(_, uid)| uid);
         let of_user = self.processes.values().filter(|stall| user(stall.who) == user(who)).count();
@@ -54,8 +74,8 @@ impl Stalls {
 }
 
 /// Start time and user: neither takes anything of the process itself.
-fn who(pid: u32) -> Option<(u64, u32)> {
-    let dir = Dir::open(&Path::new("/proc").join(pid.to_string())).ok()?;
+fn who(proc: &Dir, pid: u32) -> Option<(u64, u32)> {
+    let dir = proc.child(format!("{pid}/.").as_str()).ok()?;
     let mut text = Vec::new();
     dir.read_piece(c"stat", &mut text, LIMIT).ok()?;
     Some((parse_stat(&text)?.start_time, dir.stat().ok()?.uid))

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
 
 pub(super) const PT_LOAD: u32 = 1;
 pub(super) const PT_DYNAMIC: u32 = 2;
@@ -11,28 +12,33 @@ pub(super) const PT_PHDR: u32 = 6;
 /// `PF_X`: a segment is executable.
 const EXECUTABLE: u32 = 1;
 
-/// Bytes that may be read of one file.
+/// Bytes that may be read of one file, and how long that may take.
 const BYTES: u64 = 128 << 20;
+const TIME: Duration = Duration::from_secs(1);
 /// Segments that are looked at: real files have about twelve.
 const SEGMENTS: u64 = 512;
 
 const CUT: &str = "a malformed ELF file (it ends too early)";
 
-/// A file, and how much may still be read of it.
+/// A file, and how much and how long may still be read of it.
 pub(super) struct Source<'a> {
     file: &'a File,
     left: Cell<u64>,
+    begun: Instant,
 }
 
 impl<'a> Source<'a> {
     pub(super) fn new(file: &'a File) -> Self {
-        Self { file, left: Cell::new(BYTES) }
+        Self { file, left: Cell::new(BYTES), begun: Instant::now() }
     }
 
     /// Fills `buffer` from `offset`.
     pub(super) fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), String> {
         let left = self.left.get().checked_sub(buffer.len() as u64);
         self.left.set(left.ok_or("an ELF file with tables that are too large")?);
+        if self.begun.elapsed() > TIME {
+            return Err("an ELF file that takes too long to read".to_owned());
+        }
         self.file.read_exact_at(buffer, offset).map_err(|_| CUT.to_owned())
     }
 
