@@ -23,9 +23,11 @@ pub(super) fn write(out: &mut dyn Write, style: Style, finding: &Finding) -> io:
     lines(out, style, "with", finding.others.iter().map(whose))?;
     lines(out, style, "device", finding.devices.iter().map(device))?;
     lines(out, style, "process", finding.processes.iter().map(process))?;
-    lines(out, style, "because", finding.evidence.iter().cloned())?;
-    lines(out, style, "decided", finding.programs.iter().map(decision))?;
-    lines(out, style, "no excuse", finding.excuses.iter().cloned())?;
+    // The line above has the cgroup's path whole, to be copied.
+    let short = |text: &String| if style.all { text.clone() } else { owner::with_short_ids(text) };
+    lines(out, style, "because", finding.evidence.iter().map(short))?;
+    lines(out, style, "decided", finding.programs.iter().map(decision).map(|text| short(&text)))?;
+    lines(out, style, "no excuse", finding.excuses.iter().map(short))?;
     let sure = Some(finding.confidence.clone()).filter(|it| it != "certain");
     lines(out, style, "certainty", sure)?;
     lines(out, style, "do", Some(finding.advice.clone()).filter(|advice| !advice.is_empty()))

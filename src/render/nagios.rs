@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use super::problems::brief;
 use super::sanitize;
 use crate::observation::Problem;
 use crate::report::{Finding, Payload};
@@ -77,8 +78,8 @@ pub fn unknown(out: &mut dyn Write, why: &str) -> io::Result<()> {
 fn unseen(payload: &Payload, problems: &[Problem]) -> String {
     let remark = payload.audit.iter().flat_map(|audit| &audit.remarks).next().cloned();
     let why = match problems.split_first() {
-        Some((first, [])) => Some(super::problem(first)),
-        Some((first, rest)) => Some(format!("{} (and {} more)", super::problem(first), rest.len())),
+        Some((first, [])) => Some(brief(first)),
+        Some((first, rest)) => Some(format!("{} (and {} more)", brief(first), rest.len())),
         None => remark,
     };
     why.map_or_else(
@@ -131,6 +132,19 @@ mod tests {
         assert_eq!(state(0, 0, 3, false), Nagios::Unknown);
         assert_eq!(state(0, 1, 0, false), Nagios::Warning);
         assert_eq!(state(2, 1, 0, false), Nagios::Critical);
+    }
+
+    /// Make sure that a long path does not hide why something is unknown.
+    #[test]
+    fn long_names() {
+        let what = format!("/{}end", "d/".repeat(2000));
+        let why = "cgroups nested too deeply were not read".to_owned();
+        let problem = Problem { what, why, ..Problem::default() };
+        let mut out = Vec::new();
+        write(&mut out, Nagios::Unknown, &payload(Counts::default(), ""), &[problem]).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.contains("d/end: cgroups nested too deeply were not read|"), "{text}");
+        assert!(text.chars().count() < 300, "{text}");
     }
 
     /// Make sure that it stays one line with one bar, whatever users call their

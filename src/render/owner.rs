@@ -11,6 +11,28 @@ const NAME: usize = 28;
 /// As many characters of a container's id as Docker shows.
 const ID: usize = 12;
 
+/// Hexadecimal digits in a row that can only be a container's id: 64 of runc and
+/// its kin, at least 32 elsewhere.
+const WHOLE_ID: usize = 32;
+
+/// Text in which every whole container id is as short as Docker shows it.
+pub(super) fn with_short_ids(text: &str) -> String {
+    let is_digit = |c: char| matches!(c, '0'..='9' | 'a'..='f');
+    let mut short = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find(is_digit) {
+        let (before, from) = rest.split_at(start);
+        let (run, after) = from.split_at(from.find(|c| !is_digit(c)).unwrap_or(from.len()));
+        short.push_str(before);
+        match run.get(..ID).filter(|_| run.len() >= WHOLE_ID) {
+            Some(id) => short.extend([id, "…"]),
+            None => short.push_str(run),
+        }
+        rest = after;
+    }
+    short + rest
+}
+
 /// An owner in a list: below the first level its innermost part alone.
 pub(super) fn label(owner: &Owner, depth: usize) -> String {
     let text = match (depth, &owner.task, &owner.step) {
@@ -123,6 +145,19 @@ mod tests {
 
     fn owner(kind: &str) -> Owner {
         Owner { kind: kind.to_owned(), ..Owner::default() }
+    }
+
+    /// Make sure that whole ids are cut, and nothing else.
+    #[test]
+    fn ids() {
+        let id = "3f1c".repeat(16);
+        let text =
+            format!("/system.slice/docker-{id}.scope and cafe, GPU-11111111-2222-3333-4444-555555555555");
+        let expected =
+            "/system.slice/docker-3f1c3f1c3f1c….scope and cafe, GPU-11111111-2222-3333-4444-555555555555";
+        assert_eq!(with_short_ids(&text), expected);
+        assert_eq!(with_short_ids("/köln/ß"), "/köln/ß");
+        assert_eq!((with_short_ids(""), with_short_ids(&id)), (String::new(), "3f1c3f1c3f1c…".to_owned()));
     }
 
     /// Make sure that every kind reads as people call it.

@@ -22,6 +22,20 @@ pub fn line(problem: &Problem) -> String {
     sanitize::text(&format!("{what}{}{needs}", problem.why)).into_owned()
 }
 
+/// The same where a line has little room: a long name, such as a path that a
+/// user made, loses its middle, so that the reason stays.
+pub(super) fn brief(problem: &Problem) -> String {
+    const NAME: usize = 80;
+    let name: Vec<char> = problem.what.chars().collect();
+    if name.len() <= NAME {
+        return line(problem);
+    }
+    let (head, tail) = name.split_at(NAME / 2);
+    let end = tail.iter().skip(tail.len().saturating_sub(NAME / 2 - 1));
+    let what = head.iter().chain(&['…']).chain(end).collect();
+    line(&Problem { what, ..problem.clone() })
+}
+
 /// Prints what was missing. Problems that differ only in the thing they are
 /// about share a line unless `all` is set, so that a missing right is said
 /// once and not 5000 times.
