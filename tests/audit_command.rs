@@ -193,7 +193,10 @@ fn moments() {
     assert!(text(&output.stdout).lines().any(|it| it == line), "{}", text(&output.stdout));
     assert_eq!(output.status.code(), Some(1));
     let same = gpumap(&["diff", &before, &before]);
-    assert_eq!((same.status.code(), text(&same.stdout).lines().last()), (Some(0), Some("Nothing changed.")));
+    assert_eq!(
+        (same.status.code(), text(&same.stdout).lines().last()),
+        (Some(0), Some("Nothing about device access changed."))
+    );
 
     let mut changed: Value = serde_json::from_slice(&fs::read(node("slurm-4gpu")).unwrap()).unwrap();
     let is_job = |path: &Value| path.as_str().unwrap().contains("job_1956130");

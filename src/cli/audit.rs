@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum, ValueHint};
 
 use super::AllocationArgs;
 
-/// Find where GPU isolation on this node is not what it is thought to be.
+/// Find where GPUs of this node are not isolated as they should be.
 ///
 /// Each finding has a stable id, a severity, what it rests on down to the
 /// program and the instruction that decided, excuses that were considered, and

@@ -47,9 +47,9 @@ pub use watch::WatchArgs;
 ///
 /// Under cgroup v2 a device policy is a BPF program that nobody can read.
 /// gpumap decodes it exactly, whoever wrote it, and joins it with what jobs
-/// were allocated, what their processes ask for and what they hold. It only
-/// reads: it opens no GPU and changes no cgroup. Without a command it shows
-/// this node, as `gpumap node` does.
+/// were allocated, what their processes ask for and what they hold. It opens no
+/// GPU and changes no device program. Without a command it shows this node, as
+/// `gpumap node` does.
 #[derive(Debug, Parser)]
 #[command(name = "gpumap", version, max_term_width = 100, after_help = EXAMPLES)]
 pub struct Cli {
@@ -68,7 +68,7 @@ Examples:
   gpumap cgroup /system.slice/slurmstepd.scope -r   What the kernel allows each cgroup.
   gpumap check --pid 31337 'c 195:0' /dev/nvidia1   May process 31337 open these?
   gpumap explain --cgroup /user.slice 'c 195:3 rw'  Why, instruction by instruction.
-  gpumap audit                                      Is isolation what it is thought to be?
+  gpumap audit                                      Is every GPU isolated as it should be?
   gpumap snapshot -o node.json                      Save everything for later.
   gpumap --from node.json cgroup -r /               Look at it on another machine.
 

@@ -1,4 +1,4 @@
-//! `gpumap audit`: is isolation what it is thought to be?
+//! `gpumap audit`: is every GPU isolated as it should be?
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Takes the fresh bits out of a result: what is known for either value of
+//! Eliminates inputs that cannot be known: what is known for either value of
 //! each, what is not, and why.
 
 use std::collections::BTreeSet;

@@ -14,7 +14,9 @@ fn one(out: &mut dyn Write, style: Style, diff: &Diff, payload: &Payload) -> io:
     writeln!(out, "--- {}", side(&diff.a, diff.a_cgroup.as_deref()))?;
     writeln!(out, "+++ {}", side(&diff.b, diff.b_cgroup.as_deref()))?;
     match &diff.node {
-        Some(node) if node.equal && diff.equal => return writeln!(out, "Nothing changed."),
+        Some(node) if node.equal && diff.equal => {
+            return writeln!(out, "Nothing about device access changed.");
+        }
         Some(node) if node.equal && diff.unknown && diff.changes.is_empty() => {
             return writeln!(out, "Nothing that could be seen changed; part of it is unknown.");
         }

@@ -27,7 +27,7 @@ pub(super) fn write(out: &mut dyn Write, style: Style, finding: &Finding) -> io:
     let short = |text: &String| if style.all { text.clone() } else { owner::with_short_ids(text) };
     lines(out, style, "because", finding.evidence.iter().map(short))?;
     lines(out, style, "decided", finding.programs.iter().map(decision).map(|text| short(&text)))?;
-    lines(out, style, "no excuse", finding.excuses.iter().map(short))?;
+    lines(out, style, "ruled out", finding.excuses.iter().map(short))?;
     let sure = Some(finding.confidence.clone()).filter(|it| it != "certain");
     lines(out, style, "certainty", sure)?;
     lines(out, style, "do", Some(finding.advice.clone()).filter(|advice| !advice.is_empty()))

@@ -84,7 +84,7 @@ fn policy(out: &mut dyn Write, style: Style, change: &PolicyChange) -> io::Resul
         writeln!(out, "+ {}  {rule}", style.verdict_column(&region.to))?;
     }
     match change.omitted {
-        Some(omitted) => writeln!(out, "… and {} (device, request) pairs more", omitted.questions),
+        Some(omitted) => writeln!(out, "… and {} more (device, request) pairs", omitted.questions),
         None => Ok(()),
     }
 }

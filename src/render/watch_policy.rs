@@ -120,7 +120,7 @@ fn rule_parts(policy: &PolicyEvent) -> Vec<String> {
         }
     }
     let omitted = policy.omitted.map(|omitted| omitted.questions);
-    parts.extend(omitted.map(|count| format!("{count} (device, request) pairs more have changed")));
+    parts.extend(omitted.map(|count| format!("{count} more (device, request) pairs have changed")));
     parts
 }
 

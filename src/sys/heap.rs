@@ -1,4 +1,4 @@
-//! Memory that is free again.
+//! Returns freed heap to the system.
 
 /// Gives freed memory back to the system. Reading the kernel's types takes tens
 /// of MiB for a moment, in pieces so small that the C library would keep them.

@@ -43,7 +43,8 @@ pub struct OpensWatcher {
 }
 
 impl OpensWatcher {
-    /// Starts watching the processes in scope, with all as it is for a start.
+    /// Starts watching the processes in scope, and takes the current state
+    /// as the baseline.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! Who tells that cgroups come and go. Nobody tells that programs do: for that
-//! every cgroup is asked.
+//! Cgroup notification backends: who tells that cgroups come and go. Nobody
+//! tells that programs do: for that every cgroup is asked.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};

@@ -1,4 +1,5 @@
-//! What no call told: environments are read again in turn and compared.
+//! Polls environments for changes that probes missed: each is read in turn and
+//! compared with the last.
 
 use std::collections::{BTreeSet, HashMap};
 use std::{fs, io};
