@@ -13,8 +13,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use gpumap::model::{Device, DeviceType, Request};
 use gpumap::observation::{Answer, HexBytes, Map, Program};
-use gpumap::policy::device::{Device, DeviceType, Request};
 use gpumap::policy::{Combination, Context, Decoder, Policy};
 
 #[path = "../tests/support/captures.rs"]

@@ -15,6 +15,7 @@ pub mod commands;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 pub mod gpu;
+pub mod model;
 pub mod observation;
 pub mod observe;
 pub mod output_file;

@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::model::{Verdict, Verdicts};
 use crate::observation::{Host, Observation, Problem};
 
 pub use audit::{Audit, AuditConfig, AuditOptions, Checked, Counts, FindingKind, FixedFinding};
@@ -198,8 +199,8 @@ pub struct Line {
 pub struct Policy {
     /// Equal ids are equal policies.
     pub id: String,
-    /// Verdict of everything that no rule names: `allow`, `deny` or `unknown`.
-    pub default: String,
+    /// Verdict of everything that no rule names.
+    pub default: Verdict,
     /// Whether `default` and `rules` say everything there is to say: no
     /// verdict is unknown and no rule is missing.
     pub exact: bool,
@@ -215,8 +216,8 @@ pub struct Policy {
 /// One rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Rule {
-    /// `allow`, `deny` or `unknown`.
-    pub verdict: String,
+    /// What becomes of these requests.
+    pub verdict: Verdict,
     /// `char`, `block` or `any`.
     #[serde(rename = "type")]
     pub kind: String,
@@ -341,7 +342,7 @@ pub struct GpuVerdict {
     /// Minor of the node asked about.
     pub minor: Option<u32>,
     /// Verdict for `rw`, which is what using the GPU takes.
-    pub verdict: String,
+    pub verdict: Verdict,
     /// All requests that are allowed.
     pub requests: String,
     /// Why the verdict is unknown.
@@ -358,7 +359,7 @@ pub struct InstanceVerdict {
     /// `KEY/GI/CI`.
     pub instance: String,
     /// Verdict for using it: for its GPU and the capabilities of both levels.
-    pub verdict: String,
+    pub verdict: Verdict,
 }
 
 /// One answer of `check`.
@@ -366,8 +367,8 @@ pub struct InstanceVerdict {
 pub struct Check {
     /// The device as asked.
     pub device: String,
-    /// `allow`, `deny`, `unknown`, or `mixed` where a wildcard's answers differ.
-    pub verdict: String,
+    /// `mixed` where a wildcard's answers differ.
+    pub verdict: Verdicts,
     /// Why it is unknown, or which requests and numbers differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
@@ -388,7 +389,7 @@ pub struct Proof {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub devices_v1: Option<String>,
     /// The verdict.
-    pub verdict: String,
+    pub verdict: Verdict,
     /// Why it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
@@ -410,7 +411,7 @@ pub struct ProgramProof {
     /// Slot of the instruction that set the returned value.
     pub decided_at: Option<usize>,
     /// What it returns: `allow` (1), `deny` (0) or `unknown`.
-    pub returns: String,
+    pub returns: Verdict,
     /// The error in force after it, as a negative errno; 0 is none.
     pub retval: Option<i32>,
     /// Why the program could not be followed.
@@ -466,9 +467,9 @@ pub struct Diff {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Change {
     /// Verdict in the first policy.
-    pub from: String,
+    pub from: Verdict,
     /// Verdict in the second.
-    pub to: String,
+    pub to: Verdict,
     /// The devices and requests; its own `verdict` is the second policy's.
     #[serde(flatten)]
     pub rule: Rule,
@@ -480,7 +481,7 @@ pub struct GpuChange {
     /// Key into the inventory.
     pub gpu: String,
     /// Verdict in the first policy.
-    pub from: String,
+    pub from: Verdict,
     /// Verdict in the second.
-    pub to: String,
+    pub to: Verdict,
 }

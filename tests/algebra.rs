@@ -10,8 +10,8 @@ mod support;
 
 use std::time::{Duration, Instant};
 
+use gpumap::model::{Device, DeviceType, MAX_MAJOR, MAX_MINOR, Request, Verdict};
 use gpumap::observation::{Answer, HexBytes, Program};
-use gpumap::policy::device::{Device, DeviceType, MAX_MAJOR, MAX_MINOR, Request, Verdict};
 use gpumap::policy::{Change, Combination, Context, Decoder, Numbers, Policy, Rule, RuleList};
 use support::asm::{Asm, alu, cond, size};
 use support::generate::random::{self, PLAIN};

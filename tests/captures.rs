@@ -10,8 +10,8 @@
 
 mod support;
 
+use gpumap::model::{Device, Request, Verdict};
 use gpumap::observation::{Map, Program};
-use gpumap::policy::device::{Device, Request, Verdict};
 use support::bench::Facts;
 use support::captures::{Capture, all, directory};
 use support::verify::{Decode, Interpret, Judge};

@@ -24,8 +24,8 @@ mod types;
 
 use std::os::fd::OwnedFd;
 
+use gpumap::model::{Device, DeviceType, Request, Verdict};
 use gpumap::observation::Program;
-use gpumap::policy::device::{Device, DeviceType, Request, Verdict};
 use gpumap::policy::{Combination, Context, Decoder};
 use support::asm::{Asm, alu, cond, helper, size};
 use support::bench::{Bench, Facts};

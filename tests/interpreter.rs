@@ -9,8 +9,8 @@
 
 mod support;
 
+use gpumap::model::{Device, Request, Verdict};
 use gpumap::observation::{Answer, HexBytes, Program};
-use gpumap::policy::device::{Device, Request, Verdict};
 use gpumap::policy::{Combination, Context, Decoder};
 use support::concrete::Machine;
 use support::generate::random::{self, RBPF};

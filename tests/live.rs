@@ -20,7 +20,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use gpumap::policy::device::{Device, DeviceType, Request, RequestSet};
+use gpumap::model::{Device, DeviceType, Request, RequestSet};
 use serde_json::{Value, json};
 use support::asm::Asm;
 use support::bpf::{self, MULTI, OVERRIDE};

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use gpumap::model::Verdict;
 use gpumap::observe::follow::{Engine, Source};
 use gpumap::observe::{Options, Target};
 use gpumap::render;
@@ -114,7 +115,7 @@ fn attach_replace_detach() {
         assert!(!policy.attached[0].loaded_at.is_empty());
         assert_eq!((policy.lost.len(), policy.gained.len(), policy.equal), (1, 0, false));
         let rule = &policy.changes[0];
-        assert_eq!((rule.to.as_str(), rule.rule.major, rule.rule.minor), ("deny", [195; 2], [0; 2]));
+        assert_eq!((rule.to, rule.rule.major, rule.rule.minor), (Verdict::Deny, [195; 2], [0; 2]));
         assert_eq!((policy.changes.len(), policy.also), (1, 0));
 
         attach(top.dir(), &b, MULTI, Some(&a)).unwrap();
@@ -334,7 +335,7 @@ fn contents() {
             assert_eq!((policy.maps.len(), policy.also), (1, 0));
             let (lost, gained) = if change { (0, 1) } else { (1, 0) };
             assert_eq!((policy.lost.len(), policy.gained.len()), (lost, gained), "{policy:#?}");
-            let changes: Vec<&str> = policy.changes.iter().map(|change| change.to.as_str()).collect();
+            let changes: Vec<&str> = policy.changes.iter().map(|change| change.to.into()).collect();
             assert_eq!(changes, [verdict]);
             let line = render::policy_event(&event, watcher.gpus()).unwrap();
             assert!(line.contains("nvidia1: the contents of map"), "{line}");

@@ -6,8 +6,8 @@
 use std::path::Path;
 
 use gpumap::bytecode;
+use gpumap::model::{Device, DeviceType, Request, Verdict};
 use gpumap::observation::{Map, Program};
-use gpumap::policy::device::{Device, DeviceType, Request, Verdict};
 use gpumap::policy::{Combination, Context, Decoder};
 
 /// A captured program, its maps and the questions of its oracle.

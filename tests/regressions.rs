@@ -5,8 +5,8 @@
 
 mod support;
 
+use gpumap::model::{Device, DeviceType, Request, Verdict};
 use gpumap::observation::{Answer, HexBytes, Map, MapEntry, Program};
-use gpumap::policy::device::{Device, DeviceType, Request, Verdict};
 use gpumap::policy::{Combination, Context, Decoder};
 use support::asm::{Asm, alu, cond, size};
 

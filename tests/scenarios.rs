@@ -353,7 +353,7 @@ fn instances_have_verdicts() {
         let cgroup =
             cgroups.iter().find(|cgroup| cgroup.path.ends_with(&format!("{job}/step_batch/user/task_0")));
         let gpu = &cgroup.unwrap().gpus[0];
-        gpu.instances.iter().map(|part| part.verdict.clone()).collect::<Vec<_>>()
+        gpu.instances.iter().map(|part| part.verdict.to_string()).collect::<Vec<_>>()
     };
     assert_eq!(task("job_7"), ["allow", "deny", "deny"]);
     assert_eq!(task("job_8"), ["deny", "allow", "deny"]);

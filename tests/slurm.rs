@@ -15,7 +15,7 @@ mod support;
 
 use std::fs;
 
-use gpumap::policy::device::{Device, DeviceType, Request};
+use gpumap::model::{Device, DeviceType, Request};
 use serde_json::json;
 use support::container::Bundle;
 use support::slurm::answer::{self, Minors, array};

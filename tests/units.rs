@@ -5,8 +5,8 @@
 
 use std::path::Path;
 
+use gpumap::model::{Device, DeviceType, Request, Verdict};
 use gpumap::observation::{Answer, ConfigFile, DeviceNumber, GpuFacts, NamedNode, NodeKind, Unit};
-use gpumap::policy::device::{Device, DeviceType, Request, Verdict};
 use gpumap::unit::{Filter, Meaning, meaning};
 
 /// As the captured systemd saw it.

@@ -12,7 +12,7 @@ mod support;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use gpumap::policy::device::{Device, DeviceType, Request};
+use gpumap::model::{Device, DeviceType, Request};
 use serde_json::Value;
 use support::asm::{Asm, alu, cond, size};
 use support::bpf::{self, MULTI};

@@ -7,9 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use gpumap::gpu::inventory;
+use gpumap::model::Verdict;
 use gpumap::observation::{Answer, Environment, Text, Variable};
 use gpumap::observe::gpu::collect;
-use gpumap::policy::device::Verdict;
 use gpumap::report::{Api, Asked, Gpu};
 use gpumap::visible::{Access, Reach, SharedAccess, asked};
 use proptest::prelude::*;

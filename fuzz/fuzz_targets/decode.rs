@@ -4,7 +4,7 @@
 #![no_main]
 
 use gpumap::observation::{Answer, HexBytes, Program};
-use gpumap::policy::device::{Device, DeviceType, Request};
+use gpumap::model::{Device, DeviceType, Request};
 use gpumap::policy::{Combination, Context, Decoder};
 use libfuzzer_sys::fuzz_target;
 

@@ -6,7 +6,7 @@
 
 use gpumap::observation::{ConfigFile, GpuFacts, Unit};
 use gpumap::owner::{JobName, of_path};
-use gpumap::policy::device::{Device, DeviceType, Request};
+use gpumap::model::{Device, DeviceType, Request};
 use gpumap::unit::{self, Meaning, device_lines, drop_in_names, of_cgroup};
 use gpumap::{audit, cli, fuzzing, render, watch};
 use libfuzzer_sys::fuzz_target;

@@ -6,7 +6,7 @@
 use std::sync::LazyLock;
 
 use gpumap::observation::Answer;
-use gpumap::policy::device::Verdict;
+use gpumap::model::Verdict;
 use gpumap::report::Gpu;
 use gpumap::visible::{Access, Reach, asked};
 use libfuzzer_sys::fuzz_target;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use crate::gpu;
+use crate::model::Verdict;
 use crate::observation::{self, Cgroup, Map, Observation, Process, Program, Text};
 use crate::policy::{Decoder, Focus, Policy};
 use crate::report::{Change, Effective, Gpu, Omitted, PolicyEvent, PolicyProgram};
@@ -124,10 +125,10 @@ impl<'a> Comparison<'a> {
     fn with_gpus(&self, mut event: PolicyEvent, from: Policy, to: Policy) -> PolicyEvent {
         let before = gpu_verdicts(&self.gpus, from, &self.decoder).into_iter();
         for (before, after) in before.zip(gpu_verdicts(&self.gpus, to, &self.decoder)) {
-            let list = match (before.verdict.as_str(), after.verdict.as_str()) {
+            let list = match (before.verdict, after.verdict) {
                 (a, b) if a == b => continue,
-                ("allow", "deny") => &mut event.lost,
-                ("deny", "allow") => &mut event.gained,
+                (Verdict::Allow, Verdict::Deny) => &mut event.lost,
+                (Verdict::Deny, Verdict::Allow) => &mut event.gained,
                 _ => &mut event.unknown,
             };
             list.push(after.gpu);

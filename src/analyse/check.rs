@@ -1,7 +1,7 @@
 //! Many questions about one policy.
 
+use crate::model::Verdicts;
 use crate::observation::Observation;
-use crate::policy::device::Verdict;
 use crate::policy::{Combination, Decoder, Policy, Question};
 use crate::report::Check;
 
@@ -17,15 +17,6 @@ pub struct Checker {
     asks_all: bool,
 }
 
-/// An answer of `check`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CheckVerdict {
-    /// The same for every device and request asked about.
-    Uniform(Verdict),
-    /// Not the same for all of them.
-    Mixed,
-}
-
 impl Checker {
     /// Decodes the subject's policy once.
     pub fn new(observation: &Observation, subject: &Subject) -> Result<Self, AnalyseError> {
@@ -37,24 +28,22 @@ impl Checker {
 
     /// The verdict alone; for a device without wildcards this allocates
     /// nothing and takes tens of nanoseconds.
-    pub fn verdict(&self, question: &Question) -> CheckVerdict {
+    pub fn verdict(&self, question: &Question) -> Verdicts {
         if let Some(device) = question.device()
             && question.requests.iter().all(|request| device.is_never_asked(request, self.asks_all))
         {
-            return CheckVerdict::Uniform(Verdict::Allow);
+            return Verdicts::Allow;
         }
-        self.decoder.verdict_of_all(self.policy, question).map_or(CheckVerdict::Mixed, CheckVerdict::Uniform)
+        self.decoder.verdict_of_all(self.policy, question).map_or(Verdicts::Mixed, Verdicts::from)
     }
 
     /// The verdict with the reason where it is unknown or mixed; `asked` is
     /// the device as the user wrote it.
     pub fn check(&mut self, question: &Question, asked: &str) -> Check {
         let (verdict, why) = match self.verdict(question) {
-            CheckVerdict::Uniform(Verdict::Unknown) => {
-                ("unknown".to_owned(), Some(self.why_unknown(question)))
-            }
-            CheckVerdict::Uniform(verdict) => (verdict.to_string(), None),
-            CheckVerdict::Mixed => ("mixed".to_owned(), Some(self.why_mixed(question))),
+            Verdicts::Unknown => (Verdicts::Unknown, Some(self.why_unknown(question))),
+            Verdicts::Mixed => (Verdicts::Mixed, Some(self.why_mixed(question))),
+            settled => (settled, None),
         };
         Check { device: asked.to_owned(), verdict, why }
     }
@@ -78,8 +67,8 @@ impl Checker {
             .map(|request| {
                 let one = Question { requests: request.into(), ..*question };
                 let verdict = match self.verdict(&one) {
-                    CheckVerdict::Uniform(verdict) => verdict.to_string(),
-                    CheckVerdict::Mixed => "differs by device".to_owned(),
+                    Verdicts::Mixed => "differs by device".to_owned(),
+                    verdict => verdict.to_string(),
                 };
                 format!("{} {verdict}", request.letters())
             })

@@ -60,9 +60,9 @@ pub(super) fn changes(
     let changes = regions
         .into_iter()
         .flat_map(|change| {
-            let (from, to) = (change.from.to_string(), change.to.to_string());
+            let (from, to) = (change.from, change.to);
             let rules: Vec<_> = change.rules.iter().map(rules::rule).collect();
-            rules.into_iter().map(move |rule| Change { from: from.clone(), to: to.clone(), rule })
+            rules.into_iter().map(move |rule| Change { from, to, rule })
         })
         .collect();
     (changes, omitted.map(|questions| Omitted { questions }))

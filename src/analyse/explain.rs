@@ -1,8 +1,8 @@
 //! The answer of `gpumap explain`.
 
 use crate::bytecode::{Insn, disasm};
+use crate::model::{Device, Request, Verdict};
 use crate::observation::{Observation, Program};
-use crate::policy::device::{Device, Request, Verdict};
 use crate::policy::{Combination, Decoder, Followed};
 use crate::report::{Effective, Payload, ProgramProof, Proof, Step};
 
@@ -50,7 +50,7 @@ pub fn explain(
             false => NEVER_ASKED.to_owned(),
         },
         devices_v1: devices_v1(observation, subject, proof.verdict, verdict),
-        verdict: verdict.to_string(),
+        verdict,
         why,
     };
     Ok(Payload { proof: Some(answer), ..Payload::default() })
@@ -102,11 +102,7 @@ fn program_proof(program: &Program, followed: &Followed, place: Option<&Effectiv
         name: program.name.lossy().into_owned(),
         steps: followed.steps.iter().map(step).collect(),
         decided_at: followed.decided_at,
-        returns: match followed.returned {
-            Some(true) => "allow".to_owned(),
-            Some(false) => "deny".to_owned(),
-            None => "unknown".to_owned(),
-        },
+        returns: followed.returned.into(),
         retval: followed.retval,
         why: followed.why.clone(),
     }

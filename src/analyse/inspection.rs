@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use crate::allocation::Numbering;
 use crate::gpu::{self, SharedNode};
+use crate::model::{Device, Request, Verdict};
 use crate::observation::{self, Observation, Text};
 use crate::policy::Followed;
-use crate::policy::device::{Device, Request, Verdict};
 use crate::report::{Decision, Gpu, Owner, OwnerSets, Payload};
 
 use super::join::{Join, in_scope};
@@ -125,11 +125,7 @@ fn decision(place: crate::report::Effective, name: String, followed: &Followed) 
         id: place.id,
         name,
         attached_at: place.attached_at,
-        returns: match followed.returned {
-            Some(true) => "allow".to_owned(),
-            Some(false) => "deny".to_owned(),
-            None => "unknown".to_owned(),
-        },
+        returns: followed.returned.into(),
         decided_at: followed.decided_at,
     }
 }

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
 use crate::gpu::{self, SharedNode};
+use crate::model::{Device, Request, Verdict};
 use crate::observation::{self, Observation, Process, Program, Text};
 use crate::owner::Directory;
-use crate::policy::device::{Device, Request, Verdict};
 use crate::policy::{Decoder, Followed, Policy};
 use crate::report::{self, Cgroup, Effective, Gpu, Payload};
 

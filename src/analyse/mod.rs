@@ -39,7 +39,7 @@ pub use crate::policy::Question;
 pub use asker::Asker;
 pub use cgroups::cgroups;
 pub use change::{Comparison, change};
-pub use check::{CheckVerdict, Checker};
+pub use check::Checker;
 pub use diff::diff;
 pub use explain::explain;
 pub use holdings::{Holdings, denied_of};

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use jiff::Timestamp;
 
+use crate::model::Verdict;
 use crate::observation::{Answer, Detail, Environment, Host, Process};
 use crate::report::{self, Asked, Visible};
 use crate::visible::asked;
@@ -71,10 +72,10 @@ impl Processes {
 
 /// What a process has open although nobody in its cgroup may open it now.
 fn denied(process: &report::Process, view: &View) -> Vec<String> {
-    let gpus = view.verdicts.iter().map(|gpu| (&gpu.gpu, &gpu.verdict));
+    let gpus = view.verdicts.iter().map(|gpu| (&gpu.gpu, gpu.verdict));
     let parts = view.verdicts.iter().flat_map(|gpu| &gpu.instances);
-    let all = gpus.chain(parts.map(|part| (&part.instance, &part.verdict)));
-    let denied = all.filter(|(_, verdict)| *verdict == "deny").map(|(name, _)| name);
+    let all = gpus.chain(parts.map(|part| (&part.instance, part.verdict)));
+    let denied = all.filter(|(_, verdict)| *verdict == Verdict::Deny).map(|(name, _)| name);
     let held =
         |name: &&String| process.held.iter().flatten().chain(&process.held_instances).any(|it| it == *name);
     denied.filter(held).cloned().collect()

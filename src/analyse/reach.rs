@@ -1,7 +1,7 @@
 //! What a policy lets a process reach: every GPU, MIG instance and shared node.
 
 use crate::gpu::SharedNode;
-use crate::policy::device::{Device, DeviceType, Request, RequestSet, Verdict};
+use crate::model::{Device, DeviceType, Request, RequestSet, Verdict};
 use crate::policy::{Decoder, Policy};
 use crate::report::{Gpu, GpuVerdict, InstanceVerdict, MigInstance};
 use crate::visible::{Access, Reach, SharedAccess};
@@ -19,8 +19,8 @@ impl View {
     pub(super) fn new(gpus: &[Gpu], shared: &[SharedNode], policy: Policy, decoder: &Decoder) -> Self {
         let verdicts = gpu_verdicts(gpus, policy, decoder);
         let access = |verdict: &GpuVerdict| Access {
-            verdict: word(&verdict.verdict),
-            instances: verdict.instances.iter().map(|instance| word(&instance.verdict)).collect(),
+            verdict: verdict.verdict,
+            instances: verdict.instances.iter().map(|instance| instance.verdict).collect(),
         };
         let node = |node: &SharedNode| SharedAccess {
             role: node.role.clone(),
@@ -48,7 +48,7 @@ fn gpu_verdict(gpu: &Gpu, policy: Policy, decoder: &Decoder) -> GpuVerdict {
         } else {
             "it has no device node"
         };
-        verdict.verdict = Verdict::Deny.to_string();
+        verdict.verdict = Verdict::Deny;
         verdict.why = Some(why.to_owned());
         return verdict;
     };
@@ -56,7 +56,7 @@ fn gpu_verdict(gpu: &Gpu, policy: Policy, decoder: &Decoder) -> GpuVerdict {
     let answer = decoder.verdict(policy, device, Request::ReadWrite);
     let allowed = |request: &Request| decoder.verdict(policy, device, *request) == Verdict::Allow;
     let requests: RequestSet = Request::ALL.into_iter().filter(allowed).collect();
-    verdict.verdict = answer.to_string();
+    verdict.verdict = answer;
     verdict.requests = requests.to_string();
     verdict.instances = instances(gpu, answer, policy, decoder);
     if answer == Verdict::Unknown {
@@ -68,7 +68,7 @@ fn gpu_verdict(gpu: &Gpu, policy: Policy, decoder: &Decoder) -> GpuVerdict {
 fn instances(gpu: &Gpu, answer: Verdict, policy: Policy, decoder: &Decoder) -> Vec<InstanceVerdict> {
     let verdict = |part: &MigInstance| InstanceVerdict {
         instance: super::sets::instance(gpu, part),
-        verdict: of_instance(part, answer, policy, decoder).to_string(),
+        verdict: of_instance(part, answer, policy, decoder),
     };
     gpu.mig.iter().map(verdict).collect()
 }
@@ -93,12 +93,4 @@ fn of_instance(instance: &MigInstance, gpu: Verdict, policy: Policy, decoder: &D
 
 fn char(major: u32, minor: u32) -> Device {
     Device { kind: DeviceType::Char, major, minor }
-}
-
-fn word(verdict: &str) -> Verdict {
-    match verdict {
-        "allow" => Verdict::Allow,
-        "deny" => Verdict::Deny,
-        _ => Verdict::Unknown,
-    }
 }

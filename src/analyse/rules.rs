@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::gpu::Labels;
+use crate::model::{Device, DeviceType};
 use crate::observation::{GpuFacts, NodeKind};
-use crate::policy::device::{Device, DeviceType};
 use crate::policy::{self, Decoder, Focus, Numbers};
 use crate::report::{Mask, Omitted, Policy, Rule, Unknown};
 
@@ -79,7 +79,7 @@ fn report(id: &str, policy: policy::Policy, decoder: &mut Decoder, focus: &Focus
     let list = decoder.rules_with(policy, focus);
     Policy {
         id: id.to_owned(),
-        default: list.default.to_string(),
+        default: list.default,
         exact: list.omitted.is_none() && decoder.is_known(policy),
         rules: list.rules.iter().map(rule).collect(),
         unknown: list.unknown.into_iter().map(unknown).collect(),
@@ -100,7 +100,7 @@ pub(super) fn rule(rule: &policy::Rule) -> Rule {
     };
     let mask = |numbers: Numbers| numbers.mask.map(|mask| Mask { mask: mask.mask, value: mask.value });
     Rule {
-        verdict: rule.verdict.to_string(),
+        verdict: rule.verdict,
         kind: kind.to_owned(),
         major: [rule.major.first, rule.major.last],
         minor: [rule.minor.first, rule.minor.last],

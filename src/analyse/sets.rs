@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use crate::policy::device::Verdict;
+use crate::model::Verdict;
 use crate::report::{Asked, Gpu, GpuSet, MigInstance, Process};
 
 use super::reach::View;

@@ -3,6 +3,7 @@
 use super::catalogue::{Family, Kind, Severity};
 use super::facts::{Facts, Tenant};
 use super::tenants::{about_gpus, count, describe, exclusive_with, is_daemon, places};
+use crate::model::Verdict;
 use crate::report::{Cgroup, Finding, Owner};
 
 const JOB: Kind = Kind {
@@ -64,7 +65,7 @@ fn look(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<Finding> {
     let kind = kind_for(&tenant.sets.owner)?;
     let open: Vec<usize> = places(facts, tenant).into_iter().filter(|place| is_open(facts, *place)).collect();
     let place = *open.first()?;
-    let gpus = exclusive_with(facts, place, "allow");
+    let gpus = exclusive_with(facts, place, Verdict::Allow);
     let summary = format!(
         "no device program constrains {}: it may open {}",
         describe(&tenant.sets.owner),
@@ -121,7 +122,7 @@ fn is_open(facts: &Facts<'_>, place: usize) -> bool {
     let lives = !cgroup.processes.is_empty() && !is_in_v1_group(facts, cgroup);
     bare && lives
         && !is_daemon(facts.config, &cgroup.path)
-        && !exclusive_with(facts, place, "allow").is_empty()
+        && !exclusive_with(facts, place, Verdict::Allow).is_empty()
 }
 
 /// Whether a v1 device cgroup below the root constrains one of the processes:

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::facts::{Facts, whole};
-use crate::policy::device::{Request, Verdict};
+use crate::model::{Request, Verdict};
 use crate::report::{Gpu, MigInstance, Owner, Policy};
 
 /// The number of a device that no rule names: the last there can be.
-const NOBODYS: (u32, u32) = (crate::policy::device::MAX_MAJOR, crate::policy::device::MAX_MINOR);
+const NOBODYS: (u32, u32) = (crate::model::MAX_MAJOR, crate::model::MAX_MINOR);
 
 /// The tenants of a node by cgroup.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl Access {
     /// The first of a tenant's own cgroups with processes that may open a GPU.
     pub(super) fn allows(&self, facts: &Facts<'_>, tenant: usize, gpu: usize) -> Option<usize> {
         let own = self.own.get(tenant)?;
-        own.occupied.iter().copied().find(|place| verdict(facts, *place, gpu) == "allow")
+        own.occupied.iter().copied().find(|place| verdict(facts, *place, gpu) == Verdict::Allow)
     }
 }
 
@@ -75,7 +75,7 @@ impl Own {
         let inside: Vec<_> = self.occupied.iter().filter_map(|place| cgroups.get(*place)).collect();
         self.has_program = inside.iter().any(|cgroup| !cgroup.programs.is_empty());
         let mut verdicts = inside.iter().flat_map(|cgroup| &cgroup.gpus);
-        self.denies_some = verdicts.any(|gpu| gpu.verdict == "deny" && gpu.minor.is_some());
+        self.denies_some = verdicts.any(|gpu| gpu.verdict == Verdict::Deny && gpu.minor.is_some());
         let policies = facts.inspection.payload().policies.as_ref();
         self.privileged = inside.iter().all(|cgroup| allows_all(policies, &cgroup.policy));
     }
@@ -94,9 +94,9 @@ impl Own {
 }
 
 /// The verdict (`rw`) on a GPU, by their places in the answer.
-pub(super) fn verdict<'a>(facts: &'a Facts<'_>, place: usize, gpu: usize) -> &'a str {
+pub(super) fn verdict(facts: &Facts<'_>, place: usize, gpu: usize) -> Verdict {
     let cgroup = facts.cgroups().get(place);
-    cgroup.and_then(|cgroup| cgroup.gpus.get(gpu)).map_or("unknown", |gpu| gpu.verdict.as_str())
+    cgroup.and_then(|cgroup| cgroup.gpus.get(gpu)).map_or(Verdict::Unknown, |gpu| gpu.verdict)
 }
 
 /// Whether what is in force in a cgroup lets through what no rule names.
@@ -110,7 +110,9 @@ pub(super) fn is_unnamed(facts: &mut Facts<'_>, place: usize, number: (u32, u32)
     let asked = facts.decisions(place, number, request);
     let nobodys = facts.decisions(place, NOBODYS, request);
     let same = asked.iter().zip(&nobodys).all(|(asked, nobodys)| {
-        asked.returns == "allow" && asked.decided_at.is_some() && asked.decided_at == nobodys.decided_at
+        asked.returns == Verdict::Allow
+            && asked.decided_at.is_some()
+            && asked.decided_at == nobodys.decided_at
     });
     !asked.is_empty() && asked.len() == nobodys.len() && same
 }
@@ -149,5 +151,5 @@ fn find(owner: Option<&Owner>, index: &HashMap<&Owner, usize>) -> Option<usize> 
 
 fn allows_all(policies: Option<&BTreeMap<String, Policy>>, id: &str) -> bool {
     let policy = policies.and_then(|policies| policies.get(id));
-    policy.is_some_and(|policy| policy.default == "allow" && policy.exact && policy.rules.is_empty())
+    policy.is_some_and(|policy| policy.default == Verdict::Allow && policy.exact && policy.rules.is_empty())
 }

@@ -7,8 +7,8 @@ use super::finding;
 use super::permissions::{Dac, dac, node};
 use super::tenants::{about, describe, exclusive_with, gpus_with, views};
 use crate::gpu;
+use crate::model::{Request, Verdict};
 use crate::observation::DeviceNode;
-use crate::policy::device::{Request, Verdict};
 use crate::report::{Finding, Gpu};
 
 const RENDER: Kind = Kind {
@@ -84,7 +84,7 @@ fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
 fn look(facts: &mut Facts<'_>, tenant: &Tenant) -> Vec<Finding> {
     let mut places = views(facts, tenant);
     // Who may open everything has been told of already, or is meant to.
-    places.retain(|place| !exclusive_with(facts, *place, "deny").is_empty());
+    places.retain(|place| !exclusive_with(facts, *place, Verdict::Deny).is_empty());
     let kinds = [render, config, imex];
     kinds.into_iter().filter_map(|kind| places.iter().find_map(|place| kind(facts, tenant, *place))).collect()
 }
@@ -94,7 +94,7 @@ fn render(facts: &mut Facts<'_>, tenant: &Tenant, place: usize) -> Option<Findin
     if modeset.trim() != "Y" {
         return None;
     }
-    let denied: Vec<Gpu> = exclusive_with(facts, place, "deny")
+    let denied: Vec<Gpu> = exclusive_with(facts, place, Verdict::Deny)
         .into_iter()
         .map(|at| facts.inspection.gpus()[at].clone())
         .collect();
@@ -133,7 +133,7 @@ fn config(facts: &mut Facts<'_>, tenant: &Tenant, place: usize) -> Option<Findin
 }
 
 fn imex(facts: &mut Facts<'_>, tenant: &Tenant, place: usize) -> Option<Finding> {
-    if gpus_with(facts, place, "allow").is_empty() || !is_default_allow(facts, place) {
+    if gpus_with(facts, place, Verdict::Allow).is_empty() || !is_default_allow(facts, place) {
         return None;
     }
     let nodes = facts.inspection.observation().gpu_facts.nodes.iter();
@@ -159,7 +159,7 @@ fn opens(facts: &mut Facts<'_>, place: usize, number: (u32, u32), request: Reque
 fn is_default_allow(facts: &Facts<'_>, place: usize) -> bool {
     let payload = facts.inspection.payload();
     let policy = payload.policies.as_ref().and_then(|all| all.get(&facts.cgroups()[place].policy));
-    policy.is_some_and(|policy| policy.default == "allow")
+    policy.is_some_and(|policy| policy.default == Verdict::Allow)
 }
 
 fn report(

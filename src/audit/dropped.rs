@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use super::catalogue::{Family, Kind, Severity};
 use super::facts::{Facts, Tenant};
 use super::tenants::{about_gpus, count, describe, exclusive_with, in_words, number};
+use crate::model::Request;
+use crate::model::Verdict;
 use crate::observation::Text;
-use crate::policy::device::Request;
 use crate::report::{Cgroup, Finding};
 
 const DROPPED: Kind = Kind {
@@ -101,8 +102,8 @@ fn ids(cgroup: &Cgroup) -> Vec<u32> {
 }
 
 fn wider(facts: &Facts<'_>, outer: usize, inner: usize) -> Option<Wider> {
-    let denied = exclusive_with(facts, outer, "deny");
-    let mut gpus = exclusive_with(facts, inner, "allow");
+    let denied = exclusive_with(facts, outer, Verdict::Deny);
+    let mut gpus = exclusive_with(facts, inner, Verdict::Allow);
     gpus.retain(|gpu| denied.contains(gpu));
     (!gpus.is_empty()).then_some((outer, inner, gpus))
 }

@@ -6,8 +6,8 @@ use super::catalogue::{Family, Kind, Severity};
 use super::facts::{Facts, Tenant, char};
 use super::tenants::{about_gpus, count, describe, gpus_with, number, views};
 use crate::analyse::{Granted, Inspection};
+use crate::model::{Request, Verdict};
 use crate::observation::{Answer, Map, Observation};
-use crate::policy::device::{Request, Verdict};
 use crate::report::Finding;
 
 const DYNAMIC: Kind = Kind {
@@ -69,8 +69,8 @@ fn look(
     open: &BTreeSet<u32>,
 ) -> Option<Finding> {
     views(facts, tenant).into_iter().find_map(|place| {
-        let mut gpus = gpus_with(facts, place, "allow");
-        gpus.extend(gpus_with(facts, place, "deny"));
+        let mut gpus = gpus_with(facts, place, Verdict::Allow);
+        gpus.extend(gpus_with(facts, place, Verdict::Deny));
         gpus.sort_unstable();
         gpus.retain(|gpu| is_dependent(facts, blind, place, *gpu));
         (!gpus.is_empty()).then(|| report(facts, tenant, place, &gpus, open))

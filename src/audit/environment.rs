@@ -14,7 +14,8 @@ use super::access::{Access, verdict};
 use super::catalogue::{Family, Kind, Severity};
 use super::facts::Facts;
 use super::{finding, grants, words};
-use crate::policy::device::Request;
+use crate::model::Request;
+use crate::model::Verdict;
 use crate::report::{Asked, Finding, Process};
 
 use problem::Problem;
@@ -85,7 +86,7 @@ fn problems(
 /// Without a GPU to open, no value matters: a variable set in a login script
 /// is no problem of a job without GPUs.
 fn has_gpus(facts: &Facts<'_>, place: usize) -> bool {
-    (0..facts.inspection.gpus().len()).any(|gpu| verdict(facts, place, gpu) == "allow")
+    (0..facts.inspection.gpus().len()).any(|gpu| verdict(facts, place, gpu) == Verdict::Allow)
 }
 
 fn add(

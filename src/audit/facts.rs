@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use super::Config;
 use crate::analyse::{AnalyseError, Granted, Inspection};
+use crate::model::{Device, DeviceType, Request, Verdict};
 use crate::observation::{self, Observation, Text};
-use crate::policy::device::{Device, DeviceType, Request, Verdict};
 use crate::report::{Cgroup, Decision, Owner, OwnerSets, Process};
 
 /// A node, analysed, with those who have GPUs of their own on it.

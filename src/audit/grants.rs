@@ -12,7 +12,7 @@ use super::access::Access;
 use super::catalogue::Family;
 use super::facts::Facts;
 use super::finding;
-use crate::policy::device::Request;
+use crate::model::Request;
 use crate::report::{Decision, Finding, FindingDevice, FindingProcess, Gpu, MigInstance};
 
 pub(super) use open::unmanaged;

@@ -5,7 +5,7 @@ use super::facts::{Facts, Tenant};
 use super::finding;
 use super::permissions::{Dac, dac, node};
 use super::tenants::{about_gpus, describe, is_shared, number, views};
-use crate::policy::device::{Request, Verdict};
+use crate::model::{Request, Verdict};
 use crate::report::{Finding, FindingDevice, Gpu, MigInstance};
 
 const OPEN: Kind = Kind {

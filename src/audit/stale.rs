@@ -5,8 +5,8 @@ use super::facts::{Facts, Tenant};
 use super::finding;
 use super::tenants::{about, describe, gpus_with, views};
 use crate::gpu;
+use crate::model::{Request, Verdict};
 use crate::observation::NodeKind;
-use crate::policy::device::{Request, Verdict};
 use crate::report::{Finding, Rule};
 
 const MAJOR: Kind = Kind {
@@ -66,8 +66,9 @@ fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
 pub(super) fn outdated(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<(usize, u32)> {
     let uvm = gpu::char_major(&facts.inspection.observation().gpu_facts, "nvidia-uvm")?;
     views(facts, tenant).into_iter().find_map(|place| {
-        let has_gpu =
-            gpus_with(facts, place, "allow").iter().any(|at| facts.inspection.gpus()[*at].vendor == "nvidia");
+        let has_gpu = gpus_with(facts, place, Verdict::Allow)
+            .iter()
+            .any(|at| facts.inspection.gpus()[*at].vendor == "nvidia");
         let denied = has_gpu && facts.verdict(place, (uvm, 0), Request::ReadWrite) == Verdict::Deny;
         let candidates = if denied { allowed_majors(facts, place) } else { Vec::new() };
         let both = |facts: &mut Facts<'_>, major| {
@@ -99,10 +100,10 @@ fn allowed_majors(facts: &Facts<'_>, place: usize) -> Vec<u32> {
 fn allowing<'f>(facts: &'f Facts<'_>, place: usize) -> Vec<&'f Rule> {
     let policies = facts.inspection.payload().policies.as_ref();
     let policy = policies.and_then(|all| all.get(&facts.cgroups()[place].policy));
-    let policy = policy.filter(|policy| policy.default == "deny" && policy.exact);
+    let policy = policy.filter(|policy| policy.default == Verdict::Deny && policy.exact);
     let rules = policy.into_iter().flat_map(|policy| &policy.rules);
     let opens =
-        |rule: &&Rule| rule.verdict == "allow" && rule.kind != "block" && rule.requests.contains("rw");
+        |rule: &&Rule| rule.verdict == Verdict::Allow && rule.kind != "block" && rule.requests.contains("rw");
     rules.filter(opens).collect()
 }
 

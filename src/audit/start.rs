@@ -7,7 +7,7 @@ use super::facts::{Facts, Tenant};
 use super::tenants::{about_gpus, count, describe, gpus_with, views};
 use super::{finding, stale};
 use crate::gpu::SharedNode;
-use crate::policy::device::{Request, Verdict};
+use crate::model::{Request, Verdict};
 use crate::report::Finding;
 
 const START: Kind = Kind {
@@ -60,7 +60,7 @@ fn look(facts: &mut Facts<'_>, tenant: &Tenant, vendor: &str) -> Option<Finding>
 }
 
 fn gpus_of(facts: &Facts<'_>, place: usize, vendor: &str) -> Vec<usize> {
-    let mut gpus = gpus_with(facts, place, "allow");
+    let mut gpus = gpus_with(facts, place, Verdict::Allow);
     gpus.retain(|at| facts.inspection.gpus()[*at].vendor == vendor);
     gpus
 }

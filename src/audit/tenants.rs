@@ -6,7 +6,8 @@ use super::catalogue::Kind;
 use super::config::Config;
 use super::facts::{Facts, Tenant, is_tenant, whole};
 use super::finding;
-use crate::policy::device::Request;
+use crate::model::Request;
+use crate::model::Verdict;
 use crate::report::{Cgroup, Decision, Finding, Gpu, Owner};
 
 /// Processes that one finding names; more are counted in its evidence.
@@ -48,13 +49,13 @@ pub(super) fn is_below(path: &[u8], top: &[u8]) -> bool {
 }
 
 /// Positions in the inventory of the GPUs with this verdict in a cgroup.
-pub(super) fn gpus_with(facts: &Facts<'_>, place: usize, verdict: &str) -> Vec<usize> {
+pub(super) fn gpus_with(facts: &Facts<'_>, place: usize, verdict: Verdict) -> Vec<usize> {
     let verdicts = facts.cgroups()[place].gpus.iter().enumerate();
     verdicts.filter(|(_, gpu)| gpu.verdict == verdict && gpu.minor.is_some()).map(|(at, _)| at).collect()
 }
 
 /// The same without those that are shared by design.
-pub(super) fn exclusive_with(facts: &Facts<'_>, place: usize, verdict: &str) -> Vec<usize> {
+pub(super) fn exclusive_with(facts: &Facts<'_>, place: usize, verdict: Verdict) -> Vec<usize> {
     let mut gpus = gpus_with(facts, place, verdict);
     gpus.retain(|at| !is_shared(facts.config, &facts.inspection.gpus()[*at]));
     gpus
@@ -108,10 +109,10 @@ pub(super) fn number(gpu: &Gpu) -> Option<(u32, u32)> {
 
 /// `program 17 at /a denies it at instruction 12`.
 pub(super) fn in_words(decision: &Decision) -> String {
-    let verb = match decision.returns.as_str() {
-        "allow" => "allows",
-        "deny" => "denies",
-        _ => "cannot be followed for",
+    let verb = match decision.returns {
+        Verdict::Allow => "allows",
+        Verdict::Deny => "denies",
+        Verdict::Unknown => "cannot be followed for",
     };
     let name = if decision.name.is_empty() { String::new() } else { format!(" ({})", decision.name) };
     let place = if decision.attached_at.is_empty() { "an unknown place" } else { &decision.attached_at };

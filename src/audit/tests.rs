@@ -2,6 +2,7 @@
 
 use super::{Config, audit};
 use crate::analyse::Granted;
+use crate::model::Verdict;
 use crate::report::Finding;
 
 /// What these families find; others have their say elsewhere.
@@ -82,7 +83,7 @@ fn findings_are_complete() {
     let path = root.join("fixtures/nodes/slurm-runc-in-job.json");
     let found = findings(&path).remove(0);
     assert_eq!(found.cgroup.as_deref(), Some("/system.slice/gpu01_slurmstepd.scope/job_1956130/container"));
-    assert_eq!((found.programs[0].returns.as_str(), found.programs[0].id), ("allow", 49641));
+    assert_eq!((found.programs[0].returns, found.programs[0].id), (Verdict::Allow, 49641));
     assert!(found.programs[0].decided_at.is_some() && !found.advice.is_empty() && !found.excuses.is_empty());
     assert!(
         found.evidence.iter().any(|clause| clause.contains("program 49627 (Slurm_Cgroup_v2)")),

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use super::catalogue::{Family, Kind, Severity};
 use super::facts::{Facts, Tenant};
 use super::tenants::{about_gpus, count, describe, exclusive_with, number, views};
-use crate::policy::device::Request;
+use crate::model::Request;
+use crate::model::Verdict;
 use crate::report::Finding;
 
 const UNDONE: Kind = Kind {
@@ -41,7 +42,7 @@ fn look(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<Finding> {
         if !may_undo || !seen.insert(ids) {
             continue;
         }
-        let mut gpus = exclusive_with(facts, place, "allow");
+        let mut gpus = exclusive_with(facts, place, Verdict::Allow);
         gpus.retain(|gpu| is_denied_by_one(facts, place, *gpu));
         if !gpus.is_empty() {
             return Some(report(facts, tenant, place, &gpus));
@@ -52,7 +53,10 @@ fn look(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<Finding> {
 
 fn is_denied_by_one(facts: &mut Facts<'_>, place: usize, gpu: usize) -> bool {
     let Some(number) = number(&facts.inspection.gpus()[gpu]) else { return false };
-    facts.decisions(place, number, Request::ReadWrite).iter().any(|decision| decision.returns == "deny")
+    facts
+        .decisions(place, number, Request::ReadWrite)
+        .iter()
+        .any(|decision| decision.returns == Verdict::Deny)
 }
 
 fn report(facts: &mut Facts<'_>, tenant: &Tenant, place: usize, gpus: &[usize]) -> Finding {

@@ -7,7 +7,7 @@ mod reload;
 use super::catalogue::{Family, Kind, Severity};
 use super::facts::{Facts, char};
 use super::finding;
-use crate::policy::device::{Request, Verdict};
+use crate::model::{Request, Verdict};
 use crate::report::{Finding, FindingDevice};
 
 pub(super) const FAMILY: Family = Family { kinds: &[LOST, RELOAD], find };

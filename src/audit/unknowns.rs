@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::catalogue::{Family, Kind, Severity};
 use super::facts::{Facts, Tenant};
 use super::tenants::{about_gpus, count, describe, exclusive_with, places};
+use crate::model::Verdict;
 use crate::report::{Cgroup, Finding};
 
 const UNKNOWN: Kind = Kind {
@@ -47,10 +48,10 @@ fn is_blind(facts: &Facts<'_>) -> bool {
 
 fn look(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<Finding> {
     let mut unclear = places(facts, tenant);
-    unclear.retain(|place| !exclusive_with(facts, *place, "unknown").is_empty());
+    unclear.retain(|place| !exclusive_with(facts, *place, Verdict::Unknown).is_empty());
     let place = *unclear.first()?;
     let mut gpus: Vec<usize> =
-        unclear.iter().flat_map(|place| exclusive_with(facts, *place, "unknown")).collect();
+        unclear.iter().flat_map(|place| exclusive_with(facts, *place, Verdict::Unknown)).collect();
     gpus.sort_unstable();
     gpus.dedup();
     let reasons: BTreeSet<String> =
@@ -69,7 +70,8 @@ fn look(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<Finding> {
 }
 
 fn reasons(cgroup: &Cgroup) -> impl Iterator<Item = String> + '_ {
-    let verdicts = cgroup.gpus.iter().filter_map(|gpu| gpu.why.clone().filter(|_| gpu.verdict == "unknown"));
+    let verdicts =
+        cgroup.gpus.iter().filter_map(|gpu| gpu.why.clone().filter(|_| gpu.verdict == Verdict::Unknown));
     let programs =
         cgroup.programs_unknown.iter().map(|why| format!("the programs in force are not known: {why}"));
     verdicts.filter(|why| !why.is_empty()).chain(programs)

@@ -3,8 +3,8 @@
 use super::catalogue::{Family, Kind, Severity};
 use super::facts::{Facts, char};
 use super::finding;
+use crate::model::{Request, Verdict};
 use crate::observation::{Observation, Text, Verification};
-use crate::policy::device::{Request, Verdict};
 use crate::report::{Decision, Finding, FindingDevice};
 
 pub(super) const FAMILY: Family = Family { kinds: &[MISMATCH], find };
@@ -64,7 +64,7 @@ fn mismatch(facts: &mut Facts<'_>, one: &Verification) -> Option<Finding> {
 /// processes, and the one that asked was in gpumap's, which allows.
 fn is_of_v1(facts: &Facts<'_>, kernel: Verdict, programs: &[Decision]) -> bool {
     let has_v1 = facts.inspection.observation().devices_v1.is_some();
-    has_v1 && kernel == Verdict::Allow && programs.iter().all(|one| one.returns == "allow")
+    has_v1 && kernel == Verdict::Allow && programs.iter().all(|one| one.returns == Verdict::Allow)
 }
 
 fn word(verdict: Verdict) -> &'static str {

@@ -9,12 +9,11 @@ use super::envelope::{self, Head, Tail};
 use super::oracle::Oracle;
 use super::session::late;
 use super::{Failure, Session};
-use crate::analyse::CheckVerdict;
 use crate::cli::device::{self, Asked, GRAMMAR};
 use crate::cli::{CheckArgs, Exit};
+use crate::model::Verdicts;
 use crate::observation::Problem;
 use crate::policy::deadline;
-use crate::policy::device::Verdict;
 use crate::render::json::Stream;
 use crate::render::{self, sanitize};
 use crate::report::Check;
@@ -122,7 +121,7 @@ impl<'s, 'a> Checking<'s, 'a> {
         let verdict = if self.session.global.json {
             let device = String::from_utf8_lossy(text).into_owned();
             let (verdict, why) = self.oracle.answer(asked, &device);
-            self.add(&Check { device, verdict: word(verdict).to_owned(), why })?;
+            self.add(&Check { device, verdict: verdict, why })?;
             verdict
         } else {
             let verdict = self.oracle.verdict(asked);
@@ -130,7 +129,7 @@ impl<'s, 'a> Checking<'s, 'a> {
             self.note_reason(verdict, asked, text);
             verdict
         };
-        self.has_unknown |= verdict == CheckVerdict::Uniform(Verdict::Unknown);
+        self.has_unknown |= verdict == Verdicts::Unknown;
         self.exit = self.exit.worst(exit(verdict));
         Ok(())
     }
@@ -149,13 +148,13 @@ impl<'s, 'a> Checking<'s, 'a> {
         self.bad_lines += 1;
         if self.session.global.json {
             let why = Some(why.to_owned());
-            self.add(&Check { device, verdict: "unknown".to_owned(), why })?;
+            self.add(&Check { device, verdict: Verdicts::Unknown, why })?;
             if self.bad.len() < LISTED {
                 self.bad.push(problem);
             }
             return Ok(());
         }
-        self.print(CheckVerdict::Uniform(Verdict::Unknown), text, true)?;
+        self.print(Verdicts::Unknown, text, true)?;
         if self.bad_lines <= SHOWN {
             writeln!(self.session.err, "gpumap: {}", render::problem(&problem))?;
         }
@@ -163,7 +162,7 @@ impl<'s, 'a> Checking<'s, 'a> {
     }
 
     /// One line of output. What parsed as numbers is plain text already.
-    fn print(&mut self, verdict: CheckVerdict, text: &[u8], is_free_text: bool) -> Result<(), Failure> {
+    fn print(&mut self, verdict: Verdicts, text: &[u8], is_free_text: bool) -> Result<(), Failure> {
         self.line.clear();
         self.line.extend_from_slice(self.words.get(verdict).as_bytes());
         self.line.push(b'\t');
@@ -178,10 +177,10 @@ impl<'s, 'a> Checking<'s, 'a> {
 
     /// Collects why something is unknown, and with -v why it is mixed; each
     /// reason once, and no more once there are many.
-    fn note_reason(&mut self, verdict: CheckVerdict, asked: &Asked<'_>, text: &[u8]) {
+    fn note_reason(&mut self, verdict: Verdicts, asked: &Asked<'_>, text: &[u8]) {
         let is_wanted = match verdict {
-            CheckVerdict::Uniform(Verdict::Unknown) => true,
-            _ => self.session.global.verbose > 0 && verdict != CheckVerdict::Uniform(Verdict::Allow),
+            Verdicts::Unknown => true,
+            _ => self.session.global.verbose > 0 && verdict != Verdicts::Allow,
         };
         if is_wanted && self.reasons.len() < SHOWN {
             let text = String::from_utf8_lossy(text);
@@ -257,31 +256,22 @@ impl Words {
         Self(["allow", "deny", "unknown", "mixed"].map(|word| style.verdict(word).into_owned()))
     }
 
-    fn get(&self, verdict: CheckVerdict) -> &str {
+    fn get(&self, verdict: Verdicts) -> &str {
         let [allow, deny, unknown, mixed] = &self.0;
         match verdict {
-            CheckVerdict::Uniform(Verdict::Allow) => allow,
-            CheckVerdict::Uniform(Verdict::Deny) => deny,
-            CheckVerdict::Uniform(Verdict::Unknown) => unknown,
-            CheckVerdict::Mixed => mixed,
+            Verdicts::Allow => allow,
+            Verdicts::Deny => deny,
+            Verdicts::Unknown => unknown,
+            Verdicts::Mixed => mixed,
         }
     }
 }
 
-fn word(verdict: CheckVerdict) -> &'static str {
+fn exit(verdict: Verdicts) -> Exit {
     match verdict {
-        CheckVerdict::Uniform(Verdict::Allow) => "allow",
-        CheckVerdict::Uniform(Verdict::Deny) => "deny",
-        CheckVerdict::Uniform(Verdict::Unknown) => "unknown",
-        CheckVerdict::Mixed => "mixed",
-    }
-}
-
-fn exit(verdict: CheckVerdict) -> Exit {
-    match verdict {
-        CheckVerdict::Uniform(Verdict::Allow) => Exit::Yes,
-        CheckVerdict::Uniform(Verdict::Deny) | CheckVerdict::Mixed => Exit::No,
-        CheckVerdict::Uniform(Verdict::Unknown) => Exit::Incomplete,
+        Verdicts::Allow => Exit::Yes,
+        Verdicts::Deny | Verdicts::Mixed => Exit::No,
+        Verdicts::Unknown => Exit::Incomplete,
     }
 }
 

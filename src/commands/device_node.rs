@@ -11,9 +11,9 @@ use walkdir::WalkDir;
 
 use super::Session;
 use crate::gpu::{self, NameError};
+use crate::model::{Device, DeviceType};
 use crate::observation::{GpuFacts, NodeKind, Observation};
 use crate::observe;
-use crate::policy::device::{Device, DeviceType};
 use crate::report::Gpu;
 
 /// Where devices are looked up that are not given by number.

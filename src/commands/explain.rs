@@ -8,7 +8,8 @@ use super::{Failure, Session, subject};
 use crate::cli::device::{self, Asked, Pattern};
 use crate::cli::{Exit, ExplainArgs};
 use crate::gpu::NameError;
-use crate::policy::device::{Device, Request};
+use crate::model::Verdict;
+use crate::model::{Device, Request};
 use crate::{analyse, render};
 
 /// Runs the command.
@@ -18,7 +19,7 @@ pub(super) fn run(session: &mut Session<'_>, args: &ExplainArgs) -> Result<Exit,
     let source = subject::resolve(session, &args.target)?;
     let (device, request) = one(&asked, text, &Devices::of(session, &source.observation))?;
     let payload = analyse::explain(&source.observation, &source.subject, device, request)?;
-    let verdict = payload.proof.as_ref().map(|proof| exit(&proof.verdict));
+    let verdict = payload.proof.as_ref().map(|proof| exit(proof.verdict));
     session.answer(&source.observation, payload, render::explain)?;
     Ok(verdict.unwrap_or(Exit::Incomplete))
 }
@@ -48,10 +49,10 @@ fn several(name: &str) -> Failure {
     Failure::new("bad-device", format!("'{name}'"), "more than one question, and a proof answers one", needs)
 }
 
-fn exit(verdict: &str) -> Exit {
+fn exit(verdict: Verdict) -> Exit {
     match verdict {
-        "allow" => Exit::Yes,
-        "deny" => Exit::No,
-        _ => Exit::Incomplete,
+        Verdict::Allow => Exit::Yes,
+        Verdict::Deny => Exit::No,
+        Verdict::Unknown => Exit::Incomplete,
     }
 }

@@ -6,12 +6,13 @@ use std::path::PathBuf;
 
 use super::device_node::{self, Devices};
 use super::{Failure, Session, own_access, subject};
-use crate::analyse::{CheckVerdict, Checker, Question};
+use crate::analyse::{Checker, Question};
 use crate::cli::CheckArgs;
 use crate::cli::device::{Access, Asked, Kind, Pattern};
 use crate::gpu::NameError;
+use crate::model::Verdicts;
+use crate::model::{Device, DeviceType, Request, RequestSet};
 use crate::observation::Observation;
-use crate::policy::device::{Device, DeviceType, Request, RequestSet, Verdict};
 
 /// Who answers.
 pub(super) enum Oracle {
@@ -32,9 +33,9 @@ pub(super) enum Oracle {
 }
 
 /// A verdict with its reason, where one was asked for and there is one.
-pub(super) type Answer = (CheckVerdict, Option<String>);
+pub(super) type Answer = (Verdicts, Option<String>);
 
-const UNKNOWN: CheckVerdict = CheckVerdict::Uniform(Verdict::Unknown);
+const UNKNOWN: Verdicts = Verdicts::Unknown;
 
 impl Oracle {
     /// The oracle that the options ask for.
@@ -70,7 +71,7 @@ impl Oracle {
     }
 
     /// The verdict alone; does not allocate for a device given by number.
-    pub(super) fn verdict(&self, asked: &Asked<'_>) -> CheckVerdict {
+    pub(super) fn verdict(&self, asked: &Asked<'_>) -> Verdicts {
         match (self, asked) {
             (Self::Policy { checker, .. }, Asked::Numbers(pattern)) => checker.verdict(&question(*pattern)),
             (Self::Policy { checker, .. }, _) => {
@@ -160,7 +161,7 @@ fn kernel(asked: &Asked<'_>, devices: &Devices) -> Answer {
     match request(access) {
         Some(request) => {
             let (verdict, why) = own_access::ask(&path, request);
-            (CheckVerdict::Uniform(verdict), why)
+            (verdict.into(), why)
         }
         None => unknown("access(2) asks about one request at a time, and never about mknod"),
     }

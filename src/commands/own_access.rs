@@ -5,8 +5,8 @@
 
 use std::path::Path;
 
+use crate::model::{Request, Verdict};
 use crate::observe::own_access::{Access, Answer, probe};
-use crate::policy::device::{Request, Verdict};
 
 /// The kernel's answer and, unless it is a plain yes, what was in the way.
 pub(super) fn ask(path: &Path, request: Request) -> (Verdict, Option<String>) {

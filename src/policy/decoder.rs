@@ -4,7 +4,6 @@ use crate::observation::{Map, Program};
 
 use super::code::Code;
 use super::deadline;
-use super::device::{Device, Request, Verdict};
 use super::diagram::{Bdd, Diagram};
 use super::inputs::{self, Symbols};
 use super::machine::{Machine, Outcome, RETVAL_BITS, Surroundings};
@@ -13,6 +12,7 @@ use super::reach;
 use super::rest::{Rest, Rests};
 use super::word::Word;
 use super::written::Written;
+use crate::model::{Device, Request, Verdict};
 
 /// `-EPERM`, what the kernel sets where a program returns 0.
 pub const DENIED: i32 = -1;

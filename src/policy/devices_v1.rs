@@ -1,9 +1,9 @@
 //! The v1 devices controller: `devices.list` as a policy.
 
 use super::decoder::{Decoder, Policy};
-use super::device::{DeviceType, MAX_MAJOR, MAX_MINOR, Request, RequestSet, Verdict};
 use super::diagram::Bdd;
 use super::rules::{Numbers, Rule};
+use crate::model::{DeviceType, MAX_MAJOR, MAX_MINOR, Request, RequestSet, Verdict};
 
 /// The only line of a group whose default is allow.
 const ALL: &str = "a *:* rwm";
@@ -90,7 +90,7 @@ fn numbers(text: &str, max: u32) -> Option<Numbers> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::device::Device;
+    use crate::model::Device;
 
     /// Make sure that an allow-list is read as the kernel matches it and that
     /// hidden denials stay unknown.

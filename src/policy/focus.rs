@@ -4,11 +4,11 @@
 //! rules are left out and counted, but whoever asks gpumap asks about GPUs.
 
 use super::decoder::{Decoder, Policy};
-use super::device::{Device, DeviceType, MAX_MINOR, Request, Verdict};
 use super::diagram::Bdd;
 use super::inputs;
 use super::rest::Rest;
 use super::rules::{Numbers, Rule};
+use crate::model::{Device, DeviceType, MAX_MINOR, Request, Verdict};
 
 /// Minors that GPU drivers use: NVIDIA's cards and `nvidiactl` are below 256,
 /// DRM's cards and render nodes below 192 (`drivers/gpu/drm/drm_drv.c`).

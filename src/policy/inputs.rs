@@ -5,10 +5,10 @@
 //! values is known all the same, one that does not is unknown, and the bit's
 //! reason says why.
 
-use super::device::{Device, DeviceType, Request};
 pub use super::diagram::Variable;
 use super::diagram::{Bdd, Diagram};
 use super::word::Word;
+use crate::model::{Device, DeviceType, Request};
 
 /// 1 for a character device.
 pub const TYPE: Variable = 0;
@@ -175,7 +175,7 @@ impl Symbols {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::device::MAX_MINOR;
+    use crate::model::MAX_MINOR;
 
     /// Make sure that the words of the context hold the kernel's numbers for
     /// every question.

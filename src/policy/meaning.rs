@@ -3,12 +3,12 @@
 use crate::bytecode::{Comparison, Operand, Operation};
 
 use super::code::Code;
-use super::device::Request;
 use super::diagram::Bdd;
 use super::inputs::{Symbols, context_words};
 use super::state::REGISTERS;
 use super::value::{Base, Value};
 use super::word::Word;
+use crate::model::Request;
 
 /// Names what registers hold.
 #[derive(Debug)]

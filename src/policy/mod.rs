@@ -19,7 +19,6 @@ mod code;
 mod compute;
 pub mod deadline;
 mod decoder;
-pub mod device;
 mod devices_v1;
 pub mod diagram;
 mod flow;

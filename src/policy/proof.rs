@@ -6,12 +6,12 @@ use crate::observation::Program;
 use super::code::Code;
 use super::deadline;
 use super::decoder::{Context, Decoder, ProgramCode, after_return, codes, surroundings};
-use super::device::{Device, Request, Verdict};
 use super::inputs::{self, Symbols};
 use super::machine::{End, Machine, Outcome, RETVAL_BITS, Trace};
 use super::meaning::{Meaning, written};
 use super::word::Word;
 use super::written::Written;
+use crate::model::{Device, Request, Verdict};
 
 /// The way of one question through all programs.
 #[derive(Clone, Debug)]

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use super::decoder::{Decoder, Policy};
-use super::device::{Device, DeviceType, Request, RequestSet, Verdict};
 use super::diagram::Bdd;
 use super::inputs::{self, MAJOR, MAJOR_BITS, MINOR, MINOR_BITS, REQUEST, REQUEST_BITS, TYPE, Variable};
+use crate::model::{Device, DeviceType, Request, RequestSet, Verdict};
 
 /// A device in which type and numbers may be left open, and requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

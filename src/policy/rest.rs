@@ -8,8 +8,8 @@
 use crate::observation::{Map, Program};
 
 use super::decoder::{Combination, Context, Decoder, Policy};
-use super::device::Verdict;
 use super::written::Written;
+use crate::model::Verdict;
 
 /// Number of what answers the questions that a policy leaves open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

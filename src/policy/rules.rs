@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::decoder::{Decoder, Policy};
-use super::device::{DeviceType, MAX_MAJOR, MAX_MINOR, Request, RequestSet, Verdict};
 use super::diagram::{Bdd, Diagram, Variable};
 use super::focus::Focus;
 use super::inputs::{self, MAJOR, MAJOR_BITS, MINOR, MINOR_BITS, REQUEST, REQUEST_BITS, TYPE};
 use super::rest::Rest;
+use crate::model::{DeviceType, MAX_MAJOR, MAX_MINOR, Request, RequestSet, Verdict};
 
 /// Most boxes written down for one request.
 const MAX_BOXES: usize = 1 << 14;

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::{Style, gpus, owner, process, programs, rules, sanitize};
+use crate::model::Verdict;
 use crate::report::{Cgroup, Payload, Process};
 
 /// Prints each cgroup of the answer, separated by an empty line.
@@ -79,5 +80,5 @@ fn program_part(out: &mut dyn Write, cgroup: &Cgroup, payload: &Payload) -> io::
 /// so unless the v1 controller has a say.
 fn allows_everything(cgroup: &Cgroup, payload: &Payload) -> bool {
     let policy = payload.policies.as_ref().and_then(|policies| policies.get(&cgroup.policy));
-    policy.is_some_and(|policy| policy.default == "allow" && policy.exact && policy.rules.is_empty())
+    policy.is_some_and(|policy| policy.default == Verdict::Allow && policy.exact && policy.rules.is_empty())
 }

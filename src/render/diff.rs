@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::{Style, gpus, node_diff, rules, sanitize};
+use crate::model::Verdict;
 use crate::report::{Diff, GpuChange, Payload};
 
 /// Prints the difference: what changes, then which GPUs that concerns.
@@ -33,8 +34,8 @@ fn one(out: &mut dyn Write, style: Style, diff: &Diff, payload: &Payload) -> io:
     }
     for change in &diff.changes {
         let rule = rules::notation(&change.rule);
-        writeln!(out, "- {}  {rule}", style.verdict_column(&change.from))?;
-        writeln!(out, "+ {}  {rule}", style.verdict_column(&change.to))?;
+        writeln!(out, "- {}  {rule}", style.verdict_column(change.from))?;
+        writeln!(out, "+ {}  {rule}", style.verdict_column(change.to))?;
     }
     if let Some(omitted) = diff.omitted {
         let count = omitted.questions;
@@ -70,9 +71,9 @@ fn gpu_part(out: &mut dyn Write, diff: &Diff, payload: &Payload) -> io::Result<(
 }
 
 fn heading(gpu: &GpuChange) -> &'static str {
-    match (gpu.from.as_str(), gpu.to.as_str()) {
-        ("allow", "deny") => "GPUs lost",
-        ("deny", "allow") => "GPUs gained",
+    match (gpu.from, gpu.to) {
+        (Verdict::Allow, Verdict::Deny) => "GPUs lost",
+        (Verdict::Deny, Verdict::Allow) => "GPUs gained",
         _ => "GPUs unknown on one side",
     }
 }

@@ -22,7 +22,7 @@ fn argument(out: &mut dyn Write, style: Style, proof: &Proof) -> io::Result<()> 
     if let Some(v1) = &proof.devices_v1 {
         writeln!(out, "{}", sanitize::text(v1))?;
     }
-    write!(out, "Verdict: {}", style.verdict(&proof.verdict))?;
+    write!(out, "Verdict: {}", style.verdict(proof.verdict))?;
     match &proof.why {
         Some(why) => writeln!(out, ", because {}", sanitize::text(why)),
         None => writeln!(out),
@@ -39,7 +39,7 @@ fn part(out: &mut dyn Write, style: Style, number: usize, program: &ProgramProof
         let mark = if program.decided_at == Some(step.pc) { '>' } else { ' ' };
         writeln!(out, " {mark} {}", instruction(step.pc, &step.text, &step.meaning))?;
     }
-    write!(out, "   returns {}", style.verdict(&program.returns))?;
+    write!(out, "   returns {}", style.verdict(program.returns))?;
     if let Some(retval) = program.retval {
         write!(out, "; error in force after it: {}", errno(retval))?;
     }

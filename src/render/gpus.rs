@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use super::table::{self, Last};
 use super::{Style, inventory, names, sanitize};
+use crate::model::Verdict;
 use crate::report::{Gpu, GpuNode, GpuVerdict};
 
 /// Places of the columns that are left out where they say nothing.
@@ -31,14 +32,14 @@ pub(super) fn write(
     }
     table::write(out, style, &header, &["NVML", "SLURM"], rows, Last::Wraps)?;
     reasons(verdicts).into_iter().try_for_each(|(why, count)| {
-        writeln!(out, "  {count} {} because {}", style.verdict("unknown"), sanitize::text(why))
+        writeln!(out, "  {count} {} because {}", style.verdict(Verdict::Unknown), sanitize::text(why))
     })
 }
 
 /// Whether the verdict for `rw` tells those for all requests.
 fn says_all(gpu: &GpuVerdict) -> bool {
-    match gpu.verdict.as_str() {
-        "allow" => gpu.requests == "rwm",
+    match gpu.verdict {
+        Verdict::Allow => gpu.requests == "rwm",
         _ => gpu.requests.is_empty(),
     }
 }
@@ -48,8 +49,8 @@ pub(super) fn compact(verdicts: &[GpuVerdict], gpus: &[Gpu]) -> String {
     if verdicts.is_empty() {
         return "-".to_owned();
     }
-    let of = |word: &str| verdicts.iter().filter(|gpu| gpu.verdict == word).collect::<Vec<_>>();
-    let (allowed, unknown) = (of("allow"), of("unknown"));
+    let of = |verdict| verdicts.iter().filter(|gpu| gpu.verdict == verdict).collect::<Vec<_>>();
+    let (allowed, unknown) = (of(Verdict::Allow), of(Verdict::Unknown));
     let count = match (allowed.len(), unknown.is_empty()) {
         (0, false) => "?".to_owned(),
         (least, false) => format!("{least}-{}", least + unknown.len()),
@@ -67,9 +68,9 @@ pub(super) fn compact(verdicts: &[GpuVerdict], gpus: &[Gpu]) -> String {
 
 /// How many GPUs are allowed, without counting for denied what is unknown.
 pub(super) fn tally(verdicts: &[GpuVerdict]) -> String {
-    let count = |word: &str| verdicts.iter().filter(|gpu| gpu.verdict == word).count();
+    let count = |verdict| verdicts.iter().filter(|gpu| gpu.verdict == verdict).count();
     let all = verdicts.len();
-    match (count("allow"), count("unknown")) {
+    match (count(Verdict::Allow), count(Verdict::Unknown)) {
         (allowed, 0) => format!("{allowed} of {all} allowed"),
         (0, unknown) if unknown == all => format!("unknown which of {all} are allowed"),
         (allowed, unknown) => format!("{allowed} of {all} allowed, {unknown} unknown"),
@@ -87,7 +88,7 @@ fn rows(verdict: &GpuVerdict, gpus: &[Gpu]) -> Vec<Vec<String>> {
     let mig = find(&verdict.gpu, gpus).map(|gpu| gpu.mig.as_slice()).unwrap_or_default();
     let instances = verdict.instances.iter().zip(mig).map(|(part, mig)| {
         let node = format!("  {}", instance_name(&part.instance, gpus));
-        let mut cells = vec![part.verdict.clone(), node, inventory::capability(mig)];
+        let mut cells = vec![part.verdict.to_string(), node, inventory::capability(mig)];
         cells.resize(COLUMNS, String::new());
         cells
     });
@@ -102,7 +103,7 @@ fn row(verdict: &GpuVerdict, gpus: &[Gpu]) -> Vec<String> {
     let plain = |text: &str| sanitize::text(text).into_owned();
     let index = |index: Option<u32>| index.map_or_else(|| "-".to_owned(), |index| index.to_string());
     vec![
-        verdict.verdict.clone(),
+        verdict.verdict.to_string(),
         plain(node),
         number.unwrap_or_else(|| "-".to_owned()),
         index(gpu.and_then(|gpu| gpu.nvml_index)),
@@ -191,8 +192,8 @@ mod tests {
         Gpu { key: key.to_owned(), nodes: vec![node], ..Gpu::default() }
     }
 
-    fn verdict(gpu: &str, word: &str) -> GpuVerdict {
-        GpuVerdict { gpu: gpu.to_owned(), verdict: word.to_owned(), ..GpuVerdict::default() }
+    fn verdict(gpu: &str, verdict: Verdict) -> GpuVerdict {
+        GpuVerdict { gpu: gpu.to_owned(), verdict, ..GpuVerdict::default() }
     }
 
     /// Make sure that runs fold, vendors stay apart and unknown shows.
@@ -201,16 +202,20 @@ mod tests {
         let gpus: Vec<Gpu> = [("a", "nvidia0"), ("b", "nvidia1"), ("c", "nvidia5"), ("d", "dri/renderD128")]
             .map(|(key, node)| gpu(key, &format!("/dev/{node}")))
             .into();
-        let all = ["a", "b", "c", "d"].map(|key| verdict(key, "allow"));
+        let all = ["a", "b", "c", "d"].map(|key| verdict(key, Verdict::Allow));
         assert_eq!(compact(&all, &gpus), "4/4 nvidia0-1,5 renderD128");
-        assert_eq!(compact(&[verdict("a", "deny")], &gpus), "0/1");
-        let mixed = [verdict("a", "allow"), verdict("b", "unknown"), verdict("0000:1b:00.0", "allow")];
+        assert_eq!(compact(&[verdict("a", Verdict::Deny)], &gpus), "0/1");
+        let mixed = [
+            verdict("a", Verdict::Allow),
+            verdict("b", Verdict::Unknown),
+            verdict("0000:1b:00.0", Verdict::Allow),
+        ];
         assert_eq!(compact(&mixed, &gpus), "2-3/3 nvidia0 0000:1b:00.0 unknown: nvidia1");
         assert_eq!(tally(&mixed), "2 of 3 allowed, 1 unknown");
-        let unknown = [verdict("a", "unknown"), verdict("b", "unknown")];
+        let unknown = [verdict("a", Verdict::Unknown), verdict("b", Verdict::Unknown)];
         assert_eq!(compact(&unknown, &gpus), "?/2 unknown: nvidia0-1");
         assert_eq!(tally(&unknown), "unknown which of 2 are allowed");
-        assert_eq!(tally(&[verdict("a", "deny")]), "0 of 1 allowed");
+        assert_eq!(tally(&[verdict("a", Verdict::Deny)]), "0 of 1 allowed");
         assert_eq!(compact(&[], &gpus), "-");
     }
 }

@@ -80,8 +80,8 @@ fn policy(out: &mut dyn Write, style: Style, change: &PolicyChange) -> io::Resul
     }
     for region in &change.changes {
         let rule = rules::notation(&region.rule);
-        writeln!(out, "- {}  {rule}", style.verdict_column(&region.from))?;
-        writeln!(out, "+ {}  {rule}", style.verdict_column(&region.to))?;
+        writeln!(out, "- {}  {rule}", style.verdict_column(region.from))?;
+        writeln!(out, "+ {}  {rule}", style.verdict_column(region.to))?;
     }
     match change.omitted {
         Some(omitted) => writeln!(out, "… and {} more (device, request) pairs", omitted.questions),

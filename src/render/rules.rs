@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::{Style, sanitize};
+use crate::model::Verdict;
 use crate::report::{Gpu, GpuNode, Mask, Policy, Rule};
 
 const MAX_MAJOR: u32 = (1 << 12) - 1;
@@ -45,9 +46,9 @@ pub(super) fn write(out: &mut dyn Write, style: Style, policy: &Policy, gpus: &[
         (true, None) => "everything",
         (false, None) => "everything not named below",
     };
-    writeln!(out, "  {}  a *:* rwm  ({note})", style.verdict_column(&policy.default))?;
+    writeln!(out, "  {}  a *:* rwm  ({note})", style.verdict_column(policy.default))?;
     for rule in &rules {
-        writeln!(out, "  {}  {}", style.verdict_column(&rule.verdict), notation(rule))?;
+        writeln!(out, "  {}  {}", style.verdict_column(rule.verdict), notation(rule))?;
     }
     if !never_asked.is_empty() {
         writeln!(out, "  c 0:0 is always allowed: the kernel never asks the programs about it")?;
@@ -61,7 +62,7 @@ pub(super) fn write(out: &mut dyn Write, style: Style, policy: &Policy, gpus: &[
         writeln!(
             out,
             "  {}  {}: {}",
-            style.verdict("unknown"),
+            style.verdict(Verdict::Unknown),
             sanitize::text(&rules),
             sanitize::text(&unknown.why)
         )
@@ -77,11 +78,11 @@ pub(super) fn brief(policy: &Policy, gpus: &[Gpu]) -> String {
         return format!("{} everything", policy.default);
     }
     let mut parts: Vec<String> = Vec::new();
-    let mut verdict = "";
+    let mut verdict = None;
     for rule in rules.iter().take(SHOWN) {
-        let word = if rule.verdict == verdict { String::new() } else { format!("{} ", rule.verdict) };
+        let word = if Some(rule.verdict) == verdict { String::new() } else { format!("{} ", rule.verdict) };
         parts.push(word + &notation(rule));
-        verdict = &rule.verdict;
+        verdict = Some(rule.verdict);
     }
     if let Some(more) = rules.len().checked_sub(SHOWN).filter(|more| *more > 0) {
         parts.push(format!("… and {more} more"));
@@ -128,7 +129,7 @@ mod tests {
     use super::*;
 
     fn rule(kind: &str, major: [u32; 2], minor: [u32; 2]) -> Rule {
-        let (verdict, requests) = ("deny".to_owned(), "rwm".to_owned());
+        let (verdict, requests) = (Verdict::Deny, "rwm".to_owned());
         Rule { verdict, kind: kind.to_owned(), major, minor, requests, ..Rule::default() }
     }
 
@@ -150,7 +151,7 @@ mod tests {
     #[test]
     fn brief_says_what_it_cuts() {
         let rules = (0..5).map(|minor| rule("char", [195, 195], [minor, minor])).collect();
-        let policy = Policy { default: "allow".to_owned(), rules, ..Policy::default() };
+        let policy = Policy { default: Verdict::Allow, rules, ..Policy::default() };
         let expected = "allow all but deny c 195:0 rwm, c 195:1 rwm, c 195:2 rwm, … and 2 more";
         assert_eq!(brief(&policy, &[]), expected);
         let node = GpuNode { path: "/dev/nvidia4".to_owned(), major: 195, minor: 4, gate: true };
@@ -159,7 +160,7 @@ mod tests {
         assert_eq!(brief(&policy, &[gpu]), expected);
         // What no rules describe is part of the policy.
         let omitted = Some(crate::report::Omitted { questions: 7 });
-        let policy = Policy { default: "allow".to_owned(), omitted, ..Policy::default() };
+        let policy = Policy { default: Verdict::Allow, omitted, ..Policy::default() };
         let expected = "allow all but 7 device and request pairs that no short rules describe";
         assert_eq!(brief(&policy, &[]), expected);
     }

@@ -1,6 +1,7 @@
 //! Colour, width and length: all that a terminal and `-v` change about the
 //! output.
 
+use crate::model::Verdict;
 use std::borrow::Cow;
 
 use owo_colors::OwoColorize as _;
@@ -24,8 +25,13 @@ impl Default for Style {
 }
 
 impl Style {
-    /// A verdict, in its colour; other words stay as they are.
-    pub fn verdict<'a>(self, word: &'a str) -> Cow<'a, str> {
+    /// A verdict, in its colour.
+    pub fn verdict(self, verdict: impl Into<&'static str>) -> Cow<'static, str> {
+        self.word(verdict.into())
+    }
+
+    /// A word in its colour if it is a verdict; others stay as they are.
+    pub fn word<'a>(self, word: &'a str) -> Cow<'a, str> {
         if !self.color {
             return word.into();
         }
@@ -49,7 +55,7 @@ impl Style {
     }
 
     /// A verdict padded to the width of the longest, `unknown`.
-    pub fn verdict_column(self, word: &str) -> String {
-        self.verdict(&format!("{word:<7}")).into_owned()
+    pub fn verdict_column(self, verdict: Verdict) -> String {
+        self.word(&format!("{verdict:<7}")).into_owned()
     }
 }

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use super::table::{self, Last};
 use super::{Style, gpus, rules, sanitize};
+use crate::model::Verdict;
 use crate::report::{Cgroup, GpuVerdict, Payload};
 
 /// Prints the cgroups of the answer by policy, in the order in which the walk
@@ -33,7 +34,7 @@ fn one(out: &mut dyn Write, style: Style, group: &[&Cgroup], payload: &Payload) 
     );
     writeln!(out, "\nPolicy: {text}")?;
     for why in policy.iter().flat_map(|policy| &policy.unknown) {
-        writeln!(out, "  {}: {}", style.verdict("unknown"), sanitize::text(&why.why))?;
+        writeln!(out, "  {}: {}", style.verdict(Verdict::Unknown), sanitize::text(&why.why))?;
     }
     let gpus = gpus::compact(&first.gpus, payload.gpus.as_deref().unwrap_or_default());
     let rows = group.iter().map(|cgroup| {
@@ -56,9 +57,9 @@ fn ids(cgroup: &Cgroup) -> String {
 /// under one policy where the v1 controller has a say.
 fn group(cgroups: &[Cgroup]) -> Vec<Vec<&Cgroup>> {
     let mut groups: Vec<Vec<&Cgroup>> = Vec::new();
-    let mut places: HashMap<(&str, Vec<&str>), usize> = HashMap::new();
+    let mut places: HashMap<(&str, Vec<Verdict>), usize> = HashMap::new();
     for cgroup in cgroups {
-        let verdicts = cgroup.gpus.iter().map(|gpu: &GpuVerdict| gpu.verdict.as_str()).collect();
+        let verdicts = cgroup.gpus.iter().map(|gpu: &GpuVerdict| gpu.verdict).collect();
         let place = *places.entry((&cgroup.policy, verdicts)).or_insert(groups.len());
         match groups.get_mut(place) {
             Some(group) => group.push(cgroup),

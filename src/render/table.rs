@@ -85,7 +85,7 @@ pub(super) enum Last {
 /// coloured text without its terminal features, so colour comes after layout.
 fn color(style: Style, line: &str) -> String {
     match line.split_once(' ') {
-        Some((word, rest)) => format!("{} {rest}", style.verdict(word)),
-        None => style.verdict(line).into_owned(),
+        Some((word, rest)) => format!("{} {rest}", style.word(word)),
+        None => style.word(line).into_owned(),
     }
 }

@@ -1,6 +1,7 @@
 //! A change of programs on one line: what it does first, then what happened.
 
 use super::{gpus, names, owner, rules, sanitize};
+use crate::model::Verdict;
 use crate::report::{Change, Event, Gpu, PolicyEvent, PolicyProgram};
 
 /// As many programs or rules are shown before the rest is counted.
@@ -108,7 +109,7 @@ fn program(program: &PolicyProgram, word: &str, event: &Event) -> String {
 
 /// `195:0 195:255 now denied`, for each new verdict.
 fn rule_parts(policy: &PolicyEvent) -> Vec<String> {
-    let verdicts = [("deny", "denied"), ("allow", "allowed"), ("unknown", "unknown")];
+    let verdicts = [(Verdict::Deny, "denied"), (Verdict::Allow, "allowed"), (Verdict::Unknown, "unknown")];
     let mut parts: Vec<String> = Vec::new();
     for (verdict, word) in verdicts {
         let all: Vec<&Change> = policy.changes.iter().filter(|change| change.to == verdict).collect();

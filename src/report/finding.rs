@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Owner;
+use crate::model::Verdict;
 
 /// One finding.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -100,9 +101,8 @@ pub struct Decision {
     pub name: String,
     /// Where it is attached.
     pub attached_at: String,
-    /// What it returns for the finding's first device: `allow`, `deny` or
-    /// `unknown`.
-    pub returns: String,
+    /// What it returns for the finding's first device.
+    pub returns: Verdict,
     /// Slot of the instruction that set the returned value.
     pub decided_at: Option<usize>,
 }

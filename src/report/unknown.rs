@@ -1,6 +1,7 @@
 //! Whether something that can be known is not.
 
 use super::{GpuSet, NodeDiff, OwnerSets, Payload, Policy, Process};
+use crate::model::{Verdict, Verdicts};
 
 const UNKNOWN: &str = "unknown";
 
@@ -51,26 +52,26 @@ fn is_unknown_set(set: &GpuSet) -> bool {
 }
 
 fn has_unknown_verdict(payload: &Payload) -> bool {
-    let cgroups = payload.cgroups.iter().flatten().flat_map(|cgroup| &cgroup.gpus);
-    let checks = payload.checks.iter().flatten();
+    let mut cgroups = payload.cgroups.iter().flatten().flat_map(|cgroup| &cgroup.gpus);
+    let mut checks = payload.checks.iter().flatten();
     let changes = payload.diff.iter().flat_map(|diff| &diff.changes);
     payload.policies.iter().flatten().any(|(_, policy)| is_unknown(policy))
-        || cgroups.map(|gpu| &gpu.verdict).any(|verdict| verdict == UNKNOWN)
-        || checks.map(|check| &check.verdict).any(|verdict| verdict == UNKNOWN)
-        || payload.proof.iter().any(|proof| proof.verdict == UNKNOWN)
+        || cgroups.any(|gpu| gpu.verdict == Verdict::Unknown)
+        || checks.any(|check| check.verdict == Verdicts::Unknown)
+        || payload.proof.iter().any(|proof| proof.verdict == Verdict::Unknown)
         || payload.diff.iter().any(|diff| diff.unknown)
         || payload.diff.iter().filter_map(|diff| diff.node.as_ref()).any(is_unknown_change)
-        || changes.flat_map(|change| [&change.from, &change.to]).any(|verdict| verdict == UNKNOWN)
+        || changes.flat_map(|change| [change.from, change.to]).any(|verdict| verdict == Verdict::Unknown)
 }
 
 fn is_unknown_change(node: &NodeDiff) -> bool {
     let changes = node.policies.iter().flat_map(|policy| &policy.changes);
     node.gpus.iter().any(|owner| !owner.unknown.is_empty())
-        || changes.flat_map(|change| [&change.from, &change.to]).any(|verdict| verdict == UNKNOWN)
+        || changes.flat_map(|change| [change.from, change.to]).any(|verdict| verdict == Verdict::Unknown)
 }
 
 fn is_unknown(policy: &Policy) -> bool {
-    policy.default == UNKNOWN || !policy.unknown.is_empty()
+    policy.default == Verdict::Unknown || !policy.unknown.is_empty()
 }
 
 #[cfg(test)]

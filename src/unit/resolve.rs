@@ -4,8 +4,8 @@
 use super::glob;
 use super::rules::{Filter, Rule};
 use super::settings::Allow;
+use crate::model::DeviceType;
 use crate::observation::{Answer, DeviceNumber, GpuFacts, NodeKind, Unit};
-use crate::policy::device::DeviceType;
 
 /// What the names in settings stand for on this node.
 pub(super) struct Names<'a> {

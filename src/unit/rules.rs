@@ -6,8 +6,8 @@
 
 use super::resolve::Names;
 use super::settings::{Allow, Policy, Settings};
+use crate::model::{Device, DeviceType, Request, Verdict};
 use crate::observation::{GpuFacts, Unit};
-use crate::policy::device::{Device, DeviceType, Request, Verdict};
 
 /// What systemd makes of the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -232,8 +232,8 @@ impl<'a> Question<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Verdict;
     use crate::observation::{Text, Variable};
-    use crate::policy::device::Verdict;
     use crate::visible::Access;
 
     fn of(variables: &[(&str, &str)]) -> Asked {

@@ -2,7 +2,7 @@
 //! with the undecided ones left out and once with them taken in. What holds in
 //! both worlds holds in every one between them.
 
-use crate::policy::device::Verdict;
+use crate::model::Verdict;
 use crate::report::Gpu;
 
 use super::outcome::{Device, Outcome, agreed};

@@ -1,6 +1,6 @@
 //! What a process can open at all: where every variable's meaning starts.
 
-use crate::policy::device::Verdict;
+use crate::model::Verdict;
 
 /// What a process may open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

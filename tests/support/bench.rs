@@ -6,8 +6,8 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::RwLock;
 
+use gpumap::model::{Device, RequestSet};
 use gpumap::observation::{Map, Program};
-use gpumap::policy::device::{Device, RequestSet};
 
 use super::bpf;
 use super::cgroup::Cgroup;

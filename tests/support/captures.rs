@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use gpumap::bytecode::Insn;
+use gpumap::model::{Device, DeviceType, Request, Verdict};
 use gpumap::observation::{Answer, HexBytes, Map, MapEntry, Program, Text};
-use gpumap::policy::device::{Device, DeviceType, Request, Verdict};
 use serde_json::Value;
 
 /// One captured program.

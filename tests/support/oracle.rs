@@ -17,7 +17,7 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use gpumap::policy::device::{Device, DeviceType, Request, RequestSet};
+use gpumap::model::{Device, DeviceType, Request, RequestSet};
 
 use super::cgroup::Cgroup;
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use gpumap::policy::device::{Device, DeviceType, MAX_MAJOR, MAX_MINOR};
+use gpumap::model::{Device, DeviceType, MAX_MAJOR, MAX_MINOR};
 
 use super::rng::Rng;
 use super::source::Source;

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::time::Instant;
 
 use gpumap::bytecode::Insn;
+use gpumap::model::{Device, Request, RequestSet, Verdict};
 use gpumap::observation::Program;
-use gpumap::policy::device::{Device, Request, RequestSet, Verdict};
 use gpumap::policy::{Combination, Context, Decoder};
 
 use super::bench::{Bench, Facts, LOADING, Refused};

@@ -7,6 +7,7 @@ use super::super::facts::Facts;
 use super::super::{Severity, finding, words};
 use super::pages::{ALLOC_WITHOUT_GRANT, GRANT_WITHOUT_ALLOC};
 use super::{decided, instance, is_shared, processes};
+use crate::model::Verdict;
 use crate::report::{Finding, FindingDevice, Gpu, GpuSet, MigInstance};
 
 /// A device, the cgroup it matters in, and its GPU.
@@ -88,7 +89,7 @@ fn missing(
     let Some(top) = own.places.first().copied() else { return Vec::new() };
     let gpus = facts.inspection.gpus().iter().enumerate();
     let denied = gpus.filter(|(index, gpu)| {
-        let everywhere = own.places.iter().all(|place| verdict(facts, *place, *index) == "deny");
+        let everywhere = own.places.iter().all(|place| verdict(facts, *place, *index) == Verdict::Deny);
         allocated.contains(&gpu.key) && !set.unknown.contains(&gpu.key) && everywhere
     });
     denied.map(|(_, gpu)| (finding::gpu(gpu), top, gpu.clone())).collect()

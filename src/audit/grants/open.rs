@@ -6,7 +6,8 @@ use super::super::{finding, words};
 use super::double::may_share;
 use super::pages::OPEN_TO_ALL;
 use super::{decisions, is_shared, processes};
-use crate::policy::device::Request;
+use crate::model::Request;
+use crate::model::Verdict;
 use crate::report::{Finding, Gpu, GpuSet};
 
 /// The GPUs that nobody's rules name, whether or not that is meant so.
@@ -55,7 +56,8 @@ fn is_open(facts: &mut Facts<'_>, access: &Access, tenants: &[usize], index: usi
         .filter_map(|tenant| access.own.get(*tenant))
         .flat_map(|own| own.occupied.clone())
         .collect();
-    let allowed = !places.is_empty() && places.iter().all(|place| verdict(facts, *place, index) == "allow");
+    let allowed =
+        !places.is_empty() && places.iter().all(|place| verdict(facts, *place, index) == Verdict::Allow);
     allowed
         && is_proven(facts, access, tenants, gpu)
         && places.iter().all(|place| is_unnamed(facts, *place, number, Request::ReadWrite))
@@ -140,7 +142,8 @@ fn report(facts: &mut Facts<'_>, access: &Access, tenants: &[usize], gpu: &Gpu) 
 fn clause(facts: &Facts<'_>, access: &Access, tenant: usize) -> Option<String> {
     let own = access.own.get(tenant)?;
     let gpus = facts.inspection.gpus().iter().enumerate();
-    let denied = |index: usize| own.occupied.iter().all(|place| verdict(facts, *place, index) == "deny");
+    let denied =
+        |index: usize| own.occupied.iter().all(|place| verdict(facts, *place, index) == Verdict::Deny);
     let denied: Vec<String> =
         gpus.filter(|(index, _)| denied(*index)).map(|(_, gpu)| words::gpu(gpu)).collect();
     let owner = words::owner(&facts.tenants.get(tenant)?.sets.owner);

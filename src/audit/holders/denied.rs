@@ -7,8 +7,8 @@ use super::super::facts::Facts;
 use super::super::{Severity, finding, words};
 use super::pages::HELD_NOT_ALLOWED;
 use super::{Told, daemon, having, is_told, listed, names, owners, process_name};
+use crate::model::{Request, Verdict};
 use crate::observation::NodeKind;
-use crate::policy::device::{Request, Verdict};
 use crate::report::{Finding, Gpu, Process};
 
 /// What one process has open: the device's number, and its GPU by place.
@@ -105,8 +105,11 @@ fn report(
     };
     let verb = if processes.len() == 1 { "holds" } else { "hold" };
     let mut evidence = words::clauses(processes.iter().map(|process| started(facts, process)).collect());
-    let loaded: Vec<String> =
-        programs.iter().filter(|one| one.returns == "deny").filter_map(|one| loaded(facts, one.id)).collect();
+    let loaded: Vec<String> = programs
+        .iter()
+        .filter(|one| one.returns == Verdict::Deny)
+        .filter_map(|one| loaded(facts, one.id))
+        .collect();
     evidence.extend(loaded);
     evidence.push(match others {
         [] => "no other job or container is known to have it".to_owned(),

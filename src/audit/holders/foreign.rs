@@ -7,7 +7,7 @@ use super::super::facts::Facts;
 use super::super::{finding, grants, words};
 use super::pages::HELD_BY_FOREIGN;
 use super::{Told, daemon, having, is_told, listed, names, owners, process_name};
-use crate::policy::device::Request;
+use crate::model::Request;
 use crate::report::{Finding, Gpu, Owner, Process};
 
 /// One finding for each cgroup and GPU.

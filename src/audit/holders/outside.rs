@@ -7,7 +7,7 @@ use super::super::facts::{Facts, Tenant, whole};
 use super::super::{Severity, finding, words};
 use super::pages::{JOB_CLAIM_MISMATCH, PROCESS_OUTSIDE_JOB};
 use super::{Told, daemon, devices, listed, process_name};
-use crate::policy::device::Request;
+use crate::model::Request;
 use crate::report::{Claim, Finding, Owner, Process};
 
 /// Processes by cgroup and the job they name.

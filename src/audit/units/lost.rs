@@ -4,8 +4,8 @@
 use super::super::facts::Facts;
 use super::super::finding;
 use super::{LOST, Wanted, names};
+use crate::model::{Request, Verdict};
 use crate::observation::{self, Text};
-use crate::policy::device::{Request, Verdict};
 use crate::report::{Effective, Finding};
 use crate::unit;
 

@@ -3,8 +3,8 @@
 use super::super::facts::{Facts, char};
 use super::super::finding;
 use super::{RELOAD, Wanted, names};
+use crate::model::{Request, Verdict};
 use crate::observation::{self, Text, Unit};
-use crate::policy::device::{Request, Verdict};
 use crate::report::Finding;
 use crate::unit::{Filter, Meaning, meaning};
 

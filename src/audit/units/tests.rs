@@ -25,7 +25,7 @@ fn reload() {
     let [lost] = audit("nodes/systemd-reload.json").try_into().unwrap();
     assert_eq!((lost.id.as_str(), lost.severity.as_str()), ("access-lost", "warning"));
     assert_eq!(devices(&lost), ["nvidia0", "nvidiactl", "nvidia-uvm"]);
-    let returned: Vec<_> = lost.programs.iter().map(|one| (one.id, one.returns.as_str())).collect();
+    let returned: Vec<(u32, &str)> = lost.programs.iter().map(|one| (one.id, one.returns.into())).collect();
     assert_eq!(returned, [(1722, "allow"), (1727, "deny")]);
     assert!(lost.evidence[0].contains("2026-11-21T03:13:47Z") && lost.evidence.len() == 3);
     assert_eq!(lost.processes.len(), 1);

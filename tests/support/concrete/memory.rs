@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use gpumap::bytecode::Insn;
+use gpumap::model::{Device, Request};
 use gpumap::observation::Map;
-use gpumap::policy::device::{Device, Request};
 
 use super::Unmodelled;
 use crate::support::asm::{Asm, alu, cond, helper, size};

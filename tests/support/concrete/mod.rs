@@ -8,8 +8,8 @@ mod memory;
 mod run;
 
 use gpumap::bytecode::Insn;
+use gpumap::model::{Device, Request, Verdict};
 use gpumap::observation::{Map, Program};
-use gpumap::policy::device::{Device, Request, Verdict};
 
 use memory::Memory;
 

@@ -7,7 +7,7 @@ use std::mem::ManuallyDrop;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use gpumap::policy::device::{Device, DeviceType, Request, RequestSet};
+use gpumap::model::{Device, DeviceType, Request, RequestSet};
 use serde_json::Value;
 
 use crate::support::cgroup::Cgroup;

@@ -1,32 +1,6 @@
-//! The question a device program answers: which device, which request.
+//! Requests: what a process wants to do with a device.
 
 use std::fmt;
-
-/// Character or block device, with the numbers the kernel gives each in
-/// `access_type` (`BPF_DEVCG_DEV_BLOCK`, `BPF_DEVCG_DEV_CHAR` in `linux/bpf.h`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum DeviceType {
-    /// A block device, 1.
-    Block = 1,
-    /// A character device, 2.
-    Char = 2,
-}
-
-/// Largest major number of the kernel's 12-bit field.
-pub const MAX_MAJOR: u32 = (1 << 12) - 1;
-/// Largest minor number of the kernel's 20-bit field.
-pub const MAX_MINOR: u32 = (1 << 20) - 1;
-
-/// One device number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Device {
-    /// Character or block.
-    pub kind: DeviceType,
-    /// 0 to [`MAX_MAJOR`].
-    pub major: u32,
-    /// 0 to [`MAX_MINOR`].
-    pub minor: u32,
-}
 
 /// The five accesses the kernel can ask a device program about, whole.
 ///
@@ -49,27 +23,6 @@ pub enum Request {
 /// A set of whole requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestSet(u8);
-
-/// What the kernel will say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Verdict {
-    /// The request succeeds.
-    Allow,
-    /// The request fails.
-    Deny,
-    /// gpumap cannot tell; the reason stands beside it.
-    Unknown,
-}
-
-impl DeviceType {
-    /// `c` or `b`.
-    pub fn letter(self) -> char {
-        match self {
-            Self::Block => 'b',
-            Self::Char => 'c',
-        }
-    }
-}
 
 impl Request {
     /// All five, in the order of this type.
@@ -185,32 +138,5 @@ impl RequestSet {
         );
         f.write_str(&whole.join(","))?;
         if whole.len() == 1 { f.write_str(",") } else { Ok(()) }
-    }
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Allow => "allow",
-            Self::Deny => "deny",
-            Self::Unknown => "unknown",
-        })
-    }
-}
-
-impl Device {
-    /// Whether the kernel does not ask the programs about `request` on this
-    /// device, so that it is allowed: a character device 0:0 is a whiteout of
-    /// overlayfs (`inode_permission` and `vfs_mknod`, `fs/namei.c`). Making one
-    /// was asked about before Linux 5.8, which `asks_all` says may be the case.
-    pub fn is_never_asked(self, request: Request, asks_all: bool) -> bool {
-        let is_whiteout = (self.kind, self.major, self.minor) == (DeviceType::Char, 0, 0);
-        is_whiteout && !(asks_all && request == Request::Mknod)
-    }
-}
-
-impl fmt::Display for Device {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}:{}", self.kind.letter(), self.major, self.minor)
     }
 }

@@ -1,0 +1,12 @@
+//! The words of the field as types: what every stage of gpumap speaks of.
+//!
+//! Facts, analysis, findings and events all use these, so that a verdict or
+//! an owner's kind cannot be mistyped. Their JSON is the word in the schemas.
+
+mod device;
+mod request;
+mod verdict;
+
+pub use device::{Device, DeviceType, MAX_MAJOR, MAX_MINOR};
+pub use request::{Request, RequestSet};
+pub use verdict::{Verdict, Verdicts};
