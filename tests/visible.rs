@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use gpumap::gpu::inventory;
 use gpumap::model::Verdict;
+use gpumap::model::{Certainty, ValueState};
 use gpumap::observation::{Answer, Environment, Text, Variable};
 use gpumap::observe::gpu::collect;
 use gpumap::report::{Api, Asked, Gpu};
@@ -94,7 +95,7 @@ fn cuda_lists() {
             keys.iter().map(|key| bus(gpus.iter().find(|gpu| gpu.key == *key).unwrap())).collect()
         });
         let code = answer.cut.map_or("-".to_owned(), |cut| cut.code);
-        let found = (or_words(buses), answer.confidence, code);
+        let found = (or_words(buses), answer.confidence.to_string(), code);
         assert_eq!(found, (result.clone(), confidence.clone(), cut.clone()), "{allowed} {value:?}: {source}");
     }
 }
@@ -124,13 +125,13 @@ fn rocm_lists() {
 fn an_environment_that_was_not_read() {
     let gpus = node("skewed");
     let missing = asked(&Answer::Missing("gone".to_owned()), &gpus, &open(&gpus));
-    assert_eq!((missing.state.as_str(), missing.confidence.as_str()), ("unknown", "unknown"));
+    assert_eq!((missing.state, missing.confidence), (ValueState::Unknown, Certainty::Unknown));
     assert_eq!((missing.gpus, missing.why.as_deref()), (None, Some("gone")));
     let cut = |variables| Answer::Known(Environment { variables, cut: Some("too large".to_owned()) });
-    assert_eq!(asked(&cut(Vec::new()), &gpus, &open(&gpus)).state, "unknown");
+    assert_eq!(asked(&cut(Vec::new()), &gpus, &open(&gpus)).state, ValueState::Unknown);
     let variable = |value: &str, cut| Variable { name: CUDA.to_owned(), value: value.into(), cut };
     let first = asked(&cut(vec![variable("-1", false)]), &gpus, &open(&gpus));
-    assert_eq!((first.state.as_str(), first.gpus), ("value", Some(Vec::new())));
+    assert_eq!((first.state, first.gpus), (ValueState::Value, Some(Vec::new())));
     let of = |value: &str| {
         let environment = Environment { variables: vec![variable(value, true)], cut: None };
         asked(&Answer::Known(environment), &gpus, &open(&gpus)).gpus.map(|gpus| gpus.len())
@@ -184,7 +185,7 @@ fn the_order_of_different_models() {
     gpus[0].model = Some("NVIDIA L40S".to_owned());
     let of = |value: &str, order: &str| {
         let answer = asked(&environment(&[(CUDA, value), ("CUDA_DEVICE_ORDER", order)]), &gpus, &open(&gpus));
-        (answer.gpus.map(|gpus| gpus.len()), answer.confidence)
+        (answer.gpus.map(|gpus| gpus.len()), answer.confidence.to_string())
     };
     let texts = |(count, confidence): (Option<usize>, &str)| (count, confidence.to_owned());
     assert_eq!(of("0", "FASTEST_FIRST"), texts((None, "unknown")));
@@ -203,7 +204,7 @@ fn uuids_are_unique_where() {
     let mut alike = gpus.clone();
     alike[0].uuid = Some("GPU-11111111-0000-0000-0000-000000000000".to_owned());
     let answer = cuda(&alike, &reach, "GPU-1111");
-    assert_eq!((answer.gpus, answer.confidence.as_str()), (None, "unknown"));
+    assert_eq!((answer.gpus, answer.confidence), (None, Certainty::Unknown));
     assert_eq!(cuda(&alike, &reach, "GPU-11111111-2").gpus.unwrap().len(), 1);
     let excluded = node("excluded");
     let name = excluded.iter().find(|gpu| gpu.excluded).unwrap().uuid.clone().unwrap();
@@ -380,7 +381,7 @@ proptest! {
             }
         }
         let answer = asked(&environment, &gpus, &reach);
-        prop_assert_eq!(answer.gpus.is_none(), answer.confidence == "unknown");
+        prop_assert_eq!(answer.gpus.is_none(), answer.confidence == Certainty::Unknown);
         prop_assert!(answer.gpus.is_some() || answer.why.is_some());
         for key in answer.gpus.iter().flatten() {
             let place = gpus.iter().position(|gpu| gpu.key == *key).unwrap();

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use crate::model::ValueState;
 use crate::model::Verdict;
 use crate::report::{Asked, Gpu, GpuSet, MigInstance, Process};
 
@@ -75,8 +76,8 @@ pub(super) fn visible(processes: &[&Process], allowed: &GpuSet, gpus: &[Gpu]) ->
 /// Why what a process asks for is not known.
 fn unread(asked: &Asked) -> String {
     let why = asked.why.as_deref().unwrap_or("what a process asks for is not known");
-    match asked.state.as_str() {
-        "unknown" => format!("what it asks for now could not be read: {why}"),
+    match asked.state {
+        ValueState::Unknown => format!("what it asks for now could not be read: {why}"),
         _ => why.to_owned(),
     }
 }

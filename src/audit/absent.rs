@@ -1,8 +1,10 @@
 //! Jobs and containers that no device program constrains.
 
-use super::catalogue::{Family, Kind, Severity};
+use super::catalogue::{Family, Kind};
 use super::facts::{Facts, Tenant};
 use super::tenants::{about_gpus, count, describe, exclusive_with, is_daemon, places};
+use crate::model::Confidence;
+use crate::model::Severity;
 use crate::model::Verdict;
 use crate::report::{Cgroup, Finding, Owner};
 
@@ -90,7 +92,7 @@ fn explain(found: &mut Finding, is_job: bool) {
                 .to_owned();
         return;
     }
-    found.confidence = "likely".to_owned();
+    found.confidence = Confidence::Likely;
     found.evidence.push(
         "assumed: its runtime attaches a program to every container, as runc, crun and youki do".to_owned(),
     );

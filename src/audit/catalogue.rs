@@ -1,23 +1,8 @@
 //! Every finding there is.
 
-use std::fmt;
-
-use serde::{Deserialize, Serialize};
-
 use super::facts::Facts;
+use crate::model::Severity;
 use crate::report::Finding;
-
-/// How bad a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// Worth knowing; isolation holds.
-    Note,
-    /// Something does not work as somebody expects.
-    Warning,
-    /// Isolation does not hold.
-    Critical,
-}
 
 /// One kind of finding.
 #[derive(Clone, Copy, Debug)]
@@ -96,21 +81,4 @@ fn distance(written: &str, kind: &Kind) -> usize {
         row = next;
     }
     row.last().copied().unwrap_or(usize::MAX)
-}
-
-impl Severity {
-    /// The word for it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Note => "note",
-            Self::Warning => "warning",
-            Self::Critical => "critical",
-        }
-    }
-}
-
-impl fmt::Display for Severity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
-    }
 }

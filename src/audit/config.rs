@@ -1,11 +1,10 @@
 //! What the site says of itself: `/etc/gpumap.toml`.
 
+use crate::model::Severity;
 use std::collections::BTreeMap;
 
 use jiff::civil::Date;
 use serde::Deserialize;
-
-use super::Severity;
 
 /// The configuration of an audit. Unknown keys are errors.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

@@ -1,12 +1,14 @@
 //! Side doors: devices beside the GPUs that programs which allow by default
 //! leave open to tenants that are otherwise constrained.
 
-use super::catalogue::{Family, Kind, Severity};
+use super::catalogue::{Family, Kind};
 use super::facts::{Facts, Tenant};
 use super::finding;
 use super::permissions::{Dac, dac, node};
 use super::tenants::{about, describe, exclusive_with, gpus_with, views};
 use crate::gpu;
+use crate::model::Confidence;
+use crate::model::Severity;
 use crate::model::{Request, Verdict};
 use crate::observation::DeviceNode;
 use crate::report::{Finding, Gpu};
@@ -189,7 +191,7 @@ fn permissions(found: &mut Finding, node: &DeviceNode, dac: Dac) {
     let DeviceNode { path, mode, uid, gid, .. } = node;
     found.evidence.push(format!("{path} has mode {mode:04o}, owner {uid}, group {gid}"));
     if dac == Dac::Someone {
-        found.confidence = "likely".to_owned();
+        found.confidence = Confidence::Likely;
         found.evidence.push(format!("assumed: root or the owner inside may use its rights on {path}"));
     }
 }

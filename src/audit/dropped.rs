@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 
-use super::catalogue::{Family, Kind, Severity};
+use super::catalogue::{Family, Kind};
 use super::facts::{Facts, Tenant};
 use super::tenants::{about_gpus, count, describe, exclusive_with, in_words, number};
+use crate::model::Confidence;
 use crate::model::Request;
+use crate::model::Severity;
 use crate::model::Verdict;
 use crate::observation::Text;
 use crate::report::{Cgroup, Finding};
@@ -148,7 +150,7 @@ fn settle(facts: &Facts<'_>, found: &mut Finding, is_dropped: bool) {
         .excuses
         .push("the configuration shares these GPUs neither with everybody nor by whole nodes".to_owned());
     if facts.inspection.observation().devices_v1.is_some() {
-        found.confidence = "likely".to_owned();
+        found.confidence = Confidence::Likely;
         found
             .evidence
             .push("assumed: the difference is not made by the v1 device cgroups of the processes".to_owned());

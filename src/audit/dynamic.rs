@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::catalogue::{Family, Kind, Severity};
+use super::catalogue::{Family, Kind};
 use super::facts::{Facts, Tenant, char};
 use super::tenants::{about_gpus, count, describe, gpus_with, number, views};
 use crate::analyse::{Granted, Inspection};
+use crate::model::Severity;
 use crate::model::{Request, Verdict};
 use crate::observation::{Answer, Map, Observation};
 use crate::report::Finding;

@@ -11,10 +11,14 @@ mod scheduler;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::access::{Access, verdict};
-use super::catalogue::{Family, Kind, Severity};
+use super::catalogue::{Family, Kind};
 use super::facts::Facts;
 use super::{finding, grants, words};
+use crate::model::Certainty;
+use crate::model::Confidence;
 use crate::model::Request;
+use crate::model::Severity;
+use crate::model::ValueState;
 use crate::model::Verdict;
 use crate::report::{Asked, Finding, Process};
 
@@ -46,7 +50,7 @@ struct Group {
     /// Places of the GPUs concerned.
     gpus: BTreeSet<usize>,
     /// The least sure of their confidences.
-    confidence: &'static str,
+    confidence: Confidence,
     /// Whether a rule is why.
     by_rule: bool,
 }
@@ -73,7 +77,7 @@ fn problems(
     process: &Process,
 ) -> Vec<Problem> {
     let Some(visible) = &process.visible else { return Vec::new() };
-    let now = if visible.live.state == "unknown" { &visible.at_exec } else { &visible.live };
+    let now = if visible.live.state == ValueState::Unknown { &visible.at_exec } else { &visible.live };
     let mut problems = Vec::new();
     if has_gpus(facts, place) {
         problems.extend(problem::cuts(facts, now));
@@ -111,7 +115,7 @@ fn add(
     group.gpus.extend(problem.gpus);
     group.by_rule |= problem.by_rule;
     // `certain`, `claimed`, `likely`: anything that is not certain wins.
-    if group.confidence == "certain" {
+    if group.confidence == Confidence::Certain {
         group.confidence = problem.confidence;
     }
 }
@@ -130,16 +134,16 @@ fn report(facts: &mut Facts<'_>, tenant: usize, group: Group) -> Option<Finding>
     let left_out = group.processes.len().saturating_sub(grants::LISTED);
     let mut evidence = words::clauses(group.clauses.into_iter().collect());
     evidence.extend((left_out > 0).then(|| format!("{left_out} processes with the same are not listed")));
-    evidence.extend((group.confidence == "likely").then(|| pages::MODELLED.to_owned()));
+    evidence.extend((group.confidence == Confidence::Likely).then(|| pages::MODELLED.to_owned()));
     let is_own_mistake = group.kind.id == pages::FOREIGN_UUID.id && !group.by_rule;
     let severity = if is_own_mistake { Severity::Note } else { group.kind.severity };
     Some(Finding {
-        severity: severity.to_string(),
+        severity: severity,
         owner: Some(owner.clone()),
         processes: group.processes.iter().take(grants::LISTED).map(finding::process).collect(),
         devices: gpus.iter().map(finding::gpu).collect(),
         programs: programs.unwrap_or_default(),
-        confidence: group.confidence.to_owned(),
+        confidence: group.confidence,
         evidence,
         excuses: pages::excuses(&group.kind),
         advice: pages::advice(&group.kind).to_owned(),
@@ -173,6 +177,6 @@ fn named(facts: &Facts<'_>, keys: &[String]) -> String {
 }
 
 /// `certain` for what a document settles, `likely` for a model of the driver.
-fn confidence(asked: &Asked) -> &'static str {
-    if asked.confidence == "documented" { "certain" } else { "likely" }
+fn confidence(asked: &Asked) -> Confidence {
+    if asked.confidence == Certainty::Documented { Confidence::Certain } else { Confidence::Likely }
 }

@@ -1,21 +1,22 @@
 //! What all findings have in common: parts to build them of, their order and
 //! their fingerprint.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 
 use sha2::{Digest as _, Sha256};
 
 use super::catalogue::Kind;
 use super::config::Config;
+use crate::model::Confidence;
 use crate::report::{Cgroup, Finding, FindingDevice, FindingProcess, Gpu, Process};
 
 /// A finding of a kind, about nothing yet.
 pub(super) fn new(kind: &Kind, summary: String) -> Finding {
     Finding {
         id: kind.id.to_owned(),
-        severity: kind.severity.to_string(),
+        severity: kind.severity,
         summary,
-        confidence: "certain".to_owned(),
+        confidence: Confidence::Certain,
         ..Finding::default()
     }
 }
@@ -70,7 +71,7 @@ pub(super) fn process(process: &Process) -> FindingProcess {
 /// wants for its id instead of the one it was found with.
 pub(super) fn settle(finding: &mut Finding, config: &Config) {
     if let Some(severity) = config.severity.get(&finding.id) {
-        finding.severity = severity.to_string();
+        finding.severity = *severity;
     }
     finding.fingerprint = fingerprint(finding);
 }
@@ -91,12 +92,7 @@ fn fingerprint(finding: &Finding) -> String {
 
 /// The worst first, then by id, place and device.
 pub(super) fn order(a: &Finding, b: &Finding) -> Ordering {
-    let rank = |finding: &Finding| match finding.severity.as_str() {
-        "critical" => 0,
-        "warning" => 1,
-        _ => 2,
-    };
-    let key = |finding: &Finding| (finding.ignored.is_some(), rank(finding));
+    let key = |finding: &Finding| (finding.ignored.is_some(), Reverse(finding.severity));
     let place = |finding: &Finding| (finding.id.clone(), finding.cgroup.clone(), finding.devices.clone());
     key(a).cmp(&key(b)).then_with(|| place(a).cmp(&place(b))).then_with(|| a.summary.cmp(&b.summary))
 }

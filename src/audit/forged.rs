@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::access::is_job;
-use super::catalogue::{Family, Kind, Severity};
+use super::catalogue::{Family, Kind};
 use super::facts::{Facts, whole};
 use super::tenants::{about, describe, is_daemon};
+use crate::model::Severity;
 use crate::report::{Finding, Owner};
 
 const FORGED: Kind = Kind {

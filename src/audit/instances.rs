@@ -1,10 +1,12 @@
 //! MIG capabilities of instances that are somebody else's.
 
-use super::catalogue::{Family, Kind, Severity};
+use super::catalogue::{Family, Kind};
 use super::facts::{Facts, Tenant};
 use super::finding;
 use super::permissions::{Dac, dac, node};
 use super::tenants::{about_gpus, describe, is_shared, number, views};
+use crate::model::Confidence;
+use crate::model::Severity;
 use crate::model::{Request, Verdict};
 use crate::report::{Finding, FindingDevice, Gpu, MigInstance};
 
@@ -123,7 +125,7 @@ fn report(facts: &mut Facts<'_>, tenant: &Tenant, place: usize, open: &[(usize, 
     found.evidence.push(format!("allocated are {} ({source})", sets.instances.join(", ")));
     found.evidence.push("the GPU itself is open to it, as it is to every tenant of its instances".to_owned());
     if source == "claimed" {
-        found.confidence = "claimed".to_owned();
+        found.confidence = Confidence::Claimed;
     }
     found
         .excuses

@@ -41,7 +41,7 @@ use crate::analyse::{AnalyseError, Granted};
 use crate::observation::Observation;
 use crate::report::{Audit, AuditOptions, Checked, Payload};
 
-pub use catalogue::{Kind, Severity, kind, kinds};
+pub use catalogue::{Kind, kind, kinds};
 pub use config::{Config, Daemon, Ignore, Sharing};
 pub use outcome::{FailOn, compare, judge};
 pub use parse::{ConfigError, no_such_id};

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Severity;
+use crate::model::Severity;
 use crate::report::{Counts, Document, Finding, FixedFinding, Payload};
 
 /// From which severity on findings are a failure; `None` is never.
@@ -36,11 +36,11 @@ fn fixed(finding: &Finding) -> FixedFinding {
 pub fn judge(payload: &mut Payload, fail_on: FailOn) {
     let (Some(findings), Some(audit)) = (&payload.findings, &mut payload.audit) else { return };
     let counting = || findings.iter().filter(|finding| finding.ignored.is_none());
-    let of = |severity: Severity| counting().filter(|it| it.severity == severity.word()).count();
+    let of = |severity: Severity| counting().filter(|it| it.severity == severity).count();
     audit.counts =
         Counts { critical: of(Severity::Critical), warning: of(Severity::Warning), note: of(Severity::Note) };
     audit.ignored = findings.len() - counting().count();
-    audit.fail_on = fail_on.map_or("never", Severity::word).to_owned();
+    audit.fail_on = fail_on.map_or("never", Severity::into).to_owned();
     let all = [Severity::Note, Severity::Warning, Severity::Critical];
     let is_bad = |limit: Severity| all.into_iter().filter(|it| *it >= limit).any(|it| of(it) > 0);
     audit.failed = fail_on.is_some_and(is_bad);
@@ -51,10 +51,10 @@ mod tests {
     use super::*;
     use crate::report::Audit;
 
-    fn finding(fingerprint: &str, severity: &str, ignored: Option<&str>) -> Finding {
+    fn finding(fingerprint: &str, severity: Severity, ignored: Option<&str>) -> Finding {
         Finding {
             fingerprint: fingerprint.to_owned(),
-            severity: severity.to_owned(),
+            severity,
             ignored: ignored.map(str::to_owned),
             ..Finding::default()
         }
@@ -68,30 +68,34 @@ mod tests {
     /// count.
     #[test]
     fn limits() {
-        let failed = |severity: &str, ignored: Option<&str>, fail_on: FailOn| {
+        let failed = |severity: Severity, ignored: Option<&str>, fail_on: FailOn| {
             let mut payload = payload(vec![finding("a", severity, ignored)]);
             judge(&mut payload, fail_on);
             payload.audit.unwrap().failed
         };
-        assert!(failed("warning", None, Some(Severity::Warning)));
-        assert!(failed("critical", None, Some(Severity::Note)));
-        assert!(!failed("note", None, Some(Severity::Warning)));
-        assert!(!failed("critical", None, None));
-        assert!(!failed("critical", Some("known"), Some(Severity::Note)));
+        assert!(failed(Severity::Warning, None, Some(Severity::Warning)));
+        assert!(failed(Severity::Critical, None, Some(Severity::Note)));
+        assert!(!failed(Severity::Note, None, Some(Severity::Warning)));
+        assert!(!failed(Severity::Critical, None, None));
+        assert!(!failed(Severity::Critical, Some("known"), Some(Severity::Note)));
     }
 
     /// Make sure that only what is new stays, through a chain of baselines too.
     #[test]
     fn baselines() {
-        let mut first = payload(vec![finding("a", "note", None)]);
-        let known = || finding("a", "note", None);
+        let mut first = payload(vec![finding("a", Severity::Note, None)]);
+        let known = || finding("a", Severity::Note, None);
         let baseline = |payload: &Payload| Document { payload: payload.clone(), ..Document::default() };
-        let old = payload(vec![known(), finding("z", "note", None), finding("y", "note", Some("x"))]);
+        let old = payload(vec![
+            known(),
+            finding("z", Severity::Note, None),
+            finding("y", Severity::Note, Some("x")),
+        ]);
         compare(&mut first, &baseline(&old));
         let audit = first.audit.clone().unwrap();
         assert!(first.findings.as_ref().unwrap().is_empty());
         assert_eq!((audit.known, audit.fixed.len()), (1, 1));
-        let mut second = payload(vec![known(), finding("b", "note", None)]);
+        let mut second = payload(vec![known(), finding("b", Severity::Note, None)]);
         compare(&mut second, &baseline(&first));
         assert_eq!(second.findings.unwrap()[0].fingerprint, "b");
     }

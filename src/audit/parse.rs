@@ -41,7 +41,7 @@ impl Config {
         let ids = self.severity.keys().chain(self.ignore.iter().map(|ignore| &ignore.id));
         for id in ids {
             if kind(id).is_none() {
-                let line = text.lines().position(|line| line.contains(id.as_str())).map(|line| line + 1);
+                let line = text.lines().position(|line| line.contains(id)).map(|line| line + 1);
                 return Err(ConfigError { line, why: no_such_id(id) });
             }
         }

@@ -1,10 +1,12 @@
 //! Rules that name numbers which mean something else by now.
 
-use super::catalogue::{Family, Kind, Severity};
+use super::catalogue::{Family, Kind};
 use super::facts::{Facts, Tenant};
 use super::finding;
 use super::tenants::{about, describe, gpus_with, views};
 use crate::gpu;
+use crate::model::Confidence;
+use crate::model::Severity;
 use crate::model::{Request, Verdict};
 use crate::observation::NodeKind;
 use crate::report::{Finding, Rule};
@@ -122,7 +124,7 @@ fn major(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<Finding> {
     found.evidence.push(
         "assumed: the rule for minors 0 and 1 was written for nvidia-uvm and nvidia-uvm-tools".to_owned(),
     );
-    found.confidence = "likely".to_owned();
+    found.confidence = Confidence::Likely;
     found.advice =
         "start the tenant again, with names or CDI instead of numbers in its specification".to_owned();
     Some(found)

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use super::catalogue::{Family, Kind, Severity};
+use super::catalogue::{Family, Kind};
 use super::facts::{Facts, Tenant};
 use super::tenants::{about_gpus, count, describe, gpus_with, views};
 use super::{finding, stale};
 use crate::gpu::SharedNode;
+use crate::model::Severity;
 use crate::model::{Request, Verdict};
 use crate::report::Finding;
 

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::catalogue::{Family, Kind, Severity};
+use super::catalogue::{Family, Kind};
 use super::facts::{Facts, Tenant};
 use super::tenants::{about_gpus, count, describe, exclusive_with, number, views};
 use crate::model::Request;
+use crate::model::Severity;
 use crate::model::Verdict;
 use crate::report::Finding;
 

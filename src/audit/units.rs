@@ -4,9 +4,10 @@
 mod lost;
 mod reload;
 
-use super::catalogue::{Family, Kind, Severity};
+use super::catalogue::{Family, Kind};
 use super::facts::{Facts, char};
 use super::finding;
+use crate::model::Severity;
 use crate::model::{Request, Verdict};
 use crate::report::{Finding, FindingDevice};
 

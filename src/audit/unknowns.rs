@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::catalogue::{Family, Kind, Severity};
+use super::catalogue::{Family, Kind};
 use super::facts::{Facts, Tenant};
 use super::tenants::{about_gpus, count, describe, exclusive_with, places};
+use crate::model::Severity;
 use crate::model::Verdict;
 use crate::report::{Cgroup, Finding};
 

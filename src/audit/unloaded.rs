@@ -3,10 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use super::catalogue::{Family, Kind, Severity};
+use super::catalogue::{Family, Kind};
 use super::facts::Facts;
 use super::finding;
 use crate::gpu;
+use crate::model::Severity;
 use crate::observation::NodeKind;
 use crate::report::Finding;
 

@@ -1,8 +1,10 @@
 //! What was decoded against what the kernel itself answered (`--verify`).
 
-use super::catalogue::{Family, Kind, Severity};
+use super::catalogue::{Family, Kind};
 use super::facts::{Facts, char};
 use super::finding;
+use crate::model::Confidence;
+use crate::model::Severity;
 use crate::model::{Request, Verdict};
 use crate::observation::{Observation, Text, Verification};
 use crate::report::{Decision, Finding, FindingDevice};
@@ -53,7 +55,7 @@ fn mismatch(facts: &mut Facts<'_>, one: &Verification) -> Option<Finding> {
         format!("decoded from the programs in force: it {}", word(decoded)),
     ];
     if has_mutable_maps(facts.inspection.observation(), &one.cgroup) {
-        found.confidence = "likely".to_owned();
+        found.confidence = Confidence::Likely;
         found.evidence.push("assumed: the maps of these programs did not change in between".to_owned());
     }
     found.advice = "a bug of gpumap: please report it with the output of gpumap snapshot".to_owned();

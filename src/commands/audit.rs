@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use super::audit_files::{self as files, remember};
 use super::{Failure, Session, envelope, input, job_name, saved, slurm};
 use crate::analyse::{self, Granted};
-use crate::audit::{self, Config, FailOn, Severity, Within};
+use crate::audit::{self, Config, FailOn, Within};
 use crate::cli::{self, AuditArgs, Exit};
+use crate::model::Severity;
 use crate::observation::{Observation, Text};
 use crate::observe::{self, Target};
 use crate::render::{self, Nagios};
@@ -184,7 +185,7 @@ fn document(session: &mut Session<'_>, id: Option<&str>) -> Result<Exit, Failure
     };
     let kinds = kinds.into_iter().map(|kind| FindingKind {
         id: kind.id.to_owned(),
-        severity: kind.severity.to_string(),
+        severity: kind.severity,
         title: kind.title.to_owned(),
         page: kind.page.to_owned(),
     });

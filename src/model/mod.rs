@@ -3,10 +3,14 @@
 //! Facts, analysis, findings and events all use these, so that a verdict or
 //! an owner's kind cannot be mistyped. Their JSON is the word in the schemas.
 
+mod asked;
 mod device;
+mod finding;
 mod request;
 mod verdict;
 
+pub use asked::{Certainty, ValueState};
 pub use device::{Device, DeviceType, MAX_MAJOR, MAX_MINOR};
+pub use finding::{Confidence, Severity};
 pub use request::{Request, RequestSet};
 pub use verdict::{Verdict, Verdicts};

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::{Style, owner, sanitize, who, wrap};
+use crate::model::Confidence;
 use crate::report::{Decision, Finding, FindingDevice, FindingProcess, Owner};
 
 /// Where the text of a line begins.
@@ -12,9 +13,9 @@ const SHOWN: usize = 6;
 
 /// Prints it.
 pub(super) fn write(out: &mut dyn Write, style: Style, finding: &Finding) -> io::Result<()> {
-    let (severity, id) = (&finding.severity, sanitize::text(&finding.id));
+    let (severity, id) = (finding.severity, sanitize::text(&finding.id));
     let head = format!("{} {id}  ", style.severity(severity));
-    let used = severity.len() + id.chars().count() + 3;
+    let used = severity.to_string().len() + id.chars().count() + 3;
     wrap::write(out, (&head, used), 2, usize::from(style.width), &finding.summary)?;
     if let Some(reason) = &finding.ignored {
         return lines(out, style, "ignored", [reason.clone()]);
@@ -28,7 +29,7 @@ pub(super) fn write(out: &mut dyn Write, style: Style, finding: &Finding) -> io:
     lines(out, style, "because", finding.evidence.iter().map(short))?;
     lines(out, style, "decided", finding.programs.iter().map(decision).map(|text| short(&text)))?;
     lines(out, style, "ruled out", finding.excuses.iter().map(short))?;
-    let sure = Some(finding.confidence.clone()).filter(|it| it != "certain");
+    let sure = Some(finding.confidence).filter(|it| *it != Confidence::Certain).map(|it| it.to_string());
     lines(out, style, "certainty", sure)?;
     lines(out, style, "do", Some(finding.advice.clone()).filter(|advice| !advice.is_empty()))
 }

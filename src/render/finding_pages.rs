@@ -9,7 +9,7 @@ use crate::report::Payload;
 /// Prints ids, severities and titles.
 pub fn list(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
     let kinds = payload.kinds.iter().flatten();
-    let rows = kinds.map(|kind| vec![kind.id.clone(), kind.severity.clone(), kind.title.clone()]);
+    let rows = kinds.map(|kind| vec![kind.id.clone(), kind.severity.to_string(), kind.title.clone()]);
     table::write(out, style, &["ID", "SEVERITY", "WHAT"], &[], rows.collect(), Last::Wraps)
 }
 
@@ -17,8 +17,8 @@ pub fn list(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<
 pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
     let width = usize::from(style.width).min(100);
     for kind in payload.kinds.iter().flatten() {
-        let head = format!("{} {}  ", style.severity(&kind.severity), kind.id);
-        let used = kind.severity.len() + kind.id.len() + 3;
+        let head = format!("{} {}  ", style.severity(kind.severity), kind.id);
+        let used = kind.severity.to_string().len() + kind.id.len() + 3;
         wrap::write(out, (&head, used), 2, width, &kind.title)?;
         for paragraph in kind.page.split("\n\n") {
             writeln!(out)?;

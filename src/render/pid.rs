@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use super::table::{self, Last};
 use super::{Style, cgroup, gpus, job, owner, process, sanitize, sets, who};
+use crate::model::{Certainty, ValueState};
 use crate::report::{Api, Asked, Cgroup, Claim, Gpu, OwnerSets, Payload, Process, Visible};
 
 /// Characters of a variable's value.
@@ -156,10 +157,14 @@ fn variables(out: &mut dyn Write, style: Style, visible: &Visible) -> io::Result
 }
 
 fn nothing(visible: &Visible) -> &'static str {
-    match (visible.at_exec.state.as_str(), visible.live.state.as_str()) {
-        ("unknown", "unknown") => "could not be read",
-        (_, "unknown") => "no variable about GPUs was set at exec; what is set now could not be read",
-        ("unknown", _) => "no variable about GPUs is set now; what was set at exec could not be read",
+    match (visible.at_exec.state, visible.live.state) {
+        (ValueState::Unknown, ValueState::Unknown) => "could not be read",
+        (_, ValueState::Unknown) => {
+            "no variable about GPUs was set at exec; what is set now could not be read"
+        }
+        (ValueState::Unknown, _) => {
+            "no variable about GPUs is set now; what was set at exec could not be read"
+        }
         _ => "no variable about GPUs is set",
     }
 }
@@ -167,7 +172,7 @@ fn nothing(visible: &Visible) -> &'static str {
 fn variable(asked: &Asked, name: &str) -> String {
     match asked.variables.iter().find(|variable| variable.name == name) {
         Some(it) => process::quoted(sanitize::short_with_hex(&it.value, it.value_hex.as_deref(), VALUE)),
-        None if asked.state == "unknown" => "?".to_owned(),
+        None if asked.state == ValueState::Unknown => "?".to_owned(),
         None => "unset".to_owned(),
     }
 }
@@ -190,14 +195,14 @@ fn results(out: &mut dyn Write, style: Style, visible: &Visible, gpus: &[Gpu]) -
 
 fn of_moment(moment: &str, asked: &Asked, gpus: &[Gpu]) -> Vec<Vec<String>> {
     let plain = |text: &str| sanitize::short(text, VALUE, "…");
-    let row = |api: &str, by: &str, list: &Option<Vec<String>>, instances: &[String], sure: &str| {
+    let row = |api: &str, by: &str, list: &Option<Vec<String>>, instances: &[String], sure: Certainty| {
         let list = process::in_order(list.as_deref(), instances, gpus);
-        vec![moment.to_owned(), plain(api), plain(by), list, plain(sure)]
+        vec![moment.to_owned(), plain(api), plain(by), list, sure.to_string()]
     };
     if asked.apis.is_empty() {
-        return vec![row("-", "-", &asked.gpus, &asked.instances, &asked.confidence)];
+        return vec![row("-", "-", &asked.gpus, &asked.instances, asked.confidence)];
     }
-    let of_api = |api: &Api| row(&api.api, &api.variable, &api.gpus, &api.instances, &api.confidence);
+    let of_api = |api: &Api| row(&api.api, &api.variable, &api.gpus, &api.instances, api.confidence);
     asked.apis.iter().map(of_api).collect()
 }
 

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use super::table::{self, Last};
 use super::who::{self, Columns};
 use super::{Style, gpus, names, sanitize};
+use crate::model::ValueState;
 use crate::report::{Asked, Claim, Cut, Gpu, Process, Visible};
 
 /// Processes listed before the table says how many more there are.
@@ -91,16 +92,16 @@ pub(super) fn now(visible: &Visible) -> &Asked {
 }
 
 fn is_unknown(asked: &Asked) -> bool {
-    asked.state == "unknown"
+    asked.state == ValueState::Unknown
 }
 
 /// `unset`, `empty`, `?`, or the value; a value that could be taken for one of
 /// those, or for two, is quoted.
 pub(super) fn value(asked: &Asked, max: usize) -> String {
-    let text = match (asked.state.as_str(), &asked.raw) {
-        ("value", Some(raw)) => sanitize::short_with_hex(raw, asked.raw_hex.as_deref(), max),
-        ("value", None) | ("unknown" | "", _) => return "?".to_owned(),
-        (word, _) => return sanitize::short(word, max, "…"),
+    let text = match (asked.state, &asked.raw) {
+        (ValueState::Value, Some(raw)) => sanitize::short_with_hex(raw, asked.raw_hex.as_deref(), max),
+        (ValueState::Value, None) | (ValueState::Unknown, _) => return "?".to_owned(),
+        (word, _) => return sanitize::short(word.into(), max, "…"),
     };
     quoted(text)
 }

@@ -1,7 +1,7 @@
 //! Colour, width and length: all that a terminal and `-v` change about the
 //! output.
 
-use crate::model::Verdict;
+use crate::model::{Severity, Verdict};
 use std::borrow::Cow;
 
 use owo_colors::OwoColorize as _;
@@ -44,13 +44,13 @@ impl Style {
     }
 
     /// A severity in capitals, in its colour.
-    pub fn severity(self, word: &str) -> String {
-        let text = word.to_uppercase();
-        match word {
+    pub fn severity(self, severity: Severity) -> String {
+        let text = severity.to_string().to_uppercase();
+        match severity {
             _ if !self.color => text,
-            "critical" => text.red().bold().to_string(),
-            "warning" => text.yellow().bold().to_string(),
-            _ => text.bold().to_string(),
+            Severity::Critical => text.red().bold().to_string(),
+            Severity::Warning => text.yellow().bold().to_string(),
+            Severity::Note => text.bold().to_string(),
         }
     }
 

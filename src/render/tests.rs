@@ -134,8 +134,11 @@ fn hostile_processes() {
 #[test]
 fn huge_values() {
     let raw = "9,".repeat(1 << 20);
-    let asked =
-        crate::report::Asked { raw: Some(raw.clone()), state: "value".to_owned(), ..Default::default() };
+    let asked = crate::report::Asked {
+        raw: Some(raw.clone()),
+        state: crate::model::ValueState::Value,
+        ..Default::default()
+    };
     assert_eq!(process::value(&asked, 20), "9,9,9,9,9,9,9,9,9,9…");
     let asked = crate::report::Asked { raw_hex: Some("ff".repeat(1 << 21)), ..asked };
     assert_eq!(process::value(&asked, 20), "\\xff\\xff\\xff\\xff\\xf…");

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::{gpus, owner, process, sanitize};
+use crate::model::ValueState;
 use crate::report::{Event, Gpu, LostBy, Value};
 
 /// Characters of a value.
@@ -114,12 +115,12 @@ fn asked(event: &Event, gpus: &[Gpu]) -> String {
 }
 
 fn value(value: &Value) -> String {
-    match (value.state.as_str(), &value.raw) {
-        ("value", Some(raw)) => {
+    match (value.state, &value.raw) {
+        (ValueState::Value, Some(raw)) => {
             let text = sanitize::short_with_hex(raw, value.raw_hex.as_deref(), VALUE);
             process::quoted(text)
         }
-        (state, _) => state.to_owned(),
+        (state, _) => state.to_string(),
     }
 }
 
@@ -138,7 +139,7 @@ mod tests {
     #[test]
     fn changes() {
         let of =
-            |raw: &str| Value { state: "value".to_owned(), raw: Some(raw.to_owned()), ..Value::default() };
+            |raw: &str| Value { state: ValueState::Value, raw: Some(raw.to_owned()), ..Value::default() };
         let event = Event {
             at: "2026-01-02T03:04:05.6Z".to_owned(),
             event: "visible".to_owned(),

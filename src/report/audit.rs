@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::model::Severity;
+
 /// How an audit was made and what became of its findings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Audit {
@@ -103,7 +105,7 @@ pub struct FindingKind {
     /// Stable id.
     pub id: String,
     /// Severity unless the configuration says otherwise.
-    pub severity: String,
+    pub severity: Severity,
     /// What it is, a few words.
     pub title: String,
     /// Paragraphs separated by empty lines.

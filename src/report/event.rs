@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Asked, Change, Effective, Omitted, Owner};
+use crate::model::ValueState;
 use crate::observation::HeldDevice;
 
 /// One event. Fields that mean nothing for its kind are left out.
@@ -114,8 +115,8 @@ pub struct EventProcess {
 /// A variable's value at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Value {
-    /// `unset`, `empty`, `value`.
-    pub state: String,
+    /// Whether it is set.
+    pub state: ValueState,
     /// The value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<String>,

@@ -5,15 +5,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Owner;
-use crate::model::Verdict;
+use crate::model::{Confidence, Severity, Verdict};
 
 /// One finding.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// Stable id in kebab-case; `gpumap audit --explain ID` documents it.
     pub id: String,
-    /// `critical`, `warning` or `note`.
-    pub severity: String,
+    /// How bad it is.
+    pub severity: Severity,
     /// Names the same finding in another audit of the same node: id, owner,
     /// place and devices, without pids, program ids and times.
     pub fingerprint: String,
@@ -35,9 +35,8 @@ pub struct Finding {
     pub devices: Vec<FindingDevice>,
     /// What decided: the programs in force and the instruction of each.
     pub programs: Vec<Decision>,
-    /// `certain`; `likely` where an assumption stands in `evidence`; `claimed`
-    /// where it rests on what the user's own processes say.
-    pub confidence: String,
+    /// How sure it is.
+    pub confidence: Confidence,
     /// Facts it rests on, one clause each.
     pub evidence: Vec<String>,
     /// Excuses that were considered and do not hold, one clause each.

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Owner;
+use crate::model::{Certainty, ValueState};
 
 /// One process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -98,8 +99,8 @@ pub struct Asked {
     /// Hex of the value if it is not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw_hex: Option<String>,
-    /// `unset`, `empty`, `value` or `unknown`; the first two are opposites.
-    pub state: String,
+    /// Whether the variable is set.
+    pub state: ValueState,
     /// GPUs that result inside the allowed set, in the order in which the
     /// process counts them; null where that is unknown. On a node with GPUs of
     /// several vendors, those of each vendor's interface, one after the other.
@@ -110,7 +111,7 @@ pub struct Asked {
     /// How sure `gpus` is: `documented`, `modelled` (no document settles it,
     /// independent models of the driver agree) or `unknown`; the least sure of
     /// the interfaces.
-    pub confidence: String,
+    pub confidence: Certainty,
     /// Where and why the list ends early.
     pub cut: Option<Cut>,
     /// Why it is unknown, or what else there is to know.
@@ -138,15 +139,15 @@ pub struct Api {
     /// Hex of the value if it is not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw_hex: Option<String>,
-    /// `unset`, `empty`, `value` or `unknown`.
-    pub state: String,
+    /// Whether the variable is set.
+    pub state: ValueState,
     /// As in [`Asked::gpus`].
     pub gpus: Option<Vec<String>>,
     /// As in [`Asked::instances`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instances: Vec<String>,
     /// As in [`Asked::confidence`].
-    pub confidence: String,
+    pub confidence: Certainty,
     /// As in [`Asked::cut`].
     pub cut: Option<Cut>,
     /// As in [`Asked::why`].

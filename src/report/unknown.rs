@@ -1,9 +1,7 @@
 //! Whether something that can be known is not.
 
 use super::{GpuSet, NodeDiff, OwnerSets, Payload, Policy, Process};
-use crate::model::{Verdict, Verdicts};
-
-const UNKNOWN: &str = "unknown";
+use crate::model::{ValueState, Verdict, Verdicts};
 
 impl Payload {
     /// What is unknown, a few words each.
@@ -38,7 +36,8 @@ fn has_unknown_process(payload: &Payload) -> bool {
 /// and so is a value whose meaning nothing documents: both are only said.
 fn is_unseen(process: &Process) -> bool {
     let visible = process.visible.as_ref();
-    let asks = visible.is_some_and(|it| it.live.state == UNKNOWN && it.at_exec.state == UNKNOWN);
+    let asks = visible
+        .is_some_and(|it| it.live.state == ValueState::Unknown && it.at_exec.state == ValueState::Unknown);
     asks || process.held_unknown.is_some()
 }
 
@@ -88,8 +87,8 @@ mod tests {
         Payload { owners: Some(vec![sets]), ..Payload::default() }
     }
 
-    fn process(at_exec: &str, live: &str, held_unknown: Option<&str>) -> Payload {
-        let asked = |state: &str| Asked { state: state.to_owned(), ..Asked::default() };
+    fn process(at_exec: ValueState, live: ValueState, held_unknown: Option<&str>) -> Payload {
+        let asked = |state| Asked { state, ..Asked::default() };
         let visible = Visible { at_exec: asked(at_exec), live: asked(live), ..Visible::default() };
         let held_unknown = held_unknown.map(str::to_owned);
         let process = Process { visible: Some(visible), held_unknown, ..Process::default() };
@@ -111,9 +110,9 @@ mod tests {
     /// have to be seen.
     #[test]
     fn unknown_processes() {
-        assert!(!process("value", "unknown", None).has_unknown());
-        assert!(!process("unknown", "unset", None).has_unknown());
-        assert!(process("unknown", "unknown", None).has_unknown());
-        assert!(process("unset", "unset", Some("no right")).has_unknown());
+        assert!(!process(ValueState::Value, ValueState::Unknown, None).has_unknown());
+        assert!(!process(ValueState::Unknown, ValueState::Unset, None).has_unknown());
+        assert!(process(ValueState::Unknown, ValueState::Unknown, None).has_unknown());
+        assert!(process(ValueState::Unset, ValueState::Unset, Some("no right")).has_unknown());
     }
 }

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use crate::model::Certainty;
 use crate::observation::{Answer, Environment};
 use crate::report::{Api, Asked, Gpu, RawVariable};
 
 use super::level_zero::Variables;
-use super::outcome::{Confidence, Device, Outcome};
+use super::outcome::{Device, Outcome};
 use super::population::in_both_worlds;
 use super::reach::Reach;
 use super::variable::State;
@@ -50,30 +51,21 @@ pub(super) fn asked(environment: &Answer<Environment>, gpus: &[Gpu], reach: &Rea
         .filter(|apis| !apis.is_empty())
         .collect();
     let mains: Vec<&Api> = vendors.iter().filter_map(|apis| apis.first()).collect();
-    let none = question.api("cuda", CUDA, Outcome::none(Confidence::Documented));
+    let none = question.api("cuda", CUDA, Outcome::none(Certainty::Documented));
     let first = mains.first().copied().unwrap_or(&none);
-    let unsure = mains.iter().rev().max_by_key(|api| rank(&api.confidence)).copied().unwrap_or(first);
+    let unsure = mains.iter().rev().max_by_key(|api| api.confidence).copied().unwrap_or(first);
     let gpus: Option<Vec<Vec<String>>> = mains.iter().map(|api| api.gpus.clone()).collect();
     Asked {
         raw: first.raw.clone(),
         raw_hex: first.raw_hex.clone(),
-        state: first.state.clone(),
+        state: first.state,
         gpus: gpus.map(|gpus| gpus.concat()),
         instances: mains.iter().flat_map(|api| api.instances.clone()).collect(),
-        confidence: unsure.confidence.clone(),
+        confidence: unsure.confidence,
         cut: first.cut.clone(),
         why: if unsure.gpus.is_none() { unsure.why.clone() } else { first.why.clone() },
         variables: question.variables(),
         apis: vendors.into_iter().flatten().collect(),
-    }
-}
-
-/// The surest first.
-fn rank(confidence: &str) -> u8 {
-    match confidence {
-        "documented" => 0,
-        "modelled" => 1,
-        _ => 2,
     }
 }
 
@@ -176,14 +168,14 @@ impl<'a> Question<'a> {
             variable: variable.to_owned(),
             raw: state.raw(),
             raw_hex: state.raw_hex(),
-            state: state.text().to_owned(),
+            state: state.kind(),
             gpus: devices.map(|devices| self.keys(devices)),
             instances: devices
                 .unwrap_or_default()
                 .iter()
                 .filter_map(|device| self.instance(*device))
                 .collect(),
-            confidence: outcome.confidence.text().to_owned(),
+            confidence: outcome.confidence,
             cut: outcome.cut,
             why: outcome.why,
         }
@@ -265,7 +257,7 @@ mod tests {
         assert!(of(&[(CUDA, "1")]).gpus.is_some());
         for mps in [share, pipe] {
             let asked = of(&[(CUDA, "1"), mps]);
-            assert_eq!((asked.gpus, asked.confidence.as_str()), (None, "unknown"));
+            assert_eq!((asked.gpus, asked.confidence), (None, Certainty::Unknown));
             assert!(asked.why.is_some_and(|why| why.contains("MPS")));
             assert_eq!(of(&[(CUDA, "0,1"), mps]).gpus.map(|gpus| gpus.len()), Some(2));
             assert_eq!(of(&[mps]).gpus.map(|gpus| gpus.len()), Some(2));

@@ -6,15 +6,16 @@ use super::mig;
 use super::named;
 use super::order;
 use super::ordinal;
-use super::outcome::{Confidence, Device, Listing, Outcome, agreed};
+use super::outcome::{Device, Listing, Outcome, agreed};
 use super::population::Population;
 use super::variable::State;
+use crate::model::Certainty;
 
 /// The devices of a process.
 pub(super) fn resolve(population: &Population<'_>, visible: State<'_>, order: State<'_>) -> Outcome {
     let resolved = match visible {
         State::Unknown(why) => Outcome::unknown(why),
-        State::Empty => Outcome::none(Confidence::Documented),
+        State::Empty => Outcome::none(Certainty::Documented),
         State::Unset => in_models(population, order, everything),
         State::Value(variable) => listed(population, order, &List::of(variable)),
     };
@@ -26,7 +27,7 @@ pub(super) fn resolve(population: &Population<'_>, visible: State<'_>, order: St
 
 /// With no GPU to open, no value gives one.
 fn nothing(resolved: Outcome) -> Outcome {
-    Outcome::none(Confidence::Documented).with_cut(resolved.cut)
+    Outcome::none(Certainty::Documented).with_cut(resolved.cut)
 }
 
 /// The devices of a list; its first entry fixes the kind.
@@ -70,7 +71,7 @@ fn is_name(entry: &[u8]) -> bool {
 
 /// Every device.
 fn everything(base: &Listing) -> Outcome {
-    Outcome::known(base.devices.clone(), base.order.clone(), Confidence::Documented)
+    Outcome::known(base.devices.clone(), base.order.clone(), Certainty::Documented)
 }
 
 /// Asks once, or once in each model if MIG is on somewhere: the models count

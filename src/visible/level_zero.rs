@@ -6,10 +6,11 @@
 use super::list::List;
 use super::mig::decimal;
 use super::order;
-use super::outcome::{Confidence, Device, Listing, Outcome};
+use super::outcome::{Device, Listing, Outcome};
 use super::pick::{Picked, disputed, open_ended};
 use super::population::Population;
 use super::variable::State;
+use crate::model::Certainty;
 
 /// The three variables.
 #[derive(Clone, Copy, Debug)]
@@ -27,9 +28,9 @@ pub(super) fn resolve(population: &Population<'_>, variables: Variables<'_>) -> 
     let (places, order) = order::level_zero(population, variables.order);
     let base = Listing { devices: places.into_iter().map(Device::whole).collect(), order };
     match variables.mask {
-        _ if base.devices.is_empty() => Outcome::none(Confidence::Documented),
+        _ if base.devices.is_empty() => Outcome::none(Certainty::Documented),
         State::Unknown(why) => Outcome::unknown(why),
-        State::Unset => Outcome::known(base.devices, base.order, Confidence::Documented),
+        State::Unset => Outcome::known(base.devices, base.order, Certainty::Documented),
         State::Empty => Outcome::unknown("no document says what an empty mask selects"),
         State::Value(variable) => masked(&base, variables.hierarchy, &List::of(variable)),
     }
@@ -66,6 +67,6 @@ fn whole(base: &Listing, list: &List<'_>) -> Outcome {
     }
     let mut picked = Picked::new();
     let chosen = base.devices.iter().zip(chosen).filter(|(_, choice)| *choice);
-    chosen.for_each(|(device, _)| picked.take(*device, Confidence::Documented));
+    chosen.for_each(|(device, _)| picked.take(*device, Certainty::Documented));
     picked.by_ordinal(base)
 }

@@ -3,10 +3,11 @@
 //! which the kernel does not tell.
 
 use super::list::List;
-use super::outcome::{Confidence, Device, Order, Outcome};
+use super::outcome::{Device, Order, Outcome};
 use super::pick::{Picked, Step, disputed, open_ended};
 use super::population::Population;
 use super::{ordinal, uuid};
+use crate::model::Certainty;
 
 /// Whether MIG is on.
 pub(super) fn is_on(population: &Population<'_>, place: usize) -> bool {
@@ -32,7 +33,7 @@ pub(super) fn at_end(population: &Population<'_>, places: &[usize]) -> Vec<Devic
 /// all others; those with MIG and without instance are nothing.
 pub(super) fn collapsed(population: &Population<'_>, picked: Outcome) -> Outcome {
     let Some(listing) = &picked.listing else { return picked };
-    let confidence = picked.confidence.max(Confidence::Modelled);
+    let confidence = picked.confidence.max(Certainty::Modelled);
     let has = |device: &&Device| !population.instances(device.gpu).is_empty();
     let with: Vec<&Device> = listing.devices.iter().filter(has).collect();
     let ordered = listing.order == Order::Known || with.len() < 2;
@@ -51,7 +52,7 @@ pub(super) fn collapsed(population: &Population<'_>, picked: Outcome) -> Outcome
 }
 
 /// The first instance of a GPU, which is known if it is the only one.
-fn first_of(population: &Population<'_>, gpu: usize, confidence: Confidence) -> Outcome {
+fn first_of(population: &Population<'_>, gpu: usize, confidence: Certainty) -> Outcome {
     match population.instances(gpu).as_slice() {
         [one] => {
             let why = "one MIG instance hides all other devices";
@@ -84,7 +85,7 @@ pub(super) fn select(list: &List<'_>, population: &Population<'_>) -> Outcome {
         return disputed(list, 0, "a repetition further on may empty the list");
     }
     if !rest.is_empty() {
-        picked.stop(list.cut(1, "one-instance", "CUDA uses one MIG instance only"), Confidence::Modelled);
+        picked.stop(list.cut(1, "one-instance", "CUDA uses one MIG instance only"), Certainty::Modelled);
     }
     picked.by_name()
 }
@@ -133,7 +134,7 @@ fn instance(population: &Population<'_>, gpu: &[u8], gi: &[u8], ci: &[u8]) -> St
 
 /// An end of the list.
 fn stop(code: &'static str, why: &str) -> Step {
-    Step::Stop(code, why.to_owned(), Confidence::Documented)
+    Step::Stop(code, why.to_owned(), Certainty::Documented)
 }
 
 /// A number without sign, blank or leading zero.

@@ -2,11 +2,12 @@
 //! first entry fixes the kind; repetitions empty the list, as PyTorch's and
 //! nvitop's models of the driver have it.
 
+use crate::model::Certainty;
 use std::collections::HashSet;
 
 use super::list::{List, trimmed};
 use super::ordinal::repeated;
-use super::outcome::{Confidence, Outcome};
+use super::outcome::Outcome;
 use super::pick::{Picked, Step, disputed, open_ended};
 use super::population::Population;
 use super::uuid;
@@ -39,7 +40,7 @@ pub(super) fn select(list: &List<'_>, population: &Population<'_>) -> Outcome {
 
 /// What one entry of such a list does.
 fn step(population: &Population<'_>, entry: &[u8], several: bool) -> Step {
-    let stop = |code, why: &str| Step::Stop(code, why.to_owned(), Confidence::Modelled);
+    let stop = |code, why: &str| Step::Stop(code, why.to_owned(), Certainty::Modelled);
     let bare = trimmed(entry);
     let is_gpu = bare.get(..4).is_some_and(|start| start.eq_ignore_ascii_case(b"GPU-"));
     match entry {

@@ -3,19 +3,20 @@
 //! models of the driver in PyTorch and nvitop do: where they agree the answer
 //! is `modelled`, where they differ it is unknown.
 
+use crate::model::Certainty;
 use std::collections::{HashMap, HashSet};
 
 use super::list::{List, trimmed};
-use super::outcome::{Confidence, Listing, Outcome};
+use super::outcome::{Listing, Outcome};
 use super::pick::{Picked, disputed, open_ended};
 
 /// What both models make of one entry, before any device is looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ordinal<'a> {
     /// A number, its digits, and how sure that reading is.
-    Number(u64, &'a [u8], Confidence),
+    Number(u64, &'a [u8], Certainty),
     /// No ordinal: code, why, how sure.
-    Invalid(&'static str, &'static str, Confidence),
+    Invalid(&'static str, &'static str, Certainty),
     /// The models differ.
     Disputed(&'static str),
 }
@@ -26,7 +27,7 @@ pub(super) fn read(raw: &[u8]) -> Ordinal<'_> {
     let digits = entry.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (number, rest) = entry.split_at(digits);
     match (number, rest) {
-        ([], []) => Ordinal::Invalid("empty-entry", "an empty entry ends the list", Confidence::Modelled),
+        ([], []) => Ordinal::Invalid("empty-entry", "an empty entry ends the list", Certainty::Modelled),
         ([], [b'-', rest @ ..]) => negative(rest),
         ([], [b'+', ..]) => Ordinal::Disputed("models of the driver differ on a plus sign"),
         ([], [byte, ..]) if !byte.is_ascii_graphic() => Ordinal::Disputed("models differ on such characters"),
@@ -36,7 +37,7 @@ pub(super) fn read(raw: &[u8]) -> Ordinal<'_> {
         }
         _ => {
             let plain = raw == number && (number.len() == 1 || number[0] != b'0');
-            let confidence = if plain { Confidence::Documented } else { Confidence::Modelled };
+            let confidence = if plain { Certainty::Documented } else { Certainty::Modelled };
             Ordinal::Number(value(number), number, confidence)
         }
     }
@@ -52,16 +53,16 @@ fn negative(rest: &[u8]) -> Ordinal<'_> {
             Ordinal::Disputed("models differ on digits that are not ASCII")
         }
         (_, 0, _) => Ordinal::Disputed("models of the driver differ on minus zero"),
-        (_, _, []) => Ordinal::Invalid("invalid", "a negative number ends the list", Confidence::Documented),
-        _ => Ordinal::Invalid("invalid", "a negative number ends the list", Confidence::Modelled),
+        (_, _, []) => Ordinal::Invalid("invalid", "a negative number ends the list", Certainty::Documented),
+        _ => Ordinal::Invalid("invalid", "a negative number ends the list", Certainty::Modelled),
     }
 }
 
 /// An entry that starts like neither a number nor a sign.
 fn word(entry: &[u8]) -> Ordinal<'_> {
     match entry.starts_with(b"GPU-") || entry.starts_with(b"MIG-") {
-        true => Ordinal::Invalid("mixed-kinds", "the list began with an ordinal", Confidence::Modelled),
-        false => Ordinal::Invalid("invalid", "no ordinal, no word has a meaning here", Confidence::Modelled),
+        true => Ordinal::Invalid("mixed-kinds", "the list began with an ordinal", Certainty::Modelled),
+        false => Ordinal::Invalid("invalid", "no ordinal, no word has a meaning here", Certainty::Modelled),
     }
 }
 
@@ -133,7 +134,7 @@ fn behind(
 /// A repeated entry leaves nothing.
 pub(super) fn repeated(list: &List<'_>, position: usize) -> Outcome {
     let why = "a repeated entry leaves no device at all";
-    Outcome::none(Confidence::Modelled).with_cut(Some(list.cut(position, "duplicate", why)))
+    Outcome::none(Certainty::Modelled).with_cut(Some(list.cut(position, "duplicate", why)))
 }
 
 /// Why an ordinal does not exist.

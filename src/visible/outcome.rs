@@ -1,30 +1,8 @@
 //! What becomes of a list: the devices it leaves, how sure that is, and where
 //! and why it ended.
 
+use crate::model::Certainty;
 use crate::report::Cut;
-
-/// How sure an answer is, the surest first; the texts are those of
-/// [`crate::report::Asked::confidence`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Confidence {
-    /// A document of the vendor settles it, or the source of an open runtime.
-    Documented,
-    /// No document does; the independent models of the driver agree.
-    Modelled,
-    /// Neither.
-    Unknown,
-}
-
-impl Confidence {
-    /// The text of the answer.
-    pub(super) fn text(self) -> &'static str {
-        match self {
-            Self::Documented => "documented",
-            Self::Modelled => "modelled",
-            Self::Unknown => "unknown",
-        }
-    }
-}
 
 /// One thing that a process can count: a GPU or one of its MIG instances, by
 /// their places in the inventory.
@@ -69,7 +47,7 @@ pub(super) struct Outcome {
     /// The devices; `None` where they are unknown.
     pub(super) listing: Option<Listing>,
     /// How sure `listing` is.
-    pub(super) confidence: Confidence,
+    pub(super) confidence: Certainty,
     /// Where the list ended.
     pub(super) cut: Option<Cut>,
     /// Why it is unknown, or what else there is to know.
@@ -78,7 +56,7 @@ pub(super) struct Outcome {
 
 impl Outcome {
     /// Settled devices.
-    pub(super) fn known(devices: Vec<Device>, order: Order, confidence: Confidence) -> Self {
+    pub(super) fn known(devices: Vec<Device>, order: Order, confidence: Certainty) -> Self {
         let why = match (&order, devices.len()) {
             (Order::Unknown(why), 2..) => Some(format!("order unknown: {why}")),
             _ => None,
@@ -87,13 +65,13 @@ impl Outcome {
     }
 
     /// No device at all.
-    pub(super) fn none(confidence: Confidence) -> Self {
+    pub(super) fn none(confidence: Certainty) -> Self {
         Self::known(Vec::new(), Order::Known, confidence)
     }
 
     /// Not to be told.
     pub(super) fn unknown(why: impl Into<String>) -> Self {
-        Self { listing: None, confidence: Confidence::Unknown, cut: None, why: Some(why.into()) }
+        Self { listing: None, confidence: Certainty::Unknown, cut: None, why: Some(why.into()) }
     }
 
     /// The same with the end of the list.

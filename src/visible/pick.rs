@@ -1,18 +1,19 @@
 //! Picks from a listing: the bookkeeping that lists of all interfaces share.
 //! What an entry means is the interface's.
 
+use crate::model::Certainty;
 use crate::report::Cut;
 
 use super::list::List;
-use super::outcome::{Confidence, Device, Listing, Order, Outcome};
+use super::outcome::{Device, Listing, Order, Outcome};
 
 /// What one entry of a list does.
 #[derive(Debug)]
 pub(super) enum Step {
     /// It names a device.
-    Take(Device, Confidence),
+    Take(Device, Certainty),
     /// It ends the list: stable code, why, how sure.
-    Stop(&'static str, String, Confidence),
+    Stop(&'static str, String, Certainty),
     /// What it does is not settled.
     Disputed(String),
 }
@@ -23,7 +24,7 @@ pub(super) struct Picked {
     /// The devices so far.
     pub(super) devices: Vec<Device>,
     /// How sure they are.
-    pub(super) confidence: Confidence,
+    pub(super) confidence: Certainty,
     /// Where it ended.
     pub(super) cut: Option<Cut>,
 }
@@ -31,17 +32,17 @@ pub(super) struct Picked {
 impl Picked {
     /// The beginning.
     pub(super) fn new() -> Self {
-        Self { devices: Vec::new(), confidence: Confidence::Documented, cut: None }
+        Self { devices: Vec::new(), confidence: Certainty::Documented, cut: None }
     }
 
     /// Adds a device.
-    pub(super) fn take(&mut self, device: Device, confidence: Confidence) {
+    pub(super) fn take(&mut self, device: Device, confidence: Certainty) {
         self.devices.push(device);
         self.confidence = self.confidence.max(confidence);
     }
 
     /// Ends the list.
-    pub(super) fn stop(&mut self, cut: Cut, confidence: Confidence) {
+    pub(super) fn stop(&mut self, cut: Cut, confidence: Certainty) {
         self.cut = Some(cut);
         self.confidence = self.confidence.max(confidence);
     }
@@ -55,7 +56,7 @@ impl Picked {
             (Order::Unknown(why), true) => {
                 return Outcome::unknown(format!("order unknown: {why}")).with_cut(self.cut);
             }
-            (Order::Assumed, true) => self.confidence.max(Confidence::Modelled),
+            (Order::Assumed, true) => self.confidence.max(Certainty::Modelled),
             _ => self.confidence,
         };
         Outcome::known(self.devices, base.order.clone(), confidence).with_cut(self.cut)

@@ -2,6 +2,7 @@
 //! with the undecided ones left out and once with them taken in. What holds in
 //! both worlds holds in every one between them.
 
+use crate::model::Certainty;
 use crate::model::Verdict;
 use crate::report::Gpu;
 
@@ -71,7 +72,7 @@ pub(super) fn in_both_worlds<'a>(
     resolve: impl Fn(&Population<'a>) -> Outcome,
 ) -> Outcome {
     if let Some((role, Verdict::Deny)) = shared(vendor, reach) {
-        let none = Outcome::none(super::outcome::Confidence::Documented);
+        let none = Outcome::none(Certainty::Documented);
         let whose = if vendor == "nvidia" { "NVIDIA" } else { "AMD" };
         return none.with_why(format!("{role} is denied: {whose}'s libraries cannot start without it"));
     }

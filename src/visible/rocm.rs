@@ -5,13 +5,14 @@
 use super::list::{List, trimmed};
 use super::mig::decimal;
 use super::order;
-use super::outcome::{Confidence, Device, Listing, Order, Outcome};
+use super::outcome::{Device, Listing, Order, Outcome};
 use super::pick::{Picked, Step, disputed, open_ended};
 use super::population::Population;
 use super::variable::State;
+use crate::model::Certainty;
 
-/// Confidence of what the runtimes' source says.
-const SURE: Confidence = Confidence::Documented;
+/// Certainty of what the runtimes' source says.
+const SURE: Certainty = Certainty::Documented;
 
 /// `ROCR_VISIBLE_DEVICES`: unset is all, empty is none.
 pub(super) fn rocr(population: &Population<'_>, visible: State<'_>) -> Outcome {

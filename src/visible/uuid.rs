@@ -2,9 +2,10 @@
 //! "in the system" (CUDA Programming Guide); whether that counts GPUs which
 //! the process cannot open is not documented.
 
-use super::outcome::{Confidence, Device};
+use super::outcome::Device;
 use super::pick::Step;
 use super::population::Population;
+use crate::model::Certainty;
 
 /// Length of `GPU-8-4-4-4-12`.
 const FULL: usize = 40;
@@ -19,8 +20,8 @@ pub(super) fn step(population: &Population<'_>, name: &[u8], several: bool) -> S
     let inside: Vec<usize> = population.allowed.iter().copied().filter(matches).collect();
     let everywhere: Vec<usize> = population.present.iter().copied().filter(matches).collect();
     let confidence = match is_full || (!several && name.len() > 4) {
-        true => Confidence::Documented,
-        false => Confidence::Modelled,
+        true => Certainty::Documented,
+        false => Certainty::Modelled,
     };
     match (inside.as_slice(), everywhere.len()) {
         ([one], 1) if is_full => Step::Take(Device::whole(*one), confidence),
@@ -33,14 +34,14 @@ pub(super) fn step(population: &Population<'_>, name: &[u8], several: bool) -> S
         ([], _) => missing(population, name, &everywhere),
         (several, _) => {
             let why = format!("it begins like {}", population.keys(several));
-            Step::Stop("ambiguous", why, Confidence::Documented)
+            Step::Stop("ambiguous", why, Certainty::Documented)
         }
     }
 }
 
 /// What a name does that no allowed GPU is known to have.
 fn missing(population: &Population<'_>, name: &[u8], everywhere: &[usize]) -> Step {
-    let stop = |code, why| Step::Stop(code, why, Confidence::Documented);
+    let stop = |code, why| Step::Stop(code, why, Certainty::Documented);
     let allowed = || population.allowed.iter().map(|place| population.gpu(*place));
     let same_letters =
         |uuid: &str| uuid.as_bytes().get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name));

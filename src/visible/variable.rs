@@ -1,6 +1,7 @@
 //! A variable's state: unset, empty and a value are three different things,
 //! and not having seen it is a fourth.
 
+use crate::model::ValueState;
 use crate::observation::{Answer, Environment, Text, Variable};
 
 /// What an environment says of one variable.
@@ -32,13 +33,13 @@ impl<'a> State<'a> {
         }
     }
 
-    /// The text of the answer.
-    pub(super) fn text(self) -> &'static str {
+    /// The state without the value.
+    pub(super) fn kind(self) -> ValueState {
         match self {
-            Self::Unset => "unset",
-            Self::Empty => "empty",
-            Self::Value(_) => "value",
-            Self::Unknown(_) => "unknown",
+            Self::Unset => ValueState::Unset,
+            Self::Empty => ValueState::Empty,
+            Self::Value(_) => ValueState::Value,
+            Self::Unknown(_) => ValueState::Unknown,
         }
     }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::LastSet;
+use crate::model::ValueState;
 use crate::observation::{Environment, Text, Variable};
 use crate::output_file::{self, OutputError};
 use crate::report::Value;
@@ -54,7 +55,7 @@ impl Entry {
         let mut after = environment.clone();
         for set in &self.variables {
             after.variables.retain(|variable| variable.name != set.name);
-            if set.value.state != "unset" {
+            if set.value.state != ValueState::Unset {
                 let value = Text::from(set.value.raw.clone().unwrap_or_default());
                 after.variables.push(Variable { name: set.name.clone(), value, cut: set.value.cut });
             }
@@ -107,7 +108,7 @@ mod tests {
         let directory = std::env::temp_dir().join(format!("gpumap-state-{}", std::process::id()));
         fs::create_dir(&directory).unwrap();
         let path = directory.join("state");
-        let value = Value { state: "value".to_owned(), raw: Some("0".to_owned()), ..Value::default() };
+        let value = Value { state: ValueState::Value, raw: Some("0".to_owned()), ..Value::default() };
         let variables = vec![("CUDA_VISIBLE_DEVICES".to_owned(), value, "now".to_owned())];
         for _ in 0..2 {
             write(&path, "boot", vec![LastSet { pid: 7, start_time: 8, variables: variables.clone() }])

@@ -220,7 +220,7 @@ pub fn changes(events: &[Event]) -> Vec<(String, String, String)> {
     visible
         .map(|event| {
             let new = event.new.as_ref().unwrap();
-            let value = new.raw.clone().unwrap_or_else(|| new.state.clone());
+            let value = new.raw.clone().unwrap_or_else(|| new.state.to_string());
             (event.how.clone().unwrap(), event.variable.clone().unwrap(), value)
         })
         .collect()

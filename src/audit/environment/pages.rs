@@ -1,6 +1,7 @@
 //! The manual's pages of these findings, and what to do about each.
 
-use super::super::{Kind, Severity};
+use super::super::Kind;
+use crate::model::Severity;
 
 /// What `likely` rests on.
 pub(super) const MODELLED: &str =

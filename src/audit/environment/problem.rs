@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use super::super::Kind;
 use super::super::facts::Facts;
 use super::{asks, confidence, named, pages, places};
+use crate::model::Certainty;
+use crate::model::Confidence;
 use crate::report::{Api, Asked, Cut, Visible};
 
 /// One problem of one process.
@@ -13,7 +15,7 @@ pub(super) struct Problem {
     pub(super) kind: Kind,
     pub(super) clause: String,
     pub(super) gpus: BTreeSet<usize>,
-    pub(super) confidence: &'static str,
+    pub(super) confidence: Confidence,
     pub(super) by_rule: bool,
 }
 
@@ -52,7 +54,7 @@ fn problem(facts: &Facts<'_>, api: &Api, cut: &Cut, kind: Kind) -> Problem {
         Some(keys) => format!("what is left is {}", named(facts, keys)),
         None => "what is left is not known".to_owned(),
     };
-    let sure = api.confidence == "documented";
+    let sure = api.confidence == Certainty::Documented;
     Problem {
         clause: format!(
             "{}: entry {}, {}; {result}",
@@ -61,7 +63,7 @@ fn problem(facts: &Facts<'_>, api: &Api, cut: &Cut, kind: Kind) -> Problem {
             cut.why
         ),
         gpus,
-        confidence: if sure { "certain" } else { "likely" },
+        confidence: if sure { Confidence::Certain } else { Confidence::Likely },
         by_rule: cut.code == "not-allowed",
         kind,
     }
@@ -82,7 +84,7 @@ pub(super) fn changed(facts: &Facts<'_>, visible: &Visible) -> Option<Problem> {
     };
     let keys: Vec<String> =
         [before, now].iter().flat_map(|asked| asked.gpus.iter().flatten()).cloned().collect();
-    let sure = if before.confidence == now.confidence { confidence(now) } else { "likely" };
+    let sure = if before.confidence == now.confidence { confidence(now) } else { Confidence::Likely };
     Some(Problem {
         kind: pages::CHANGED,
         clause: format!("at execve {}; now {}", of(before), of(now)),

@@ -5,6 +5,8 @@ use super::super::access::Access;
 use super::super::facts::Facts;
 use super::problem::Problem;
 use super::{asks, confidence, named, pages, places};
+use crate::model::Confidence;
+use crate::model::ValueState;
 use crate::report::{Asked, GpuSet, Process};
 
 /// A process of a job whose rules let it open more than it was allocated, and
@@ -31,14 +33,14 @@ pub(super) fn problem(
     if foreign.is_empty() || facts.config.sharing.whole_node {
         return None;
     }
-    let kind = match now.state.as_str() {
-        "unset" if computes(process) => pages::UNSET_BUT_GPU,
-        "value" if is_slurms(facts, now, allocated) => pages::INDEX_SPACE,
+    let kind = match now.state {
+        ValueState::Unset if computes(process) => pages::UNSET_BUT_GPU,
+        ValueState::Value if is_slurms(facts, now, allocated) => pages::INDEX_SPACE,
         _ => return None,
     };
     let variable = now.apis.first().map_or("CUDA_VISIBLE_DEVICES", |api| api.variable.as_str());
     let source = set.source.as_deref().unwrap_or_default();
-    let sure = if source == "claimed" { "claimed" } else { confidence(now) };
+    let sure = if source == "claimed" { Confidence::Claimed } else { confidence(now) };
     Some(Problem {
         kind,
         clause: format!(
@@ -48,7 +50,7 @@ pub(super) fn problem(
             named(facts, allocated)
         ),
         gpus: places(facts, &foreign),
-        confidence: if confidence_of(set) { sure } else { "likely" },
+        confidence: if confidence_of(set) { sure } else { Confidence::Likely },
         by_rule: false,
     })
 }

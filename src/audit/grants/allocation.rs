@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 
 use super::super::access::{Access, instance_key, opens_instance, verdict};
 use super::super::facts::Facts;
-use super::super::{Severity, finding, words};
+use super::super::{finding, words};
 use super::pages::{ALLOC_WITHOUT_GRANT, GRANT_WITHOUT_ALLOC};
 use super::{decided, instance, is_shared, processes};
+use crate::model::Confidence;
+use crate::model::Severity;
 use crate::model::Verdict;
 use crate::report::{Finding, FindingDevice, Gpu, GpuSet, MigInstance};
 
@@ -110,7 +112,7 @@ fn with_extra(facts: &mut Facts<'_>, tenant: usize, set: &GpuSet, wrong: Vec<Wro
             "Compare gres.conf with the job's allocation (scontrol show job -d); a container runtime or an \
                  agent may have replaced the scheduler's program."
                 .to_owned(),
-        severity: if told { GRANT_WITHOUT_ALLOC.severity } else { Severity::Warning }.to_string(),
+        severity: if told { GRANT_WITHOUT_ALLOC.severity } else { Severity::Warning },
         ..with_kind(finding::new(&GRANT_WITHOUT_ALLOC, summary), base)
     })
 }
@@ -179,7 +181,7 @@ fn base(
         processes: processes(facts, &places, &gpu.key),
         devices: wrong.iter().map(|(device, ..)| device.clone()).collect(),
         programs: decided(facts, place, &gpu, part_of(&gpu, device.gpu.as_deref())),
-        confidence: confidence(set).to_owned(),
+        confidence: confidence(set),
         evidence,
         ..Finding::default()
     };
@@ -199,11 +201,11 @@ fn is_told(set: &GpuSet) -> bool {
     matches!(set.source.as_deref(), Some("hook" | "given"))
 }
 
-fn confidence(set: &GpuSet) -> &'static str {
+fn confidence(set: &GpuSet) -> Confidence {
     match (is_told(set), set.why.is_empty()) {
-        (false, _) => "claimed",
-        (true, false) => "likely",
-        (true, true) => "certain",
+        (false, _) => Confidence::Claimed,
+        (true, false) => Confidence::Likely,
+        (true, true) => Confidence::Certain,
     }
 }
 

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use super::super::access::Access;
 use super::super::facts::Facts;
-use super::super::{Severity, finding, words};
+use super::super::{finding, words};
 use super::pages::HELD_NOT_ALLOWED;
 use super::{Told, daemon, having, is_told, listed, names, owners, process_name};
+use crate::model::Severity;
 use crate::model::{Request, Verdict};
 use crate::observation::NodeKind;
 use crate::report::{Finding, Gpu, Process};
@@ -126,7 +127,7 @@ fn report(
         devices,
         programs,
         evidence,
-        severity: severity.to_string(),
+        severity: severity,
         excuses: vec![
             "possible without a breach: opened before the process was moved here or before the program was attached, \
              handed over by another process, or the rule changed later"

@@ -7,6 +7,7 @@ use super::super::facts::Facts;
 use super::super::{finding, grants, words};
 use super::pages::HELD_BY_FOREIGN;
 use super::{Told, daemon, having, is_told, listed, names, owners, process_name};
+use crate::model::Confidence;
 use crate::model::Request;
 use crate::report::{Finding, Gpu, Owner, Process};
 
@@ -128,7 +129,7 @@ fn report(
         processes: listed(&holders.iter().collect::<Vec<_>>()),
         devices: vec![finding::gpu(gpu)],
         programs,
-        confidence: if by_rules { "certain" } else { "likely" }.to_owned(),
+        confidence: if by_rules { Confidence::Certain } else { Confidence::Likely },
         evidence,
         excuses: vec![
             "it is none of the driver's daemons, MPS servers, display servers and monitoring that gpumap knows by \

@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::access::{Access, is_job};
 use super::super::facts::{Facts, Tenant, whole};
-use super::super::{Severity, finding, words};
+use super::super::{finding, words};
 use super::pages::{JOB_CLAIM_MISMATCH, PROCESS_OUTSIDE_JOB};
 use super::{Told, daemon, devices, listed, process_name};
+use crate::model::Confidence;
 use crate::model::Request;
+use crate::model::Severity;
 use crate::report::{Claim, Finding, Owner, Process};
 
 /// Processes by cgroup and the job they name.
@@ -148,8 +150,8 @@ fn report(
         processes: listed(&processes.iter().collect::<Vec<_>>()),
         devices,
         programs,
-        severity: severity.to_string(),
-        confidence: if same_user { "likely" } else { "claimed" }.to_owned(),
+        severity: severity,
+        confidence: if same_user { Confidence::Likely } else { Confidence::Claimed },
         evidence,
         excuses: vec!["it is neither slurmd, slurmstepd or sshd of root nor a hook of theirs".to_owned()],
         advice: "Check that ssh sessions are adopted (pam_slurm_adopt last in the account stack, without pam_systemd \
@@ -179,8 +181,8 @@ fn mismatch(facts: &mut Facts<'_>, place: usize, job: &str, processes: &[Process
         others: tenant.map(|tenant| tenant.sets.owner).into_iter().collect(),
         processes: listed(&processes.iter().collect::<Vec<_>>()),
         devices,
-        severity: severity.to_string(),
-        confidence: "claimed".to_owned(),
+        severity: severity,
+        confidence: Confidence::Claimed,
         evidence,
         excuses: vec!["it is no component of a heterogeneous job, whose environment names the leader".to_owned()],
         advice: "Rules follow the cgroup: count the process for that job. Ask the user who set the variable if it matters."

@@ -1,6 +1,7 @@
 //! The manual's pages of these findings.
 
-use super::super::{Kind, Severity};
+use super::super::Kind;
+use crate::model::Severity;
 
 pub(super) const HELD_NOT_ALLOWED: Kind = Kind {
     id: "held-not-allowed",

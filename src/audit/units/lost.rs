@@ -4,6 +4,7 @@
 use super::super::facts::Facts;
 use super::super::finding;
 use super::{LOST, Wanted, names};
+use crate::model::Confidence;
 use crate::model::{Request, Verdict};
 use crate::observation::{self, Text};
 use crate::report::{Effective, Finding};
@@ -36,7 +37,7 @@ fn at(facts: &mut Facts<'_>, place: usize, wanted: &[Wanted]) -> Option<Finding>
     found.programs = facts.decisions(place, first, Request::ReadWrite);
     found.processes = facts.cgroups().get(place)?.processes.iter().map(finding::process).collect();
     found.evidence = evidence(facts, &programs);
-    found.confidence = "likely".to_owned();
+    found.confidence = Confidence::Likely;
     found.excuses = vec!["systemd's program was not loaded first".to_owned()];
     found.advice = "start the container or job again, and give its devices to the runtime (CDI, --device) so that systemd knows them".to_owned();
     Some(found)

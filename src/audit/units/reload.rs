@@ -3,6 +3,7 @@
 use super::super::facts::{Facts, char};
 use super::super::finding;
 use super::{RELOAD, Wanted, names};
+use crate::model::Confidence;
 use crate::model::{Request, Verdict};
 use crate::observation::{self, Text, Unit};
 use crate::report::Finding;
@@ -46,7 +47,7 @@ fn at(facts: &mut Facts<'_>, unit: &Unit, filter: &Filter, wanted: &[Wanted]) ->
     let processes = facts.cgroups().get(place)?.processes.iter().take(PROCESS_LIMIT);
     found.processes = processes.map(finding::process).collect();
     found.evidence = evidence(unit);
-    found.confidence = "likely".to_owned();
+    found.confidence = Confidence::Likely;
     found.excuses = vec!["no DeviceAllow= of the unit names them".to_owned()];
     found.advice = "give the devices to the runtime (CDI, --device) so that systemd knows them, or add a drop-in with DeviceAllow= before the next daemon-reload".to_owned();
     Some(found)

@@ -2,6 +2,7 @@ use std::path::Path;
 
 use crate::analyse::Granted;
 use crate::audit::{self, Config};
+use crate::model::{Confidence, Severity};
 use crate::observation::Observation;
 use crate::report::Finding;
 
@@ -23,7 +24,7 @@ fn devices(found: &Finding) -> Vec<&str> {
 #[test]
 fn reload() {
     let [lost] = audit("nodes/systemd-reload.json").try_into().unwrap();
-    assert_eq!((lost.id.as_str(), lost.severity.as_str()), ("access-lost", "warning"));
+    assert_eq!((lost.id.as_str(), lost.severity), ("access-lost", Severity::Warning));
     assert_eq!(devices(&lost), ["nvidia0", "nvidiactl", "nvidia-uvm"]);
     let returned: Vec<(u32, &str)> = lost.programs.iter().map(|one| (one.id, one.returns.into())).collect();
     assert_eq!(returned, [(1722, "allow"), (1727, "deny")]);
@@ -44,8 +45,8 @@ fn before_reload() {
 #[test]
 fn kernel_disagrees() {
     let [found] = audit("audit/verify-mismatch/trigger.json").try_into().unwrap();
-    assert_eq!((found.id.as_str(), found.severity.as_str()), ("verify-mismatch", "critical"));
-    assert_eq!((devices(&found), found.confidence.as_str()), (vec!["nvidia0"], "certain"));
+    assert_eq!((found.id.as_str(), found.severity), ("verify-mismatch", Severity::Critical));
+    assert_eq!((devices(&found), found.confidence), (vec!["nvidia0"], Confidence::Certain));
 }
 
 /// Make sure that what is excused or clean is silent.

@@ -3,6 +3,7 @@
 use super::Tracker;
 use super::environment::{apply, differences, of_new, value};
 use super::mapped;
+use crate::model::ValueState;
 use crate::observation::Environment;
 use crate::report::{Asked, Event, Value};
 use crate::watch::clock::now_ns;
@@ -36,7 +37,7 @@ impl Tracker {
         let followed = state.is_followed(name, at);
         let before = state.environment.as_ref().filter(|_| followed);
         let old = before.and_then(|before| value(before, name));
-        if keep && old.as_ref().is_some_and(|old| old.state != "unset") {
+        if keep && old.as_ref().is_some_and(|old| old.state != ValueState::Unset) {
             return None;
         }
         let unsure = keep && old.is_none();

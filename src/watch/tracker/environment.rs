@@ -1,5 +1,6 @@
 //! What is known of a process's environment, and how calls change it.
 
+use crate::model::ValueState;
 use crate::observation::{Environment, Text, Variable};
 use crate::report::Value;
 use crate::watch::NewValue;
@@ -10,7 +11,7 @@ pub(super) fn value(environment: &Environment, name: &str) -> Option<Value> {
     match environment.get(name) {
         Some(variable) => Some(of_variable(variable)),
         None if environment.cut.is_some() => None,
-        None => Some(Value { state: "unset".to_owned(), ..Value::default() }),
+        None => Some(Value { state: ValueState::Unset, ..Value::default() }),
     }
 }
 
@@ -21,7 +22,7 @@ fn of_variable(variable: &Variable) -> Value {
 fn of_bytes(bytes: &[u8], cut: bool) -> Value {
     let kept = Text::from(bytes.get(..LIMIT).unwrap_or(bytes));
     Value {
-        state: if bytes.is_empty() { "empty" } else { "value" }.to_owned(),
+        state: if bytes.is_empty() { ValueState::Empty } else { ValueState::Value },
         raw: (!bytes.is_empty()).then(|| kept.lossy().into_owned()),
         raw_hex: kept.hex(),
         cut: cut || bytes.len() > LIMIT,
@@ -32,7 +33,7 @@ fn of_bytes(bytes: &[u8], cut: bool) -> Value {
 /// that could not be read.
 pub(super) fn of_new(new: &NewValue) -> Option<Value> {
     match new {
-        NewValue::Unset => Some(Value { state: "unset".to_owned(), ..Value::default() }),
+        NewValue::Unset => Some(Value { state: ValueState::Unset, ..Value::default() }),
         NewValue::Value { bytes, cut } => Some(of_bytes(bytes, *cut)),
         NewValue::Unread => None,
     }
@@ -99,7 +100,7 @@ mod tests {
         let before = environment.clone();
         apply(&mut environment, "A", &set("1"));
         apply(&mut environment, "A", &set(""));
-        assert_eq!(value(&environment, "A").map(|value| value.state).as_deref(), Some("empty"));
+        assert_eq!(value(&environment, "A").map(|value| value.state), Some(ValueState::Empty));
         assert_eq!(differences(&before, &environment), ["A"]);
         apply(&mut environment, "SLURM_JOB_ID", &set("1"));
         apply(&mut environment, "A", &NewValue::Unset);
