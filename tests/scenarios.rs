@@ -185,11 +185,11 @@ impl Names {
 
     fn asked(&self, asked: &Asked) -> Environment {
         Environment {
-            state: asked.state.clone(),
+            state: asked.state.to_string(),
             gpus: asked.gpus.as_ref().map(|gpus| self.all(gpus)),
             instances: self.all(&asked.instances),
             cut: asked.cut.as_ref().map(|cut| cut.code.clone()),
-            confidence: asked.confidence.clone(),
+            confidence: asked.confidence.to_string(),
         }
     }
 }

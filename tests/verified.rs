@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use gpumap::analyse::{self, Granted};
 use gpumap::audit::{self, Config};
+use gpumap::model::Severity;
 use gpumap::observation::{Answer, Observation, Verification};
 use gpumap::observe::verify::{Node, verify};
 use gpumap::observe::{self, Options, Target};
@@ -119,7 +120,7 @@ fn agreement_and_disagreement() {
         (observed.effective, observed.own) = Default::default();
     }
     let [found] = mismatches(&observation).try_into().unwrap();
-    assert_eq!((found.severity.as_str(), found.devices[0].number.as_deref()), ("critical", Some("c 1:8")));
+    assert_eq!((found.severity, found.devices[0].number.as_deref()), (Severity::Critical, Some("c 1:8")));
 
     let path = cgroup.path().to_owned();
     drop((sleeper, cgroup));

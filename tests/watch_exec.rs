@@ -263,6 +263,6 @@ fn first_of_all() {
         let change = events.iter().find(|event| event.event == "visible").unwrap();
         let before = change.old.as_ref().unwrap();
         assert_eq!(before.raw.as_deref(), old);
-        assert_eq!(before.state, if old.is_some() { "value" } else { "unset" });
+        assert_eq!(before.state.to_string(), if old.is_some() { "value" } else { "unset" });
     }
 }
