@@ -126,6 +126,28 @@ impl Bench {
     }
 }
 
+impl Bench {
+    /// Attaches programs, each with its flags, to the cgroup asked about and
+    /// asks the kernel about `devices`; `before` is called in between.
+    pub fn ask_after(
+        &mut self,
+        programs: &[(OwnedFd, u32)],
+        devices: &[Device],
+        before: impl FnOnce(),
+    ) -> Vec<RequestSet> {
+        let mut attached = Attached { links: Vec::new(), plain: Vec::new(), levels: &self.levels };
+        for (program, flags) in programs {
+            bpf::attach(self.levels[LEVELS - 1].dir(), program, *flags, None).expect("attach");
+            attached.plain.push((LEVELS - 1, program.try_clone().expect("a spare descriptor")));
+        }
+        before();
+        let oracle = self.oracle.as_mut().expect("an oracle until the end");
+        let allowed = oracle.ask(devices).expect("the oracle's answers");
+        drop(attached);
+        allowed
+    }
+}
+
 /// The oracle leaves its cgroup first, then the lowest cgroup goes.
 impl Drop for Bench {
     fn drop(&mut self) {

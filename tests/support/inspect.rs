@@ -134,7 +134,7 @@ fn frozen(fd: &OwnedFd) -> bool {
     text.lines().any(|line| line.starts_with("frozen:") && line.ends_with('1'))
 }
 
-fn possible_cpus() -> u32 {
+pub fn possible_cpus() -> u32 {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/possible").expect("possible CPUs");
     let last = text.trim().rsplit(['-', ',']).next().and_then(|last| last.parse::<u32>().ok());
     last.expect("a range of CPUs") + 1

@@ -40,7 +40,7 @@ pub struct Oracle {
 impl Oracle {
     /// Starts the child and moves it into `cgroup`.
     pub fn start(cgroup: &Cgroup) -> io::Result<Self> {
-        let nodes = detached_tmpfs()?;
+        let nodes = detached(c"tmpfs")?;
         let (socket, theirs) = UnixStream::pair()?;
         // SAFETY: the child makes only async-signal-safe calls and never returns.
         let child = unsafe { libc::fork() };
@@ -123,14 +123,15 @@ fn unpack(bits: u8) -> RequestSet {
     Request::ALL.into_iter().filter(|request| bits & (1 << *request as u8) != 0).collect()
 }
 
-/// A tmpfs that is mounted nowhere; gone with its last descriptor.
-fn detached_tmpfs() -> io::Result<OwnedFd> {
+/// A file system of this kind that is mounted nowhere; gone with its last
+/// descriptor.
+pub fn detached(kind: &std::ffi::CStr) -> io::Result<OwnedFd> {
     const FSCONFIG_CMD_CREATE: libc::c_uint = 6;
     let null = std::ptr::null::<libc::c_char>();
     // SAFETY: plain numbers and NUL-terminated strings; each descriptor is new
     // and owned here.
     unsafe {
-        let context = new_fd(libc::syscall(libc::SYS_fsopen, c"tmpfs".as_ptr(), 1))?;
+        let context = new_fd(libc::syscall(libc::SYS_fsopen, kind.as_ptr(), 1))?;
         let done = libc::syscall(libc::SYS_fsconfig, context.as_raw_fd(), FSCONFIG_CMD_CREATE, null, null, 0);
         check(i32::try_from(done).unwrap())?;
         new_fd(libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), 1, 0))
