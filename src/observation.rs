@@ -14,7 +14,7 @@ mod text;
 mod unit;
 mod verification;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -220,6 +220,39 @@ pub struct Map {
     pub hidden: Vec<HiddenBytes>,
     /// The entries, complete, in the kernel's order; or why they are missing.
     pub entries: Answer<Vec<MapEntry>>,
+}
+
+impl Map {
+    /// Whether its entries are maps.
+    pub fn holds_maps(&self) -> bool {
+        matches!(self.kind.as_str(), "array_of_maps" | "hash_of_maps")
+    }
+
+    /// Ids of the maps inside, if its entries are maps.
+    pub fn inner_ids(&self) -> impl Iterator<Item = u32> {
+        let entries = if self.holds_maps() { self.entries.known() } else { None };
+        entries.into_iter().flatten().filter_map(MapEntry::map_id)
+    }
+}
+
+impl MapEntry {
+    /// The map that is the value of an entry of a map of maps.
+    pub fn map_id(&self) -> Option<u32> {
+        self.value.0.as_slice().try_into().ok().map(u32::from_le_bytes)
+    }
+}
+
+/// The maps with these ids and those inside them.
+pub fn with_inner<'m>(
+    ids: impl IntoIterator<Item = u32>,
+    map: impl Fn(u32) -> Option<&'m Map>,
+) -> BTreeSet<u32> {
+    let mut all = BTreeSet::new();
+    for id in ids {
+        all.insert(id);
+        all.extend(map(id).into_iter().flat_map(Map::inner_ids));
+    }
+    all
 }
 
 /// A part of a map's values that the kernel does not show.

@@ -106,9 +106,11 @@ impl<'a> Comparison<'a> {
     /// The maps of the programs in force that hold something else than before.
     fn changed_maps(&self, cgroup: &Cgroup) -> Vec<u32> {
         let programs = cgroup.effective.known().into_iter().flatten();
-        let used = programs.filter_map(|id| self.after.programs.get(id)).flat_map(|one| &one.map_ids);
-        let used: BTreeSet<u32> = used.copied().filter(|id| self.new_contents.contains(id)).collect();
-        used.into_iter().collect()
+        let programs = programs.filter_map(|id| self.after.programs.get(id));
+        let ids = programs.flat_map(|program| program.map_ids.iter().copied());
+        let maps = &self.after.observation.maps;
+        let used = observation::with_inner(ids, |id| maps.iter().find(|map| map.id == id));
+        used.into_iter().filter(|id| self.new_contents.contains(id)).collect()
     }
 
     /// Its own programs went with it.

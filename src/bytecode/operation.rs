@@ -411,6 +411,9 @@ fn call(insn: Insn, pc: usize) -> Operation {
                 Operation::CallLocal { target }
             })
         }
+        opcode::PSEUDO_KFUNC if insn.off != 0 => {
+            Operation::Unsupported("a call of a function of a kernel module")
+        }
         opcode::PSEUDO_KFUNC => Operation::CallKernel { function: insn.imm },
         _ => Operation::Unsupported("an unknown kind of call"),
     }

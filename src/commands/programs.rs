@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{Failure, Session, envelope, input, saved};
 use crate::bytecode;
 use crate::cli::ProgramSource;
-use crate::observation::{Map, Observation, Problem, Program};
+use crate::observation::{Map, Observation, Problem, Program, with_inner};
 use crate::observe;
 
 /// Programs in the order given, with the facts they need.
@@ -66,8 +66,9 @@ impl Gathered {
         })?;
         self.seen_on(from);
         self.add_program(program.clone());
-        let uses = |map: &&Map| program.map_ids.contains(&map.id);
-        from.maps.iter().filter(uses).try_for_each(|map| self.add_map(map))
+        let map = |id| from.maps.iter().find(|map| map.id == id);
+        let used = with_inner(program.map_ids.iter().copied(), map);
+        from.maps.iter().filter(|map| used.contains(&map.id)).try_for_each(|map| self.add_map(map))
     }
 
     /// Takes what a file holds: the programs of an observation, raw

@@ -1,12 +1,12 @@
 //! Programs and their maps, each read once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 
 use super::host::BootClock;
 use super::log::{Log, refusal};
 use super::maps;
-use crate::observation::{Answer, HexBytes, Map, Program};
+use crate::observation::{Answer, HexBytes, Map, Program, with_inner};
 use crate::sys::bpf::{self, BpfError, ProgramInfo, Xlated};
 use crate::sys::caps::Capability::SysAdmin;
 
@@ -42,6 +42,7 @@ impl Library {
         for map in &info.map_ids {
             self.maps.entry(*map).or_insert_with(|| maps::read(*map, log));
         }
+        self.add_inner(log);
         Program {
             id: info.id,
             name: info.name.into(),
@@ -55,11 +56,25 @@ impl Library {
         }
     }
 
+    /// Reads the maps inside maps that are not known yet.
+    pub(super) fn add_inner(&mut self, log: &mut Log) {
+        let inner: Vec<u32> = self.maps.values().flat_map(Map::inner_ids).collect();
+        for map in inner {
+            self.maps.entry(map).or_insert_with(|| maps::read(map, log));
+        }
+    }
+
+    /// The maps that `programs` use, those inside maps included.
+    pub(super) fn used<'p>(&self, programs: impl Iterator<Item = &'p Program>) -> BTreeSet<u32> {
+        let ids = programs.flat_map(|program| program.map_ids.iter().copied());
+        with_inner(ids, |id| self.maps.get(&id))
+    }
+
     /// Forgets what is not attached after all.
     pub(super) fn keep(&mut self, wanted: impl Fn(u32) -> bool) {
         self.programs.retain(|id, _| wanted(*id));
-        let used = |id: &u32| self.programs.values().any(|program| program.map_ids.contains(id));
-        self.maps.retain(|id, _| used(id));
+        let used = self.used(self.programs.values());
+        self.maps.retain(|id, _| used.contains(id));
     }
 
     fn read(&mut self, id: u32, log: &mut Log) -> Program {

@@ -119,12 +119,15 @@ impl Machine<'_> {
                     }
                 }
             }
-            Base::MapObject(map) => self.spoil(state, *map, &Spoil::ALL),
+            Base::MapObject(map) | Base::InnerSlots(map) => self.spoil(state, *map, &Spoil::ALL),
             Base::Array(map) | Base::PerCpuSlots(map) => self.spoil(state, *map, &Spoil::VALUES),
-            Base::HashElement(selection) | Base::PerCpuSlot(selection) | Base::MapValue(selection) => {
+            Base::HashElement(selection)
+            | Base::PerCpuSlot(selection)
+            | Base::InnerSlot(selection)
+            | Base::MapValue(selection) => {
                 self.spoil(state, selection.map, &Spoil::VALUES);
             }
-            Base::Context | Base::Scratch | Base::Subprogram => {}
+            Base::Context | Base::Scratch | Base::Subprogram(_) | Base::Bytes(_) => {}
         }
     }
 
@@ -169,7 +172,7 @@ impl Machine<'_> {
         }
         let calls_back = state.registers[1..6].iter().any(|argument| {
             let is_subprogram =
-                |value: &Value| matches!(value, Value::Pointer(to) if to.base == Base::Subprogram);
+                |value: &Value| matches!(value, Value::Pointer(to) if matches!(to.base, Base::Subprogram(_)));
             argument.alternatives().iter().any(|(_, value)| is_subprogram(value))
         });
         if calls_back {

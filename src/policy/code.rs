@@ -6,9 +6,10 @@ use crate::bytecode::{Insn, Operation};
 use crate::observation::{Map, Program};
 
 use super::flow::Flow;
+use super::iterator::{self, Function};
 use super::reach;
 use super::state::Places;
-use super::table::Table;
+use super::table::{self, Table};
 use super::written::Written;
 
 /// Longest program the kernel loads (`BPF_COMPLEXITY_LIMIT_INSNS`,
@@ -24,7 +25,7 @@ pub struct Code<'a> {
     pub flow: Flow,
     /// Symbols behind helper calls.
     calls: &'a BTreeMap<i32, String>,
-    /// The maps of the program.
+    /// The maps of the program, and after them those inside these.
     pub maps: Vec<Table<'a>>,
     /// What a part of the program that could not be followed may write.
     pub rest: Written,
@@ -48,10 +49,10 @@ impl<'a> Code<'a> {
         })?;
         let operations = Operation::decode_all(&insns);
         let flow = Flow::of(&operations);
-        let maps: Vec<Table<'a>> = program.map_ids.iter().map(|id| Table::new(*id, maps)).collect();
-        let may_touch_retval = each(&operations).any(|operation| may_touch_retval(operation, &program.calls));
+        let maps = table::of_program(program, maps);
+        let may_touch_retval = each(&operations).any(|operation| may_touch_retval(operation, program));
         let own = reach::own(&maps);
-        let rest = reach::rest(each(&operations), &program.calls, &maps, &own);
+        let rest = reach::rest(each(&operations), program, &maps, &own);
         let names_maps = |operation: &Operation| {
             matches!(operation, Operation::LoadMap { .. } | Operation::LoadMapValue { .. })
         };
@@ -75,6 +76,16 @@ impl<'a> Code<'a> {
     /// The kernel symbol of a helper, if known.
     pub fn symbol(&self, helper: i32) -> Option<&'a str> {
         self.calls.get(&helper).map(String::as_str)
+    }
+
+    /// The function of the kernel at this distance, if gpumap runs it; else why
+    /// a path ends there.
+    pub fn kernel_function(&self, distance: i32) -> Result<Function, String> {
+        match self.calls.get(&distance) {
+            None => Err("the program calls a kernel function (kfunc)".to_owned()),
+            Some(name) => iterator::function(name)
+                .ok_or_else(|| format!("the program calls the kernel function {name}")),
+        }
     }
 
     /// Place of the map with `id` in [`Code::maps`].
@@ -111,12 +122,14 @@ fn each(operations: &[Operation]) -> impl Iterator<Item = &Operation> {
     })
 }
 
-fn may_touch_retval(operation: &Operation, calls: &BTreeMap<i32, String>) -> bool {
+fn may_touch_retval(operation: &Operation, program: &Program) -> bool {
     match operation {
         Operation::CallHelper { helper } => {
-            calls.get(helper).is_none_or(|name| name.ends_with("_retval") || name == "bpf_tail_call")
+            let name = program.calls.get(helper);
+            name.is_none_or(|name| name.ends_with("_retval") || name == "bpf_tail_call")
         }
-        Operation::Unsupported(_) | Operation::LoadSubprogram { .. } | Operation::CallKernel { .. } => true,
+        Operation::CallKernel { function } => !iterator::is_known(program, *function),
+        Operation::Unsupported(_) => true,
         _ => false,
     }
 }

@@ -4,7 +4,7 @@ use crate::bytecode::{Arithmetic, Comparison};
 
 use super::diagram::Bdd;
 use super::inputs::Symbols;
-use super::value::{Base, Pointer, Value};
+use super::value::{Base, Holds, Pointer, Value};
 use super::word::Word;
 
 /// Most alternatives of two operands that are combined one by one.
@@ -81,7 +81,11 @@ fn moved(pointer: &Pointer, by: &Word, kind: Arithmetic, symbols: &mut Symbols) 
     let step = by.as_constant().filter(|step| kind == Arithmetic::Add && (1..4096).contains(step));
     match (&pointer.base, step) {
         (Base::HashElement(selection), Some(_)) => {
-            let base = if selection.per_cpu { Base::PerCpuSlot } else { Base::MapValue };
+            let base = match selection.holds {
+                Holds::Values => Base::MapValue,
+                Holds::PerCpu => Base::PerCpuSlot,
+                Holds::Maps => Base::InnerSlot,
+            };
             Value::pointer(base(selection.clone()), Word::ZERO)
         }
         (Base::MapObject(_) | Base::HashElement(_), _) => {

@@ -36,11 +36,24 @@ fn successors(operations: &[Operation], pc: usize) -> [Option<usize>; 2] {
 fn joins(operations: &[Operation]) -> (Vec<bool>, bool) {
     let mut arrivals = vec![0u8; operations.len()];
     let mut loops = false;
+    let calls_back = operations.iter().any(|operation| matches!(operation, Operation::LoadSubprogram { .. }));
     for pc in 0..operations.len() {
         for to in successors(operations, pc).into_iter().flatten() {
             loops |= to <= pc;
             if let Some(count) = arrivals.get_mut(to) {
                 *count = count.saturating_add(1);
+            }
+        }
+        // Helpers may call a function as often as they like.
+        if let Operation::LoadSubprogram { target, .. } = operations[pc] {
+            loops = true;
+            if let Some(count) = arrivals.get_mut(target) {
+                *count = 2;
+            }
+        }
+        if calls_back && matches!(operations[pc], Operation::CallHelper { .. }) {
+            if let Some(count) = arrivals.get_mut(pc + 1) {
+                *count = 2;
             }
         }
         if let Operation::CallLocal { target } = operations[pc] {

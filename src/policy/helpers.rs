@@ -93,7 +93,9 @@ pub fn lookup(name: &str) -> Option<Found> {
         | "htab_lru_percpu_map_lookup_elem"
         | "array_map_lookup_elem"
         | "percpu_array_map_lookup_elem"
-        | "trie_lookup_elem" => Found::Value,
+        | "trie_lookup_elem"
+        | "array_of_map_lookup_elem"
+        | "htab_of_map_lookup_elem" => Found::Value,
         "bpf_map_lookup_percpu_elem"
         | "htab_percpu_map_lookup_percpu_elem"
         | "htab_lru_percpu_map_lookup_percpu_elem"

@@ -7,7 +7,7 @@ use super::helpers::Found;
 use super::machine::{Machine, Stop};
 use super::state::State;
 use super::table::{Table, TableKind};
-use super::value::{Base, Selection, Value};
+use super::value::{Base, Holds, Selection, Value};
 use super::word::Word;
 
 /// One bit of a key or prefix at a time.
@@ -31,13 +31,21 @@ impl Machine<'_> {
         }
     }
 
-    /// A lookup in the map of r1 by the key at r2: an entry or null.
+    /// A lookup in the map of r1 by the key at r2: an entry or null. The path
+    /// may have chosen between several maps.
     pub fn lookup(&mut self, state: &mut State, found: Found) -> Result<Value, Stop> {
         let argument = state.registers[1].clone();
-        let Some(map) = self.map_argument(&argument) else {
-            return self.lookup_in_one_of(&argument, state, found);
-        };
-        Ok(self.lookup_in(map, state, found))
+        let mut results = Vec::new();
+        for (guard, argument) in argument.alternatives() {
+            let result = match self.map_argument(&argument) {
+                Some(map) => self.lookup_in(map, state, found),
+                None => self.lookup_in_one_of(&argument, state, found)?,
+            };
+            for (inner, value) in result.alternatives() {
+                results.push((self.symbols.diagram.and(guard, inner), value));
+            }
+        }
+        Ok(Value::of_alternatives(results, self.symbols))
     }
 
     /// A blinded program with several maps: any of them, the reader cannot
@@ -65,14 +73,18 @@ impl Machine<'_> {
     fn lookup_in(&mut self, map: usize, state: &State, found: Found) -> Value {
         let table = &self.code.maps[map];
         let (kind, key_size) = (table.kind, table.key_size);
-        if let TableKind::Maps | TableKind::Absent = kind {
-            let why = match &table.entries {
-                Err(why) => why.clone(),
-                Ok(_) => format!("it depends on a map inside map {}", table.id),
-            };
+        if let (TableKind::Absent | TableKind::ArrayOfMaps | TableKind::HashOfMaps, Err(why)) =
+            (kind, &table.entries)
+        {
+            let why = why.clone();
             return self.unknown(8, &why);
         }
         let value = match kind {
+            TableKind::ArrayOfMaps => {
+                let key = self.load_bytes(state, &state.registers[2], key_size);
+                let slot = Value::pointer(Base::InnerSlots(map), word(&key).shl_by(3));
+                return self.load(state, &slot, 0, 8);
+            }
             TableKind::Array => {
                 let key = self.load_bytes(state, &state.registers[2], key_size);
                 self.array_entry(map, &key)
@@ -120,13 +132,55 @@ impl Machine<'_> {
         pointer.merged_with(&0.into(), exists, self.symbols)
     }
 
-    fn selected(&self, map: usize, hits: Option<Vec<(Bdd, usize)>>, found: Found) -> Value {
-        let selection = Rc::new(Selection { map, per_cpu: self.code.maps[map].per_cpu, hits });
-        let base = match found {
-            Found::Element => Base::HashElement(selection),
-            Found::Value | Found::ValueOfCpu => Base::MapValue(selection),
+    fn selected(&mut self, map: usize, hits: Option<Vec<(Bdd, usize)>>, found: Found) -> Value {
+        let table = &self.code.maps[map];
+        let holds = match (table.kind.holds_maps(), table.per_cpu) {
+            (true, _) => Holds::Maps,
+            (false, true) => Holds::PerCpu,
+            (false, false) => Holds::Values,
+        };
+        let selection = Rc::new(Selection { map, holds, hits });
+        let base = match (found, holds) {
+            (Found::Element, _) => Base::HashElement(selection),
+            (_, Holds::Maps) => return self.inner_of(&selection),
+            _ => Base::MapValue(selection),
         };
         Value::pointer(base, Word::ZERO)
+    }
+
+    /// The map that is the selected entry.
+    pub fn inner_of(&mut self, selection: &Selection) -> Value {
+        let Some(hits) = &selection.hits else {
+            return self.unknown(8, &self.why_written(selection.map));
+        };
+        let maps = hits.iter().map(|(guard, entry)| (*guard, self.inner_map(selection.map, *entry))).collect();
+        Value::of_alternatives(maps, self.symbols)
+    }
+
+    /// The map that is entry number `entry` of the map of maps `map`.
+    fn inner_map(&mut self, map: usize, entry: usize) -> Value {
+        let code = self.code;
+        match code.maps[map].inner(entry).and_then(|id| code.map(id)) {
+            Some(inner) => Value::pointer(Base::MapObject(inner), Word::ZERO),
+            None => self.unknown(8, &format!("it depends on a map inside map {}", code.maps[map].id)),
+        }
+    }
+
+    /// The map whose address an array of maps keeps at `pointer`, or null.
+    pub fn inner_at(&mut self, map: usize, places: &[(Bdd, i64)]) -> Value {
+        let maps = places
+            .iter()
+            .map(|(guard, place)| {
+                let index = u64::try_from(*place).ok().filter(|place| place % 8 == 0).map(|place| place / 8);
+                let inner = match (index, index.and_then(|index| self.code.maps[map].slot(index))) {
+                    (_, Some(entry)) => self.inner_map(map, entry),
+                    (Some(_), None) => 0.into(),
+                    (None, None) => self.unknown(8, "the program reads outside of a map"),
+                };
+                (*guard, inner)
+            })
+            .collect();
+        Value::of_alternatives(maps, self.symbols)
     }
 
     fn entry(&mut self, map: usize, key: &[Byte], found: Found) -> Value {

@@ -108,9 +108,19 @@ pub struct Stop(pub String);
 
 /// Where to go next.
 #[expect(clippy::large_enum_variant, reason = "lives for one step, on the stack")]
-enum Next {
+pub enum Next {
+    /// On at this instruction.
     To(usize),
-    Branch { condition: Bdd, taken: (usize, State), otherwise: usize },
+    /// One of two ways.
+    Branch {
+        /// Where the first is taken.
+        condition: Bdd,
+        /// The first, with what it starts from.
+        taken: (usize, State),
+        /// The other, which starts from what is there.
+        otherwise: usize,
+    },
+    /// The program ends.
     Exit,
 }
 
@@ -140,9 +150,10 @@ pub struct Machine<'a> {
     why_exhausted: &'static str,
 }
 
-/// Place in the order of execution: call sites from the outermost, then the
-/// slot. Later numbers run later except where the program jumps back.
-type Position = [u32; 9];
+/// Place in the order of execution: call sites from the outermost, each with
+/// the round of a helper that calls back, then the slot. Later numbers run
+/// later except where the program jumps back.
+type Position = [u64; 9];
 
 impl<'a> Machine<'a> {
     /// A machine for `code`. What is `written` of its maps is not to be
@@ -287,8 +298,20 @@ impl<'a> Machine<'a> {
                 let state = self.arrive(position, vec![arrival]);
                 self.piece(pc, state);
             }
-        } else {
+            return;
+        }
+        if !arrivals.iter().any(|(_, state)| state.is_called_back()) {
             let state = self.arrive(position, arrivals);
+            return self.piece(pc, state);
+        }
+        // Helpers that call back with other arguments are other calls.
+        let mut rest = arrivals;
+        while let Some((_, first)) = rest.first() {
+            let first = first.clone();
+            let (same, others): (Vec<_>, Vec<_>) =
+                rest.into_iter().partition(|(_, state)| state.has_rounds_of(&first));
+            rest = others;
+            let state = self.arrive(position, same);
             self.piece(pc, state);
         }
     }
@@ -499,12 +522,20 @@ impl<'a> Machine<'a> {
                 }
                 return Ok(Next::To(target));
             }
-            Operation::Exit => return Ok(state.ret().map_or(Next::Exit, Next::To)),
-            Operation::CallHelper { helper } => self.call_helper(helper, state)?,
-            // It may end the program with a result of its own (`bpf_throw`).
-            Operation::CallKernel { .. } => {
-                return Err(Stop("the program calls a kernel function (kfunc)".into()));
+            Operation::Exit => return Ok(self.after_return(state).unwrap_or(Next::Exit)),
+            Operation::CallHelper { helper } => {
+                if let Some(name) = self.code.symbol(helper)
+                    && let Some(next) = self.begin_rounds(name, pc, state)
+                {
+                    return Ok(next);
+                }
+                self.call_helper(helper, state)?;
             }
+            Operation::CallKernel { function } => match self.code.kernel_function(function) {
+                Ok(known) => self.call_kernel(known, state)?,
+                // It may end the program with a result of its own (`bpf_throw`).
+                Err(why) => return Err(Stop(why)),
+            },
             Operation::Unsupported(why) => return Err(Stop(format!("instruction {pc} is {why}"))),
             Operation::Arithmetic {
                 kind: Arithmetic::Add,
@@ -535,15 +566,15 @@ fn operand(state: &State, source: Operand) -> Value {
 fn position(state: &State, pc: usize) -> Position {
     let mut position = [0; 9];
     let mut depth = 0;
-    for resume in state.resumes() {
-        position[depth] = resume as u32 * 2 + 1;
+    for (resume, round) in state.resumes() {
+        position[depth] = (resume as u64 * 2 + 1) << 32 | round;
         depth += 1;
     }
-    position[depth] = pc as u32 * 2 + 2;
+    position[depth] = (pc as u64 * 2 + 2) << 32;
     position
 }
 
 fn slot_of(position: &Position) -> usize {
     let last = position.iter().rposition(|place| *place != 0).unwrap_or(0);
-    (position[last] / 2).saturating_sub(1) as usize
+    (position[last] >> 33).saturating_sub(1) as usize
 }

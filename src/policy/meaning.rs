@@ -113,15 +113,16 @@ impl<'a> Meaning<'a> {
                     Some(offset) => format!("the stack{:+}", offset as i64),
                 },
                 Base::MapObject(map) => format!("map {}", self.code.maps[*map].id),
-                Base::HashElement(selection) | Base::PerCpuSlot(selection) => {
+                Base::HashElement(selection) | Base::PerCpuSlot(selection) | Base::InnerSlot(selection) => {
                     format!("an entry of map {}", self.code.maps[selection.map].id)
                 }
                 Base::MapValue(selection) => format!("a value of map {}", self.code.maps[selection.map].id),
-                Base::Array(map) | Base::PerCpuSlots(map) => {
+                Base::Array(map) | Base::PerCpuSlots(map) | Base::InnerSlots(map) => {
                     format!("a value of map {}", self.code.maps[*map].id)
                 }
                 Base::Scratch => "a record".into(),
-                Base::Subprogram => "a function of the program".into(),
+                Base::Subprogram(_) => "a function of the program".into(),
+                Base::Bytes(_) => "a key".into(),
             }),
             Value::Choice(alternatives) => match self.question {
                 Some(bits) => {

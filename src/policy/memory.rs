@@ -11,7 +11,7 @@ use super::diagram::Bdd;
 use super::frame::Frame;
 use super::machine::{Machine, Stop};
 use super::state::State;
-use super::table::Reading;
+use super::table::{self, Reading};
 use super::value::{Base, Pointer, Selection, Value};
 use super::word::Word;
 use super::written::{Bytes, Spoil, Written};
@@ -44,10 +44,11 @@ impl Machine<'_> {
 
     fn load_at(&mut self, state: &State, pointer: &Pointer, offset: i64, size: usize) -> Value {
         match &pointer.base {
-            Base::MapObject(_) | Base::HashElement(_) | Base::Subprogram | Base::Scratch => {
+            Base::MapObject(_) | Base::HashElement(_) | Base::Subprogram(_) | Base::Scratch => {
                 return self.unknown(size, ELSEWHERE);
             }
             Base::PerCpuSlots(_) | Base::PerCpuSlot(_) => return self.load_slot(pointer, offset, size),
+            Base::InnerSlot(_) | Base::InnerSlots(_) => return self.load_inner(state, pointer, offset, size),
             _ => {}
         }
         let Some(places) = self.places(pointer, offset) else {
@@ -84,6 +85,29 @@ impl Machine<'_> {
         }
     }
 
+    /// Reads the address of a map out of a map of maps, as inlined lookups do.
+    fn load_inner(&mut self, state: &State, pointer: &Pointer, offset: i64, size: usize) -> Value {
+        let map = match &pointer.base {
+            Base::InnerSlots(map) => *map,
+            Base::InnerSlot(selection) => selection.map,
+            _ => return self.unknown(size, ELSEWHERE),
+        };
+        if state.spoiled(map).is_some() {
+            return self.unknown(size, &self.why_written(map));
+        }
+        if size != 8 || offset != 0 {
+            return self.unknown(size, ELSEWHERE);
+        }
+        match &pointer.base {
+            Base::InnerSlot(selection) if pointer.offset.as_constant() == Some(0) => self.inner_of(selection),
+            Base::InnerSlots(map) => match self.places(pointer, 0) {
+                Some(places) => self.inner_at(*map, &places),
+                None => self.unknown(size, "it depends on memory at too many possible addresses"),
+            },
+            _ => self.unknown(size, ELSEWHERE),
+        }
+    }
+
     /// Where a pointer can lead, with the questions for which it does.
     fn places(&mut self, pointer: &Pointer, offset: i64) -> Option<Vec<(Bdd, i64)>> {
         if let Some(known) = pointer.offset.as_constant() {
@@ -102,6 +126,10 @@ impl Machine<'_> {
                 None => self.unknown(size, "the program reads outside of its stack"),
             },
             Base::MapValue(selection) => self.load_selected(state, selection, place, size),
+            Base::Bytes(bytes) => match table::number(bytes, usize::try_from(place).unwrap_or(usize::MAX), size) {
+                Some(number) => number.into(),
+                None => self.unknown(size, ELSEWHERE),
+            },
             _ => self.unknown(size, ELSEWHERE),
         }
     }
@@ -235,7 +263,10 @@ impl Machine<'_> {
             | Base::MapObject(_)
             | Base::PerCpuSlots(_)
             | Base::PerCpuSlot(_)
-            | Base::Subprogram => {
+            | Base::InnerSlot(_)
+            | Base::InnerSlots(_)
+            | Base::Subprogram(_)
+            | Base::Bytes(_) => {
                 Err(Stop("the program writes where the verifier lets no program write".into()))
             }
         }

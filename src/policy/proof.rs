@@ -49,7 +49,7 @@ impl Decoder {
         request: Request,
     ) -> Proof {
         let codes = codes(programs, context);
-        let (_, writes, _) = self.settle(&codes, context);
+        let (policy, writes, is_cut) = self.settle(&codes, context);
         let bits = inputs::assignment(device, request);
         let symbols = &mut Symbols::default();
         let mut retval = Word::ZERO;
@@ -60,12 +60,17 @@ impl Decoder {
             retval = after;
         }
         let allowed = retval.equal_to(&Word::ZERO, &mut symbols.diagram);
-        let answer = symbols.diagram.evaluate(allowed, bits).filter(|_| !symbols.diagram.exhausted());
-        let (verdict, why) = match answer {
-            Some(true) => (Verdict::Allow, None),
-            Some(false) => (Verdict::Deny, None),
-            None => (Verdict::Unknown, Some(symbols.why_open(allowed, bits))),
+        // One way through the programs does not show that the others, which
+        // something unknown may choose, lead to the same answer: the policy does.
+        let (verdict, why) = match self.drawn(policy, bits) {
+            Verdict::Unknown if is_cut => Self::ask(programs, context, &writes, bits),
+            Verdict::Unknown => (Verdict::Unknown, Some(self.why_unknown(policy, bits).join("; "))),
+            known => (known, None),
         };
+        let why = why.map(|why| match symbols.diagram.evaluate(allowed, bits) {
+            None if !symbols.diagram.exhausted() => symbols.why_open(allowed, bits),
+            _ => why,
+        });
         Proof { programs: followed, verdict, why }
     }
 

@@ -1,13 +1,11 @@
 //! What a program may write to, whatever it does: the bound for the parts of
 //! it that gpumap cannot follow.
 
-use std::collections::BTreeMap;
-
 use crate::bytecode::Operation;
 use crate::observation::{Map, Program};
 
-use super::helpers;
-use super::table::{Table, TableKind};
+use super::{helpers, iterator};
+use super::table::{self, Table, TableKind};
 use super::written::{Spoil, Written};
 
 /// The frame pointer.
@@ -20,12 +18,11 @@ pub fn own(maps: &[Table<'_>]) -> Written {
     for table in maps.iter().filter(|table| !table.read_only) {
         own.spoil(table.id, &Spoil::ALL);
         match (table.kind, &table.entries) {
-            (TableKind::Maps, Ok(entries)) => {
-                let ids = entries.iter().filter_map(|entry| entry.value.0.as_slice().try_into().ok());
-                ids.for_each(|id| own.spoil(u32::from_le_bytes(id), &Spoil::ALL));
-            }
+            // The maps inside are in the list as well.
+            (kind, Ok(_)) if kind.holds_maps() => {}
             // Which maps are inside is not known.
-            (TableKind::Maps, Err(_)) | (TableKind::Absent, _) => own.add_all(&Written::everything()),
+            (kind, Err(_)) if kind.holds_maps() => own.add_all(&Written::everything()),
+            (TableKind::Absent, _) => own.add_all(&Written::everything()),
             _ => {}
         }
     }
@@ -35,7 +32,7 @@ pub fn own(maps: &[Table<'_>]) -> Written {
 /// What a part of the program that is not followed may write.
 pub fn rest<'o>(
     operations: impl Iterator<Item = &'o Operation>,
-    calls: &BTreeMap<i32, String>,
+    program: &Program,
     maps: &[Table<'_>],
     own: &Written,
 ) -> Written {
@@ -44,12 +41,14 @@ pub fn rest<'o>(
         match operation {
             Operation::Store { base, .. } | Operation::Atomic { base, .. } if *base == R10 => {}
             Operation::Store { .. } | Operation::Atomic { .. } => rest.add_all(own),
-            Operation::CallHelper { helper } => match calls.get(helper).map(String::as_str) {
+            Operation::CallHelper { helper } => match program.calls.get(helper).map(String::as_str) {
                 Some(name) if helpers::is_harmless(name) => {}
                 // The program goes on in another one, with other maps.
                 name if helpers::is_tail_call(*helper, name) => return Written::everything(),
                 _ => rest.add_all(&handed(maps, own)),
             },
+            // An iterator is on the stack.
+            Operation::CallKernel { function } if iterator::is_known(program, *function) => {}
             Operation::CallKernel { .. } | Operation::Unsupported(_) | Operation::LoadSubprogram { .. } => {
                 rest.add_all(&handed(maps, own));
             }
@@ -69,7 +68,7 @@ fn handed(maps: &[Table<'_>], own: &Written) -> Written {
 
 /// What a program may write whose instructions are not known.
 pub fn unread(program: &Program, maps: &[Map]) -> Written {
-    let tables: Vec<Table<'_>> = program.map_ids.iter().map(|id| Table::new(*id, maps)).collect();
+    let tables = table::of_program(program, maps);
     let may_go_on = |table: &Table<'_>| matches!(table.kind, TableKind::Programs | TableKind::Absent);
     // The kernel tells the tag together with the list of maps: without it, the
     // list is not known either.

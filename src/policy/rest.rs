@@ -5,7 +5,7 @@
 //! there is one semantics. What the programs may write was settled for all
 //! questions before: an earlier question may have written it.
 
-use crate::observation::{Map, Program};
+use crate::observation::{Map, Program, with_inner};
 
 use super::decoder::{Combination, Context, Decoder, Policy};
 use super::written::Written;
@@ -44,7 +44,9 @@ struct Stack {
 impl Rests {
     /// Programs that are run for each open question.
     pub fn programs(&mut self, programs: &[&Program], context: &Context<'_>, written: Written) -> Rest {
-        let used = |map: &&Map| programs.iter().any(|program| program.map_ids.contains(&map.id));
+        let ids = programs.iter().flat_map(|program| program.map_ids.iter().copied());
+        let ids = with_inner(ids, |id| context.maps.iter().find(|map| map.id == id));
+        let used = |map: &&Map| ids.contains(&map.id);
         self.add(Answerer::Programs(Stack {
             programs: programs.iter().copied().cloned().collect(),
             maps: context.maps.iter().filter(used).cloned().collect(),

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use super::diagram::Bdd;
 use super::frame::Frame;
 use super::inputs::Symbols;
+use super::rounds::Rounds;
 use super::value::{Base, Value};
 use super::word::Word;
 use super::written::Spoil;
@@ -39,6 +40,8 @@ pub type Places = BTreeMap<usize, Spoil>;
 struct Caller {
     resume: usize,
     saved: [Value; 4],
+    /// The helper that calls, if it is not the program itself.
+    rounds: Option<Rounds>,
 }
 
 impl State {
@@ -59,7 +62,7 @@ impl State {
         let saved = std::array::from_fn(|register| {
             std::mem::replace(&mut self.registers[6 + register], Value::Unset)
         });
-        self.callers.push(Caller { resume, saved });
+        self.callers.push(Caller { resume, saved, rounds: None });
         self.registers[R10] = Value::pointer(Base::Stack(self.frames.len()), Word::ZERO);
         self.frames.push(Rc::default());
         true
@@ -78,9 +81,49 @@ impl State {
         Some(caller.resume)
     }
 
-    /// Where the callers go on, outermost first.
-    pub fn resumes(&self) -> impl Iterator<Item = usize> {
-        self.callers.iter().map(|caller| caller.resume)
+    /// What a call of a helper leaves: its result, and nothing in r1 to r5.
+    pub fn end_call(&mut self, result: Value) {
+        self.registers[0] = result;
+        self.registers[1..6].fill(Value::Unset);
+    }
+
+    /// Where the callers go on, outermost first, and the round of the helper
+    /// that calls.
+    pub fn resumes(&self) -> impl Iterator<Item = (usize, u64)> {
+        self.callers.iter().map(|caller| (caller.resume, caller.rounds.as_ref().map_or(0, |it| it.round)))
+    }
+
+    /// The helper that has called the function that runs.
+    pub fn rounds(&self) -> Option<&Rounds> {
+        self.callers.last()?.rounds.as_ref()
+    }
+
+    /// The function that was just entered is called by a helper.
+    pub fn set_rounds(&mut self, rounds: Rounds) {
+        if let Some(caller) = self.callers.last_mut() {
+            caller.rounds = Some(rounds);
+        }
+    }
+
+    /// Begins the next round with a fresh frame; where the function begins.
+    pub fn next_round(&mut self) -> usize {
+        if let Some(frame) = self.frames.last_mut() {
+            *frame = Rc::default();
+        }
+        self.registers[6..R10].fill(Value::Unset);
+        let rounds = self.callers.last_mut().and_then(|caller| caller.rounds.as_mut());
+        rounds.map_or(0, Rounds::advance)
+    }
+
+    /// Whether a helper has called a function that runs.
+    pub fn is_called_back(&self) -> bool {
+        self.callers.iter().any(|caller| caller.rounds.is_some())
+    }
+
+    /// Whether both are called by the same helpers with the same arguments.
+    pub fn has_rounds_of(&self, other: &Self) -> bool {
+        let rounds = |caller: &Caller| caller.rounds.clone();
+        self.callers.iter().map(rounds).eq(other.callers.iter().map(rounds))
     }
 
     /// The n-th frame.

@@ -1,7 +1,7 @@
 //! A map as the program sees it: how lookups in it work and what its values
 //! hold, as far as the observation says.
 
-use crate::observation::{Answer, HiddenBytes, Map, MapEntry};
+use crate::observation::{Answer, HiddenBytes, Map, MapEntry, Program, with_inner};
 
 /// `BPF_F_RDONLY_PROG`: the verifier lets no program write to the map
 /// (`bpf_map_flags_to_cap`, `linux/bpf.h`).
@@ -40,8 +40,10 @@ pub enum TableKind {
     Trie,
     /// By the cgroup that the program is attached to.
     CgroupStorage,
-    /// Entries are maps themselves.
-    Maps,
+    /// By number, entries are maps themselves.
+    ArrayOfMaps,
+    /// By equal key, entries are maps themselves.
+    HashOfMaps,
     /// Entries are programs to go on in.
     Programs,
     /// In a way that gpumap does not model.
@@ -61,6 +63,13 @@ pub enum Reading {
     Hidden,
     /// There is no such place.
     Outside,
+}
+
+impl TableKind {
+    /// Whether entries are maps.
+    pub fn holds_maps(self) -> bool {
+        matches!(self, Self::ArrayOfMaps | Self::HashOfMaps)
+    }
 }
 
 impl<'a> Table<'a> {
@@ -114,7 +123,7 @@ impl<'a> Table<'a> {
     /// Whether every entry has a key and values of the stated sizes.
     fn fits(&self, entries: &[MapEntry]) -> bool {
         let value_fits = |value: &[u8]| match (self.kind, self.per_cpu) {
-            (TableKind::Maps, _) => value.len() == 4,
+            (kind, _) if kind.holds_maps() => value.len() == 4,
             (_, true) => !value.is_empty() && value.len().is_multiple_of(self.stride()),
             (_, false) => value.len() == self.value_size,
         };
@@ -125,6 +134,18 @@ impl<'a> Table<'a> {
     /// rounds up to 8.
     pub fn stride(&self) -> usize {
         self.value_size.next_multiple_of(8).max(8)
+    }
+
+    /// The map that entry number `entry` of a map of maps is.
+    pub fn inner(&self, entry: usize) -> Option<u32> {
+        self.entries.as_ref().ok()?.get(entry)?.map_id()
+    }
+
+    /// Which entry of an array of maps is the map at `index`; `None` if there
+    /// is none.
+    pub fn slot(&self, index: u64) -> Option<usize> {
+        let key = u32::try_from(index).ok()?.to_le_bytes();
+        self.entries.as_ref().ok()?.iter().position(|entry| entry.key.0 == key)
     }
 
     /// The number of `size` bytes at `place` of an array's values, counted
@@ -183,6 +204,16 @@ impl<'a> Table<'a> {
     }
 }
 
+/// The maps of a program in the order of its list, and after them the maps
+/// that are inside these.
+pub fn of_program<'a>(program: &Program, maps: &'a [Map]) -> Vec<Table<'a>> {
+    let of = |id: u32| maps.iter().find(|map| map.id == id);
+    let mut ids = program.map_ids.clone();
+    let inner = with_inner(ids.iter().copied(), of);
+    ids.extend(inner.into_iter().filter(|id| !program.map_ids.contains(id)));
+    ids.into_iter().map(|id| Table::new(id, maps)).collect()
+}
+
 fn kind(map: &Map) -> (TableKind, bool) {
     match map.kind.as_str() {
         "hash" | "lru_hash" => (TableKind::Hash, false),
@@ -192,7 +223,8 @@ fn kind(map: &Map) -> (TableKind, bool) {
         "lpm_trie" if map.key_size > 4 => (TableKind::Trie, false),
         "cgroup_storage" => (TableKind::CgroupStorage, false),
         "percpu_cgroup_storage" => (TableKind::CgroupStorage, true),
-        "array_of_maps" | "hash_of_maps" => (TableKind::Maps, false),
+        "array_of_maps" if map.key_size == 4 => (TableKind::ArrayOfMaps, false),
+        "hash_of_maps" => (TableKind::HashOfMaps, false),
         "prog_array" => (TableKind::Programs, false),
         "" => (TableKind::Absent, false),
         _ => (TableKind::Other, false),
@@ -212,7 +244,7 @@ fn alike(numbers: impl Iterator<Item = Option<u64>>) -> Reading {
 }
 
 /// The little-endian number of `size` bytes at `start`.
-fn number(bytes: &[u8], start: usize, size: usize) -> Option<u64> {
+pub fn number(bytes: &[u8], start: usize, size: usize) -> Option<u64> {
     let bytes = bytes.get(start..start.checked_add(size)?)?;
     Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
 }

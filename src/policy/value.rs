@@ -51,11 +51,28 @@ pub enum Base {
     /// Where a per-CPU array map keeps the addresses of its values, 8 bytes
     /// each.
     PerCpuSlots(usize),
+    /// Where a hash table's element keeps the address of a map.
+    InnerSlot(Rc<Selection>),
+    /// Where an array of maps keeps the addresses of maps, 8 bytes each.
+    InnerSlots(usize),
     /// Memory that only this run of the program sees, such as a record for
     /// user space.
     Scratch,
-    /// A subprogram, to be called back by a helper.
-    Subprogram,
+    /// The subprogram that begins here, to be called back by a helper.
+    Subprogram(usize),
+    /// Bytes that nobody writes: the key of a map that a helper goes through.
+    Bytes(Rc<[u8]>),
+}
+
+/// What the elements of a hash table hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holds {
+    /// Values.
+    Values,
+    /// Addresses of values, one for each CPU.
+    PerCpu,
+    /// Addresses of maps.
+    Maps,
 }
 
 /// The entries of a map that a lookup may have found.
@@ -63,8 +80,8 @@ pub enum Base {
 pub struct Selection {
     /// The map.
     pub map: usize,
-    /// Whether every CPU has values of its own.
-    pub per_cpu: bool,
+    /// What its elements hold.
+    pub holds: Holds,
     /// Entry numbers, each with where it is the one found; `None` if it may be
     /// any entry, also one that was not observed.
     pub hits: Option<Vec<(Bdd, usize)>>,

@@ -221,6 +221,12 @@ impl Word {
         Self::ite(condition, &negated, self, diagram)
     }
 
+    /// Shifted left by a constant below 64.
+    #[must_use]
+    pub fn shl_by(&self, by: usize) -> Self {
+        self.shifted_left(by)
+    }
+
     fn shifted_left(&self, by: usize) -> Self {
         match self {
             Self::Constant(value) => Self::Constant(value << by),

@@ -59,7 +59,7 @@ pub fn program(fd: &OwnedFd) -> io::Result<Program> {
     let calls = Insn::parse_all(&xlated)
         .unwrap()
         .into_iter()
-        .filter(|insn| insn.code == 0x85 && insn.src == 0)
+        .filter(|insn| insn.code == 0x85 && insn.src != 1)
         .filter_map(|insn| Some((insn.imm, kallsyms::helper(insn.imm)?.to_owned())))
         .collect();
     Ok(Program {

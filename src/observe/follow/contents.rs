@@ -50,13 +50,14 @@ impl Follower {
             return false;
         }
         let old = std::mem::replace(known, new);
+        self.library.add_inner(log);
         found.old_maps.entry(id).or_insert(old);
         true
     }
 
     /// The cgroups on which programs are in force that use one of these maps.
     fn users(&self, maps: &BTreeSet<u32>) -> Vec<Text> {
-        let uses = |program: &&Program| program.map_ids.iter().any(|id| maps.contains(id));
+        let uses = |program: &&Program| !self.library.used(std::iter::once(*program)).is_disjoint(maps);
         let programs = self.library.programs.values().filter(uses);
         let programs: BTreeSet<u32> = programs.map(|program| program.id).collect();
         let is_used = |ids: &Vec<u32>| ids.iter().any(|id| programs.contains(id));

@@ -10,7 +10,7 @@ use super::super::{gpu, host, kallsyms, links, maps};
 use super::lists::{Listed, Walked};
 use super::nodes::parent;
 use super::{FIRST_REVISION, Follower, Found};
-use crate::observation::{Answer, Attached, Cgroup, Map, Observation, Program, Text};
+use crate::observation::{Answer, Attached, Cgroup, Map, Observation, Program, Text, with_inner};
 use crate::sys::bpf::{ListKind, query};
 use crate::sys::dir::Dir;
 
@@ -139,8 +139,7 @@ impl Follower {
         let ids: BTreeSet<u32> = paths.iter().flat_map(|path| self.ids(path)).collect();
         let is_new = |id: &u32| !self.library.programs.contains_key(id);
         let new: BTreeSet<u32> = ids.iter().copied().filter(is_new).collect();
-        let used = ids.iter().filter_map(|id| self.library.programs.get(id)).flat_map(|it| &it.map_ids);
-        let maps: BTreeSet<u32> = used.copied().collect();
+        let maps = self.library.used(ids.iter().filter_map(|id| self.library.programs.get(id)));
         for id in maps {
             if self.library.maps.get(&id).is_some_and(|map| map.frozen) {
                 continue;
@@ -149,6 +148,7 @@ impl Follower {
                 found.old_maps.entry(id).or_insert(old);
             }
         }
+        self.library.add_inner(log);
         self.library.load(new.iter().copied(), log);
         let programs = self.library.programs.values_mut().filter(|program| new.contains(&program.id));
         kallsyms::resolve(&self.options.proc, programs, log);
@@ -222,9 +222,9 @@ impl Follower {
         let used: BTreeSet<u32> = cgroups.iter().flat_map(ids).collect();
         let programs = used.iter().filter_map(|id| self.library.programs.get(id));
         let programs: Vec<Program> = programs.cloned().collect();
-        let used: BTreeSet<&u32> = programs.iter().flat_map(|program| &program.map_ids).collect();
-        let map = |id| other_maps.get(id).or_else(|| self.library.maps.get(id)).cloned();
-        let maps = used.into_iter().filter_map(map).collect();
+        let map = |id| other_maps.get(&id).or_else(|| self.library.maps.get(&id));
+        let used = with_inner(programs.iter().flat_map(|program| program.map_ids.iter().copied()), map);
+        let maps = used.into_iter().filter_map(map).cloned().collect();
         Observation { taken_at: host::now(), cgroups, programs, maps, ..self.blank.clone() }
     }
 

@@ -32,11 +32,18 @@ impl Machine<'_> {
                 kind: Arithmetic::Add,
                 width: 64,
                 dst,
-                source: Operand::Immediate(1..4096),
-            } if map_object(&state.registers[dst]).is_some() => {
-                if let Some(map) = map_object(&state.registers[dst]) {
-                    state.registers[dst] = self.first_value(map);
-                }
+                source: source @ Operand::Immediate(1..4096),
+            } if state.registers[dst].alternatives().iter().any(|(_, value)| map_object(value).is_some()) => {
+                let step = operand(state, source);
+                let moved = state.registers[dst].alternatives().into_iter().map(|(guard, value)| {
+                    let moved = match map_object(&value) {
+                        Some(map) => self.first_value(map),
+                        None => compute::arithmetic(Arithmetic::Add, 64, &value, &step, self.symbols),
+                    };
+                    (guard, moved)
+                });
+                let moved = moved.collect();
+                state.registers[dst] = Value::of_alternatives(moved, self.symbols);
             }
             Operation::Arithmetic { kind, width, dst, source } => {
                 let right = operand(state, source);
@@ -61,8 +68,8 @@ impl Machine<'_> {
                     None => Value::Scalar(self.symbols.unknown_word(64, &missing_map(map))),
                 };
             }
-            Operation::LoadSubprogram { dst, .. } => {
-                state.registers[dst] = Value::pointer(Base::Subprogram, Word::ZERO);
+            Operation::LoadSubprogram { dst, target } => {
+                state.registers[dst] = Value::pointer(Base::Subprogram(target), Word::ZERO);
             }
             Operation::LoadUnknown { dst } => {
                 let unknown = self.symbols.unknown_word(64, "it depends on a kernel variable");
@@ -110,6 +117,9 @@ impl Machine<'_> {
         match (table.kind, table.per_cpu) {
             (TableKind::Array, false) => Value::pointer(Base::Array(map), Word::ZERO),
             (TableKind::Array, true) => Value::pointer(Base::PerCpuSlots(map), Word::ZERO),
+            (TableKind::ArrayOfMaps, _) if table.entries.is_ok() => {
+                Value::pointer(Base::InnerSlots(map), Word::ZERO)
+            }
             _ => {
                 let why = match &table.entries {
                     Err(why) => why.clone(),

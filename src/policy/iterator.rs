@@ -1,0 +1,103 @@
+//! Open-coded iterators over numbers, which `bpf_for` writes: the functions
+//! `bpf_iter_num_new`, `_next` and `_destroy` of the kernel
+//! (`kernel/bpf/bpf_iter.c`, Linux 6.4). The iterator is eight bytes on the
+//! program's stack: the current number and the end, 32 bits each.
+
+use crate::observation::Program;
+
+use super::machine::{Machine, Stop};
+use super::state::State;
+use super::value::{Base, Value};
+use super::word::Word;
+
+/// Most numbers that an iterator goes through (`BPF_MAX_LOOPS`, `linux/bpf.h`).
+const MAX_LOOPS: u64 = 8 << 20;
+
+/// Functions of the kernel that gpumap runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Function {
+    /// `int bpf_iter_num_new(struct bpf_iter_num *it, int start, int end)`
+    New,
+    /// `int *bpf_iter_num_next(struct bpf_iter_num *it)`
+    Next,
+    /// `void bpf_iter_num_destroy(struct bpf_iter_num *it)`
+    Destroy,
+}
+
+/// The function of this name, if gpumap runs it.
+pub fn function(name: &str) -> Option<Function> {
+    Some(match name {
+        "bpf_iter_num_new" => Function::New,
+        "bpf_iter_num_next" => Function::Next,
+        "bpf_iter_num_destroy" => Function::Destroy,
+        _ => return None,
+    })
+}
+
+/// Whether gpumap runs the function of the kernel that `program` calls by this
+/// distance.
+pub fn is_known(program: &Program, distance: i32) -> bool {
+    program.calls.get(&distance).is_some_and(|name| function(name).is_some())
+}
+
+impl Machine<'_> {
+    /// Runs a function of the kernel and sets r0 to r5 as the call leaves them.
+    pub(super) fn call_kernel(&mut self, function: Function, state: &mut State) -> Result<(), Stop> {
+        let iterator = state.registers[1].clone();
+        let is_stack = matches!(&iterator, Value::Pointer(to) if matches!(to.base, Base::Stack(_)));
+        if !is_stack {
+            return Err(Stop("an iterator is not on the stack".into()));
+        }
+        let result = match function {
+            Function::New => self.new_iterator(&iterator, state)?,
+            Function::Next => self.next_number(&iterator, state)?,
+            Function::Destroy => {
+                self.set_iterator(&iterator, &Word::ZERO, &Word::ZERO, state)?;
+                Value::Unset
+            }
+        };
+        state.end_call(result);
+        Ok(())
+    }
+
+    fn new_iterator(&mut self, iterator: &Value, state: &mut State) -> Result<Value, Stop> {
+        let start = state.registers[2].word(self.symbols).sign_extended(32);
+        let end = state.registers[3].word(self.symbols).sign_extended(32);
+        let diagram = &mut self.symbols.diagram;
+        let count = end.sub(&start, diagram);
+        let is_backward = end.signed_less_than(&start, diagram);
+        let is_long = Word::Constant(MAX_LOOPS).less_than(&count, diagram);
+        let is_wrong = diagram.or(is_backward, is_long);
+        let before = start.sub(&Word::Constant(1), diagram);
+        let current = Word::ite(is_wrong, &Word::ZERO, &before, diagram);
+        let end = Word::ite(is_wrong, &Word::ZERO, &end, diagram);
+        self.set_iterator(iterator, &current, &end, state)?;
+        // The upper half of a negative int is what the compiler left there.
+        let error = self.unknown(8, "it depends on an error of bpf_iter_num_new");
+        Ok(error.merged_with(&0.into(), is_wrong, self.symbols))
+    }
+
+    fn next_number(&mut self, iterator: &Value, state: &mut State) -> Result<Value, Stop> {
+        let current = self.load(state, iterator, 0, 4).word(self.symbols);
+        let end = self.load(state, iterator, 4, 4).word(self.symbols);
+        let diagram = &mut self.symbols.diagram;
+        let next = current.add(&Word::Constant(1), diagram).sign_extended(32);
+        let is_over = !next.signed_less_than(&end.sign_extended(32), diagram);
+        let current = Word::ite(is_over, &Word::ZERO, &next, diagram);
+        let end = Word::ite(is_over, &Word::ZERO, &end, diagram);
+        self.set_iterator(iterator, &current, &end, state)?;
+        let alternatives = vec![(!is_over, iterator.clone()), (is_over, 0.into())];
+        Ok(Value::of_alternatives(alternatives, self.symbols))
+    }
+
+    fn set_iterator(
+        &mut self,
+        iterator: &Value,
+        current: &Word,
+        end: &Word,
+        state: &mut State,
+    ) -> Result<(), Stop> {
+        self.store(state, iterator, 0, 4, &Value::Scalar(current.clone()))?;
+        self.store(state, iterator, 4, 4, &Value::Scalar(end.clone()))
+    }
+}

@@ -1,0 +1,155 @@
+//! Functions of the program that a helper calls again and again: `bpf_loop`
+//! and `bpf_for_each_map_elem` (`kernel/bpf/bpf_iter.c`, `kernel/bpf/arraymap.c`,
+//! `kernel/bpf/hashtab.c`). Each round is run like a call of the function; a
+//! result other than 0 ends the helper.
+//!
+//! Entries of a hash table are gone through in the order in which the kernel
+//! lists them to user space: both walk the same buckets.
+
+use std::rc::Rc;
+
+use super::diagram::Bdd;
+use super::machine::{Machine, Next};
+use super::state::State;
+use super::table::TableKind;
+use super::value::{Base, Holds, Selection, Value};
+use super::word::Word;
+
+/// Most rounds of `bpf_loop` (`BPF_MAX_LOOPS`, `linux/bpf.h`).
+const MAX_LOOPS: u64 = 8 << 20;
+const EINVAL: i64 = 22;
+const E2BIG: i64 = 7;
+
+/// A helper that is calling back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rounds {
+    /// The function's first instruction.
+    target: usize,
+    /// The map whose entries are gone through, with the register that names
+    /// it; `None` counts.
+    map: Option<(usize, Value)>,
+    /// How many rounds there are.
+    count: u64,
+    /// The round that is running.
+    pub round: u64,
+    /// What the program hands to its function.
+    argument: Value,
+}
+
+impl Machine<'_> {
+    /// Starts the rounds of the helper `name`; `None` if it calls nothing back
+    /// in a way that is modelled.
+    pub(super) fn begin_rounds(&mut self, name: &str, pc: usize, state: &mut State) -> Option<Next> {
+        let (map, count) = match name {
+            "bpf_loop" => (None, state.registers[1].as_constant()? & u64::from(u32::MAX)),
+            "bpf_for_each_array_elem" | "bpf_for_each_hash_elem" => {
+                let map = self.map_argument(&state.registers[1])?;
+                (Some((map, state.registers[1].clone())), self.entries_to_visit(map, state)?)
+            }
+            _ => return None,
+        };
+        let Value::Pointer(function) = &state.registers[2] else { return None };
+        let Base::Subprogram(target) = function.base else { return None };
+        let flags = state.registers[4].as_constant()?;
+        let failed = match (flags, &map) {
+            (0, None) if count > MAX_LOOPS => Some(E2BIG),
+            (0, _) => None,
+            _ => Some(EINVAL),
+        };
+        let argument = state.registers[3].clone();
+        if failed.is_some() || count == 0 {
+            state.end_call(failed.map_or(0, |error| (-error).cast_unsigned()).into());
+            return Some(Next::To(pc + 1));
+        }
+        if !state.call(pc + 1) {
+            return None;
+        }
+        state.set_rounds(Rounds { target, map, count, round: 0, argument });
+        self.set_arguments(state);
+        Some(Next::To(target))
+    }
+
+    /// How many entries the kernel visits, if each is known.
+    fn entries_to_visit(&self, map: usize, state: &State) -> Option<u64> {
+        let table = &self.code.maps[map];
+        let entries = table.entries.as_ref().ok()?;
+        let has_new_keys = state.spoiled(map).is_some_and(|spoil| spoil.keys);
+        match table.kind {
+            TableKind::Array => Some(table.max_entries),
+            TableKind::Hash if !has_new_keys => Some(entries.len() as u64),
+            _ => None,
+        }
+    }
+
+    /// r1 to r5 of the round that begins.
+    fn set_arguments(&mut self, state: &mut State) {
+        let Some(rounds) = state.rounds().cloned() else { return };
+        let (r1, r2, r3, r4) = match &rounds.map {
+            None => (rounds.round.into(), rounds.argument, 0.into(), 0.into()),
+            Some((map, value)) => {
+                let (key, found) = self.visited(*map, rounds.round);
+                (value.clone(), key, found, rounds.argument)
+            }
+        };
+        for (register, value) in [(1, r1), (2, r2), (3, r3), (4, r4), (5, 0.into())] {
+            state.registers[register] = value;
+        }
+    }
+
+    /// Key and value of the entry that is visited.
+    fn visited(&self, map: usize, round: u64) -> (Value, Value) {
+        let table = &self.code.maps[map];
+        if table.kind == TableKind::Array {
+            let key = Rc::from((round as u32).to_le_bytes().as_slice());
+            let place = Word::Constant(round.wrapping_mul(table.stride() as u64));
+            return (Value::pointer(Base::Bytes(key), Word::ZERO), Value::pointer(Base::Array(map), place));
+        }
+        let entry = round as usize;
+        let key = table.entries.as_ref().ok().and_then(|entries| entries.get(entry));
+        let key = key.map_or(Rc::from([].as_slice()), |entry| Rc::from(entry.key.0.as_slice()));
+        let holds = if table.per_cpu { Holds::PerCpu } else { Holds::Values };
+        let selection = Rc::new(Selection { map, holds, hits: Some(vec![(Bdd::TRUE, entry)]) });
+        let value = Value::pointer(Base::MapValue(selection), Word::ZERO);
+        (Value::pointer(Base::Bytes(key), Word::ZERO), value)
+    }
+
+    /// What follows the return of a function: the next round of the helper
+    /// that called it, or the program. `None` if the function is the program.
+    pub(super) fn after_return(&mut self, state: &mut State) -> Option<Next> {
+        let Some(rounds) = state.rounds() else { return state.ret().map(Next::To) };
+        let returned = state.registers[0].word(self.symbols);
+        let stops = !returned.equal_to(&Word::ZERO, &mut self.symbols.diagram);
+        let (round, is_last) = (rounds.round, rounds.round + 1 >= rounds.count);
+        if stops == Bdd::TRUE || is_last {
+            // The result counts the rounds, the one that stopped included.
+            return self.end_rounds(state, round + 1);
+        }
+        if stops == Bdd::FALSE {
+            return Some(Next::To(self.next_round(state)));
+        }
+        let mut stopped = state.clone();
+        let Some(Next::To(resume)) = self.end_rounds(&mut stopped, round + 1) else { return None };
+        let target = self.next_round(state);
+        Some(Next::Branch { condition: stops, taken: (resume, stopped), otherwise: target })
+    }
+
+    fn next_round(&mut self, state: &mut State) -> usize {
+        let target = state.next_round();
+        self.set_arguments(state);
+        target
+    }
+
+    fn end_rounds(&mut self, state: &mut State, rounds: u64) -> Option<Next> {
+        let resume = state.ret()?;
+        state.end_call(rounds.into());
+        Some(Next::To(resume))
+    }
+}
+
+impl Rounds {
+    /// Goes on to the next round; where the function begins.
+    pub fn advance(&mut self) -> usize {
+        self.round += 1;
+        self.target
+    }
+}
