@@ -60,7 +60,7 @@ use tally::Tally;
 use write::{CLASSES, Class, Fill, Written};
 
 /// Programs by default: about a minute.
-const CASES: u64 = 120;
+const CASES: u64 = 90;
 /// Of so many programs one is asked about through the command.
 const COMMAND_EVERY: u64 = 4;
 /// Device numbers asked about, as both types.
@@ -183,7 +183,12 @@ fn ask(case: &Case, loaded: &Object, bench: &mut Bench, scratch: &Path) -> Asked
         .written
         .programs
         .iter()
-        .map(|name| (loaded.program(name).expect("a pinned program"), MULTI | if rng.chance(20) { PREORDER } else { 0 }))
+        .map(|name| {
+            (
+                loaded.program(name).expect("a pinned program"),
+                MULTI | if rng.chance(20) { PREORDER } else { 0 },
+            )
+        })
         .collect();
     let devices = devices(&case.written, &mut rng);
     let snapshot = scratch.join("snapshot.json");

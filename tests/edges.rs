@@ -16,6 +16,8 @@ mod alias;
 mod counters;
 #[path = "edges/lost.rs"]
 mod lost;
+#[path = "edges/pointers.rs"]
+mod pointers;
 #[path = "edges/single.rs"]
 mod single;
 mod support;

@@ -66,6 +66,27 @@
 //! 16. Loads and stores with an order (Linux 6.15) are loads and stores for a
 //!     program that runs alone: `counters::ordered_accesses`.
 //!
+//! **Addresses and functions that the kernel calls**
+//!
+//! 19. Two addresses compare as their distances do only inside one object that
+//!     there is once (a stack frame, the argument); the verifier lets programs
+//!     with CAP_PERFMON compare any two (`check_cond_jmp_op`).
+//!     `compute::are_in_one_place`; all of `pointers`.
+//! 20. `bpf_for_each_map_elem` visits an array by number and a hash table in the
+//!     order in which user space lists it (`bpf_for_each_hash_elem` and
+//!     `htab_map_get_next_key`, `kernel/bpf/hashtab.c`, walk the same buckets).
+//!     `rounds`; `tests/compiled.rs`, class "callbacks".
+//! 21. A function that is called back has a frame of its own in every round and
+//!     ends the helper with any result but 0 (`bpf_loop`,
+//!     `kernel/bpf/bpf_iter.c`). `rounds`; class "callbacks".
+//! 22. An iterator over numbers is two numbers on the stack, which no other code
+//!     touches (`process_iter_arg`). `iterator`; class "iterators".
+//! 23. Only the call behind a timed `may_goto` uses r11, and it keeps r0 to r5
+//!     (`arch_bpf_timed_may_goto`). `calls`; `pointers::a_loop_by_the_clock`.
+//! 24. No program puts maps into a map of maps
+//!     (`check_map_func_compatibility`); which map an entry is, is what user
+//!     space reads. `lookup::inner_of`; class "inner maps".
+//!
 //! **What is asked**
 //!
 //! 17. Requests are 0, 1, 2, 4 and 6, majors below 4096, minors below 2^20, and

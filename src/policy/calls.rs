@@ -10,6 +10,8 @@ use super::value::{Base, Pointer, Value};
 use super::word::Word;
 use super::written::Spoil;
 
+/// The kernel's own register, r11.
+const AX: usize = 11;
 /// Bytes of `struct bpf_cgroup_dev_ctx`.
 const CONTEXT_SIZE: u64 = 12;
 
@@ -20,6 +22,13 @@ impl Machine<'_> {
         let name = self.code.symbol(helper);
         if helpers::is_tail_call(helper, name) {
             return Err(Stop("the program continues in another one (tail call)".into()));
+        }
+        // The one call that uses the kernel's own register, and no other: it
+        // takes and gives back how often a loop may still go round.
+        state.registers[AX] = Value::Unset;
+        if name == Some("arch_bpf_timed_may_goto") {
+            state.registers[AX] = self.unknown(8, "it depends on how long a loop takes (may_goto)");
+            return Ok(());
         }
         let result = match name {
             Some(name) => self.call_named(name, state)?,

@@ -67,7 +67,7 @@ fn sum(kind: Arithmetic, a: &Value, b: &Value, symbols: &mut Symbols) -> Value {
         (_, Value::Scalar(a), Value::Scalar(b)) => Value::Scalar(on_words(kind, 64, a, b, symbols)),
         (_, Value::Pointer(pointer), Value::Scalar(by)) => moved(pointer, by, kind, symbols),
         (Arithmetic::Add, Value::Scalar(by), Value::Pointer(pointer)) => moved(pointer, by, kind, symbols),
-        (Arithmetic::Sub, Value::Pointer(a), Value::Pointer(b)) if a.base == b.base => {
+        (Arithmetic::Sub, Value::Pointer(a), Value::Pointer(b)) if are_in_one_place(a, b) => {
             Value::Scalar(a.offset.sub(&b.offset, &mut symbols.diagram))
         }
         _ => Value::Scalar(symbols.unknown_word(64, "it depends on a kernel address")),
@@ -151,8 +151,8 @@ pub fn condition(
 fn one_condition(comparison: Comparison, width: usize, a: &Value, b: &Value, symbols: &mut Symbols) -> Bdd {
     match (a, b) {
         (Value::Scalar(a), Value::Scalar(b)) => word_condition(comparison, width, a, b, symbols),
-        (Value::Pointer(a), Value::Pointer(b)) if a.base == b.base && width == 64 => {
-            word_condition(comparison, 64, &a.offset, &b.offset, symbols)
+        (Value::Pointer(a), Value::Pointer(b)) if are_in_one_place(a, b) && width == 64 => {
+            pointer_condition(comparison, &a.offset, &b.offset, symbols)
         }
         (Value::Pointer(_), Value::Scalar(Word::Constant(0))) if width == 64 => match comparison {
             Comparison::Equal | Comparison::LessEqual => Bdd::FALSE,
@@ -161,6 +161,32 @@ fn one_condition(comparison: Comparison, width: usize, a: &Value, b: &Value, sym
         },
         _ => symbols.unknown_bit("it depends on a kernel address or an unset register"),
     }
+}
+
+/// Whether both lead into one and the same object, so that their distance is
+/// known. Two lookups that may find any entry, two records and the copies of
+/// two CPUs have equal descriptions and different addresses.
+fn are_in_one_place(a: &Pointer, b: &Pointer) -> bool {
+    let is_one = matches!(a.base, Base::Context | Base::Stack(_) | Base::MapObject(_) | Base::Subprogram(_));
+    is_one && a.base == b.base
+}
+
+/// Where two addresses in one object compare so. Addresses of the kernel are in
+/// the upper half and no object crosses its end, so their order, signed or not,
+/// is that of the signed distances from the object's start.
+fn pointer_condition(comparison: Comparison, a: &Word, b: &Word, symbols: &mut Symbols) -> Bdd {
+    let is_small = |word: &Word| word.bits()[31..].windows(2).all(|pair| pair[0] == pair[1]);
+    let comparison = match comparison {
+        Comparison::Equal | Comparison::NotEqual => comparison,
+        Comparison::AnyBit => return symbols.unknown_bit("it depends on a kernel address"),
+        _ if !(is_small(a) && is_small(b)) => return symbols.unknown_bit("it depends on a kernel address"),
+        Comparison::Less => Comparison::SignedLess,
+        Comparison::LessEqual => Comparison::SignedLessEqual,
+        Comparison::Greater => Comparison::SignedGreater,
+        Comparison::GreaterEqual => Comparison::SignedGreaterEqual,
+        signed => signed,
+    };
+    word_condition(comparison, 64, a, b, symbols)
 }
 
 fn word_condition(comparison: Comparison, width: usize, a: &Word, b: &Word, symbols: &mut Symbols) -> Bdd {

@@ -51,10 +51,11 @@ fn joins(operations: &[Operation]) -> (Vec<bool>, bool) {
                 *count = 2;
             }
         }
-        if calls_back && matches!(operations[pc], Operation::CallHelper { .. }) {
-            if let Some(count) = arrivals.get_mut(pc + 1) {
-                *count = 2;
-            }
+        if calls_back
+            && matches!(operations[pc], Operation::CallHelper { .. })
+            && let Some(count) = arrivals.get_mut(pc + 1)
+        {
+            *count = 2;
         }
         if let Operation::CallLocal { target } = operations[pc] {
             // A function is entered by calls, and its returns meet after each.

@@ -153,7 +153,8 @@ impl Machine<'_> {
         let Some(hits) = &selection.hits else {
             return self.unknown(8, &self.why_written(selection.map));
         };
-        let maps = hits.iter().map(|(guard, entry)| (*guard, self.inner_map(selection.map, *entry))).collect();
+        let maps =
+            hits.iter().map(|(guard, entry)| (*guard, self.inner_map(selection.map, *entry))).collect();
         Value::of_alternatives(maps, self.symbols)
     }
 

@@ -22,8 +22,11 @@ use super::value::{Base, Value};
 use super::word::Word;
 use super::written::Written;
 
-/// Instructions run before gpumap gives up on a program.
-const MAX_STEPS: usize = 2_000_000;
+/// Instructions run before gpumap gives up on a program: some tenths of a
+/// second. The verifier goes through a million at most, but over many paths.
+const MAX_STEPS: usize = 400_000;
+/// The same for one question: some milliseconds.
+const MAX_STEPS_OF_QUESTION: usize = 50_000;
 /// Diagram operations for putting the paths of a run together.
 const MAX_FOLD_STEPS: u64 = 10_000_000;
 /// Most pieces of a run that was cut off which are put together all the same.
@@ -280,7 +283,11 @@ impl<'a> Machine<'a> {
     /// then.
     pub fn is_exhausted(&self) -> bool {
         let is_late = self.steps.is_multiple_of(CLOCK_STEPS) && deadline::is_over();
-        is_late || self.steps >= MAX_STEPS || self.symbols.diagram.exhausted()
+        is_late || self.steps >= self.most_steps() || self.symbols.diagram.exhausted()
+    }
+
+    fn most_steps(&self) -> usize {
+        if self.surroundings.question.is_some() { MAX_STEPS_OF_QUESTION } else { MAX_STEPS }
     }
 
     /// Why the run has outgrown its limits.

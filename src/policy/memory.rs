@@ -126,10 +126,12 @@ impl Machine<'_> {
                 None => self.unknown(size, "the program reads outside of its stack"),
             },
             Base::MapValue(selection) => self.load_selected(state, selection, place, size),
-            Base::Bytes(bytes) => match table::number(bytes, usize::try_from(place).unwrap_or(usize::MAX), size) {
-                Some(number) => number.into(),
-                None => self.unknown(size, ELSEWHERE),
-            },
+            Base::Bytes(bytes) => {
+                match table::number(bytes, usize::try_from(place).unwrap_or(usize::MAX), size) {
+                    Some(number) => number.into(),
+                    None => self.unknown(size, ELSEWHERE),
+                }
+            }
             _ => self.unknown(size, ELSEWHERE),
         }
     }

@@ -4,9 +4,9 @@
 use crate::bytecode::Operation;
 use crate::observation::{Map, Program};
 
-use super::{helpers, iterator};
 use super::table::{self, Table, TableKind};
 use super::written::{Spoil, Written};
+use super::{helpers, iterator};
 
 /// The frame pointer.
 const R10: usize = 10;

@@ -26,7 +26,10 @@ pub fn clang() -> Option<&'static Clang> {
     let found = FOUND.get_or_init(|| {
         let knows = |command: &str, set: &str| {
             let cpu = format!("-mcpu={set}");
-            let result = run(Command::new(command).args(["-target", "bpf", &cpu, "-S", "-o", "-", "-xc", "-"]), b"int a;");
+            let result = run(
+                Command::new(command).args(["-target", "bpf", &cpu, "-S", "-o", "-", "-xc", "-"]),
+                b"int a;",
+            );
             result.is_ok_and(|log| !log.contains("is not a recognized processor"))
         };
         ["clang-19", "clang"].into_iter().find(|command| knows(command, "v3")).map(|command| Clang {
@@ -50,7 +53,8 @@ fn run(command: &mut Command, input: &[u8]) -> Result<String, String> {
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| error.to_string())?;
-    io::Write::write_all(&mut child.stdin.take().expect("a pipe"), input).map_err(|error| error.to_string())?;
+    io::Write::write_all(&mut child.stdin.take().expect("a pipe"), input)
+        .map_err(|error| error.to_string())?;
     let output = child.wait_with_output().map_err(|error| error.to_string())?;
     let log = String::from_utf8_lossy(&output.stderr).into_owned();
     if output.status.success() { Ok(log) } else { Err(log) }
@@ -61,7 +65,19 @@ impl Clang {
     pub fn compile(&self, text: &str, level: &str, set: &str, to: &Path) -> Result<(), String> {
         let cpu = format!("-mcpu={set}");
         let mut command = Command::new(self.command);
-        command.args(["-target", "bpf", "-g", "-Wno-everything", "-fno-stack-protector", level, &cpu, "-c", "-xc", "-", "-o"]);
+        command.args([
+            "-target",
+            "bpf",
+            "-g",
+            "-Wno-everything",
+            "-fno-stack-protector",
+            level,
+            &cpu,
+            "-c",
+            "-xc",
+            "-",
+            "-o",
+        ]);
         run(command.arg(to), text.as_bytes()).map(drop)
     }
 }
@@ -82,7 +98,8 @@ impl Pins {
 
     /// Loads all programs of an object file; the error is the verifier's.
     pub fn load(&self, object: &Path, name: &str) -> Result<Object, String> {
-        let loaded = Object { programs: self.path().join(name), maps: self.path().join(format!("{name}-maps")) };
+        let loaded =
+            Object { programs: self.path().join(name), maps: self.path().join(format!("{name}-maps")) };
         std::fs::create_dir(&loaded.maps).map_err(|error| error.to_string())?;
         let mut command = Command::new("bpftool");
         command.args(["prog", "loadall"]).arg(object).arg(&loaded.programs).arg("pinmaps").arg(&loaded.maps);

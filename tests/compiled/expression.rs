@@ -20,7 +20,8 @@ impl Names {
     }
 }
 
-const LEAVES: &[&str] = &["a", "b", "(u64)c", "(u64)s", "(u64)major", "(u64)minor", "(u64)type", "(u64)access"];
+const LEAVES: &[&str] =
+    &["a", "b", "(u64)c", "(u64)s", "(u64)major", "(u64)minor", "(u64)type", "(u64)access"];
 const NARROW: &[&str] = &["major", "minor", "c", "(u32)a", "(u32)b", "access", "type", "(u32)s"];
 
 impl Writer {
@@ -52,7 +53,8 @@ impl Writer {
         let left = self.expression(depth - 1);
         match self.rng.below(14) {
             0..6 => {
-                let (operator, right) = (self.rng.pick(&["+", "-", "^", "|", "&"]), self.expression(depth - 1));
+                let (operator, right) =
+                    (self.rng.pick(&["+", "-", "^", "|", "&"]), self.expression(depth - 1));
                 format!("({left} {operator} {right})")
             }
             6 => format!("({left} << {})", self.rng.below(40)),
@@ -63,9 +65,17 @@ impl Writer {
                 format!("((u64)({to}){left})")
             }
             10 => format!("({left} * {})", self.rng.pick(&[3, 5, 10, 16, 20, 255])),
-            11 => format!("((u32){left} {} {})", self.rng.pick(&["/", "%"]), self.rng.pick(&[3, 7, 16, 20, 100])),
+            11 => format!(
+                "((u32){left} {} {})",
+                self.rng.pick(&["/", "%"]),
+                self.rng.pick(&[3, 7, 16, 20, 100])
+            ),
             12 => {
-                let swap = self.rng.pick(&["__builtin_bswap32((u32)", "__builtin_bswap64(", "__builtin_bswap16((u16)"]);
+                let swap = self.rng.pick(&[
+                    "__builtin_bswap32((u32)",
+                    "__builtin_bswap64(",
+                    "__builtin_bswap16((u16)",
+                ]);
                 format!("{swap}{left})")
             }
             _ => {
@@ -85,14 +95,26 @@ impl Writer {
             1 => format!("(major != {major} || minor > {minor})"),
             2 => format!("(type == {} && (access & {}))", self.rng.between(1, 2), self.rng.between(1, 6)),
             3 => format!("((1ULL << (minor & 63)) & {:#x}ULL)", self.rng.next()),
-            4 => format!("({narrow} {} {})", self.rng.pick(&["<", "<=", ">", ">=", "==", "!="]), self.rng.below(300)),
-            5 => format!("((s32)({narrow} - {minor}) {} {})", self.rng.pick(&["<", ">", "<=", ">="]), self.rng.between(0, 9)),
+            4 => format!(
+                "({narrow} {} {})",
+                self.rng.pick(&["<", "<=", ">", ">=", "==", "!="]),
+                self.rng.below(300)
+            ),
+            5 => format!(
+                "((s32)({narrow} - {minor}) {} {})",
+                self.rng.pick(&["<", ">", "<=", ">="]),
+                self.rng.between(0, 9)
+            ),
             6 => format!("(minor - {} < {})", self.rng.below(64), self.rng.between(1, 70)),
             7 => {
                 let (left, right) = (self.expression(1), self.expression(1));
                 format!("({left} {} {right})", self.rng.pick(&["<", "==", ">="]))
             }
-            8 => format!("(({narrow} & {:#x}) == {})", self.rng.pick(&[1, 3, 7, 0x80, 0xff]), self.rng.below(4)),
+            8 => format!(
+                "(({narrow} & {:#x}) == {})",
+                self.rng.pick(&[1, 3, 7, 0x80, 0xff]),
+                self.rng.below(4)
+            ),
             _ => format!("((access & {}) == access)", self.rng.below(8)),
         }
     }
@@ -106,7 +128,13 @@ impl Writer {
 
     pub fn decide(&mut self) {
         let condition = self.condition();
-        let how = self.rng.pick(&["verdict ^= 1", "verdict = 0", "verdict = 1", "verdict |= a & 1", "verdict &= c"]);
+        let how = self.rng.pick(&[
+            "verdict ^= 1",
+            "verdict = 0",
+            "verdict = 1",
+            "verdict |= a & 1",
+            "verdict &= c",
+        ]);
         line!(self, "if ({condition}) {how};");
     }
 
@@ -126,12 +154,17 @@ impl Writer {
     pub fn pack(&mut self) {
         let name = self.fresh("pack");
         let (at, size) = (self.rng.below(8), self.rng.pick(&["u8", "u16"]));
-        line!(self, 
+        line!(
+            self,
             "union {{ u64 whole; u32 half[2]; u16 part[4]; u8 byte[8]; }} {name} = {{ .whole = 0 }};"
         );
         line!(self, "{name}.half[{}] = minor; {name}.byte[{at}] ^= (u8)major;", self.rng.below(2));
         self.line("asm volatile(\"\" ::: \"memory\");");
-        let place = if size == "u8" { format!("byte[{}]", self.rng.below(8)) } else { format!("part[{}]", self.rng.below(4)) };
+        let place = if size == "u8" {
+            format!("byte[{}]", self.rng.below(8))
+        } else {
+            format!("part[{}]", self.rng.below(4))
+        };
         line!(self, "b += {name}.{place}; a ^= {name}.whole;");
     }
 }

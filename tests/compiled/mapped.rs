@@ -6,7 +6,8 @@ const HASHES: &[&str] = &["HASH", "LRU_HASH", "PERCPU_HASH", "LRU_PERCPU_HASH"];
 
 impl Writer {
     fn declare(&mut self, name: &str, kind: &str, entries: u32, key: &str, value: &str, more: &str) {
-        above!(self,
+        above!(
+            self,
             "struct {{ __uint(type, {kind}); __uint(max_entries, {entries}); __type(key, {key}); __type(value, {value}); {more}}} {name} SEC(\".maps\");"
         );
     }
@@ -62,7 +63,11 @@ impl Writer {
         line!(self, "struct key {key} = {{ major, minor }};");
         line!(self, "struct entry *{value} = bpf_map_lookup_elem(&{map}, &{key});");
         if self.rng.chance(30) {
-            line!(self, "if (!{value}) {{ {key}.minor = {}; {value} = bpf_map_lookup_elem(&{map}, &{key}); }}", self.minor());
+            line!(
+                self,
+                "if (!{value}) {{ {key}.minor = {}; {value} = bpf_map_lookup_elem(&{map}, &{key}); }}",
+                self.minor()
+            );
         }
         self.use_entry(&value);
     }
@@ -100,10 +105,9 @@ impl Writer {
             entries.push((key, self.entry()));
         }
         self.fills.push(Fill { map: map.clone(), per_cpu: false, entries });
-        let (key, value, length) = (self.fresh("key"), self.fresh("value"), self.rng.pick(&["32", "32", "16", "access * 8"]));
-        line!(self, 
-            "struct prefix {key} = {{ {length}, {{ major >> 8, major, minor >> 8, minor }} }};"
-        );
+        let (key, value, length) =
+            (self.fresh("key"), self.fresh("value"), self.rng.pick(&["32", "32", "16", "access * 8"]));
+        line!(self, "struct prefix {key} = {{ {length}, {{ major >> 8, major, minor >> 8, minor }} }};");
         line!(self, "struct entry *{value} = bpf_map_lookup_elem(&{map}, &{key});");
         self.use_entry(&value);
     }
@@ -111,8 +115,14 @@ impl Writer {
     /// Global variables: constant (`.rodata`), set (`.data`), zero (`.bss`).
     pub fn globals(&mut self) {
         let name = self.fresh("config");
-        let (kind, value) = (self.rng.pick(&["const volatile", "volatile"]), self.rng.pick(&[0, 1, 195, 255]));
-        above!(self, "{kind} u32 {name} = {value};\n{kind} u32 {name}_list[8] = {{ {}, {}, 7 }};", self.minor(), self.major());
+        let (kind, value) =
+            (self.rng.pick(&["const volatile", "volatile"]), self.rng.pick(&[0, 1, 195, 255]));
+        above!(
+            self,
+            "{kind} u32 {name} = {value};\n{kind} u32 {name}_list[8] = {{ {}, {}, 7 }};",
+            self.minor(),
+            self.major()
+        );
         let field = self.rng.pick(&["minor", "major", "access"]);
         line!(self, "if ({field} == {name} || {field} == {name}_list[minor & 7]) verdict ^= 1;");
     }
@@ -122,7 +132,8 @@ impl Writer {
         let (outer, kind) = (self.fresh("drivers"), self.rng.pick(&["ARRAY_OF_MAPS", "HASH_OF_MAPS"]));
         let array = self.rng.chance(50);
         let (inner_kind, key) = if array { ("ARRAY", "u32") } else { ("HASH", "struct key") };
-        above!(self,
+        above!(
+            self,
             "struct {outer}_inner {{ __uint(type, {inner_kind}); __uint(max_entries, 8); __type(key, {key}); __type(value, struct entry); }} {outer}_a SEC(\".maps\"), {outer}_b SEC(\".maps\");\n\
              struct {{ __uint(type, {kind}); __uint(max_entries, 8); __type(key, u32); __array(values, struct {outer}_inner); }} {outer} SEC(\".maps\") = {{ .values = {{ [{}] = &{outer}_a, [{}] = &{outer}_b }} }};",
             self.rng.below(4),
@@ -141,10 +152,15 @@ impl Writer {
             self.fills.push(Fill { map: format!("{outer}_{inner}"), per_cpu: false, entries });
         }
         let (at, value) = (self.fresh("at"), self.fresh("value"));
-        line!(self, "u32 {at} = {}; struct entry *{value} = 0;", self.rng.pick(&["major & 7", "minor & 7", "access"]));
+        line!(
+            self,
+            "u32 {at} = {}; struct entry *{value} = 0;",
+            self.rng.pick(&["major & 7", "minor & 7", "access"])
+        );
         line!(self, "void *{at}_map = bpf_map_lookup_elem(&{outer}, &{at});");
         let key = if array { "u32 K = minor & 7;" } else { "struct key K = { major, minor };" };
-        line!(self, 
+        line!(
+            self,
             "if ({at}_map) {{ {} {value} = bpf_map_lookup_elem({at}_map, &{at}_key); }}",
             key.replace('K', &format!("{at}_key"))
         );
@@ -153,11 +169,21 @@ impl Writer {
 
     /// A counter in a map of any kind.
     pub fn counter(&mut self) {
-        let (map, kind) = (self.fresh("counts"), self.rng.pick(&["ARRAY", "PERCPU_ARRAY", "HASH", "LRU_HASH", "PERCPU_HASH"]));
+        let (map, kind) = (
+            self.fresh("counts"),
+            self.rng.pick(&["ARRAY", "PERCPU_ARRAY", "HASH", "LRU_HASH", "PERCPU_HASH"]),
+        );
         self.declare(&map, kind, 64, "u32", "struct entry", "");
         let (key, value) = (self.fresh("counted"), self.fresh("count"));
-        line!(self, "u32 {key} = {}; struct entry *{value} = bpf_map_lookup_elem(&{map}, &{key});", self.rng.pick(&["0", "major & 31", "access"]));
-        let count = self.rng.pick(&["__sync_fetch_and_add(&X->hits, 1);", "X->hits++;", "X->access = minor;"]).replace('X', &value);
+        line!(
+            self,
+            "u32 {key} = {}; struct entry *{value} = bpf_map_lookup_elem(&{map}, &{key});",
+            self.rng.pick(&["0", "major & 31", "access"])
+        );
+        let count = self
+            .rng
+            .pick(&["__sync_fetch_and_add(&X->hits, 1);", "X->hits++;", "X->access = minor;"])
+            .replace('X', &value);
         if kind.ends_with("HASH") {
             let first = self.fresh("zero");
             line!(self, "struct entry {first} = {{ 0, 0, 1 }};");
@@ -194,14 +220,26 @@ impl Writer {
     pub fn log_record(&mut self) {
         let (ring, record) = (self.ring(), self.fresh("record"));
         line!(self, "struct entry *{record} = bpf_ringbuf_reserve(&{ring}, sizeof(*{record}), 0);");
-        line!(self, "if ({record}) {{ {record}->allow = major; {record}->hits = bpf_ktime_get_ns(); bpf_ringbuf_submit({record}, 0); }}");
+        line!(
+            self,
+            "if ({record}) {{ {record}->allow = major; {record}->hits = bpf_ktime_get_ns(); bpf_ringbuf_submit({record}, 0); }}"
+        );
     }
 
     pub fn log_output(&mut self) {
         let (ring, event) = (self.ring(), self.fresh("event"));
-        line!(self, "struct {{ u64 when; u32 major, minor; u32 pid, uid; char comm[16]; }} {event} = {{ 0 }};");
-        line!(self, "{event}.when = bpf_ktime_get_ns(); {event}.pid = bpf_get_current_pid_tgid() >> 32; {event}.uid = bpf_get_current_uid_gid();");
-        line!(self, "{event}.major = major; {event}.minor = minor; bpf_get_current_comm({event}.comm, sizeof({event}.comm));");
+        line!(
+            self,
+            "struct {{ u64 when; u32 major, minor; u32 pid, uid; char comm[16]; }} {event} = {{ 0 }};"
+        );
+        line!(
+            self,
+            "{event}.when = bpf_ktime_get_ns(); {event}.pid = bpf_get_current_pid_tgid() >> 32; {event}.uid = bpf_get_current_uid_gid();"
+        );
+        line!(
+            self,
+            "{event}.major = major; {event}.minor = minor; bpf_get_current_comm({event}.comm, sizeof({event}.comm));"
+        );
         line!(self, "bpf_ringbuf_output(&{ring}, &{event}, sizeof({event}), 0); c += {event}.minor;");
     }
 
@@ -209,7 +247,10 @@ impl Writer {
         let (map, kind) = (self.fresh("last"), self.rng.pick(&["HASH", "LRU_HASH", "ARRAY"]));
         self.declare(&map, kind, 64, "u32", "u64", "");
         let key = self.fresh("seen");
-        line!(self, "u32 {key} = major & 31; u64 {key}_at = bpf_ktime_get_ns(); bpf_map_update_elem(&{map}, &{key}, &{key}_at, 0);");
+        line!(
+            self,
+            "u32 {key} = major & 31; u64 {key}_at = bpf_ktime_get_ns(); bpf_map_update_elem(&{map}, &{key}, &{key}_at, 0);"
+        );
         if kind == "HASH" && self.rng.chance(50) {
             line!(self, "if (access == 1) bpf_map_delete_elem(&{map}, &{key});");
         }
@@ -232,7 +273,10 @@ impl Writer {
         line!(self, "struct entry *{value} = bpf_map_lookup_elem(&{map}, &{key});");
         let condition = self.condition();
         line!(self, "if ({value} && {value}->allow > {}) verdict ^= 1;", self.rng.below(3));
-        line!(self, "if ({value}) {{ if ({condition}) {value}->allow++; }} else bpf_map_update_elem(&{map}, &{key}, &{key}_new, 0);");
+        line!(
+            self,
+            "if ({value}) {{ if ({condition}) {value}->allow++; }} else bpf_map_update_elem(&{map}, &{key}, &{key}_new, 0);"
+        );
     }
 
     /// A verdict by who asks, when, or by chance.

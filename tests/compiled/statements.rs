@@ -46,14 +46,20 @@ impl Writer {
         let (step, condition) = (self.expression(1), self.condition());
         let leave = self.rng.pick(&["break", "verdict ^= 1", "continue"]);
         self.line(unroll);
-        line!(self, 
+        line!(
+            self,
             "for (u32 i = 0; i < {rounds}; i++) {{ c += i; if ({condition} && (c & {})) {leave}; a += {step} & 0xff; }}",
             self.rng.pick(&[1, 3, 8])
         );
     }
 
     fn unrolling(&mut self) -> &'static str {
-        self.rng.pick(&["", "_Pragma(\"unroll\")", "_Pragma(\"nounroll\")", "_Pragma(\"clang loop unroll_count(4)\")"])
+        self.rng.pick(&[
+            "",
+            "_Pragma(\"unroll\")",
+            "_Pragma(\"nounroll\")",
+            "_Pragma(\"clang loop unroll_count(4)\")",
+        ])
     }
 
     /// A list of devices, searched.
@@ -63,14 +69,16 @@ impl Writer {
         let entries: Vec<String> = (0..count)
             .map(|_| format!("{{ {}, {}, {} }}", self.major(), self.minor(), self.rng.below(8)))
             .collect();
-        above!(self,
+        above!(
+            self,
             "static const volatile struct {{ u32 major, minor, access; }} {name}[{count}] = {{ {} }};",
             entries.join(", ")
         );
         let unroll = self.unrolling();
         self.line(unroll);
         let found = self.rng.pick(&["return 1;", "return 0;", "{ verdict ^= 1; break; }"]);
-        line!(self, 
+        line!(
+            self,
             "for (u32 i = 0; i < {count}; i++) if ({name}[i].major == major && ({name}[i].minor == minor || \
              {name}[i].minor == 255) && (access & ~{name}[i].access) == 0) {found}"
         );
@@ -82,7 +90,8 @@ impl Writer {
         let values: Vec<String> = (0..8).map(|_| self.rng.below(4).to_string()).collect();
         above!(self, "static const volatile u8 {name}[8] = {{ {} }};", values.join(", "));
         let rounds = self.rng.between(4, 12);
-        line!(self, 
+        line!(
+            self,
             "{{ u32 state = 0, bits = minor; for (u32 i = 0; i < {rounds}; i++) {{ state = {name}[((state & 3) << 1) | \
              (bits & 1)]; bits >>= 1; }} if (state == {}) verdict ^= 1; }}",
             self.rng.below(4)
@@ -105,11 +114,13 @@ impl Writer {
     fn function_as(&mut self, kind: &str) {
         let name = self.fresh("function");
         let (condition, result, other) = (self.condition(), self.expression(2), self.expression(1));
-        above!(self,
+        above!(
+            self,
             "{kind} int {name}(u32 major, u32 minor, u32 type, u32 access)\n{{\n\tu64 a = major + 1, b = minor; u32 c = access; s32 s = minor;\n\
              \tif ({condition}) return {result};\n\treturn {other};\n}}"
         );
-        let arguments = self.rng.pick(&["major, minor, type, access", "minor, major, access, type", "c, minor, type, s"]);
+        let arguments =
+            self.rng.pick(&["major, minor, type, access", "minor, major, access, type", "c, minor, type, s"]);
         let to = self.rng.pick(&["a ^=", "c +=", "verdict =", "s -="]);
         line!(self, "{to} {name}({arguments});");
     }
@@ -118,20 +129,28 @@ impl Writer {
     pub fn pointer_function(&mut self) {
         let name = self.fresh("change");
         let (is_global, step) = (self.rng.chance(50), self.rng.below(9));
-        let (kind, check) = if is_global { ("NOINLINE", "if (!key) return 0; ") } else { ("static NOINLINE", "") };
-        above!(self,
+        let (kind, check) =
+            if is_global { ("NOINLINE", "if (!key) return 0; ") } else { ("static NOINLINE", "") };
+        above!(
+            self,
             "{kind} int {name}(struct key *key, u32 by)\n{{\n\t{check}key->minor += by & 15; key->major ^= {step};\n\treturn key->minor & 1;\n}}"
         );
         let key = self.fresh("changed");
         line!(self, "struct key {key} = {{ major, minor }};");
-        line!(self, "verdict ^= {name}(&{key}, {}); if ({key}.major == {}) verdict = 0; c ^= {key}.minor;", self.rng.pick(&["access", "type", "5"]), self.major() ^ step);
+        line!(
+            self,
+            "verdict ^= {name}(&{key}, {}); if ({key}.major == {}) verdict = 0; c ^= {key}.minor;",
+            self.rng.pick(&["access", "type", "5"]),
+            self.major() ^ step
+        );
     }
 
     /// `bpf_loop`, inlined by the kernel or not.
     pub fn called_loop(&mut self) {
         let name = self.fresh("round");
         let (condition, stop) = (self.rng.below(20), self.rng.pick(&["0", "1", "state->minor & 1", "i > 5"]));
-        above!(self,
+        above!(
+            self,
             "static long {name}(u32 i, struct key *state)\n{{\n\tif (state->minor == i + {condition}) {{ state->major ^= 1; return {stop}; }}\n\
              \tstate->major += i;\n\treturn 0;\n}}"
         );
@@ -139,7 +158,11 @@ impl Writer {
         // Other flags than a constant 0 keep the kernel from inlining the call.
         let (rounds, flags) = (self.rng.between(1, 20), self.rng.pick(&["0", "0", "(a >> 63) >> 1"]));
         line!(self, "struct key {state} = {{ major, minor & 31 }};");
-        line!(self, "if (bpf_loop({rounds}, {name}, &{state}, {flags}) > {}) c ^= 3;", self.rng.below(rounds + 1));
+        line!(
+            self,
+            "if (bpf_loop({rounds}, {name}, &{state}, {flags}) > {}) c ^= 3;",
+            self.rng.below(rounds + 1)
+        );
         line!(self, "verdict ^= {state}.major & 1;");
     }
 
@@ -149,8 +172,13 @@ impl Writer {
         let map = if array { self.filled_array() } else { self.filled_hash() };
         let name = self.fresh("each");
         let key = if array { "u32" } else { "struct key" };
-        let test = if array { "*key == (state->minor & 7)" } else { "key->major == state->major && key->minor == state->minor" };
-        above!(self,
+        let test = if array {
+            "*key == (state->minor & 7)"
+        } else {
+            "key->major == state->major && key->minor == state->minor"
+        };
+        above!(
+            self,
             "static long {name}(void *map, {key} *key, struct entry *value, struct key *state)\n{{\n\
              \tif ({test}) {{ state->major = value->allow; return {}; }}\n\treturn 0;\n}}",
             self.rng.below(2)
@@ -165,11 +193,16 @@ impl Writer {
     pub fn iterator(&mut self) {
         let name = self.fresh("it");
         let (start, count) = (self.rng.below(6) as i32 - 2, self.rng.below(12) as i32);
-        let end = if self.rng.chance(30) { format!("{start} + (s32)(access & 7)") } else { (start + count).to_string() };
+        let end = if self.rng.chance(30) {
+            format!("{start} + (s32)(access & 7)")
+        } else {
+            (start + count).to_string()
+        };
         line!(self, "struct bpf_iter_num {name}; int *{name}_at;");
         line!(self, "bpf_iter_num_new(&{name}, {start}, {end});");
         let leave = self.rng.pick(&["break", "verdict ^= 1", "a++"]);
-        line!(self, 
+        line!(
+            self,
             "while (({name}_at = bpf_iter_num_next(&{name}))) {{ c += *{name}_at; if ((minor & 15) == *{name}_at) {leave}; }}"
         );
         line!(self, "bpf_iter_num_destroy(&{name}); if (c & 1) verdict ^= 1;");

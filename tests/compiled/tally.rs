@@ -42,7 +42,10 @@ impl Tally {
     pub fn refused(&mut self, case: &Case, log: String) {
         self.classes.entry(case.class.name).or_default().refused += 1;
         if std::env::var_os("GPUMAP_SHOW_REFUSALS").is_some() {
-            eprintln!("--- seed {} ({}, {} {})\n{log}\n{}", case.seed, case.class.name, case.level, case.set, case.written.text);
+            eprintln!(
+                "--- seed {} ({}, {} {})\n{log}\n{}",
+                case.seed, case.class.name, case.level, case.set, case.written.text
+            );
         }
     }
 
@@ -87,7 +90,12 @@ impl Tally {
             }
         }
         eprintln!("{text}{} programs asked about through the command", self.views);
-        assert!(self.failures.is_empty(), "{} differences:\n{}", self.failures.len(), self.failures.iter().take(8).cloned().collect::<Vec<_>>().join("\n"));
+        assert!(
+            self.failures.is_empty(),
+            "{} differences:\n{}",
+            self.failures.len(),
+            self.failures.iter().take(8).cloned().collect::<Vec<_>>().join("\n")
+        );
         let (programs, refused, mixed) = self.classes.values().fold((0, 0, 0), |sum, count| {
             (sum.0 + count.programs, sum.1 + count.refused, sum.2 + count.mixed)
         });
@@ -102,7 +110,8 @@ impl Tally {
 }
 
 fn compare(observation: &Observation, asked: &Asked, count: &mut Count, wrong: &mut Vec<String>) {
-    let cgroup = observation.cgroups.iter().find(|cgroup| asked.cgroup.ends_with(cgroup.path.lossy().as_ref()));
+    let cgroup =
+        observation.cgroups.iter().find(|cgroup| asked.cgroup.ends_with(cgroup.path.lossy().as_ref()));
     let cgroup = cgroup.expect("the cgroup asked about");
     let programs: Vec<&Program> = cgroup
         .effective
@@ -144,7 +153,10 @@ fn compare(observation: &Observation, asked: &Asked, count: &mut Count, wrong: &
                 proofs += 1;
                 let proof = decoder.prove(&programs, &context, *device, request);
                 if proof.verdict != verdict {
-                    wrong.push(format!("{device} {request:?}: {verdict}, and the proof says {}", proof.verdict));
+                    wrong.push(format!(
+                        "{device} {request:?}: {verdict}, and the proof says {}",
+                        proof.verdict
+                    ));
                 }
             }
         }
@@ -153,7 +165,10 @@ fn compare(observation: &Observation, asked: &Asked, count: &mut Count, wrong: &
 }
 
 fn without_numbers(why: &str) -> String {
-    why.split(' ').map(|word| if word.bytes().all(|byte| byte.is_ascii_digit()) { "N" } else { word }).collect::<Vec<_>>().join(" ")
+    why.split(' ')
+        .map(|word| if word.bytes().all(|byte| byte.is_ascii_digit()) { "N" } else { word })
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// The generated part of the text.

@@ -34,7 +34,10 @@ pub fn agree(asked: &Asked) -> Result<(), String> {
         let verdict = &saved[at];
         let kernel = if asked.allowed[at / Request::ALL.len()].contains(request) { "allow" } else { "deny" };
         if verdict != kernel && verdict != "unknown" {
-            return Err(format!("check: {verdict} for {}, {kernel} by the kernel", question(device, request)));
+            return Err(format!(
+                "check: {verdict} for {}, {kernel} by the kernel",
+                question(device, request)
+            ));
         }
         if let Some(rules) = &rules
             && verdict_by(rules, device, request) != *verdict
@@ -83,7 +86,8 @@ fn check(asked: &Asked, from: &[String]) -> Result<Vec<String>, String> {
 }
 
 fn json(arguments: &[&str], from: &[String]) -> Result<Value, String> {
-    let output = gpumap().args(arguments).args(from).arg("--json").output().map_err(|error| error.to_string())?;
+    let output =
+        gpumap().args(arguments).args(from).arg("--json").output().map_err(|error| error.to_string())?;
     serde_json::from_slice(&output.stdout).map_err(|error| format!("{arguments:?}: {error}"))
 }
 
@@ -91,7 +95,8 @@ fn json(arguments: &[&str], from: &[String]) -> Result<Value, String> {
 fn rules(asked: &Asked, from: &[String]) -> Result<Option<Policy>, String> {
     let mut answer = json(&["cgroup", &asked.cgroup], from)?;
     let id = answer["cgroups"][0]["policy"].as_str().ok_or("no policy")?.to_owned();
-    let policy: Policy = serde_json::from_value(answer["policies"][id].take()).map_err(|error| error.to_string())?;
+    let policy: Policy =
+        serde_json::from_value(answer["policies"][id].take()).map_err(|error| error.to_string())?;
     Ok(policy.omitted.is_none().then_some(policy))
 }
 
@@ -112,7 +117,11 @@ fn verdict_by(policy: &Policy, device: Device, request: Request) -> &str {
 /// The requests that are spelled so.
 fn requests(spelled: &str) -> RequestSet {
     let all = (0..1 << Request::ALL.len()).map(|bits: u32| {
-        Request::ALL.into_iter().enumerate().filter(move |(place, _)| bits >> place & 1 == 1).map(|(_, one)| one)
+        Request::ALL
+            .into_iter()
+            .enumerate()
+            .filter(move |(place, _)| bits >> place & 1 == 1)
+            .map(|(_, one)| one)
     });
     let mut sets = all.map(Iterator::collect::<RequestSet>);
     sets.find(|set| set.to_string() == spelled).expect("requests as gpumap spells them")

@@ -115,7 +115,8 @@ impl Writer {
     fn end(&mut self, name: &'static str) {
         let body = std::mem::take(&mut self.body);
         let last = self.condition();
-        let way = self.rng.pick(&["return verdict & 1;", "return !!verdict;", "if (verdict) return 1; return 0;"]);
+        let way =
+            self.rng.pick(&["return verdict & 1;", "return !!verdict;", "if (verdict) return 1; return 0;"]);
         let _ = write!(
             self.done,
             "SEC(\"cgroup/dev\") int {name}(struct bpf_cgroup_dev_ctx *ctx)\n{{\n\
@@ -191,8 +192,14 @@ impl Writer {
     }
 
     fn two_writers(&mut self) {
-        const PARTS: &[fn(&mut Writer)] =
-            &[Writer::rule, Writer::assign, Writer::decide, Writer::counter, Writer::policy_map, Writer::change_result];
+        const PARTS: &[fn(&mut Writer)] = &[
+            Writer::rule,
+            Writer::assign,
+            Writer::decide,
+            Writer::counter,
+            Writer::policy_map,
+            Writer::change_result,
+        ];
         self.some(1, 4, PARTS);
         self.end("first");
         self.some(1, 4, PARTS);
