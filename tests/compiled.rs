@@ -51,7 +51,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use clang::{Clang, Object, Pins};
-use gpumap::policy::device::{Device, DeviceType, MAX_MAJOR, MAX_MINOR, RequestSet};
+use gpumap::model::{Device, DeviceType, MAX_MAJOR, MAX_MINOR, RequestSet};
 use support::bench::Bench;
 use support::bpf::{self, MULTI, PREORDER};
 use support::rng::Rng;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use gpumap::observation::{Observation, Program};
-use gpumap::policy::device::{Request, Verdict};
+use gpumap::model::{Request, Verdict};
 use gpumap::policy::{Combination, Context, Decoder};
 
 use super::{Asked, Case};

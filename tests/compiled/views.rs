@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use gpumap::policy::device::{Device, DeviceType, Request, RequestSet};
+use gpumap::model::{Device, DeviceType, Request, RequestSet};
 use gpumap::report::{Mask, Policy, Rule};
 use serde_json::Value;
 
@@ -100,7 +100,7 @@ fn rules(asked: &Asked, from: &[String]) -> Result<Option<Policy>, String> {
     Ok(policy.omitted.is_none().then_some(policy))
 }
 
-fn verdict_by(policy: &Policy, device: Device, request: Request) -> &str {
+fn verdict_by(policy: &Policy, device: Device, request: Request) -> String {
     let within = |[first, last]: [u32; 2], mask: Option<Mask>, value: u32| {
         (first..=last).contains(&value) && mask.is_none_or(|mask| value & mask.mask == mask.value)
     };
@@ -111,7 +111,7 @@ fn verdict_by(policy: &Policy, device: Device, request: Request) -> &str {
             && within(rule.minor, rule.minor_mask, device.minor)
             && requests(&rule.requests).contains(request)
     };
-    policy.rules.iter().find(covers).map_or(&policy.default, |rule| &rule.verdict)
+    policy.rules.iter().find(covers).map_or(policy.default, |rule| rule.verdict).to_string()
 }
 
 /// The requests that are spelled so.
