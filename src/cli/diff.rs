@@ -22,8 +22,8 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, Val
 /// gone, GPUs that owners lost or gained, allocations, and the exact difference
 /// of every policy that changed.
 ///
-/// The exit status is 0 if the policies are equal and nothing else changed, 1 if they differ and 3 if
-/// part of either is unknown.
+/// The exit status is 0 if nothing differs of what is compared, 1 if something
+/// does and 3 if part of either is unknown.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -14,8 +14,8 @@ use super::AllocationArgs;
 /// processes, HOLDS open. In the table `-` is none, `?` not known, and
 /// `~nvidia0` is only claimed by the owner's own environment.
 ///
-/// Who is no job, container or virtual machine and holds nothing is only
-/// counted; -v lists all.
+/// Services, sessions and other cgroups are listed only if they are known to
+/// hold a GPU, else counted; -v lists all.
 ///
 /// The exit status is 0 when everything could be seen and 3 when something is
 /// missing or unknown. An unknown allocation alone is not missing: outside of

@@ -8,12 +8,12 @@ use super::AllocationArgs;
 
 /// Show what processes may open, ask for and hold.
 ///
-/// For each process: its owner, what its environment says of its job, every
-/// variable about GPUs at the last execve and now in memory, the GPUs that
-/// result and how sure that is, the devices it has open; then the verdicts,
-/// rules and programs of its cgroup.
+/// For each process: its user, state, age and owner, what its environment says
+/// of its job, every variable about GPUs at the last execve and now in memory,
+/// the GPUs that result and how sure that is, the devices it has open; then the
+/// verdicts, rules and programs of its cgroup.
 ///
-/// The exit status is as of `gpumap node`; 2 if there is no such process.
+/// The exit status is that of `gpumap node`; 2 if there is no such process.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -12,7 +12,7 @@ use super::SlurmArgs;
 /// attach flags, processes with their open devices and the variables about GPUs
 /// and Slurm of their environments (no others). --from reads it back, also in a
 /// newer gpumap. The file replaces an older one whole or not at all, and only
-/// its owner may read it, because it names the users' processes.
+/// its owner may read it, because it names users and their processes.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
