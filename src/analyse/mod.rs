@@ -45,7 +45,7 @@ pub use explain::explain;
 pub use holdings::{Holdings, denied_of};
 pub use inspection::Inspection;
 pub use leftovers::leftovers;
-pub use node::{Granted, node};
+pub use node::{Granted, node, without_partial_jobs};
 pub use node_diff::node_diff;
 pub use programs::programs;
 pub use to_verify::{ToVerify, to_verify};

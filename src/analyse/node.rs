@@ -3,7 +3,7 @@
 
 use crate::allocation::{Numbering, given};
 use crate::observation::Observation;
-use crate::report::Payload;
+use crate::report::{Owner, OwnerSets, Payload};
 
 use super::join::{Join, by_cgroup, in_scope};
 use super::owners::Owners;
@@ -52,6 +52,20 @@ pub(super) fn answer(join: &mut Join<'_>, granted: &Granted) -> Result<Payload, 
     let owners = asked_order::owners(observation, owners.finish(join, &numbering, &source));
     asked_order::cgroups(observation, &mut answer);
     Ok(Payload { owners: Some(owners), ..join.finish(answer) })
+}
+
+/// Leaves out the rows of jobs that were not asked for as a whole (`is_whole`
+/// tells), only some of their steps: what is so of a step is not so of its job.
+pub fn without_partial_jobs(payload: &mut Payload, is_whole: impl Fn(&Owner) -> bool) {
+    let owners = payload.owners.take().unwrap_or_default();
+    let groups = owners.chunk_by(|_, next| next.depth > 0);
+    let rows = groups.flat_map(|group| match group.split_first() {
+        Some((job, steps)) if job.owner.step.is_none() && !steps.is_empty() && !is_whole(&job.owner) => {
+            steps.iter().map(|row| OwnerSets { depth: row.depth.saturating_sub(1), ..row.clone() }).collect()
+        }
+        _ => group.to_vec(),
+    });
+    payload.owners = Some(rows.collect());
 }
 
 /// What is known of the allocation beside what processes claim.

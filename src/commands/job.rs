@@ -11,16 +11,22 @@ use crate::{analyse, observe, render};
 pub(super) fn run(session: &mut Session<'_>, args: &JobArgs) -> Result<Exit, Failure> {
     slurm::look(session, &args.allocation.slurm)?;
     let jobs = job_name::all(&args.ids, args.allocation.slurm.from_env)?;
-    let observation = match saved::from_option(session)? {
+    let (observation, parts) = match saved::from_option(session)? {
         Some(mut observation) => {
             slurm::add(session, &args.allocation.slurm, &mut observation)?;
             let parts = parts(&jobs, |name| job_name::in_observation(&observation, name))?;
             job_scope::narrow(&mut observation, &parts)?;
-            observation
+            (observation, parts)
         }
-        None => live(session, parts(&jobs, |name| job_name::live(session, name))?)?,
+        None => {
+            let parts = parts(&jobs, |name| job_name::live(session, name))?;
+            (live(session, &parts)?, parts)
+        }
     };
-    let payload = analyse::node(&observation, &slurm::granted(&args.allocation))?;
+    let mut payload = analyse::node(&observation, &slurm::granted(&args.allocation))?;
+    analyse::without_partial_jobs(&mut payload, |owner| {
+        parts.iter().any(|part| part.step.is_none() && part.job.is(owner))
+    });
     session.answer(&observation, payload, render::jobs)
 }
 
@@ -31,11 +37,11 @@ fn parts(
     jobs.iter().map(|asked| Ok(Part { job: number(&asked.job)?, step: asked.step.clone() })).collect()
 }
 
-fn live(session: &Session<'_>, parts: Vec<Part>) -> Result<Observation, Failure> {
+fn live(session: &Session<'_>, parts: &[Part]) -> Result<Observation, Failure> {
     let names: Vec<JobName> = parts.iter().map(|part| part.job.clone()).collect();
     let mut observation = observe::jobs(&session.options(), &names)?;
     if parts.iter().any(|part| part.step.is_some()) {
-        job_scope::narrow(&mut observation, &parts)?;
+        job_scope::narrow(&mut observation, parts)?;
     }
     Ok(observation)
 }
