@@ -53,12 +53,16 @@ fn remarks(out: &mut dyn Write, style: Style, audit: &Audit) -> io::Result<()> {
         writeln!(out, "{} ignored by the configuration (-v shows).", number(audit.ignored, "finding"))?;
     }
     if audit.known > 0 || !audit.fixed.is_empty() {
-        let known = number(audit.known, "finding");
-        writeln!(out, "{known} of the baseline left out; {} no more.", audit.fixed.len())?;
+        let gone = audit.fixed.len();
+        writeln!(
+            out,
+            "Since the baseline: {} still there (not listed), {gone} gone.",
+            number(audit.known, "finding")
+        )?;
     }
     for fixed in &audit.fixed {
         let (id, summary) = (sanitize::text(&fixed.id), sanitize::text(&fixed.summary));
-        let line = format!("no more: {id}: {summary}");
+        let line = format!("gone: {id}: {summary}");
         wrap::write(out, ("  ", 2), 4, usize::from(style.width), &line)?;
     }
     let width = usize::from(style.width);
