@@ -397,3 +397,69 @@ fn stopped_reader() {
     assert_eq!(told.values.len(), 5, "{told:?}");
     assert!(told.lost[&Some(HOSTILE)] > 0 && told.lost.len() == 1, "{:?}", told.lost);
 }
+
+/// What may be printed for one user at once, with room for the others.
+const OUTPUT: usize = 160 << 20;
+
+/// Make sure that one user's changes, however long, do not fill the disk that
+/// the output is kept on, that others' are told all the same, and that the rest
+/// is counted.
+#[test]
+fn flood_of_output() {
+    let _alone = alone();
+    let Some(root) = node::root() else { return };
+    let place = Place::new(&root);
+    let program = place.build("c/flood.c", "flood", "gcc");
+    let program = program.to_str().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gpumap"));
+    command.args(["watch", "--json", "--cgroup", place.cgroup.to_str().unwrap()]);
+    let mut watch = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut output = BufReader::new(watch.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    let _hostile = Program::start(&place, &[program, &HOSTILE.to_string(), "large"]);
+    let (mut bytes, mut lost) = (0, false);
+    let begun = Instant::now();
+    while !lost {
+        line.clear();
+        bytes += output.read_line(&mut line).unwrap();
+        assert!(bytes < OUTPUT, "{bytes} bytes");
+        assert!(begun.elapsed() < Duration::from_secs(400), "{bytes} bytes and none is left out");
+        lost = line.contains("a user may cause");
+    }
+    println!("{bytes} bytes within {:?}: {line}", begun.elapsed());
+    let event: Event = serde_json::from_str(&line).unwrap();
+    assert!(event.lost_by.iter().all(|lost| lost.uid == Some(HOSTILE)), "{line}");
+    let mut calm = Program::start(&place, &[program, &CALM.to_string(), "calm", "still"]);
+    calm.say(b'x');
+    while !line.contains("still") {
+        line.clear();
+        bytes += output.read_line(&mut line).unwrap();
+        assert!(bytes < OUTPUT, "{bytes} bytes");
+    }
+    signal(&watch, Signal::SIGTERM);
+    std::thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
+    assert_eq!(ends(&mut watch, Duration::from_secs(60)), Some(0));
+}
+
+/// Make sure that very many processes with very long values take little memory.
+#[test]
+fn wide_environments() {
+    let _alone = alone();
+    let Some(root) = node::root() else { return };
+    let place = Place::new(&root);
+    let program = place.build("c/flood.c", "flood", "gcc");
+    let program = program.to_str().unwrap();
+    let watch = Watch::start(&["--cgroup", place.cgroup.to_str().unwrap()]);
+    let hostile = Program::start(&place, &[program, &HOSTILE.to_string(), "wide", "5000"]);
+    let mut calm = Program::start(&place, &[program, &CALM.to_string(), "calm", "beside"]);
+    calm.say(b'x');
+    watch.until(|event| is_change(event, "beside"));
+    sleep(Duration::from_secs(2));
+    let status = std::fs::read_to_string(format!("/proc/{}/status", watch.child.id())).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let peak: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    println!("{peak} KiB at most");
+    drop(hostile);
+    assert!(peak < 128 << 10, "{peak} KiB");
+}

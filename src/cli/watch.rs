@@ -80,7 +80,11 @@ use clap::{Args, ValueHint};
 /// `exit` says so. What a process did with the rights of another user between
 /// two events of its own may be among what that user lost. At most 65,536
 /// processes of one user and 262,144 of all are followed; those beyond are
-/// counted in `lost`.
+/// counted in `lost`. At most 16 MiB of variables are kept of one user's
+/// processes: beyond that, values of before are left out.
+///
+/// One user's processes may cause 128 MiB of output at once and 64 KiB a second
+/// after that, some 5 GiB a day. Events beyond that are counted in `lost`.
 ///
 /// If nobody reads the output, nothing more is taken from the kernel, which
 /// counts what it drops. Signals and --for end the watch all the same.

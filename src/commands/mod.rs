@@ -40,6 +40,7 @@ mod slurm;
 mod snapshot;
 mod subject;
 mod watch;
+mod watch_allowance;
 mod watch_output;
 mod watch_print;
 mod watch_scope;

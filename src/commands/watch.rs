@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
+use super::watch_allowance::{self, Allowances};
 use super::watch_output::Output;
 use super::{Failure, Session, file, watch_scope};
 use crate::cli::{Exit, WatchArgs};
@@ -71,6 +72,7 @@ pub(super) fn run(session: &mut Session<'_>, args: &WatchArgs) -> Result<Exit, F
     let mut watch = Watch {
         output: Output::start(std::io::stdout().as_fd())?,
         text: Vec::new(),
+        allowances: Allowances::default(),
         stopped: false,
         signals,
         session,
@@ -95,6 +97,8 @@ pub(super) struct Watch<'s, 'a> {
     /// Where lines go, and those that were not given to it yet.
     pub(super) output: Output,
     pub(super) text: Vec<u8>,
+    /// How much more users may be the cause of.
+    pub(super) allowances: Allowances,
     pub(super) signals: SignalFd,
     /// It was to end while its output was not read.
     pub(super) stopped: bool,
@@ -150,6 +154,7 @@ impl Watch<'_, '_> {
     fn finish(&mut self, over: bool) -> Result<Exit, Failure> {
         self.written = None;
         self.save()?;
+        self.tell_untold()?;
         self.print(&[watch::event("end", None)])?;
         if !self.output.finish()? {
             return Ok(Exit::Incomplete);
@@ -168,7 +173,17 @@ impl Watch<'_, '_> {
         let events = self.tracker.compare(reread);
         self.print(&events)?;
         let others: Vec<Event> = self.others.iter_mut().flat_map(|other| other.events()).collect();
-        self.print(&others)
+        self.print(&others)?;
+        self.tell_untold()
+    }
+
+    /// Says how many events were not printed, and whose.
+    fn tell_untold(&mut self) -> Result<(), Failure> {
+        let untold = self.allowances.untold(Instant::now());
+        if untold.is_empty() {
+            return Ok(());
+        }
+        self.print(&[Event { why: Some(watch_allowance::why()), ..watch::lost(untold) }])
     }
 
     /// Takes the facts up to a moment: until one is newer or none are left.

@@ -1,6 +1,9 @@
 //! What `gpumap watch` prints.
 
 use std::os::fd::AsFd as _;
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::Failure;
 use super::watch::Watch;
@@ -9,13 +12,23 @@ use crate::{render, watch};
 
 /// Bytes that are given away at once where there are many events.
 const PIECE: usize = 1 << 16;
+/// Processes that are remembered because a line was printed: of those beyond the
+/// end is not printed.
+const SHOWN: usize = 1 << 18;
+/// How long facts are taken without looking whether the watch is to end.
+const LONG: Duration = Duration::from_secs(1);
 
 impl Watch<'_, '_> {
     /// Events are written as they come, and given away once for all of these
     /// facts: a system call for each costs more than the rest.
     pub(super) fn take(&mut self, facts: Vec<watch::Fact>) -> Result<(), Failure> {
-        let any = !facts.is_empty();
+        let (any, begun) = (!facts.is_empty(), Instant::now());
         for fact in facts {
+            // Users decide how many there are, and how long each takes.
+            if begun.elapsed() > LONG && self.is_to_end() {
+                self.stopped = true;
+                break;
+            }
             let events = self.tracker.take(fact);
             self.write(&events)?;
         }
@@ -41,24 +54,48 @@ impl Watch<'_, '_> {
         Ok(())
     }
 
+    /// Whether a signal came, which stays to be read, or the time is over.
+    fn is_to_end(&self) -> bool {
+        let mut signals = [PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
+        let signalled = poll(&mut signals, PollTimeout::ZERO).is_ok_and(|ready| ready > 0);
+        signalled || self.end.is_some_and(|end| Instant::now() >= end)
+    }
+
     fn write(&mut self, events: &[Event]) -> Result<(), Failure> {
         for event in events {
-            if self.stopped && event.event != "end" {
+            if self.stopped && !matches!(event.event.as_str(), "end" | "lost") {
                 return Ok(());
             }
             self.changed |= matches!(event.event.as_str(), "visible" | "policy") && !is_replacement(event);
             self.dirty |= matches!(event.event.as_str(), "visible" | "exit" | "process");
+            let begin = self.text.len();
+            let user = event.process.as_ref().map(|process| self.tracker.account(process.pid));
+            if user.is_some_and(|user| self.allowances.is_used_up(user, Instant::now())) {
+                self.forget(event);
+                continue;
+            }
             if self.session.global.json {
                 render::json::write(&mut self.text, event)?;
             } else if self.is_news(event) {
                 let gpus = Some(self.tracker.gpus()).filter(|gpus| !gpus.is_empty());
                 render::event(&mut self.text, event, gpus.unwrap_or(&self.gpus))?;
             }
+            let bytes = self.text.len() - begin;
+            if user.is_some_and(|user| bytes > 0 && !self.allowances.allow(user, bytes, Instant::now())) {
+                self.text.truncate(begin);
+            }
             if self.text.len() >= PIECE {
                 self.flush()?;
             }
         }
         Ok(())
+    }
+
+    /// Lets go of a process of which nothing is printed any more.
+    fn forget(&mut self, event: &Event) {
+        if let ("exit", Some(process)) = (event.event.as_str(), &event.process) {
+            self.shown.remove(&(process.pid, process.start_time.unwrap_or_default()));
+        }
     }
 
     /// Whether people want to see it without asking for everything.
@@ -70,7 +107,9 @@ impl Watch<'_, '_> {
             "exit" => self.shown.remove(&who) || all,
             _ if is_inherited(event) && !all => false,
             _ => {
-                self.shown.insert(who);
+                if self.shown.len() < SHOWN {
+                    self.shown.insert(who);
+                }
                 true
             }
         }

@@ -100,6 +100,21 @@ pub enum Fact {
 }
 
 impl Fact {
+    /// The process that it is about; `None` for one that is not an event of a
+    /// process.
+    pub fn subject(&self) -> Option<&Subject> {
+        match self {
+            Self::Set { subject, .. }
+            | Self::Unnamed { subject, .. }
+            | Self::Cleared { subject, .. }
+            | Self::Exec { subject, .. }
+            | Self::Fork { subject, .. }
+            | Self::Exit { subject, .. }
+            | Self::Driver { subject, .. } => Some(subject),
+            Self::Uncovered { .. } | Self::Overlooked { .. } | Self::Lost(_) | Self::Gap { .. } => None,
+        }
+    }
+
     /// When it was, in nanoseconds since boot; `None` for one that is not an
     /// event of a process.
     pub fn at(&self) -> Option<u64> {

@@ -25,7 +25,7 @@ pub use driver::Driver;
 pub use fact::{Fact, How, NewValue, Subject};
 pub use scope::Scope;
 pub use source::{Mode, Source};
-pub use tracker::{LastSet, Reread, Tracker, event};
+pub use tracker::{LastSet, Reread, Tracker, event, lost};
 
 /// A further source of events: what changes policies, for instance.
 pub trait EventSource {

@@ -114,7 +114,11 @@ impl Tracker {
         let subject = subject(&peek);
         let unreadable = peek.environment.missing().map(str::to_owned);
         match known(peek) {
-            Some(now) => self.found(&subject, now),
+            Some(now) => {
+                let events = self.found(&subject, now);
+                self.weigh(subject.pid);
+                events
+            }
             None => self.stays_unknown(&subject, unreadable.as_deref()).into_iter().collect(),
         }
     }

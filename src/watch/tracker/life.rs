@@ -74,6 +74,8 @@ impl Tracker {
         let event = told.then(|| Event { why, ..self.about("exit", at, subject) });
         let account = self.processes.remove(&subject.pid).and_then(|state| state.subject.account);
         self.recent.remove(account, subject.pid);
+        self.weights.remove(subject.pid);
+        self.gone = Some((subject.pid, account));
         for turns in [&mut self.turns, &mut self.uncovered, &mut self.doubtful] {
             turns.remove(subject.pid);
         }

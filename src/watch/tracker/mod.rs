@@ -21,6 +21,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod turns;
+mod weights;
 mod words;
 
 use std::collections::{BTreeMap, HashMap};
@@ -36,10 +37,11 @@ use recent::Recent;
 use resolve::Resolver;
 use state::{Memory, State};
 use turns::Turns;
+use weights::Weights;
 
 pub use again::Reread;
 pub use last_set::LastSet;
-pub use words::event;
+pub use words::{event, lost};
 
 /// Processes that are kept at most: of one account, and of all.
 const EACH: usize = 1 << 16;
@@ -63,6 +65,10 @@ pub struct Tracker {
     doubtful: Turns,
     /// Those that executed a program last.
     recent: Recent,
+    /// The one that ended last, and who answered for it.
+    gone: Option<(u32, Option<u32>)>,
+    /// How much is kept of environments.
+    weights: Weights,
 }
 
 impl Tracker {
@@ -78,6 +84,8 @@ impl Tracker {
             uncovered: Turns::default(),
             doubtful: Turns::default(),
             recent: Recent::default(),
+            gone: None,
+            weights: Weights::default(),
         }
     }
 
@@ -92,6 +100,7 @@ impl Tracker {
             if let Some(environment) = state::known(peek) {
                 state.learn(Memory { begun, ended: now_ns(), environment });
             }
+            self.weigh(pid);
         }
     }
 
@@ -100,8 +109,24 @@ impl Tracker {
         &self.resolver.gpus
     }
 
+    /// The user who answers for a process that is kept or was the last to end;
+    /// `None` where that is not known.
+    pub fn account(&self, pid: u32) -> Option<u32> {
+        let gone = self.gone.filter(|(gone, _)| *gone == pid).and_then(|(_, account)| account);
+        self.processes.get(&pid).map_or(gone, |state| state.subject.account)
+    }
+
     /// The events that a fact makes.
     pub fn take(&mut self, fact: Fact) -> Vec<Event> {
+        let pid = fact.subject().map(|subject| subject.pid);
+        let events = self.events(fact);
+        if let Some(pid) = pid {
+            self.weigh(pid);
+        }
+        events
+    }
+
+    fn events(&mut self, fact: Fact) -> Vec<Event> {
         match fact {
             Fact::Set { at, subject, how, name, value, keep } => {
                 self.set(at, &subject, how, name, value, keep).into_iter().collect()

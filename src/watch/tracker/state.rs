@@ -36,7 +36,7 @@ pub(super) struct State {
     /// As far as it is known; `None` where it is not.
     pub(super) environment: Option<Environment>,
     /// What was read, as long as calls of before that may be still to come.
-    memory: Option<Memory>,
+    pub(super) memory: Option<Memory>,
     /// The variables that calls told since it was read.
     followed: Vec<&'static str>,
     /// The gaps of its account that are reckoned with here.

@@ -64,7 +64,7 @@ pub(super) fn overlooked(account: Option<u32>) -> Event {
 }
 
 /// Events of accounts that were lost.
-pub(super) fn lost(by: Vec<(Option<u32>, u64)>) -> Event {
+pub fn lost(by: Vec<(Option<u32>, u64)>) -> Event {
     let all = by.iter().map(|(_, events)| events).sum();
     let lost_by = by.into_iter().map(|(uid, events)| LostBy { uid, events }).collect();
     Event { lost: Some(all), lost_by, ..event("lost", None) }

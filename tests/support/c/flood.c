@@ -5,6 +5,8 @@
  *   flood UID setenv        four threads that change a variable
  *   flood UID fork          four processes that fork children
  *   flood UID exec          four processes that execute themselves
+ *   flood UID large         four threads that change all variables to long values
+ *   flood UID wide N        N processes with long values of all variables
  *   flood UID space         eight processes of as many users in a user namespace
  *                           that UID made, which change a variable
  *
@@ -46,6 +48,41 @@ static void *change(void *number)
 		setenv(NAME, value, 1);
 	}
 	return NULL;
+}
+
+static const char *names[] = { "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
+			       "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK" };
+#define COUNT (sizeof(names) / sizeof(names[0]))
+
+/* All variables, to values of 4000 bytes that take more when they are quoted. */
+static void all(char first)
+{
+	char value[4001];
+
+	memset(value, '\\', sizeof(value) - 1);
+	value[0] = first;
+	value[sizeof(value) - 1] = 0;
+	for (unsigned at = 0; at < COUNT; at++)
+		setenv(names[at], value, 1);
+}
+
+static void *enlarge(void *nothing)
+{
+	for (int i = 0;; i++)
+		all('a' + i % 26);
+	return NULL;
+}
+
+static void wide(int count)
+{
+	all('x');
+	while (count-- > 0) {
+		if (fork() == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			pause();
+		}
+		usleep(500);
+	}
 }
 
 static void forks(void)
@@ -146,6 +183,10 @@ int main(int words, char **word)
 	}
 	for (long i = 0; i < 4 && !strcmp(word[2], "setenv"); i++)
 		pthread_create(&thread, NULL, change, (void *)i);
+	for (long i = 0; i < 4 && !strcmp(word[2], "large"); i++)
+		pthread_create(&thread, NULL, enlarge, NULL);
+	if (!strcmp(word[2], "wide"))
+		wide(atoi(word[3]));
 	dprintf(1, "ready\n");
 	if (!strcmp(word[2], "calm") && words == 4 && read(0, &byte, 1) == 1) {
 		setenv(NAME, word[3], 1);

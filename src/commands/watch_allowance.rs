@@ -1,0 +1,111 @@
+//! How much of what `gpumap watch` prints one user may be the cause of: what it
+//! prints is often kept, and users choose how often their processes do something
+//! and how long their values are.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// Bytes that one user may cause at once, some 180,000 changes of usual length,
+/// and those that come back in a second: some 5 GiB a day.
+const AT_ONCE: u64 = 128 << 20;
+const A_SECOND: u64 = 64 << 10;
+/// Bytes of the shortest event.
+const LEAST: u64 = 32;
+
+/// What users have left. A user is who answers for a process; those of whom that
+/// is not known are one.
+#[derive(Debug, Default)]
+pub(super) struct Allowances(BTreeMap<Option<u32>, Allowance>);
+
+#[derive(Debug)]
+struct Allowance {
+    /// Bytes that were used, as of this moment.
+    used: u64,
+    at: Instant,
+    /// Events that were not printed and not told of.
+    untold: u64,
+}
+
+impl Allowances {
+    /// Whether an event of so many bytes may be printed; it is counted if not.
+    pub(super) fn allow(&mut self, user: Option<u32>, bytes: usize, now: Instant) -> bool {
+        let allowance = self.0.entry(user).or_insert(Allowance { used: 0, at: now, untold: 0 });
+        allowance.come_back(now);
+        let used = allowance.used.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
+        if used > AT_ONCE {
+            allowance.untold += 1;
+            return false;
+        }
+        allowance.used = used;
+        true
+    }
+
+    /// Whether nothing is left: then an event is counted that is not printed.
+    pub(super) fn is_used_up(&mut self, user: Option<u32>, now: Instant) -> bool {
+        let Some(allowance) = self.0.get_mut(&user) else { return false };
+        allowance.come_back(now);
+        let is_used_up = allowance.used.saturating_add(LEAST) > AT_ONCE;
+        allowance.untold += u64::from(is_used_up);
+        is_used_up
+    }
+
+    /// How many events of each user were not printed since this was asked last.
+    /// Users who have all of theirs again are forgotten.
+    pub(super) fn untold(&mut self, now: Instant) -> Vec<(Option<u32>, u64)> {
+        let mut untold = Vec::new();
+        self.0.retain(|user, allowance| {
+            allowance.come_back(now);
+            if allowance.untold > 0 {
+                untold.push((*user, std::mem::take(&mut allowance.untold)));
+            }
+            allowance.used > 0
+        });
+        untold
+    }
+}
+
+impl Allowance {
+    fn come_back(&mut self, now: Instant) {
+        // Whole seconds, so that nothing is lost by rounding.
+        let seconds = now.saturating_duration_since(self.at).as_secs();
+        self.used = self.used.saturating_sub(seconds.saturating_mul(A_SECOND));
+        self.at += Duration::from_secs(seconds);
+    }
+}
+
+/// Why events are missing that were seen.
+pub(super) fn why() -> String {
+    format!(
+        "a user may cause {} MiB of output at once, and {} KiB a second after that",
+        AT_ONCE >> 20,
+        A_SECOND >> 10
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that one user's use leaves another's alone, that what is not
+    /// printed is counted once, and that time gives bytes back.
+    #[test]
+    fn apart() {
+        let (mut all, now) = (Allowances::default(), Instant::now());
+        let half = usize::try_from(AT_ONCE / 2).unwrap();
+        assert!(all.allow(Some(7), half, now) && all.allow(Some(7), half, now));
+        assert!(!all.allow(Some(7), 1, now) && !all.allow(Some(7), 1, now));
+        assert!(all.allow(Some(8), half, now) && all.allow(None, half, now));
+        assert_eq!(all.untold(now), [(Some(7), 2)]);
+        assert_eq!(all.untold(now), []);
+        let later = now + Duration::from_secs(1);
+        assert!(all.allow(Some(7), 64 << 10, later) && !all.allow(Some(7), 1, later));
+        assert!(
+            all.is_used_up(Some(7), later)
+                && all.is_used_up(Some(7), later)
+                && !all.is_used_up(Some(9), later)
+        );
+        assert_eq!(all.untold(later), [(Some(7), 3)]);
+        all.untold(later + Duration::from_secs(AT_ONCE / A_SECOND));
+        assert_eq!(all.0.len(), 0);
+    }
+}
