@@ -55,7 +55,9 @@ pub struct CheckArgs {
 ///
 /// Shows every program in run order with the instructions the kernel would
 /// execute for this one question, what each means here, which one decided, and
-/// how the kernel combines the programs.
+/// how the kernel combines the programs. Of a loop that goes round often, only
+/// the first round and the end of the path are printed, with a count of what
+/// was left out; -v and --json have every instruction.
 ///
 /// The exit status is 0 for allow, 1 for deny and 3 for unknown.
 #[derive(Debug, Args)]

@@ -1,11 +1,19 @@
 //! A proof that reads like an argument: the question, each program's path,
 //! the kernel's rule, the verdict.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use super::prog::instruction;
 use super::{Style, programs, sanitize};
 use crate::report::{Payload, ProgramProof, Proof};
+
+/// Instructions up to which a path is printed whole.
+const LONG: usize = 400;
+/// Different instructions printed of a longer one.
+const MOST: usize = 300;
+/// Instructions printed of its end.
+const LAST: usize = 30;
 
 /// Prints the argument.
 pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
@@ -35,10 +43,7 @@ fn part(out: &mut dyn Write, style: Style, number: usize, program: &ProgramProof
     if !program.attached_at.is_empty() || !program.flags.is_empty() {
         writeln!(out, "   {}", programs::place(&program.attached_at, &program.flags))?;
     }
-    for step in &program.steps {
-        let mark = if program.decided_at == Some(step.pc) { '>' } else { ' ' };
-        writeln!(out, " {mark} {}", instruction(step.pc, &step.text, &step.meaning))?;
-    }
+    path(out, style, program)?;
     write!(out, "   returns {}", style.verdict(program.returns))?;
     if let Some(retval) = program.retval {
         write!(out, "; error in force after it: {}", errno(retval))?;
@@ -49,11 +54,63 @@ fn part(out: &mut dyn Write, style: Style, number: usize, program: &ProgramProof
     }
 }
 
+/// The instructions that were executed. Of a loop that goes round often the
+/// first round is printed, and the end of the path; `-v` prints everything.
+fn path(out: &mut dyn Write, style: Style, program: &ProgramProof) -> io::Result<()> {
+    let is_long = program.steps.len() > LONG && !style.all;
+    let end = program.steps.len().saturating_sub(LAST);
+    let (mut seen, mut folded) = (BTreeSet::new(), 0usize);
+    for (index, step) in program.steps.iter().enumerate() {
+        let is_again = !seen.insert(step.pc);
+        if is_long && index < end && (is_again || seen.len() > MOST) {
+            folded += 1;
+            continue;
+        }
+        tell_folded(out, std::mem::take(&mut folded))?;
+        let mark = if program.decided_at == Some(step.pc) { '>' } else { ' ' };
+        writeln!(out, " {mark} {}", instruction(step.pc, &step.text, &step.meaning))?;
+    }
+    Ok(())
+}
+
+fn tell_folded(out: &mut dyn Write, count: usize) -> io::Result<()> {
+    match count {
+        0 => Ok(()),
+        1 => writeln!(out, "   … 1 instruction of a loop, shown by -v"),
+        _ => writeln!(out, "   … {count} instructions of loops, shown by -v"),
+    }
+}
+
 fn errno(retval: i32) -> String {
     match retval {
         0 => "none".to_owned(),
         -1 => "-1 (EPERM)".to_owned(),
         -13 => "-13 (EACCES)".to_owned(),
         other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Step;
+
+    fn printed(steps: usize, all: bool) -> String {
+        let step = |index: usize| Step { pc: index % 5, text: "(07) r1 += 1".into(), ..Step::default() };
+        let program = ProgramProof { steps: (0..steps).map(step).collect(), ..ProgramProof::default() };
+        let mut out = Vec::new();
+        path(&mut out, Style { all, ..Style::default() }, &program).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    /// Make sure that a loop is told by its first round, its length and its
+    /// end, and that everything can be had.
+    #[test]
+    fn long_paths_are_folded() {
+        assert_eq!(printed(400, false).lines().count(), 400);
+        let folded = printed(1_000_000, false);
+        assert_eq!(folded.lines().count(), 5 + 1 + 30);
+        assert!(folded.contains("… 999965 instructions of loops, shown by -v"), "{folded}");
+        assert_eq!(printed(1000, true).lines().count(), 1000);
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use gpumap::observation::{Observation, Program};
 use gpumap::model::{Request, Verdict};
+use gpumap::observation::{Observation, Program};
 use gpumap::policy::{Combination, Context, Decoder};
 
 use super::{Asked, Case};
