@@ -20,7 +20,7 @@ struct bpf_iter__cgroup {
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 64 << 10);
-} ring SEC(".maps");
+} lists_ring SEC(".maps");
 
 /* One record: too large for the stack. Walks exclude each other. */
 struct scratch {
@@ -146,7 +146,7 @@ SEC("iter/cgroup") int lists(struct bpf_iter__cgroup *ctx)
 	if (used > CGROUP_OWN + CGROUP_EFFECTIVE)
 		return 1;
 	/* 1 ends the walk: what is missing shows in the numbers. */
-	return !!bpf_ringbuf_output(&ring, to, sizeof(to->record) + used * sizeof(to->ids[0]),
+	return !!bpf_ringbuf_output(&lists_ring, to, sizeof(to->record) + used * sizeof(to->ids[0]),
 				     BPF_RB_NO_WAKEUP);
 }
 

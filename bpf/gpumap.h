@@ -34,6 +34,9 @@ enum kind {
 	/* A call that changed a variable whose name could not be read: `result` is
 	 * its kind. */
 	UNNAMED = 12,
+	/* It is in another cgroup of cgroup2 now: the header's. `result` is 0 for
+	 * the whole process, else the one thread that moved. */
+	MOVED = 13,
 };
 
 enum flag {
@@ -45,6 +48,8 @@ enum flag {
 	UNREAD = 4,
 	/* EXEC: its variables were told before it, all of them. */
 	WHOLE = 8,
+	/* MOVED: it is new, and began in another cgroup than its parent's. */
+	BORN = 16,
 };
 
 /* The upper half of the flags. EXEC_VARIABLE: how many were told before it,
@@ -76,6 +81,12 @@ struct header {
 struct forked {
 	struct header header;
 	__u64 parent_start;
+};
+
+/* MOVED. */
+struct moved {
+	struct header header;
+	__u64 from;      /* cgroup2 id of before; 0 if that is not known */
 };
 
 /* A name, filled up with zeros. */
@@ -111,6 +122,7 @@ struct long_change {
 
 _Static_assert(sizeof(struct header) == 64, "as in src/watch/source/record.rs");
 _Static_assert(sizeof(struct forked) == 72, "as in src/watch/source/record.rs");
+_Static_assert(sizeof(struct moved) == 72, "as in src/watch/source/record.rs");
 _Static_assert(sizeof(struct short_change) == 136, "as in src/watch/source/record.rs");
 _Static_assert(sizeof(struct change) == 472, "as in src/watch/source/record.rs");
 _Static_assert(sizeof(struct long_change) == 4168, "as in src/watch/source/record.rs");

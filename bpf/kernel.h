@@ -22,7 +22,8 @@ struct user_namespace {
 struct cred { kuid_t uid, euid; struct user_namespace *user_ns; } RELOCATED;
 struct signal_struct { atomic_t live; } RELOCATED;
 struct kernfs_node { __u64 id; } RELOCATED;
-struct cgroup { struct kernfs_node *kn; } RELOCATED;
+struct cgroup_root { int hierarchy_id; } RELOCATED;
+struct cgroup { struct kernfs_node *kn; struct cgroup_root *root; } RELOCATED;
 struct css_set { struct cgroup *dfl_cgrp; } RELOCATED;
 struct mm_struct { unsigned long env_start, env_end; } RELOCATED;
 

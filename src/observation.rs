@@ -85,6 +85,14 @@ pub struct Observation {
     /// What could not be seen, each with the right or setting it needs.
     #[serde(default)]
     pub errors: Vec<Problem>,
+    /// Processes that may be the user's who was asked about, although their
+    /// effective uid is another: one of their other uids is the user's, or the user
+    /// made their user namespace.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also_users: Vec<u32>,
+    /// What could not be seen and does not matter for what was asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<Problem>,
 }
 
 /// The node an observation was taken on.

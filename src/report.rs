@@ -22,7 +22,7 @@ use crate::model::{Verdict, Verdicts};
 use crate::observation::{Host, Observation, Problem};
 
 pub use audit::{Audit, AuditConfig, AuditOptions, Checked, Counts, FindingKind, FixedFinding};
-pub use event::{DevicesEvent, Event, EventProcess, LostBy, PolicyEvent, PolicyProgram, Value};
+pub use event::{DevicesEvent, Event, EventProcess, LostBy, MoveEvent, PolicyEvent, PolicyProgram, Value};
 pub use finding::{Decision, Finding, FindingDevice, FindingProcess};
 pub use node_diff::{AllocationChange, NodeDiff, OwnerAt, OwnerGpus, PolicyChange, ProgramMove};
 pub use owner::Owner;

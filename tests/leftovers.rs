@@ -223,3 +223,74 @@ fn refused() {
         assert!(String::from_utf8_lossy(&output.stderr).contains("of this node only"), "{output:?}");
     }
 }
+
+/// Make sure that processes which cannot be read make the answer incomplete only
+/// if they could be the job's: not those that are older than the job. Those that
+/// could are named.
+#[test]
+fn processes_that_cannot_be_read() {
+    if !root::available() {
+        return;
+    }
+    let mut scene = Scene::new(990_017);
+    let place = scene.top.path().join("elsewhere");
+    let own = scene.holder(&place, USER, Some("990017"));
+    // Without the right to look into other users' processes.
+    let without = |scene: &Scene, how: &[&str], began: u64| {
+        let mut line = Command::new("setpriv");
+        line.args(["--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace", "--"]);
+        line.arg(env!("CARGO_BIN_EXE_gpumap")).args(["--json", "--gpu-root"]).arg(&scene.inventory);
+        line.arg("--cgroup-root").arg(scene.top.path()).arg("leftovers").args(how);
+        line.env("SLURM_JOB_ID", "990017").env("SLURM_JOB_UID", USER.to_string());
+        line.env("SLURM_JOB_START_TIME", began.to_string());
+        node::document(&line.output().expect("setpriv"))
+    };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_secs();
+    let (document, code) = without(&scene, &["--from-env"], now - 60);
+    assert_eq!((code, &document["complete"]), (3, &Value::Bool(false)), "{document:#}");
+    let errors = document["errors"].as_array().expect("errors");
+    let named = format!("process {own} (sleep)");
+    assert!(errors.iter().any(|error| error["what"] == named.as_str()), "{document:#}");
+    assert_eq!(document["job"], "990017");
+    // The clocks of nodes may differ by minutes, not by an hour.
+    let (document, code) = without(&scene, &["--job", "990017"], now + 3600);
+    assert_eq!((code, &document["complete"]), (0, &Value::Bool(true)), "{document:#}");
+    let (document, code) = without(&scene, &["--from-env"], now + 3600);
+    assert_eq!((code, &document["complete"]), (0, &Value::Bool(true)), "{document:#}");
+    let notes = document["notes"].as_array().expect("notes");
+    let remark = notes.iter().find(|note| note["text"].as_str().is_some_and(|text| text.starts_with(&named)));
+    let text = remark.and_then(|note| note["text"].as_str()).expect("a note about it");
+    assert!(text.contains("it is older"), "{text}");
+}
+
+/// Make sure that a process which runs with another effective uid is the job's
+/// user's all the same: a set-user-ID program that the job started.
+#[test]
+fn with_another_effective_uid() {
+    if !root::available() {
+        return;
+    }
+    let mut scene = Scene::new(990_018);
+    let cgroup = scene.top.path().join("elsewhere");
+    fs::create_dir_all(&cgroup).expect("a cgroup");
+    let mut command = Command::new("setpriv");
+    command.args([&format!("--ruid={USER}"), "--euid=12345", "--clear-groups", "sleep", "600"]).env_clear();
+    command.env("PATH", "/usr/bin:/bin").env("SLURM_JOB_ID", "990018");
+    command.stdin(fs::File::open("/dev/full").expect("a device")).stdout(Stdio::null());
+    let child = command.spawn().expect("setpriv");
+    let pid = child.id();
+    scene.children.push(child);
+    let comm = || fs::read_to_string(format!("/proc/{pid}/comm")).expect("a process");
+    while comm() != "sleep\n" {
+        std::thread::yield_now();
+    }
+    let mut line = scene.command(&["--from-env", "--json"]);
+    line.env("SLURM_JOB_ID", "990018").env("SLURM_JOB_UID", USER.to_string());
+    let (document, code) = node::document(&line.output().expect("the built program"));
+    assert_eq!((pids(&document), code), (vec![pid], 1), "{document:#}");
+    // Another user's job is not concerned.
+    let mut line = scene.command(&["--from-env", "--json"]);
+    line.env("SLURM_JOB_ID", "990018").env("SLURM_JOB_UID", "54321");
+    let (document, code) = node::document(&line.output().expect("the built program"));
+    assert!(pids(&document).is_empty() && code != 1, "{document:#}");
+}

@@ -2,11 +2,13 @@
 //! again.
 
 use crate::allocation::Numbering;
+use crate::model::{ValueState, Verdict};
 use crate::observation::{Answer, Environment, Observation, Process};
-use crate::report::{Asked, Gpu};
-use crate::visible::{self, Reach};
+use crate::report::{Api, Asked, Cut, Gpu};
+use crate::visible::{self, Access, Reach};
 
 use super::join::Join;
+use super::moves::{self, MovedReach};
 
 /// The node's GPUs, and what a process may reach of them.
 #[derive(Clone, Debug)]
@@ -39,6 +41,40 @@ impl Asker {
         &self.gpus
     }
 
+    /// What a process gains and loses that moves from a cgroup to another.
+    pub fn difference(before: &Self, after: &Self) -> MovedReach {
+        moves::difference((&before.gpus, &before.reach), (&after.gpus, &after.reach))
+    }
+
+    /// Why no GPU results from what is asked for, by the interface that reads this
+    /// variable, else by the first; `None` if one results, if that is not known,
+    /// or if the node has none.
+    pub fn why_none(&self, asked: &Asked, variable: Option<&str>) -> Option<String> {
+        let reads = |api: &&Api| variable == Some(api.variable.as_str());
+        let api = asked.apis.iter().find(reads).or(asked.apis.first())?;
+        if api.gpus.as_ref().is_none_or(|gpus| !gpus.is_empty()) {
+            return None;
+        }
+        let is_denied = |access: &Access| access.verdict == Verdict::Deny;
+        if !self.reach.gpus.is_empty() && self.reach.gpus.iter().all(is_denied) {
+            return Some("the cgroup allows no GPU of this node".to_owned());
+        }
+        let cut =
+            |cut: &Cut| format!("the list ends at entry {}, \"{}\": {}", cut.position, cut.entry, cut.why);
+        let empty = || (api.state == ValueState::Empty).then(|| "an empty value selects none".to_owned());
+        api.cut.as_ref().map(cut).or_else(|| api.why.clone()).or_else(empty).or_else(|| self.parted())
+    }
+
+    /// That nothing is left but GPUs that are split, and no part of them.
+    fn parted(&self) -> Option<String> {
+        let allowed =
+            self.gpus.iter().zip(&self.reach.gpus).filter(|(_, access)| access.verdict == Verdict::Allow);
+        let mut allowed = allowed.peekable();
+        let is_any = allowed.peek().is_some();
+        let why = "MIG is on for every GPU that the cgroup allows, and it allows no instance of them";
+        (is_any && allowed.all(|(gpu, _)| !gpu.mig.is_empty())).then(|| why.to_owned())
+    }
+
     /// What an environment asks for.
     pub fn asked(&self, environment: &Answer<Environment>) -> Asked {
         visible::asked(environment, &self.gpus, &self.reach)
@@ -51,6 +87,7 @@ mod tests {
 
     use super::*;
     use crate::analyse::{Granted, node};
+    use crate::observation::Variable;
 
     /// Make sure that a watch says what `gpumap node` says, of every process of
     /// every saved node.
@@ -65,6 +102,48 @@ mod tests {
             }
         }
         assert!(compared > 0);
+    }
+
+    /// Make sure that each way to get no GPU has its reason, and that a value that
+    /// gives one has none.
+    #[test]
+    fn reasons() {
+        let gpu = |minor: u32| Gpu {
+            key: format!("GPU-{minor}{minor}"),
+            uuid: Some(format!("GPU-{minor}{minor}")),
+            vendor: "nvidia".to_owned(),
+            minor: Some(minor),
+            ..Gpu::default()
+        };
+        let asker = |verdicts: [Verdict; 2]| Asker {
+            gpus: vec![gpu(0), gpu(1)],
+            reach: Reach {
+                gpus: verdicts.map(|verdict| Access { verdict, instances: Vec::new() }).into(),
+                shared: Vec::new(),
+            },
+        };
+        let why = |verdicts, value: &str| {
+            let name = "CUDA_VISIBLE_DEVICES".to_owned();
+            let variables = vec![Variable { name, value: value.into(), cut: false }];
+            let asker = asker(verdicts);
+            let asked = asker.asked(&Answer::Known(Environment { variables, cut: None }));
+            asker.why_none(&asked, Some("CUDA_VISIBLE_DEVICES")).unwrap_or_default()
+        };
+        let (both, one) = ([Verdict::Allow; 2], [Verdict::Allow, Verdict::Deny]);
+        assert_eq!(why(both, "1"), "");
+        for (verdicts, value, part) in [
+            (both, "7", "entry 0, \"7\""),
+            (both, "-1", "a negative number ends the list"),
+            (both, "", "an empty value selects none"),
+            (both, "GPU-ffff", "entry 0, \"GPU-ffff\""),
+            (one, "1", "entry 0, \"1\""),
+            (one, "GPU-11", "entry 0, \"GPU-11\""),
+            ([Verdict::Deny; 2], "0", "the cgroup allows no GPU"),
+        ] {
+            let why = why(verdicts, value);
+            println!("{value:?}: {why}");
+            assert!(why.contains(part), "{value:?}: {why}");
+        }
     }
 
     fn compare(observation: &Observation) -> usize {

@@ -2,7 +2,7 @@
 //! that is another job's.
 
 use crate::allocation::{Numbering, of_hook};
-use crate::observation::{Environment, Observation, Process};
+use crate::observation::{Environment, Observation, Problem, Process};
 use crate::owner::JobName;
 use crate::report::{GpuSet, Leftover, Note, Owner, Payload};
 
@@ -31,7 +31,8 @@ pub fn leftovers(
     let source = source(observation, granted, &numbering, &join)?;
     let hook = source.hook.filter(|hook| names(hook, job));
     let told = hook.and_then(|hook| of_hook(hook, &numbering, &join.gpus));
-    let search = Search { job, hook, gpus: source.given.or(told) };
+    let also_users = observation.also_users.as_slice();
+    let search = Search { job, hook, gpus: source.given.or(told), also_users };
     // Where one has details, those without are kernel threads, which hold nothing.
     let looked = observation.processes.iter().any(|process| process.detail.is_some());
     let mut processes = Processes::default();
@@ -56,9 +57,20 @@ pub fn leftovers(
         job: Some(job.to_string()),
         leftovers: Some(found),
         gpus: Some(join.gpus),
-        notes: Some(vec![Note { code: "not-visible".to_owned(), text: NOT_VISIBLE.to_owned() }]),
+        notes: Some(notes(observation)),
         ..Payload::default()
     })
+}
+
+/// What the answer does not cover, and what was passed over because it cannot be
+/// the job's.
+fn notes(observation: &Observation) -> Vec<Note> {
+    let remark = |remark: &Problem| Note {
+        code: "passed-over".to_owned(),
+        text: format!("{} was not looked into: {}", remark.what, remark.why),
+    };
+    let first = Note { code: "not-visible".to_owned(), text: NOT_VISIBLE.to_owned() };
+    std::iter::once(first).chain(observation.remarks.iter().map(remark)).collect()
 }
 
 pub(super) const BY_CGROUP: &str = "cgroup";
@@ -72,6 +84,8 @@ struct Search<'a> {
     job: &'a JobName,
     hook: Option<&'a Environment>,
     gpus: Option<GpuSet>,
+    /// As in [`Observation::also_users`].
+    also_users: &'a [u32],
 }
 
 impl Search<'_> {
@@ -90,7 +104,7 @@ impl Search<'_> {
     fn is_users(&self, process: &Process) -> bool {
         let uid = self.hook.and_then(|hook| hook.get("SLURM_JOB_UID"));
         let uid: Option<u32> = uid.and_then(|uid| uid.value.lossy().parse().ok());
-        uid.is_none_or(|uid| uid == process.uid)
+        uid.is_none_or(|uid| uid == process.uid || self.also_users.contains(&process.pid))
     }
 
     /// Which of the GPUs that a process holds count against it. One that may

@@ -12,14 +12,30 @@ use clap::{Args, ValueHint};
 /// now inside the set its cgroup allows; new processes with their values; the
 /// initialisation of CUDA, HIP and ROCr, after which a change has no effect;
 /// device programs that are attached, replaced or lost, as the exact difference
-/// of rules; GPUs that processes open and close. One line an event, with --json
-/// one JSON document a line.
+/// of rules; processes that are moved to another cgroup, with what they left and
+/// the GPUs that they gained or lost; GPUs that processes open and close. One line
+/// an event, with --json one JSON document a line.
+///
+/// The first line says what serves and how long it took until everything was in
+/// place (`ready`). A second one counts the processes whose changes are not seen as
+/// they happen, if there are any; -v names them with the reason, and so does
+/// `not_seen` of the event `start`. What of the node cannot be watched at all is a
+/// `problem`, told once.
 ///
 /// Programs, the maps they read and open devices are looked at once a second;
 /// what was opened and closed in between is not seen. With -v and in JSON only
 /// there are programs that are replaced by others with the same rules, as Slurm
 /// does at every step, and processes that execute a program with the variables
-/// that they had before, as most commands of a shell.
+/// that they had before, as most commands of a shell. A value that gives no GPU has
+/// the reason behind it (`why`): an unknown UUID, an index that is out of range, a
+/// list that ends early, a cgroup that allows none.
+///
+/// A process is moved when somebody writes it into a `cgroup.procs` file, which
+/// includes itself, or a thread of it into `cgroup.threads`; or it begins in another
+/// cgroup than its parent (clone3). With --job and --cgroup, moves into and out of
+/// these are told. In a watch of the whole node people see moves that lead out of a
+/// job, container, pod or virtual machine, or give a GPU; with -v and in JSON there
+/// are all. Moves in hierarchies of cgroup v1 are not told.
 ///
 /// Programs are loaded into the kernel for it, which takes root and Linux 5.8
 /// with BTF. They are gone when gpumap ends, however it ends.

@@ -4,7 +4,7 @@ use std::env;
 
 use super::{Failure, Session};
 use crate::observation::Observation;
-use crate::observe;
+use crate::observe::{self, JobHook};
 use crate::owner::{AskedJob, AskedName, JobName};
 
 /// The jobs and steps named on the command line; with `from_env` and no name,
@@ -88,8 +88,16 @@ pub(super) fn in_observation(observation: &Observation, name: &AskedName) -> Res
 }
 
 /// The user whose job the hook is for, if Slurm says.
-pub(super) fn hook_uid() -> Option<u32> {
-    env::var("SLURM_JOB_UID").ok()?.parse().ok()
+pub(super) fn hook() -> JobHook {
+    let uid = || env::var("SLURM_JOB_UID").ok()?.parse().ok();
+    let began = || env::var("SLURM_JOB_START_TIME").ok()?.parse().ok();
+    JobHook { uid: uid(), began: began().filter(|began| *began > 0) }
+}
+
+/// Whether gpumap's own environment is that of this job's hook.
+pub(super) fn is_hooks(job: &JobName) -> bool {
+    let named = env::var("SLURM_JOB_ID").ok().and_then(|id| JobName::parse(&id));
+    named.as_ref() == Some(job)
 }
 
 /// How messages and headings call a job.

@@ -3,6 +3,7 @@
 use super::{Failure, Session, job_name, kill, saved, slurm};
 use crate::cli::{Exit, LeftoversArgs};
 use crate::observation::{Observation, Problem};
+use crate::observe::JobHook;
 use crate::owner::JobName;
 use crate::report::Payload;
 use crate::{analyse, observe, render};
@@ -39,8 +40,14 @@ fn observe(session: &mut Session<'_>, args: &LeftoversArgs, job: &JobName) -> Re
         observation.errors.extend(undetailed(&observation));
         return Ok(observation);
     }
-    let uid = if slurm.from_env { job_name::hook_uid() } else { None };
-    Ok(observe::leftovers(&session.options(), job, uid)?)
+    let hook = match slurm.from_env {
+        true => job_name::hook(),
+        // The name was given, by the hook of this very job or by hand: when it began
+        // says which processes cannot be its own. Whose it is, was not asked.
+        false if job_name::is_hooks(job) => JobHook { uid: None, ..job_name::hook() },
+        false => JobHook::default(),
+    };
+    Ok(observe::leftovers(&session.options(), job, hook)?)
 }
 
 /// The problem of an observation in which nobody looked into any process: one

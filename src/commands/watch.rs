@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::os::fd::AsFd as _;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SigSet, Signal};
@@ -11,8 +12,10 @@ use super::watch_allowance::{self, Allowances};
 use super::watch_output::Output;
 use super::{Failure, Session, file, watch_scope};
 use crate::cli::{Exit, WatchArgs};
+use crate::observe::kernel_types::KernelTypes;
 use crate::report::{Event, Gpu};
 use crate::sys::caps::Capability;
+use crate::sys::heap;
 use crate::sys::rights::keep_only;
 use crate::sys::seccomp;
 use crate::watch::opens::OpensWatcher;
@@ -55,19 +58,24 @@ pub(super) fn run(session: &mut Session<'_>, args: &WatchArgs) -> Result<Exit, F
     if session.global.from.is_some() {
         return Err(Failure::new("usage", "--from", "a saved observation does not change", "leave it out"));
     }
+    let begun = Instant::now();
     give_up_rights()?;
     let signals = signals()?;
     let scope = watch_scope::of(session, args)?;
     let proc = session.global.proc.clone();
-    // First, for what it takes to start is given back before the ring is there.
+    // Read once for all that is loaded; whoever cannot go on without says so.
+    let types = KernelTypes::shared();
     let opens = OpensWatcher::start(&session.options(), &scope)
         .map_err(|error| Failure::new("watch", "processes", error.to_string(), ""))?;
     let mut source = Source::start(&scope, &proc, mode()?).map_err(refused)?;
-    let mut tracker = Tracker::new(session.options());
+    drop(types);
+    heap::give_back();
+    let node = observe::gpus(&session.options());
+    let root = Path::new(&node.host.cgroup_root);
+    let mut tracker = Tracker::new(session.options()).within(scope.clone(), root);
     tracker.learn(scope.processes(&proc));
     let targets = watch_scope::targets(session, &scope)?;
     let policies = PolicyWatcher::start(&session.options(), &targets)?;
-    let node = observe::gpus(&session.options());
     let end = args.lasting.and_then(|lasting| Instant::now().checked_add(lasting));
     let mut watch = Watch {
         output: Output::start(std::io::stdout().as_fd())?,
@@ -77,6 +85,7 @@ pub(super) fn run(session: &mut Session<'_>, args: &WatchArgs) -> Result<Exit, F
         signals,
         session,
         args,
+        everybody: scope.all,
         tracker,
         others: vec![Box::new(policies), Box::new(opens)],
         gpus: gpu::inventory(&node.gpu_facts),
@@ -87,7 +96,7 @@ pub(super) fn run(session: &mut Session<'_>, args: &WatchArgs) -> Result<Exit, F
         written: None,
         shown: HashSet::new(),
     };
-    watch.start(&source)?;
+    watch.start(&mut source, begun)?;
     watch.follow(&mut source)
 }
 
@@ -103,6 +112,8 @@ pub(super) struct Watch<'s, 'a> {
     /// It was to end while its output was not read.
     pub(super) stopped: bool,
     args: &'s WatchArgs,
+    /// Whether the whole node is watched.
+    pub(super) everybody: bool,
     pub(super) tracker: Tracker,
     others: Vec<Box<dyn EventSource>>,
     /// The node's GPUs, until there is an answer about a process.
@@ -119,12 +130,23 @@ pub(super) struct Watch<'s, 'a> {
 }
 
 impl Watch<'_, '_> {
-    fn start(&mut self, source: &Source) -> Result<(), Failure> {
+    /// Says what serves, what is not covered, and that all is in place since
+    /// `begun`. Which processes are not covered is for those who ask for more.
+    fn start(&mut self, source: &mut Source, begun: Instant) -> Result<(), Failure> {
         let mut engines = source.engines();
         engines.extend(self.others.iter().map(|other| other.engine()));
         self.save()?;
-        let not_seen = source.not_seen();
-        self.print(&[Event { engines, not_seen, ..watch::event("start", None) }])
+        let facts = source.begun();
+        let uncovered: Vec<Event> = facts.into_iter().flat_map(|fact| self.tracker.take(fact)).collect();
+        let mut not_seen = source.not_seen();
+        not_seen.extend(watch::not_seen(&uncovered));
+        let ready_after_ms = u64::try_from(begun.elapsed().as_millis()).ok();
+        self.print(&[Event { engines, not_seen, ready_after_ms, ..watch::event("start", None) }])?;
+        if self.session.global.json {
+            self.print(&uncovered)?;
+        }
+        let uncovered = Some(uncovered.len());
+        self.print(&[Event { ready_after_ms, uncovered, ..watch::event("ready", None) }])
     }
 
     fn follow(&mut self, source: &mut Source) -> Result<Exit, Failure> {

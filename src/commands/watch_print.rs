@@ -79,6 +79,9 @@ impl Watch<'_, '_> {
             } else if self.is_news(event) {
                 let gpus = Some(self.tracker.gpus()).filter(|gpus| !gpus.is_empty());
                 render::event(&mut self.text, event, gpus.unwrap_or(&self.gpus))?;
+                if self.session.style.all {
+                    render::not_seen(&mut self.text, event)?;
+                }
             }
             let bytes = self.text.len() - begin;
             if user.is_some_and(|user| bytes > 0 && !self.allowances.allow(user, bytes, Instant::now())) {
@@ -102,10 +105,12 @@ impl Watch<'_, '_> {
     fn is_news(&mut self, event: &Event) -> bool {
         let all = self.session.style.all;
         let who = event.process.as_ref().and_then(|process| Some((process.pid, process.start_time?)));
-        let Some(who) = who else { return all || !is_replacement(event) };
+        // What serves and that it is ready is one line, unless something is missing.
+        let is_said = event.event == "ready" && event.uncovered == Some(0);
+        let Some(who) = who else { return all || !(is_said || is_replacement(event)) };
         match event.event.as_str() {
             "exit" => self.shown.remove(&who) || all,
-            _ if is_inherited(event) && !all => false,
+            _ if (is_inherited(event) || self.is_ordinary_move(event)) && !all => false,
             _ => {
                 if self.shown.len() < SHOWN {
                     self.shown.insert(who);
@@ -113,6 +118,20 @@ impl Watch<'_, '_> {
                 true
             }
         }
+    }
+}
+
+impl Watch<'_, '_> {
+    /// Whether nobody who watches the whole node asks after this move: it gives the
+    /// process no GPU, and it leads out of no job and no container. Services and
+    /// schedulers move processes into their cgroups like that all the time.
+    fn is_ordinary_move(&self, event: &Event) -> bool {
+        let Some(moved) = &event.moved else { return false };
+        if moved.from.is_none() && event.cgroup.is_none() {
+            return self.everybody;
+        }
+        let gains_nothing = moved.gained.as_ref().is_some_and(Vec::is_empty) && moved.unknown.is_empty();
+        self.everybody && moved.left == Some(false) && gains_nothing
     }
 }
 

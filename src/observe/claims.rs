@@ -7,6 +7,7 @@ use std::path::Path;
 
 use super::hierarchy::Hierarchy;
 use super::log::Log;
+use super::process::Whose;
 use super::walk::Plan;
 use super::{ObserveError, Options, host, process, walk};
 use crate::observation::{Environment, Observation};
@@ -24,11 +25,12 @@ pub(super) fn observe(
     let options = Options { detail: true, ..options.clone() };
     let mut log = Log::new(options.deadline);
     let hierarchy = Hierarchy::find(&options)?;
-    let found = process::scan(&options.proc, None, &mut log, matters).unwrap_or_else(|errno| {
-        let proc = options.proc.to_string_lossy().into_owned();
-        log.add("unreadable", proc, errno.to_string(), "a mounted proc file system");
-        Vec::new()
-    });
+    let found = process::scan(&options.proc, Whose::default(), &mut log, &mut Vec::new(), matters)
+        .unwrap_or_else(|errno| {
+            let proc = options.proc.to_string_lossy().into_owned();
+            log.add("unreadable", proc, errno.to_string(), "a mounted proc file system");
+            Vec::new()
+        });
     let pids: Vec<u32> = found.iter().map(|(pid, _)| *pid).collect();
     // Those that ended meanwhile say nothing any more.
     let processes = process::asked(&options, &hierarchy, &pids, &mut Log::new(options.deadline));

@@ -58,6 +58,9 @@ pub(super) fn now() -> String {
     Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now).to_string()
 }
 
+/// Nanoseconds of a clock tick of `/proc` (`USER_HZ` is 100 everywhere).
+const TICK: i128 = 10_000_000;
+
 /// Turns nanoseconds since boot into the time of day.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BootClock {
@@ -73,6 +76,12 @@ impl BootClock {
         };
         let booted = || Some(nanoseconds(ClockId::CLOCK_REALTIME)? - nanoseconds(ClockId::CLOCK_BOOTTIME)?);
         Self { booted: booted() }
+    }
+
+    /// Clock ticks from boot to a moment, in seconds since 1970; negative before.
+    pub(super) fn ticks(self, second: i64) -> Option<i128> {
+        let since_boot = i128::from(second).checked_mul(1_000_000_000)?.checked_sub(self.booted?)?;
+        Some(since_boot.div_euclid(TICK))
     }
 
     /// RFC 3339 to the second; empty if unknown (0: a kernel before 4.15).

@@ -8,23 +8,35 @@ use std::path::Path;
 
 use super::hierarchy::Hierarchy;
 use super::log::Log;
+use super::process::Whose;
 use super::walk::{Plan, Seen};
 use super::{ObserveError, Options, Target, host, jobs, observe, process};
-use crate::observation::{Environment, Observation, Process, Scope};
+use crate::observation::{Environment, Observation, Problem, Process, Scope};
 use crate::owner::JobName;
 
 /// Times that the job's cgroups are looked for while they are being removed.
 const TRIES: usize = 5;
+/// Seconds by which the clock of Slurm's controller, which tells when a job began,
+/// may be ahead of this node's: authentication fails beyond that (munge's default
+/// time to live is 300 seconds).
+const SLACK: i64 = 300;
+
+/// What a hook of the job's tells of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct JobHook {
+    /// The job's user.
+    pub uid: Option<u32>,
+    /// When the job began, in seconds of the day's clock since 1970.
+    pub began: Option<i64>,
+}
 
 /// Observes the job, and of all other processes those that name it.
-pub(super) fn collect(
-    options: &Options,
-    job: &JobName,
-    uid: Option<u32>,
-) -> Result<Observation, ObserveError> {
+pub(super) fn collect(options: &Options, job: &JobName, hook: JobHook) -> Result<Observation, ObserveError> {
     let mut log = Log::new(options.deadline);
     let hierarchy = Hierarchy::find(options)?;
-    let named = named(options, &hierarchy, job, uid, &mut log);
+    let whose = Whose { uid: hook.uid, since: hook.began.and_then(ticks_since_boot) };
+    let mut remarks = Vec::new();
+    let named = named(options, &hierarchy, job, whose, &mut log, &mut remarks);
     let (mut plan, scope) = plan(options, &hierarchy, job)?;
     for process in &named {
         // Where no cgroup can be walked to, the process is looked at alone.
@@ -33,7 +45,9 @@ pub(super) fn collect(
             plan.mention(parts);
         }
     }
-    let node = Observation { scope, ..host::blank(options, Some(&hierarchy)) };
+    let is_others = |process: &&Process| whose.uid.is_some_and(|uid| uid != process.uid);
+    let also_users = named.iter().filter(is_others).map(|process| process.pid).collect();
+    let node = Observation { scope, also_users, ..host::blank(options, Some(&hierarchy)) };
     let processes = |seen: &[Seen], log: &mut Log| {
         let inside = process::collect(options, &hierarchy, seen, log);
         merge(inside, process::present(options, named, seen))
@@ -41,6 +55,7 @@ pub(super) fn collect(
     let mut observation = observe(options, &hierarchy, &plan, node, processes, log);
     // That the job's cgroups go is what is meant to happen.
     observation.errors.retain(|problem| problem.code != "cgroup-gone");
+    observation.remarks = remarks;
     Ok(observation)
 }
 
@@ -49,10 +64,11 @@ fn named(
     options: &Options,
     hierarchy: &Hierarchy,
     job: &JobName,
-    uid: Option<u32>,
+    whose: Whose,
     log: &mut Log,
+    remarks: &mut Vec<Problem>,
 ) -> Vec<Process> {
-    let found = process::scan(&options.proc, uid, log, |environment| names(environment, job));
+    let found = process::scan(&options.proc, whose, log, remarks, |environment| names(environment, job));
     let found = found.unwrap_or_else(|errno| {
         log.add(
             "unreadable",
@@ -67,6 +83,13 @@ fn named(
     // One that has the pid of another that ended meanwhile is none of these.
     processes.retain(|process| found.contains(&(process.pid, process.start_time)));
     processes
+}
+
+/// What clock ticks since boot the job's begin was, with some slack: the clocks of
+/// two nodes differ.
+fn ticks_since_boot(began: i64) -> Option<u64> {
+    let ticks = host::BootClock::now().ticks(began.checked_sub(SLACK)?)?;
+    u64::try_from(ticks).ok()
 }
 
 fn names(environment: &Environment, job: &JobName) -> bool {

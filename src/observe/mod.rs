@@ -20,6 +20,7 @@ mod hierarchy;
 mod host;
 mod jobs;
 mod kallsyms;
+pub(crate) mod kernel_types;
 mod leftovers;
 mod links;
 mod log;
@@ -57,6 +58,7 @@ use walk::{Plan, Seen};
 
 pub use ancestors::ancestors;
 pub use error::ObserveError;
+pub use leftovers::JobHook;
 pub use pid::{Pinned, id_cgroup, path_cgroup, pid_cgroup, process_cgroup};
 
 /// Where to look, and for how long.
@@ -171,12 +173,26 @@ fn observe(
 /// None of the processes exists or has a cgroup that can be seen from here;
 /// no cgroup hierarchy.
 pub fn processes(options: &Options, pids: &[u32]) -> Result<Observation, ObserveError> {
+    processes_and(options, pids, &[])
+}
+
+/// The same with further cgroups, of which those that are gone are left out.
+///
+/// # Errors
+///
+/// As [`processes`].
+pub fn processes_and(
+    options: &Options,
+    pids: &[u32],
+    others: &[Target],
+) -> Result<Observation, ObserveError> {
     let mut log = Log::new(options.deadline);
     let hierarchy = Hierarchy::find(options)?;
     let processes = process::asked(options, &hierarchy, pids, &mut log)?;
     let path = |process: &Process| PathBuf::from(OsStr::from_bytes(process.cgroup.as_bytes()));
     let paths: BTreeSet<PathBuf> = processes.iter().map(path).collect();
     let targets = paths.into_iter().map(|path| Target { path, recursive: false });
+    let targets = targets.chain(others.iter().cloned());
     // One that is removed in this moment loses its process, not the others.
     let targets: Vec<Target> = targets.filter(|target| hierarchy.resolve(&target.path).is_ok()).collect();
     let (plan, scope) = Plan::new(&hierarchy, &targets)?;
@@ -212,8 +228,8 @@ pub fn job_claims(options: &Options, name: &AskedName) -> Result<Observation, Ob
 /// # Errors
 ///
 /// No cgroup hierarchy.
-pub fn leftovers(options: &Options, job: &JobName, uid: Option<u32>) -> Result<Observation, ObserveError> {
-    leftovers::collect(options, job, uid)
+pub fn leftovers(options: &Options, job: &JobName, hook: JobHook) -> Result<Observation, ObserveError> {
+    leftovers::collect(options, job, hook)
 }
 
 /// Observes one program by id, wherever it is attached.

@@ -32,6 +32,7 @@ mod style;
 mod summary;
 mod table;
 mod watch;
+mod watch_move;
 mod watch_policy;
 mod who;
 mod wrap;
@@ -50,7 +51,7 @@ pub use problems::{line as problem, write as problems};
 pub use prog::write as prog;
 pub use style::Style;
 pub use summary::write as summary;
-pub use watch::write as event;
+pub use watch::{not_seen, write as event};
 pub use watch_policy::line as policy_event;
 
 #[cfg(test)]

@@ -74,10 +74,9 @@ pub(super) enum Rank {
 /// An owner's place in a list.
 pub(super) fn rank(owner: &Owner) -> Rank {
     match owner.kind.as_str() {
-        "slurm" if owner.job_id.is_none() && owner.sluid.is_none() => Rank::Other,
+        _ if !owner.is_workload() => Rank::Other,
         "slurm" | "parastation" | "crane" | "pbs" | "flux" | "htcondor" => Rank::Job,
         "libvirt" => Rank::Machine,
-        "unit" | "session" | "user" | "cgroup" | "" => Rank::Other,
         _ => Rank::Container,
     }
 }

@@ -2,12 +2,13 @@
 
 use std::io::{self, Write};
 
-use super::{gpus, owner, process, sanitize};
+use super::{gpus, owner, problems, process, sanitize, watch_move};
 use crate::model::ValueState;
 use crate::report::{Event, Gpu, LostBy, Value};
 
-/// Characters of a value.
+/// Characters of a value, and of a reason that has one in it.
 const VALUE: usize = 60;
+const WHY: usize = 300;
 
 /// Prints an event.
 pub fn write(out: &mut dyn Write, event: &Event, gpus: &[Gpu]) -> io::Result<()> {
@@ -49,10 +50,37 @@ fn what(event: &Event, gpus: &[Gpu]) -> String {
         "uncovered" if event.process.is_none() => why.into_owned(),
         "uncovered" => format!("its changes are not seen as they happen: {why}"),
         "opened" | "closed" => devices(event, gpus),
+        "moved" => {
+            event.moved.as_ref().map_or(why.into_owned(), |moved| watch_move::what(event, moved, gpus))
+        }
         "lost" => format!("{} events were lost{}", event.lost.unwrap_or_default(), lost_by(event)),
-        "start" => format!("watching with {}", event.engines.join(", ")),
+        "start" => format!("watching with {}{}", event.engines.join(", "), ready(event)),
+        "ready" => uncovered(event),
+        "problem" => {
+            format!("not watched: {}", event.problem.as_ref().map(problems::line).unwrap_or_default())
+        }
         "end" => "end".to_owned(),
         other => sanitize::text(other).into_owned(),
+    }
+}
+
+/// What is not seen, a line for each sentence of a `start` event.
+pub fn not_seen(out: &mut dyn Write, event: &Event) -> io::Result<()> {
+    event.not_seen.iter().try_for_each(|one| writeln!(out, "  not covered: {}", sanitize::text(one)))
+}
+
+/// `; ready after 0.31 s`
+fn ready(event: &Event) -> String {
+    let after = |after: u64| format!("; ready after {}.{:02} s", after / 1000, after % 1000 / 10);
+    event.ready_after_ms.map(after).unwrap_or_default()
+}
+
+/// What is not covered, on one line however much it is.
+fn uncovered(event: &Event) -> String {
+    match event.uncovered.unwrap_or_default() {
+        0 => "everything is covered".to_owned(),
+        1 => "changes of 1 process are not seen as they happen (-v says why)".to_owned(),
+        count => format!("changes of {count} processes are not seen as they happen (-v says why)"),
     }
 }
 
@@ -98,7 +126,9 @@ fn devices(event: &Event, gpus: &[Gpu]) -> String {
 /// The GPUs that result, in parentheses.
 fn result(event: &Event, gpus: &[Gpu]) -> String {
     let asked = event.asked.as_ref().filter(|_| !gpus.is_empty());
-    asked.map(|asked| format!(" ({})", process::result(asked, gpus))).unwrap_or_default()
+    let why = event.why.as_deref().filter(|_| event.new.is_some() || event.event == "process");
+    let why = why.map(|why| format!(": {}", sanitize::short(why, WHY, "…"))).unwrap_or_default();
+    asked.map(|asked| format!(" ({}{why})", process::result(asked, gpus))).unwrap_or_default()
 }
 
 /// The variables of a new process, and what results.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Asked, Change, Effective, Omitted, Owner};
 use crate::model::ValueState;
-use crate::observation::HeldDevice;
+use crate::observation::{HeldDevice, Problem};
 
 /// One event. Fields that mean nothing for its kind are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -19,9 +19,12 @@ pub struct Event {
     /// `visible` (a process asks for other devices), `process` (one started
     /// or executed another program), `exit`, `driver` (a process initialised
     /// CUDA or ROCm: later changes have no effect), `policy` (the programs in
-    /// force on a cgroup changed), `opened`, `closed` (a process has devices of
+    /// force on a cgroup changed), `moved` (a process is in another cgroup than
+    /// before: `cgroup` and `owner` are those of now), `opened`, `closed` (a process has devices of
     /// GPUs open, or has them no longer), `uncovered` (changes of a process cannot be
-    /// seen as they happen), `lost` (events were lost), `start`, `end`.
+    /// seen as they happen), `lost` (events were lost), `problem` (something of
+    /// the node cannot be watched), `start`, `ready` (from here on everything is
+    /// told that this watch can see), `end`.
     pub event: String,
     /// The process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -36,7 +39,9 @@ pub struct Event {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
     /// What changed a variable: `setenv`, `putenv`, `unsetenv`, `clearenv`,
-    /// `exec`; `memory` if it was found by reading the environment again.
+    /// `exec`; `memory` if it was found by reading the environment again. How a
+    /// process came into another cgroup: `cgroup.procs` if somebody wrote it into
+    /// that file or a thread into `cgroup.threads`, `clone3` if it began there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub how: Option<String>,
     /// The variable.
@@ -63,6 +68,9 @@ pub struct Event {
     /// What happened to the programs of a cgroup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyEvent>,
+    /// From which cgroup a process was moved, and what that changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved: Option<MoveEvent>,
     /// Which devices a process opened or closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub devices: Option<DevicesEvent>,
@@ -76,10 +84,21 @@ pub struct Event {
     /// `start`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub engines: Vec<String>,
-    /// What this watch cannot see, a sentence each, in `start`.
+    /// What this watch cannot see, a sentence each, in `start`: processes that it
+    /// found and does not cover among it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_seen: Vec<String>,
-    /// Why something is not known or not covered.
+    /// How long it took to begin, in milliseconds, in `start` and `ready`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready_after_ms: Option<u64>,
+    /// How many of the processes that were there are not covered, in `ready`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uncovered: Option<usize>,
+    /// What cannot be watched, in `problem`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<Problem>,
+    /// Why something is not known or not covered; in `visible` and `process` also
+    /// why what is asked for gives no GPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
@@ -126,6 +145,37 @@ pub struct Value {
     /// Whether the value is longer than what was kept of it (4 KiB).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
+}
+
+/// A move from one cgroup to another.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MoveEvent {
+    /// The cgroup of before; left out where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// Hex of that path if it is not UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_hex: Option<String>,
+    /// Whose cgroup that is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_owner: Option<Owner>,
+    /// Whether the process left the job, container, pod or virtual machine that
+    /// it was in; left out where one of the cgroups is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<bool>,
+    /// The one thread that moved, where the process stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<u32>,
+    /// GPUs and MIG instances that it can open now and could not before; left
+    /// out, as `lost`, where the rules of one of the cgroups are not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gained: Option<Vec<String>>,
+    /// Those that it can no longer open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<Vec<String>>,
+    /// Those for which that is unknown on one side alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<String>,
 }
 
 /// Devices of GPUs that a process opened or closed between two looks.

@@ -79,6 +79,17 @@ pub struct Owner {
 }
 
 impl Owner {
+    /// Whether it is something that users run: a batch system's job, a container,
+    /// a pod or a virtual machine, and no service, login or mere directory.
+    #[must_use]
+    pub fn is_workload(&self) -> bool {
+        match self.kind.as_str() {
+            "slurm" => self.job_id.is_some() || self.sluid.is_some(),
+            "unit" | "session" | "user" | "cgroup" | "" => false,
+            _ => true,
+        }
+    }
+
     /// The owner alone, without what the names inside it claim.
     #[must_use]
     pub fn identity(&self) -> Self {

@@ -82,6 +82,10 @@ pub enum Fact {
     /// It was forked from the process `parent` that started at this clock tick,
     /// whose environment it has.
     Fork { at: u64, subject: Subject, parent: u32, parent_start: u64 },
+    /// It is in the cgroup that `subject` names now, all of it or one thread, and
+    /// was in the one with the id `from`, if that is known. `born`: it is new and
+    /// its parent is in that one.
+    Moved { at: u64, subject: Subject, from: Option<u64>, thread: Option<u32>, born: bool },
     /// It ended.
     Exit { at: u64, subject: Subject },
     /// It initialised a driver's library; 0 is success.
@@ -109,6 +113,7 @@ impl Fact {
             | Self::Cleared { subject, .. }
             | Self::Exec { subject, .. }
             | Self::Fork { subject, .. }
+            | Self::Moved { subject, .. }
             | Self::Exit { subject, .. }
             | Self::Driver { subject, .. } => Some(subject),
             Self::Uncovered { .. } | Self::Overlooked { .. } | Self::Lost(_) | Self::Gap { .. } => None,
@@ -124,6 +129,7 @@ impl Fact {
             | Self::Cleared { at, .. }
             | Self::Exec { at, .. }
             | Self::Fork { at, .. }
+            | Self::Moved { at, .. }
             | Self::Exit { at, .. }
             | Self::Driver { at, .. } => Some(*at),
             Self::Uncovered { .. } | Self::Overlooked { .. } | Self::Lost(_) | Self::Gap { .. } => None,

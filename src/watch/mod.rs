@@ -12,6 +12,7 @@ mod driver;
 mod fact;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+mod not_seen;
 pub mod opens;
 pub mod policy;
 mod scope;
@@ -23,6 +24,7 @@ use crate::report::Event;
 
 pub use driver::Driver;
 pub use fact::{Fact, How, NewValue, Subject};
+pub use not_seen::not_seen;
 pub use scope::Scope;
 pub use source::{Mode, Source};
 pub use tracker::{LastSet, Reread, Tracker, event, lost};

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::{EventSource, Scope, event};
@@ -126,7 +126,7 @@ impl OpensWatcher {
     fn about(&self, what: &str, process: &Glimpse) -> Option<Event> {
         let path = self.places.get(&(process.pid, process.start_time));
         let is_named = self.scope.all || self.scope.pids.contains(&process.pid);
-        let is_inside = || path.is_some_and(|path| self.is_inside(path));
+        let is_inside = || path.is_some_and(|path| self.scope.has_cgroup(&self.root, path));
         if !is_named && !is_inside() {
             return None;
         }
@@ -143,12 +143,6 @@ impl OpensWatcher {
             owner: path.and_then(|path| self.ground.owner(path.as_bytes())),
             ..event(what, Some(who))
         })
-    }
-
-    fn is_inside(&self, path: &Text) -> bool {
-        let below = path.as_bytes().strip_prefix(b"/").unwrap_or(path.as_bytes());
-        let path = self.root.join(Path::new(std::ffi::OsStr::from_bytes(below)));
-        self.scope.cgroups.iter().any(|cgroup| path.starts_with(cgroup))
     }
 
     fn remember_all(&mut self) {

@@ -1,9 +1,13 @@
 //! Whom to watch.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+
+use crate::observation::Text;
 
 /// Levels of cgroups that are walked, as many as the kernel side looks at.
 const LEVELS: usize = 32;
@@ -23,6 +27,14 @@ impl Scope {
     /// The ids of the cgroups: their directories' inode numbers.
     pub(super) fn cgroup_ids(&self) -> Vec<u64> {
         self.cgroups.iter().filter_map(|path| Some(fs::metadata(path).ok()?.ino())).collect()
+    }
+
+    /// Whether a cgroup is one of those or below one: by its path relative to the
+    /// directory `root`.
+    pub(super) fn has_cgroup(&self, root: &Path, path: &Text) -> bool {
+        let below = path.as_bytes().strip_prefix(b"/").unwrap_or(path.as_bytes());
+        let path = root.join(Path::new(OsStr::from_bytes(below)));
+        self.cgroups.iter().any(|cgroup| path.starts_with(cgroup))
     }
 
     /// The processes that are in scope now.

@@ -1,6 +1,7 @@
 //! The processes of the requested cgroups, or some that are asked for one by
 //! one: who they are, and with [`Options::detail`] what they ask for and hold.
 
+pub(crate) mod account;
 mod asked;
 pub(super) mod at_exec;
 pub(super) mod crew;
@@ -39,7 +40,7 @@ use reader::Reader;
 use refusals::{Counts, Refusals};
 
 pub(super) use asked::{anywhere, asked, present, still};
-pub(super) use scan::scan;
+pub(super) use scan::{Whose, scan};
 
 /// Bytes read of `stat`: one line.
 pub(super) const STAT_LIMIT: usize = 8 << 10;
@@ -125,7 +126,7 @@ fn read(options: &Options, hierarchy: &Hierarchy, wanted: &[Wanted<'_>], log: &m
     if found.len() < wanted.len() {
         log.out_of_time("reading processes");
     }
-    refusals.report(log);
+    refusals.report(&options.proc, log);
     if found.iter().any(|(_, found)| *found == Err(Unread::Hidden)) {
         let why = "processes that exist are not visible (hidepid, or another pid namespace's --proc)";
         let needs = "CAP_SYS_PTRACE, or the group of the hidepid mount option";
@@ -177,7 +178,7 @@ fn by_helpers(
     let (mut found, mut kept) = (Vec::new(), 0);
     crew.ask(&questions, log.deadline(), |index, answer| {
         let (mut process, counts) = answer.unwrap_or((Err(Unread::Silent), Counts::new()));
-        refusals.add(&counts);
+        refusals.add(wanted.get(index).map_or(0, |wanted| wanted.pid), &counts);
         if let Ok(Process { detail: Some(detail), .. }) = &mut process {
             limit(detail, &mut kept);
         }

@@ -1,12 +1,17 @@
 //! What could not be read of processes, counted: a node of other people's
 //! processes gives one problem of a kind, not thousands.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::path::Path;
 
 use nix::errno::Errno;
 
 use super::super::log::Log;
+use super::super::procfile::parse_stat;
+use super::STAT_LIMIT;
 use super::crew::Care;
+use crate::observation::Text;
+use crate::sys::dir::Dir;
 
 /// What was to be read.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +54,16 @@ const PTRACE: &str = "CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH";
 ///
 /// Helpers count, and send their [`Counts`] with each answer.
 #[derive(Debug, Default)]
-pub(in super::super) struct Refusals([Cell<u32>; KINDS.len()]);
+pub(in super::super) struct Refusals {
+    counts: [Cell<u32>; KINDS.len()],
+    /// The first processes of each kind, as far as helpers told of them.
+    pids: [RefCell<Vec<u32>>; KINDS.len()],
+}
+
+/// Processes of a kind that are named.
+const NAMED: usize = 3;
+/// As many that are refused are said to lack a right, and none is named.
+const CROWD: usize = 16;
 
 /// Counts, in the order of [`Kind`]; empty where there are none.
 pub(in super::super) type Counts = Vec<u32>;
@@ -57,21 +71,25 @@ pub(in super::super) type Counts = Vec<u32>;
 impl Refusals {
     /// Counts one process.
     pub(in super::super) fn count(&self, kind: Kind) {
-        if let Some(count) = self.0.get(kind as usize) {
+        if let Some(count) = self.counts.get(kind as usize) {
             count.set(count.get().saturating_add(1));
         }
     }
 
     /// The counts so far, which begin again.
     pub(in super::super) fn take(&self) -> Counts {
-        let counts: Counts = self.0.iter().map(Cell::take).collect();
+        let counts: Counts = self.counts.iter().map(Cell::take).collect();
         if counts.iter().all(|count| *count == 0) { Counts::new() } else { counts }
     }
 
-    /// Adds counts of a helper.
-    pub(in super::super) fn add(&self, counts: &[u32]) {
-        for (count, more) in self.0.iter().zip(counts) {
+    /// Adds a helper's counts of one process.
+    pub(in super::super) fn add(&self, pid: u32, counts: &[u32]) {
+        for ((count, pids), more) in self.counts.iter().zip(&self.pids).zip(counts) {
             count.set(count.get().saturating_add(*more));
+            let mut pids = pids.borrow_mut();
+            if *more > 0 && pids.len() < NAMED {
+                pids.push(pid);
+            }
         }
     }
 
@@ -98,22 +116,41 @@ impl Refusals {
         }
     }
 
-    /// Tells each kind once.
-    pub(super) fn report(&self, log: &mut Log) {
-        for (which, (count, (file, needs))) in self.0.iter().zip(KINDS).enumerate() {
+    /// Tells each kind once, with the names of the first processes of `proc`.
+    pub(super) fn report(&self, proc: &Path, log: &mut Log) {
+        let kinds = self.counts.iter().zip(&self.pids).zip(KINDS).enumerate();
+        for (which, ((count, pids), (file, needs))) in kinds {
             let count = count.get();
-            let processes = if count == 1 { "process" } else { "processes" };
+            let what = format!("{file} of {count} {}", if count == 1 { "process" } else { "processes" });
+            let who = who(proc, &pids.borrow(), count);
             match count {
                 0 => {}
-                _ if needs.is_empty() => {
-                    log.add("unreadable", format!("{file} of {count} {processes}"), unasked(which), "")
-                }
-                _ => {
-                    log.add("no-right", format!("{file} of {count} {processes}"), "permission denied", needs)
-                }
+                _ if needs.is_empty() => log.add("unreadable", what, format!("{}{who}", unasked(which)), ""),
+                _ => log.add("no-right", what, format!("permission denied{who}"), needs),
             }
         }
     }
+}
+
+/// ` (17 sshd, 18 sshd, …)`: whom it is about. Nothing for a crowd: then it is a
+/// right that is missing, and no process is special.
+fn who(proc: &Path, pids: &[u32], count: u32) -> String {
+    let mut named: Vec<String> = pids.iter().map(|pid| format!("{pid} {}", comm(proc, *pid))).collect();
+    match usize::try_from(count).unwrap_or(usize::MAX) {
+        count if named.is_empty() || count > CROWD => return String::new(),
+        count if count > named.len() => named.push("…".to_owned()),
+        _ => {}
+    }
+    format!(" ({})", named.join(", "))
+}
+
+/// The command name of a process, if it is there.
+fn comm(proc: &Path, pid: u32) -> String {
+    let mut text = Vec::new();
+    let dir = Dir::open(&proc.join(pid.to_string()));
+    let _gone = dir.and_then(|dir| dir.read_into(c"stat", &mut text, STAT_LIMIT));
+    let name = parse_stat(&text).map(|stat| Text::from(stat.comm));
+    name.map_or_else(|| "(ended)".to_owned(), |name| name.lossy().into_owned())
 }
 
 /// Why it was not read what takes no right.

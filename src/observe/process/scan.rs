@@ -3,34 +3,56 @@
 use std::path::Path;
 
 use nix::errno::Errno;
+use serde::{Deserialize, Serialize};
 
 use super::super::log::Log;
 use super::super::procfile::parse_stat;
 use super::crew::{Care, Crew, Duty};
 use super::memory::Memory;
-use super::refusals::{Counts, Kind, Refusals};
-use super::{STAT_LIMIT, at_exec};
-use crate::observation::Environment;
+use super::refusals::{Refusals, SILENT};
+use super::{STAT_LIMIT, account, at_exec};
+use crate::observation::{Answer, Environment, Problem, Text};
 use crate::sys::dir::Dir;
 
 /// A process that may matter: its pid and its start time.
 pub(in super::super) type Candidate = (u32, u64);
 
+/// Whose processes are looked for. What is not said rules nobody out.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in super::super) struct Whose {
+    /// The user.
+    pub(in super::super) uid: Option<u32>,
+    /// The earliest start, in clock ticks since boot: one that is older and
+    /// cannot be read is none of them.
+    pub(in super::super) since: Option<u64>,
+}
+
+/// What is found of one process.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Look {
+    /// When it started, if its environment matters.
+    found: Option<u64>,
+    /// Why its environment is not known.
+    unread: Option<String>,
+}
+
 /// The processes of one user, or of all, whose environment at exec is one that
-/// matters. Of other users' processes nothing is read but the owner. What is
+/// matters. Of other users' processes nothing is read but whose they are. What is
 /// found may have ended, and its pid be another's, before it is read with
 /// [`asked`](super::asked()): compare start times then.
 ///
-/// Environments that may not be read, and those that do not answer, are told in
-/// `log`, as counts.
+/// Processes that may be among them and whose environment may not be read, or
+/// that do not answer, are told in `log`, each with its name; those that cannot
+/// be are told in `remarks`.
 ///
 /// # Errors
 ///
 /// Those of listing the proc file system.
 pub(in super::super) fn scan(
     proc: &Path,
-    uid: Option<u32>,
+    whose: Whose,
     log: &mut Log,
+    remarks: &mut Vec<Problem>,
     matters: impl Fn(&Environment) -> bool + Sync,
 ) -> Result<Vec<Candidate>, Errno> {
     let root = Dir::open(proc)?;
@@ -39,52 +61,85 @@ pub(in super::super) fn scan(
         pids.push((pid, ()));
         true
     })?;
-    let mut crew = Crew::new(root, |proc, duty: Duty<'_, (), (Option<u64>, Counts)>| {
-        let (refusals, mut buffer) = (Refusals::default(), Vec::new());
+    let own = account::own_namespace();
+    let mut crew = Crew::new(root, |proc, duty: Duty<'_, (), Look>| {
+        let mut buffer = Vec::new();
         duty.answer(|pid, (), care| {
             let dir = proc.child(pid.to_string().as_str()).ok();
-            let dir = dir.filter(|dir| uid.is_none_or(|uid| dir.stat().is_ok_and(|stat| stat.uid == uid)));
-            let found = dir.and_then(|dir| matching(&dir, care, &mut buffer, &refusals, &matters));
-            (found, refusals.take())
+            let dir = dir.filter(|dir| whose.uid.is_none_or(|uid| account::may_be_of(dir, uid, own)));
+            dir.map(|dir| look(&dir, care, &mut buffer, &matters)).unwrap_or_default()
         });
     });
-    let refusals = Refusals::default();
-    let (mut found, mut answered) = (Vec::new(), 0);
+    let (mut found, mut unread, mut answered) = (Vec::new(), Vec::new(), 0);
     crew.ask(&pids, log.deadline(), |index, answer| {
         answered += 1;
-        match (pids.get(index), answer) {
-            (Some((pid, ())), Some((start_time, counts))) => {
-                refusals.add(&counts);
-                found.extend(start_time.map(|start_time| (*pid, start_time)));
-            }
-            _ => refusals.count(Kind::Silent),
-        }
+        let Some((pid, ())) = pids.get(index) else { return };
+        let look = answer.unwrap_or_else(|| Look { unread: Some(SILENT.to_owned()), ..Look::default() });
+        found.extend(look.found.map(|start_time| (*pid, start_time)));
+        unread.extend(look.unread.map(|why| (*pid, why)));
     });
     if answered < pids.len() {
         log.out_of_time("looking for processes");
     }
-    refusals.report(log);
+    unread.sort_unstable();
+    let root = Dir::open(proc)?;
+    for (pid, why) in unread {
+        tell(&root, pid, &why, whose, own, log, remarks);
+    }
     found.sort_unstable();
     Ok(found)
 }
 
-/// The start time of a process whose environment matters.
-fn matching(
-    dir: &Dir,
-    care: Care,
-    buffer: &mut Vec<u8>,
-    refusals: &Refusals,
-    matters: impl Fn(&Environment) -> bool,
-) -> Option<u64> {
-    if care != Care::Inside {
-        refusals.passed_over(care);
-        return None;
+/// Tells of a process that could not be read, unless it has ended.
+fn tell(
+    proc: &Dir,
+    pid: u32,
+    why: &str,
+    whose: Whose,
+    own: Option<u64>,
+    log: &mut Log,
+    remarks: &mut Vec<Problem>,
+) {
+    let mut text = Vec::new();
+    let Ok(dir) = proc.child(pid.to_string().as_str()) else { return };
+    let Ok(()) = dir.read_into(c"stat", &mut text, STAT_LIMIT) else { return };
+    let Some(stat) = parse_stat(&text).filter(|stat| !stat.is_ending() && !stat.is_kernel_thread()) else {
+        return;
+    };
+    let what = format!("process {pid} ({})", Text::from(stat.comm).lossy());
+    let remark = |why: String| Problem {
+        code: "unreadable".to_owned(),
+        what: what.clone(),
+        why,
+        needs: String::new(),
+    };
+    if whose.since.is_some_and(|since| stat.start_time < since) {
+        remarks.push(remark(format!("{why}; it cannot be the job's, for it is older")));
+    } else if whose.uid.is_some_and(|uid| !account::may_be_of(&dir, uid, own)) {
+        remarks.push(remark(format!("{why}; it cannot be the job's, for it is another user's")));
+    } else {
+        log.add("unreadable", what, why, "");
+    }
+}
+
+/// Looks at one process.
+fn look(dir: &Dir, care: Care, buffer: &mut Vec<u8>, matters: impl Fn(&Environment) -> bool) -> Look {
+    let unread = |why: &str| Look { unread: Some(why.to_owned()), ..Look::default() };
+    if let Some(why) = care.refusal() {
+        return unread(why);
     }
     // In this order: the area is that of the memory, or it is dead.
     let mut memory = Memory::open(dir);
-    dir.read_piece(c"stat", buffer, STAT_LIMIT).ok()?;
-    let stat = parse_stat(buffer)?;
+    let Ok(()) = dir.read_piece(c"stat", buffer, STAT_LIMIT) else { return Look::default() };
+    let Some(stat) = parse_stat(buffer) else { return Look::default() };
     let (start_time, area) = (stat.start_time, stat.environment);
-    let environment = at_exec::read(&mut memory, area, buffer, refusals);
-    environment.known().is_some_and(matters).then_some(start_time)
+    let refusals = Refusals::default();
+    let environment = at_exec::read(&mut memory, area, buffer, &refusals);
+    match environment {
+        Answer::Missing(why) if !refusals.take().is_empty() => unread(&why),
+        Answer::Known(environment) if matters(&environment) => {
+            Look { found: Some(start_time), ..Look::default() }
+        }
+        _ => Look::default(),
+    }
 }

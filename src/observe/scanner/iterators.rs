@@ -8,7 +8,7 @@ use std::os::fd::AsFd as _;
 use std::thread;
 
 use aya::programs::{Iter, Program};
-use aya::{Btf, Ebpf, EbpfLoader};
+use aya::{Btf, Ebpf};
 use nix::time::{ClockId, clock_gettime};
 
 use super::known::Known;
@@ -17,6 +17,7 @@ use super::reader::{Executed, Reader};
 use super::record::{self, TICK, Task};
 use super::{Engine, Glimpse, ScanError, Scanner};
 use crate::observation::Answer;
+use crate::observe::kernel_types::KernelTypes;
 use crate::sys::iter::Iterator as Link;
 
 /// Compiled from `bpf/scan.bpf.c`.
@@ -47,13 +48,10 @@ impl Iterators {
     /// Why they cannot be loaded: the kernel is too old or has no BTF, or a
     /// right is missing (`CAP_BPF` and `CAP_PERFMON`, or `CAP_SYS_ADMIN`).
     pub(super) fn load(reader: Reader) -> Result<Self, ScanError> {
-        let btf = Btf::from_sys_fs().map_err(|error| ScanError::NoBtf(first_line(&error)))?;
-        let mut object = EbpfLoader::new()
-            .btf(Some(&btf))
-            .load(OBJECT)
-            .map_err(|error| ScanError::Load(first_line(&error)))?;
-        let tasks = link(&mut object, "tasks", "task", &btf)?;
-        let files = link(&mut object, "files", "task_file", &btf)?;
+        let types = KernelTypes::shared().map_err(|error| ScanError::NoBtf(first_line(&error)))?;
+        let mut object = types.loader().load(OBJECT).map_err(|error| ScanError::Load(first_line(&error)))?;
+        let tasks = link(&mut object, "tasks", "task", types.btf())?;
+        let files = link(&mut object, "files", "task_file", types.btf())?;
         let buffers = [vec![0; ROOM], vec![0; ROOM]];
         Ok(Self { tasks, files, known: Known::default(), reader, buffers })
     }

@@ -1,6 +1,7 @@
 //! Programs that are attached, replaced and lost, seen as they change.
 
 mod event;
+mod told;
 
 use std::os::fd::BorrowedFd;
 
@@ -11,6 +12,7 @@ use crate::observe::follow::{Engine, Follower, Source};
 use crate::observe::{ObserveError, Options, Target};
 use crate::report::{Event, Gpu};
 use event::events;
+use told::Told;
 
 /// Watches the programs in force on cgroups.
 ///
@@ -20,6 +22,7 @@ use event::events;
 pub struct PolicyWatcher {
     follower: Follower,
     gpus: Vec<Gpu>,
+    told: Told,
 }
 
 impl PolicyWatcher {
@@ -45,7 +48,7 @@ impl PolicyWatcher {
         source: Option<Source>,
     ) -> Result<Self, ObserveError> {
         let follower = Follower::start_with(options, targets, engine, source)?;
-        Ok(Self { follower, gpus: Vec::new() })
+        Ok(Self { follower, gpus: Vec::new(), told: Told::default() })
     }
 
     /// What serves as the source: `revision+fanotify`, `revision+inotify`,
@@ -91,6 +94,9 @@ impl EventSource for PolicyWatcher {
     }
 
     fn events(&mut self) -> Vec<Event> {
-        self.check()
+        let mut events = self.check();
+        let problems = self.problems();
+        events.extend(self.told.news(problems));
+        events
     }
 }

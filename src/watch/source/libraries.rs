@@ -11,11 +11,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use super::drivers;
 use super::files::{self, Asker, FileId, Files, Use, Version, Wanted};
 use super::look::{FILES, Found, Lookers, Seen, start};
 use super::object::Kernel;
 use super::probes::{DRIVERS, ENVIRON, Probe};
-use super::{account, drivers};
+use crate::observe::process::account;
 use crate::sys::dir::Dir;
 use crate::sys::regular::Regular;
 

@@ -1,6 +1,5 @@
 //! Facts of processes as they happen.
 
-mod account;
 mod attachment;
 mod budget;
 mod drivers;
@@ -46,6 +45,10 @@ const NOT_SEEN: [&str; 2] = [
     "what a process changes without the C library is found only when its environment is read again, in turn",
     "a name or value on a page that is not in memory is not seen if it cannot be read later without waiting",
 ];
+/// What is not seen where the kernel refuses the programs that tell of moves.
+const NO_MOVES: &str = "processes that are moved to another cgroup are not told";
+const NO_DEPARTURES: &str =
+    "of a process that is moved to another cgroup it is told where it is, but not always where it was";
 /// How long processes are looked at before the ring is read again.
 const LOOKING: Duration = Duration::from_millis(10);
 /// How often it is said that a user's processes cannot all be looked at.
@@ -110,6 +113,11 @@ impl Source {
         Ok(source)
     }
 
+    /// What was found while it began: the processes that are not covered.
+    pub fn begun(&mut self) -> Vec<Fact> {
+        std::mem::take(&mut self.ready)
+    }
+
     /// What serves as source.
     pub fn engines(&self) -> Vec<String> {
         vec![self.kernel.mode().engine().to_owned(), "raw_tracepoint".to_owned()]
@@ -117,7 +125,13 @@ impl Source {
 
     /// What it cannot see, a sentence each.
     pub fn not_seen(&self) -> Vec<String> {
-        NOT_SEEN.map(str::to_owned).to_vec()
+        let moves = self.kernel.moves();
+        let moves = match (moves.told, moves.from) {
+            (false, _) => Some(NO_MOVES),
+            (true, false) => Some(NO_DEPARTURES),
+            (true, true) => None,
+        };
+        NOT_SEEN.into_iter().chain(moves).map(str::to_owned).collect()
     }
 
     /// How many distinct libraries and executables are watched.

@@ -3,15 +3,20 @@
 //! Everything is held by descriptors of this process: when it ends, however it
 //! ends, the kernel detaches and removes all of it.
 
+use std::os::fd::AsFd as _;
+use std::thread;
+
 use aya::maps::{Array, HashMap, MapData, RingBuf};
-use aya::programs::{Program, RawTracePoint};
-use aya::{Btf, Ebpf, EbpfLoader};
+use aya::programs::{Iter, Program, RawTracePoint};
+use aya::{Btf, Ebpf};
 
 use super::probes::{ENVIRON, Mode};
 use super::record::{NAME, OTHERS};
-use super::session::Session;
+use super::session::{Prepared, Session};
 use crate::observation::VARIABLES;
+use crate::observe::kernel_types::KernelTypes;
 use crate::sys::heap;
+use crate::sys::iter::Iterator as Link;
 use crate::watch::WatchError;
 
 /// Compiled from `bpf/watch.bpf.c`.
@@ -21,11 +26,27 @@ const OBJECT: &[u8] = aya::include_bytes_aligned!("../../../bpf/watch.bpf.o");
 const TRACEPOINTS: [(&str, &str); 3] =
     [("on_exec", "sched_process_exec"), ("on_fork", "sched_process_fork"), ("on_exit", "sched_process_exit")];
 
+/// What tells moves to other cgroups: the program at the kernel's tracepoint, and
+/// the one that finds where processes are before. Without them the rest works as
+/// well.
+const MOVES: [&str; 2] = ["on_move", "find_homes"];
+const MOVER: &str = "cgroup_attach_task";
+
+/// What of moves to other cgroups is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Moves {
+    /// That there was one.
+    pub(super) told: bool,
+    /// Where the process was before.
+    pub(super) from: bool,
+}
+
 /// The loaded object.
 pub(super) struct Kernel {
     ebpf: Ebpf,
     ring: RingBuf<MapData>,
     mode: Mode,
+    moves: Moves,
     pub(super) session: Option<Session>,
 }
 
@@ -42,7 +63,7 @@ impl Kernel {
         heap::give_back();
         let ring = ebpf.take_map("ring").ok_or(WatchError::Object("ring"))?;
         let ring = RingBuf::try_from(ring).map_err(|error| refused(&error))?;
-        let mut kernel = Self { ebpf, ring, mode, session };
+        let mut kernel = Self { ebpf, ring, mode, moves: Moves::default(), session };
         let mut losses: HashMap<_, u32, u64> = typed(kernel.map("losses")?)?;
         put(losses.insert(OTHERS, 0, 0))?;
         kernel.fill_variables()?;
@@ -96,13 +117,34 @@ impl Kernel {
     /// Begins to report processes that start, execute and end.
     pub(super) fn attach_tracepoints(&mut self) -> Result<(), WatchError> {
         for (name, tracepoint) in TRACEPOINTS {
-            let program: &mut RawTracePoint =
-                self.program(name)?.try_into().map_err(|_| WatchError::Object(name))?;
-            program
-                .attach(tracepoint)
-                .map_err(|error| WatchError::Attach(tracepoint.to_owned(), chain(&error)))?;
+            self.attach_raw(name, tracepoint)?;
         }
+        self.moves.told = self.attach_raw(MOVES[0], MOVER).is_ok();
+        self.moves.from = self.moves.told && self.find_homes().is_ok();
         Ok(())
+    }
+
+    fn attach_raw(&mut self, name: &'static str, tracepoint: &str) -> Result<(), WatchError> {
+        let program: &mut RawTracePoint =
+            self.program(name)?.try_into().map_err(|_| WatchError::Object(name))?;
+        let attached = program.attach(tracepoint);
+        attached.map(drop).map_err(|error| WatchError::Attach(tracepoint.to_owned(), chain(&error)))
+    }
+
+    /// Tells the kernel side where every process is.
+    fn find_homes(&mut self) -> Result<(), WatchError> {
+        let name = MOVES[1];
+        let program: &mut Iter = self.program(name)?.try_into().map_err(|_| WatchError::Object(name))?;
+        let fd = program.fd().map_err(|error| refused(&error))?;
+        let run = Link::over_all(fd.as_fd()).and_then(|link| link.open());
+        let mut file = run.map_err(|error| refused(&error))?;
+        // It writes to a map alone: there is nothing to read, once all are seen.
+        std::io::copy(&mut file, &mut std::io::sink()).map(drop).map_err(|error| refused(&error))
+    }
+
+    /// What of moves to other cgroups is told.
+    pub(super) fn moves(&self) -> Moves {
+        self.moves
     }
 
     /// The ring, to wait for it and to read it.
@@ -138,10 +180,10 @@ impl Kernel {
 /// Loads the object in the wanted mode, or in the first that works. The kernel's
 /// types are gone from memory before the ring comes into it.
 fn open_any(wanted: Option<Mode>) -> Result<(Ebpf, Mode, Option<Session>), WatchError> {
-    let btf = Btf::from_sys_fs().map_err(|error| WatchError::NoBtf(chain(&error)))?;
+    let types = KernelTypes::shared().map_err(|error| WatchError::NoBtf(chain(&error)))?;
     let mut result = Err(WatchError::Object("mode"));
     for mode in Mode::ALL.into_iter().filter(|mode| wanted.is_none_or(|wanted| wanted == *mode)) {
-        result = open(mode, &btf).map(|(ebpf, session)| (ebpf, mode, session));
+        result = open(mode, &types).map(|(ebpf, session)| (ebpf, mode, session));
         if result.is_ok() {
             break;
         }
@@ -149,24 +191,47 @@ fn open_any(wanted: Option<Mode>) -> Result<(Ebpf, Mode, Option<Session>), Watch
     result
 }
 
-fn open(mode: Mode, btf: &Btf) -> Result<(Ebpf, Option<Session>), WatchError> {
-    let mut ebpf = EbpfLoader::new().btf(Some(btf)).load(OBJECT).map_err(|error| refused(&error))?;
-    let session = if mode == Mode::Session { Some(Session::load(&ebpf, btf)?) } else { None };
-    load_programs(&mut ebpf, session.is_none())?;
-    Ok((ebpf, session))
+/// Both objects are made ready at the same time, and then loaded at the same
+/// time: the kernel takes its time to look at what the session does.
+fn open(mode: Mode, types: &KernelTypes) -> Result<(Ebpf, Option<Session>), WatchError> {
+    let is_session = mode == Mode::Session;
+    let btf = types.btf();
+    let (ebpf, prepared) = both(
+        || types.loader().load(OBJECT).map_err(|error| refused(&error)),
+        move || if is_session { Prepared::new(btf).map(Some) } else { Ok(None) },
+    );
+    let (mut ebpf, prepared) = (ebpf?, prepared?);
+    let Some(prepared) = prepared else {
+        load_programs(&mut ebpf, btf, true)?;
+        return Ok((ebpf, None));
+    };
+    let prepared = prepared.with_maps(&ebpf)?;
+    let (loaded, session) = both(|| load_programs(&mut ebpf, btf, false), || prepared.load());
+    loaded?;
+    Ok((ebpf, Some(session?)))
+}
+
+/// Does one thing here and another beside.
+fn both<A, B: Send>(here: impl FnOnce() -> A, beside: impl FnOnce() -> B + Send) -> (A, B) {
+    thread::scope(|scope| {
+        let beside = scope.spawn(beside);
+        (here(), beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
 }
 
 /// Loads the programs of an object; those of the C library's functions only if
 /// they are wanted.
-fn load_programs(ebpf: &mut Ebpf, environ: bool) -> Result<(), WatchError> {
+fn load_programs(ebpf: &mut Ebpf, btf: &Btf, environ: bool) -> Result<(), WatchError> {
     let served = |name: &str| ENVIRON.iter().any(|probe| probe.exit == name || probe.entry == Some(name));
-    for (_, program) in ebpf.programs_mut().filter(|(name, _)| environ || !served(name)) {
+    for (name, program) in ebpf.programs_mut().filter(|(name, _)| environ || !served(name)) {
         let loaded = match program {
             Program::UProbe(program) => program.load(),
             Program::RawTracePoint(program) => program.load(),
+            Program::Iter(program) => program.load("task", btf),
             _ => Ok(()),
         };
-        loaded.map_err(|error| refused(&error))?;
+        // Those of moves that are not loaded are not attached either.
+        loaded.or_else(|error| if MOVES.contains(&name) { Ok(()) } else { Err(refused(&error)) })?;
     }
     Ok(())
 }

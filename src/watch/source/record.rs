@@ -27,11 +27,13 @@ const EXEC: u16 = 5;
 const FORK: u16 = 7;
 const EXEC_VARIABLE: u16 = 11;
 const UNNAMED: u16 = 12;
+const MOVED: u16 = 13;
 /// `enum flag`.
 const KEEP: u16 = 1;
 const CUT: u16 = 2;
 const UNREAD: u16 = 4;
 const WHOLE: u16 = 8;
+const BORN: u16 = 16;
 /// `NUMBER_SHIFT`: the upper half of the flags is a number.
 const NUMBER_SHIFT: u16 = 8;
 /// `OTHERS`: the account of all whose losses are not counted by themselves.
@@ -123,6 +125,11 @@ fn fact(record: &[u8], kind: u16) -> Option<Fact> {
         FORK => {
             let parent_start = long(record, HEADER)? / TICK;
             return Some(Fact::Fork { at, subject, parent: result, parent_start });
+        }
+        MOVED => {
+            let from = long(record, HEADER).map(|from| (from != 0).then_some(from))?;
+            let thread = (result != 0).then_some(result);
+            return Some(Fact::Moved { at, subject, from, thread, born: flags & BORN != 0 });
         }
         UNNAMED => return Some(Fact::Unnamed { at, subject, how: how(u16::try_from(result).ok()?)? }),
         8 => return Some(driver(at, subject, Driver::Cuda, result)),

@@ -25,17 +25,38 @@ const PROGRAM: &str = "session_environ";
 #[derive(Debug)]
 pub(super) struct Session(OwnedFd);
 
-impl Session {
-    /// Loads the program, with the maps of `ebpf`.
+/// The program, made ready for this kernel and not loaded yet.
+pub(super) struct Prepared(Object);
+
+impl Prepared {
+    /// Reads the program and puts the places of the kernel's fields into it.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel's types lack.
+    pub(super) fn new(btf: &Btf) -> Result<Self, WatchError> {
+        let mut object = Object::parse(OBJECT).map_err(|error| refused(&error))?;
+        object.relocate_btf(btf).map_err(|error| refused(&error))?;
+        Ok(Self(object))
+    }
+
+    /// Gives it the maps of `ebpf`.
+    ///
+    /// # Errors
+    ///
+    /// A map that is not there: a fault of the build.
+    pub(super) fn with_maps(mut self, ebpf: &Ebpf) -> Result<Self, WatchError> {
+        relocate_maps(&mut self.0, ebpf)?;
+        Ok(self)
+    }
+
+    /// Loads it.
     ///
     /// # Errors
     ///
     /// Why it cannot be used: a kernel before 6.13, or a missing right.
-    pub(super) fn load(ebpf: &Ebpf, btf: &Btf) -> Result<Self, WatchError> {
-        let refused = |error: &dyn std::error::Error| WatchError::Load(chain(error));
-        let mut object = Object::parse(OBJECT).map_err(|error| refused(&error))?;
-        object.relocate_btf(btf).map_err(|error| refused(&error))?;
-        relocate_maps(&mut object, ebpf)?;
+    pub(super) fn load(&self) -> Result<Session, WatchError> {
+        let object = &self.0;
         let program = object.programs.get(PROGRAM).ok_or(WatchError::Object(PROGRAM))?;
         let code = object.functions.get(&program.function_key()).ok_or(WatchError::Object(PROGRAM))?;
         let code: Vec<[u8; 8]> = code.instructions.iter().map(bytes).collect();
@@ -43,9 +64,15 @@ impl Session {
         if !has_sessions(program.as_fd()) {
             return Err(WatchError::Load("no session probes".to_owned()));
         }
-        Ok(Self(program))
+        Ok(Session(program))
     }
+}
 
+fn refused(error: &dyn std::error::Error) -> WatchError {
+    WatchError::Load(chain(error))
+}
+
+impl Session {
     /// Attaches it to functions of a file, in every process or in one. The
     /// link ends with the descriptor.
     ///

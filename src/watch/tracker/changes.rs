@@ -124,8 +124,12 @@ impl Tracker {
         } else if !change.name.is_empty() {
             state.last_set.insert(change.name.to_owned(), at);
         }
-        let why = change.new.is_none().then(|| "the value could not be read".to_owned());
         let asked = self.asked(subject);
+        let why = match (&change.new, &asked) {
+            (None, _) => Some("the value could not be read".to_owned()),
+            (Some(_), Some(asked)) => self.why_none(subject, asked, Some(change.name)),
+            (Some(_), None) => None,
+        };
         Some(Event {
             how: Some(change.how.to_owned()),
             variable: Some(change.name.to_owned()),

@@ -46,10 +46,11 @@ impl Tracker {
             return None;
         }
         let asked = self.asked(subject).or_else(|| self.asked_nowhere(subject));
+        let why = asked.as_ref().and_then(|asked| self.why_none(subject, asked, None));
         self.state(subject)?.told = true;
         let at = self.time(at);
         let about = self.about("process", at, subject);
-        Some(Event { how: Some("exec".to_owned()), asked_before, asked, ..about })
+        Some(Event { how: Some("exec".to_owned()), asked_before, asked, why, ..about })
     }
 
     /// It was forked from the process `parent` that started at `parent_start`,

@@ -13,6 +13,7 @@ mod gaps;
 mod last_set;
 mod life;
 mod mapped;
+mod moved;
 mod place;
 mod recent;
 mod remember;
@@ -25,14 +26,16 @@ mod weights;
 mod words;
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
 
 use crate::observation::Environment;
 use crate::observe::Options;
 use crate::observe::process::peek::{self, Peek};
 use crate::report::{Event, Gpu};
 use crate::watch::clock::{Clock, now_ns};
-use crate::watch::{Fact, Subject};
+use crate::watch::{Fact, Scope, Subject};
 use gaps::Gaps;
+use moved::Move;
 use recent::Recent;
 use resolve::Resolver;
 use state::{Memory, State};
@@ -46,11 +49,17 @@ pub use words::{event, lost};
 /// Processes that are kept at most: of one account, and of all.
 const EACH: usize = 1 << 16;
 const PROCESSES: usize = 1 << 18;
+/// Environments that are read together at the beginning: enough for all helpers,
+/// and few, because of no call meanwhile it is known whether they have it.
+const LEARNT: usize = 128;
 
 /// Keeps what processes ask for.
 #[derive(Debug)]
 pub struct Tracker {
     resolver: Resolver,
+    /// Whose moves are told, and where cgroup2 is mounted.
+    scope: Scope,
+    root: PathBuf,
     clock: Clock,
     processes: HashMap<u32, State>,
     gaps: Gaps,
@@ -72,10 +81,12 @@ pub struct Tracker {
 }
 
 impl Tracker {
-    /// Knows nothing yet.
+    /// Knows nothing yet, and tells of everybody.
     pub fn new(options: Options) -> Self {
         Self {
             resolver: Resolver::new(options),
+            scope: Scope { all: true, ..Scope::default() },
+            root: PathBuf::new(),
             clock: Clock::now(),
             processes: HashMap::new(),
             gaps: Gaps::default(),
@@ -89,18 +100,30 @@ impl Tracker {
         }
     }
 
+    /// Tells only of moves of these processes, or into and out of these cgroups
+    /// of the hierarchy that is mounted at `root`: the kernel tells of more.
+    #[must_use]
+    pub fn within(self, scope: Scope, root: &Path) -> Self {
+        Self { scope, root: root.to_owned(), ..self }
+    }
+
     /// Reads the environments of processes that run already. To be called when
     /// the source has begun, so that no change falls between.
     pub fn learn(&mut self, pids: impl IntoIterator<Item = u32>) {
         let own = std::process::id();
-        for pid in pids.into_iter().filter(|pid| *pid != own) {
+        let pids: Vec<u32> = pids.into_iter().filter(|pid| *pid != own).collect();
+        for some in pids.chunks(LEARNT) {
             let begun = now_ns();
-            let Some(peek) = peek::live(self.resolver.proc(), [pid]).pop() else { continue };
-            let Some(state) = self.state(&subject(&peek)) else { continue };
-            if let Some(environment) = state::known(peek) {
-                state.learn(Memory { begun, ended: now_ns(), environment });
+            let peeks = peek::live(self.resolver.proc(), some.iter().copied());
+            let ended = now_ns();
+            for peek in peeks {
+                let pid = peek.pid;
+                let Some(state) = self.state(&subject(&peek)) else { continue };
+                if let Some(environment) = state::known(peek) {
+                    state.learn(Memory { begun, ended, environment });
+                }
+                self.weigh(pid);
             }
-            self.weigh(pid);
         }
     }
 
@@ -143,6 +166,9 @@ impl Tracker {
             Fact::Fork { subject, parent, parent_start, .. } => {
                 self.forked(&subject, parent, parent_start);
                 Vec::new()
+            }
+            Fact::Moved { at, subject, from, thread, born } => {
+                self.moved(&subject, Move { at, from, thread, born }).into_iter().collect()
             }
             Fact::Exit { at, subject } => self.ended(at, &subject).into_iter().collect(),
             Fact::Driver { at, subject, driver, result } => vec![self.driver(at, &subject, driver, result)],

@@ -61,10 +61,7 @@ impl Places {
     /// The cgroup of a process at an event, if the event names one that was seen
     /// or is there; else the one that it is in now, if it still is there.
     pub(super) fn of(&mut self, options: &Options, subject: &Subject) -> Option<Rc<Place>> {
-        if let Some(place) = self.by_id.get(&subject.cgroup) {
-            return Some(place.clone());
-        }
-        if let Some(place) = self.named(options, subject.cgroup) {
+        if let Some(place) = self.by_id(options, subject.cgroup) {
             return Some(place);
         }
         let ground = &self.ground;
@@ -74,7 +71,12 @@ impl Places {
         })
     }
 
-    /// The cgroup of an id, which needs no process in it.
+    /// The cgroup of an id, if it is there or was seen: no process is asked.
+    pub(super) fn by_id(&mut self, options: &Options, id: u64) -> Option<Rc<Place>> {
+        let known = self.by_id.get(&id).cloned();
+        known.or_else(|| self.named(options, id))
+    }
+
     fn named(&mut self, options: &Options, id: u64) -> Option<Rc<Place>> {
         let look = || (id != 0).then(|| observe::id_cgroup(options, id)).flatten();
         let path = self.looked.get(id, look)?;

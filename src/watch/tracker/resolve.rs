@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::place::{Place, Places, STAYS};
 use super::remember::Remembered;
-use crate::analyse::Asker;
+use crate::analyse::{Asker, MovedReach};
 use crate::observation::{Answer, CgroupMode, Environment, Observation, Process, Text};
 use crate::observe::procfile::cgroup_line;
 use crate::observe::{self, Options, Target};
@@ -36,6 +36,17 @@ pub(super) struct Known {
 }
 
 impl Known {
+    /// What a process may open here that it could not where `before` answers, and
+    /// the other way round.
+    pub(super) fn difference(&self, before: &Self) -> MovedReach {
+        Asker::difference(&before.asker, &self.asker)
+    }
+
+    /// Why an environment that asks for this gets no GPU: see [`Asker::why_none`].
+    pub(super) fn why_none(&self, asked: &Asked, variable: Option<&str>) -> Option<String> {
+        self.asker.why_none(asked, variable)
+    }
+
     /// What an environment asks for; one that is not known asks for something
     /// unknown.
     pub(super) fn asked(&self, environment: Option<&Environment>) -> Asked {
@@ -89,6 +100,11 @@ impl Resolver {
         self.places.of(&self.options, subject)
     }
 
+    /// The cgroup of this id, if it is there or was seen; no process is asked.
+    pub(super) fn cgroup(&mut self, id: u64) -> Option<Rc<Place>> {
+        self.places.by_id(&self.options, id)
+    }
+
     /// What answers for a process in a cgroup; `None` where the cgroup is
     /// gone.
     pub(super) fn asker(&mut self, subject: &Subject, cgroup: &Place) -> Option<Rc<Known>> {
@@ -122,9 +138,9 @@ impl Resolver {
         let group = v1_group(&self.options.proc, pid);
         let observation = self.observation(pid, &cgroup.path)?;
         self.v1 = observation.devices_v1.is_some();
-        let process = observation.processes.iter().find(|process| process.pid == pid);
-        let is_there = process.is_some();
-        let devices_v1 = process.and_then(|process| process.devices_v1.clone());
+        let seen = observation.processes.iter().find(|process| process.pid == pid);
+        let is_there = seen.is_some();
+        let devices_v1 = seen.and_then(|process| process.devices_v1.clone());
         let process = Process { pid, cgroup: cgroup.path.clone(), devices_v1, ..Process::default() };
         let asker = Asker::new(&observation, &process)?;
         self.gpus = asker.gpus().to_vec();
@@ -155,12 +171,12 @@ impl Resolver {
 
     fn observation(&self, pid: u32, cgroup: &Text) -> Option<Observation> {
         // Only a living process tells its place in the v1 hierarchy.
-        let its = observe::processes(&self.options, &[pid]).ok();
-        let its = its.filter(|seen| seen.processes.iter().any(|process| process.cgroup == *cgroup));
-        its.or_else(|| {
-            let path = PathBuf::from(OsStr::from_bytes(cgroup.as_bytes()));
-            observe::cgroups(&self.options, &[Target { path, recursive: false }]).ok()
-        })
+        let path = PathBuf::from(OsStr::from_bytes(cgroup.as_bytes()));
+        let target = Target { path, recursive: false };
+        // One that is elsewhere by now has the same place there.
+        let its = observe::processes_and(&self.options, &[pid], &[target.clone()]).ok();
+        let its = its.filter(|seen| seen.cgroups.iter().any(|seen| seen.path == *cgroup));
+        its.or_else(|| observe::cgroups(&self.options, &[target]).ok())
     }
 }
 

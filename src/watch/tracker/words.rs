@@ -17,7 +17,7 @@ impl Tracker {
             cgroup: place.map(|place| place.text.clone()),
             cgroup_hex: place.and_then(|place| place.hex.clone()),
             owner: place.and_then(|place| place.owner.clone()),
-            ..at_time(what, at, Some(process(subject)))
+            ..of_process(what, at, subject)
         }
     }
 
@@ -43,10 +43,25 @@ impl Tracker {
         Some(known.asked(self.state(subject)?.environment.as_ref()))
     }
 
+    /// Why a process gets no GPU with what it asks for.
+    pub(super) fn why_none(
+        &mut self,
+        subject: &Subject,
+        asked: &Asked,
+        name: Option<&str>,
+    ) -> Option<String> {
+        self.asker(subject)?.why_none(asked, name)
+    }
+
     fn asker(&mut self, subject: &Subject) -> Option<Rc<Known>> {
         let place = self.place(subject)?;
         self.resolver.asker(subject, &place)
     }
+}
+
+/// An event about a process, without its place.
+pub(super) fn of_process(what: &str, at: String, subject: &Subject) -> Event {
+    at_time(what, at, Some(process(subject)))
 }
 
 /// An event that happens now.

@@ -7,14 +7,17 @@ use std::os::fd::AsFd as _;
 
 use aya::maps::{MapData, RingBuf};
 use aya::programs::{Iter, Program};
-use aya::{Btf, Ebpf, EbpfLoader};
+use aya::{Btf, Ebpf};
 
 use super::record::{Taken, Walked};
+use crate::observe::kernel_types::KernelTypes;
 use crate::sys::dir::Dir;
 use crate::sys::iter::Iterator as Link;
 
 /// Compiled from `bpf/cgroups.bpf.c`.
 const OBJECT: &[u8] = aya::include_bytes_aligned!("../../../../bpf/cgroups.bpf.o");
+/// The ring that it writes to.
+const RING: &str = "lists_ring";
 /// Bytes of the smallest and the largest ring. Sizes are powers of two; what is
 /// used of it is memory of gpumap, twice.
 const ROOM: (usize, usize) = (256 << 10, 64 << 20);
@@ -53,13 +56,13 @@ impl Walk {
     ///
     /// [`ListsError::Load`].
     pub fn load(top: &Dir, room: usize) -> Result<Self, ListsError> {
-        let btf = Btf::from_sys_fs().map_err(|error| load(&error))?;
+        let types = KernelTypes::shared().map_err(|error| load(&error))?;
         let room = room.clamp(ROOM.0, ROOM.1).next_power_of_two();
-        let mut loader = EbpfLoader::new();
-        loader.btf(Some(&btf)).map_max_entries("ring", u32::try_from(room).unwrap_or(u32::MAX));
+        let mut loader = types.loader();
+        loader.map_max_entries(RING, u32::try_from(room).unwrap_or(u32::MAX));
         let mut object = loader.load(OBJECT).map_err(|error| load(&error))?;
-        let link = link(&mut object, top, &btf)?;
-        let ring = object.take_map("ring").ok_or_else(|| ListsError::Load("no ring".to_owned()))?;
+        let link = link(&mut object, top, types.btf())?;
+        let ring = object.take_map(RING).ok_or_else(|| ListsError::Load("no ring".to_owned()))?;
         Ok(Self { link, ring: RingBuf::try_from(ring).map_err(|error| load(&error))?, last: 0 })
     }
 

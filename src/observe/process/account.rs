@@ -1,0 +1,96 @@
+//! Who answers for a process: its users, and who made its user namespace.
+
+use std::os::fd::OwnedFd;
+
+use nix::errno::Errno;
+
+use crate::sys::dir::Dir;
+use crate::sys::namespace;
+use crate::sys::stat::stat_at;
+
+/// Bytes of `/proc/PID/status`, and user namespaces inside of each other (the
+/// kernel allows 32).
+const LIMIT: usize = 64 << 10;
+const LEVELS: usize = 33;
+
+/// The user who answers for a process, by uid: its real one (that of its
+/// directory in `/proc` is root's where it is not dumpable). Of a process in a
+/// user namespace, the one who made the outermost, for there a user is many
+/// uids. `own`: the inode number of gpumap's user namespace.
+///
+/// `None` for a process that is gone.
+pub(crate) fn of(process: &Dir, own: Option<u64>) -> Option<u32> {
+    let namespace = process.child(c"ns").and_then(|ns| namespace::open(&ns, c"user")).ok()?;
+    if let Some(maker) = maker(namespace, own) {
+        return Some(maker);
+    }
+    users(process)?.first().copied()
+}
+
+/// Whether a process may be a user's: one of its uids (real, effective, saved, of
+/// the file system) is the user's, as in a set-user-ID program, or it is in a user
+/// namespace of the user's, where it has other uids. What cannot be told may be.
+pub(super) fn may_be_of(process: &Dir, user: u32, own: Option<u64>) -> bool {
+    if users(process).is_none_or(|users| users.contains(&user)) {
+        return true;
+    }
+    let namespace = process.child(c"ns").and_then(|ns| namespace::open(&ns, c"user"));
+    match namespace {
+        Ok(namespace) => maker(namespace, own).is_some_and(|maker| maker == user),
+        Err(errno) => errno != Errno::ENOENT && errno != Errno::ESRCH,
+    }
+}
+
+/// The inode number of gpumap's own user namespace.
+pub(crate) fn own_namespace() -> Option<u64> {
+    let dir = Dir::open("/proc/self/ns".as_ref());
+    let stat = dir.and_then(|dir| namespace::open(&dir, c"user")).and_then(|user| stat_at(&user, c""));
+    stat.ok().map(|stat| stat.inode)
+}
+
+/// Who made the outermost namespace below this process's; `None` if it is this
+/// process's.
+fn maker(mut namespace: OwnedFd, own: Option<u64>) -> Option<u32> {
+    let mut found = None;
+    for _ in 0..LEVELS {
+        if stat_at(&namespace, c"").ok().map(|stat| stat.inode) == own {
+            break;
+        }
+        found = namespace::maker(&namespace).ok();
+        let Ok(parent) = namespace::parent(&namespace) else { break };
+        namespace = parent;
+    }
+    found
+}
+
+/// Its uids: real, effective, saved and of the file system. `None` for a process
+/// that is gone.
+fn users(process: &Dir) -> Option<[u32; 4]> {
+    let mut status = Vec::new();
+    process.read_into(c"status", &mut status, LIMIT).ok()?;
+    uids(&status)
+}
+
+/// The numbers of the line `Uid:`.
+fn uids(status: &[u8]) -> Option<[u32; 4]> {
+    let line = status.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"Uid:"))?;
+    let mut numbers = str::from_utf8(line).ok()?.split_ascii_whitespace().map_while(|one| one.parse().ok());
+    Some([numbers.next()?, numbers.next()?, numbers.next()?, numbers.next()?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that this process is charged to who runs it, and may be nobody
+    /// else's.
+    #[test]
+    fn own() {
+        let process = Dir::open("/proc/self".as_ref()).unwrap();
+        let (space, user) = (own_namespace(), nix::unistd::getuid().as_raw());
+        assert_eq!(of(&process, space), Some(user));
+        assert!(may_be_of(&process, user, space) && !may_be_of(&process, user + 1, space));
+        assert_eq!(uids(b"Name:\ta\nUid:\t7\t8\t9\t10\nGid:\t1\n"), Some([7, 8, 9, 10]));
+        assert_eq!((uids(b"Name:\tUid:\n"), uids(b"Uid:\t7\n")), (None, None));
+    }
+}

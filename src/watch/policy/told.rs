@@ -1,0 +1,62 @@
+//! Problems, each told once: what cannot be watched stays so, and every look finds
+//! it again.
+
+use std::collections::HashSet;
+
+use crate::observation::Problem;
+use crate::report::Event;
+use crate::watch::event;
+
+/// Problems that are told; that there are more is the last one.
+const MOST: usize = 100;
+
+/// What was told.
+#[derive(Debug, Default)]
+pub(super) struct Told(HashSet<(String, String, String)>);
+
+impl Told {
+    /// The events of those that are new.
+    pub(super) fn news(&mut self, problems: Vec<Problem>) -> Vec<Event> {
+        problems.into_iter().filter_map(|problem| self.one(problem)).collect()
+    }
+
+    fn one(&mut self, problem: Problem) -> Option<Event> {
+        let key = (problem.code.clone(), problem.what.clone(), problem.why.clone());
+        if self.0.len() > MOST || !self.0.insert(key) {
+            return None;
+        }
+        let last = || Problem {
+            code: "too-many".to_owned(),
+            what: "problems".to_owned(),
+            why: format!("more than {MOST} have been told, the rest is not"),
+            needs: String::new(),
+        };
+        let problem = if self.0.len() > MOST { last() } else { problem };
+        Some(Event { problem: Some(problem), ..event("problem", None) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that a problem is told once, and that what is not told any more
+    /// is said.
+    #[test]
+    fn once() {
+        let problem = |what: usize| Problem {
+            code: "unreadable".to_owned(),
+            what: format!("/{what}"),
+            why: "no".to_owned(),
+            needs: String::new(),
+        };
+        let mut told = Told::default();
+        assert_eq!(told.news(vec![problem(0), problem(0), problem(1)]).len(), 2);
+        assert!(told.news(vec![problem(1)]).is_empty());
+        let rest = told.news((2..300).map(problem).collect());
+        assert_eq!(rest.len(), MOST - 1);
+        let last = rest.last().and_then(|event| event.problem.as_ref()).map(|one| one.code.as_str());
+        assert_eq!(last, Some("too-many"));
+        assert!(told.news(vec![problem(999)]).is_empty());
+    }
+}

@@ -1,0 +1,102 @@
+//! Processes that are in another cgroup than before: moved there by somebody who
+//! wrote into its `cgroup.procs`, or born there.
+
+use std::rc::Rc;
+
+use super::Tracker;
+use super::place::Place;
+use crate::analyse::left_owner;
+use crate::report::{Event, MoveEvent};
+use crate::watch::Subject;
+
+/// A move, as the kernel tells it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Move {
+    /// When, in nanoseconds since boot.
+    pub(super) at: u64,
+    /// Id of the cgroup of before, if that is known.
+    pub(super) from: Option<u64>,
+    /// The one thread that moved; `None`: the whole process.
+    pub(super) thread: Option<u32>,
+    /// Whether it is new, and began elsewhere than its parent.
+    pub(super) born: bool,
+}
+
+impl Tracker {
+    /// A process is in the cgroup that `subject` names now. `None` if that is
+    /// where it was, or if neither place is watched.
+    pub(super) fn moved(&mut self, subject: &Subject, moved: Move) -> Option<Event> {
+        if moved.from == Some(subject.cgroup) {
+            return None;
+        }
+        let from = self.departed(subject, moved);
+        let to = self.resolver.cgroup(subject.cgroup);
+        let is_named = self.scope.all || self.scope.pids.contains(&subject.pid);
+        // Of one that is gone nobody can say that it was outside.
+        let is_inside = |place: &Option<Rc<Place>>| {
+            place.as_ref().is_none_or(|place| self.scope.has_cgroup(&self.root, &place.path))
+        };
+        if !(is_named || is_inside(&from) || is_inside(&to)) {
+            return None;
+        }
+        let event = self.move_event(subject, moved, from.as_deref(), to.as_deref());
+        if let Some(state) = self.state(subject) {
+            state.told = true;
+            if moved.thread.is_none() {
+                state.place.clone_from(&to);
+            }
+        }
+        let at = self.time(moved.at);
+        let to = to.as_deref();
+        Some(Event {
+            how: Some(if moved.born { "clone3" } else { "cgroup.procs" }.to_owned()),
+            moved: Some(event),
+            cgroup: to.map(|place| place.text.clone()),
+            cgroup_hex: to.and_then(|place| place.hex.clone()),
+            owner: to.and_then(|place| place.owner.clone()),
+            why: to
+                .is_none()
+                .then(|| "the cgroup that it was moved to is gone or not seen from here".to_owned()),
+            ..super::words::of_process("moved", at, subject)
+        })
+    }
+
+    /// Where it was: what the kernel told, or where it was seen last.
+    fn departed(&mut self, subject: &Subject, moved: Move) -> Option<Rc<Place>> {
+        let state = self.processes.get(&subject.pid);
+        let state = state.filter(|state| state.subject.start_time == subject.start_time);
+        let last = state.and_then(|state| Some((state.subject.cgroup, state.place.clone()?)));
+        match moved.from {
+            Some(id) => {
+                let last = last.filter(|(seen, _)| *seen == id).map(|(_, place)| place);
+                self.resolver.cgroup(id).or(last)
+            }
+            None if moved.thread.is_none() => last.map(|(_, place)| place),
+            None => None,
+        }
+    }
+
+    fn move_event(
+        &mut self,
+        subject: &Subject,
+        moved: Move,
+        from: Option<&Place>,
+        to: Option<&Place>,
+    ) -> MoveEvent {
+        let mut event = MoveEvent {
+            from: from.map(|place| place.text.clone()),
+            from_hex: from.and_then(|place| place.hex.clone()),
+            from_owner: from.and_then(|place| place.owner.clone()),
+            thread: moved.thread,
+            ..MoveEvent::default()
+        };
+        let (Some(from), Some(to)) = (from, to) else { return event };
+        event.left = Some(left_owner(from.owner.as_ref(), to.owner.as_ref()));
+        // That of before first: its cgroup may go at any moment.
+        let Some(before) = self.resolver.asker(subject, from) else { return event };
+        let Some(after) = self.resolver.asker(subject, to) else { return event };
+        let reach = after.difference(&before);
+        (event.gained, event.lost, event.unknown) = (Some(reach.gained), Some(reach.lost), reach.unknown);
+        event
+    }
+}
