@@ -138,7 +138,7 @@ fn report(facts: &mut Facts<'_>, tenant: usize, group: Group) -> Option<Finding>
     let is_own_mistake = group.kind.id == pages::FOREIGN_UUID.id && !group.by_rule;
     let severity = if is_own_mistake { Severity::Note } else { group.kind.severity };
     Some(Finding {
-        severity: severity,
+        severity,
         owner: Some(owner.clone()),
         processes: group.processes.iter().take(grants::LISTED).map(finding::process).collect(),
         devices: gpus.iter().map(finding::gpu).collect(),

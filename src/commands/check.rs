@@ -121,7 +121,7 @@ impl<'s, 'a> Checking<'s, 'a> {
         let verdict = if self.session.global.json {
             let device = String::from_utf8_lossy(text).into_owned();
             let (verdict, why) = self.oracle.answer(asked, &device);
-            self.add(&Check { device, verdict: verdict, why })?;
+            self.add(&Check { device, verdict, why })?;
             verdict
         } else {
             let verdict = self.oracle.verdict(asked);

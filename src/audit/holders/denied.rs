@@ -127,7 +127,7 @@ fn report(
         devices,
         programs,
         evidence,
-        severity: severity,
+        severity,
         excuses: vec![
             "possible without a breach: opened before the process was moved here or before the program was attached, \
              handed over by another process, or the rule changed later"
