@@ -95,7 +95,7 @@ struct name {
 };
 
 /* A variable is told by its index in VARIABLES of
- * src/observation/environment.rs, which user space puts into the map. */
+ * src/model/variable.rs, which user space puts into the map. */
 struct short_change {
 	struct header header;
 	__u16 variable;

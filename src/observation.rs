@@ -20,7 +20,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use answer::Answer;
-pub use environment::{Environment, VARIABLES, Variable};
+pub use environment::{Environment, Variable};
 pub use process::{Detail, HeldDevice, Process, User};
 pub use slurm::{ConfigFile, Slurm};
 pub use text::{HexBytes, Text};

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use jiff::Timestamp;
 
-use crate::model::Verdict;
+use crate::model::{Verdict, choosing_variables};
 use crate::observation::{Answer, Detail, Environment, Host, Process};
 use crate::report::{self, Asked, Visible};
 use crate::visible::asked;
@@ -126,26 +126,11 @@ pub(super) fn bare(process: &Process) -> report::Process {
     }
 }
 
-/// Variables that choose devices, or their order.
-const CHOOSING: [&str; 11] = [
-    "ASCEND_RT_VISIBLE_DEVICES",
-    "CUDA_DEVICE_ORDER",
-    "CUDA_VISIBLE_DEVICES",
-    "GPU_DEVICE_ORDINAL",
-    "HABANA_VISIBLE_DEVICES",
-    "HIP_VISIBLE_DEVICES",
-    "NEURON_RT_VISIBLE_CORES",
-    "ROCR_VISIBLE_DEVICES",
-    "TPU_VISIBLE_CHIPS",
-    "ZE_AFFINITY_MASK",
-    "ZE_FLAT_DEVICE_HIERARCHY",
-];
-
 /// Whether a variable that chooses devices is another now; `None` where one of
 /// the environments was not read far enough to say.
 fn differ(before: &Environment, now: &Environment) -> Option<bool> {
     let mut certain = true;
-    for name in CHOOSING {
+    for name in choosing_variables() {
         match (before.get(name), now.get(name)) {
             (Some(before), Some(now)) if before.value != now.value => return Some(true),
             (Some(before), Some(now)) => certain &= !before.cut && !now.cut,
@@ -156,4 +141,29 @@ fn differ(before: &Environment, now: &Environment) -> Option<bool> {
         }
     }
     certain.then_some(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observation::Variable;
+
+    /// Make sure that every variable that decides devices or their order counts,
+    /// and that those of container runtimes do not.
+    #[test]
+    fn changes() {
+        let with = |name: &str, value: &str| {
+            let value = value.into();
+            Environment { variables: vec![Variable { name: name.to_owned(), value, cut: false }], cut: None }
+        };
+        for name in choosing_variables() {
+            let (none, one, two) = (Environment::default(), with(name, "1"), with(name, "2"));
+            for (before, now) in [(&none, &one), (&one, &two), (&two, &none)] {
+                assert_eq!(differ(before, now), Some(true), "{name}");
+            }
+            assert_eq!(differ(&one, &one), Some(false), "{name}");
+        }
+        let container = with("NVIDIA_VISIBLE_DEVICES", "all");
+        assert_eq!(differ(&Environment::default(), &container), Some(false));
+    }
 }

@@ -7,10 +7,12 @@ mod asked;
 mod device;
 mod finding;
 mod request;
+mod variable;
 mod verdict;
 
 pub use asked::{Certainty, ValueState};
 pub use device::{Device, DeviceType, MAX_MAJOR, MAX_MINOR};
 pub use finding::{Confidence, Severity};
 pub use request::{Request, RequestSet};
+pub use variable::{HOOK_VARIABLES, VARIABLES, choosing_variables, device_variables};
 pub use verdict::{Verdict, Verdicts};

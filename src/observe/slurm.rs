@@ -12,6 +12,7 @@ use nix::errno::Errno;
 
 use super::Options;
 use super::log::Log;
+use crate::model::HOOK_VARIABLES;
 use crate::observation::{ConfigFile, Environment, Slurm, Text, Variable};
 use crate::sys::dir::{Dir, read_all};
 
@@ -25,28 +26,6 @@ const PLACES: [&str; 4] = [
     "/etc/slurm/gres.conf",
     "/etc/slurm-llnl/gres.conf",
     "/usr/local/etc/gres.conf",
-];
-/// The variables of Prolog, Epilog and task hooks that gpumap uses; the others
-/// (user, partition, exit codes) are not kept.
-const HOOK: [&str; 18] = [
-    "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
-    "CUDA_VISIBLE_DEVICES",
-    "GPU_DEVICE_ORDINAL",
-    "ROCR_VISIBLE_DEVICES",
-    "SLURMD_NODENAME",
-    "SLURM_CLUSTER_NAME",
-    "SLURM_HET_SIZE",
-    "SLURM_JOB_GPUS",
-    "SLURM_JOB_ID",
-    "SLURM_JOB_NUM_NODES",
-    "SLURM_JOB_SLUID",
-    "SLURM_JOB_START_TIME",
-    "SLURM_JOB_UID",
-    "SLURM_LOCALID",
-    "SLURM_SCRIPT_CONTEXT",
-    "SLURM_SHARDS_ON_NODE",
-    "SLURM_STEP_GPUS",
-    "SLURM_STEP_ID",
 ];
 
 /// Collects both.
@@ -102,7 +81,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Errno> {
 /// What of an environment a hook's is used for.
 fn hook(variables: impl Iterator<Item = (OsString, OsString)>) -> Environment {
     let known = |(name, value): (OsString, OsString)| {
-        let name = HOOK.iter().find(|known| name == **known)?;
+        let name = HOOK_VARIABLES.iter().find(|known| name == **known)?;
         let mut value = value.into_vec();
         let cut = value.len() > VALUE_LIMIT;
         value.truncate(VALUE_LIMIT);
@@ -114,13 +93,10 @@ fn hook(variables: impl Iterator<Item = (OsString, OsString)>) -> Environment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observation::VARIABLES;
 
-    /// Make sure that what is kept is among what an environment may have, and
-    /// that secrets are not.
+    /// Make sure that secrets are not kept.
     #[test]
     fn hooks_keep_known_variables() {
-        assert!(HOOK.is_sorted() && HOOK.iter().all(|name| VARIABLES.binary_search(name).is_ok()));
         let pair = |name: &str, value: &str| (OsString::from(name), OsString::from(value));
         let pairs = [pair("API_KEY", "x"), pair("SLURM_JOB_GPUS", "0,1"), pair("SLURM_CONF", "/x")];
         let kept = hook(pairs.into_iter());

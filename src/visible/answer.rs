@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::Certainty;
+use crate::model::{Certainty, device_variables};
 use crate::observation::{Answer, Environment};
 use crate::report::{Api, Asked, Gpu, RawVariable};
 
@@ -15,23 +15,6 @@ use super::{cuda, level_zero, rocm};
 
 /// CUDA's variable, which HIP reads too.
 const CUDA: &str = "CUDA_VISIBLE_DEVICES";
-
-/// Variables that are shown where they are set.
-const SHOWN: [&str; 13] = [
-    CUDA,
-    "CUDA_DEVICE_ORDER",
-    "NVIDIA_VISIBLE_DEVICES",
-    "ROCR_VISIBLE_DEVICES",
-    "HIP_VISIBLE_DEVICES",
-    "GPU_DEVICE_ORDINAL",
-    "ZE_AFFINITY_MASK",
-    "ZE_FLAT_DEVICE_HIERARCHY",
-    "ZE_ENABLE_PCI_ID_DEVICE_ORDER",
-    "ASCEND_RT_VISIBLE_DEVICES",
-    "HABANA_VISIBLE_DEVICES",
-    "NEURON_RT_VISIBLE_CORES",
-    "TPU_VISIBLE_CHIPS",
-];
 
 /// Variables that say that a process is a client of an MPS server.
 const MPS: [&str; 2] = ["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "CUDA_MPS_PIPE_DIRECTORY"];
@@ -210,7 +193,7 @@ impl<'a> Question<'a> {
     /// What is set, the first of each name.
     fn variables(&self) -> Vec<RawVariable> {
         let Some(environment) = self.environment.known() else { return Vec::new() };
-        let set = SHOWN.iter().filter_map(|name| environment.get(name));
+        let set = device_variables().filter_map(|name| environment.get(name));
         let raw = set.map(|variable| RawVariable {
             name: variable.name.clone(),
             value: variable.value.lossy().into_owned(),

@@ -1,7 +1,8 @@
 //! What is kept of an environment: the names of [`VARIABLES`], and no more of a
 //! value than is ever meaningful.
 
-use crate::observation::{Environment, VARIABLES, Variable};
+use crate::model::VARIABLES;
+use crate::observation::{Environment, Variable};
 
 /// Bytes kept of a value.
 pub(super) const VALUE_LIMIT: usize = 16 << 10;

@@ -13,7 +13,7 @@ use aya::{Btf, Ebpf};
 use super::probes::{ENVIRON, Mode};
 use super::record::{NAME, OTHERS};
 use super::session::{Prepared, Session};
-use crate::observation::VARIABLES;
+use crate::model::VARIABLES;
 use crate::observe::kernel_types::KernelTypes;
 use crate::sys::heap;
 use crate::sys::iter::Iterator as Link;

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::observation::VARIABLES;
+use crate::model::VARIABLES;
 use crate::watch::driver::Driver;
 use crate::watch::fact::{Fact, How, NewValue, Subject};
 

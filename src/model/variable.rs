@@ -1,0 +1,106 @@
+//! Environment variables that gpumap understands, and what each is for.
+
+/// The variables that are kept, sorted.
+pub const VARIABLES: [&str; 34] = [
+    "ASCEND_RT_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
+    "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
+    "CUDA_MPS_PIPE_DIRECTORY",
+    "CUDA_VISIBLE_DEVICES",
+    "GPU_DEVICE_ORDINAL",
+    "HABANA_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+    "NEURON_RT_VISIBLE_CORES",
+    "NVIDIA_VISIBLE_DEVICES",
+    "ONEAPI_DEVICE_SELECTOR",
+    "ROCR_VISIBLE_DEVICES",
+    "SLURMD_NODENAME",
+    "SLURM_ARRAY_JOB_ID",
+    "SLURM_ARRAY_TASK_ID",
+    "SLURM_CLUSTER_NAME",
+    "SLURM_GPUS_ON_NODE",
+    "SLURM_HET_SIZE",
+    "SLURM_JOB_GPUS",
+    "SLURM_JOB_ID",
+    "SLURM_JOB_NUM_NODES",
+    "SLURM_JOB_SLUID",
+    "SLURM_JOB_START_TIME",
+    "SLURM_JOB_UID",
+    "SLURM_LOCALID",
+    "SLURM_PROCID",
+    "SLURM_SCRIPT_CONTEXT",
+    "SLURM_SHARDS_ON_NODE",
+    "SLURM_STEP_GPUS",
+    "SLURM_STEP_ID",
+    "TPU_VISIBLE_CHIPS",
+    "ZE_AFFINITY_MASK",
+    "ZE_ENABLE_PCI_ID_DEVICE_ORDER",
+    "ZE_FLAT_DEVICE_HIERARCHY",
+];
+
+/// The variables of Prolog, Epilog and task hooks that gpumap uses; the others
+/// (user, partition, exit codes) are not kept.
+pub const HOOK_VARIABLES: [&str; 18] = [
+    "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
+    "CUDA_VISIBLE_DEVICES",
+    "GPU_DEVICE_ORDINAL",
+    "ROCR_VISIBLE_DEVICES",
+    "SLURMD_NODENAME",
+    "SLURM_CLUSTER_NAME",
+    "SLURM_HET_SIZE",
+    "SLURM_JOB_GPUS",
+    "SLURM_JOB_ID",
+    "SLURM_JOB_NUM_NODES",
+    "SLURM_JOB_SLUID",
+    "SLURM_JOB_START_TIME",
+    "SLURM_JOB_UID",
+    "SLURM_LOCALID",
+    "SLURM_SCRIPT_CONTEXT",
+    "SLURM_SHARDS_ON_NODE",
+    "SLURM_STEP_GPUS",
+    "SLURM_STEP_ID",
+];
+
+/// Variables that name devices, in the order in which they are shown, and
+/// whether it is the process that reads them: the NVIDIA container runtime
+/// reads its own when it makes a container.
+const OF_DEVICES: [(&str, bool); 13] = [
+    ("CUDA_VISIBLE_DEVICES", true),
+    ("CUDA_DEVICE_ORDER", true),
+    ("NVIDIA_VISIBLE_DEVICES", false),
+    ("ROCR_VISIBLE_DEVICES", true),
+    ("HIP_VISIBLE_DEVICES", true),
+    ("GPU_DEVICE_ORDINAL", true),
+    ("ZE_AFFINITY_MASK", true),
+    ("ZE_FLAT_DEVICE_HIERARCHY", true),
+    ("ZE_ENABLE_PCI_ID_DEVICE_ORDER", true),
+    ("ASCEND_RT_VISIBLE_DEVICES", true),
+    ("HABANA_VISIBLE_DEVICES", true),
+    ("NEURON_RT_VISIBLE_CORES", true),
+    ("TPU_VISIBLE_CHIPS", true),
+];
+
+/// Variables that are shown where they are set, in that order.
+pub fn device_variables() -> impl Iterator<Item = &'static str> {
+    OF_DEVICES.into_iter().map(|(name, _)| name)
+}
+
+/// Variables by which a process chooses its devices or their order.
+pub fn choosing_variables() -> impl Iterator<Item = &'static str> {
+    OF_DEVICES.into_iter().filter(|(_, chooses)| *chooses).map(|(name, _)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that every list names variables that are kept, and that those
+    /// can be searched.
+    #[test]
+    fn lists() {
+        assert!(VARIABLES.is_sorted() && HOOK_VARIABLES.is_sorted());
+        for name in device_variables().chain(HOOK_VARIABLES) {
+            assert!(VARIABLES.binary_search(&name).is_ok(), "{name}");
+        }
+    }
+}
