@@ -8,7 +8,6 @@ mod audit;
 mod event;
 mod finding;
 mod node_diff;
-mod owner;
 mod process;
 mod sets;
 mod unknown;
@@ -18,14 +17,13 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Verdict, Verdicts};
+use crate::model::{Owner, Verdict, Verdicts};
 use crate::observation::{Host, Observation, Problem};
 
 pub use audit::{Audit, AuditConfig, AuditOptions, Checked, Counts, FindingKind, FixedFinding};
 pub use event::{DevicesEvent, Event, EventProcess, LostBy, MoveEvent, PolicyEvent, PolicyProgram, Value};
 pub use finding::{Decision, Finding, FindingDevice, FindingProcess};
 pub use node_diff::{AllocationChange, NodeDiff, OwnerAt, OwnerGpus, PolicyChange, ProgramMove};
-pub use owner::Owner;
 pub use process::{Api, Asked, Claim, Cut, Leftover, Process, RawVariable, Visible};
 pub use sets::{GpuSet, OwnerSets};
 

@@ -14,9 +14,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use gpumap::analyse::{self, Granted};
+use gpumap::model::Owner;
 use gpumap::observation::Observation;
 use gpumap::owner::JobName;
-use gpumap::report::{Asked, Gpu, GpuSet, Leftover, Owner, OwnerSets, Payload, Process};
+use gpumap::report::{Asked, Gpu, GpuSet, Leftover, OwnerSets, Payload, Process};
 use serde::Deserialize;
 use snapbox::data::DataFormat;
 use snapbox::{Data, assert_data_eq};
@@ -217,7 +218,7 @@ impl Differences {
 
 /// `slurm 7 step 0+1 task 0`, `unit nvidia-mps.service`.
 fn label(owner: &Owner) -> String {
-    let mut label = owner.kind.clone();
+    let mut label = owner.kind.to_string();
     let name = owner.name.clone().or_else(|| owner.container.as_ref().map(|id| id[..12].to_owned()));
     label.extend(name.map(|name| format!(" {name}")));
     label.extend(owner.job_id.map(|job| format!(" {job}")));

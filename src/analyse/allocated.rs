@@ -2,8 +2,9 @@
 //! job's own processes. Never inferred from what is allowed.
 
 use crate::allocation::{Numbering, Of, of_claim, of_hook};
+use crate::model::Owner;
 use crate::observation::{Environment, Process};
-use crate::report::{GpuSet, Owner};
+use crate::report::GpuSet;
 
 use super::claim::job_id;
 use super::join::Join;

@@ -3,8 +3,9 @@
 //! The environment is the user's to write: it is a hint, and a difference is
 //! worth a look, never a proof.
 
+use crate::model::Owner;
 use crate::observation::{Environment, Process};
-use crate::report::{Claim, Owner};
+use crate::report::Claim;
 
 /// The claim of a process in the cgroup of `owner`; `None` if it makes none.
 pub(super) fn of(process: &Process, owner: Option<&Owner>) -> Option<Claim> {
@@ -29,7 +30,7 @@ pub(super) fn job_id(environment: &Environment) -> Option<u64> {
 
 /// The innermost Slurm job among an owner and those around it.
 pub(super) fn job(owner: &Owner) -> Option<&Owner> {
-    let is_slurm = matches!(owner.kind.as_str(), "slurm" | "parastation");
+    let is_slurm = owner.kind.is_slurm();
     if is_slurm && (owner.job_id.is_some() || owner.sluid.is_some()) {
         Some(owner)
     } else {

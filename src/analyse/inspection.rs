@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use crate::allocation::Numbering;
 use crate::gpu::{self, SharedNode};
 use crate::model::{Device, Request, Verdict};
+use crate::model::{Owner, OwnerKind};
 use crate::observation::{self, Observation, Text};
 use crate::policy::Followed;
-use crate::report::{Decision, Gpu, Owner, OwnerSets, Payload};
+use crate::report::{Decision, Gpu, OwnerSets, Payload};
 
 use super::join::{Join, in_scope};
 use super::{AnalyseError, Granted, allocated, claim, node};
@@ -115,7 +116,7 @@ fn told(join: &Join<'_>, granted: &Granted) -> Result<Option<OwnerSets>, Analyse
     let Some(job_id) = observation.slurm.hook.as_ref().and_then(claim::job_id) else { return Ok(None) };
     let numbering = Numbering::new(&observation.slurm, &observation.host.name, &join.gpus);
     let source = node::source(observation, granted, &numbering, join)?;
-    let owner = Owner { kind: "slurm".to_owned(), job_id: Some(job_id), ..Owner::default() };
+    let owner = Owner { kind: OwnerKind::Slurm, job_id: Some(job_id), ..Owner::default() };
     let allocated = allocated::of(&owner, &[], join, &numbering, &source);
     Ok(Some(OwnerSets { owner, allocated, ..OwnerSets::default() }))
 }

@@ -2,9 +2,10 @@
 //! that is another job's.
 
 use crate::allocation::{Numbering, of_hook};
+use crate::model::Owner;
 use crate::observation::{Environment, Observation, Problem, Process};
 use crate::owner::JobName;
-use crate::report::{GpuSet, Leftover, Note, Owner, Payload};
+use crate::report::{GpuSet, Leftover, Note, Payload};
 
 use super::join::Join;
 use super::node::source;

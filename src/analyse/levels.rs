@@ -1,8 +1,8 @@
 //! The owners that a cgroup counts for: its own and every one around it. A
 //! task counts for its step and its job, a container for its pod.
 
+use crate::model::{Owner, OwnerKind};
 use crate::observation::Cgroup;
-use crate::report::Owner;
 
 /// An owner for each level, the outermost first; empty for what belongs to a
 /// scheduler itself and to no job. A cgroup that nobody is known to own is its
@@ -17,7 +17,7 @@ pub(super) fn of(owner: Option<&Owner>, cgroup: &Cgroup) -> Vec<Owner> {
         }
         None => {
             let name = Some(cgroup.path.lossy().into_owned());
-            vec![Owner { kind: "cgroup".to_owned(), name, ..Owner::default() }]
+            vec![Owner { kind: OwnerKind::Cgroup, name, ..Owner::default() }]
         }
     }
 }
@@ -45,7 +45,7 @@ pub(super) fn is_task(owner: &Owner) -> bool {
 }
 
 fn is_scheduled(owner: &Owner) -> bool {
-    matches!(owner.kind.as_str(), "slurm" | "parastation") && has_job(owner) && owner.claims.is_empty()
+    owner.kind.is_slurm() && has_job(owner) && owner.claims.is_empty()
 }
 
 fn has_job(owner: &Owner) -> bool {
@@ -65,10 +65,10 @@ fn push(owner: &Owner, levels: &mut Vec<Owner>) {
         push(outer, levels);
     }
     let whole = Owner { part: None, ..owner.identity() };
-    let takes_steps = matches!(owner.kind.as_str(), "slurm" | "parastation" | "crane");
+    let takes_steps = owner.kind.is_slurm() || owner.kind == OwnerKind::Crane;
     if !takes_steps {
         // A container of which the path tells only the pod.
-        let in_pod = owner.kind == "pod" && owner.container.is_some();
+        let in_pod = owner.kind == OwnerKind::Pod && owner.container.is_some();
         levels.extend(in_pod.then(|| Owner { container: None, ..whole.clone() }));
         return levels.push(whole);
     }

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use crate::model::Owner;
 use crate::observation::{Cgroup, Observation};
 use crate::policy::{Decoder, Policy};
 use crate::report::{
-    AllocationChange, GpuSet, NodeDiff, Owner, OwnerAt, OwnerGpus, OwnerSets, PolicyChange, ProgramMove,
+    AllocationChange, GpuSet, NodeDiff, OwnerAt, OwnerGpus, OwnerSets, PolicyChange, ProgramMove,
 };
 
 use super::diff::changes;

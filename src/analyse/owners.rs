@@ -5,8 +5,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
 use crate::allocation::Numbering;
+use crate::model::Owner;
 use crate::observation::{self, Text};
-use crate::report::{Owner, OwnerSets, Process};
+use crate::report::{OwnerSets, Process};
 
 use super::join::Join;
 use super::reach::View;

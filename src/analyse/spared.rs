@@ -66,8 +66,9 @@ fn number(hook: &Environment, name: &str) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Owner;
     use crate::observation::Variable;
-    use crate::report::{Owner, Process};
+    use crate::report::Process;
 
     fn hook(pairs: &[(&str, &str)]) -> Environment {
         let variable = |(name, value): &(&str, &str)| Variable {

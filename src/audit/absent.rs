@@ -6,7 +6,8 @@ use super::tenants::{about_gpus, count, describe, exclusive_with, is_daemon, pla
 use crate::model::Confidence;
 use crate::model::Severity;
 use crate::model::Verdict;
-use crate::report::{Cgroup, Finding, Owner};
+use crate::model::{Owner, OwnerKind};
+use crate::report::{Cgroup, Finding};
 
 const JOB: Kind = Kind {
     id: "no-device-program",
@@ -52,11 +53,6 @@ write a [[daemon]] entry, or let its specification ask for the devices.",
 };
 
 pub(super) const FAMILY: Family = Family { kinds: &[JOB, CONTAINER], find };
-
-/// Kinds of owners whose scheduler is to constrain them.
-const SCHEDULERS: [&str; 6] = ["slurm", "parastation", "crane", "pbs", "flux", "htcondor"];
-/// Kinds whose containers get a program from their runtime.
-const ENGINES: [&str; 6] = ["docker", "containerd", "nerdctl", "cri-o", "podman", "pod"];
 
 fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
     let tenants = facts.tenants.clone();
@@ -104,18 +100,15 @@ fn explain(found: &mut Finding, is_job: bool) {
 
 /// What to call it; `None` for owners that need not have a program.
 fn kind_for(owner: &Owner) -> Option<Kind> {
-    let kind = owner.kind.as_str();
-    if SCHEDULERS.contains(&kind) {
+    if owner.kind.is_job() {
         return Some(JOB);
     }
     // The program of a pod is that of its containers. Around a container in a
     // job the job is what lacks a program.
-    let outer = |owner: &Owner, kinds: &[&str]| {
-        std::iter::successors(owner.outer.as_deref(), |outer| outer.outer.as_deref())
-            .any(|outer| kinds.contains(&outer.kind.as_str()))
-    };
-    let excused = outer(owner, &SCHEDULERS) || outer(owner, &["user", "session"]);
-    (ENGINES.contains(&kind) && owner.container.is_some() && !excused).then_some(CONTAINER)
+    let mut around = std::iter::successors(owner.outer.as_deref(), |outer| outer.outer.as_deref());
+    let excused =
+        around.any(|outer| outer.kind.is_job() || matches!(outer.kind, OwnerKind::User | OwnerKind::Session));
+    (owner.kind.is_container() && owner.container.is_some() && !excused).then_some(CONTAINER)
 }
 
 fn is_open(facts: &Facts<'_>, place: usize) -> bool {

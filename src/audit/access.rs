@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::facts::{Facts, whole};
+use crate::model::Owner;
 use crate::model::{Request, Verdict};
-use crate::report::{Gpu, MigInstance, Owner, Policy};
+use crate::report::{Gpu, MigInstance, Policy};
 
 /// The number of a device that no rule names: the last there can be.
 const NOBODYS: (u32, u32) = (crate::model::MAX_MAJOR, crate::model::MAX_MINOR);
@@ -83,7 +84,7 @@ impl Own {
     /// A job without a program was never constrained, and a container that may
     /// open every device is privileged: neither was granted a GPU by that.
     fn is_granted(&self, owner: &Owner) -> bool {
-        let decided = if is_job(owner) { self.is_constrained() } else { !self.privileged };
+        let decided = if owner.kind.is_job() { self.is_constrained() } else { !self.privileged };
         !self.occupied.is_empty() && decided
     }
 
@@ -135,12 +136,6 @@ pub(super) fn opens_instance(facts: &mut Facts<'_>, place: usize, instance: &Mig
 /// `KEY/GI/CI`.
 pub(super) fn instance_key(gpu: &Gpu, instance: &MigInstance) -> Option<String> {
     Some(format!("{}/{}/{}", gpu.key, instance.gi, instance.ci?))
-}
-
-/// Whether an owner is a batch system's job.
-pub(super) fn is_job(owner: &Owner) -> bool {
-    let jobs = ["slurm", "parastation", "crane", "pbs", "flux", "htcondor"];
-    jobs.contains(&owner.kind.as_str())
 }
 
 fn find(owner: Option<&Owner>, index: &HashMap<&Owner, usize>) -> Option<usize> {

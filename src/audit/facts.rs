@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use super::Config;
 use crate::analyse::{AnalyseError, Granted, Inspection};
 use crate::model::{Device, DeviceType, Request, Verdict};
+use crate::model::{Owner, OwnerKind};
 use crate::observation::{self, Observation, Text};
-use crate::report::{Cgroup, Decision, Owner, OwnerSets, Process};
+use crate::report::{Cgroup, Decision, OwnerSets, Process};
 
 /// A node, analysed, with those who have GPUs of their own on it.
 #[derive(Debug)]
@@ -86,8 +87,9 @@ impl<'a> Facts<'a> {
         // A Prolog asks who is on the GPUs of a job that is not there yet.
         let told = self.inspection.job_of_hook();
         let is_there = |told: &&OwnerSets| {
-            let same =
-                |row: &Tenant| row.sets.owner.kind == "slurm" && row.sets.owner.job_id == told.owner.job_id;
+            let same = |row: &Tenant| {
+                row.sets.owner.kind == OwnerKind::Slurm && row.sets.owner.job_id == told.owner.job_id
+            };
             tenants.iter().any(same)
         };
         let absent = told.filter(|told| !is_there(told)).map(tenant);
@@ -118,8 +120,7 @@ pub(super) fn char((major, minor): (u32, u32)) -> Device {
 /// VM. Steps and tasks share what their job has.
 pub(super) fn is_tenant(owner: &Owner) -> bool {
     let is_part_of_job = owner.step.is_some() || owner.task.is_some();
-    let services = ["unit", "session", "user", "cgroup"];
-    !is_part_of_job && owner.claims.is_empty() && !services.contains(&owner.kind.as_str())
+    !is_part_of_job && owner.claims.is_empty() && !owner.kind.is_service()
 }
 
 /// Whether `owner` is the tenant, a part of it, or something inside it.

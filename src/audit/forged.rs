@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use super::access::is_job;
 use super::catalogue::{Family, Kind};
 use super::facts::{Facts, whole};
 use super::tenants::{about, describe, is_daemon};
 use crate::model::Severity;
-use crate::report::{Finding, Owner};
+use crate::model::{Owner, OwnerKind};
+use crate::report::Finding;
 
 const FORGED: Kind = Kind {
     id: "forged-job-name",
@@ -32,8 +32,12 @@ the configuration; run gpumap inside it to look at its jobs.",
 pub(super) const FAMILY: Family = Family { kinds: &[FORGED], find };
 
 fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
-    let jobs: Vec<Owner> =
-        facts.tenants.iter().map(|tenant| tenant.sets.owner.clone()).filter(is_job).collect();
+    let jobs: Vec<Owner> = facts
+        .tenants
+        .iter()
+        .map(|tenant| tenant.sets.owner.clone())
+        .filter(|owner| owner.kind.is_job())
+        .collect();
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
     for place in 0..facts.cgroups().len() {
@@ -56,16 +60,16 @@ fn is_called_like(claim: &Owner, job: &Owner) -> bool {
     let same = |one: &Option<String>, other: &Option<String>| one.is_some() && one == other;
     let is_same_number = claim.job_id.is_some() && claim.job_id == job.job_id;
     let is_same_name = same(&claim.sluid, &job.sluid) || same(&claim.job, &job.job);
-    let is_same_slot = claim.kind == "htcondor" && same(&claim.name, &job.name);
+    let is_same_slot = claim.kind == OwnerKind::Htcondor && same(&claim.name, &job.name);
     claim.kind == job.kind && (is_same_number || is_same_name || is_same_slot)
 }
 
 fn report(facts: &Facts<'_>, place: usize, owner: &Owner, job: &Owner) -> Finding {
     let identity = whole(owner);
-    let who = match (identity.kind.as_str(), &identity.name) {
-        ("cgroup", Some(path)) => format!("whoever made {path}"),
-        ("user", _) => format!("user {}", identity.uid.unwrap_or_default()),
-        ("unit" | "session", name) => {
+    let who = match (&identity.kind, &identity.name) {
+        (OwnerKind::Cgroup, Some(path)) => format!("whoever made {path}"),
+        (OwnerKind::User, _) => format!("user {}", identity.uid.unwrap_or_default()),
+        (OwnerKind::Unit | OwnerKind::Session, name) => {
             format!(
                 "{} {}",
                 identity.kind,

@@ -13,7 +13,8 @@ use super::access::Access;
 use super::catalogue::Family;
 use super::facts::Facts;
 use super::{finding, grants, words};
-use crate::report::{Finding, FindingDevice, FindingProcess, Owner, Process};
+use crate::model::Owner;
+use crate::report::{Finding, FindingDevice, FindingProcess, Process};
 
 /// What this file looks for.
 pub(super) const FAMILY: Family = Family {

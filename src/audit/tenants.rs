@@ -8,7 +8,8 @@ use super::facts::{Facts, Tenant, is_tenant, whole};
 use super::finding;
 use crate::model::Request;
 use crate::model::Verdict;
-use crate::report::{Cgroup, Decision, Finding, Gpu, Owner};
+use crate::model::{Owner, OwnerKind};
+use crate::report::{Cgroup, Decision, Finding, Gpu};
 
 /// Processes that one finding names; more are counted in its evidence.
 const PROCESSES: usize = 32;
@@ -132,15 +133,15 @@ pub(super) fn describe(owner: &Owner) -> String {
     let id = owner.container.as_deref().or(owner.pod.as_deref());
     let short: Option<String> = id.map(|id| id.chars().take(12).collect());
     let name = short.or_else(|| owner.name.clone()).unwrap_or_default();
-    match (owner.kind.as_str(), job) {
-        ("slurm", Some(job)) => format!("Slurm job {job}"),
-        ("parastation", Some(job)) => format!("ParaStation job {job}"),
-        ("crane", Some(job)) => format!("CraneSched job {job}"),
-        ("pbs", Some(job)) => format!("PBS job {job}"),
-        ("flux", Some(job)) => format!("Flux job {job}"),
-        ("htcondor", _) => format!("HTCondor {name}"),
-        ("libvirt", _) => format!("virtual machine {name}"),
-        ("pod", _) if owner.container.is_none() => format!("pod {name}"),
+    match (&owner.kind, job) {
+        (OwnerKind::Slurm, Some(job)) => format!("Slurm job {job}"),
+        (OwnerKind::Parastation, Some(job)) => format!("ParaStation job {job}"),
+        (OwnerKind::Crane, Some(job)) => format!("CraneSched job {job}"),
+        (OwnerKind::Pbs, Some(job)) => format!("PBS job {job}"),
+        (OwnerKind::Flux, Some(job)) => format!("Flux job {job}"),
+        (OwnerKind::Htcondor, _) => format!("HTCondor {name}"),
+        (OwnerKind::Libvirt, _) => format!("virtual machine {name}"),
+        (OwnerKind::Pod, _) if owner.container.is_none() => format!("pod {name}"),
         (kind, _) => format!("{kind} container {name}"),
     }
 }

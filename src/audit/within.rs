@@ -3,9 +3,10 @@
 //! The whole node is looked at in any case: that another job was given the same
 //! GPU is seen from outside alone.
 
+use crate::model::Owner;
 use crate::observation::Text;
 use crate::owner::JobName;
-use crate::report::{Finding, Owner, OwnerSets, Payload};
+use crate::report::{Finding, OwnerSets, Payload};
 
 /// The part of the node that an audit is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,6 +70,7 @@ fn is_within(place: &str, top: &Text) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::OwnerKind;
 
     /// Make sure that a name's beginning is not the cgroup, and that nothing is
     /// outside of the root.
@@ -81,7 +83,7 @@ mod tests {
     /// Make sure that a double grant concerns both jobs.
     #[test]
     fn both_sides() {
-        let owner = |id| Owner { kind: "slurm".to_owned(), job_id: Some(id), ..Owner::default() };
+        let owner = |id| Owner { kind: OwnerKind::Slurm, job_id: Some(id), ..Owner::default() };
         let row =
             |id: u64| OwnerSets { owner: owner(id), cgroup: format!("/job_{id}"), ..OwnerSets::default() };
         let payload = Payload { owners: Some(vec![row(1), row(2), row(3)]), ..Payload::default() };

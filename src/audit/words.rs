@@ -1,6 +1,7 @@
 //! Owners, GPUs and lists in the words of findings.
 
-use crate::report::{Gpu, Owner};
+use crate::model::Owner;
+use crate::report::Gpu;
 
 /// As many items of a list as a sentence or a finding bears.
 pub(super) const SHOWN: usize = 8;

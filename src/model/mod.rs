@@ -6,6 +6,8 @@
 mod asked;
 mod device;
 mod finding;
+mod owner;
+mod owner_kind;
 mod request;
 mod variable;
 mod verdict;
@@ -13,6 +15,8 @@ mod verdict;
 pub use asked::{Certainty, ValueState};
 pub use device::{Device, DeviceType, MAX_MAJOR, MAX_MINOR};
 pub use finding::{Confidence, Severity};
+pub use owner::Owner;
+pub use owner_kind::OwnerKind;
 pub use request::{Request, RequestSet};
 pub use variable::{HOOK_VARIABLES, VARIABLES, choosing_variables, device_variables};
 pub use verdict::{Verdict, Verdicts};

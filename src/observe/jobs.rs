@@ -15,9 +15,9 @@ use nix::sys::stat::fstatat;
 use super::hierarchy::Hierarchy;
 use super::walk::parse_pids;
 use super::{ObserveError, Options, Target, stepd};
+use crate::model::Owner;
 use crate::observation::Observation;
 use crate::owner::{Ground, JobName};
-use crate::report::Owner;
 use crate::sys::dir::Dir;
 
 /// Levels below a scheduler's directory down to its jobs: CraneSched's

@@ -12,8 +12,8 @@ use std::fmt;
 use super::place::number;
 use super::slurm::STEPS;
 use super::{Directory, JobName};
+use crate::model::Owner;
 use crate::observation::{Environment, Observation, Process};
-use crate::report::Owner;
 
 /// A job, or one step of it.
 #[derive(Clone, Debug, PartialEq, Eq)]

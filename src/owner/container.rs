@@ -1,7 +1,7 @@
 //! Apptainer and LXC: containers by name instead of by id.
 
 use super::place::{Match, Place, between, number, text};
-use crate::report::Owner;
+use crate::model::{Owner, OwnerKind};
 
 /// A container of LXC, Incus or Apptainer.
 pub(super) fn recognise(place: Place<'_, '_>) -> Option<Match> {
@@ -16,7 +16,7 @@ fn lxc(place: Place<'_, '_>) -> Option<Match> {
     let name = place.name();
     let monitor = || Some("monitor".to_owned());
     if name == b"lxc.pivot" {
-        return Match::plain(Owner { part: monitor(), ..Place::owner("lxc") }, 1);
+        return Match::plain(Owner { part: monitor(), ..Place::owner(OwnerKind::Lxc) }, 1);
     }
     let (name, part, taken) = match (name, place.ahead(1)) {
         (b"lxc" | b"lxc.payload", Some(below)) => (below, None, 2),
@@ -27,7 +27,7 @@ fn lxc(place: Place<'_, '_>) -> Option<Match> {
         },
     };
     let tree = part.is_none();
-    let owner = Owner { name: Some(text(name)), part, ..Place::owner("lxc") };
+    let owner = Owner { name: Some(text(name)), part, ..Place::owner(OwnerKind::Lxc) };
     (!name.is_empty()).then_some(Match { owner, taken, tree, makes: &[] })
 }
 
@@ -40,5 +40,5 @@ fn apptainer(place: Place<'_, '_>) -> Option<Match> {
         None => (place.ahead(1).filter(|_| place.name() == b"apptainer")?, 2),
     };
     number(pid)?;
-    Match::tree(Owner { name: Some(text(pid)), ..Place::owner("apptainer") }, taken)
+    Match::tree(Owner { name: Some(text(pid)), ..Place::owner(OwnerKind::Apptainer) }, taken)
 }

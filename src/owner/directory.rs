@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::scan::{Found, scan};
 use super::{Ground, job_of_socket, job_of_title};
+use crate::model::Owner;
 use crate::observation::{Detail, Observation, Process, Text};
-use crate::report::Owner;
 
 /// Values of `job_id_source`, the most trusted first.
 const SOURCES: [&str; 3] = ["stepd-title", "stepd-socket", "environment"];
@@ -100,6 +100,7 @@ fn decide(claims: &Claims) -> Option<(u64, &'static str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::OwnerKind;
     use crate::observation::{Answer, Environment, Variable};
 
     const JOB: &str = "/system.slice/slurmstepd.scope/sEKNKTV3WPV500";
@@ -173,9 +174,9 @@ mod tests {
         ];
         let directory = Directory::new(&Observation { processes, ..Observation::default() });
         let inner = directory.of(&inner.into()).unwrap();
-        assert_eq!((inner.kind.as_str(), inner.job_id), ("slurm", Some(7)));
-        assert_eq!(inner.claims[0].kind, "podman");
+        assert_eq!((&inner.kind, inner.job_id), (&OwnerKind::Slurm, Some(7)));
+        assert_eq!(inner.claims[0].kind, OwnerKind::Podman);
         let elsewhere = directory.of(&elsewhere.into()).unwrap();
-        assert_eq!((elsewhere.kind.as_str(), elsewhere.claims[0].job_id), ("docker", None));
+        assert_eq!((&elsewhere.kind, elsewhere.claims[0].job_id), (&OwnerKind::Docker, None));
     }
 }

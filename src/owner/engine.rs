@@ -4,18 +4,18 @@
 
 use super::place::{Match, Place, container_id};
 use super::pod;
-use crate::report::Owner;
+use crate::model::{Owner, OwnerKind};
 
 /// What stands before an id, the kind it means, and the part.
-const PREFIXES: [(&str, &str, Option<&str>); 8] = [
-    ("docker-", "docker", None),
-    ("cri-containerd-", "containerd", None),
-    ("nerdctl-", "nerdctl", None),
-    ("crio-conmon-", "cri-o", Some("monitor")),
-    ("crio-", "cri-o", None),
-    ("libpod-conmon-", "podman", Some("monitor")),
-    ("libpod-payload-", "podman", None),
-    ("libpod-", "podman", None),
+const PREFIXES: [(&str, OwnerKind, Option<&str>); 8] = [
+    ("docker-", OwnerKind::Docker, None),
+    ("cri-containerd-", OwnerKind::Containerd, None),
+    ("nerdctl-", OwnerKind::Nerdctl, None),
+    ("crio-conmon-", OwnerKind::CriO, Some("monitor")),
+    ("crio-", OwnerKind::CriO, None),
+    ("libpod-conmon-", OwnerKind::Podman, Some("monitor")),
+    ("libpod-payload-", OwnerKind::Podman, None),
+    ("libpod-", OwnerKind::Podman, None),
 ];
 
 /// A container's directory.
@@ -29,7 +29,8 @@ pub(super) fn recognise(place: Place<'_, '_>) -> Option<Match> {
     let owner = named(place.name())?;
     // Podman puts the container's processes one level down, so that the scope
     // itself can be delegated.
-    let below = owner.kind == "podman" && owner.part.is_none() && place.ahead(1) == Some(b"container");
+    let below =
+        owner.kind == OwnerKind::Podman && owner.part.is_none() && place.ahead(1) == Some(b"container");
     if owner.part.is_some() { Match::plain(owner, 1) } else { Match::tree(owner, 1 + usize::from(below)) }
 }
 
@@ -45,7 +46,7 @@ fn named(name: &[u8]) -> Option<Owner> {
 /// `docker/ID`: Docker's cgroupfs driver.
 fn bare(place: Place<'_, '_>) -> Option<Owner> {
     let id = container_id(place.ahead(1).filter(|_| place.name() == b"docker")?)?;
-    Some(Owner { container: Some(id), ..Place::owner("docker") })
+    Some(Owner { container: Some(id), ..Place::owner(OwnerKind::Docker) })
 }
 
 /// `SLICE:PREFIX:ID`, which is what becomes of the systemd driver's argument

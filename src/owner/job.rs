@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::sluid;
-use crate::report::Owner;
+use crate::model::Owner;
 
 /// A job's number or SLUID.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Virtual machines and containers of libvirt (src/util/vircgroup.c).
 
 use super::place::{Match, Place, between, number, text, unescape};
-use crate::report::Owner;
+use crate::model::{Owner, OwnerKind};
 
 /// libvirt's drivers that make cgroups.
 const DRIVERS: [&[u8]; 2] = [b"qemu", b"lxc"];
@@ -23,5 +23,5 @@ fn owner(name: &[u8]) -> Option<Owner> {
     let mut parts = name.splitn(3, |byte| *byte == b'-');
     let (driver, id, name) = (parts.next()?, parts.next()?, parts.next()?);
     let good = DRIVERS.contains(&driver) && number(id).is_some() && !name.is_empty();
-    good.then(|| Owner { name: Some(text(name)), ..Place::owner("libvirt") })
+    good.then(|| Owner { name: Some(text(name)), ..Place::owner(OwnerKind::Libvirt) })
 }

@@ -22,7 +22,7 @@ mod slurm;
 mod stepd;
 mod unit;
 
-use crate::report::Owner;
+use crate::model::Owner;
 
 pub use asked::{AskedJob, AskedName, AskedStep};
 pub use directory::Directory;

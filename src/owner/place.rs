@@ -1,6 +1,6 @@
 //! A place in a path, and the small grammars that cgroup names are made of.
 
-use crate::report::Owner;
+use crate::model::{Owner, OwnerKind};
 
 /// A name in a path, with what is around it.
 #[derive(Clone, Copy)]
@@ -27,7 +27,7 @@ pub(super) struct Match {
     pub(super) tree: bool,
     /// Kinds of owners that root's daemons make right inside it. Whatever else
     /// is named there is named by those whom the owner runs.
-    pub(super) makes: &'static [&'static str],
+    pub(super) makes: &'static [OwnerKind],
 }
 
 impl<'p> Place<'p, '_> {
@@ -47,8 +47,8 @@ impl<'p> Place<'p, '_> {
     }
 
     /// An owner of this kind from this name alone.
-    pub(super) fn owner(kind: &str) -> Owner {
-        Owner { kind: kind.to_owned(), ..Owner::default() }
+    pub(super) fn owner(kind: OwnerKind) -> Owner {
+        Owner { kind, ..Owner::default() }
     }
 }
 
@@ -64,7 +64,7 @@ impl Match {
     }
 
     /// The same of something inside which root's daemons make owners too.
-    pub(super) fn making(self, makes: &'static [&'static str]) -> Self {
+    pub(super) fn making(self, makes: &'static [OwnerKind]) -> Self {
         Self { makes, ..self }
     }
 }

@@ -1,12 +1,13 @@
 //! Pods: Kubernetes' with either cgroup driver, and podman's.
 
 use super::place::{Match, Place, between, container_id};
-use crate::report::Owner;
+use crate::model::{Owner, OwnerKind};
 
 /// Kubernetes' classes below `kubepods`; a pod of neither is guaranteed.
 const CLASSES: [&str; 2] = ["burstable", "besteffort"];
 /// Container engines that put containers right into a pod.
-const ENGINES: &[&str] = &["docker", "containerd", "nerdctl", "cri-o", "podman"];
+const ENGINES: &[OwnerKind] =
+    &[OwnerKind::Docker, OwnerKind::Containerd, OwnerKind::Nerdctl, OwnerKind::CriO, OwnerKind::Podman];
 
 /// A pod, or a container in it whose runtime the path does not tell.
 pub(super) fn recognise(place: Place<'_, '_>) -> Option<Match> {
@@ -50,7 +51,7 @@ fn pod(uid: &str, class: Option<&str>) -> Option<Owner> {
     let digits = uid.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
     let good = digits && (32..=36).contains(&uid.len());
     let qos = Some(class.unwrap_or("guaranteed").to_owned());
-    good.then(|| Owner { pod: Some(uid.to_owned()), qos, ..Place::owner("pod") })
+    good.then(|| Owner { pod: Some(uid.to_owned()), qos, ..Place::owner(OwnerKind::Pod) })
 }
 
 /// `[PARENT-]libpod_pod_ID.slice` (podman, libpod/runtime_pod_linux.go).
@@ -58,5 +59,5 @@ fn podman(place: Place<'_, '_>) -> Option<Match> {
     let name = place.name();
     let at = name.windows(11).position(|part| part == b"libpod_pod_")?;
     let id = container_id(between(name.get(at..)?, "libpod_pod_", ".slice")?)?;
-    Some(Match::plain(Owner { pod: Some(id), ..Place::owner("pod") }, 1)?.making(ENGINES))
+    Some(Match::plain(Owner { pod: Some(id), ..Place::owner(OwnerKind::Pod) }, 1)?.making(ENGINES))
 }

@@ -5,7 +5,7 @@
 use super::ground::{Ground, split};
 use super::place::{Match, Place};
 use super::{container, engine, machine, pod, schedulers, slurm, unit};
-use crate::report::Owner;
+use crate::model::{Owner, OwnerKind};
 
 /// Owners around each other that are kept, the innermost: only a hostile path
 /// has more, and their nesting must stay shallow.
@@ -13,9 +13,6 @@ const DEPTH: usize = 16;
 /// Directories besides slices that root's daemons put owners into: podman's
 /// and the kubelet's without systemd.
 const PARENTS: [&[u8]; 2] = [b"libpod_parent", b"kubelet"];
-/// Owners inside which a user makes the names, and no slurmd of a container is
-/// to be believed, though gpumap itself runs there.
-const PRIVATE: [&str; 8] = ["slurm", "parastation", "crane", "pbs", "flux", "htcondor", "user", "session"];
 
 type Recogniser = fn(Place<'_, '_>) -> Option<Match>;
 
@@ -79,7 +76,7 @@ enum Trust {
     /// All: this is where root's daemons put their owners.
     Everything,
     /// Those of owners that are made in the one before.
-    These(&'static [&'static str]),
+    These(&'static [OwnerKind]),
     /// None.
     Nothing,
 }
@@ -88,7 +85,7 @@ impl Trust {
     fn takes(self, owner: &Owner) -> bool {
         match self {
             Self::Everything => true,
-            Self::These(kinds) => kinds.contains(&owner.kind.as_str()),
+            Self::These(kinds) => kinds.contains(&owner.kind),
             Self::Nothing => false,
         }
     }
@@ -159,7 +156,7 @@ impl<'a> Reader<'a, '_> {
     }
 
     fn is_private(&self) -> bool {
-        self.scan.owners.iter().any(|found| PRIVATE.contains(&found.owner.kind.as_str()))
+        self.scan.owners.iter().any(|found| is_private(&found.owner.kind))
     }
 
     /// The path of so many names.
@@ -179,7 +176,7 @@ pub(super) fn nested(owners: Vec<Owner>, claims: Vec<Owner>, end: &[u8]) -> Opti
         };
         Some(Owner { outer, ..owner })
     });
-    let unknown = || Owner { name: Some(super::place::text(end)), ..Place::owner("cgroup") };
+    let unknown = || Owner { name: Some(super::place::text(end)), ..Place::owner(OwnerKind::Cgroup) };
     match innermost {
         None if claims.is_empty() => None,
         innermost => Some(Owner { claims, ..innermost.unwrap_or_else(unknown) }),
@@ -199,10 +196,18 @@ impl<'a> Scan<'a> {
     }
 }
 
+/// Owners inside which a user makes the names, and no slurmd of a container is
+/// to be believed, though gpumap itself runs there.
+fn is_private(kind: &OwnerKind) -> bool {
+    kind.is_job() || matches!(kind, OwnerKind::User | OwnerKind::Session)
+}
+
 /// Whether the owner around adds nothing: a user's slice around the session or
 /// manager of the same user.
 fn is_implied(outer: &Owner, inner: &Owner) -> bool {
-    outer.kind == "user" && matches!(inner.kind.as_str(), "user" | "session") && outer.uid == inner.uid
+    outer.kind == OwnerKind::User
+        && matches!(inner.kind, OwnerKind::User | OwnerKind::Session)
+        && outer.uid == inner.uid
 }
 
 #[cfg(test)]

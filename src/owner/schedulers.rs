@@ -2,14 +2,14 @@
 
 use super::place::{Match, Place, number, numbered, text, unescape};
 use super::slurm::numbered_job;
-use crate::report::Owner;
+use crate::model::{Owner, OwnerKind};
 
 /// ParaStation: `slurm/user-NAME/job-N[/step-N]/tasks` (psmgmt,
 /// plugins/jail).
 pub(super) fn parastation(place: Place<'_, '_>) -> Option<Match> {
     let user = place.ahead(1)?.strip_prefix(b"user-").filter(|_| place.name() == b"slurm")?;
     let user = Some(text(user)).filter(|user| !user.is_empty())?;
-    let mut owner = Owner { user: Some(user), ..Place::owner("parastation") };
+    let mut owner = Owner { user: Some(user), ..Place::owner(OwnerKind::Parastation) };
     let Some(id) = place.ahead(2).and_then(|name| numbered(name, "job-")) else {
         return Match::plain(owner, 2);
     };
@@ -23,7 +23,7 @@ pub(super) fn parastation(place: Place<'_, '_>) -> Option<Match> {
 pub(super) fn crane(place: Place<'_, '_>) -> Option<Match> {
     let above = 1 + usize::from(place.ahead(1) == Some(b"overflow"));
     let id = numbered(place.ahead(above).filter(|_| place.name() == b"crane")?, "job_")?;
-    let mut owner = Place::owner("crane");
+    let mut owner = Place::owner(OwnerKind::Crane);
     numbered_job(&mut owner, id);
     let Some(step) = place.ahead(above + 1).and_then(|name| numbered(name, "step_")) else {
         return Match::plain(owner, above + 1);
@@ -41,7 +41,7 @@ pub(super) fn pbs(place: Place<'_, '_>) -> Option<Match> {
     let inside = place.name() == b"pbs_jobs.service" && place.ahead(1)? == b"jobid";
     let id = unescape(place.ahead(2).filter(|_| inside)?);
     let good = id.first().is_some_and(u8::is_ascii_digit);
-    good.then(|| Match::plain(Owner { job: Some(text(&id)), ..Place::owner("pbs") }, 3)).flatten()
+    good.then(|| Match::plain(Owner { job: Some(text(&id)), ..Place::owner(OwnerKind::Pbs) }, 3)).flatten()
 }
 
 /// HTCondor: `htcondor/condor_EXECUTE_SLOT.slice/SAME.scope`, EXECUTE being the
@@ -52,7 +52,7 @@ pub(super) fn htcondor(place: Place<'_, '_>) -> Option<Match> {
     let name = place.ahead(1).filter(|_| place.name() == b"htcondor")?;
     let job = name.strip_suffix(b".slice").unwrap_or(name);
     let at = job.windows(6).rposition(|part| matches!(part, [b'_', b's', b'l', b'o', b't', b'0'..=b'9']))?;
-    let owner = Owner { name: Some(text(job.get(at + 1..)?)), ..Place::owner("htcondor") };
+    let owner = Owner { name: Some(text(job.get(at + 1..)?)), ..Place::owner(OwnerKind::Htcondor) };
     let same = place.ahead(2).and_then(|below| below.strip_suffix(b".scope")) == Some(job);
     Match::plain(owner, 2 + usize::from(same))
 }
@@ -68,7 +68,7 @@ pub(super) fn flux(place: Place<'_, '_>) -> Option<Match> {
     let id = unescape(name.get(dash + 1..)?);
     let digits = id.strip_prefix("ƒ".as_bytes()).or_else(|| id.strip_prefix(b"f"))?;
     let good = (1..=11).contains(&digits.len()) && digits.iter().all(|digit| is_base58(*digit));
-    good.then(|| Match::plain(Owner { job: Some(text(&id)), ..Place::owner("flux") }, 1)).flatten()
+    good.then(|| Match::plain(Owner { job: Some(text(&id)), ..Place::owner(OwnerKind::Flux) }, 1)).flatten()
 }
 
 fn is_base58(digit: u8) -> bool {

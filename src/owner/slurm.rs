@@ -2,7 +2,7 @@
 
 use super::place::{Match, Place, number, numbered, text, uid};
 use super::sluid;
-use crate::report::Owner;
+use crate::model::{Owner, OwnerKind};
 
 /// The scope that Slurm's cgroup/v2 plugin makes; `NODE_` comes before it in
 /// builds with several slurmd on one host. Nothing else tells Slurm's `job_N`
@@ -15,7 +15,7 @@ pub(super) const STEPS: [&str; 5] = ["batch", "extern", "interactive", "TBD", "T
 /// whatever slice.
 pub(super) fn v2(place: Place<'_, '_>) -> Option<Match> {
     let node = scope(place.name())?;
-    let mut owner = Owner { node, ..Place::owner("slurm") };
+    let mut owner = Owner { node, ..Place::owner(OwnerKind::Slurm) };
     let Some(name) = place.ahead(1) else { return Match::plain(owner, 1) };
     owner.part = ["system", "slurmd"].map(str::as_bytes).contains(&name).then(|| text(name));
     if owner.part.is_some() {
@@ -46,7 +46,7 @@ pub(super) fn v1(place: Place<'_, '_>) -> Option<Match> {
         name => Some(text(name.strip_prefix(b"slurm_")?)),
     };
     let uid = uid(place.ahead(1)?.strip_prefix(b"uid_")?)?;
-    let mut owner = Owner { node, uid: Some(uid), ..Place::owner("slurm") };
+    let mut owner = Owner { node, uid: Some(uid), ..Place::owner(OwnerKind::Slurm) };
     let Some(id) = place.ahead(2).and_then(|name| numbered(name, "job_")) else {
         return Match::plain(owner, 2);
     };

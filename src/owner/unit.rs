@@ -1,21 +1,21 @@
 //! What systemd runs: units, login sessions, and users' own managers.
 
 use super::place::{Match, Place, between, text, uid};
-use crate::report::Owner;
+use crate::model::{Owner, OwnerKind};
 
 /// Units that have processes, systemd.unit(5). Slices have none of their own.
 const SUFFIXES: [&[u8]; 5] = [b".service", b".scope", b".socket", b".mount", b".swap"];
 /// Units of daemons that put owners into their own cgroup: HTCondor its slots,
 /// and engines the containers that they start with the cgroupfs driver and
 /// systemd's way of naming them.
-const DAEMONS: [(&[u8], &[&str]); 4] = [
-    (b"condor.service", &["htcondor"]),
-    (b"containerd.service", &["containerd"]),
-    (b"docker.service", &["docker"]),
-    (b"crio.service", &["cri-o"]),
+const DAEMONS: [(&[u8], &[OwnerKind]); 4] = [
+    (b"condor.service", &[OwnerKind::Htcondor]),
+    (b"containerd.service", &[OwnerKind::Containerd]),
+    (b"docker.service", &[OwnerKind::Docker]),
+    (b"crio.service", &[OwnerKind::CriO]),
 ];
 /// What root's systemd starts in the slice of a user.
-const OF_USER: &[&str] = &["user", "session", "unit"];
+const OF_USER: &[OwnerKind] = &[OwnerKind::User, OwnerKind::Session, OwnerKind::Unit];
 
 /// A unit, a session, or a user's slice or manager.
 pub(super) fn recognise(place: Place<'_, '_>) -> Option<Match> {
@@ -36,7 +36,7 @@ pub(super) fn recognise(place: Place<'_, '_>) -> Option<Match> {
     // are two units.
     let unit = place.top && SUFFIXES.iter().any(|suffix| name.len() > suffix.len() && name.ends_with(suffix));
     let makes = DAEMONS.iter().find(|(daemon, _)| *daemon == name).map_or(&[][..], |(_, makes)| makes);
-    let owner = || Owner { name: Some(text(name)), ..Place::owner("unit") };
+    let owner = || Owner { name: Some(text(name)), ..Place::owner(OwnerKind::Unit) };
     unit.then(|| Some(Match::plain(owner(), 1)?.making(makes))).flatten()
 }
 
@@ -53,9 +53,9 @@ fn slice(name: &[u8]) -> Option<u32> {
 fn session(place: Place<'_, '_>) -> Option<Owner> {
     let uid = slice(place.parent()?)?;
     let session = between(place.name(), "session-", ".scope")?;
-    Some(Owner { session: Some(text(session)), uid: Some(uid), ..Place::owner("session") })
+    Some(Owner { session: Some(text(session)), uid: Some(uid), ..Place::owner(OwnerKind::Session) })
 }
 
 fn user(uid: u32) -> Owner {
-    Owner { uid: Some(uid), ..Place::owner("user") }
+    Owner { uid: Some(uid), ..Place::owner(OwnerKind::User) }
 }

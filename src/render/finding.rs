@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use super::{Style, owner, sanitize, who, wrap};
 use crate::model::Confidence;
-use crate::report::{Decision, Finding, FindingDevice, FindingProcess, Owner};
+use crate::model::Owner;
+use crate::report::{Decision, Finding, FindingDevice, FindingProcess};
 
 /// Where the text of a line begins.
 const INDENT: usize = 13;

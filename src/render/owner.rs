@@ -4,7 +4,7 @@
 //! by the name of a unit or a container.
 
 use super::sanitize;
-use crate::report::Owner;
+use crate::model::{Owner, OwnerKind};
 
 /// The longest name in a table.
 const NAME: usize = 28;
@@ -73,24 +73,25 @@ pub(super) enum Rank {
 
 /// An owner's place in a list.
 pub(super) fn rank(owner: &Owner) -> Rank {
-    match owner.kind.as_str() {
+    match &owner.kind {
         _ if !owner.is_workload() => Rank::Other,
-        "slurm" | "parastation" | "crane" | "pbs" | "flux" | "htcondor" => Rank::Job,
-        "libvirt" => Rank::Machine,
+        kind if kind.is_job() => Rank::Job,
+        OwnerKind::Libvirt => Rank::Machine,
         _ => Rank::Container,
     }
 }
 
 fn whole(owner: &Owner) -> String {
-    let kind = sanitize::text(&owner.kind);
-    match (job(owner), owner.kind.as_str()) {
+    let kind = owner.kind.to_string();
+    let kind = sanitize::text(&kind);
+    match (job(owner), &owner.kind) {
         (Some(job), _) => format!("{kind} job {job}"),
-        (None, "user") => format!("user {}", number(owner.uid).unwrap_or_else(|| name(owner))),
-        (None, "session") => match &owner.session {
+        (None, OwnerKind::User) => format!("user {}", number(owner.uid).unwrap_or_else(|| name(owner))),
+        (None, OwnerKind::Session) => match &owner.session {
             Some(session) => format!("session {}", short(session)),
             None => format!("session {}", name(owner)),
         },
-        (None, "pod") => format!("pod {}", name(owner)),
+        (None, OwnerKind::Pod) => format!("pod {}", name(owner)),
         _ => format!("{kind} {}", name(owner)).trim_end().to_owned(),
     }
 }
@@ -143,7 +144,7 @@ mod tests {
     use super::*;
 
     fn owner(kind: &str) -> Owner {
-        Owner { kind: kind.to_owned(), ..Owner::default() }
+        Owner { kind: OwnerKind::of(kind), ..Owner::default() }
     }
 
     /// Make sure that whole ids are cut, and nothing else.

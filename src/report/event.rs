@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Asked, Change, Effective, Omitted, Owner};
+use super::{Asked, Change, Effective, Omitted};
+use crate::model::Owner;
 use crate::model::ValueState;
 use crate::observation::{HeldDevice, Problem};
 

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Owner;
+use crate::model::Owner;
 use crate::model::{Confidence, Severity, Verdict};
 
 /// One finding.

@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Change, GpuSet, Omitted, Owner};
+use super::{Change, GpuSet, Omitted};
+use crate::model::Owner;
 
 /// The changes between two observations.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

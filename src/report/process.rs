@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Owner;
+use crate::model::Owner;
 use crate::model::{Certainty, ValueState};
 
 /// One process.

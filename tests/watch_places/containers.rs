@@ -60,7 +60,7 @@ fn assert_belongs(events: &[Event], cgroup: &str, kind: &str) {
     for event in events.iter().filter(|event| event.event == "visible") {
         assert!(event.cgroup.as_ref().unwrap().ends_with(cgroup), "{event:?}");
         let owner = event.owner.as_ref().unwrap();
-        assert_eq!((owner.kind.as_str(), owner.container.as_deref()), (kind, Some(ID)));
+        assert_eq!((owner.kind.to_string().as_str(), owner.container.as_deref()), (kind, Some(ID)));
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use gpumap::report::{Event, Owner, PolicyEvent};
+use gpumap::model::Owner;
+use gpumap::report::{Event, PolicyEvent};
 use serde_json::json;
 
 use super::support::slurm::job::Job;
@@ -73,8 +74,8 @@ fn one_job() {
         let change = own.last().unwrap();
         let owner = change.owner.as_ref().unwrap();
         assert_eq!(
-            (owner.kind.as_str(), owner.job_id, owner.step.as_deref()),
-            ("slurm", Some(job.id), Some("0"))
+            (owner.kind.is_slurm(), owner.job_id, owner.step.as_deref()),
+            (true, Some(job.id), Some("0"))
         );
         assert_eq!(change.old.as_ref().unwrap().raw, job.variable("step", CUDA));
         assert!(change.cgroup.as_ref().unwrap().starts_with(&path), "{change:?}");

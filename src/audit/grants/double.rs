@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::super::access::{self, Access, instance_key, opens_instance};
+use super::super::access::{Access, instance_key, opens_instance};
 use super::super::facts::{Facts, Tenant, is_within, whole};
 use super::super::{finding, words};
 use super::pages::DOUBLE_GRANT;
 use super::{decided, instance, is_shared, processes};
-use crate::report::{Finding, Gpu, MigInstance, Owner};
+use crate::model::Owner;
+use crate::report::{Finding, Gpu, MigInstance};
 
 /// A finding, and which tenant's access to which device it explains.
 pub(super) struct Double {
@@ -144,7 +145,7 @@ pub(super) fn may_share(facts: &Facts<'_>, one: usize, other: usize) -> bool {
 fn is_one(one: &Owner, other: &Owner) -> bool {
     let nested = is_within(one, &whole(other)) || is_within(other, &whole(one));
     let (one, other) = (chain(one), chain(other));
-    let has_job = |below: &[Owner]| below.iter().any(access::is_job);
+    let has_job = |below: &[Owner]| below.iter().any(|owner| owner.kind.is_job());
     let common = one.iter().enumerate().find_map(|(depth, owner)| {
         let place = other.iter().position(|other| other == owner)?;
         Some(!has_job(one.get(..depth)?) && !has_job(other.get(..place)?))
@@ -157,7 +158,7 @@ fn chain(owner: &Owner) -> Vec<Owner> {
     let mut chain = Vec::new();
     let mut next = Some(owner);
     while let Some(owner) = next {
-        let service = matches!(owner.kind.as_str(), "unit" | "session" | "user" | "cgroup");
+        let service = owner.kind.is_service();
         chain.extend((!service).then(|| Owner { outer: None, ..whole(owner) }));
         next = owner.outer.as_deref();
     }
@@ -167,10 +168,11 @@ fn chain(owner: &Owner) -> Vec<Owner> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::OwnerKind;
 
     fn owner(kind: &str, name: &str, outer: Option<&Owner>) -> Owner {
         let outer = outer.cloned().map(Box::new);
-        Owner { kind: kind.to_owned(), name: Some(name.to_owned()), outer, ..Owner::default() }
+        Owner { kind: OwnerKind::of(kind), name: Some(name.to_owned()), outer, ..Owner::default() }
     }
 
     /// Make sure that only what belongs together may share.

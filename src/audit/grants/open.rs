@@ -1,11 +1,12 @@
 //! GPUs that no rule names, so that every constrained job may open them.
 
-use super::super::access::{Access, is_deny_list, is_job, is_unnamed, verdict};
+use super::super::access::{Access, is_deny_list, is_unnamed, verdict};
 use super::super::facts::Facts;
 use super::super::{finding, words};
 use super::double::may_share;
 use super::pages::OPEN_TO_ALL;
 use super::{decisions, is_shared, processes};
+use crate::model::OwnerKind;
 use crate::model::Request;
 use crate::model::Verdict;
 use crate::report::{Finding, Gpu, GpuSet};
@@ -78,7 +79,8 @@ fn is_proven(facts: &Facts<'_>, access: &Access, tenants: &[usize], gpu: &Gpu) -
     let restricted = |tenant: &&usize| access.own.get(**tenant).is_some_and(|own| own.denies_some);
     let restricted: Vec<usize> = tenants.iter().filter(restricted).copied().collect();
     let names_all = |tenant: &usize| {
-        let is_slurm = facts.tenants.get(*tenant).is_some_and(|tenant| tenant.sets.owner.kind == "slurm");
+        let is_slurm =
+            facts.tenants.get(*tenant).is_some_and(|tenant| tenant.sets.owner.kind == OwnerKind::Slurm);
         is_slurm && access.own.get(*tenant).is_some_and(|own| !uses_maps(facts, &own.occupied))
     };
     let strangers = |one: &usize| tenants.iter().any(|other| one != other && !may_share(facts, *one, *other));
@@ -121,7 +123,7 @@ fn report(facts: &mut Facts<'_>, access: &Access, tenants: &[usize], gpu: &Gpu) 
     evidence
         .extend(words::clauses(tenants.iter().filter_map(|tenant| clause(facts, access, *tenant)).collect()));
     let jobs = tenants.iter().filter_map(|tenant| facts.tenants.get(*tenant));
-    let noun = if jobs.clone().all(|tenant| is_job(&tenant.sets.owner)) { "job" } else { "owner" };
+    let noun = if jobs.clone().all(|tenant| tenant.sets.owner.kind.is_job()) { "job" } else { "owner" };
     Finding {
         processes: processes(facts, &places, &gpu.key),
         devices: vec![finding::gpu(gpu)],

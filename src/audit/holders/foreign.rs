@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::access::{Access, is_job};
+use super::super::access::Access;
 use super::super::facts::Facts;
 use super::super::{finding, grants, words};
 use super::pages::HELD_BY_FOREIGN;
 use super::{Told, daemon, having, is_told, listed, names, owners, process_name};
 use crate::model::Confidence;
+use crate::model::Owner;
 use crate::model::Request;
-use crate::report::{Finding, Gpu, Owner, Process};
+use crate::report::{Finding, Gpu, Process};
 
 /// One finding for each cgroup and GPU.
 pub(super) fn find(facts: &mut Facts<'_>, access: &Access, told: &Told) -> Vec<Finding> {
@@ -54,7 +55,7 @@ fn outsiders(facts: &Facts<'_>, access: &Access, place: usize) -> Vec<Process> {
     let unconfined = tenant.is_some_and(|tenant| {
         let privileged = access.own.get(tenant).is_some_and(|own| own.privileged);
         let owner = facts.tenants.get(tenant).map(|tenant| &tenant.sets.owner);
-        privileged && owner.is_some_and(|owner| !is_job(owner) && !is_inside(owner))
+        privileged && owner.is_some_and(|owner| !owner.kind.is_job() && !is_inside(owner))
     });
     let cgroup = facts.cgroups().get(place);
     let all = cgroup.map(|cgroup| cgroup.processes.as_slice()).unwrap_or_default().iter();
@@ -66,8 +67,7 @@ fn outsiders(facts: &Facts<'_>, access: &Access, place: usize) -> Vec<Process> {
 
 /// Whether an owner is inside a job, container or machine.
 fn is_inside(owner: &Owner) -> bool {
-    let services = ["unit", "session", "user", "cgroup"];
-    owner.outer.as_deref().is_some_and(|outer| !services.contains(&outer.kind.as_str()) || is_inside(outer))
+    owner.outer.as_deref().is_some_and(|outer| !outer.kind.is_service() || is_inside(outer))
 }
 
 /// Those that hold a GPU which others have; with MIG, an instance of theirs.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::access::{Access, is_job};
+use super::super::access::Access;
 use super::super::facts::{Facts, Tenant, whole};
 use super::super::{finding, words};
 use super::pages::{JOB_CLAIM_MISMATCH, PROCESS_OUTSIDE_JOB};
@@ -10,7 +10,8 @@ use super::{Told, daemon, devices, listed, process_name};
 use crate::model::Confidence;
 use crate::model::Request;
 use crate::model::Severity;
-use crate::report::{Claim, Finding, Owner, Process};
+use crate::model::{Owner, OwnerKind};
+use crate::report::{Claim, Finding, Process};
 
 /// Processes by cgroup and the job they name.
 type ByJob<'a> = BTreeMap<(usize, String), Vec<&'a Process>>;
@@ -78,7 +79,7 @@ fn is_service(facts: &Facts<'_>, access: &Access, process: &Process, place: usiz
     let owner = facts.cgroups().get(place).and_then(|cgroup| cgroup.owner.as_ref());
     let other_job =
         access.innermost.get(place).copied().flatten().and_then(|tenant| facts.tenants.get(tenant));
-    if other_job.is_some_and(|tenant| is_job(&tenant.sets.owner)) {
+    if other_job.is_some_and(|tenant| tenant.sets.owner.kind.is_job()) {
         return true;
     }
     let exe = daemon::exe(facts, process).unwrap_or_default();
@@ -89,14 +90,14 @@ fn is_service(facts: &Facts<'_>, access: &Access, process: &Process, place: usiz
 
 fn is_slurmd(owner: &Owner) -> bool {
     let name = owner.name.as_deref().unwrap_or_default();
-    owner.kind == "unit" && owner.uid.is_none() && ["slurmd", "slurmd.service"].contains(&name)
+    owner.kind == OwnerKind::Unit && owner.uid.is_none() && ["slurmd", "slurmd.service"].contains(&name)
 }
 
 /// The job of this node that a claim names.
 fn named<'a>(facts: &'a Facts<'_>, claim: &Claim) -> Option<&'a Tenant> {
     facts.tenants.iter().find(|tenant| {
         let owner = &tenant.sets.owner;
-        let is_slurm = matches!(owner.kind.as_str(), "slurm" | "parastation");
+        let is_slurm = owner.kind.is_slurm();
         let number = claim.job_id.is_some() && claim.job_id == owner.job_id;
         is_slurm && (number || claim.sluid.is_some() && claim.sluid == owner.sluid)
     })

@@ -7,10 +7,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::remember::Remembered;
+use crate::model::Owner;
 use crate::observation::Text;
 use crate::observe::{self, Options};
 use crate::owner::Ground;
-use crate::report::Owner;
 use crate::watch::Subject;
 
 /// How long a process is taken to stay in its cgroup where only `/proc` can

@@ -3,16 +3,15 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::OwnerKind;
+
 /// The owner of a cgroup, read off its path: the innermost one whose name root's
 /// daemons gave. Fields that mean nothing for a kind are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Owner {
-    /// `slurm`, `parastation`, `crane`, `pbs`, `flux`, `htcondor`, `docker`,
-    /// `containerd`, `nerdctl`, `cri-o`, `podman`, `apptainer`, `pod`, `lxc`,
-    /// `libvirt`, `unit`, `session`, `user`; `cgroup` for a path that nobody is
-    /// known for, then in `name`: in lists of owners, and where there are
-    /// `claims`.
-    pub kind: String,
+    /// What it is; `cgroup` for a path that nobody is known for, then in `name`:
+    /// in lists of owners, and where there are `claims`.
+    pub kind: OwnerKind,
     /// Job number of Slurm, ParaStation or CraneSched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_id: Option<u64>,

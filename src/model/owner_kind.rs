@@ -1,0 +1,120 @@
+//! Kinds of owners, and what is known of each.
+
+use std::str::FromStr as _;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString};
+
+/// What an owner of cgroups is: a job of a scheduler, a container, a service; in
+/// the order of the words.
+#[derive(
+    Clone,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    Display,
+    EnumString,
+)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+pub enum OwnerKind {
+    /// A container of Apptainer.
+    Apptainer,
+    /// A path that nobody is known for.
+    #[default]
+    Cgroup,
+    /// A container of containerd.
+    Containerd,
+    /// A job of CraneSched.
+    Crane,
+    /// A container of CRI-O.
+    CriO,
+    /// A container of Docker.
+    Docker,
+    /// A job of Flux.
+    Flux,
+    /// A slot of HTCondor.
+    Htcondor,
+    /// A virtual machine or container of libvirt.
+    Libvirt,
+    /// A container of LXC.
+    Lxc,
+    /// A container of nerdctl.
+    Nerdctl,
+    /// A job of ParaStation.
+    Parastation,
+    /// A job of PBS.
+    Pbs,
+    /// A pod of Kubernetes.
+    Pod,
+    /// A container of Podman.
+    Podman,
+    /// A login session.
+    Session,
+    /// A job of Slurm.
+    Slurm,
+    /// A unit of systemd.
+    Unit,
+    /// A user's own systemd.
+    User,
+    /// A kind that a later gpumap knows.
+    #[strum(default)]
+    #[serde(untagged)]
+    Other(String),
+}
+
+impl OwnerKind {
+    /// The kind with this word.
+    pub fn of(word: &str) -> Self {
+        Self::from_str(word).unwrap_or_else(|_| Self::Other(word.to_owned()))
+    }
+
+    /// Whether it is a job of a scheduler.
+    pub fn is_job(&self) -> bool {
+        use OwnerKind::{Crane, Flux, Htcondor, Parastation, Pbs, Slurm};
+        matches!(self, Slurm | Parastation | Crane | Pbs | Flux | Htcondor)
+    }
+
+    /// Whether its jobs have Slurm's numbers, variables and cgroups: ParaStation
+    /// takes the place of slurmd alone.
+    pub fn is_slurm(&self) -> bool {
+        matches!(self, Self::Slurm | Self::Parastation)
+    }
+
+    /// Whether it is a container or pod whose engine decides about devices.
+    pub fn is_container(&self) -> bool {
+        use OwnerKind::{Containerd, CriO, Docker, Nerdctl, Pod, Podman};
+        matches!(self, Docker | Containerd | Nerdctl | CriO | Podman | Pod)
+    }
+
+    /// Whether it is part of the machine itself, to which nobody grants GPUs.
+    pub fn is_service(&self) -> bool {
+        matches!(self, Self::Unit | Self::Session | Self::User | Self::Cgroup)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that words and kinds are one to one, for JSON too.
+    #[test]
+    fn words() {
+        for word in ["slurm", "cri-o", "htcondor", "cgroup", "something-new"] {
+            let kind = OwnerKind::of(word);
+            assert_eq!(kind.to_string(), word);
+            assert_eq!(serde_json::to_string(&kind).unwrap(), format!("\"{word}\""));
+            assert_eq!(serde_json::from_str::<OwnerKind>(&format!("\"{word}\"")).unwrap(), kind);
+        }
+        assert_eq!(OwnerKind::of("cri-o"), OwnerKind::CriO);
+        assert_eq!(OwnerKind::of("zorro"), OwnerKind::Other("zorro".to_owned()));
+    }
+}
