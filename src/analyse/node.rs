@@ -2,8 +2,9 @@
 //! owners.
 
 use crate::allocation::{Numbering, given};
+use crate::model::Owner;
 use crate::observation::Observation;
-use crate::report::{Owner, OwnerSets, Payload};
+use crate::report::{OwnerSets, Payload};
 
 use super::join::{Join, by_cgroup, in_scope};
 use super::owners::Owners;
