@@ -1,8 +1,9 @@
 //! What a move from one cgroup to another means: whose it was, and which GPUs it
 //! gives and takes.
 
+use crate::model::Owner;
 use crate::model::Verdict;
-use crate::report::{Gpu, Owner};
+use crate::report::Gpu;
 use crate::visible::Reach;
 
 use super::sets::instance;

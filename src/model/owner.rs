@@ -82,10 +82,9 @@ impl Owner {
     /// a pod or a virtual machine, and no service, login or mere directory.
     #[must_use]
     pub fn is_workload(&self) -> bool {
-        match self.kind.as_str() {
-            "slurm" => self.job_id.is_some() || self.sluid.is_some(),
-            "unit" | "session" | "user" | "cgroup" | "" => false,
-            _ => true,
+        match &self.kind {
+            OwnerKind::Slurm => self.job_id.is_some() || self.sluid.is_some(),
+            kind => !kind.is_service(),
         }
     }
 
