@@ -45,7 +45,7 @@ const FORBIDDEN: [c_long; 29] = [
     libc::SYS_quotactl,
 ];
 
-/// Makes [these](FORBIDDEN) fail with `EPERM` from now on, in this thread and in
+/// Makes those in `FORBIDDEN` fail with `EPERM` from now on, in this thread and in
 /// all that it starts. The kernel remembers which calls are allowed (since Linux
 /// 5.11), so they cost what they did.
 ///

@@ -174,7 +174,7 @@ impl Resolver {
         let path = PathBuf::from(OsStr::from_bytes(cgroup.as_bytes()));
         let target = Target { path, recursive: false };
         // One that is elsewhere by now has the same place there.
-        let its = observe::processes_and(&self.options, &[pid], &[target.clone()]).ok();
+        let its = observe::processes_and(&self.options, &[pid], std::slice::from_ref(&target)).ok();
         let its = its.filter(|seen| seen.cgroups.iter().any(|seen| seen.path == *cgroup));
         its.or_else(|| observe::cgroups(&self.options, &[target]).ok())
     }
