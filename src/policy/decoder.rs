@@ -20,8 +20,9 @@ pub const DENIED: i32 = -1;
 const MAX_ERRNO: u64 = 4095;
 
 /// Diagram operations before gpumap gives up on the programs of one policy:
-/// about a second. They share it, but each has [`LEAST_BUDGET`].
-const BUDGET: u64 = 20_000_000;
+/// about a second. They share it, but each has [`LEAST_BUDGET`]. Fuzzing looks
+/// for wrong steps, not for many of them.
+const BUDGET: u64 = if cfg!(fuzzing) { 400_000 } else { 20_000_000 };
 /// Enough for some hundred rules.
 const LEAST_BUDGET: u64 = 200_000;
 /// The same for one question: some milliseconds. What is known are constants

@@ -24,7 +24,7 @@ use super::written::Written;
 
 /// Instructions run before gpumap gives up on a program: some tenths of a
 /// second. The verifier goes through a million at most, but over many paths.
-const MAX_STEPS: usize = 400_000;
+const MAX_STEPS: usize = if cfg!(fuzzing) { 20_000 } else { 400_000 };
 /// The same for one question: some milliseconds.
 const MAX_STEPS_OF_QUESTION: usize = 50_000;
 /// Diagram operations for putting the paths of a run together.
