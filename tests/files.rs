@@ -468,3 +468,33 @@ fn check_streams_json() {
     let whole: serde_json::Value = serde_json::from_slice(&failed.stdout).unwrap();
     assert_eq!((failed.status.code(), &whole["complete"]), (Some(2), &false.into()));
 }
+
+/// Make sure that a program whose jumps leave it is unknown to every command,
+/// with its reason and no panic.
+#[test]
+fn jumps_that_leave() {
+    let instruction = |code: u8, offset: i16, immediate: i32| {
+        [&[code, 0][..], &offset.to_le_bytes(), &immediate.to_le_bytes()].concat()
+    };
+    let dir = dir("jumps");
+    let path = dir.join("program");
+    let path = path.to_str().unwrap();
+    for offset in [1, 100, i16::MAX, -3, -100, i16::MIN] {
+        for jump in [0x05, 0x15] {
+            // r0 = 1; if r0 == 1 goto OFFSET, or goto OFFSET; exit
+            let code = [instruction(0xb7, 0, 1), instruction(jump, offset, 1), instruction(0x95, 0, 0)];
+            fs::write(path, code.concat()).unwrap();
+            for args in [
+                &["prog", path][..],
+                &["check", "--prog", path, "c 195:0 rw"],
+                &["explain", "--prog", path, "c 195:0 rw"],
+            ] {
+                let plain = gpumap(args);
+                assert_eq!(plain.status.code(), Some(3), "{args:?} {jump:#x} {offset}: {}", said(&plain));
+                let output = gpumap(&[&["--json"], args].concat());
+                let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+                assert_eq!(document["complete"], false, "{args:?} {jump:#x} {offset}");
+            }
+        }
+    }
+}
