@@ -3,6 +3,20 @@
 //! Facts, analysis, findings and events all use these, so that a verdict or
 //! an owner's kind cannot be mistyped. Their JSON is the word in the schemas.
 
+/// Defines a closed set of words: an enum whose JSON and text are the names of
+/// its variants in kebab-case.
+macro_rules! words {
+    ($(#[$about:meta])* pub enum $name:ident { $($variants:tt)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+        #[derive(strum::Display, strum::EnumString, strum::IntoStaticStr)]
+        #[serde(rename_all = "kebab-case")]
+        #[strum(serialize_all = "kebab-case")]
+        pub enum $name { $($variants)* }
+    };
+}
+
 mod asked;
 mod device;
 mod finding;

@@ -1,69 +1,31 @@
 //! Verdicts: what comes of a request.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use strum::{Display, EnumString, IntoStaticStr};
-
-/// What the kernel will say.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    Display,
-    EnumString,
-    IntoStaticStr,
-)]
-#[serde(rename_all = "lowercase")]
-#[strum(serialize_all = "lowercase")]
-pub enum Verdict {
-    /// The request succeeds.
-    Allow,
-    /// The request fails.
-    Deny,
-    /// gpumap cannot tell; the reason stands beside it.
-    #[default]
-    Unknown,
+words! {
+    /// What the kernel will say.
+    pub enum Verdict {
+        /// The request succeeds.
+        Allow,
+        /// The request fails.
+        Deny,
+        /// gpumap cannot tell; the reason stands beside it.
+        #[default]
+        Unknown,
+    }
 }
 
-/// What the kernel will say of several requests or devices.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    Display,
-    EnumString,
-    IntoStaticStr,
-)]
-#[serde(rename_all = "lowercase")]
-#[strum(serialize_all = "lowercase")]
-pub enum Verdicts {
-    /// All succeed.
-    Allow,
-    /// All fail.
-    Deny,
-    /// gpumap cannot tell; the reason stands beside it.
-    #[default]
-    Unknown,
-    /// Some succeed and some fail.
-    Mixed,
+words! {
+    /// What the kernel will say of several requests or devices.
+    pub enum Verdicts {
+        /// All succeed.
+        Allow,
+        /// All fail.
+        Deny,
+        /// gpumap cannot tell; the reason stands beside it.
+        #[default]
+        Unknown,
+        /// Some succeed and some fail.
+        Mixed,
+    }
 }
 
 /// What a device program returned; nothing is known of one that could not be
