@@ -1,6 +1,7 @@
 //! Answers in the order in which they were asked for: a walk meets cgroups in
 //! another one.
 
+use crate::model::CgroupPath;
 use crate::observation::Observation;
 use crate::report::{Cgroup, OwnerSets};
 
@@ -31,7 +32,7 @@ pub(super) fn owners(observation: &Observation, owners: Vec<OwnerSets>) -> Vec<O
 }
 
 fn is_in(path: &str, top: &str) -> bool {
-    top == "/" || path.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    CgroupPath::new(path).is_at_or_below(CgroupPath::new(top))
 }
 
 #[cfg(test)]

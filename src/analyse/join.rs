@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
 use crate::gpu::{self, SharedNode};
-use crate::model::{Device, Request, Verdict};
+use crate::model::{CgroupPath, Device, Request, Verdict};
 use crate::observation::{self, Observation, Process, Program, Text};
 use crate::owner::Directory;
 use crate::policy::{Decoder, Followed, Policy};
@@ -184,7 +184,8 @@ pub(super) fn in_scope(observation: &Observation) -> Result<Vec<&observation::Cg
         return Err(AnalyseError::NoCgroup((*path).clone()));
     }
     let asked = |cgroup: &&observation::Cgroup| {
-        exact.contains(&cgroup.path) || below.iter().any(|top| is_below(cgroup.path.as_bytes(), top))
+        exact.contains(&cgroup.path)
+            || below.iter().any(|top| CgroupPath::new(&cgroup.path).is_below(CgroupPath::new(top)))
     };
     Ok(observation.cgroups.iter().filter(asked).collect())
 }
@@ -199,8 +200,4 @@ pub(super) fn by_cgroup(observation: &Observation) -> BTreeMap<&Text, Vec<&Proce
         inside.entry(&process.cgroup).or_default().push(process);
     }
     inside
-}
-
-fn is_below(path: &[u8], top: &[u8]) -> bool {
-    top == b"/" || path.strip_prefix(top).is_some_and(|rest| rest.first() == Some(&b'/'))
 }

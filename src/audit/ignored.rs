@@ -4,6 +4,7 @@ use jiff::civil::Date;
 
 use super::config::{Config, Ignore};
 use super::parse::day;
+use crate::model::CgroupPath;
 use crate::report::Finding;
 
 /// Marks what is accepted on the day of the observation.
@@ -18,15 +19,14 @@ pub(super) fn mark(findings: &mut [Finding], config: &Config, taken_at: &str) {
 fn covers(ignore: &Ignore, finding: &Finding, today: Option<Date>) -> bool {
     let in_time = today.is_some_and(|today| today <= ignore.until);
     let in_place = ignore.cgroup.as_ref().is_none_or(|top| {
-        finding.cgroup.as_ref().is_some_and(|cgroup| is_at_or_below(cgroup, top.trim_end_matches('/')))
+        finding
+            .cgroup
+            .as_ref()
+            .is_some_and(|cgroup| CgroupPath::new(cgroup).is_at_or_below(CgroupPath::new(top)))
     });
     let of_gpu = ignore
         .gpu
         .as_ref()
         .is_none_or(|key| finding.devices.iter().any(|device| device.gpu.as_ref() == Some(key)));
     ignore.id == finding.id && in_time && in_place && of_gpu
-}
-
-fn is_at_or_below(cgroup: &str, top: &str) -> bool {
-    cgroup.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

@@ -8,7 +8,7 @@ use super::facts::{Facts, Tenant, is_tenant, whole};
 use super::finding;
 use crate::model::Request;
 use crate::model::Verdict;
-use crate::model::{Owner, OwnerKind};
+use crate::model::{CgroupPath, Owner, OwnerKind};
 use crate::report::{Cgroup, Decision, Finding, Gpu};
 
 /// Processes that one finding names; more are counted in its evidence.
@@ -32,7 +32,10 @@ pub(super) fn places(facts: &Facts<'_>, tenant: &Tenant) -> Vec<usize> {
 /// is below follows directly.
 fn is_leaf(facts: &Facts<'_>, place: usize, tenant: &Tenant) -> bool {
     let next = tenant.cgroups.get(tenant.cgroups.partition_point(|other| *other <= place));
-    next.is_none_or(|next| !is_below(facts.path(*next).as_bytes(), facts.path(place).as_bytes()))
+    next.is_none_or(|next| {
+        let (next, own) = (facts.path(*next), facts.path(place));
+        !CgroupPath::new(&next).is_below(CgroupPath::new(&own))
+    })
 }
 
 /// One place for each different policy that a tenant's places have: what holds
@@ -42,11 +45,6 @@ pub(super) fn views(facts: &Facts<'_>, tenant: &Tenant) -> Vec<usize> {
     let mut places = places(facts, tenant);
     places.retain(|place| seen.insert(facts.cgroups()[*place].policy.clone()));
     places
-}
-
-/// Whether a path is below another.
-pub(super) fn is_below(path: &[u8], top: &[u8]) -> bool {
-    path.strip_prefix(top).is_some_and(|rest| rest.first() == Some(&b'/'))
 }
 
 /// Positions in the inventory of the GPUs with this verdict in a cgroup.
@@ -70,8 +68,8 @@ pub(super) fn is_shared(config: &Config, gpu: &Gpu) -> bool {
 
 /// Whether the site says that what is in a cgroup may hold any GPU.
 pub(super) fn is_daemon(config: &Config, path: &str) -> bool {
-    let inside = |top: &str| path == top || is_below(path.as_bytes(), top.as_bytes());
-    config.daemons.iter().any(|daemon| inside(daemon.cgroup.trim_end_matches('/')))
+    let path = CgroupPath::new(path);
+    config.daemons.iter().any(|daemon| path.is_at_or_below(CgroupPath::new(&daemon.cgroup)))
 }
 
 /// A finding about GPUs in a cgroup, with its processes and what decided.

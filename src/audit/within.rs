@@ -3,7 +3,7 @@
 //! The whole node is looked at in any case: that another job was given the same
 //! GPU is seen from outside alone.
 
-use crate::model::Owner;
+use crate::model::{CgroupPath, Owner};
 use crate::observation::Text;
 use crate::owner::JobName;
 use crate::report::{Finding, OwnerSets, Payload};
@@ -62,9 +62,7 @@ fn process_places<'a>(finding: &'a Finding, payload: &'a Payload) -> impl Iterat
 }
 
 fn is_within(place: &str, top: &Text) -> bool {
-    let top = top.lossy();
-    let rest = place.strip_prefix(top.trim_end_matches('/'));
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    CgroupPath::new(place).is_at_or_below(CgroupPath::new(top.lossy().as_ref()))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use super::subject::{self, Source};
 use super::{Failure, Session, envelope, input, saved};
 use crate::analyse::Subject;
 use crate::cli::{self, DiffArgs, Exit, ProgramSource, Side, Sides};
+use crate::model::CgroupPath;
 use crate::observation::{Observation, Scope, Text};
 use crate::observe::{self, Target};
 use crate::report::{Diff, Payload};
@@ -107,7 +108,9 @@ fn beside(
         Side::Pid(_) | Side::Job(_) => return Ok(None),
     };
     let is_whole = |it: &Observation, path: &Text| {
-        it.scope.iter().any(|scope| scope.recursive && is_at_or_below(path, &scope.path))
+        it.scope.iter().any(|scope| {
+            scope.recursive && CgroupPath::new(path).is_at_or_below(CgroupPath::new(&scope.path))
+        })
     };
     let (path, mut other) = match from {
         Some(from) => (saved::find(from, &path)?, from.clone()),
@@ -128,11 +131,6 @@ fn beside(
     file.scope.clone_from(&scope);
     other.scope = scope;
     Ok(Some((file, other)))
-}
-
-fn is_at_or_below(path: &Text, top: &Text) -> bool {
-    let rest = path.as_bytes().strip_prefix(top.as_bytes());
-    top.as_bytes() == b"/" || rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'/')))
 }
 
 /// Two moments of a node; if both are of one cgroup, its policies too.

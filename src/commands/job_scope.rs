@@ -1,6 +1,7 @@
 //! Jobs in an observation: which of its cgroups are theirs.
 
 use super::{Failure, job_name};
+use crate::model::CgroupPath;
 use crate::observation::{Observation, Scope, Text};
 use crate::owner::{AskedStep, Directory, JobName};
 
@@ -69,8 +70,8 @@ fn tops<'a>(
     };
     let mut tops: Vec<&Text> = Vec::new();
     for path in paths.filter(is_its) {
-        if !tops.iter().any(|top| is_below(path, top)) {
-            tops.retain(|top| !is_below(top, path));
+        if !tops.iter().any(|top| is_inside(path, top)) {
+            tops.retain(|top| !is_inside(top, path));
             tops.push(path);
         }
     }
@@ -84,24 +85,13 @@ fn tops<'a>(
     Ok(tops)
 }
 
-fn is_below(path: &Text, top: &Text) -> bool {
-    let rest = path.as_bytes().strip_prefix(top.as_bytes());
-    top.as_bytes() == b"/" || rest.is_some_and(|rest| rest.first() == Some(&b'/'))
+fn is_inside(path: &Text, top: &Text) -> bool {
+    CgroupPath::new(path).is_below(CgroupPath::new(top))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Make sure that a name which only starts alike is not below.
-    #[test]
-    fn below() {
-        let text = |text: &str| Text::from(text);
-        assert!(is_below(&text("/job_1/step_0"), &text("/job_1")));
-        assert!(!is_below(&text("/job_10"), &text("/job_1")));
-        assert!(!is_below(&text("/job_1"), &text("/job_1")));
-        assert!(is_below(&text("/job_1"), &text("/")));
-    }
 
     /// Make sure that a job that is not there is a failure with its name.
     #[test]

@@ -18,6 +18,7 @@ macro_rules! words {
 }
 
 mod asked;
+mod cgroup_path;
 mod device;
 mod finding;
 mod owner;
@@ -27,6 +28,7 @@ mod variable;
 mod verdict;
 
 pub use asked::{Certainty, ValueState};
+pub use cgroup_path::CgroupPath;
 pub use device::{Device, DeviceType, MAX_MAJOR, MAX_MINOR};
 pub use finding::{Confidence, Severity};
 pub use owner::Owner;

@@ -41,6 +41,12 @@ impl Text {
     }
 }
 
+impl AsRef<[u8]> for Text {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
 impl From<&str> for Text {
     fn from(text: &str) -> Self {
         Self(text.as_bytes().to_vec())

@@ -10,6 +10,7 @@ use nix::errno::Errno;
 
 use super::log::Log;
 use super::mounts::Mount;
+use crate::model::CgroupPath;
 use crate::observation::{Answer, DevicesV1, DevicesV1Group, Process, Text};
 use crate::sys::dir::Dir;
 
@@ -52,7 +53,7 @@ fn list(mount: &Mount, path: &Text, log: &mut Log) -> Answer<Vec<String>> {
         return Answer::Missing(why.to_owned());
     }
     let mut place = PathBuf::from(&mount.point);
-    place.push(OsStr::from_bytes(path.as_bytes().strip_prefix(b"/").unwrap_or_default()));
+    place.push(OsStr::from_bytes(CgroupPath::new(path).relative()));
     let mut text = Vec::new();
     match Dir::open(&place).and_then(|dir| dir.read_into(LIST, &mut text, LIST_LIMIT)) {
         Ok(()) => Answer::Known(String::from_utf8_lossy(&text).lines().map(str::to_owned).collect()),

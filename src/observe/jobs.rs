@@ -15,6 +15,7 @@ use nix::sys::stat::fstatat;
 use super::hierarchy::Hierarchy;
 use super::walk::parse_pids;
 use super::{ObserveError, Options, Target, stepd};
+use crate::model::CgroupPath;
 use crate::model::Owner;
 use crate::observation::Observation;
 use crate::owner::{Ground, JobName};
@@ -243,8 +244,7 @@ impl<'a> Search<'a> {
 }
 
 fn on_disk(hierarchy: &Hierarchy, path: &[u8]) -> PathBuf {
-    let below = path.strip_prefix(b"/").unwrap_or(path);
-    hierarchy.mount.point.join(OsStr::from_bytes(below))
+    hierarchy.mount.point.join(OsStr::from_bytes(CgroupPath::new(path).relative()))
 }
 
 /// Whether a name is like `job_N`, `job-N` or a SLUID.

@@ -13,6 +13,7 @@ use super::hierarchy::Hierarchy;
 use super::log::Log;
 use super::programs::Library;
 use super::walk::Seen;
+use crate::model::CgroupPath;
 use crate::observation::{Answer, Cgroup};
 use crate::sys::dir::Dir;
 
@@ -105,7 +106,7 @@ fn refresh(dir: &Dir, cgroup: &mut Cgroup, asker: &mut Asker, log: &mut Log) -> 
 }
 
 fn open(hierarchy: &Hierarchy, cgroup: &Cgroup) -> Result<Dir, Errno> {
-    let path = cgroup.path.as_bytes().strip_prefix(b"/").unwrap_or_default();
+    let path = CgroupPath::new(&cgroup.path).relative();
     let path = if path.is_empty() { b".".as_slice() } else { path };
     hierarchy.handle.child(&PathBuf::from(OsStr::from_bytes(path)))
 }

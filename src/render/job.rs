@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::{Style, inventory, owner, process, programs, rules, sanitize, sets};
+use crate::model::CgroupPath;
 use crate::report::{Cgroup, Effective, Gpu, GpuSet, OwnerSets, Payload, Policy, Process};
 
 /// Prints each job of the answer, separated by an empty line.
@@ -124,7 +125,7 @@ fn place(process: &Process, group: &[OwnerSets]) -> String {
 
 /// Whether a path is at or below another.
 pub(super) fn is_in(path: &str, top: &str) -> bool {
-    path.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) || top == "/"
+    CgroupPath::new(path).is_at_or_below(CgroupPath::new(top))
 }
 
 /// Each policy once, with the cgroups it is in force on.

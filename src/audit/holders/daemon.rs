@@ -4,6 +4,7 @@
 
 use super::super::access::Access;
 use super::super::facts::Facts;
+use crate::model::CgroupPath;
 use crate::report::Process;
 
 /// Daemons by the name of their executable, with the units they run in.
@@ -64,9 +65,8 @@ impl Candidate<'_> {
     /// All that the configuration says must match.
     fn is_configured(&self) -> bool {
         self.facts.config.daemons.iter().any(|daemon| {
-            let top = daemon.cgroup.trim_end_matches('/');
-            let rest = self.process.cgroup.strip_prefix(top);
-            let inside = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+            let place = CgroupPath::new(&self.process.cgroup);
+            let inside = place.is_at_or_below(CgroupPath::new(&daemon.cgroup));
             daemon.exe == self.exe && daemon.uid == self.process.uid && inside
         })
     }

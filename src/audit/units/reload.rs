@@ -4,7 +4,7 @@ use super::super::facts::{Facts, char};
 use super::super::finding;
 use super::{RELOAD, Wanted, names};
 use crate::model::Confidence;
-use crate::model::{Request, Verdict};
+use crate::model::{CgroupPath, Request, Verdict};
 use crate::observation::{self, Text, Unit};
 use crate::report::Finding;
 use crate::unit::{Filter, Meaning, meaning};
@@ -103,8 +103,7 @@ fn is_tenants(facts: &Facts<'_>, place: usize) -> bool {
 }
 
 fn is_within(path: &Text, top: &Text) -> bool {
-    let rest = path.as_bytes().strip_prefix(top.as_bytes());
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+    CgroupPath::new(path).is_at_or_below(CgroupPath::new(top))
 }
 
 fn evidence(unit: &Unit) -> Vec<String> {

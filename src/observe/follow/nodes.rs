@@ -9,6 +9,7 @@ use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit};
 
 use super::super::hierarchy::Hierarchy;
+use crate::model::CgroupPath;
 use crate::observation::{Cgroup, Scope, Text};
 use crate::sys::dir::{Dir, DirStat};
 
@@ -67,12 +68,11 @@ impl Nodes {
     /// Whether a cgroup is asked for (true), leads to one that is (false), or
     /// neither.
     pub(super) fn wanted(&self, path: &Text) -> Option<bool> {
-        let asked =
-            |scope: &Scope| scope.path == *path || scope.recursive && is_below(path, scope.path.as_bytes());
+        let asked = |scope: &Scope| scope.path == *path || scope.recursive && is_below(path, &scope.path);
         if self.scope.iter().any(asked) {
             return Some(true);
         }
-        let leads = |scope: &Scope| is_below(&scope.path, path.as_bytes());
+        let leads = |scope: &Scope| is_below(&scope.path, path);
         self.scope.iter().any(leads).then_some(false)
     }
 
@@ -164,14 +164,13 @@ impl Nodes {
 }
 
 fn open(hierarchy: &Hierarchy, path: &Text) -> Result<Dir, Errno> {
-    let below = path.as_bytes().strip_prefix(b"/").unwrap_or_default();
+    let below = CgroupPath::new(path).relative();
     let below = if below.is_empty() { b".".as_slice() } else { below };
     hierarchy.handle.child(&PathBuf::from(OsStr::from_bytes(below)))
 }
 
-fn is_below(path: &Text, top: &[u8]) -> bool {
-    let rest = if top == b"/" { Some(path.as_bytes()) } else { path.as_bytes().strip_prefix(top) };
-    rest.is_some_and(|rest| rest.len() > 1 && rest.first() == Some(&b'/'))
+fn is_below(path: &Text, top: &Text) -> bool {
+    CgroupPath::new(path).is_below(CgroupPath::new(top))
 }
 
 /// The cgroup above.

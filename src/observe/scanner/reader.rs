@@ -9,6 +9,7 @@ use nix::errno::Errno;
 
 use super::look::{Found, Look, Question};
 use super::{Glimpse, ScanError};
+use crate::model::CgroupPath;
 use crate::observation::{Answer, Environment, Text};
 use crate::observe::Options;
 use crate::observe::hierarchy::Hierarchy;
@@ -118,8 +119,7 @@ impl Reader {
         let hierarchy = self.hierarchy.as_ref()?;
         let id = || {
             let inside = hierarchy.mount.inside(line.as_bytes())?;
-            let below = inside.strip_prefix(b"/").unwrap_or(&inside);
-            let path = Path::new(".").join(OsStr::from_bytes(below));
+            let path = Path::new(".").join(OsStr::from_bytes(CgroupPath::new(&inside).relative()));
             Some(hierarchy.handle.child(&path).ok()?.stat().ok()?.inode)
         };
         if let Some(known) = self.cgroups.get(&line) {
