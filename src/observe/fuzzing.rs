@@ -3,13 +3,16 @@
 use std::fs::File;
 
 use super::mounts::Mounts;
-use super::process::{elf as image, maps};
+use super::process::elf::{self as image, Role};
+use super::process::maps;
 use super::{procfile, scanner};
 use crate::observation::Environment;
 
-/// Reads a file as an executable or a C library.
+/// Reads a file as an executable and as a library.
 pub fn elf(file: File) {
-    let _image = image::read(&file);
+    for role in [Role::Program, Role::Library] {
+        let _image = image::read(&file, role);
+    }
 }
 
 /// Reads bytes as each text that the kernel writes about processes and mounts.
