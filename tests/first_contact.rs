@@ -357,3 +357,103 @@ fn saved_subtree() {
     assert!(out(&alone).contains(&format!("{path} alone")), "{}", out(&alone));
     std::fs::remove_file(file).expect("removed");
 }
+
+/// Make sure that kernel threads and zombies are called so, and that an answer
+/// about them is complete: nothing of them is unknown.
+#[test]
+fn kernel_threads_and_zombies() {
+    if !root::available() {
+        return;
+    }
+    let ask = |pid: u32| {
+        let pid = pid.to_string();
+        let (text, (document, code)) = (out(&node::gpumap(&["pid", &pid])), node::json(&["pid", &pid]));
+        assert_eq!((code, &document["complete"]), (0, &true.into()), "{text}{document}");
+        assert!(!text.contains("not looked at") && !text.contains("could not be read"), "{text}");
+        (text, document["cgroups"][0]["processes"][0].clone())
+    };
+    let mut child = Command::new("true").spawn().expect("true");
+    let began = std::time::Instant::now();
+    let stat = format!("/proc/{}/stat", child.id());
+    while !std::fs::read_to_string(&stat).expect("a process").contains(") Z ") {
+        assert!(began.elapsed().as_secs() < 60, "it does not end");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let (text, zombie) = ask(child.id());
+    assert!(text.contains("zombie"), "{text}");
+    assert_eq!((&zombie["state"], &zombie["held"]), (&"zombie".into(), &serde_json::json!([])), "{zombie}");
+    child.wait().expect("its status");
+    // `Kthread:` is in this file since Linux 6.8; kthreadd is always the second.
+    if std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n") {
+        let (text, thread) = ask(2);
+        assert!(text.contains("kthreadd (kernel thread)"), "{text}");
+        assert!(text.contains("no environment and no descriptors of its own"), "{text}");
+        assert_eq!((&thread["kernel_thread"], &thread["held"]), (&true.into(), &serde_json::json!([])));
+    }
+}
+
+/// Make sure that where a process may not be looked into although all rights are
+/// there, the process and what refuses are named, and no right.
+#[test]
+fn rights_that_are_there() {
+    if !root::available() {
+        return;
+    }
+    let scratch = Cgroup::new().expect("a scratch cgroup");
+    let sleeper = Sleeper::in_cgroup(&scratch);
+    let pid = sleeper.pid().to_string();
+    // In a user namespace of its own gpumap has every capability, and none of them
+    // counts for a process outside.
+    let inside = |args: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["-U", "-r", env!("CARGO_BIN_EXE_gpumap")]).args(args);
+        command.output().expect("unshare")
+    };
+    let output = inside(&["-v", "pid", &pid]);
+    let told = format!("{}{}", out(&output), err(&output));
+    assert_eq!(output.status.code(), Some(3), "{told}");
+    assert!(
+        !told.contains("CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH;") && !told.contains("needs CAP_SYS_PTRACE")
+    );
+    assert!(err(&output).contains(&format!("({pid} ")), "{told}");
+    assert!(told.contains("run gpumap outside of the container"), "{told}");
+    let (document, _) = node::document(&inside(&["--json", "pid", &pid]));
+    let errors = array(&document["errors"]).iter();
+    let of_process =
+        errors.filter(|error| error["what"].as_str().is_some_and(|what| what.contains("/proc/PID")));
+    let needs: Vec<_> = of_process.map(|error| error["needs"].clone()).collect();
+    assert!(!needs.is_empty() && needs.iter().all(|needs| needs == ""), "{document}");
+    // Who is root already is not told to be, neither here nor of what root saved.
+    let named = err(&inside(&["job", "1_0"]));
+    assert!(named.contains("not everything could be read") && !named.contains("run as root"), "{named}");
+    let file = std::env::temp_dir().join(format!("gpumap-refused-{}.json", std::process::id()));
+    let saved = inside(&["snapshot", relative(scratch.path()).as_str(), "-o", file.to_str().expect("text")]);
+    assert_eq!(saved.status.code(), Some(3), "{}", err(&saved));
+    let again = err(&node::gpumap(&["--from", file.to_str().expect("text"), "cgroup"]));
+    assert!(again.contains(&format!("({pid} ")) && !again.contains("save it as root"), "{again}");
+    std::fs::remove_file(&file).expect("removed");
+}
+
+/// Make sure that processes that hidepid hides are named, with the right that is
+/// missing, and are no processes that ended.
+#[test]
+fn hidden_processes() {
+    if !root::available() {
+        return;
+    }
+    let scratch = Cgroup::new().expect("a scratch cgroup");
+    let sleeper = Sleeper::in_cgroup(&scratch);
+    let (path, pid) = (relative(scratch.path()), sleeper.pid().to_string());
+    let copy = std::env::temp_dir().join(format!("gpumap-hidden-{}", std::process::id()));
+    std::fs::copy(env!("CARGO_BIN_EXE_gpumap"), &copy).expect("a copy");
+    let output = with_mounts(
+        r#"mount -t proc -o hidepid=2 none /mnt
+           setpriv --reuid=65534 --regid=65534 --clear-groups "$2" --proc /mnt cgroup -v "$3""#,
+        &[&copy, Path::new(&path)],
+    );
+    std::fs::remove_file(&copy).expect("removed");
+    let told = err(&output);
+    assert_eq!(output.status.code(), Some(3), "{told}");
+    assert!(told.contains(&format!("(pid {pid})")) && !told.contains("(ended)"), "{told}");
+    assert!(told.contains("needs CAP_SYS_PTRACE, or the group of the hidepid"), "{told}");
+}

@@ -31,7 +31,10 @@ impl Processes {
             answer.user = Some(name.lossy().into_owned());
             answer.user_hex = name.hex();
         }
-        let Some(detail) = &process.detail else { return answer };
+        let Some(detail) = &process.detail else {
+            answer.held = process.kernel_thread.then(Vec::new);
+            return answer;
+        };
         let view = join.view_of_process(process);
         answer.visible = view.as_ref().map(|view| self.visible(detail, view, join));
         match (detail.devices.known(), detail.devices.missing()) {
@@ -119,6 +122,7 @@ pub(super) fn bare(process: &Process) -> report::Process {
         start_time: process.start_time,
         uid: process.uid,
         state: state(process).map(str::to_owned),
+        kernel_thread: process.kernel_thread,
         comm: process.comm.lossy().into_owned(),
         comm_hex: process.comm.hex(),
         cgroup: process.cgroup.lossy().into_owned(),

@@ -56,6 +56,10 @@ pub(super) fn allowed(views: &[Rc<View>], gpus: &[Gpu]) -> GpuSet {
 pub(super) fn visible(processes: &[&Process], allowed: &GpuSet, gpus: &[Gpu]) -> GpuSet {
     let mut union = Union::default();
     for process in processes {
+        if process.kernel_thread || process.has_ended() {
+            union.add(&[], &[]);
+            continue;
+        }
         match process.visible.as_ref().map(|visible| &visible.live) {
             Some(asked) => match &asked.gpus {
                 Some(found) => {
@@ -119,7 +123,8 @@ struct Union {
     /// Why processes get nothing.
     empty: BTreeSet<String>,
     seen: usize,
-    /// Processes without details: kernel threads, or nobody looked.
+    /// Processes without details: nobody looked, or an older gpumap did not say
+    /// that they are kernel threads.
     unseen: usize,
 }
 

@@ -13,6 +13,11 @@ use super::SlurmArgs;
 /// and Slurm of their environments (no others). --from reads it back, also in a
 /// newer gpumap. The file replaces an older one whole or not at all, and only
 /// its owner may read it, because it names users and their processes.
+///
+/// What is asked for is everything: the exit status is 3 if something of it
+/// could not be read, such as a process that may not be looked into. The file
+/// is saved all the same, and says what is missing. Kernel threads, zombies, and
+/// what ends or is removed meanwhile are not missing.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

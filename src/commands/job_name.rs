@@ -6,6 +6,7 @@ use super::{Failure, Session};
 use crate::observation::Observation;
 use crate::observe::{self, JobHook};
 use crate::owner::{AskedJob, AskedName, JobName};
+use crate::render;
 
 /// The jobs and steps named on the command line; with `from_env` and no name,
 /// the job of the hook.
@@ -70,12 +71,7 @@ pub(super) fn in_observation(observation: &Observation, name: &AskedName) -> Res
     match numbers.as_slice() {
         [number] => Ok(JobName::Number(*number)),
         [] => {
-            let unread = if observation.errors.is_empty() {
-                ""
-            } else {
-                "; not every process could be read: run as root"
-            };
-            let why = format!("no process here says that its job is called so{unread}");
+            let why = format!("no process here says that its job is called so{}", unread(observation));
             let needs = "name it by its own number, as squeue -o %A prints it";
             Err(Failure::new("no-job", format!("job {name}"), why, needs))
         }
@@ -85,6 +81,17 @@ pub(super) fn in_observation(observation: &Observation, name: &AskedName) -> Res
             Err(Failure::new("which-job", format!("job {name}"), why, "name it by its own number"))
         }
     }
+}
+
+/// What was not read, so that a job may be there all the same.
+fn unread(observation: &Observation) -> String {
+    let Some(first) = observation.errors.first() else { return String::new() };
+    let more = match observation.errors.len() - 1 {
+        0 => String::new(),
+        more => format!(" (and {more} more)"),
+    };
+    let help = if observe::is_root() { "" } else { "; run as root" };
+    format!("; not everything could be read: {}{more}{help}", render::problem(first))
 }
 
 /// The user whose job the hook is for, if Slurm says.

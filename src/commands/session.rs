@@ -151,7 +151,10 @@ impl<'a> Session<'a> {
     /// Says what was missing.
     pub fn problems(&mut self, problems: &[Problem]) -> Result<(), Failure> {
         render::problems(self.err, problems, self.global.verbose > 0)?;
-        if problems.iter().any(|problem| problem.code == "no-right") {
+        let mut missing = problems.iter().filter(|problem| problem.code == "no-right");
+        let is_saved = self.global.from.is_some();
+        // What root was refused is not to be had by saving it as root once more.
+        if missing.any(|problem| !is_saved || !problem.needs.is_empty()) {
             self.say_what_to_do()?;
         }
         Ok(())

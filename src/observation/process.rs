@@ -29,6 +29,10 @@ pub struct Process {
     /// Its cgroup in the v1 devices hierarchy, where that is mounted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub devices_v1: Option<Text>,
+    /// Whether it is a thread of the kernel (`PF_KTHREAD`): it has no program, no
+    /// environment and no descriptors of its own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kernel_thread: bool,
     /// What it asks for and holds, where that was looked at. Kernel threads
     /// have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]

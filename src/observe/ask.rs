@@ -4,6 +4,7 @@
 use std::os::fd::AsFd;
 
 use super::log::{Log, refusal};
+use super::rights::{refused, unless_held};
 use crate::observation::{Answer, Attached};
 use crate::sys::bpf::{BpfError, ListKind, query};
 use crate::sys::caps::Capability::{NetAdmin, SysAdmin};
@@ -74,8 +75,12 @@ impl Asker {
             log.once("query-failed", "device programs of a cgroup", error.to_string(), "");
             return Ok(error.to_string());
         }
-        log.no_right("device programs of cgroups", refusal(error, &[NetAdmin, SysAdmin]), NEEDS);
-        let why = "needs CAP_NET_ADMIN or CAP_SYS_ADMIN".to_owned();
+        log.no_right(
+            "device programs of cgroups",
+            refusal(error, &[NetAdmin, SysAdmin]),
+            unless_held(&[NetAdmin, SysAdmin], NEEDS),
+        );
+        let why = refused(&[NetAdmin, SysAdmin], "CAP_NET_ADMIN or CAP_SYS_ADMIN", "ask for the programs");
         self.refused = Some(why.clone());
         Ok(why)
     }

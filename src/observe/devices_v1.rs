@@ -10,8 +10,10 @@ use nix::errno::Errno;
 
 use super::log::Log;
 use super::mounts::Mount;
+use super::rights::missing;
 use crate::model::CgroupPath;
 use crate::observation::{Answer, DevicesV1, DevicesV1Group, Process, Text};
+use crate::sys::caps::Capability;
 use crate::sys::dir::Dir;
 
 /// `devices.list` is read up to this many bytes (some hundred thousand rules).
@@ -69,10 +71,10 @@ fn list(mount: &Mount, path: &Text, log: &mut Log) -> Answer<Vec<String>> {
     }
 }
 
-fn needs(errno: Errno) -> &'static str {
+fn needs(errno: Errno) -> String {
     match errno {
-        Errno::EACCES | Errno::EPERM => "CAP_DAC_READ_SEARCH",
-        _ => "",
+        Errno::EACCES | Errno::EPERM => missing(&[Capability::DacReadSearch]),
+        _ => String::new(),
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::os::fd::AsFd;
 
 use super::log::{Log, refusal};
+use super::rights::unless_held;
 use super::walk::Seen;
 use crate::observation::{Answer, Attached, Cgroup};
 use crate::sys::bpf::{self, BpfError};
@@ -23,7 +24,7 @@ pub(super) fn fill(seen: &mut [Seen], log: &mut Log) {
     }
     let links = list(log).unwrap_or_else(|error| {
         if error.is_refused() {
-            log.no_right("BPF links", refusal(error, &[SysAdmin]), "CAP_SYS_ADMIN");
+            log.no_right("BPF links", refusal(error, &[SysAdmin]), unless_held(&[SysAdmin], "CAP_SYS_ADMIN"));
         }
         // Before Linux 5.8 links have no ids to ask for.
         Links::new()

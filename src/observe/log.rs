@@ -7,18 +7,6 @@ use crate::observation::Problem;
 use crate::sys::bpf::BpfError;
 use crate::sys::caps::{Capabilities, Capability};
 
-/// What it takes to read other users' processes, as refusals name it.
-const READING_PROCESSES: &str = "CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH";
-/// What refuses although gpumap has those rights: another right is not the way
-/// out.
-const PROTECTED: &str = " although gpumap has CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH: each is in another user \
-                         namespace, or a security module or seccomp filter protects it";
-
-fn reads_processes() -> bool {
-    let needed = [Capability::SysPtrace, Capability::DacReadSearch];
-    Capabilities::effective().is_some_and(|set| needed.iter().all(|one| set.has(*one)))
-}
-
 /// Collects problems.
 #[derive(Debug, Default)]
 pub(super) struct Log {
@@ -39,11 +27,7 @@ impl Log {
         why: impl Into<String>,
         needs: impl Into<String>,
     ) {
-        let (what, mut why, mut needs) = (what.into(), why.into(), needs.into());
-        if needs == READING_PROCESSES && reads_processes() {
-            why.push_str(PROTECTED);
-            needs.clear();
-        }
+        let (what, why, needs) = (what.into(), why.into(), needs.into());
         self.problems.push(Problem { code: code.to_owned(), what, why, needs });
     }
 

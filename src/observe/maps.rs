@@ -3,6 +3,7 @@
 use std::os::fd::AsFd;
 
 use super::log::{Log, refusal};
+use super::rights::{refused, unless_held};
 use crate::bytecode::btf;
 use crate::observation::{Answer, HexBytes, HiddenBytes, Map, MapEntry};
 use crate::sys::bpf::{self, BpfError, ContentLimits, Contents, MapInfo};
@@ -95,8 +96,8 @@ fn why(id: u32, error: BpfError, log: &mut Log) -> String {
         return "the map was removed while it was read".to_owned();
     }
     if error.is_refused() {
-        log.no_right("BPF maps", refusal(error, &[SysAdmin]), "CAP_SYS_ADMIN");
-        return "needs CAP_SYS_ADMIN to open the map".to_owned();
+        log.no_right("BPF maps", refusal(error, &[SysAdmin]), unless_held(&[SysAdmin], "CAP_SYS_ADMIN"));
+        return refused(&[SysAdmin], "CAP_SYS_ADMIN", "open the map");
     }
     log.add("unreadable", format!("map {id}"), error.to_string(), "");
     error.to_string()

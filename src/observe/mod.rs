@@ -33,6 +33,7 @@ pub(crate) mod procfile;
 mod programs;
 mod recheck;
 pub mod resident;
+mod rights;
 pub mod scanner;
 mod slurm;
 mod stepd;
@@ -47,7 +48,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use crate::observation::{Observation, Process};
+use crate::observation::{Observation, Problem, Process};
 use crate::owner::{AskedName, Ground, JobName};
 use crate::sys::bpf::CGROUP_DEVICE_PROGRAM;
 use crate::sys::caps::Capability::SysAdmin;
@@ -128,7 +129,20 @@ pub fn cgroups(options: &Options, targets: &[Target]) -> Result<Observation, Obs
     let (plan, scope) = Plan::new(&hierarchy, targets)?;
     let node = host::blank(options, Some(&hierarchy));
     let seen = |seen: &[Seen], log: &mut Log| process::collect(options, &hierarchy, seen, log);
-    Ok(observe(options, &hierarchy, &plan, Observation { scope, ..node }, seen, log))
+    let mut observation = observe(options, &hierarchy, &plan, Observation { scope, ..node }, seen, log);
+    pass_over_gone(&mut observation);
+    Ok(observation)
+}
+
+/// Makes remarks of cgroups that went while their surroundings were read: nothing
+/// is left of them that could be known. One that was asked for by name stays a
+/// problem.
+fn pass_over_gone(observation: &mut Observation) {
+    let named: BTreeSet<_> = observation.scope.iter().map(|scope| scope.path.lossy()).collect();
+    let is_passed =
+        |problem: &Problem| problem.code == "cgroup-gone" && !named.contains(problem.what.as_str());
+    let (passed, errors) = std::mem::take(&mut observation.errors).into_iter().partition(is_passed);
+    (observation.remarks, observation.errors) = (passed, errors);
 }
 
 /// Walks what is planned and reads what is attached there, the processes and
@@ -283,4 +297,29 @@ fn shelve(observation: &mut Observation, options: &Options, mut library: Library
     kallsyms::resolve(&options.proc, library.programs.values_mut(), log);
     observation.programs = library.programs.into_values().collect();
     observation.maps = library.maps.into_values().collect();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observation::Scope;
+
+    /// Make sure that a cgroup that went is missed only where it was asked for by
+    /// name.
+    #[test]
+    fn gone_cgroups() {
+        let problem = |code: &str, what: &str| Problem {
+            code: code.to_owned(),
+            what: what.to_owned(),
+            ..Problem::default()
+        };
+        let scope = vec![Scope { path: "/a".into(), recursive: true }];
+        let (named, other) = (problem("cgroup-gone", "/a"), problem("cgroup-gone", "/a/b"));
+        let unread = problem("no-right", "/a/c");
+        let errors = vec![other.clone(), named.clone(), unread.clone()];
+        let mut observation = Observation { scope, errors, ..Observation::default() };
+        pass_over_gone(&mut observation);
+        assert_eq!(observation.errors, [named, unread]);
+        assert_eq!(observation.remarks, [other]);
+    }
 }

@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use super::host::BootClock;
 use super::log::{Log, refusal};
 use super::maps;
+use super::rights::{refused, unless_held};
 use crate::observation::{Answer, HexBytes, Map, Program, with_inner};
 use crate::sys::bpf::{self, BpfError, ProgramInfo, Xlated};
 use crate::sys::caps::Capability::SysAdmin;
@@ -101,8 +102,8 @@ fn why(error: BpfError, log: &mut Log) -> String {
     if !error.is_refused() {
         return error.to_string();
     }
-    log.no_right("programs by id", refusal(error, &[SysAdmin]), "CAP_SYS_ADMIN");
-    "needs CAP_SYS_ADMIN to open the program".to_owned()
+    log.no_right("programs by id", refusal(error, &[SysAdmin]), unless_held(&[SysAdmin], "CAP_SYS_ADMIN"));
+    refused(&[SysAdmin], "CAP_SYS_ADMIN", "open the program")
 }
 
 fn instructions(id: u32, xlated: Xlated, log: &mut Log) -> Answer<HexBytes> {

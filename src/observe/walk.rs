@@ -10,8 +10,10 @@ use nix::errno::Errno;
 use super::ask::Asker;
 use super::hierarchy::Hierarchy;
 use super::log::Log;
+use super::rights::missing;
 use super::{ObserveError, Target};
 use crate::observation::{Cgroup, Scope, Text};
+use crate::sys::caps::Capability;
 use crate::sys::dir::{Dir, DirStat};
 
 /// Nested deeper than this below the first directory walked, cgroups are left
@@ -235,7 +237,9 @@ impl Walker<'_> {
         let what = self.here();
         match errno {
             errno if is_gone(errno) => self.log.add("cgroup-gone", what, "removed while it was read", ""),
-            Errno::EACCES => self.log.add("no-right", what, "permission denied", "CAP_DAC_READ_SEARCH"),
+            Errno::EACCES => {
+                self.log.add("no-right", what, "permission denied", missing(&[Capability::DacReadSearch]))
+            }
             Errno::EMFILE => {
                 self.log.add("unreadable", what, "too many open files", "a larger limit, ulimit -n")
             }

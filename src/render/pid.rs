@@ -52,6 +52,9 @@ fn one(
     }
     writeln!(out, "  cgroup   {}", sanitize::with_hex(&cgroup.path, cgroup.path_hex.as_deref()))?;
     it.claim.as_ref().map_or(Ok(()), |claim| writeln!(out, "  claims   {}", self::claim(claim)))?;
+    if let Some(nothing) = nothing_of(it) {
+        return writeln!(out, "\n{nothing}");
+    }
     // What the scheduler's own daemon may do says nothing of the job.
     if cgroup.owner.as_ref().is_some_and(|owner| owner.part.is_none()) {
         sets(out, style, it, payload)?;
@@ -61,6 +64,24 @@ fn one(
         results(out, style, visible, inventory)?;
     }
     held(out, it, inventory)
+}
+
+/// What stands for everything else where a process cannot have any of it. One
+/// that an older gpumap saw with devices open keeps its list of them.
+fn nothing_of(it: &Process) -> Option<&'static str> {
+    let holds = it.held_unknown.is_some()
+        || !it.held_shared.is_empty()
+        || it.held.as_ref().is_none_or(|held| !held.is_empty());
+    match (holds, it.kernel_thread, it.has_ended()) {
+        (false, true, _) => Some(
+            "A kernel thread has no program, no environment and no descriptors of its own: it asks for no GPU \
+             and holds none.",
+        ),
+        (false, false, true) => {
+            Some("It has ended (a zombie has no memory, no environment and no descriptors): it holds no GPU.")
+        }
+        _ => None,
+    }
 }
 
 /// Its user, its state and its age.

@@ -57,13 +57,18 @@ fn is_known(process: &Process) -> bool {
     process.visible.is_some() || process.held.is_some() || process.held_unknown.is_some()
 }
 
-/// The command name.
+/// The command name; that of a kernel thread says so, which no process can
+/// forge: its name has 15 bytes at most.
 pub(super) fn command(process: &Process) -> String {
-    sanitize::short_with_hex(&process.comm, process.comm_hex.as_deref(), COMMAND)
+    let name = sanitize::short_with_hex(&process.comm, process.comm_hex.as_deref(), COMMAND);
+    if process.kernel_thread { name + " (kernel thread)" } else { name }
 }
 
 fn details(process: &Process, gpus: &[Gpu]) -> Vec<String> {
     let visible = process.visible.as_ref();
+    if process.kernel_thread || process.has_ended() {
+        return vec!["-".to_owned(), "-".to_owned(), held(process, gpus)];
+    }
     let asks = visible.map(asks).unwrap_or_default();
     let result = visible.map(|visible| result(now(visible), gpus)).unwrap_or_default();
     vec![asks, result, held(process, gpus)]
@@ -166,7 +171,7 @@ fn notes(out: &mut dyn Write, processes: &[&Process]) -> io::Result<()> {
 
 fn of_process(process: &Process) -> Vec<String> {
     let mut notes = Vec::new();
-    if let Some(visible) = &process.visible {
+    if let Some(visible) = process.visible.as_ref().filter(|_| !process.has_ended()) {
         notes.extend(now(visible).cut.as_ref().map(cut));
         let moments = [("at exec", &visible.at_exec), ("now", &visible.live)];
         let told =

@@ -90,7 +90,7 @@ pub(super) fn meaning(state: &str) -> &'static str {
         "uninterruptible" => "waits inside the kernel; it cannot be killed until that ends",
         "stopped" => "stopped by a signal",
         "traced" => "held by a debugger",
-        "zombie" => "has ended; its parent has not fetched its exit status",
+        "zombie" => "a zombie: it has ended, and its parent has not fetched its exit status",
         "main-thread-ended" => "its main thread has ended, other threads go on",
         "dead" => "is being removed",
         "idle" => "an idle kernel thread",

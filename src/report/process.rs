@@ -38,6 +38,11 @@ pub struct Process {
     /// out where that was not observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
+    /// Whether it is a thread of the kernel: it has no program, no environment and
+    /// no descriptors of its own, asks for no GPU and holds none. Left out for
+    /// all others.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kernel_thread: bool,
     /// Command name.
     pub comm: String,
     /// Hex of the command name if it is not UTF-8.
@@ -70,6 +75,15 @@ pub struct Process {
     /// What its environment says of its job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<Claim>,
+}
+
+impl Process {
+    /// Whether it has ended with all its threads: it asks for nothing and holds
+    /// nothing.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        matches!(self.state.as_deref(), Some("zombie" | "dead"))
+    }
 }
 
 /// What a process asks its driver's libraries for, as of several moments.

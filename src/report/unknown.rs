@@ -33,12 +33,13 @@ fn has_unknown_process(payload: &Payload) -> bool {
 
 /// Whether a process could not be looked into. An environment in memory that
 /// cannot be found is normal (static programs have none in the usual place),
-/// and so is a value whose meaning nothing documents: both are only said.
+/// and so is a value whose meaning nothing documents: both are only said. One
+/// that has ended has no environment, and nothing is missing.
 fn is_unseen(process: &Process) -> bool {
     let visible = process.visible.as_ref();
     let asks = visible
         .is_some_and(|it| it.live.state == ValueState::Unknown && it.at_exec.state == ValueState::Unknown);
-    asks || process.held_unknown.is_some()
+    (asks && !process.has_ended()) || process.held_unknown.is_some()
 }
 
 fn has_unknown_set(payload: &Payload) -> bool {
@@ -114,5 +115,10 @@ mod tests {
         assert!(!process(ValueState::Unknown, ValueState::Unset, None).has_unknown());
         assert!(process(ValueState::Unknown, ValueState::Unknown, None).has_unknown());
         assert!(process(ValueState::Unset, ValueState::Unset, Some("no right")).has_unknown());
+        let mut ended = process(ValueState::Unknown, ValueState::Unknown, None);
+        ended.cgroups.iter_mut().flatten().flat_map(|one| &mut one.processes).for_each(|one| {
+            one.state = Some("zombie".to_owned());
+        });
+        assert!(!ended.has_unknown());
     }
 }

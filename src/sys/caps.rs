@@ -23,6 +23,8 @@ pub enum Capability {
     Perfmon = 38,
     /// `CAP_BPF`, since Linux 5.8.
     Bpf = 39,
+    /// `CAP_CHECKPOINT_RESTORE`, since Linux 5.9.
+    CheckpointRestore = 40,
 }
 
 /// A set of capabilities.
@@ -59,6 +61,7 @@ impl fmt::Display for Capability {
             Self::Syslog => "CAP_SYSLOG",
             Self::Perfmon => "CAP_PERFMON",
             Self::Bpf => "CAP_BPF",
+            Self::CheckpointRestore => "CAP_CHECKPOINT_RESTORE",
         })
     }
 }

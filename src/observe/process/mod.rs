@@ -31,8 +31,10 @@ use serde::{Deserialize, Serialize};
 use super::Options;
 use super::hierarchy::Hierarchy;
 use super::log::Log;
+use super::rights::unless_held;
 use super::walk::Seen;
 use crate::observation::{Answer, Detail, Process, Text};
+use crate::sys::caps::Capability;
 use crate::sys::dir::Dir;
 use crate::sys::stat::stat_at;
 use crew::{Care, Crew, Duty};
@@ -127,17 +129,37 @@ fn read(options: &Options, hierarchy: &Hierarchy, wanted: &[Wanted<'_>], log: &m
         log.out_of_time("reading processes");
     }
     refusals.report(&options.proc, log);
-    if found.iter().any(|(_, found)| *found == Err(Unread::Hidden)) {
-        let why = "processes that exist are not visible (hidepid, or another pid namespace's --proc)";
-        let needs = "CAP_SYS_PTRACE, or the group of the hidepid mount option";
-        log.add("no-right", options.proc.to_string_lossy(), why, needs);
-    }
-    let silent = found.iter().filter(|(_, found)| *found == Err(Unread::Silent)).count();
-    if silent > 0 {
-        let what = format!("{silent} processes");
-        log.add("unreadable", what, "they do not answer, and were left out", "");
-    }
+    let unread = |why: &Unread| -> Vec<u32> {
+        let found = found.iter().filter(|(_, found)| found.as_ref().err() == Some(why));
+        found.filter_map(|(index, _)| Some(wanted.get(*index)?.pid)).collect()
+    };
+    tell(options, log, &unread(&Unread::Hidden), &unread(&Unread::Silent));
     found
+}
+
+/// Tells of processes that exist and cannot be seen, and of those that do not
+/// answer.
+fn tell(options: &Options, log: &mut Log, hidden: &[u32], silent: &[u32]) {
+    let counted =
+        |pids: &[u32]| format!("{} {}", pids.len(), if pids.len() == 1 { "process" } else { "processes" });
+    if !hidden.is_empty() {
+        let needs = "CAP_SYS_PTRACE, or the group of the hidepid mount option";
+        let needs = unless_held(&[Capability::SysPtrace], needs);
+        let why = match needs.is_empty() {
+            false => "hidepid, or this is another pid namespace's --proc",
+            true => "this is another pid namespace's --proc, or a security module and hidepid hide it",
+        };
+        // Their names are hidden with them.
+        let first: Vec<String> = hidden.iter().take(3).map(u32::to_string).collect();
+        let more = if hidden.len() > first.len() { ", …" } else { "" };
+        let why = format!("there, and not to be seen (pid {}{more}): {why}", first.join(", "));
+        log.add("no-right", format!("{} in {}", counted(hidden), options.proc.to_string_lossy()), why, needs);
+    }
+    if !silent.is_empty() {
+        let count = u32::try_from(silent.len()).unwrap_or(u32::MAX);
+        let who = refusals::who(&options.proc, silent.get(..3).unwrap_or(silent), count);
+        log.add("unreadable", counted(silent), format!("left out: no answer{who}"), "");
+    }
 }
 
 /// Reads what concerns no memory: nothing there waits for the process.

@@ -55,14 +55,20 @@ impl<'a> Reader<'a> {
         let uid = dir.stat().map_err(|_| Unread::Gone)?.uid;
         let stat = parse_stat(self.file(&dir, c"stat", STAT_LIMIT)?).ok_or(Unread::Gone)?;
         let (comm, start_time) = (Text::from(stat.comm), stat.start_time);
-        let (state, threads) = (Some(char::from(stat.state)), Some(stat.threads));
-        let (kernel, ended, several) = (stat.is_kernel_thread(), stat.has_ended(), stat.threads > 1);
+        let (mut state, threads) = (Some(char::from(stat.state)), Some(stat.threads));
+        let (kernel_thread, ended, several) = (stat.is_kernel_thread(), stat.has_ended(), stat.threads > 1);
         let mut detail = None;
-        if self.context.detail && !kernel {
+        if self.context.detail && !kernel_thread {
             // Root's daemon of a step has its title, which others need not.
             let titled = uid == 0 && comm == Text::from(STEP_DAEMON);
             let subject = Subject { pid, dir: &dir, titled, ended, several, care };
-            detail = Some(self.looker.look(&subject).map_err(|_| Unread::Gone)?);
+            let look = self.looker.look(&subject).map_err(|_| Unread::Gone)?;
+            // What nothing could be read of may have ended meanwhile.
+            if look.at_exec.known().is_none() && look.live.known().is_none() {
+                let stat = parse_stat(self.file(&dir, c"stat", STAT_LIMIT)?).ok_or(Unread::Gone)?;
+                state = Some(char::from(stat.state));
+            }
+            detail = Some(look);
         }
         let Groups { own, devices_v1 } = self.groups(&dir, wanted)?;
         if let Some(detail) = &mut detail
@@ -71,7 +77,18 @@ impl<'a> Reader<'a> {
         {
             detail.stepd_sockets = stepd::sockets(&dir);
         }
-        Ok(Process { pid, start_time, uid, state, threads, comm, cgroup: own, devices_v1, detail })
+        Ok(Process {
+            pid,
+            start_time,
+            uid,
+            state,
+            threads,
+            comm,
+            cgroup: own,
+            devices_v1,
+            kernel_thread,
+            detail,
+        })
     }
 
     fn groups(&mut self, dir: &Dir, wanted: &Wanted<'_>) -> Result<Groups, Unread> {

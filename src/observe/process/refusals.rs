@@ -1,13 +1,14 @@
 //! What could not be read of processes, counted: a node of other people's
 //! processes gives one problem of a kind, not thousands.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::path::Path;
 
 use nix::errno::Errno;
 
 use super::super::log::Log;
 use super::super::procfile::parse_stat;
+use super::super::rights::{Part, Rights};
 use super::STAT_LIMIT;
 use super::crew::Care;
 use crate::observation::Text;
@@ -29,17 +30,18 @@ pub(in super::super) enum Kind {
     Spent,
 }
 
-/// The file and right of each kind, in the order of [`Kind`].
-const KINDS: [(&str, &str); 9] = [
-    ("/proc/PID/environ", PTRACE),
-    ("/proc/PID/mem or maps", PTRACE),
-    ("/proc/PID/fd", PTRACE),
-    ("/proc/PID/map_files", "CAP_CHECKPOINT_RESTORE (CAP_SYS_ADMIN before Linux 5.9)"),
-    ("/proc/PID/exe", PTRACE),
-    ("the C libraries", "CAP_CHECKPOINT_RESTORE (CAP_SYS_ADMIN before Linux 5.9)"),
-    ("/proc/PID/maps", ""),
-    ("memory and mappings", ""),
-    ("memory and descriptors", ""),
+/// The file of each kind, in the order of [`Kind`], and the part of a process
+/// that it takes a right to see.
+const KINDS: [(&str, Option<Part>); 9] = [
+    ("/proc/PID/environ", Some(Part::Memory)),
+    ("/proc/PID/mem or maps", Some(Part::Memory)),
+    ("/proc/PID/fd", Some(Part::Facts)),
+    ("/proc/PID/map_files", Some(Part::Mapped)),
+    ("/proc/PID/exe", Some(Part::Facts)),
+    ("the C libraries", Some(Part::Mapped)),
+    ("/proc/PID/maps", None),
+    ("memory and mappings", None),
+    ("memory and descriptors", None),
 ];
 /// What is said of kinds that take no right.
 const TOO_LONG: &str = "it is too long: devices that are mapped may be missing";
@@ -48,7 +50,6 @@ pub(in super::super) const SILENT: &str =
     "its memory does not answer (a page of a FUSE file or of userfaultfd)";
 /// Why nothing was read of a process whose user's others took too long.
 pub(in super::super) const SPENT: &str = "processes of the same user took more than 10 seconds to look into (descriptors, libraries, environments)";
-const PTRACE: &str = "CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH";
 
 /// Counts of processes by kind.
 ///
@@ -58,6 +59,8 @@ pub(in super::super) struct Refusals {
     counts: [Cell<u32>; KINDS.len()],
     /// The first processes of each kind, as far as helpers told of them.
     pids: [RefCell<Vec<u32>>; KINDS.len()],
+    /// Asked for at the first refusal.
+    rights: OnceCell<Rights>,
 }
 
 /// Processes of a kind that are named.
@@ -99,8 +102,10 @@ impl Refusals {
         match errno {
             Errno::EACCES | Errno::EPERM => {
                 self.count(kind);
-                let (file, needs) = KINDS[kind as usize];
-                format!("not allowed to read {file}: needs {needs}")
+                let (file, part) = KINDS[kind as usize];
+                let (refused, needs) = self.refused(part.unwrap_or(Part::Facts));
+                let needs = if needs.is_empty() { needs } else { format!(": needs {needs}") };
+                format!("not allowed to read {file}{refused}{needs}")
             }
             Errno::ENOENT | Errno::ESRCH => "it has ended".to_owned(),
             errno => format!("cannot read {}: {errno}", KINDS[kind as usize].0),
@@ -119,22 +124,36 @@ impl Refusals {
     /// Tells each kind once, with the names of the first processes of `proc`.
     pub(super) fn report(&self, proc: &Path, log: &mut Log) {
         let kinds = self.counts.iter().zip(&self.pids).zip(KINDS).enumerate();
-        for (which, ((count, pids), (file, needs))) in kinds {
+        for (which, ((count, pids), (file, part))) in kinds {
             let count = count.get();
+            if count == 0 {
+                continue;
+            }
             let what = format!("{file} of {count} {}", if count == 1 { "process" } else { "processes" });
             let who = who(proc, &pids.borrow(), count);
-            match count {
-                0 => {}
-                _ if needs.is_empty() => log.add("unreadable", what, format!("{}{who}", unasked(which)), ""),
-                _ => log.add("no-right", what, format!("permission denied{who}"), needs),
-            }
+            let Some(part) = part else {
+                log.add("unreadable", what, format!("{}{who}", unasked(which)), "");
+                continue;
+            };
+            let (refused, needs) = self.refused(part);
+            log.add("no-right", what, format!("permission denied{who}{refused}"), needs);
+        }
+    }
+
+    /// What refuses this part of a process although no right is missing, and else
+    /// the rights that are.
+    fn refused(&self, part: Part) -> (String, String) {
+        let rights = self.rights.get_or_init(Rights::own);
+        match rights.missing(part) {
+            needs if needs.is_empty() => (rights.refuser(part), needs),
+            needs => (String::new(), needs),
         }
     }
 }
 
 /// ` (17 sshd, 18 sshd, …)`: whom it is about. Nothing for a crowd: then it is a
 /// right that is missing, and no process is special.
-fn who(proc: &Path, pids: &[u32], count: u32) -> String {
+pub(super) fn who(proc: &Path, pids: &[u32], count: u32) -> String {
     let mut named: Vec<String> = pids.iter().map(|pid| format!("{pid} {}", comm(proc, *pid))).collect();
     match usize::try_from(count).unwrap_or(usize::MAX) {
         count if named.is_empty() || count > CROWD => return String::new(),

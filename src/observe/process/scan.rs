@@ -33,7 +33,15 @@ struct Look {
     /// When it started, if its environment matters.
     found: Option<u64>,
     /// Why its environment is not known.
-    unread: Option<String>,
+    unread: Option<Unread>,
+}
+
+/// Why an environment is not known.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Unread {
+    why: String,
+    /// Whether the kernel refused it.
+    refused: bool,
 }
 
 /// The processes of one user, or of all, whose environment at exec is one that
@@ -74,17 +82,20 @@ pub(in super::super) fn scan(
     crew.ask(&pids, log.deadline(), |index, answer| {
         answered += 1;
         let Some((pid, ())) = pids.get(index) else { return };
-        let look = answer.unwrap_or_else(|| Look { unread: Some(SILENT.to_owned()), ..Look::default() });
+        let look = answer.unwrap_or_else(|| {
+            let unread = Unread { why: SILENT.to_owned(), refused: false };
+            Look { unread: Some(unread), ..Look::default() }
+        });
         found.extend(look.found.map(|start_time| (*pid, start_time)));
         unread.extend(look.unread.map(|why| (*pid, why)));
     });
     if answered < pids.len() {
         log.out_of_time("looking for processes");
     }
-    unread.sort_unstable();
+    unread.sort_unstable_by_key(|(pid, _)| *pid);
     let root = Dir::open(proc)?;
-    for (pid, why) in unread {
-        tell(&root, pid, &why, whose, own, log, remarks);
+    for (pid, unread) in unread {
+        tell(&root, pid, &unread, whose, own, log, remarks);
     }
     found.sort_unstable();
     Ok(found)
@@ -94,7 +105,7 @@ pub(in super::super) fn scan(
 fn tell(
     proc: &Dir,
     pid: u32,
-    why: &str,
+    unread: &Unread,
     whose: Whose,
     own: Option<u64>,
     log: &mut Log,
@@ -106,6 +117,7 @@ fn tell(
     let Some(stat) = parse_stat(&text).filter(|stat| !stat.is_ending() && !stat.is_kernel_thread()) else {
         return;
     };
+    let why = unread.why.as_str();
     let what = format!("process {pid} ({})", Text::from(stat.comm).lossy());
     let remark = |why: String| Problem {
         code: "unreadable".to_owned(),
@@ -118,15 +130,15 @@ fn tell(
     } else if whose.uid.is_some_and(|uid| !account::may_be_of(&dir, uid, own)) {
         remarks.push(remark(format!("{why}; it cannot be the job's, for it is another user's")));
     } else {
-        log.add("unreadable", what, why, "");
+        log.add(if unread.refused { "no-right" } else { "unreadable" }, what, why, "");
     }
 }
 
 /// Looks at one process.
 fn look(dir: &Dir, care: Care, buffer: &mut Vec<u8>, matters: impl Fn(&Environment) -> bool) -> Look {
-    let unread = |why: &str| Look { unread: Some(why.to_owned()), ..Look::default() };
+    let unread = |why: String, refused| Look { unread: Some(Unread { why, refused }), ..Look::default() };
     if let Some(why) = care.refusal() {
-        return unread(why);
+        return unread(why.to_owned(), false);
     }
     // In this order: the area is that of the memory, or it is dead.
     let mut memory = Memory::open(dir);
@@ -136,7 +148,7 @@ fn look(dir: &Dir, care: Care, buffer: &mut Vec<u8>, matters: impl Fn(&Environme
     let refusals = Refusals::default();
     let environment = at_exec::read(&mut memory, area, buffer, &refusals);
     match environment {
-        Answer::Missing(why) if !refusals.take().is_empty() => unread(&why),
+        Answer::Missing(why) if !refusals.take().is_empty() => unread(why, true),
         Answer::Known(environment) if matters(&environment) => {
             Look { found: Some(start_time), ..Look::default() }
         }

@@ -164,6 +164,7 @@ impl Scene {
             comm: proc.comm.into(),
             cgroup: path.into(),
             devices_v1: None,
+            kernel_thread: false,
             detail: Some(detail(&proc)),
         });
     }

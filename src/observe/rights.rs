@@ -1,0 +1,139 @@
+//! What to say where the kernel refuses something: the right that is missing,
+//! or, where none is, what refuses all the same.
+
+use std::fs;
+
+use nix::sys::stat::stat;
+
+use crate::sys::caps::{Capabilities, Capability};
+
+/// What it takes to look into other users' processes.
+const READING: [Capability; 2] = [Capability::SysPtrace, Capability::DacReadSearch];
+/// Either suffices to follow `/proc/PID/map_files`.
+const MAPPED: [Capability; 2] = [Capability::CheckpointRestore, Capability::SysAdmin];
+const MAPPED_TEXT: &str = "CAP_CHECKPOINT_RESTORE (CAP_SYS_ADMIN before Linux 5.9)";
+/// Inode number of the initial user namespace, `PROC_USER_INIT_INO` of
+/// `linux/proc_ns.h`: the same on every kernel since Linux 3.8.
+const INITIAL: u64 = 0xEFFF_FFFD;
+
+/// What of a process is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Its environment, descriptors, executable.
+    Facts,
+    /// Its memory, which takes the right of a debugger
+    /// (`PTRACE_MODE_ATTACH`).
+    Memory,
+    /// The files that it has mapped.
+    Mapped,
+}
+
+/// What gpumap may do to processes, as far as refusals depend on it.
+#[derive(Clone, Debug)]
+pub(super) struct Rights {
+    reading: String,
+    mapped: bool,
+    is_initial: bool,
+    no_debugging: bool,
+    modules: String,
+}
+
+impl Rights {
+    /// Those of this process, as of now.
+    pub(super) fn own() -> Self {
+        let text = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+        Self {
+            reading: missing(&READING),
+            mapped: has_one_of(&MAPPED),
+            is_initial: stat("/proc/self/ns/user").is_ok_and(|space| space.st_ino == INITIAL),
+            no_debugging: text("/proc/sys/kernel/yama/ptrace_scope") == "3",
+            modules: text("/sys/kernel/security/lsm"),
+        }
+    }
+
+    /// The capabilities that are missing for this part of a process; empty where
+    /// gpumap has them all, and another right is not the way out.
+    pub(super) fn missing(&self, part: Part) -> String {
+        if part == Part::Mapped && !self.mapped { MAPPED_TEXT.to_owned() } else { self.reading.clone() }
+    }
+
+    /// What refuses although no capability is missing: ` although …`.
+    pub(super) fn refuser(&self, part: Part) -> String {
+        let has = " although gpumap has CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH";
+        if part == Part::Memory && self.no_debugging {
+            return format!("{has}: kernel.yama.ptrace_scope is 3, and so nobody may read memory");
+        }
+        let modules = match self.modules.as_str() {
+            "" => String::new(),
+            names => format!(" (this kernel runs {})", names.replace(',', ", ")),
+        };
+        match self.is_initial {
+            true => format!(
+                "{has} in the initial user namespace: a security module of the kernel{modules}, or a change to \
+                 this kernel, protects it; no capability would help"
+            ),
+            false => format!(
+                "{has} in a user namespace: it belongs to another one, or a security module protects \
+                 it{modules}; run gpumap outside of the container"
+            ),
+        }
+    }
+}
+
+/// Which of these capabilities are missing, in words; empty where none is.
+pub(super) fn missing(all: &[Capability]) -> String {
+    let held = Capabilities::effective().unwrap_or_default();
+    let missing = all.iter().filter(|one| !held.has(**one)).map(Capability::to_string);
+    missing.collect::<Vec<_>>().join(" and ")
+}
+
+/// What to ask for where one of `sufficient` is enough: `needs`, unless gpumap
+/// has one of them already.
+pub(super) fn unless_held(sufficient: &[Capability], needs: &str) -> String {
+    if has_one_of(sufficient) { String::new() } else { needs.to_owned() }
+}
+
+/// Why something is not known that was refused: the right that it `needs`, or
+/// that the kernel refuses it although gpumap has one of `sufficient`.
+pub(super) fn refused(sufficient: &[Capability], needs: &str, to: &str) -> String {
+    match has_one_of(sufficient) {
+        false => format!("needs {needs} to {to}"),
+        true => format!(
+            "the kernel refuses to {to} although gpumap has the capability: it does not count in a user \
+             namespace, and a security module or seccomp filter may refuse"
+        ),
+    }
+}
+
+fn has_one_of(sufficient: &[Capability]) -> bool {
+    Capabilities::effective().is_some_and(|held| sufficient.iter().any(|one| held.has(*one)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn root(is_initial: bool, modules: &str) -> Rights {
+        let (reading, modules) = (String::new(), modules.to_owned());
+        Rights { reading, mapped: true, is_initial, no_debugging: false, modules }
+    }
+
+    /// Make sure that no right is asked for that is there, and that what refuses
+    /// is named as exactly as it is known.
+    #[test]
+    fn who_refuses() {
+        for part in [Part::Facts, Part::Memory, Part::Mapped] {
+            assert_eq!(root(true, "").missing(part), "");
+        }
+        let outside = root(true, "capability,apparmor").refuser(Part::Facts);
+        assert!(outside.contains("security module") && outside.contains("capability, apparmor"), "{outside}");
+        assert!(!outside.contains("container"), "{outside}");
+        assert!(root(false, "").refuser(Part::Facts).contains("outside of the container"));
+        let yama = Rights { no_debugging: true, ..root(true, "yama") };
+        assert!(yama.refuser(Part::Memory).contains("ptrace_scope is 3"));
+        assert!(!yama.refuser(Part::Facts).contains("ptrace_scope"));
+        let user = Rights { reading: "CAP_SYS_PTRACE".to_owned(), mapped: false, ..root(true, "") };
+        assert_eq!(user.missing(Part::Facts), "CAP_SYS_PTRACE");
+        assert_eq!(user.missing(Part::Mapped), MAPPED_TEXT);
+    }
+}
