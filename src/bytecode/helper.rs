@@ -54,6 +54,13 @@ pub fn name(number: i32) -> Option<String> {
     NAMES.split_whitespace().nth(index).map(|name| format!("bpf_{name}"))
 }
 
+/// The number of the helper with this name, such as 1 for
+/// `bpf_map_lookup_elem`.
+pub fn number(name: &str) -> Option<i32> {
+    let name = name.strip_prefix("bpf_")?;
+    NAMES.split_whitespace().position(|known| known == name).and_then(|index| i32::try_from(index).ok())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,6 +71,7 @@ mod tests {
         let known = [(0, "unspec"), (1, "map_lookup_elem"), (12, "tail_call"), (80, "get_current_cgroup_id")];
         for (number, expected) in known.into_iter().chain([(113, "probe_read_kernel"), (187, "set_retval")]) {
             assert_eq!(name(number), Some(format!("bpf_{expected}")), "{number}");
+            assert_eq!(super::number(&format!("bpf_{expected}")), Some(number));
         }
         assert_eq!(name(211), Some("bpf_cgrp_storage_delete".to_owned()));
         assert_eq!(name(212), None);

@@ -21,6 +21,7 @@ mod operation;
 mod raw;
 mod read;
 mod saved;
+pub mod tag;
 mod text;
 
 pub use error::{MAX_BYTES, MAX_INSNS, Place, ReadError};

@@ -60,11 +60,24 @@
 //!     `types::a_cast_of_a_map`.
 //! 14. Only `__htab_map_lookup_elem` returns an element, and what follows steps
 //!     to its value (`htab_map_gen_lookup`). Without its name a call that looks
-//!     so may be any (`calls::call_nameless`); `lost::a_hidden_delete`.
+//!     so may be any (`calls::call_nameless`), unless the tag proves what it is
+//!     (25); `hidden::what_looks_like_a_lookup`, `lost::a_hidden_delete`.
 //! 15. A register move with offset -1 adds the CPU's base to a per-CPU address
 //!     (`BPF_MOV64_PERCPU_REG`). `compute::on_this_cpu`; `counters::counters`.
 //! 16. Loads and stores with an order (Linux 6.15) are loads and stores for a
 //!     program that runs alone: `counters::ordered_accesses`.
+//!
+//! 25. The tag is a hash of the program as it was loaded, numbers of helpers
+//!     included and numbers of maps left out: SHA-256 since Linux 6.18, SHA-1
+//!     before (`bpf_prog_calc_tag`, `kernel/bpf/core.c`). A program that differs
+//!     from another only in which helpers it calls has another tag: 64 bits,
+//!     of which a search of gpumap's length gives 12 away. Who can look for two
+//!     with the same tag may load device programs, and so allow what they like.
+//!     `hidden`, `original`; all of `hidden`.
+//! 26. What the verifier writes into a program it writes in place of single
+//!     instructions and in their order, and corrects jumps
+//!     (`bpf_patch_insn_data`). `original`; a wrong account of it gives another
+//!     tag, and the calls stay unknown: `hidden::dead_code`.
 //!
 //! **Addresses and functions that the kernel calls**
 //!

@@ -19,7 +19,8 @@ impl Machine<'_> {
     /// Runs the helper behind `helper` and sets r0 to r5 as the call leaves
     /// them.
     pub fn call_helper(&mut self, helper: i32, state: &mut State) -> Result<(), Stop> {
-        let name = self.code.symbol(helper);
+        let code = self.code;
+        let name = code.symbol(helper);
         if helpers::is_tail_call(helper, name) {
             return Err(Stop("the program continues in another one (tail call)".into()));
         }

@@ -1,11 +1,13 @@
 //! A program made ready to run: operations, flow, the maps it can reach.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::bytecode::{Insn, Operation};
 use crate::observation::{Map, Program};
 
 use super::flow::Flow;
+use super::hidden;
 use super::iterator::{self, Function};
 use super::reach;
 use super::state::Places;
@@ -24,7 +26,7 @@ pub struct Code<'a> {
     /// Where paths meet and what stays live.
     pub flow: Flow,
     /// Symbols behind helper calls.
-    calls: &'a BTreeMap<i32, String>,
+    calls: Cow<'a, BTreeMap<i32, String>>,
     /// The maps of the program, and after them those inside these.
     pub maps: Vec<Table<'a>>,
     /// What a part of the program that could not be followed may write.
@@ -47,17 +49,20 @@ impl<'a> Code<'a> {
             .ok_or_else(|| {
             format!("program {} has {} bytes, which is no program", program.id, bytes.0.len())
         })?;
+        let (insns, calls) = match hidden::named(program, &insns) {
+            Some(named) => (named.insns.clone(), Cow::Owned(named.calls.clone())),
+            None => (insns, Cow::Borrowed(&program.calls)),
+        };
         let operations = Operation::decode_all(&insns);
         let flow = Flow::of(&operations);
         let maps = table::of_program(program, maps);
-        let may_touch_retval = each(&operations).any(|operation| may_touch_retval(operation, program));
+        let may_touch_retval = each(&operations).any(|operation| may_touch_retval(operation, &calls));
         let own = reach::own(&maps);
-        let rest = reach::rest(each(&operations), program, &maps, &own);
+        let rest = reach::rest(each(&operations), &calls, &maps, &own);
         let names_maps = |operation: &Operation| {
             matches!(operation, Operation::LoadMap { .. } | Operation::LoadMapValue { .. })
         };
         let is_blinded = !maps.is_empty() && !each(&operations).any(names_maps);
-        let calls = &program.calls;
         Ok(Self { operations, flow, calls, maps, rest, own, may_touch_retval, is_blinded })
     }
 
@@ -74,7 +79,7 @@ impl<'a> Code<'a> {
     }
 
     /// The kernel symbol of a helper, if known.
-    pub fn symbol(&self, helper: i32) -> Option<&'a str> {
+    pub fn symbol(&self, helper: i32) -> Option<&str> {
         self.calls.get(&helper).map(String::as_str)
     }
 
@@ -104,7 +109,7 @@ impl<'a> Code<'a> {
         self.helpers().any(|symbol| symbol.is_some_and(|name| name.starts_with("bpf_get_current_cgroup_id")))
     }
 
-    fn helpers(&self) -> impl Iterator<Item = Option<&'a str>> {
+    fn helpers(&self) -> impl Iterator<Item = Option<&str>> {
         each(&self.operations).filter_map(|operation| match operation {
             Operation::CallHelper { helper } => Some(self.symbol(*helper)),
             _ => None,
@@ -122,13 +127,13 @@ fn each(operations: &[Operation]) -> impl Iterator<Item = &Operation> {
     })
 }
 
-fn may_touch_retval(operation: &Operation, program: &Program) -> bool {
+fn may_touch_retval(operation: &Operation, calls: &BTreeMap<i32, String>) -> bool {
     match operation {
         Operation::CallHelper { helper } => {
-            let name = program.calls.get(helper);
+            let name = calls.get(helper);
             name.is_none_or(|name| name.ends_with("_retval") || name == "bpf_tail_call")
         }
-        Operation::CallKernel { function } => !iterator::is_known(program, *function),
+        Operation::CallKernel { function } => !iterator::is_known(calls, *function),
         Operation::Unsupported(_) => true,
         _ => false,
     }

@@ -3,7 +3,7 @@
 //! (`kernel/bpf/bpf_iter.c`, Linux 6.4). The iterator is eight bytes on the
 //! program's stack: the current number and the end, 32 bits each.
 
-use crate::observation::Program;
+use std::collections::BTreeMap;
 
 use super::machine::{Machine, Stop};
 use super::state::State;
@@ -34,10 +34,10 @@ pub fn function(name: &str) -> Option<Function> {
     })
 }
 
-/// Whether gpumap runs the function of the kernel that `program` calls by this
-/// distance.
-pub fn is_known(program: &Program, distance: i32) -> bool {
-    program.calls.get(&distance).is_some_and(|name| function(name).is_some())
+/// Whether gpumap runs the function of the kernel at this distance, by the
+/// symbols behind a program's calls.
+pub fn is_known(calls: &BTreeMap<i32, String>, distance: i32) -> bool {
+    calls.get(&distance).is_some_and(|name| function(name).is_some())
 }
 
 impl Machine<'_> {

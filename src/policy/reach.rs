@@ -1,6 +1,8 @@
 //! What a program may write to, whatever it does: the bound for the parts of
 //! it that gpumap cannot follow.
 
+use std::collections::BTreeMap;
+
 use crate::bytecode::Operation;
 use crate::observation::{Map, Program};
 
@@ -32,7 +34,7 @@ pub fn own(maps: &[Table<'_>]) -> Written {
 /// What a part of the program that is not followed may write.
 pub fn rest<'o>(
     operations: impl Iterator<Item = &'o Operation>,
-    program: &Program,
+    calls: &BTreeMap<i32, String>,
     maps: &[Table<'_>],
     own: &Written,
 ) -> Written {
@@ -41,14 +43,14 @@ pub fn rest<'o>(
         match operation {
             Operation::Store { base, .. } | Operation::Atomic { base, .. } if *base == R10 => {}
             Operation::Store { .. } | Operation::Atomic { .. } => rest.add_all(own),
-            Operation::CallHelper { helper } => match program.calls.get(helper).map(String::as_str) {
+            Operation::CallHelper { helper } => match calls.get(helper).map(String::as_str) {
                 Some(name) if helpers::is_harmless(name) => {}
                 // The program goes on in another one, with other maps.
                 name if helpers::is_tail_call(*helper, name) => return Written::everything(),
                 _ => rest.add_all(&handed(maps, own)),
             },
             // An iterator is on the stack.
-            Operation::CallKernel { function } if iterator::is_known(program, *function) => {}
+            Operation::CallKernel { function } if iterator::is_known(calls, *function) => {}
             Operation::CallKernel { .. } | Operation::Unsupported(_) | Operation::LoadSubprogram { .. } => {
                 rest.add_all(&handed(maps, own));
             }

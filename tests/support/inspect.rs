@@ -59,7 +59,7 @@ pub fn program(fd: &OwnedFd) -> io::Result<Program> {
     let calls = Insn::parse_all(&xlated)
         .unwrap()
         .into_iter()
-        .filter(|insn| insn.code == 0x85 && insn.src != 1)
+        .filter(|insn| insn.code == 0x85 && insn.src != 1 && insn.imm != 0)
         .filter_map(|insn| Some((insn.imm, kallsyms::helper(insn.imm)?.to_owned())))
         .collect();
     Ok(Program {
@@ -73,6 +73,19 @@ pub fn program(fd: &OwnedFd) -> io::Result<Program> {
         xlated: Answer::Known(HexBytes(xlated)),
         calls,
     })
+}
+
+/// What the kernel shows of `program` to those who may not see its symbols. A
+/// tail call keeps its number.
+pub fn hide(program: &mut Program) {
+    const TAIL_CALL: i32 = 12;
+    program.calls.clear();
+    let Answer::Known(HexBytes(bytes)) = &mut program.xlated else { return };
+    let mut insns = Insn::parse_all(bytes).expect("whole slots");
+    for insn in insns.iter_mut().filter(|insn| insn.code == 0x85 && insn.imm != TAIL_CALL) {
+        insn.imm = 0;
+    }
+    *bytes = insns.iter().flat_map(|insn| insn.bytes()).collect();
 }
 
 /// The facts of one map, with its contents.
