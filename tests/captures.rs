@@ -10,10 +10,12 @@
 
 mod support;
 
+use gpumap::bytecode::{Insn, tag};
 use gpumap::model::{Device, Request, Verdict};
 use gpumap::observation::{Map, Program};
 use support::bench::Facts;
 use support::captures::{Capture, all, directory};
+use support::inspect;
 use support::verify::{Decode, Interpret, Judge};
 
 /// Captures whose neighbours in the effective list were not captured: only the
@@ -119,4 +121,46 @@ fn captures_are_complete() {
         let found = captures.iter().flat_map(|capture| &capture.alone).any(|row| row.2 == verdict);
         assert!(found || captures.is_empty(), "no capture says {verdict}");
     }
+}
+
+/// Make sure that tags of this kernel and of older ones are known: those of
+/// programs that the verifier left as they were. Linux 6.1 made one of them;
+/// 531db05b114e9af3 is that of runc's default program in reports from old
+/// kernels (opencontainers/runc, issue 4180).
+#[test]
+fn tags_are_known() {
+    let mut checked = 0;
+    for capture in captures().into_iter().filter(|capture| capture.program.calls.is_empty()) {
+        if capture.name.contains("harden") {
+            continue;
+        }
+        let insns = Insn::parse_all(&capture.program.xlated.known().expect("bytes").0).expect("whole slots");
+        let mut tags = vec![capture.program.tag.clone()];
+        if capture.name.contains("runc-1.1.5-default") {
+            tags.push("531db05b114e9af3".to_owned());
+        }
+        for shown in tags {
+            let number = u64::from_str_radix(&shown, 16).expect("a tag");
+            assert!(tag::is_tag_of(&number.to_be_bytes(), &insns), "{}: {shown}", capture.name);
+            assert!(!tag::is_tag_of(&(number ^ 1).to_be_bytes(), &insns), "{}: any tag", capture.name);
+            checked += 1;
+        }
+    }
+    assert!(checked > 35, "only {checked} tags");
+}
+
+/// Make sure that captured programs with helpers are exact where symbols are
+/// hidden.
+#[test]
+fn captures_without_symbols() {
+    let mut failures = Vec::new();
+    let mut seen = 0;
+    for mut capture in captures().into_iter().filter(|capture| !capture.program.calls.is_empty()) {
+        inspect::hide(&mut capture.program);
+        let facts = facts(vec![capture.program.clone()], capture.maps.clone());
+        report(&capture.name, &differences(&facts, &capture.alone, &mut Decode), &mut failures);
+        seen += 1;
+    }
+    assert!(seen > 0, "no capture calls helpers");
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
 }

@@ -142,15 +142,14 @@ impl Machine<'_> {
     }
 
     /// A call whose function could not be named, because the reader may not
-    /// see kernel addresses. What follows it proves nothing: a program may have
+    /// see kernel addresses and the program's tag proves nothing. What follows it proves nothing: a program may have
     /// written itself what the kernel puts behind a lookup that it inlines.
     fn call_nameless(&mut self, state: &mut State) -> Value {
         if self.surroundings.has_retval {
-            let why =
-                "a call that could not be named may change the result (kernel.kptr_restrict hides its name)";
+            let why = "a call whose name the kernel hides may change the result: give gpumap CAP_SYSLOG, set kernel.kptr_restrict below 2";
             state.retval = self.symbols.unknown_word(RETVAL_BITS as u32, why);
         }
-        let why = "it depends on a call whose name is hidden (kernel.kptr_restrict, CAP_SYSLOG)";
+        let why = "it depends on a call whose name the kernel hides: give gpumap CAP_SYSLOG, set kernel.kptr_restrict below 2";
         self.call_unmodelled(why, state)
     }
 
