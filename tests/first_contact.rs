@@ -389,6 +389,14 @@ fn kernel_threads_and_zombies() {
         assert!(text.contains("kthreadd (kernel thread)"), "{text}");
         assert!(text.contains("no environment and no descriptors of its own"), "{text}");
         assert_eq!((&thread["kernel_thread"], &thread["held"]), (&true.into(), &serde_json::json!([])));
+        // They come last in a table, not before what can hold a GPU.
+        let table = out(&node::gpumap(&["cgroup", "-v", "/"]));
+        let rows = table.lines().skip_while(|line| !line.trim_start().starts_with("PID ")).skip(1);
+        let rows =
+            rows.take_while(|line| line.trim_start().starts_with(|first: char| first.is_ascii_digit()));
+        let rows: Vec<&str> =
+            rows.filter(|line| line.split_whitespace().nth(2).is_some_and(|state| state != "Z")).collect();
+        assert!(rows.is_sorted_by_key(|row| row.contains("(kernel thread)")), "{table}");
     }
 }
 
@@ -416,7 +424,13 @@ fn rights_that_are_there() {
         !told.contains("CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH;") && !told.contains("needs CAP_SYS_PTRACE")
     );
     assert!(err(&output).contains(&format!("({pid} ")), "{told}");
-    assert!(told.contains("run gpumap outside of the container"), "{told}");
+    assert!(told.contains("in its user namespace"), "{told}");
+    let advice = told.lines().filter(|line| line.contains("outside of this user namespace")).count();
+    assert_eq!(advice, 1, "{told}");
+    // The same of programs: the capability is there, and does not count.
+    let id = node::attach_deny(&scratch, 195, 3, MULTI).to_string();
+    let program = err(&inside(&["prog", &id]));
+    assert!(program.contains("although the capability is held") && !program.contains("needs"), "{program}");
     let (document, _) = node::document(&inside(&["--json", "pid", &pid]));
     let errors = array(&document["errors"]).iter();
     let of_process =

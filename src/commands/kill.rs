@@ -83,7 +83,7 @@ fn confirmed(leftover: &Leftover, now: &[Leftover]) -> Result<(), String> {
 fn why(errno: Errno) -> String {
     match errno {
         Errno::ESRCH => GONE.to_owned(),
-        Errno::EPERM => "gpumap may not: this needs CAP_KILL".to_owned(),
+        Errno::EPERM => "gpumap may not: this needs CAP_KILL in the user namespace of the process".to_owned(),
         Errno::ENOSYS => "the kernel cannot pin it: this needs Linux 5.3".to_owned(),
         errno => errno.desc().to_owned(),
     }

@@ -165,6 +165,9 @@ impl<'a> Session<'a> {
         let line = match (&self.global.from, observe::is_root()) {
             (Some(_), _) => "the observation was saved without the right to see all of it: save it as root",
             (None, false) => "run as root to see what is missing",
+            (None, true) if observe::is_in_user_namespace() => {
+                "run as root of the node, outside of this user namespace (container), to see what is missing"
+            }
             (None, true) => return Ok(()),
         };
         Ok(writeln!(self.err, "gpumap: {line}")?)

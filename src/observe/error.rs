@@ -96,13 +96,13 @@ pub enum ObserveError {
         kind: u32,
     },
     /// Not allowed to look at a program.
-    #[error("not allowed to open BPF program {id}: {why}; needs {needs}")]
+    #[error("not allowed to open BPF program {id}: {why}{}", needed(needs))]
     NoRight {
         /// The id as asked.
         id: u32,
         /// What happened.
         why: String,
-        /// What would make it work.
+        /// What would make it work; empty if no right would.
         needs: String,
     },
     /// Any other failure to read a program.
@@ -191,6 +191,10 @@ fn doubts(unnamed: usize, incomplete: bool) -> String {
     };
     let incomplete = if incomplete { "; some cgroups could not be looked into" } else { "" };
     unnamed + incomplete
+}
+
+fn needed(needs: &str) -> String {
+    if needs.is_empty() { String::new() } else { format!("; needs {needs}") }
 }
 
 fn hint(errno: Errno) -> &'static str {

@@ -257,7 +257,7 @@ pub fn program(options: &Options, id: u32) -> Result<Observation, ObserveError> 
         error if error.is_gone() => ObserveError::NoSuchProgram { id },
         error if error.is_refused() => {
             let why = log::refusal(error, &[SysAdmin]);
-            ObserveError::NoRight { id, why, needs: "CAP_SYS_ADMIN".to_owned() }
+            ObserveError::NoRight { id, why, needs: rights::unless_held(&[SysAdmin], "CAP_SYS_ADMIN") }
         }
         error => ObserveError::Program { id, why: error.to_string() },
     })?;
@@ -290,6 +290,12 @@ pub fn gpus(options: &Options) -> Observation {
 /// Whether gpumap runs as root: without, most of a node cannot be seen.
 pub fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
+}
+
+/// Whether gpumap is in a user namespace of its own, as in many containers: root
+/// there is not root of the node, and has no right over it.
+pub fn is_in_user_namespace() -> bool {
+    !rights::is_initial_namespace()
 }
 
 /// Names the calls of the programs and moves all into the observation.

@@ -45,7 +45,7 @@ impl Rights {
         Self {
             reading: missing(&READING),
             mapped: has_one_of(&MAPPED),
-            is_initial: stat("/proc/self/ns/user").is_ok_and(|space| space.st_ino == INITIAL),
+            is_initial: is_initial_namespace(),
             no_debugging: text("/proc/sys/kernel/yama/ptrace_scope") == "3",
             modules: text("/sys/kernel/security/lsm"),
         }
@@ -70,14 +70,20 @@ impl Rights {
         match self.is_initial {
             true => format!(
                 "{has} in the initial user namespace: a security module of the kernel{modules}, or a change to \
-                 this kernel, protects it; no capability would help"
+                 this kernel, forbids it; no capability would help"
             ),
             false => format!(
-                "{has} in a user namespace: it belongs to another one, or a security module protects \
-                 it{modules}; run gpumap outside of the container"
+                "{has} in its user namespace: processes of others cannot be read from there, nor those that a \
+                 security module protects{modules}"
             ),
         }
     }
+}
+
+/// Whether gpumap is in the user namespace in which capabilities count for
+/// everything.
+pub(super) fn is_initial_namespace() -> bool {
+    stat("/proc/self/ns/user").is_ok_and(|space| space.st_ino == INITIAL)
 }
 
 /// Which of these capabilities are missing, in words; empty where none is.
@@ -127,8 +133,8 @@ mod tests {
         }
         let outside = root(true, "capability,apparmor").refuser(Part::Facts);
         assert!(outside.contains("security module") && outside.contains("capability, apparmor"), "{outside}");
-        assert!(!outside.contains("container"), "{outside}");
-        assert!(root(false, "").refuser(Part::Facts).contains("outside of the container"));
+        assert!(!outside.contains("processes of others"), "{outside}");
+        assert!(root(false, "").refuser(Part::Facts).contains("in its user namespace"));
         let yama = Rights { no_debugging: true, ..root(true, "yama") };
         assert!(yama.refuser(Part::Memory).contains("ptrace_scope is 3"));
         assert!(!yama.refuser(Part::Facts).contains("ptrace_scope"));

@@ -31,7 +31,8 @@ pub(super) fn write(
     writeln!(out, "\nProcesses: {}", processes.len())?;
     let is_known = processes.iter().any(|process| is_known(process));
     let mut sorted = processes.to_vec();
-    sorted.sort_by_key(|process| process.held.as_ref().is_none_or(Vec::is_empty));
+    let has_nothing = |process: &Process| process.kernel_thread || process.has_ended();
+    sorted.sort_by_key(|process| (process.held.as_ref().is_none_or(Vec::is_empty), has_nothing(process)));
     sorted.truncate(if style.all { usize::MAX } else { SHOWN });
     let columns = Columns::of(sorted.iter().copied());
     let (mut header, mut rows) = (vec!["PID"], Vec::new());

@@ -66,7 +66,7 @@ pub(in super::super) struct Refusals {
 /// Processes of a kind that are named.
 const NAMED: usize = 3;
 /// As many that are refused are said to lack a right, and none is named.
-const CROWD: usize = 16;
+const CROWD: u32 = 16;
 
 /// Counts, in the order of [`Kind`]; empty where there are none.
 pub(in super::super) type Counts = Vec<u32>;
@@ -130,12 +130,15 @@ impl Refusals {
                 continue;
             }
             let what = format!("{file} of {count} {}", if count == 1 { "process" } else { "processes" });
-            let who = who(proc, &pids.borrow(), count);
             let Some(part) = part else {
+                let who = who(proc, &pids.borrow(), count);
                 log.add("unreadable", what, format!("{}{who}", unasked(which)), "");
                 continue;
             };
             let (refused, needs) = self.refused(part);
+            // Where no right is missing, these processes are special.
+            let is_crowd = !needs.is_empty() && count > CROWD;
+            let who = if is_crowd { String::new() } else { who(proc, &pids.borrow(), count) };
             log.add("no-right", what, format!("permission denied{who}{refused}"), needs);
         }
     }
@@ -151,12 +154,11 @@ impl Refusals {
     }
 }
 
-/// ` (17 sshd, 18 sshd, …)`: whom it is about. Nothing for a crowd: then it is a
-/// right that is missing, and no process is special.
+/// ` (17 sshd, 18 sshd, …)`: whom it is about.
 pub(super) fn who(proc: &Path, pids: &[u32], count: u32) -> String {
     let mut named: Vec<String> = pids.iter().map(|pid| format!("{pid} {}", comm(proc, *pid))).collect();
     match usize::try_from(count).unwrap_or(usize::MAX) {
-        count if named.is_empty() || count > CROWD => return String::new(),
+        _ if named.is_empty() => return String::new(),
         count if count > named.len() => named.push("…".to_owned()),
         _ => {}
     }
