@@ -68,14 +68,14 @@ pub(super) fn run(session: &mut Session<'_>, args: &WatchArgs) -> Result<Exit, F
     let opens = OpensWatcher::start(&session.options(), &scope)
         .map_err(|error| Failure::new("watch", "processes", error.to_string(), ""))?;
     let mut source = Source::start(&scope, &proc, mode()?).map_err(refused)?;
-    drop(types);
-    heap::give_back();
     let node = observe::gpus(&session.options());
     let root = Path::new(&node.host.cgroup_root);
     let mut tracker = Tracker::new(session.options()).within(scope.clone(), root);
     tracker.learn(scope.processes(&proc));
     let targets = watch_scope::targets(session, &scope)?;
     let policies = PolicyWatcher::start(&session.options(), &targets)?;
+    drop(types);
+    heap::give_back();
     let end = args.lasting.and_then(|lasting| Instant::now().checked_add(lasting));
     let mut watch = Watch {
         output: Output::start(std::io::stdout().as_fd())?,

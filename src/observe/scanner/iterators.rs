@@ -49,7 +49,8 @@ impl Iterators {
     /// right is missing (`CAP_BPF` and `CAP_PERFMON`, or `CAP_SYS_ADMIN`).
     pub(super) fn load(reader: Reader) -> Result<Self, ScanError> {
         let types = KernelTypes::shared().map_err(|error| ScanError::NoBtf(first_line(&error)))?;
-        let mut object = types.loader().load(OBJECT).map_err(|error| ScanError::Load(first_line(&error)))?;
+        let object = types.load(|loader| loader.load(OBJECT));
+        let mut object = object.map_err(|error| ScanError::Load(first_line(&error)))?;
         let tasks = link(&mut object, "tasks", "task", types.btf())?;
         let files = link(&mut object, "files", "task_file", types.btf())?;
         let buffers = [vec![0; ROOM], vec![0; ROOM]];

@@ -197,7 +197,7 @@ fn open(mode: Mode, types: &KernelTypes) -> Result<(Ebpf, Option<Session>), Watc
     let is_session = mode == Mode::Session;
     let btf = types.btf();
     let (ebpf, prepared) = both(
-        || types.loader().load(OBJECT).map_err(|error| refused(&error)),
+        || types.load(|loader| loader.load(OBJECT)).map_err(|error| refused(&error)),
         move || if is_session { Prepared::new(btf).map(Some) } else { Ok(None) },
     );
     let (mut ebpf, prepared) = (ebpf?, prepared?);

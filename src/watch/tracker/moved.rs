@@ -32,9 +32,10 @@ impl Tracker {
         let from = self.departed(subject, moved);
         let to = self.resolver.cgroup(subject.cgroup);
         let is_named = self.scope.all || self.scope.pids.contains(&subject.pid);
-        // Of one that is gone nobody can say that it was outside.
+        // One that is gone and was never seen says nothing: schedulers make and
+        // remove cgroups with every step of every job.
         let is_inside = |place: &Option<Rc<Place>>| {
-            place.as_ref().is_none_or(|place| self.scope.has_cgroup(&self.root, &place.path))
+            place.as_ref().is_some_and(|place| self.scope.has_cgroup(&self.root, &place.path))
         };
         if !(is_named || is_inside(&from) || is_inside(&to)) {
             return None;

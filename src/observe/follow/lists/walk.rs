@@ -58,9 +58,9 @@ impl Walk {
     pub fn load(top: &Dir, room: usize) -> Result<Self, ListsError> {
         let types = KernelTypes::shared().map_err(|error| load(&error))?;
         let room = room.clamp(ROOM.0, ROOM.1).next_power_of_two();
-        let mut loader = types.loader();
-        loader.map_max_entries(RING, u32::try_from(room).unwrap_or(u32::MAX));
-        let mut object = loader.load(OBJECT).map_err(|error| load(&error))?;
+        let room = u32::try_from(room).unwrap_or(u32::MAX);
+        let object = types.load(|loader| loader.map_max_entries(RING, room).load(OBJECT));
+        let mut object = object.map_err(|error| load(&error))?;
         let link = link(&mut object, top, types.btf())?;
         let ring = object.take_map(RING).ok_or_else(|| ListsError::Load("no ring".to_owned()))?;
         Ok(Self { link, ring: RingBuf::try_from(ring).map_err(|error| load(&error))?, last: 0 })
