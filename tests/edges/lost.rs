@@ -40,19 +40,37 @@ fn after_a_kernel_function() {
     });
 }
 
-/// Make sure that a write in a loop that never seems to end is one.
+/// Numbers that outgrow every limit of the decoder.
+fn too_much(asm: &mut Asm) {
+    asm.ldx(size::W, 2, 6, 4);
+    asm.ldx(size::W, 3, 6, 8);
+    for _ in 0..40 {
+        asm.op64r(alu::MUL, 2, 3);
+        asm.op64r(alu::XOR, 3, 2);
+        asm.op64(alu::MUL, 3, 0x1234_5677);
+    }
+    asm.ldx(size::W, 7, 6, 4);
+}
+
+/// Make sure that a write after what is too complex is one.
 #[test]
 fn after_too_much() {
-    alone(|asm, _| {
-        asm.ldx(size::W, 2, 6, 4);
-        asm.ldx(size::W, 3, 6, 8);
-        for _ in 0..40 {
-            asm.op64r(alu::MUL, 2, 3);
-            asm.op64r(alu::XOR, 3, 2);
-            asm.op64(alu::MUL, 3, 0x1234_5677);
-        }
-        asm.ldx(size::W, 7, 6, 4);
-    });
+    alone(|asm, _| too_much(asm));
+}
+
+/// Make sure that it is one for the next program, too, whose own answer is
+/// simple.
+#[test]
+fn after_too_much_for_the_next_program() {
+    if !root::available() {
+        return;
+    }
+    let flag = map(&array(8));
+    let writer = load(&finish(writer(|asm, _| too_much(asm)), "writer"), &[&flag]);
+    let mut asm = Asm::new();
+    return_flag(&mut asm, 0, 0);
+    let reader = load(&finish(asm, "reader"), &[&flag]);
+    never_wrong(&[&writer, &reader]);
 }
 
 /// Make sure that what a program writes to which another one jumps is written.
