@@ -3,7 +3,7 @@
 //!
 //! Everything is read-only, bounded in size and time, and survives cgroups,
 //! processes and programs that vanish on the way. What cannot be read is left
-//! out with a [`Problem`](crate::observation::Problem) that names the missing
+//! out with a [`Problem`] that names the missing
 //! right; only a question that makes no sense on this node is an
 //! [`ObserveError`].
 
