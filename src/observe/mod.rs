@@ -3,9 +3,8 @@
 //!
 //! Everything is read-only, bounded in size and time, and survives cgroups,
 //! processes and programs that vanish on the way. What cannot be read is left
-//! out with a [`Problem`] that names the missing
-//! right; only a question that makes no sense on this node is an
-//! [`ObserveError`].
+//! out with a [`Problem`] that names the missing right; only a question that
+//! makes no sense on this node is an [`ObserveError`].
 
 mod ancestors;
 mod ask;
