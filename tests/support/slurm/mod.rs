@@ -267,12 +267,12 @@ fn spawn_keeper(work: &Path, scratch: &Path) -> Child {
 }
 
 fn write_configuration(work: &Path, spec: &Spec) {
-    let conf = format!("{}{}", include_str!("slurm/slurm.conf"), spec.hooks.as_deref().unwrap_or_default());
+    let conf = format!("{}{}", include_str!("slurm.conf"), spec.hooks.as_deref().unwrap_or_default());
     let conf = conf.replace("@WORK@", work.to_str().expect("a plain path"));
     let conf = conf.replace("@NODE@", &host()).replace("@TYPES@", spec.types).replace("@GRES@", spec.gres);
     fs::write(work.join("etc/slurm.conf"), conf).expect("a file");
     let constrain = if spec.constrain { "ConstrainDevices=yes" } else { "ConstrainDevices=no" };
-    let cgroup = include_str!("slurm/cgroup.conf").replace("ConstrainDevices=yes", constrain);
+    let cgroup = include_str!("cgroup.conf").replace("ConstrainDevices=yes", constrain);
     fs::write(work.join("etc/cgroup.conf"), cgroup).expect("a file");
     fs::write(work.join("etc/gres.conf"), spec.conf).expect("a file");
     let lines = spec.nodes.iter().map(|(path, major, minor)| format!("{path} {major} {minor}\n"));
