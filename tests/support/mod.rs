@@ -35,5 +35,6 @@ pub mod root;
 pub mod slurm;
 pub mod source;
 pub mod sysctl;
+pub mod systemd;
 pub mod v1;
 pub mod verify;
