@@ -1,48 +1,7 @@
-//! Every finding there is.
+//! Looks up kinds of findings by id.
 
-use super::facts::Facts;
-use crate::model::Severity;
-use crate::report::Finding;
-
-/// One kind of finding.
-#[derive(Clone, Copy, Debug)]
-pub struct Kind {
-    /// Stable id in kebab-case.
-    pub id: &'static str,
-    /// Severity unless the configuration says otherwise.
-    pub severity: Severity,
-    /// What it is, a few words.
-    pub title: &'static str,
-    /// The page of the manual: what it means, how it comes about, what excuses
-    /// it, what to do. Paragraphs separated by empty lines.
-    pub page: &'static str,
-}
-
-/// Findings that one file looks for.
-pub(super) struct Family {
-    pub(super) kinds: &'static [Kind],
-    pub(super) find: fn(&mut Facts<'_>) -> Vec<Finding>,
-}
-
-/// The families in the order of the manual.
-pub(super) const FAMILIES: &[Family] = &[
-    super::absent::FAMILY,
-    super::forged::FAMILY,
-    super::dropped::FAMILY,
-    super::undone::FAMILY,
-    super::grants::FAMILY,
-    super::holders::FAMILY,
-    super::environment::FAMILY,
-    super::doors::FAMILY,
-    super::instances::FAMILY,
-    super::start::FAMILY,
-    super::stale::FAMILY,
-    super::units::FAMILY,
-    super::dynamic::FAMILY,
-    super::unloaded::FAMILY,
-    super::unknowns::FAMILY,
-    super::verified::FAMILY,
-];
+use super::findings::FAMILIES;
+use super::kind::Kind;
 
 /// All kinds of findings in the order of the manual.
 pub fn kinds() -> impl Iterator<Item = &'static Kind> {

@@ -1,10 +1,13 @@
-//! What the site says of itself: `/etc/gpumap.toml`.
+//! The site's configuration, `/etc/gpumap.toml`.
 
-use crate::model::Severity;
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use jiff::civil::Date;
-use serde::Deserialize;
+use jiff::tz::TimeZone;
+use serde::{Deserialize, Deserializer, de};
+
+use crate::model::Severity;
 
 /// The configuration of an audit. Unknown keys are errors.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -59,6 +62,66 @@ pub struct Ignore {
     /// Why it is accepted; whoever reads the audit sees it.
     pub reason: String,
     /// The last day on which it is accepted, UTC.
-    #[serde(deserialize_with = "super::parse::date")]
+    #[serde(deserialize_with = "date")]
     pub until: Date,
+}
+
+impl Config {
+    /// What is ignored no more because its day has passed, for people.
+    pub fn expired(&self, taken_at: &str) -> Vec<String> {
+        let Some(today) = day(taken_at) else { return Vec::new() };
+        let expired = self.ignore.iter().filter(|ignore| ignore.until < today);
+        expired.map(|ignore| format!("{} is ignored no more: until {}", ignore.id, ignore.until)).collect()
+    }
+}
+
+impl Sharing {
+    /// Whether several owners may have this GPU at once.
+    pub(super) fn has_gpu(&self, key: &str) -> bool {
+        self.gpus.iter().any(|shared| shared == "*" || shared == key)
+    }
+}
+
+/// The day of a moment, UTC.
+pub(super) fn day(taken_at: &str) -> Option<Date> {
+    taken_at.parse::<Timestamp>().map(|now| now.to_zoned(TimeZone::UTC).date()).ok()
+}
+
+/// A date, quoted or as TOML has them.
+fn date<'de, D: Deserializer<'de>>(source: D) -> Result<Date, D::Error> {
+    let text = match toml::Value::deserialize(source)? {
+        toml::Value::String(text) => text,
+        toml::Value::Datetime(date) => date.to_string(),
+        other => return Err(de::Error::custom(format!("{} is not a date", other.type_str()))),
+    };
+    let plain = text.len() == 10;
+    let date = text.parse().ok().filter(|_| plain);
+    date.ok_or_else(|| de::Error::custom(format!("'{text}' is not a date such as 2027-01-31")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that a date is one however it is written, and nothing else is.
+    #[test]
+    fn dates() {
+        let ignore = |until: &str| {
+            toml::from_str::<Config>(&format!("[[ignore]]\nid = 'x'\nreason = 'r'\nuntil = {until}\n"))
+        };
+        for good in ["2027-01-31", "'2027-01-31'"] {
+            assert_eq!(ignore(good).unwrap().ignore[0].until.to_string(), "2027-01-31");
+        }
+        for bad in ["2027", "'2027-02-30'", "'soon'", "2027-01-31T00:00:00Z", "true"] {
+            assert!(ignore(bad).is_err(), "{bad}");
+        }
+    }
+
+    /// Make sure that an ignore counts through its last day.
+    #[test]
+    fn expiry() {
+        let config: Config = toml::from_str("[[ignore]]\nid='x'\nreason='r'\nuntil=2027-01-31\n").unwrap();
+        assert!(config.expired("2027-01-31T23:59:59Z").is_empty());
+        assert_eq!(config.expired("2027-02-01T00:00:00Z"), ["x is ignored no more: until 2027-01-31"]);
+    }
 }

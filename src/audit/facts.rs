@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::Config;
+use super::config::Config;
 use crate::analyse::{AnalyseError, Granted, Inspection};
 use crate::model::{Device, DeviceType, Request, Verdict};
 use crate::model::{Owner, OwnerKind};

@@ -5,10 +5,13 @@ use std::cmp::{Ordering, Reverse};
 
 use sha2::{Digest as _, Sha256};
 
-use super::catalogue::Kind;
 use super::config::Config;
+use super::kind::Kind;
 use crate::model::Confidence;
 use crate::report::{Cgroup, Finding, FindingDevice, FindingProcess, Gpu, Process};
+
+/// As many processes as a finding lists.
+pub(super) const LISTED: usize = 50;
 
 /// A finding of a kind, about nothing yet.
 pub(super) fn new(kind: &Kind, summary: String) -> Finding {

@@ -1,51 +1,36 @@
-//! Is GPU isolation on this node what its owner thinks it is?
+//! Audits GPU isolation: takes the facts and verdicts of a node and returns
+//! findings.
 //!
-//! One file for each family of findings: it declares their ids, severities and
-//! documentation, and the function that looks for them. A finding rests on
-//! facts that stand in it; what would excuse it is looked for first. Nothing
-//! here touches the system.
+//! [`findings`] has one file for each family of findings, with their ids,
+//! severities, manual pages and the function that looks for them. The other
+//! files here are what all of them use. A finding names the facts it rests on;
+//! whatever would excuse it is checked before it is reported. Nothing here
+//! makes a system call.
 
-mod absent;
 mod access;
 mod catalogue;
 mod config;
-mod doors;
-mod dropped;
-mod dynamic;
-mod environment;
+mod config_reader;
 mod facts;
 mod finding;
-mod forged;
-mod grants;
-mod holders;
-mod ignored;
-mod instances;
+mod findings;
+mod kind;
 mod outcome;
-mod parse;
 mod permissions;
-mod stale;
-mod start;
+mod scope;
 mod tenants;
-mod undone;
-mod units;
-mod unknowns;
-mod unloaded;
-mod verified;
-mod within;
-mod words;
-
-#[cfg(test)]
-mod tests;
+mod wording;
 
 use crate::analyse::{AnalyseError, Granted};
 use crate::observation::Observation;
 use crate::report::{Audit, AuditOptions, Checked, Payload};
 
-pub use catalogue::{Kind, kind, kinds};
+pub use catalogue::{kind, kinds};
 pub use config::{Config, Daemon, Ignore, Sharing};
+pub use config_reader::{ConfigError, no_such_id};
+pub use kind::Kind;
 pub use outcome::{FailOn, compare, judge};
-pub use parse::{ConfigError, no_such_id};
-pub use within::Within;
+pub use scope::Scope;
 
 use facts::Facts;
 
@@ -55,7 +40,7 @@ use facts::Facts;
 ///
 /// As [`crate::analyse::node()`].
 pub fn audit(observation: &Observation, granted: &Granted, config: &Config) -> Result<Payload, AnalyseError> {
-    audit_within(observation, granted, config, &Within::default())
+    audit_within(observation, granted, config, &Scope::default())
 }
 
 /// Those that concern a part of the node.
@@ -67,26 +52,26 @@ pub fn audit_within(
     observation: &Observation,
     granted: &Granted,
     config: &Config,
-    within: &Within,
+    scope: &Scope,
 ) -> Result<Payload, AnalyseError> {
     let mut facts = Facts::new(observation, granted, config)?;
-    let found = catalogue::FAMILIES.iter().flat_map(|family| (family.find)(&mut facts));
-    let mut findings: Vec<_> = found.collect();
-    let idle = unloaded::keys(&facts);
-    findings.retain(|finding| !unloaded::is_idle(finding, &idle));
-    findings.retain(|finding| within.holds(finding, facts.inspection.payload()));
-    findings.iter_mut().for_each(|finding| finding::settle(finding, config));
-    ignored::mark(&mut findings, config, &observation.taken_at);
-    findings.sort_by(finding::order);
-    let audit = summary(&facts, granted, within);
+    let families = findings::FAMILIES.iter();
+    let mut found: Vec<_> = families.flat_map(|family| (family.find)(&mut facts)).collect();
+    let without_driver = findings::gpus_without_driver(&facts);
+    found.retain(|one| !findings::is_only_about(one, &without_driver));
+    found.retain(|one| scope.contains(one, facts.inspection.payload()));
+    found.iter_mut().for_each(|one| finding::settle(one, config));
+    outcome::mark_ignored(&mut found, config, &observation.taken_at);
+    found.sort_by(finding::order);
+    let audit = summary(&facts, granted, scope);
     let gpus = facts.inspection.gpus().to_vec();
-    Ok(Payload { findings: Some(findings), gpus: Some(gpus), audit: Some(audit), ..Payload::default() })
+    Ok(Payload { findings: Some(found), gpus: Some(gpus), audit: Some(audit), ..Payload::default() })
 }
 
-fn summary(facts: &Facts<'_>, granted: &Granted, within: &Within) -> Audit {
+fn summary(facts: &Facts<'_>, granted: &Granted, scope: &Scope) -> Audit {
     let payload = facts.inspection.payload();
     let mut remarks = facts.config.expired(&facts.inspection.observation().taken_at);
-    if !within.is_here(payload) {
+    if !scope.is_here(payload) {
         remarks.push("the job has no cgroup here".to_owned());
     }
     remarks.extend(payload.unknown_parts().into_iter().map(|what| format!("it is not known {what}")));

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::catalogue::Kind;
 use super::config::Config;
 use super::facts::{Facts, Tenant, is_tenant, whole};
 use super::finding;
+use super::kind::Kind;
 use crate::model::Request;
 use crate::model::Verdict;
 use crate::model::{CgroupPath, Owner, OwnerKind};
@@ -62,8 +62,7 @@ pub(super) fn exclusive_with(facts: &Facts<'_>, place: usize, verdict: Verdict) 
 
 /// Whether the site says that everybody may have a GPU at once.
 pub(super) fn is_shared(config: &Config, gpu: &Gpu) -> bool {
-    let named = config.sharing.gpus.iter().any(|key| key == "*" || *key == gpu.key);
-    config.sharing.whole_node || named
+    config.sharing.whole_node || config.sharing.has_gpu(&gpu.key)
 }
 
 /// Whether the site says that what is in a cgroup may hold any GPU.

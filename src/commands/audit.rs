@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::audit_files::{self as files, remember};
 use super::{Failure, Session, envelope, input, job_name, saved, slurm};
 use crate::analyse::{self, Granted};
-use crate::audit::{self, Config, FailOn, Within};
+use crate::audit::{self, Config, FailOn, Scope};
 use crate::cli::{self, AuditArgs, Exit};
 use crate::model::Severity;
 use crate::observation::{Observation, Text};
@@ -30,7 +30,7 @@ pub(super) fn run(session: &mut Session<'_>, args: &AuditArgs) -> Result<Exit, F
     session.look.units = true;
     let subject = subject(session, args)?;
     let mut payload =
-        audit::audit_within(&subject.observation, &subject.granted, &subject.config, &subject.within)?;
+        audit::audit_within(&subject.observation, &subject.granted, &subject.config, &subject.scope)?;
     remember(&mut payload, subject.options);
     if let Some(path) = &args.baseline {
         audit::compare(&mut payload, &files::baseline(session, path)?);
@@ -65,7 +65,7 @@ struct Subject {
     observation: Observation,
     granted: Granted,
     config: Config,
-    within: Within,
+    scope: Scope,
     options: AuditOptions,
 }
 
@@ -83,17 +83,17 @@ fn subject(session: &mut Session<'_>, args: &AuditArgs) -> Result<Subject, Failu
         [] => former.paths.iter().map(PathBuf::from).collect(),
         paths => paths.to_vec(),
     };
-    let within = Within {
+    let scope = Scope {
         paths: paths.iter().map(|path| find(session, &observation, path)).collect::<Result<_, Failure>>()?,
         job: job.or(former_job),
     };
     let options = AuditOptions {
         allocated: granted.list.clone(),
-        paths: within.paths.iter().map(|path: &Text| path.lossy().into_owned()).collect(),
-        job: within.job.as_ref().map(ToString::to_string),
+        paths: scope.paths.iter().map(|path: &Text| path.lossy().into_owned()).collect(),
+        job: scope.job.as_ref().map(ToString::to_string),
         config: file,
     };
-    Ok(Subject { observation, granted, config, within, options })
+    Ok(Subject { observation, granted, config, scope, options })
 }
 
 /// Asks the kernel in the cgroups whose programs differ.

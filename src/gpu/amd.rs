@@ -8,7 +8,7 @@ use crate::report::Gpu;
 
 use super::devices::DRM;
 use super::drm::{Entry, cards};
-use super::facts::{Pci, nodes, number, text, under};
+use super::facts::{Pci, amd_uuid, nodes, number, text, under};
 use super::pci::Address;
 
 /// KFD's compute nodes.
@@ -34,7 +34,7 @@ fn gpu(facts: &GpuFacts, drm: &[Entry<'_>], dir: &str) -> Option<Gpu> {
     Some(Gpu {
         vendor: "amd".to_owned(),
         model: model.or_else(|| text(facts, &format!("{dir}/name"))).map(str::to_owned),
-        uuid: property(properties, "unique_id").and_then(uuid),
+        uuid: property(properties, "unique_id").and_then(amd_uuid),
         pci: address.map(|address| address.to_string()),
         major: gate.map(|gate| gate.0),
         minor,
@@ -60,11 +60,6 @@ fn address(properties: &str) -> Option<Address> {
 /// A property that fits 32 bits.
 fn narrow(value: u64) -> Option<u32> {
     u32::try_from(value).ok()
-}
-
-/// The id as ROCm prints it; 0 is a GPU without one.
-pub(super) fn uuid(unique_id: u64) -> Option<String> {
-    (unique_id != 0).then(|| format!("GPU-{unique_id:016x}"))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::observation::GpuFacts;
 use crate::report::Gpu;
 
 use super::devices::DRM;
-use super::facts::{Pci, nodes, number, target, under};
+use super::facts::{Pci, amd_uuid, nodes, number, target, under};
 use super::pci::Address;
 
 /// The DRM class in sysfs.
@@ -76,7 +76,7 @@ fn gpu(facts: &GpuFacts, entries: &[Entry<'_>], entry: &Entry<'_>) -> Gpu {
     let unique = pci.as_ref().and_then(|pci| pci.text("unique_id")).filter(|_| vendor == "amd");
     Gpu {
         model: pci.as_ref().and_then(|pci| pci.text("product_name")).map(str::to_owned),
-        uuid: unique.and_then(|id| u64::from_str_radix(id, 16).ok()).and_then(super::amd::uuid),
+        uuid: unique.and_then(|id| u64::from_str_radix(id, 16).ok()).and_then(amd_uuid),
         pci: entry.pci.map(|pci| pci.to_string()),
         major: Some(gate.0),
         minor: Some(gate.1),

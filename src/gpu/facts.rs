@@ -104,6 +104,11 @@ pub(super) fn number(name: &str, prefix: &str) -> Option<u32> {
     (number.to_string() == digits).then_some(number)
 }
 
+/// The UUID of an AMD GPU as ROCm prints it; an id of 0 means that it has none.
+pub(super) fn amd_uuid(unique_id: u64) -> Option<String> {
+    (unique_id != 0).then(|| format!("GPU-{unique_id:016x}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,16 +1,21 @@
-//! What the settings of systemd's units mean for devices.
+//! What the device settings of systemd's units mean.
 //!
-//! Text and facts in, rules out: nothing here touches the system. What
-//! cannot be resolved exactly makes a verdict unknown, never a guess.
+//! Text and facts go in, rules come out; nothing here makes a system call.
+//! Where a setting cannot be resolved exactly, the verdict is unknown.
 
+mod device_names;
+mod filter;
 mod glob;
 mod lines;
-mod names;
-mod resolve;
-mod rules;
+mod meaning;
 mod settings;
+mod unit_names;
 
+#[cfg(test)]
+mod tests;
+
+pub use filter::{Filter, Rule};
 pub use lines::{Setting, device_lines, settings};
-pub use names::{drop_in_names, of_cgroup, section};
-pub use rules::{Filter, Meaning, Rule, meaning};
+pub use meaning::{Meaning, meaning};
 pub use settings::{Allow, Policy, Settings};
+pub use unit_names::{drop_in_names, of_cgroup, section};

@@ -1,7 +1,7 @@
 //! A unit's settings, all its files together.
 
 use super::lines::{self, Setting};
-use super::names;
+use super::unit_names;
 use crate::observation::Unit;
 
 /// `DevicePolicy=`, systemd.resource-control(5).
@@ -45,7 +45,7 @@ impl Settings {
     /// The settings of a unit, file after file.
     pub fn of(unit: &Unit) -> Self {
         let name = unit.name.lossy();
-        let Some(section) = names::section(&name) else { return Self::default() };
+        let Some(section) = unit_names::section(&name) else { return Self::default() };
         let mut settings = Self { doubts: unit.unread.clone(), ..Self::default() };
         for file in &unit.files {
             lines::settings(file.text.as_bytes(), section).iter().for_each(|line| settings.apply(line));

@@ -1,0 +1,111 @@
+//! GPUs that may be opened and cannot be used.
+
+use std::collections::BTreeSet;
+
+use super::stale_numbers;
+use crate::audit::facts::{Facts, Tenant};
+use crate::audit::finding;
+use crate::audit::kind::{Family, Kind};
+use crate::audit::tenants::{about_gpus, count, describe, gpus_with, views};
+use crate::gpu::SharedNode;
+use crate::model::Severity;
+use crate::model::{Request, Verdict};
+use crate::report::Finding;
+
+const START: Kind = Kind {
+    id: "cuda-cannot-start",
+    severity: Severity::Warning,
+    title: "a GPU is allowed, but a node that it takes is denied",
+    page: "\
+A tenant may open a GPU, but not a node that all GPUs of the vendor share and that every program needs: nvidiactl and \
+nvidia-uvm for CUDA, kfd for ROCm. cuInit fails, or finds no device.
+
+How it comes about: an allow-list that names /dev/nvidiaN alone; nvidia-uvm was loaded only after the list was written; \
+a second program, such as systemd's after a daemon-reload, that does not know the node.
+
+What excuses it: another cgroup of the tenant in which the same vendor's GPUs can be used, or a finding stale-major, \
+which names the cause. A container that is to draw and not to compute (NVIDIA_DRIVER_CAPABILITIES without compute) \
+needs no nvidia-uvm: accept the finding in the configuration.
+
+What to do: add the nodes to the specification (CDI lists them), and start the tenant again.",
+};
+
+pub(super) const FAMILY: Family = Family { kinds: &[START], find };
+
+/// Whose shared nodes these are.
+const ROLES: [(&str, &str); 3] = [("nvidiactl", "nvidia"), ("nvidia-uvm", "nvidia"), ("kfd", "amd")];
+
+fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
+    let tenants = facts.tenants.clone();
+    let vendors = ["nvidia", "amd"];
+    tenants.iter().flat_map(|tenant| vendors.map(|vendor| look(facts, tenant, vendor))).flatten().collect()
+}
+
+fn look(facts: &mut Facts<'_>, tenant: &Tenant, vendor: &str) -> Option<Finding> {
+    let mut places = views(facts, tenant);
+    places.retain(|place| !gpus_of(facts, *place, vendor).is_empty());
+    let needed: Vec<SharedNode> =
+        facts.inspection.shared_nodes().iter().filter(|node| belongs(node, vendor)).cloned().collect();
+    let mut first = None;
+    for place in places {
+        let denied = denied(facts, place, &needed);
+        if denied.is_empty() {
+            return None;
+        }
+        first = first.or(Some((place, denied)));
+    }
+    let (place, denied) = first?;
+    if vendor == "nvidia" && stale_numbers::outdated_major(facts, tenant).is_some() {
+        return None;
+    }
+    Some(report(facts, tenant, vendor, place, &denied))
+}
+
+fn gpus_of(facts: &Facts<'_>, place: usize, vendor: &str) -> Vec<usize> {
+    let mut gpus = gpus_with(facts, place, Verdict::Allow);
+    gpus.retain(|at| facts.inspection.gpus()[*at].vendor == vendor);
+    gpus
+}
+
+fn belongs(node: &SharedNode, vendor: &str) -> bool {
+    node.needed && ROLES.contains(&(node.role.as_str(), vendor))
+}
+
+fn denied(facts: &mut Facts<'_>, place: usize, needed: &[SharedNode]) -> Vec<SharedNode> {
+    let is_denied = |node: &&SharedNode| {
+        facts.verdict(place, (node.major, node.minor), Request::ReadWrite) == Verdict::Deny
+    };
+    needed.iter().filter(is_denied).cloned().collect()
+}
+
+fn report(
+    facts: &mut Facts<'_>,
+    tenant: &Tenant,
+    vendor: &str,
+    place: usize,
+    denied: &[SharedNode],
+) -> Finding {
+    let gpus = gpus_of(facts, place, vendor);
+    let roles: BTreeSet<&str> = denied.iter().map(|node| node.role.as_str()).collect();
+    let roles = roles.into_iter().collect::<Vec<_>>().join(" and ");
+    let owner = describe(&tenant.sets.owner);
+    let api = if vendor == "amd" { "ROCm" } else { "CUDA" };
+    let summary = format!("{owner} may open {} but not {roles}: {api} cannot start", count(gpus.len()));
+    let mut found = about_gpus(facts, &START, place, &[], summary);
+    let name = |node: &SharedNode| node.path.strip_prefix("/dev/").unwrap_or(&node.path).to_owned();
+    found.devices =
+        denied.iter().map(|node| finding::device((node.major, node.minor), Some(&name(node)))).collect();
+    found.devices.extend(gpus.iter().map(|at| finding::gpu(&facts.inspection.gpus()[*at])));
+    if let Some(node) = denied.first() {
+        found.programs = facts.decisions(place, (node.major, node.minor), Request::ReadWrite);
+    }
+    found.excuses.push("in no other of its cgroups can these GPUs be used".to_owned());
+    let held = facts.cgroups()[place].processes.iter().any(|process| !process.held_shared.is_empty());
+    if held {
+        found
+            .evidence
+            .push("a process has a shared node open from before: it goes on, new ones fail".to_owned());
+    }
+    found.advice = format!("allow {roles} too (CDI lists all nodes that a GPU takes), and start it again");
+    found
+}

@@ -1,0 +1,107 @@
+//! Verdicts that rest on what is in a map right now.
+
+use std::collections::BTreeSet;
+
+use crate::analyse::{Granted, Inspection};
+use crate::audit::facts::{Facts, Tenant, char};
+use crate::audit::kind::{Family, Kind};
+use crate::audit::tenants::{about_gpus, count, describe, gpus_with, number, views};
+use crate::model::Severity;
+use crate::model::{Request, Verdict};
+use crate::observation::{Answer, Map, Observation};
+use crate::report::Finding;
+
+const DYNAMIC: Kind = Kind {
+    id: "dynamic-policy",
+    severity: Severity::Note,
+    title: "the verdict rests on a map that can change",
+    page: "\
+Whether a job, container or VM may open a GPU depends on the contents of a BPF map that is not frozen. The verdict is \
+right for the moment of the observation; whoever may write to the map can change it without attaching anything, and \
+nothing of it shows in the list of programs.
+
+How it comes about: libvirt, ParaStation, CraneSched and OAR write their rules into maps by design. Maps pinned below \
+/sys/fs/bpf can be written by everybody who may open the pin.
+
+What excuses it: a frozen map; a map that no GPU's verdict depends on.
+
+What to do: nothing where that software runs; see that the pins of its maps belong to root, mode 0600. Audit again \
+after changes rather than trusting an old answer.",
+};
+
+pub(super) const FAMILY: Family = Family { kinds: &[DYNAMIC], find };
+
+fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
+    let observation = facts.inspection.observation();
+    let open: BTreeSet<u32> = observation.maps.iter().filter(|map| !map.frozen).map(|map| map.id).collect();
+    if open.is_empty() {
+        return Vec::new();
+    }
+    // What is still known if the contents of these maps are not is what does
+    // not depend on them.
+    let blind = without(observation, &open);
+    let Ok(mut blind) = Inspection::new(&blind, &Granted::default()) else { return Vec::new() };
+    let tenants = facts.tenants.clone();
+    tenants.iter().filter_map(|tenant| look(facts, &mut blind, tenant, &open)).collect()
+}
+
+/// The observation without the contents of these maps and without processes.
+fn without(observation: &Observation, maps: &BTreeSet<u32>) -> Observation {
+    let hide = |map: &Map| match maps.contains(&map.id) {
+        true => Map { entries: Answer::Missing("hidden on purpose".to_owned()), ..map.clone() },
+        false => map.clone(),
+    };
+    Observation {
+        host: observation.host.clone(),
+        scope: observation.scope.clone(),
+        cgroups: observation.cgroups.clone(),
+        programs: observation.programs.clone(),
+        maps: observation.maps.iter().map(hide).collect(),
+        gpu_facts: observation.gpu_facts.clone(),
+        errors: observation.errors.clone(),
+        ..Observation::default()
+    }
+}
+
+fn look(
+    facts: &mut Facts<'_>,
+    blind: &mut Inspection<'_>,
+    tenant: &Tenant,
+    open: &BTreeSet<u32>,
+) -> Option<Finding> {
+    views(facts, tenant).into_iter().find_map(|place| {
+        let mut gpus = gpus_with(facts, place, Verdict::Allow);
+        gpus.extend(gpus_with(facts, place, Verdict::Deny));
+        gpus.sort_unstable();
+        gpus.retain(|gpu| is_dependent(facts, blind, place, *gpu));
+        (!gpus.is_empty()).then(|| report(facts, tenant, place, &gpus, open))
+    })
+}
+
+fn is_dependent(facts: &Facts<'_>, blind: &mut Inspection<'_>, place: usize, gpu: usize) -> bool {
+    let Some(number) = number(&facts.inspection.gpus()[gpu]) else { return false };
+    blind.verdict(&facts.path(place), char(number), Request::ReadWrite) == Verdict::Unknown
+}
+
+fn report(
+    facts: &mut Facts<'_>,
+    tenant: &Tenant,
+    place: usize,
+    gpus: &[usize],
+    open: &BTreeSet<u32>,
+) -> Finding {
+    let owner = describe(&tenant.sets.owner);
+    let summary = format!("what {owner} may do with {} depends on a map that can change", count(gpus.len()));
+    let mut found = about_gpus(facts, &DYNAMIC, place, gpus, summary);
+    let observation = facts.inspection.observation();
+    let used =
+        observation.programs.iter().filter(|program| found.programs.iter().any(|by| by.id == program.id));
+    let used: BTreeSet<u32> =
+        used.flat_map(|program| &program.map_ids).copied().filter(|id| open.contains(id)).collect();
+    let maps = observation.maps.iter().filter(|map| used.contains(&map.id));
+    let named = maps.map(|map| format!("map {} ({}, {}) is not frozen", map.id, map.kind, map.name.lossy()));
+    found.evidence.extend(named);
+    found.evidence.push("without the contents of these maps the verdict is unknown".to_owned());
+    "let only root write to the map, and audit again after changes".clone_into(&mut found.advice);
+    found
+}

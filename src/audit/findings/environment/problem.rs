@@ -1,0 +1,96 @@
+//! What is wrong with one process's environment by itself.
+
+use std::collections::BTreeSet;
+
+use super::evidence::{asks, confidence, named, places};
+use super::pages;
+use crate::audit::facts::Facts;
+use crate::audit::kind::Kind;
+use crate::model::Certainty;
+use crate::model::Confidence;
+use crate::report::{Api, Asked, Cut, Visible};
+
+/// One problem of one process.
+#[derive(Debug)]
+pub(super) struct Problem {
+    pub(super) kind: Kind,
+    pub(super) clause: String,
+    pub(super) gpus: BTreeSet<usize>,
+    pub(super) confidence: Confidence,
+    pub(super) by_rule: bool,
+}
+
+/// Lists that end where their author did not mean it. `-1` and words, which
+/// people write to hide all GPUs, are no problem.
+pub(super) fn cuts(facts: &Facts<'_>, now: &Asked) -> Vec<Problem> {
+    let cuts = now.apis.iter().filter_map(|api| Some((api, api.cut.as_ref()?)));
+    let known = cuts.filter_map(|(api, cut)| Some((api, cut, kind(&cut.code)?)));
+    let mut problems: Vec<Problem> = Vec::new();
+    for (api, cut, kind) in known {
+        // HIP on top of CUDA's variable tells the same a second time.
+        if problems.iter().all(|other| other.kind.id != kind.id) {
+            problems.push(problem(facts, api, cut, kind));
+        }
+    }
+    problems
+}
+
+fn kind(code: &str) -> Option<Kind> {
+    Some(match code {
+        "out-of-range" => pages::OUT_OF_RANGE,
+        "not-allowed" | "no-such-gpu" => pages::FOREIGN_UUID,
+        "duplicate" => pages::DUPLICATE,
+        "mixed-kinds" => pages::MIXED_KINDS,
+        _ => return None,
+    })
+}
+
+fn problem(facts: &Facts<'_>, api: &Api, cut: &Cut, kind: Kind) -> Problem {
+    let named_gpus = facts.inspection.gpus().iter().enumerate().filter(|(_, gpu)| {
+        let uuid = gpu.uuid.as_deref().unwrap_or_default();
+        cut.code == "not-allowed" && cut.entry.len() > 4 && uuid.starts_with(&cut.entry)
+    });
+    let gpus = named_gpus.map(|(place, _)| place).collect();
+    let result = match &api.gpus {
+        Some(keys) => format!("what is left is {}", named(facts, keys)),
+        None => "what is left is not known".to_owned(),
+    };
+    let sure = api.confidence == Certainty::Documented;
+    Problem {
+        clause: format!(
+            "{}: entry {}, {}; {result}",
+            asks(&api.variable, api.raw.as_deref()),
+            cut.position,
+            cut.why
+        ),
+        gpus,
+        confidence: if sure { Confidence::Certain } else { Confidence::Likely },
+        by_rule: cut.code == "not-allowed",
+        kind,
+    }
+}
+
+/// A choice of devices that changed after the start, if other GPUs result.
+pub(super) fn changed(facts: &Facts<'_>, visible: &Visible) -> Option<Problem> {
+    let (before, now) = (&visible.at_exec, &visible.live);
+    let same = before.gpus.is_some() && before.gpus == now.gpus && before.instances == now.instances;
+    if visible.changed != Some(true) || same {
+        return None;
+    }
+    let of = |asked: &Asked| {
+        let variable =
+            asked.apis.first().map_or("CUDA_VISIBLE_DEVICES", |api| api.variable.as_str()).to_owned();
+        let result = asked.gpus.as_ref().map_or("not known which".to_owned(), |keys| named(facts, keys));
+        format!("{} ({result})", asks(&variable, asked.raw.as_deref()))
+    };
+    let keys: Vec<String> =
+        [before, now].iter().flat_map(|asked| asked.gpus.iter().flatten()).cloned().collect();
+    let sure = if before.confidence == now.confidence { confidence(now) } else { Confidence::Likely };
+    Some(Problem {
+        kind: pages::CHANGED,
+        clause: format!("at execve {}; now {}", of(before), of(now)),
+        gpus: places(facts, &keys),
+        confidence: sure,
+        by_rule: false,
+    })
+}

@@ -1,0 +1,83 @@
+//! What an environment asks for on a node whose rules confine nobody: there
+//! the variable is all that keeps jobs apart, and it can miss.
+
+use super::evidence::{asks, confidence, named, places};
+use super::pages;
+use super::problem::Problem;
+use crate::audit::access::Access;
+use crate::audit::facts::Facts;
+use crate::model::Confidence;
+use crate::model::ValueState;
+use crate::report::{Asked, GpuSet, Process};
+
+/// A process of a job whose rules let it open more than it was allocated, and
+/// that asks for GPUs of others.
+pub(super) fn problem(
+    facts: &Facts<'_>,
+    access: &Access,
+    tenant: usize,
+    now: &Asked,
+    process: &Process,
+) -> Option<Problem> {
+    // Rules in force confine it to what they allow; what they allow too much
+    // is another finding.
+    access.own.get(tenant).filter(|own| !own.is_constrained())?;
+    let set = &facts.tenants.get(tenant)?.sets.allocated;
+    let allocated = set.gpus.as_ref().filter(|gpus| !gpus.is_empty())?;
+    let asked = now.gpus.as_ref()?;
+    let foreign: Vec<String> = asked
+        .iter()
+        .filter(|key| !allocated.contains(key) && !set.unknown.contains(key))
+        .filter(|key| !facts.config.sharing.has_gpu(key))
+        .cloned()
+        .collect();
+    if foreign.is_empty() || facts.config.sharing.whole_node {
+        return None;
+    }
+    let kind = match now.state {
+        ValueState::Unset if computes(process) => pages::UNSET_BUT_GPU,
+        ValueState::Value if is_slurms(facts, now, allocated) => pages::INDEX_SPACE,
+        _ => return None,
+    };
+    let variable = now.apis.first().map_or("CUDA_VISIBLE_DEVICES", |api| api.variable.as_str());
+    let source = set.source.as_deref().unwrap_or_default();
+    let sure = if source == "claimed" { Confidence::Claimed } else { confidence(now) };
+    Some(Problem {
+        kind,
+        clause: format!(
+            "{}: it gets {}; it was allocated {} ({source})",
+            asks(variable, now.raw.as_deref()),
+            named(facts, asked),
+            named(facts, allocated)
+        ),
+        gpus: places(facts, &foreign),
+        confidence: if confidence_of(set) { sure } else { Confidence::Likely },
+        by_rule: false,
+    })
+}
+
+/// Every process of a job inherits its environment, shells too: only one that
+/// uses GPUs is a problem.
+fn computes(process: &Process) -> bool {
+    let node = |role: &String| role == "nvidia-uvm" || role == "kfd";
+    process.held.as_ref().is_some_and(|held| !held.is_empty()) || process.held_shared.iter().any(node)
+}
+
+/// Whether the value is a list of Slurm's numbers of what it allocated: then
+/// nobody chose those GPUs, two ways of counting did.
+fn is_slurms(facts: &Facts<'_>, now: &Asked, allocated: &[String]) -> bool {
+    let gpus = facts.inspection.gpus();
+    let own: Vec<u32> =
+        gpus.iter().filter(|gpu| allocated.contains(&gpu.key)).filter_map(|gpu| gpu.slurm_index).collect();
+    let numbers: Option<Vec<u32>> = now
+        .raw
+        .as_deref()
+        .map(|raw| raw.split(',').map(|number| number.trim().parse().ok()).collect())
+        .unwrap_or(None);
+    numbers.is_some_and(|numbers| !numbers.is_empty() && numbers.iter().all(|number| own.contains(number)))
+}
+
+/// Whether an allocation rests on nothing but its source.
+fn confidence_of(set: &GpuSet) -> bool {
+    set.source.as_deref() == Some("claimed") || set.why.is_empty()
+}

@@ -1,0 +1,91 @@
+//! Cgroups inside one owner that are called like another's job.
+
+use std::collections::BTreeSet;
+
+use crate::audit::facts::{Facts, whole};
+use crate::audit::kind::{Family, Kind};
+use crate::audit::tenants::{about, describe, is_daemon};
+use crate::model::Severity;
+use crate::model::{Owner, OwnerKind};
+use crate::report::Finding;
+
+const FORGED: Kind = Kind {
+    id: "forged-job-name",
+    severity: Severity::Warning,
+    title: "a cgroup inside one owner is called like another's job",
+    page: "\
+Whoever runs in a container, a job or a login of their own may be able to make cgroups there, and may call them \
+anything: slurmstepd.scope/job_71 too. gpumap believes a name only where root's daemons put such names (see OWNERS in \
+gpumap(1)), so nothing inside counts for that job. Other tools that look for job_71 anywhere in a path believe it: \
+they bill the job, end its processes, or overlook that two owners may open the same GPU.
+
+How it comes about: somebody wants to pass for that job; or a container runs a scheduler of its own, which by chance \
+gave the same number to a job.
+
+What excuses it: no job of that name is on the node, as when a container runs a scheduler of its own; a [[daemon]] \
+entry of the configuration for the cgroup.
+
+What to do: look at the processes there and ask the owner. A container that runs a scheduler of its own belongs into \
+the configuration; run gpumap inside it to look at its jobs.",
+};
+
+pub(super) const FAMILY: Family = Family { kinds: &[FORGED], find };
+
+fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
+    let jobs: Vec<Owner> = facts
+        .tenants
+        .iter()
+        .map(|tenant| tenant.sets.owner.clone())
+        .filter(|owner| owner.kind.is_job())
+        .collect();
+    let mut seen = BTreeSet::new();
+    let mut found = Vec::new();
+    for place in 0..facts.cgroups().len() {
+        let Some(owner) = facts.cgroups().get(place).and_then(|cgroup| cgroup.owner.clone()) else {
+            continue;
+        };
+        let meant = owner.claims.iter().find_map(|claim| jobs.iter().find(|job| is_called_like(claim, job)));
+        let Some(job) = meant.filter(|job| **job != whole(&owner)) else { continue };
+        let path = facts.path(place).lossy().into_owned();
+        // One finding for all that one owner puts below one name.
+        if !is_daemon(facts.config, &path) && seen.insert((whole(&owner), job.clone())) {
+            found.push(report(facts, place, &owner, job));
+        }
+    }
+    found
+}
+
+/// Whether a claim names this job.
+fn is_called_like(claim: &Owner, job: &Owner) -> bool {
+    let same = |one: &Option<String>, other: &Option<String>| one.is_some() && one == other;
+    let is_same_number = claim.job_id.is_some() && claim.job_id == job.job_id;
+    let is_same_name = same(&claim.sluid, &job.sluid) || same(&claim.job, &job.job);
+    let is_same_slot = claim.kind == OwnerKind::Htcondor && same(&claim.name, &job.name);
+    claim.kind == job.kind && (is_same_number || is_same_name || is_same_slot)
+}
+
+fn report(facts: &Facts<'_>, place: usize, owner: &Owner, job: &Owner) -> Finding {
+    let identity = whole(owner);
+    let who = match (&identity.kind, &identity.name) {
+        (OwnerKind::Cgroup, Some(path)) => format!("whoever made {path}"),
+        (OwnerKind::User, _) => format!("user {}", identity.uid.unwrap_or_default()),
+        (OwnerKind::Unit | OwnerKind::Session, name) => {
+            format!(
+                "{} {}",
+                identity.kind,
+                name.as_deref().or(identity.session.as_deref()).unwrap_or_default()
+            )
+        }
+        _ => describe(&identity),
+    };
+    let summary = format!("a cgroup of {who} is called like {}", describe(job));
+    let mut found = about(facts, &FORGED, place, summary);
+    found.others = vec![job.clone()];
+    found.evidence.insert(0, format!("{who} made this cgroup, or could have: it is not the scheduler's"));
+    found.evidence.push(format!("{} is on this node, elsewhere", describe(job)));
+    found.excuses.push("a job of that name is on the node".to_owned());
+    found.excuses.push("no [[daemon]] entry covers its cgroup".to_owned());
+    found.advice =
+        "look at the processes there and ask the owner; nothing of it counts for the job".to_owned();
+    found
+}

@@ -1,0 +1,128 @@
+//! Programs that may hold GPUs which are somebody else's: the driver's own
+//! daemons, monitoring, MPS, display servers, and those the configuration
+//! names. Never by a command name: that is free to choose.
+
+use crate::audit::access::Access;
+use crate::audit::facts::Facts;
+use crate::model::CgroupPath;
+use crate::report::Process;
+
+/// Daemons by the name of their executable, with the units they run in.
+const DAEMONS: [(&str, &[&str]); 5] = [
+    ("nvidia-persistenced", &["nvidia-persistenced.service"]),
+    ("nv-hostengine", &["nvidia-dcgm.service", "dcgm.service"]),
+    ("dcgm-exporter", &["dcgm-exporter.service", "nvidia-dcgm-exporter.service"]),
+    ("nv-fabricmanager", &["nvidia-fabricmanager.service"]),
+    ("nvidia-imex", &["nvidia-imex.service"]),
+];
+
+/// Display servers and what runs on them as their part.
+const DISPLAY: [&str; 9] = [
+    "Xorg",
+    "Xwayland",
+    "gnome-shell",
+    "kwin_wayland",
+    "kwin_x11",
+    "gdm-x-session",
+    "weston",
+    "sway",
+    "plasmashell",
+];
+
+/// Daemons of schedulers, which may keep NVML open for accounting.
+const SCHEDULERS: [&str; 3] = ["slurmd", "slurmstepd", "psid"];
+
+/// Directories that only root writes to.
+const SYSTEM: [&str; 6] =
+    ["/usr/bin/", "/usr/sbin/", "/usr/lib/", "/usr/libexec/", "/usr/local/sbin/", "/opt/slurm/sbin/"];
+
+/// The executable of a process; what a package update replaced is still it.
+pub(super) fn exe(facts: &Facts<'_>, process: &Process) -> Option<String> {
+    let exe = facts.observed(process)?.detail.as_ref()?.exe.known()?.lossy().into_owned();
+    Some(exe.strip_suffix(" (deleted)").map(str::to_owned).unwrap_or(exe))
+}
+
+/// Whether a process may hold any GPU. `place` is its cgroup.
+pub(super) fn is_excused(facts: &Facts<'_>, access: &Access, process: &Process, place: usize) -> bool {
+    let Some(exe) = exe(facts, process) else { return false };
+    let known = Candidate { facts, process, exe: &exe, place };
+    known.is_configured()
+        || known.is_daemon()
+        || known.is_monitoring(access)
+        || known.is_mps()
+        || known.is_display()
+        || known.is_scheduler()
+}
+
+struct Candidate<'a> {
+    facts: &'a Facts<'a>,
+    process: &'a Process,
+    exe: &'a str,
+    place: usize,
+}
+
+impl Candidate<'_> {
+    /// All that the configuration says must match.
+    fn is_configured(&self) -> bool {
+        self.facts.config.daemons.iter().any(|daemon| {
+            let place = CgroupPath::new(&self.process.cgroup);
+            let inside = place.is_at_or_below(CgroupPath::new(&daemon.cgroup));
+            daemon.exe == self.exe && daemon.uid == self.process.uid && inside
+        })
+    }
+
+    /// A daemon in a system service: as root, or as the user that its own unit
+    /// gives it.
+    fn is_daemon(&self) -> bool {
+        let Some(rest) = self.process.cgroup.strip_prefix("/system.slice/") else { return false };
+        let Some((_, units)) = DAEMONS.iter().find(|(name, _)| self.is(name)) else { return false };
+        let unit = rest.split('/').next().unwrap_or_default();
+        self.process.uid == 0 || units.contains(&unit)
+    }
+
+    /// `nvidia-smi` of root, outside of jobs and containers.
+    fn is_monitoring(&self, access: &Access) -> bool {
+        let outside = access.innermost.get(self.place).is_none_or(Option::is_none);
+        outside && self.process.uid == 0 && self.is("nvidia-smi")
+    }
+
+    /// The MPS daemons: of root, or of a user who has processes in a job or
+    /// container here, whose clients the server works for.
+    fn is_mps(&self) -> bool {
+        let is_mps = self.is("nvidia-cuda-mps-server") || self.is("nvidia-cuda-mps-control");
+        is_mps && (self.process.uid == 0 || self.has_tenant())
+    }
+
+    fn has_tenant(&self) -> bool {
+        let places = self.facts.tenants.iter().flat_map(|tenant| &tenant.cgroups);
+        let mut inside = places.filter_map(|place| self.facts.cgroups().get(*place));
+        inside.any(|cgroup| cgroup.processes.iter().any(|process| process.uid == self.process.uid))
+    }
+
+    /// A display server: of root, or without the node that computing takes.
+    fn is_display(&self) -> bool {
+        let slices = ["/user.slice/", "/system.slice/"];
+        let computes = self.process.held_shared.iter().any(|role| role == "nvidia-uvm" || role == "kfd");
+        slices.iter().any(|slice| self.process.cgroup.starts_with(slice))
+            && DISPLAY.iter().any(|name| self.is(name))
+            && (self.process.uid == 0 || !computes)
+    }
+
+    /// The scheduler's own daemon in the scheduler's own cgroup.
+    fn is_scheduler(&self) -> bool {
+        let owner = self.facts.cgroups().get(self.place).and_then(|cgroup| cgroup.owner.as_ref());
+        let own = owner.is_some_and(|owner| owner.part.is_some())
+            || ["/system.slice/slurmd.service", "/system.slice/psid.service"]
+                .contains(&self.process.cgroup.as_str());
+        let name = self.exe.rsplit('/').next().unwrap_or_default();
+        self.process.uid == 0 && own && SCHEDULERS.contains(&name)
+    }
+
+    /// Whether it is this executable in a directory of the system.
+    fn is(&self, name: &str) -> bool {
+        let directory = self.exe.strip_suffix(name);
+        directory.is_some_and(|directory| {
+            directory.ends_with('/') && SYSTEM.iter().any(|system| directory.starts_with(system))
+        })
+    }
+}

@@ -1,0 +1,37 @@
+//! Processes that hold GPUs which are not theirs, and processes that are not
+//! where their job is.
+
+mod daemon;
+mod denied;
+mod evidence;
+mod foreign;
+mod outside;
+mod pages;
+
+use crate::audit::access::Access;
+use crate::audit::facts::Facts;
+use crate::audit::kind::Family;
+use crate::report::Finding;
+
+use evidence::Told;
+
+/// What this file looks for.
+pub(super) const FAMILY: Family = Family {
+    kinds: &[
+        pages::HELD_NOT_ALLOWED,
+        pages::PROCESS_OUTSIDE_JOB,
+        pages::HELD_BY_FOREIGN,
+        pages::JOB_CLAIM_MISMATCH,
+    ],
+    find,
+};
+
+fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
+    let access = Access::new(facts);
+    let mut told = Told::new();
+    let mut findings = outside::find(facts, &access, &mut told);
+    findings.extend(denied::find(facts, &access, &mut told));
+    findings.extend(foreign::find(facts, &access, &told));
+    findings.extend(outside::mismatches(facts, &access));
+    findings
+}

@@ -1,0 +1,51 @@
+//! All findings, one file or folder for each family.
+//!
+//! To add a finding, write a file here that declares its [`Kind`]s and a
+//! `FAMILY` with the function that looks for them, and list it in
+//! [`FAMILIES`]. `fixtures/audit/ID/` holds the observations it is tested with.
+//!
+//! [`Kind`]: super::kind::Kind
+
+mod cannot_start;
+mod driver_not_loaded;
+mod dropped_denials;
+mod dynamic_policy;
+mod environment;
+mod forged_job_name;
+mod grants;
+mod holders;
+mod mig_capability;
+mod retval_undone;
+mod side_devices;
+mod stale_numbers;
+mod unconstrained;
+mod units;
+mod unknown_verdict;
+mod verify_mismatch;
+
+#[cfg(test)]
+mod tests;
+
+use super::kind::Family;
+
+pub(super) use driver_not_loaded::{gpus_without_driver, is_only_about};
+
+/// The families in the order of the manual.
+pub(super) const FAMILIES: &[Family] = &[
+    unconstrained::FAMILY,
+    forged_job_name::FAMILY,
+    dropped_denials::FAMILY,
+    retval_undone::FAMILY,
+    grants::FAMILY,
+    holders::FAMILY,
+    environment::FAMILY,
+    side_devices::FAMILY,
+    mig_capability::FAMILY,
+    cannot_start::FAMILY,
+    stale_numbers::FAMILY,
+    units::FAMILY,
+    dynamic_policy::FAMILY,
+    driver_not_loaded::FAMILY,
+    unknown_verdict::FAMILY,
+    verify_mismatch::FAMILY,
+];

@@ -1,0 +1,165 @@
+//! Rules that name numbers which mean something else by now.
+
+use crate::audit::facts::{Facts, Tenant};
+use crate::audit::finding;
+use crate::audit::kind::{Family, Kind};
+use crate::audit::tenants::{about, describe, gpus_with, views};
+use crate::gpu;
+use crate::model::Confidence;
+use crate::model::Severity;
+use crate::model::{Request, Verdict};
+use crate::observation::NodeKind;
+use crate::report::{Finding, Rule};
+
+const MAJOR: Kind = Kind {
+    id: "stale-major",
+    severity: Severity::Warning,
+    title: "a rule names another boot's number of nvidia-uvm",
+    page: "\
+The driver of /dev/nvidia-uvm gets whatever major number is free when it is loaded. A job or container may open a GPU \
+and is denied nvidia-uvm under the number of this boot, while its rules allow minors 0 and 1 of another dynamic major, \
+which is nvidia-uvm's no longer. CUDA does not start, and if the number belongs to another driver now, the rule opens \
+that driver's devices.
+
+How it comes about: a specification with numbers instead of names (lxc.cgroup2.devices.allow, DeviceAllow=char-510, \
+a container's config.json) that outlived a reboot or a reload of the driver.
+
+What excuses it: the number of this boot is allowed too; the major is one of the NVIDIA driver's.
+
+What to do: write names (DeviceAllow=char-nvidia-uvm) or let CDI write the numbers at each start; start the container \
+again.",
+};
+
+const MINOR: Kind = Kind {
+    id: "stale-minor",
+    severity: Severity::Warning,
+    title: "a rule allows an NVIDIA GPU that does not exist",
+    page: "\
+The rules of a tenant allow c 195:N, but no GPU of the node has this minor. The tenant lacks a GPU that it was given, \
+and whichever GPU gets the number next is its: minors are handed out anew when a GPU is bound again, hot-plugged, or \
+its MIG mode changes.
+
+How it comes about: a GPU fell off the bus or was unbound after the tenant started; numbers in a specification that was \
+written for another node.
+
+What excuses it: a rule for a whole range of the major, such as c 195:* or char-nvidia; GPUs whose minor the driver \
+does not tell (lost or excluded ones), since it may be theirs. Whether the driver was loaded again after the program, \
+so that an existing number means another GPU, cannot be seen and is not looked for.
+
+What to do: see whether the GPU is there (lspci, dmesg) and start the tenant again with the GPUs that are.",
+};
+
+pub(super) const FAMILY: Family = Family { kinds: &[MAJOR, MINOR], find };
+
+/// Major of the NVIDIA GPUs and the last minor that is one.
+const NVIDIA: u32 = 195;
+const LAST_GPU: u32 = 247;
+/// A rule for more minors than any node has GPUs names no particular one.
+const WIDE: u32 = 32;
+/// Majors that the kernel hands out by itself (`fs/char_dev.c`).
+const DYNAMIC: [std::ops::RangeInclusive<u32>; 2] = [234..=254, 384..=511];
+
+fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
+    let tenants = facts.tenants.clone();
+    tenants.iter().flat_map(|tenant| [major(facts, tenant), minor(facts, tenant)]).flatten().collect()
+}
+
+/// The dynamic major that a tenant's rules take for nvidia-uvm's, and where.
+pub(super) fn outdated_major(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<(usize, u32)> {
+    let uvm = gpu::char_major(&facts.inspection.observation().gpu_facts, "nvidia-uvm")?;
+    views(facts, tenant).into_iter().find_map(|place| {
+        let has_gpu = gpus_with(facts, place, Verdict::Allow)
+            .iter()
+            .any(|at| facts.inspection.gpus()[*at].vendor == "nvidia");
+        let denied = has_gpu && facts.verdict(place, (uvm, 0), Request::ReadWrite) == Verdict::Deny;
+        let candidates = if denied { allowed_majors(facts, place) } else { Vec::new() };
+        let both = |facts: &mut Facts<'_>, major| {
+            [0, 1]
+                .into_iter()
+                .all(|minor| facts.verdict(place, (major, minor), Request::ReadWrite) == Verdict::Allow)
+        };
+        candidates.into_iter().find(|major| both(facts, *major)).map(|major| (place, major))
+    })
+}
+
+/// Dynamic majors, not the NVIDIA driver's, of which a rule allows devices by
+/// name while everything else is denied.
+fn allowed_majors(facts: &Facts<'_>, place: usize) -> Vec<u32> {
+    let gpu_facts = &facts.inspection.observation().gpu_facts;
+    let is_ours = |major: u32| {
+        gpu::driver_names(gpu_facts, NodeKind::Char, major).iter().any(|name| name.starts_with("nvidia"))
+    };
+    let rules = allowing(facts, place).into_iter().filter(|rule| rule.major[0] == rule.major[1]);
+    let mut majors: Vec<u32> = rules.map(|rule| rule.major[0]).collect();
+    majors.retain(|major| DYNAMIC.iter().any(|range| range.contains(major)) && !is_ours(*major));
+    majors.sort_unstable();
+    majors.dedup();
+    majors
+}
+
+/// The rules for character devices that allow opening, of a policy that denies
+/// the rest.
+fn allowing<'f>(facts: &'f Facts<'_>, place: usize) -> Vec<&'f Rule> {
+    let policies = facts.inspection.payload().policies.as_ref();
+    let policy = policies.and_then(|all| all.get(&facts.cgroups()[place].policy));
+    let policy = policy.filter(|policy| policy.default == Verdict::Deny && policy.exact);
+    let rules = policy.into_iter().flat_map(|policy| &policy.rules);
+    let opens =
+        |rule: &&Rule| rule.verdict == Verdict::Allow && rule.kind != "block" && rule.requests.contains("rw");
+    rules.filter(opens).collect()
+}
+
+fn major(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<Finding> {
+    let (place, major) = outdated_major(facts, tenant)?;
+    let names =
+        gpu::driver_names(&facts.inspection.observation().gpu_facts, NodeKind::Char, major).join(", ");
+    let names = if names.is_empty() { "no driver's".to_owned() } else { format!("that of {names}") };
+    let owner = describe(&tenant.sets.owner);
+    let summary = format!("{owner} is allowed major {major} instead of nvidia-uvm's, and it is {names} now");
+    let mut found = about(facts, &MAJOR, place, summary);
+    found.devices = vec![finding::device((major, 0), None), finding::device((major, 1), None)];
+    found.programs = facts.decisions(place, (major, 0), Request::ReadWrite);
+    found.evidence.push(format!("/proc/devices: major {major} is {names}"));
+    found.evidence.push("the major that nvidia-uvm has now is denied".to_owned());
+    found.evidence.push(
+        "assumed: the rule for minors 0 and 1 was written for nvidia-uvm and nvidia-uvm-tools".to_owned(),
+    );
+    found.confidence = Confidence::Likely;
+    found.advice =
+        "start the tenant again, with names or CDI instead of numbers in its specification".to_owned();
+    Some(found)
+}
+
+fn minor(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<Finding> {
+    let gpus = facts.inspection.gpus();
+    let ours: Vec<_> = gpus.iter().filter(|gpu| gpu.vendor == "nvidia").collect();
+    if ours.is_empty() || ours.iter().any(|gpu| gpu.minor.is_none()) {
+        return None;
+    }
+    let exists = |minor: &u32| ours.iter().any(|gpu| gpu.minor == Some(*minor));
+    let named = |place: usize| -> Vec<u32> {
+        let rules = allowing(facts, place).into_iter().filter(|rule| rule.major == [NVIDIA, NVIDIA]);
+        let narrow = rules.filter(|rule| rule.minor_mask.is_none() && rule.minor[1] - rule.minor[0] < WIDE);
+        narrow
+            .flat_map(|rule| rule.minor[0]..=rule.minor[1])
+            .filter(|minor| *minor <= LAST_GPU && !exists(minor))
+            .collect()
+    };
+    let places = views(facts, tenant).into_iter();
+    let candidates: Vec<(usize, Vec<u32>)> = places.map(|place| (place, named(place))).collect();
+    let (place, minors) = candidates.into_iter().find_map(|(place, mut minors)| {
+        let number = |minor: u32| (NVIDIA, minor);
+        minors.retain(|minor| facts.verdict(place, number(*minor), Request::ReadWrite) == Verdict::Allow);
+        (!minors.is_empty()).then_some((place, minors))
+    })?;
+    let owner = describe(&tenant.sets.owner);
+    let summary = format!("the rules of {owner} allow NVIDIA GPUs that do not exist");
+    let mut found = about(facts, &MINOR, place, summary);
+    let device = |minor: &u32| finding::device((NVIDIA, *minor), Some(&format!("nvidia{minor}")));
+    found.devices = minors.iter().map(device).collect();
+    found.programs = facts.decisions(place, (NVIDIA, *minors.first()?), Request::ReadWrite);
+    found.evidence.push("the driver tells the minor of every GPU, and none has this one".to_owned());
+    found.excuses.push("no GPU is lost or excluded, whose number it could be".to_owned());
+    found.advice = "see whether a GPU is gone, and start the tenant again".to_owned();
+    Some(found)
+}

@@ -1,0 +1,130 @@
+//! Jobs and containers that no device program constrains.
+
+use crate::audit::facts::{Facts, Tenant};
+use crate::audit::kind::{Family, Kind};
+use crate::audit::tenants::{about_gpus, count, describe, exclusive_with, is_daemon, places};
+use crate::model::Confidence;
+use crate::model::Severity;
+use crate::model::Verdict;
+use crate::model::{Owner, OwnerKind};
+use crate::report::{Cgroup, Finding};
+
+const JOB: Kind = Kind {
+    id: "no-device-program",
+    severity: Severity::Critical,
+    title: "job without any device program",
+    page: "\
+The processes of a job are in cgroups on which no device program is in force, so the kernel lets them open every GPU \
+of the node whose file permissions they pass. Variables such as CUDA_VISIBLE_DEVICES are advice that every program may \
+ignore.
+
+How it comes about: Slurm without ConstrainDevices=yes in cgroup.conf, or without File= in gres.conf; Slurm before \
+25.05 after a program could not be loaded, which it only logs; Slurm in a user namespace without a BPF token, which \
+skips the devices; HTCondor with STARTER_HIDE_GPU_DEVICES=false, or where it did not find the GPU's minor; OpenPBS and \
+LSF on a host without the v1 devices controller; Flux under a user's systemd, which may not load programs; somebody \
+detached the programs.
+
+What excuses it: sharing.whole_node in the configuration, where jobs get whole nodes; sharing.gpus for each GPU that \
+everybody may use; a v1 device cgroup other than the root's. A job without processes is left out.
+
+What to do: set ConstrainDevices=yes and list every GPU with File= or AutoDetect= in gres.conf, then look into the \
+log of slurmd for programs that could not be loaded. Jobs that run already stay as they are.",
+};
+
+const CONTAINER: Kind = Kind {
+    id: "program-detached",
+    severity: Severity::Critical,
+    title: "container whose device program is gone",
+    page: "\
+A container of docker, containerd, CRI-O, podman or Kubernetes runs without any device program in force and may open \
+every GPU of the node. runc, crun and youki attach a program to each container's cgroup, to a privileged one too \
+(there it allows everything), so none at all means that somebody took it away.
+
+How it comes about: agents that want to see all GPUs detach the programs of their own container, as the Datadog agent \
+does with gpu_monitoring.configure_cgroup_perms; a tool that hot-mounts devices failed half way; youki was built \
+without its feature cgroupsv2_devices; the runtime is none of the three, such as a sandbox.
+
+What excuses it: a [[daemon]] entry of the configuration for the container's cgroup; sharing.whole_node and \
+sharing.gpus; a container of a user's own engine, which has no right to attach programs and can open no more than its \
+user; a v1 device cgroup other than the root's.
+
+What to do: find out who detached it, and start the container again. For a monitoring agent that is to see every GPU, \
+write a [[daemon]] entry, or let its specification ask for the devices.",
+};
+
+pub(super) const FAMILY: Family = Family { kinds: &[JOB, CONTAINER], find };
+
+fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
+    let tenants = facts.tenants.clone();
+    tenants.iter().filter_map(|tenant| look(facts, tenant)).collect()
+}
+
+fn look(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<Finding> {
+    let kind = kind_for(&tenant.sets.owner)?;
+    let open: Vec<usize> = places(facts, tenant).into_iter().filter(|place| is_open(facts, *place)).collect();
+    let place = *open.first()?;
+    let gpus = exclusive_with(facts, place, Verdict::Allow);
+    let summary = format!(
+        "no device program constrains {}: it may open {}",
+        describe(&tenant.sets.owner),
+        count(gpus.len())
+    );
+    let mut found = about_gpus(facts, &kind, place, &gpus, summary);
+    let paths = open.iter().map(|place| facts.path(*place).lossy().into_owned());
+    found.evidence.extend(paths.map(|path| format!("no device program is in force on {path}")));
+    explain(&mut found, kind.id == JOB.id);
+    Some(found)
+}
+
+fn explain(found: &mut Finding, is_job: bool) {
+    found
+        .excuses
+        .push("the configuration shares these GPUs neither with everybody nor by whole nodes".to_owned());
+    found.excuses.push("no v1 device cgroup constrains the processes".to_owned());
+    if is_job {
+        found.advice =
+            "let the scheduler constrain devices (Slurm: ConstrainDevices=yes in cgroup.conf, every GPU in \
+                        gres.conf) and look into its log for programs that could not be loaded"
+                .to_owned();
+        return;
+    }
+    found.confidence = Confidence::Likely;
+    found.evidence.push(
+        "assumed: its runtime attaches a program to every container, as runc, crun and youki do".to_owned(),
+    );
+    found.excuses.push("no [[daemon]] entry covers its cgroup".to_owned());
+    found.advice =
+        "find out who detached its program and start the container again, or write a [[daemon]] entry"
+            .to_owned();
+}
+
+/// What to call it; `None` for owners that need not have a program.
+fn kind_for(owner: &Owner) -> Option<Kind> {
+    if owner.kind.is_job() {
+        return Some(JOB);
+    }
+    // The program of a pod is that of its containers. Around a container in a
+    // job the job is what lacks a program.
+    let mut around = std::iter::successors(owner.outer.as_deref(), |outer| outer.outer.as_deref());
+    let excused =
+        around.any(|outer| outer.kind.is_job() || matches!(outer.kind, OwnerKind::User | OwnerKind::Session));
+    (owner.kind.is_container() && owner.container.is_some() && !excused).then_some(CONTAINER)
+}
+
+fn is_open(facts: &Facts<'_>, place: usize) -> bool {
+    let cgroup: &Cgroup = &facts.cgroups()[place];
+    let bare = cgroup.programs.is_empty() && cgroup.programs_unknown.is_none();
+    let lives = !cgroup.processes.is_empty() && !is_in_v1_group(facts, cgroup);
+    bare && lives
+        && !is_daemon(facts.config, &cgroup.path)
+        && !exclusive_with(facts, place, Verdict::Allow).is_empty()
+}
+
+/// Whether a v1 device cgroup below the root constrains one of the processes:
+/// its list may allow GPUs and be a constraint all the same.
+fn is_in_v1_group(facts: &Facts<'_>, cgroup: &Cgroup) -> bool {
+    let has_v1 = facts.inspection.observation().devices_v1.is_some();
+    let group = |process| facts.observed(process).and_then(|process| process.devices_v1.as_ref());
+    has_v1
+        && cgroup.processes.iter().any(|process| group(process).is_none_or(|group| group.as_bytes() != b"/"))
+}

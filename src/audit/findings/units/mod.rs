@@ -1,0 +1,23 @@
+//! GPU access that systemd takes away at a daemon-reload: its own programs are
+//! made of unit files, which know nothing of what a container runtime granted.
+
+mod lost;
+mod needed;
+mod pages;
+mod reload;
+
+use crate::audit::facts::Facts;
+use crate::audit::kind::Family;
+use crate::report::Finding;
+
+pub(super) const FAMILY: Family = Family { kinds: &[pages::LOST, pages::RELOAD], find };
+
+fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
+    let needed = needed::needed(facts);
+    let mut found = lost::find(facts, &needed);
+    found.extend(reload::find(facts, &needed));
+    found
+}
+
+#[cfg(test)]
+mod tests;

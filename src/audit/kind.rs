@@ -1,0 +1,25 @@
+//! What a kind of finding is: its id, severity and manual page.
+
+use super::facts::Facts;
+use crate::model::Severity;
+use crate::report::Finding;
+
+/// One kind of finding.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// Stable id in kebab-case.
+    pub id: &'static str,
+    /// Severity unless the configuration sets another.
+    pub severity: Severity,
+    /// A short description.
+    pub title: &'static str,
+    /// The manual's page: what the finding means, how it comes about, when it
+    /// is excused, what to do. Empty lines separate paragraphs.
+    pub page: &'static str,
+}
+
+/// The kinds of findings that one file looks for, and the function that does.
+pub(super) struct Family {
+    pub(super) kinds: &'static [Kind],
+    pub(super) find: fn(&mut Facts<'_>) -> Vec<Finding>,
+}

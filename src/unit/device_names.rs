@@ -1,0 +1,103 @@
+//! What the names in device settings stand for on this node: paths of nodes,
+//! and groups of `/proc/devices`.
+
+use super::filter::{Filter, Rule};
+use super::glob;
+use super::settings::Allow;
+use crate::model::DeviceType;
+use crate::observation::{Answer, DeviceNumber, GpuFacts, NodeKind, Unit};
+
+/// What the names in settings stand for on this node.
+pub(super) struct DeviceNames<'a> {
+    pub(super) unit: &'a Unit,
+    pub(super) gpu_facts: &'a GpuFacts,
+}
+
+impl DeviceNames<'_> {
+    /// Adds the rules of one `DeviceAllow=`.
+    pub(super) fn add(&self, allow: &Allow, filter: &mut Filter) {
+        let access = allow.access;
+        let group =
+            |kind, name| Some(self.group(kind, name)?.into_iter().map(|major| (kind, major, None)).collect());
+        let found: Option<Vec<_>> = if let Some(name) = allow.device.strip_prefix("char-") {
+            group(DeviceType::Char, name)
+        } else if let Some(name) = allow.device.strip_prefix("block-") {
+            group(DeviceType::Block, name)
+        } else {
+            let number =
+                |number: DeviceNumber| (kind_of(number.kind), Some(number.major), Some(number.minor));
+            self.path(&allow.device).map(|found| found.into_iter().map(number).collect())
+        };
+        let Some(found) = found else { return filter.unresolved.push(allow.clone()) };
+        let rules = found.into_iter().map(|(kind, major, minor)| Rule { kind, major, minor, access });
+        filter.rules.extend(rules);
+    }
+
+    /// The majors of a group; `[None]` for all, `None` if not known.
+    fn group(&self, kind: DeviceType, name: &str) -> Option<Vec<Option<u32>>> {
+        if name == "*" {
+            return Some(vec![None]);
+        }
+        if let Ok(major) = name.parse::<u32>() {
+            return Some(vec![Some(major)]);
+        }
+        let mut majors = Vec::new();
+        for (major, registered) in registered(self.gpu_facts.files.get("/proc/devices")?, kind) {
+            if glob::matches(name, registered)? {
+                majors.push(Some(major));
+            }
+        }
+        Some(majors)
+    }
+
+    /// The device behind a path: `Some(None)` where there is none, for which
+    /// systemd makes no rule; `None` if not known.
+    fn path(&self, path: &str) -> Option<Option<DeviceNumber>> {
+        if let Some(number) = by_number(path) {
+            return Some(Some(number));
+        }
+        if let Some(named) = self.unit.nodes.iter().find(|named| named.path == path) {
+            return match &named.device {
+                Answer::Known(device) => Some(*device),
+                Answer::Missing(_) => None,
+            };
+        }
+        let node = self.gpu_facts.nodes.iter().find(|node| node.path == path)?;
+        Some(Some(DeviceNumber { kind: node.kind, major: node.major, minor: node.minor }))
+    }
+}
+
+/// `/dev/char/M:m` and `/dev/block/M:m` mean the number they name, since
+/// systemd 240 also where there is no such link.
+fn by_number(path: &str) -> Option<DeviceNumber> {
+    let (kind, rest) = match path.strip_prefix("/dev/char/") {
+        Some(rest) => (NodeKind::Char, rest),
+        None => (NodeKind::Block, path.strip_prefix("/dev/block/")?),
+    };
+    let (major, minor) = rest.split_once(':')?;
+    Some(DeviceNumber { kind, major: major.parse().ok()?, minor: minor.parse().ok()? })
+}
+
+/// The lines of one section of `/proc/devices`.
+fn registered(text: &str, wanted: DeviceType) -> impl Iterator<Item = (u32, &str)> {
+    let mut section = None;
+    text.lines().filter_map(move |line| {
+        match line.trim() {
+            "Character devices:" => section = Some(DeviceType::Char),
+            "Block devices:" => section = Some(DeviceType::Block),
+            line => {
+                let (major, name) = line.split_once(char::is_whitespace)?;
+                let major: u32 = major.parse().ok()?;
+                return (section == Some(wanted) && major > 0).then(|| (major, name.trim_start()));
+            }
+        }
+        None
+    })
+}
+
+fn kind_of(kind: NodeKind) -> DeviceType {
+    match kind {
+        NodeKind::Char => DeviceType::Char,
+        NodeKind::Block => DeviceType::Block,
+    }
+}

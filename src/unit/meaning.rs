@@ -1,0 +1,56 @@
+//! The rules that systemd makes of a unit's settings (`src/core/cgroup.c` of
+//! systemd).
+
+use super::device_names::DeviceNames;
+use super::filter::{Filter, Rule};
+use super::settings::{Policy, Settings};
+use crate::model::DeviceType;
+use crate::observation::{GpuFacts, Unit};
+
+/// What systemd makes of the settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// No program: the unit restricts nothing.
+    Open,
+    /// A program with these rules.
+    Filter(Filter),
+}
+
+/// Rules of one unit: the kernel takes no program with more instructions
+/// (`BPF_COMPLEXITY_LIMIT_INSNS`), and systemd writes several for a rule.
+const RULE_LIMIT: usize = 100_000;
+
+/// What `closed` always allows: null, zero, full, random, urandom, tty, ptmx.
+const STATIC: [(u32, u32); 7] = [(1, 3), (1, 5), (1, 7), (1, 8), (1, 9), (5, 0), (5, 2)];
+
+/// The rules that systemd would make of a unit's settings now.
+pub fn meaning(unit: &Unit, gpu_facts: &GpuFacts) -> Meaning {
+    let settings = Settings::of(unit);
+    let is_open = settings.policy == Policy::Auto && settings.allow.is_empty();
+    if is_open && settings.doubts.is_empty() {
+        return Meaning::Open;
+    }
+    let mut filter = Filter { doubts: settings.doubts.clone(), ..Filter::default() };
+    if settings.policy != Policy::Strict {
+        add_static(&mut filter);
+    }
+    let names = DeviceNames { unit, gpu_facts };
+    for allow in &settings.allow {
+        names.add(allow, &mut filter);
+        if filter.rules.len() > RULE_LIMIT {
+            filter.doubts.push(format!("its settings stand for more than {RULE_LIMIT} rules"));
+            break;
+        }
+    }
+    Meaning::Filter(filter)
+}
+
+/// Adds what `closed` always allows.
+fn add_static(filter: &mut Filter) {
+    let rule = |(major, minor)| Rule::char(Some(major), Some(minor), 7);
+    filter.rules.extend(STATIC.map(rule));
+    filter.rules.push(Rule::char(Some(136), None, 6));
+    // `/run/systemd/inaccessible/{chr,blk}`.
+    let hidden = Rule::char(Some(0), Some(0), 7);
+    filter.rules.extend([hidden, Rule { kind: DeviceType::Block, ..hidden }]);
+}
