@@ -4,9 +4,10 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::programs::{Gathered, gather};
+use super::files::{self, saved};
+use super::invocation::{Failure, Invocation, envelope};
+use super::subject::programs::{Gathered, gather};
 use super::subject::{self, Source};
-use super::{Failure, Session, envelope, input, saved};
 use crate::analyse::Subject;
 use crate::cli::{self, DiffArgs, Exit, ProgramSource, Side, Sides};
 use crate::model::CgroupPath;
@@ -16,24 +17,24 @@ use crate::report::{Diff, Payload};
 use crate::{analyse, render};
 
 /// Runs the command.
-pub(super) fn run(session: &mut Session<'_>, args: &DiffArgs) -> Result<Exit, Failure> {
+pub(super) fn run(invocation: &mut Invocation<'_>, args: &DiffArgs) -> Result<Exit, Failure> {
     let Sides { a, b } = &args.sides;
     let names = (a.name(), b.name());
-    if let Some((a, b)) = observations(session, a, b)? {
-        return moments(session, (a, &names.0), (b, &names.1));
+    if let Some((a, b)) = observations(invocation, a, b)? {
+        return moments(invocation, (a, &names.0), (b, &names.1));
     }
-    let from = saved::from_option(session)?;
-    if let Some((a, b)) = subtrees(session, (a, b), from.as_ref())? {
-        return moments(session, (a, &names.0), (b, &names.1));
+    let from = saved::from_option(invocation)?;
+    if let Some((a, b)) = subtrees(invocation, (a, b), from.as_ref())? {
+        return moments(invocation, (a, &names.0), (b, &names.1));
     }
-    let a = operand(session, a, from.as_ref())?;
-    let b = operand(session, b, from.as_ref())?;
+    let a = operand(invocation, a, from.as_ref())?;
+    let b = operand(invocation, b, from.as_ref())?;
     let mut payload =
         analyse::diff((&a.observation, &a.subject), (&b.observation, &b.subject), (&names.0, &names.1))?;
     if let Some(diff) = &mut payload.diff {
         (diff.a_cgroup, diff.b_cgroup) = (cgroup(&a), cgroup(&b));
     }
-    finish(session, &both(a.observation, b.observation), payload)
+    finish(invocation, &both(a.observation, b.observation), payload)
 }
 
 fn cgroup(source: &Source) -> Option<String> {
@@ -43,55 +44,59 @@ fn cgroup(source: &Source) -> Option<String> {
     }
 }
 
-fn finish(session: &mut Session<'_>, observation: &Observation, payload: Payload) -> Result<Exit, Failure> {
+fn finish(
+    invocation: &mut Invocation<'_>,
+    observation: &Observation,
+    payload: Payload,
+) -> Result<Exit, Failure> {
     let is_equal = |diff: &Diff| diff.equal && diff.node.as_ref().is_none_or(|node| node.equal);
     let differ = !payload.diff.as_ref().is_some_and(is_equal);
-    let complete = session.answer(observation, payload, render::diff)?;
+    let complete = invocation.answer(observation, payload, render::diff)?;
     Ok(complete.worst(if differ { Exit::No } else { Exit::Yes }))
 }
 
 /// The observation of a side that is a whole file which holds one.
-fn whole_file(session: &mut Session<'_>, side: &Side) -> Result<Option<Observation>, Failure> {
+fn whole_file(invocation: &mut Invocation<'_>, side: &Side) -> Result<Option<Observation>, Failure> {
     let Side::Word(text) = side else { return Ok(None) };
     let path = Path::new(text);
     let is_id = matches!(ProgramSource::from(text.clone()), ProgramSource::Id(_));
     if is_id || !path.is_file() {
         return Ok(None);
     }
-    let bytes = input::read(session, path)?;
+    let bytes = files::read(invocation, path)?;
     if !saved::is_gpumap_json(&bytes) {
         return Ok(None);
     }
-    saved::parse(&bytes, &input::name(path)).map(Some)
+    saved::parse(&bytes, &files::name(path)).map(Some)
 }
 
 /// Both sides, if each is a whole file that holds an observation.
 fn observations(
-    session: &mut Session<'_>,
+    invocation: &mut Invocation<'_>,
     a: &Side,
     b: &Side,
 ) -> Result<Option<(Observation, Observation)>, Failure> {
-    let Some(a) = whole_file(session, a)? else { return Ok(None) };
-    Ok(whole_file(session, b)?.map(|b| (a, b)))
+    let Some(a) = whole_file(invocation, a)? else { return Ok(None) };
+    Ok(whole_file(invocation, b)?.map(|b| (a, b)))
 }
 
 /// A file of a subtree beside a cgroup: both as that whole subtree.
 fn subtrees(
-    session: &mut Session<'_>,
+    invocation: &mut Invocation<'_>,
     (a, b): (&Side, &Side),
     from: Option<&Observation>,
 ) -> Result<Option<(Observation, Observation)>, Failure> {
-    if let Some(before) = whole_file(session, a)? {
-        return beside(session, before, b, from);
+    if let Some(before) = whole_file(invocation, a)? {
+        return beside(invocation, before, b, from);
     }
-    let Some(after) = whole_file(session, b)? else { return Ok(None) };
-    Ok(beside(session, after, a, from)?.map(|(file, other)| (other, file)))
+    let Some(after) = whole_file(invocation, b)? else { return Ok(None) };
+    Ok(beside(invocation, after, a, from)?.map(|(file, other)| (other, file)))
 }
 
 /// The part of a file's subtree that a cgroup names, and the same as it is now
 /// or in `from`; `None` unless both have it whole.
 fn beside(
-    session: &mut Session<'_>,
+    invocation: &mut Invocation<'_>,
     mut file: Observation,
     side: &Side,
     from: Option<&Observation>,
@@ -115,13 +120,13 @@ fn beside(
     let (path, mut other) = match from {
         Some(from) => (saved::find(from, &path)?, from.clone()),
         None => {
-            let path = observe::path_cgroup(&session.options(), &path)?;
+            let path = observe::path_cgroup(&invocation.options(), &path)?;
             let text = Text::from(path.as_os_str().as_bytes());
             if !is_whole(&file, &text) {
                 return Ok(None);
             }
-            session.look.detail = true;
-            (text, observe::cgroups(&session.options(), &[Target { path, recursive: true }])?)
+            invocation.look.detail = true;
+            (text, observe::cgroups(&invocation.options(), &[Target { path, recursive: true }])?)
         }
     };
     if !is_whole(&file, &path) || !is_whole(&other, &path) {
@@ -135,7 +140,7 @@ fn beside(
 
 /// Two moments of a node; if both are of one cgroup, its policies too.
 fn moments(
-    session: &mut Session<'_>,
+    invocation: &mut Invocation<'_>,
     (a, a_name): (Observation, &str),
     (b, b_name): (Observation, &str),
 ) -> Result<Exit, Failure> {
@@ -165,49 +170,57 @@ fn moments(
         diff.equal &= !diff.unknown;
         diff.node = node;
     }
-    finish(session, &both(a, b), payload)
+    finish(invocation, &both(a, b), payload)
 }
 
 /// What an operand means: an id, a file, a cgroup in a file, a cgroup.
-fn operand(session: &mut Session<'_>, side: &Side, from: Option<&Observation>) -> Result<Source, Failure> {
+fn operand(
+    invocation: &mut Invocation<'_>,
+    side: &Side,
+    from: Option<&Observation>,
+) -> Result<Source, Failure> {
     let target = match side {
-        Side::Word(text) => return word(session, text, from),
+        Side::Word(text) => return word(invocation, text, from),
         Side::Cgroup(path) => cli::Target::Cgroup(path),
         Side::Pid(pid) => cli::Target::Pid(*pid),
         Side::Job(id) => cli::Target::Job(id),
     };
     match from {
         Some(observation) => subject::in_saved(observation.clone(), target),
-        None => subject::live(session, target),
+        None => subject::live(invocation, target),
     }
 }
 
-fn word(session: &mut Session<'_>, text: &OsString, from: Option<&Observation>) -> Result<Source, Failure> {
+fn word(
+    invocation: &mut Invocation<'_>,
+    text: &OsString,
+    from: Option<&Observation>,
+) -> Result<Source, Failure> {
     if let ProgramSource::Id(id) = ProgramSource::from(text.clone()) {
-        return program(session, id, from);
+        return program(invocation, id, from);
     }
     if let Some((file, cgroup)) = split(text) {
-        let observation = saved::load(session, file)?;
+        let observation = saved::load(invocation, file)?;
         let subject = Subject::Cgroup(saved::find(&observation, cgroup)?);
         return Ok(Source { observation, subject });
     }
     let path = Path::new(text);
     match from {
-        _ if text == "-" || path.is_file() => file(session, path),
+        _ if text == "-" || path.is_file() => file(invocation, path),
         Some(observation) => {
             let subject = Subject::Cgroup(saved::find(observation, path)?);
             Ok(Source { observation: observation.clone(), subject })
         }
-        None => subject::cgroup(session, path),
+        None => subject::cgroup(invocation, path),
     }
 }
 
-fn program(session: &mut Session<'_>, id: u32, from: Option<&Observation>) -> Result<Source, Failure> {
+fn program(invocation: &mut Invocation<'_>, id: u32, from: Option<&Observation>) -> Result<Source, Failure> {
     let subject = Subject::Programs(vec![id]);
     match from {
         Some(observation) => Ok(Source { observation: observation.clone(), subject }),
         None => {
-            let observation = gather(session, &[ProgramSource::Id(id)], None)?.observation;
+            let observation = gather(invocation, &[ProgramSource::Id(id)], None)?.observation;
             Ok(Source { observation, subject })
         }
     }
@@ -215,8 +228,8 @@ fn program(session: &mut Session<'_>, id: u32, from: Option<&Observation>) -> Re
 
 /// A saved observation stands for the one cgroup it was taken for, a program
 /// file for its programs in order.
-fn file(session: &mut Session<'_>, path: &Path) -> Result<Source, Failure> {
-    let (bytes, name) = (input::read(session, path)?, input::name(path));
+fn file(invocation: &mut Invocation<'_>, path: &Path) -> Result<Source, Failure> {
+    let (bytes, name) = (files::read(invocation, path)?, files::name(path));
     if saved::is_gpumap_json(&bytes) {
         let observation = saved::parse(&bytes, &name)?;
         let subject = Subject::Cgroup(saved::only_cgroup(&observation, &name)?);

@@ -2,9 +2,10 @@
 
 use std::os::unix::ffi::OsStrExt as _;
 
-use super::device_node::Devices;
-use super::oracle::{device_type, request};
-use super::{Failure, Session, subject};
+use super::invocation::{Failure, Invocation};
+use super::subject;
+use super::subject::devices::Devices;
+use super::subject::question::{device_type, request};
 use crate::cli::device::{self, Asked, Pattern};
 use crate::cli::{Exit, ExplainArgs};
 use crate::gpu::NameError;
@@ -13,14 +14,14 @@ use crate::model::{Device, Request};
 use crate::{analyse, render};
 
 /// Runs the command.
-pub(super) fn run(session: &mut Session<'_>, args: &ExplainArgs) -> Result<Exit, Failure> {
+pub(super) fn run(invocation: &mut Invocation<'_>, args: &ExplainArgs) -> Result<Exit, Failure> {
     let text = args.device.as_bytes();
     let asked = device::parse(text).map_err(|why| Failure::device(text, why))?;
-    let source = subject::resolve(session, &args.target)?;
-    let (device, request) = one(&asked, text, &Devices::of(session, &source.observation))?;
+    let source = subject::resolve(invocation, &args.target)?;
+    let (device, request) = one(&asked, text, &Devices::of(invocation, &source.observation))?;
     let payload = analyse::explain(&source.observation, &source.subject, device, request)?;
     let verdict = payload.proof.as_ref().map(|proof| exit(proof.verdict));
-    session.answer(&source.observation, payload, render::explain)?;
+    invocation.answer(&source.observation, payload, render::explain)?;
     Ok(verdict.unwrap_or(Exit::Incomplete))
 }
 

@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 
 use clap_mangen::Man;
 
-use super::Failure;
+use super::invocation::Failure;
 use crate::audit;
 use crate::cli::{self, Exit, ManArgs};
 

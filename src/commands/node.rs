@@ -2,25 +2,27 @@
 
 use std::path::PathBuf;
 
-use super::{Failure, Session, saved, slurm};
+use super::files::saved;
+use super::invocation::{Failure, Invocation};
+use super::subject::allocation;
 use crate::cli::{Exit, NodeArgs};
 use crate::observe::{self, Target};
 use crate::{analyse, render};
 
 /// Runs the command. A saved observation answers for all that it was taken
 /// for.
-pub(super) fn run(session: &mut Session<'_>, args: &NodeArgs) -> Result<Exit, Failure> {
-    slurm::look(session, &args.allocation.slurm)?;
-    let observation = match saved::from_option(session)? {
+pub(super) fn run(invocation: &mut Invocation<'_>, args: &NodeArgs) -> Result<Exit, Failure> {
+    allocation::look(invocation, &args.allocation.slurm)?;
+    let observation = match saved::from_option(invocation)? {
         Some(mut observation) => {
-            slurm::add(session, &args.allocation.slurm, &mut observation)?;
+            allocation::add(invocation, &args.allocation.slurm, &mut observation)?;
             observation
         }
         None => {
             let all = Target { path: PathBuf::from("/"), recursive: true };
-            observe::cgroups(&session.options(), &[all])?
+            observe::cgroups(&invocation.options(), &[all])?
         }
     };
-    let payload = analyse::node(&observation, &slurm::granted(&args.allocation))?;
-    session.answer(&observation, payload, render::node)
+    let payload = analyse::node(&observation, &allocation::granted(&args.allocation))?;
+    invocation.answer(&observation, payload, render::node)
 }

@@ -2,13 +2,14 @@
 
 use std::slice;
 
-use super::{Failure, Session, programs};
+use super::invocation::{Failure, Invocation};
+use super::subject::programs;
 use crate::cli::{Exit, ProgArgs};
 use crate::{analyse, render};
 
 /// Runs the command.
-pub(super) fn run(session: &mut Session<'_>, args: &ProgArgs) -> Result<Exit, Failure> {
-    let gathered = programs::gather(session, slice::from_ref(&args.program), args.maps.as_deref())?;
+pub(super) fn run(invocation: &mut Invocation<'_>, args: &ProgArgs) -> Result<Exit, Failure> {
+    let gathered = programs::gather(invocation, slice::from_ref(&args.program), args.maps.as_deref())?;
     let payload = analyse::programs(&gathered.observation, &gathered.ids)?;
-    session.answer(&gathered.observation, payload, render::prog)
+    invocation.answer(&gathered.observation, payload, render::prog)
 }

@@ -4,19 +4,19 @@ use std::io::Write as _;
 
 use schemars::schema_for;
 
-use super::{Failure, Session};
+use super::invocation::{Failure, Invocation};
 use crate::cli::{Exit, SchemaArgs, SchemaOf};
 use crate::observation::Observation;
 use crate::report::Document;
 
 /// Runs the command. The schema is pretty-printed: it is read by people and
 /// compared by line.
-pub(super) fn run(session: &mut Session<'_>, args: &SchemaArgs) -> Result<Exit, Failure> {
+pub(super) fn run(invocation: &mut Invocation<'_>, args: &SchemaArgs) -> Result<Exit, Failure> {
     let schema = match args.of {
         SchemaOf::Document => schema_for!(Document),
         SchemaOf::Observation => schema_for!(Observation),
     };
-    serde_json::to_writer_pretty(&mut *session.out, &schema).map_err(std::io::Error::from)?;
-    writeln!(session.out)?;
+    serde_json::to_writer_pretty(&mut *invocation.out, &schema).map_err(std::io::Error::from)?;
+    writeln!(invocation.out)?;
     Ok(Exit::Yes)
 }

@@ -3,28 +3,30 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use super::{Failure, Session, file, saved, slurm};
+use super::files::{self, saved};
+use super::invocation::{Failure, Invocation};
+use super::subject::allocation;
 use crate::cli::{Exit, SnapshotArgs};
 use crate::render;
 use crate::report::Payload;
 
 /// Runs the command.
-pub(super) fn run(session: &mut Session<'_>, args: &SnapshotArgs) -> Result<Exit, Failure> {
-    slurm::look(session, &args.slurm)?;
-    session.look.units = true;
+pub(super) fn run(invocation: &mut Invocation<'_>, args: &SnapshotArgs) -> Result<Exit, Failure> {
+    allocation::look(invocation, &args.slurm)?;
+    invocation.look.units = true;
     let all = [PathBuf::from("/")];
     let is_all = args.paths.is_empty();
-    let paths = if is_all && session.global.from.is_none() { &all } else { args.paths.as_slice() };
-    let mut observation = saved::observe(session, paths, args.recursive || is_all)?;
-    if session.global.from.is_some() {
-        slurm::add(session, &args.slurm, &mut observation)?;
+    let paths = if is_all && invocation.global.from.is_none() { &all } else { args.paths.as_slice() };
+    let mut observation = saved::observe(invocation, paths, args.recursive || is_all)?;
+    if invocation.global.from.is_some() {
+        allocation::add(invocation, &args.slurm, &mut observation)?;
     }
     if args.output.as_os_str() == "-" {
-        render::json::write(session.out, &observation)?;
-        session.out.flush()?;
-        session.problems(&observation.errors)?;
+        render::json::write(invocation.out, &observation)?;
+        invocation.out.flush()?;
+        invocation.problems(&observation.errors)?;
         return Ok(if observation.errors.is_empty() { Exit::Yes } else { Exit::Incomplete });
     }
-    file::save(&args.output, &observation)?;
-    session.answer(&observation, Payload::default(), |_, _, _| Ok(()))
+    files::save(&args.output, &observation)?;
+    invocation.answer(&observation, Payload::default(), |_, _, _| Ok(()))
 }

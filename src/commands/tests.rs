@@ -12,7 +12,7 @@ static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 /// Exit code, standard output and standard error of a command that does `work`.
 fn outcome(
     args: &[&str],
-    work: impl FnOnce(&mut Session<'_>, &Command) -> Result<Exit, Failure>,
+    work: impl FnOnce(&mut Invocation<'_>, &Command) -> Result<Exit, Failure>,
 ) -> (u8, Vec<u8>, String) {
     let cli = Cli::try_parse_from([&["gpumap"], args].concat()).unwrap();
     let (mut out, mut err) = (Vec::new(), Vec::new());
@@ -35,9 +35,9 @@ fn bug(document: &[u8]) -> Value {
 fn a_panic_is_a_failure() {
     let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let hook = std::panic::take_hook();
-    door::install();
-    let (exit, out, err) = outcome(&["--json", "node"], |session, _| {
-        session.out.write_all(b"{\"half\":")?;
+    panic::install();
+    let (exit, out, err) = outcome(&["--json", "node"], |invocation, _| {
+        invocation.out.write_all(b"{\"half\":")?;
         let thread = std::thread::spawn(|| panic!("the\nreason"));
         thread.join().map_err(|panic| std::panic::resume_unwind(panic))
     });
@@ -56,9 +56,9 @@ fn a_panic_is_a_failure() {
 #[test]
 fn a_document_that_is_out_stays_as_it_is() {
     let half = [b"{\"a\":\"".as_slice(), &[b'x'; 1 << 17]].concat();
-    let (exit, out, err) = outcome(&["--json", "node"], |session, _| {
-        session.out.write_all(&half)?;
-        session.out.flush()?;
+    let (exit, out, err) = outcome(&["--json", "node"], |invocation, _| {
+        invocation.out.write_all(&half)?;
+        invocation.out.flush()?;
         Err(Failure::new("x", "y", "z", ""))
     });
     assert_eq!((exit, out == half, err.as_str()), (2, true, "gpumap: y: z\n"));
@@ -68,12 +68,12 @@ fn a_document_that_is_out_stays_as_it_is() {
 #[test]
 fn a_list_is_ended() {
     let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let (exit, out, _) = outcome(&["--json", "check", "c 1:3"], |session, _| {
+    let (exit, out, _) = outcome(&["--json", "check", "c 1:3"], |invocation, _| {
         let mut stream = Stream::default();
-        stream.begin(session.out, &json!({"schema": "gpumap/1"}), "checks")?;
-        session.is_open = true;
-        stream.element(session.out, &json!({"n": 1}))?;
-        session.out.flush()?;
+        stream.begin(invocation.out, &json!({"schema": "gpumap/1"}), "checks")?;
+        invocation.is_open = true;
+        stream.element(invocation.out, &json!({"n": 1}))?;
+        invocation.out.flush()?;
         panic!("in the middle")
     });
     assert_eq!((exit, &bug(&out)["checks"]), (2, &json!([{"n": 1}])));

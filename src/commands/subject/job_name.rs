@@ -1,8 +1,8 @@
-//! Jobs as the user names them, and as Slurm names them to its hooks.
+//! Names of jobs: as the user writes them, and as Slurm gives them to its hooks.
 
 use std::env;
 
-use super::{Failure, Session};
+use crate::commands::invocation::{Failure, Invocation};
 use crate::observation::Observation;
 use crate::observe::{self, JobHook};
 use crate::owner::{AskedJob, AskedName, JobName};
@@ -10,7 +10,7 @@ use crate::render;
 
 /// The jobs and steps named on the command line; with `from_env` and no name,
 /// the job of the hook.
-pub(super) fn all(ids: &[String], from_env: bool) -> Result<Vec<AskedJob>, Failure> {
+pub(crate) fn all(ids: &[String], from_env: bool) -> Result<Vec<AskedJob>, Failure> {
     match ids {
         [] if from_env => Ok(vec![AskedJob { job: AskedName::Own(of_hook()?), step: None }]),
         ids => ids.iter().map(|id| parse(id)).collect(),
@@ -19,7 +19,7 @@ pub(super) fn all(ids: &[String], from_env: bool) -> Result<Vec<AskedJob>, Failu
 
 /// The one job that is meant. In a hook no other can be named, because the
 /// allocation and the user would still be the hook's.
-pub(super) fn one(session: &Session<'_>, id: Option<&str>, from_env: bool) -> Result<JobName, Failure> {
+pub(crate) fn one(invocation: &Invocation<'_>, id: Option<&str>, from_env: bool) -> Result<JobName, Failure> {
     let named = id.map(parse).transpose()?;
     if let Some(AskedJob { step: Some(_), .. }) = &named {
         let what = format!("'{}'", id.unwrap_or_default());
@@ -32,13 +32,13 @@ pub(super) fn one(session: &Session<'_>, id: Option<&str>, from_env: bool) -> Re
             Err(Failure::new("usage", format!("--job {named}"), why, "leave out one of the two"))
         }
         (_, Some(hook)) => Ok(hook),
-        (Some(named), None) => live(session, &named),
+        (Some(named), None) => live(invocation, &named),
         (None, None) => Err(Failure::new("usage", "", "no job was named", "name one with --job ID")),
     }
 }
 
 /// A job's or a step's name.
-pub(super) fn parse(id: &str) -> Result<AskedJob, Failure> {
+pub(crate) fn parse(id: &str) -> Result<AskedJob, Failure> {
     AskedJob::parse(id).ok_or_else(|| {
         let needs = "write its number, such as 4711, or its SLUID, such as sEKNKTV3WPV500; a step as 4711.0, 4711.batch; an array task as 4711_3";
         Failure::new("usage", format!("'{id}'"), "not a job", needs)
@@ -46,7 +46,7 @@ pub(super) fn parse(id: &str) -> Result<AskedJob, Failure> {
 }
 
 /// A job by its own number or SLUID, as a report has it.
-pub(super) fn own(id: &str) -> Result<JobName, Failure> {
+pub(crate) fn own(id: &str) -> Result<JobName, Failure> {
     match parse(id)? {
         AskedJob { job: AskedName::Own(name), step: None } => Ok(name),
         _ => Err(Failure::new("usage", format!("'{id}'"), "not a job's own number", "")),
@@ -55,15 +55,15 @@ pub(super) fn own(id: &str) -> Result<JobName, Failure> {
 
 /// The number of a job of this node, asking its processes where the name alone
 /// does not say it.
-pub(super) fn live(session: &Session<'_>, name: &AskedName) -> Result<JobName, Failure> {
+pub(crate) fn live(invocation: &Invocation<'_>, name: &AskedName) -> Result<JobName, Failure> {
     match name.own() {
         Some(own) => Ok(own),
-        None => in_observation(&observe::job_claims(&session.options(), name)?, name),
+        None => in_observation(&observe::job_claims(&invocation.options(), name)?, name),
     }
 }
 
 /// The number of a job of an observation.
-pub(super) fn in_observation(observation: &Observation, name: &AskedName) -> Result<JobName, Failure> {
+pub(crate) fn in_observation(observation: &Observation, name: &AskedName) -> Result<JobName, Failure> {
     if let Some(own) = name.own() {
         return Ok(own);
     }
@@ -95,20 +95,20 @@ fn unread(observation: &Observation) -> String {
 }
 
 /// The user whose job the hook is for, if Slurm says.
-pub(super) fn hook() -> JobHook {
+pub(crate) fn hook() -> JobHook {
     let uid = || env::var("SLURM_JOB_UID").ok()?.parse().ok();
     let began = || env::var("SLURM_JOB_START_TIME").ok()?.parse().ok();
     JobHook { uid: uid(), began: began().filter(|began| *began > 0) }
 }
 
 /// Whether gpumap's own environment is that of this job's hook.
-pub(super) fn is_hooks(job: &JobName) -> bool {
+pub(crate) fn is_hooks(job: &JobName) -> bool {
     let named = env::var("SLURM_JOB_ID").ok().and_then(|id| JobName::parse(&id));
     named.as_ref() == Some(job)
 }
 
 /// How messages and headings call a job.
-pub(super) fn text(job: &JobName) -> String {
+pub(crate) fn text(job: &JobName) -> String {
     match job {
         JobName::Number(number) => format!("job {number}"),
         JobName::Sluid(sluid) => format!("job {sluid}"),

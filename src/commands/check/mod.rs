@@ -1,22 +1,25 @@
 //! `gpumap check`: a verdict per device, as fast as they can be read.
 
+mod oracle;
+mod own_access;
+
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 
-use super::envelope::{self, Head, Tail};
-use super::oracle::Oracle;
-use super::session::late;
-use super::{Failure, Session};
+use super::invocation::late;
 use crate::cli::device::{self, Asked, GRAMMAR};
 use crate::cli::{CheckArgs, Exit};
+use crate::commands::invocation::envelope::{self, Head, Tail};
+use crate::commands::invocation::{Failure, Invocation};
 use crate::model::Verdicts;
 use crate::observation::Problem;
 use crate::policy::deadline;
 use crate::render::json::Stream;
 use crate::render::{self, sanitize};
 use crate::report::Check;
+use oracle::Oracle;
 
 /// Longest line read from standard input; the rest of it is thrown away.
 const LINE: u64 = 4096;
@@ -26,25 +29,25 @@ const SHOWN: usize = 16;
 const LISTED: usize = 1000;
 
 /// Runs the command.
-pub(super) fn run(session: &mut Session<'_>, args: &CheckArgs) -> Result<Exit, Failure> {
+pub(super) fn run(invocation: &mut Invocation<'_>, args: &CheckArgs) -> Result<Exit, Failure> {
     for device in args.devices.iter().filter(|device| *device != "-") {
         device::parse(device.as_bytes()).map_err(|why| Failure::device(device.as_bytes(), why))?;
     }
-    let oracle = Oracle::new(session, args)?;
+    let oracle = Oracle::new(invocation, args)?;
     for device in args.devices.iter().filter(|device| *device != "-") {
         let why = device::parse(device.as_bytes()).ok().and_then(|asked| oracle.refuses(&asked));
         if let Some(why) = why {
             return Err(Failure::new("bad-device", quoted(device.as_bytes()), why.to_string(), ""));
         }
     }
-    let mut checking = Checking::new(session, oracle);
+    let mut checking = Checking::new(invocation, oracle);
     checking.begin()?;
     let asked = args.devices.iter().try_for_each(|device| checking.argument(device));
     checking.finish(asked)
 }
 
 struct Checking<'s, 'a> {
-    session: &'s mut Session<'a>,
+    invocation: &'s mut Invocation<'a>,
     oracle: Oracle,
     words: Words,
     line: Vec<u8>,
@@ -57,28 +60,28 @@ struct Checking<'s, 'a> {
 }
 
 impl<'s, 'a> Checking<'s, 'a> {
-    fn new(session: &'s mut Session<'a>, oracle: Oracle) -> Self {
-        let words = Words::new(session.style);
+    fn new(invocation: &'s mut Invocation<'a>, oracle: Oracle) -> Self {
+        let words = Words::new(invocation.style);
         let (line, stream, bad) = (Vec::new(), Stream::default(), Vec::new());
         let (bad_lines, has_unknown, reasons, exit) = (0, false, BTreeSet::new(), Exit::Yes);
-        Self { session, oracle, words, line, stream, bad, bad_lines, has_unknown, reasons, exit }
+        Self { invocation, oracle, words, line, stream, bad, bad_lines, has_unknown, reasons, exit }
     }
 
     /// Begins the document, which is written as the answers come: a million of
     /// them is not kept.
     fn begin(&mut self) -> Result<(), Failure> {
-        if self.session.global.json {
+        if self.invocation.global.json {
             let blank = envelope::blank();
             let observation = self.oracle.observation().unwrap_or(&blank);
-            let head = Head::new(self.session.command, observation);
-            self.stream.begin(self.session.out, &head, "checks")?;
-            self.session.is_open = true;
+            let head = Head::new(self.invocation.command, observation);
+            self.stream.begin(self.invocation.out, &head, "checks")?;
+            self.invocation.is_open = true;
         }
         Ok(())
     }
 
     fn add(&mut self, check: &Check) -> Result<(), Failure> {
-        Ok(self.stream.element(self.session.out, check)?)
+        Ok(self.stream.element(self.invocation.out, check)?)
     }
 
     fn argument(&mut self, device: &OsString) -> Result<(), Failure> {
@@ -88,11 +91,11 @@ impl<'s, 'a> Checking<'s, 'a> {
     /// Answers standard input line by line. Answers are handed on whenever the
     /// next line is not there yet, so that a program can talk with gpumap.
     fn stream(&mut self) -> Result<(), Failure> {
-        let mut input = BufReader::with_capacity(1 << 16, self.session.stdin()?);
+        let mut input = BufReader::with_capacity(1 << 16, self.invocation.stdin()?);
         let mut line = Vec::new();
         loop {
             if input.buffer().is_empty() {
-                self.session.out.flush()?;
+                self.invocation.out.flush()?;
             }
             line.clear();
             if input.by_ref().take(LINE).read_until(b'\n', &mut line).map_err(stdin)? == 0 {
@@ -118,7 +121,7 @@ impl<'s, 'a> Checking<'s, 'a> {
     }
 
     fn device(&mut self, asked: &Asked<'_>, text: &[u8]) -> Result<(), Failure> {
-        let verdict = if self.session.global.json {
+        let verdict = if self.invocation.global.json {
             let device = String::from_utf8_lossy(text).into_owned();
             let (verdict, why) = self.oracle.answer(asked, &device);
             self.add(&Check { device, verdict, why })?;
@@ -146,7 +149,7 @@ impl<'s, 'a> Checking<'s, 'a> {
         };
         self.exit = Exit::Failed;
         self.bad_lines += 1;
-        if self.session.global.json {
+        if self.invocation.global.json {
             let why = Some(why.to_owned());
             self.add(&Check { device, verdict: Verdicts::Unknown, why })?;
             if self.bad.len() < LISTED {
@@ -156,7 +159,7 @@ impl<'s, 'a> Checking<'s, 'a> {
         }
         self.print(Verdicts::Unknown, text, true)?;
         if self.bad_lines <= SHOWN {
-            writeln!(self.session.err, "gpumap: {}", render::problem(&problem))?;
+            writeln!(self.invocation.err, "gpumap: {}", render::problem(&problem))?;
         }
         Ok(())
     }
@@ -172,7 +175,7 @@ impl<'s, 'a> Checking<'s, 'a> {
             self.line.extend_from_slice(text);
         }
         self.line.push(b'\n');
-        Ok(self.session.out.write_all(&self.line)?)
+        Ok(self.invocation.out.write_all(&self.line)?)
     }
 
     /// Collects why something is unknown, and with -v why it is mixed; each
@@ -180,7 +183,7 @@ impl<'s, 'a> Checking<'s, 'a> {
     fn note_reason(&mut self, verdict: Verdicts, asked: &Asked<'_>, text: &[u8]) {
         let is_wanted = match verdict {
             Verdicts::Unknown => true,
-            _ => self.session.global.verbose > 0 && verdict != Verdicts::Allow,
+            _ => self.invocation.global.verbose > 0 && verdict != Verdicts::Allow,
         };
         if is_wanted && self.reasons.len() < SHOWN {
             let text = String::from_utf8_lossy(text);
@@ -193,13 +196,13 @@ impl<'s, 'a> Checking<'s, 'a> {
     /// Tells the reasons, and that there are more if there may be.
     fn tell(&mut self) -> Result<(), Failure> {
         if let Some(more) = self.bad_lines.checked_sub(SHOWN).filter(|more| *more > 0) {
-            writeln!(self.session.err, "gpumap: … and {more} more lines that are not devices")?;
+            writeln!(self.invocation.err, "gpumap: … and {more} more lines that are not devices")?;
         }
         for reason in &self.reasons {
-            writeln!(self.session.err, "gpumap: {}", sanitize::text(reason))?;
+            writeln!(self.invocation.err, "gpumap: {}", sanitize::text(reason))?;
         }
         if self.reasons.len() == SHOWN {
-            writeln!(self.session.err, "gpumap: … there may be more reasons (--json lists all)")?;
+            writeln!(self.invocation.err, "gpumap: … there may be more reasons (--json lists all)")?;
         }
         Ok(())
     }
@@ -209,15 +212,15 @@ impl<'s, 'a> Checking<'s, 'a> {
         if deadline::was_missed() {
             errors.push(late());
         }
-        if self.session.global.json {
+        if self.invocation.global.json {
             self.end(errors, asked)?;
             return Ok(self.exit);
         }
         asked?;
-        self.session.out.flush()?;
+        self.invocation.out.flush()?;
         self.tell()?;
-        if self.exit != Exit::Yes || self.session.global.verbose > 0 {
-            self.session.problems(&errors)?;
+        if self.exit != Exit::Yes || self.invocation.global.verbose > 0 {
+            self.invocation.problems(&errors)?;
         }
         Ok(self.exit)
     }
@@ -235,15 +238,15 @@ impl<'s, 'a> Checking<'s, 'a> {
         }
         match asked {
             Err(Failure::Problem(problem)) => {
-                writeln!(self.session.err, "gpumap: {}", render::problem(&problem))?;
+                writeln!(self.invocation.err, "gpumap: {}", render::problem(&problem))?;
                 errors.push(*problem);
                 self.exit = Exit::Failed;
             }
             other => other?,
         }
         let complete = errors.is_empty() && !self.has_unknown;
-        render::json::end(self.session.out, &Tail { complete, errors: &errors })?;
-        self.session.is_open = false;
+        render::json::end(self.invocation.out, &Tail { complete, errors: &errors })?;
+        self.invocation.is_open = false;
         Ok(())
     }
 }

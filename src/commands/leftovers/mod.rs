@@ -1,7 +1,11 @@
 //! `gpumap leftovers`: processes that still hold GPUs of a job.
 
-use super::{Failure, Session, job_name, kill, saved, slurm};
+mod kill;
+
 use crate::cli::{Exit, LeftoversArgs};
+use crate::commands::files::saved;
+use crate::commands::invocation::{Failure, Invocation};
+use crate::commands::subject::{allocation, job_name};
 use crate::observation::{Observation, Problem};
 use crate::observe::JobHook;
 use crate::owner::JobName;
@@ -10,33 +14,37 @@ use crate::{analyse, observe, render};
 
 /// Runs the command. One that is found is an answer, whatever else could not
 /// be seen; that none was found is one only if everything was seen.
-pub(super) fn run(session: &mut Session<'_>, args: &LeftoversArgs) -> Result<Exit, Failure> {
-    if args.porcelain && session.global.json {
+pub(super) fn run(invocation: &mut Invocation<'_>, args: &LeftoversArgs) -> Result<Exit, Failure> {
+    if args.porcelain && invocation.global.json {
         return Err(Failure::new("usage", "--porcelain", "does not go with --json", "choose one of the two"));
     }
     if args.kill.is_some() {
-        kill::refuse(session)?;
+        kill::refuse(invocation)?;
     }
-    slurm::look(session, &args.allocation.slurm)?;
-    let job = job_name::one(session, args.job.as_deref(), args.allocation.slurm.from_env)?;
-    let granted = slurm::granted(&args.allocation);
-    let observation = observe(session, args, &job)?;
+    allocation::look(invocation, &args.allocation.slurm)?;
+    let job = job_name::one(invocation, args.job.as_deref(), args.allocation.slurm.from_env)?;
+    let granted = allocation::granted(&args.allocation);
+    let observation = observe(invocation, args, &job)?;
     let mut payload = analyse::leftovers(&observation, &job, &granted)?;
     if let Some(signal) = args.kill {
         let mut again = || -> Result<_, Failure> {
-            Ok(analyse::leftovers(&observe(session, args, &job)?, &job, &granted)?)
+            Ok(analyse::leftovers(&observe(invocation, args, &job)?, &job, &granted)?)
         };
         kill::end(payload.leftovers.iter_mut().flatten(), signal, &mut again)?;
     }
     let found = is_found(&payload);
-    let complete = answer(session, args.porcelain, &job_name::text(&job), &observation, payload)?;
+    let complete = answer(invocation, args.porcelain, &job_name::text(&job), &observation, payload)?;
     Ok(if found { Exit::No } else { complete })
 }
 
-fn observe(session: &mut Session<'_>, args: &LeftoversArgs, job: &JobName) -> Result<Observation, Failure> {
+fn observe(
+    invocation: &mut Invocation<'_>,
+    args: &LeftoversArgs,
+    job: &JobName,
+) -> Result<Observation, Failure> {
     let slurm = &args.allocation.slurm;
-    if let Some(mut observation) = saved::from_option(session)? {
-        slurm::add(session, slurm, &mut observation)?;
+    if let Some(mut observation) = saved::from_option(invocation)? {
+        allocation::add(invocation, slurm, &mut observation)?;
         observation.errors.extend(undetailed(&observation));
         return Ok(observation);
     }
@@ -47,7 +55,7 @@ fn observe(session: &mut Session<'_>, args: &LeftoversArgs, job: &JobName) -> Re
         false if job_name::is_hooks(job) => JobHook { uid: None, ..job_name::hook() },
         false => JobHook::default(),
     };
-    Ok(observe::leftovers(&session.options(), job, hook)?)
+    Ok(observe::leftovers(&invocation.options(), job, hook)?)
 }
 
 /// The problem of an observation in which nobody looked into any process: one
@@ -65,20 +73,20 @@ fn undetailed(observation: &Observation) -> Option<Problem> {
 }
 
 fn answer(
-    session: &mut Session<'_>,
+    invocation: &mut Invocation<'_>,
     porcelain: bool,
     job: &str,
     observation: &Observation,
     payload: Payload,
 ) -> Result<Exit, Failure> {
     if porcelain {
-        return session.answer(observation, payload, render::porcelain);
+        return invocation.answer(observation, payload, render::porcelain);
     }
-    if !session.global.json {
-        let _nobody_reads = render::notes(session.err, &payload);
+    if !invocation.global.json {
+        let _nobody_reads = render::notes(invocation.err, &payload);
     }
     let all_seen = observation.errors.is_empty();
-    session.answer(observation, payload, |out, style, payload| {
+    invocation.answer(observation, payload, |out, style, payload| {
         render::leftovers(out, style, payload, job, all_seen)
     })
 }

@@ -4,14 +4,16 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-use super::device_node::{self, Devices};
-use super::{Failure, Session, own_access, subject};
+use super::own_access;
 use crate::analyse::{Checker, Question};
 use crate::cli::CheckArgs;
-use crate::cli::device::{Access, Asked, Kind, Pattern};
+use crate::cli::device::{Access, Asked, Pattern};
+use crate::commands::invocation::{Failure, Invocation};
+use crate::commands::subject;
+use crate::commands::subject::devices::{self, Devices};
+use crate::commands::subject::question::{device_type, question, request};
 use crate::gpu::NameError;
-use crate::model::Verdicts;
-use crate::model::{Device, DeviceType, Request, RequestSet};
+use crate::model::{Device, Request, Verdicts};
 use crate::observation::Observation;
 
 /// Who answers.
@@ -39,14 +41,14 @@ const UNKNOWN: Verdicts = Verdicts::Unknown;
 
 impl Oracle {
     /// The oracle that the options ask for.
-    pub(super) fn new(session: &mut Session<'_>, args: &CheckArgs) -> Result<Self, Failure> {
+    pub(super) fn new(invocation: &mut Invocation<'_>, args: &CheckArgs) -> Result<Self, Failure> {
         if args.own {
-            let devices = Box::new(Devices::of(session, &Observation::default()));
+            let devices = Box::new(Devices::of(invocation, &Observation::default()));
             return Ok(Self::Kernel { devices });
         }
-        let source = subject::resolve(session, &args.target)?;
+        let source = subject::resolve(invocation, &args.target)?;
         let checker = Box::new(Checker::new(&source.observation, &source.subject)?);
-        let devices = Box::new(Devices::of(session, &source.observation));
+        let devices = Box::new(Devices::of(invocation, &source.observation));
         Ok(Self::Policy { checker, observation: Box::new(source.observation), devices })
     }
 
@@ -105,36 +107,6 @@ impl Oracle {
     }
 }
 
-/// The question that a pattern asks.
-pub(super) fn question(pattern: Pattern) -> Question {
-    let Pattern { kind, major, minor, access } = pattern;
-    Question { kind: kind.map(device_type), major, minor, requests: requests(access) }
-}
-
-/// The one request that an access means; `None` for all of them.
-pub(super) fn request(access: Access) -> Option<Request> {
-    match access {
-        Access::Exists => Some(Request::Exists),
-        Access::Mknod => Some(Request::Mknod),
-        Access::Read => Some(Request::Read),
-        Access::Write => Some(Request::Write),
-        Access::ReadWrite => Some(Request::ReadWrite),
-        Access::All => None,
-    }
-}
-
-/// The type of a device in the decoder's terms.
-pub(super) fn device_type(kind: Kind) -> DeviceType {
-    match kind {
-        Kind::Block => DeviceType::Block,
-        Kind::Char => DeviceType::Char,
-    }
-}
-
-fn requests(access: Access) -> RequestSet {
-    request(access).map_or(RequestSet::ALL, RequestSet::from)
-}
-
 fn of_device(device: Device) -> Question {
     let Device { kind, major, minor } = device;
     Question { kind: Some(kind), major: Some(major), minor: Some(minor), requests: Request::ReadWrite.into() }
@@ -143,7 +115,7 @@ fn of_device(device: Device) -> Question {
 fn kernel(asked: &Asked<'_>, devices: &Devices) -> Answer {
     let unknown = |why: &str| (UNKNOWN, Some(why.to_owned()));
     let (path, access) = match asked {
-        Asked::Name(name) => match devices.named(name).map(device_node::path) {
+        Asked::Name(name) => match devices.named(name).map(devices::path) {
             Ok(Some(path)) => (path, Access::ReadWrite),
             Ok(None) => return unknown("there is no node for it under /dev"),
             Err(why) => return unknown(&why.to_string()),
@@ -151,7 +123,7 @@ fn kernel(asked: &Asked<'_>, devices: &Devices) -> Answer {
         Asked::Node(path) => (PathBuf::from(OsStr::from_bytes(path)), Access::ReadWrite),
         Asked::Numbers(Pattern { kind: Some(kind), major: Some(major), minor: Some(minor), access }) => {
             let device = Device { kind: device_type(*kind), major: *major, minor: *minor };
-            match device_node::path(device) {
+            match devices::path(device) {
                 Some(path) => (path, *access),
                 None => return unknown("there is no node for it under /dev"),
             }

@@ -4,23 +4,24 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use super::{Failure, Session, input};
 use crate::analyse::{self, Granted};
+use crate::commands::files;
+use crate::commands::invocation::{Failure, Invocation};
 use crate::observation::{Answer, Observation, Process};
 use crate::report::{Payload, Visible};
 use crate::watch::state::{self, Entry};
 
 /// Adds the last change to every process that the state file has.
 pub(super) fn add(
-    session: &mut Session<'_>,
+    invocation: &mut Invocation<'_>,
     path: &Path,
     observation: &Observation,
     payload: &mut Payload,
 ) -> Result<(), Failure> {
-    let bytes = input::read(session, path)?;
+    let bytes = files::read(invocation, path)?;
     let bad = |why: String| {
         let why = format!("no state file of gpumap watch: {why}");
-        Failure::new("bad-state", input::name(path), why, "")
+        Failure::new("bad-state", files::name(path), why, "")
     };
     let state = state::parse(&bytes).map_err(bad)?;
     if state.boot_id != observation.host.boot_id {

@@ -1,60 +1,64 @@
 //! `gpumap audit`: is every GPU isolated as it should be?
 
+mod documents;
+
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use super::audit_files::{self as files, remember};
-use super::{Failure, Session, envelope, input, job_name, saved, slurm};
 use crate::analyse::{self, Granted};
 use crate::audit::{self, Config, FailOn, Scope};
 use crate::cli::{self, AuditArgs, Exit};
+use crate::commands::files::{self, saved};
+use crate::commands::invocation::{Failure, Invocation, envelope};
+use crate::commands::subject::{allocation, job_name};
 use crate::model::Severity;
 use crate::observation::{Observation, Text};
 use crate::observe::{self, Target};
 use crate::render::{self, Nagios};
 use crate::report::{AuditOptions, FindingKind, Payload};
+use documents::remember;
 
 /// Runs the command.
-pub(super) fn run(session: &mut Session<'_>, args: &AuditArgs) -> Result<Exit, Failure> {
+pub(super) fn run(invocation: &mut Invocation<'_>, args: &AuditArgs) -> Result<Exit, Failure> {
     if args.list || args.explain.is_some() {
-        return document(session, args.explain.as_deref());
+        return document(invocation, args.explain.as_deref());
     }
-    if args.nagios && session.global.json {
+    if args.nagios && invocation.global.json {
         return Err(Failure::new("usage", "--nagios", "does not go with --json", "choose one of the two"));
     }
-    if args.verify && session.global.from.is_some() {
+    if args.verify && invocation.global.from.is_some() {
         let why = "the kernel cannot be asked about a saved node";
         return Err(Failure::new("usage", "--verify", why, "leave it out"));
     }
-    slurm::look(session, &args.allocation.slurm)?;
-    session.look.units = true;
-    let subject = subject(session, args)?;
+    allocation::look(invocation, &args.allocation.slurm)?;
+    invocation.look.units = true;
+    let subject = subject(invocation, args)?;
     let mut payload =
         audit::audit_within(&subject.observation, &subject.granted, &subject.config, &subject.scope)?;
     remember(&mut payload, subject.options);
     if let Some(path) = &args.baseline {
-        audit::compare(&mut payload, &files::baseline(session, path)?);
+        audit::compare(&mut payload, &documents::baseline(invocation, path)?);
     }
     audit::judge(&mut payload, limit(args.limit()));
     if let Some(path) = &args.report {
-        let saved = files::report(session, path, &subject.observation, &payload);
-        keep_finding(session, saved, &payload)?;
+        let saved = documents::report(invocation, path, &subject.observation, &payload);
+        keep_finding(invocation, saved, &payload)?;
     }
-    let exit = answer(session, args, &subject.observation, payload)?;
-    session.out.flush()?;
+    let exit = answer(invocation, args, &subject.observation, payload)?;
+    invocation.out.flush()?;
     Ok(if args.fails_open() { Exit::Yes } else { exit })
 }
 
 /// A report that cannot be written must not hide a finding that is bad enough:
 /// then it is only said.
 fn keep_finding(
-    session: &mut Session<'_>,
+    invocation: &mut Invocation<'_>,
     saved: Result<(), Failure>,
     payload: &Payload,
 ) -> Result<(), Failure> {
     match saved {
         Err(Failure::Problem(problem)) if payload.audit.as_ref().is_some_and(|audit| audit.failed) => {
-            session.problems(&[*problem])
+            invocation.problems(&[*problem])
         }
         saved => saved,
     }
@@ -69,22 +73,26 @@ struct Subject {
     options: AuditOptions,
 }
 
-fn subject(session: &mut Session<'_>, args: &AuditArgs) -> Result<Subject, Failure> {
-    let (mut observation, former) = observe(session)?;
-    slurm::add(session, &args.allocation.slurm, &mut observation)?;
+fn subject(invocation: &mut Invocation<'_>, args: &AuditArgs) -> Result<Subject, Failure> {
+    let (mut observation, former) = observe(invocation)?;
+    allocation::add(invocation, &args.allocation.slurm, &mut observation)?;
     if args.verify {
-        verify(session, &mut observation)?;
+        verify(invocation, &mut observation)?;
     }
-    let (config, file) = files::config(session, args, former.config)?;
+    let (config, file) = documents::config(invocation, args, former.config)?;
     let granted = Granted { list: args.allocation.allocated.clone().or(former.allocated) };
-    let job = if args.allocation.slurm.from_env { Some(job_name::one(session, None, true)?) } else { None };
+    let job =
+        if args.allocation.slurm.from_env { Some(job_name::one(invocation, None, true)?) } else { None };
     let former_job = former.job.as_deref().map(job_name::own).transpose()?;
     let paths = match args.paths.as_slice() {
         [] => former.paths.iter().map(PathBuf::from).collect(),
         paths => paths.to_vec(),
     };
     let scope = Scope {
-        paths: paths.iter().map(|path| find(session, &observation, path)).collect::<Result<_, Failure>>()?,
+        paths: paths
+            .iter()
+            .map(|path| find(invocation, &observation, path))
+            .collect::<Result<_, Failure>>()?,
         job: job.or(former_job),
     };
     let options = AuditOptions {
@@ -97,32 +105,32 @@ fn subject(session: &mut Session<'_>, args: &AuditArgs) -> Result<Subject, Failu
 }
 
 /// Asks the kernel in the cgroups whose programs differ.
-fn verify(session: &Session<'_>, observation: &mut Observation) -> Result<(), Failure> {
+fn verify(invocation: &Invocation<'_>, observation: &mut Observation) -> Result<(), Failure> {
     let wanted = analyse::to_verify(observation)?;
     let node = |(path, major, minor)| observe::verify::Node { path, major, minor };
     let nodes: Vec<_> = wanted.nodes.into_iter().map(node).collect();
-    observe::verify::verify(&session.options(), observation, &wanted.cgroups, &nodes);
+    observe::verify::verify(&invocation.options(), observation, &wanted.cgroups, &nodes);
     Ok(())
 }
 
-fn find(session: &Session<'_>, observation: &Observation, path: &Path) -> Result<Text, Failure> {
-    if session.global.from.is_some() {
+fn find(invocation: &Invocation<'_>, observation: &Observation, path: &Path) -> Result<Text, Failure> {
+    if invocation.global.from.is_some() {
         return saved::find(observation, path);
     }
-    let path = observe::path_cgroup(&session.options(), path)?;
+    let path = observe::path_cgroup(&invocation.options(), path)?;
     let found = saved::find(observation, &path);
     found.map_err(|_| Failure::new("no-cgroup", path.to_string_lossy(), "no such cgroup", ""))
 }
 
 /// The whole node, or what was saved, with what a report says of how it was
 /// made.
-fn observe(session: &mut Session<'_>) -> Result<(Observation, AuditOptions), Failure> {
-    let Some(path) = session.global.from.clone() else {
+fn observe(invocation: &mut Invocation<'_>) -> Result<(Observation, AuditOptions), Failure> {
+    let Some(path) = invocation.global.from.clone() else {
         let all = Target { path: PathBuf::from("/"), recursive: true };
-        return Ok((observe::cgroups(&session.options(), &[all])?, AuditOptions::default()));
+        return Ok((observe::cgroups(&invocation.options(), &[all])?, AuditOptions::default()));
     };
-    let bytes = input::read(session, &path)?;
-    let name = input::name(&path);
+    let bytes = files::read(invocation, &path)?;
+    let name = files::name(&path);
     if saved::is_report(&bytes) {
         return saved::report(&bytes, &name);
     }
@@ -132,7 +140,7 @@ fn observe(session: &mut Session<'_>) -> Result<(Observation, AuditOptions), Fai
 /// Prints the findings. One that is bad enough is an answer, whatever else
 /// could not be seen; that there is none is one only if everything was seen.
 fn answer(
-    session: &mut Session<'_>,
+    invocation: &mut Invocation<'_>,
     args: &AuditArgs,
     observation: &Observation,
     payload: Payload,
@@ -140,11 +148,11 @@ fn answer(
     let complete = observation.errors.is_empty() && !payload.has_unknown();
     if args.nagios {
         let state = Nagios::of(&payload, complete);
-        render::nagios(session.out, state, &payload, &observation.errors)?;
+        render::nagios(invocation.out, state, &payload, &observation.errors)?;
         return Ok(exit(state));
     }
     let failed = payload.audit.as_ref().is_some_and(|audit| audit.failed);
-    let seen = session
+    let seen = invocation
         .answer(observation, payload, |out, style, payload| render::audit(out, style, payload, complete))?;
     Ok(if failed { Exit::No } else { seen })
 }
@@ -159,20 +167,20 @@ fn exit(state: Nagios) -> Exit {
     }
 }
 
-/// Ends a session without an answer, in the way that the caller can bear:
+/// Ends an invocation without an answer, in the way that the caller can bear:
 /// trouble of gpumap is no news of the node.
-pub(super) fn fail(session: &mut Session<'_>, args: &AuditArgs, failure: &Failure) -> Exit {
+pub(super) fn fail(invocation: &mut Invocation<'_>, args: &AuditArgs, failure: &Failure) -> Exit {
     if args.nagios {
-        let _nobody_left = render::nagios_unknown(session.out, &failure.to_string());
-        let _nobody_left = session.out.flush();
+        let _nobody_left = render::nagios_unknown(invocation.out, &failure.to_string());
+        let _nobody_left = invocation.out.flush();
         return Exit::Incomplete;
     }
-    let exit = session.fail(failure);
+    let exit = invocation.fail(failure);
     if args.fails_open() { Exit::Yes } else { exit }
 }
 
 /// Prints the documentation of one finding or the list of all.
-fn document(session: &mut Session<'_>, id: Option<&str>) -> Result<Exit, Failure> {
+fn document(invocation: &mut Invocation<'_>, id: Option<&str>) -> Result<Exit, Failure> {
     let kinds: Vec<&audit::Kind> = match id {
         None => audit::kinds().collect(),
         Some(id) => match audit::kind(id) {
@@ -191,7 +199,7 @@ fn document(session: &mut Session<'_>, id: Option<&str>) -> Result<Exit, Failure
     });
     let payload = Payload { kinds: Some(kinds.collect()), ..Payload::default() };
     let view = if id.is_some() { render::finding_pages } else { render::finding_list };
-    session.answer(&envelope::blank(), payload, view)
+    invocation.answer(&envelope::blank(), payload, view)
 }
 
 fn limit(limit: cli::FailOn) -> FailOn {

@@ -1,22 +1,22 @@
-//! JSON files that gpumap writes.
+//! Writes JSON to a file that the user named.
 
 use std::io;
 use std::path::Path;
 
 use serde::Serialize;
 
-use super::Failure;
+use crate::commands::invocation::Failure;
 use crate::output_file::{self, OutputError};
 use crate::render;
 
 /// Writes JSON to the file that the user named.
-pub(super) fn save<T: Serialize>(path: &Path, value: &T) -> Result<(), Failure> {
+pub(crate) fn save<T: Serialize>(path: &Path, value: &T) -> Result<(), Failure> {
     let write = |mut out: &mut dyn io::Write| render::json::write(&mut out, value);
     output_file::save(path, write).map_err(|error| failure(path, &error))
 }
 
 /// A file that could not be written.
-pub(super) fn failure(path: &Path, error: &OutputError) -> Failure {
+pub(crate) fn failure(path: &Path, error: &OutputError) -> Failure {
     match error {
         OutputError::System(error) => Failure::file(path, error),
         OutputError::Refused { why, needs } => Failure::new("output", path.to_string_lossy(), why, needs),

@@ -10,8 +10,8 @@ use std::path::Path;
 use nix::errno::Errno;
 use nix::sys::signal::Signal;
 
-use super::{Failure, Session};
 use crate::cli::KillSignal;
+use crate::commands::invocation::{Failure, Invocation};
 use crate::observe;
 use crate::report::{Leftover, Payload};
 use crate::sys::pidfd::Pidfd;
@@ -20,12 +20,12 @@ use crate::sys::pidfd::Pidfd;
 const GONE: &str = "it has ended, or is no longer a leftover";
 
 /// Refuses what is no look at the processes that run here now.
-pub(super) fn refuse(session: &Session<'_>) -> Result<(), Failure> {
-    if session.global.from.is_some() {
+pub(super) fn refuse(invocation: &Invocation<'_>) -> Result<(), Failure> {
+    if invocation.global.from.is_some() {
         let needs = "leave --from out: what is saved may have ended, and its pid be another's";
         return Err(Failure::new("usage", "--kill", "ends processes of this node only", needs));
     }
-    if session.global.proc != Path::new("/proc") {
+    if invocation.global.proc != Path::new("/proc") {
         let needs = "leave --proc out: pids of another /proc may be other processes here";
         return Err(Failure::new("usage", "--kill", "ends processes of this node only", needs));
     }

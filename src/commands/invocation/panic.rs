@@ -1,5 +1,5 @@
-//! The door that a panic does not pass: a bug of gpumap ends a command as any
-//! other failure does, with exit code 2, one line, and with --json a document.
+//! Turns a panic into a failure: a bug of gpumap ends a command as any other
+//! failure does, with exit code 2, one line, and with --json a document.
 
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
 use std::sync::Mutex;
@@ -13,8 +13,8 @@ const MESSAGE: usize = 300;
 /// which the main thread passes on.
 static FIRST: Mutex<Option<String>> = Mutex::new(None);
 
-/// Keeps the report of a panic for [`closed`] instead of printing it.
-pub(super) fn install() {
+/// Keeps the report of a panic for [`caught`] instead of printing it.
+pub(crate) fn install() {
     panic::set_hook(Box::new(|info| {
         if let Ok(mut first) = FIRST.lock() {
             first.get_or_insert_with(|| described(info));
@@ -26,7 +26,7 @@ pub(super) fn install() {
 ///
 /// What `work` borrows may be half changed afterwards. Callers only tell of the
 /// failure and end.
-pub(super) fn closed<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_panic| Err(bug()))
 }
 

@@ -6,32 +6,32 @@ use std::path::{Component, Path, PathBuf};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::{Failure, Session, input};
+use crate::commands::invocation::{Failure, Invocation};
 use crate::observation::{Observation, SCHEMA, Scope, Text};
 use crate::observe::{self, Target};
 use crate::report::{self, AuditOptions, Document};
 
 /// The observation `--from` names, if it is given.
-pub(super) fn from_option(session: &mut Session<'_>) -> Result<Option<Observation>, Failure> {
-    let Some(path) = session.global.from.clone() else { return Ok(None) };
-    load(session, &path).map(Some)
+pub(crate) fn from_option(invocation: &mut Invocation<'_>) -> Result<Option<Observation>, Failure> {
+    let Some(path) = invocation.global.from.clone() else { return Ok(None) };
+    load(invocation, &path).map(Some)
 }
 
 /// Reads an observation from a file.
-pub(super) fn load(session: &mut Session<'_>, path: &Path) -> Result<Observation, Failure> {
-    let bytes = input::read(session, path)?;
-    parse(&bytes, &input::name(path))
+pub(crate) fn load(invocation: &mut Invocation<'_>, path: &Path) -> Result<Observation, Failure> {
+    let bytes = super::read(invocation, path)?;
+    parse(&bytes, &super::name(path))
 }
 
 /// Whether a file seems meant to be an observation or an answer of gpumap,
 /// rather than a program.
-pub(super) fn is_gpumap_json(bytes: &[u8]) -> bool {
+pub(crate) fn is_gpumap_json(bytes: &[u8]) -> bool {
     bytes.trim_ascii_start().starts_with(b"{")
         && serde_json::from_slice::<Head>(bytes).is_ok_and(|head| head.schema.starts_with("gpumap"))
 }
 
 /// Reads an observation; `name` is the file's, for messages.
-pub(super) fn parse(bytes: &[u8], name: &str) -> Result<Observation, Failure> {
+pub(crate) fn parse(bytes: &[u8], name: &str) -> Result<Observation, Failure> {
     if is_report(bytes) {
         return report(bytes, name).map(|(observation, _)| observation);
     }
@@ -62,13 +62,13 @@ fn bounded(observation: Observation, name: &str) -> Result<Observation, Failure>
 }
 
 /// Whether a file is what `audit --report` saved.
-pub(super) fn is_report(bytes: &[u8]) -> bool {
+pub(crate) fn is_report(bytes: &[u8]) -> bool {
     serde_json::from_slice::<Head>(bytes)
         .is_ok_and(|head| head.schema == report::SCHEMA && head.observation.is_some())
 }
 
 /// The observation in what `audit --report` saved, and how that was made.
-pub(super) fn report(bytes: &[u8], name: &str) -> Result<(Observation, AuditOptions), Failure> {
+pub(crate) fn report(bytes: &[u8], name: &str) -> Result<(Observation, AuditOptions), Failure> {
     let bad = |error: serde_json::Error| {
         Failure::new("bad-observation", name, format!("not a report of an audit: {error}"), "")
     };
@@ -86,15 +86,15 @@ pub(super) fn report(bytes: &[u8], name: &str) -> Result<(Observation, AuditOpti
 }
 
 /// Observes cgroups: live, or by narrowing the scope of a saved observation.
-pub(super) fn observe(
-    session: &mut Session<'_>,
+pub(crate) fn observe(
+    invocation: &mut Invocation<'_>,
     paths: &[PathBuf],
     recursive: bool,
 ) -> Result<Observation, Failure> {
-    let Some(mut observation) = from_option(session)? else {
+    let Some(mut observation) = from_option(invocation)? else {
         let targets: Vec<Target> =
             paths.iter().map(|path| Target { path: path.clone(), recursive }).collect();
-        return Ok(observe::cgroups(&session.options(), &targets)?);
+        return Ok(observe::cgroups(&invocation.options(), &targets)?);
     };
     if !paths.is_empty() {
         let scope = paths.iter().map(|path| Ok(Scope { path: find(&observation, path)?, recursive }));
@@ -104,7 +104,7 @@ pub(super) fn observe(
 }
 
 /// The cgroup that a path means in an observation.
-pub(super) fn find(observation: &Observation, path: &Path) -> Result<Text, Failure> {
+pub(crate) fn find(observation: &Observation, path: &Path) -> Result<Text, Failure> {
     let text = relative(path, &observation.host.cgroup_root);
     if observation.cgroups.iter().any(|cgroup| cgroup.path == text) {
         return Ok(text);
@@ -114,7 +114,7 @@ pub(super) fn find(observation: &Observation, path: &Path) -> Result<Text, Failu
 }
 
 /// The cgroup of a process in an observation.
-pub(super) fn cgroup_of_pid(observation: &Observation, pid: u32) -> Result<Text, Failure> {
+pub(crate) fn cgroup_of_pid(observation: &Observation, pid: u32) -> Result<Text, Failure> {
     let process = observation.processes.iter().find(|process| process.pid == pid);
     process.map(|process| process.cgroup.clone()).ok_or_else(|| {
         Failure::new("no-process", format!("pid {pid}"), "no such process in the saved observation", "")
@@ -122,7 +122,7 @@ pub(super) fn cgroup_of_pid(observation: &Observation, pid: u32) -> Result<Text,
 }
 
 /// The one cgroup an observation was taken for.
-pub(super) fn only_cgroup(observation: &Observation, name: &str) -> Result<Text, Failure> {
+pub(crate) fn only_cgroup(observation: &Observation, name: &str) -> Result<Text, Failure> {
     match observation.scope.as_slice() {
         [Scope { path, recursive: false }] => Ok(path.clone()),
         _ => {

@@ -1,12 +1,13 @@
-//! Jobs in an observation: which of its cgroups are theirs.
+//! Finds the cgroups of a job or step in an observation.
 
-use super::{Failure, job_name};
+use super::job_name;
+use crate::commands::invocation::Failure;
 use crate::model::CgroupPath;
 use crate::observation::{Observation, Scope, Text};
 use crate::owner::{AskedStep, Directory, JobName};
 
 /// A job with the step that is meant, if one is.
-pub(super) struct Part {
+pub(crate) struct Part {
     /// The job.
     pub job: JobName,
     /// Its step.
@@ -14,7 +15,7 @@ pub(super) struct Part {
 }
 
 /// Narrows the scope to jobs or steps: their cgroups with everything below.
-pub(super) fn narrow(observation: &mut Observation, parts: &[Part]) -> Result<(), Failure> {
+pub(crate) fn narrow(observation: &mut Observation, parts: &[Part]) -> Result<(), Failure> {
     let directory = Directory::new(observation);
     let mut scope = Vec::new();
     for part in parts {
@@ -28,7 +29,7 @@ pub(super) fn narrow(observation: &mut Observation, parts: &[Part]) -> Result<()
 }
 
 /// The one cgroup that is a job's own, or that holds what a step starts.
-pub(super) fn only(observation: &Observation, part: &Part) -> Result<Text, Failure> {
+pub(crate) fn only(observation: &Observation, part: &Part) -> Result<Text, Failure> {
     let directory = Directory::new(observation);
     match tops(observation, &directory, part)?.as_slice() {
         [path] => Ok(started_in(observation, path, part)),

@@ -1,5 +1,10 @@
 //! `gpumap watch`: what changes, as it happens.
 
+mod allowance;
+mod output;
+mod print;
+mod scope;
+
 use std::collections::HashSet;
 use std::os::fd::AsFd as _;
 use std::path::Path;
@@ -8,10 +13,9 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
-use super::watch_allowance::{self, Allowances};
-use super::watch_output::Output;
-use super::{Failure, Session, file, watch_scope};
 use crate::cli::{Exit, WatchArgs};
+use crate::commands::files;
+use crate::commands::invocation::{Failure, Invocation};
 use crate::observe::kernel_types::KernelTypes;
 use crate::report::{Event, Gpu};
 use crate::sys::caps::Capability;
@@ -22,6 +26,8 @@ use crate::watch::opens::OpensWatcher;
 use crate::watch::policy::PolicyWatcher;
 use crate::watch::{self, EventSource, Mode, Source, Tracker, WatchError};
 use crate::{gpu, observe};
+use allowance::Allowances;
+use output::Output;
 
 /// How often environments are read again, and the state is written at most.
 const REREAD: Duration = Duration::from_secs(1);
@@ -54,26 +60,26 @@ fn give_up_rights() -> Result<(), Failure> {
 }
 
 /// Runs the command.
-pub(super) fn run(session: &mut Session<'_>, args: &WatchArgs) -> Result<Exit, Failure> {
-    if session.global.from.is_some() {
+pub(super) fn run(invocation: &mut Invocation<'_>, args: &WatchArgs) -> Result<Exit, Failure> {
+    if invocation.global.from.is_some() {
         return Err(Failure::new("usage", "--from", "a saved observation does not change", "leave it out"));
     }
     let begun = Instant::now();
     give_up_rights()?;
     let signals = signals()?;
-    let scope = watch_scope::of(session, args)?;
-    let proc = session.global.proc.clone();
+    let scope = scope::of(invocation, args)?;
+    let proc = invocation.global.proc.clone();
     // Read once for all that is loaded; whoever cannot go on without says so.
     let types = KernelTypes::shared();
-    let opens = OpensWatcher::start(&session.options(), &scope)
+    let opens = OpensWatcher::start(&invocation.options(), &scope)
         .map_err(|error| Failure::new("watch", "processes", error.to_string(), ""))?;
     let mut source = Source::start(&scope, &proc, mode()?).map_err(refused)?;
-    let node = observe::gpus(&session.options());
+    let node = observe::gpus(&invocation.options());
     let root = Path::new(&node.host.cgroup_root);
-    let mut tracker = Tracker::new(session.options()).within(scope.clone(), root);
+    let mut tracker = Tracker::new(invocation.options()).within(scope.clone(), root);
     tracker.learn(scope.processes(&proc));
-    let targets = watch_scope::targets(session, &scope)?;
-    let policies = PolicyWatcher::start(&session.options(), &targets)?;
+    let targets = scope::targets(invocation, &scope)?;
+    let policies = PolicyWatcher::start(&invocation.options(), &targets)?;
     drop(types);
     heap::give_back();
     let end = args.lasting.and_then(|lasting| Instant::now().checked_add(lasting));
@@ -83,7 +89,7 @@ pub(super) fn run(session: &mut Session<'_>, args: &WatchArgs) -> Result<Exit, F
         allowances: Allowances::default(),
         stopped: false,
         signals,
-        session,
+        invocation,
         args,
         everybody: scope.all,
         tracker,
@@ -101,32 +107,32 @@ pub(super) fn run(session: &mut Session<'_>, args: &WatchArgs) -> Result<Exit, F
 }
 
 /// A running command.
-pub(super) struct Watch<'s, 'a> {
-    pub(super) session: &'s mut Session<'a>,
+struct Watch<'s, 'a> {
+    invocation: &'s mut Invocation<'a>,
     /// Where lines go, and those that were not given to it yet.
-    pub(super) output: Output,
-    pub(super) text: Vec<u8>,
+    output: Output,
+    text: Vec<u8>,
     /// How much more users may be the cause of.
-    pub(super) allowances: Allowances,
-    pub(super) signals: SignalFd,
+    allowances: Allowances,
+    signals: SignalFd,
     /// It was to end while its output was not read.
-    pub(super) stopped: bool,
+    stopped: bool,
     args: &'s WatchArgs,
     /// Whether the whole node is watched.
-    pub(super) everybody: bool,
-    pub(super) tracker: Tracker,
+    everybody: bool,
+    tracker: Tracker,
     others: Vec<Box<dyn EventSource>>,
     /// The node's GPUs, until there is an answer about a process.
-    pub(super) gpus: Vec<Gpu>,
+    gpus: Vec<Gpu>,
     boot_id: String,
-    pub(super) end: Option<Instant>,
+    end: Option<Instant>,
     /// Whether there was a change.
-    pub(super) changed: bool,
+    changed: bool,
     /// Whether the state file is behind, and when it was written.
-    pub(super) dirty: bool,
+    dirty: bool,
     written: Option<Instant>,
     /// Processes of which a line was printed, until they end.
-    pub(super) shown: HashSet<(u32, u64)>,
+    shown: HashSet<(u32, u64)>,
 }
 
 impl Watch<'_, '_> {
@@ -142,7 +148,7 @@ impl Watch<'_, '_> {
         not_seen.extend(watch::not_seen(&uncovered));
         let ready_after_ms = u64::try_from(begun.elapsed().as_millis()).ok();
         self.print(&[Event { engines, not_seen, ready_after_ms, ..watch::event("start", None) }])?;
-        if self.session.global.json {
+        if self.invocation.global.json {
             self.print(&uncovered)?;
         }
         let uncovered = Some(uncovered.len());
@@ -205,7 +211,7 @@ impl Watch<'_, '_> {
         if untold.is_empty() {
             return Ok(());
         }
-        self.print(&[Event { why: Some(watch_allowance::why()), ..watch::lost(untold) }])
+        self.print(&[Event { why: Some(allowance::why()), ..watch::lost(untold) }])
     }
 
     /// Takes the facts up to a moment: until one is newer or none are left.
@@ -231,7 +237,7 @@ impl Watch<'_, '_> {
             return Ok(());
         }
         watch::state::write(path, &self.boot_id, self.tracker.last_set())
-            .map_err(|error| file::failure(path, &error))?;
+            .map_err(|error| files::failure(path, &error))?;
         self.dirty = false;
         self.written = Some(Instant::now());
         Ok(())

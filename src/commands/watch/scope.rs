@@ -4,16 +4,17 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::job_scope::Part;
-use super::{Failure, Session, job_name, job_scope};
 use crate::cli::WatchArgs;
+use crate::commands::invocation::{Failure, Invocation};
+use crate::commands::subject::job_cgroups::Part;
+use crate::commands::subject::{job_cgroups, job_name};
 use crate::observation::Observation;
 use crate::observe::{self, Options, Target};
 use crate::watch::Scope;
 
 /// Whom to watch: what is named, or everything.
-pub(super) fn of(session: &Session<'_>, args: &WatchArgs) -> Result<Scope, Failure> {
-    let options = Options { detail: false, ..session.options() };
+pub(super) fn of(invocation: &Invocation<'_>, args: &WatchArgs) -> Result<Scope, Failure> {
+    let options = Options { detail: false, ..invocation.options() };
     let mut scope = Scope { pids: args.pid.clone(), ..Scope::default() };
     if !args.pid.is_empty() {
         observe::processes(&options, &args.pid)?;
@@ -24,10 +25,10 @@ pub(super) fn of(session: &Session<'_>, args: &WatchArgs) -> Result<Scope, Failu
         add(&mut scope, &observe::cgroups(&options, &targets)?);
     }
     for asked in job_name::all(&args.job, false)? {
-        let job = job_name::live(session, &asked.job)?;
+        let job = job_name::live(invocation, &asked.job)?;
         let mut observation = observe::jobs(&options, std::slice::from_ref(&job))?;
         if asked.step.is_some() {
-            job_scope::narrow(&mut observation, &[Part { job, step: asked.step }])?;
+            job_cgroups::narrow(&mut observation, &[Part { job, step: asked.step }])?;
         }
         add(&mut scope, &observation);
     }
@@ -37,13 +38,13 @@ pub(super) fn of(session: &Session<'_>, args: &WatchArgs) -> Result<Scope, Failu
 
 /// The cgroups whose programs are watched: those that were named with
 /// everything below, those of the processes, or all.
-pub(super) fn targets(session: &Session<'_>, scope: &Scope) -> Result<Vec<Target>, Failure> {
+pub(super) fn targets(invocation: &Invocation<'_>, scope: &Scope) -> Result<Vec<Target>, Failure> {
     if scope.all {
         return Ok(vec![Target { path: "/".into(), recursive: true }]);
     }
     let cgroups = scope.cgroups.iter().map(|path| Ok(Target { path: path.clone(), recursive: true }));
     let of =
-        |pid: &u32| Ok(Target { path: observe::pid_cgroup(&session.options(), *pid)?, recursive: false });
+        |pid: &u32| Ok(Target { path: observe::pid_cgroup(&invocation.options(), *pid)?, recursive: false });
     cgroups.chain(scope.pids.iter().map(of)).collect()
 }
 

@@ -2,14 +2,15 @@
 
 use std::path::Path;
 
-use super::{Failure, Session, envelope, input, saved};
 use crate::bytecode;
 use crate::cli::ProgramSource;
+use crate::commands::files::{self, saved};
+use crate::commands::invocation::{Failure, Invocation, envelope};
 use crate::observation::{Map, Observation, Problem, Program, with_inner};
 use crate::observe;
 
 /// Programs in the order given, with the facts they need.
-pub(super) struct Gathered {
+pub(crate) struct Gathered {
     /// Holds the programs and their maps.
     pub observation: Observation,
     /// The programs, in run order.
@@ -17,12 +18,12 @@ pub(super) struct Gathered {
 }
 
 /// Collects programs; `maps` names a file with map contents for them.
-pub(super) fn gather(
-    session: &mut Session<'_>,
+pub(crate) fn gather(
+    invocation: &mut Invocation<'_>,
     sources: &[ProgramSource],
     maps: Option<&Path>,
 ) -> Result<Gathered, Failure> {
-    let saved = saved::from_option(session)?;
+    let saved = saved::from_option(invocation)?;
     let mut gathered = Gathered { observation: envelope::blank(), ids: Vec::new() };
     if let Some(saved) = &saved {
         gathered.seen_on(saved);
@@ -31,13 +32,13 @@ pub(super) fn gather(
         match (source, &saved) {
             (ProgramSource::Id(id), Some(saved)) => gathered.add_id(saved, *id)?,
             (ProgramSource::Id(id), None) => {
-                gathered.add_id(&observe::program(&session.options(), *id)?, *id)?
+                gathered.add_id(&observe::program(&invocation.options(), *id)?, *id)?
             }
-            (ProgramSource::File(path), _) => gathered.add_file(session, path)?,
+            (ProgramSource::File(path), _) => gathered.add_file(invocation, path)?,
         }
     }
     if let Some(path) = maps {
-        gathered.add_maps(session, path)?;
+        gathered.add_maps(invocation, path)?;
     }
     Ok(gathered)
 }
@@ -73,13 +74,13 @@ impl Gathered {
 
     /// Takes what a file holds: the programs of an observation, raw
     /// instructions, or bpftool's output.
-    fn add_file(&mut self, session: &mut Session<'_>, path: &Path) -> Result<(), Failure> {
-        let bytes = input::read(session, path)?;
-        self.add_bytes(&bytes, &input::name(path))
+    fn add_file(&mut self, invocation: &mut Invocation<'_>, path: &Path) -> Result<(), Failure> {
+        let bytes = files::read(invocation, path)?;
+        self.add_bytes(&bytes, &files::name(path))
     }
 
     /// The same for a file that has been read.
-    pub(super) fn add_bytes(&mut self, bytes: &[u8], name: &str) -> Result<(), Failure> {
+    pub(crate) fn add_bytes(&mut self, bytes: &[u8], name: &str) -> Result<(), Failure> {
         if saved::is_gpumap_json(bytes) {
             let observation = saved::parse(bytes, name)?;
             let ids: Vec<u32> = observation.programs.iter().map(|program| program.id).collect();
@@ -95,9 +96,9 @@ impl Gathered {
 
     /// Adds the maps of a file; they win over those seen with the programs,
     /// because the user gave them for it.
-    fn add_maps(&mut self, session: &mut Session<'_>, path: &Path) -> Result<(), Failure> {
-        let bytes = input::read(session, path)?;
-        let name = input::name(path);
+    fn add_maps(&mut self, invocation: &mut Invocation<'_>, path: &Path) -> Result<(), Failure> {
+        let bytes = files::read(invocation, path)?;
+        let name = files::name(path);
         let text = std::str::from_utf8(&bytes)
             .map_err(|error| Failure::new("bad-maps", &name, format!("not text: {error}"), ""))?;
         let maps = bytecode::maps(text).map_err(|error| Failure::program_file(&name, &error))?;

@@ -1,17 +1,26 @@
-//! Whose policy is asked about, with the observation that holds it.
+//! The subject of a question: from what the user named (a cgroup, a process, a
+//! job, programs, devices) to the observation that holds it.
+
+pub(crate) mod allocation;
+pub(crate) mod devices;
+pub(crate) mod job_cgroups;
+pub(crate) mod job_name;
+pub(crate) mod programs;
+pub(crate) mod question;
 
 use std::path::Path;
 
-use super::job_scope::Part;
-use super::programs::gather;
-use super::{Failure, Session, job_name, job_scope, saved};
 use crate::analyse::Subject;
 use crate::cli::{Target, TargetArgs};
+use crate::commands::files::saved;
+use crate::commands::invocation::{Failure, Invocation};
 use crate::observation::{Observation, Text};
 use crate::observe;
+use job_cgroups::Part;
+use programs::gather;
 
 /// A policy's source.
-pub(super) struct Source {
+pub(crate) struct Source {
     /// The facts.
     pub observation: Observation,
     /// The cgroup or programs in it.
@@ -19,55 +28,55 @@ pub(super) struct Source {
 }
 
 /// Resolves the target options.
-pub(super) fn resolve(session: &mut Session<'_>, args: &TargetArgs) -> Result<Source, Failure> {
+pub(crate) fn resolve(invocation: &mut Invocation<'_>, args: &TargetArgs) -> Result<Source, Failure> {
     if let Target::Programs(sources) = args.target() {
-        let gathered = gather(session, sources, args.maps.as_deref())?;
+        let gathered = gather(invocation, sources, args.maps.as_deref())?;
         return Ok(Source { observation: gathered.observation, subject: Subject::Programs(gathered.ids) });
     }
-    match saved::from_option(session)? {
+    match saved::from_option(invocation)? {
         Some(observation) => in_saved(observation, args.target()),
-        None => live(session, args.target()),
+        None => live(invocation, args.target()),
     }
 }
 
 /// A cgroup of the live node.
-pub(super) fn cgroup(session: &Session<'_>, path: &Path) -> Result<Source, Failure> {
+pub(crate) fn cgroup(invocation: &Invocation<'_>, path: &Path) -> Result<Source, Failure> {
     let target = observe::Target { path: path.to_owned(), recursive: false };
-    let observation = observe::cgroups(&session.options(), &[target])?;
+    let observation = observe::cgroups(&invocation.options(), &[target])?;
     let path = saved::only_cgroup(&observation, "the observation")?;
     Ok(Source { observation, subject: Subject::Cgroup(path) })
 }
 
-pub(super) fn live(session: &Session<'_>, target: Target<'_>) -> Result<Source, Failure> {
+pub(crate) fn live(invocation: &Invocation<'_>, target: Target<'_>) -> Result<Source, Failure> {
     let pid = match target {
-        Target::Cgroup(path) => return cgroup(session, path),
-        Target::Job(id) => return job(session, id),
+        Target::Cgroup(path) => return cgroup(invocation, path),
+        Target::Job(id) => return job(invocation, id),
         Target::Pid(pid) => pid,
         Target::Own | Target::Programs(_) => std::process::id(),
     };
-    let options = session.options();
+    let options = invocation.options();
     let process = observe::Pinned::new(&options, pid)?;
     let path = process.cgroup(&options)?;
-    let source = cgroup(session, &path)?;
+    let source = cgroup(invocation, &path)?;
     process.still_in(&options, &path)?;
     Ok(source)
 }
 
-pub(super) fn job(session: &Session<'_>, id: &str) -> Result<Source, Failure> {
+pub(crate) fn job(invocation: &Invocation<'_>, id: &str) -> Result<Source, Failure> {
     let asked = job_name::parse(id)?;
-    let name = job_name::live(session, &asked.job)?;
-    let observation = observe::jobs(&session.options(), std::slice::from_ref(&name))?;
-    let path = job_scope::only(&observation, &Part { job: name, step: asked.step })?;
+    let name = job_name::live(invocation, &asked.job)?;
+    let observation = observe::jobs(&invocation.options(), std::slice::from_ref(&name))?;
+    let path = job_cgroups::only(&observation, &Part { job: name, step: asked.step })?;
     Ok(Source { observation, subject: Subject::Cgroup(path) })
 }
 
 fn job_in_saved(observation: &Observation, id: &str) -> Result<Text, Failure> {
     let asked = job_name::parse(id)?;
     let job = job_name::in_observation(observation, &asked.job)?;
-    job_scope::only(observation, &Part { job, step: asked.step })
+    job_cgroups::only(observation, &Part { job, step: asked.step })
 }
 
-pub(super) fn in_saved(observation: Observation, target: Target<'_>) -> Result<Source, Failure> {
+pub(crate) fn in_saved(observation: Observation, target: Target<'_>) -> Result<Source, Failure> {
     let path = match target {
         Target::Cgroup(path) => saved::find(&observation, path)?,
         Target::Pid(pid) => saved::cgroup_of_pid(&observation, pid)?,

@@ -1,11 +1,22 @@
-//! What every command is given: the global options and where to write.
+//! One run of one subcommand: the global options, the standard streams, and how
+//! an answer or a failure is printed.
+
+pub(crate) mod envelope;
+mod failure;
+pub(crate) mod input;
+pub(crate) mod output;
+pub(crate) mod panic;
+pub(crate) mod usage;
+
+pub use failure::Failure;
 
 use std::io::{self, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::input::Input;
-use super::{Failure, Output, envelope};
+use input::Input;
+use output::Output;
+
 use crate::cli::{Color, Exit, Global};
 use crate::observation::{Observation, Problem};
 use crate::observe;
@@ -14,7 +25,7 @@ use crate::render::{self, Style};
 use crate::report::Payload;
 
 /// One run of one command.
-pub struct Session<'a> {
+pub struct Invocation<'a> {
     /// The global options.
     pub global: &'a Global,
     /// The command's name.
@@ -28,7 +39,7 @@ pub struct Session<'a> {
     /// What to look for.
     pub look: Look,
     /// Whether a document was begun whose list is written as it comes.
-    pub(super) is_open: bool,
+    pub(crate) is_open: bool,
     start: Instant,
     stdin: Option<&'a mut dyn Input>,
 }
@@ -47,10 +58,10 @@ pub struct Look {
 }
 
 /// Prints a payload for people.
-pub(super) type View = fn(&mut dyn Write, Style, &Payload) -> io::Result<()>;
+pub(crate) type View = fn(&mut dyn Write, Style, &Payload) -> io::Result<()>;
 
-impl<'a> Session<'a> {
-    /// A session that has read nothing yet; the time limit starts now.
+impl<'a> Invocation<'a> {
+    /// An invocation that has read nothing yet; the time limit starts now.
     pub fn new(
         global: &'a Global,
         command: &'static str,
@@ -173,7 +184,7 @@ impl<'a> Session<'a> {
         Ok(writeln!(self.err, "gpumap: {line}")?)
     }
 
-    /// Ends the session without an answer. There is nobody left to tell if
+    /// Ends the invocation without an answer. There is nobody left to tell if
     /// standard error fails too, so errors of writing end here.
     pub fn fail(&mut self, failure: &Failure) -> Exit {
         match failure {
@@ -218,7 +229,7 @@ fn left_out(payload: &Payload) -> Option<Problem> {
 }
 
 /// What is said where decoding had to stop for `--timeout`.
-pub(super) fn late() -> Problem {
+pub(crate) fn late() -> Problem {
     Problem {
         code: "timeout".to_owned(),
         what: "policies".to_owned(),
@@ -228,7 +239,7 @@ pub(super) fn late() -> Problem {
 }
 
 /// The style that standard output, `--color` and `-v` call for.
-pub(super) fn style(color: Color, all: bool) -> Style {
+pub(crate) fn style(color: Color, all: bool) -> Style {
     let stdout = io::stdout();
     let color = match color {
         Color::Always => true,

@@ -1,16 +1,15 @@
-//! Reading files that others wrote: never more than a bound, never for ever,
-//! and no device is opened.
+//! Reads files that others wrote: at most 256 MiB, no longer than `--timeout`,
+//! and never a device.
 
-use std::fs::File;
-use std::io::{self, ErrorKind, Read};
-use std::os::fd::AsFd;
+use std::io::{self, ErrorKind};
+
 use std::path::Path;
 use std::time::Instant;
 
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use super::{Failure, Session};
+use crate::commands::invocation::input::Input;
+use crate::commands::invocation::{Failure, Invocation};
 use crate::sys::dir::open_readable;
 
 /// The largest file that is read.
@@ -18,46 +17,12 @@ const LIMIT: usize = 256 << 20;
 /// Bytes that are asked for at once.
 const PIECE: usize = 1 << 16;
 
-/// Something to read that may not be there yet.
-pub trait Input: Read {
-    /// Waits until there is something to read or nothing comes any more.
-    ///
-    /// # Errors
-    ///
-    /// `TimedOut` at `until`, and those of poll(2).
-    fn wait(&mut self, _until: Option<Instant>) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Bytes that are there.
-impl Input for &[u8] {}
-
-/// A file, a pipe, a terminal: whatever a descriptor stands for.
-impl Input for File {
-    fn wait(&mut self, until: Option<Instant>) -> io::Result<()> {
-        loop {
-            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            let timeout = left.map_or(PollTimeout::NONE, |left| {
-                PollTimeout::try_from(left.as_millis() + 1).unwrap_or(PollTimeout::MAX)
-            });
-            let mut wanted = [PollFd::new(self.as_fd(), PollFlags::POLLIN)];
-            match poll(&mut wanted, timeout) {
-                Ok(0) if left.is_none_or(|left| left.is_zero()) => return Err(ErrorKind::TimedOut.into()),
-                Ok(0) | Err(Errno::EINTR) => {}
-                Ok(_) => return Ok(()),
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
-}
-
 /// Reads a file; `-` is standard input. Until the time limit, which is none if
 /// the user gave none, a pipe may take its time.
-pub(super) fn read(session: &mut Session<'_>, path: &Path) -> Result<Vec<u8>, Failure> {
-    let until = session.deadline();
+pub(crate) fn read(invocation: &mut Invocation<'_>, path: &Path) -> Result<Vec<u8>, Failure> {
+    let until = invocation.deadline();
     if path.as_os_str() == "-" {
-        return bounded(session.stdin()?, until, Path::new("standard input"));
+        return bounded(invocation.stdin()?, until, Path::new("standard input"));
     }
     let mut file = open_readable(path).map_err(|error| match error {
         Errno::EINVAL => {
@@ -94,12 +59,14 @@ fn failed(path: &Path, error: &io::Error) -> Failure {
 }
 
 /// How a file is called in messages.
-pub(super) fn name(path: &Path) -> String {
+pub(crate) fn name(path: &Path) -> String {
     if path.as_os_str() == "-" { "standard input".to_owned() } else { path.to_string_lossy().into_owned() }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use super::*;
 
     /// Make sure that what comes late is waited for, and not longer than

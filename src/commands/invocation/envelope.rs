@@ -6,7 +6,7 @@ use crate::observation::{Host, Observation, Problem};
 use crate::report::{Document, Payload, SCHEMA};
 
 /// An answer in its envelope.
-pub(super) fn document(command: &str, observation: &Observation, payload: Payload) -> Document {
+pub(crate) fn document(command: &str, observation: &Observation, payload: Payload) -> Document {
     Document {
         schema: SCHEMA.to_owned(),
         command: command.to_owned(),
@@ -21,7 +21,7 @@ pub(super) fn document(command: &str, observation: &Observation, payload: Payloa
 
 /// The keys of a [`Document`] before a list that is written as it comes.
 #[derive(Serialize)]
-pub(super) struct Head<'a> {
+pub(crate) struct Head<'a> {
     schema: &'static str,
     command: &'a str,
     version: &'static str,
@@ -31,7 +31,7 @@ pub(super) struct Head<'a> {
 
 /// The keys after it.
 #[derive(Serialize)]
-pub(super) struct Tail<'a> {
+pub(crate) struct Tail<'a> {
     /// Whether nothing is missing.
     pub complete: bool,
     /// What is missing.
@@ -40,21 +40,21 @@ pub(super) struct Tail<'a> {
 
 impl<'a> Head<'a> {
     /// The head of an answer from this observation.
-    pub(super) fn new(command: &'a str, observation: &'a Observation) -> Self {
+    pub(crate) fn new(command: &'a str, observation: &'a Observation) -> Self {
         let version = env!("CARGO_PKG_VERSION");
         Self { schema: SCHEMA, command, version, taken_at: &observation.taken_at, host: &observation.host }
     }
 }
 
 /// The envelope of a command that failed.
-pub(super) fn failed(command: &str, problem: &Problem) -> Document {
+pub(crate) fn failed(command: &str, problem: &Problem) -> Document {
     let mut observation = blank();
     observation.errors.push(problem.clone());
     document(command, &observation, Payload::default())
 }
 
 /// An observation of nothing, taken now: where programs come from a file.
-pub(super) fn blank() -> Observation {
+pub(crate) fn blank() -> Observation {
     Observation {
         schema: crate::observation::SCHEMA.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use super::Failure;
-use super::watch::Watch;
+use super::Watch;
+use crate::commands::invocation::Failure;
 use crate::report::Event;
 use crate::{render, watch};
 
@@ -74,12 +74,12 @@ impl Watch<'_, '_> {
                 self.forget(event);
                 continue;
             }
-            if self.session.global.json {
+            if self.invocation.global.json {
                 render::json::write(&mut self.text, event)?;
             } else if self.is_news(event) {
                 let gpus = Some(self.tracker.gpus()).filter(|gpus| !gpus.is_empty());
                 render::event(&mut self.text, event, gpus.unwrap_or(&self.gpus))?;
-                if self.session.style.all {
+                if self.invocation.style.all {
                     render::not_seen(&mut self.text, event)?;
                 }
             }
@@ -103,7 +103,7 @@ impl Watch<'_, '_> {
 
     /// Whether people want to see it without asking for everything.
     fn is_news(&mut self, event: &Event) -> bool {
-        let all = self.session.style.all;
+        let all = self.invocation.style.all;
         let who = event.process.as_ref().and_then(|process| Some((process.pid, process.start_time?)));
         // What serves and that it is ready is one line, unless something is missing.
         let is_said = event.event == "ready" && event.uncovered == Some(0);

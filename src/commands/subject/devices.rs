@@ -1,4 +1,5 @@
-//! Devices by path or by name: to numbers, and back for `check --self`.
+//! Finds the number of a device that was named by a path or a GPU's name, and the
+//! node of a number for `check --self`.
 
 use std::cell::OnceCell;
 use std::ffi::OsStr;
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 use nix::sys::stat::{major, minor};
 use walkdir::WalkDir;
 
-use super::Session;
+use crate::commands::invocation::Invocation;
 use crate::gpu::{self, NameError};
 use crate::model::{Device, DeviceType};
 use crate::observation::{GpuFacts, NodeKind, Observation};
@@ -17,7 +18,7 @@ use crate::observe;
 use crate::report::Gpu;
 
 /// Where devices are looked up that are not given by number.
-pub(super) struct Devices {
+pub(crate) struct Devices {
     facts: OnceCell<GpuFacts>,
     gpus: OnceCell<Vec<Gpu>>,
     options: observe::Options,
@@ -26,13 +27,13 @@ pub(super) struct Devices {
 
 impl Devices {
     /// Those of an observation: one that was saved, or one of this node.
-    pub(super) fn of(session: &Session<'_>, observation: &Observation) -> Self {
-        let is_saved = session.global.from.is_some();
+    pub(crate) fn of(invocation: &Invocation<'_>, observation: &Observation) -> Self {
+        let is_saved = invocation.global.from.is_some();
         // Programs from files come without a node: this one is looked at when
         // the first name is asked for.
         let is_known = is_saved || observation.gpu_facts != GpuFacts::default();
         let facts = if is_known { OnceCell::from(observation.gpu_facts.clone()) } else { OnceCell::new() };
-        Self { facts, gpus: OnceCell::new(), options: session.options(), is_saved }
+        Self { facts, gpus: OnceCell::new(), options: invocation.options(), is_saved }
     }
 
     fn facts(&self) -> &GpuFacts {
@@ -41,7 +42,7 @@ impl Devices {
 
     /// The device behind a path: as saved, or as it is now. The reason
     /// otherwise.
-    pub(super) fn node(&self, path: &[u8]) -> Result<Device, String> {
+    pub(crate) fn node(&self, path: &[u8]) -> Result<Device, String> {
         let known = self.facts().nodes.iter().find(|node| node.path.as_bytes() == path);
         match known {
             Some(node) => Ok(number((node.kind, node.major, node.minor))),
@@ -53,7 +54,7 @@ impl Devices {
     }
 
     /// The device of this name.
-    pub(super) fn named(&self, name: &str) -> Result<Device, NameError> {
+    pub(crate) fn named(&self, name: &str) -> Result<Device, NameError> {
         let gpus = self.gpus.get_or_init(|| gpu::inventory(self.facts()));
         gpu::named(self.facts(), gpus, name).map(number)
     }
@@ -89,7 +90,7 @@ fn of_metadata(metadata: &std::fs::Metadata) -> Option<Device> {
 }
 
 /// A node under `/dev` for a device.
-pub(super) fn path(device: Device) -> Option<PathBuf> {
+pub(crate) fn path(device: Device) -> Option<PathBuf> {
     let entries = WalkDir::new("/dev").sort_by_file_name().into_iter().filter_map(Result::ok);
     let mut nodes = entries.filter(|entry| !entry.file_type().is_symlink() && !entry.file_type().is_dir());
     let is_it = |metadata: std::fs::Metadata| of_metadata(&metadata) == Some(device);

@@ -1,4 +1,5 @@
-//! Writes what `gpumap watch` tells, without ever waiting for who reads it.
+//! The output of `gpumap watch`: a thread writes it, so that a slow reader never
+//! holds up the watch.
 //!
 //! Standard output may be a pipe that nobody reads or a terminal that is stopped,
 //! and its open file description belongs to others as well: it cannot be made

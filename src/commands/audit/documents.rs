@@ -1,12 +1,13 @@
-//! The files of an audit: configuration, baseline, report.
+//! The files of an audit: its configuration, its baseline and its report.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::{Failure, Session, envelope, file, input};
 use crate::audit::Config;
 use crate::cli::AuditArgs;
+use crate::commands::files;
+use crate::commands::invocation::{Failure, Invocation, envelope};
 use crate::observation::Observation;
 use crate::report::{AuditConfig, AuditOptions, Document, Payload};
 
@@ -16,14 +17,14 @@ const USUAL: &str = "/etc/gpumap.toml";
 /// The configuration that was asked for, else that of the report which is read
 /// again, else this node's. A saved observation is of another node perhaps.
 pub(super) fn config(
-    session: &mut Session<'_>,
+    invocation: &mut Invocation<'_>,
     args: &AuditArgs,
     former: Option<AuditConfig>,
 ) -> Result<(Config, Option<AuditConfig>), Failure> {
     let found = match &args.config {
-        Some(path) => Some(read(session, path)?),
-        None if session.global.from.is_some() => former,
-        None if is_there(Path::new(USUAL))? => Some(read(session, Path::new(USUAL))?),
+        Some(path) => Some(read(invocation, path)?),
+        None if invocation.global.from.is_some() => former,
+        None if is_there(Path::new(USUAL))? => Some(read(invocation, Path::new(USUAL))?),
         None => None,
     };
     let Some(found) = found else { return Ok((Config::default(), None)) };
@@ -44,18 +45,18 @@ fn is_there(path: &Path) -> Result<bool, Failure> {
     }
 }
 
-fn read(session: &mut Session<'_>, path: &Path) -> Result<AuditConfig, Failure> {
-    let name = input::name(path);
-    let text = String::from_utf8(input::read(session, path)?);
+fn read(invocation: &mut Invocation<'_>, path: &Path) -> Result<AuditConfig, Failure> {
+    let name = files::name(path);
+    let text = String::from_utf8(files::read(invocation, path)?);
     let text = text.map_err(|_| Failure::new("bad-config", &*name, "not UTF-8", ""))?;
     Ok(AuditConfig { path: name, text })
 }
 
 /// A former audit.
-pub(super) fn baseline(session: &mut Session<'_>, path: &Path) -> Result<Document, Failure> {
-    let bytes = input::read(session, path)?;
+pub(super) fn baseline(invocation: &mut Invocation<'_>, path: &Path) -> Result<Document, Failure> {
+    let bytes = files::read(invocation, path)?;
     let needs = "save one with gpumap audit --report FILE";
-    let bad = |why: String| Failure::new("bad-baseline", input::name(path), why, needs);
+    let bad = |why: String| Failure::new("bad-baseline", files::name(path), why, needs);
     let document: Document =
         serde_json::from_slice(&bytes).map_err(|error| bad(format!("not an audit: {error}")))?;
     if document.schema != crate::report::SCHEMA || document.payload.findings.is_none() {
@@ -66,14 +67,14 @@ pub(super) fn baseline(session: &mut Session<'_>, path: &Path) -> Result<Documen
 
 /// Saves the answer with the observation it rests on.
 pub(super) fn report(
-    session: &Session<'_>,
+    invocation: &Invocation<'_>,
     path: &Path,
     observation: &Observation,
     payload: &Payload,
 ) -> Result<(), Failure> {
     let payload = Payload { observation: Some(Box::new(observation.clone())), ..payload.clone() };
-    let document = envelope::document(session.command, observation, payload);
-    file::save(path, &document)
+    let document = envelope::document(invocation.command, observation, payload);
+    files::save(path, &document)
 }
 
 /// What it takes to make the audit again.

@@ -1,29 +1,33 @@
 //! `gpumap pid`: what processes may open, ask for and hold.
 
-use super::{Failure, Session, last_set, saved, slurm};
+mod last_set;
+
 use crate::cli::{Exit, PidArgs};
+use crate::commands::files::saved;
+use crate::commands::invocation::{Failure, Invocation};
+use crate::commands::subject::allocation;
 use crate::observation::{Observation, Scope};
 use crate::{analyse, observe, render};
 
 /// Runs the command.
-pub(super) fn run(session: &mut Session<'_>, args: &PidArgs) -> Result<Exit, Failure> {
-    slurm::look(session, &args.allocation.slurm)?;
-    let observation = match saved::from_option(session)? {
+pub(super) fn run(invocation: &mut Invocation<'_>, args: &PidArgs) -> Result<Exit, Failure> {
+    allocation::look(invocation, &args.allocation.slurm)?;
+    let observation = match saved::from_option(invocation)? {
         Some(mut observation) => {
-            slurm::add(session, &args.allocation.slurm, &mut observation)?;
+            allocation::add(invocation, &args.allocation.slurm, &mut observation)?;
             narrow(&mut observation, &args.pids)?;
             observation
         }
-        None => observe::processes(&session.options(), &args.pids)?,
+        None => observe::processes(&invocation.options(), &args.pids)?,
     };
-    let mut payload = analyse::node(&observation, &slurm::granted(&args.allocation))?;
+    let mut payload = analyse::node(&observation, &allocation::granted(&args.allocation))?;
     for cgroup in payload.cgroups.iter_mut().flatten() {
         cgroup.processes.retain(|process| args.pids.contains(&process.pid));
     }
     if let Some(path) = &args.state {
-        last_set::add(session, path, &observation, &mut payload)?;
+        last_set::add(invocation, path, &observation, &mut payload)?;
     }
-    session.answer(&observation, payload, render::pids)
+    invocation.answer(&observation, payload, render::pids)
 }
 
 /// Narrows the scope to processes and the cgroups they are in.

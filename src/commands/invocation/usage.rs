@@ -1,9 +1,9 @@
-//! Command lines that cannot be run.
+//! Usage errors: command lines that clap refuses.
 
 use std::io;
 
-use super::envelope;
 use crate::cli::{self, Exit};
+use crate::commands::invocation::envelope;
 use crate::observation::Problem;
 use crate::render;
 
