@@ -2,7 +2,7 @@
 //!
 //! Every exact answer rests on these sentences. Each names its source in
 //! Linux, the code here that relies on it, and the test that asks the kernel
-//! (of `tests/edges` where no other file is named). A new kernel that breaks
+//! (of `tests/kernel/assumptions` where no other file is named). A new kernel that breaks
 //! one makes that test fail; a new shortcut in the decoder belongs into this
 //! list first.
 //!
@@ -11,11 +11,11 @@
 //! 1. No program reads memory that it was not given, jumps out of its
 //!    instructions or runs for ever: `do_check`, `kernel/bpf/verifier.c`. Files
 //!    may hold other bytes, so `machine` ends such a path as unknown
-//!    (`tests/regressions.rs`, `jump_past_the_end`).
+//!    (`tests/offline/regressions.rs`, `jump_past_the_end`).
 //! 2. The dump is what runs, but for `BPF_PROBE_MEM` loads, which it shows as
 //!    plain ones, and for what a reader without rights is not shown:
 //!    `bpf_insn_prepare_dump`, `kernel/bpf/syscall.c`. `bytecode::operation`;
-//!    `tests/kernel.rs`, `harness_hides_as_the_kernel_does`.
+//!    `tests/kernel/generated.rs`, `harness_hides_as_the_kernel_does`.
 //! 3. A tail call keeps its number (12) in every dump: same function.
 //!    `helpers::is_tail_call`; `lost::in_a_tail_call`.
 //!
@@ -46,7 +46,7 @@
 //!     `check_and_init_map_value`, `linux/bpf.h`. `bytecode::btf`, `table`;
 //!     `types::a_kernel_pointer_in_a_map`.
 //! 11. A per-CPU value is one of those listed for all possible CPUs: `table`
-//!     uses it only where all are alike; `tests/kernel.rs`, `mutable_maps`.
+//!     uses it only where all are alike; `tests/kernel/generated.rs`, `mutable_maps`.
 //! 12. The longest prefix of a trie is found: `trie_lookup_elem`,
 //!     `kernel/bpf/lpm_trie.c`. `lookup::longest_prefixes`;
 //!     `counters::prefixes`.
@@ -88,7 +88,7 @@
 //! 20. `bpf_for_each_map_elem` visits an array by number and a hash table in the
 //!     order in which user space lists it (`bpf_for_each_hash_elem` and
 //!     `htab_map_get_next_key`, `kernel/bpf/hashtab.c`, walk the same buckets).
-//!     `rounds`; `tests/compiled.rs`, class "callbacks".
+//!     `rounds`; `tests/kernel/compiled/mod.rs`, class "callbacks".
 //! 21. A function that is called back has a frame of its own in every round and
 //!     ends the helper with any result but 0 (`bpf_loop`,
 //!     `kernel/bpf/bpf_iter.c`). `rounds`; class "callbacks".
@@ -104,6 +104,6 @@
 //!
 //! 17. Requests are 0, 1, 2, 4 and 6, majors below 4096, minors below 2^20, and
 //!     `c 0:0` is not asked about: `devcgroup_inode_permission`, `fs/namei.c`.
-//!     `inputs::reachable`, `Device::is_never_asked`; `tests/live.rs`.
+//!     `inputs::reachable`, `Device::is_never_asked`; `tests/kernel/commands.rs`.
 //! 18. Between two questions the same programs may have run on any other
-//!     question: `decoder::settle`; all of `tests/edges/lost.rs`.
+//!     question: `decoder::settle`; all of `tests/kernel/assumptions/lost.rs`.

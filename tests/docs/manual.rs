@@ -1,0 +1,70 @@
+//! Manual pages and schemas in `man/` are generated; these tests keep them
+//! current. `BLESS=1 cargo test --test docs` writes them anew.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn man_dir() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("man")
+}
+
+fn gpumap(args: &[&str]) -> Vec<u8> {
+    let output = Command::new(env!("CARGO_BIN_EXE_gpumap")).args(args).output().unwrap();
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
+/// Compares a generated file with the committed one, or replaces it.
+fn current(path: &Path, generated: &[u8]) {
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(path, generated).unwrap();
+    }
+    let committed = fs::read(path).unwrap_or_default();
+    let name = path.display();
+    assert!(committed == generated, "{name} is not current: run BLESS=1 cargo test --test docs");
+}
+
+/// Make sure that the manual says what the definitions say, and that no page
+/// of a command that went away stays behind.
+#[test]
+fn manual() {
+    let fresh = Path::new(env!("CARGO_TARGET_TMPDIR")).join("man");
+    fs::create_dir_all(&fresh).unwrap();
+    gpumap(&["man", fresh.to_str().unwrap()]);
+    for entry in fs::read_dir(&fresh).unwrap() {
+        let path = entry.unwrap().path();
+        current(&man_dir().join(path.file_name().unwrap()), &fs::read(&path).unwrap());
+    }
+    for entry in fs::read_dir(man_dir()).unwrap() {
+        let path = entry.unwrap().path();
+        let is_page = path.extension().is_some_and(|extension| extension == "1");
+        assert!(!is_page || fresh.join(path.file_name().unwrap()).exists(), "{} is stale", path.display());
+    }
+}
+
+/// Make sure that the committed schemas are those of the types.
+#[test]
+fn schemas() {
+    current(&man_dir().join("gpumap-1.schema.json"), &gpumap(&["schema"]));
+    current(&man_dir().join("gpumap.observation-1.schema.json"), &gpumap(&["schema", "observation"]));
+}
+
+/// Make sure that every test that the threat model names exists.
+#[test]
+fn threat_model() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("docs/threat-model.md")).unwrap();
+    let named: Vec<(&str, &str)> =
+        page.split('`').skip(1).step_by(2).filter_map(|code| code.rsplit_once("::")).collect();
+    assert!(named.len() > 40, "{named:?}");
+    for (module, test) in named {
+        let file = root.join(format!("tests/{}.rs", module.replace("::", "/")));
+        let text = fs::read_to_string(file).unwrap_or_default();
+        assert!(text.contains(&format!("#[test]\nfn {test}()")), "{module}::{test}");
+    }
+    let unit = fs::read_to_string(root.join("src/commands/tests.rs")).unwrap();
+    for test in ["a_panic_is_a_failure", "a_document_that_is_out_stays_as_it_is"] {
+        assert!(page.contains(test) && unit.contains(&format!("fn {test}()")), "{test}");
+    }
+}

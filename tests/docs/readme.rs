@@ -1,0 +1,104 @@
+//! The README is kept true: its examples are run, its commands and links
+//! exist. `BLESS=1 cargo test --test docs` writes the examples' output anew.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+const PROMPT: &str = "$ gpumap ";
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn readme() -> String {
+    fs::read_to_string(root().join("README.md")).unwrap()
+}
+
+/// What a command line prints, run in the root of the repository.
+fn run(line: &str) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gpumap"));
+    command.args(words(line)).current_dir(root()).env_remove("CLICOLOR_FORCE").stdin(Stdio::null());
+    let output = command.output().unwrap();
+    String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+}
+
+/// Splits at spaces outside single quotes, as a shell would.
+fn words(line: &str) -> Vec<String> {
+    let parts = line.split('\'').enumerate();
+    parts
+        .flat_map(|(index, part)| match index % 2 {
+            0 => part.split_whitespace().map(str::to_owned).collect(),
+            _ => vec![part.to_owned()],
+        })
+        .collect()
+}
+
+/// The text with what each example prints now.
+fn with_fresh_examples(text: &str) -> String {
+    let mut fresh = String::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        fresh.extend([line, "\n"]);
+        if line == "```console" {
+            lines.by_ref().take_while(|line| *line != "```").filter(|line| line.starts_with("$ ")).for_each(
+                |line| {
+                    let arguments = line.strip_prefix(PROMPT);
+                    assert!(arguments.is_some(), "an example of something else: {line}");
+                    fresh.extend([line, "\n", &run(arguments.unwrap())]);
+                },
+            );
+            fresh.push_str("```\n");
+        }
+    }
+    fresh
+}
+
+/// Make sure that the examples show what gpumap prints.
+#[test]
+fn examples() {
+    let (text, path) = (readme(), root().join("README.md"));
+    let fresh = with_fresh_examples(&text);
+    assert!(text.contains(PROMPT), "no examples");
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(path, fresh).unwrap();
+        return;
+    }
+    for (number, (old, new)) in text.lines().zip(fresh.lines()).enumerate() {
+        assert_eq!(old, new, "README.md:{}: run BLESS=1 cargo test --test docs", number + 1);
+    }
+    assert!(text == fresh, "README.md is not current: run BLESS=1 cargo test --test docs");
+}
+
+/// Make sure that the command to try is the one whose output is shown, and
+/// that `.ci/run` finds the one command that runs the tests.
+#[test]
+fn commands_to_try() {
+    let text = readme();
+    let shown = text.lines().find_map(|line| line.strip_prefix(PROMPT)).unwrap();
+    let lines = |start: &str| text.lines().filter(|line| line.starts_with(start)).collect::<Vec<_>>();
+    assert_eq!(lines("cargo run "), [format!("cargo run --release --quiet -- {shown}")]);
+    assert_eq!(lines("cargo test "), ["cargo test --locked"]);
+}
+
+/// Make sure that every command is in the README.
+#[test]
+fn every_command() {
+    let text = readme();
+    for command in gpumap::cli::definition().get_subcommands().filter(|command| !command.is_hide_set()) {
+        let name = command.get_name();
+        assert!(text.contains(&format!("`{name}")), "README.md does not mention `{name}`");
+    }
+}
+
+/// Make sure that links to files lead somewhere.
+#[test]
+fn links() {
+    for name in ["README.md", "CONTRIBUTING.md"] {
+        let text = fs::read_to_string(root().join(name)).unwrap();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let file = link.split('#').next().unwrap();
+            assert!(link.contains("://") || root().join(file).exists(), "{name}: {link}");
+        }
+    }
+}

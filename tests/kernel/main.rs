@@ -1,0 +1,34 @@
+//! Tests against the running kernel: they need root, a cgroup2 mount, bpf(2)
+//! and a C compiler. Where these are missing, each test says so and passes,
+//! unless `GPUMAP_REQUIRE_ROOT=1` makes it fail.
+
+#![allow(
+    unreachable_pub,
+    unsafe_code,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "this is test code: a surprise ends the test, and tests talk to the kernel by themselves"
+)]
+
+mod assumptions;
+mod audit_verify;
+mod commands;
+mod compiled;
+mod find_jobs;
+mod forged_jobs;
+mod generated;
+mod hostile_processes;
+mod leftovers;
+mod named_files;
+mod observation;
+mod privileges;
+mod processes;
+mod program_lists;
+mod scanner;
+#[path = "../support/mod.rs"]
+mod support;
+mod user_names;
+mod views;

@@ -1,0 +1,421 @@
+//! What processes ask for and hold, against real processes. These tests need
+//! root and a C compiler; they say so and pass where they cannot run, unless
+//! `GPUMAP_REQUIRE_ROOT=1` makes them fail.
+
+use crate::support::observe_node as node;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use gpumap::observation::{Answer, Detail, Environment, HeldDevice, NodeKind, Observation, Process};
+use gpumap::observe::{self, ObserveError, Options};
+
+use crate::support::victim::{Scratch, Victim};
+
+const PIC: &str = "gcc -fPIC -pie";
+const CUDA: &str = "CUDA_VISIBLE_DEVICES";
+
+/// Whether the kernel tests can run.
+fn ready() -> bool {
+    node::root().is_some()
+}
+
+fn look(pids: &[u32]) -> Observation {
+    observe::processes(&Options { detail: true, ..Options::default() }, pids).unwrap()
+}
+
+fn process(pid: u32) -> Process {
+    let seen = look(&[pid]);
+    assert_eq!(seen.processes.len(), 1);
+    seen.processes.into_iter().next().unwrap()
+}
+
+fn detail(victim: &Victim) -> Detail {
+    process(victim.pid()).detail.unwrap()
+}
+
+fn values(environment: &Answer<Environment>) -> Vec<String> {
+    let environment = environment.known().unwrap_or_else(|| panic!("{environment:?}"));
+    assert_eq!(environment.cut, None);
+    let variables = environment.variables.iter();
+    variables.inspect(|one| assert_eq!(one.name, CUDA)).map(|one| one.value.lossy().into_owned()).collect()
+}
+
+/// Make sure that every way to change the environment is seen.
+fn every_change(program: &Path) {
+    let changes: [(&str, &[&str]); 9] = [
+        ("", &["0"]),
+        ("setenv", &["1"]),
+        ("putenv", &["2"]),
+        ("unsetenv", &[]),
+        ("clearenv", &[]),
+        ("direct", &["3"]),
+        ("swap", &["4", "5"]),
+        ("null", &[]),
+        ("million", &["first", "last"]),
+    ];
+    for (mode, expected) in changes {
+        let detail = detail(&Victim::start(program, mode));
+        assert_eq!(values(&detail.at_exec), ["0"], "{program:?} {mode}");
+        assert_eq!(values(&detail.live), expected, "{program:?} {mode}");
+        assert_eq!(detail.exe.known().unwrap().as_bytes(), program.as_os_str().as_encoded_bytes());
+    }
+}
+
+/// Make sure that `environ` is found where the GOT leads to the C library,
+/// where a copy relocation puts it into the executable, and where there is no
+/// C library.
+#[test]
+fn programs() {
+    if !ready() {
+        return;
+    }
+    let scratch = Scratch::new();
+    for flags in [PIC, "gcc", "gcc -no-pie -fno-pie", "gcc -static", "gcc -static-pie", "gcc -m32"] {
+        if flags == "gcc -m32" && !Path::new("/usr/include/gnu/stubs-32.h").exists() {
+            println!("skipped: no 32-bit C library to compile with");
+            continue;
+        }
+        every_change(&scratch.build(flags));
+    }
+    every_change(&scratch.build("gcc -no-pie -fno-pie -Wl,-Ttext-segment=0x10000000"));
+    every_change(&scratch.build("gcc -fPIC -pie -s"));
+}
+
+/// Make sure that musl's `environ` is found.
+#[test]
+fn musl() {
+    if !ready() {
+        return;
+    }
+    if Command::new("musl-gcc").arg("--version").output().is_err() {
+        assert!(std::env::var_os("GPUMAP_REQUIRE_ROOT").is_none(), "musl-gcc is missing (musl-tools)");
+        println!("skipped: no musl-gcc (package musl-tools)");
+        return;
+    }
+    let scratch = Scratch::new();
+    for flags in ["musl-gcc", "musl-gcc -fPIC -pie", "musl-gcc -static"] {
+        every_change(&scratch.build(flags));
+    }
+}
+
+/// Make sure that what cannot be found is missing with the reason.
+#[test]
+fn stripped() {
+    if !ready() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let detail = detail(&Victim::start(&scratch.build("gcc -static -s"), "setenv"));
+    assert_eq!(values(&detail.at_exec), ["0"]);
+    let why = "static executable without symbols: the environ array cannot be found";
+    assert_eq!(detail.live.missing(), Some(why));
+}
+
+/// Make sure that changes by an interpreter are seen.
+#[test]
+fn python() {
+    if !ready() {
+        return;
+    }
+    let code = "import os; os.environ['CUDA_VISIBLE_DEVICES'] = '1,2'; print('ready', flush=True); \
+                import time; time.sleep(600)";
+    let python = ["/usr/bin/python3"].into_iter().find(|path| Path::new(path).exists());
+    let Some(python) = python else { return println!("skipped: no python3") };
+    let detail = detail(&Victim::run(Command::new(python).args(["-c", code])));
+    assert_eq!((values(&detail.at_exec), values(&detail.live)), (vec!["0".into()], vec!["1,2".into()]));
+}
+
+/// Make sure that the size of nothing is trusted, and that bytes stay bytes.
+#[test]
+fn hostile_environments() {
+    if !ready() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let program = scratch.build(PIC);
+    let live = |mode: &str| detail(&Victim::start(&program, mode)).live;
+    let huge = live("huge").known().unwrap().clone();
+    assert!(huge.cut.is_none() && huge.variables[0].cut);
+    assert_eq!(huge.variables[0].value.as_bytes(), [b'7'; 16 << 10]);
+    assert_eq!(live("bytes").known().unwrap().get(CUDA).unwrap().value.as_bytes(), b"\xff\x1b");
+    let many = live("toomany").known().unwrap().clone();
+    assert_eq!(many.variables.len(), 1);
+    assert!(many.cut.unwrap().contains("1048576"));
+    assert!(live("wild").missing().unwrap().contains("cannot be read"));
+    let broken = live("broken").known().unwrap().clone();
+    let kept: Vec<_> = broken.variables.iter().map(|one| one.value.lossy()).collect();
+    assert!(kept == ["1"] && broken.cut.is_some(), "{broken:?}");
+    let endless = live("endless").known().unwrap().clone();
+    assert!(endless.get(CUDA).is_some() && endless.cut.is_some());
+}
+
+/// Make sure that a title over the environment is not taken for an
+/// environment without variables.
+#[test]
+fn titles() {
+    if !ready() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let detail = detail(&Victim::start(&scratch.build(PIC), "title"));
+    assert!(detail.at_exec.missing().unwrap().contains("title"), "{detail:?}");
+    assert!(detail.title.is_empty(), "arguments are not kept");
+}
+
+/// Make sure that a value is one of those that were written, or missing.
+#[test]
+fn races() {
+    if !ready() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let program = scratch.build(PIC);
+    for (mode, values) in
+        [("race", ["a".repeat(40), "b".repeat(1999)]), ("swaprace", ["aaaa".into(), "bbbb".into()])]
+    {
+        let victim = Victim::start(&program, mode);
+        std::thread::sleep(Duration::from_millis(20));
+        let mut seen = 0;
+        for _ in 0..200 {
+            let live = detail(&victim).live;
+            let Some(environment) = live.known() else {
+                assert_eq!(live.missing(), Some("it changes while it is read"));
+                continue;
+            };
+            let value = environment.get(CUDA).unwrap().value.lossy().into_owned();
+            assert!(values.contains(&value), "{mode}: {value}");
+            assert_eq!(environment.variables.len(), 1);
+            seen += 1;
+        }
+        println!("{mode}: {seen} of 200 were known");
+    }
+}
+
+/// Make sure that a process that executes itself over and over is never read
+/// half.
+#[test]
+fn executing() {
+    if !ready() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let program = scratch.build(PIC);
+    let mut command = Command::new("sh");
+    command.args(["-c", "echo ready; exec \"$0\" exec"]).arg(&program);
+    let victim = Victim::run(&mut command);
+    std::thread::sleep(Duration::from_millis(50));
+    for _ in 0..200 {
+        let detail = detail(&victim);
+        for answer in [&detail.at_exec, &detail.live] {
+            let Some(environment) = answer.known() else { continue };
+            assert!(environment.variables.len() <= 1, "{detail:?}");
+        }
+        if let Some(at_exec) = detail.at_exec.known() {
+            assert_eq!(at_exec.variables.len(), 1, "{detail:?}");
+        }
+    }
+}
+
+/// Make sure that files that are gone, and those of another root, are found.
+#[test]
+fn other_roots() {
+    if !ready() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let program = scratch.build(PIC);
+    let root = scratch.path().join("root");
+    let list = Command::new("ldd").arg(&program).output().unwrap().stdout;
+    let list = String::from_utf8(list).unwrap();
+    for file in list.split_whitespace().filter(|word| word.starts_with('/')) {
+        let copy = root.join(&file[1..]);
+        fs::create_dir_all(copy.parent().unwrap()).unwrap();
+        fs::copy(file, copy).unwrap();
+    }
+    fs::copy(&program, root.join("victim")).unwrap();
+    let mut command = Command::new("/usr/bin/unshare");
+    command.arg("-m").arg(format!("-R{}", root.display())).args(["/victim", "setenv"]);
+    let victim = Victim::run(&mut command);
+    assert_eq!(values(&detail(&victim).live), ["1"]);
+    fs::remove_dir_all(&root).unwrap();
+    let detail = detail(&victim);
+    assert_eq!(values(&detail.live), ["1"]);
+    assert!(detail.exe.known().unwrap().lossy().ends_with(" (deleted)"));
+}
+
+/// Make sure that a program that the dynamic linker was told to run is not
+/// taken for the linker.
+#[test]
+fn started_by_hand() {
+    if !ready() {
+        return;
+    }
+    let loader = Path::new("/lib64/ld-linux-x86-64.so.2");
+    if !loader.exists() {
+        return println!("skipped: no {}", loader.display());
+    }
+    let scratch = Scratch::new();
+    for flags in [PIC, "gcc"] {
+        let program = scratch.build(flags);
+        let victim = Victim::run(Command::new(loader).arg(&program).arg("setenv"));
+        assert_eq!(values(&detail(&victim).live), ["1"], "{flags}");
+    }
+}
+
+/// Make sure that devices are told by number, each once.
+#[test]
+fn devices() {
+    if !ready() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let program = scratch.build(PIC);
+    let null = |detail: &Detail| {
+        let held = detail.devices.known().unwrap().iter();
+        held.filter(|held| (held.major, held.minor) == (1, 3)).map(|held| held.fds).sum::<u32>()
+    };
+    let before = null(&detail(&Victim::start(&program, "")));
+    let detail = detail(&Victim::start(&program, "devices"));
+    let device = |minor, fds, mapped| HeldDevice { kind: NodeKind::Char, major: 1, minor, fds, mapped };
+    let held = detail.devices.known().unwrap();
+    let memory: Vec<_> = held.iter().filter(|held| held.major == 1).copied().collect();
+    assert_eq!(memory, [device(3, before + 3, false), device(5, 1, true)]);
+    assert!(held.is_sorted());
+}
+
+/// Make sure that a process goes on without its main thread, and that one
+/// that has ended holds nothing.
+#[test]
+fn ends() {
+    if !ready() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let program = scratch.build(PIC);
+    let alive = detail(&Victim::start(&program, "thread"));
+    assert_eq!(values(&alive.live), ["1"]);
+    assert!(alive.devices.known().unwrap().iter().any(|held| (held.major, held.minor) == (1, 3)));
+    let mut victim = Victim::start(&program, "devices");
+    assert_ne!(detail(&victim).devices, Answer::Known(Vec::new()));
+    victim.kill();
+    std::thread::sleep(Duration::from_millis(50));
+    let dead = detail(&victim);
+    assert_eq!(dead.devices, Answer::Known(Vec::new()));
+    assert!(dead.live.missing().is_some() && dead.at_exec.missing().is_some());
+}
+
+/// Make sure that without rights everything is missing, told once with a
+/// count, and that one's own processes are read all the same.
+#[test]
+fn without_rights() {
+    if !ready() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let program = scratch.build(PIC);
+    let others = [Victim::start(&program, ""), Victim::start(&program, "")];
+    let own = Victim::as_user(&program, 65534);
+    let pids: Vec<u32> = others.iter().chain([&own]).map(Victim::pid).collect();
+    let seen = node::as_nobody(move || look(&pids));
+    for process in &seen.processes[..2] {
+        let detail = process.detail.as_ref().unwrap();
+        for why in [detail.at_exec.missing(), detail.live.missing(), detail.devices.missing()] {
+            assert!(why.unwrap().contains("CAP_SYS_PTRACE"), "{detail:?}");
+        }
+        assert!(detail.exe.missing().is_some());
+    }
+    let detail = seen.processes[2].detail.as_ref().unwrap();
+    assert_eq!((values(&detail.at_exec), values(&detail.live)), (vec!["0".into()], vec!["0".into()]));
+    assert!(detail.title.is_empty() && detail.devices.known().is_some());
+    let told: Vec<_> = seen.errors.iter().filter(|one| one.what.starts_with("/proc/PID/")).collect();
+    assert_eq!(told.len(), 4, "{told:?}");
+    assert!(told.iter().all(|one| one.code == "no-right" && one.what.ends_with("of 2 processes")));
+}
+
+/// Make sure that only the processes that are asked for are read.
+#[test]
+fn by_number() {
+    if !ready() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let program = scratch.build(PIC);
+    let victims = [Victim::start(&program, "setenv"), Victim::start(&program, "")];
+    let (first, second) = (victims[0].pid(), victims[1].pid());
+    let seen = look(&[second, first, second]);
+    let pids: Vec<u32> = seen.processes.iter().map(|process| process.pid).collect();
+    assert_eq!(pids, [second, first]);
+    assert_eq!(seen.pids, [second, first, second]);
+    assert!(seen.cgroups.iter().any(|cgroup| cgroup.path == seen.processes[0].cgroup));
+    assert_eq!(seen.cgroups[0].path.as_bytes(), b"/");
+    let plain = observe::processes(&Options::default(), &[first]).unwrap();
+    assert_eq!((plain.processes.len(), plain.processes[0].detail.clone()), (1, None));
+    let seen = look(&[4_194_303, first]);
+    assert!(seen.processes.len() == 1 && seen.errors.iter().any(|one| one.code == "no-process"));
+    let gone = observe::processes(&Options::default(), &[4_194_303]);
+    assert!(matches!(gone, Err(ObserveError::NoSuchProcess { pid: 4_194_303, .. })));
+}
+
+/// Make sure that a thread is no process, and that the kernel's own have no
+/// details.
+#[test]
+fn threads() {
+    if !ready() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let victim = Victim::start(&scratch.build(PIC), "race");
+    let tasks = fs::read_dir(format!("/proc/{}/task", victim.pid())).unwrap();
+    let tasks = tasks.map(|one| one.unwrap().file_name().to_string_lossy().parse::<u32>().unwrap());
+    let thread = tasks.max().unwrap();
+    let found = observe::processes(&Options::default(), &[thread]);
+    assert!(matches!(found, Err(ObserveError::NoSuchProcess { .. })), "{found:?}");
+    if fs::read_to_string("/proc/2/comm").is_ok_and(|comm| comm == "kthreadd\n") {
+        assert_eq!(process(2).detail, None);
+    }
+}
+
+/// CPU time of this process.
+fn used() -> Duration {
+    let used = nix::time::clock_gettime(nix::time::ClockId::CLOCK_PROCESS_CPUTIME_ID).unwrap();
+    used.into()
+}
+
+/// Measures many ordinary processes, asked for by cgroup and by number:
+/// `cargo test --release --test kernel processes -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement"]
+fn cost() {
+    let Some(root) = node::root() else { return };
+    let scratch = node::Scratch::new(&root);
+    let sleepers: Vec<_> = (0..2000)
+        .map(|_| Victim::with_env(Command::new("sh").args(["-c", "echo ready; exec sleep 600"])))
+        .collect();
+    let pids: Vec<u32> = sleepers.iter().map(Victim::pid).collect();
+    for pid in &pids {
+        fs::write(scratch.path().join("cgroup.procs"), pid.to_string()).unwrap();
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    let target = observe::Target { path: scratch.path().to_owned(), recursive: false };
+    for detail in [false, true] {
+        let options = Options { detail, ..Options::default() };
+        let by_cgroup = || observe::cgroups(&options, std::slice::from_ref(&target)).unwrap();
+        measure(&format!("a cgroup of 2000, detail {detail}"), by_cgroup, 2000);
+        for count in [1, 2000] {
+            let by_number = || observe::processes(&options, &pids[..count]).unwrap();
+            measure(&format!("{count} by number, detail {detail}"), by_number, count);
+        }
+    }
+    drop(sleepers);
+}
+
+fn measure(what: &str, look: impl Fn() -> Observation, count: usize) {
+    let best = (0..9).map(|_| {
+        let (start, used) = (Instant::now(), used());
+        assert_eq!(look().processes.len(), count);
+        (start.elapsed(), self::used() - used)
+    });
+    println!("{what}: {:?} (wall, CPU)", best.min().unwrap());
+}

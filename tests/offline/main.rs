@@ -1,0 +1,31 @@
+//! Tests that need nothing but the build: no rights, no packages, no kernel
+//! feature.
+
+#![allow(
+    unreachable_pub,
+    unsafe_code,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "this is test code: a surprise ends the test, and tests talk to the kernel by themselves"
+)]
+
+mod allocation;
+mod audit_reports;
+mod captures;
+mod command_line;
+mod findings;
+mod gpu_inventory;
+mod owners;
+mod policy_laws;
+mod program_formats;
+mod proofs;
+mod rbpf;
+mod regressions;
+mod scenarios;
+#[path = "../support/mod.rs"]
+mod support;
+mod unit_settings;
+mod visible_devices;

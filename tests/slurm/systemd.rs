@@ -1,0 +1,70 @@
+//! The example units, started by a real systemd with every restriction that
+//! they set (root, systemd).
+
+use std::path::{Path, PathBuf};
+
+use crate::support::systemd::{Systemd, with_systemd};
+use serde_json::Value;
+
+/// The unit files of the examples.
+fn units() -> Vec<PathBuf> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/systemd");
+    let files = std::fs::read_dir(dir).expect("the examples").flatten();
+    files.map(|file| file.path()).collect()
+}
+
+fn json(line: &str) -> Value {
+    serde_json::from_str(line).expect("JSON")
+}
+
+/// Make sure that systemd starts the watch, that it stays up, tells a change
+/// of policy and ends well.
+#[test]
+fn the_watch_runs_as_a_service() {
+    with_systemd(&units(), |systemd| {
+        let unit = "gpumap-watch.service";
+        systemd.run("systemctl", &["enable", "--now", unit]);
+        let start = systemd.wait_for(unit, |event| event["event"] == "start");
+        assert_eq!(start["uncovered"], Value::Null, "{start}");
+        // A service with a device policy is a change of policy.
+        systemd.run(
+            "systemd-run",
+            &["--unit=closed", "-p", "DevicePolicy=closed", "-p", "DeviceAllow=/dev/null rw", "sleep", "60"],
+        );
+        let policy = systemd.wait_for(unit, |event| {
+            event["event"] == "policy" && event["cgroup"] == "/system.slice/closed.service"
+        });
+        assert_eq!(policy["policy"]["attached"][0]["writer"], "systemd", "{policy}");
+        systemd.run("systemctl", &["stop", unit]);
+        ends_well(systemd, unit);
+        assert_eq!(systemd.property(unit, "NRestarts"), "0", "{}", systemd.journal(unit));
+        assert!(systemd.journal(unit).contains("\"event\":\"end\""), "{}", systemd.journal(unit));
+        systemd.run("test", &["-s", "/var/lib/gpumap/last-set"]);
+    });
+}
+
+/// Make sure that the audit's service writes its report and that the timer
+/// starts it.
+#[test]
+fn the_audit_runs_as_a_service() {
+    with_systemd(&units(), |systemd| {
+        let unit = "gpumap-audit.service";
+        systemd.run("systemctl", &["start", unit]);
+        ends_well(systemd, unit);
+        let report = json(&systemd.run("cat", &["/var/lib/gpumap/audit.json"]));
+        assert_eq!(report["schema"], "gpumap/1");
+        systemd.run("systemctl", &["enable", "--now", "gpumap-audit.timer"]);
+        assert_eq!(systemd.property("gpumap-audit.timer", "ActiveState"), "active");
+    });
+}
+
+/// The unit ran to its end, and nothing was forbidden to it that it needs.
+fn ends_well(systemd: &Systemd, unit: &str) {
+    let journal = systemd.journal(unit);
+    assert_eq!(systemd.property(unit, "Result"), "success", "{journal}");
+    let status = systemd.property(unit, "ExecMainStatus");
+    assert!(["0", "3"].contains(&status.as_str()), "{status}: {journal}");
+    for word in ["EPERM", "not permitted", "seccomp", "panicked"] {
+        assert!(!journal.contains(word), "{journal}");
+    }
+}
