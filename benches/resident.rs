@@ -10,8 +10,8 @@
 use std::error::Error;
 use std::time::Instant;
 
-use gpumap::observe::follow::{Follower, Source};
-use gpumap::observe::resident::{Processes, Resident};
+use gpumap::observe::monitor::cgroups::{Follower, Source};
+use gpumap::observe::monitor::{Processes, Resident};
 use gpumap::observe::scanner::Engine;
 use gpumap::observe::{Options, Target};
 

@@ -2,10 +2,11 @@
 
 use std::fs::File;
 
-use super::mounts::Mounts;
-use super::process::elf::{self as image, Role};
-use super::process::maps;
-use super::{procfile, scanner};
+use super::cgroups::mounts::Mounts;
+use super::processes::elf::{self as image, Role};
+use super::processes::environment::filter;
+use super::processes::{mappings, procfile};
+use super::scanner;
 use crate::observation::Environment;
 
 /// Reads a file as an executable and as a library.
@@ -19,7 +20,7 @@ pub fn elf(file: File) {
 pub fn kernel_texts(bytes: &[u8]) {
     let mounts = Mounts::parse(bytes);
     let _mode = mounts.mode();
-    for mapping in maps::mappings(bytes) {
+    for mapping in mappings::mappings(bytes) {
         let _name = (mapping.name(), mapping.file());
     }
     if let Some(stat) = procfile::parse_stat(bytes) {
@@ -31,5 +32,5 @@ pub fn kernel_texts(bytes: &[u8]) {
 
 /// Reads bytes as an environment.
 pub fn environment(bytes: &[u8]) -> Environment {
-    super::process::fuzzing(bytes)
+    filter::fuzzing(bytes)
 }

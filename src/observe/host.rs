@@ -7,8 +7,8 @@ use nix::sys::utsname::uname;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{SysconfVar, sysconf};
 
-use super::Options;
-use super::hierarchy::Hierarchy;
+use super::cgroups::hierarchy::Hierarchy;
+use super::options::Options;
 use crate::observation::{Host, Observation, SCHEMA};
 
 /// An observation with everything but facts.

@@ -115,6 +115,17 @@ fn has_one_of(sufficient: &[Capability]) -> bool {
     Capabilities::effective().is_some_and(|held| sufficient.iter().any(|one| held.has(*one)))
 }
 
+/// Whether gpumap runs as root: without, most of a node cannot be seen.
+pub fn is_root() -> bool {
+    nix::unistd::geteuid().is_root()
+}
+
+/// Whether gpumap is in a user namespace of its own, as in many containers: root
+/// there is not root of the node, and has no right over it.
+pub fn is_in_user_namespace() -> bool {
+    !is_initial_namespace()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::{EventSource, Scope, event};
 use crate::analyse::{Holdings, denied_of};
 use crate::observation::Text;
-use crate::observe::resident::{DeviceChange, Processes};
+use crate::observe::monitor::{DeviceChange, Processes};
 use crate::observe::scanner::{Engine, Glimpse, ScanError};
 use crate::observe::{self, Options};
 use crate::owner::Ground;

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use crate::support::bpf::{self, Attr, MULTI, OVERRIDE, PREORDER, attach, detach};
 use crate::support::cgroup::{Cgroup, mount};
 use crate::support::{node, root};
-use gpumap::observe::follow::{Listed, ListsError, Walk, Walked};
+use gpumap::observe::monitor::cgroups::{Listed, ListsError, Walk, Walked};
 use gpumap::sys::dir::Dir;
 
 const PROG_QUERY: i32 = 16;

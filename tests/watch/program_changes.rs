@@ -20,7 +20,7 @@ use crate::support::container::Container;
 use crate::support::source::{MapKind, MapSpec};
 use crate::support::{inspect, node, root};
 use gpumap::model::Verdict;
-use gpumap::observe::follow::{Engine, Source};
+use gpumap::observe::monitor::cgroups::{Engine, Source};
 use gpumap::observe::{Options, Target};
 use gpumap::render;
 use gpumap::report::{Event, PolicyEvent};

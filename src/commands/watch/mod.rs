@@ -16,7 +16,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use crate::cli::{Exit, WatchArgs};
 use crate::commands::files;
 use crate::commands::invocation::{Failure, Invocation};
-use crate::observe::kernel_types::KernelTypes;
+use crate::observe::programs::kernel_types::KernelTypes;
 use crate::report::{Event, Gpu};
 use crate::sys::caps::Capability;
 use crate::sys::heap;

@@ -1,32 +1,12 @@
 //! Which way to see processes works here.
 
+use super::interface::{Engine, Glimpse, ScanError, Scanner};
 use super::iterators::Iterators;
 use super::proc::ProcScanner;
 use super::reader::Reader;
-use super::{Glimpse, ScanError, Scanner};
-use crate::observe::Options;
-use crate::observe::process::is_own;
+use crate::observe::options::Options;
+use crate::observe::processes::procfile::is_own;
 use crate::sys::heap;
-
-/// A way to see all processes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Engine {
-    /// BPF iterators over processes and their files. Needs root and Linux 5.8
-    /// with BTF.
-    Iterators,
-    /// `/proc`.
-    Proc,
-}
-
-impl Engine {
-    /// What it is called in answers: `iterators` or `proc`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Iterators => "iterators",
-            Self::Proc => "proc",
-        }
-    }
-}
 
 /// The way that was found.
 #[derive(Debug)]

@@ -11,13 +11,15 @@ use aya::programs::{Iter, Program};
 use aya::{Btf, Ebpf};
 use nix::time::{ClockId, clock_gettime};
 
-use super::known::Known;
-use super::open_files::{self, Devices};
+use super::environment_cache::Known;
+use super::interface::{Engine, Glimpse, ScanError, Scanner};
+use super::open_files;
+use super::open_files::Devices;
 use super::reader::{Executed, Reader};
-use super::record::{self, TICK, Task};
-use super::{Engine, Glimpse, ScanError, Scanner};
+use super::record;
+use super::record::{TICK, Task};
 use crate::observation::Answer;
-use crate::observe::kernel_types::KernelTypes;
+use crate::observe::programs::kernel_types::KernelTypes;
 use crate::sys::iter::Iterator as Link;
 
 /// Compiled from `bpf/scan.bpf.c`.

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::record::Open;
-use crate::observe::process::devices::Held;
+use crate::observe::processes::devices::Held;
 
 /// Devices by process.
 pub(super) type Devices = HashMap<(u32, u64), Process>;

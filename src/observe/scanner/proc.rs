@@ -1,7 +1,7 @@
 //! Every process by `/proc`, one after another.
 
+use super::interface::{Engine, Glimpse, ScanError, Scanner};
 use super::reader::Reader;
-use super::{Engine, Glimpse, ScanError, Scanner};
 
 /// Sees processes by `/proc`.
 #[derive(Debug)]

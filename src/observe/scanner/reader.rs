@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 
-use super::look::{Found, Look, Question};
-use super::{Glimpse, ScanError};
+use super::interface::{Glimpse, ScanError};
+use super::proc_entry::{Found, Look, Question};
 use crate::model::CgroupPath;
 use crate::observation::{Answer, Environment, Text};
-use crate::observe::Options;
-use crate::observe::hierarchy::Hierarchy;
-use crate::observe::process::crew::{Crew, Duty};
-use crate::observe::process::is_own;
-use crate::observe::process::refusals::Refusals;
+use crate::observe::cgroups::hierarchy::Hierarchy;
+use crate::observe::options::Options;
+use crate::observe::processes::helpers::{Crew, Duty};
+use crate::observe::processes::procfile::is_own;
+use crate::observe::processes::refusals::Refusals;
 use crate::sys::dir::Dir;
 use crate::sys::helper;
 

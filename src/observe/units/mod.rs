@@ -14,9 +14,9 @@ use std::path::Path;
 
 use nix::errno::Errno;
 
-use super::Options;
-use super::log::Log;
-use super::walk::Seen;
+use super::cgroups::walk::Seen;
+use super::options::Options;
+use super::problems::Log;
 use crate::observation::{Answer, Attached, ConfigFile, DeviceNumber, NamedNode, NodeKind, Text, Unit};
 use crate::sys::dir::Dir;
 use crate::sys::stat::{FileKind, stat_at};

@@ -8,7 +8,7 @@ use nix::sys::stat::Mode;
 
 use super::REQUEST;
 use crate::observation::{Answer, Text, Verification};
-use crate::observe::Options;
+use crate::observe::options::Options;
 use crate::sys::access::{self, Access};
 use crate::sys::dir::Dir;
 use crate::sys::stat::{FileKind, stat_at};

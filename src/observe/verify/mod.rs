@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 
-use super::Options;
-use super::hierarchy::{Hierarchy, relative};
-use super::log::Log;
+use super::cgroups::hierarchy::{Hierarchy, relative};
+use super::options::Options;
+use super::problems::Log;
 use crate::observation::{Answer, Cgroup, Observation, Text, Verification};
 use crate::sys::access::{self, Access};
 use crate::sys::bpf::{ListKind, query};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::analyse::Comparison;
 use crate::observation::Text;
-use crate::observe::follow::Step;
+use crate::observe::monitor::cgroups::Step;
 use crate::owner::Directory;
 use crate::report::{Event, PolicyEvent, SCHEMA};
 

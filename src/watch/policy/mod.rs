@@ -8,7 +8,7 @@ use std::os::fd::BorrowedFd;
 use super::EventSource;
 use crate::analyse::Comparison;
 use crate::observation::Problem;
-use crate::observe::follow::{Engine, Follower, Source};
+use crate::observe::monitor::cgroups::{Engine, Follower, Source};
 use crate::observe::{ObserveError, Options, Target};
 use crate::report::{Event, Gpu};
 use event::events;

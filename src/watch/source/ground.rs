@@ -178,7 +178,7 @@ mod tests {
     use std::os::unix::ffi::OsStrExt as _;
 
     use super::*;
-    use crate::observe::process::maps::mappings;
+    use crate::observe::processes::mappings::mappings;
 
     /// Make sure that a mapped file is the same by its map and by itself.
     #[test]

@@ -16,7 +16,7 @@ use super::files::{self, Asker, FileId, Files, Use, Version, Wanted};
 use super::look::{FILES, Found, Lookers, Seen, start};
 use super::object::Kernel;
 use super::probes::{DRIVERS, ENVIRON, Probe};
-use crate::observe::process::account;
+use crate::observe::processes::credentials;
 use crate::sys::dir::Dir;
 use crate::sys::regular::Regular;
 
@@ -316,7 +316,7 @@ impl Libraries {
     /// Who is charged for a process; asked once.
     fn uid(&mut self, dir: &Dir, pid: u32) -> Option<u32> {
         let known = self.processes.entry(pid).or_default();
-        known.uid = known.uid.or_else(|| account::of(dir, self.files.grounds.user()));
+        known.uid = known.uid.or_else(|| credentials::of(dir, self.files.grounds.user()));
         known.uid
     }
 

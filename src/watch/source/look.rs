@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 
-use crate::observe::process::maps::{Mapping, mappings};
-use crate::observe::process::places::is_c_library;
-use crate::observe::procfile::parse_stat;
+use crate::observe::processes::environment::location::is_c_library;
+use crate::observe::processes::mappings::{Mapping, mappings};
+use crate::observe::processes::procfile::parse_stat;
 use crate::sys::dir::{Dir, read_all};
 use crate::sys::regular::Regular;
 use crate::watch::driver::is_driver;

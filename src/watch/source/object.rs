@@ -14,7 +14,7 @@ use super::probes::{ENVIRON, Mode};
 use super::record::{NAME, OTHERS};
 use super::session::{Prepared, Session};
 use crate::model::VARIABLES;
-use crate::observe::kernel_types::KernelTypes;
+use crate::observe::programs::kernel_types::KernelTypes;
 use crate::sys::heap;
 use crate::sys::iter::Iterator as Link;
 use crate::watch::WatchError;

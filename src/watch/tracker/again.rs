@@ -9,7 +9,7 @@ use super::environment::{differences, value};
 use super::state::known;
 use super::{EACH, PROCESSES, Tracker, subject, words};
 use crate::observation::Environment;
-use crate::observe::process::peek::{self, Peek};
+use crate::observe::processes::environment_poll::{self as peek, Peek};
 use crate::report::Event;
 use crate::watch::Subject;
 use crate::watch::clock::now_ns;

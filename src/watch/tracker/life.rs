@@ -4,7 +4,7 @@ use super::Tracker;
 use super::environment::chooses;
 use super::state::{State, known};
 use crate::observation::Environment;
-use crate::observe::process::peek;
+use crate::observe::processes::environment_poll as peek;
 use crate::report::Event;
 use crate::watch::{Driver, Subject};
 

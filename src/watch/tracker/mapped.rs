@@ -4,7 +4,7 @@ use std::path::Path;
 
 use nix::errno::Errno;
 
-use crate::observe::process::maps::mappings;
+use crate::observe::processes::mappings::mappings;
 use crate::sys::dir::{Dir, read_all};
 use crate::watch::driver::{Driver, Drivers, driver};
 

@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 
 use crate::observation::Environment;
 use crate::observe::Options;
-use crate::observe::process::peek::{self, Peek};
+use crate::observe::processes::environment_poll::{self as peek, Peek};
 use crate::report::{Event, Gpu};
 use crate::watch::clock::{Clock, now_ns};
 use crate::watch::{Fact, Scope, Subject};

@@ -15,7 +15,7 @@ use super::gaps::Gaps;
 use super::place::Place;
 use super::resolve::Known;
 use crate::observation::{Answer, Environment};
-use crate::observe::process::peek::Peek;
+use crate::observe::processes::environment_poll::Peek;
 use crate::report::Asked;
 use crate::watch::Subject;
 

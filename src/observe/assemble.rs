@@ -1,0 +1,191 @@
+//! Puts an observation together: walks the cgroups that are asked for and reads
+//! the programs, processes and GPUs that belong to them.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use super::cgroups::hierarchy::Hierarchy;
+use super::cgroups::walk::{self, Plan, Seen};
+use super::cgroups::{devices_v1, links, recheck};
+use super::error::ObserveError;
+use super::options::{Options, Target};
+use super::problems::{self, Log};
+use super::processes::{by_pid, collect, users};
+use super::programs::library::{self, Library};
+use super::programs::symbols;
+use super::slurm::config;
+use super::{gpu, host, rights, units};
+use crate::observation::{Observation, Problem, Process};
+use crate::sys::bpf::CGROUP_DEVICE_PROGRAM;
+use crate::sys::caps::Capability::SysAdmin;
+
+/// Observes cgroups: their programs with maps, their processes, and the node's
+/// GPUs. Ancestors up to the root are included.
+///
+/// Lists since Linux 4.15; the rights it takes are `CAP_SYS_ADMIN` (with
+/// `CAP_SYSLOG` for programs that call helpers), and less gives less.
+///
+/// # Errors
+///
+/// A target that does not exist, is no cgroup or lies elsewhere; no cgroup
+/// hierarchy at all.
+pub fn cgroups(options: &Options, targets: &[Target]) -> Result<Observation, ObserveError> {
+    let log = Log::new(options.deadline);
+    let hierarchy = Hierarchy::find(options)?;
+    let (plan, scope) = Plan::new(&hierarchy, targets)?;
+    let node = host::blank(options, Some(&hierarchy));
+    let seen = |seen: &[Seen], log: &mut Log| collect::collect(options, &hierarchy, seen, log);
+    let mut observation = observe(options, &hierarchy, &plan, Observation { scope, ..node }, seen, log);
+    pass_over_gone(&mut observation);
+    Ok(observation)
+}
+
+/// Makes remarks of cgroups that went while their surroundings were read: nothing
+/// is left of them that could be known. One that was asked for by name stays a
+/// problem.
+fn pass_over_gone(observation: &mut Observation) {
+    let named: BTreeSet<_> = observation.scope.iter().map(|scope| scope.path.lossy()).collect();
+    let is_passed =
+        |problem: &Problem| problem.code == "cgroup-gone" && !named.contains(problem.what.as_str());
+    let (passed, errors) = std::mem::take(&mut observation.errors).into_iter().partition(is_passed);
+    (observation.remarks, observation.errors) = (passed, errors);
+}
+
+/// Walks what is planned and reads what is attached there, the processes and
+/// the GPUs.
+pub(super) fn observe(
+    options: &Options,
+    hierarchy: &Hierarchy,
+    plan: &Plan,
+    mut observation: Observation,
+    processes: impl FnOnce(&[Seen], &mut Log) -> Vec<Process>,
+    mut log: Log,
+) -> Observation {
+    let mut seen = walk::walk(hierarchy, plan, &mut log);
+    let mut library = Library::new();
+    recheck::settle(hierarchy, &mut seen, &mut library, &mut log);
+    links::fill(&mut seen, &mut log);
+    observation.processes = processes(&seen, &mut log);
+    if let Some(mount) = &hierarchy.devices {
+        observation.devices_v1 = Some(devices_v1::collect(mount, &observation.processes, &mut log));
+    }
+    observation.gpu_facts = gpu::collect(&options.gpu_root, &mut log.problems);
+    if options.detail {
+        observation.users = users::of(options, &observation.processes);
+        observation.slurm = config::collect(options, &mut log);
+    }
+    if options.units {
+        observation.units = units::collect(options, &seen, &mut log);
+    }
+    shelve(&mut observation, options, library, &mut log);
+    observation.cgroups = seen.into_iter().map(|Seen { cgroup, .. }| cgroup).collect();
+    observation.errors = log.problems;
+    observation
+}
+
+/// Observes processes: their details, their cgroups with ancestors, the node's
+/// GPUs. Other processes of those cgroups are listed there, but not read.
+/// Processes that do not exist are problems (`no-process`) beside others that
+/// do; a number that is only a thread's is no process.
+///
+/// # Errors
+///
+/// None of the processes exists or has a cgroup that can be seen from here;
+/// no cgroup hierarchy.
+pub fn processes(options: &Options, pids: &[u32]) -> Result<Observation, ObserveError> {
+    processes_and(options, pids, &[])
+}
+
+/// The same with further cgroups, of which those that are gone are left out.
+///
+/// # Errors
+///
+/// As [`processes`].
+pub fn processes_and(
+    options: &Options,
+    pids: &[u32],
+    others: &[Target],
+) -> Result<Observation, ObserveError> {
+    let mut log = Log::new(options.deadline);
+    let hierarchy = Hierarchy::find(options)?;
+    let processes = by_pid::asked(options, &hierarchy, pids, &mut log)?;
+    let path = |process: &Process| PathBuf::from(OsStr::from_bytes(process.cgroup.as_bytes()));
+    let paths: BTreeSet<PathBuf> = processes.iter().map(path).collect();
+    let targets = paths.into_iter().map(|path| Target { path, recursive: false });
+    let targets = targets.chain(others.iter().cloned());
+    // One that is removed in this moment loses its process, not the others.
+    let targets: Vec<Target> = targets.filter(|target| hierarchy.resolve(&target.path).is_ok()).collect();
+    let (plan, scope) = Plan::new(&hierarchy, &targets)?;
+    let node = host::blank(options, Some(&hierarchy));
+    let node = Observation { scope, pids: pids.to_vec(), ..node };
+    Ok(observe(options, &hierarchy, &plan, node, |seen, log| by_pid::still(processes, seen, log), log))
+}
+
+/// Observes one program by id, wherever it is attached.
+///
+/// # Errors
+///
+/// No such program, one of another type, or no right to open it.
+pub fn program(options: &Options, id: u32) -> Result<Observation, ObserveError> {
+    let mut log = Log::new(options.deadline);
+    let info = library::info(id).map_err(|error| match error {
+        error if error.is_gone() => ObserveError::NoSuchProgram { id },
+        error if error.is_refused() => {
+            let why = problems::refusal(error, &[SysAdmin]);
+            ObserveError::NoRight { id, why, needs: rights::unless_held(&[SysAdmin], "CAP_SYS_ADMIN") }
+        }
+        error => ObserveError::Program { id, why: error.to_string() },
+    })?;
+    if info.kind != CGROUP_DEVICE_PROGRAM {
+        return Err(ObserveError::NotADeviceProgram { id, kind: info.kind });
+    }
+    let mut library = Library::new();
+    let program = library.add(info, &mut log);
+    library.programs.insert(id, program);
+    let mut observation = host::blank(options, Hierarchy::find(options).ok().as_ref());
+    shelve(&mut observation, options, library, &mut log);
+    observation.errors = log.problems;
+    Ok(observation)
+}
+
+/// Observes the node's GPUs alone. Never fails: a node without GPUs, or
+/// without cgroups, is a fact too.
+pub fn gpus(options: &Options) -> Observation {
+    let mut observation = host::blank(options, Hierarchy::find(options).ok().as_ref());
+    observation.gpu_facts = gpu::collect(&options.gpu_root, &mut observation.errors);
+    observation
+}
+
+/// Names the calls of the programs and moves all into the observation.
+pub(super) fn shelve(observation: &mut Observation, options: &Options, mut library: Library, log: &mut Log) {
+    symbols::resolve(&options.proc, library.programs.values_mut(), log);
+    observation.programs = library.programs.into_values().collect();
+    observation.maps = library.maps.into_values().collect();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observation::Scope;
+
+    /// Make sure that a cgroup that went is missed only where it was asked for by
+    /// name.
+    #[test]
+    fn gone_cgroups() {
+        let problem = |code: &str, what: &str| Problem {
+            code: code.to_owned(),
+            what: what.to_owned(),
+            ..Problem::default()
+        };
+        let scope = vec![Scope { path: "/a".into(), recursive: true }];
+        let (named, other) = (problem("cgroup-gone", "/a"), problem("cgroup-gone", "/a/b"));
+        let unread = problem("no-right", "/a/c");
+        let errors = vec![other.clone(), named.clone(), unread.clone()];
+        let mut observation = Observation { scope, errors, ..Observation::default() };
+        pass_over_gone(&mut observation);
+        assert_eq!(observation.errors, [named, unread]);
+        assert_eq!(observation.remarks, [other]);
+    }
+}

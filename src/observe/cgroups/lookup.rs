@@ -1,0 +1,174 @@
+//! From a process, a path, or an id, to a cgroup.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::hierarchy::Hierarchy;
+use crate::observe::error::ObserveError;
+use crate::observe::options::Options;
+use crate::observe::processes::procfile::{cgroup_line, parse_stat};
+use crate::owner::Ground;
+use crate::sys::dir::Dir;
+use crate::sys::handle;
+
+/// What the kernel appends to the path of a removed cgroup.
+pub(in crate::observe) const DELETED: &[u8] = b" (deleted)";
+/// Bytes of `/proc/PID/cgroup`.
+const LIMIT: usize = 256 << 10;
+
+/// Bytes of `/proc/PID/stat`.
+const STAT_LIMIT: usize = 8 << 10;
+
+/// One process, whatever becomes of its pid: a handle of its `/proc` directory,
+/// which shows nothing once the process is gone.
+#[derive(Debug)]
+pub struct Pinned {
+    pid: u32,
+    proc: PathBuf,
+    dir: Dir,
+}
+
+impl Pinned {
+    /// The process that has this pid now.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    pub fn new(options: &Options, pid: u32) -> Result<Self, ObserveError> {
+        let proc = options.proc.clone();
+        match Dir::open(&proc.join(pid.to_string())) {
+            Ok(dir) => Ok(Self { pid, proc, dir }),
+            Err(_) => Err(ObserveError::NoSuchProcess { pid, proc }),
+        }
+    }
+
+    /// Its cgroup as of now, relative to the cgroup root, with a leading `/`: a
+    /// path for [`Target`](crate::observe::Target). On a legacy host, its cgroup in the
+    /// v1 devices hierarchy.
+    ///
+    /// # Errors
+    ///
+    /// The process is gone or outside this cgroup namespace, there is no cgroup
+    /// hierarchy, or its cgroup is removed.
+    pub fn cgroup(&self, options: &Options) -> Result<PathBuf, ObserveError> {
+        let pid = self.pid;
+        let hierarchy = Hierarchy::find(options)?;
+        let mut text = Vec::new();
+        self.dir.read_into(c"cgroup", &mut text, LIMIT).map_err(|_| self.gone())?;
+        let controller = if hierarchy.is_legacy() { Some(b"devices".as_slice()) } else { None };
+        let line = cgroup_line(&text, controller);
+        let line = line.ok_or_else(|| ObserveError::NoCgroup { pid, root: hierarchy.mount.point.clone() })?;
+        let path = hierarchy.mount.inside(line);
+        let outside = || ObserveError::OutsideNamespace { pid, path: OsStr::from_bytes(line).into() };
+        let path = PathBuf::from(OsStr::from_bytes(&path.ok_or_else(outside)?));
+        // A cgroup may really be called so.
+        let removed = line.ends_with(DELETED) && hierarchy.resolve(&path).is_err();
+        if removed { Err(ObserveError::CgroupRemoved { pid, path }) } else { Ok(path) }
+    }
+
+    /// Makes sure that what was found out about a cgroup is about this process:
+    /// it is there still, and in that cgroup.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::cgroup`]; it has moved.
+    pub fn still_in(&self, options: &Options, cgroup: &Path) -> Result<(), ObserveError> {
+        let now = self.cgroup(options)?;
+        if now == cgroup { Ok(()) } else { Err(ObserveError::Moved { pid: self.pid, path: now }) }
+    }
+
+    fn start_time(&self) -> Result<u64, ObserveError> {
+        let mut text = Vec::new();
+        self.dir.read_piece(c"stat", &mut text, STAT_LIMIT).map_err(|_| self.gone())?;
+        parse_stat(&text).map(|stat| stat.start_time).ok_or_else(|| self.gone())
+    }
+
+    fn gone(&self) -> ObserveError {
+        ObserveError::NoSuchProcess { pid: self.pid, proc: self.proc.clone() }
+    }
+}
+
+/// The cgroup of the process that has this pid now, as [`Pinned::cgroup`].
+///
+/// # Errors
+///
+/// As [`Pinned::new`] and [`Pinned::cgroup`].
+pub fn pid_cgroup(options: &Options, pid: u32) -> Result<PathBuf, ObserveError> {
+    Pinned::new(options, pid)?.cgroup(options)
+}
+
+/// The same of a process that was seen before: another one that has its pid by
+/// now is not taken for it.
+///
+/// # Errors
+///
+/// As [`pid_cgroup`].
+pub fn process_cgroup(options: &Options, pid: u32, start_time: u64) -> Result<PathBuf, ObserveError> {
+    let process = Pinned::new(options, pid)?;
+    if process.start_time()? == start_time { process.cgroup(options) } else { Err(process.gone()) }
+}
+
+/// The cgroup that a user's path means, as [`pid_cgroup()`] gives it: see
+/// [`Target`](crate::observe::Target).
+///
+/// # Errors
+///
+/// No such cgroup, or no cgroup hierarchy.
+pub fn path_cgroup(options: &Options, path: &Path) -> Result<PathBuf, ObserveError> {
+    let parts = Hierarchy::find(options)?.resolve(path)?;
+    Ok(parts.iter().fold(PathBuf::from("/"), |path, part| path.join(OsStr::from_bytes(part))))
+}
+
+/// The cgroup of an id, as [`pid_cgroup()`] gives it; `None` for one that is
+/// removed or outside the root, and where that cannot be told (a legacy host,
+/// before Linux 5.5, or without `CAP_DAC_READ_SEARCH`).
+pub fn id_cgroup(options: &Options, id: u64) -> Option<PathBuf> {
+    let hierarchy = Hierarchy::find(options).ok().filter(|hierarchy| !hierarchy.is_legacy())?;
+    let found = path(&handle::open(&hierarchy.handle, id).ok()?)?;
+    let below = found.strip_prefix(path(&hierarchy.handle)?).ok()?;
+    // One that is removed meanwhile has another path.
+    let there = hierarchy.handle.child(&Path::new(".").join(below)).ok()?;
+    (there.stat().ok()?.inode == id).then(|| Path::new("/").join(below))
+}
+
+fn path(dir: &impl AsFd) -> Option<PathBuf> {
+    std::fs::read_link(format!("/proc/self/fd/{}", dir.as_fd().as_raw_fd())).ok()
+}
+
+/// Where gpumap is in the hierarchy: which names of cgroups it believes.
+pub fn ground(options: &Options) -> Ground {
+    let own = Hierarchy::find(options).ok().and_then(|hierarchy| hierarchy.own_cgroup(&options.proc));
+    Ground::around(own.map(Into::into).as_ref())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that another process with the same pid is another one, and that
+    /// one that has ended is none.
+    #[test]
+    fn pinned() {
+        let options = Options::default();
+        let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let process = Pinned::new(&options, child.id()).unwrap();
+        let Ok(path) = process.cgroup(&options) else {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            return println!("skipped: no cgroup hierarchy");
+        };
+        let start_time = process.start_time().unwrap();
+        assert_eq!(process_cgroup(&options, child.id(), start_time).unwrap(), path);
+        assert!(process.still_in(&options, &path).is_ok());
+        let moved = process.still_in(&options, Path::new("/elsewhere"));
+        assert!(matches!(moved, Err(ObserveError::Moved { .. })), "{moved:?}");
+        let other = process_cgroup(&options, child.id(), start_time - 1);
+        assert!(matches!(other, Err(ObserveError::NoSuchProcess { .. })), "{other:?}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let gone = process.still_in(&options, &path);
+        assert!(matches!(gone, Err(ObserveError::NoSuchProcess { .. })), "{gone:?}");
+    }
+}

@@ -1,0 +1,267 @@
+//! The mount table: where the cgroup hierarchies are.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+
+use crate::observation::CgroupMode;
+use crate::observe::error::ObserveError;
+use crate::sys::dir::{Dir, FileSystem, read_all};
+
+/// A mount table is read up to this many bytes; hosts with thousands of
+/// containers have some megabytes.
+const LIMIT: usize = 64 << 20;
+/// `fdinfo` of a directory has five short lines.
+const FDINFO_LIMIT: usize = 4096;
+
+/// v1 controllers as the kernel names them in mount options. `name=systemd`
+/// and kin are hierarchies without a controller.
+const CONTROLLERS: [&[u8]; 14] = [
+    b"cpu",
+    b"cpuacct",
+    b"cpuset",
+    b"memory",
+    b"devices",
+    b"freezer",
+    b"blkio",
+    b"pids",
+    b"net_cls",
+    b"net_prio",
+    b"perf_event",
+    b"hugetlb",
+    b"rdma",
+    b"misc",
+];
+
+/// One mounted cgroup hierarchy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::observe) struct Mount {
+    /// The kernel's number for this mount, first in its line of mountinfo.
+    pub(in crate::observe) id: u64,
+    /// Where it is mounted.
+    pub(in crate::observe) point: PathBuf,
+    /// Which directory of the hierarchy is mounted there, `/` for the whole,
+    /// as this cgroup namespace sees it.
+    pub(in crate::observe) root: Vec<u8>,
+}
+
+/// Every mounted hierarchy that matters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::observe) struct Mounts {
+    /// cgroup2, in mount order.
+    pub(in crate::observe) cgroup2: Vec<Mount>,
+    /// The v1 devices controller, in mount order.
+    pub(in crate::observe) devices: Vec<Mount>,
+    /// Whether any v1 controller is mounted.
+    pub(in crate::observe) any_v1: bool,
+}
+
+impl Mount {
+    /// The root of a mount that this mount table does not show (in another
+    /// process's root): no path can be mapped into it.
+    pub(in crate::observe) const ELSEWHERE: &[u8] = b"?";
+
+    /// A path of the hierarchy as seen below the mount point; `None` if it lies
+    /// outside.
+    pub(in crate::observe) fn inside(&self, path: &[u8]) -> Option<Vec<u8>> {
+        let rest = if self.root == b"/" { path } else { path.strip_prefix(self.root.as_slice())? };
+        match rest {
+            [] => Some(b"/".to_vec()),
+            [b'/', ..] if rest != b"/.." && !rest.starts_with(b"/../") => Some(rest.to_vec()),
+            _ => None,
+        }
+    }
+
+    /// The same mount seen from a directory below its mount point.
+    pub(in crate::observe) fn narrowed(&self, to: &Path) -> Option<Self> {
+        let rest = to.strip_prefix(&self.point).ok()?;
+        let mut root = self.root.clone();
+        for part in rest {
+            if root != b"/" {
+                root.push(b'/');
+            }
+            root.extend_from_slice(part.as_bytes());
+        }
+        Some(Self { id: self.id, point: to.to_owned(), root })
+    }
+}
+
+impl Mounts {
+    /// Reads `self/mountinfo` under `proc`.
+    pub(in crate::observe) fn read(proc: &Path) -> Result<Self, ObserveError> {
+        let path = proc.join("self/mountinfo");
+        let mut text = Vec::new();
+        let read = File::open(&path)
+            .map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO)))
+            .and_then(|file| read_all(file, &mut text, LIMIT));
+        read.map_err(|errno| ObserveError::Mounts { path, errno })?;
+        Ok(Self::parse(&text))
+    }
+
+    pub(in crate::observe) fn parse(text: &[u8]) -> Self {
+        let mut mounts = Self::default();
+        text.split(|byte| *byte == b'\n').filter_map(Line::parse).for_each(|line| mounts.add(&line));
+        mounts
+    }
+
+    fn add(&mut self, line: &Line<'_>) {
+        match line.kind {
+            b"cgroup2" => self.cgroup2.push(line.mount()),
+            b"cgroup" if line.options().any(|option| CONTROLLERS.contains(&option)) => {
+                self.any_v1 = true;
+                if line.options().any(|option| option == b"devices") {
+                    self.devices.push(line.mount());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The cgroup mount that a directory is on, by the number that the kernel
+    /// gives for the open directory; `None` for another file system, and where
+    /// that number cannot be read.
+    pub(in crate::observe) fn of(&self, dir: &Dir, proc: &Path) -> Option<&Mount> {
+        let id = mount_id(dir, proc)?;
+        self.cgroup2.iter().chain(&self.devices).find(|mount| mount.id == id)
+    }
+
+    /// The first of `mounts` that its mount point leads to, with its directory:
+    /// a later mount at the same place, or above it, hides an earlier one.
+    pub(in crate::observe) fn visible(mounts: &[Mount], proc: &Path) -> Option<(Mount, Dir)> {
+        mounts.iter().find_map(|mount| {
+            let dir = Dir::open(&mount.point).ok()?;
+            let is_it = match mount_id(&dir, proc) {
+                Some(id) => id == mount.id,
+                None => matches!(dir.file_system(), Ok(FileSystem::Cgroup2 | FileSystem::Cgroup1)),
+            };
+            is_it.then(|| (mount.clone(), dir))
+        })
+    }
+
+    /// How this host mounts its cgroups.
+    pub(in crate::observe) fn mode(&self) -> CgroupMode {
+        match (self.cgroup2.is_empty(), self.any_v1) {
+            (true, true) => CgroupMode::Legacy,
+            (false, true) => CgroupMode::Hybrid,
+            (_, false) => CgroupMode::Unified,
+        }
+    }
+}
+
+/// The number of the mount that an open directory is on: `mnt_id` of
+/// `/proc/self/fdinfo/FD`, since Linux 3.15.
+fn mount_id(dir: &Dir, proc: &Path) -> Option<u64> {
+    let path = proc.join(format!("self/fdinfo/{}", dir.as_fd().as_raw_fd()));
+    let mut text = Vec::new();
+    read_all(File::open(path).ok()?, &mut text, FDINFO_LIMIT).ok()?;
+    let text = std::str::from_utf8(&text).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()
+}
+
+/// One line of mountinfo (proc_pid_mountinfo(5)).
+struct Line<'a> {
+    id: u64,
+    root: &'a [u8],
+    point: &'a [u8],
+    kind: &'a [u8],
+    super_options: &'a [u8],
+}
+
+impl<'a> Line<'a> {
+    fn parse(line: &'a [u8]) -> Option<Self> {
+        let mut fields = line.split(|byte| *byte == b' ');
+        let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
+        let (root, point) = (fields.nth(2)?, fields.next()?);
+        fields.find(|field| *field == b"-")?;
+        let (kind, super_options) = (fields.next()?, fields.nth(1).unwrap_or_default());
+        Some(Self { id, root, point, kind, super_options })
+    }
+
+    fn mount(&self) -> Mount {
+        let point = PathBuf::from(OsString::from_vec(unescape(self.point)));
+        Mount { id: self.id, point, root: unescape(self.root) }
+    }
+
+    fn options(&self) -> impl Iterator<Item = &'a [u8]> {
+        self.super_options.split(|byte| *byte == b',')
+    }
+}
+
+/// Undoes the `\040` escapes of the mount table.
+fn unescape(field: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let [first, tail @ ..] = rest {
+        rest = match (first, tail) {
+            (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', tail @ ..]) => {
+                out.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
+                tail
+            }
+            _ => {
+                out.push(*first);
+                tail
+            }
+        };
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HYBRID: &[u8] = b"\
+29 23 0:26 / /sys/fs/cgroup ro,nosuid shared:9 - tmpfs tmpfs ro,mode=755
+30 29 0:27 / /sys/fs/cgroup/uni\\040fied\\134x rw,nosuid shared:10 - cgroup2 cgroup2 rw
+31 29 0:28 / /sys/fs/cgroup/systemd rw shared:11 - cgroup cgroup rw,xattr,name=systemd
+34 29 0:31 /docker/x /sys/fs/cgroup/devices rw shared:15 - cgroup cgroup rw,devices
+garbage
+- - -";
+
+    /// Make sure that escapes, optional fields and rubbish are read right.
+    #[test]
+    fn hybrid_host() {
+        let mounts = Mounts::parse(HYBRID);
+        assert_eq!(mounts.mode(), CgroupMode::Hybrid);
+        assert_eq!(mounts.cgroup2[0].point, Path::new("/sys/fs/cgroup/uni fied\\x"));
+        let [devices] = mounts.devices.as_slice() else { panic!("{:?}", mounts.devices) };
+        assert_eq!(devices.id, 34);
+        assert_eq!(devices.point, Path::new("/sys/fs/cgroup/devices"));
+        assert_eq!(devices.inside(b"/docker/x/y"), Some(b"/y".to_vec()));
+        assert_eq!(devices.inside(b"/docker/x"), Some(b"/".to_vec()));
+        assert_eq!(devices.inside(b"/docker/xy"), None);
+    }
+
+    /// Make sure that a named hierarchy is not taken for a controller.
+    #[test]
+    fn modes() {
+        let line = |kind: &str, options: &str| format!("1 2 0:1 / /m rw - {kind} x {options}\n");
+        let mode = |text: String| Mounts::parse(text.as_bytes()).mode();
+        assert_eq!(mode(line("cgroup2", "rw") + &line("cgroup", "rw,name=systemd")), CgroupMode::Unified);
+        assert_eq!(mode(line("cgroup", "rw,cpu,cpuacct")), CgroupMode::Legacy);
+        assert_eq!(mode(String::new()), CgroupMode::Unified);
+    }
+
+    /// Make sure that paths outside a mount or namespace are never mapped into
+    /// it.
+    #[test]
+    fn outside() {
+        let whole = Mount { id: 1, point: "/m".into(), root: b"/".to_vec() };
+        assert_eq!(whole.inside(b"/../other"), None);
+        assert_eq!(whole.inside(b"/.."), None);
+        assert_eq!(whole.inside(b"/..a"), Some(b"/..a".to_vec()));
+        let part = whole.narrowed(Path::new("/m/a/b")).unwrap();
+        assert_eq!(part.root, b"/a/b");
+        assert_eq!(part.inside(b"/a/b/c"), Some(b"/c".to_vec()));
+        assert_eq!(whole.narrowed(Path::new("/n")), None);
+        let above = Mount { id: 1, point: "/m".into(), root: b"/..".to_vec() };
+        assert_eq!(above.inside(b"/../other"), Some(b"/other".to_vec()));
+        assert_eq!(above.inside(b"/"), None);
+        let elsewhere = Mount { id: 1, point: "/m".into(), root: Mount::ELSEWHERE.to_vec() };
+        assert_eq!(elsewhere.inside(b"/"), None);
+    }
+}

@@ -1,0 +1,91 @@
+//! The two questions to one cgroup: what is in force here, what is attached
+//! here.
+
+use std::os::fd::AsFd;
+
+use crate::observation::{Answer, Attached};
+use crate::observe::problems::{Log, refusal};
+use crate::observe::rights::{refused, unless_held};
+use crate::sys::bpf::{BpfError, ListKind, query};
+use crate::sys::caps::Capability::{NetAdmin, SysAdmin};
+use crate::sys::dir::Dir;
+
+/// Rights for `BPF_PROG_QUERY`.
+const NEEDS: &str = "CAP_NET_ADMIN or CAP_SYS_ADMIN (CAP_BPF as well before Linux 6.4 if kernel.unprivileged_bpf_disabled is set)";
+
+/// The effective list and what is attached directly.
+pub(in crate::observe) type Lists = (Answer<Vec<u32>>, Answer<Attached>);
+
+/// The cgroup was removed meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::observe) struct Gone;
+
+/// Asks cgroups, and stops asking once the kernel has said that the caller may
+/// not.
+#[derive(Debug)]
+pub(in crate::observe) struct Asker {
+    legacy: bool,
+    refused: Option<String>,
+}
+
+impl Asker {
+    /// `legacy`: there is no cgroup2, so no programs.
+    pub(in crate::observe) fn new(legacy: bool) -> Self {
+        Self { legacy, refused: None }
+    }
+
+    /// Both lists. Own programs always count here, so an empty effective list
+    /// answers both questions.
+    pub(in crate::observe) fn ask(&mut self, dir: &Dir, log: &mut Log) -> Result<Lists, Gone> {
+        let effective = self.effective(dir, log)?;
+        let own = match &effective {
+            Answer::Missing(why) => Answer::Missing(why.clone()),
+            Answer::Known(ids) if ids.is_empty() => Answer::default(),
+            Answer::Known(_) => match query(dir.as_fd(), ListKind::Own) {
+                Ok(own) => Answer::Known(Attached {
+                    programs: own.ids,
+                    flags: own.attach_flags,
+                    ..Attached::default()
+                }),
+                Err(error) => Answer::Missing(self.why(error, log)?),
+            },
+        };
+        Ok((effective, own))
+    }
+
+    /// The effective list alone.
+    pub(in crate::observe) fn effective(
+        &mut self,
+        dir: &Dir,
+        log: &mut Log,
+    ) -> Result<Answer<Vec<u32>>, Gone> {
+        if self.legacy {
+            return Ok(Answer::default());
+        }
+        if let Some(why) = &self.refused {
+            return Ok(Answer::Missing(why.clone()));
+        }
+        match query(dir.as_fd(), ListKind::Effective) {
+            Ok(effective) => Ok(Answer::Known(effective.ids)),
+            Err(error) => self.why(error, log).map(Answer::Missing),
+        }
+    }
+
+    fn why(&mut self, error: BpfError, log: &mut Log) -> Result<String, Gone> {
+        if error.is_gone() {
+            return Err(Gone);
+        }
+        if !error.is_refused() {
+            log.once("query-failed", "device programs of a cgroup", error.to_string(), "");
+            return Ok(error.to_string());
+        }
+        log.no_right(
+            "device programs of cgroups",
+            refusal(error, &[NetAdmin, SysAdmin]),
+            unless_held(&[NetAdmin, SysAdmin], NEEDS),
+        );
+        let why = refused(&[NetAdmin, SysAdmin], "CAP_NET_ADMIN or CAP_SYS_ADMIN", "ask for the programs");
+        self.refused = Some(why.clone());
+        Ok(why)
+    }
+}

@@ -1,0 +1,117 @@
+//! Programs may be swapped while they are read. So every list is asked for
+//! again once its programs are read, and what changed is read again.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use nix::errno::Errno;
+
+use super::hierarchy::Hierarchy;
+use super::query::Asker;
+use super::walk::Seen;
+use crate::model::CgroupPath;
+use crate::observation::{Answer, Cgroup};
+use crate::observe::problems::Log;
+use crate::observe::programs::library::Library;
+use crate::sys::dir::Dir;
+
+/// Rounds of asking again.
+const ROUNDS: usize = 3;
+
+/// Reads all programs of `seen` until no list changes meanwhile.
+pub(in crate::observe) fn settle(
+    hierarchy: &Hierarchy,
+    seen: &mut Vec<Seen>,
+    library: &mut Library,
+    log: &mut Log,
+) {
+    let mut asker = Asker::new(hierarchy.is_legacy());
+    for _ in 0..ROUNDS {
+        library.load(program_ids(seen).into_iter(), log);
+        if log.out_of_time("asking again") || ask_again(hierarchy, seen, &mut asker, log) == 0 {
+            break;
+        }
+    }
+    let unread = |seen: &Seen| ids(&seen.cgroup).any(|id| !library.programs.contains_key(&id));
+    for seen in seen.iter_mut().filter(|seen| unread(seen)) {
+        let why = "its programs changed each time they were read";
+        log.add("changed-while-read", seen.cgroup.path.lossy(), why, "another try");
+        seen.cgroup.effective = Answer::Missing(why.to_owned());
+        seen.cgroup.own = Answer::Missing(why.to_owned());
+    }
+    let attached = program_ids(seen);
+    library.keep(|id| attached.contains(&id));
+}
+
+/// The ids of all programs of the cgroups.
+fn program_ids(seen: &[Seen]) -> BTreeSet<u32> {
+    let mut all = BTreeSet::new();
+    let mut last: &[u32] = &[];
+    for seen in seen {
+        // Neighbours mostly share one list.
+        let effective = seen.cgroup.effective.known().map_or(&[][..], Vec::as_slice);
+        if effective != last {
+            all.extend(effective);
+            last = effective;
+        }
+        all.extend(seen.cgroup.own.known().iter().flat_map(|own| &own.programs));
+    }
+    all
+}
+
+fn ids(cgroup: &Cgroup) -> impl Iterator<Item = u32> {
+    let effective = cgroup.effective.known().into_iter().flatten();
+    effective.chain(cgroup.own.known().into_iter().flat_map(|own| &own.programs)).copied()
+}
+
+/// Asks every cgroup for its effective list again, takes over what differs, and
+/// drops cgroups that are gone. Returns how many changed.
+fn ask_again(hierarchy: &Hierarchy, seen: &mut Vec<Seen>, asker: &mut Asker, log: &mut Log) -> usize {
+    let mut changed = 0;
+    seen.retain_mut(|seen| {
+        let cgroup = &mut seen.cgroup;
+        if cgroup.effective.known().is_none() {
+            return true;
+        }
+        let state = match open(hierarchy, cgroup) {
+            Ok(dir) => refresh(&dir, cgroup, asker, log),
+            Err(Errno::ENOENT | Errno::ENODEV) => State::Gone,
+            Err(_) => State::Same,
+        };
+        changed += usize::from(state == State::Changed);
+        if state == State::Gone {
+            log.add("cgroup-gone", cgroup.path.lossy(), "removed while it was read", "");
+        }
+        state != State::Gone
+    });
+    changed
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Same,
+    Changed,
+    Gone,
+}
+
+fn refresh(dir: &Dir, cgroup: &mut Cgroup, asker: &mut Asker, log: &mut Log) -> State {
+    match asker.effective(dir, log) {
+        Ok(effective) if effective == cgroup.effective => State::Same,
+        Ok(_) => match asker.ask(dir, log) {
+            Ok((effective, own)) => {
+                (cgroup.effective, cgroup.own) = (effective, own);
+                State::Changed
+            }
+            Err(_) => State::Gone,
+        },
+        Err(_) => State::Gone,
+    }
+}
+
+fn open(hierarchy: &Hierarchy, cgroup: &Cgroup) -> Result<Dir, Errno> {
+    let path = CgroupPath::new(&cgroup.path).relative();
+    let path = if path.is_empty() { b".".as_slice() } else { path };
+    hierarchy.handle.child(&PathBuf::from(OsStr::from_bytes(path)))
+}

@@ -1,0 +1,298 @@
+//! Walking the hierarchy: every cgroup is opened once, and its id, programs
+//! and processes are asked for on that one handle.
+
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::thread;
+
+use nix::errno::Errno;
+
+use super::hierarchy::Hierarchy;
+use super::query::Asker;
+use crate::observation::{Cgroup, Scope, Text};
+use crate::observe::error::ObserveError;
+use crate::observe::options::Target;
+use crate::observe::problems::Log;
+use crate::observe::rights::missing;
+use crate::sys::caps::Capability;
+use crate::sys::dir::{Dir, DirStat};
+
+/// Nested deeper than this below the first directory walked, cgroups are left
+/// out with a problem: every level holds an open descriptor.
+const MAX_DEPTH: usize = 256;
+/// From so many directories on, two threads walk: each takes milliseconds then.
+const MANY: usize = 16;
+/// `cgroup.procs` is read up to this many bytes (some ten million processes).
+const PROCS_LIMIT: usize = 64 << 20;
+
+/// What is wanted, as a tree of names.
+#[derive(Debug, Default)]
+pub(in crate::observe) struct Plan {
+    requested: bool,
+    /// Whether a process is there that is asked about.
+    mentioned: bool,
+    recursive: bool,
+    children: BTreeMap<Vec<u8>, Plan>,
+}
+
+/// A cgroup, and whether it was asked for or is only an ancestor.
+#[derive(Debug)]
+pub(in crate::observe) struct Seen {
+    pub(in crate::observe) cgroup: Cgroup,
+    pub(in crate::observe) requested: bool,
+}
+
+impl Plan {
+    /// Resolves the targets; each must exist now.
+    pub(in crate::observe) fn new(
+        hierarchy: &Hierarchy,
+        targets: &[Target],
+    ) -> Result<(Self, Vec<Scope>), ObserveError> {
+        let mut plan = Self::default();
+        let mut scope = Vec::new();
+        for target in targets {
+            let parts = hierarchy.resolve(&target.path)?;
+            scope.push(Scope { path: joined(&parts).into(), recursive: target.recursive });
+            plan.add(parts, target.recursive);
+        }
+        Ok((plan, scope))
+    }
+
+    /// Adds a cgroup whose processes are nobody's question: it is walked like
+    /// an ancestor.
+    pub(in crate::observe) fn mention(&mut self, parts: Vec<Vec<u8>>) -> &mut Self {
+        let node = parts.into_iter().fold(self, |node, part| node.children.entry(part).or_default());
+        node.mentioned = true;
+        node
+    }
+
+    fn add(&mut self, parts: Vec<Vec<u8>>, recursive: bool) {
+        let node = self.mention(parts);
+        node.requested = true;
+        node.recursive |= recursive;
+    }
+}
+
+fn joined(parts: &[Vec<u8>]) -> Vec<u8> {
+    let mut path = Vec::new();
+    for part in parts {
+        path.push(b'/');
+        path.extend_from_slice(part);
+    }
+    if path.is_empty() { b"/".to_vec() } else { path }
+}
+
+/// Walks what is planned, parents first.
+pub(in crate::observe) fn walk(hierarchy: &Hierarchy, plan: &Plan, log: &mut Log) -> Vec<Seen> {
+    if !plan.requested && !plan.mentioned && plan.children.is_empty() {
+        return Vec::new();
+    }
+    let is_legacy = hierarchy.is_legacy();
+    let asker = Asker::new(is_legacy);
+    let mut walker = Walker {
+        log,
+        asker,
+        is_legacy,
+        sees_uids: hierarchy.sees_uids,
+        is_half: false,
+        seen: Vec::new(),
+        path: Vec::new(),
+        buffer: Vec::new(),
+    };
+    walker.planned(&hierarchy.handle, plan);
+    walker.seen
+}
+
+struct Walker<'a> {
+    log: &'a mut Log,
+    asker: Asker,
+    is_legacy: bool,
+    sees_uids: bool,
+    /// Whether another thread walks meanwhile.
+    is_half: bool,
+    seen: Vec<Seen>,
+    path: Vec<u8>,
+    buffer: Vec<u8>,
+}
+
+impl Walker<'_> {
+    fn planned(&mut self, dir: &Dir, plan: &Plan) {
+        if plan.recursive {
+            return self.subtree(dir, 0);
+        }
+        if self.record(dir, plan.requested).is_none() {
+            return;
+        }
+        for (name, child) in &plan.children {
+            let Ok(name) = CString::new(name.as_slice()) else { continue };
+            self.below(dir, &name, |walker, dir| walker.planned(dir, child));
+        }
+    }
+
+    fn subtree(&mut self, dir: &Dir, depth: usize) {
+        let Some(stat) = self.record(dir, true) else { return };
+        if depth >= MAX_DEPTH && stat.links > 2 {
+            let what = self.here();
+            self.log.add(
+                "too-deep",
+                what,
+                format!("cgroups nested over {MAX_DEPTH} levels were not read"),
+                "a target further down",
+            );
+            return;
+        }
+        match dir.subdirectories(stat) {
+            Ok(names) if !self.is_half && names.len() >= MANY => self.halves(dir, &names, depth),
+            Ok(names) => self.each(dir, &names, depth),
+            Err(errno) => self.failed(errno),
+        }
+    }
+
+    fn each(&mut self, dir: &Dir, names: &[CString], depth: usize) {
+        names.iter().for_each(|name| self.below(dir, name, |walker, dir| walker.subtree(dir, depth + 1)));
+    }
+
+    /// Walks the second half in a thread of its own; the order stays. Half of
+    /// the first large directory's names is half of the work on most nodes.
+    fn halves(&mut self, dir: &Dir, names: &[CString], depth: usize) {
+        let (first, second) = names.split_at(names.len() / 2);
+        let mut log = Log::new(self.log.deadline());
+        let asker = Asker::new(self.is_legacy);
+        let (path, is_legacy, sees_uids) = (self.path.clone(), self.is_legacy, self.sees_uids);
+        let seen = thread::scope(|scope| {
+            let log = &mut log;
+            let work = move || {
+                let (seen, buffer) = (Vec::new(), Vec::new());
+                let is_half = true;
+                let mut walker = Walker { log, asker, is_legacy, sees_uids, is_half, seen, path, buffer };
+                walker.each(dir, second, depth);
+                walker.seen
+            };
+            // Without a thread, one after the other.
+            let Ok(other) = thread::Builder::new().spawn_scoped(scope, work) else { return None };
+            self.is_half = true;
+            self.each(dir, first, depth);
+            self.is_half = false;
+            Some(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        });
+        match seen {
+            Some(seen) => self.seen.extend(seen),
+            None => self.each(dir, names, depth),
+        }
+        // What is said once is said once by both.
+        let news = log.problems.into_iter().filter(|problem| !self.log.problems.contains(problem));
+        let news: Vec<_> = news.collect();
+        self.log.problems.extend(news);
+    }
+
+    /// Goes one name down, and back.
+    fn below(&mut self, dir: &Dir, name: &CString, visit: impl FnOnce(&mut Self, &Dir)) {
+        if self.log.out_of_time("walking the cgroups") {
+            return;
+        }
+        let length = self.path.len();
+        self.path.push(b'/');
+        self.path.extend_from_slice(name.as_bytes());
+        match dir.child(name.as_c_str()) {
+            Ok(child) => visit(self, &child),
+            Err(errno) => self.failed(errno),
+        }
+        self.path.truncate(length);
+    }
+
+    /// Asks one cgroup everything; `None` if it is gone.
+    fn record(&mut self, dir: &Dir, requested: bool) -> Option<DirStat> {
+        let stat = dir.stat().map_err(|errno| self.failed(errno)).ok()?;
+        let Ok((effective, own)) = self.asker.ask(dir, self.log) else {
+            self.failed(Errno::ENOENT);
+            return None;
+        };
+        let pids = if requested { self.pids(dir)? } else { Vec::new() };
+        let path = self.text();
+        let uid = (stat.uid != 0 && self.sees_uids).then_some(stat.uid);
+        self.seen
+            .push(Seen { cgroup: Cgroup { path, id: stat.inode, effective, own, pids, uid }, requested });
+        Some(stat)
+    }
+
+    fn pids(&mut self, dir: &Dir) -> Option<Vec<u32>> {
+        match dir.read_into(c"cgroup.procs", &mut self.buffer, PROCS_LIMIT) {
+            Ok(()) => return Some(parse_pids(&self.buffer)),
+            Err(Errno::EOPNOTSUPP) => {
+                let what = self.here();
+                self.log.add(
+                    "threaded-cgroup",
+                    what,
+                    "its threads are listed with the threaded domain above it only",
+                    "",
+                );
+            }
+            Err(errno) => {
+                self.failed(errno);
+                if is_gone(errno) {
+                    return None;
+                }
+            }
+        }
+        Some(Vec::new())
+    }
+
+    fn failed(&mut self, errno: Errno) {
+        let what = self.here();
+        match errno {
+            errno if is_gone(errno) => self.log.add("cgroup-gone", what, "removed while it was read", ""),
+            Errno::EACCES => {
+                self.log.add("no-right", what, "permission denied", missing(&[Capability::DacReadSearch]))
+            }
+            Errno::EMFILE => {
+                self.log.add("unreadable", what, "too many open files", "a larger limit, ulimit -n")
+            }
+            errno => self.log.add("unreadable", what, errno.to_string(), ""),
+        }
+    }
+
+    fn here(&self) -> String {
+        self.text().lossy().into_owned()
+    }
+
+    fn text(&self) -> Text {
+        if self.path.is_empty() { "/".into() } else { self.path.as_slice().into() }
+    }
+}
+
+fn is_gone(errno: Errno) -> bool {
+    matches!(errno, Errno::ENOENT | Errno::ENODEV)
+}
+
+/// Pids of `cgroup.procs`; 0 stands for processes of other pid namespaces.
+pub(in crate::observe) fn parse_pids(text: &[u8]) -> Vec<u32> {
+    let lines = text.split(|byte| *byte == b'\n');
+    let pids = lines.filter_map(|line| std::str::from_utf8(line).ok()?.parse().ok());
+    pids.filter(|pid| *pid != 0).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that foreign pids and rubbish are left out.
+    #[test]
+    fn pids() {
+        assert_eq!(parse_pids(b"0\n17\n0\n4194304\nx\n99999999999\n"), [17, 4194304]);
+        assert!(parse_pids(b"").is_empty());
+    }
+
+    /// Make sure that overlapping targets become one tree.
+    #[test]
+    fn plans() {
+        let mut plan = Plan::default();
+        plan.add(vec![b"a".to_vec(), b"b".to_vec()], true);
+        plan.add(vec![b"a".to_vec()], false);
+        plan.add(vec![b"a".to_vec(), b"b".to_vec()], false);
+        let a = &plan.children[&b"a"[..]];
+        assert!(a.requested && !a.recursive && !plan.requested);
+        assert!(a.children[&b"b"[..]].recursive);
+        assert_eq!(joined(&[]), b"/");
+        assert_eq!(joined(&[b"a".to_vec(), b"b".to_vec()]), b"/a/b");
+    }
+}

@@ -1,0 +1,133 @@
+//! What may be left of a job that has ended: its cgroups, as far as they are
+//! still there, and processes elsewhere whose environment names it.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use super::search;
+use crate::observation::{Environment, Observation, Problem, Process, Scope};
+use crate::observe::assemble::observe;
+use crate::observe::cgroups::hierarchy::Hierarchy;
+use crate::observe::cgroups::walk::{Plan, Seen};
+use crate::observe::error::ObserveError;
+use crate::observe::host;
+use crate::observe::options::{Options, Target};
+use crate::observe::problems::Log;
+use crate::observe::processes::survey::Whose;
+use crate::observe::processes::{by_pid, collect, survey};
+use crate::owner::JobName;
+
+/// Times that the job's cgroups are looked for while they are being removed.
+const TRIES: usize = 5;
+/// Seconds by which the clock of Slurm's controller, which tells when a job began,
+/// may be ahead of this node's: authentication fails beyond that (munge's default
+/// time to live is 300 seconds).
+const SLACK: i64 = 300;
+
+/// What a hook of the job's tells of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct JobHook {
+    /// The job's user.
+    pub uid: Option<u32>,
+    /// When the job began, in seconds of the day's clock since 1970.
+    pub began: Option<i64>,
+}
+
+/// Observes what may be left of a job: its cgroups if they are still there,
+/// and every process elsewhere whose environment names it; of one user only,
+/// if the job's is known.
+///
+/// # Errors
+///
+/// No cgroup hierarchy.
+pub fn leftovers(options: &Options, job: &JobName, hook: JobHook) -> Result<Observation, ObserveError> {
+    let mut log = Log::new(options.deadline);
+    let hierarchy = Hierarchy::find(options)?;
+    let whose = Whose { uid: hook.uid, since: hook.began.and_then(ticks_since_boot) };
+    let mut remarks = Vec::new();
+    let named = named(options, &hierarchy, job, whose, &mut log, &mut remarks);
+    let (mut plan, scope) = plan(options, &hierarchy, job)?;
+    for process in &named {
+        // Where no cgroup can be walked to, the process is looked at alone.
+        let path = Path::new(OsStr::from_bytes(process.cgroup.as_bytes()));
+        if let Ok(parts) = hierarchy.resolve(path) {
+            plan.mention(parts);
+        }
+    }
+    let is_others = |process: &&Process| whose.uid.is_some_and(|uid| uid != process.uid);
+    let also_users = named.iter().filter(is_others).map(|process| process.pid).collect();
+    let node = Observation { scope, also_users, ..host::blank(options, Some(&hierarchy)) };
+    let processes = |seen: &[Seen], log: &mut Log| {
+        let inside = collect::collect(options, &hierarchy, seen, log);
+        merge(inside, by_pid::present(options, named, seen))
+    };
+    let mut observation = observe(options, &hierarchy, &plan, node, processes, log);
+    // That the job's cgroups go is what is meant to happen.
+    observation.errors.retain(|problem| problem.code != "cgroup-gone");
+    observation.remarks = remarks;
+    Ok(observation)
+}
+
+/// Processes of the job's user, or of anyone, that name the job.
+fn named(
+    options: &Options,
+    hierarchy: &Hierarchy,
+    job: &JobName,
+    whose: Whose,
+    log: &mut Log,
+    remarks: &mut Vec<Problem>,
+) -> Vec<Process> {
+    let found = survey::scan(&options.proc, whose, log, remarks, |environment| names(environment, job));
+    let found = found.unwrap_or_else(|errno| {
+        log.add(
+            "unreadable",
+            options.proc.to_string_lossy(),
+            errno.to_string(),
+            "a mounted proc file system",
+        );
+        Vec::new()
+    });
+    let pids: Vec<u32> = found.iter().map(|(pid, _)| *pid).collect();
+    let mut processes = by_pid::anywhere(options, hierarchy, &pids, log);
+    // One that has the pid of another that ended meanwhile is none of these.
+    processes.retain(|process| found.contains(&(process.pid, process.start_time)));
+    processes
+}
+
+/// What clock ticks since boot the job's begin was, with some slack: the clocks of
+/// two nodes differ.
+fn ticks_since_boot(began: i64) -> Option<u64> {
+    let ticks = host::BootClock::now().ticks(began.checked_sub(SLACK)?)?;
+    u64::try_from(ticks).ok()
+}
+
+fn names(environment: &Environment, job: &JobName) -> bool {
+    let is = |name: &str| {
+        let value = environment.get(name).map(|variable| variable.value.lossy().into_owned());
+        value.and_then(|value| JobName::parse(&value)).as_ref() == Some(job)
+    };
+    is("SLURM_JOB_ID") || is("SLURM_JOB_SLUID")
+}
+
+/// The job's cgroups with everything below; none is fine.
+fn plan(options: &Options, hierarchy: &Hierarchy, job: &JobName) -> Result<(Plan, Vec<Scope>), ObserveError> {
+    for _ in 0..TRIES {
+        let paths = search::find(options, hierarchy, job);
+        let targets: Vec<Target> = paths.into_iter().map(|path| Target { path, recursive: true }).collect();
+        match Plan::new(hierarchy, &targets) {
+            Err(ObserveError::NoSuchCgroup { .. }) => {}
+            plan => return plan,
+        }
+    }
+    Plan::new(hierarchy, &[])
+}
+
+/// Processes of both lists, each once.
+fn merge(mut inside: Vec<Process>, named: Vec<Process>) -> Vec<Process> {
+    let known: BTreeSet<(u32, u64)> =
+        inside.iter().map(|process| (process.pid, process.start_time)).collect();
+    inside.extend(named.into_iter().filter(|process| !known.contains(&(process.pid, process.start_time))));
+    inside
+}

@@ -1,0 +1,273 @@
+//! From a job to its cgroups: names alone are read until it is found, first
+//! where schedulers usually put their jobs, then everywhere. A job can have
+//! several directories, of several slurmd or schedulers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{CStr, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use nix::errno::Errno;
+use nix::fcntl::AtFlags;
+use nix::sys::stat::fstatat;
+
+use crate::model::CgroupPath;
+use crate::model::Owner;
+use crate::observation::Observation;
+use crate::observe::assemble;
+use crate::observe::cgroups::hierarchy::Hierarchy;
+use crate::observe::cgroups::walk::parse_pids;
+use crate::observe::error::ObserveError;
+use crate::observe::options::{Options, Target};
+use crate::observe::slurm::step_daemon;
+use crate::owner::{Ground, JobName};
+use crate::sys::dir::Dir;
+
+/// Levels below a scheduler's directory down to its jobs: CraneSched's
+/// `overflow` and Slurm v1's uids are between.
+const LEVELS: usize = 2;
+/// Levels of the whole hierarchy that are looked at; each holds an open
+/// descriptor.
+const MAX_DEPTH: usize = 256;
+/// Bytes of `cgroup.procs` in the directory of a step's daemon.
+const LIMIT: usize = 256 << 10;
+
+/// Observes jobs: their cgroups with everything below, wherever the scheduler
+/// puts them.
+///
+/// # Errors
+///
+/// A job that has no cgroup on this node; no cgroup hierarchy.
+pub fn jobs(options: &Options, names: &[JobName]) -> Result<Observation, ObserveError> {
+    let hierarchy = Hierarchy::find(options)?;
+    let mut search = Search::new(options, &hierarchy, names);
+    search.usual_places();
+    if names.iter().any(|name| !search.has(name)) {
+        search.everywhere();
+    }
+    if let Some(name) = names.iter().find(|name| !search.has(name)) {
+        return Err(search.missing(name));
+    }
+    loop {
+        let targets = search.targets();
+        match assemble::cgroups(options, &targets) {
+            Err(ObserveError::NoSuchCgroup { path, .. }) => search.vanished(&path)?,
+            Ok(observation) => return search.still_there(observation),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The directories of a job that are there now.
+pub(in crate::observe) fn find(options: &Options, hierarchy: &Hierarchy, name: &JobName) -> Vec<PathBuf> {
+    let names = std::slice::from_ref(name);
+    let mut search = Search::new(options, hierarchy, names);
+    search.usual_places();
+    if !search.has(name) {
+        search.everywhere();
+    }
+    search.targets().into_iter().map(|target| target.path).collect()
+}
+
+struct Search<'a> {
+    options: &'a Options,
+    hierarchy: &'a Hierarchy,
+    names: &'a [JobName],
+    ground: Ground,
+    /// Job directories by their path from the root.
+    jobs: BTreeMap<Vec<u8>, Owner>,
+    /// Whether the whole hierarchy is looked through.
+    exhaustive: bool,
+    /// Whether something could not be looked into.
+    incomplete: bool,
+}
+
+impl<'a> Search<'a> {
+    fn new(options: &'a Options, hierarchy: &'a Hierarchy, names: &'a [JobName]) -> Self {
+        let own = hierarchy.own_cgroup(&options.proc).map(Into::into);
+        let ground = Ground::around(own.as_ref());
+        let jobs = BTreeMap::new();
+        Self { options, hierarchy, names, ground, jobs, exhaustive: false, incomplete: false }
+    }
+
+    fn has(&self, name: &JobName) -> bool {
+        self.jobs.values().any(|owner| name.is(owner))
+    }
+
+    /// The root and every directory above gpumap's own: in a container that
+    /// sees the host's hierarchy, Slurm's scope is below the container's.
+    fn usual_places(&mut self) {
+        let hierarchy = self.hierarchy;
+        self.anchors(&hierarchy.handle, b"");
+        let own = hierarchy.own_cgroup(&self.options.proc).unwrap_or_default();
+        let ends = own.iter().enumerate().skip(1).filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+        for path in ends.chain([own.len()]).take(MAX_DEPTH).filter_map(|end| own.get(..end)) {
+            if path.len() < 2 || self.ground.numbered_job(path).is_some() {
+                return;
+            }
+            let below = [b".".as_slice(), path].concat();
+            if let Ok(dir) = hierarchy.handle.child(OsStr::from_bytes(&below)) {
+                self.anchors(&dir, path);
+            }
+        }
+    }
+
+    fn everywhere(&mut self) {
+        let hierarchy = self.hierarchy;
+        self.exhaustive = true;
+        self.walk(&hierarchy.handle, b"", MAX_DEPTH);
+    }
+
+    /// Jobs of the schedulers right below a directory, or in a slice there.
+    fn anchors(&mut self, dir: &Dir, path: &[u8]) {
+        self.each(dir, path, |search, dir, name, path| {
+            if is_anchor(name) {
+                search.down(dir, name, |search, dir| search.walk(dir, path, LEVELS));
+            } else if name.to_bytes().ends_with(b".slice") {
+                search.down(dir, name, |search, dir| search.scopes(dir, path));
+            }
+        });
+    }
+
+    fn scopes(&mut self, slice: &Dir, path: &[u8]) {
+        self.each(slice, path, |search, dir, name, path| {
+            if name.to_bytes().ends_with(b"slurmstepd.scope") {
+                search.down(dir, name, |search, dir| search.walk(dir, path, LEVELS));
+            }
+        });
+    }
+
+    /// Looks for jobs so many levels down, but not in jobs, nor where users
+    /// make the names.
+    fn walk(&mut self, dir: &Dir, path: &[u8], levels: usize) {
+        self.each(dir, path, |search, dir, name, path| {
+            // The name alone rules out nearly all.
+            let job = is_likely(name).then(|| search.ground.numbered_job(path)).flatten();
+            if let Some(owner) = job {
+                search.job(dir, name, path, owner);
+            } else if name.to_bytes().starts_with(b"user@") {
+                // No scheduler is recognised there.
+            } else if is_leaf(dir, name) {
+                // Most cgroups are leaves: asked without opening them.
+            } else if levels > 1 {
+                search.down(dir, name, |search, dir| search.walk(dir, path, levels - 1));
+            } else {
+                search.incomplete |= search.exhaustive;
+            }
+        });
+    }
+
+    fn job(&mut self, above: &Dir, name: &CStr, path: &[u8], mut owner: Owner) {
+        if self.jobs.contains_key(path) {
+            return;
+        }
+        let asked = self.names.iter().any(|name| matches!(name, JobName::Number(_)));
+        if asked && owner.job_id.is_none() {
+            owner.job_id = above.child(name).ok().and_then(|dir| self.number(&dir, path));
+        }
+        self.jobs.insert(path.to_vec(), owner);
+    }
+
+    /// The number of a job that is called by its SLUID, from its step daemons.
+    fn number(&self, job: &Dir, path: &[u8]) -> Option<u64> {
+        let steps = job.subdirectories(job.stat().ok()?).ok()?;
+        let mut steps = steps.iter().filter(|name| name.to_bytes().starts_with(b"step_"));
+        steps.find_map(|step| {
+            let daemon = job.child(step.as_c_str()).ok()?.child(c"slurm").ok()?;
+            let mut pids = Vec::new();
+            daemon.read_into(c"cgroup.procs", &mut pids, LIMIT).ok()?;
+            let place = [path, b"/", step.as_bytes(), b"/slurm"].concat();
+            step_daemon::job(self.options, &place.into(), &parse_pids(&pids))
+        })
+    }
+
+    /// Calls `visit` for every subdirectory, with its name and path.
+    fn each(&mut self, dir: &Dir, path: &[u8], mut visit: impl FnMut(&mut Self, &Dir, &CStr, &[u8])) {
+        let names = dir.stat().and_then(|stat| dir.subdirectories(stat));
+        let names = names.unwrap_or_else(|errno| {
+            self.failed(errno);
+            Vec::new()
+        });
+        let mut below = [path, b"/"].concat();
+        let length = below.len();
+        for name in names {
+            if self.options.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                self.incomplete = true;
+                return;
+            }
+            below.truncate(length);
+            below.extend_from_slice(name.as_bytes());
+            visit(self, dir, &name, &below);
+        }
+    }
+
+    fn down(&mut self, dir: &Dir, name: &CStr, visit: impl FnOnce(&mut Self, &Dir)) {
+        match dir.child(name).and_then(|child| Ok((child.stat()?.uid, child))) {
+            // What is in a user's directory was named by the user.
+            Ok((uid, _)) if uid != 0 && self.hierarchy.sees_uids => {}
+            Ok((_, child)) => visit(self, &child),
+            Err(errno) => self.failed(errno),
+        }
+    }
+
+    /// What is gone is no longer a place for a job.
+    fn failed(&mut self, errno: Errno) {
+        self.incomplete |= !matches!(errno, Errno::ENOENT | Errno::ENODEV);
+    }
+
+    fn targets(&self) -> Vec<Target> {
+        let asked = self.jobs.iter().filter(|(_, owner)| self.names.iter().any(|name| name.is(owner)));
+        asked.map(|(path, _)| Target { path: on_disk(self.hierarchy, path), recursive: true }).collect()
+    }
+
+    /// Forgets a directory that went between the search and the observation.
+    fn vanished(&mut self, gone: &Path) -> Result<(), ObserveError> {
+        let (hierarchy, mut jobs) = (self.hierarchy, std::mem::take(&mut self.jobs));
+        jobs.retain(|path, _| !on_disk(hierarchy, path).starts_with(gone));
+        self.jobs = jobs;
+        let missing = self.names.iter().find(|name| !self.has(name));
+        missing.map_or(Ok(()), |name| Err(self.missing(name)))
+    }
+
+    /// The same for those that went before the walk came to them. One that was
+    /// not reached in time is no such.
+    fn still_there(mut self, observation: Observation) -> Result<Observation, ObserveError> {
+        let seen: BTreeSet<_> = observation.cgroups.iter().map(|cgroup| cgroup.path.lossy()).collect();
+        let gone = observation.errors.iter().filter(|problem| problem.code == "cgroup-gone");
+        let gone = gone.filter(|problem| !seen.contains(problem.what.as_str()));
+        for problem in gone {
+            self.vanished(&on_disk(self.hierarchy, problem.what.as_bytes()))?;
+        }
+        drop(seen);
+        Ok(observation)
+    }
+
+    fn missing(&self, name: &JobName) -> ObserveError {
+        let numbered = matches!(name, JobName::Number(_));
+        let unnamed = self.jobs.values().filter(|owner| numbered && owner.job_id.is_none()).count();
+        let root = self.hierarchy.mount.point.clone();
+        ObserveError::NoSuchJob { job: name.clone(), root, unnamed, incomplete: self.incomplete }
+    }
+}
+
+fn on_disk(hierarchy: &Hierarchy, path: &[u8]) -> PathBuf {
+    hierarchy.mount.point.join(OsStr::from_bytes(CgroupPath::new(path).relative()))
+}
+
+/// Whether a name is like `job_N`, `job-N` or a SLUID.
+fn is_likely(name: &CStr) -> bool {
+    let name = name.to_bytes();
+    name.starts_with(b"job") || (name.len() == 14 && name.starts_with(b"s"))
+}
+
+/// Whether a directory has none below, by its link count.
+fn is_leaf(above: &Dir, name: &CStr) -> bool {
+    fstatat(above, name, AtFlags::AT_SYMLINK_NOFOLLOW).is_ok_and(|stat| stat.st_nlink == 2)
+}
+
+/// Directories that schedulers make right below the root or in a slice.
+fn is_anchor(name: &CStr) -> bool {
+    let name = name.to_bytes();
+    name.ends_with(b"slurmstepd.scope") || name == b"slurm" || name.starts_with(b"slurm_") || name == b"crane"
+}

@@ -1,0 +1,274 @@
+//! From "something changed here" to two observations: before and after.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use super::followed::{FIRST_REVISION, Followed, Found};
+use super::lists::{Listed, Walked};
+use super::nodes::parent;
+use crate::observation::{Answer, Attached, Cgroup, Map, Observation, Program, Text, with_inner};
+use crate::observe::cgroups::links;
+use crate::observe::cgroups::walk::Seen;
+use crate::observe::problems::Log;
+use crate::observe::programs::{maps, symbols};
+use crate::observe::{gpu, host};
+use crate::sys::bpf::{ListKind, query};
+use crate::sys::dir::Dir;
+
+/// Rounds of asking again, as in a single observation.
+const ROUNDS: usize = 3;
+/// The inventory is read again with a change if it is older than this.
+const FACTS: Duration = Duration::from_secs(10);
+
+/// Own list, its revision, programs in force.
+type Lists = (Answer<Attached>, u64, Answer<Vec<u32>>);
+
+/// A change of programs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Step {
+    /// The cgroups concerned and their ancestors as they were, with their
+    /// programs.
+    pub before: Observation,
+    /// The same as they are.
+    pub after: Observation,
+    /// The cgroups whose list of programs in force changed, came with programs
+    /// of its own, or went with them, or where a map that these read changed;
+    /// parents first. Only those asked for.
+    pub cgroups: Vec<Text>,
+    /// Changes of own lists that left nothing to see, by cgroup: programs that
+    /// came and went between two looks.
+    pub unseen: BTreeMap<Text, u64>,
+}
+
+impl Followed {
+    /// Reads what changed; `None` if it concerns no program.
+    pub(super) fn step(&mut self, mut found: Found, log: &mut Log) -> Option<Step> {
+        self.read(&mut found, log);
+        let unseen = self.unseen(&found);
+        let cgroups = self.concerned(&found);
+        let step = (!cgroups.is_empty() || !unseen.is_empty()).then(|| {
+            self.facts();
+            let paths = self.with_ancestors(cgroups.iter().chain(unseen.keys()), &found);
+            let was = |path: &Text| match found.before.get(path) {
+                Some(cgroup) => Some(cgroup.clone()),
+                None if found.fresh.contains(path) => None,
+                None => self.nodes.get(path).map(|node| node.cgroup.clone()),
+            };
+            let is = |path: &Text| Some(self.nodes.get(path)?.cgroup.clone());
+            let before = self.observation(paths.iter().filter_map(was), &found.old_maps);
+            let after = self.observation(paths.iter().filter_map(is), &BTreeMap::new());
+            Step { before, after, cgroups, unseen }
+        });
+        self.forget_programs();
+        step
+    }
+
+    /// Asks the cgroups concerned for their lists and reads the programs, until
+    /// nothing changes meanwhile.
+    pub(super) fn read(&mut self, found: &mut Found, log: &mut Log) {
+        let tops: BTreeSet<&Text> = found.fresh.iter().chain(found.changed.keys()).collect();
+        let below = |path: &Text| -> bool {
+            std::iter::successors(Some(path.clone()), parent).skip(1).any(|above| tops.contains(&above))
+        };
+        let outer = tops.iter().filter(|path| !below(path));
+        let affected: BTreeSet<Text> = outer.flat_map(|path| self.nodes.below(path)).collect();
+        for _ in 0..ROUNDS {
+            let walked = self.lists.walk(affected.len());
+            let is_new = |path: &&Text| self.refresh(path, walked.as_ref(), found, log);
+            let changed: Vec<Text> = affected.iter().filter(is_new).cloned().collect();
+            if changed.is_empty() {
+                break;
+            }
+            self.fill_links(&changed, log);
+            self.load(&changed, found, log);
+        }
+    }
+
+    /// Looks at one cgroup again; whether its answers changed.
+    fn refresh(&mut self, path: &Text, walked: Option<&Walked>, found: &mut Found, log: &mut Log) -> bool {
+        let listed = self.nodes.get(path).and_then(|node| shown(&walked?.get(node.cgroup.id)?));
+        let Some((own, revision, effective)) = listed.or_else(|| self.ask(path, log)) else {
+            // If it is gone, the next look takes it out.
+            return false;
+        };
+        let Some(node) = self.nodes.get_mut(path) else { return false };
+        let count = node.advance(revision);
+        if count > 0 && !found.fresh.contains(path) {
+            *found.changed.entry(path.clone()).or_default() += count;
+        }
+        let of = |answer: &Answer<Attached>| answer.known().map(|own| (own.programs.clone(), own.flags));
+        if node.cgroup.effective == effective && of(&node.cgroup.own) == of(&own) {
+            return false;
+        }
+        if !found.fresh.contains(path) {
+            found.before.entry(path.clone()).or_insert_with(|| node.cgroup.clone());
+        }
+        (node.cgroup.effective, node.cgroup.own) = (effective, own);
+        true
+    }
+
+    /// Own list, its revision, and the programs in force; `None` if it is gone.
+    fn ask(&mut self, path: &Text, log: &mut Log) -> Option<Lists> {
+        let asker = &mut self.asker;
+        // Own list first: a change after it shows in the revision at the next
+        // look.
+        let ask = |dir: &Dir| {
+            let (own, revision) = own_list(dir)?;
+            Some((own, revision, asker.effective(dir, log).ok()?))
+        };
+        self.nodes.with_dir(&self.hierarchy, path, ask).ok().flatten()
+    }
+
+    fn fill_links(&mut self, paths: &[Text], log: &mut Log) {
+        let nodes = paths.iter().filter_map(|path| self.nodes.get(path));
+        let has_own = |cgroup: &Cgroup| cgroup.own.known().is_some_and(|own| !own.programs.is_empty());
+        let mut seen: Vec<Seen> = nodes
+            .filter(|node| has_own(&node.cgroup))
+            .map(|node| Seen { cgroup: node.cgroup.clone(), requested: node.requested })
+            .collect();
+        links::fill(&mut seen, log);
+        for Seen { cgroup, .. } in seen {
+            if let Some(node) = self.nodes.get_mut(&cgroup.path) {
+                node.cgroup = cgroup;
+            }
+        }
+    }
+
+    /// Reads the programs in force that are not known yet, and maps again that
+    /// can have changed.
+    fn load(&mut self, paths: &[Text], found: &mut Found, log: &mut Log) {
+        let ids: BTreeSet<u32> = paths.iter().flat_map(|path| self.ids(path)).collect();
+        let is_new = |id: &u32| !self.library.programs.contains_key(id);
+        let new: BTreeSet<u32> = ids.iter().copied().filter(is_new).collect();
+        let maps = self.library.used(ids.iter().filter_map(|id| self.library.programs.get(id)));
+        for id in maps {
+            if self.library.maps.get(&id).is_some_and(|map| map.frozen) {
+                continue;
+            }
+            if let Some(old) = self.library.maps.insert(id, maps::read(id, log)) {
+                found.old_maps.entry(id).or_insert(old);
+            }
+        }
+        self.library.add_inner(log);
+        self.library.load(new.iter().copied(), log);
+        let programs = self.library.programs.values_mut().filter(|program| new.contains(&program.id));
+        symbols::resolve(&self.options.proc, programs, log);
+    }
+
+    fn ids(&self, path: &Text) -> Vec<u32> {
+        let cgroup = self.nodes.get(path).map(|node| &node.cgroup);
+        cgroup.map(|cgroup| ids(cgroup).collect()).unwrap_or_default()
+    }
+
+    /// The cgroups asked for that have other programs in force, and those that
+    /// came or went with programs of their own.
+    fn concerned(&self, found: &Found) -> Vec<Text> {
+        let all: BTreeSet<&Text> = found.before.keys().chain(&found.fresh).collect();
+        let own = |cgroup: &Cgroup| cgroup.own.known().is_some_and(|own| !own.programs.is_empty());
+        let asked = |path: &&&Text| self.nodes.wanted(path) == Some(true);
+        let is_it = |path: &&&Text| {
+            let before = found.before.get(**path);
+            let after = self.nodes.get(path).map(|node| &node.cgroup);
+            match (before, after) {
+                (Some(before), Some(after)) => before.effective != after.effective,
+                (Some(before), None) => own(before),
+                (None, Some(after)) => self.differs_from_parent(after) || own(after),
+                (None, None) => false,
+            }
+        };
+        let changed = all.iter().filter(asked).filter(is_it).map(|path| (**path).clone());
+        let touched = found.touched.iter().filter(|path| self.nodes.get(path).is_some()).cloned();
+        changed.chain(touched).collect::<BTreeSet<Text>>().into_iter().collect()
+    }
+
+    /// Whether a cgroup that came has other programs in force than those that
+    /// the one above it had when it was made, which is known only roughly.
+    fn differs_from_parent(&self, cgroup: &Cgroup) -> bool {
+        let above = parent(&cgroup.path).and_then(|path| self.nodes.get(&path));
+        above.is_some_and(|above| above.cgroup.effective != cgroup.effective)
+    }
+
+    /// Changes that the kernel has counted and that left no trace in the lists.
+    fn unseen(&self, found: &Found) -> BTreeMap<Text, u64> {
+        let none = Vec::new();
+        let programs = |cgroup: Option<&Cgroup>| {
+            cgroup.and_then(|cgroup| cgroup.own.known()).map_or(none.clone(), |own| own.programs.clone())
+        };
+        let count = |(path, count): (&Text, &u64)| {
+            let before = found.before.get(path);
+            let node = self.nodes.get(path).filter(|node| node.revision > FIRST_REVISION)?;
+            let after = programs(Some(&node.cgroup));
+            let before = before.map_or_else(|| after.clone(), |cgroup| programs(Some(cgroup)));
+            let new = after.iter().filter(|id| !before.contains(id)).count();
+            let old = before.iter().filter(|id| !after.contains(id)).count();
+            let unseen = count.saturating_sub((new + old) as u64);
+            (unseen > 0 && node.requested).then(|| (path.clone(), unseen))
+        };
+        found.changed.iter().filter_map(count).collect()
+    }
+
+    fn with_ancestors<'a>(&self, paths: impl Iterator<Item = &'a Text>, found: &Found) -> BTreeSet<Text> {
+        let up = paths.flat_map(|path| std::iter::successors(Some(path.clone()), parent));
+        let known = |path: &Text| self.nodes.get(path).is_some() || found.before.contains_key(path);
+        up.filter(known).collect()
+    }
+
+    /// With maps as they are in `other_maps`, else as they were read last.
+    fn observation(
+        &self,
+        cgroups: impl Iterator<Item = Cgroup>,
+        other_maps: &BTreeMap<u32, Map>,
+    ) -> Observation {
+        let cgroups: Vec<Cgroup> = cgroups.collect();
+        let used: BTreeSet<u32> = cgroups.iter().flat_map(ids).collect();
+        let programs = used.iter().filter_map(|id| self.library.programs.get(id));
+        let programs: Vec<Program> = programs.cloned().collect();
+        let map = |id| other_maps.get(&id).or_else(|| self.library.maps.get(&id));
+        let used = with_inner(programs.iter().flat_map(|program| program.map_ids.iter().copied()), map);
+        let maps = used.into_iter().filter_map(map).cloned().collect();
+        Observation { taken_at: host::now(), cgroups, programs, maps, ..self.blank.clone() }
+    }
+
+    /// Reads the inventory unless it is fresh.
+    fn facts(&mut self) {
+        if self.facts_at.is_none_or(|at| at.elapsed() > FACTS) {
+            self.blank.gpu_facts = gpu::collect(&self.options.gpu_root, &mut Vec::new());
+            self.facts_at = Some(Instant::now());
+        }
+    }
+
+    /// Drops programs that are attached nowhere any more.
+    fn forget_programs(&mut self) {
+        let attached: BTreeSet<u32> = self.nodes.iter().flat_map(|(_, node)| ids(&node.cgroup)).collect();
+        self.library.keep(|id| attached.contains(&id));
+    }
+}
+
+/// The same as a walk has shown it; `None` if that is not all.
+fn shown(listed: &Listed<'_>) -> Option<Lists> {
+    let own = attached(listed.own?.to_vec(), listed.attach_flags);
+    Some((own, listed.revision, Answer::Known(listed.effective?.to_vec())))
+}
+
+/// The own list with its revision; `None` if the cgroup is gone.
+fn own_list(dir: &Dir) -> Option<(Answer<Attached>, u64)> {
+    match query(dir.as_fd(), ListKind::Own) {
+        Ok(own) => Some((attached(own.ids, own.attach_flags), own.revision)),
+        Err(error) if error.is_gone() => None,
+        Err(error) => Some((Answer::Missing(error.to_string()), 0)),
+    }
+}
+
+/// Flags outlive the programs.
+fn attached(programs: Vec<u32>, flags: u32) -> Answer<Attached> {
+    if programs.is_empty() {
+        return Answer::Known(Attached::default());
+    }
+    Answer::Known(Attached { programs, flags, ..Attached::default() })
+}
+
+fn ids(cgroup: &Cgroup) -> impl Iterator<Item = u32> {
+    let effective = cgroup.effective.known().into_iter().flatten();
+    effective.chain(cgroup.own.known().into_iter().flat_map(|own| &own.programs)).copied()
+}

@@ -1,0 +1,85 @@
+//! Cgroups that come and go.
+
+use std::collections::BTreeSet;
+use std::os::fd::AsFd;
+
+use nix::errno::Errno;
+
+use super::followed::{Followed, Found};
+use super::nodes::child;
+use crate::observation::{Answer, Attached, Cgroup, Text};
+use crate::observe::problems::Log;
+use crate::sys::bpf::{ListKind, query};
+use crate::sys::dir::Dir;
+
+impl Followed {
+    /// Compares the children of cgroups with those that are known.
+    pub(super) fn relist(&mut self, found: &mut Found, log: &mut Log) {
+        for path in std::mem::take(&mut found.stale) {
+            let Some(Ok(names)) = self.list(&path) else { continue };
+            let now: BTreeSet<Text> = names.into_iter().collect();
+            for gone in self.nodes.children(&path).into_iter().filter(|known| !now.contains(known)) {
+                self.forget(&gone, found);
+            }
+            for new in now {
+                if self.nodes.get(&new).is_none() {
+                    self.admit(&new, found, log);
+                }
+            }
+        }
+    }
+
+    /// The paths of the children, in the file system's order.
+    fn list(&self, path: &Text) -> Option<Result<Vec<Text>, Errno>> {
+        self.nodes.get(path)?;
+        let list = |dir: &Dir| {
+            // Its link count is at least as new as the one that is kept: a child
+            // made from now on shows in it.
+            let names = dir.subdirectories(dir.stat()?)?;
+            Ok(names.iter().map(|name| child(path, name.as_bytes())).collect())
+        };
+        Some(self.nodes.with_dir(&self.hierarchy, path, list).and_then(|names| names))
+    }
+
+    /// Takes in a cgroup and everything wanted below.
+    pub(super) fn admit(&mut self, path: &Text, found: &mut Found, log: &mut Log) {
+        let mut ahead = vec![path.clone()];
+        while let Some(path) = ahead.pop() {
+            let Some(requested) = self.nodes.wanted(&path) else { continue };
+            if self.nodes.is_full() {
+                let why = "more cgroups than gpumap follows: the rest is not looked at";
+                log.once("too-many", "cgroups", why, "");
+                return;
+            }
+            match self.admit_one(&path, requested) {
+                Ok(children) => {
+                    found.fresh.insert(path);
+                    ahead.extend(children);
+                }
+                Err(Errno::ENOENT | Errno::ENODEV) => {}
+                Err(errno) => log.add("unreadable", path.lossy(), errno.to_string(), ""),
+            }
+        }
+    }
+
+    fn admit_one(&mut self, path: &Text, requested: bool) -> Result<Vec<Text>, Errno> {
+        let dir = self.nodes.open(&self.hierarchy, path)?;
+        self.teller.add(path, &dir);
+        let stat = dir.stat()?;
+        let cgroup = Cgroup {
+            path: path.clone(),
+            id: stat.inode,
+            effective: Answer::default(),
+            own: Answer::Known(Attached::default()),
+            pids: Vec::new(),
+            uid: (stat.uid != 0 && self.hierarchy.sees_uids).then_some(stat.uid),
+        };
+        let revision = query(dir.as_fd(), ListKind::Own).map_or(0, |own| own.revision);
+        self.has_revisions |= revision > 0;
+        self.nodes.insert(cgroup, stat, requested, dir);
+        if let Some(node) = self.nodes.get_mut(path) {
+            node.revision = revision;
+        }
+        self.list(path).unwrap_or_else(|| Ok(Vec::new()))
+    }
+}

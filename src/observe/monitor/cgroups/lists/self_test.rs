@@ -1,0 +1,47 @@
+//! Does the iterator say what the queries say? Kernels lay out their lists
+//! anew from time to time, and a wrong answer is worse than a slow one.
+
+use std::os::fd::AsFd as _;
+
+use super::{Listed, Walked};
+use crate::observation::Text;
+use crate::observe::cgroups::hierarchy::Hierarchy;
+use crate::observe::monitor::cgroups::nodes::{Node, Nodes};
+use crate::sys::bpf::{ListKind, query};
+use crate::sys::dir::Dir;
+
+/// Whether a walk agrees about every cgroup that was the same before and after
+/// it, and about one at least.
+pub(super) fn passes(hierarchy: &Hierarchy, nodes: &Nodes, walked: &Walked) -> bool {
+    let mut compared = 0;
+    nodes.iter().filter(|(path, node)| is_unchanged(hierarchy, nodes, path, node)).all(|(_, node)| {
+        compared += 1;
+        walked.get(node.cgroup.id).is_some_and(|listed| agrees(&listed, node))
+    }) && compared > 0
+}
+
+/// Whether the queries say, after the walk, what they had said before it.
+fn is_unchanged(hierarchy: &Hierarchy, nodes: &Nodes, path: &Text, node: &Node) -> bool {
+    let ask = |dir: &Dir| {
+        let [own, effective] = [ListKind::Own, ListKind::Effective].map(|kind| query(dir.as_fd(), kind).ok());
+        Some((own?, effective?, dir.stat().ok()?))
+    };
+    let Ok(Some((own, effective, stat))) = nodes.with_dir(hierarchy, path, ask) else { return false };
+    let (was_own, was_effective) = (node.cgroup.own.known(), node.cgroup.effective.known());
+    own.revision == node.revision
+        && was_own.is_some_and(|was| was.programs == own.ids)
+        && was_effective == Some(&effective.ids)
+        && stat.links == node.links
+}
+
+/// Flags are compared where there are programs: they outlive them.
+fn agrees(listed: &Listed<'_>, node: &Node) -> bool {
+    let Some((own, effective)) = node.cgroup.own.known().zip(node.cgroup.effective.known()) else {
+        return false;
+    };
+    listed.revision == node.revision
+        && listed.links == node.links
+        && listed.own.is_none_or(|ids| *ids == own.programs)
+        && listed.effective.is_none_or(|ids| ids == effective)
+        && (own.programs.is_empty() || listed.attach_flags == own.flags)
+}

@@ -1,0 +1,9 @@
+//! Facts that are kept up to date: which programs cgroups have, and which
+//! processes there are.
+
+pub mod cgroups;
+mod node;
+mod processes;
+
+pub use node::{Refreshed, Resident, ResidentError};
+pub use processes::{Changes, DeviceChange, Processes};

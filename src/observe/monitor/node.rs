@@ -1,0 +1,109 @@
+//! A node that is kept between looks: a refresh costs what has to be asked
+//! again, and tells what changed.
+//!
+//! Memory is bounded by the cgroups and processes that exist; of a process a
+//! few variables are kept, never its whole environment.
+
+use std::thread;
+
+use super::cgroups::Follower;
+use super::cgroups::Source;
+use super::cgroups::Step;
+use crate::observation::Problem;
+use crate::observe::error::ObserveError;
+use crate::observe::options::{Options, Target};
+use crate::observe::scanner::{Engine, Glimpse, ScanError};
+
+use super::processes::{Changes, Processes};
+
+/// Why a node cannot be kept.
+#[derive(Debug, thiserror::Error)]
+pub enum ResidentError {
+    /// Its cgroups cannot be followed.
+    #[error(transparent)]
+    Cgroups(#[from] ObserveError),
+    /// Its processes cannot be seen.
+    #[error(transparent)]
+    Processes(#[from] ScanError),
+}
+
+/// A node: its cgroups with their programs, and its processes.
+#[derive(Debug)]
+pub struct Resident {
+    cgroups: Follower,
+    processes: Processes,
+}
+
+/// What one refresh found.
+#[derive(Debug)]
+pub struct Refreshed {
+    /// What happened to programs; `None` if nothing did.
+    pub programs: Option<Step>,
+    /// What happened to processes.
+    pub processes: Changes,
+}
+
+impl Resident {
+    /// Begins to keep the cgroups of `targets` and every process, seen by
+    /// `engine` or the best that works.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::observe::cgroups()`] and [`crate::observe::scanner::start`].
+    pub fn start(
+        options: &Options,
+        targets: &[Target],
+        engine: Option<Engine>,
+    ) -> Result<Self, ResidentError> {
+        Self::start_with(options, targets, engine, None)
+    }
+
+    /// The same, with lists of programs read from `source`, or from the better
+    /// one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::start`].
+    pub fn start_with(
+        options: &Options,
+        targets: &[Target],
+        engine: Option<Engine>,
+        source: Option<Source>,
+    ) -> Result<Self, ResidentError> {
+        let cgroups = Follower::start_with(options, targets, None, source)?;
+        Ok(Self { cgroups, processes: Processes::start(options, engine)? })
+    }
+
+    /// Looks at everything again, cgroups and processes at the same time.
+    ///
+    /// # Errors
+    ///
+    /// Why processes can no longer be seen at all.
+    pub fn refresh(&mut self) -> Result<Refreshed, ScanError> {
+        let (cgroups, processes) = (&mut self.cgroups, &mut self.processes);
+        thread::scope(|scope| {
+            let programs = scope.spawn(|| cgroups.check());
+            let processes = processes.refresh();
+            let programs = programs.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            Ok(Refreshed { programs, processes: processes? })
+        })
+    }
+
+    /// The processes as of the last refresh, in the order of pids.
+    pub fn processes(&self) -> &[Glimpse] {
+        self.processes.all()
+    }
+
+    /// What serves: `revision+fanotify, cgroup iterator, iterators`, for
+    /// instance.
+    pub fn engine(&self) -> String {
+        format!("{}, {}", self.cgroups.engine(), self.processes.engine().name())
+    }
+
+    /// What could not be seen since the last call.
+    pub fn problems(&mut self) -> Vec<Problem> {
+        let mut problems = self.cgroups.problems();
+        problems.extend(self.processes.problem());
+        problems
+    }
+}

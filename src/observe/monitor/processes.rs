@@ -1,0 +1,219 @@
+//! Processes that are kept between looks, and what became of them.
+
+use std::cmp::Ordering;
+
+use crate::observation::{HeldDevice, Problem};
+use crate::observe::options::Options;
+use crate::observe::scanner;
+use crate::observe::scanner::Choice;
+use crate::observe::scanner::{Engine, Glimpse, ScanError, Scanner};
+
+/// All processes of the node as of the last look.
+#[derive(Debug)]
+pub struct Processes {
+    options: Options,
+    scanner: Box<dyn Scanner>,
+    /// In the order of pids.
+    all: Vec<Glimpse>,
+    /// Why the iterators are not in use, until it is fetched.
+    refused: Option<String>,
+}
+
+/// What happened between two looks. What came and went in between is not seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Processes that began, as they are.
+    pub come: Vec<Glimpse>,
+    /// Processes that ended, as they were.
+    pub gone: Vec<Glimpse>,
+    /// Processes that executed another program, as they are.
+    pub executed: Vec<Glimpse>,
+    /// Devices that a process has open and had not, those of new processes
+    /// included.
+    pub opened: Vec<DeviceChange>,
+    /// Devices that a process had open and has not, those of processes that
+    /// ended included.
+    pub closed: Vec<DeviceChange>,
+}
+
+/// Devices that one process opened or closed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceChange {
+    /// The process as it is, or as it was if it ended.
+    pub process: Glimpse,
+    /// The devices, with the descriptors that there are or were.
+    pub devices: Vec<HeldDevice>,
+}
+
+impl Processes {
+    /// Looks for the first time.
+    ///
+    /// # Errors
+    ///
+    /// As [`scanner::start`].
+    pub fn start(options: &Options, engine: Option<Engine>) -> Result<Self, ScanError> {
+        let Choice { mut scanner, refused } = scanner::start(options, engine)?;
+        let all = scanner.scan()?;
+        Ok(Self { options: options.clone(), scanner, all, refused })
+    }
+
+    /// Who sees them.
+    pub fn engine(&self) -> Engine {
+        self.scanner.engine()
+    }
+
+    /// The processes as of the last look, in the order of pids.
+    pub fn all(&self) -> &[Glimpse] {
+        &self.all
+    }
+
+    /// Why the iterators are not in use, once.
+    pub fn problem(&mut self) -> Option<Problem> {
+        let why = self.refused.take()?;
+        let (code, what) = ("iterators".to_owned(), "processes are read from /proc".to_owned());
+        Some(Problem { code, what, why, needs: "root, and Linux 5.8 or later with BTF".to_owned() })
+    }
+
+    /// Looks again. Iterators that fail are given up for `/proc`.
+    ///
+    /// # Errors
+    ///
+    /// Why `/proc` cannot be listed.
+    pub fn refresh(&mut self) -> Result<Changes, ScanError> {
+        let now = match self.scanner.scan() {
+            Err(error) if self.engine() == Engine::Iterators => {
+                self.refused = Some(error.to_string());
+                self.scanner = scanner::start(&self.options, Some(Engine::Proc))?.scanner;
+                self.scanner.scan()?
+            }
+            now => now?,
+        };
+        let before = std::mem::replace(&mut self.all, now);
+        Ok(Changes::between(before, &self.all))
+    }
+}
+
+impl Changes {
+    /// Both in the order of pids. One that is the same takes one comparison.
+    fn between(before: Vec<Glimpse>, now: &[Glimpse]) -> Self {
+        let mut changes = Self::default();
+        let (mut before, mut now) = (before.into_iter().peekable(), now.iter().peekable());
+        loop {
+            let order = match (before.peek(), now.peek()) {
+                (None, None) => return changes,
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some(old), Some(new)) => (old.pid, old.start_time).cmp(&(new.pid, new.start_time)),
+            };
+            let old = if order.is_le() { before.next() } else { None };
+            let new = if order.is_ge() { now.next() } else { None };
+            changes.one(old, new);
+        }
+    }
+
+    /// What became of one process.
+    fn one(&mut self, old: Option<Glimpse>, new: Option<&Glimpse>) {
+        match (old, new) {
+            (Some(old), Some(new)) => self.both(&old, new),
+            (Some(old), None) => {
+                self.closed.extend(change(&old, &old, None));
+                self.gone.push(old);
+            }
+            (None, Some(new)) => {
+                self.opened.extend(change(new, new, None));
+                self.come.push(new.clone());
+            }
+            (None, None) => {}
+        }
+    }
+
+    fn both(&mut self, old: &Glimpse, new: &Glimpse) {
+        if old.program != new.program {
+            self.executed.push(new.clone());
+        }
+        if old.devices != new.devices {
+            self.opened.extend(change(new, new, Some(old)));
+            self.closed.extend(change(new, old, Some(new)));
+        }
+    }
+}
+
+/// The devices that are in `with` and not in `without`; none where one of them
+/// is not known.
+fn change(process: &Glimpse, with: &Glimpse, without: Option<&Glimpse>) -> Option<DeviceChange> {
+    let number = |device: &HeldDevice| (device.kind, device.major, device.minor);
+    let without = match without {
+        Some(without) => without.devices.known()?.as_slice(),
+        None => &[],
+    };
+    let is_new = |device: &&HeldDevice| !without.iter().any(|other| number(other) == number(device));
+    let devices: Vec<HeldDevice> = with.devices.known()?.iter().filter(is_new).copied().collect();
+    (!devices.is_empty()).then(|| DeviceChange { process: process.clone(), devices })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observation::{Answer, NodeKind};
+
+    fn process(pid: u32, start_time: u64, program: u64, minors: &[u32]) -> Glimpse {
+        let device = |minor: &u32| HeldDevice {
+            kind: NodeKind::Char,
+            major: 195,
+            minor: *minor,
+            fds: 1,
+            mapped: false,
+        };
+        Glimpse {
+            pid,
+            start_time,
+            program: (program, 0),
+            uid: 0,
+            comm: "x".into(),
+            cgroup: None,
+            at_exec: Answer::default(),
+            devices: Answer::Known(minors.iter().map(device).collect()),
+            devices_cut: None,
+        }
+    }
+
+    fn minors(changes: &[DeviceChange]) -> Vec<(u32, u64, Vec<u32>)> {
+        let of = |change: &DeviceChange| change.devices.iter().map(|device| device.minor).collect();
+        changes.iter().map(|one| (one.process.pid, one.process.start_time, of(one))).collect()
+    }
+
+    /// Make sure that a pid that is used again is two processes, and that
+    /// devices are told of those that come and go as well.
+    #[test]
+    fn changes() {
+        let before = vec![
+            process(1, 1, 1, &[0]),
+            process(2, 1, 1, &[0, 1]),
+            process(3, 1, 1, &[2]),
+            process(5, 1, 1, &[]),
+        ];
+        let now = [
+            process(1, 1, 1, &[0]),
+            process(2, 1, 2, &[1, 3]),
+            process(3, 9, 1, &[2]),
+            process(4, 9, 1, &[0]),
+        ];
+        let changes = Changes::between(before, &now);
+        let ids = |all: &[Glimpse]| all.iter().map(|one| (one.pid, one.start_time)).collect::<Vec<_>>();
+        assert_eq!(ids(&changes.come), [(3, 9), (4, 9)]);
+        assert_eq!(ids(&changes.gone), [(3, 1), (5, 1)]);
+        assert_eq!(ids(&changes.executed), [(2, 1)]);
+        assert_eq!(minors(&changes.opened), [(2, 1, vec![3]), (3, 9, vec![2]), (4, 9, vec![0])]);
+        assert_eq!(minors(&changes.closed), [(2, 1, vec![0]), (3, 1, vec![2])]);
+        assert_eq!(Changes::between(now.to_vec(), &now), Changes::default());
+    }
+
+    /// Make sure that devices that are not known are no change.
+    #[test]
+    fn unknown() {
+        let known = process(1, 1, 1, &[0]);
+        let unknown = Glimpse { devices: Answer::Missing("no".to_owned()), ..known.clone() };
+        assert_eq!(Changes::between(vec![known.clone()], std::slice::from_ref(&unknown)), Changes::default());
+        assert_eq!(Changes::between(vec![unknown], &[known]), Changes::default());
+    }
+}

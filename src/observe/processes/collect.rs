@@ -1,0 +1,165 @@
+//! The processes of the requested cgroups, or some that are asked for one by
+//! one: who they are, and with [`Options::detail`] what they ask for and hold.
+
+use std::collections::HashSet;
+use std::time::Instant;
+
+use super::helpers::care::Care;
+use super::helpers::{Crew, Duty};
+use super::procfile::is_own;
+use super::reader::Reader;
+use super::refusals::{self, Counts, Refusals};
+use super::wanted::{Context, Unread, Wanted};
+use crate::observation::{Answer, Detail, Process};
+use crate::observe::cgroups::hierarchy::Hierarchy;
+use crate::observe::cgroups::walk::Seen;
+use crate::observe::options::Options;
+use crate::observe::problems::Log;
+use crate::observe::rights::unless_held;
+use crate::sys::caps::Capability;
+use crate::sys::dir::Dir;
+
+/// Bytes of variables that are kept of all processes together. No node comes
+/// near that, unless somebody tries to fill this one's memory.
+const KEPT: usize = 128 << 20;
+
+/// Reads the processes that the walk listed and that still are where they
+/// were; those that ended meanwhile are left out.
+pub(in crate::observe) fn collect(
+    options: &Options,
+    hierarchy: &Hierarchy,
+    seen: &[Seen],
+    log: &mut Log,
+) -> Vec<Process> {
+    let requested = seen.iter().filter(|seen| seen.requested);
+    let listed = requested.flat_map(|Seen { cgroup, .. }| cgroup.pids.iter().map(|pid| (*pid, &cgroup.path)));
+    let mut done = HashSet::new();
+    let wanted: Vec<Wanted<'_>> = listed
+        .filter(|(pid, _)| done.insert(*pid))
+        .map(|(pid, path)| Wanted { pid, cgroup: Some(path), anywhere: false })
+        .collect();
+    let found = read(options, hierarchy, &wanted, log);
+    let mut processes: Vec<Process> = found.into_iter().filter_map(|(_, found)| found.ok()).collect();
+    drop_moved(&mut processes, seen);
+    processes
+}
+
+/// A process that moved to a cgroup nobody asked about is no longer of
+/// interest.
+fn drop_moved(processes: &mut Vec<Process>, seen: &[Seen]) {
+    let requested = seen.iter().filter(|seen| seen.requested);
+    let requested: HashSet<&[u8]> = requested.map(|seen| seen.cgroup.path.as_bytes()).collect();
+    processes.retain(|process| requested.contains(process.cgroup.as_bytes()));
+}
+
+/// A process by its place in the list, or why it was not read.
+type Found = (usize, Result<Process, Unread>);
+
+/// Reads what is wanted, in this order; less if the time is up.
+pub(super) fn read(
+    options: &Options,
+    hierarchy: &Hierarchy,
+    wanted: &[Wanted<'_>],
+    log: &mut Log,
+) -> Vec<Found> {
+    let refusals = Refusals::default();
+    let mut found = match (Dir::open(&options.proc), options.detail) {
+        (Err(_), _) => Vec::new(),
+        (Ok(proc), true) => by_helpers(options, hierarchy, wanted, proc, &refusals, log),
+        (Ok(proc), false) => by_itself(hierarchy, wanted, &proc, log.deadline()),
+    };
+    found.sort_unstable_by_key(|(index, _)| *index);
+    if found.len() < wanted.len() {
+        log.out_of_time("reading processes");
+    }
+    refusals.report(&options.proc, log);
+    let unread = |why: &Unread| -> Vec<u32> {
+        let found = found.iter().filter(|(_, found)| found.as_ref().err() == Some(why));
+        found.filter_map(|(index, _)| Some(wanted.get(*index)?.pid)).collect()
+    };
+    tell(options, log, &unread(&Unread::Hidden), &unread(&Unread::Silent));
+    found
+}
+
+/// Tells of processes that exist and cannot be seen, and of those that do not
+/// answer.
+fn tell(options: &Options, log: &mut Log, hidden: &[u32], silent: &[u32]) {
+    let counted =
+        |pids: &[u32]| format!("{} {}", pids.len(), if pids.len() == 1 { "process" } else { "processes" });
+    if !hidden.is_empty() {
+        let needs = "CAP_SYS_PTRACE, or the group of the hidepid mount option";
+        let needs = unless_held(&[Capability::SysPtrace], needs);
+        let why = match needs.is_empty() {
+            false => "hidepid, or this is another pid namespace's --proc",
+            true => "this is another pid namespace's --proc, or a security module and hidepid hide it",
+        };
+        // Their names are hidden with them.
+        let first: Vec<String> = hidden.iter().take(3).map(u32::to_string).collect();
+        let more = if hidden.len() > first.len() { ", …" } else { "" };
+        let why = format!("there, and not to be seen (pid {}{more}): {why}", first.join(", "));
+        log.add("no-right", format!("{} in {}", counted(hidden), options.proc.to_string_lossy()), why, needs);
+    }
+    if !silent.is_empty() {
+        let count = u32::try_from(silent.len()).unwrap_or(u32::MAX);
+        let who = refusals::who(&options.proc, silent.get(..3).unwrap_or(silent), count);
+        log.add("unreadable", counted(silent), format!("left out: no answer{who}"), "");
+    }
+}
+
+/// Reads what concerns no memory: nothing there waits for the process.
+fn by_itself(
+    hierarchy: &Hierarchy,
+    wanted: &[Wanted<'_>],
+    proc: &Dir,
+    deadline: Option<Instant>,
+) -> Vec<Found> {
+    let refusals = Refusals::default();
+    let context = Context { proc, hierarchy, detail: false, is_own: false, refusals };
+    let mut reader = Reader::new(&context);
+    let in_time = |_: &(usize, &Wanted<'_>)| deadline.is_none_or(|deadline| Instant::now() < deadline);
+    let wanted = wanted.iter().enumerate().take_while(in_time);
+    wanted.map(|(index, wanted)| (index, reader.read(wanted, Care::Outside))).collect()
+}
+
+/// Reads details as well.
+fn by_helpers(
+    options: &Options,
+    hierarchy: &Hierarchy,
+    wanted: &[Wanted<'_>],
+    proc: Dir,
+    refusals: &Refusals,
+    log: &Log,
+) -> Vec<Found> {
+    let is_own = is_own(&options.proc);
+    let mut crew = Crew::new(proc, |proc, duty: Duty<'_, usize, (Result<Process, Unread>, Counts)>| {
+        let refusals = Refusals::default();
+        let context = Context { proc, hierarchy, detail: true, is_own, refusals };
+        let mut reader = Reader::new(&context);
+        duty.answer(|_, index, care| {
+            let process = wanted.get(index).ok_or(Unread::Gone);
+            (process.and_then(|wanted| reader.read(wanted, care)), context.refusals.take())
+        });
+    });
+    let questions: Vec<(u32, usize)> = wanted.iter().map(|one| one.pid).zip(0..).collect();
+    let (mut found, mut kept) = (Vec::new(), 0);
+    crew.ask(&questions, log.deadline(), |index, answer| {
+        let (mut process, counts) = answer.unwrap_or((Err(Unread::Silent), Counts::new()));
+        refusals.add(wanted.get(index).map_or(0, |wanted| wanted.pid), &counts);
+        if let Ok(Process { detail: Some(detail), .. }) = &mut process {
+            limit(detail, &mut kept);
+        }
+        found.push((index, process));
+    });
+    found
+}
+
+/// Lets go of environments when all together are too large.
+fn limit(detail: &mut Detail, kept: &mut usize) {
+    for answer in [&mut detail.at_exec, &mut detail.live] {
+        let variables = answer.known().map(|environment| environment.variables.as_slice());
+        *kept += variables.unwrap_or_default().iter().map(|one| one.value.as_bytes().len()).sum::<usize>();
+        if *kept > KEPT && variables.is_some() {
+            *answer = Answer::Missing(format!("environments of all processes are over {} MiB", KEPT >> 20));
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The tables of descriptors of one process. Nearly always there is one, and
+//! `/proc/PID/fd` shows it. A thread can leave it (`unshare(CLONE_FILES)`), and
+//! a main thread that has ended has none, whatever its threads hold.
+
+use std::cmp::Ordering;
+use std::time::Instant;
+
+use nix::errno::Errno;
+
+use super::devices::{Held, descriptors};
+use crate::sys::dir::Dir;
+use crate::sys::tables::compare_files;
+
+/// Threads that are asked for their tables, and different tables that are read.
+const THREADS: usize = 1 << 14;
+const TABLES: usize = 512;
+
+/// A process whose tables are looked for.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::observe) struct Tables<'a> {
+    /// Its directory.
+    pub(in crate::observe) process: &'a Dir,
+    /// The directory and number of the thread that is read first: the main
+    /// thread, or one that goes on without it.
+    pub(in crate::observe) first: (&'a Dir, u32),
+    /// Whether it has other threads.
+    pub(in crate::observe) several: bool,
+    /// Whether pids of this `/proc` are those of system calls.
+    pub(in crate::observe) is_own: bool,
+}
+
+impl Tables<'_> {
+    /// The devices in all tables, each table once, as far as the time suffices.
+    ///
+    /// # Errors
+    ///
+    /// Those of reading the first table.
+    pub(in crate::observe) fn read(self, end: Instant) -> Result<Held, Errno> {
+        let mut held = Held::default();
+        descriptors(self.first.0, &mut held, end)?;
+        if self.several {
+            self.others(&mut held, end)?;
+        }
+        Ok(held)
+    }
+
+    /// Adds the tables that are not that of the first thread.
+    fn others(self, held: &mut Held, end: Instant) -> Result<(), Errno> {
+        let tasks = self.process.child(c"task")?;
+        // A thread of each table, in the order that the kernel gives tables.
+        let (mut known, mut threads) = (vec![self.first.1], 0);
+        tasks.numbers(c".", |name, tid| {
+            threads += 1;
+            if threads > THREADS || known.len() > TABLES || Instant::now() >= end {
+                held.cut(format!("descriptors of {} threads were looked at, and it has more", threads - 1));
+                return false;
+            }
+            let place = if self.is_own { find(&known, tid) } else { Err(Errno::ENOSYS) };
+            if place == Ok(Ok(())) || tid == self.first.1 {
+                return true;
+            }
+            // It may end at any time.
+            let Ok(thread) = tasks.child(name) else { return true };
+            let mut theirs = Held::default();
+            let read = match place {
+                Ok(_) => descriptors(&thread, held, end),
+                Err(_) => descriptors(&thread, &mut theirs, end),
+            };
+            held.join(theirs);
+            match (read, place) {
+                (Ok(()), Ok(Err(place))) => known.insert(place.min(known.len()), tid),
+                (Ok(()), _) | (Err(Errno::ENOENT | Errno::ESRCH), _) => {}
+                (Err(_), _) => held.cut("the descriptors of a thread cannot be read"),
+            }
+            true
+        })
+    }
+}
+
+/// Whether the table of a thread is that of one of these, or where it belongs
+/// among them.
+fn find(known: &[u32], tid: u32) -> Result<Result<(), usize>, Errno> {
+    let (mut low, mut high) = (0, known.len());
+    while low < high {
+        let middle = low.midpoint(high);
+        let other = known.get(middle).copied().ok_or(Errno::ESRCH)?;
+        match compare_files(other, tid)? {
+            Ordering::Equal => return Ok(Ok(())),
+            Ordering::Less => low = middle + 1,
+            Ordering::Greater => high = middle,
+        }
+    }
+    Ok(Err(low))
+}

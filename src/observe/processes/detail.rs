@@ -1,0 +1,275 @@
+//! What one process asks for and holds, all from one address space: a process
+//! that executes another program meanwhile is read again.
+
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+
+use super::descriptor_tables::Tables;
+use super::devices::{Held, mapped};
+use super::environment::location;
+use super::environment::location::NoPlace;
+use super::environment::{at_exec, live};
+use super::helpers::care::Care;
+use super::mapped_files::Files;
+use super::memory::Memory;
+use super::procfile::STAT_LIMIT;
+use super::procfile::parse_stat;
+use super::refusals::{Kind, Refusals};
+use super::title;
+use crate::observation::{Answer, Detail, Environment, Text};
+use crate::sys::dir::Dir;
+
+/// Bytes read of `auxv` and `maps`.
+const AUXV_LIMIT: usize = 4 << 10;
+const MAPS_LIMIT: usize = 4 << 20;
+/// Times that a process is read, and how long its descriptors may take.
+const TRIES: usize = 3;
+const TIME: Duration = Duration::from_secs(2);
+
+const ENDED: &str = "it has ended and waits for its parent";
+const EXITING: &str = "it is ending: its memory is gone";
+const EXECUTED: &str = "it executed another program while it was read";
+const LONG: &str = "its list of mappings is too long";
+
+/// The process went while it was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Gone;
+
+/// A process to look into.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Subject<'a> {
+    pub(super) pid: u32,
+    pub(super) dir: &'a Dir,
+    /// Whether its title is kept.
+    pub(super) titled: bool,
+    /// Whether its main thread has ended: others may go on, and hold what it held.
+    pub(super) ended: bool,
+    /// Whether it has other threads.
+    pub(super) several: bool,
+    pub(super) care: Care,
+}
+
+/// Reads details, one process after another.
+#[derive(Debug)]
+pub(super) struct Looker<'a> {
+    refusals: &'a Refusals,
+    /// Whether pids of this `/proc` are those of system calls.
+    is_own: bool,
+    files: Files,
+    text: Vec<u8>,
+    maps: Vec<u8>,
+}
+
+/// The auxiliary vector, which has random bytes' addresses in it: another
+/// one is that of another program.
+type Auxv = Result<Vec<u8>, Errno>;
+
+/// A thread that stands for its process, with its number.
+struct Thread<'a> {
+    dir: &'a Dir,
+    tid: u32,
+}
+
+/// Where the kernel has put arguments and environment.
+#[derive(Clone, Copy, Debug, Default)]
+struct Areas {
+    arguments: (u64, u64),
+    environment: (u64, u64),
+}
+
+impl<'a> Looker<'a> {
+    pub(super) fn new(refusals: &'a Refusals, is_own: bool) -> Self {
+        Self { refusals, is_own, files: Files::default(), text: Vec::new(), maps: Vec::new() }
+    }
+
+    /// Looks into a process.
+    pub(super) fn look(&mut self, subject: &Subject<'_>) -> Result<Detail, Gone> {
+        let (mut last, mut ended) = (remains(), subject.ended);
+        for _ in 0..TRIES {
+            let other = if ended { self.living_thread(subject.dir) } else { None };
+            let thread = match &other {
+                Some((dir, tid)) => Thread { dir, tid: *tid },
+                None if ended => return Ok(remains()),
+                None => Thread { dir: subject.dir, tid: subject.pid },
+            };
+            if let Some(why) = subject.care.refusal() {
+                return Ok(self.outside(subject, &thread, why));
+            }
+            let auxv = auxv(thread.dir);
+            let mut memory = Memory::open(thread.dir);
+            last = self.once(subject, &thread, &auxv, &mut memory);
+            let whole = memory.map_or(true, |memory| memory.is_alive()) && self::auxv(thread.dir) == auxv;
+            if whole && !self.is_executing(thread.dir, &last) {
+                return Ok(last);
+            }
+            ended = self.has_ended(subject.dir)?;
+        }
+        let executed = || Answer::Missing(EXECUTED.to_owned());
+        Ok(Detail { at_exec: executed(), live: executed(), ..last })
+    }
+
+    /// The environment in memory of a process whose main thread lives; `None` if
+    /// it is gone.
+    pub(super) fn environment(&mut self, pid: u32, dir: &Dir) -> Option<Answer<Environment>> {
+        let subject = Subject { pid, dir, titled: false, ended: false, several: false, care: Care::Inside };
+        self.look(&subject).ok().map(|detail| detail.live)
+    }
+
+    /// Whether the new program's environment is yet to be set up, and only
+    /// looks empty: the kernel does not know its end.
+    fn is_executing(&mut self, dir: &Dir, detail: &Detail) -> bool {
+        let empty = detail.at_exec.known().is_some_and(|at_exec| *at_exec == Environment::default());
+        empty && self.areas(dir).is_some_and(|areas| areas.environment.1 == 0)
+    }
+
+    fn once(
+        &mut self,
+        subject: &Subject<'_>,
+        thread: &Thread<'_>,
+        auxv: &Auxv,
+        memory: &mut Result<Memory, Errno>,
+    ) -> Detail {
+        let dir = thread.dir;
+        // After the memory was opened: these are of its program, or it is dead.
+        let areas = self.areas(dir).unwrap_or_default();
+        let mut detail = Detail { exe: self.exe(dir), ..remains() };
+        if let (true, Ok(memory)) = (subject.titled, &mut *memory) {
+            detail.title = title::of_daemon(memory, areas.arguments, areas.environment.1);
+        }
+        self.read_maps(dir);
+        let devices = self.devices(subject, thread, &mut detail, true);
+        // Every program has one, and only an exiting process has lost it.
+        if auxv.as_ref().is_ok_and(Vec::is_empty) {
+            detail.at_exec = Answer::Missing(EXITING.to_owned());
+            detail.live = Answer::Missing(EXITING.to_owned());
+            return detail;
+        }
+        if let Ok(memory) = memory {
+            memory.avoid(devices);
+        }
+        detail.at_exec = at_exec::read(memory, areas.environment, &mut self.text, self.refusals);
+        detail.live = match (auxv, memory) {
+            (Ok(auxv), Ok(memory)) => self.live(dir, auxv, memory),
+            (Err(errno), _) => Answer::Missing(self.refusals.why(Kind::Live, *errno)),
+            (_, Err(errno)) => Answer::Missing(self.refusals.why(Kind::Live, *errno)),
+        };
+        detail
+    }
+
+    /// What can be seen without its memory, and without the lock of that.
+    fn outside(&mut self, subject: &Subject<'_>, thread: &Thread<'_>, why: &str) -> Detail {
+        let unread = || Answer::Missing(why.to_owned());
+        let mut detail = Detail { exe: self.exe(thread.dir), at_exec: unread(), live: unread(), ..remains() };
+        self.refusals.passed_over(subject.care);
+        if subject.care == Care::Briefly {
+            detail.devices = Answer::Missing(why.to_owned());
+        } else {
+            self.devices(subject, thread, &mut detail, false);
+        }
+        detail
+    }
+
+    /// Fills in the devices, those that are mapped too if `inside`. Returns where
+    /// in memory they are.
+    fn devices(
+        &mut self,
+        subject: &Subject<'_>,
+        thread: &Thread<'_>,
+        detail: &mut Detail,
+        inside: bool,
+    ) -> Vec<(u64, u64)> {
+        let first = (thread.dir, thread.tid);
+        let several = subject.several || subject.ended;
+        let tables = Tables { process: subject.dir, first, several, is_own: self.is_own };
+        let mut held = match tables.read(Instant::now() + TIME) {
+            Ok(held) => held,
+            Err(errno) => {
+                detail.devices = Answer::Missing(self.refusals.why(Kind::Devices, errno));
+                return mapped(thread.dir, &self.maps, &mut self.files, self.refusals, &mut Held::default());
+            }
+        };
+        let mut places = Vec::new();
+        if inside {
+            places = mapped(thread.dir, &self.maps, &mut self.files, self.refusals, &mut held);
+            if self.maps.len() > MAPS_LIMIT {
+                held.cut(LONG);
+            }
+        } else {
+            held.cut("what it has mapped is not known: its memory does not answer");
+        }
+        let (devices, cut) = held.all();
+        detail.devices = Answer::Known(devices);
+        detail.devices_cut = cut;
+        places
+    }
+
+    fn live(&mut self, dir: &Dir, auxv: &[u8], memory: &mut Memory) -> Answer<Environment> {
+        match location::find(dir, &self.maps, auxv, &mut self.files) {
+            Ok(places) => live::read(memory, &places),
+            Err(NoPlace::Errno(errno)) => Answer::Missing(self.refusals.why(Kind::Image, errno)),
+            Err(NoPlace::Reason(why)) => Answer::Missing(why),
+        }
+    }
+
+    /// Nothing is mapped as far as anyone can tell where this is refused; then
+    /// memory is refused as well, and told.
+    fn read_maps(&mut self, dir: &Dir) {
+        match dir.read_into(c"maps", &mut self.maps, MAPS_LIMIT) {
+            Err(Errno::EFBIG) => self.refusals.count(Kind::ManyMappings),
+            Err(_) => self.maps.clear(),
+            Ok(()) => {}
+        }
+    }
+
+    fn exe(&self, dir: &Dir) -> Answer<Text> {
+        match dir.link(c"exe") {
+            Ok(path) => Answer::Known(path.into()),
+            Err(errno) => Answer::Missing(self.refusals.why(Kind::Exe, errno)),
+        }
+    }
+
+    fn areas(&mut self, dir: &Dir) -> Option<Areas> {
+        dir.read_piece(c"stat", &mut self.text, STAT_LIMIT).ok()?;
+        let stat = parse_stat(&self.text)?;
+        Some(Areas { arguments: stat.arguments, environment: stat.environment })
+    }
+
+    fn has_ended(&mut self, dir: &Dir) -> Result<bool, Gone> {
+        dir.read_piece(c"stat", &mut self.text, STAT_LIMIT).map_err(|_| Gone)?;
+        Ok(parse_stat(&self.text).ok_or(Gone)?.has_ended())
+    }
+
+    /// The directory of a thread that goes on without its main thread.
+    fn living_thread(&mut self, dir: &Dir) -> Option<(Dir, u32)> {
+        let tasks = dir.child(c"task").ok()?;
+        let mut found = None;
+        let visit = |name: &std::ffi::CStr, tid| {
+            let thread = tasks.child(name).ok();
+            let thread = thread.filter(|thread| self.has_ended(thread) == Ok(false));
+            found = thread.map(|thread| (thread, tid));
+            found.is_none()
+        };
+        tasks.numbers(c".", visit).ok()?;
+        found
+    }
+}
+
+fn auxv(dir: &Dir) -> Auxv {
+    let mut text = Vec::new();
+    dir.read_piece(c"auxv", &mut text, AUXV_LIMIT).map(|()| text)
+}
+
+/// What is left of a process that has ended: it holds nothing.
+fn remains() -> Detail {
+    let ended = || Answer::Missing(ENDED.to_owned());
+    Detail {
+        title: Text::default(),
+        exe: Answer::Missing(ENDED.to_owned()),
+        stepd_sockets: Vec::new(),
+        at_exec: ended(),
+        live: ended(),
+        devices: Answer::default(),
+        devices_cut: None,
+    }
+}

@@ -1,0 +1,272 @@
+//! The devices that a process has open or mapped: device numbers behind its
+//! descriptors and mappings. Nothing is opened.
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString};
+use std::time::Instant;
+
+use nix::errno::Errno;
+use nix::fcntl::AtFlags;
+use nix::sys::stat::fstatat;
+
+use super::mapped_files::Files;
+use super::mappings::mappings;
+use super::refusals::{Kind, Refusals};
+use crate::observation::{HeldDevice, NodeKind};
+use crate::sys::dir::Dir;
+use crate::sys::stat::{FileKind, FileStat, stat_at};
+
+/// Descriptors of one process that are looked at; the kernel's own limit for a
+/// table, `fs.nr_open`, is the same by default.
+const DESCRIPTORS: u32 = 1 << 20;
+/// Different devices of one process that are kept.
+const DEVICES: usize = 4096;
+/// Bytes of `fdinfo`.
+const INFO_LIMIT: usize = 64 << 10;
+/// Times that a descriptor is looked at that becomes another meanwhile.
+const TRIES: usize = 3;
+/// Majors of character devices that no GPU has (`linux/major.h`): memory,
+/// terminals and pseudo-terminals.
+const MEMORY: u32 = 1;
+const TERMINALS: [u32; 2] = [4, 5];
+const PSEUDO_TERMINALS: std::ops::RangeInclusive<u32> = 136..=143;
+
+/// Distinct devices in order, and what could not be looked at.
+#[derive(Debug, Default)]
+pub(in crate::observe) struct Held {
+    devices: BTreeMap<(bool, (u32, u32)), HeldDevice>,
+    /// Descriptors that were looked at.
+    seen: u32,
+    /// Descriptors that could not be looked behind.
+    refused: u32,
+    cut: Option<String>,
+}
+
+impl Held {
+    /// The device with these numbers; `None` where there are too many already.
+    fn entry(&mut self, kind: FileKind, rdev: (u32, u32)) -> Option<&mut HeldDevice> {
+        let block = kind == FileKind::Block;
+        let kind = if block { NodeKind::Block } else { NodeKind::Char };
+        let (major, minor) = rdev;
+        let key = (block, rdev);
+        if self.devices.len() >= DEVICES && !self.devices.contains_key(&key) {
+            self.cut(format!("it has more than {DEVICES} different devices"));
+            return None;
+        }
+        let new = HeldDevice { kind, major, minor, fds: 0, mapped: false };
+        Some(self.devices.entry(key).or_insert(new))
+    }
+
+    /// Counts a descriptor.
+    pub(in crate::observe) fn open(&mut self, kind: FileKind, rdev: (u32, u32)) {
+        if let Some(device) = self.entry(kind, rdev) {
+            device.fds = device.fds.saturating_add(1);
+        }
+    }
+
+    /// Says that more may be held, and why that is not known: the first reason
+    /// stays.
+    pub(in crate::observe) fn cut(&mut self, why: impl Into<String>) {
+        self.cut.get_or_insert_with(|| why.into());
+    }
+
+    /// Takes in descriptors of a thread that may have the table of another.
+    pub(super) fn join(&mut self, other: Self) {
+        self.refused = self.refused.max(other.refused);
+        if let Some(why) = other.cut {
+            self.cut(why);
+        }
+        for ((block, rdev), theirs) in other.devices {
+            let kind = if block { FileKind::Block } else { FileKind::Char };
+            if let Some(device) = self.entry(kind, rdev) {
+                device.fds = device.fds.max(theirs.fds);
+            }
+        }
+    }
+
+    /// All devices, character devices first, then by number; and why there may
+    /// be others.
+    pub(in crate::observe) fn all(self) -> (Vec<HeldDevice>, Option<String>) {
+        let refused = match self.refused {
+            0 => None,
+            1 => Some("1 descriptor cannot be looked behind: its file system refuses that".to_owned()),
+            count => {
+                Some(format!("{count} descriptors cannot be looked behind: their file systems refuse that"))
+            }
+        };
+        (self.devices.into_values().collect(), refused.or(self.cut))
+    }
+}
+
+/// Adds the devices that are mapped. Returns where that is: memory of devices
+/// is not for reading.
+pub(super) fn mapped(
+    dir: &Dir,
+    maps: &[u8],
+    files: &mut Files,
+    refusals: &Refusals,
+    held: &mut Held,
+) -> Vec<(u64, u64)> {
+    let (mut places, mut unknown) = (Vec::new(), false);
+    let mut last = None;
+    for mapping in mappings(maps) {
+        let again = last.filter(|(file, _)| *file == mapping.file());
+        let is_device = match again {
+            Some((_, is_device)) => is_device,
+            None => match files.device(dir, &mapping) {
+                Ok(Some(stat)) => {
+                    if let Some(device) = held.entry(stat.kind, stat.rdev) {
+                        device.mapped = true;
+                    }
+                    true
+                }
+                Ok(None) | Err(Errno::ESRCH) => false,
+                Err(_) => {
+                    unknown |= may_be_device(mapping.path);
+                    may_be_device(mapping.path)
+                }
+            },
+        };
+        last = Some((mapping.file(), is_device));
+        if is_device {
+            places.push((mapping.start, mapping.end));
+        }
+    }
+    if unknown {
+        refusals.count(Kind::Mapped);
+        held.cut("a mapping cannot be looked behind");
+    }
+    places
+}
+
+/// Files whose mappings cannot be looked into are passed over if their name
+/// says that they are code.
+fn may_be_device(path: &[u8]) -> bool {
+    path.starts_with(b"/dev/") && !path.starts_with(b"/dev/shm/") && !path.starts_with(b"/dev/zero (deleted)")
+}
+
+/// Adds the devices behind the descriptors of a process or thread, as far as
+/// the time suffices. A descriptor whose file system refuses to say what it is
+/// is one unknown.
+///
+/// # Errors
+///
+/// Those of opening and listing the directory; `EACCES` where nothing behind
+/// descriptors may be seen.
+pub(super) fn descriptors(dir: &Dir, held: &mut Held, end: Instant) -> Result<(), Errno> {
+    let fds = dir.child(c"fd")?;
+    let mut refused = None;
+    fds.numbers(c".", |name, _| {
+        held.seen += 1;
+        if held.seen > DESCRIPTORS {
+            held.cut(format!("it has more than {DESCRIPTORS} descriptors"));
+            return false;
+        }
+        if held.seen.is_multiple_of(256) && Instant::now() >= end {
+            held.cut("it has too many descriptors to look at all of them");
+            return false;
+        }
+        match device(dir, &fds, name) {
+            Ok(Some(stat)) => held.open(stat.kind, stat.rdev),
+            Ok(None) => {}
+            Err(errno) if is_right(errno) && !may_look(&fds, name) => refused = Some(errno),
+            Err(_) => held.refused += 1,
+        }
+        refused.is_none()
+    })?;
+    refused.map_or(Ok(()), Err)
+}
+
+fn is_right(errno: Errno) -> bool {
+    matches!(errno, Errno::EACCES | Errno::EPERM)
+}
+
+/// Whether descriptors may be looked behind, which takes a right of its own:
+/// then it was the file that refused.
+fn may_look(fds: &Dir, name: &CStr) -> bool {
+    !matches!(fds.link(name), Err(errno) if is_right(errno))
+}
+
+/// A descriptor's device; none if it is closed meanwhile, or if the device is
+/// only named and not opened (`O_PATH`).
+fn device(dir: &Dir, fds: &Dir, name: &CStr) -> Result<Option<FileStat>, Errno> {
+    for _ in 0..TRIES {
+        let stat = match stat_at(fds, name) {
+            Ok(stat) => stat,
+            Err(Errno::ENOENT | Errno::ESRCH | Errno::EBADF) => return Ok(None),
+            Err(errno) => return Err(errno),
+        };
+        if !matches!(stat.kind, FileKind::Char | FileKind::Block) {
+            return Ok(None);
+        }
+        match is_opened(dir, fds, name, &stat) {
+            Ok(Some(true)) => return Ok(Some(stat)),
+            Ok(Some(false)) | Err(Errno::ENOENT | Errno::ESRCH) => return Ok(None),
+            Ok(None) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Err(Errno::ESTALE)
+}
+
+/// Whether the descriptor is open for more than the name; `None` if it leads
+/// elsewhere by now.
+fn is_opened(dir: &Dir, fds: &Dir, name: &CStr, stat: &FileStat) -> Result<Option<bool>, Errno> {
+    let (major, _) = stat.rdev;
+    let is_terminal = TERMINALS.contains(&major) || PSEUDO_TERMINALS.contains(&major);
+    if stat.kind == FileKind::Char && (major == MEMORY || is_terminal) {
+        // The link has permission bits for reading and writing only (`tid_fd_mode`
+        // in fs/proc/fd.c). That tells less, but these are in every process.
+        let link = fstatat(fds, name, AtFlags::AT_SYMLINK_NOFOLLOW)?;
+        if link.st_mode & 0o600 != 0 {
+            return Ok(Some(true));
+        }
+    }
+    let path = CString::new([b"fdinfo/", name.to_bytes()].concat()).map_err(|_| Errno::EINVAL)?;
+    let mut text = Vec::new();
+    dir.read_into(&path, &mut text, INFO_LIMIT)?;
+    Ok(opened(&text, stat.inode))
+}
+
+/// What `fdinfo` says: flags of open(2) in octal, and since Linux 5.14 the
+/// inode, so that both are of the same file.
+fn opened(text: &[u8], inode: u64) -> Option<bool> {
+    let field = |name: &[u8]| {
+        let line = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(name))?;
+        std::str::from_utf8(line).ok().map(str::trim)
+    };
+    let same = field(b"ino:").is_none_or(|number| number.parse() == Ok(inode));
+    let flags = i32::from_str_radix(field(b"flags:")?, 8).ok()?;
+    same.then_some(flags & libc::O_PATH == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that a name alone is not open, and that another file's flags
+    /// say nothing.
+    #[test]
+    fn flags() {
+        let text = |flags: &str| format!("pos:\t0\nflags:\t{flags}\nmnt_id:\t30\nino:\t91\n").into_bytes();
+        assert_eq!(opened(&text("0100002"), 91), Some(true));
+        assert_eq!(opened(&text("012000000"), 91), Some(false));
+        assert_eq!(opened(&text("0100002"), 92), None);
+        assert_eq!(opened(b"pos:\t0\nflags:\t0100002\n", 7), Some(true));
+        assert_eq!(opened(b"pos:\t0\n", 7), None);
+    }
+
+    /// Make sure that of a table that is shown twice nothing counts twice.
+    #[test]
+    fn joined() {
+        let held = |fds| {
+            let mut held = Held::default();
+            (0..fds).for_each(|_| held.open(FileKind::Char, (195, 0)));
+            held
+        };
+        let mut both = held(2);
+        both.join(held(3));
+        both.join(held(1));
+        assert_eq!(both.all().0[0].fds, 3);
+    }
+}

@@ -1,0 +1,95 @@
+//! The environment at the last execve: what `/proc/PID/environ` shows, read from
+//! the area of memory that `/proc/PID/stat` names. (Reading `environ` itself
+//! brings pages in, which may never come.) The area belongs to the process,
+//! which may write a title over it (setproctitle) or name another (`PR_SET_MM`).
+
+use nix::errno::Errno;
+
+use super::filter::Sieve;
+use crate::observation::{Answer, Environment};
+use crate::observe::processes::memory::{Fault, Memory};
+use crate::observe::processes::refusals::{Kind, Refusals};
+
+/// Bytes that are read; the kernel allows a quarter of the stack limit.
+const LIMIT: u64 = 8 << 20;
+const OVERWRITTEN: &str = "the process has written over it (a title)";
+
+/// Reads it from `area`, which must have been asked for after the memory was
+/// opened. `buffer` is used again.
+pub(in crate::observe) fn read(
+    memory: &mut Result<Memory, Errno>,
+    area: (u64, u64),
+    buffer: &mut Vec<u8>,
+    refusals: &Refusals,
+) -> Answer<Environment> {
+    let memory = match memory {
+        Ok(memory) => memory,
+        Err(errno) => return Answer::Missing(refusals.why(Kind::AtExec, *errno)),
+    };
+    let (start, end) = area;
+    let last = end.min(start.saturating_add(LIMIT));
+    match memory.area((start, last), buffer) {
+        Err(Fault::Gone) => Answer::Missing(Fault::Gone.why().to_owned()),
+        Err(fault) if buffer.is_empty() => Answer::Missing(fault.why().to_owned()),
+        Err(fault) => parse(buffer, Some(fault.why())),
+        Ok(()) if last < end => parse(buffer, Some("it is larger than 8 MiB")),
+        Ok(()) => parse(buffer, None),
+    }
+}
+
+/// A title begins where the environment began, and NULs fill what it leaves:
+/// an area whose first entry is no assignment is no longer an environment.
+/// Variables behind the title are whole, others may be lost. `cut` is why the
+/// text ends before the area does.
+fn parse(text: &[u8], cut: Option<&str>) -> Answer<Environment> {
+    let whole = text.iter().rposition(|byte| *byte == 0).unwrap_or(0);
+    let text = if cut.is_some() { text.get(..whole).unwrap_or_default() } else { text };
+    let mut sieve = Sieve::default();
+    for entry in text.split(|byte| *byte == 0) {
+        sieve.add(entry);
+    }
+    let mut environment = sieve.end();
+    let first = text.split(|byte| *byte == 0).next().unwrap_or_default();
+    let overwritten = !text.is_empty() && !first.contains(&b'=');
+    match (overwritten, cut) {
+        (true, _) if environment.variables.is_empty() => return Answer::Missing(OVERWRITTEN.to_owned()),
+        (true, _) => environment.cut = Some(OVERWRITTEN.to_owned()),
+        (false, Some(why)) => environment.cut = Some(why.to_owned()),
+        (false, None) => {}
+    }
+    Answer::Known(environment)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(text: &[u8]) -> Vec<String> {
+        let environment = parse(text, None);
+        let variables = &environment.known().unwrap().variables;
+        variables.iter().map(|variable| variable.value.lossy().into_owned()).collect()
+    }
+
+    /// Make sure that order and repetition are kept, and that nothing else is.
+    #[test]
+    fn entries() {
+        assert_eq!(
+            values(b"A=1\0CUDA_VISIBLE_DEVICES=2\0CUDA_VISIBLE_DEVICES\0\0CUDA_VISIBLE_DEVICES=1\0"),
+            ["2", "1"]
+        );
+        assert_eq!(values(b"CUDA_VISIBLE_DEVICES="), [""]);
+        assert!(values(b"").is_empty());
+    }
+
+    /// Make sure that a title is not taken for an empty environment.
+    #[test]
+    fn titles() {
+        for text in [&b"postgres: writer\0\0\0\0"[..], b"\0\0\0\0", b"x\0A=1\0"] {
+            assert_eq!(parse(text, None).missing(), Some(OVERWRITTEN));
+        }
+        let partly = parse(b"sshd: x\0ES=0\0CUDA_VISIBLE_DEVICES=1\0", None);
+        assert_eq!(partly.known().unwrap().cut.as_deref(), Some(OVERWRITTEN));
+        let long = parse(b"A=1\0CUDA_VISIBLE_DEVICES=12", Some("long"));
+        assert!(long.known().unwrap().variables.is_empty() && long.known().unwrap().cut.is_some());
+    }
+}

@@ -1,0 +1,133 @@
+//! What is kept of an environment: the names of [`VARIABLES`], and no more of a
+//! value than is ever meaningful.
+
+use crate::model::VARIABLES;
+use crate::observation::{Environment, Variable};
+
+/// Bytes kept of a value.
+pub(in crate::observe::processes) const VALUE_LIMIT: usize = 16 << 10;
+/// Bytes of an entry that tell whether it is wanted: the longest name and `=`.
+pub(in crate::observe::processes) const NAME_LIMIT: usize = 64;
+/// Times that one name is kept: `getenv` finds the first, and a second shows
+/// that there are several.
+const REPEATED: usize = 8;
+/// Bytes of values that are kept of an environment.
+const BYTES: usize = 128 << 10;
+
+/// How wanted names begin: most of the millions of entries on a node are
+/// settled by that.
+const BEGINNINGS: [bool; 256] = {
+    let (mut beginnings, mut at) = ([false; 256], 0);
+    while at < VARIABLES.len() {
+        beginnings[VARIABLES[at].as_bytes()[0] as usize] = true;
+        at += 1;
+    }
+    beginnings
+};
+
+/// The name and value of an entry that is wanted.
+pub(in crate::observe::processes) fn wanted(entry: &[u8]) -> Option<(&'static str, &[u8])> {
+    let begins = entry.first().is_some_and(|first| BEGINNINGS.get(usize::from(*first)) == Some(&true));
+    if !begins {
+        return None;
+    }
+    let equals = entry.iter().take(NAME_LIMIT).position(|byte| *byte == b'=')?;
+    let (name, value) = (entry.get(..equals)?, entry.get(equals + 1..)?);
+    let index = VARIABLES.binary_search_by(|known| known.as_bytes().cmp(name)).ok()?;
+    Some((VARIABLES.get(index)?, value))
+}
+
+/// A variable as it is kept.
+pub(in crate::observe::processes) fn variable(name: &str, value: &[u8]) -> Variable {
+    let kept = value.get(..VALUE_LIMIT).unwrap_or(value);
+    Variable { name: name.to_owned(), value: kept.into(), cut: kept.len() < value.len() }
+}
+
+/// Entries of one environment, of which a process cannot make this one keep
+/// more than a little: it may point to one long string a million times.
+#[derive(Debug, Default)]
+pub(in crate::observe::processes) struct Sieve {
+    kept: Environment,
+    bytes: usize,
+    /// What was left out, if anything was.
+    full: Option<String>,
+}
+
+impl Sieve {
+    /// Whether this name is kept as often as it may be; then that is remembered.
+    pub(in crate::observe::processes) fn is_full(&mut self, name: &str) -> bool {
+        let again = self.kept.variables.iter().filter(|one| one.name == name).count();
+        if again >= REPEATED {
+            self.full.get_or_insert_with(|| format!("{name} is in it more than {REPEATED} times"));
+        }
+        again >= REPEATED
+    }
+
+    /// Keeps an entry if it is wanted and there is room for it; returns whether.
+    pub(in crate::observe::processes) fn add(&mut self, entry: &[u8]) -> bool {
+        let Some((name, value)) = wanted(entry) else { return false };
+        if self.is_full(name) {
+            return false;
+        }
+        let variable = variable(name, value);
+        let size = variable.value.as_bytes().len();
+        if self.bytes + size > BYTES {
+            self.full.get_or_insert_with(|| format!("its values are longer than {} KiB", BYTES >> 10));
+            return false;
+        }
+        self.bytes += size;
+        self.kept.variables.push(variable);
+        true
+    }
+
+    /// What was kept. Of an environment that was not kept whole it is said which
+    /// limit it reached.
+    pub(in crate::observe::processes) fn end(mut self) -> Environment {
+        self.kept.cut = self.full;
+        self.kept
+    }
+}
+
+/// An environment as a process has it, for the fuzz targets.
+#[cfg(fuzzing)]
+pub(in crate::observe) fn fuzzing(bytes: &[u8]) -> crate::observation::Environment {
+    let mut sieve = Sieve::default();
+    bytes.split(|byte| *byte == 0).for_each(|entry| _ = sieve.add(entry));
+    sieve.end()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that only whole known names are kept, and that no value is
+    /// kept beyond the limit.
+    #[test]
+    fn entries() {
+        assert_eq!(wanted(b"CUDA_VISIBLE_DEVICES=0=1"), Some(("CUDA_VISIBLE_DEVICES", &b"0=1"[..])));
+        for other in [&b"CUDA_VISIBLE_DEVICES"[..], b"CUDA_VISIBLE_DEVICE=0", b"=", b"", b"SECRET=x"] {
+            assert_eq!(wanted(other), None);
+        }
+        assert!(VARIABLES.iter().all(|name| name.len() < NAME_LIMIT));
+        assert!(!variable("A", &[b'x'; VALUE_LIMIT]).cut && variable("A", &[b'x'; VALUE_LIMIT + 1]).cut);
+    }
+
+    /// Make sure that no environment is kept beyond its limits, that this is
+    /// told, and that names that come later are kept all the same.
+    #[test]
+    fn limits() {
+        let mut sieve = Sieve::default();
+        let repeated = (0..60_000).filter(|_| sieve.add(b"CUDA_VISIBLE_DEVICES=0")).count();
+        assert!(sieve.add(b"SLURM_JOB_ID=7"));
+        let kept = sieve.end();
+        assert_eq!((repeated, kept.variables.len()), (REPEATED, REPEATED + 1));
+        assert_eq!(kept.cut.as_deref(), Some("CUDA_VISIBLE_DEVICES is in it more than 8 times"));
+        let mut sieve = Sieve::default();
+        for name in VARIABLES {
+            sieve.add(&[name.as_bytes(), b"=", &[b'x'; VALUE_LIMIT]].concat());
+        }
+        let kept = sieve.end();
+        assert_eq!(kept.variables.len(), BYTES / VALUE_LIMIT);
+        assert_eq!(kept.cut.as_deref(), Some("its values are longer than 128 KiB"));
+    }
+}

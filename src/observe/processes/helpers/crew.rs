@@ -1,0 +1,340 @@
+//! Helpers that look into processes, and the patience with them.
+//!
+//! A process can make whoever reads it wait for ever. So nothing of a process
+//! is read here: helpers do that, each in a process of its own, and the crew
+//! waits for their answers. A helper that is silent for too long is left
+//! behind, and the process that it was reading is looked at once more from
+//! outside of its memory.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::marker::PhantomData;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::care::Care;
+use super::stalls::Stalls;
+use crate::sys::dir::Dir;
+use crate::sys::helper::{Channel, Helper, wait};
+
+/// Helpers at most. All that they do is system calls that hold no common lock,
+/// and two take half the time.
+const HELPERS: usize = 4;
+/// Questions for which another helper pays.
+const SHARE: usize = 32;
+/// Questions that a helper is given at a time. It answers them at a time too,
+/// and so gets more while it has as many left.
+const CHUNK: usize = 16;
+/// How long a helper may be at what it was given before it gives the rest back.
+/// Who is to be asked with how much care may be known better by then.
+const MOMENT: Duration = Duration::from_millis(250);
+/// How long a helper may wait for one process, and the least of that where the
+/// time is short.
+const PATIENCE: Duration = Duration::from_secs(1);
+const LEAST_PATIENCE: Duration = Duration::from_millis(50);
+/// The part of the remaining time that one process may cost.
+const PART: u32 = 8;
+/// How long a helper may work on one process. Its own limits end far earlier.
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// Helpers that answer questions about processes: a pid and what is asked.
+pub(crate) struct Crew<'a, Question, Answer> {
+    /// The proc file system, of which alone helpers keep a descriptor.
+    proc: Dir,
+    work: Box<Work<'a, Question, Answer>>,
+    helpers: Vec<Slot>,
+    /// Helpers at a time.
+    most: usize,
+    stalls: Stalls,
+}
+
+/// What a helper does until there are no more questions.
+type Work<'a, Question, Answer> = dyn Fn(&Dir, Duty<'_, Question, Answer>) + Send + 'a;
+
+/// The questions that come to a helper.
+pub(crate) struct Duty<'c, Question, Answer> {
+    channel: &'c mut Channel,
+    types: PhantomData<fn(Question) -> Answer>,
+}
+
+impl<Question, Answer> fmt::Debug for Crew<'_, Question, Answer> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Crew").field("helpers", &self.helpers).finish_non_exhaustive()
+    }
+}
+
+/// What a helper says to a question.
+#[derive(Serialize, Deserialize)]
+enum Said<Answer> {
+    /// The answer, and how long it took.
+    Answer { micros: u64, answer: Answer },
+    /// The question is given back.
+    NotBegun,
+}
+
+/// A helper and the questions that it has, by number.
+#[derive(Debug)]
+struct Slot {
+    helper: Helper,
+    asked: VecDeque<(usize, Care)>,
+    /// Answers that came.
+    answered: u64,
+    /// When it began with the first of them.
+    since: Instant,
+}
+
+/// What is to be asked yet.
+struct List<'q, Question> {
+    questions: &'q [(u32, Question)],
+    next: usize,
+    again: VecDeque<(usize, Option<Care>)>,
+}
+
+impl<'a, Question, Answer> Crew<'a, Question, Answer>
+where
+    Question: Clone + Serialize + DeserializeOwned,
+    Answer: Serialize + DeserializeOwned,
+{
+    /// A crew whose helpers do `work`, with the proc file system and their
+    /// questions. Nothing is started before the first one.
+    pub(crate) fn new(proc: Dir, work: impl Fn(&Dir, Duty<'_, Question, Answer>) + Send + 'a) -> Self {
+        // Asked once: the answer takes reading the limits of every cgroup above.
+        let most = std::thread::available_parallelism().map_or(1, usize::from).min(HELPERS);
+        Self { proc, work: Box::new(work), helpers: Vec::new(), most, stalls: Stalls::default() }
+    }
+
+    /// Asks everything, and calls `each` with the number of each question and
+    /// its answer, in any order; without one where a process did not answer at
+    /// all. Questions that the time did not suffice for are left out.
+    pub(crate) fn ask(
+        &mut self,
+        questions: &[(u32, Question)],
+        deadline: Option<Instant>,
+        mut each: impl FnMut(usize, Option<Answer>),
+    ) {
+        let mut list = List { questions, next: 0, again: VecDeque::new() };
+        loop {
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                break;
+            }
+            self.hand_out(&mut list);
+            if self.helpers.iter().all(|slot| slot.asked.is_empty()) {
+                // No helper could be started for what is left.
+                list.rest().for_each(|index| each(index, None));
+                return;
+            }
+            let patience = patience(deadline);
+            wait(self.helpers.iter().map(|slot| &slot.helper), self.next_look(patience, deadline));
+            self.collect(&mut list, &mut each);
+            self.give_up(&mut list, patience, &mut each);
+        }
+        // Answers to these would come into the next round.
+        self.helpers.retain(|slot| slot.asked.is_empty());
+    }
+
+    /// Gives every helper something to do, and starts those that are needed.
+    fn hand_out(&mut self, list: &mut List<'_, Question>) {
+        let wanted = self.most.min(list.left().div_ceil(SHARE));
+        while self.helpers.len() < wanted {
+            let Some(slot) = self.start() else { break };
+            self.helpers.push(slot);
+        }
+        for slot in &mut self.helpers {
+            if slot.asked.len() > CHUNK {
+                continue;
+            }
+            let chunk: Vec<(usize, Care)> =
+                std::iter::from_fn(|| list.take(&self.proc, &mut self.stalls)).take(CHUNK).collect();
+            let asked = |(index, care): &(usize, Care)| Some((list.questions.get(*index)?, *care));
+            let asked: Vec<_> = chunk.iter().filter_map(asked).collect();
+            if asked.is_empty() {
+                return;
+            }
+            if slot.asked.is_empty() {
+                slot.since = Instant::now();
+            }
+            // One that takes nothing has ended, which is seen when it is read.
+            let _ended = serde_json::to_vec(&asked).map(|message| slot.helper.send(&message));
+            slot.asked.extend(chunk);
+        }
+    }
+
+    fn start(&self) -> Option<Slot> {
+        let work = |channel: &mut Channel| (self.work)(&self.proc, Duty { channel, types: PhantomData });
+        let helper = Helper::start(&[self.proc.as_fd()], work).ok()?;
+        Some(Slot { helper, asked: VecDeque::new(), answered: 0, since: Instant::now() })
+    }
+
+    /// How long nothing but an answer can matter.
+    fn next_look(&self, patience: Duration, deadline: Option<Instant>) -> Duration {
+        let busy = self.helpers.iter().filter(|slot| !slot.asked.is_empty());
+        let ends = busy.map(|slot| slot.since + patience).chain(deadline);
+        let next = ends.min().map_or(patience, |end| end.saturating_duration_since(Instant::now()));
+        // One that is overdue and at work is looked at again soon.
+        next.max(Duration::from_millis(5))
+    }
+
+    /// Takes the answers that are there.
+    fn collect(&mut self, list: &mut List<'_, Question>, each: &mut impl FnMut(usize, Option<Answer>)) {
+        let mut ended = Vec::new();
+        for (place, slot) in self.helpers.iter_mut().enumerate() {
+            loop {
+                match slot.helper.receive() {
+                    Ok(Some(message)) => {
+                        let Some((index, _)) = slot.asked.pop_front() else { break };
+                        slot.since = Instant::now();
+                        slot.answered += 1;
+                        match serde_json::from_slice(&message) {
+                            Ok(Said::Answer { micros, answer }) => {
+                                let pid = list.questions.get(index).map_or(0, |(pid, _)| *pid);
+                                self.stalls.spent(&self.proc, pid, Duration::from_micros(micros));
+                                each(index, Some(answer));
+                            }
+                            Ok(Said::NotBegun) => list.again.push_back((index, None)),
+                            Err(_) => each(index, None),
+                        }
+                    }
+                    Ok(None) => break,
+                    Err(_) => {
+                        ended.push(place);
+                        break;
+                    }
+                }
+            }
+        }
+        for place in ended.into_iter().rev() {
+            self.leave(place, list, each);
+        }
+    }
+
+    /// Leaves helpers behind that wait for a process for too long. One that is at
+    /// work is not waiting.
+    fn give_up(
+        &mut self,
+        list: &mut List<'_, Question>,
+        patience: Duration,
+        each: &mut impl FnMut(usize, Option<Answer>),
+    ) {
+        for place in (0..self.helpers.len()).rev() {
+            let Some(slot) = self.helpers.get(place) else { continue };
+            let waited = slot.since.elapsed();
+            let is_overdue = !slot.asked.is_empty() && waited >= patience;
+            if is_overdue && (waited >= LONGEST || !slot.helper.is_running()) {
+                self.leave(place, list, each);
+            }
+        }
+    }
+
+    /// Lets go of a helper. The process that it was at is looked at from
+    /// outside, and the others by another helper.
+    fn leave(
+        &mut self,
+        place: usize,
+        list: &mut List<'_, Question>,
+        each: &mut impl FnMut(usize, Option<Answer>),
+    ) {
+        let Slot { mut helper, mut asked, answered, .. } = self.helpers.swap_remove(place);
+        // Answers that were made and not sent are lost with it.
+        let made = helper.made().saturating_sub(answered);
+        let made = usize::try_from(made).unwrap_or(usize::MAX).min(asked.len());
+        list.again.extend(asked.drain(..made).map(|(index, _)| (index, None)));
+        let first = asked.pop_front();
+        list.again.extend(asked.into_iter().map(|(index, _)| (index, None)));
+        match first {
+            Some((index, Care::Inside)) => {
+                if let Some((pid, _)) = list.questions.get(index) {
+                    self.stalls.add(&self.proc, *pid);
+                }
+                list.again.push_back((index, Some(Care::Outside)));
+            }
+            Some((index, Care::Outside | Care::Briefly)) => each(index, None),
+            None => {}
+        }
+    }
+}
+
+impl<Question> List<'_, Question> {
+    fn left(&self) -> usize {
+        self.questions.len() - self.next + self.again.len()
+    }
+
+    fn take(&mut self, proc: &Dir, stalls: &mut Stalls) -> Option<(usize, Care)> {
+        let (index, care) = self.again.pop_front().or_else(|| {
+            let index = (self.next < self.questions.len()).then_some(self.next)?;
+            self.next += 1;
+            Some((index, None))
+        })?;
+        let pid = self.questions.get(index).map_or(0, |(pid, _)| *pid);
+        Some((index, care.unwrap_or_else(|| stalls.care(proc, pid))))
+    }
+
+    fn rest(&mut self) -> impl Iterator<Item = usize> {
+        let again = std::mem::take(&mut self.again).into_iter().map(|(index, _)| index);
+        let next = std::mem::replace(&mut self.next, self.questions.len());
+        again.chain(next..self.questions.len())
+    }
+}
+
+impl<Question: DeserializeOwned, Answer: Serialize> Duty<'_, Question, Answer> {
+    /// Answers one question after the other, and says how long each took. What
+    /// was not begun in time is given back.
+    pub(crate) fn answer(self, mut work: impl FnMut(u32, Question, Care) -> Answer) {
+        while let Some(message) = self.channel.receive() {
+            let Ok(asked) = serde_json::from_slice::<Vec<((u32, Question), Care)>>(&message) else { return };
+            let first = Instant::now();
+            for ((pid, question), care) in asked {
+                let begun = Instant::now();
+                let said = if begun - first < MOMENT {
+                    let answer = work(pid, question, care);
+                    Said::Answer {
+                        micros: u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX),
+                        answer,
+                    }
+                } else {
+                    Said::NotBegun
+                };
+                if !serde_json::to_vec(&said).is_ok_and(|message| self.channel.queue(&message)) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// How long one process may keep a helper waiting: with a deadline no more than
+/// a part of what is left.
+fn patience(deadline: Option<Instant>) -> Duration {
+    let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+    left.map_or(PATIENCE, |left| (left / PART).clamp(LEAST_PATIENCE, PATIENCE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that one question without an answer costs no other its own:
+    /// answers that a helper made and could not send are asked for again.
+    #[test]
+    fn one_is_silent() {
+        const SILENT: u32 = 37;
+        let proc = Dir::open("/proc".as_ref()).unwrap();
+        let mut crew = Crew::new(proc, |_, duty: Duty<'_, u32, (u32, Care)>| {
+            duty.answer(|pid, question, care| {
+                if pid == SILENT && care == Care::Inside {
+                    std::thread::sleep(Duration::from_secs(600));
+                }
+                (question, care)
+            });
+        });
+        let questions: Vec<(u32, u32)> = (0..100).map(|pid| (pid, pid * 2)).collect();
+        let mut answers = vec![Vec::new(); questions.len()];
+        crew.ask(&questions, None, |index, answer| answers[index].push(answer));
+        for (index, (pid, question)) in questions.iter().enumerate() {
+            let care = if *pid == SILENT { Care::Outside } else { Care::Inside };
+            assert_eq!(answers[index], [Some((*question, care))], "{pid}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The files behind a process's executable and mappings: which they are, and
+//! what the ELF ones say. Each file is looked at once for all processes.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::CString;
+use std::fs::File;
+use std::rc::Rc;
+
+use nix::errno::Errno;
+
+use super::elf;
+use super::elf::{Image, Role};
+use super::mappings::Mapping;
+use crate::sys::dir::Dir;
+use crate::sys::stat::{FileKind, FileStat, stat_at};
+
+/// Regular files and ELF files that are remembered; a process can map any
+/// number.
+const REMEMBERED: usize = 1 << 16;
+const IMAGES: usize = 1 << 12;
+
+/// Which version of which file.
+type Version = ((u32, u32), u64, u64, (i64, u32));
+
+/// What is known of files so far.
+#[derive(Debug, Default)]
+pub(super) struct Files {
+    images: HashMap<(Version, Role), Rc<Result<Image, String>>>,
+    regular: HashSet<((u32, u32), u64)>,
+}
+
+impl Files {
+    /// The executable as an ELF file.
+    pub(super) fn executable(&mut self, dir: &Dir) -> Result<Rc<Result<Image, String>>, Errno> {
+        let stat = stat_at(dir, c"exe")?;
+        self.image(stat, Role::Program, || dir.open_regular(c"exe"))
+    }
+
+    /// A mapped file as an ELF file.
+    pub(super) fn mapped(
+        &mut self,
+        dir: &Dir,
+        mapping: &Mapping<'_>,
+    ) -> Result<Rc<Result<Image, String>>, Errno> {
+        let (stat, name) = find(dir, mapping)?;
+        self.image(stat, Role::Library, || dir.open_regular(&name))
+    }
+
+    fn image(
+        &mut self,
+        stat: FileStat,
+        role: Role,
+        open: impl FnOnce() -> Result<(File, FileStat), Errno>,
+    ) -> Result<Rc<Result<Image, String>>, Errno> {
+        if let Some(known) = self.images.get(&(version(&stat), role)) {
+            return Ok(Rc::clone(known));
+        }
+        let (file, now) = open()?;
+        if version(&now) != version(&stat) {
+            return Err(Errno::ESTALE);
+        }
+        let image = Rc::new(elf::read(&file, role));
+        if self.images.len() >= IMAGES {
+            self.images.clear();
+        }
+        self.images.insert((version(&stat), role), Rc::clone(&image));
+        Ok(image)
+    }
+
+    /// What a mapped file is, if it is a device.
+    pub(super) fn device(&mut self, dir: &Dir, mapping: &Mapping<'_>) -> Result<Option<FileStat>, Errno> {
+        if self.regular.contains(&mapping.file()) {
+            return Ok(None);
+        }
+        let (stat, _) = find(dir, mapping)?;
+        if matches!(stat.kind, FileKind::Char | FileKind::Block) {
+            return Ok(Some(stat));
+        }
+        if self.regular.len() < REMEMBERED {
+            self.regular.insert(mapping.file());
+        }
+        Ok(None)
+    }
+}
+
+fn version(stat: &FileStat) -> Version {
+    (stat.dev, stat.inode, stat.size, stat.changed)
+}
+
+/// Finds a mapped file below the process's directory: the mapping's own link,
+/// or, where that is not allowed, its path if the same file is still there.
+fn find(dir: &Dir, mapping: &Mapping<'_>) -> Result<(FileStat, CString), Errno> {
+    let link = CString::new(format!("map_files/{:x}-{:x}", mapping.start, mapping.end));
+    let link = link.map_err(|_| Errno::EINVAL)?;
+    let errno = match stat_at(dir, &link) {
+        Ok(stat) => return Ok((stat, link)),
+        Err(errno) => errno,
+    };
+    if !mapping.path.starts_with(b"/") {
+        return Err(errno);
+    }
+    let path = CString::new([b"root", mapping.path].concat()).map_err(|_| errno)?;
+    let stat = stat_at(dir, &path).map_err(|_| errno)?;
+    if (stat.dev, stat.inode) == mapping.file() { Ok((stat, path)) } else { Err(errno) }
+}

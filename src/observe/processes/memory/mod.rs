@@ -1,0 +1,153 @@
+//! A process's memory through `/proc/PID/mem`, opened once: the handle stays with
+//! the address space of that moment, so what is read never comes from a
+//! program executed later.
+//!
+//! Only pages that are there are read. One that is not would have to be brought
+//! in first, from where the process chose: a file of its own FUSE server, or
+//! itself (userfaultfd). That can take for ever. What a process has written
+//! is there, or swapped out, and so are the strings that the kernel gave it.
+
+mod pages;
+pub(super) mod strings;
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+
+use crate::sys::dir::Dir;
+use pages::Pages;
+
+/// Reads that one process may cost, bytes, and time: an environment that is
+/// made to be slow to read is cut.
+const CALLS: u32 = 4096;
+const BYTES: usize = 128 << 20;
+const TIME: Duration = Duration::from_secs(3);
+/// An address at which nothing is ever mapped, on any architecture at hand.
+const NOWHERE: u64 = 0x7fff_ffff_ffff_f000;
+
+/// An address space, and what may still be read of it.
+#[derive(Debug)]
+pub(in crate::observe) struct Memory {
+    file: File,
+    pages: Pages,
+    /// Where devices are mapped: reading there would be reading the device.
+    devices: Vec<(u64, u64)>,
+    calls: u32,
+    bytes: usize,
+    end: Instant,
+}
+
+/// Why there are no bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::observe) enum Fault {
+    /// Nothing is there that can be read without waiting for it.
+    Absent,
+    /// The address space is gone.
+    Gone,
+    /// Enough has been read.
+    Spent,
+}
+
+impl Memory {
+    /// Opens the memory of the process with this directory.
+    ///
+    /// # Errors
+    ///
+    /// Those of openat(2); `EOPNOTSUPP` where the kernel does not tell which
+    /// pages are there (`CONFIG_PROC_PAGE_MONITOR`).
+    pub(in crate::observe) fn open(dir: &Dir) -> Result<Self, Errno> {
+        let file = dir.open_file(c"mem")?;
+        let pages = Pages::open(dir)?;
+        let end = Instant::now() + TIME;
+        Ok(Self { file, pages, devices: Vec::new(), calls: CALLS, bytes: BYTES, end })
+    }
+
+    /// Keeps away from these parts, in which devices are mapped.
+    pub(super) fn avoid(&mut self, devices: Vec<(u64, u64)>) {
+        self.devices = devices;
+    }
+
+    /// Reads at `address` as much as is there, at most `buffer`; at least one
+    /// byte.
+    pub(super) fn read(&mut self, address: u64, buffer: &mut [u8]) -> Result<usize, Fault> {
+        self.calls = self.calls.checked_sub(1).ok_or(Fault::Spent)?;
+        self.bytes = self.bytes.checked_sub(buffer.len()).ok_or(Fault::Spent)?;
+        if Instant::now() >= self.end {
+            return Err(Fault::Spent);
+        }
+        let ready = self.pages.ready(address, buffer.len())?;
+        let ready = self.before_devices(address, ready)?;
+        match self.file.read_at(buffer.get_mut(..ready).unwrap_or_default(), address) {
+            Ok(0) => Err(Fault::Gone),
+            Ok(count) => Ok(count),
+            Err(_) => Err(Fault::Absent),
+        }
+    }
+
+    /// How much of `length` bytes lies before the next device.
+    fn before_devices(&self, address: u64, length: usize) -> Result<usize, Fault> {
+        let ahead = self.devices.iter().filter(|(_, end)| *end > address).map(|(start, _)| *start).min();
+        match ahead.map(|start| start.saturating_sub(address)) {
+            Some(0) => Err(Fault::Absent),
+            Some(distance) => Ok(length.min(usize::try_from(distance).unwrap_or(usize::MAX))),
+            None => Ok(length),
+        }
+    }
+
+    /// Reads exactly `N` bytes.
+    pub(super) fn array<const N: usize>(&mut self, address: u64) -> Result<[u8; N], Fault> {
+        let mut bytes = [0; N];
+        if self.read(address, &mut bytes)? == N { Ok(bytes) } else { Err(Fault::Absent) }
+    }
+
+    /// Reads `length` bytes into `buffer`, or as many as are there.
+    pub(super) fn fill(&mut self, address: u64, length: usize, buffer: &mut Vec<u8>) -> Result<(), Fault> {
+        buffer.resize(length, 0);
+        let count = self.read(address, buffer).inspect_err(|_| buffer.clear())?;
+        buffer.truncate(count);
+        Ok(())
+    }
+
+    /// Reads from `start` to `end` into `buffer`; what stopped it if there is
+    /// less than that.
+    pub(super) fn area(&mut self, (start, end): (u64, u64), buffer: &mut Vec<u8>) -> Result<(), Fault> {
+        buffer.clear();
+        let mut next = start;
+        while next < end {
+            let length = usize::try_from(end - next).unwrap_or(usize::MAX).min(pages::MOST);
+            let old = buffer.len();
+            buffer.resize(old + length, 0);
+            let count = self.read(next, buffer.get_mut(old..).unwrap_or_default());
+            buffer.truncate(old + count.unwrap_or(0));
+            next += count? as u64;
+        }
+        Ok(())
+    }
+
+    /// Whether the address space is still in use: a read where nothing can be
+    /// mapped fails as long as it is, and ends after.
+    pub(in crate::observe) fn is_alive(&self) -> bool {
+        self.pages.is_alive() && !matches!(self.file.read_at(&mut [0], NOWHERE), Ok(0))
+    }
+}
+
+impl Fault {
+    /// In words.
+    pub(super) fn why(self) -> &'static str {
+        match self {
+            Self::Absent => "its memory cannot be read there: the page is not mapped or not resident",
+            Self::Gone => "it has ended",
+            Self::Spent => "it takes too long to read",
+        }
+    }
+}
+
+/// A pointer of 4 or 8 bytes in this machine's byte order.
+pub(in crate::observe::processes) fn word(bytes: &[u8]) -> u64 {
+    match bytes.try_into() {
+        Ok(long) => u64::from_ne_bytes(long),
+        Err(_) => bytes.try_into().map_or(0, |short| u32::from_ne_bytes(short).into()),
+    }
+}

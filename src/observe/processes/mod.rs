@@ -1,0 +1,23 @@
+//! Processes: who they are, their environment, the devices that they hold.
+
+pub(super) mod ancestors;
+pub(super) mod by_pid;
+pub(super) mod collect;
+pub(crate) mod credentials;
+pub(super) mod descriptor_tables;
+mod detail;
+pub(super) mod devices;
+pub(super) mod elf;
+pub(crate) mod environment;
+pub(crate) mod environment_poll;
+pub(super) mod helpers;
+mod mapped_files;
+pub(crate) mod mappings;
+pub(super) mod memory;
+pub(crate) mod procfile;
+mod reader;
+pub(super) mod refusals;
+pub(super) mod survey;
+pub(super) mod title;
+pub(super) mod users;
+mod wanted;

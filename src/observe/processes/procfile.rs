@@ -1,0 +1,135 @@
+//! Files of `/proc/PID` as bytes. The procfs crate reads them as text, which
+//! loses what is not UTF-8.
+
+use std::path::Path;
+
+use crate::sys::dir::Dir;
+use crate::sys::stat::stat_at;
+
+/// Bytes read of `stat`: one line.
+pub(in crate::observe) const STAT_LIMIT: usize = 8 << 10;
+
+/// `PF_KTHREAD` of `linux/sched.h`.
+const KERNEL_THREAD: u32 = 0x0020_0000;
+/// `PF_EXITING` of `linux/sched.h`.
+const EXITING: u32 = 0x4;
+
+/// The fields of `stat` that matter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stat<'a> {
+    /// Field 2, without the parentheses.
+    pub(crate) comm: &'a [u8],
+    /// Field 3: one letter.
+    pub(crate) state: u8,
+    /// Field 9, `PF_` of `linux/sched.h`.
+    pub(crate) flags: u32,
+    /// Field 20.
+    pub(crate) threads: u32,
+    /// Field 22, clock ticks since boot.
+    pub(crate) start_time: u64,
+    /// Fields 26 and 28, where code and stack begin: with addresses made at
+    /// random they are others in every program that is executed. Not to be
+    /// known without the right to look.
+    pub(crate) starts: (u64, u64),
+    /// Fields 48 and 49, since Linux 3.5: where the arguments begin and end; 0
+    /// if that is not to be known.
+    pub(crate) arguments: (u64, u64),
+    /// Fields 50 and 51: the same of the environment.
+    pub(crate) environment: (u64, u64),
+}
+
+/// Reads a `stat` line. The name may hold anything, `)` and newlines included,
+/// but no field after it can, so it ends at the last `)`.
+pub(crate) fn parse_stat(text: &[u8]) -> Option<Stat<'_>> {
+    let open = text.iter().position(|byte| *byte == b'(')?;
+    let close = text.iter().rposition(|byte| *byte == b')')?;
+    let comm = text.get(open + 1..close)?;
+    let rest = std::str::from_utf8(text.get(close + 1..)?).ok()?;
+    // Field 3 is the first after the name; nth() goes on behind the last.
+    let mut fields = rest.split_ascii_whitespace();
+    let state = *fields.next()?.as_bytes().first()?;
+    let flags = fields.nth(9 - 4)?.parse().ok()?;
+    let threads = fields.nth(20 - 10)?.parse().ok()?;
+    let start_time = fields.nth(22 - 21)?.parse().ok()?;
+    let mut address = |skip| fields.nth(skip).and_then(|one| one.parse().ok()).unwrap_or(0);
+    let starts = (address(26 - 23), address(28 - 27));
+    let arguments = (address(48 - 29), address(0));
+    let environment = (address(0), address(0));
+    Some(Stat { comm, state, flags, threads, start_time, starts, arguments, environment })
+}
+
+impl Stat<'_> {
+    /// Whether this is a thread of the kernel.
+    pub(crate) fn is_kernel_thread(&self) -> bool {
+        self.flags & KERNEL_THREAD != 0
+    }
+
+    /// Whether it has ended or is ending: it will not run again, and lets go of
+    /// what it holds. That can take a while.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.has_ended() || self.flags & EXITING != 0
+    }
+
+    /// Whether it has ended, and waits to be reaped or is being removed.
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(self.state, b'Z' | b'X')
+    }
+}
+
+/// The path in one hierarchy from the text of `cgroup`: that of a v1
+/// controller, or of cgroup2 (`0::`).
+pub(crate) fn cgroup_line<'a>(text: &'a [u8], controller: Option<&[u8]>) -> Option<&'a [u8]> {
+    text.split(|byte| *byte == b'\n').find_map(|line| {
+        let mut fields = line.splitn(3, |byte| *byte == b':');
+        let (id, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+        let matches = match controller {
+            None => id == b"0" && controllers.is_empty(),
+            Some(name) => controllers.split(|byte| *byte == b',').any(|one| one == name),
+        };
+        matches.then_some(path)
+    })
+}
+
+/// Whether a proc file system is gpumap's own.
+pub(in crate::observe) fn is_own(proc: &Path) -> bool {
+    let place = |path: &Path| {
+        let stat = stat_at(&Dir::open(path).ok()?, c"").ok()?;
+        Some((stat.dev, stat.inode))
+    };
+    place(proc).is_some_and(|one| Some(one) == place("/proc".as_ref()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stat(comm: &[u8]) -> Vec<u8> {
+        let rest = " S 1 2 3 4 5 7 7 8 9 10 11 12 13 14 15 16 17 18 8675309 20 21 22 26 24 28";
+        let more: String = (29..53).map(|field| format!(" {field}")).collect();
+        [b"17 (", comm, b")", rest.as_bytes(), more.as_bytes(), b"\n"].concat()
+    }
+
+    /// Make sure that no name can forge the fields behind it.
+    #[test]
+    fn hostile_names() {
+        for comm in [&b"bash"[..], b") S 1 2 (", b"a\nb)", b"\xff\x1b[2J", b"", b"((", b"))"] {
+            let text = stat(comm);
+            let (state, flags, threads, start_time) = (b'S', 7, 17, 8675309);
+            let (starts, arguments, environment) = ((26, 28), (48, 49), (50, 51));
+            let expected = Stat { comm, state, flags, threads, start_time, starts, arguments, environment };
+            assert_eq!(parse_stat(&text), Some(expected), "{}", comm.escape_ascii());
+        }
+        for bad in [&b""[..], b"17 (x) S 1 2", b"17 x", b")(", b"17 (x"] {
+            assert_eq!(parse_stat(bad), None);
+        }
+    }
+
+    /// Make sure that names with colons and foreign bytes stay whole.
+    #[test]
+    fn cgroup_lines() {
+        let text = b"9:name=devices:/no\n5:cpu,devices:/a:b\n0::/x\xff/0::y\nrubbish\n";
+        assert_eq!(cgroup_line(text, Some(b"devices")), Some(&b"/a:b"[..]));
+        assert_eq!(cgroup_line(text, None), Some(&b"/x\xff/0::y"[..]));
+        assert_eq!(cgroup_line(b"1:name=systemd:/\n", None), None);
+    }
+}

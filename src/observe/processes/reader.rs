@@ -1,0 +1,142 @@
+//! One process after another, each read through one handle of its `/proc`
+//! directory, so that a pid that is used again cannot mix two.
+
+use std::ffi::CStr;
+
+use nix::errno::Errno;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
+
+use super::detail::{Looker, Subject};
+use super::helpers::care::Care;
+use super::procfile::STAT_LIMIT;
+use super::procfile::{cgroup_line, parse_stat};
+use super::title::STEP_DAEMON;
+use super::wanted::{Context, Unread, Wanted};
+use crate::observation::{Process, Text};
+use crate::observe::cgroups::devices_v1;
+use crate::observe::slurm::step_daemon;
+use crate::owner;
+use crate::sys::dir::Dir;
+
+/// Bytes read of `cgroup`, some fifteen lines, and of `status`.
+const CGROUP_LIMIT: usize = 256 << 10;
+const STATUS_LIMIT: usize = 64 << 10;
+
+/// Reads processes; what one needs is used again for the next.
+pub(super) struct Reader<'a> {
+    context: &'a Context<'a>,
+    looker: Looker<'a>,
+    buffer: Vec<u8>,
+}
+
+/// The cgroups of a process.
+struct Groups {
+    own: Text,
+    devices_v1: Option<Text>,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(context: &'a Context<'a>) -> Self {
+        Self { context, looker: Looker::new(&context.refusals, context.is_own), buffer: Vec::new() }
+    }
+
+    pub(super) fn read(&mut self, wanted: &Wanted<'_>, care: Care) -> Result<Process, Unread> {
+        let pid = wanted.pid;
+        let dir = self
+            .context
+            .proc
+            .child(format!("{pid}/.").as_str())
+            .map_err(|_| if exists(pid) { Unread::Hidden } else { Unread::Gone })?;
+        if wanted.cgroup.is_none() && !self.is_process(&dir, pid)? {
+            return Err(Unread::Gone);
+        }
+        // The directory itself always belongs to the effective uid, whether
+        // the process is dumpable or not (`task_dump_owner` in fs/proc/base.c).
+        let uid = dir.stat().map_err(|_| Unread::Gone)?.uid;
+        let stat = parse_stat(self.file(&dir, c"stat", STAT_LIMIT)?).ok_or(Unread::Gone)?;
+        let (comm, start_time) = (Text::from(stat.comm), stat.start_time);
+        let (mut state, threads) = (Some(char::from(stat.state)), Some(stat.threads));
+        let (kernel_thread, ended, several) = (stat.is_kernel_thread(), stat.has_ended(), stat.threads > 1);
+        let mut detail = None;
+        if self.context.detail && !kernel_thread {
+            // Root's daemon of a step has its title, which others need not.
+            let titled = uid == 0 && comm == Text::from(STEP_DAEMON);
+            let subject = Subject { pid, dir: &dir, titled, ended, several, care };
+            let look = self.looker.look(&subject).map_err(|_| Unread::Gone)?;
+            // What nothing could be read of may have ended meanwhile.
+            if look.at_exec.known().is_none() && look.live.known().is_none() {
+                let stat = parse_stat(self.file(&dir, c"stat", STAT_LIMIT)?).ok_or(Unread::Gone)?;
+                state = Some(char::from(stat.state));
+            }
+            detail = Some(look);
+        }
+        let Groups { own, devices_v1 } = self.groups(&dir, wanted)?;
+        if let Some(detail) = &mut detail
+            && uid == 0
+            && serves_unnumbered_job(&own, &detail.title)
+        {
+            detail.stepd_sockets = step_daemon::sockets(&dir);
+        }
+        Ok(Process {
+            pid,
+            start_time,
+            uid,
+            state,
+            threads,
+            comm,
+            cgroup: own,
+            devices_v1,
+            kernel_thread,
+            detail,
+        })
+    }
+
+    fn groups(&mut self, dir: &Dir, wanted: &Wanted<'_>) -> Result<Groups, Unread> {
+        let hierarchy = self.context.hierarchy;
+        let text = self.file(dir, c"cgroup", CGROUP_LIMIT)?;
+        let devices = hierarchy.devices.as_ref();
+        let devices_v1 =
+            devices.and_then(|mount| Some(devices_v1::group(mount, cgroup_line(text, Some(b"devices"))?)));
+        let controller = if hierarchy.is_legacy() { Some(b"devices".as_slice()) } else { None };
+        let line = cgroup_line(text, controller);
+        // A path that this mount cannot show is taken from the walk.
+        let own = match (line, line.and_then(|line| hierarchy.mount.inside(line)), wanted.cgroup) {
+            (_, Some(inside), _) => inside.into(),
+            (_, None, Some(walked)) => walked.clone(),
+            // As the kernel writes what is outside of a namespace.
+            (Some(line), None, None) if wanted.anywhere => [b"/..", line].concat().into(),
+            (Some(line), None, None) => return Err(Unread::Outside(line.into())),
+            (None, None, None) => return Err(Unread::NoCgroup),
+        };
+        Ok(Groups { own, devices_v1 })
+    }
+
+    /// Whether this is a process and not one of its other threads, which
+    /// `/proc` shows too when asked by number.
+    fn is_process(&mut self, dir: &Dir, pid: u32) -> Result<bool, Unread> {
+        let text = self.file(dir, c"status", STATUS_LIMIT)?;
+        let value = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"Tgid:"));
+        let value = value.and_then(|value| std::str::from_utf8(value).ok()?.trim().parse().ok());
+        Ok(value == Some(pid))
+    }
+
+    fn file(&mut self, dir: &Dir, name: &CStr, limit: usize) -> Result<&[u8], Unread> {
+        dir.read_piece(name, &mut self.buffer, limit).map_err(|_| Unread::Gone)?;
+        Ok(&self.buffer)
+    }
+}
+
+/// Whether a process is where a job that is called by its SLUID has its
+/// daemon, and its title does not tell the job's number.
+fn serves_unnumbered_job(cgroup: &Text, title: &Text) -> bool {
+    cgroup.as_bytes().ends_with(b"/slurm")
+        && owner::job_of_title(title.as_bytes()).is_none()
+        && owner::may_serve_sluid(cgroup.as_bytes())
+}
+
+/// Whether a process exists, seen or not (signal 0 sends nothing).
+fn exists(pid: u32) -> bool {
+    let Some(pid) = i32::try_from(pid).ok().filter(|pid| *pid > 0) else { return false };
+    matches!(kill(Pid::from_raw(pid), None), Ok(()) | Err(Errno::EPERM))
+}

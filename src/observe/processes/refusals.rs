@@ -1,0 +1,178 @@
+//! What could not be read of processes, counted: a node of other people's
+//! processes gives one problem of a kind, not thousands.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::path::Path;
+
+use nix::errno::Errno;
+
+use super::helpers::care::{Care, SILENT, SPENT};
+use super::procfile::STAT_LIMIT;
+use super::procfile::parse_stat;
+use crate::observation::Text;
+use crate::observe::problems::Log;
+use crate::observe::rights::{Part, Rights};
+use crate::sys::dir::Dir;
+
+/// What was to be read.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::observe) enum Kind {
+    AtExec,
+    Live,
+    Devices,
+    Mapped,
+    Exe,
+    Image,
+    ManyMappings,
+    /// Nothing is refused: there is no answer.
+    Silent,
+    /// Nothing is refused: it would take too long.
+    Spent,
+}
+
+/// The file of each kind, in the order of [`Kind`], and the part of a process
+/// that it takes a right to see.
+const KINDS: [(&str, Option<Part>); 9] = [
+    ("/proc/PID/environ", Some(Part::Memory)),
+    ("/proc/PID/mem or maps", Some(Part::Memory)),
+    ("/proc/PID/fd", Some(Part::Facts)),
+    ("/proc/PID/map_files", Some(Part::Mapped)),
+    ("/proc/PID/exe", Some(Part::Facts)),
+    ("the C libraries", Some(Part::Mapped)),
+    ("/proc/PID/maps", None),
+    ("memory and mappings", None),
+    ("memory and descriptors", None),
+];
+/// What is said of kinds that take no right.
+const TOO_LONG: &str = "it is too long: devices that are mapped may be missing";
+/// Counts of processes by kind.
+///
+/// Helpers count, and send their [`Counts`] with each answer.
+#[derive(Debug, Default)]
+pub(in crate::observe) struct Refusals {
+    counts: [Cell<u32>; KINDS.len()],
+    /// The first processes of each kind, as far as helpers told of them.
+    pids: [RefCell<Vec<u32>>; KINDS.len()],
+    /// Asked for at the first refusal.
+    rights: OnceCell<Rights>,
+}
+
+/// Processes of a kind that are named.
+const NAMED: usize = 3;
+/// As many that are refused are said to lack a right, and none is named.
+const CROWD: u32 = 16;
+
+/// Counts, in the order of [`Kind`]; empty where there are none.
+pub(in crate::observe) type Counts = Vec<u32>;
+
+impl Refusals {
+    /// Counts one process.
+    pub(in crate::observe) fn count(&self, kind: Kind) {
+        if let Some(count) = self.counts.get(kind as usize) {
+            count.set(count.get().saturating_add(1));
+        }
+    }
+
+    /// The counts so far, which begin again.
+    pub(in crate::observe) fn take(&self) -> Counts {
+        let counts: Counts = self.counts.iter().map(Cell::take).collect();
+        if counts.iter().all(|count| *count == 0) { Counts::new() } else { counts }
+    }
+
+    /// Adds a helper's counts of one process.
+    pub(in crate::observe) fn add(&self, pid: u32, counts: &[u32]) {
+        for ((count, pids), more) in self.counts.iter().zip(&self.pids).zip(counts) {
+            count.set(count.get().saturating_add(*more));
+            let mut pids = pids.borrow_mut();
+            if *more > 0 && pids.len() < NAMED {
+                pids.push(pid);
+            }
+        }
+    }
+
+    /// The reason for an [`Answer::Missing`](crate::observation::Answer), one
+    /// clause; a refusal is counted.
+    pub(in crate::observe) fn why(&self, kind: Kind, errno: Errno) -> String {
+        match errno {
+            Errno::EACCES | Errno::EPERM => {
+                self.count(kind);
+                let (file, part) = KINDS[kind as usize];
+                let (refused, needs) = self.refused(part.unwrap_or(Part::Facts));
+                let needs = if needs.is_empty() { needs } else { format!(": needs {needs}") };
+                format!("not allowed to read {file}{refused}{needs}")
+            }
+            Errno::ENOENT | Errno::ESRCH => "it has ended".to_owned(),
+            errno => format!("cannot read {}: {errno}", KINDS[kind as usize].0),
+        }
+    }
+
+    /// Counts a process that was not looked into for this reason.
+    pub(in crate::observe) fn passed_over(&self, care: Care) {
+        match care {
+            Care::Inside => {}
+            Care::Outside => self.count(Kind::Silent),
+            Care::Briefly => self.count(Kind::Spent),
+        }
+    }
+
+    /// Tells each kind once, with the names of the first processes of `proc`.
+    pub(super) fn report(&self, proc: &Path, log: &mut Log) {
+        let kinds = self.counts.iter().zip(&self.pids).zip(KINDS).enumerate();
+        for (which, ((count, pids), (file, part))) in kinds {
+            let count = count.get();
+            if count == 0 {
+                continue;
+            }
+            let what = format!("{file} of {count} {}", if count == 1 { "process" } else { "processes" });
+            let Some(part) = part else {
+                let who = who(proc, &pids.borrow(), count);
+                log.add("unreadable", what, format!("{}{who}", unasked(which)), "");
+                continue;
+            };
+            let (refused, needs) = self.refused(part);
+            // Where no right is missing, these processes are special.
+            let is_crowd = !needs.is_empty() && count > CROWD;
+            let who = if is_crowd { String::new() } else { who(proc, &pids.borrow(), count) };
+            log.add("no-right", what, format!("permission denied{who}{refused}"), needs);
+        }
+    }
+
+    /// What refuses this part of a process although no right is missing, and else
+    /// the rights that are.
+    fn refused(&self, part: Part) -> (String, String) {
+        let rights = self.rights.get_or_init(Rights::own);
+        match rights.missing(part) {
+            needs if needs.is_empty() => (rights.refuser(part), needs),
+            needs => (String::new(), needs),
+        }
+    }
+}
+
+/// ` (17 sshd, 18 sshd, …)`: whom it is about.
+pub(super) fn who(proc: &Path, pids: &[u32], count: u32) -> String {
+    let mut named: Vec<String> = pids.iter().map(|pid| format!("{pid} {}", comm(proc, *pid))).collect();
+    match usize::try_from(count).unwrap_or(usize::MAX) {
+        _ if named.is_empty() => return String::new(),
+        count if count > named.len() => named.push("…".to_owned()),
+        _ => {}
+    }
+    format!(" ({})", named.join(", "))
+}
+
+/// The command name of a process, if it is there.
+fn comm(proc: &Path, pid: u32) -> String {
+    let mut text = Vec::new();
+    let dir = Dir::open(&proc.join(pid.to_string()));
+    let _gone = dir.and_then(|dir| dir.read_into(c"stat", &mut text, STAT_LIMIT));
+    let name = parse_stat(&text).map(|stat| Text::from(stat.comm));
+    name.map_or_else(|| "(ended)".to_owned(), |name| name.lossy().into_owned())
+}
+
+/// Why it was not read what takes no right.
+fn unasked(which: usize) -> &'static str {
+    match which {
+        which if which == Kind::Silent as usize => SILENT,
+        which if which == Kind::Spent as usize => SPENT,
+        _ => TOO_LONG,
+    }
+}

@@ -1,0 +1,161 @@
+//! All processes of the node, looked at just enough to tell which ones matter.
+
+use std::path::Path;
+
+use nix::errno::Errno;
+use serde::{Deserialize, Serialize};
+
+use super::credentials;
+use super::environment::at_exec;
+use super::helpers::care::Care;
+use super::helpers::care::SILENT;
+use super::helpers::{Crew, Duty};
+use super::memory::Memory;
+use super::procfile::STAT_LIMIT;
+use super::procfile::parse_stat;
+use super::refusals::Refusals;
+use crate::observation::{Answer, Environment, Problem, Text};
+use crate::observe::problems::Log;
+use crate::sys::dir::Dir;
+
+/// A process that may matter: its pid and its start time.
+pub(in crate::observe) type Candidate = (u32, u64);
+
+/// Whose processes are looked for. What is not said rules nobody out.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::observe) struct Whose {
+    /// The user.
+    pub(in crate::observe) uid: Option<u32>,
+    /// The earliest start, in clock ticks since boot: one that is older and
+    /// cannot be read is none of them.
+    pub(in crate::observe) since: Option<u64>,
+}
+
+/// What is found of one process.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Look {
+    /// When it started, if its environment matters.
+    found: Option<u64>,
+    /// Why its environment is not known.
+    unread: Option<Unread>,
+}
+
+/// Why an environment is not known.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Unread {
+    why: String,
+    /// Whether the kernel refused it.
+    refused: bool,
+}
+
+/// The processes of one user, or of all, whose environment at exec is one that
+/// matters. Of other users' processes nothing is read but whose they are. What is
+/// found may have ended, and its pid be another's, before it is read with
+/// [`asked`](super::asked()): compare start times then.
+///
+/// Processes that may be among them and whose environment may not be read, or
+/// that do not answer, are told in `log`, each with its name; those that cannot
+/// be are told in `remarks`.
+///
+/// # Errors
+///
+/// Those of listing the proc file system.
+pub(in crate::observe) fn scan(
+    proc: &Path,
+    whose: Whose,
+    log: &mut Log,
+    remarks: &mut Vec<Problem>,
+    matters: impl Fn(&Environment) -> bool + Sync,
+) -> Result<Vec<Candidate>, Errno> {
+    let root = Dir::open(proc)?;
+    let mut pids = Vec::new();
+    root.numbers(c".", |_, pid| {
+        pids.push((pid, ()));
+        true
+    })?;
+    let own = credentials::own_namespace();
+    let mut crew = Crew::new(root, |proc, duty: Duty<'_, (), Look>| {
+        let mut buffer = Vec::new();
+        duty.answer(|pid, (), care| {
+            let dir = proc.child(pid.to_string().as_str()).ok();
+            let dir = dir.filter(|dir| whose.uid.is_none_or(|uid| credentials::may_be_of(dir, uid, own)));
+            dir.map(|dir| look(&dir, care, &mut buffer, &matters)).unwrap_or_default()
+        });
+    });
+    let (mut found, mut unread, mut answered) = (Vec::new(), Vec::new(), 0);
+    crew.ask(&pids, log.deadline(), |index, answer| {
+        answered += 1;
+        let Some((pid, ())) = pids.get(index) else { return };
+        let look = answer.unwrap_or_else(|| {
+            let unread = Unread { why: SILENT.to_owned(), refused: false };
+            Look { unread: Some(unread), ..Look::default() }
+        });
+        found.extend(look.found.map(|start_time| (*pid, start_time)));
+        unread.extend(look.unread.map(|why| (*pid, why)));
+    });
+    if answered < pids.len() {
+        log.out_of_time("looking for processes");
+    }
+    unread.sort_unstable_by_key(|(pid, _)| *pid);
+    let root = Dir::open(proc)?;
+    for (pid, unread) in unread {
+        tell(&root, pid, &unread, whose, own, log, remarks);
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Tells of a process that could not be read, unless it has ended.
+fn tell(
+    proc: &Dir,
+    pid: u32,
+    unread: &Unread,
+    whose: Whose,
+    own: Option<u64>,
+    log: &mut Log,
+    remarks: &mut Vec<Problem>,
+) {
+    let mut text = Vec::new();
+    let Ok(dir) = proc.child(pid.to_string().as_str()) else { return };
+    let Ok(()) = dir.read_into(c"stat", &mut text, STAT_LIMIT) else { return };
+    let Some(stat) = parse_stat(&text).filter(|stat| !stat.is_ending() && !stat.is_kernel_thread()) else {
+        return;
+    };
+    let why = unread.why.as_str();
+    let what = format!("process {pid} ({})", Text::from(stat.comm).lossy());
+    let remark = |why: String| Problem {
+        code: "unreadable".to_owned(),
+        what: what.clone(),
+        why,
+        needs: String::new(),
+    };
+    if whose.since.is_some_and(|since| stat.start_time < since) {
+        remarks.push(remark(format!("{why}; it cannot be the job's, for it is older")));
+    } else if whose.uid.is_some_and(|uid| !credentials::may_be_of(&dir, uid, own)) {
+        remarks.push(remark(format!("{why}; it cannot be the job's, for it is another user's")));
+    } else {
+        log.add(if unread.refused { "no-right" } else { "unreadable" }, what, why, "");
+    }
+}
+
+/// Looks at one process.
+fn look(dir: &Dir, care: Care, buffer: &mut Vec<u8>, matters: impl Fn(&Environment) -> bool) -> Look {
+    let unread = |why: String, refused| Look { unread: Some(Unread { why, refused }), ..Look::default() };
+    if let Some(why) = care.refusal() {
+        return unread(why.to_owned(), false);
+    }
+    // In this order: the area is that of the memory, or it is dead.
+    let mut memory = Memory::open(dir);
+    let Ok(()) = dir.read_piece(c"stat", buffer, STAT_LIMIT) else { return Look::default() };
+    let Some(stat) = parse_stat(buffer) else { return Look::default() };
+    let (start_time, area) = (stat.start_time, stat.environment);
+    let refusals = Refusals::default();
+    let environment = at_exec::read(&mut memory, area, buffer, &refusals);
+    match environment {
+        Answer::Missing(why) if !refusals.take().is_empty() => unread(why, true),
+        Answer::Known(environment) if matters(&environment) => {
+            Look { found: Some(start_time), ..Look::default() }
+        }
+        _ => Look::default(),
+    }
+}

@@ -1,0 +1,170 @@
+//! Names of users, for people to read: a number stays a number where nobody
+//! names it.
+//!
+//! `/etc/passwd` is read first. Other users are asked for at the name service
+//! of the C library (sssd, LDAP, systemd), which may need the network and may
+//! never answer. So a helper asks it, for a bounded time, and is left behind
+//! when the time is over. A statically linked gpumap cannot load name service
+//! modules and has `/etc/passwd` alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read as _};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::procfile::is_own;
+use crate::observation::{Process, Text, User};
+use crate::observe::options::Options;
+use crate::sys::dir::Dir;
+use crate::sys::helper::{Channel, Helper, wait};
+use crate::sys::stat::stat_at;
+
+/// Bytes read of `/etc/passwd`: some 100,000 users.
+const PASSWD_LIMIT: u64 = 8 << 20;
+/// Users that the name service is asked for; processes of more are rare.
+const ASKED: usize = 256;
+/// How long all of its answers may take together. A cache answers in far less.
+const PATIENCE: Duration = Duration::from_millis(300);
+/// The part of the remaining time that it may take.
+const PART: u32 = 8;
+/// Bytes of a name at most (`LOGIN_NAME_MAX` is 256).
+const NAME: usize = 256;
+
+/// The names of the users who have these processes; those without a name are
+/// left out. Never fails: names are no part of any verdict.
+pub(in crate::observe) fn of(options: &Options, processes: &[Process]) -> Vec<User> {
+    let mut wanted: BTreeSet<u32> = processes.iter().map(|process| process.uid).collect();
+    if wanted.is_empty() || !is_here(&options.proc) {
+        return Vec::new();
+    }
+    let mut names = BTreeMap::new();
+    if let Ok(file) = File::open("/etc/passwd") {
+        names = passwd(BufReader::new(file.take(PASSWD_LIMIT)), &wanted);
+    }
+    wanted.retain(|uid| !names.contains_key(uid));
+    let left = options.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()) / PART);
+    names.extend(ask(wanted, left.unwrap_or(PATIENCE).min(PATIENCE), name_service));
+    names.into_iter().map(|(uid, name)| User { uid, name }).collect()
+}
+
+/// Whether the users of the processes are those of the files that gpumap sees:
+/// not where it looks from a container at the node's processes.
+fn is_here(proc: &Path) -> bool {
+    let place = |path: &Path| {
+        let stat = stat_at(&Dir::open(path).ok()?, c"").ok()?;
+        Some((stat.dev, stat.inode))
+    };
+    // Without the right to look there, the proc file system has to do.
+    let first = place(&proc.join("1/root"));
+    is_own(proc) && first.is_none_or(|first| Some(first) == place(Path::new("/")))
+}
+
+/// Those of the wanted users that a file in the format of passwd(5) names; as
+/// for the C library, the first line about a user counts.
+fn passwd(mut text: impl BufRead, wanted: &BTreeSet<u32>) -> BTreeMap<u32, Text> {
+    let (mut names, mut line) = (BTreeMap::new(), Vec::new());
+    while text.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) && names.len() < wanted.len() {
+        if let Some((uid, name)) = user(&line).filter(|(uid, _)| wanted.contains(uid)) {
+            names.entry(uid).or_insert_with(|| name.into());
+        }
+        line.clear();
+    }
+    names
+}
+
+fn user(line: &[u8]) -> Option<(u32, &[u8])> {
+    let mut fields = line.split(|byte| *byte == b':');
+    let (name, _password, uid) = (fields.next()?, fields.next()?, fields.next()?);
+    let is_name =
+        !name.is_empty() && name.len() <= NAME && !name.starts_with(b"+") && !name.starts_with(b"-");
+    is_name.then_some((std::str::from_utf8(uid).ok()?.parse().ok()?, name))
+}
+
+/// Asks for the names of users in a helper, and takes what comes in time.
+fn ask(
+    wanted: BTreeSet<u32>,
+    patience: Duration,
+    name: impl Fn(u32) -> Option<Vec<u8>>,
+) -> BTreeMap<u32, Text> {
+    let wanted: Vec<u32> = wanted.into_iter().take(ASKED).collect();
+    let mut names = BTreeMap::new();
+    if wanted.is_empty() || cfg!(target_feature = "crt-static") {
+        return names;
+    }
+    let end = Instant::now() + patience;
+    let work = |channel: &mut Channel| {
+        // An empty message stands for a user without a name.
+        wanted.iter().all(|uid| channel.send(&name(*uid).unwrap_or_default()));
+    };
+    let Ok(mut helper) = Helper::start(&[], work) else { return names };
+    let mut asked = wanted.iter();
+    while asked.len() > 0 {
+        match helper.receive() {
+            Ok(Some(answer)) => {
+                let uid = asked.next().copied();
+                let is_name = !answer.is_empty() && answer.len() <= NAME;
+                names.extend(uid.filter(|_| is_name).map(|uid| (uid, answer.into())));
+            }
+            Ok(None) if Instant::now() < end => {
+                wait(std::iter::once(&helper), end.saturating_duration_since(Instant::now()));
+            }
+            Ok(None) | Err(_) => break,
+        }
+    }
+    names
+}
+
+/// The name that the C library's name service has for a user.
+#[cfg(not(target_feature = "crt-static"))]
+fn name_service(uid: u32) -> Option<Vec<u8>> {
+    let user = nix::unistd::User::from_uid(uid.into()).ok()??;
+    Some(user.name.into_bytes())
+}
+
+/// Without modules there is no name service.
+#[cfg(target_feature = "crt-static")]
+fn name_service(_: u32) -> Option<Vec<u8>> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that the first line about a user counts, and that lines of
+    /// another form name nobody.
+    #[test]
+    fn lines() {
+        let text = b"root:x:0:0::/:/bin/sh\ntoor:x:0:0::/:/bin/sh\n+nis:x:7:7\n:x:8:8\nodd:x:-1:1\n\
+                     \xff\xfe:x:9:9\nshort:x\nlast:x:10";
+        let wanted: BTreeSet<u32> = (0..11).collect();
+        let names = passwd(&text[..], &wanted);
+        let expected =
+            [(0, Text::from(&b"root"[..])), (9, (&b"\xff\xfe"[..]).into()), (10, (&b"last"[..]).into())];
+        assert_eq!(names, BTreeMap::from(expected));
+        assert_eq!(passwd(&text[..], &BTreeSet::from([1])), BTreeMap::new());
+    }
+
+    /// Make sure that a name service that never answers costs no more than the
+    /// time it is given, and that what it said before stays.
+    #[test]
+    fn silence() {
+        let answer = |uid: u32| match uid {
+            1 => Some(b"alice".to_vec()),
+            2 => None,
+            3 => Some(vec![b'x'; NAME + 1]),
+            4 => Some(b"bob".to_vec()),
+            _ => loop {
+                std::thread::sleep(Duration::from_secs(60));
+            },
+        };
+        let started = Instant::now();
+        let names = ask((1..7).collect(), Duration::from_secs(2), answer);
+        assert!(started.elapsed() < Duration::from_secs(30));
+        let expected = [(1, Text::from(&b"alice"[..])), (4, (&b"bob"[..]).into())];
+        assert_eq!(names, BTreeMap::from(expected));
+        // One that ends it, as a module that crashes would.
+        assert_eq!(ask((1..7).collect(), PATIENCE, |_| panic!("a test")), BTreeMap::new());
+    }
+}

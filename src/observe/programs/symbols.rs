@@ -1,0 +1,165 @@
+//! Names behind call instructions: the kernel writes a helper as the distance
+//! of its address from `__bpf_call_base`, which only `/proc/kallsyms` can turn
+//! back into a name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+use crate::bytecode::Insn;
+use crate::observation::Program;
+use crate::observe::problems::Log;
+
+/// `BPF_JMP | BPF_CALL`.
+const CALL: u8 = 0x85;
+/// `BPF_PSEUDO_CALL`: a call inside the program.
+const LOCAL_CALL: u8 = 1;
+/// `BPF_FUNC_tail_call`, which the dump keeps as a number.
+const TAIL_CALL: i32 = 12;
+/// The symbol that distances start at.
+const BASE: &str = "__bpf_call_base";
+/// Bytes read at most, in all and of one line.
+const LIMIT: u64 = 256 << 20;
+const LINE_LIMIT: u64 = 4096;
+
+const NEEDS: &str = "CAP_SYSLOG with kernel.kptr_restrict below 2";
+
+/// Fills in [`Program::calls`].
+pub(in crate::observe) fn resolve<'a>(
+    proc: &Path,
+    programs: impl Iterator<Item = &'a mut Program>,
+    log: &mut Log,
+) {
+    let mut callers: Vec<(&mut Program, BTreeSet<i32>)> = programs
+        .map(|program| (calls(program), program))
+        .filter(|(calls, _)| !calls.is_empty())
+        .map(|(calls, program)| (program, calls))
+        .collect();
+    let wanted: BTreeSet<i32> = callers.iter().flat_map(|(_, calls)| calls).copied().collect();
+    if wanted.contains(&0) {
+        log.no_right("helper calls", "the kernel hides which helpers programs call", NEEDS);
+    }
+    let wanted = wanted.into_iter().filter(|imm| *imm != 0).collect();
+    let names = lookup(proc, &wanted, log);
+    for (program, calls) in &mut callers {
+        program.calls = calls.iter().filter_map(|imm| Some((*imm, names.get(imm)?.clone()))).collect();
+    }
+}
+
+/// The distances a program calls by.
+fn calls(program: &Program) -> BTreeSet<i32> {
+    let Some(bytes) = program.xlated.known() else { return BTreeSet::new() };
+    let slots = Insn::parse_all(&bytes.0).unwrap_or_default();
+    let calls =
+        slots.iter().filter(|insn| insn.code == CALL && insn.src != LOCAL_CALL && insn.imm != TAIL_CALL);
+    calls.map(|insn| insn.imm).collect()
+}
+
+fn lookup(proc: &Path, wanted: &BTreeSet<i32>, log: &mut Log) -> BTreeMap<i32, String> {
+    if wanted.is_empty() {
+        return BTreeMap::new();
+    }
+    let path = proc.join("kallsyms");
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) => {
+            log.add("unreadable", path.to_string_lossy(), error.to_string(), "a kernel with CONFIG_KALLSYMS");
+            return BTreeMap::new();
+        }
+    };
+    let mut symbols = BufReader::with_capacity(1 << 16, file.take(LIMIT));
+    scan(&mut symbols, wanted).unwrap_or_else(|Hidden| {
+        log.no_right(
+            "kernel symbols",
+            "/proc/kallsyms shows no addresses, so helper calls have no names",
+            NEEDS,
+        );
+        BTreeMap::new()
+    })
+}
+
+/// The addresses are not shown, or the base is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Hidden;
+
+/// Finds the symbols at the wanted distances in one pass. Until the base is
+/// met, every function has to be remembered: one may be a helper before it.
+fn scan(symbols: &mut impl BufRead, wanted: &BTreeSet<i32>) -> Result<BTreeMap<i32, String>, Hidden> {
+    let mut names = BTreeMap::new();
+    let mut earlier: Vec<(u64, Box<str>)> = Vec::new();
+    let mut base = None;
+    let mut line = Vec::new();
+    while names.len() < wanted.len() {
+        line.clear();
+        match symbols.take(LINE_LIMIT).read_until(b'\n', &mut line) {
+            Ok(0) | Err(_) => break,
+            Ok(_) => {}
+        }
+        let Some((address, name)) = function(&line) else { continue };
+        match base {
+            Some(base) => note(&mut names, wanted, base, address, name),
+            None if name == BASE => {
+                base = Some(address);
+                earlier.iter().for_each(|(earlier, name)| note(&mut names, wanted, address, *earlier, name));
+            }
+            None => earlier.push((address, name.into())),
+        }
+    }
+    base.map(|_| names).ok_or(Hidden)
+}
+
+fn note(names: &mut BTreeMap<i32, String>, wanted: &BTreeSet<i32>, base: u64, address: u64, name: &str) {
+    let distance = address.wrapping_sub(base).cast_signed();
+    if let Ok(imm) = i32::try_from(distance)
+        && wanted.contains(&imm)
+    {
+        names.entry(imm).or_insert_with(|| name.to_owned());
+    }
+}
+
+/// Address and name of a function's line, `ffffffff81000000 T name [module]`;
+/// a hidden address is 0.
+fn function(line: &[u8]) -> Option<(u64, &str)> {
+    let mut fields = std::str::from_utf8(line).ok()?.split_ascii_whitespace();
+    let (address, kind, name) = (fields.next()?, fields.next()?, fields.next()?);
+    let address = u64::from_str_radix(address, 16).ok()?;
+    (address != 0 && matches!(kind, "t" | "T" | "w" | "W")).then_some((address, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+0000000000000000 A fixed_percpu_data
+ffffffff81000100 t before
+ffffffff81000800 T __pfx___bpf_call_base
+rubbish
+ffffffff81000810 T __bpf_call_base
+ffffffff81000900 d data
+ffffffff81000900 T after
+ffffffff81000900 T alias\t[module]
+";
+
+    fn find(text: &str, wanted: &[i32]) -> Result<Vec<(i32, String)>, Hidden> {
+        scan(&mut text.as_bytes(), &wanted.iter().copied().collect()).map(|names| names.into_iter().collect())
+    }
+
+    /// Make sure that symbols on both sides of the base are found, and nothing
+    /// is made up.
+    #[test]
+    fn distances() {
+        let names = find(TEXT, &[0xf0, -0x710, 5]).unwrap();
+        assert_eq!(names, [(-0x710, "before".to_owned()), (0xf0, "after".to_owned())]);
+        assert_eq!(find(TEXT, &[5]).unwrap(), []);
+    }
+
+    /// Make sure that hidden addresses are told from absent symbols.
+    #[test]
+    fn hidden() {
+        let hidden = "0000000000000000 T __bpf_call_base\n0000000000000000 T after\n";
+        assert_eq!(find(hidden, &[0xf0]), Err(Hidden));
+        assert_eq!(find("", &[0xf0]), Err(Hidden));
+    }
+}

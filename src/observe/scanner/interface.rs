@@ -1,0 +1,93 @@
+//! What every way of seeing processes gives.
+
+use nix::errno::Errno;
+use serde::{Deserialize, Serialize};
+
+use crate::observation::{Answer, Environment, HeldDevice, Text};
+
+/// A way to see all processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// BPF iterators over processes and their files. Needs root and Linux 5.8
+    /// with BTF.
+    Iterators,
+    /// `/proc`.
+    Proc,
+}
+
+impl Engine {
+    /// What it is called in answers: `iterators` or `proc`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Iterators => "iterators",
+            Self::Proc => "proc",
+        }
+    }
+}
+
+/// One process at one moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Glimpse {
+    /// Pid in gpumap's own pid namespace.
+    pub pid: u32,
+    /// Start time in clock ticks since boot (`/proc/PID/stat` field 22): pid
+    /// and start time together name one process for ever.
+    pub start_time: u64,
+    /// Another value means that it has executed another program: where code
+    /// and stack begin, which is random. Where randomisation is switched off,
+    /// programs can look alike.
+    pub program: (u64, u64),
+    /// Effective uid.
+    pub uid: u32,
+    /// Command name, at most 15 bytes, chosen by the process itself.
+    pub comm: Text,
+    /// Id of its cgroup: the inode number of the directory. `None` where it is
+    /// not known: there is no cgroup2, or the cgroup is outside of what is
+    /// mounted, or `/proc` shows it as removed.
+    pub cgroup: Option<u64>,
+    /// The environment at the last execve.
+    pub at_exec: Answer<Environment>,
+    /// Distinct devices behind its open descriptors, those of every table of
+    /// descriptors that its threads have, each table once. Mappings are not
+    /// looked at, and descriptors that only name a file (`O_PATH`) are none.
+    pub devices: Answer<Vec<HeldDevice>>,
+    /// Why it may have more devices open than are listed.
+    pub devices_cut: Option<String>,
+}
+
+/// A way to see all processes.
+pub trait Scanner: std::fmt::Debug + Send {
+    /// Which way it is.
+    fn engine(&self) -> Engine;
+    /// Every process in the order of pids, without kernel threads and without
+    /// those that are ending or have ended. One that comes or goes
+    /// meanwhile may be there or not.
+    ///
+    /// # Errors
+    ///
+    /// Why the processes cannot be listed at all.
+    fn scan(&mut self) -> Result<Vec<Glimpse>, ScanError>;
+}
+
+/// Why processes cannot be seen this way.
+#[derive(Debug, thiserror::Error)]
+pub enum ScanError {
+    /// The kernel does not describe its types.
+    #[error("the kernel has no BTF ({0})")]
+    NoBtf(String),
+    /// The kernel refuses the programs.
+    #[error("the kernel refuses to load the iterators ({0})")]
+    Load(String),
+    /// The object lacks a part: a fault of the build.
+    #[error("the program object has no {0}")]
+    Object(&'static str),
+    /// The kernel does not run a program that it has loaded.
+    #[error("the iterators cannot be read ({0})")]
+    Read(String),
+    /// What they show is not what `/proc` shows.
+    #[error("the iterators do not show gpumap as {0} does: another pid or time namespace")]
+    OtherNamespace(String),
+    /// The proc file system cannot be listed.
+    #[error("{0} cannot be listed ({1})")]
+    Proc(String, Errno),
+}

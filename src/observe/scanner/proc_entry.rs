@@ -1,0 +1,173 @@
+//! One process of `/proc`, as a helper looks at it.
+
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use serde::{Deserialize, Serialize};
+
+use super::interface::Glimpse;
+use crate::observation::{Answer, Environment, HeldDevice, Text};
+use crate::observe::processes::descriptor_tables::Tables;
+use crate::observe::processes::environment::at_exec;
+use crate::observe::processes::helpers::care::Care;
+use crate::observe::processes::memory::Memory;
+use crate::observe::processes::procfile::STAT_LIMIT;
+use crate::observe::processes::procfile::{Stat, cgroup_line, parse_stat};
+use crate::observe::processes::refusals::{Kind, Refusals};
+use crate::sys::dir::Dir;
+
+/// Bytes read of `cgroup`, some fifteen lines.
+const CGROUP_LIMIT: usize = 256 << 10;
+/// Times that an environment is read that is not there.
+const TRIES: usize = 3;
+/// How long the descriptors of one process may take.
+const TIME: Duration = Duration::from_secs(2);
+const NO_ENVIRONMENT: &str = "it executes a program or is ending: it has no environment";
+
+/// What is asked about a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Question {
+    /// Everything.
+    All,
+    /// The environment at exec, if the process has this start time.
+    Environment(u64),
+}
+
+/// What was found; nothing of a process that is gone.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Found {
+    /// A process without the id of its cgroup, and the path that stands for it.
+    Process(Glimpse, Option<Text>),
+    /// Where its code and stack begin, and its environment.
+    Environment((u64, u64), Answer<Environment>),
+}
+
+/// Looks at processes; what one needs is used again for the next.
+pub(super) struct Look<'a> {
+    pub(super) root: &'a Dir,
+    /// Whether pids of this `/proc` are those of system calls.
+    pub(super) is_own: bool,
+    pub(super) refusals: Refusals,
+    pub(super) text: Vec<u8>,
+}
+
+impl Look<'_> {
+    /// Answers a question.
+    pub(super) fn at(&mut self, pid: u32, question: Question, care: Care) -> Option<Found> {
+        let dir = self.root.child(pid.to_string().as_str()).ok()?;
+        match question {
+            Question::All => self.process(pid, &dir, care),
+            Question::Environment(start_time) => {
+                let stat = self.stat(&dir)?;
+                let thread = if stat.is_ending { self.living_thread(&dir)?.1 } else { dir };
+                let (starts, at_exec) = self.environment(&thread, care)?;
+                (stat.start_time == start_time).then_some(Found::Environment(starts, at_exec))
+            }
+        }
+    }
+
+    /// One process; `None` if it is gone, has ended or is a thread of the
+    /// kernel.
+    fn process(&mut self, pid: u32, dir: &Dir, care: Care) -> Option<Found> {
+        let uid = dir.stat().ok()?.uid;
+        let stat = self.stat(dir).filter(|stat| !stat.is_kernel_thread)?;
+        let living = if stat.is_ending { Some(self.living_thread(dir)?) } else { None };
+        let (first, thread) = living.as_ref().map_or((pid, dir), |(tid, thread)| (*tid, thread));
+        let (program, at_exec) = self.environment(thread, care)?;
+        let cgroup = self.cgroup(dir);
+        let tables =
+            Tables { process: dir, first: (thread, first), several: stat.threads > 1, is_own: self.is_own };
+        let (devices, devices_cut) = match care.refusal().filter(|_| care == Care::Briefly) {
+            Some(why) => (Answer::Missing(why.to_owned()), None),
+            None => self.devices(tables),
+        };
+        let (start_time, comm) = (stat.start_time, stat.comm);
+        let glimpse =
+            Glimpse { pid, start_time, program, uid, comm, cgroup: None, at_exec, devices, devices_cut };
+        Some(Found::Process(glimpse, cgroup))
+    }
+
+    /// What the tables of descriptors have, and why that may not be all.
+    fn devices(&self, tables: Tables<'_>) -> (Answer<Vec<HeldDevice>>, Option<String>) {
+        match tables.read(Instant::now() + TIME) {
+            Ok(held) => {
+                let (devices, cut) = held.all();
+                (Answer::Known(devices), cut)
+            }
+            Err(errno) => (Answer::Missing(self.refusals.why(Kind::Devices, errno)), None),
+        }
+    }
+
+    /// The environment, and where code and stack of the same program begin. One
+    /// that has no end is none, though it reads as an empty one.
+    fn environment(&mut self, thread: &Dir, care: Care) -> Option<((u64, u64), Answer<Environment>)> {
+        let mut starts = (0, 0);
+        for _ in 0..TRIES {
+            // In this order: what `stat` says is of the memory, or that is dead.
+            let mut memory = match care {
+                Care::Inside => Memory::open(thread),
+                Care::Outside | Care::Briefly => Err(Errno::EAGAIN),
+            };
+            let stat = self.stat(thread)?;
+            starts = stat.starts;
+            if let Some(why) = care.refusal() {
+                return Some((starts, Answer::Missing(why.to_owned())));
+            }
+            let found = at_exec::read(&mut memory, stat.environment, &mut self.text, &self.refusals);
+            let is_empty = found.known().is_some_and(|one| *one == Environment::default());
+            let is_alive = memory.map_or(true, |memory| memory.is_alive());
+            if is_alive && (!is_empty || stat.environment.1 != 0) {
+                return Some((starts, found));
+            }
+        }
+        Some((starts, Answer::Missing(NO_ENVIRONMENT.to_owned())))
+    }
+
+    /// The directory of a thread that goes on without its main thread.
+    fn living_thread(&mut self, dir: &Dir) -> Option<(u32, Dir)> {
+        let tasks = dir.child(c"task").ok()?;
+        let mut found = None;
+        let listed = tasks.numbers(c".", |name, tid| {
+            let thread = tasks.child(name).ok();
+            let thread = thread.filter(|thread| self.stat(thread).is_some_and(|stat| !stat.is_ending));
+            found = thread.map(|thread| (tid, thread));
+            found.is_none()
+        });
+        listed.ok().and(found)
+    }
+
+    fn stat(&mut self, dir: &Dir) -> Option<Known> {
+        dir.read_piece(c"stat", &mut self.text, STAT_LIMIT).ok()?;
+        parse_stat(&self.text).as_ref().map(Known::from)
+    }
+
+    fn cgroup(&mut self, dir: &Dir) -> Option<Text> {
+        dir.read_piece(c"cgroup", &mut self.text, CGROUP_LIMIT).ok()?;
+        cgroup_line(&self.text, None).map(Text::from)
+    }
+}
+
+/// What `stat` says.
+struct Known {
+    start_time: u64,
+    threads: u32,
+    comm: Text,
+    starts: (u64, u64),
+    environment: (u64, u64),
+    is_kernel_thread: bool,
+    is_ending: bool,
+}
+
+impl From<&Stat<'_>> for Known {
+    fn from(stat: &Stat<'_>) -> Self {
+        Self {
+            start_time: stat.start_time,
+            threads: stat.threads,
+            comm: stat.comm.into(),
+            starts: stat.starts,
+            environment: stat.environment,
+            is_kernel_thread: stat.is_kernel_thread(),
+            is_ending: stat.is_ending(),
+        }
+    }
+}

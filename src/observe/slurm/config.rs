@@ -1,0 +1,134 @@
+//! Slurm's `gres.conf`, and the environment of a Slurm hook.
+//!
+//! Nothing of Slurm is started or asked: in a Prolog that would deadlock. The
+//! environment is believed, `SLURM_CONF` in it too, only where the caller says
+//! that gpumap runs in a hook.
+
+use std::ffi::{CString, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+
+use crate::model::HOOK_VARIABLES;
+use crate::observation::{ConfigFile, Environment, Slurm, Text, Variable};
+use crate::observe::options::Options;
+use crate::observe::problems::Log;
+use crate::sys::dir::{Dir, read_all};
+
+/// Bytes of `gres.conf` that are read.
+const FILE_LIMIT: usize = 1 << 20;
+/// Bytes of a variable that are kept: what one argument may have.
+const VALUE_LIMIT: usize = 128 << 10;
+/// Where `gres.conf` usually is; the first is that of a configless slurmd.
+const PLACES: [&str; 4] = [
+    "/run/slurm/conf/gres.conf",
+    "/etc/slurm/gres.conf",
+    "/etc/slurm-llnl/gres.conf",
+    "/usr/local/etc/gres.conf",
+];
+
+/// Collects both.
+pub(in crate::observe) fn collect(options: &Options, log: &mut Log) -> Slurm {
+    Slurm { gres_conf: gres_conf(options, log), hook: options.hook.then(|| hook(std::env::vars_os())) }
+}
+
+/// The file that was named, else the first that exists. One that exists and
+/// cannot be read is a problem, and no other is taken in its place.
+fn gres_conf(options: &Options, log: &mut Log) -> Option<ConfigFile> {
+    if let Some(path) = &options.gres_conf {
+        return found(path, read(path), true, log).flatten();
+    }
+    let beside = options.hook.then(|| std::env::var_os("SLURM_CONF")).flatten();
+    let beside = beside.map(|path| PathBuf::from(path).with_file_name("gres.conf"));
+    let places = beside.into_iter().chain(PLACES.iter().map(PathBuf::from));
+    places.into_iter().find_map(|path| found(&path, read(&path), false, log)).flatten()
+}
+
+/// `None` where there is no such file, and that is no problem.
+fn found(
+    path: &Path,
+    file: Result<Vec<u8>, Errno>,
+    named: bool,
+    log: &mut Log,
+) -> Option<Option<ConfigFile>> {
+    let name = path.to_string_lossy();
+    match file {
+        Ok(text) => return Some(Some(ConfigFile { path: name.into_owned(), text: text.into() })),
+        Err(Errno::ENOENT | Errno::ENOTDIR) if !named => return None,
+        Err(Errno::EACCES) => log.add("no-right", name, "it may not be read", "root, or --gres-conf FILE"),
+        Err(Errno::EFBIG) => {
+            log.add("too-large", name, format!("it has more than {FILE_LIMIT} bytes"), "--gres-conf FILE");
+        }
+        Err(error) => log.add("unreadable", name, error.to_string(), "--gres-conf FILE"),
+    }
+    Some(None)
+}
+
+/// The bytes of a regular file, which may be behind links (`/etc/slurm` often
+/// is one).
+fn read(path: &Path) -> Result<Vec<u8>, Errno> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = Dir::open(directory.unwrap_or(Path::new(".")))?;
+    let name = path.file_name().ok_or(Errno::EISDIR)?;
+    let name = CString::new(name.as_bytes()).map_err(|_| Errno::EINVAL)?;
+    let (file, _) = directory.open_regular(&name)?;
+    let mut bytes = Vec::new();
+    read_all(&file, &mut bytes, FILE_LIMIT)?;
+    Ok(bytes)
+}
+
+/// What of an environment a hook's is used for.
+fn hook(variables: impl Iterator<Item = (OsString, OsString)>) -> Environment {
+    let known = |(name, value): (OsString, OsString)| {
+        let name = HOOK_VARIABLES.iter().find(|known| name == **known)?;
+        let mut value = value.into_vec();
+        let cut = value.len() > VALUE_LIMIT;
+        value.truncate(VALUE_LIMIT);
+        Some(Variable { name: (*name).to_owned(), value: Text::from(value), cut })
+    };
+    Environment { variables: variables.filter_map(known).collect(), cut: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that secrets are not kept.
+    #[test]
+    fn hooks_keep_known_variables() {
+        let pair = |name: &str, value: &str| (OsString::from(name), OsString::from(value));
+        let pairs = [pair("API_KEY", "x"), pair("SLURM_JOB_GPUS", "0,1"), pair("SLURM_CONF", "/x")];
+        let kept = hook(pairs.into_iter());
+        assert_eq!(kept.variables.len(), 1);
+        assert_eq!(kept.get("SLURM_JOB_GPUS").unwrap().value, Text::from("0,1"));
+    }
+
+    /// Make sure that a named file that cannot be read is told, and one in a
+    /// usual place that does not exist is not.
+    #[test]
+    fn named_files_are_missed() {
+        let mut log = Log::new(None);
+        let named = |path: &str| Options { gres_conf: Some(path.into()), ..Options::default() };
+        for (path, code) in [("/nonexistent/gres.conf", "unreadable"), ("/dev/null", "unreadable")] {
+            assert_eq!(gres_conf(&named(path), &mut log), None);
+            let problem = log.problems.pop().unwrap();
+            assert_eq!((problem.code.as_str(), problem.what.as_str()), (code, path));
+        }
+        let path = Path::new("/nonexistent/gres.conf");
+        assert_eq!(found(path, read(path), false, &mut log), None);
+        assert!(log.problems.is_empty());
+    }
+
+    #[test]
+    fn large_files_are_refused() {
+        let path = std::env::temp_dir().join(format!("gpumap-gres-{}", std::process::id()));
+        std::fs::write(&path, vec![b'#'; FILE_LIMIT + 1]).unwrap();
+        let large = read(&path);
+        std::fs::write(&path, "AutoDetect=nvml\n").unwrap();
+        let small = read(&path);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(large, Err(Errno::EFBIG));
+        assert_eq!(small.unwrap(), b"AutoDetect=nvml\n");
+    }
+}
