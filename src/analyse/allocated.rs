@@ -6,13 +6,13 @@ use crate::model::Owner;
 use crate::observation::{Environment, Process};
 use crate::report::GpuSet;
 
-use super::claim::job_id;
+use super::job_claim::job_id;
 use super::join::Join;
 use super::levels::{is_job, is_step, is_task};
 
 /// What is known beside the processes.
 #[derive(Debug, Default)]
-pub(super) struct Source<'a> {
+pub(super) struct KnownAllocation<'a> {
     /// `--allocated`, resolved; it is the one job's that was asked about.
     pub(super) given: Option<GpuSet>,
     /// The environment of the hook that gpumap runs in.
@@ -25,7 +25,7 @@ pub(super) fn of(
     processes: &[&Process],
     join: &Join<'_>,
     numbering: &Numbering,
-    source: &Source<'_>,
+    source: &KnownAllocation<'_>,
 ) -> GpuSet {
     let mut set = told(owner, processes, join, numbering, source);
     if set.gpus.is_some() {
@@ -39,7 +39,7 @@ fn told(
     processes: &[&Process],
     join: &Join<'_>,
     numbering: &Numbering,
-    source: &Source<'_>,
+    source: &KnownAllocation<'_>,
 ) -> GpuSet {
     if is_job(owner) {
         if let Some(given) = &source.given {

@@ -19,7 +19,7 @@ pub(super) struct Tree<'a>(HashMap<&'a [u8], &'a Cgroup>);
 
 /// One program on one of the cgroups of a path.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct Attachment<'a> {
     id: u32,
     path: &'a Text,
     own: &'a Attached,
@@ -48,14 +48,14 @@ impl<'a> Tree<'a> {
 
     /// Everything attached on the way from `cgroup` to the root, level by
     /// level, each level in attach order.
-    fn places(&self, cgroup: &'a Cgroup) -> Vec<Vec<Place<'a>>> {
+    fn places(&self, cgroup: &'a Cgroup) -> Vec<Vec<Attachment<'a>>> {
         let mut levels = Vec::new();
         let mut path = cgroup.path.as_bytes();
         loop {
             if let Some(at) = self.0.get(path) {
                 let own = at.own.known();
                 levels.push(own.map_or_else(Vec::new, |own| {
-                    own.programs.iter().map(|id| Place { id: *id, path: &at.path, own }).collect()
+                    own.programs.iter().map(|id| Attachment { id: *id, path: &at.path, own }).collect()
                 }));
             }
             match path.iter().rposition(|byte| *byte == b'/') {
@@ -69,9 +69,9 @@ impl<'a> Tree<'a> {
 
 /// The place of each program, with as few of them preorder as the order
 /// permits, and how many those are.
-fn assign<'a>(ids: &[u32], levels: &[Vec<Place<'a>>]) -> (Vec<Option<Place<'a>>>, usize) {
-    let down: Vec<Place<'_>> = levels.iter().rev().flatten().copied().collect();
-    let up: Vec<Place<'_>> = levels.iter().flatten().copied().collect();
+fn assign<'a>(ids: &[u32], levels: &[Vec<Attachment<'a>>]) -> (Vec<Option<Attachment<'a>>>, usize) {
+    let down: Vec<Attachment<'_>> = levels.iter().rev().flatten().copied().collect();
+    let up: Vec<Attachment<'_>> = levels.iter().flatten().copied().collect();
     for preorder in 0..=ids.len() {
         let (first, rest) = ids.split_at(preorder);
         if let (Some(mut places), Some(others)) = (subsequence(first, &down), subsequence(rest, &up)) {
@@ -80,16 +80,16 @@ fn assign<'a>(ids: &[u32], levels: &[Vec<Place<'a>>]) -> (Vec<Option<Place<'a>>>
         }
     }
     // Own lists that are missing or changed meanwhile: what can be found.
-    let found: BTreeMap<u32, Place<'_>> = up.iter().rev().map(|place| (place.id, *place)).collect();
+    let found: BTreeMap<u32, Attachment<'_>> = up.iter().rev().map(|place| (place.id, *place)).collect();
     (ids.iter().map(|id| found.get(id).copied()).collect(), 0)
 }
 
-fn subsequence<'a>(ids: &[u32], places: &[Place<'a>]) -> Option<Vec<Place<'a>>> {
+fn subsequence<'a>(ids: &[u32], places: &[Attachment<'a>]) -> Option<Vec<Attachment<'a>>> {
     let mut rest = places.iter();
     ids.iter().map(|id| rest.find(|place| place.id == *id).copied()).collect()
 }
 
-fn flags(place: Place<'_>, preorder: bool) -> Vec<String> {
+fn flags(place: Attachment<'_>, preorder: bool) -> Vec<String> {
     let set = FLAGS.iter().filter(|(bit, _)| place.own.flags & bit != 0).map(|(_, name)| *name);
     let link = place.own.links.contains_key(&place.id).then_some("link");
     set.chain(preorder.then_some("preorder")).chain(link).map(str::to_owned).collect()

@@ -10,9 +10,9 @@ use crate::report::{Change, Effective, Gpu, Omitted, PolicyEvent, PolicyProgram}
 
 use super::attachment::Tree;
 use super::diff::changes;
+use super::gpu_verdicts::gpu_verdicts;
 use super::policies::Policies;
 use super::programs::writer_of;
-use super::reach::gpu_verdicts;
 use super::rules;
 
 /// What happened to one cgroup; `None` if the same programs are in force and

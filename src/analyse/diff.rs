@@ -5,8 +5,8 @@ use crate::observation::Observation;
 use crate::policy::{Decoder, Focus, Policy};
 use crate::report::{Change, Diff, GpuChange, Omitted, Payload};
 
+use super::gpu_verdicts::gpu_verdicts;
 use super::policies::Policies;
-use super::reach::gpu_verdicts;
 use super::{AnalyseError, Subject, rules};
 
 /// The answer of `gpumap diff`: the two policies may come from different

@@ -51,7 +51,8 @@ impl Numbers {
     fn add_instances(&mut self, gpu: &Gpu) {
         for instance in &gpu.mig {
             let number = instance.major.zip(instance.ci_minor);
-            self.instances.extend(number.map(|number| (number, super::sets::instance(gpu, instance))));
+            self.instances
+                .extend(number.map(|number| (number, super::gpu_verdicts::instance(gpu, instance))));
         }
     }
 

@@ -11,7 +11,7 @@ use crate::policy::Followed;
 use crate::report::{Decision, Gpu, OwnerSets, Payload};
 
 use super::join::{Join, in_scope};
-use super::{AnalyseError, Granted, allocated, claim, node};
+use super::{AnalyseError, Granted, allocated, job_claim, node};
 
 /// The answer of `node`, and further questions about the same observation.
 #[derive(Debug)]
@@ -113,7 +113,7 @@ impl<'a> Inspection<'a> {
 
 fn told(join: &Join<'_>, granted: &Granted) -> Result<Option<OwnerSets>, AnalyseError> {
     let observation = join.observation;
-    let Some(job_id) = observation.slurm.hook.as_ref().and_then(claim::job_id) else { return Ok(None) };
+    let Some(job_id) = observation.slurm.hook.as_ref().and_then(job_claim::job_id) else { return Ok(None) };
     let numbering = Numbering::new(&observation.slurm, &observation.host.name, &join.gpus);
     let source = node::source(observation, granted, &numbering, join)?;
     let owner = Owner { kind: OwnerKind::Slurm, job_id: Some(job_id), ..Owner::default() };

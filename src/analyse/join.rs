@@ -11,9 +11,9 @@ use crate::policy::{Decoder, Followed, Policy};
 use crate::report::{self, Cgroup, Effective, Gpu, Payload};
 
 use super::attachment::Tree;
+use super::gpu_verdicts::GpuVerdicts;
 use super::held::Numbers;
 use super::policies::Policies;
-use super::reach::View;
 use super::rules::Table;
 use super::{AnalyseError, programs};
 
@@ -32,7 +32,7 @@ pub(super) struct Join<'a> {
     decoder: Decoder,
     policies: Policies<'a>,
     table: Table,
-    views: HashMap<Policy, Rc<View>>,
+    views: HashMap<Policy, Rc<GpuVerdicts>>,
 }
 
 impl<'a> Join<'a> {
@@ -62,27 +62,31 @@ impl<'a> Join<'a> {
 
     /// What may be reached from a cgroup by the processes `inside`: one view,
     /// or one for each process where the v1 controller has a say.
-    pub(super) fn views(&mut self, cgroup: &observation::Cgroup, inside: &[&Process]) -> Vec<Rc<View>> {
+    pub(super) fn views(
+        &mut self,
+        cgroup: &observation::Cgroup,
+        inside: &[&Process],
+    ) -> Vec<Rc<GpuVerdicts>> {
         if inside.is_empty() || self.observation.devices_v1.is_none() {
             return vec![self.view(cgroup, inside)];
         }
         inside.iter().map(|process| self.view(cgroup, &[process])).collect()
     }
 
-    fn view(&mut self, cgroup: &observation::Cgroup, inside: &[&Process]) -> Rc<View> {
+    fn view(&mut self, cgroup: &observation::Cgroup, inside: &[&Process]) -> Rc<GpuVerdicts> {
         let policy = self.policies.of_cgroup(cgroup, inside, &mut self.decoder);
         self.view_of(policy)
     }
 
     /// What one process may reach; `None` where its cgroup was not observed.
-    pub(super) fn view_of_process(&mut self, process: &Process) -> Option<Rc<View>> {
+    pub(super) fn view_of_process(&mut self, process: &Process) -> Option<Rc<GpuVerdicts>> {
         let cgroup = self.cgroups.get(&process.cgroup).copied()?;
         Some(self.view(cgroup, &[process]))
     }
 
-    fn view_of(&mut self, policy: Policy) -> Rc<View> {
+    fn view_of(&mut self, policy: Policy) -> Rc<GpuVerdicts> {
         let view = self.views.entry(policy);
-        let new = || Rc::new(View::new(&self.gpus, &self.shared, policy, &self.decoder));
+        let new = || Rc::new(GpuVerdicts::new(&self.gpus, &self.shared, policy, &self.decoder));
         view.or_insert_with(new).clone()
     }
 

@@ -8,9 +8,10 @@ use crate::owner::JobName;
 use crate::report::{GpuSet, Leftover, Note, Payload};
 
 use super::join::Join;
+use super::killable::{self, BY_CGROUP};
 use super::node::source;
 use super::processes::Processes;
-use super::{AnalyseError, Granted, claim, spared};
+use super::{AnalyseError, Granted, job_claim};
 
 /// The processes of a job that hold one of its GPUs.
 ///
@@ -49,7 +50,7 @@ pub fn leftovers(
             let owner = join.owners.of(&process.cgroup).cloned();
             let belongs_by = belongs_by.to_owned();
             let mut leftover = Leftover { process: reported, owner, belongs_by, gpus, ..Leftover::default() };
-            let spared = spared::reason(&leftover, search.hook, search.gpus.as_ref());
+            let spared = killable::spared_because(&leftover, search.hook, search.gpus.as_ref());
             leftover.spared = spared.map(str::to_owned);
             found.push(leftover);
         }
@@ -74,7 +75,6 @@ fn notes(observation: &Observation) -> Vec<Note> {
     std::iter::once(first).chain(observation.remarks.iter().map(remark)).collect()
 }
 
-pub(super) const BY_CGROUP: &str = "cgroup";
 const BY_ENVIRONMENT: &str = "environment";
 /// What `/proc/PID/fd` does not show (unix(7), `io_uring_register(2)`).
 const NOT_VISIBLE: &str = "a device that is open only in a message on its way through a Unix socket, or only registered \
@@ -96,7 +96,7 @@ impl Search<'_> {
         if owner.is_some_and(|owner| self.job.is(owner)) {
             return Some(if owner.is_some_and(is_hearsay) { BY_ENVIRONMENT } else { BY_CGROUP });
         }
-        let is_other_jobs = owner.and_then(claim::job).is_some();
+        let is_other_jobs = owner.and_then(job_claim::job).is_some();
         let environment = process.detail.as_ref()?.at_exec.known()?;
         let is_claimed = names(environment, self.job) && self.is_users(process);
         (!is_other_jobs && is_claimed).then_some(BY_ENVIRONMENT)
@@ -121,13 +121,13 @@ impl Search<'_> {
 
 /// Whether only environments say which number the job of a cgroup has.
 fn is_hearsay(owner: &Owner) -> bool {
-    claim::job(owner).is_some_and(|job| job.job_id_source.as_deref() == Some("environment"))
+    job_claim::job(owner).is_some_and(|job| job.job_id_source.as_deref() == Some("environment"))
 }
 
 /// Whether an environment names the job.
 fn names(environment: &Environment, job: &JobName) -> bool {
     match job {
-        JobName::Number(number) => claim::job_id(environment) == Some(*number),
+        JobName::Number(number) => job_claim::job_id(environment) == Some(*number),
         JobName::Sluid(sluid) => {
             let own = environment.get("SLURM_JOB_SLUID");
             own.is_some_and(|own| own.value.lossy().eq_ignore_ascii_case(sluid))

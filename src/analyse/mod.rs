@@ -5,18 +5,20 @@
 
 mod allocated;
 mod asked_order;
-mod asker;
 mod attachment;
+mod cgroup_gpus;
 mod cgroups;
 mod change;
 mod check;
-mod claim;
 mod diff;
 mod explain;
+mod gpu_verdicts;
 mod held;
 mod holdings;
 mod inspection;
+mod job_claim;
 mod join;
+mod killable;
 mod leftovers;
 mod levels;
 mod moves;
@@ -26,18 +28,16 @@ mod owners;
 mod policies;
 mod processes;
 mod programs;
-mod reach;
 mod rules;
 mod sets;
-mod shares;
-mod spared;
-mod to_verify;
+mod sharing;
+mod verification;
 mod writer;
 
 use crate::observation::{Cgroup, Observation, Program, Text};
 
 pub use crate::policy::Question;
-pub use asker::Asker;
+pub use cgroup_gpus::CgroupGpus;
 pub use cgroups::cgroups;
 pub use change::{Comparison, change};
 pub use check::Checker;
@@ -50,7 +50,7 @@ pub use moves::{MovedReach, left_owner};
 pub use node::{Granted, node, without_partial_jobs};
 pub use node_diff::node_diff;
 pub use programs::programs;
-pub use to_verify::{ToVerify, to_verify};
+pub use verification::{ToVerify, to_verify};
 
 /// Whose policy is asked about.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use crate::model::Verdict;
 use crate::report::Gpu;
 use crate::visible::Reach;
 
-use super::sets::instance;
+use super::gpu_verdicts::instance;
 
 /// GPUs and MIG instances (`KEY/GI/CI`) by what a move does to them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

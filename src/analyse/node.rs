@@ -75,10 +75,10 @@ pub(super) fn source<'a>(
     granted: &Granted,
     numbering: &Numbering,
     join: &Join<'_>,
-) -> Result<allocated::Source<'a>, AnalyseError> {
+) -> Result<allocated::KnownAllocation<'a>, AnalyseError> {
     let list = granted.list.as_deref();
     let given = list.map(|list| given(list, numbering, &join.gpus)).transpose();
-    Ok(allocated::Source {
+    Ok(allocated::KnownAllocation {
         given: given.map_err(AnalyseError::Allocated)?,
         hook: observation.slurm.hook.as_ref(),
     })

@@ -9,8 +9,8 @@ use crate::model::Owner;
 use crate::observation::{self, Text};
 use crate::report::{OwnerSets, Process};
 
+use super::gpu_verdicts::GpuVerdicts;
 use super::join::Join;
-use super::reach::View;
 use super::{allocated, levels, sets};
 
 /// One owner while the cgroups are gathered.
@@ -19,17 +19,17 @@ struct Entry {
     owner: Owner,
     depth: usize,
     top: Text,
-    places: Vec<Place>,
+    cgroups: Vec<OwnedCgroup>,
     children: Vec<usize>,
 }
 
 /// One of an owner's cgroups that counts for what it may do.
 #[derive(Debug)]
-struct Place {
+struct OwnedCgroup {
     path: Text,
     /// What can be reached from here; several where the v1 controller treats
     /// its processes differently.
-    views: Vec<Rc<View>>,
+    views: Vec<Rc<GpuVerdicts>>,
     /// Indices of processes.
     inside: std::ops::Range<usize>,
 }
@@ -67,7 +67,7 @@ impl<'a> Owners<'a> {
             let entry = self.entry(&levels[..=depth], cgroup);
             if !is_service {
                 let inside = start..self.processes.len();
-                self.entries[entry].places.push(Place {
+                self.entries[entry].cgroups.push(OwnedCgroup {
                     path: cgroup.path.clone(),
                     views: views.clone(),
                     inside,
@@ -98,7 +98,7 @@ impl<'a> Owners<'a> {
         self,
         join: &Join<'_>,
         numbering: &Numbering,
-        granted: &allocated::Source<'_>,
+        granted: &allocated::KnownAllocation<'_>,
     ) -> Vec<OwnerSets> {
         let mut answer = Vec::new();
         for root in &self.roots {
@@ -112,7 +112,7 @@ impl<'a> Owners<'a> {
         index: usize,
         join: &Join<'_>,
         numbering: &Numbering,
-        granted: &allocated::Source<'_>,
+        granted: &allocated::KnownAllocation<'_>,
         answer: &mut Vec<OwnerSets>,
     ) {
         let entry = &self.entries[index];
@@ -133,7 +133,7 @@ impl<'a> Owners<'a> {
             held_denied: sets::held_denied(&processes),
             shares: Vec::new(),
         };
-        let shares = super::shares::of(&sets, &facts, &join.gpus);
+        let shares = super::sharing::of(&sets, &facts, &join.gpus);
         answer.push(OwnerSets { shares, ..sets });
         for child in &entry.children {
             self.report(*child, join, numbering, granted, answer);
@@ -143,28 +143,29 @@ impl<'a> Owners<'a> {
 
 impl Entry {
     fn members<'p, T>(&self, processes: &'p [T]) -> Vec<&'p T> {
-        self.places.iter().filter_map(|place| processes.get(place.inside.clone())).flatten().collect()
+        self.cgroups.iter().filter_map(|place| processes.get(place.inside.clone())).flatten().collect()
     }
 
     /// What its processes may do; where there are none, what one could that
     /// joined the innermost of its cgroups.
-    fn views(&self) -> Vec<Rc<View>> {
-        let occupied: Vec<&Place> = self.places.iter().filter(|place| !place.inside.is_empty()).collect();
+    fn views(&self) -> Vec<Rc<GpuVerdicts>> {
+        let occupied: Vec<&OwnedCgroup> =
+            self.cgroups.iter().filter(|place| !place.inside.is_empty()).collect();
         let places = if occupied.is_empty() { self.leaves() } else { occupied };
         let mut seen = BTreeSet::new();
         let views = places.into_iter().flat_map(|place| &place.views);
         views.filter(|view| seen.insert(Rc::as_ptr(view))).cloned().collect()
     }
 
-    fn leaves(&self) -> Vec<&Place> {
-        let is_parent = |place: &Place| {
-            let inside = |other: &Place| {
+    fn leaves(&self) -> Vec<&OwnedCgroup> {
+        let is_parent = |place: &OwnedCgroup| {
+            let inside = |other: &OwnedCgroup| {
                 let rest = other.path.as_bytes().strip_prefix(place.path.as_bytes());
                 rest.is_some_and(|rest| rest.first() == Some(&b'/'))
             };
             // Walk order: what is below follows directly.
-            self.places.iter().skip_while(|other| other.path != place.path).nth(1).is_some_and(inside)
+            self.cgroups.iter().skip_while(|other| other.path != place.path).nth(1).is_some_and(inside)
         };
-        self.places.iter().filter(|place| !is_parent(place)).collect()
+        self.cgroups.iter().filter(|place| !is_parent(place)).collect()
     }
 }

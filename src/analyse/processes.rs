@@ -9,15 +9,15 @@ use crate::observation::{Answer, Detail, Environment, Host, Process};
 use crate::report::{self, Asked, Visible};
 use crate::visible::asked;
 
-use super::claim;
+use super::gpu_verdicts::GpuVerdicts;
+use super::job_claim;
 use super::join::Join;
-use super::reach::View;
 
 /// Reports processes, and remembers the last answer: processes that follow one
 /// another in a cgroup mostly ask for the same.
 #[derive(Debug, Default)]
 pub(super) struct Processes {
-    last: Option<(Rc<View>, Answer<Environment>, Asked)>,
+    last: Option<(Rc<GpuVerdicts>, Answer<Environment>, Asked)>,
 }
 
 impl Processes {
@@ -48,11 +48,11 @@ impl Processes {
             }
             (None, why) => answer.held_unknown = Some(why.unwrap_or_default().to_owned()),
         }
-        answer.claim = claim::of(process, join.owners.of(&process.cgroup));
+        answer.claim = job_claim::of(process, join.owners.of(&process.cgroup));
         answer
     }
 
-    fn visible(&mut self, detail: &Detail, view: &Rc<View>, join: &Join<'_>) -> Visible {
+    fn visible(&mut self, detail: &Detail, view: &Rc<GpuVerdicts>, join: &Join<'_>) -> Visible {
         let at_exec = self.asked(&detail.at_exec, view, join);
         let live = self.asked(&detail.live, view, join);
         let changed = detail.at_exec.known().zip(detail.live.known());
@@ -60,7 +60,7 @@ impl Processes {
         Visible { at_exec, live, last_set: None, last_set_at: None, changed }
     }
 
-    fn asked(&mut self, environment: &Answer<Environment>, view: &Rc<View>, join: &Join<'_>) -> Asked {
+    fn asked(&mut self, environment: &Answer<Environment>, view: &Rc<GpuVerdicts>, join: &Join<'_>) -> Asked {
         if let Some((last_view, last, answer)) = &self.last
             && Rc::ptr_eq(last_view, view)
             && last == environment
@@ -74,7 +74,7 @@ impl Processes {
 }
 
 /// What a process has open although nobody in its cgroup may open it now.
-fn denied(process: &report::Process, view: &View) -> Vec<String> {
+fn denied(process: &report::Process, view: &GpuVerdicts) -> Vec<String> {
     let gpus = view.verdicts.iter().map(|gpu| (&gpu.gpu, gpu.verdict));
     let parts = view.verdicts.iter().flat_map(|gpu| &gpu.instances);
     let all = gpus.chain(parts.map(|part| (&part.instance, part.verdict)));

@@ -5,21 +5,13 @@ use std::rc::Rc;
 
 use crate::model::ValueState;
 use crate::model::Verdict;
-use crate::report::{Asked, Gpu, GpuSet, MigInstance, Process};
+use crate::report::{Asked, Gpu, GpuSet, Process};
 
-use super::reach::View;
-
-/// The name of an instance in answers.
-pub(super) fn instance(gpu: &Gpu, instance: &MigInstance) -> String {
-    match instance.ci {
-        Some(ci) => format!("{}/{}/{ci}", gpu.key, instance.gi),
-        None => format!("{}/{}", gpu.key, instance.gi),
-    }
-}
+use super::gpu_verdicts::{GpuVerdicts, instance};
 
 /// What at least one of these views allows.
-pub(super) fn allowed(views: &[Rc<View>], gpus: &[Gpu]) -> GpuSet {
-    let any = |of: &dyn Fn(&View) -> Option<Verdict>| -> Verdict {
+pub(super) fn allowed(views: &[Rc<GpuVerdicts>], gpus: &[Gpu]) -> GpuSet {
+    let any = |of: &dyn Fn(&GpuVerdicts) -> Option<Verdict>| -> Verdict {
         let verdicts: Vec<Verdict> = views.iter().filter_map(|view| of(view)).collect();
         let has = |verdict| verdicts.contains(&verdict);
         if has(Verdict::Allow) {
@@ -38,7 +30,7 @@ pub(super) fn allowed(views: &[Rc<View>], gpus: &[Gpu]) -> GpuSet {
             set.why.extend(views.iter().filter_map(|view| view.verdicts.get(index)?.why.clone()));
         }
         for (number, part) in gpu.mig.iter().enumerate() {
-            let of = |view: &View| view.reach.gpus.get(index)?.instances.get(number).copied();
+            let of = |view: &GpuVerdicts| view.reach.gpus.get(index)?.instances.get(number).copied();
             match any(&of) {
                 Verdict::Allow => set.instances.push(instance(gpu, part)),
                 Verdict::Unknown => set.unknown.push(instance(gpu, part)),

@@ -23,21 +23,10 @@ pub(super) fn close(id: &str) -> Vec<&'static str> {
 /// How far what was written is from an id: 0 if it is a part of it, else the
 /// number of typing errors.
 fn distance(written: &str, kind: &Kind) -> usize {
-    let written: Vec<char> = written.to_lowercase().chars().take(64).collect();
-    let text: String = written.iter().collect();
+    let text: String = written.to_lowercase().chars().take(64).collect();
     let is_word = |word: &str| text.split('-').any(|it| it == word && it.len() > 3);
     if text.len() > 2 && kind.id.contains(&text) || kind.id.split('-').any(is_word) {
         return 0;
     }
-    let mut row: Vec<usize> = (0..=written.len()).collect();
-    for (index, c) in kind.id.chars().enumerate() {
-        let mut next = vec![index + 1];
-        for (column, (other, pair)) in written.iter().zip(row.windows(2)).enumerate() {
-            let (above_left, above) = (pair.first().copied().unwrap_or(0), pair.last().copied().unwrap_or(0));
-            let left = next.get(column).copied().unwrap_or(0);
-            next.push((above_left + usize::from(*other != c)).min(above + 1).min(left + 1));
-        }
-        row = next;
-    }
-    row.last().copied().unwrap_or(usize::MAX)
+    strsim::levenshtein(&text, kind.id)
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::files::{self, saved};
 use super::invocation::{Failure, Invocation, envelope};
 use super::subject::programs::{Gathered, gather};
-use super::subject::{self, Source};
+use super::subject::{self, Resolved};
 use crate::analyse::Subject;
 use crate::cli::{self, DiffArgs, Exit, ProgramSource, Side, Sides};
 use crate::model::CgroupPath;
@@ -37,7 +37,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &DiffArgs) -> Result<Ex
     finish(invocation, &both(a.observation, b.observation), payload)
 }
 
-fn cgroup(source: &Source) -> Option<String> {
+fn cgroup(source: &Resolved) -> Option<String> {
     match &source.subject {
         Subject::Cgroup(path) => Some(path.lossy().into_owned()),
         Subject::Programs(_) => None,
@@ -178,7 +178,7 @@ fn operand(
     invocation: &mut Invocation<'_>,
     side: &Side,
     from: Option<&Observation>,
-) -> Result<Source, Failure> {
+) -> Result<Resolved, Failure> {
     let target = match side {
         Side::Word(text) => return word(invocation, text, from),
         Side::Cgroup(path) => cli::Target::Cgroup(path),
@@ -195,49 +195,53 @@ fn word(
     invocation: &mut Invocation<'_>,
     text: &OsString,
     from: Option<&Observation>,
-) -> Result<Source, Failure> {
+) -> Result<Resolved, Failure> {
     if let ProgramSource::Id(id) = ProgramSource::from(text.clone()) {
         return program(invocation, id, from);
     }
     if let Some((file, cgroup)) = split(text) {
         let observation = saved::load(invocation, file)?;
         let subject = Subject::Cgroup(saved::find(&observation, cgroup)?);
-        return Ok(Source { observation, subject });
+        return Ok(Resolved { observation, subject });
     }
     let path = Path::new(text);
     match from {
         _ if text == "-" || path.is_file() => file(invocation, path),
         Some(observation) => {
             let subject = Subject::Cgroup(saved::find(observation, path)?);
-            Ok(Source { observation: observation.clone(), subject })
+            Ok(Resolved { observation: observation.clone(), subject })
         }
         None => subject::cgroup(invocation, path),
     }
 }
 
-fn program(invocation: &mut Invocation<'_>, id: u32, from: Option<&Observation>) -> Result<Source, Failure> {
+fn program(
+    invocation: &mut Invocation<'_>,
+    id: u32,
+    from: Option<&Observation>,
+) -> Result<Resolved, Failure> {
     let subject = Subject::Programs(vec![id]);
     match from {
-        Some(observation) => Ok(Source { observation: observation.clone(), subject }),
+        Some(observation) => Ok(Resolved { observation: observation.clone(), subject }),
         None => {
             let observation = gather(invocation, &[ProgramSource::Id(id)], None)?.observation;
-            Ok(Source { observation, subject })
+            Ok(Resolved { observation, subject })
         }
     }
 }
 
 /// A saved observation stands for the one cgroup it was taken for, a program
 /// file for its programs in order.
-fn file(invocation: &mut Invocation<'_>, path: &Path) -> Result<Source, Failure> {
+fn file(invocation: &mut Invocation<'_>, path: &Path) -> Result<Resolved, Failure> {
     let (bytes, name) = (files::read(invocation, path)?, files::name(path));
     if saved::is_gpumap_json(&bytes) {
         let observation = saved::parse(&bytes, &name)?;
         let subject = Subject::Cgroup(saved::only_cgroup(&observation, &name)?);
-        return Ok(Source { observation, subject });
+        return Ok(Resolved { observation, subject });
     }
     let mut gathered = Gathered { observation: envelope::blank(), ids: Vec::new() };
     gathered.add_bytes(&bytes, &name)?;
-    Ok(Source { observation: gathered.observation, subject: Subject::Programs(gathered.ids) })
+    Ok(Resolved { observation: gathered.observation, subject: Subject::Programs(gathered.ids) })
 }
 
 /// Splits `FILE:/CGROUP` where FILE exists; cgroup names may hold colons too.

@@ -18,7 +18,7 @@ pub fn write(out: &mut dyn Write, style: Style, payload: &Payload, complete: boo
     let found = if total == 0 { none(&audit) } else { format!("{}.", counts(&audit)) };
     let seen = if complete { "" } else { " Not everything could be seen." };
     let line = format!("{found} Looked at {}.{seen}", looked_at(&audit));
-    wrap::write(out, ("", 0), 2, usize::from(style.width), &line)?;
+    wrap::write(out, "", 2, usize::from(style.width), &line)?;
     remarks(out, style, &audit)
 }
 
@@ -63,11 +63,11 @@ fn remarks(out: &mut dyn Write, style: Style, audit: &Audit) -> io::Result<()> {
     for fixed in &audit.fixed {
         let (id, summary) = (sanitize::text(&fixed.id), sanitize::text(&fixed.summary));
         let line = format!("gone: {id}: {summary}");
-        wrap::write(out, ("  ", 2), 4, usize::from(style.width), &line)?;
+        wrap::write(out, "  ", 4, usize::from(style.width), &line)?;
     }
     let width = usize::from(style.width);
     let line = |remark: &String| format!("Remark: {remark}.");
-    audit.remarks.iter().try_for_each(|remark| wrap::write(out, ("", 0), 2, width, &line(remark)))
+    audit.remarks.iter().try_for_each(|remark| wrap::write(out, "", 2, width, &line(remark)))
 }
 
 fn number(count: usize, what: &str) -> String {

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{Style, gpus, node_diff, rules, sanitize};
+use super::{Style, gpu_names, node_diff, rules, sanitize};
 use crate::model::Verdict;
 use crate::report::{Diff, GpuChange, Payload};
 
@@ -62,7 +62,7 @@ fn gpu_part(out: &mut dyn Write, diff: &Diff, payload: &Payload) -> io::Result<(
     let inventory = payload.gpus.as_deref().unwrap_or_default();
     for title in ["GPUs lost", "GPUs gained", "GPUs unknown on one side"] {
         let changed = diff.gpus.iter().filter(|gpu| heading(gpu) == title);
-        let names: Vec<String> = changed.map(|gpu| gpus::name(&gpu.gpu, inventory)).collect();
+        let names: Vec<String> = changed.map(|gpu| gpu_names::name(&gpu.gpu, inventory)).collect();
         if !names.is_empty() {
             writeln!(out, "{title}: {}", names.join(" "))?;
         }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{Style, owner, sanitize, who, wrap};
+use super::{Style, owner, process_facts, sanitize, wrap};
 use crate::model::Confidence;
 use crate::model::Owner;
 use crate::report::{Decision, Finding, FindingDevice, FindingProcess};
@@ -16,8 +16,7 @@ const SHOWN: usize = 6;
 pub(super) fn write(out: &mut dyn Write, style: Style, finding: &Finding) -> io::Result<()> {
     let (severity, id) = (finding.severity, sanitize::text(&finding.id));
     let head = format!("{} {id}  ", style.severity(severity));
-    let used = severity.to_string().len() + id.chars().count() + 3;
-    wrap::write(out, (&head, used), 2, usize::from(style.width), &finding.summary)?;
+    wrap::write(out, &head, 2, usize::from(style.width), &finding.summary)?;
     if let Some(reason) = &finding.ignored {
         return lines(out, style, "ignored", [reason.clone()]);
     }
@@ -49,7 +48,7 @@ fn lines(
         let name = if index == 0 { name } else { "" };
         let first = format!("  {name:<11}");
         // What belongs to the line above stands further in than the next entry.
-        wrap::write(out, (&first, INDENT), INDENT + 2, usize::from(style.width), text)?;
+        wrap::write(out, &first, INDENT + 2, usize::from(style.width), text)?;
     }
     Ok(())
 }
@@ -79,12 +78,12 @@ fn device(device: &FindingDevice) -> String {
 fn process(process: &FindingProcess) -> String {
     let comm = sanitize::short(&process.comm, 24, "…");
     let user = match &process.user {
-        Some(name) => format!("user {}", who::named(&sanitize::short(name, 24, "…"))),
+        Some(name) => format!("user {}", process_facts::named(&sanitize::short(name, 24, "…"))),
         None => format!("uid {}", process.uid),
     };
     let unusual = |state: &&str| !matches!(*state, "running" | "sleeping");
     let state = process.state.as_deref().filter(unusual).map(|state| format!(", {state}"));
-    let age = process.age_seconds.map(|seconds| format!(" ({} old)", who::age(seconds)));
+    let age = process.age_seconds.map(|seconds| format!(" ({} old)", process_facts::age(seconds)));
     let started = process.started_at.as_deref().map(|at| format!(", started {}", sanitize::text(at)));
     let parts = [state, started, age].into_iter().flatten().collect::<String>();
     format!("{} {comm}, {user}{parts}", process.pid)

@@ -18,12 +18,11 @@ pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result
     let width = usize::from(style.width).min(100);
     for kind in payload.kinds.iter().flatten() {
         let head = format!("{} {}  ", style.severity(kind.severity), kind.id);
-        let used = kind.severity.to_string().len() + kind.id.len() + 3;
-        wrap::write(out, (&head, used), 2, width, &kind.title)?;
+        wrap::write(out, &head, 2, width, &kind.title)?;
         for paragraph in kind.page.split("\n\n") {
             writeln!(out)?;
             let text = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
-            wrap::write(out, ("  ", 2), 2, width, &text)?;
+            wrap::write(out, "  ", 2, width, &text)?;
         }
     }
     Ok(())

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use super::gpu_names::{self, find, gate, instance_name, name};
 use super::table::{self, Last};
-use super::{Style, inventory, names, sanitize};
+use super::{Style, names, sanitize};
 use crate::model::Verdict;
-use crate::report::{Gpu, GpuNode, GpuVerdict};
+use crate::report::{Gpu, GpuVerdict};
 
 /// Places of the columns that are left out where they say nothing.
 const SLURM: usize = 4;
@@ -77,18 +78,12 @@ pub(super) fn tally(verdicts: &[GpuVerdict]) -> String {
     }
 }
 
-/// The short name of a GPU: that of the node which gives access to it.
-pub(super) fn name(key: &str, gpus: &[Gpu]) -> String {
-    let gate = find(key, gpus).and_then(gate);
-    sanitize::text(gate.map_or(key, |node| node.path.rsplit('/').next().unwrap_or(key))).into_owned()
-}
-
 /// A GPU's row, and below it those of its MIG instances.
 fn rows(verdict: &GpuVerdict, gpus: &[Gpu]) -> Vec<Vec<String>> {
     let mig = find(&verdict.gpu, gpus).map(|gpu| gpu.mig.as_slice()).unwrap_or_default();
     let instances = verdict.instances.iter().zip(mig).map(|(part, mig)| {
         let node = format!("  {}", instance_name(&part.instance, gpus));
-        let mut cells = vec![part.verdict.to_string(), node, inventory::capability(mig)];
+        let mut cells = vec![part.verdict.to_string(), node, gpu_names::capability(mig)];
         cells.resize(COLUMNS, String::new());
         cells
     });
@@ -123,14 +118,6 @@ fn model(gpu: &Gpu) -> String {
     }
 }
 
-fn find<'a>(key: &str, gpus: &'a [Gpu]) -> Option<&'a Gpu> {
-    gpus.iter().find(|gpu| gpu.key == key)
-}
-
-fn gate(gpu: &Gpu) -> Option<&GpuNode> {
-    gpu.nodes.iter().find(|node| node.gate)
-}
-
 /// Each distinct reason with how many GPUs it concerns.
 fn reasons(verdicts: &[GpuVerdict]) -> BTreeMap<&str, usize> {
     let mut reasons = BTreeMap::new();
@@ -140,45 +127,6 @@ fn reasons(verdicts: &[GpuVerdict]) -> BTreeMap<&str, usize> {
     reasons
 }
 
-/// Names of GPUs by key; one of which only instances are meant is named by
-/// those.
-pub(super) fn key_names(keys: &[String], instances: &[String], gpus: &[Gpu]) -> Vec<String> {
-    let is_split = |key: &String| instances.iter().any(|instance| is_instance_of(instance, key));
-    let whole = keys.iter().filter(|key| !is_split(key)).map(|key| name(key, gpus));
-    whole.chain(instances.iter().map(|instance| instance_name(instance, gpus))).collect()
-}
-
-/// The set that somebody holds; what is denied by now is marked: `nvidia1!`.
-pub(super) fn held_names(keys: &[String], instances: &[String], denied: &[String], gpus: &[Gpu]) -> String {
-    let part = |is_denied: bool| {
-        let of =
-            |all: &[String]| all.iter().filter(|key| denied.contains(key) == is_denied).cloned().collect();
-        let (keys, instances): (Vec<_>, Vec<_>) = (of(keys), of(instances));
-        names::set(key_names(&keys, &instances, gpus))
-    };
-    let marked: Vec<String> = part(true).split_whitespace().map(|name| format!("{name}!")).collect();
-    let parts = [part(false), marked.join(" ")];
-    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
-}
-
-/// Says what the mark of [`held_names`] means, if it is there.
-pub(super) fn denied_legend(out: &mut dyn Write, is_there: bool) -> io::Result<()> {
-    if is_there { writeln!(out, "  ! held although its rules deny it now") } else { Ok(()) }
-}
-
-/// The short name of a MIG instance, `nvidia0/1/0` for `KEY/1/0`, or of a GPU.
-pub(super) fn instance_name(key: &str, gpus: &[Gpu]) -> String {
-    let gpu = gpus.iter().find(|gpu| is_instance_of(key, &gpu.key));
-    match gpu.and_then(|gpu| key.strip_prefix(gpu.key.as_str()).zip(Some(gpu))) {
-        Some((rest, gpu)) => name(&gpu.key, gpus) + &sanitize::text(rest),
-        None => name(key, gpus),
-    }
-}
-
-fn is_instance_of(instance: &str, key: &str) -> bool {
-    instance.strip_prefix(key).is_some_and(|rest| rest.starts_with('/'))
-}
-
 fn names(verdicts: &[&GpuVerdict], gpus: &[Gpu]) -> String {
     names::set(verdicts.iter().map(|verdict| name(&verdict.gpu, gpus)).collect())
 }
@@ -186,6 +134,7 @@ fn names(verdicts: &[&GpuVerdict], gpus: &[Gpu]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::GpuNode;
 
     fn gpu(key: &str, path: &str) -> Gpu {
         let node = GpuNode { path: path.to_owned(), gate: true, ..GpuNode::default() };

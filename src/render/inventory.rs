@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 
 use super::table::{self, Last};
-use super::{Style, gpus, sanitize};
+use super::{Style, gpu_names, sanitize};
 use crate::report::{Gpu, MigInstance};
 
 /// Characters of a UUID where there is no room for all 40.
@@ -48,11 +48,11 @@ fn columns(list: &[&Gpu], uuid: usize) -> Vec<(&'static str, Vec<String>)> {
             "NODE",
             column(
                 list,
-                |gpu| gpus::name(&gpu.key, list_of(gpu)),
-                |gpu, mig| format!("  {}/{}", gpus::name(&gpu.key, list_of(gpu)), instance(mig)),
+                |gpu| gpu_names::name(&gpu.key, list_of(gpu)),
+                |gpu, mig| format!("  {}/{}", gpu_names::name(&gpu.key, list_of(gpu)), instance(mig)),
             ),
         ),
-        ("NUMBER", column(list, gate_number, |_, mig| capability(mig))),
+        ("NUMBER", column(list, gate_number, |_, mig| gpu_names::capability(mig))),
         ("NVML", column(list, |gpu| number(gpu.nvml_index), |_, _| String::new())),
     ];
     if list.iter().any(|gpu| gpu.slurm_index.is_some()) {
@@ -99,14 +99,4 @@ fn gate_number(gpu: &Gpu) -> String {
 /// GPU instance and compute instance: `1/0`.
 fn instance(mig: &MigInstance) -> String {
     mig.ci.map_or_else(|| mig.gi.to_string(), |ci| format!("{}/{ci}", mig.gi))
-}
-
-/// The capability nodes that give access to an instance: `235:12,13`.
-pub(super) fn capability(mig: &MigInstance) -> String {
-    let minors: Vec<_> =
-        [mig.gi_minor, mig.ci_minor].into_iter().flatten().map(|minor| minor.to_string()).collect();
-    match (mig.major, minors.is_empty()) {
-        (Some(major), false) => format!("{major}:{}", minors.join(",")),
-        _ => "-".to_owned(),
-    }
 }

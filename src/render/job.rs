@@ -124,7 +124,7 @@ fn place(process: &Process, group: &[OwnerSets]) -> String {
 }
 
 /// Whether a path is at or below another.
-pub(super) fn is_in(path: &str, top: &str) -> bool {
+fn is_in(path: &str, top: &str) -> bool {
     CgroupPath::new(path).is_at_or_below(CgroupPath::new(top))
 }
 

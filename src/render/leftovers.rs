@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
+use super::process_facts::{self, Columns};
 use super::table::{self, Last};
-use super::who::{self, Columns};
-use super::{Style, gpus, owner, process, sanitize};
+use super::{Style, gpu_names, owner, process, sanitize};
 use crate::report::{Leftover, Payload};
 
 /// Prints the table. `job` is how to call the job; `all_seen` whether nothing
@@ -33,7 +33,7 @@ pub fn write(
     let columns = Columns::of(processes.clone());
     let rows = leftovers.iter().map(|leftover| {
         let it = &leftover.process;
-        let holds = gpus::held_names(&leftover.gpus, &it.held_instances, &it.held_denied, inventory);
+        let holds = gpu_names::held_names(&leftover.gpus, &it.held_instances, &it.held_denied, inventory);
         let holds = if is_found(leftover) { holds } else { "?".to_owned() };
         let owner = leftover.owner.as_ref().map_or_else(|| "-".to_owned(), owner::full);
         let by = sanitize::short(&leftover.belongs_by, 12, "…");
@@ -44,8 +44,8 @@ pub fn write(
     let done = leftovers.iter().any(|it| it.killed.is_some()).then_some("DONE");
     let header: Vec<&str> = header.chain(done).collect();
     table::write(out, style, &header, &["PID", "AGE"], rows.collect(), Last::Wraps)?;
-    who::legend(out, processes)?;
-    gpus::denied_legend(out, leftovers.iter().any(|it| !it.process.held_denied.is_empty()))?;
+    process_facts::legend(out, processes)?;
+    gpu_names::denied_legend(out, leftovers.iter().any(|it| !it.process.held_denied.is_empty()))?;
     leftovers
         .iter()
         .filter_map(|it| Some((it.process.pid, it.process.held_unknown.as_deref()?)))

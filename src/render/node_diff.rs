@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::sets::cell;
-use super::{Style, gpus, names, owner, rules, sanitize};
+use super::{Style, gpu_names, names, owner, rules, sanitize};
 use crate::report::{Gpu, NodeDiff, OwnerAt, OwnerGpus, PolicyChange, ProgramMove};
 
 /// Cgroups named before the rest is counted.
@@ -43,7 +43,7 @@ fn at(it: &OwnerAt) -> String {
 
 /// `unit a.scope may not open nvidia1 any more`.
 fn flipped(change: &OwnerGpus, inventory: &[Gpu]) -> String {
-    let list = |keys: &[String]| names::set(gpus::key_names(keys, &[], inventory));
+    let list = |keys: &[String]| names::set(gpu_names::key_names(keys, &[], inventory));
     let lost = (!change.lost.is_empty()).then(|| format!("lost {}", list(&change.lost)));
     let gained = (!change.gained.is_empty()).then(|| format!("gained {}", list(&change.gained)));
     let unknown = (!change.unknown.is_empty())

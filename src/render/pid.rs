@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 
 use super::table::{self, Last};
-use super::{Style, cgroup, gpus, job, owner, process, sanitize, sets, who};
-use crate::model::{Certainty, ValueState};
+use super::{Style, cgroup, gpu_names, job, owner, process, process_facts, sanitize, sets};
+use crate::model::{Certainty, CgroupPath, ValueState};
 use crate::report::{Api, Asked, Cgroup, Claim, Gpu, OwnerSets, Payload, Process, Visible};
 
 /// Characters of a variable's value.
@@ -87,14 +87,15 @@ fn nothing_of(it: &Process) -> Option<&'static str> {
 /// Its user, its state and its age.
 fn identity(out: &mut dyn Write, it: &Process) -> io::Result<()> {
     match &it.user {
-        Some(_) => writeln!(out, "  user     {} (uid {})", who::user(it, VALUE), it.uid)?,
+        Some(_) => writeln!(out, "  user     {} (uid {})", process_facts::user(it, VALUE), it.uid)?,
         None => writeln!(out, "  user     uid {}", it.uid)?,
     }
     let state = it.state.as_deref();
     state.map_or(Ok(()), |state| {
-        writeln!(out, "  state    {}, {}", who::letter(Some(state)), who::meaning(state))
+        writeln!(out, "  state    {}, {}", process_facts::letter(Some(state)), process_facts::meaning(state))
     })?;
-    let age = it.age_seconds.map(|seconds| format!(", {} old", who::age(seconds))).unwrap_or_default();
+    let age =
+        it.age_seconds.map(|seconds| format!(", {} old", process_facts::age(seconds))).unwrap_or_default();
     match &it.started_at {
         Some(at) => writeln!(out, "  started  {}{age}", sanitize::text(at)),
         None => writeln!(out, "  started  not known: the observation does not tell when the node was booted"),
@@ -133,7 +134,9 @@ fn sets(out: &mut dyn Write, style: Style, it: &Process, payload: &Payload) -> i
 /// The rows of a process's job and of its innermost owner.
 fn owners<'a>(it: &Process, payload: &'a Payload) -> Option<(&'a OwnerSets, &'a OwnerSets)> {
     let all = payload.owners.as_deref().unwrap_or_default();
-    let around = || all.iter().filter(|row| job::is_in(&it.cgroup, &row.cgroup));
+    let cgroup = CgroupPath::new(&it.cgroup);
+    let is_around = |row: &&OwnerSets| cgroup.is_at_or_below(CgroupPath::new(&row.cgroup));
+    let around = || all.iter().filter(is_around);
     let top = around().find(|row| owner::rank(&row.owner) == owner::Rank::Job)?;
     Some((top, around().max_by_key(|row| (row.cgroup.len(), row.depth))?))
 }
@@ -256,7 +259,7 @@ fn held(out: &mut dyn Write, it: &Process, inventory: &[Gpu]) -> io::Result<()> 
             if let Some(why) = unknown {
                 writeln!(out, "  there may be more, because {}", sanitize::short(why, 300, "…"))?;
             }
-            gpus::denied_legend(out, !it.held_denied.is_empty())
+            gpu_names::denied_legend(out, !it.held_denied.is_empty())
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
+use super::process_facts::{self, Columns};
 use super::table::{self, Last};
-use super::who::{self, Columns};
-use super::{Style, gpus, names, sanitize};
+use super::{Style, gpu_names, names, sanitize};
 use crate::model::ValueState;
 use crate::report::{Asked, Claim, Cut, Gpu, Process, Visible};
 
@@ -125,7 +125,7 @@ pub(super) fn result(asked: &Asked, inventory: &[Gpu]) -> String {
 
 /// A list of GPUs and instances, or `?`.
 pub(super) fn in_order(keys: Option<&[String]>, instances: &[String], inventory: &[Gpu]) -> String {
-    let names = keys.map(|keys| names::list(&gpus::key_names(keys, instances, inventory)));
+    let names = keys.map(|keys| names::list(&gpu_names::key_names(keys, instances, inventory)));
     match names.as_deref() {
         None => "?".to_owned(),
         Some("") => "-".to_owned(),
@@ -136,7 +136,7 @@ pub(super) fn in_order(keys: Option<&[String]>, instances: &[String], inventory:
 /// The GPUs and instances it holds.
 pub(super) fn held(process: &Process, inventory: &[Gpu]) -> String {
     let Some(held) = &process.held else { return "?".to_owned() };
-    let names = gpus::held_names(held, &process.held_instances, &process.held_denied, inventory);
+    let names = gpu_names::held_names(held, &process.held_instances, &process.held_denied, inventory);
     match (names.as_str(), &process.held_unknown) {
         ("", None) => "-".to_owned(),
         ("", Some(_)) => "?".to_owned(),
@@ -161,8 +161,8 @@ fn notes(out: &mut dyn Write, processes: &[&Process]) -> io::Result<()> {
     if processes.iter().any(|process| process.visible.as_ref().is_some_and(|it| it.changed == Some(true))) {
         writeln!(out, "  → changed at run time")?;
     }
-    who::legend(out, processes.iter().copied())?;
-    gpus::denied_legend(out, processes.iter().any(|process| !process.held_denied.is_empty()))?;
+    process_facts::legend(out, processes.iter().copied())?;
+    gpu_names::denied_legend(out, processes.iter().any(|process| !process.held_denied.is_empty()))?;
     notes.iter().try_for_each(|(text, pids)| match pids.as_slice() {
         [pid] => writeln!(out, "  {pid}: {text}"),
         [pid, rest @ ..] => writeln!(out, "  {pid} and {} more: {text}", rest.len()),

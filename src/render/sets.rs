@@ -6,7 +6,8 @@
 use std::io::{self, Write};
 
 use super::table::{self, Last};
-use super::{Style, gpus, job, names, owner, sanitize};
+use super::{Style, gpu_names, names, owner, sanitize};
+use crate::model::CgroupPath;
 use crate::report::{Gpu, GpuSet, OwnerSets};
 
 /// Reasons told before the rest is counted.
@@ -67,8 +68,8 @@ fn all(row: &OwnerSets) -> [(&'static str, &GpuSet); 4] {
 /// One set, compact; `denied` is what of it is held although denied.
 pub(super) fn cell(set: &GpuSet, denied: &[String], inventory: &[Gpu]) -> String {
     let Some(keys) = &set.gpus else { return "?".to_owned() };
-    let certain = gpus::held_names(keys, &set.instances, denied, inventory);
-    let maybe: Vec<_> = set.unknown.iter().map(|key| gpus::instance_name(key, inventory)).collect();
+    let certain = gpu_names::held_names(keys, &set.instances, denied, inventory);
+    let maybe: Vec<_> = set.unknown.iter().map(|key| gpu_names::instance_name(key, inventory)).collect();
     let certain = mark(&certain, if is_claimed(set) { "~" } else { "" }, "");
     let maybe = mark(&names::set(maybe), "", "?");
     match (certain.as_str(), maybe.as_str()) {
@@ -97,7 +98,7 @@ fn legend(out: &mut dyn Write, rows: &[&OwnerSets]) -> io::Result<()> {
     if sets().any(|set| is_claimed(set) && set.gpus.is_some()) || rows.iter().any(is_fake) {
         writeln!(out, "  ~ by its own environment alone, which its user can set")?;
     }
-    gpus::denied_legend(out, rows.iter().any(|row| !row.held_denied.is_empty()))
+    gpu_names::denied_legend(out, rows.iter().any(|row| !row.held_denied.is_empty()))
 }
 
 /// Why something is unknown, or why an owner gets nothing, each reason once. An
@@ -143,8 +144,10 @@ fn push(told: &mut Vec<String>, line: String) {
 
 /// Adds an owner to those of a reason, unless one around it is there already.
 fn note<'a>(found: &mut Vec<(&'a str, Vec<&'a OwnerSets>)>, why: &'a str, owner: &'a OwnerSets) {
-    let is_around =
-        |known: &&OwnerSets| known.depth < owner.depth && job::is_in(&owner.cgroup, &known.cgroup);
+    let is_around = |known: &&OwnerSets| {
+        known.depth < owner.depth
+            && CgroupPath::new(&owner.cgroup).is_at_or_below(CgroupPath::new(&known.cgroup))
+    };
     match found.iter_mut().find(|(known, _)| *known == why) {
         Some((_, owners)) if owners.last().is_some_and(is_around) => {}
         Some((_, owners)) => owners.push(owner),

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{gpus, owner, problems, process, sanitize, watch_move};
+use super::{gpu_names, owner, problems, process, sanitize, watch_move};
 use crate::model::ValueState;
 use crate::report::{Event, Gpu, LostBy, Value};
 
@@ -115,7 +115,7 @@ fn devices(event: &Event, gpus: &[Gpu]) -> String {
     let numbers: Vec<String> =
         devices.numbers.iter().map(|device| format!("{}:{}", device.major, device.minor)).collect();
     let denied = devices.held_denied.as_deref().unwrap_or_default();
-    let names = gpus::held_names(&devices.held, &devices.held_instances, denied, gpus);
+    let names = gpu_names::held_names(&devices.held, &devices.held_instances, denied, gpus);
     let shared = devices.held_shared.iter().map(|name| sanitize::text(name).into_owned());
     let names: Vec<String> =
         std::iter::once(names).chain(shared).filter(|name| !name.is_empty() && name != "-").collect();

@@ -1,7 +1,7 @@
 //! A move to another cgroup in words: whose it left, from where to where, and
 //! which GPUs that gives and takes.
 
-use super::{gpus, names, owner, sanitize};
+use super::{gpu_names, names, owner, sanitize};
 use crate::report::{Event, Gpu, MoveEvent};
 
 /// As many characters of a path are shown.
@@ -35,7 +35,7 @@ fn reach(moved: &MoveEvent, inventory: &[Gpu]) -> String {
     let list = |word: &str, keys: &[String]| {
         let (instances, keys): (Vec<String>, Vec<String>) =
             keys.iter().cloned().partition(|key| key.contains('/'));
-        let all = names::set(gpus::key_names(&keys, &instances, inventory));
+        let all = names::set(gpu_names::key_names(&keys, &instances, inventory));
         if keys.is_empty() && instances.is_empty() { String::new() } else { format!(", {word} {all}") }
     };
     let parts =

@@ -1,6 +1,6 @@
 //! A change of programs on one line: what it does first, then what happened.
 
-use super::{gpus, names, owner, rules, sanitize};
+use super::{gpu_names, names, owner, rules, sanitize};
 use crate::model::Verdict;
 use crate::report::{Change, Event, Gpu, PolicyEvent, PolicyProgram};
 
@@ -55,7 +55,7 @@ fn change(event: &Event, policy: &PolicyEvent, inventory: &[Gpu]) -> String {
 /// `lost nvidia1: `.
 fn effect(policy: &PolicyEvent, inventory: &[Gpu]) -> String {
     let list = |word: &str, keys: &[String]| {
-        let names = names::set(gpus::key_names(keys, &[], inventory));
+        let names = names::set(gpu_names::key_names(keys, &[], inventory));
         (!keys.is_empty()).then(|| format!("{word} {names}"))
     };
     let lists = [

@@ -1,58 +1,67 @@
-//! Sentences in lines of a width; words, such as paths, are never broken.
+//! Wraps sentences to the width of the output. Words, such as paths, are never
+//! broken.
 
 use std::io::{self, Write};
 
+use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
+
 use super::sanitize;
 
-/// Prints text after `first`, which counts as `used` columns; further lines are
-/// indented by `indent`.
+/// Prints text after `first`; further lines are indented by `indent` columns.
+///
+/// Escape sequences in `first` take no columns. Those in `text` are made visible.
 pub(super) fn write(
     out: &mut dyn Write,
-    (first, used): (&str, usize),
+    first: &str,
     indent: usize,
     width: usize,
     text: &str,
 ) -> io::Result<()> {
-    let lines = lines(text, width.saturating_sub(used), width.saturating_sub(indent));
-    let mut lines = lines.into_iter();
-    writeln!(out, "{}", format!("{first}{}", lines.next().unwrap_or_default()).trim_end())?;
-    lines.try_for_each(|line| writeln!(out, "{:indent$}{line}", ""))
+    let indent = " ".repeat(indent);
+    let options = Options::new(width)
+        .initial_indent(first)
+        .subsequent_indent(&indent)
+        .break_words(false)
+        .word_separator(WordSeparator::AsciiSpace)
+        .word_splitter(WordSplitter::NoHyphenation)
+        .wrap_algorithm(WrapAlgorithm::FirstFit);
+    let text = single_spaced(text);
+    textwrap::wrap(&text, options).iter().try_for_each(|line| writeln!(out, "{}", line.trim_end()))
 }
 
-/// Text made safe, in lines: the first of one width, the others of another.
-fn lines(text: &str, first: usize, other: usize) -> Vec<String> {
+/// Text made safe, with one space between words.
+fn single_spaced(text: &str) -> String {
     let safe = sanitize::text(text);
-    let mut lines = Vec::new();
-    let mut line = String::new();
-    for word in safe.split(' ').filter(|word| !word.is_empty()) {
-        let room = if lines.is_empty() { first } else { other };
-        let wide = line.chars().count() + 1 + word.chars().count();
-        if !line.is_empty() && wide > room {
-            lines.push(std::mem::take(&mut line));
-        }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    lines.push(line);
-    lines
+    safe.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn wrapped(first: &str, indent: usize, width: usize, text: &str) -> String {
+        let mut out = Vec::new();
+        write(&mut out, first, indent, width, text).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
     /// Make sure that no line is too long but for a word that is, and that no
     /// text can start a line by itself.
     #[test]
     fn wrapping() {
-        assert_eq!(lines("one two three", 7, 5), ["one two", "three"]);
-        assert_eq!(lines("/a/very/long/path x", 4, 4), ["/a/very/long/path", "x"]);
-        assert_eq!(lines("a\nb  c", 80, 80), ["a\\nb c"]);
-        assert_eq!(lines("", 80, 80), [""]);
-        let mut out = Vec::new();
-        write(&mut out, ("because  ", 9), 9, 16, "one two three").unwrap();
-        assert_eq!(String::from_utf8(out).unwrap(), "because  one two\n         three\n");
+        assert_eq!(wrapped("", 0, 7, "one two three"), "one two\nthree\n");
+        assert_eq!(wrapped("", 0, 4, "/a/very/long/path-of-x y"), "/a/very/long/path-of-x\ny\n");
+        assert_eq!(wrapped("", 0, 80, "a\nb  c"), "a\\nb c\n");
+        assert_eq!(wrapped("", 0, 80, ""), "\n");
+        let expected = "because  one two\n         three\n";
+        assert_eq!(wrapped("because  ", 9, 16, "one two three"), expected);
+    }
+
+    /// Make sure that colour takes no room, and that wide characters take two
+    /// columns.
+    #[test]
+    fn columns() {
+        assert_eq!(wrapped("\x1b[31mred\x1b[0m ", 2, 8, "one two"), "\x1b[31mred\x1b[0m one\n  two\n");
+        assert_eq!(wrapped("", 0, 9, "漢字 漢字 x"), "漢字 漢字\nx\n");
     }
 }

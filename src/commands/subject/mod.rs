@@ -20,7 +20,7 @@ use job_cgroups::Part;
 use programs::gather;
 
 /// A policy's source.
-pub(crate) struct Source {
+pub(crate) struct Resolved {
     /// The facts.
     pub observation: Observation,
     /// The cgroup or programs in it.
@@ -28,10 +28,10 @@ pub(crate) struct Source {
 }
 
 /// Resolves the target options.
-pub(crate) fn resolve(invocation: &mut Invocation<'_>, args: &TargetArgs) -> Result<Source, Failure> {
+pub(crate) fn resolve(invocation: &mut Invocation<'_>, args: &TargetArgs) -> Result<Resolved, Failure> {
     if let Target::Programs(sources) = args.target() {
         let gathered = gather(invocation, sources, args.maps.as_deref())?;
-        return Ok(Source { observation: gathered.observation, subject: Subject::Programs(gathered.ids) });
+        return Ok(Resolved { observation: gathered.observation, subject: Subject::Programs(gathered.ids) });
     }
     match saved::from_option(invocation)? {
         Some(observation) => in_saved(observation, args.target()),
@@ -40,14 +40,14 @@ pub(crate) fn resolve(invocation: &mut Invocation<'_>, args: &TargetArgs) -> Res
 }
 
 /// A cgroup of the live node.
-pub(crate) fn cgroup(invocation: &Invocation<'_>, path: &Path) -> Result<Source, Failure> {
+pub(crate) fn cgroup(invocation: &Invocation<'_>, path: &Path) -> Result<Resolved, Failure> {
     let target = observe::Target { path: path.to_owned(), recursive: false };
     let observation = observe::cgroups(&invocation.options(), &[target])?;
     let path = saved::only_cgroup(&observation, "the observation")?;
-    Ok(Source { observation, subject: Subject::Cgroup(path) })
+    Ok(Resolved { observation, subject: Subject::Cgroup(path) })
 }
 
-pub(crate) fn live(invocation: &Invocation<'_>, target: Target<'_>) -> Result<Source, Failure> {
+pub(crate) fn live(invocation: &Invocation<'_>, target: Target<'_>) -> Result<Resolved, Failure> {
     let pid = match target {
         Target::Cgroup(path) => return cgroup(invocation, path),
         Target::Job(id) => return job(invocation, id),
@@ -62,12 +62,12 @@ pub(crate) fn live(invocation: &Invocation<'_>, target: Target<'_>) -> Result<So
     Ok(source)
 }
 
-pub(crate) fn job(invocation: &Invocation<'_>, id: &str) -> Result<Source, Failure> {
+pub(crate) fn job(invocation: &Invocation<'_>, id: &str) -> Result<Resolved, Failure> {
     let asked = job_name::parse(id)?;
     let name = job_name::live(invocation, &asked.job)?;
     let observation = observe::jobs(&invocation.options(), std::slice::from_ref(&name))?;
     let path = job_cgroups::only(&observation, &Part { job: name, step: asked.step })?;
-    Ok(Source { observation, subject: Subject::Cgroup(path) })
+    Ok(Resolved { observation, subject: Subject::Cgroup(path) })
 }
 
 fn job_in_saved(observation: &Observation, id: &str) -> Result<Text, Failure> {
@@ -76,12 +76,12 @@ fn job_in_saved(observation: &Observation, id: &str) -> Result<Text, Failure> {
     job_cgroups::only(observation, &Part { job, step: asked.step })
 }
 
-pub(crate) fn in_saved(observation: Observation, target: Target<'_>) -> Result<Source, Failure> {
+pub(crate) fn in_saved(observation: Observation, target: Target<'_>) -> Result<Resolved, Failure> {
     let path = match target {
         Target::Cgroup(path) => saved::find(&observation, path)?,
         Target::Pid(pid) => saved::cgroup_of_pid(&observation, pid)?,
         Target::Job(id) => job_in_saved(&observation, id)?,
         Target::Own | Target::Programs(_) => saved::only_cgroup(&observation, "the saved observation")?,
     };
-    Ok(Source { observation, subject: Subject::Cgroup(path) })
+    Ok(Resolved { observation, subject: Subject::Cgroup(path) })
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::place::{Place, Places, STAYS};
 use super::remember::Remembered;
-use crate::analyse::{Asker, MovedReach};
+use crate::analyse::{CgroupGpus, MovedReach};
 use crate::observation::{Answer, CgroupMode, Environment, Observation, Process, Text};
 use crate::observe::processes::procfile::cgroup_line;
 use crate::observe::{self, Options, Target};
@@ -32,17 +32,17 @@ pub(super) struct Known {
     at: Instant,
     /// Of all observations, this one.
     pub(super) serial: u64,
-    asker: Asker,
+    asker: CgroupGpus,
 }
 
 impl Known {
     /// What a process may open here that it could not where `before` answers, and
     /// the other way round.
     pub(super) fn difference(&self, before: &Self) -> MovedReach {
-        Asker::difference(&before.asker, &self.asker)
+        CgroupGpus::difference(&before.asker, &self.asker)
     }
 
-    /// Why an environment that asks for this gets no GPU: see [`Asker::why_none`].
+    /// Why an environment that asks for this gets no GPU: see [`CgroupGpus::why_none`].
     pub(super) fn why_none(&self, asked: &Asked, variable: Option<&str>) -> Option<String> {
         self.asker.why_none(asked, variable)
     }
@@ -122,7 +122,7 @@ impl Resolver {
             // Nobody has looked at the node's GPUs yet.
             self.observe(subject, &Place { path: "/".into(), ..Place::default() })?;
         }
-        let asker = Asker::nowhere(self.gpus.clone());
+        let asker = CgroupGpus::nowhere(self.gpus.clone());
         Some(Known { at: Instant::now(), serial: self.serial, asker })
     }
 
@@ -142,7 +142,7 @@ impl Resolver {
         let is_there = seen.is_some();
         let devices_v1 = seen.and_then(|process| process.devices_v1.clone());
         let process = Process { pid, cgroup: cgroup.path.clone(), devices_v1, ..Process::default() };
-        let asker = Asker::new(&observation, &process)?;
+        let asker = CgroupGpus::new(&observation, &process)?;
         self.gpus = asker.gpus().to_vec();
         self.serial += 1;
         // On a legacy host ids are those of another hierarchy.

@@ -9,6 +9,9 @@ use jiff::Timestamp;
 use crate::observation::Environment;
 use crate::report::{GpuSet, Leftover};
 
+/// What a leftover belongs to its job by, if it is in the job's cgroup.
+pub(super) const BY_CGROUP: &str = "cgroup";
+
 /// Seconds by which a start time may be wrong: the kernel tells the time of the
 /// boot in whole seconds.
 const SLACK: i64 = 1;
@@ -18,7 +21,7 @@ const SLACK: i64 = 1;
 ///
 /// `hook` is the environment of the job's own hook, and `gpus` what was
 /// allocated to the job, as far as the hook or the caller tells those.
-pub(super) fn reason(
+pub(super) fn spared_because(
     leftover: &Leftover,
     hook: Option<&Environment>,
     gpus: Option<&GpuSet>,
@@ -40,7 +43,7 @@ pub(super) fn reason(
     if leftover.owner.as_ref().is_some_and(|owner| owner.part.is_some()) {
         return Some("it is the scheduler's own");
     }
-    if leftover.belongs_by == super::leftovers::BY_CGROUP {
+    if leftover.belongs_by == BY_CGROUP {
         return None;
     }
     let known = gpus.and_then(|set| set.gpus.as_ref()).map(Vec::as_slice).unwrap_or_default();
@@ -96,17 +99,17 @@ mod tests {
     #[test]
     fn in_the_cgroup() {
         let mine = hook(&[("SLURM_JOB_UID", "1000")]);
-        assert_eq!(reason(&leftover("cgroup", 1000), Some(&mine), None), None);
-        assert_eq!(reason(&leftover("cgroup", 1000), None, None), None);
-        assert!(reason(&leftover("cgroup", 0), None, None).is_some());
-        assert!(reason(&leftover("cgroup", 1001), Some(&mine), None).is_some());
+        assert_eq!(spared_because(&leftover("cgroup", 1000), Some(&mine), None), None);
+        assert_eq!(spared_because(&leftover("cgroup", 1000), None, None), None);
+        assert!(spared_because(&leftover("cgroup", 0), None, None).is_some());
+        assert!(spared_because(&leftover("cgroup", 1001), Some(&mine), None).is_some());
         let owner = Some(Owner { part: Some("slurm".to_owned()), ..Owner::default() });
-        assert!(reason(&Leftover { owner, ..leftover("cgroup", 1000) }, Some(&mine), None).is_some());
+        assert!(spared_because(&Leftover { owner, ..leftover("cgroup", 1000) }, Some(&mine), None).is_some());
         let idle = Leftover { gpus: Vec::new(), ..leftover("cgroup", 1000) };
-        assert!(reason(&idle, Some(&mine), None).is_some());
+        assert!(spared_because(&idle, Some(&mine), None).is_some());
         let mut unseen = leftover("cgroup", 1000);
         unseen.process.held = None;
-        assert!(reason(&unseen, Some(&mine), None).is_some());
+        assert!(spared_because(&unseen, Some(&mine), None).is_some());
     }
 
     /// Make sure that an environment alone ends nobody: user, GPU and time have
@@ -119,16 +122,17 @@ mod tests {
             hook(&[("SLURM_JOB_START_TIME", &at), ("SLURM_JOB_UID", "1000")])
         };
         let one = granted("GPU-1");
-        let told = |hook: &Environment| reason(&leftover("environment", 1000), Some(hook), Some(&one));
+        let told =
+            |hook: &Environment| spared_because(&leftover("environment", 1000), Some(hook), Some(&one));
         assert_eq!((told(&began(-10)), told(&began(0))), (None, None));
         assert!(told(&began(60)).is_some());
         assert!(told(&hook(&[("SLURM_JOB_UID", "1000")])).is_some());
         assert!(told(&hook(&[("SLURM_JOB_START_TIME", "0")])).is_some());
-        assert!(reason(&leftover("environment", 1000), None, Some(&one)).is_some());
+        assert!(spared_because(&leftover("environment", 1000), None, Some(&one)).is_some());
         let other = granted("GPU-2");
-        assert!(reason(&leftover("environment", 1000), Some(&began(-10)), Some(&other)).is_some());
-        assert!(reason(&leftover("environment", 1000), Some(&began(-10)), None).is_some());
-        assert!(reason(&leftover("environment", 1001), Some(&began(-10)), Some(&one)).is_some());
-        assert!(reason(&leftover("environment", 0), Some(&began(-10)), Some(&one)).is_some());
+        assert!(spared_because(&leftover("environment", 1000), Some(&began(-10)), Some(&other)).is_some());
+        assert!(spared_because(&leftover("environment", 1000), Some(&began(-10)), None).is_some());
+        assert!(spared_because(&leftover("environment", 1001), Some(&began(-10)), Some(&one)).is_some());
+        assert!(spared_because(&leftover("environment", 0), Some(&began(-10)), Some(&one)).is_some());
     }
 }

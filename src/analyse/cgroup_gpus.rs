@@ -12,12 +12,12 @@ use super::moves::{self, MovedReach};
 
 /// The node's GPUs, and what a process may reach of them.
 #[derive(Clone, Debug)]
-pub struct Asker {
+pub struct CgroupGpus {
     gpus: Vec<Gpu>,
     reach: Reach,
 }
 
-impl Asker {
+impl CgroupGpus {
     /// For a process in a cgroup of the observation, whose place in the v1
     /// hierarchy it has if that matters; `None` where the cgroup was not
     /// observed.
@@ -115,7 +115,7 @@ mod tests {
             minor: Some(minor),
             ..Gpu::default()
         };
-        let asker = |verdicts: [Verdict; 2]| Asker {
+        let cgroup_gpus = |verdicts: [Verdict; 2]| CgroupGpus {
             gpus: vec![gpu(0), gpu(1)],
             reach: Reach {
                 gpus: verdicts.map(|verdict| Access { verdict, instances: Vec::new() }).into(),
@@ -125,9 +125,9 @@ mod tests {
         let why = |verdicts, value: &str| {
             let name = "CUDA_VISIBLE_DEVICES".to_owned();
             let variables = vec![Variable { name, value: value.into(), cut: false }];
-            let asker = asker(verdicts);
-            let asked = asker.asked(&Answer::Known(Environment { variables, cut: None }));
-            asker.why_none(&asked, Some("CUDA_VISIBLE_DEVICES")).unwrap_or_default()
+            let cgroup_gpus = cgroup_gpus(verdicts);
+            let asked = cgroup_gpus.asked(&Answer::Known(Environment { variables, cut: None }));
+            cgroup_gpus.why_none(&asked, Some("CUDA_VISIBLE_DEVICES")).unwrap_or_default()
         };
         let (both, one) = ([Verdict::Allow; 2], [Verdict::Allow, Verdict::Deny]);
         assert_eq!(why(both, "1"), "");
@@ -153,9 +153,12 @@ mod tests {
         let mut compared = 0;
         for (process, detail) in details {
             let Some(one) = reported.iter().find(|one| one.pid == process.pid) else { continue };
-            let asker = Asker::new(observation, process).unwrap();
-            assert_eq!(Some(asker.asked(&detail.live)), one.visible.as_ref().map(|one| one.live.clone()));
-            assert_eq!(Some(asker.gpus()), answer.gpus.as_deref());
+            let cgroup_gpus = CgroupGpus::new(observation, process).unwrap();
+            assert_eq!(
+                Some(cgroup_gpus.asked(&detail.live)),
+                one.visible.as_ref().map(|one| one.live.clone())
+            );
+            assert_eq!(Some(cgroup_gpus.gpus()), answer.gpus.as_deref());
             compared += 1;
         }
         compared

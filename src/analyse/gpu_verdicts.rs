@@ -8,14 +8,14 @@ use crate::visible::{Access, Reach, SharedAccess};
 
 /// What a policy says of the node's GPUs.
 #[derive(Clone, Debug, Default)]
-pub(super) struct View {
+pub(super) struct GpuVerdicts {
     /// For answers, in inventory order.
     pub(super) verdicts: Vec<GpuVerdict>,
     /// For the meaning of variables.
     pub(super) reach: Reach,
 }
 
-impl View {
+impl GpuVerdicts {
     pub(super) fn new(gpus: &[Gpu], shared: &[SharedNode], policy: Policy, decoder: &Decoder) -> Self {
         let verdicts = gpu_verdicts(gpus, policy, decoder);
         let access = |verdict: &GpuVerdict| Access {
@@ -67,10 +67,18 @@ fn gpu_verdict(gpu: &Gpu, policy: Policy, decoder: &Decoder) -> GpuVerdict {
 
 fn instances(gpu: &Gpu, answer: Verdict, policy: Policy, decoder: &Decoder) -> Vec<InstanceVerdict> {
     let verdict = |part: &MigInstance| InstanceVerdict {
-        instance: super::sets::instance(gpu, part),
+        instance: self::instance(gpu, part),
         verdict: of_instance(part, answer, policy, decoder),
     };
     gpu.mig.iter().map(verdict).collect()
+}
+
+/// The name of an instance in answers.
+pub(super) fn instance(gpu: &Gpu, instance: &MigInstance) -> String {
+    match instance.ci {
+        Some(ci) => format!("{}/{}/{ci}", gpu.key, instance.gi),
+        None => format!("{}/{}", gpu.key, instance.gi),
+    }
 }
 
 /// An instance takes its GPU and the capabilities of both levels, which are
