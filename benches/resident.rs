@@ -10,38 +10,38 @@
 use std::error::Error;
 use std::time::Instant;
 
-use gpumap::observe::monitor::cgroups::{Follower, Source};
-use gpumap::observe::monitor::{Processes, Resident};
-use gpumap::observe::scanner::Engine;
+use gpumap::observe::monitor::cgroups::{CgroupMonitor, ListSource};
+use gpumap::observe::monitor::{NodeMonitor, ProcessMonitor};
+use gpumap::observe::scanner::ScanMethod;
 use gpumap::observe::{Options, Target};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     let [engine, path, ..] = arguments.as_slice() else { return Ok(()) };
-    let engine = if engine == "proc" { Engine::Proc } else { Engine::Iterators };
+    let engine = if engine == "proc" { ScanMethod::Proc } else { ScanMethod::Iterators };
     let runs = arguments.get(2).map_or(Ok(15), |runs| runs.parse())?;
     let options = Options { cgroup_root: Some(path.into()), ..Options::default() };
     let targets = [Target { path: "/".into(), recursive: true }];
     let start = Instant::now();
-    let mut processes = Processes::start(&options, Some(engine))?;
+    let mut processes = ProcessMonitor::start(&options, Some(engine))?;
     println!("{:10} start    {:8.2} ms", engine.name(), start.elapsed().as_secs_f64() * 1e3);
     timed(engine.name(), "processes", runs, || drop(processes.refresh()));
     drop(processes);
-    for source in [Source::Queries, Source::Iterator] {
+    for source in [ListSource::Queries, ListSource::Iterator] {
         let start = Instant::now();
-        let mut cgroups = Follower::start_with(&options, &targets, None, Some(source))?;
+        let mut cgroups = CgroupMonitor::start_with(&options, &targets, None, Some(source))?;
         let name = format!("{source:?}");
         println!("{name:10} start    {:8.2} ms", start.elapsed().as_secs_f64() * 1e3);
         timed(&name, "cgroups", runs, || drop(cgroups.check()));
         drop(cgroups);
-        let mut resident = Resident::start_with(&options, &targets, Some(engine), Some(source))?;
+        let mut resident = NodeMonitor::start_with(&options, &targets, Some(engine), Some(source))?;
         timed(engine.name(), "refresh", runs, || drop(resident.refresh()));
         summary(&resident);
     }
     Ok(())
 }
 
-fn summary(resident: &Resident) {
+fn summary(resident: &NodeMonitor) {
     let processes = resident.processes();
     let devices = processes.iter().filter_map(|one| one.devices.known()).flatten();
     let devices: usize = devices.map(|one| one.fds as usize).sum();

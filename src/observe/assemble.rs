@@ -7,13 +7,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use super::cgroups::hierarchy::Hierarchy;
-use super::cgroups::walk::{self, Plan, Seen};
+use super::cgroups::walk::{self, VisitedCgroup, WalkPlan};
 use super::cgroups::{devices_v1, links, recheck};
 use super::error::ObserveError;
 use super::options::{Options, Target};
 use super::problems::{self, Log};
 use super::processes::{by_pid, collect, users};
-use super::programs::library::{self, Library};
+use super::programs::cache::{self, ProgramCache};
 use super::programs::symbols;
 use super::slurm::config;
 use super::{gpu, host, rights, units};
@@ -34,9 +34,9 @@ use crate::sys::caps::Capability::SysAdmin;
 pub fn cgroups(options: &Options, targets: &[Target]) -> Result<Observation, ObserveError> {
     let log = Log::new(options.deadline);
     let hierarchy = Hierarchy::find(options)?;
-    let (plan, scope) = Plan::new(&hierarchy, targets)?;
+    let (plan, scope) = WalkPlan::new(&hierarchy, targets)?;
     let node = host::blank(options, Some(&hierarchy));
-    let seen = |seen: &[Seen], log: &mut Log| collect::collect(options, &hierarchy, seen, log);
+    let seen = |seen: &[VisitedCgroup], log: &mut Log| collect::collect(options, &hierarchy, seen, log);
     let mut observation = observe(options, &hierarchy, &plan, Observation { scope, ..node }, seen, log);
     pass_over_gone(&mut observation);
     Ok(observation)
@@ -58,14 +58,14 @@ fn pass_over_gone(observation: &mut Observation) {
 pub(super) fn observe(
     options: &Options,
     hierarchy: &Hierarchy,
-    plan: &Plan,
+    plan: &WalkPlan,
     mut observation: Observation,
-    processes: impl FnOnce(&[Seen], &mut Log) -> Vec<Process>,
+    processes: impl FnOnce(&[VisitedCgroup], &mut Log) -> Vec<Process>,
     mut log: Log,
 ) -> Observation {
     let mut seen = walk::walk(hierarchy, plan, &mut log);
-    let mut library = Library::new();
-    recheck::settle(hierarchy, &mut seen, &mut library, &mut log);
+    let mut cache = ProgramCache::new();
+    recheck::settle(hierarchy, &mut seen, &mut cache, &mut log);
     links::fill(&mut seen, &mut log);
     observation.processes = processes(&seen, &mut log);
     if let Some(mount) = &hierarchy.devices {
@@ -79,8 +79,8 @@ pub(super) fn observe(
     if options.units {
         observation.units = units::collect(options, &seen, &mut log);
     }
-    shelve(&mut observation, options, library, &mut log);
-    observation.cgroups = seen.into_iter().map(|Seen { cgroup, .. }| cgroup).collect();
+    shelve(&mut observation, options, cache, &mut log);
+    observation.cgroups = seen.into_iter().map(|VisitedCgroup { cgroup, .. }| cgroup).collect();
     observation.errors = log.problems;
     observation
 }
@@ -110,17 +110,24 @@ pub fn processes_and(
 ) -> Result<Observation, ObserveError> {
     let mut log = Log::new(options.deadline);
     let hierarchy = Hierarchy::find(options)?;
-    let processes = by_pid::asked(options, &hierarchy, pids, &mut log)?;
+    let processes = by_pid::read_all(options, &hierarchy, pids, &mut log)?;
     let path = |process: &Process| PathBuf::from(OsStr::from_bytes(process.cgroup.as_bytes()));
     let paths: BTreeSet<PathBuf> = processes.iter().map(path).collect();
     let targets = paths.into_iter().map(|path| Target { path, recursive: false });
     let targets = targets.chain(others.iter().cloned());
     // One that is removed in this moment loses its process, not the others.
     let targets: Vec<Target> = targets.filter(|target| hierarchy.resolve(&target.path).is_ok()).collect();
-    let (plan, scope) = Plan::new(&hierarchy, &targets)?;
+    let (plan, scope) = WalkPlan::new(&hierarchy, &targets)?;
     let node = host::blank(options, Some(&hierarchy));
     let node = Observation { scope, pids: pids.to_vec(), ..node };
-    Ok(observe(options, &hierarchy, &plan, node, |seen, log| by_pid::still(processes, seen, log), log))
+    Ok(observe(
+        options,
+        &hierarchy,
+        &plan,
+        node,
+        |seen, log| by_pid::keep_in_cgroups(processes, seen, log),
+        log,
+    ))
 }
 
 /// Observes one program by id, wherever it is attached.
@@ -130,7 +137,7 @@ pub fn processes_and(
 /// No such program, one of another type, or no right to open it.
 pub fn program(options: &Options, id: u32) -> Result<Observation, ObserveError> {
     let mut log = Log::new(options.deadline);
-    let info = library::info(id).map_err(|error| match error {
+    let info = cache::info(id).map_err(|error| match error {
         error if error.is_gone() => ObserveError::NoSuchProgram { id },
         error if error.is_refused() => {
             let why = problems::refusal(error, &[SysAdmin]);
@@ -141,11 +148,11 @@ pub fn program(options: &Options, id: u32) -> Result<Observation, ObserveError> 
     if info.kind != CGROUP_DEVICE_PROGRAM {
         return Err(ObserveError::NotADeviceProgram { id, kind: info.kind });
     }
-    let mut library = Library::new();
-    let program = library.add(info, &mut log);
-    library.programs.insert(id, program);
+    let mut cache = ProgramCache::new();
+    let program = cache.add(info, &mut log);
+    cache.programs.insert(id, program);
     let mut observation = host::blank(options, Hierarchy::find(options).ok().as_ref());
-    shelve(&mut observation, options, library, &mut log);
+    shelve(&mut observation, options, cache, &mut log);
     observation.errors = log.problems;
     Ok(observation)
 }
@@ -159,10 +166,15 @@ pub fn gpus(options: &Options) -> Observation {
 }
 
 /// Names the calls of the programs and moves all into the observation.
-pub(super) fn shelve(observation: &mut Observation, options: &Options, mut library: Library, log: &mut Log) {
-    symbols::resolve(&options.proc, library.programs.values_mut(), log);
-    observation.programs = library.programs.into_values().collect();
-    observation.maps = library.maps.into_values().collect();
+pub(super) fn shelve(
+    observation: &mut Observation,
+    options: &Options,
+    mut cache: ProgramCache,
+    log: &mut Log,
+) {
+    symbols::resolve(&options.proc, cache.programs.values_mut(), log);
+    observation.programs = cache.programs.into_values().collect();
+    observation.maps = cache.maps.into_values().collect();
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ pub mod verify;
 
 pub use crate::sys::access as own_access;
 pub use assemble::{cgroups, gpus, processes, processes_and, program};
-pub use cgroups::lookup::{Pinned, ground, id_cgroup, path_cgroup, pid_cgroup, process_cgroup};
+pub use cgroups::lookup::{PinnedProcess, ground, id_cgroup, path_cgroup, pid_cgroup, process_cgroup};
 pub use error::ObserveError;
 pub use jobs::claims::job_claims;
 pub use jobs::leftovers::{JobHook, leftovers};

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use super::{EventSource, Scope, event};
 use crate::analyse::{Holdings, denied_of};
 use crate::observation::Text;
-use crate::observe::monitor::{DeviceChange, Processes};
-use crate::observe::scanner::{Engine, Glimpse, ScanError};
+use crate::observe::monitor::{DeviceChange, ProcessMonitor};
+use crate::observe::scanner::{ProcessSummary, ScanError, ScanMethod};
 use crate::observe::{self, Options};
 use crate::owner::Ground;
 use crate::report::{Event, EventProcess};
@@ -30,7 +30,7 @@ const ASKED: usize = 32;
 pub struct OpensWatcher {
     options: Options,
     scope: Scope,
-    processes: Processes,
+    processes: ProcessMonitor,
     root: PathBuf,
     ground: Ground,
     holdings: Holdings,
@@ -58,9 +58,13 @@ impl OpensWatcher {
     /// # Errors
     ///
     /// As [`Self::start`], and why this engine does not work.
-    pub fn start_with(options: &Options, scope: &Scope, engine: Option<Engine>) -> Result<Self, ScanError> {
+    pub fn start_with(
+        options: &Options,
+        scope: &Scope,
+        engine: Option<ScanMethod>,
+    ) -> Result<Self, ScanError> {
         let options = Options { detail: false, deadline: None, units: false, hook: false, ..options.clone() };
-        let processes = Processes::start(&options, engine)?;
+        let processes = ProcessMonitor::start(&options, engine)?;
         let facts = observe::gpus(&options);
         let now = Instant::now();
         let mut watcher = Self {
@@ -123,7 +127,7 @@ impl OpensWatcher {
     }
 
     /// An event about a process; `None` if it is not in scope.
-    fn about(&self, what: &str, process: &Glimpse) -> Option<Event> {
+    fn about(&self, what: &str, process: &ProcessSummary) -> Option<Event> {
         let path = self.places.get(&(process.pid, process.start_time));
         let is_named = self.scope.all || self.scope.pids.contains(&process.pid);
         let is_inside = || path.is_some_and(|path| self.scope.has_cgroup(&self.root, path));
@@ -147,12 +151,13 @@ impl OpensWatcher {
 
     fn remember_all(&mut self) {
         let holders = self.processes.all().iter();
-        let holds = |one: &&Glimpse| one.devices.known().is_some_and(|open| self.holdings.of(open).is_some());
-        let holders: Vec<Glimpse> = holders.filter(holds).cloned().collect();
+        let holds =
+            |one: &&ProcessSummary| one.devices.known().is_some_and(|open| self.holdings.of(open).is_some());
+        let holders: Vec<ProcessSummary> = holders.filter(holds).cloned().collect();
         holders.iter().for_each(|holder| self.remember(holder));
     }
 
-    fn remember(&mut self, process: &Glimpse) {
+    fn remember(&mut self, process: &ProcessSummary) {
         if let Ok(path) = observe::process_cgroup(&self.options, process.pid, process.start_time) {
             let path = Text::from(path.as_os_str().as_bytes());
             self.places.insert((process.pid, process.start_time), path);

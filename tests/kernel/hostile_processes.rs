@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use crate::support::victim::{Scratch, Victim};
 use gpumap::observation::{Detail, NodeKind, Observation};
 use gpumap::observe::Options;
-use gpumap::observe::scanner::{Engine, Glimpse, start};
+use gpumap::observe::scanner::{ProcessSummary, ScanMethod, start};
 use serde_json::Value;
 
 const SUPPORT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/c");
@@ -122,15 +122,15 @@ fn holds(detail: &Detail) -> u32 {
 }
 
 /// The same process as each way to see all of them shows it.
-fn glimpses(pid: u32) -> Vec<Glimpse> {
+fn glimpses(pid: u32) -> Vec<ProcessSummary> {
     let look = |engine| {
         let mut scanner = start(&Options::default(), Some(engine)).unwrap().scanner;
         scanner.scan().unwrap().into_iter().find(|glimpse| glimpse.pid == pid).unwrap()
     };
-    [Engine::Proc, Engine::Iterators].map(look).into()
+    [ScanMethod::Proc, ScanMethod::Iterators].map(look).into()
 }
 
-fn glimpsed(glimpse: &Glimpse) -> u32 {
+fn glimpsed(glimpse: &ProcessSummary) -> u32 {
     let devices = glimpse.devices.known().unwrap_or_else(|| panic!("{glimpse:?}"));
     devices.iter().filter(|held| (held.major, held.minor) == NUMBER).map(|held| held.fds).sum()
 }

@@ -14,7 +14,7 @@ use std::process::Command;
 use crate::support::victim::{Scratch, Victim};
 use gpumap::observation::{HeldDevice, NodeKind};
 use gpumap::observe::Options;
-use gpumap::observe::scanner::{Choice, Engine, Glimpse, Scanner, start};
+use gpumap::observe::scanner::{ChosenScanner, ProcessSummary, ScanMethod, Scanner, start};
 use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 
 const CUDA: &str = "CUDA_VISIBLE_DEVICES";
@@ -70,13 +70,13 @@ impl Stage {
     }
 }
 
-fn engine(engine: Engine) -> Box<dyn Scanner> {
-    let Choice { scanner, refused } = start(&Options::default(), Some(engine)).unwrap();
+fn engine(engine: ScanMethod) -> Box<dyn Scanner> {
+    let ChosenScanner { scanner, refused } = start(&Options::default(), Some(engine)).unwrap();
     assert_eq!((scanner.engine(), refused), (engine, None));
     scanner
 }
 
-fn scan(scanner: &mut dyn Scanner) -> BTreeMap<u32, Glimpse> {
+fn scan(scanner: &mut dyn Scanner) -> BTreeMap<u32, ProcessSummary> {
     let found = scanner.scan().unwrap();
     assert!(found.is_sorted_by(|one, other| one.pid < other.pid));
     found.into_iter().map(|glimpse| (glimpse.pid, glimpse)).collect()
@@ -84,8 +84,8 @@ fn scan(scanner: &mut dyn Scanner) -> BTreeMap<u32, Glimpse> {
 
 /// Both answers, of a moment in which nothing has changed: every process that
 /// is the same before and after must be the same for both.
-fn both() -> (BTreeMap<u32, Glimpse>, usize) {
-    let (mut proc, mut iterators) = (engine(Engine::Proc), engine(Engine::Iterators));
+fn both() -> (BTreeMap<u32, ProcessSummary>, usize) {
+    let (mut proc, mut iterators) = (engine(ScanMethod::Proc), engine(ScanMethod::Iterators));
     let before = scan(proc.as_mut());
     let found = scan(iterators.as_mut());
     let after = scan(proc.as_mut());
@@ -219,10 +219,10 @@ fn falls_back() {
     if node::root().is_none() {
         return;
     }
-    let Choice { scanner, refused } = start(&Options::default(), None).unwrap();
-    assert_eq!((scanner.engine(), refused), (Engine::Iterators, None));
+    let ChosenScanner { scanner, refused } = start(&Options::default(), None).unwrap();
+    assert_eq!((scanner.engine(), refused), (ScanMethod::Iterators, None));
     let (name, refused, seen) = node::as_nobody(|| {
-        let Choice { mut scanner, refused } = start(&Options::default(), None).unwrap();
+        let ChosenScanner { mut scanner, refused } = start(&Options::default(), None).unwrap();
         let own = scanner.scan().unwrap().into_iter().any(|glimpse| glimpse.pid == std::process::id());
         (scanner.engine().name(), refused, own)
     });
@@ -231,7 +231,7 @@ fn falls_back() {
     // A tree that stands for another node's processes.
     let elsewhere = Scratch::new();
     let options = Options { proc: elsewhere.path().into(), ..Options::default() };
-    let Choice { mut scanner, refused } = start(&options, None).unwrap();
-    assert_eq!((scanner.engine(), scanner.scan().unwrap()), (Engine::Proc, Vec::new()));
+    let ChosenScanner { mut scanner, refused } = start(&options, None).unwrap();
+    assert_eq!((scanner.engine(), scanner.scan().unwrap()), (ScanMethod::Proc, Vec::new()));
     assert!(refused.is_some_and(|why| why.contains("another pid")));
 }

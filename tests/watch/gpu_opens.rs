@@ -16,7 +16,7 @@ use std::process::{Child, Stdio};
 use crate::support::watching::{Place, Watch};
 use gpumap::observation::NodeKind;
 use gpumap::observe::Options;
-use gpumap::observe::scanner::Engine;
+use gpumap::observe::scanner::ScanMethod;
 use gpumap::report::Event;
 use gpumap::watch::opens::OpensWatcher;
 use gpumap::watch::{EventSource as _, Scope};
@@ -102,7 +102,7 @@ fn assert_about(event: &Event, what: &str, holder: &Holder) {
 #[test]
 fn both_engines() {
     let Some(root) = node::root() else { return };
-    for engine in [Engine::Proc, Engine::Iterators] {
+    for engine in [ScanMethod::Proc, ScanMethod::Iterators] {
         let place = Place::new(&root);
         let elsewhere = Place::new(&root);
         let options = Options { gpu_root: inventory(&place.directory), ..Options::default() };

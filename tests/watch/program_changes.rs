@@ -20,7 +20,7 @@ use crate::support::container::Container;
 use crate::support::source::{MapKind, MapSpec};
 use crate::support::{inspect, node, root};
 use gpumap::model::Verdict;
-use gpumap::observe::monitor::cgroups::{Engine, Source};
+use gpumap::observe::monitor::cgroups::{ListSource, Notification};
 use gpumap::observe::{Options, Target};
 use gpumap::render;
 use gpumap::report::{Event, PolicyEvent};
@@ -28,27 +28,33 @@ use gpumap::watch::policy::PolicyWatcher;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::json;
 
-const ENGINES: [(Engine, &str); 3] = [
-    (Engine::Fanotify, "revision+fanotify"),
-    (Engine::Inotify, "revision+inotify"),
-    (Engine::Polling, "polling"),
+const ENGINES: [(Notification, &str); 3] = [
+    (Notification::Fanotify, "revision+fanotify"),
+    (Notification::Inotify, "revision+inotify"),
+    (Notification::Polling, "polling"),
 ];
 
 /// Where lists are read, with what the engine's name says of it.
-const SOURCES: [(Source, &str); 2] = [(Source::Queries, ""), (Source::Iterator, ", cgroup iterator")];
+const SOURCES: [(ListSource, &str); 2] =
+    [(ListSource::Queries, ""), (ListSource::Iterator, ", cgroup iterator")];
 
-fn watch(path: &Path, recursive: bool, engine: Option<Engine>) -> PolicyWatcher {
+fn watch(path: &Path, recursive: bool, engine: Option<Notification>) -> PolicyWatcher {
     watch_by(path, recursive, engine, None)
 }
 
-fn watch_by(path: &Path, recursive: bool, engine: Option<Engine>, source: Option<Source>) -> PolicyWatcher {
+fn watch_by(
+    path: &Path,
+    recursive: bool,
+    engine: Option<Notification>,
+    source: Option<ListSource>,
+) -> PolicyWatcher {
     let options = Options { gpu_root: node::four_gpus(), ..Options::default() };
     let targets = [Target { path: path.to_owned(), recursive }];
     PolicyWatcher::start_with(&options, &targets, engine, source).unwrap()
 }
 
 /// Every engine with every source.
-fn ways() -> impl Iterator<Item = (Engine, Source, String)> {
+fn ways() -> impl Iterator<Item = (Notification, ListSource, String)> {
     ENGINES.into_iter().flat_map(|(engine, name)| {
         SOURCES.map(|(source, suffix)| (engine, source, format!("{name}{suffix}")))
     })
@@ -357,7 +363,7 @@ fn waiting() {
             let mut fds = [PollFd::new(watcher.fd()?, PollFlags::POLLIN)];
             Some(poll(&mut fds, PollTimeout::from(50_u8)).unwrap() == 1)
         };
-        if engine == Engine::Polling {
+        if engine == Notification::Polling {
             assert!(readable(&watcher).is_none());
             continue;
         }
@@ -405,11 +411,11 @@ fn chosen() {
         return;
     }
     let top = Cgroup::new().unwrap();
-    let works = watch_by(top.path(), true, None, Some(Source::Iterator)).engine().contains("iterator");
+    let works = watch_by(top.path(), true, None, Some(ListSource::Iterator)).engine().contains("iterator");
     let uses = |source| watch_by(top.path(), true, None, source).engine().contains("iterator");
     assert!(!uses(None));
     let children: Vec<Cgroup> = (0..520).map(|at| top.child(&format!("c{at}")).unwrap()).collect();
-    assert_eq!((uses(None), uses(Some(Source::Queries))), (works, false));
+    assert_eq!((uses(None), uses(Some(ListSource::Queries))), (works, false));
     drop(children);
 }
 
@@ -425,7 +431,7 @@ fn more_than_fit() {
     for cgroup in &chain {
         programs.iter().for_each(|one| attach(cgroup.dir(), one, MULTI, None).unwrap());
     }
-    let mut watcher = watch_by(chain[0].path(), true, None, Some(Source::Iterator));
+    let mut watcher = watch_by(chain[0].path(), true, None, Some(ListSource::Iterator));
     if !watcher.engine().ends_with(", cgroup iterator") {
         println!("skipped: there is no iterator over cgroups here");
         return;

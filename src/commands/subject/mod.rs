@@ -55,7 +55,7 @@ pub(crate) fn live(invocation: &Invocation<'_>, target: Target<'_>) -> Result<Re
         Target::Own | Target::Programs(_) => std::process::id(),
     };
     let options = invocation.options();
-    let process = observe::Pinned::new(&options, pid)?;
+    let process = observe::PinnedProcess::new(&options, pid)?;
     let path = process.cgroup(&options)?;
     let source = cgroup(invocation, &path)?;
     process.still_in(&options, &path)?;

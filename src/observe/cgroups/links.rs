@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::os::fd::AsFd;
 
-use super::walk::Seen;
+use super::walk::VisitedCgroup;
 use crate::observation::{Answer, Attached, Cgroup};
 use crate::observe::problems::{Log, refusal};
 use crate::observe::rights::unless_held;
@@ -18,7 +18,7 @@ const MAX_LINKS: usize = 1 << 20;
 type Links = HashMap<(u64, u32), u32>;
 
 /// Fills in the links of every own program.
-pub(in crate::observe) fn fill(seen: &mut [Seen], log: &mut Log) {
+pub(in crate::observe) fn fill(seen: &mut [VisitedCgroup], log: &mut Log) {
     if seen.iter().all(|seen| own(&seen.cgroup).is_none_or(|own| own.programs.is_empty())) {
         return;
     }

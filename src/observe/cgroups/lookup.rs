@@ -24,13 +24,13 @@ const STAT_LIMIT: usize = 8 << 10;
 /// One process, whatever becomes of its pid: a handle of its `/proc` directory,
 /// which shows nothing once the process is gone.
 #[derive(Debug)]
-pub struct Pinned {
+pub struct PinnedProcess {
     pid: u32,
     proc: PathBuf,
     dir: Dir,
 }
 
-impl Pinned {
+impl PinnedProcess {
     /// The process that has this pid now.
     ///
     /// # Errors
@@ -90,13 +90,13 @@ impl Pinned {
     }
 }
 
-/// The cgroup of the process that has this pid now, as [`Pinned::cgroup`].
+/// The cgroup of the process that has this pid now, as [`PinnedProcess::cgroup`].
 ///
 /// # Errors
 ///
-/// As [`Pinned::new`] and [`Pinned::cgroup`].
+/// As [`PinnedProcess::new`] and [`PinnedProcess::cgroup`].
 pub fn pid_cgroup(options: &Options, pid: u32) -> Result<PathBuf, ObserveError> {
-    Pinned::new(options, pid)?.cgroup(options)
+    PinnedProcess::new(options, pid)?.cgroup(options)
 }
 
 /// The same of a process that was seen before: another one that has its pid by
@@ -106,7 +106,7 @@ pub fn pid_cgroup(options: &Options, pid: u32) -> Result<PathBuf, ObserveError> 
 ///
 /// As [`pid_cgroup`].
 pub fn process_cgroup(options: &Options, pid: u32, start_time: u64) -> Result<PathBuf, ObserveError> {
-    let process = Pinned::new(options, pid)?;
+    let process = PinnedProcess::new(options, pid)?;
     if process.start_time()? == start_time { process.cgroup(options) } else { Err(process.gone()) }
 }
 
@@ -153,7 +153,7 @@ mod tests {
     fn pinned() {
         let options = Options::default();
         let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
-        let process = Pinned::new(&options, child.id()).unwrap();
+        let process = PinnedProcess::new(&options, child.id()).unwrap();
         let Ok(path) = process.cgroup(&options) else {
             child.kill().unwrap();
             child.wait().unwrap();

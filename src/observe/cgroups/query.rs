@@ -23,12 +23,12 @@ pub(in crate::observe) struct Gone;
 /// Asks cgroups, and stops asking once the kernel has said that the caller may
 /// not.
 #[derive(Debug)]
-pub(in crate::observe) struct Asker {
+pub(in crate::observe) struct ListQuery {
     legacy: bool,
     refused: Option<String>,
 }
 
-impl Asker {
+impl ListQuery {
     /// `legacy`: there is no cgroup2, so no programs.
     pub(in crate::observe) fn new(legacy: bool) -> Self {
         Self { legacy, refused: None }
@@ -36,7 +36,7 @@ impl Asker {
 
     /// Both lists. Own programs always count here, so an empty effective list
     /// answers both questions.
-    pub(in crate::observe) fn ask(&mut self, dir: &Dir, log: &mut Log) -> Result<Lists, Gone> {
+    pub(in crate::observe) fn lists(&mut self, dir: &Dir, log: &mut Log) -> Result<Lists, Gone> {
         let effective = self.effective(dir, log)?;
         let own = match &effective {
             Answer::Missing(why) => Answer::Missing(why.clone()),

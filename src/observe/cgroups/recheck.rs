@@ -9,12 +9,12 @@ use std::path::PathBuf;
 use nix::errno::Errno;
 
 use super::hierarchy::Hierarchy;
-use super::query::Asker;
-use super::walk::Seen;
+use super::query::ListQuery;
+use super::walk::VisitedCgroup;
 use crate::model::CgroupPath;
 use crate::observation::{Answer, Cgroup};
 use crate::observe::problems::Log;
-use crate::observe::programs::library::Library;
+use crate::observe::programs::cache::ProgramCache;
 use crate::sys::dir::Dir;
 
 /// Rounds of asking again.
@@ -23,18 +23,18 @@ const ROUNDS: usize = 3;
 /// Reads all programs of `seen` until no list changes meanwhile.
 pub(in crate::observe) fn settle(
     hierarchy: &Hierarchy,
-    seen: &mut Vec<Seen>,
-    library: &mut Library,
+    seen: &mut Vec<VisitedCgroup>,
+    cache: &mut ProgramCache,
     log: &mut Log,
 ) {
-    let mut asker = Asker::new(hierarchy.is_legacy());
+    let mut list_query = ListQuery::new(hierarchy.is_legacy());
     for _ in 0..ROUNDS {
-        library.load(program_ids(seen).into_iter(), log);
-        if log.out_of_time("asking again") || ask_again(hierarchy, seen, &mut asker, log) == 0 {
+        cache.load(program_ids(seen).into_iter(), log);
+        if log.out_of_time("asking again") || ask_again(hierarchy, seen, &mut list_query, log) == 0 {
             break;
         }
     }
-    let unread = |seen: &Seen| ids(&seen.cgroup).any(|id| !library.programs.contains_key(&id));
+    let unread = |seen: &VisitedCgroup| ids(&seen.cgroup).any(|id| !cache.programs.contains_key(&id));
     for seen in seen.iter_mut().filter(|seen| unread(seen)) {
         let why = "its programs changed each time they were read";
         log.add("changed-while-read", seen.cgroup.path.lossy(), why, "another try");
@@ -42,11 +42,11 @@ pub(in crate::observe) fn settle(
         seen.cgroup.own = Answer::Missing(why.to_owned());
     }
     let attached = program_ids(seen);
-    library.keep(|id| attached.contains(&id));
+    cache.keep(|id| attached.contains(&id));
 }
 
 /// The ids of all programs of the cgroups.
-fn program_ids(seen: &[Seen]) -> BTreeSet<u32> {
+fn program_ids(seen: &[VisitedCgroup]) -> BTreeSet<u32> {
     let mut all = BTreeSet::new();
     let mut last: &[u32] = &[];
     for seen in seen {
@@ -68,45 +68,50 @@ fn ids(cgroup: &Cgroup) -> impl Iterator<Item = u32> {
 
 /// Asks every cgroup for its effective list again, takes over what differs, and
 /// drops cgroups that are gone. Returns how many changed.
-fn ask_again(hierarchy: &Hierarchy, seen: &mut Vec<Seen>, asker: &mut Asker, log: &mut Log) -> usize {
+fn ask_again(
+    hierarchy: &Hierarchy,
+    seen: &mut Vec<VisitedCgroup>,
+    list_query: &mut ListQuery,
+    log: &mut Log,
+) -> usize {
     let mut changed = 0;
     seen.retain_mut(|seen| {
         let cgroup = &mut seen.cgroup;
         if cgroup.effective.known().is_none() {
             return true;
         }
-        let state = match open(hierarchy, cgroup) {
-            Ok(dir) => refresh(&dir, cgroup, asker, log),
-            Err(Errno::ENOENT | Errno::ENODEV) => State::Gone,
-            Err(_) => State::Same,
+        let outcome = match open(hierarchy, cgroup) {
+            Ok(dir) => refresh(&dir, cgroup, list_query, log),
+            Err(Errno::ENOENT | Errno::ENODEV) => Outcome::Gone,
+            Err(_) => Outcome::Same,
         };
-        changed += usize::from(state == State::Changed);
-        if state == State::Gone {
+        changed += usize::from(outcome == Outcome::Changed);
+        if outcome == Outcome::Gone {
             log.add("cgroup-gone", cgroup.path.lossy(), "removed while it was read", "");
         }
-        state != State::Gone
+        outcome != Outcome::Gone
     });
     changed
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum Outcome {
     Same,
     Changed,
     Gone,
 }
 
-fn refresh(dir: &Dir, cgroup: &mut Cgroup, asker: &mut Asker, log: &mut Log) -> State {
-    match asker.effective(dir, log) {
-        Ok(effective) if effective == cgroup.effective => State::Same,
-        Ok(_) => match asker.ask(dir, log) {
+fn refresh(dir: &Dir, cgroup: &mut Cgroup, list_query: &mut ListQuery, log: &mut Log) -> Outcome {
+    match list_query.effective(dir, log) {
+        Ok(effective) if effective == cgroup.effective => Outcome::Same,
+        Ok(_) => match list_query.lists(dir, log) {
             Ok((effective, own)) => {
                 (cgroup.effective, cgroup.own) = (effective, own);
-                State::Changed
+                Outcome::Changed
             }
-            Err(_) => State::Gone,
+            Err(_) => Outcome::Gone,
         },
-        Err(_) => State::Gone,
+        Err(_) => Outcome::Gone,
     }
 }
 

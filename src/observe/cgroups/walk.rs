@@ -8,7 +8,7 @@ use std::thread;
 use nix::errno::Errno;
 
 use super::hierarchy::Hierarchy;
-use super::query::Asker;
+use super::query::ListQuery;
 use crate::observation::{Cgroup, Scope, Text};
 use crate::observe::error::ObserveError;
 use crate::observe::options::Target;
@@ -27,22 +27,22 @@ const PROCS_LIMIT: usize = 64 << 20;
 
 /// What is wanted, as a tree of names.
 #[derive(Debug, Default)]
-pub(in crate::observe) struct Plan {
+pub(in crate::observe) struct WalkPlan {
     requested: bool,
     /// Whether a process is there that is asked about.
     mentioned: bool,
     recursive: bool,
-    children: BTreeMap<Vec<u8>, Plan>,
+    children: BTreeMap<Vec<u8>, WalkPlan>,
 }
 
 /// A cgroup, and whether it was asked for or is only an ancestor.
 #[derive(Debug)]
-pub(in crate::observe) struct Seen {
+pub(in crate::observe) struct VisitedCgroup {
     pub(in crate::observe) cgroup: Cgroup,
     pub(in crate::observe) requested: bool,
 }
 
-impl Plan {
+impl WalkPlan {
     /// Resolves the targets; each must exist now.
     pub(in crate::observe) fn new(
         hierarchy: &Hierarchy,
@@ -83,15 +83,15 @@ fn joined(parts: &[Vec<u8>]) -> Vec<u8> {
 }
 
 /// Walks what is planned, parents first.
-pub(in crate::observe) fn walk(hierarchy: &Hierarchy, plan: &Plan, log: &mut Log) -> Vec<Seen> {
+pub(in crate::observe) fn walk(hierarchy: &Hierarchy, plan: &WalkPlan, log: &mut Log) -> Vec<VisitedCgroup> {
     if !plan.requested && !plan.mentioned && plan.children.is_empty() {
         return Vec::new();
     }
     let is_legacy = hierarchy.is_legacy();
-    let asker = Asker::new(is_legacy);
+    let list_query = ListQuery::new(is_legacy);
     let mut walker = Walker {
         log,
-        asker,
+        list_query,
         is_legacy,
         sees_uids: hierarchy.sees_uids,
         is_half: false,
@@ -105,18 +105,18 @@ pub(in crate::observe) fn walk(hierarchy: &Hierarchy, plan: &Plan, log: &mut Log
 
 struct Walker<'a> {
     log: &'a mut Log,
-    asker: Asker,
+    list_query: ListQuery,
     is_legacy: bool,
     sees_uids: bool,
     /// Whether another thread walks meanwhile.
     is_half: bool,
-    seen: Vec<Seen>,
+    seen: Vec<VisitedCgroup>,
     path: Vec<u8>,
     buffer: Vec<u8>,
 }
 
 impl Walker<'_> {
-    fn planned(&mut self, dir: &Dir, plan: &Plan) {
+    fn planned(&mut self, dir: &Dir, plan: &WalkPlan) {
         if plan.recursive {
             return self.subtree(dir, 0);
         }
@@ -157,14 +157,15 @@ impl Walker<'_> {
     fn halves(&mut self, dir: &Dir, names: &[CString], depth: usize) {
         let (first, second) = names.split_at(names.len() / 2);
         let mut log = Log::new(self.log.deadline());
-        let asker = Asker::new(self.is_legacy);
+        let list_query = ListQuery::new(self.is_legacy);
         let (path, is_legacy, sees_uids) = (self.path.clone(), self.is_legacy, self.sees_uids);
         let seen = thread::scope(|scope| {
             let log = &mut log;
             let work = move || {
                 let (seen, buffer) = (Vec::new(), Vec::new());
                 let is_half = true;
-                let mut walker = Walker { log, asker, is_legacy, sees_uids, is_half, seen, path, buffer };
+                let mut walker =
+                    Walker { log, list_query, is_legacy, sees_uids, is_half, seen, path, buffer };
                 walker.each(dir, second, depth);
                 walker.seen
             };
@@ -203,15 +204,17 @@ impl Walker<'_> {
     /// Asks one cgroup everything; `None` if it is gone.
     fn record(&mut self, dir: &Dir, requested: bool) -> Option<DirStat> {
         let stat = dir.stat().map_err(|errno| self.failed(errno)).ok()?;
-        let Ok((effective, own)) = self.asker.ask(dir, self.log) else {
+        let Ok((effective, own)) = self.list_query.lists(dir, self.log) else {
             self.failed(Errno::ENOENT);
             return None;
         };
         let pids = if requested { self.pids(dir)? } else { Vec::new() };
         let path = self.text();
         let uid = (stat.uid != 0 && self.sees_uids).then_some(stat.uid);
-        self.seen
-            .push(Seen { cgroup: Cgroup { path, id: stat.inode, effective, own, pids, uid }, requested });
+        self.seen.push(VisitedCgroup {
+            cgroup: Cgroup { path, id: stat.inode, effective, own, pids, uid },
+            requested,
+        });
         Some(stat)
     }
 
@@ -285,7 +288,7 @@ mod tests {
     /// Make sure that overlapping targets become one tree.
     #[test]
     fn plans() {
-        let mut plan = Plan::default();
+        let mut plan = WalkPlan::default();
         plan.add(vec![b"a".to_vec(), b"b".to_vec()], true);
         plan.add(vec![b"a".to_vec()], false);
         plan.add(vec![b"a".to_vec(), b"b".to_vec()], false);

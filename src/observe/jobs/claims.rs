@@ -8,12 +8,12 @@ use std::path::Path;
 use crate::observation::{Environment, Observation};
 use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::observe::cgroups::walk;
-use crate::observe::cgroups::walk::Plan;
+use crate::observe::cgroups::walk::WalkPlan;
 use crate::observe::error::ObserveError;
 use crate::observe::host;
 use crate::observe::options::Options;
 use crate::observe::problems::Log;
-use crate::observe::processes::survey::Whose;
+use crate::observe::processes::survey::ProcessFilter;
 use crate::observe::processes::{by_pid, survey};
 use crate::owner::AskedName;
 
@@ -29,7 +29,7 @@ pub fn job_claims(options: &Options, name: &AskedName) -> Result<Observation, Ob
     let mut log = Log::new(options.deadline);
     let hierarchy = Hierarchy::find(&options)?;
     let names = |environment: &Environment| name.may_be_said_by(environment);
-    let found = survey::scan(&options.proc, Whose::default(), &mut log, &mut Vec::new(), names)
+    let found = survey::survey(&options.proc, ProcessFilter::default(), &mut log, &mut Vec::new(), names)
         .unwrap_or_else(|errno| {
             let proc = options.proc.to_string_lossy().into_owned();
             log.add("unreadable", proc, errno.to_string(), "a mounted proc file system");
@@ -37,12 +37,12 @@ pub fn job_claims(options: &Options, name: &AskedName) -> Result<Observation, Ob
         });
     let pids: Vec<u32> = found.iter().map(|(pid, _)| *pid).collect();
     // Those that ended meanwhile say nothing any more.
-    let processes = by_pid::asked(&options, &hierarchy, &pids, &mut Log::new(options.deadline));
+    let processes = by_pid::read_all(&options, &hierarchy, &pids, &mut Log::new(options.deadline));
     let mut observation = host::blank(&options, Some(&hierarchy));
     observation.processes = processes.unwrap_or_default();
     observation.processes.retain(|process| found.contains(&(process.pid, process.start_time)));
     // Whose the directories around them are tells which names count.
-    let (mut plan, _) = Plan::new(&hierarchy, &[])?;
+    let (mut plan, _) = WalkPlan::new(&hierarchy, &[])?;
     for process in &observation.processes {
         if let Ok(parts) = hierarchy.resolve(Path::new(OsStr::from_bytes(process.cgroup.as_bytes()))) {
             plan.mention(parts);

@@ -10,12 +10,12 @@ use super::search;
 use crate::observation::{Environment, Observation, Problem, Process, Scope};
 use crate::observe::assemble::observe;
 use crate::observe::cgroups::hierarchy::Hierarchy;
-use crate::observe::cgroups::walk::{Plan, Seen};
+use crate::observe::cgroups::walk::{VisitedCgroup, WalkPlan};
 use crate::observe::error::ObserveError;
 use crate::observe::host;
 use crate::observe::options::{Options, Target};
 use crate::observe::problems::Log;
-use crate::observe::processes::survey::Whose;
+use crate::observe::processes::survey::ProcessFilter;
 use crate::observe::processes::{by_pid, collect, survey};
 use crate::owner::JobName;
 
@@ -45,9 +45,9 @@ pub struct JobHook {
 pub fn leftovers(options: &Options, job: &JobName, hook: JobHook) -> Result<Observation, ObserveError> {
     let mut log = Log::new(options.deadline);
     let hierarchy = Hierarchy::find(options)?;
-    let whose = Whose { uid: hook.uid, since: hook.began.and_then(ticks_since_boot) };
+    let filter = ProcessFilter { uid: hook.uid, since: hook.began.and_then(ticks_since_boot) };
     let mut remarks = Vec::new();
-    let named = named(options, &hierarchy, job, whose, &mut log, &mut remarks);
+    let named = named(options, &hierarchy, job, filter, &mut log, &mut remarks);
     let (mut plan, scope) = plan(options, &hierarchy, job)?;
     for process in &named {
         // Where no cgroup can be walked to, the process is looked at alone.
@@ -56,12 +56,12 @@ pub fn leftovers(options: &Options, job: &JobName, hook: JobHook) -> Result<Obse
             plan.mention(parts);
         }
     }
-    let is_others = |process: &&Process| whose.uid.is_some_and(|uid| uid != process.uid);
+    let is_others = |process: &&Process| filter.uid.is_some_and(|uid| uid != process.uid);
     let also_users = named.iter().filter(is_others).map(|process| process.pid).collect();
     let node = Observation { scope, also_users, ..host::blank(options, Some(&hierarchy)) };
-    let processes = |seen: &[Seen], log: &mut Log| {
+    let processes = |seen: &[VisitedCgroup], log: &mut Log| {
         let inside = collect::collect(options, &hierarchy, seen, log);
-        merge(inside, by_pid::present(options, named, seen))
+        merge(inside, by_pid::keep_present(options, named, seen))
     };
     let mut observation = observe(options, &hierarchy, &plan, node, processes, log);
     // That the job's cgroups go is what is meant to happen.
@@ -75,11 +75,11 @@ fn named(
     options: &Options,
     hierarchy: &Hierarchy,
     job: &JobName,
-    whose: Whose,
+    filter: ProcessFilter,
     log: &mut Log,
     remarks: &mut Vec<Problem>,
 ) -> Vec<Process> {
-    let found = survey::scan(&options.proc, whose, log, remarks, |environment| names(environment, job));
+    let found = survey::survey(&options.proc, filter, log, remarks, |environment| names(environment, job));
     let found = found.unwrap_or_else(|errno| {
         log.add(
             "unreadable",
@@ -90,7 +90,7 @@ fn named(
         Vec::new()
     });
     let pids: Vec<u32> = found.iter().map(|(pid, _)| *pid).collect();
-    let mut processes = by_pid::anywhere(options, hierarchy, &pids, log);
+    let mut processes = by_pid::read_anywhere(options, hierarchy, &pids, log);
     // One that has the pid of another that ended meanwhile is none of these.
     processes.retain(|process| found.contains(&(process.pid, process.start_time)));
     processes
@@ -112,16 +112,20 @@ fn names(environment: &Environment, job: &JobName) -> bool {
 }
 
 /// The job's cgroups with everything below; none is fine.
-fn plan(options: &Options, hierarchy: &Hierarchy, job: &JobName) -> Result<(Plan, Vec<Scope>), ObserveError> {
+fn plan(
+    options: &Options,
+    hierarchy: &Hierarchy,
+    job: &JobName,
+) -> Result<(WalkPlan, Vec<Scope>), ObserveError> {
     for _ in 0..TRIES {
         let paths = search::find(options, hierarchy, job);
         let targets: Vec<Target> = paths.into_iter().map(|path| Target { path, recursive: true }).collect();
-        match Plan::new(hierarchy, &targets) {
+        match WalkPlan::new(hierarchy, &targets) {
             Err(ObserveError::NoSuchCgroup { .. }) => {}
             plan => return plan,
         }
     }
-    Plan::new(hierarchy, &[])
+    WalkPlan::new(hierarchy, &[])
 }
 
 /// Processes of both lists, each once.

@@ -5,5 +5,5 @@ pub mod cgroups;
 mod node;
 mod processes;
 
-pub use node::{Refreshed, Resident, ResidentError};
-pub use processes::{Changes, DeviceChange, Processes};
+pub use node::{NodeChanges, NodeMonitor, NodeMonitorError};
+pub use processes::{DeviceChange, ProcessChanges, ProcessMonitor};

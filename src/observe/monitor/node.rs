@@ -6,44 +6,44 @@
 
 use std::thread;
 
-use super::cgroups::Follower;
-use super::cgroups::Source;
-use super::cgroups::Step;
+use super::cgroups::CgroupMonitor;
+use super::cgroups::ListSource;
+use super::cgroups::PolicyChange;
 use crate::observation::Problem;
 use crate::observe::error::ObserveError;
 use crate::observe::options::{Options, Target};
-use crate::observe::scanner::{Engine, Glimpse, ScanError};
+use crate::observe::scanner::{ProcessSummary, ScanError, ScanMethod};
 
-use super::processes::{Changes, Processes};
+use super::processes::{ProcessChanges, ProcessMonitor};
 
 /// Why a node cannot be kept.
 #[derive(Debug, thiserror::Error)]
-pub enum ResidentError {
+pub enum NodeMonitorError {
     /// Its cgroups cannot be followed.
     #[error(transparent)]
     Cgroups(#[from] ObserveError),
     /// Its processes cannot be seen.
     #[error(transparent)]
-    Processes(#[from] ScanError),
+    ProcessMonitor(#[from] ScanError),
 }
 
 /// A node: its cgroups with their programs, and its processes.
 #[derive(Debug)]
-pub struct Resident {
-    cgroups: Follower,
-    processes: Processes,
+pub struct NodeMonitor {
+    cgroups: CgroupMonitor,
+    processes: ProcessMonitor,
 }
 
 /// What one refresh found.
 #[derive(Debug)]
-pub struct Refreshed {
+pub struct NodeChanges {
     /// What happened to programs; `None` if nothing did.
-    pub programs: Option<Step>,
+    pub programs: Option<PolicyChange>,
     /// What happened to processes.
-    pub processes: Changes,
+    pub processes: ProcessChanges,
 }
 
-impl Resident {
+impl NodeMonitor {
     /// Begins to keep the cgroups of `targets` and every process, seen by
     /// `engine` or the best that works.
     ///
@@ -53,8 +53,8 @@ impl Resident {
     pub fn start(
         options: &Options,
         targets: &[Target],
-        engine: Option<Engine>,
-    ) -> Result<Self, ResidentError> {
+        engine: Option<ScanMethod>,
+    ) -> Result<Self, NodeMonitorError> {
         Self::start_with(options, targets, engine, None)
     }
 
@@ -67,11 +67,11 @@ impl Resident {
     pub fn start_with(
         options: &Options,
         targets: &[Target],
-        engine: Option<Engine>,
-        source: Option<Source>,
-    ) -> Result<Self, ResidentError> {
-        let cgroups = Follower::start_with(options, targets, None, source)?;
-        Ok(Self { cgroups, processes: Processes::start(options, engine)? })
+        engine: Option<ScanMethod>,
+        source: Option<ListSource>,
+    ) -> Result<Self, NodeMonitorError> {
+        let cgroups = CgroupMonitor::start_with(options, targets, None, source)?;
+        Ok(Self { cgroups, processes: ProcessMonitor::start(options, engine)? })
     }
 
     /// Looks at everything again, cgroups and processes at the same time.
@@ -79,18 +79,18 @@ impl Resident {
     /// # Errors
     ///
     /// Why processes can no longer be seen at all.
-    pub fn refresh(&mut self) -> Result<Refreshed, ScanError> {
+    pub fn refresh(&mut self) -> Result<NodeChanges, ScanError> {
         let (cgroups, processes) = (&mut self.cgroups, &mut self.processes);
         thread::scope(|scope| {
             let programs = scope.spawn(|| cgroups.check());
             let processes = processes.refresh();
             let programs = programs.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            Ok(Refreshed { programs, processes: processes? })
+            Ok(NodeChanges { programs, processes: processes? })
         })
     }
 
     /// The processes as of the last refresh, in the order of pids.
-    pub fn processes(&self) -> &[Glimpse] {
+    pub fn processes(&self) -> &[ProcessSummary] {
         self.processes.all()
     }
 

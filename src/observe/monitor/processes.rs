@@ -5,29 +5,29 @@ use std::cmp::Ordering;
 use crate::observation::{HeldDevice, Problem};
 use crate::observe::options::Options;
 use crate::observe::scanner;
-use crate::observe::scanner::Choice;
-use crate::observe::scanner::{Engine, Glimpse, ScanError, Scanner};
+use crate::observe::scanner::ChosenScanner;
+use crate::observe::scanner::{ProcessSummary, ScanError, ScanMethod, Scanner};
 
 /// All processes of the node as of the last look.
 #[derive(Debug)]
-pub struct Processes {
+pub struct ProcessMonitor {
     options: Options,
     scanner: Box<dyn Scanner>,
     /// In the order of pids.
-    all: Vec<Glimpse>,
+    all: Vec<ProcessSummary>,
     /// Why the iterators are not in use, until it is fetched.
     refused: Option<String>,
 }
 
 /// What happened between two looks. What came and went in between is not seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Changes {
+pub struct ProcessChanges {
     /// Processes that began, as they are.
-    pub come: Vec<Glimpse>,
+    pub come: Vec<ProcessSummary>,
     /// Processes that ended, as they were.
-    pub gone: Vec<Glimpse>,
+    pub gone: Vec<ProcessSummary>,
     /// Processes that executed another program, as they are.
-    pub executed: Vec<Glimpse>,
+    pub executed: Vec<ProcessSummary>,
     /// Devices that a process has open and had not, those of new processes
     /// included.
     pub opened: Vec<DeviceChange>,
@@ -40,30 +40,30 @@ pub struct Changes {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceChange {
     /// The process as it is, or as it was if it ended.
-    pub process: Glimpse,
+    pub process: ProcessSummary,
     /// The devices, with the descriptors that there are or were.
     pub devices: Vec<HeldDevice>,
 }
 
-impl Processes {
+impl ProcessMonitor {
     /// Looks for the first time.
     ///
     /// # Errors
     ///
     /// As [`scanner::start`].
-    pub fn start(options: &Options, engine: Option<Engine>) -> Result<Self, ScanError> {
-        let Choice { mut scanner, refused } = scanner::start(options, engine)?;
+    pub fn start(options: &Options, engine: Option<ScanMethod>) -> Result<Self, ScanError> {
+        let ChosenScanner { mut scanner, refused } = scanner::start(options, engine)?;
         let all = scanner.scan()?;
         Ok(Self { options: options.clone(), scanner, all, refused })
     }
 
     /// Who sees them.
-    pub fn engine(&self) -> Engine {
+    pub fn engine(&self) -> ScanMethod {
         self.scanner.engine()
     }
 
     /// The processes as of the last look, in the order of pids.
-    pub fn all(&self) -> &[Glimpse] {
+    pub fn all(&self) -> &[ProcessSummary] {
         &self.all
     }
 
@@ -79,23 +79,23 @@ impl Processes {
     /// # Errors
     ///
     /// Why `/proc` cannot be listed.
-    pub fn refresh(&mut self) -> Result<Changes, ScanError> {
+    pub fn refresh(&mut self) -> Result<ProcessChanges, ScanError> {
         let now = match self.scanner.scan() {
-            Err(error) if self.engine() == Engine::Iterators => {
+            Err(error) if self.engine() == ScanMethod::Iterators => {
                 self.refused = Some(error.to_string());
-                self.scanner = scanner::start(&self.options, Some(Engine::Proc))?.scanner;
+                self.scanner = scanner::start(&self.options, Some(ScanMethod::Proc))?.scanner;
                 self.scanner.scan()?
             }
             now => now?,
         };
         let before = std::mem::replace(&mut self.all, now);
-        Ok(Changes::between(before, &self.all))
+        Ok(ProcessChanges::between(before, &self.all))
     }
 }
 
-impl Changes {
+impl ProcessChanges {
     /// Both in the order of pids. One that is the same takes one comparison.
-    fn between(before: Vec<Glimpse>, now: &[Glimpse]) -> Self {
+    fn between(before: Vec<ProcessSummary>, now: &[ProcessSummary]) -> Self {
         let mut changes = Self::default();
         let (mut before, mut now) = (before.into_iter().peekable(), now.iter().peekable());
         loop {
@@ -112,7 +112,7 @@ impl Changes {
     }
 
     /// What became of one process.
-    fn one(&mut self, old: Option<Glimpse>, new: Option<&Glimpse>) {
+    fn one(&mut self, old: Option<ProcessSummary>, new: Option<&ProcessSummary>) {
         match (old, new) {
             (Some(old), Some(new)) => self.both(&old, new),
             (Some(old), None) => {
@@ -127,7 +127,7 @@ impl Changes {
         }
     }
 
-    fn both(&mut self, old: &Glimpse, new: &Glimpse) {
+    fn both(&mut self, old: &ProcessSummary, new: &ProcessSummary) {
         if old.program != new.program {
             self.executed.push(new.clone());
         }
@@ -140,7 +140,11 @@ impl Changes {
 
 /// The devices that are in `with` and not in `without`; none where one of them
 /// is not known.
-fn change(process: &Glimpse, with: &Glimpse, without: Option<&Glimpse>) -> Option<DeviceChange> {
+fn change(
+    process: &ProcessSummary,
+    with: &ProcessSummary,
+    without: Option<&ProcessSummary>,
+) -> Option<DeviceChange> {
     let number = |device: &HeldDevice| (device.kind, device.major, device.minor);
     let without = match without {
         Some(without) => without.devices.known()?.as_slice(),
@@ -156,7 +160,7 @@ mod tests {
     use super::*;
     use crate::observation::{Answer, NodeKind};
 
-    fn process(pid: u32, start_time: u64, program: u64, minors: &[u32]) -> Glimpse {
+    fn process(pid: u32, start_time: u64, program: u64, minors: &[u32]) -> ProcessSummary {
         let device = |minor: &u32| HeldDevice {
             kind: NodeKind::Char,
             major: 195,
@@ -164,7 +168,7 @@ mod tests {
             fds: 1,
             mapped: false,
         };
-        Glimpse {
+        ProcessSummary {
             pid,
             start_time,
             program: (program, 0),
@@ -198,22 +202,26 @@ mod tests {
             process(3, 9, 1, &[2]),
             process(4, 9, 1, &[0]),
         ];
-        let changes = Changes::between(before, &now);
-        let ids = |all: &[Glimpse]| all.iter().map(|one| (one.pid, one.start_time)).collect::<Vec<_>>();
+        let changes = ProcessChanges::between(before, &now);
+        let ids =
+            |all: &[ProcessSummary]| all.iter().map(|one| (one.pid, one.start_time)).collect::<Vec<_>>();
         assert_eq!(ids(&changes.come), [(3, 9), (4, 9)]);
         assert_eq!(ids(&changes.gone), [(3, 1), (5, 1)]);
         assert_eq!(ids(&changes.executed), [(2, 1)]);
         assert_eq!(minors(&changes.opened), [(2, 1, vec![3]), (3, 9, vec![2]), (4, 9, vec![0])]);
         assert_eq!(minors(&changes.closed), [(2, 1, vec![0]), (3, 1, vec![2])]);
-        assert_eq!(Changes::between(now.to_vec(), &now), Changes::default());
+        assert_eq!(ProcessChanges::between(now.to_vec(), &now), ProcessChanges::default());
     }
 
     /// Make sure that devices that are not known are no change.
     #[test]
     fn unknown() {
         let known = process(1, 1, 1, &[0]);
-        let unknown = Glimpse { devices: Answer::Missing("no".to_owned()), ..known.clone() };
-        assert_eq!(Changes::between(vec![known.clone()], std::slice::from_ref(&unknown)), Changes::default());
-        assert_eq!(Changes::between(vec![unknown], &[known]), Changes::default());
+        let unknown = ProcessSummary { devices: Answer::Missing("no".to_owned()), ..known.clone() };
+        assert_eq!(
+            ProcessChanges::between(vec![known.clone()], std::slice::from_ref(&unknown)),
+            ProcessChanges::default()
+        );
+        assert_eq!(ProcessChanges::between(vec![unknown], &[known]), ProcessChanges::default());
     }
 }

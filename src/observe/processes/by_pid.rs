@@ -12,7 +12,7 @@ use super::wanted::{Unread, Wanted};
 use crate::observation::Process;
 use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::observe::cgroups::lookup::DELETED;
-use crate::observe::cgroups::walk::Seen;
+use crate::observe::cgroups::walk::VisitedCgroup;
 use crate::observe::error::ObserveError;
 use crate::observe::options::Options;
 use crate::observe::problems::Log;
@@ -20,7 +20,7 @@ use crate::sys::dir::Dir;
 
 /// Reads these processes. Those that cannot be had are problems; if none can,
 /// the first is an error.
-pub(in crate::observe) fn asked(
+pub(in crate::observe) fn read_all(
     options: &Options,
     hierarchy: &Hierarchy,
     pids: &[u32],
@@ -52,7 +52,7 @@ pub(in crate::observe) fn asked(
 
 /// Reads these processes wherever they are. Those that ended are left out; those
 /// that live and cannot be read are problems.
-pub(in crate::observe) fn anywhere(
+pub(in crate::observe) fn read_anywhere(
     options: &Options,
     hierarchy: &Hierarchy,
     pids: &[u32],
@@ -76,10 +76,10 @@ pub(in crate::observe) fn anywhere(
 }
 
 /// Those that were seen in their cgroups, or else still live.
-pub(in crate::observe) fn present(
+pub(in crate::observe) fn keep_present(
     options: &Options,
     mut processes: Vec<Process>,
-    seen: &[Seen],
+    seen: &[VisitedCgroup],
 ) -> Vec<Process> {
     let paths: HashSet<&[u8]> = seen.iter().map(|seen| seen.cgroup.path.as_bytes()).collect();
     processes.retain(|process| {
@@ -117,7 +117,11 @@ fn in_a_cgroup(process: Process, hierarchy: &Hierarchy) -> Result<Process, Obser
 }
 
 /// Leaves out processes whose cgroup was removed before it could be read.
-pub(in crate::observe) fn still(mut processes: Vec<Process>, seen: &[Seen], log: &mut Log) -> Vec<Process> {
+pub(in crate::observe) fn keep_in_cgroups(
+    mut processes: Vec<Process>,
+    seen: &[VisitedCgroup],
+    log: &mut Log,
+) -> Vec<Process> {
     let paths: HashSet<&[u8]> = seen.iter().map(|seen| seen.cgroup.path.as_bytes()).collect();
     processes.retain(|process| {
         let there = paths.contains(process.cgroup.as_bytes());

@@ -4,15 +4,15 @@
 use std::collections::HashSet;
 use std::time::Instant;
 
-use super::helpers::care::Care;
-use super::helpers::{Crew, Duty};
+use super::helpers::depth::Depth;
+use super::helpers::{HelperPool, Requests};
 use super::procfile::is_own;
 use super::reader::Reader;
 use super::refusals::{self, Counts, Refusals};
 use super::wanted::{Context, Unread, Wanted};
 use crate::observation::{Answer, Detail, Process};
 use crate::observe::cgroups::hierarchy::Hierarchy;
-use crate::observe::cgroups::walk::Seen;
+use crate::observe::cgroups::walk::VisitedCgroup;
 use crate::observe::options::Options;
 use crate::observe::problems::Log;
 use crate::observe::rights::unless_held;
@@ -28,11 +28,12 @@ const KEPT: usize = 128 << 20;
 pub(in crate::observe) fn collect(
     options: &Options,
     hierarchy: &Hierarchy,
-    seen: &[Seen],
+    seen: &[VisitedCgroup],
     log: &mut Log,
 ) -> Vec<Process> {
     let requested = seen.iter().filter(|seen| seen.requested);
-    let listed = requested.flat_map(|Seen { cgroup, .. }| cgroup.pids.iter().map(|pid| (*pid, &cgroup.path)));
+    let listed =
+        requested.flat_map(|VisitedCgroup { cgroup, .. }| cgroup.pids.iter().map(|pid| (*pid, &cgroup.path)));
     let mut done = HashSet::new();
     let wanted: Vec<Wanted<'_>> = listed
         .filter(|(pid, _)| done.insert(*pid))
@@ -46,7 +47,7 @@ pub(in crate::observe) fn collect(
 
 /// A process that moved to a cgroup nobody asked about is no longer of
 /// interest.
-fn drop_moved(processes: &mut Vec<Process>, seen: &[Seen]) {
+fn drop_moved(processes: &mut Vec<Process>, seen: &[VisitedCgroup]) {
     let requested = seen.iter().filter(|seen| seen.requested);
     let requested: HashSet<&[u8]> = requested.map(|seen| seen.cgroup.path.as_bytes()).collect();
     processes.retain(|process| requested.contains(process.cgroup.as_bytes()));
@@ -118,7 +119,7 @@ fn by_itself(
     let mut reader = Reader::new(&context);
     let in_time = |_: &(usize, &Wanted<'_>)| deadline.is_none_or(|deadline| Instant::now() < deadline);
     let wanted = wanted.iter().enumerate().take_while(in_time);
-    wanted.map(|(index, wanted)| (index, reader.read(wanted, Care::Outside))).collect()
+    wanted.map(|(index, wanted)| (index, reader.read(wanted, Depth::WithoutMemory))).collect()
 }
 
 /// Reads details as well.
@@ -131,18 +132,19 @@ fn by_helpers(
     log: &Log,
 ) -> Vec<Found> {
     let is_own = is_own(&options.proc);
-    let mut crew = Crew::new(proc, |proc, duty: Duty<'_, usize, (Result<Process, Unread>, Counts)>| {
-        let refusals = Refusals::default();
-        let context = Context { proc, hierarchy, detail: true, is_own, refusals };
-        let mut reader = Reader::new(&context);
-        duty.answer(|_, index, care| {
-            let process = wanted.get(index).ok_or(Unread::Gone);
-            (process.and_then(|wanted| reader.read(wanted, care)), context.refusals.take())
+    let mut pool =
+        HelperPool::new(proc, |proc, requests: Requests<'_, usize, (Result<Process, Unread>, Counts)>| {
+            let refusals = Refusals::default();
+            let context = Context { proc, hierarchy, detail: true, is_own, refusals };
+            let mut reader = Reader::new(&context);
+            requests.answer(|_, index, depth| {
+                let process = wanted.get(index).ok_or(Unread::Gone);
+                (process.and_then(|wanted| reader.read(wanted, depth)), context.refusals.take())
+            });
         });
-    });
     let questions: Vec<(u32, usize)> = wanted.iter().map(|one| one.pid).zip(0..).collect();
     let (mut found, mut kept) = (Vec::new(), 0);
-    crew.ask(&questions, log.deadline(), |index, answer| {
+    pool.ask(&questions, log.deadline(), |index, answer| {
         let (mut process, counts) = answer.unwrap_or((Err(Unread::Silent), Counts::new()));
         refusals.add(wanted.get(index).map_or(0, |wanted| wanted.pid), &counts);
         if let Ok(Process { detail: Some(detail), .. }) = &mut process {

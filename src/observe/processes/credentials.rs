@@ -19,7 +19,7 @@ const LEVELS: usize = 33;
 /// uids. `own`: the inode number of gpumap's user namespace.
 ///
 /// `None` for a process that is gone.
-pub(crate) fn of(process: &Dir, own: Option<u64>) -> Option<u32> {
+pub(crate) fn responsible_user(process: &Dir, own: Option<u64>) -> Option<u32> {
     let namespace = process.child(c"ns").and_then(|ns| namespace::open(&ns, c"user")).ok()?;
     if let Some(maker) = maker(namespace, own) {
         return Some(maker);
@@ -88,7 +88,7 @@ mod tests {
     fn own() {
         let process = Dir::open("/proc/self".as_ref()).unwrap();
         let (space, user) = (own_namespace(), nix::unistd::getuid().as_raw());
-        assert_eq!(of(&process, space), Some(user));
+        assert_eq!(responsible_user(&process, space), Some(user));
         assert!(may_be_of(&process, user, space) && !may_be_of(&process, user + 1, space));
         assert_eq!(uids(b"Name:\ta\nUid:\t7\t8\t9\t10\nGid:\t1\n"), Some([7, 8, 9, 10]));
         assert_eq!((uids(b"Name:\tUid:\n"), uids(b"Uid:\t7\n")), (None, None));

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use nix::errno::Errno;
 
-use super::devices::{Held, descriptors};
+use super::devices::{HeldDevices, descriptors};
 use crate::sys::dir::Dir;
 use crate::sys::tables::compare_files;
 
@@ -17,7 +17,7 @@ const TABLES: usize = 512;
 
 /// A process whose tables are looked for.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::observe) struct Tables<'a> {
+pub(in crate::observe) struct DescriptorTables<'a> {
     /// Its directory.
     pub(in crate::observe) process: &'a Dir,
     /// The directory and number of the thread that is read first: the main
@@ -29,14 +29,14 @@ pub(in crate::observe) struct Tables<'a> {
     pub(in crate::observe) is_own: bool,
 }
 
-impl Tables<'_> {
+impl DescriptorTables<'_> {
     /// The devices in all tables, each table once, as far as the time suffices.
     ///
     /// # Errors
     ///
     /// Those of reading the first table.
-    pub(in crate::observe) fn read(self, end: Instant) -> Result<Held, Errno> {
-        let mut held = Held::default();
+    pub(in crate::observe) fn read(self, end: Instant) -> Result<HeldDevices, Errno> {
+        let mut held = HeldDevices::default();
         descriptors(self.first.0, &mut held, end)?;
         if self.several {
             self.others(&mut held, end)?;
@@ -45,7 +45,7 @@ impl Tables<'_> {
     }
 
     /// Adds the tables that are not that of the first thread.
-    fn others(self, held: &mut Held, end: Instant) -> Result<(), Errno> {
+    fn others(self, held: &mut HeldDevices, end: Instant) -> Result<(), Errno> {
         let tasks = self.process.child(c"task")?;
         // A thread of each table, in the order that the kernel gives tables.
         let (mut known, mut threads) = (vec![self.first.1], 0);
@@ -61,7 +61,7 @@ impl Tables<'_> {
             }
             // It may end at any time.
             let Ok(thread) = tasks.child(name) else { return true };
-            let mut theirs = Held::default();
+            let mut theirs = HeldDevices::default();
             let read = match place {
                 Ok(_) => descriptors(&thread, held, end),
                 Err(_) => descriptors(&thread, &mut theirs, end),

@@ -5,17 +5,17 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 
-use super::descriptor_tables::Tables;
-use super::devices::{Held, mapped};
+use super::descriptor_tables::DescriptorTables;
+use super::devices::{HeldDevices, mapped};
 use super::environment::location;
-use super::environment::location::NoPlace;
+use super::environment::location::NoEnviron;
 use super::environment::{at_exec, live};
-use super::helpers::care::Care;
-use super::mapped_files::Files;
+use super::helpers::depth::Depth;
+use super::mapped_files::MappedFiles;
 use super::memory::Memory;
 use super::procfile::STAT_LIMIT;
 use super::procfile::parse_stat;
-use super::refusals::{Kind, Refusals};
+use super::refusals::{ReadKind, Refusals};
 use super::title;
 use crate::observation::{Answer, Detail, Environment, Text};
 use crate::sys::dir::Dir;
@@ -47,16 +47,16 @@ pub(super) struct Subject<'a> {
     pub(super) ended: bool,
     /// Whether it has other threads.
     pub(super) several: bool,
-    pub(super) care: Care,
+    pub(super) depth: Depth,
 }
 
 /// Reads details, one process after another.
 #[derive(Debug)]
-pub(super) struct Looker<'a> {
+pub(super) struct DetailReader<'a> {
     refusals: &'a Refusals,
     /// Whether pids of this `/proc` are those of system calls.
     is_own: bool,
-    files: Files,
+    files: MappedFiles,
     text: Vec<u8>,
     maps: Vec<u8>,
 }
@@ -78,13 +78,13 @@ struct Areas {
     environment: (u64, u64),
 }
 
-impl<'a> Looker<'a> {
+impl<'a> DetailReader<'a> {
     pub(super) fn new(refusals: &'a Refusals, is_own: bool) -> Self {
-        Self { refusals, is_own, files: Files::default(), text: Vec::new(), maps: Vec::new() }
+        Self { refusals, is_own, files: MappedFiles::default(), text: Vec::new(), maps: Vec::new() }
     }
 
     /// Looks into a process.
-    pub(super) fn look(&mut self, subject: &Subject<'_>) -> Result<Detail, Gone> {
+    pub(super) fn read(&mut self, subject: &Subject<'_>) -> Result<Detail, Gone> {
         let (mut last, mut ended) = (remains(), subject.ended);
         for _ in 0..TRIES {
             let other = if ended { self.living_thread(subject.dir) } else { None };
@@ -93,7 +93,7 @@ impl<'a> Looker<'a> {
                 None if ended => return Ok(remains()),
                 None => Thread { dir: subject.dir, tid: subject.pid },
             };
-            if let Some(why) = subject.care.refusal() {
+            if let Some(why) = subject.depth.refusal() {
                 return Ok(self.outside(subject, &thread, why));
             }
             let auxv = auxv(thread.dir);
@@ -112,8 +112,8 @@ impl<'a> Looker<'a> {
     /// The environment in memory of a process whose main thread lives; `None` if
     /// it is gone.
     pub(super) fn environment(&mut self, pid: u32, dir: &Dir) -> Option<Answer<Environment>> {
-        let subject = Subject { pid, dir, titled: false, ended: false, several: false, care: Care::Inside };
-        self.look(&subject).ok().map(|detail| detail.live)
+        let subject = Subject { pid, dir, titled: false, ended: false, several: false, depth: Depth::Full };
+        self.read(&subject).ok().map(|detail| detail.live)
     }
 
     /// Whether the new program's environment is yet to be set up, and only
@@ -151,8 +151,8 @@ impl<'a> Looker<'a> {
         detail.at_exec = at_exec::read(memory, areas.environment, &mut self.text, self.refusals);
         detail.live = match (auxv, memory) {
             (Ok(auxv), Ok(memory)) => self.live(dir, auxv, memory),
-            (Err(errno), _) => Answer::Missing(self.refusals.why(Kind::Live, *errno)),
-            (_, Err(errno)) => Answer::Missing(self.refusals.why(Kind::Live, *errno)),
+            (Err(errno), _) => Answer::Missing(self.refusals.why(ReadKind::Live, *errno)),
+            (_, Err(errno)) => Answer::Missing(self.refusals.why(ReadKind::Live, *errno)),
         };
         detail
     }
@@ -161,8 +161,8 @@ impl<'a> Looker<'a> {
     fn outside(&mut self, subject: &Subject<'_>, thread: &Thread<'_>, why: &str) -> Detail {
         let unread = || Answer::Missing(why.to_owned());
         let mut detail = Detail { exe: self.exe(thread.dir), at_exec: unread(), live: unread(), ..remains() };
-        self.refusals.passed_over(subject.care);
-        if subject.care == Care::Briefly {
+        self.refusals.passed_over(subject.depth);
+        if subject.depth == Depth::Minimal {
             detail.devices = Answer::Missing(why.to_owned());
         } else {
             self.devices(subject, thread, &mut detail, false);
@@ -181,12 +181,18 @@ impl<'a> Looker<'a> {
     ) -> Vec<(u64, u64)> {
         let first = (thread.dir, thread.tid);
         let several = subject.several || subject.ended;
-        let tables = Tables { process: subject.dir, first, several, is_own: self.is_own };
+        let tables = DescriptorTables { process: subject.dir, first, several, is_own: self.is_own };
         let mut held = match tables.read(Instant::now() + TIME) {
             Ok(held) => held,
             Err(errno) => {
-                detail.devices = Answer::Missing(self.refusals.why(Kind::Devices, errno));
-                return mapped(thread.dir, &self.maps, &mut self.files, self.refusals, &mut Held::default());
+                detail.devices = Answer::Missing(self.refusals.why(ReadKind::Devices, errno));
+                return mapped(
+                    thread.dir,
+                    &self.maps,
+                    &mut self.files,
+                    self.refusals,
+                    &mut HeldDevices::default(),
+                );
             }
         };
         let mut places = Vec::new();
@@ -207,8 +213,8 @@ impl<'a> Looker<'a> {
     fn live(&mut self, dir: &Dir, auxv: &[u8], memory: &mut Memory) -> Answer<Environment> {
         match location::find(dir, &self.maps, auxv, &mut self.files) {
             Ok(places) => live::read(memory, &places),
-            Err(NoPlace::Errno(errno)) => Answer::Missing(self.refusals.why(Kind::Image, errno)),
-            Err(NoPlace::Reason(why)) => Answer::Missing(why),
+            Err(NoEnviron::Errno(errno)) => Answer::Missing(self.refusals.why(ReadKind::Image, errno)),
+            Err(NoEnviron::Reason(why)) => Answer::Missing(why),
         }
     }
 
@@ -216,7 +222,7 @@ impl<'a> Looker<'a> {
     /// memory is refused as well, and told.
     fn read_maps(&mut self, dir: &Dir) {
         match dir.read_into(c"maps", &mut self.maps, MAPS_LIMIT) {
-            Err(Errno::EFBIG) => self.refusals.count(Kind::ManyMappings),
+            Err(Errno::EFBIG) => self.refusals.count(ReadKind::ManyMappings),
             Err(_) => self.maps.clear(),
             Ok(()) => {}
         }
@@ -225,7 +231,7 @@ impl<'a> Looker<'a> {
     fn exe(&self, dir: &Dir) -> Answer<Text> {
         match dir.link(c"exe") {
             Ok(path) => Answer::Known(path.into()),
-            Err(errno) => Answer::Missing(self.refusals.why(Kind::Exe, errno)),
+            Err(errno) => Answer::Missing(self.refusals.why(ReadKind::Exe, errno)),
         }
     }
 

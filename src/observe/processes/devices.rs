@@ -9,9 +9,9 @@ use nix::errno::Errno;
 use nix::fcntl::AtFlags;
 use nix::sys::stat::fstatat;
 
-use super::mapped_files::Files;
+use super::mapped_files::MappedFiles;
 use super::mappings::mappings;
-use super::refusals::{Kind, Refusals};
+use super::refusals::{ReadKind, Refusals};
 use crate::observation::{HeldDevice, NodeKind};
 use crate::sys::dir::Dir;
 use crate::sys::stat::{FileKind, FileStat, stat_at};
@@ -33,7 +33,7 @@ const PSEUDO_TERMINALS: std::ops::RangeInclusive<u32> = 136..=143;
 
 /// Distinct devices in order, and what could not be looked at.
 #[derive(Debug, Default)]
-pub(in crate::observe) struct Held {
+pub(in crate::observe) struct HeldDevices {
     devices: BTreeMap<(bool, (u32, u32)), HeldDevice>,
     /// Descriptors that were looked at.
     seen: u32,
@@ -42,7 +42,7 @@ pub(in crate::observe) struct Held {
     cut: Option<String>,
 }
 
-impl Held {
+impl HeldDevices {
     /// The device with these numbers; `None` where there are too many already.
     fn entry(&mut self, kind: FileKind, rdev: (u32, u32)) -> Option<&mut HeldDevice> {
         let block = kind == FileKind::Block;
@@ -103,9 +103,9 @@ impl Held {
 pub(super) fn mapped(
     dir: &Dir,
     maps: &[u8],
-    files: &mut Files,
+    files: &mut MappedFiles,
     refusals: &Refusals,
-    held: &mut Held,
+    held: &mut HeldDevices,
 ) -> Vec<(u64, u64)> {
     let (mut places, mut unknown) = (Vec::new(), false);
     let mut last = None;
@@ -133,7 +133,7 @@ pub(super) fn mapped(
         }
     }
     if unknown {
-        refusals.count(Kind::Mapped);
+        refusals.count(ReadKind::Mapped);
         held.cut("a mapping cannot be looked behind");
     }
     places
@@ -153,7 +153,7 @@ fn may_be_device(path: &[u8]) -> bool {
 ///
 /// Those of opening and listing the directory; `EACCES` where nothing behind
 /// descriptors may be seen.
-pub(super) fn descriptors(dir: &Dir, held: &mut Held, end: Instant) -> Result<(), Errno> {
+pub(super) fn descriptors(dir: &Dir, held: &mut HeldDevices, end: Instant) -> Result<(), Errno> {
     let fds = dir.child(c"fd")?;
     let mut refused = None;
     fds.numbers(c".", |name, _| {
@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn joined() {
         let held = |fds| {
-            let mut held = Held::default();
+            let mut held = HeldDevices::default();
             (0..fds).for_each(|_| held.open(FileKind::Char, (195, 0)));
             held
         };

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::detail::Looker;
+use super::detail::DetailReader;
 use super::environment::at_exec;
-use super::helpers::care::Care;
-use super::helpers::{Crew, Duty};
+use super::helpers::depth::Depth;
+use super::helpers::{HelperPool, Requests};
 use super::memory::Memory;
 use super::procfile::parse_stat;
 use super::procfile::{STAT_LIMIT, is_own};
@@ -19,7 +19,7 @@ use crate::sys::dir::Dir;
 
 /// A process and its environment at one moment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Peek {
+pub(crate) struct PolledEnvironment {
     pub(crate) pid: u32,
     pub(crate) start_time: u64,
     pub(crate) uid: u32,
@@ -36,7 +36,7 @@ enum Which {
     Executed,
 }
 
-type Helpers = Crew<'static, Which, Option<Peek>>;
+type Helpers = HelperPool<'static, Which, Option<PolledEnvironment>>;
 
 thread_local! {
     /// Helpers stay for the next question, which comes soon; they end with the
@@ -46,38 +46,41 @@ thread_local! {
 
 /// The environments that processes have in memory now; those that went are
 /// left out.
-pub(crate) fn live(proc: &Path, pids: impl IntoIterator<Item = u32>) -> Vec<Peek> {
+pub(crate) fn live(proc: &Path, pids: impl IntoIterator<Item = u32>) -> Vec<PolledEnvironment> {
     ask(proc, pids.into_iter().map(|pid| (pid, Which::Live)).collect())
 }
 
 /// The environment of a process's last execve.
-pub(crate) fn executed(proc: &Path, pid: u32) -> Option<Peek> {
+pub(crate) fn executed(proc: &Path, pid: u32) -> Option<PolledEnvironment> {
     ask(proc, vec![(pid, Which::Executed)]).pop()
 }
 
 /// Asks the helpers, which are started where there are none.
-fn ask(proc: &Path, questions: Vec<(u32, Which)>) -> Vec<Peek> {
+fn ask(proc: &Path, questions: Vec<(u32, Which)>) -> Vec<PolledEnvironment> {
     HELPERS.with_borrow_mut(|helpers| {
         if helpers.as_ref().is_none_or(|(place, _)| place != proc) {
-            *helpers = start(proc).map(|crew| (proc.to_owned(), crew));
+            *helpers = start(proc).map(|pool| (proc.to_owned(), pool));
         }
-        let Some((_, crew)) = helpers else { return Vec::new() };
+        let Some((_, pool)) = helpers else { return Vec::new() };
         let mut found = Vec::new();
-        crew.ask(&questions, None, |index, answer| {
-            found.extend(answer.flatten().map(|peek| (index, peek)));
+        pool.ask(&questions, None, |index, answer| {
+            found.extend(answer.flatten().map(|polled| (index, polled)));
         });
         found.sort_unstable_by_key(|(index, _)| *index);
-        found.into_iter().map(|(_, peek)| peek).collect()
+        found.into_iter().map(|(_, polled)| polled).collect()
     })
 }
 
 fn start(proc: &Path) -> Option<Helpers> {
     let is_own = is_own(proc);
-    Some(Crew::new(Dir::open(proc).ok()?, move |proc, duty: Duty<'_, Which, Option<Peek>>| {
-        let refusals = Refusals::default();
-        let mut looker = Looker::new(&refusals, is_own);
-        duty.answer(|pid, which, care| look(proc, pid, which, care, &mut looker, &refusals));
-    }))
+    Some(HelperPool::new(
+        Dir::open(proc).ok()?,
+        move |proc, requests: Requests<'_, Which, Option<PolledEnvironment>>| {
+            let refusals = Refusals::default();
+            let mut detail_reader = DetailReader::new(&refusals, is_own);
+            requests.answer(|pid, which, depth| look(proc, pid, which, depth, &mut detail_reader, &refusals));
+        },
+    ))
 }
 
 /// One process; `None` for one that went or is a thread of the kernel.
@@ -85,33 +88,33 @@ fn look(
     proc: &Dir,
     pid: u32,
     which: Which,
-    care: Care,
-    looker: &mut Looker<'_>,
+    depth: Depth,
+    detail_reader: &mut DetailReader<'_>,
     refusals: &Refusals,
-) -> Option<Peek> {
+) -> Option<PolledEnvironment> {
     let dir = proc.child(format!("{pid}/.").as_str()).ok()?;
     let uid = dir.stat().ok()?.uid;
     // In this order: the area is that of the memory, or it is dead.
     let mut memory =
-        if which == Which::Executed && care == Care::Inside { Some(Memory::open(&dir)) } else { None };
+        if which == Which::Executed && depth == Depth::Full { Some(Memory::open(&dir)) } else { None };
     let mut text = Vec::new();
     dir.read_into(c"stat", &mut text, STAT_LIMIT).ok()?;
     let stat = parse_stat(&text).filter(|stat| !stat.is_kernel_thread() && !stat.has_ended())?;
-    let mut peek = Peek {
+    let mut polled = PolledEnvironment {
         pid,
         start_time: stat.start_time,
         uid,
         comm: stat.comm.into(),
         env_end: stat.environment.1,
-        environment: Answer::Missing(care.refusal().unwrap_or_default().to_owned()),
+        environment: Answer::Missing(depth.refusal().unwrap_or_default().to_owned()),
     };
     let area = stat.environment;
-    if care != Care::Inside {
-        return Some(peek);
+    if depth != Depth::Full {
+        return Some(polled);
     }
-    peek.environment = match &mut memory {
+    polled.environment = match &mut memory {
         Some(memory) => at_exec::read(memory, area, &mut Vec::new(), refusals),
-        None => looker.environment(pid, &dir)?,
+        None => detail_reader.environment(pid, &dir)?,
     };
-    Some(peek)
+    Some(polled)
 }

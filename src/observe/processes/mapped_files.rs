@@ -24,12 +24,12 @@ type Version = ((u32, u32), u64, u64, (i64, u32));
 
 /// What is known of files so far.
 #[derive(Debug, Default)]
-pub(super) struct Files {
+pub(super) struct MappedFiles {
     images: HashMap<(Version, Role), Rc<Result<Image, String>>>,
     regular: HashSet<((u32, u32), u64)>,
 }
 
-impl Files {
+impl MappedFiles {
     /// The executable as an ELF file.
     pub(super) fn executable(&mut self, dir: &Dir) -> Result<Rc<Result<Image, String>>, Errno> {
         let stat = stat_at(dir, c"exe")?;

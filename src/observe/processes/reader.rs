@@ -7,8 +7,8 @@ use nix::errno::Errno;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
 
-use super::detail::{Looker, Subject};
-use super::helpers::care::Care;
+use super::detail::{DetailReader, Subject};
+use super::helpers::depth::Depth;
 use super::procfile::STAT_LIMIT;
 use super::procfile::{cgroup_line, parse_stat};
 use super::title::STEP_DAEMON;
@@ -26,7 +26,7 @@ const STATUS_LIMIT: usize = 64 << 10;
 /// Reads processes; what one needs is used again for the next.
 pub(super) struct Reader<'a> {
     context: &'a Context<'a>,
-    looker: Looker<'a>,
+    detail_reader: DetailReader<'a>,
     buffer: Vec<u8>,
 }
 
@@ -38,10 +38,14 @@ struct Groups {
 
 impl<'a> Reader<'a> {
     pub(super) fn new(context: &'a Context<'a>) -> Self {
-        Self { context, looker: Looker::new(&context.refusals, context.is_own), buffer: Vec::new() }
+        Self {
+            context,
+            detail_reader: DetailReader::new(&context.refusals, context.is_own),
+            buffer: Vec::new(),
+        }
     }
 
-    pub(super) fn read(&mut self, wanted: &Wanted<'_>, care: Care) -> Result<Process, Unread> {
+    pub(super) fn read(&mut self, wanted: &Wanted<'_>, depth: Depth) -> Result<Process, Unread> {
         let pid = wanted.pid;
         let dir = self
             .context
@@ -62,8 +66,8 @@ impl<'a> Reader<'a> {
         if self.context.detail && !kernel_thread {
             // Root's daemon of a step has its title, which others need not.
             let titled = uid == 0 && comm == Text::from(STEP_DAEMON);
-            let subject = Subject { pid, dir: &dir, titled, ended, several, care };
-            let look = self.looker.look(&subject).map_err(|_| Unread::Gone)?;
+            let subject = Subject { pid, dir: &dir, titled, ended, several, depth };
+            let look = self.detail_reader.read(&subject).map_err(|_| Unread::Gone)?;
             // What nothing could be read of may have ended meanwhile.
             if look.at_exec.known().is_none() && look.live.known().is_none() {
                 let stat = parse_stat(self.file(&dir, c"stat", STAT_LIMIT)?).ok_or(Unread::Gone)?;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use nix::errno::Errno;
 
-use super::helpers::care::{Care, SILENT, SPENT};
+use super::helpers::depth::{Depth, SILENT, SPENT};
 use super::procfile::STAT_LIMIT;
 use super::procfile::parse_stat;
 use crate::observation::Text;
@@ -16,7 +16,7 @@ use crate::sys::dir::Dir;
 
 /// What was to be read.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::observe) enum Kind {
+pub(in crate::observe) enum ReadKind {
     AtExec,
     Live,
     Devices,
@@ -30,7 +30,7 @@ pub(in crate::observe) enum Kind {
     Spent,
 }
 
-/// The file of each kind, in the order of [`Kind`], and the part of a process
+/// The file of each kind, in the order of [`ReadKind`], and the part of a process
 /// that it takes a right to see.
 const KINDS: [(&str, Option<Part>); 9] = [
     ("/proc/PID/environ", Some(Part::Memory)),
@@ -62,12 +62,12 @@ const NAMED: usize = 3;
 /// As many that are refused are said to lack a right, and none is named.
 const CROWD: u32 = 16;
 
-/// Counts, in the order of [`Kind`]; empty where there are none.
+/// Counts, in the order of [`ReadKind`]; empty where there are none.
 pub(in crate::observe) type Counts = Vec<u32>;
 
 impl Refusals {
     /// Counts one process.
-    pub(in crate::observe) fn count(&self, kind: Kind) {
+    pub(in crate::observe) fn count(&self, kind: ReadKind) {
         if let Some(count) = self.counts.get(kind as usize) {
             count.set(count.get().saturating_add(1));
         }
@@ -92,7 +92,7 @@ impl Refusals {
 
     /// The reason for an [`Answer::Missing`](crate::observation::Answer), one
     /// clause; a refusal is counted.
-    pub(in crate::observe) fn why(&self, kind: Kind, errno: Errno) -> String {
+    pub(in crate::observe) fn why(&self, kind: ReadKind, errno: Errno) -> String {
         match errno {
             Errno::EACCES | Errno::EPERM => {
                 self.count(kind);
@@ -107,11 +107,11 @@ impl Refusals {
     }
 
     /// Counts a process that was not looked into for this reason.
-    pub(in crate::observe) fn passed_over(&self, care: Care) {
-        match care {
-            Care::Inside => {}
-            Care::Outside => self.count(Kind::Silent),
-            Care::Briefly => self.count(Kind::Spent),
+    pub(in crate::observe) fn passed_over(&self, depth: Depth) {
+        match depth {
+            Depth::Full => {}
+            Depth::WithoutMemory => self.count(ReadKind::Silent),
+            Depth::Minimal => self.count(ReadKind::Spent),
         }
     }
 
@@ -171,8 +171,8 @@ fn comm(proc: &Path, pid: u32) -> String {
 /// Why it was not read what takes no right.
 fn unasked(which: usize) -> &'static str {
     match which {
-        which if which == Kind::Silent as usize => SILENT,
-        which if which == Kind::Spent as usize => SPENT,
+        which if which == ReadKind::Silent as usize => SILENT,
+        which if which == ReadKind::Spent as usize => SPENT,
         _ => TOO_LONG,
     }
 }

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::credentials;
 use super::environment::at_exec;
-use super::helpers::care::Care;
-use super::helpers::care::SILENT;
-use super::helpers::{Crew, Duty};
+use super::helpers::depth::Depth;
+use super::helpers::depth::SILENT;
+use super::helpers::{HelperPool, Requests};
 use super::memory::Memory;
 use super::procfile::STAT_LIMIT;
 use super::procfile::parse_stat;
@@ -23,7 +23,7 @@ pub(in crate::observe) type Candidate = (u32, u64);
 
 /// Whose processes are looked for. What is not said rules nobody out.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::observe) struct Whose {
+pub(in crate::observe) struct ProcessFilter {
     /// The user.
     pub(in crate::observe) uid: Option<u32>,
     /// The earliest start, in clock ticks since boot: one that is older and
@@ -33,7 +33,7 @@ pub(in crate::observe) struct Whose {
 
 /// What is found of one process.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Look {
+struct Surveyed {
     /// When it started, if its environment matters.
     found: Option<u64>,
     /// Why its environment is not known.
@@ -60,9 +60,9 @@ struct Unread {
 /// # Errors
 ///
 /// Those of listing the proc file system.
-pub(in crate::observe) fn scan(
+pub(in crate::observe) fn survey(
     proc: &Path,
-    whose: Whose,
+    filter: ProcessFilter,
     log: &mut Log,
     remarks: &mut Vec<Problem>,
     matters: impl Fn(&Environment) -> bool + Sync,
@@ -74,21 +74,21 @@ pub(in crate::observe) fn scan(
         true
     })?;
     let own = credentials::own_namespace();
-    let mut crew = Crew::new(root, |proc, duty: Duty<'_, (), Look>| {
+    let mut pool = HelperPool::new(root, |proc, requests: Requests<'_, (), Surveyed>| {
         let mut buffer = Vec::new();
-        duty.answer(|pid, (), care| {
+        requests.answer(|pid, (), depth| {
             let dir = proc.child(pid.to_string().as_str()).ok();
-            let dir = dir.filter(|dir| whose.uid.is_none_or(|uid| credentials::may_be_of(dir, uid, own)));
-            dir.map(|dir| look(&dir, care, &mut buffer, &matters)).unwrap_or_default()
+            let dir = dir.filter(|dir| filter.uid.is_none_or(|uid| credentials::may_be_of(dir, uid, own)));
+            dir.map(|dir| survey_one(&dir, depth, &mut buffer, &matters)).unwrap_or_default()
         });
     });
     let (mut found, mut unread, mut answered) = (Vec::new(), Vec::new(), 0);
-    crew.ask(&pids, log.deadline(), |index, answer| {
+    pool.ask(&pids, log.deadline(), |index, answer| {
         answered += 1;
         let Some((pid, ())) = pids.get(index) else { return };
         let look = answer.unwrap_or_else(|| {
             let unread = Unread { why: SILENT.to_owned(), refused: false };
-            Look { unread: Some(unread), ..Look::default() }
+            Surveyed { unread: Some(unread), ..Surveyed::default() }
         });
         found.extend(look.found.map(|start_time| (*pid, start_time)));
         unread.extend(look.unread.map(|why| (*pid, why)));
@@ -99,7 +99,7 @@ pub(in crate::observe) fn scan(
     unread.sort_unstable_by_key(|(pid, _)| *pid);
     let root = Dir::open(proc)?;
     for (pid, unread) in unread {
-        tell(&root, pid, &unread, whose, own, log, remarks);
+        tell(&root, pid, &unread, filter, own, log, remarks);
     }
     found.sort_unstable();
     Ok(found)
@@ -110,7 +110,7 @@ fn tell(
     proc: &Dir,
     pid: u32,
     unread: &Unread,
-    whose: Whose,
+    filter: ProcessFilter,
     own: Option<u64>,
     log: &mut Log,
     remarks: &mut Vec<Problem>,
@@ -129,9 +129,9 @@ fn tell(
         why,
         needs: String::new(),
     };
-    if whose.since.is_some_and(|since| stat.start_time < since) {
+    if filter.since.is_some_and(|since| stat.start_time < since) {
         remarks.push(remark(format!("{why}; it cannot be the job's, for it is older")));
-    } else if whose.uid.is_some_and(|uid| !credentials::may_be_of(&dir, uid, own)) {
+    } else if filter.uid.is_some_and(|uid| !credentials::may_be_of(&dir, uid, own)) {
         remarks.push(remark(format!("{why}; it cannot be the job's, for it is another user's")));
     } else {
         log.add(if unread.refused { "no-right" } else { "unreadable" }, what, why, "");
@@ -139,23 +139,29 @@ fn tell(
 }
 
 /// Looks at one process.
-fn look(dir: &Dir, care: Care, buffer: &mut Vec<u8>, matters: impl Fn(&Environment) -> bool) -> Look {
-    let unread = |why: String, refused| Look { unread: Some(Unread { why, refused }), ..Look::default() };
-    if let Some(why) = care.refusal() {
+fn survey_one(
+    dir: &Dir,
+    depth: Depth,
+    buffer: &mut Vec<u8>,
+    matters: impl Fn(&Environment) -> bool,
+) -> Surveyed {
+    let unread =
+        |why: String, refused| Surveyed { unread: Some(Unread { why, refused }), ..Surveyed::default() };
+    if let Some(why) = depth.refusal() {
         return unread(why.to_owned(), false);
     }
     // In this order: the area is that of the memory, or it is dead.
     let mut memory = Memory::open(dir);
-    let Ok(()) = dir.read_piece(c"stat", buffer, STAT_LIMIT) else { return Look::default() };
-    let Some(stat) = parse_stat(buffer) else { return Look::default() };
+    let Ok(()) = dir.read_piece(c"stat", buffer, STAT_LIMIT) else { return Surveyed::default() };
+    let Some(stat) = parse_stat(buffer) else { return Surveyed::default() };
     let (start_time, area) = (stat.start_time, stat.environment);
     let refusals = Refusals::default();
     let environment = at_exec::read(&mut memory, area, buffer, &refusals);
     match environment {
         Answer::Missing(why) if !refusals.take().is_empty() => unread(why, true),
         Answer::Known(environment) if matters(&environment) => {
-            Look { found: Some(start_time), ..Look::default() }
+            Surveyed { found: Some(start_time), ..Surveyed::default() }
         }
-        _ => Look::default(),
+        _ => Surveyed::default(),
     }
 }

@@ -1,6 +1,6 @@
 //! Which way to see processes works here.
 
-use super::interface::{Engine, Glimpse, ScanError, Scanner};
+use super::interface::{ProcessSummary, ScanError, ScanMethod, Scanner};
 use super::iterators::Iterators;
 use super::proc::ProcScanner;
 use super::reader::Reader;
@@ -10,7 +10,7 @@ use crate::sys::heap;
 
 /// The way that was found.
 #[derive(Debug)]
-pub struct Choice {
+pub struct ChosenScanner {
     /// The scanner.
     pub scanner: Box<dyn Scanner>,
     /// Why it is not the iterators, where it is not and nobody asked for that.
@@ -24,20 +24,20 @@ pub struct Choice {
 /// # Errors
 ///
 /// Why the engine that was asked for does not work, or `/proc` cannot be had.
-pub fn start(options: &Options, engine: Option<Engine>) -> Result<Choice, ScanError> {
+pub fn start(options: &Options, engine: Option<ScanMethod>) -> Result<ChosenScanner, ScanError> {
     let by_proc =
         || -> Result<Box<dyn Scanner>, ScanError> { Ok(Box::new(ProcScanner::new(Reader::new(options)?))) };
     let refused = match engine {
-        Some(Engine::Proc) => return Ok(Choice { scanner: by_proc()?, refused: None }),
-        Some(Engine::Iterators) => {
-            return Ok(Choice { scanner: Box::new(iterators(options)?), refused: None });
+        Some(ScanMethod::Proc) => return Ok(ChosenScanner { scanner: by_proc()?, refused: None }),
+        Some(ScanMethod::Iterators) => {
+            return Ok(ChosenScanner { scanner: Box::new(iterators(options)?), refused: None });
         }
         None => match iterators(options) {
-            Ok(scanner) => return Ok(Choice { scanner: Box::new(scanner), refused: None }),
+            Ok(scanner) => return Ok(ChosenScanner { scanner: Box::new(scanner), refused: None }),
             Err(error) => error.to_string(),
         },
     };
-    Ok(Choice { scanner: by_proc()?, refused: Some(refused) })
+    Ok(ChosenScanner { scanner: by_proc()?, refused: Some(refused) })
 }
 
 /// The iterators, if they and `/proc` agree about this very process: they show
@@ -49,14 +49,14 @@ fn iterators(options: &Options) -> Result<Iterators, ScanError> {
     let mut own = reader.own().filter(|_| is_own(&options.proc)).ok_or_else(other)?;
     let mut scanner = Iterators::load(reader)?;
     heap::give_back();
-    let seen = scanner.scan()?.into_iter().find(|glimpse| glimpse.pid == own.pid).ok_or_else(other)?;
+    let seen = scanner.scan()?.into_iter().find(|process| process.pid == own.pid).ok_or_else(other)?;
     // Other threads open and close files meanwhile.
     own.devices.clone_from(&seen.devices);
     if same(&seen, &own) { Ok(scanner) } else { Err(other()) }
 }
 
 /// Equal as far as both know it.
-fn same(one: &Glimpse, other: &Glimpse) -> bool {
+fn same(one: &ProcessSummary, other: &ProcessSummary) -> bool {
     let cgroup = one.cgroup.zip(other.cgroup).is_none_or(|(one, other)| one == other);
-    *one == Glimpse { cgroup: one.cgroup, ..other.clone() } && cgroup
+    *one == ProcessSummary { cgroup: one.cgroup, ..other.clone() } && cgroup
 }

@@ -13,12 +13,12 @@ type Program = (u64, u64, (u64, u64));
 
 /// Environments by pid, those of the last scan.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct EnvironmentCache {
     last: HashMap<u32, (Program, Answer<Environment>)>,
     next: HashMap<u32, (Program, Answer<Environment>)>,
 }
 
-impl Known {
+impl EnvironmentCache {
     /// The environment of a process, if it runs the same program still.
     pub(super) fn take(&mut self, task: &Task) -> Option<Answer<Environment>> {
         let (program, at_exec) = self.last.remove(&task.pid)?;
@@ -69,12 +69,12 @@ mod tests {
             Task { program: (10, 12), ..task() },
         ];
         for other in others {
-            let mut known = Known::default();
+            let mut known = EnvironmentCache::default();
             known.keep(&task(), &at_exec);
             known.turn();
             assert_eq!(known.take(&other), None);
         }
-        let mut known = Known::default();
+        let mut known = EnvironmentCache::default();
         known.keep(&task(), &at_exec);
         known.turn();
         assert_eq!(known.take(&task()), Some(at_exec));

@@ -7,7 +7,7 @@ use crate::observation::{Answer, Environment, HeldDevice, Text};
 
 /// A way to see all processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Engine {
+pub enum ScanMethod {
     /// BPF iterators over processes and their files. Needs root and Linux 5.8
     /// with BTF.
     Iterators,
@@ -15,7 +15,7 @@ pub enum Engine {
     Proc,
 }
 
-impl Engine {
+impl ScanMethod {
     /// What it is called in answers: `iterators` or `proc`.
     pub fn name(self) -> &'static str {
         match self {
@@ -27,7 +27,7 @@ impl Engine {
 
 /// One process at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Glimpse {
+pub struct ProcessSummary {
     /// Pid in gpumap's own pid namespace.
     pub pid: u32,
     /// Start time in clock ticks since boot (`/proc/PID/stat` field 22): pid
@@ -58,7 +58,7 @@ pub struct Glimpse {
 /// A way to see all processes.
 pub trait Scanner: std::fmt::Debug + Send {
     /// Which way it is.
-    fn engine(&self) -> Engine;
+    fn engine(&self) -> ScanMethod;
     /// Every process in the order of pids, without kernel threads and without
     /// those that are ending or have ended. One that comes or goes
     /// meanwhile may be there or not.
@@ -66,7 +66,7 @@ pub trait Scanner: std::fmt::Debug + Send {
     /// # Errors
     ///
     /// Why the processes cannot be listed at all.
-    fn scan(&mut self) -> Result<Vec<Glimpse>, ScanError>;
+    fn scan(&mut self) -> Result<Vec<ProcessSummary>, ScanError>;
 }
 
 /// Why processes cannot be seen this way.

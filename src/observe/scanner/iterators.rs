@@ -11,8 +11,8 @@ use aya::programs::{Iter, Program};
 use aya::{Btf, Ebpf};
 use nix::time::{ClockId, clock_gettime};
 
-use super::environment_cache::Known;
-use super::interface::{Engine, Glimpse, ScanError, Scanner};
+use super::environment_cache::EnvironmentCache;
+use super::interface::{ProcessSummary, ScanError, ScanMethod, Scanner};
 use super::open_files;
 use super::open_files::Devices;
 use super::reader::{Executed, Reader};
@@ -35,7 +35,7 @@ const RETRIES: usize = 1000;
 pub(super) struct Iterators {
     tasks: Link,
     files: Link,
-    known: Known,
+    known: EnvironmentCache,
     /// For what the iterators do not read.
     reader: Reader,
     /// One for each of the two.
@@ -56,12 +56,12 @@ impl Iterators {
         let tasks = link(&mut object, "tasks", "task", types.btf())?;
         let files = link(&mut object, "files", "task_file", types.btf())?;
         let buffers = [vec![0; ROOM], vec![0; ROOM]];
-        Ok(Self { tasks, files, known: Known::default(), reader, buffers })
+        Ok(Self { tasks, files, known: EnvironmentCache::default(), reader, buffers })
     }
 
     /// Adds what `/proc` lists and no iterator has shown: processes that have
     /// just begun, and those that a hardened kernel keeps from iterators.
-    fn add_unseen(&mut self, found: &mut Vec<Glimpse>, seen: &HashSet<u32>) -> Result<(), ScanError> {
+    fn add_unseen(&mut self, found: &mut Vec<ProcessSummary>, seen: &HashSet<u32>) -> Result<(), ScanError> {
         self.reader.forget();
         let unseen: Vec<u32> = self.reader.pids()?.into_iter().filter(|pid| !seen.contains(pid)).collect();
         found.extend(self.reader.processes(&unseen));
@@ -70,11 +70,11 @@ impl Iterators {
 }
 
 impl Scanner for Iterators {
-    fn engine(&self) -> Engine {
-        Engine::Iterators
+    fn engine(&self) -> ScanMethod {
+        ScanMethod::Iterators
     }
 
-    fn scan(&mut self) -> Result<Vec<Glimpse>, ScanError> {
+    fn scan(&mut self) -> Result<Vec<ProcessSummary>, ScanError> {
         // A tick earlier: a process has its start time before it is there.
         let begun = now().saturating_sub(1);
         let [tasks, files] = &mut self.buffers;
@@ -87,18 +87,18 @@ impl Scanner for Iterators {
         self.known.turn();
         let ((mut found, mut seen), mut devices) = (processes?, devices?);
         // The files of one that has begun since may have been passed already.
-        found.retain(|glimpse| glimpse.start_time < begun || !seen.remove(&glimpse.pid));
+        found.retain(|process| process.start_time < begun || !seen.remove(&process.pid));
         let helpers = self.reader.helpers();
-        found.retain(|glimpse| !helpers.contains(&glimpse.pid));
-        for glimpse in &mut found {
-            if let Some(open) = devices.remove(&(glimpse.pid, glimpse.start_time)) {
+        found.retain(|process| !helpers.contains(&process.pid));
+        for process in &mut found {
+            if let Some(open) = devices.remove(&(process.pid, process.start_time)) {
                 let (devices, cut) = open.held.all();
-                glimpse.devices = Answer::Known(devices);
-                glimpse.devices_cut = cut;
+                process.devices = Answer::Known(devices);
+                process.devices_cut = cut;
             }
         }
         self.add_unseen(&mut found, &seen)?;
-        found.sort_unstable_by_key(|glimpse| glimpse.pid);
+        found.sort_unstable_by_key(|process| process.pid);
         Ok(found)
     }
 }
@@ -108,8 +108,8 @@ fn processes(
     link: &Link,
     buffer: &mut [u8],
     reader: &mut Reader,
-    known: &mut Known,
-) -> Result<(Vec<Glimpse>, HashSet<u32>), ScanError> {
+    known: &mut EnvironmentCache,
+) -> Result<(Vec<ProcessSummary>, HashSet<u32>), ScanError> {
     let (mut tasks, mut seen) = (Vec::new(), HashSet::new());
     each(link, buffer, |bytes| {
         let (task, length) = record::task(bytes)?;
@@ -124,7 +124,7 @@ fn processes(
 
 /// Gives processes their environments: those that are known still, and those
 /// that helpers read now.
-fn glimpses(tasks: Vec<Task>, reader: &mut Reader, known: &mut Known) -> Vec<Glimpse> {
+fn glimpses(tasks: Vec<Task>, reader: &mut Reader, known: &mut EnvironmentCache) -> Vec<ProcessSummary> {
     let last: Vec<_> = tasks.iter().map(|task| known.take(task)).collect();
     let new = tasks.iter().zip(&last).filter(|(_, last)| last.is_none());
     let new: Vec<(u32, u64)> = new.map(|(task, _)| (task.pid, task.start_time)).collect();
@@ -136,7 +136,7 @@ fn glimpses(tasks: Vec<Task>, reader: &mut Reader, known: &mut Known) -> Vec<Gli
             None => next.next().and_then(|place| read.remove(&place)),
         };
         // One without is gone.
-        found.extend(executed.map(|executed| glimpse(task, executed, reader, known)));
+        found.extend(executed.map(|executed| process(task, executed, reader, known)));
     }
     found
 }
@@ -159,11 +159,16 @@ fn now() -> u64 {
 }
 
 /// A process without its devices.
-fn glimpse(task: Task, (program, at_exec): Executed, reader: &Reader, known: &mut Known) -> Glimpse {
+fn process(
+    task: Task,
+    (program, at_exec): Executed,
+    reader: &Reader,
+    known: &mut EnvironmentCache,
+) -> ProcessSummary {
     if program == task.program && at_exec.known().is_some() {
         known.keep(&task, &at_exec);
     }
-    Glimpse {
+    ProcessSummary {
         pid: task.pid,
         start_time: task.start_time,
         program,

@@ -15,8 +15,8 @@ mod proc_entry;
 mod reader;
 mod record;
 
-pub use choose::{Choice, start};
-pub use interface::{Engine, Glimpse, ScanError, Scanner};
+pub use choose::{ChosenScanner, start};
+pub use interface::{ProcessSummary, ScanError, ScanMethod, Scanner};
 
 /// Reads bytes as the records of the iterators, for the fuzz targets.
 #[cfg(fuzzing)]

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::record::Open;
-use crate::observe::processes::devices::Held;
+use crate::observe::processes::devices::HeldDevices;
 
 /// Devices by process.
 pub(super) type Devices = HashMap<(u32, u64), Process>;
@@ -12,7 +12,7 @@ pub(super) type Devices = HashMap<(u32, u64), Process>;
 /// What is open in one process.
 #[derive(Debug, Default)]
 pub(super) struct Process {
-    pub(super) held: Held,
+    pub(super) held: HeldDevices,
     /// Tables, each with the first thread that showed it.
     tables: Vec<(u64, u32)>,
 }

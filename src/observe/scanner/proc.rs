@@ -1,6 +1,6 @@
 //! Every process by `/proc`, one after another.
 
-use super::interface::{Engine, Glimpse, ScanError, Scanner};
+use super::interface::{ProcessSummary, ScanError, ScanMethod, Scanner};
 use super::reader::Reader;
 
 /// Sees processes by `/proc`.
@@ -16,16 +16,16 @@ impl ProcScanner {
 }
 
 impl Scanner for ProcScanner {
-    fn engine(&self) -> Engine {
-        Engine::Proc
+    fn engine(&self) -> ScanMethod {
+        ScanMethod::Proc
     }
 
-    fn scan(&mut self) -> Result<Vec<Glimpse>, ScanError> {
+    fn scan(&mut self) -> Result<Vec<ProcessSummary>, ScanError> {
         self.reader.forget();
         let pids = self.reader.pids()?;
         let mut found = self.reader.processes(&pids);
         // The kernel lists by pid; a file tree that stands for it may not.
-        found.sort_unstable_by_key(|glimpse| glimpse.pid);
+        found.sort_unstable_by_key(|process| process.pid);
         Ok(found)
     }
 }

@@ -5,15 +5,15 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::interface::Glimpse;
+use super::interface::ProcessSummary;
 use crate::observation::{Answer, Environment, HeldDevice, Text};
-use crate::observe::processes::descriptor_tables::Tables;
+use crate::observe::processes::descriptor_tables::DescriptorTables;
 use crate::observe::processes::environment::at_exec;
-use crate::observe::processes::helpers::care::Care;
+use crate::observe::processes::helpers::depth::Depth;
 use crate::observe::processes::memory::Memory;
 use crate::observe::processes::procfile::STAT_LIMIT;
 use crate::observe::processes::procfile::{Stat, cgroup_line, parse_stat};
-use crate::observe::processes::refusals::{Kind, Refusals};
+use crate::observe::processes::refusals::{ReadKind, Refusals};
 use crate::sys::dir::Dir;
 
 /// Bytes read of `cgroup`, some fifteen lines.
@@ -35,15 +35,15 @@ pub(super) enum Question {
 
 /// What was found; nothing of a process that is gone.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Found {
+pub(super) enum EntryAnswer {
     /// A process without the id of its cgroup, and the path that stands for it.
-    Process(Glimpse, Option<Text>),
+    Process(ProcessSummary, Option<Text>),
     /// Where its code and stack begin, and its environment.
     Environment((u64, u64), Answer<Environment>),
 }
 
 /// Looks at processes; what one needs is used again for the next.
-pub(super) struct Look<'a> {
+pub(super) struct EntryReader<'a> {
     pub(super) root: &'a Dir,
     /// Whether pids of this `/proc` are those of system calls.
     pub(super) is_own: bool,
@@ -51,66 +51,79 @@ pub(super) struct Look<'a> {
     pub(super) text: Vec<u8>,
 }
 
-impl Look<'_> {
+impl EntryReader<'_> {
     /// Answers a question.
-    pub(super) fn at(&mut self, pid: u32, question: Question, care: Care) -> Option<Found> {
+    pub(super) fn at(&mut self, pid: u32, question: Question, depth: Depth) -> Option<EntryAnswer> {
         let dir = self.root.child(pid.to_string().as_str()).ok()?;
         match question {
-            Question::All => self.process(pid, &dir, care),
+            Question::All => self.process(pid, &dir, depth),
             Question::Environment(start_time) => {
                 let stat = self.stat(&dir)?;
                 let thread = if stat.is_ending { self.living_thread(&dir)?.1 } else { dir };
-                let (starts, at_exec) = self.environment(&thread, care)?;
-                (stat.start_time == start_time).then_some(Found::Environment(starts, at_exec))
+                let (starts, at_exec) = self.environment(&thread, depth)?;
+                (stat.start_time == start_time).then_some(EntryAnswer::Environment(starts, at_exec))
             }
         }
     }
 
     /// One process; `None` if it is gone, has ended or is a thread of the
     /// kernel.
-    fn process(&mut self, pid: u32, dir: &Dir, care: Care) -> Option<Found> {
+    fn process(&mut self, pid: u32, dir: &Dir, depth: Depth) -> Option<EntryAnswer> {
         let uid = dir.stat().ok()?.uid;
         let stat = self.stat(dir).filter(|stat| !stat.is_kernel_thread)?;
         let living = if stat.is_ending { Some(self.living_thread(dir)?) } else { None };
         let (first, thread) = living.as_ref().map_or((pid, dir), |(tid, thread)| (*tid, thread));
-        let (program, at_exec) = self.environment(thread, care)?;
+        let (program, at_exec) = self.environment(thread, depth)?;
         let cgroup = self.cgroup(dir);
-        let tables =
-            Tables { process: dir, first: (thread, first), several: stat.threads > 1, is_own: self.is_own };
-        let (devices, devices_cut) = match care.refusal().filter(|_| care == Care::Briefly) {
+        let tables = DescriptorTables {
+            process: dir,
+            first: (thread, first),
+            several: stat.threads > 1,
+            is_own: self.is_own,
+        };
+        let (devices, devices_cut) = match depth.refusal().filter(|_| depth == Depth::Minimal) {
             Some(why) => (Answer::Missing(why.to_owned()), None),
             None => self.devices(tables),
         };
         let (start_time, comm) = (stat.start_time, stat.comm);
-        let glimpse =
-            Glimpse { pid, start_time, program, uid, comm, cgroup: None, at_exec, devices, devices_cut };
-        Some(Found::Process(glimpse, cgroup))
+        let process = ProcessSummary {
+            pid,
+            start_time,
+            program,
+            uid,
+            comm,
+            cgroup: None,
+            at_exec,
+            devices,
+            devices_cut,
+        };
+        Some(EntryAnswer::Process(process, cgroup))
     }
 
     /// What the tables of descriptors have, and why that may not be all.
-    fn devices(&self, tables: Tables<'_>) -> (Answer<Vec<HeldDevice>>, Option<String>) {
+    fn devices(&self, tables: DescriptorTables<'_>) -> (Answer<Vec<HeldDevice>>, Option<String>) {
         match tables.read(Instant::now() + TIME) {
             Ok(held) => {
                 let (devices, cut) = held.all();
                 (Answer::Known(devices), cut)
             }
-            Err(errno) => (Answer::Missing(self.refusals.why(Kind::Devices, errno)), None),
+            Err(errno) => (Answer::Missing(self.refusals.why(ReadKind::Devices, errno)), None),
         }
     }
 
     /// The environment, and where code and stack of the same program begin. One
     /// that has no end is none, though it reads as an empty one.
-    fn environment(&mut self, thread: &Dir, care: Care) -> Option<((u64, u64), Answer<Environment>)> {
+    fn environment(&mut self, thread: &Dir, depth: Depth) -> Option<((u64, u64), Answer<Environment>)> {
         let mut starts = (0, 0);
         for _ in 0..TRIES {
             // In this order: what `stat` says is of the memory, or that is dead.
-            let mut memory = match care {
-                Care::Inside => Memory::open(thread),
-                Care::Outside | Care::Briefly => Err(Errno::EAGAIN),
+            let mut memory = match depth {
+                Depth::Full => Memory::open(thread),
+                Depth::WithoutMemory | Depth::Minimal => Err(Errno::EAGAIN),
             };
             let stat = self.stat(thread)?;
             starts = stat.starts;
-            if let Some(why) = care.refusal() {
+            if let Some(why) = depth.refusal() {
                 return Some((starts, Answer::Missing(why.to_owned())));
             }
             let found = at_exec::read(&mut memory, stat.environment, &mut self.text, &self.refusals);

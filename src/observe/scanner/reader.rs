@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 
-use super::interface::{Glimpse, ScanError};
-use super::proc_entry::{Found, Look, Question};
+use super::interface::{ProcessSummary, ScanError};
+use super::proc_entry::{EntryAnswer, EntryReader, Question};
 use crate::model::CgroupPath;
 use crate::observation::{Answer, Environment, Text};
 use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::observe::options::Options;
-use crate::observe::processes::helpers::{Crew, Duty};
+use crate::observe::processes::helpers::{HelperPool, Requests};
 use crate::observe::processes::procfile::is_own;
 use crate::observe::processes::refusals::Refusals;
 use crate::sys::dir::Dir;
@@ -29,7 +29,7 @@ pub(super) struct Reader {
     hierarchy: Option<Hierarchy>,
     /// Ids of cgroups by their lines in `/proc/PID/cgroup`, for one scan.
     cgroups: HashMap<Text, Option<u64>>,
-    crew: Crew<'static, Question, Option<Found>>,
+    pool: HelperPool<'static, Question, Option<EntryAnswer>>,
 }
 
 /// An environment, and where code and stack of its program begin.
@@ -43,11 +43,12 @@ impl Reader {
         // Without cgroup2 there are no ids that mean anything.
         let hierarchy = Hierarchy::find(options).ok().filter(|hierarchy| !hierarchy.is_legacy());
         let is_own = is_own(&options.proc);
-        let crew = Crew::new(theirs, move |root, duty: Duty<'_, Question, Option<Found>>| {
-            let mut look = Look { root, is_own, refusals: Refusals::default(), text: Vec::new() };
-            duty.answer(|pid, question, care| look.at(pid, question, care));
-        });
-        Ok(Self { proc, root, is_own, hierarchy, cgroups: HashMap::new(), crew })
+        let pool =
+            HelperPool::new(theirs, move |root, requests: Requests<'_, Question, Option<EntryAnswer>>| {
+                let mut look = EntryReader { root, is_own, refusals: Refusals::default(), text: Vec::new() };
+                requests.answer(|pid, question, depth| look.at(pid, question, depth));
+            });
+        Ok(Self { proc, root, is_own, hierarchy, cgroups: HashMap::new(), pool })
     }
 
     /// Whether there is a cgroup2 hierarchy.
@@ -73,26 +74,26 @@ impl Reader {
     }
 
     /// This very process.
-    pub(super) fn own(&mut self) -> Option<Glimpse> {
+    pub(super) fn own(&mut self) -> Option<ProcessSummary> {
         self.processes(&[std::process::id()]).pop()
     }
 
     /// These processes, without those that are gone, have ended or are threads
     /// of the kernel.
-    pub(super) fn processes(&mut self, pids: &[u32]) -> Vec<Glimpse> {
+    pub(super) fn processes(&mut self, pids: &[u32]) -> Vec<ProcessSummary> {
         let questions: Vec<_> = pids.iter().map(|pid| (*pid, Question::All)).collect();
         let (mut all, mut lines) = (Vec::new(), Vec::new());
-        self.crew.ask(&questions, None, |_, found| {
-            if let Some(Found::Process(glimpse, line)) = found.flatten() {
-                all.push(glimpse);
+        self.pool.ask(&questions, None, |_, found| {
+            if let Some(EntryAnswer::Process(process, line)) = found.flatten() {
+                all.push(process);
                 lines.push(line);
             }
         });
-        for (glimpse, line) in all.iter_mut().zip(lines) {
-            glimpse.cgroup = line.and_then(|line| self.cgroup(line));
+        for (process, line) in all.iter_mut().zip(lines) {
+            process.cgroup = line.and_then(|line| self.cgroup(line));
         }
         let helpers = self.helpers();
-        all.retain(|glimpse| !helpers.contains(&glimpse.pid));
+        all.retain(|process| !helpers.contains(&process.pid));
         all
     }
 
@@ -102,8 +103,8 @@ impl Reader {
         let question = |(pid, start_time): &(u32, u64)| (*pid, Question::Environment(*start_time));
         let questions: Vec<_> = processes.iter().map(question).collect();
         let mut all = HashMap::new();
-        self.crew.ask(&questions, None, |index, found| {
-            if let Some(Found::Environment(starts, at_exec)) = found.flatten() {
+        self.pool.ask(&questions, None, |index, found| {
+            if let Some(EntryAnswer::Environment(starts, at_exec)) = found.flatten() {
                 all.insert(index, (starts, at_exec));
             }
         });

@@ -9,8 +9,8 @@ use nix::sys::stat::Mode;
 use crate::observation::Text;
 use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::observe::options::Options;
-use crate::observe::processes::helpers::care::Care;
-use crate::observe::processes::helpers::{Crew, Duty};
+use crate::observe::processes::helpers::depth::Depth;
+use crate::observe::processes::helpers::{HelperPool, Requests};
 use crate::observe::processes::procfile::cgroup_line;
 use crate::observe::processes::title;
 use crate::owner::{job_of_socket, job_of_title};
@@ -34,17 +34,18 @@ pub(in crate::observe) fn job(options: &Options, cgroup: &Text, pids: &[u32]) ->
         let inside = cgroup_line(&text, controller).and_then(|line| hierarchy.mount.inside(line));
         read.is_ok() && inside.as_deref() == Some(cgroup.as_bytes())
     };
-    let mut crew = Crew::new(Dir::open(&options.proc).ok()?, |proc, duty: Duty<'_, (), Option<u64>>| {
-        duty.answer(|pid, (), care| {
-            let process = proc.child(pid.to_string().as_str()).ok()?;
-            // `/proc/PID` belongs to the effective uid.
-            let is_roots = process.stat().ok()?.uid == 0;
-            (is_roots && care == Care::Inside && is_there(&process)).then(|| served(&process)).flatten()
+    let mut pool =
+        HelperPool::new(Dir::open(&options.proc).ok()?, |proc, requests: Requests<'_, (), Option<u64>>| {
+            requests.answer(|pid, (), depth| {
+                let process = proc.child(pid.to_string().as_str()).ok()?;
+                // `/proc/PID` belongs to the effective uid.
+                let is_roots = process.stat().ok()?.uid == 0;
+                (is_roots && depth == Depth::Full && is_there(&process)).then(|| served(&process)).flatten()
+            });
         });
-    });
     let questions: Vec<(u32, ())> = pids.iter().map(|pid| (*pid, ())).collect();
     let mut jobs = Vec::new();
-    crew.ask(&questions, options.deadline, |index, job| jobs.extend(job.flatten().map(|job| (index, job))));
+    pool.ask(&questions, options.deadline, |index, job| jobs.extend(job.flatten().map(|job| (index, job))));
     jobs.into_iter().min().map(|(_, job)| job)
 }
 

@@ -14,7 +14,7 @@ use std::path::Path;
 
 use nix::errno::Errno;
 
-use super::cgroups::walk::Seen;
+use super::cgroups::walk::VisitedCgroup;
 use super::options::Options;
 use super::problems::Log;
 use crate::observation::{Answer, Attached, ConfigFile, DeviceNumber, NamedNode, NodeKind, Text, Unit};
@@ -32,7 +32,7 @@ const PATH_LIMIT: usize = 256;
 /// Collects the units among the observed cgroups that say something about
 /// devices, or at or below whose cgroup a device program is attached. Nothing
 /// where systemd does not run, sd_booted(3).
-pub(super) fn collect(options: &Options, seen: &[Seen], log: &mut Log) -> Vec<Unit> {
+pub(super) fn collect(options: &Options, seen: &[VisitedCgroup], log: &mut Log) -> Vec<Unit> {
     if !options.unit_root.join("run/systemd/system").is_dir() {
         return Vec::new();
     }
@@ -43,7 +43,7 @@ pub(super) fn collect(options: &Options, seen: &[Seen], log: &mut Log) -> Vec<Un
     };
     let with_programs = with_programs(seen);
     let mut units = Vec::new();
-    for Seen { cgroup, .. } in seen {
+    for VisitedCgroup { cgroup, .. } in seen {
         let Some(name) = of_cgroup(cgroup.path.as_bytes()) else { continue };
         if log.out_of_time("reading unit files") {
             break;
@@ -60,10 +60,10 @@ pub(super) fn collect(options: &Options, seen: &[Seen], log: &mut Log) -> Vec<Un
 }
 
 /// The cgroups at or below which a program is attached, or may be.
-fn with_programs(seen: &[Seen]) -> HashSet<&[u8]> {
+fn with_programs(seen: &[VisitedCgroup]) -> HashSet<&[u8]> {
     let mut found = HashSet::new();
     let is_bare = |own: &Answer<Attached>| own.known().is_some_and(|own| own.programs.is_empty());
-    for Seen { cgroup, .. } in seen.iter().filter(|seen| !is_bare(&seen.cgroup.own)) {
+    for VisitedCgroup { cgroup, .. } in seen.iter().filter(|seen| !is_bare(&seen.cgroup.own)) {
         let mut path = cgroup.path.as_bytes();
         while !path.is_empty() && found.insert(path) {
             let slash = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);

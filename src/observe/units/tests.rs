@@ -34,9 +34,9 @@ impl Tree {
                 pids: Vec::new(),
                 uid: None,
             };
-            Seen { cgroup, requested: true }
+            VisitedCgroup { cgroup, requested: true }
         };
-        let seen: Vec<Seen> = cgroups.iter().map(seen).collect();
+        let seen: Vec<VisitedCgroup> = cgroups.iter().map(seen).collect();
         let options = Options { unit_root: self.0.clone(), ..Options::default() };
         let mut log = Log::new(None);
         let units = collect(&options, &seen, &mut log);

@@ -8,7 +8,7 @@ use std::os::fd::BorrowedFd;
 use super::EventSource;
 use crate::analyse::Comparison;
 use crate::observation::Problem;
-use crate::observe::monitor::cgroups::{Engine, Follower, Source};
+use crate::observe::monitor::cgroups::{CgroupMonitor, ListSource, Notification};
 use crate::observe::{ObserveError, Options, Target};
 use crate::report::{Event, Gpu};
 use event::events;
@@ -20,7 +20,7 @@ use told::Told;
 /// cgroups. Since Linux 4.15, best since 6.17.
 #[derive(Debug)]
 pub struct PolicyWatcher {
-    follower: Follower,
+    follower: CgroupMonitor,
     gpus: Vec<Gpu>,
     told: Told,
 }
@@ -44,10 +44,10 @@ impl PolicyWatcher {
     pub fn start_with(
         options: &Options,
         targets: &[Target],
-        engine: Option<Engine>,
-        source: Option<Source>,
+        engine: Option<Notification>,
+        source: Option<ListSource>,
     ) -> Result<Self, ObserveError> {
-        let follower = Follower::start_with(options, targets, engine, source)?;
+        let follower = CgroupMonitor::start_with(options, targets, engine, source)?;
         Ok(Self { follower, gpus: Vec::new(), told: Told::default() })
     }
 

@@ -316,7 +316,7 @@ impl Libraries {
     /// Who is charged for a process; asked once.
     fn uid(&mut self, dir: &Dir, pid: u32) -> Option<u32> {
         let known = self.processes.entry(pid).or_default();
-        known.uid = known.uid.or_else(|| credentials::of(dir, self.files.grounds.user()));
+        known.uid = known.uid.or_else(|| credentials::responsible_user(dir, self.files.grounds.user()));
         known.uid
     }
 

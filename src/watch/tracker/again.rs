@@ -9,7 +9,7 @@ use super::environment::{differences, value};
 use super::state::known;
 use super::{EACH, PROCESSES, Tracker, subject, words};
 use crate::observation::Environment;
-use crate::observe::processes::environment_poll::{self as peek, Peek};
+use crate::observe::processes::environment_poll::{self, PolledEnvironment};
 use crate::report::Event;
 use crate::watch::Subject;
 use crate::watch::clock::now_ns;
@@ -26,7 +26,7 @@ const OTHERS: usize = 32;
 #[derive(Debug)]
 pub struct Reread {
     /// Each with the number of the process's changes of before.
-    seen: Vec<(Peek, u64)>,
+    seen: Vec<(PolledEnvironment, u64)>,
     /// Processes that are no longer there.
     gone: Vec<u32>,
     /// When that was done, in nanoseconds since boot.
@@ -52,7 +52,7 @@ impl Tracker {
         let pids = self.in_turn();
         let changes = |pid: &u32| self.processes.get(pid).map_or(0, |state| state.changes);
         let before: HashMap<u32, u64> = pids.iter().map(|pid| (*pid, changes(pid))).collect();
-        let seen = peek::live(self.resolver.proc(), pids.iter().copied());
+        let seen = environment_poll::live(self.resolver.proc(), pids.iter().copied());
         let there: BTreeSet<u32> = seen.iter().map(|peek| peek.pid).collect();
         let gone: Vec<u32> = pids.difference(&there).copied().collect();
         for pid in &gone {
@@ -104,7 +104,7 @@ impl Tracker {
         Some(Event { why: Some("its end was not seen: it is gone".to_owned()), ..event })
     }
 
-    fn compare_one(&mut self, peek: Peek, changes: u64) -> Vec<Event> {
+    fn compare_one(&mut self, peek: PolledEnvironment, changes: u64) -> Vec<Event> {
         let state = self.processes.get(&peek.pid);
         let same =
             |state: &&super::State| state.subject.start_time == peek.start_time && state.changes == changes;
@@ -160,7 +160,7 @@ impl Tracker {
 
     /// The calls of a process are not seen, for this reason.
     pub(super) fn not_covered(&mut self, pid: u32, why: String) -> Option<Event> {
-        let peek = peek::live(self.resolver.proc(), [pid]).pop()?;
+        let peek = environment_poll::live(self.resolver.proc(), [pid]).pop()?;
         let subject = subject(&peek);
         let unreadable = peek.environment.missing().map(str::to_owned);
         let environment = known(peek);

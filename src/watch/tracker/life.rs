@@ -4,7 +4,7 @@ use super::Tracker;
 use super::environment::chooses;
 use super::state::{State, known};
 use crate::observation::Environment;
-use crate::observe::processes::environment_poll as peek;
+use crate::observe::processes::environment_poll;
 use crate::report::Event;
 use crate::watch::{Driver, Subject};
 
@@ -16,7 +16,7 @@ impl Tracker {
     /// The environment of a program whose event does not tell it, which ends at
     /// an address with this low half: if the process is still there.
     pub(super) fn given(&self, subject: &Subject, env_end: u32) -> Option<Environment> {
-        let peek = peek::executed(self.resolver.proc(), subject.pid);
+        let peek = environment_poll::executed(self.resolver.proc(), subject.pid);
         // Else it executed another program since, whose event comes next.
         let peek = peek.filter(|peek| {
             let same = peek.env_end == 0 || peek.env_end & u64::from(u32::MAX) == u64::from(env_end);

@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 
 use crate::observation::Environment;
 use crate::observe::Options;
-use crate::observe::processes::environment_poll::{self as peek, Peek};
+use crate::observe::processes::environment_poll::{self, PolledEnvironment};
 use crate::report::{Event, Gpu};
 use crate::watch::clock::{Clock, now_ns};
 use crate::watch::{Fact, Scope, Subject};
@@ -114,7 +114,7 @@ impl Tracker {
         let pids: Vec<u32> = pids.into_iter().filter(|pid| *pid != own).collect();
         for some in pids.chunks(LEARNT) {
             let begun = now_ns();
-            let peeks = peek::live(self.resolver.proc(), some.iter().copied());
+            let peeks = environment_poll::live(self.resolver.proc(), some.iter().copied());
             let ended = now_ns();
             for peek in peeks {
                 let pid = peek.pid;
@@ -215,14 +215,14 @@ impl Tracker {
     /// The environment that the process has in memory now.
     fn read(&self, subject: &Subject) -> Option<Memory> {
         let begun = now_ns();
-        let peek = peek::live(self.resolver.proc(), [subject.pid]).pop();
+        let peek = environment_poll::live(self.resolver.proc(), [subject.pid]).pop();
         let environment: Environment =
             state::known(peek.filter(|peek| peek.start_time == subject.start_time)?)?;
         Some(Memory { begun, ended: now_ns(), environment })
     }
 }
 
-fn subject(peek: &Peek) -> Subject {
+fn subject(peek: &PolledEnvironment) -> Subject {
     let (pid, start_time, uid) = (peek.pid, peek.start_time, peek.uid);
     Subject { pid, start_time, uid, account: None, comm: peek.comm.clone(), cgroup: 0 }
 }

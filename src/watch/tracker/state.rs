@@ -15,7 +15,7 @@ use super::gaps::Gaps;
 use super::place::Place;
 use super::resolve::Known;
 use crate::observation::{Answer, Environment};
-use crate::observe::processes::environment_poll::Peek;
+use crate::observe::processes::environment_poll::PolledEnvironment;
 use crate::report::Asked;
 use crate::watch::Subject;
 
@@ -158,7 +158,7 @@ impl State {
 }
 
 /// The environment that was read, if it was.
-pub(super) fn known(peek: Peek) -> Option<Environment> {
+pub(super) fn known(peek: PolledEnvironment) -> Option<Environment> {
     let Answer::Known(mut environment) = peek.environment else { return None };
     shorten(&mut environment);
     Some(environment)

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use super::followed::{FIRST_REVISION, Followed, Found};
 use super::lists::{Listed, Walked};
 use super::nodes::parent;
+use super::state::{Differences, FIRST_REVISION, MonitoredCgroups};
 use crate::observation::{Answer, Attached, Cgroup, Map, Observation, Program, Text, with_inner};
 use crate::observe::cgroups::links;
-use crate::observe::cgroups::walk::Seen;
+use crate::observe::cgroups::walk::VisitedCgroup;
 use crate::observe::problems::Log;
 use crate::observe::programs::{maps, symbols};
 use crate::observe::{gpu, host};
@@ -26,7 +26,7 @@ type Lists = (Answer<Attached>, u64, Answer<Vec<u32>>);
 
 /// A change of programs.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Step {
+pub struct PolicyChange {
     /// The cgroups concerned and their ancestors as they were, with their
     /// programs.
     pub before: Observation,
@@ -41,9 +41,9 @@ pub struct Step {
     pub unseen: BTreeMap<Text, u64>,
 }
 
-impl Followed {
+impl MonitoredCgroups {
     /// Reads what changed; `None` if it concerns no program.
-    pub(super) fn step(&mut self, mut found: Found, log: &mut Log) -> Option<Step> {
+    pub(super) fn step(&mut self, mut found: Differences, log: &mut Log) -> Option<PolicyChange> {
         self.read(&mut found, log);
         let unseen = self.unseen(&found);
         let cgroups = self.concerned(&found);
@@ -58,7 +58,7 @@ impl Followed {
             let is = |path: &Text| Some(self.nodes.get(path)?.cgroup.clone());
             let before = self.observation(paths.iter().filter_map(was), &found.old_maps);
             let after = self.observation(paths.iter().filter_map(is), &BTreeMap::new());
-            Step { before, after, cgroups, unseen }
+            PolicyChange { before, after, cgroups, unseen }
         });
         self.forget_programs();
         step
@@ -66,7 +66,7 @@ impl Followed {
 
     /// Asks the cgroups concerned for their lists and reads the programs, until
     /// nothing changes meanwhile.
-    pub(super) fn read(&mut self, found: &mut Found, log: &mut Log) {
+    pub(super) fn read(&mut self, found: &mut Differences, log: &mut Log) {
         let tops: BTreeSet<&Text> = found.fresh.iter().chain(found.changed.keys()).collect();
         let below = |path: &Text| -> bool {
             std::iter::successors(Some(path.clone()), parent).skip(1).any(|above| tops.contains(&above))
@@ -86,7 +86,13 @@ impl Followed {
     }
 
     /// Looks at one cgroup again; whether its answers changed.
-    fn refresh(&mut self, path: &Text, walked: Option<&Walked>, found: &mut Found, log: &mut Log) -> bool {
+    fn refresh(
+        &mut self,
+        path: &Text,
+        walked: Option<&Walked>,
+        found: &mut Differences,
+        log: &mut Log,
+    ) -> bool {
         let listed = self.nodes.get(path).and_then(|node| shown(&walked?.get(node.cgroup.id)?));
         let Some((own, revision, effective)) = listed.or_else(|| self.ask(path, log)) else {
             // If it is gone, the next look takes it out.
@@ -110,12 +116,12 @@ impl Followed {
 
     /// Own list, its revision, and the programs in force; `None` if it is gone.
     fn ask(&mut self, path: &Text, log: &mut Log) -> Option<Lists> {
-        let asker = &mut self.asker;
+        let list_query = &mut self.list_query;
         // Own list first: a change after it shows in the revision at the next
         // look.
         let ask = |dir: &Dir| {
             let (own, revision) = own_list(dir)?;
-            Some((own, revision, asker.effective(dir, log).ok()?))
+            Some((own, revision, list_query.effective(dir, log).ok()?))
         };
         self.nodes.with_dir(&self.hierarchy, path, ask).ok().flatten()
     }
@@ -123,12 +129,12 @@ impl Followed {
     fn fill_links(&mut self, paths: &[Text], log: &mut Log) {
         let nodes = paths.iter().filter_map(|path| self.nodes.get(path));
         let has_own = |cgroup: &Cgroup| cgroup.own.known().is_some_and(|own| !own.programs.is_empty());
-        let mut seen: Vec<Seen> = nodes
+        let mut seen: Vec<VisitedCgroup> = nodes
             .filter(|node| has_own(&node.cgroup))
-            .map(|node| Seen { cgroup: node.cgroup.clone(), requested: node.requested })
+            .map(|node| VisitedCgroup { cgroup: node.cgroup.clone(), requested: node.requested })
             .collect();
         links::fill(&mut seen, log);
-        for Seen { cgroup, .. } in seen {
+        for VisitedCgroup { cgroup, .. } in seen {
             if let Some(node) = self.nodes.get_mut(&cgroup.path) {
                 node.cgroup = cgroup;
             }
@@ -137,22 +143,22 @@ impl Followed {
 
     /// Reads the programs in force that are not known yet, and maps again that
     /// can have changed.
-    fn load(&mut self, paths: &[Text], found: &mut Found, log: &mut Log) {
+    fn load(&mut self, paths: &[Text], found: &mut Differences, log: &mut Log) {
         let ids: BTreeSet<u32> = paths.iter().flat_map(|path| self.ids(path)).collect();
-        let is_new = |id: &u32| !self.library.programs.contains_key(id);
+        let is_new = |id: &u32| !self.cache.programs.contains_key(id);
         let new: BTreeSet<u32> = ids.iter().copied().filter(is_new).collect();
-        let maps = self.library.used(ids.iter().filter_map(|id| self.library.programs.get(id)));
+        let maps = self.cache.used(ids.iter().filter_map(|id| self.cache.programs.get(id)));
         for id in maps {
-            if self.library.maps.get(&id).is_some_and(|map| map.frozen) {
+            if self.cache.maps.get(&id).is_some_and(|map| map.frozen) {
                 continue;
             }
-            if let Some(old) = self.library.maps.insert(id, maps::read(id, log)) {
+            if let Some(old) = self.cache.maps.insert(id, maps::read(id, log)) {
                 found.old_maps.entry(id).or_insert(old);
             }
         }
-        self.library.add_inner(log);
-        self.library.load(new.iter().copied(), log);
-        let programs = self.library.programs.values_mut().filter(|program| new.contains(&program.id));
+        self.cache.add_inner(log);
+        self.cache.load(new.iter().copied(), log);
+        let programs = self.cache.programs.values_mut().filter(|program| new.contains(&program.id));
         symbols::resolve(&self.options.proc, programs, log);
     }
 
@@ -163,7 +169,7 @@ impl Followed {
 
     /// The cgroups asked for that have other programs in force, and those that
     /// came or went with programs of their own.
-    fn concerned(&self, found: &Found) -> Vec<Text> {
+    fn concerned(&self, found: &Differences) -> Vec<Text> {
         let all: BTreeSet<&Text> = found.before.keys().chain(&found.fresh).collect();
         let own = |cgroup: &Cgroup| cgroup.own.known().is_some_and(|own| !own.programs.is_empty());
         let asked = |path: &&&Text| self.nodes.wanted(path) == Some(true);
@@ -190,7 +196,7 @@ impl Followed {
     }
 
     /// Changes that the kernel has counted and that left no trace in the lists.
-    fn unseen(&self, found: &Found) -> BTreeMap<Text, u64> {
+    fn unseen(&self, found: &Differences) -> BTreeMap<Text, u64> {
         let none = Vec::new();
         let programs = |cgroup: Option<&Cgroup>| {
             cgroup.and_then(|cgroup| cgroup.own.known()).map_or(none.clone(), |own| own.programs.clone())
@@ -208,7 +214,11 @@ impl Followed {
         found.changed.iter().filter_map(count).collect()
     }
 
-    fn with_ancestors<'a>(&self, paths: impl Iterator<Item = &'a Text>, found: &Found) -> BTreeSet<Text> {
+    fn with_ancestors<'a>(
+        &self,
+        paths: impl Iterator<Item = &'a Text>,
+        found: &Differences,
+    ) -> BTreeSet<Text> {
         let up = paths.flat_map(|path| std::iter::successors(Some(path.clone()), parent));
         let known = |path: &Text| self.nodes.get(path).is_some() || found.before.contains_key(path);
         up.filter(known).collect()
@@ -222,9 +232,9 @@ impl Followed {
     ) -> Observation {
         let cgroups: Vec<Cgroup> = cgroups.collect();
         let used: BTreeSet<u32> = cgroups.iter().flat_map(ids).collect();
-        let programs = used.iter().filter_map(|id| self.library.programs.get(id));
+        let programs = used.iter().filter_map(|id| self.cache.programs.get(id));
         let programs: Vec<Program> = programs.cloned().collect();
-        let map = |id| other_maps.get(&id).or_else(|| self.library.maps.get(&id));
+        let map = |id| other_maps.get(&id).or_else(|| self.cache.maps.get(&id));
         let used = with_inner(programs.iter().flat_map(|program| program.map_ids.iter().copied()), map);
         let maps = used.into_iter().filter_map(map).cloned().collect();
         Observation { taken_at: host::now(), cgroups, programs, maps, ..self.blank.clone() }
@@ -241,7 +251,7 @@ impl Followed {
     /// Drops programs that are attached nowhere any more.
     fn forget_programs(&mut self) {
         let attached: BTreeSet<u32> = self.nodes.iter().flat_map(|(_, node)| ids(&node.cgroup)).collect();
-        self.library.keep(|id| attached.contains(&id));
+        self.cache.keep(|id| attached.contains(&id));
     }
 }
 

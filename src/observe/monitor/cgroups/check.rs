@@ -6,46 +6,46 @@ use std::time::Instant;
 
 use nix::errno::Errno;
 
-use super::followed::{Followed, Found, RESCAN};
 use super::lists::Listed;
 use super::nodes::{Node, parent};
-use super::notification::Engine;
+use super::notification::Notification;
+use super::state::{Differences, MonitoredCgroups, RESCAN};
 use crate::observation::Text;
 use crate::observe::problems::Log;
 use crate::sys::bpf::{ListKind, query};
 use crate::sys::dir::Dir;
 
 /// What one cgroup says when it is asked for no more than that.
-enum Look {
+enum Comparison {
     Same,
     Gone,
     Answer { revision: u64, is_same: bool, links: u64 },
 }
 
-impl Followed {
+impl MonitoredCgroups {
     /// Takes in what was told.
-    pub(super) fn listen(&mut self, found: &mut Found) {
-        let told = self.teller.drain();
-        let paths = told.inodes.iter().filter_map(|id| self.nodes.path_of(*id)).cloned();
-        found.stale.extend(paths.chain(told.paths));
-        if told.lost || Instant::now() >= self.rescan_at {
+    pub(super) fn take_notices(&mut self, found: &mut Differences) {
+        let notices = self.notifier.drain();
+        let paths = notices.inodes.iter().filter_map(|id| self.nodes.path_of(*id)).cloned();
+        found.stale.extend(paths.chain(notices.paths));
+        if notices.lost || Instant::now() >= self.rescan_at {
             self.rescan_at = Instant::now() + RESCAN;
-            self.teller.keep(|path| self.nodes.get(path).is_some());
+            self.notifier.keep(|path| self.nodes.get(path).is_some());
             found.stale.extend(self.nodes.iter().map(|(path, _)| path.clone()));
         }
     }
 
     /// Asks every cgroup whether its own list or its children have changed.
-    pub(super) fn sweep(&mut self, found: &mut Found) {
+    pub(super) fn check_all(&mut self, found: &mut Differences) {
         let mut gone = Vec::new();
         let mut news = Vec::new();
         let walked = self.lists.walk(self.nodes.len());
         for (path, node) in self.nodes.iter() {
             let listed = walked.as_ref().and_then(|walked| walked.get(node.cgroup.id));
             match listed.and_then(|listed| compare(node, &listed)).unwrap_or_else(|| self.look(path, node)) {
-                Look::Same => {}
-                Look::Gone => gone.push(path.clone()),
-                Look::Answer { revision, is_same, links } => {
+                Comparison::Same => {}
+                Comparison::Gone => gone.push(path.clone()),
+                Comparison::Answer { revision, is_same, links } => {
                     news.push((path.clone(), revision, is_same, links));
                 }
             }
@@ -69,10 +69,10 @@ impl Followed {
 
     /// In a cgroup namespace the programs of cgroups that cannot be seen from
     /// here count too: they show in what is in force at the root.
-    pub(super) fn look_above(&mut self, found: &mut Found, log: &mut Log) {
+    pub(super) fn check_above_root(&mut self, found: &mut Differences, log: &mut Log) {
         let root = Text::from("/");
-        let asker = &mut self.asker;
-        let ask = |dir: &Dir| asker.effective(dir, log);
+        let list_query = &mut self.list_query;
+        let ask = |dir: &Dir| list_query.effective(dir, log);
         let now = self.nodes.with_dir(&self.hierarchy, &root, ask);
         let known = self.nodes.get(&root).map(|node| &node.cgroup.effective);
         if let (Ok(Ok(now)), Some(known)) = (now, known)
@@ -83,24 +83,24 @@ impl Followed {
     }
 
     /// Asks one cgroup.
-    fn look(&self, path: &Text, node: &Node) -> Look {
-        let is_told = self.teller.engine() == Engine::Fanotify;
+    fn look(&self, path: &Text, node: &Node) -> Comparison {
+        let is_notified = self.notifier.engine() == Notification::Fanotify;
         let links =
-            |dir: &Dir| if is_told { node.links } else { dir.stat().map_or(node.links, |it| it.links) };
+            |dir: &Dir| if is_notified { node.links } else { dir.stat().map_or(node.links, |it| it.links) };
         let ask = |dir: &Dir| (query(dir.as_fd(), ListKind::Own), links(dir));
         let (own, links) = match self.nodes.with_dir(&self.hierarchy, path, ask) {
             Ok(answers) => answers,
-            Err(Errno::ENOENT | Errno::ENODEV) => return Look::Gone,
-            Err(_) => return Look::Same,
+            Err(Errno::ENOENT | Errno::ENODEV) => return Comparison::Gone,
+            Err(_) => return Comparison::Same,
         };
         match own {
-            Err(error) if error.is_gone() => Look::Gone,
-            Err(_) => Look::Answer { revision: node.revision, is_same: true, links },
+            Err(error) if error.is_gone() => Comparison::Gone,
+            Err(_) => Comparison::Answer { revision: node.revision, is_same: true, links },
             Ok(own) => answer(node, own.revision, &own.ids, links),
         }
     }
 
-    pub(super) fn forget(&mut self, path: &Text, found: &mut Found) {
+    pub(super) fn forget(&mut self, path: &Text, found: &mut Differences) {
         for cgroup in self.nodes.remove(path) {
             found.changed.remove(&cgroup.path);
             if !found.fresh.remove(&cgroup.path) {
@@ -111,16 +111,16 @@ impl Followed {
 }
 
 /// What a walk has shown; `None` if that is not all.
-fn compare(node: &Node, listed: &Listed<'_>) -> Option<Look> {
+fn compare(node: &Node, listed: &Listed<'_>) -> Option<Comparison> {
     Some(answer(node, listed.revision, listed.own?, listed.links))
 }
 
 /// Ids are not given again for a long time: the list tells too.
-fn answer(node: &Node, revision: u64, ids: &[u32], links: u64) -> Look {
+fn answer(node: &Node, revision: u64, ids: &[u32], links: u64) -> Comparison {
     let known = node.cgroup.own.known().map(|own| own.programs.as_slice());
     let is_same = revision == node.revision && known == Some(ids);
     if is_same && links == node.links {
-        return Look::Same;
+        return Comparison::Same;
     }
-    Look::Answer { revision, is_same, links }
+    Comparison::Answer { revision, is_same, links }
 }

@@ -5,16 +5,16 @@ use std::os::fd::AsFd;
 
 use nix::errno::Errno;
 
-use super::followed::{Followed, Found};
 use super::nodes::child;
+use super::state::{Differences, MonitoredCgroups};
 use crate::observation::{Answer, Attached, Cgroup, Text};
 use crate::observe::problems::Log;
 use crate::sys::bpf::{ListKind, query};
 use crate::sys::dir::Dir;
 
-impl Followed {
+impl MonitoredCgroups {
     /// Compares the children of cgroups with those that are known.
-    pub(super) fn relist(&mut self, found: &mut Found, log: &mut Log) {
+    pub(super) fn compare_children(&mut self, found: &mut Differences, log: &mut Log) {
         for path in std::mem::take(&mut found.stale) {
             let Some(Ok(names)) = self.list(&path) else { continue };
             let now: BTreeSet<Text> = names.into_iter().collect();
@@ -23,7 +23,7 @@ impl Followed {
             }
             for new in now {
                 if self.nodes.get(&new).is_none() {
-                    self.admit(&new, found, log);
+                    self.add_cgroups(&new, found, log);
                 }
             }
         }
@@ -42,7 +42,7 @@ impl Followed {
     }
 
     /// Takes in a cgroup and everything wanted below.
-    pub(super) fn admit(&mut self, path: &Text, found: &mut Found, log: &mut Log) {
+    pub(super) fn add_cgroups(&mut self, path: &Text, found: &mut Differences, log: &mut Log) {
         let mut ahead = vec![path.clone()];
         while let Some(path) = ahead.pop() {
             let Some(requested) = self.nodes.wanted(&path) else { continue };
@@ -51,7 +51,7 @@ impl Followed {
                 log.once("too-many", "cgroups", why, "");
                 return;
             }
-            match self.admit_one(&path, requested) {
+            match self.add_cgroup(&path, requested) {
                 Ok(children) => {
                     found.fresh.insert(path);
                     ahead.extend(children);
@@ -62,9 +62,9 @@ impl Followed {
         }
     }
 
-    fn admit_one(&mut self, path: &Text, requested: bool) -> Result<Vec<Text>, Errno> {
+    fn add_cgroup(&mut self, path: &Text, requested: bool) -> Result<Vec<Text>, Errno> {
         let dir = self.nodes.open(&self.hierarchy, path)?;
-        self.teller.add(path, &dir);
+        self.notifier.add(path, &dir);
         let stat = dir.stat()?;
         let cgroup = Cgroup {
             path: path.clone(),

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::time::{Duration, Instant};
 
-use super::followed::{Followed, Found};
+use super::state::{Differences, MonitoredCgroups};
 use crate::observation::{Program, Text};
 use crate::observe::problems::Log;
 use crate::observe::programs::maps;
@@ -14,10 +14,10 @@ use crate::observe::programs::maps;
 /// Time for it at one look; the next look goes on with the other maps.
 const TIME: Duration = Duration::from_millis(20);
 
-impl Followed {
+impl MonitoredCgroups {
     /// Reads maps again, those that were not read for longest first, and notes
     /// the cgroups on which programs are in force that use one that changed.
-    pub(super) fn reread_maps(&mut self, found: &mut Found, log: &mut Log) {
+    pub(super) fn reread_maps(&mut self, found: &mut Differences, log: &mut Log) {
         let start = Instant::now();
         let mut changed = BTreeSet::new();
         for id in self.maps_in_turn() {
@@ -35,30 +35,30 @@ impl Followed {
     }
 
     fn maps_in_turn(&self) -> Vec<u32> {
-        let later = self.library.maps.range((Bound::Excluded(self.map_turn), Bound::Unbounded));
-        let earlier = self.library.maps.range(..=self.map_turn);
+        let later = self.cache.maps.range((Bound::Excluded(self.map_turn), Bound::Unbounded));
+        let earlier = self.cache.maps.range(..=self.map_turn);
         let open = later.chain(earlier).filter(|(_, map)| !map.frozen);
         open.map(|(id, _)| *id).collect()
     }
 
     /// Whether the map holds something else than when it was read last. One
     /// that cannot be read at this moment is taken to be as it was.
-    fn reread(&mut self, id: u32, found: &mut Found, log: &mut Log) -> bool {
+    fn reread(&mut self, id: u32, found: &mut Differences, log: &mut Log) -> bool {
         let new = maps::read(id, log);
-        let Some(known) = self.library.maps.get_mut(&id) else { return false };
+        let Some(known) = self.cache.maps.get_mut(&id) else { return false };
         if known.entries == new.entries || new.entries.known().is_none() {
             return false;
         }
         let old = std::mem::replace(known, new);
-        self.library.add_inner(log);
+        self.cache.add_inner(log);
         found.old_maps.entry(id).or_insert(old);
         true
     }
 
     /// The cgroups on which programs are in force that use one of these maps.
     fn users(&self, maps: &BTreeSet<u32>) -> Vec<Text> {
-        let uses = |program: &&Program| !self.library.used(std::iter::once(*program)).is_disjoint(maps);
-        let programs = self.library.programs.values().filter(uses);
+        let uses = |program: &&Program| !self.cache.used(std::iter::once(*program)).is_disjoint(maps);
+        let programs = self.cache.programs.values().filter(uses);
         let programs: BTreeSet<u32> = programs.map(|program| program.id).collect();
         let is_used = |ids: &Vec<u32>| ids.iter().any(|id| programs.contains(id));
         let on = self.nodes.iter().filter(|(_, node)| node.requested);

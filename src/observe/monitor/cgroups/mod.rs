@@ -3,14 +3,14 @@
 mod change;
 mod check;
 mod children;
-mod followed;
-mod follower;
 mod lists;
 mod map_contents;
+mod monitor;
 mod nodes;
 mod notification;
+mod state;
 
-pub use change::Step;
-pub use follower::Follower;
-pub use lists::{Listed, ListsError, Source, Walk, Walked};
-pub use notification::Engine;
+pub use change::PolicyChange;
+pub use lists::{ListSource, Listed, ListsError, Walk, Walked};
+pub use monitor::CgroupMonitor;
+pub use notification::Notification;

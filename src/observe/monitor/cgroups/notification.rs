@@ -11,7 +11,7 @@ use crate::sys::notify::{Notice, PerDir, WholeFs};
 
 /// Ways to be told, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Engine {
+pub enum Notification {
     /// fanotify on the file system (cgroup2 since about Linux 6.7).
     Fanotify,
     /// inotify on every directory.
@@ -22,7 +22,7 @@ pub enum Engine {
 
 /// The way in use.
 #[derive(Debug)]
-pub(super) enum Teller {
+pub(super) enum Notifier {
     Fanotify(WholeFs),
     Inotify(PerDir, HashMap<u64, Text>),
     Nobody,
@@ -30,7 +30,7 @@ pub(super) enum Teller {
 
 /// What was told.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Notices {
     /// Inode numbers of cgroups in which others were made or removed.
     pub(super) inodes: Vec<u64>,
     /// The same as paths.
@@ -39,26 +39,26 @@ pub(super) struct Told {
     pub(super) lost: bool,
 }
 
-impl Teller {
+impl Notifier {
     /// The engine asked for, else the best that works here.
-    pub(super) fn new(hierarchy: &Hierarchy, engine: Option<Engine>) -> Self {
+    pub(super) fn new(hierarchy: &Hierarchy, engine: Option<Notification>) -> Self {
         let fanotify = || WholeFs::new(&hierarchy.handle).map(Self::Fanotify);
         let inotify = || PerDir::new().map(|watches| Self::Inotify(watches, HashMap::new()));
-        let told = match engine {
+        let notices = match engine {
             _ if hierarchy.is_legacy() => return Self::Nobody,
             None => fanotify().or_else(|_| inotify()),
-            Some(Engine::Fanotify) => fanotify(),
-            Some(Engine::Inotify) => inotify(),
-            Some(Engine::Polling) => return Self::Nobody,
+            Some(Notification::Fanotify) => fanotify(),
+            Some(Notification::Inotify) => inotify(),
+            Some(Notification::Polling) => return Self::Nobody,
         };
-        told.unwrap_or(Self::Nobody)
+        notices.unwrap_or(Self::Nobody)
     }
 
-    pub(super) fn engine(&self) -> Engine {
+    pub(super) fn engine(&self) -> Notification {
         match self {
-            Self::Fanotify(_) => Engine::Fanotify,
-            Self::Inotify(..) => Engine::Inotify,
-            Self::Nobody => Engine::Polling,
+            Self::Fanotify(_) => Notification::Fanotify,
+            Self::Inotify(..) => Notification::Inotify,
+            Self::Nobody => Notification::Polling,
         }
     }
 
@@ -88,22 +88,22 @@ impl Teller {
     }
 
     /// Everything told since the last call.
-    pub(super) fn drain(&mut self) -> Told {
-        let mut told = Told::default();
+    pub(super) fn drain(&mut self) -> Notices {
+        let mut notices = Notices::default();
         let result = match self {
             Self::Fanotify(group) => group.drain(|notice| match notice {
-                Notice::In(inode) => told.inodes.push(inode),
+                Notice::In(inode) => notices.inodes.push(inode),
                 Notice::Ended(_) => {}
-                Notice::Lost => told.lost = true,
+                Notice::Lost => notices.lost = true,
             }),
             Self::Inotify(watches, paths) => watches.drain(|notice| match notice {
-                Notice::In(watch) => told.paths.extend(paths.get(&watch).cloned()),
+                Notice::In(watch) => notices.paths.extend(paths.get(&watch).cloned()),
                 Notice::Ended(watch) => drop(paths.remove(&watch)),
-                Notice::Lost => told.lost = true,
+                Notice::Lost => notices.lost = true,
             }),
             Self::Nobody => Ok(()),
         };
-        told.lost |= result.is_err();
-        told
+        notices.lost |= result.is_err();
+        notices
     }
 }

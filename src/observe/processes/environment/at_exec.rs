@@ -5,10 +5,10 @@
 
 use nix::errno::Errno;
 
-use super::filter::Sieve;
+use super::filter::VariableFilter;
 use crate::observation::{Answer, Environment};
 use crate::observe::processes::memory::{Fault, Memory};
-use crate::observe::processes::refusals::{Kind, Refusals};
+use crate::observe::processes::refusals::{ReadKind, Refusals};
 
 /// Bytes that are read; the kernel allows a quarter of the stack limit.
 const LIMIT: u64 = 8 << 20;
@@ -24,7 +24,7 @@ pub(in crate::observe) fn read(
 ) -> Answer<Environment> {
     let memory = match memory {
         Ok(memory) => memory,
-        Err(errno) => return Answer::Missing(refusals.why(Kind::AtExec, *errno)),
+        Err(errno) => return Answer::Missing(refusals.why(ReadKind::AtExec, *errno)),
     };
     let (start, end) = area;
     let last = end.min(start.saturating_add(LIMIT));
@@ -44,11 +44,11 @@ pub(in crate::observe) fn read(
 fn parse(text: &[u8], cut: Option<&str>) -> Answer<Environment> {
     let whole = text.iter().rposition(|byte| *byte == 0).unwrap_or(0);
     let text = if cut.is_some() { text.get(..whole).unwrap_or_default() } else { text };
-    let mut sieve = Sieve::default();
+    let mut kept = VariableFilter::default();
     for entry in text.split(|byte| *byte == 0) {
-        sieve.add(entry);
+        kept.add(entry);
     }
-    let mut environment = sieve.end();
+    let mut environment = kept.end();
     let first = text.split(|byte| *byte == 0).next().unwrap_or_default();
     let overwritten = !text.is_empty() && !first.contains(&b'=');
     match (overwritten, cut) {

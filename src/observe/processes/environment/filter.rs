@@ -46,14 +46,14 @@ pub(in crate::observe::processes) fn variable(name: &str, value: &[u8]) -> Varia
 /// Entries of one environment, of which a process cannot make this one keep
 /// more than a little: it may point to one long string a million times.
 #[derive(Debug, Default)]
-pub(in crate::observe::processes) struct Sieve {
+pub(in crate::observe::processes) struct VariableFilter {
     kept: Environment,
     bytes: usize,
     /// What was left out, if anything was.
     full: Option<String>,
 }
 
-impl Sieve {
+impl VariableFilter {
     /// Whether this name is kept as often as it may be; then that is remembered.
     pub(in crate::observe::processes) fn is_full(&mut self, name: &str) -> bool {
         let again = self.kept.variables.iter().filter(|one| one.name == name).count();
@@ -91,9 +91,9 @@ impl Sieve {
 /// An environment as a process has it, for the fuzz targets.
 #[cfg(fuzzing)]
 pub(in crate::observe) fn fuzzing(bytes: &[u8]) -> crate::observation::Environment {
-    let mut sieve = Sieve::default();
-    bytes.split(|byte| *byte == 0).for_each(|entry| _ = sieve.add(entry));
-    sieve.end()
+    let mut kept = VariableFilter::default();
+    bytes.split(|byte| *byte == 0).for_each(|entry| _ = kept.add(entry));
+    kept.end()
 }
 
 #[cfg(test)]
@@ -116,17 +116,17 @@ mod tests {
     /// told, and that names that come later are kept all the same.
     #[test]
     fn limits() {
-        let mut sieve = Sieve::default();
-        let repeated = (0..60_000).filter(|_| sieve.add(b"CUDA_VISIBLE_DEVICES=0")).count();
-        assert!(sieve.add(b"SLURM_JOB_ID=7"));
-        let kept = sieve.end();
+        let mut kept = VariableFilter::default();
+        let repeated = (0..60_000).filter(|_| kept.add(b"CUDA_VISIBLE_DEVICES=0")).count();
+        assert!(kept.add(b"SLURM_JOB_ID=7"));
+        let kept = kept.end();
         assert_eq!((repeated, kept.variables.len()), (REPEATED, REPEATED + 1));
         assert_eq!(kept.cut.as_deref(), Some("CUDA_VISIBLE_DEVICES is in it more than 8 times"));
-        let mut sieve = Sieve::default();
+        let mut kept = VariableFilter::default();
         for name in VARIABLES {
-            sieve.add(&[name.as_bytes(), b"=", &[b'x'; VALUE_LIMIT]].concat());
+            kept.add(&[name.as_bytes(), b"=", &[b'x'; VALUE_LIMIT]].concat());
         }
-        let kept = sieve.end();
+        let kept = kept.end();
         assert_eq!(kept.variables.len(), BYTES / VALUE_LIMIT);
         assert_eq!(kept.cut.as_deref(), Some("its values are longer than 128 KiB"));
     }

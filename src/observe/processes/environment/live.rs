@@ -2,10 +2,10 @@
 //! change it at any time, so everything is read twice and must be the same.
 
 use super::filter;
-use super::filter::{NAME_LIMIT, Sieve, VALUE_LIMIT};
-use super::location::Place;
+use super::filter::{NAME_LIMIT, VALUE_LIMIT, VariableFilter};
+use super::location::EnvironLocation;
 use crate::observation::{Answer, Environment};
-use crate::observe::processes::memory::strings::Window;
+use crate::observe::processes::memory::strings::StringReader;
 use crate::observe::processes::memory::word;
 use crate::observe::processes::memory::{Fault, Memory};
 
@@ -20,13 +20,16 @@ const CHANGES: &str = "it changes while it is read";
 const DISAGREE: &str = "several C libraries are mapped, and their environments differ";
 
 /// Reads the environment at `places`, which must agree.
-pub(in crate::observe::processes) fn read(memory: &mut Memory, places: &[Place]) -> Answer<Environment> {
+pub(in crate::observe::processes) fn read(
+    memory: &mut Memory,
+    places: &[EnvironLocation],
+) -> Answer<Environment> {
     let mut answers = places.iter().map(|place| settled(memory, *place));
     let Some(first) = answers.next() else { return Answer::Missing(DISAGREE.to_owned()) };
     if answers.all(|other| other == first) { first } else { Answer::Missing(DISAGREE.to_owned()) }
 }
 
-fn settled(memory: &mut Memory, place: Place) -> Answer<Environment> {
+fn settled(memory: &mut Memory, place: EnvironLocation) -> Answer<Environment> {
     for _ in 0..TRIES {
         match attempt(memory, place) {
             Ok(Some(environment)) => return Answer::Known(environment),
@@ -38,7 +41,7 @@ fn settled(memory: &mut Memory, place: Place) -> Answer<Environment> {
 }
 
 /// Reads it once; `None` if it changed meanwhile.
-fn attempt(memory: &mut Memory, place: Place) -> Result<Option<Environment>, Fault> {
+fn attempt(memory: &mut Memory, place: EnvironLocation) -> Result<Option<Environment>, Fault> {
     let start = pointer(memory, place)?;
     let mut environment = Environment::default();
     if start != 0 {
@@ -53,7 +56,7 @@ fn attempt(memory: &mut Memory, place: Place) -> Result<Option<Environment>, Fau
     Ok((pointer(memory, place)? == start).then_some(environment))
 }
 
-fn pointer(memory: &mut Memory, place: Place) -> Result<u64, Fault> {
+fn pointer(memory: &mut Memory, place: EnvironLocation) -> Result<u64, Fault> {
     match place.width {
         4 => memory.array::<4>(place.address).map(|bytes| word(&bytes)),
         _ => memory.array::<8>(place.address).map(|bytes| word(&bytes)),
@@ -127,10 +130,10 @@ impl Kept {
 
 /// Reads the strings, and gives those that are wanted with their bytes.
 fn strings(memory: &mut Memory, array: &Array) -> Result<(Environment, Vec<Kept>), Fault> {
-    let (mut window, mut sieve) = (Window::default(), Sieve::default());
+    let (mut reader, mut filter) = (StringReader::default(), VariableFilter::default());
     let (mut kept, mut cut) = (Vec::new(), array.cut.map(str::to_owned));
     for address in array.pointers() {
-        let start = match window.text(memory, address, NAME_LIMIT) {
+        let start = match reader.text(memory, address, NAME_LIMIT) {
             Ok(start) => start,
             Err(Fault::Gone) => return Err(Fault::Gone),
             Err(fault) => {
@@ -148,12 +151,12 @@ fn strings(memory: &mut Memory, array: &Array) -> Result<(Environment, Vec<Kept>
             }
             continue;
         };
-        if sieve.is_full(name) {
+        if filter.is_full(name) {
             continue;
         }
         // One byte more than is kept shows whether there is more, and another
         // is the terminator.
-        let Ok(entry) = window.text(memory, address, name.len() + VALUE_LIMIT + 2) else {
+        let Ok(entry) = reader.text(memory, address, name.len() + VALUE_LIMIT + 2) else {
             cut = Some(format!("{name} cannot be read"));
             continue;
         };
@@ -161,11 +164,11 @@ fn strings(memory: &mut Memory, array: &Array) -> Result<(Environment, Vec<Kept>
             cut = Some(format!("the end of {name} cannot be read"));
             continue;
         }
-        if sieve.add(entry.strip_suffix(b"\0").unwrap_or(entry)) {
+        if filter.add(entry.strip_suffix(b"\0").unwrap_or(entry)) {
             kept.push(Kept { address, bytes: entry.to_vec() });
         }
     }
-    let mut environment = sieve.end();
+    let mut environment = filter.end();
     environment.cut = cut.or(environment.cut);
     Ok((environment, kept))
 }

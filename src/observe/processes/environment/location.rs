@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 
 use crate::observe::processes::elf::Image;
-use crate::observe::processes::mapped_files::Files;
+use crate::observe::processes::mapped_files::MappedFiles;
 use crate::observe::processes::mappings::{Mapping, mappings};
 use crate::observe::processes::memory::word;
 use crate::sys::dir::Dir;
@@ -31,19 +31,19 @@ const NO_LIBRARY: &str = "no C library is mapped, and the executable has no envi
 
 /// The address of a variable, and the size of a pointer there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::observe::processes) struct Place {
+pub(in crate::observe::processes) struct EnvironLocation {
     pub(in crate::observe::processes) address: u64,
     pub(in crate::observe::processes) width: usize,
 }
 
 /// Why there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::observe::processes) enum NoPlace {
+pub(in crate::observe::processes) enum NoEnviron {
     Errno(Errno),
     Reason(String),
 }
 
-impl From<Errno> for NoPlace {
+impl From<Errno> for NoEnviron {
     fn from(errno: Errno) -> Self {
         Self::Errno(errno)
     }
@@ -55,11 +55,11 @@ pub(in crate::observe::processes) fn find(
     dir: &Dir,
     maps: &[u8],
     auxv: &[u8],
-    files: &mut Files,
-) -> Result<Vec<Place>, NoPlace> {
+    files: &mut MappedFiles,
+) -> Result<Vec<EnvironLocation>, NoEnviron> {
     let executable = files.executable(dir)?;
     let executable =
-        executable.as_ref().as_ref().map_err(|why| NoPlace::Reason(format!("its executable is {why}")))?;
+        executable.as_ref().as_ref().map_err(|why| NoEnviron::Reason(format!("its executable is {why}")))?;
     let bias = load_bias(executable, auxv);
     let mapped: Vec<Mapping<'_>> = mappings(maps).filter(|mapping| mapping.executable).collect();
     let libraries: Vec<&Mapping<'_>> = mapped.iter().filter(|mapping| is_c_library(mapping.name())).collect();
@@ -82,16 +82,16 @@ pub(in crate::observe::processes) fn find(
     load(dir, libraries.into_iter(), files, &mut library)?;
     let found = [named(&library, 0), named(&objects, 1), named(&library, 1)];
     let found = found.into_iter().find(|places| !places.is_empty());
-    found.ok_or_else(|| NoPlace::Reason(NO_LIBRARY.to_owned()))
+    found.ok_or_else(|| NoEnviron::Reason(NO_LIBRARY.to_owned()))
 }
 
 /// The array of a static executable.
-fn fixed(executable: &Image, bias: Option<u64>) -> Result<Vec<Place>, NoPlace> {
-    let own = executable.own.as_ref().ok_or_else(|| NoPlace::Reason(STRIPPED.to_owned()))?;
+fn fixed(executable: &Image, bias: Option<u64>) -> Result<Vec<EnvironLocation>, NoEnviron> {
+    let own = executable.own.as_ref().ok_or_else(|| NoEnviron::Reason(STRIPPED.to_owned()))?;
     let value = own.iter().chain(&executable.exported).find_map(|value| *value);
-    let value = value.ok_or_else(|| NoPlace::Reason(NO_NAME.to_owned()))?;
-    let bias = bias.ok_or_else(|| NoPlace::Reason("its load address is unknown".to_owned()))?;
-    Ok(vec![Place { address: value.wrapping_add(bias), width: executable.width }])
+    let value = value.ok_or_else(|| NoEnviron::Reason(NO_NAME.to_owned()))?;
+    let bias = bias.ok_or_else(|| NoEnviron::Reason("its load address is unknown".to_owned()))?;
+    Ok(vec![EnvironLocation { address: value.wrapping_add(bias), width: executable.width }])
 }
 
 /// The ELF files behind these mappings, each with every address it is loaded
@@ -99,9 +99,9 @@ fn fixed(executable: &Image, bias: Option<u64>) -> Result<Vec<Place>, NoPlace> {
 fn load<'a>(
     dir: &Dir,
     mapped: impl Iterator<Item = &'a Mapping<'a>>,
-    files: &mut Files,
+    files: &mut MappedFiles,
     objects: &mut Vec<(Image, u64)>,
-) -> Result<(), NoPlace> {
+) -> Result<(), NoEnviron> {
     let (mut seen, begun) = (Vec::new(), Instant::now());
     for mapping in mapped {
         // One that is mapped again elsewhere may be loaded twice.
@@ -109,10 +109,10 @@ fn load<'a>(
             seen.push(mapping.file());
         }
         if seen.len() > FILES {
-            return Err(NoPlace::Reason(TOO_MANY.to_owned()));
+            return Err(NoEnviron::Reason(TOO_MANY.to_owned()));
         }
         if begun.elapsed() > TIME {
-            return Err(NoPlace::Reason(TOO_LONG.to_owned()));
+            return Err(NoEnviron::Reason(TOO_LONG.to_owned()));
         }
         let image = files.mapped(dir, mapping)?;
         let Ok(image) = image.as_ref() else { continue };
@@ -125,10 +125,10 @@ fn load<'a>(
     Ok(())
 }
 
-fn named(objects: &[(Image, u64)], index: usize) -> Vec<Place> {
+fn named(objects: &[(Image, u64)], index: usize) -> Vec<EnvironLocation> {
     let place = |(image, bias): &(Image, u64)| {
         let value = image.exported.get(index).copied().flatten()?;
-        Some(Place { address: value.wrapping_add(*bias), width: image.width })
+        Some(EnvironLocation { address: value.wrapping_add(*bias), width: image.width })
     };
     objects.iter().filter_map(place).collect()
 }

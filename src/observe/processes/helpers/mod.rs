@@ -1,7 +1,7 @@
 //! Helper processes that look into other processes, and how long they may take.
 
-pub(in crate::observe) mod care;
-mod crew;
-mod stalls;
+pub(in crate::observe) mod depth;
+mod pool;
+mod slow_processes;
 
-pub(in crate::observe) use crew::{Crew, Duty};
+pub(in crate::observe) use pool::{HelperPool, Requests};

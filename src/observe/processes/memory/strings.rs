@@ -9,13 +9,13 @@ const MOST: usize = 64 << 10;
 
 /// A part of memory.
 #[derive(Debug, Default)]
-pub(in crate::observe::processes) struct Window {
+pub(in crate::observe::processes) struct StringReader {
     start: u64,
     bytes: Vec<u8>,
     size: usize,
 }
 
-impl Window {
+impl StringReader {
     /// The string at `address` with its terminator, or its first `length`
     /// bytes, or as much as can be read.
     pub(in crate::observe::processes) fn text(

@@ -26,7 +26,7 @@ const FAILURES: u8 = 3;
 
 /// Where the lists of programs are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum ListSource {
     /// `BPF_PROG_QUERY` on every cgroup.
     Queries,
     /// A BPF iterator over cgroups. Needs `CAP_BPF` and `CAP_PERFMON`, and
@@ -51,10 +51,10 @@ impl Lists {
 
     /// The source asked for, else the better one. The iterator only if it can
     /// be loaded and says what the queries say about all of `nodes`.
-    pub(super) fn choose(hierarchy: &Hierarchy, nodes: &Nodes, wanted: Option<Source>) -> Self {
-        let least = if wanted == Some(Source::Iterator) { 0 } else { MANY };
+    pub(super) fn choose(hierarchy: &Hierarchy, nodes: &Nodes, wanted: Option<ListSource>) -> Self {
+        let least = if wanted == Some(ListSource::Iterator) { 0 } else { MANY };
         let count = nodes.len();
-        if wanted == Some(Source::Queries) || count < least {
+        if wanted == Some(ListSource::Queries) || count < least {
             return Self::by_queries();
         }
         let tried = Walk::load(&hierarchy.handle, room(nodes)).and_then(|mut walk| {
@@ -69,8 +69,8 @@ impl Lists {
         Self { walk: walk.map(|(walk, _)| walk), least, failures: 0 }
     }
 
-    pub(super) fn source(&self) -> Source {
-        if self.walk.is_some() { Source::Iterator } else { Source::Queries }
+    pub(super) fn source(&self) -> ListSource {
+        if self.walk.is_some() { ListSource::Iterator } else { ListSource::Queries }
     }
 
     /// All lists as they are at this moment, if `count` cgroups are better

@@ -13,13 +13,13 @@ use crate::sys::caps::Capability::SysAdmin;
 
 /// Every program and map read so far.
 #[derive(Debug)]
-pub(in crate::observe) struct Library {
+pub(in crate::observe) struct ProgramCache {
     pub(in crate::observe) programs: BTreeMap<u32, Program>,
     pub(in crate::observe) maps: BTreeMap<u32, Map>,
     clock: BootClock,
 }
 
-impl Library {
+impl ProgramCache {
     pub(in crate::observe) fn new() -> Self {
         Self { programs: BTreeMap::new(), maps: BTreeMap::new(), clock: BootClock::now() }
     }

@@ -10,24 +10,24 @@ pub(in crate::observe) const SPENT: &str = "processes of the same user took more
 
 /// How far a process may be looked into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Care {
+pub(crate) enum Depth {
     /// Into its memory as well.
-    Inside,
+    Full,
     /// Not into its memory, nor into what takes the lock of it: reading that
     /// did not end before.
-    Outside,
+    WithoutMemory,
     /// Into nothing whose length is the process's choice: its user's processes
     /// took too long already.
-    Briefly,
+    Minimal,
 }
 
-impl Care {
+impl Depth {
     /// Why memory is not read.
     pub(crate) fn refusal(self) -> Option<&'static str> {
         match self {
-            Self::Inside => None,
-            Self::Outside => Some(SILENT),
-            Self::Briefly => Some(SPENT),
+            Self::Full => None,
+            Self::WithoutMemory => Some(SILENT),
+            Self::Minimal => Some(SPENT),
         }
     }
 }

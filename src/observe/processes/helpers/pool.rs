@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::care::Care;
-use super::stalls::Stalls;
+use super::depth::Depth;
+use super::slow_processes::SlowProcesses;
 use crate::sys::dir::Dir;
 use crate::sys::helper::{Channel, Helper, wait};
 
@@ -41,34 +41,34 @@ const PART: u32 = 8;
 const LONGEST: Duration = Duration::from_secs(10);
 
 /// Helpers that answer questions about processes: a pid and what is asked.
-pub(crate) struct Crew<'a, Question, Answer> {
+pub(crate) struct HelperPool<'a, Question, Answer> {
     /// The proc file system, of which alone helpers keep a descriptor.
     proc: Dir,
     work: Box<Work<'a, Question, Answer>>,
-    helpers: Vec<Slot>,
+    helpers: Vec<Worker>,
     /// Helpers at a time.
     most: usize,
-    stalls: Stalls,
+    slow: SlowProcesses,
 }
 
 /// What a helper does until there are no more questions.
-type Work<'a, Question, Answer> = dyn Fn(&Dir, Duty<'_, Question, Answer>) + Send + 'a;
+type Work<'a, Question, Answer> = dyn Fn(&Dir, Requests<'_, Question, Answer>) + Send + 'a;
 
 /// The questions that come to a helper.
-pub(crate) struct Duty<'c, Question, Answer> {
+pub(crate) struct Requests<'c, Question, Answer> {
     channel: &'c mut Channel,
     types: PhantomData<fn(Question) -> Answer>,
 }
 
-impl<Question, Answer> fmt::Debug for Crew<'_, Question, Answer> {
+impl<Question, Answer> fmt::Debug for HelperPool<'_, Question, Answer> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Crew").field("helpers", &self.helpers).finish_non_exhaustive()
+        f.debug_struct("HelperPool").field("helpers", &self.helpers).finish_non_exhaustive()
     }
 }
 
 /// What a helper says to a question.
 #[derive(Serialize, Deserialize)]
-enum Said<Answer> {
+enum Reply<Answer> {
     /// The answer, and how long it took.
     Answer { micros: u64, answer: Answer },
     /// The question is given back.
@@ -77,9 +77,9 @@ enum Said<Answer> {
 
 /// A helper and the questions that it has, by number.
 #[derive(Debug)]
-struct Slot {
+struct Worker {
     helper: Helper,
-    asked: VecDeque<(usize, Care)>,
+    asked: VecDeque<(usize, Depth)>,
     /// Answers that came.
     answered: u64,
     /// When it began with the first of them.
@@ -87,23 +87,23 @@ struct Slot {
 }
 
 /// What is to be asked yet.
-struct List<'q, Question> {
+struct Queue<'q, Question> {
     questions: &'q [(u32, Question)],
     next: usize,
-    again: VecDeque<(usize, Option<Care>)>,
+    again: VecDeque<(usize, Option<Depth>)>,
 }
 
-impl<'a, Question, Answer> Crew<'a, Question, Answer>
+impl<'a, Question, Answer> HelperPool<'a, Question, Answer>
 where
     Question: Clone + Serialize + DeserializeOwned,
     Answer: Serialize + DeserializeOwned,
 {
     /// A crew whose helpers do `work`, with the proc file system and their
     /// questions. Nothing is started before the first one.
-    pub(crate) fn new(proc: Dir, work: impl Fn(&Dir, Duty<'_, Question, Answer>) + Send + 'a) -> Self {
+    pub(crate) fn new(proc: Dir, work: impl Fn(&Dir, Requests<'_, Question, Answer>) + Send + 'a) -> Self {
         // Asked once: the answer takes reading the limits of every cgroup above.
         let most = std::thread::available_parallelism().map_or(1, usize::from).min(HELPERS);
-        Self { proc, work: Box::new(work), helpers: Vec::new(), most, stalls: Stalls::default() }
+        Self { proc, work: Box::new(work), helpers: Vec::new(), most, slow: SlowProcesses::default() }
     }
 
     /// Asks everything, and calls `each` with the number of each question and
@@ -115,85 +115,85 @@ where
         deadline: Option<Instant>,
         mut each: impl FnMut(usize, Option<Answer>),
     ) {
-        let mut list = List { questions, next: 0, again: VecDeque::new() };
+        let mut queue = Queue { questions, next: 0, again: VecDeque::new() };
         loop {
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 break;
             }
-            self.hand_out(&mut list);
-            if self.helpers.iter().all(|slot| slot.asked.is_empty()) {
+            self.hand_out(&mut queue);
+            if self.helpers.iter().all(|worker| worker.asked.is_empty()) {
                 // No helper could be started for what is left.
-                list.rest().for_each(|index| each(index, None));
+                queue.rest().for_each(|index| each(index, None));
                 return;
             }
             let patience = patience(deadline);
-            wait(self.helpers.iter().map(|slot| &slot.helper), self.next_look(patience, deadline));
-            self.collect(&mut list, &mut each);
-            self.give_up(&mut list, patience, &mut each);
+            wait(self.helpers.iter().map(|worker| &worker.helper), self.next_look(patience, deadline));
+            self.collect(&mut queue, &mut each);
+            self.give_up(&mut queue, patience, &mut each);
         }
         // Answers to these would come into the next round.
-        self.helpers.retain(|slot| slot.asked.is_empty());
+        self.helpers.retain(|worker| worker.asked.is_empty());
     }
 
     /// Gives every helper something to do, and starts those that are needed.
-    fn hand_out(&mut self, list: &mut List<'_, Question>) {
-        let wanted = self.most.min(list.left().div_ceil(SHARE));
+    fn hand_out(&mut self, queue: &mut Queue<'_, Question>) {
+        let wanted = self.most.min(queue.left().div_ceil(SHARE));
         while self.helpers.len() < wanted {
-            let Some(slot) = self.start() else { break };
-            self.helpers.push(slot);
+            let Some(worker) = self.start() else { break };
+            self.helpers.push(worker);
         }
-        for slot in &mut self.helpers {
-            if slot.asked.len() > CHUNK {
+        for worker in &mut self.helpers {
+            if worker.asked.len() > CHUNK {
                 continue;
             }
-            let chunk: Vec<(usize, Care)> =
-                std::iter::from_fn(|| list.take(&self.proc, &mut self.stalls)).take(CHUNK).collect();
-            let asked = |(index, care): &(usize, Care)| Some((list.questions.get(*index)?, *care));
+            let chunk: Vec<(usize, Depth)> =
+                std::iter::from_fn(|| queue.take(&self.proc, &mut self.slow)).take(CHUNK).collect();
+            let asked = |(index, depth): &(usize, Depth)| Some((queue.questions.get(*index)?, *depth));
             let asked: Vec<_> = chunk.iter().filter_map(asked).collect();
             if asked.is_empty() {
                 return;
             }
-            if slot.asked.is_empty() {
-                slot.since = Instant::now();
+            if worker.asked.is_empty() {
+                worker.since = Instant::now();
             }
             // One that takes nothing has ended, which is seen when it is read.
-            let _ended = serde_json::to_vec(&asked).map(|message| slot.helper.send(&message));
-            slot.asked.extend(chunk);
+            let _ended = serde_json::to_vec(&asked).map(|message| worker.helper.send(&message));
+            worker.asked.extend(chunk);
         }
     }
 
-    fn start(&self) -> Option<Slot> {
-        let work = |channel: &mut Channel| (self.work)(&self.proc, Duty { channel, types: PhantomData });
+    fn start(&self) -> Option<Worker> {
+        let work = |channel: &mut Channel| (self.work)(&self.proc, Requests { channel, types: PhantomData });
         let helper = Helper::start(&[self.proc.as_fd()], work).ok()?;
-        Some(Slot { helper, asked: VecDeque::new(), answered: 0, since: Instant::now() })
+        Some(Worker { helper, asked: VecDeque::new(), answered: 0, since: Instant::now() })
     }
 
     /// How long nothing but an answer can matter.
     fn next_look(&self, patience: Duration, deadline: Option<Instant>) -> Duration {
-        let busy = self.helpers.iter().filter(|slot| !slot.asked.is_empty());
-        let ends = busy.map(|slot| slot.since + patience).chain(deadline);
+        let busy = self.helpers.iter().filter(|worker| !worker.asked.is_empty());
+        let ends = busy.map(|worker| worker.since + patience).chain(deadline);
         let next = ends.min().map_or(patience, |end| end.saturating_duration_since(Instant::now()));
         // One that is overdue and at work is looked at again soon.
         next.max(Duration::from_millis(5))
     }
 
     /// Takes the answers that are there.
-    fn collect(&mut self, list: &mut List<'_, Question>, each: &mut impl FnMut(usize, Option<Answer>)) {
+    fn collect(&mut self, queue: &mut Queue<'_, Question>, each: &mut impl FnMut(usize, Option<Answer>)) {
         let mut ended = Vec::new();
-        for (place, slot) in self.helpers.iter_mut().enumerate() {
+        for (place, worker) in self.helpers.iter_mut().enumerate() {
             loop {
-                match slot.helper.receive() {
+                match worker.helper.receive() {
                     Ok(Some(message)) => {
-                        let Some((index, _)) = slot.asked.pop_front() else { break };
-                        slot.since = Instant::now();
-                        slot.answered += 1;
+                        let Some((index, _)) = worker.asked.pop_front() else { break };
+                        worker.since = Instant::now();
+                        worker.answered += 1;
                         match serde_json::from_slice(&message) {
-                            Ok(Said::Answer { micros, answer }) => {
-                                let pid = list.questions.get(index).map_or(0, |(pid, _)| *pid);
-                                self.stalls.spent(&self.proc, pid, Duration::from_micros(micros));
+                            Ok(Reply::Answer { micros, answer }) => {
+                                let pid = queue.questions.get(index).map_or(0, |(pid, _)| *pid);
+                                self.slow.spent(&self.proc, pid, Duration::from_micros(micros));
                                 each(index, Some(answer));
                             }
-                            Ok(Said::NotBegun) => list.again.push_back((index, None)),
+                            Ok(Reply::NotBegun) => queue.again.push_back((index, None)),
                             Err(_) => each(index, None),
                         }
                     }
@@ -206,7 +206,7 @@ where
             }
         }
         for place in ended.into_iter().rev() {
-            self.leave(place, list, each);
+            self.leave(place, queue, each);
         }
     }
 
@@ -214,16 +214,16 @@ where
     /// work is not waiting.
     fn give_up(
         &mut self,
-        list: &mut List<'_, Question>,
+        queue: &mut Queue<'_, Question>,
         patience: Duration,
         each: &mut impl FnMut(usize, Option<Answer>),
     ) {
         for place in (0..self.helpers.len()).rev() {
-            let Some(slot) = self.helpers.get(place) else { continue };
-            let waited = slot.since.elapsed();
-            let is_overdue = !slot.asked.is_empty() && waited >= patience;
-            if is_overdue && (waited >= LONGEST || !slot.helper.is_running()) {
-                self.leave(place, list, each);
+            let Some(worker) = self.helpers.get(place) else { continue };
+            let waited = worker.since.elapsed();
+            let is_overdue = !worker.asked.is_empty() && waited >= patience;
+            if is_overdue && (waited >= LONGEST || !worker.helper.is_running()) {
+                self.leave(place, queue, each);
             }
         }
     }
@@ -233,42 +233,42 @@ where
     fn leave(
         &mut self,
         place: usize,
-        list: &mut List<'_, Question>,
+        queue: &mut Queue<'_, Question>,
         each: &mut impl FnMut(usize, Option<Answer>),
     ) {
-        let Slot { mut helper, mut asked, answered, .. } = self.helpers.swap_remove(place);
+        let Worker { mut helper, mut asked, answered, .. } = self.helpers.swap_remove(place);
         // Answers that were made and not sent are lost with it.
         let made = helper.made().saturating_sub(answered);
         let made = usize::try_from(made).unwrap_or(usize::MAX).min(asked.len());
-        list.again.extend(asked.drain(..made).map(|(index, _)| (index, None)));
+        queue.again.extend(asked.drain(..made).map(|(index, _)| (index, None)));
         let first = asked.pop_front();
-        list.again.extend(asked.into_iter().map(|(index, _)| (index, None)));
+        queue.again.extend(asked.into_iter().map(|(index, _)| (index, None)));
         match first {
-            Some((index, Care::Inside)) => {
-                if let Some((pid, _)) = list.questions.get(index) {
-                    self.stalls.add(&self.proc, *pid);
+            Some((index, Depth::Full)) => {
+                if let Some((pid, _)) = queue.questions.get(index) {
+                    self.slow.add(&self.proc, *pid);
                 }
-                list.again.push_back((index, Some(Care::Outside)));
+                queue.again.push_back((index, Some(Depth::WithoutMemory)));
             }
-            Some((index, Care::Outside | Care::Briefly)) => each(index, None),
+            Some((index, Depth::WithoutMemory | Depth::Minimal)) => each(index, None),
             None => {}
         }
     }
 }
 
-impl<Question> List<'_, Question> {
+impl<Question> Queue<'_, Question> {
     fn left(&self) -> usize {
         self.questions.len() - self.next + self.again.len()
     }
 
-    fn take(&mut self, proc: &Dir, stalls: &mut Stalls) -> Option<(usize, Care)> {
-        let (index, care) = self.again.pop_front().or_else(|| {
+    fn take(&mut self, proc: &Dir, slow: &mut SlowProcesses) -> Option<(usize, Depth)> {
+        let (index, depth) = self.again.pop_front().or_else(|| {
             let index = (self.next < self.questions.len()).then_some(self.next)?;
             self.next += 1;
             Some((index, None))
         })?;
         let pid = self.questions.get(index).map_or(0, |(pid, _)| *pid);
-        Some((index, care.unwrap_or_else(|| stalls.care(proc, pid))))
+        Some((index, depth.unwrap_or_else(|| slow.depth(proc, pid))))
     }
 
     fn rest(&mut self) -> impl Iterator<Item = usize> {
@@ -278,25 +278,25 @@ impl<Question> List<'_, Question> {
     }
 }
 
-impl<Question: DeserializeOwned, Answer: Serialize> Duty<'_, Question, Answer> {
+impl<Question: DeserializeOwned, Answer: Serialize> Requests<'_, Question, Answer> {
     /// Answers one question after the other, and says how long each took. What
     /// was not begun in time is given back.
-    pub(crate) fn answer(self, mut work: impl FnMut(u32, Question, Care) -> Answer) {
+    pub(crate) fn answer(self, mut work: impl FnMut(u32, Question, Depth) -> Answer) {
         while let Some(message) = self.channel.receive() {
-            let Ok(asked) = serde_json::from_slice::<Vec<((u32, Question), Care)>>(&message) else { return };
+            let Ok(asked) = serde_json::from_slice::<Vec<((u32, Question), Depth)>>(&message) else { return };
             let first = Instant::now();
-            for ((pid, question), care) in asked {
+            for ((pid, question), depth) in asked {
                 let begun = Instant::now();
-                let said = if begun - first < MOMENT {
-                    let answer = work(pid, question, care);
-                    Said::Answer {
+                let reply = if begun - first < MOMENT {
+                    let answer = work(pid, question, depth);
+                    Reply::Answer {
                         micros: u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX),
                         answer,
                     }
                 } else {
-                    Said::NotBegun
+                    Reply::NotBegun
                 };
-                if !serde_json::to_vec(&said).is_ok_and(|message| self.channel.queue(&message)) {
+                if !serde_json::to_vec(&reply).is_ok_and(|message| self.channel.queue(&message)) {
                     return;
                 }
             }
@@ -321,20 +321,20 @@ mod tests {
     fn one_is_silent() {
         const SILENT: u32 = 37;
         let proc = Dir::open("/proc".as_ref()).unwrap();
-        let mut crew = Crew::new(proc, |_, duty: Duty<'_, u32, (u32, Care)>| {
-            duty.answer(|pid, question, care| {
-                if pid == SILENT && care == Care::Inside {
+        let mut pool = HelperPool::new(proc, |_, requests: Requests<'_, u32, (u32, Depth)>| {
+            requests.answer(|pid, question, depth| {
+                if pid == SILENT && depth == Depth::Full {
                     std::thread::sleep(Duration::from_secs(600));
                 }
-                (question, care)
+                (question, depth)
             });
         });
         let questions: Vec<(u32, u32)> = (0..100).map(|pid| (pid, pid * 2)).collect();
         let mut answers = vec![Vec::new(); questions.len()];
-        crew.ask(&questions, None, |index, answer| answers[index].push(answer));
+        pool.ask(&questions, None, |index, answer| answers[index].push(answer));
         for (index, (pid, question)) in questions.iter().enumerate() {
-            let care = if *pid == SILENT { Care::Outside } else { Care::Inside };
-            assert_eq!(answers[index], [Some((*question, care))], "{pid}");
+            let depth = if *pid == SILENT { Depth::WithoutMemory } else { Depth::Full };
+            assert_eq!(answers[index], [Some((*question, depth))], "{pid}");
         }
     }
 }

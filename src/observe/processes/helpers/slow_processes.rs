@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use super::care::Care;
+use super::depth::Depth;
 use crate::observe::processes::procfile::parse_stat;
 use crate::sys::dir::Dir;
 use crate::sys::helper::left_behind;
@@ -26,7 +26,7 @@ const LIMIT: usize = 8 << 10;
 
 /// Processes that kept a helper waiting.
 #[derive(Debug, Default)]
-pub(super) struct Stalls {
+pub(super) struct SlowProcesses {
     /// By pid.
     processes: HashMap<u32, Stall>,
     /// By uid: how long processes took together, and since when that is counted.
@@ -40,7 +40,7 @@ struct Stall {
     when: Instant,
 }
 
-impl Stalls {
+impl SlowProcesses {
     /// Remembers a process.
     pub(super) fn add(&mut self, proc: &Dir, pid: u32) {
         self.processes.insert(pid, Stall { who: who(proc, pid), when: Instant::now() });
@@ -57,22 +57,22 @@ impl Stalls {
     }
 
     /// How far a process may be looked into.
-    pub(super) fn care(&mut self, proc: &Dir, pid: u32) -> Care {
+    pub(super) fn depth(&mut self, proc: &Dir, pid: u32) -> Depth {
         self.processes.retain(|_, stall| stall.when.elapsed() < REMEMBERED);
         self.users.retain(|_, (_, since)| since.elapsed() < REMEMBERED);
         if self.processes.is_empty() && self.users.is_empty() {
-            return Care::Inside;
+            return Depth::Full;
         }
         let who = who(proc, pid);
         let spent = who.and_then(|(_, uid)| self.users.get(&uid));
         if spent.is_some_and(|(spent, _)| *spent > TIME_OF_A_USER) {
-            return Care::Briefly;
+            return Depth::Minimal;
         }
         let same = self.processes.get(&pid).is_some_and(|stall| stall.who == who);
         let user = |who: Option<(u64, u32)>| who.map(|(_, uid)| uid);
         let of_user = self.processes.values().filter(|stall| user(stall.who) == user(who)).count();
         let enough = of_user >= OF_A_USER || self.processes.len() >= OF_ALL || !may_lose_another();
-        if same || enough { Care::Outside } else { Care::Inside }
+        if same || enough { Depth::WithoutMemory } else { Depth::Full }
     }
 }
 

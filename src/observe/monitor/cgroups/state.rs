@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use super::lists::Lists;
 use super::nodes::Nodes;
-use super::notification::Teller;
+use super::notification::Notifier;
 use crate::observation::{Cgroup, Map, Observation, Problem, Text};
 use crate::observe::cgroups::hierarchy::Hierarchy;
-use crate::observe::cgroups::query::Asker;
+use crate::observe::cgroups::query::ListQuery;
 use crate::observe::options::Options;
 use crate::observe::problems::Log;
-use crate::observe::programs::library::Library;
+use crate::observe::programs::cache::ProgramCache;
 
 /// However well being told works, everything is listed anew this often.
 pub(super) const RESCAN: Duration = Duration::from_secs(60);
@@ -22,15 +22,15 @@ pub(super) const FIRST_REVISION: u64 = 1;
 
 /// What is known of the cgroups that are followed.
 #[derive(Debug)]
-pub(super) struct Followed {
+pub(super) struct MonitoredCgroups {
     pub(super) options: Options,
     pub(super) hierarchy: Hierarchy,
     pub(super) blank: Observation,
     pub(super) nodes: Nodes,
-    pub(super) teller: Teller,
+    pub(super) notifier: Notifier,
     pub(super) lists: Lists,
-    pub(super) asker: Asker,
-    pub(super) library: Library,
+    pub(super) list_query: ListQuery,
+    pub(super) cache: ProgramCache,
     pub(super) problems: Vec<Problem>,
     pub(super) has_revisions: bool,
     pub(super) rescan_at: Instant,
@@ -41,7 +41,7 @@ pub(super) struct Followed {
 
 /// What one look found.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct Differences {
     /// Cgroups as they were, if they changed or are gone.
     pub(super) before: BTreeMap<Text, Cgroup>,
     /// Cgroups that came.
@@ -57,7 +57,7 @@ pub(super) struct Found {
     pub(super) touched: BTreeSet<Text>,
 }
 
-impl Followed {
+impl MonitoredCgroups {
     /// Keeps the problems until they are fetched, each once.
     pub(super) fn tidy(&mut self, log: Log) {
         let room = MAX_PROBLEMS.saturating_sub(self.problems.len());
@@ -68,7 +68,7 @@ impl Followed {
     }
 }
 
-impl Found {
+impl Differences {
     pub(super) fn is_nothing(&self) -> bool {
         self.before.is_empty() && self.fresh.is_empty() && self.changed.is_empty() && self.touched.is_empty()
     }
