@@ -15,6 +15,7 @@ pub mod commands;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 pub mod gpu;
+pub mod loader;
 pub mod model;
 pub mod observation;
 pub mod observe;

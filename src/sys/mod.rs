@@ -11,6 +11,8 @@ pub mod handle;
 pub mod heap;
 pub mod helper;
 pub mod iter;
+#[cfg(feature = "libbpf")]
+pub mod libbpf;
 pub mod namespace;
 pub mod notify;
 pub mod pidfd;

@@ -20,6 +20,7 @@ mod source;
 pub mod state;
 mod tracker;
 
+use crate::loader::LoadError;
 use crate::report::Event;
 
 pub use driver::Driver;
@@ -36,6 +37,16 @@ pub trait EventSource {
     /// The events since the last call; called at least once a second, and must
     /// not wait.
     fn events(&mut self) -> Vec<Event>;
+}
+
+impl From<LoadError> for WatchError {
+    fn from(error: LoadError) -> Self {
+        match error {
+            LoadError::NoTypes(why) => Self::NoBtf(why),
+            LoadError::Missing(part) => Self::Object(part),
+            LoadError::Refused(_) | LoadError::NoEngine => Self::Load(error.to_string()),
+        }
+    }
 }
 
 /// Why nothing can be watched.

@@ -16,7 +16,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use crate::cli::{Exit, WatchArgs};
 use crate::commands::files;
 use crate::commands::invocation::{Failure, Invocation};
-use crate::observe::programs::kernel_types::KernelTypes;
+use crate::loader;
 use crate::report::{Event, Gpu};
 use crate::sys::caps::Capability;
 use crate::sys::heap;
@@ -69,8 +69,8 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &WatchArgs) -> Result<E
     let signals = signals()?;
     let scope = scope::of(invocation, args)?;
     let proc = invocation.global.proc.clone();
-    // Read once for all that is loaded; whoever cannot go on without says so.
-    let types = KernelTypes::shared();
+    // One loader serves all parts; a part that cannot go on without it says so.
+    let loader = loader::shared();
     let opens = OpensWatcher::start(&invocation.options(), &scope)
         .map_err(|error| Failure::new("watch", "processes", error.to_string(), ""))?;
     let mut source = Source::start(&scope, &proc, mode()?).map_err(refused)?;
@@ -80,7 +80,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &WatchArgs) -> Result<E
     tracker.learn(scope.processes(&proc));
     let targets = scope::targets(invocation, &scope)?;
     let policies = PolicyWatcher::start(&invocation.options(), &targets)?;
-    drop(types);
+    drop(loader);
     heap::give_back();
     let end = args.lasting.and_then(|lasting| Instant::now().checked_add(lasting));
     let mut watch = Watch {

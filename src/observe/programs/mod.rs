@@ -1,6 +1,5 @@
 //! Device programs, their maps, and what the kernel calls their helpers.
 
 pub(super) mod cache;
-pub(crate) mod kernel_types;
 pub(super) mod maps;
 pub(super) mod symbols;

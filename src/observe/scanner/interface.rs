@@ -3,6 +3,7 @@
 use nix::errno::Errno;
 use serde::{Deserialize, Serialize};
 
+use crate::loader::LoadError;
 use crate::observation::{Answer, Environment, HeldDevice, Text};
 
 /// A way to see all processes.
@@ -90,4 +91,14 @@ pub enum ScanError {
     /// The proc file system cannot be listed.
     #[error("{0} cannot be listed ({1})")]
     Proc(String, Errno),
+}
+
+impl From<LoadError> for ScanError {
+    fn from(error: LoadError) -> Self {
+        match error {
+            LoadError::NoTypes(why) => Self::NoBtf(why),
+            LoadError::Missing(part) => Self::Object(part),
+            LoadError::Refused(_) | LoadError::NoEngine => Self::Load(error.to_string()),
+        }
+    }
 }

@@ -2,13 +2,9 @@
 //! are read by helpers, once for each program that a process executes.
 
 use std::collections::HashSet;
-use std::fs::File;
-use std::io::{ErrorKind, Read as _};
-use std::os::fd::AsFd as _;
+use std::io::{ErrorKind, Read};
 use std::thread;
 
-use aya::programs::{Iter, Program};
-use aya::{Btf, Ebpf};
 use nix::time::{ClockId, clock_gettime};
 
 use super::environment_cache::EnvironmentCache;
@@ -18,12 +14,10 @@ use super::open_files::Devices;
 use super::reader::{Executed, Reader};
 use super::record;
 use super::record::{TICK, Task};
+use crate::loader::objects::SCAN;
+use crate::loader::{self, Iterate, Over, Wanted};
 use crate::observation::Answer;
-use crate::observe::programs::kernel_types::KernelTypes;
-use crate::sys::iter::Iterator as Link;
 
-/// Compiled from `bpf/scan.bpf.c`.
-const OBJECT: &[u8] = aya::include_bytes_aligned!("../../../bpf/scan.bpf.o");
 /// Bytes of one read: more than the kernel gives at once (eight pages), so that
 /// no record is torn.
 const ROOM: usize = 64 << 10;
@@ -33,8 +27,8 @@ const RETRIES: usize = 1000;
 /// Sees processes by iterators.
 #[derive(Debug)]
 pub(super) struct Iterators {
-    tasks: Link,
-    files: Link,
+    tasks: Box<dyn Iterate>,
+    files: Box<dyn Iterate>,
     known: EnvironmentCache,
     /// For what the iterators do not read.
     reader: Reader,
@@ -50,11 +44,9 @@ impl Iterators {
     /// Why they cannot be loaded: the kernel is too old or has no BTF, or a
     /// right is missing (`CAP_BPF` and `CAP_PERFMON`, or `CAP_SYS_ADMIN`).
     pub(super) fn load(reader: Reader) -> Result<Self, ScanError> {
-        let types = KernelTypes::shared().map_err(|error| ScanError::NoBtf(first_line(&error)))?;
-        let object = types.load(|loader| loader.load(OBJECT));
-        let mut object = object.map_err(|error| ScanError::Load(first_line(&error)))?;
-        let tasks = link(&mut object, "tasks", "task", types.btf())?;
-        let files = link(&mut object, "files", "task_file", types.btf())?;
+        let mut loaded = loader::shared()?.load(&Wanted::whole(&SCAN))?;
+        let tasks = loaded.iterator("tasks", Over::All)?;
+        let files = loaded.iterator("files", Over::All)?;
         let buffers = [vec![0; ROOM], vec![0; ROOM]];
         Ok(Self { tasks, files, known: EnvironmentCache::default(), reader, buffers })
     }
@@ -78,7 +70,7 @@ impl Scanner for Iterators {
         // A tick earlier: a process has its start time before it is there.
         let begun = now().saturating_sub(1);
         let [tasks, files] = &mut self.buffers;
-        let (links, reader, known) = ((&self.tasks, &self.files), &mut self.reader, &mut self.known);
+        let (links, reader, known) = ((&*self.tasks, &*self.files), &mut self.reader, &mut self.known);
         let (processes, devices) = thread::scope(|scope| {
             let devices = scope.spawn(|| open_devices(links.1, files));
             let processes = processes(links.0, tasks, reader, known);
@@ -105,13 +97,13 @@ impl Scanner for Iterators {
 
 /// All processes without their devices, and the pids that were shown.
 fn processes(
-    link: &Link,
+    iterator: &dyn Iterate,
     buffer: &mut [u8],
     reader: &mut Reader,
     known: &mut EnvironmentCache,
 ) -> Result<(Vec<ProcessSummary>, HashSet<u32>), ScanError> {
     let (mut tasks, mut seen) = (Vec::new(), HashSet::new());
-    each(link, buffer, |bytes| {
+    each(iterator, buffer, |bytes| {
         let (task, length) = record::task(bytes)?;
         seen.insert(task.pid);
         if task.is_process {
@@ -142,9 +134,9 @@ fn glimpses(tasks: Vec<Task>, reader: &mut Reader, known: &mut EnvironmentCache)
 }
 
 /// The devices that are open anywhere.
-fn open_devices(link: &Link, buffer: &mut [u8]) -> Result<Devices, ScanError> {
+fn open_devices(iterator: &dyn Iterate, buffer: &mut [u8]) -> Result<Devices, ScanError> {
     let mut devices = Devices::new();
-    each(link, buffer, |bytes| {
+    each(iterator, buffer, |bytes| {
         let (open, length) = record::open(bytes)?;
         open_files::add(&mut devices, &open);
         Some(length)
@@ -181,26 +173,16 @@ fn process(
     }
 }
 
-/// Loads one program of the object and makes it ready to run.
-fn link(object: &mut Ebpf, name: &'static str, over: &str, btf: &Btf) -> Result<Link, ScanError> {
-    let program: Option<&mut Program> = object.program_mut(name);
-    let program: &mut Iter =
-        program.and_then(|program| program.try_into().ok()).ok_or(ScanError::Object(name))?;
-    program.load(over, btf).map_err(|error| ScanError::Load(first_line(&error)))?;
-    let fd = program.fd().map_err(|error| ScanError::Load(first_line(&error)))?;
-    Link::over_all(fd.as_fd()).map_err(|error| ScanError::Load(error.to_string()))
-}
-
 /// Runs a program over everything. `visit` takes the first record of what it is
 /// given and returns its length; `None` for one that is not whole.
 fn each(
-    link: &Link,
+    iterator: &dyn Iterate,
     buffer: &mut [u8],
     mut visit: impl FnMut(&[u8]) -> Option<usize>,
 ) -> Result<(), ScanError> {
-    let mut file = link.open().map_err(|error| ScanError::Read(error.to_string()))?;
+    let mut file = iterator.open().map_err(|error| ScanError::Read(error.to_string()))?;
     loop {
-        let length = read(&mut file, buffer)?;
+        let length = read(&mut *file, buffer)?;
         let mut rest = buffer.get(..length).unwrap_or_default();
         if rest.is_empty() {
             return Ok(());
@@ -212,7 +194,7 @@ fn each(
     }
 }
 
-fn read(file: &mut File, buffer: &mut [u8]) -> Result<usize, ScanError> {
+fn read(file: &mut dyn Read, buffer: &mut [u8]) -> Result<usize, ScanError> {
     for _ in 0..RETRIES {
         match file.read(buffer) {
             Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
@@ -220,15 +202,4 @@ fn read(file: &mut File, buffer: &mut [u8]) -> Result<usize, ScanError> {
         }
     }
     Err(ScanError::Read("the kernel asks for it again and again".to_owned()))
-}
-
-/// An error with its causes on one line; the verifier's log is for nobody.
-fn first_line(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text.lines().next().unwrap_or_default().chars().take(200).collect()
 }

@@ -1,11 +1,13 @@
-//! Session probes: one program that runs at the entry and at the return of
-//! functions in files (Linux 6.13). The only calls of [`super`] that load and
-//! attach; what they made is gone with the descriptors.
+//! The only calls of [`super`] that change something: they load and attach
+//! session probes (one program that runs at the entry and at the return of
+//! functions in files, Linux 6.13) and write into maps. What they made is gone
+//! with the descriptors.
 
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-use super::{Body, BpfError, Command, call};
+use super::map::has_plain_values;
+use super::{Body, BpfError, Command, call, map_info};
 
 /// `BPF_PROG_TYPE_KPROBE`, the type of programs at functions.
 const PROBE_PROGRAM: u32 = 2;
@@ -130,6 +132,44 @@ pub fn attach_session(
 pub fn has_sessions(program: BorrowedFd<'_>) -> bool {
     let nowhere = [Entry { offset: 1, cookie: 0 }];
     matches!(attach_session(program, c"/", &nowhere, None), Err(BpfError { errno: libc::EBADF, .. }))
+}
+
+/// The member of `BPF_MAP_UPDATE_ELEM`.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+struct UpdateBody {
+    map: u32,
+    padding: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+// SAFETY: the layout of the element commands, the hole named.
+unsafe impl Body for UpdateBody {}
+
+/// Puts an entry into a map of gpumap's own, in place of the one that the key
+/// has. Since Linux 3.18.
+///
+/// # Errors
+///
+/// `EINVAL` if key or value have another size than the map's, or if the map
+/// is not one from keys to single values; else those of bpf(2), `E2BIG` if the map is full.
+pub fn put(map: BorrowedFd<'_>, key: &[u8], value: &[u8]) -> Result<(), BpfError> {
+    let info = map_info(map)?;
+    let fits = key.len() == info.key_size as usize && value.len() == info.value_size as usize;
+    if !fits || !has_plain_values(&info) {
+        return Err(BpfError { command: Command::MapUpdate.name(), errno: libc::EINVAL });
+    }
+    let mut body = UpdateBody {
+        map: map.as_raw_fd().cast_unsigned(),
+        key: key.as_ptr() as u64,
+        value: value.as_ptr() as u64,
+        ..UpdateBody::default()
+    };
+    // SAFETY: key and value are as long as the kernel reads: the sizes of the
+    // map, which never change, were compared.
+    unsafe { call(Command::MapUpdate, &mut body) }.map(drop)
 }
 
 #[cfg(test)]

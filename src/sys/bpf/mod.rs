@@ -6,9 +6,9 @@
 //! to 7.1.4 write 64 bytes whatever size the caller states (CVE-2026-74371),
 //! so every call here passes at least [`MIN_ATTR_SIZE`] bytes.
 //!
-//! All of it reads but [`load_session`] and [`attach_session`]: nothing else
-//! here loads, attaches, detaches or changes anything; nor do the iterators of
-//! [`super::iter`], which use the same call.
+//! All of it reads but [`load_session`], [`attach_session`] and [`put`]: nothing
+//! else here loads, attaches, detaches or changes anything; nor do the iterators
+//! of [`super::iter`], which use the same call.
 
 mod attach;
 mod btf;
@@ -23,7 +23,7 @@ use libc::{c_long, c_ulong};
 use nix::errno::Errno;
 use thiserror::Error;
 
-pub use attach::{Entry, attach_session, has_sessions, load_session};
+pub use attach::{Entry, attach_session, has_sessions, load_session, put};
 pub use btf::types_by_id;
 pub use link::{LinkInfo, link_by_id, link_info, next_link_id};
 pub use map::{
@@ -47,6 +47,7 @@ const ENOTSUPP: i32 = 524;
 #[repr(i32)]
 pub(super) enum Command {
     MapLookup = 1,
+    MapUpdate = 2,
     MapNextKey = 4,
     ProgramLoad = 5,
     ProgramById = 13,
@@ -100,6 +101,7 @@ impl Command {
     fn name(self) -> &'static str {
         match self {
             Self::MapLookup => "BPF_MAP_LOOKUP_ELEM",
+            Self::MapUpdate => "BPF_MAP_UPDATE_ELEM",
             Self::MapNextKey => "BPF_MAP_GET_NEXT_KEY",
             Self::ProgramLoad => "BPF_PROG_LOAD",
             Self::ProgramById => "BPF_PROG_GET_FD_BY_ID",

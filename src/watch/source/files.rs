@@ -5,15 +5,15 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::attachment::Attachment;
 use super::budget::Budgets;
 use super::elf;
 use super::ground::{Ground, Grounds};
+use super::kernel::Kernel;
 use super::locks::Locks;
 use super::look::Mapped;
-use super::object::Kernel;
 use super::probes::Probe;
-use super::release::Release;
+use super::release::{Release, descriptors};
+use crate::loader::Attached;
 use crate::sys::dir::Dir;
 use crate::sys::regular::Regular;
 use crate::sys::stat::FileStat;
@@ -70,7 +70,7 @@ pub(super) struct Asker<'a> {
 pub(super) struct Use {
     pub(super) version: Version,
     /// What watches it for this process alone.
-    own: Option<Attachment>,
+    own: Option<Vec<Attached>>,
     uid: u32,
 }
 
@@ -90,7 +90,7 @@ struct Known {
 #[derive(Debug)]
 enum State {
     /// Probes in every process.
-    Shared(Attachment),
+    Shared(Vec<Attached>),
     /// Probes in each process apart, here.
     Apart(Vec<(&'static Probe, u64)>),
     /// Nothing, for this reason.
@@ -161,7 +161,7 @@ impl Files {
             }
         };
         known.users += 1;
-        let count = own.as_ref().map_or(0, Attachment::descriptors);
+        let count = own.as_deref().map_or(0, descriptors);
         self.budgets.opened(asker.uid, count, Instant::now());
         Ok(Use { version, own, uid: asker.uid })
     }
@@ -178,7 +178,7 @@ impl Files {
     pub(super) fn end(&mut self, id: FileId, ended: Use) {
         let now = Instant::now();
         if let Some(own) = ended.own {
-            self.budgets.closed(ended.uid, own.descriptors(), now);
+            self.budgets.closed(ended.uid, descriptors(&own), now);
             self.release.end(own);
         }
         if let Some(known) = self.known.get_mut(&id) {
@@ -215,8 +215,8 @@ impl Files {
         let users = self.forget(id);
         let now = Instant::now();
         self.budgets.file(uid, true, now);
-        if let State::Shared(attachment) = &state {
-            self.budgets.opened(uid, attachment.descriptors(), now);
+        if let State::Shared(links) = &state {
+            self.budgets.opened(uid, descriptors(links), now);
         }
         self.known.insert(id, Known { version, uid, users, since: now, state });
     }
@@ -226,9 +226,9 @@ impl Files {
         let Some(known) = self.known.remove(&id) else { return 0 };
         let now = Instant::now();
         self.budgets.file(known.uid, false, now);
-        if let State::Shared(attachment) = known.state {
-            self.budgets.closed(known.uid, attachment.descriptors(), now);
-            self.release.end(attachment);
+        if let State::Shared(links) = known.state {
+            self.budgets.closed(known.uid, descriptors(&links), now);
+            self.release.end(links);
         }
         known.users
     }
@@ -260,7 +260,7 @@ impl Files {
 }
 
 impl Drop for Files {
-    /// All attachments end after this.
+    /// All probes are taken out after this.
     fn drop(&mut self) {
         if self.count() > 0 {
             self.locks.wait(Some(AT_END));

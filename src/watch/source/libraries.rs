@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use super::drivers;
 use super::files::{self, Asker, FileId, Files, Use, Version, Wanted};
+use super::kernel::Kernel;
 use super::look::{FILES, Found, Lookers, Seen, start};
-use super::object::Kernel;
 use super::probes::{DRIVERS, ENVIRON, Probe};
 use crate::observe::processes::credentials;
 use crate::sys::dir::Dir;

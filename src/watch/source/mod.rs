@@ -1,27 +1,25 @@
 //! Facts of processes as they happen.
 
-mod attachment;
 mod budget;
 mod drivers;
 mod elf;
 mod executed;
 mod files;
 mod ground;
+mod kernel;
 mod libraries;
 mod linker;
 mod locks;
 mod look;
 mod losses;
 mod mounts;
-mod object;
 mod probes;
 mod record;
 mod release;
-mod session;
 mod waiting;
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -29,9 +27,9 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::watch::clock::now_ns;
 use executed::Executed;
+use kernel::Kernel;
 use libraries::{Coverage, Libraries};
 use losses::Losses;
-use object::Kernel;
 use waiting::Waiting;
 
 use crate::watch::{Fact, Scope, WatchError};
@@ -175,22 +173,16 @@ impl Source {
     fn drain(&mut self, facts: &mut Vec<Fact>) {
         // Before the end is reached: what is lost later may lie behind it.
         let lost = if self.losses.misses(self.kernel.lost()) { self.kernel.losses() } else { Vec::new() };
-        while facts.len() < BATCH {
-            let Some(record) = self.kernel.ring().next() else {
-                let lost = lost.into_iter().filter(|(account, number)| self.losses.all(*account, *number));
-                let at = now_ns();
-                facts.extend(lost.map(|(account, _)| Fact::Gap { at, account: named(account) }));
-                return;
-            };
-            let Some(parsed) = record::parse(&record) else { continue };
-            if let (Some(account), Some(stamp)) = (record::account(&record), record::lost(&record))
-                && self.losses.before(account, stamp)
-            {
-                self.executed.clear(account);
-                let at = record::at(&record).unwrap_or(u64::MAX);
-                facts.push(Fact::Gap { at, account: named(account) });
-            }
-            facts.extend(self.executed.fact(parsed));
+        let (losses, executed) = (&mut self.losses, &mut self.executed);
+        let is_empty = facts.len() < BATCH
+            && self.kernel.ring.read(&mut |record| {
+                take(record, losses, executed, facts);
+                facts.len() < BATCH
+            });
+        if is_empty {
+            let lost = lost.into_iter().filter(|(account, number)| self.losses.all(*account, *number));
+            let at = now_ns();
+            facts.extend(lost.map(|(account, _)| Fact::Gap { at, account: named(account) }));
         }
     }
 
@@ -198,8 +190,7 @@ impl Source {
         // Rounded up, not to spin through the last millisecond.
         let timeout = timeout.as_millis().saturating_add(1);
         let timeout = PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX);
-        let ring = self.kernel.ring();
-        let mut fds: Vec<PollFd<'_>> = std::iter::once(ring.as_fd())
+        let mut fds: Vec<PollFd<'_>> = std::iter::once(self.kernel.ring.as_fd())
             .chain(interrupt)
             .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
             .collect();
@@ -282,6 +273,20 @@ pub mod fuzzing {
     pub fn ring_record(bytes: &[u8]) {
         let _record = (super::record::lost(bytes), super::record::at(bytes), super::record::parse(bytes));
     }
+}
+
+/// Adds the facts of one record. If some of its account were lost before it, it
+/// says so first.
+fn take(record: &[u8], losses: &mut Losses, executed: &mut Executed, facts: &mut Vec<Fact>) {
+    let Some(parsed) = record::parse(record) else { return };
+    if let (Some(account), Some(stamp)) = (record::account(record), record::lost(record))
+        && losses.before(account, stamp)
+    {
+        executed.clear(account);
+        let at = record::at(record).unwrap_or(u64::MAX);
+        facts.push(Fact::Gap { at, account: named(account) });
+    }
+    facts.extend(executed.fact(parsed));
 }
 
 /// An account, or `None` for that of all others.

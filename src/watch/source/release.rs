@@ -1,52 +1,57 @@
-//! Ends attachments beside the watch: the kernel waits until no CPU runs the
-//! programs any more, for some tens of milliseconds each time, and for the
-//! locks of memory maps before that.
+//! Takes probes out in a thread of its own. The kernel waits each time until no
+//! CPU runs the programs any more, for some tens of milliseconds, and before
+//! that for the locks of memory maps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
-use super::attachment::Attachment;
 use super::locks::Locks;
+use crate::loader::Attached;
+
+/// How many descriptors the links of a file take, at most.
+pub(super) fn descriptors(links: &[Attached]) -> usize {
+    links.iter().map(Attached::descriptors).sum()
+}
 
 /// A thread that drops what it is given. It ends with the value.
 #[derive(Debug)]
 pub(super) struct Release {
-    sender: Option<Sender<Attachment>>,
+    sender: Option<Sender<Vec<Attached>>>,
     descriptors: Arc<AtomicUsize>,
 }
 
 impl Release {
     /// Starts it; `descriptors` is the number of those in use. Where no thread
-    /// can be had, attachments are dropped by the caller.
+    /// can be had, links are dropped by the caller.
     pub(super) fn start(descriptors: Arc<AtomicUsize>, mut locks: Locks) -> Self {
-        let (sender, receiver) = channel::<Attachment>();
+        let (sender, receiver) = channel::<Vec<Attached>>();
         let count = Arc::clone(&descriptors);
         let run = move || {
-            for attachment in receiver {
+            for links in receiver {
                 locks.wait(None);
-                end(attachment, &count);
+                end(links, &count);
             }
         };
         let thread = thread::Builder::new().name("release".to_owned()).spawn(run);
         Self { sender: thread.ok().map(|_| sender), descriptors }
     }
 
-    /// Ends an attachment soon.
-    pub(super) fn end(&self, attachment: Attachment) {
+    /// Takes the probes of a file out soon.
+    pub(super) fn end(&self, links: Vec<Attached>) {
         let kept = match &self.sender {
-            Some(sender) => sender.send(attachment).err().map(|back| back.0),
-            None => Some(attachment),
+            Some(sender) => sender.send(links).err().map(|back| back.0),
+            None => Some(links),
         };
-        if let Some(attachment) = kept {
-            end(attachment, &self.descriptors);
+        if let Some(links) = kept {
+            end(links, &self.descriptors);
         }
     }
 }
 
-fn end(attachment: Attachment, descriptors: &AtomicUsize) {
-    let count = attachment.descriptors();
-    drop(attachment);
-    descriptors.fetch_sub(count, Ordering::Relaxed);
+fn end(links: Vec<Attached>, in_use: &AtomicUsize) {
+    let count = descriptors(&links);
+    drop(links);
+    in_use.fetch_sub(count, Ordering::Relaxed);
 }

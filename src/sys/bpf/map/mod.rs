@@ -93,6 +93,11 @@ pub fn map_info(map: BorrowedFd<'_>) -> Result<MapInfo, BpfError> {
     })
 }
 
+/// Whether the map has one value of the stated size for each key.
+pub(super) fn has_plain_values(info: &MapInfo) -> bool {
+    kinds::shape(info.kind) == Some(kinds::Shape::Plain)
+}
+
 /// Whether a map is frozen, from `/proc/self/fdinfo` (since Linux 5.2; `false`
 /// if it cannot be told). bpf(2) itself does not say.
 pub fn map_frozen(map: BorrowedFd<'_>) -> bool {

@@ -1,0 +1,130 @@
+//! What aya has loaded.
+
+use std::io::Read;
+use std::num::NonZeroU32;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::path::Path;
+
+use aya::Ebpf;
+use aya::maps::{Map, MapData, RingBuf};
+use aya::programs::uprobe::UProbeScope;
+use aya::programs::{Iter, Program, RawTracePoint, UProbe};
+
+use super::session::Session;
+use crate::loader::{Attached, Entries, Entry, Iterate, LoadError, Loaded, Over, Ring};
+use crate::sys::bpf::{self, BpfError, Contents};
+use crate::sys::iter::Iterator;
+
+/// The programs and maps of an object.
+pub(super) struct Programs {
+    pub(super) ebpf: Ebpf,
+    pub(super) session: Option<Session>,
+}
+
+impl Programs {
+    fn program(&mut self, name: &'static str) -> Result<&mut Program, LoadError> {
+        self.ebpf.program_mut(name).ok_or(LoadError::Missing(name))
+    }
+
+    fn map(&self, name: &'static str) -> Result<BorrowedFd<'_>, LoadError> {
+        self.ebpf.map(name).and_then(descriptor).ok_or(LoadError::Missing(name))
+    }
+}
+
+impl Loaded for Programs {
+    fn put(&mut self, map: &'static str, key: &[u8], value: &[u8]) -> Result<(), LoadError> {
+        bpf::put(self.map(map)?, key, value).map_err(refused)
+    }
+
+    fn entries(&self, map: &'static str) -> Result<Entries, LoadError> {
+        let map = self.map(map)?;
+        let contents = bpf::map_info(map)
+            .and_then(|info| bpf::contents(map, &info, bpf::ContentLimits::default()))
+            .map_err(refused)?;
+        match contents {
+            Contents::Entries(entries) => Ok(entries),
+            _ => Err(LoadError::Refused("a map cannot be listed".to_owned())),
+        }
+    }
+
+    fn ring(&mut self, map: &'static str) -> Result<Box<dyn Ring>, LoadError> {
+        let ring = self.ebpf.take_map(map).ok_or(LoadError::Missing(map))?;
+        let ring = RingBuf::try_from(ring).map_err(|error| LoadError::refused(&error))?;
+        Ok(Box::new(ring))
+    }
+
+    fn attach_tracepoint(&mut self, program: &'static str, tracepoint: &str) -> Result<(), LoadError> {
+        let program: &mut RawTracePoint =
+            self.program(program)?.try_into().map_err(|_| LoadError::Missing(program))?;
+        program.attach(tracepoint).map(drop).map_err(|error| LoadError::refused(&error))
+    }
+
+    fn attach_function(
+        &mut self,
+        program: &'static str,
+        file: &Path,
+        offset: u64,
+        pid: Option<u32>,
+    ) -> Result<Attached, LoadError> {
+        let scope = pid.and_then(NonZeroU32::new).map_or(UProbeScope::AllProcesses, UProbeScope::OneProcess);
+        let program: &mut UProbe =
+            self.program(program)?.try_into().map_err(|_| LoadError::Missing(program))?;
+        let link = program.attach(offset, file, scope).and_then(|id| program.take_link(id));
+        // A descriptor of the link, and one of its event.
+        link.map(|link| Attached::new(link, 2)).map_err(|error| LoadError::refused(&error))
+    }
+
+    fn attach_session(
+        &self,
+        file: &Path,
+        entries: &[Entry],
+        pid: Option<u32>,
+    ) -> Result<Attached, LoadError> {
+        let session = self.session.as_ref().ok_or(LoadError::Missing("session"))?;
+        session.attach(file, entries, pid).map(|link| Attached::new(link, 1))
+    }
+
+    fn iterator(&mut self, program: &'static str, over: Over<'_>) -> Result<Box<dyn Iterate>, LoadError> {
+        let program: &mut Iter =
+            self.program(program)?.try_into().map_err(|_| LoadError::Missing(program))?;
+        let program = program.fd().map_err(|error| LoadError::refused(&error))?.as_fd();
+        let iterator = match over {
+            Over::All => Iterator::over_all(program),
+            Over::Cgroups(top) => Iterator::over_cgroups(program, top),
+        };
+        Ok(Box::new(iterator.map_err(refused)?))
+    }
+}
+
+impl Iterate for Iterator {
+    fn open(&self) -> Result<Box<dyn Read>, LoadError> {
+        Ok(Box::new(Self::open(self).map_err(refused)?))
+    }
+}
+
+impl Ring for RingBuf<MapData> {
+    fn read(&mut self, take: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+        while let Some(record) = self.next() {
+            if !take(&record) {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// The descriptor of a map of one of the types that `bpf/` has.
+pub(super) fn descriptor(map: &Map) -> Option<BorrowedFd<'_>> {
+    match map {
+        Map::Array(data)
+        | Map::HashMap(data)
+        | Map::LruHashMap(data)
+        | Map::PerCpuArray(data)
+        | Map::RingBuf(data) => Some(data.fd().as_fd()),
+        _ => None,
+    }
+}
+
+fn refused(error: BpfError) -> LoadError {
+    LoadError::refused(&error)
+}

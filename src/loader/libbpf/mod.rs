@@ -1,0 +1,77 @@
+//! The engine of the cargo feature `libbpf`: libbpf through libbpf-rs.
+
+mod loaded;
+mod ring;
+
+use std::ffi::OsStr;
+use std::os::fd::AsFd as _;
+
+use libbpf_rs::{MapCore as _, Object, ObjectBuilder, OpenObject, set_print};
+
+use super::objects::{self, SESSION_PROGRAM};
+use super::{LoadError, Loaded, Loader, Wanted};
+use crate::sys::bpf::has_sessions;
+use crate::sys::libbpf::expect_session;
+use loaded::Programs;
+
+/// libbpf. It reads the kernel's types for each object anew.
+pub(super) struct Libbpf(());
+
+impl Libbpf {
+    /// The engine. libbpf writes no messages of its own to stderr from now on.
+    pub(super) fn new() -> Self {
+        set_print(None);
+        Self(())
+    }
+}
+
+impl Loader for Libbpf {
+    /// libbpf loads an object as a whole. So where the kernel refuses it, it is
+    /// loaded again without the optional programs.
+    fn load(&self, wanted: &Wanted<'_>) -> Result<Box<dyn Loaded>, LoadError> {
+        let object = load(wanted, &[]).or_else(|error| match wanted.optional {
+            [] => Err(error),
+            optional => load(wanted, optional),
+        })?;
+        let session = wanted.session.map(|session| load_session(session, &object)).transpose()?;
+        Ok(Box::new(Programs::new(object, session)))
+    }
+}
+
+fn load(wanted: &Wanted<'_>, without: &[&str]) -> Result<Object, LoadError> {
+    let mut object = open(wanted.object)?;
+    for mut map in object.maps_mut() {
+        if let Some((_, capacity)) = wanted.capacity.filter(|(name, _)| map.name() == OsStr::new(name)) {
+            map.set_max_entries(capacity).map_err(|error| LoadError::refused(&error))?;
+        }
+    }
+    let left_out = || wanted.left_out.iter().chain(without);
+    for mut program in object.progs_mut() {
+        let is_wanted = left_out().all(|name| program.name() != OsStr::new(name));
+        program.set_autoload(is_wanted);
+    }
+    object.load().map_err(|error| LoadError::refused(&error))
+}
+
+/// Loads the session program with the maps of the object that is loaded.
+fn load_session(object: &objects::Object, with: &Object) -> Result<Object, LoadError> {
+    let mut object = open(object)?;
+    for mut map in object.maps_mut() {
+        if let Some(shared) = with.maps().find(|shared| shared.name() == map.name()) {
+            map.reuse_fd(shared.as_fd()).map_err(|error| LoadError::refused(&error))?;
+        }
+    }
+    for mut program in object.progs_mut() {
+        expect_session(&mut program).map_err(|error| LoadError::refused(&error))?;
+    }
+    let object = object.load().map_err(|error| LoadError::refused(&error))?;
+    let program = loaded::program(&object, SESSION_PROGRAM)?;
+    if !has_sessions(program.as_fd()) {
+        return Err(LoadError::Refused("no session probes".to_owned()));
+    }
+    Ok(object)
+}
+
+fn open(object: &objects::Object) -> Result<OpenObject, LoadError> {
+    ObjectBuilder::default().open_memory(object.code).map_err(|error| LoadError::refused(&error))
+}

@@ -1,0 +1,37 @@
+//! The compiled objects of `bpf/`, as `make -C bpf` writes them. They are part
+//! of the gpumap binary, so that nobody needs clang to build it.
+
+/// A compiled object.
+#[derive(Debug)]
+pub struct Object {
+    /// The ELF file.
+    pub(super) code: &'static [u8],
+    /// Its iterators, and the kind of kernel object that each runs over.
+    pub(super) iterators: &'static [(&'static str, &'static str)],
+}
+
+/// `bpf/watch.bpf.c`: the calls and the course of processes.
+pub static WATCH: Object = Object {
+    code: aya::include_bytes_aligned!("../../bpf/watch.bpf.o"),
+    iterators: &[("find_homes", "task")],
+};
+
+/// `bpf/session.bpf.c`: one program at entry and return of the functions that
+/// change the environment.
+pub static SESSION: Object =
+    Object { code: aya::include_bytes_aligned!("../../bpf/session.bpf.o"), iterators: &[] };
+
+/// The program of [`SESSION`].
+pub(super) const SESSION_PROGRAM: &str = "session_environ";
+
+/// `bpf/scan.bpf.c`: iterators over processes and over their open files.
+pub static SCAN: Object = Object {
+    code: aya::include_bytes_aligned!("../../bpf/scan.bpf.o"),
+    iterators: &[("tasks", "task"), ("files", "task_file")],
+};
+
+/// `bpf/cgroups.bpf.c`: an iterator over cgroups and their device programs.
+pub static CGROUPS: Object = Object {
+    code: aya::include_bytes_aligned!("../../bpf/cgroups.bpf.o"),
+    iterators: &[("lists", "cgroup")],
+};

@@ -1,0 +1,220 @@
+//! The kernel side of a watch: loads `bpf/watch.bpf.c`, fills its maps, attaches
+//! its programs and opens its ring.
+
+use std::path::Path;
+
+use super::probes::{ENVIRON, Mode, Probe};
+use super::record::{NAME, OTHERS};
+use crate::loader::objects::{SESSION, WATCH};
+use crate::loader::{self, Attached, Entry, Loaded, Loader, Over, Ring, Wanted};
+use crate::model::VARIABLES;
+use crate::sys::heap;
+use crate::watch::WatchError;
+
+/// Programs at tracepoints.
+const TRACEPOINTS: [(&str, &str); 3] =
+    [("on_exec", "sched_process_exec"), ("on_fork", "sched_process_fork"), ("on_exit", "sched_process_exit")];
+
+/// The program that reports moves to other cgroups and its tracepoint, and the
+/// iterator that finds where processes are before the first move. A watch works
+/// without them, too.
+const ON_MOVE: &str = "on_move";
+const MOVE: &str = "cgroup_attach_task";
+const FIND_HOMES: &str = "find_homes";
+
+/// What a watch reports of moves to other cgroups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Moves {
+    /// That a process was moved.
+    pub(super) told: bool,
+    /// Where the process was before.
+    pub(super) from: bool,
+}
+
+/// The loaded programs, their maps and their ring.
+pub(super) struct Kernel {
+    loaded: Box<dyn Loaded>,
+    /// Records, to wait for and to read.
+    pub(super) ring: Box<dyn Ring>,
+    mode: Mode,
+    moves: Moves,
+}
+
+impl Kernel {
+    /// Loads the programs in the wanted mode, else in the first one that this
+    /// kernel takes. Since Linux 5.8 with BTF.
+    ///
+    /// # Errors
+    ///
+    /// Why none can be loaded: the kernel is too old or has no BTF, or a right
+    /// is missing (`CAP_BPF` and `CAP_PERFMON`, or `CAP_SYS_ADMIN`).
+    pub(super) fn load(wanted: Option<Mode>) -> Result<Self, WatchError> {
+        let (mut loaded, mode) = load_any(wanted)?;
+        heap::give_back();
+        let ring = loaded.ring("ring")?;
+        let mut kernel = Self { loaded, ring, mode, moves: Moves::default() };
+        kernel.put("losses", &OTHERS.to_ne_bytes(), &0_u64.to_ne_bytes())?;
+        kernel.fill_variables()?;
+        Ok(kernel)
+    }
+
+    /// How functions are watched.
+    pub(super) fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    fn put(&mut self, map: &'static str, key: &[u8], value: &[u8]) -> Result<(), WatchError> {
+        Ok(self.loaded.put(map, key, value)?)
+    }
+
+    fn fill_variables(&mut self) -> Result<(), WatchError> {
+        // What says which job a process belongs to chooses no devices.
+        let variables = (0_u32..).zip(VARIABLES);
+        for (index, variable) in variables.filter(|(_, name)| !name.starts_with("SLURM")) {
+            let mut name = [0; NAME];
+            // Room for the end must stay: see NAME_SIZE in bpf/gpumap.h.
+            let room = name.get_mut(..variable.len()).filter(|_| variable.len() < NAME - 1);
+            room.ok_or(WatchError::Object("variables"))?.copy_from_slice(variable.as_bytes());
+            self.put("variables", &name, &index.to_ne_bytes())?;
+            let beginning = name.first_chunk::<8>().ok_or(WatchError::Object("beginnings"))?;
+            self.put("beginnings", beginning, &1_u32.to_ne_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Whom to follow; `own` is never followed.
+    pub(super) fn follow(
+        &mut self,
+        all: bool,
+        pids: &[u32],
+        cgroups: &[u64],
+        own: u32,
+    ) -> Result<(), WatchError> {
+        for pid in pids {
+            self.put("pids", &pid.to_ne_bytes(), &1_u32.to_ne_bytes())?;
+        }
+        for id in cgroups {
+            self.put("cgroups", &id.to_ne_bytes(), &1_u32.to_ne_bytes())?;
+        }
+        let scope = [u64::from(all), u64::from(!cgroups.is_empty()), u64::from(own)];
+        for (slot, setting) in (0_u32..).zip(scope) {
+            self.put("scope", &slot.to_ne_bytes(), &setting.to_ne_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Begins to report processes that start, execute and end, and those that
+    /// are moved to other cgroups.
+    pub(super) fn attach_tracepoints(&mut self) -> Result<(), WatchError> {
+        for (program, tracepoint) in TRACEPOINTS {
+            let attached = self.loaded.attach_tracepoint(program, tracepoint);
+            attached.map_err(|error| WatchError::Attach(tracepoint.to_owned(), error.to_string()))?;
+        }
+        self.moves.told = self.loaded.attach_tracepoint(ON_MOVE, MOVE).is_ok();
+        self.moves.from = self.moves.told && self.find_homes().is_ok();
+        Ok(())
+    }
+
+    /// Lets the kernel side note the cgroup of every process. It writes to a map
+    /// alone, so the file that runs it is empty.
+    fn find_homes(&mut self) -> Result<(), WatchError> {
+        let mut file = self.loaded.iterator(FIND_HOMES, Over::All)?.open()?;
+        let read = std::io::copy(&mut file, &mut std::io::sink());
+        read.map(drop).map_err(|error| WatchError::Load(error.to_string()))
+    }
+
+    /// What is reported of moves to other cgroups.
+    pub(super) fn moves(&self) -> Moves {
+        self.moves
+    }
+
+    /// How many records were lost since the beginning.
+    pub(super) fn lost(&self) -> u64 {
+        let entries = self.loaded.entries("lost").unwrap_or_default();
+        entries.iter().filter_map(|(_, count)| long(count)).sum()
+    }
+
+    /// The same by the account that lost them, [`OTHERS`] among them. Not fewer
+    /// than [`Self::lost`] said before.
+    pub(super) fn losses(&self) -> Vec<(u32, u64)> {
+        let entries = self.loaded.entries("losses").unwrap_or_default();
+        entries.iter().filter_map(|(account, count)| Some((word(account)?, long(count)?))).collect()
+    }
+
+    /// Begins to report calls of functions of one file, given with their
+    /// offsets: in every process that maps it, or in one and in no other. One
+    /// link serves all functions that a session serves; each other function has
+    /// a link for its return and perhaps one for its entry.
+    pub(super) fn attach(
+        &mut self,
+        functions: &[(&Probe, u64)],
+        file: &Path,
+        pid: Option<u32>,
+    ) -> Result<Vec<Attached>, WatchError> {
+        let mut links = Vec::new();
+        let mut entries = Vec::new();
+        for (probe, offset) in functions {
+            match (self.mode, probe.kind) {
+                (Mode::Session, Some(cookie)) => entries.push(Entry { offset: *offset, cookie }),
+                _ => links.extend(self.attach_pair(probe, file, *offset, pid)?),
+            }
+        }
+        if !entries.is_empty() {
+            let link = self.loaded.attach_session(file, &entries, pid);
+            let failed = |error: loader::LoadError| {
+                WatchError::Attach("the environment".to_owned(), error.to_string())
+            };
+            links.push(link.map_err(failed)?);
+        }
+        Ok(links)
+    }
+
+    /// The return comes first: an entry without its return would stay in the
+    /// map of calls.
+    fn attach_pair(
+        &mut self,
+        probe: &Probe,
+        file: &Path,
+        offset: u64,
+        pid: Option<u32>,
+    ) -> Result<Vec<Attached>, WatchError> {
+        let programs = std::iter::once(probe.exit).chain(probe.entry);
+        let links = programs.map(|program| self.loaded.attach_function(program, file, offset, pid));
+        let links: Result<Vec<_>, _> = links.collect();
+        links.map_err(|error| WatchError::Attach(probe.function.to_owned(), error.to_string()))
+    }
+}
+
+/// Loads the programs in the wanted mode, or in the first one that works. The
+/// kernel's types are gone from memory before the ring is mapped, unless another
+/// loader shares them.
+fn load_any(wanted: Option<Mode>) -> Result<(Box<dyn Loaded>, Mode), WatchError> {
+    let loader = loader::shared()?;
+    let mut result = Err(WatchError::Object("mode"));
+    for mode in Mode::ALL.into_iter().filter(|mode| wanted.is_none_or(|wanted| wanted == *mode)) {
+        result = load(&*loader, mode).map(|loaded| (loaded, mode));
+        if result.is_ok() {
+            break;
+        }
+    }
+    result
+}
+
+fn load(loader: &dyn Loader, mode: Mode) -> Result<Box<dyn Loaded>, WatchError> {
+    let served: Vec<&str> =
+        ENVIRON.iter().flat_map(|probe| std::iter::once(probe.exit).chain(probe.entry)).collect();
+    let wanted = Wanted { optional: &[ON_MOVE, FIND_HOMES], ..Wanted::whole(&WATCH) };
+    let wanted = match mode {
+        Mode::Session => Wanted { session: Some(&SESSION), left_out: &served, ..wanted },
+        Mode::Pair => wanted,
+    };
+    Ok(loader.load(&wanted)?)
+}
+
+fn word(bytes: &[u8]) -> Option<u32> {
+    bytes.first_chunk().copied().map(u32::from_ne_bytes)
+}
+
+fn long(bytes: &[u8]) -> Option<u64> {
+    bytes.first_chunk().copied().map(u64::from_ne_bytes)
+}
