@@ -5,24 +5,8 @@
 #   benches/setenv.sh [ROUNDS]
 # Each round measures everything in turn, so that a busy machine is busy for all.
 # GPUMAP_TEST_PROBES=pair measures the probes of kernels before 6.13.
-set -eu
-cd "$(dirname "$0")/.."
 rounds=${1:-5}
-root=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/mounts)
-top=$root/gpumap-bench-$$
-work=$(mktemp -d)
-watcher=
-rest() {
-	[ -z "$watcher" ] || { kill "$watcher"; wait "$watcher" 2>/dev/null || true; }
-	watcher=
-}
-finish() {
-	rest
-	while ! rmdir "$top" 2>/dev/null && [ -d "$top" ]; do sleep 0.1; done
-	rm -r "$work"
-}
-trap finish EXIT
-trap 'exit 1' INT TERM
+. "$(dirname "$0")/common.sh"
 
 cc -O2 -Wall -o "$work/setenv" benches/setenv.c
 cargo build --release -q
@@ -32,19 +16,6 @@ libc=$work/libc.so.6
 cp "$(ldd "$work/setenv" | awk '/libc\.so/ { print $3 }')" "$libc"
 calls() { LD_LIBRARY_PATH=$work exec "$work/setenv" "$@"; }
 
-# A watcher that consumes what it reports, once it watches.
-watch() {
-	local ready=$1
-	shift
-	"$@" >"$work/watch" 2>"$work/err" &
-	watcher=$!
-	until grep -q "$ready" "$work/watch"; do
-		kill -0 "$watcher" || { cat "$work/err" >&2; exit 1; }
-		sleep 0.1
-	done
-	sleep 0.3
-}
-gpumap() { watch '"start"' target/release/gpumap watch --json "$@"; }
 trace() { watch Attaching bpftrace -e "$1"; }
 
 # The median of some runs of calls of one variable, as one line of a log.
@@ -57,7 +28,7 @@ inside() { (echo 0 >"$top/cgroup.procs"; outside "$@"); }
 scope="uprobe:$libc:setenv { if (strncmp(str(arg0), \"CUDA_VISIBLE_DEVICES\", 21) == 0)"
 for round in $(seq "$rounds"); do
 	outside none OTHER_VARIABLE 200000
-	gpumap --cgroup "$top"
+	watch_gpumap --cgroup "$top"
 	inside name OTHER_VARIABLE 100000
 	inside near CUDA_HOME 100000
 	outside cgroup CUDA_VISIBLE_DEVICES 100000
@@ -65,7 +36,7 @@ for round in $(seq "$rounds"); do
 	rest
 	(calls NONE 0 1) &
 	sleeper=$!
-	gpumap --pid "$sleeper"
+	watch_gpumap --pid "$sleeper"
 	outside pid CUDA_VISIBLE_DEVICES 200000
 	rest
 	kill "$sleeper"
@@ -80,7 +51,6 @@ for round in $(seq "$rounds"); do
 	rest
 done
 
-median() { sort -n "$work/$1.log" | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'; }
 none=$(median none)
 row() {
 	[ ! -e "$work/$1.log" ] || awk -v what="$2" -v ns="$(median "$1")" -v none="$none" 'BEGIN {
