@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use crate::support::bpf::MULTI;
 use crate::support::cgroup::Cgroup;
+use crate::support::host;
 use crate::support::node::{Sleeper, attach_deny, relative};
-use crate::support::root;
 use gpumap::analyse::{self, Granted};
 use gpumap::audit::{self, Config};
 use gpumap::model::Severity;
@@ -90,9 +90,7 @@ fn procs(cgroup: &Cgroup) -> String {
 /// another verdict is found out, and that nothing is left in the cgroup.
 #[test]
 fn agreement_and_disagreement() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let inventory = Inventory::new("agree");
     let cgroup = Cgroup::new().unwrap();
     attach_deny(&cgroup, 1, 8, MULTI);
@@ -120,9 +118,7 @@ fn agreement_and_disagreement() {
 /// Make sure that what cannot be asked is said, with the reason.
 #[test]
 fn reasons() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let inventory = Inventory::new("reasons");
     let cgroup = Cgroup::new().unwrap();
     let path = relative(cgroup.path());
@@ -156,9 +152,7 @@ fn reasons() {
 /// cgroups that take none say so.
 #[test]
 fn processes_that_cannot_answer() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let null = fs::File::open("/dev/null").unwrap();
     let asked = [(null.as_fd(), Access::ReadWrite)];
     let cgroup = Cgroup::new().unwrap();
@@ -184,9 +178,7 @@ fn processes_that_cannot_answer() {
 /// Make sure that many processes in turn cost little and leave none behind.
 #[test]
 fn many_in_turn() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let null = fs::File::open("/dev/null").unwrap();
     let asked = vec![(null.as_fd(), Access::ReadWrite); 1024];
     let cgroup = Cgroup::new().unwrap();

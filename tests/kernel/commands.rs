@@ -14,28 +14,17 @@ use std::process::{Command, Output};
 
 use crate::support::asm::Asm;
 use crate::support::bpf::{self, MULTI, OVERRIDE};
-use crate::support::cgroup::{self, Cgroup};
+use crate::support::cgroup::Cgroup;
 use crate::support::container::Container;
 use crate::support::node::{self, Sleeper, relative};
 use crate::support::oracle::Oracle;
 use crate::support::rng::Rng;
-use crate::support::{root, v1};
+use crate::support::{host, v1};
 use gpumap::model::{Device, DeviceType, Request, RequestSet};
 use serde_json::{Value, json};
 
 /// The major number of the invented node's four GPUs; their minors are 0 to 3.
 const GPU: u32 = 195;
-
-/// Says why a test does nothing, or fails where everything has to be there.
-fn skip(why: &str) {
-    assert!(std::env::var_os("GPUMAP_REQUIRE_ROOT").is_none_or(|value| value != "1"), "{why}");
-    eprintln!("skipped: {why}");
-}
-
-fn is_installed(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
-}
 
 fn gpus() -> Vec<Device> {
     (0..4).map(|minor| Device { kind: DeviceType::Char, major: GPU, minor }).collect()
@@ -79,11 +68,9 @@ fn start_time(pid: u64) -> u64 {
 
 /// A container's cgroup: programs, GPUs and processes against the kernel.
 fn container(runtime: &str) {
-    if !root::available() {
-        return;
-    }
-    if !is_installed(runtime) || !Path::new("/bin/busybox").exists() {
-        return skip(&format!("{runtime} or busybox is not installed"));
+    let Some(_host) = host::shared() else { return };
+    if !host::is_installed(runtime) || !Path::new("/bin/busybox").exists() {
+        return host::skip(&format!("{runtime} or busybox is not installed"));
     }
     let rule = |minor: u32, access: &str| json!({ "allow": true, "type": "c", "major": GPU, "minor": minor, "access": access });
     let rules = json!([{ "allow": false, "access": "rwm" }, rule(1, "rw"), rule(2, "r"), rule(3, "rwm")]);
@@ -170,9 +157,7 @@ fn same_as_kernel(cgroup: &Cgroup) -> Vec<RequestSet> {
 /// to and its flags, where all levels have a say.
 #[test]
 fn levels_that_add_up() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let mut levels = Cgroup::chain(3).expect("cgroups");
     let ids: Vec<u32> =
         levels.iter().zip(0..).map(|(level, minor)| node::attach_deny(level, 195, minor, MULTI)).collect();
@@ -189,9 +174,7 @@ fn levels_that_add_up() {
 /// Make sure that the nearest program alone counts where levels override.
 #[test]
 fn levels_that_override() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let mut levels = Cgroup::chain(3).expect("cgroups");
     let top = node::attach_deny(&levels[0], 195, 0, OVERRIDE);
     assert_eq!(in_force(levels[2].path()), [place(top, &levels[0], &["override"])]);
@@ -209,15 +192,13 @@ fn levels_that_override() {
 }
 
 /// The v1 mount, or why there is none.
-fn v1_mount() -> Option<PathBuf> {
-    if !root::available() {
-        return None;
-    }
+fn v1_mount() -> Option<(host::Host, PathBuf)> {
+    let host = host::shared()?;
     let mount = v1::mount();
     if mount.is_none() {
-        skip("no v1 devices controller is mounted");
+        host::skip("no v1 devices controller is mounted");
     }
-    mount
+    Some((host, mount?))
 }
 
 const ALLOW_LIST: [(&str, &str); 3] =
@@ -227,7 +208,7 @@ const ALLOW_LIST: [(&str, &str); 3] =
 /// the v1 controller deny it.
 #[test]
 fn v1_allow_list() {
-    let Some(mount) = v1_mount() else { return };
+    let Some((_host, mount)) = v1_mount() else { return };
     let group = v1::Group::new(&mount, "list", &ALLOW_LIST);
     let scratch = Cgroup::new().expect("a cgroup");
     node::attach_deny(&scratch, 195, 2, MULTI);
@@ -258,7 +239,7 @@ fn v1_allow_list() {
 /// and that what the programs deny is denied all the same.
 #[test]
 fn v1_hidden_denial() {
-    let Some(mount) = v1_mount() else { return };
+    let Some((_host, mount)) = v1_mount() else { return };
     let group = v1::Group::new(&mount, "hidden", &[("devices.deny", "c 195:0 rwm")]);
     let list = fs::read_to_string(group.path().join("devices.list")).expect("a list");
     assert_eq!(list.trim(), "a *:* rwm", "this kernel shows its denials");
@@ -288,7 +269,7 @@ fn v1_hidden_denial() {
 /// Make sure that v1 alone is not taken for a missing right, nor for freedom.
 #[test]
 fn v1_without_programs() {
-    let Some(mount) = v1_mount() else { return };
+    let Some((_host, mount)) = v1_mount() else { return };
     for (name, writes) in [("alone", &ALLOW_LIST[..]), ("doubt", &[("devices.deny", "c 195:0 rwm")])] {
         let group = v1::Group::new(&mount, name, writes);
         let scratch = Cgroup::new().expect("a cgroup");
@@ -302,7 +283,7 @@ fn v1_without_programs() {
 /// Make sure that a process in the v1 root is ruled by the programs alone.
 #[test]
 fn v1_root() {
-    let Some(_mount) = v1_mount() else { return };
+    let Some((_host, _)) = v1_mount() else { return };
     let scratch = Cgroup::new().expect("a cgroup");
     node::attach_deny(&scratch, 195, 2, MULTI);
     let _sleeper = Sleeper::in_cgroup(&scratch);
@@ -340,9 +321,7 @@ fn clean_line(output: &Output) -> String {
 /// Make sure that what is no cgroup is refused in one line that says what it is.
 #[test]
 fn not_a_cgroup() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let scratch = Cgroup::new().expect("a cgroup");
     let removed = scratch.child("removed").expect("a cgroup").path().to_owned();
     let file = scratch.path().join("cgroup.procs");
@@ -380,9 +359,7 @@ fn hostile_names() -> Vec<Vec<u8>> {
 /// lost, whether the cgroup is there or not.
 #[test]
 fn hostile_cgroup_names() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let scratch = Cgroup::new().expect("a cgroup");
     for name in hostile_names() {
         let path = scratch.path().join(OsStr::from_bytes(&name));
@@ -418,9 +395,7 @@ fn unhex(hex: &str) -> Vec<u8> {
 /// capability that would help.
 #[test]
 fn without_rights() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let scratch = Cgroup::new().expect("a cgroup");
     let id = node::attach_deny(&scratch, 195, 2, MULTI).to_string();
     let path = scratch.path().to_str().expect("ASCII");
@@ -452,9 +427,7 @@ fn without_rights() {
 /// Make sure that ids that are no device program are refused for the reason.
 #[test]
 fn wrong_programs() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let line = refused(&["prog", "999999999"].map(OsStr::new));
     assert!(line.contains("no BPF program with id 999999999"), "{line}");
     let (program, id) = socket_filter();
@@ -494,9 +467,7 @@ fn timeless(args: &[&OsStr]) -> (Value, i32) {
 /// Make sure that a saved observation gives the answers that the node gave.
 #[test]
 fn saved_is_live() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let mut levels = Cgroup::chain(2).expect("cgroups");
     node::attach_deny(&levels[0], 195, 2, MULTI);
     node::attach_deny(&levels[1], 195, 0, MULTI);
@@ -543,11 +514,9 @@ fn inside(cgroup: &Cgroup, uid: &str, args: &[&str]) -> Output {
 /// with rights and without.
 #[test]
 fn own_access() {
-    if !root::available() {
-        return;
-    }
-    if !is_installed("setpriv") || !Path::new("/dev/full").exists() {
-        return skip("setpriv or /dev/full is missing");
+    let Some(_host) = host::shared() else { return };
+    if !host::is_installed("setpriv") || !Path::new("/dev/full").exists() {
+        return host::skip("setpriv or /dev/full is missing");
     }
     let scratch = Cgroup::new().expect("a cgroup");
     node::attach_deny(&scratch, 1, 7, MULTI);
@@ -578,9 +547,7 @@ const SINGLE_QUESTIONS: usize = 40;
 /// and the answers that single questions get.
 #[test]
 fn streamed_questions() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let scratch = Cgroup::new().expect("a cgroup");
     node::attach_deny(&scratch, 195, 2, MULTI);
     node::attach_deny(&scratch, 1, 5, MULTI);
@@ -619,10 +586,9 @@ fn question(rng: &mut Rng) -> (String, &'static str) {
 /// Make sure that the tests use the root they think they use.
 #[test]
 fn place_of_the_tests() {
-    if root::available() {
+    if let Some(mount) = host::shared() {
         // Not `cgroup /`: not every process there can be looked into everywhere.
         let (document, code) = node::json(&["check", "--cgroup", "/", "c 1:3"]);
-        let mount = cgroup::mount().expect("cgroup2");
         assert_eq!((document["host"]["cgroup_root"].as_str(), code), (mount.to_str(), 0));
     }
 }

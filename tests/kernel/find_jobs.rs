@@ -1,6 +1,7 @@
 //! Jobs are found by the names of their cgroups, wherever root's daemons made
 //! them, and nowhere else.
 
+use crate::support::host;
 use std::fs;
 use std::os::unix::fs::chown;
 use std::path::Path;
@@ -9,7 +10,7 @@ use gpumap::observation::Observation;
 use gpumap::observe::{self, ObserveError, Options};
 use gpumap::owner::{Directory, JobName};
 
-use crate::support::observe_node::{self as node, Scratch, Sleeper};
+use crate::support::observe_node::{Scratch, Sleeper};
 
 const SLUID: &str = "sEKNKTV3WPV500";
 
@@ -28,7 +29,7 @@ fn scope(observation: &Observation) -> Vec<String> {
 /// Make sure that a job is found with everything below, in all its places.
 #[test]
 fn finds_jobs() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::shared() else { return };
     let top = Scratch::new(&root);
     let task = top.child("system.slice/n1_slurmstepd.scope/job_4711/step_0/user/task_0");
     top.child("crane/overflow/job_4711");
@@ -51,7 +52,7 @@ fn finds_jobs() {
 /// not.
 #[test]
 fn finds_hidden_jobs() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::shared() else { return };
     let top = Scratch::new(&root);
     top.child("a.slice/a-b.slice/a-b-c.slice/slurmstepd.scope/job_5/step_batch");
     top.child("user.slice/user-7.slice/user@7.service/slurmstepd.scope/job_6");
@@ -69,7 +70,7 @@ fn finds_hidden_jobs() {
 /// daemon tells that.
 #[test]
 fn finds_sluids() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::shared() else { return };
     let top = Scratch::new(&root);
     let daemon = top.child(format!("system.slice/slurmstepd.scope/{SLUID}/step_extern/slurm"));
     let place = format!("/system.slice/slurmstepd.scope/{SLUID}");

@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::support::cgroup::Cgroup;
 use crate::support::slurm::spec::write_openable;
-use crate::support::{node, root};
+use crate::support::{host, node};
 use serde_json::Value;
 
 /// A container's id, as Docker makes them.
@@ -107,9 +107,7 @@ fn boundaries() -> Vec<(String, Option<u32>)> {
 /// `job`, `leftovers`, `check --job`, live and from a saved observation.
 #[test]
 fn no_name_makes_a_job() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     for (boundary, uid) in boundaries() {
         let scene = Scene::new(&boundary, uid);
         let saved = scene.inventory.join("saved.json");
@@ -140,9 +138,7 @@ fn no_name_makes_a_job() {
 /// jobs of its own.
 #[test]
 fn audit_tells() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let scene = Scene::new(&format!("system.slice/docker-{ID}.scope"), None);
     let forged = |document: &Value| {
         let all = document["findings"].as_array().expect("findings").clone();
@@ -159,9 +155,7 @@ fn audit_tells() {
 /// Make sure that a forged job does not make a job that is not there.
 #[test]
 fn no_job_from_nothing() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let scene = Scene::new("mycontainer", None);
     let procs = scene.top.path().join("cgroup.procs");
     fs::write(procs, scene.real.id().to_string()).expect("the root takes it");

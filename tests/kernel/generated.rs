@@ -6,9 +6,7 @@
 //! programs of each class, `GPUMAP_SEED` the first seed (failures print theirs).
 
 use crate::support;
-use std::sync::PoisonError;
-
-use crate::support::bench::{Bench, Facts, LOADING};
+use crate::support::bench::{Bench, Facts};
 use crate::support::generate::random::{self, FULL, PLAIN};
 use crate::support::generate::stacks::{self, Stack};
 use crate::support::generate::state::Features;
@@ -18,7 +16,7 @@ use crate::support::rng::Rng;
 use crate::support::source::Source;
 use crate::support::sysctl::Setting;
 use crate::support::verify::{Class, Decode, Echo, Interpret, compare, compare_on};
-use crate::support::{bpf, inspect, root};
+use crate::support::{bpf, host, inspect};
 use gpumap::bytecode::{Insn, opcode};
 
 fn as_it_is(_: &mut Facts) {}
@@ -172,15 +170,12 @@ fn is_helper(insn: &Insn) -> bool {
 /// shows without symbols, and as it decides.
 #[test]
 fn hidden_hash_tables_are_known() {
-    if !root::available() {
-        return;
-    }
-    let _alone = LOADING.write().unwrap_or_else(PoisonError::into_inner);
+    let Some(_host) = host::exclusive() else { return };
     let mut bench = Bench::new().expect("scratch cgroups and an oracle");
     // The bench knows the symbols from before.
     assert_eq!(support::kallsyms::helper(1), None);
     let _restrict = Setting::change("kernel/kptr_restrict", "2").expect("kptr_restrict");
-    compare_on(&HIDDEN_TABLES, &mut Decode, &mut bench, false);
+    compare_on(&HIDDEN_TABLES, &mut Decode, &mut bench);
 }
 
 const HIDDEN_TABLES: Class = Class {
@@ -225,22 +220,16 @@ fn hidden_symbols_match_the_kernel() {
 /// Make sure that programs whose constants the kernel blinded decode exactly.
 #[test]
 fn blinded_programs_match_the_kernel() {
-    if !root::available() {
-        return;
-    }
-    let _alone = LOADING.write().unwrap_or_else(PoisonError::into_inner);
+    let Some(_host) = host::exclusive() else { return };
     let mut bench = Bench::new().expect("scratch cgroups and an oracle");
     let _harden = Setting::change("net/core/bpf_jit_harden", "2").expect("bpf_jit_harden");
-    compare_on(&BLINDED, &mut Decode, &mut bench, false);
+    compare_on(&BLINDED, &mut Decode, &mut bench);
 }
 
 /// Make sure that `hide` shows what the kernel shows with `kptr_restrict`.
 #[test]
 fn harness_hides_as_the_kernel_does() {
-    if !root::available() {
-        return;
-    }
-    let _alone = LOADING.write().unwrap_or_else(PoisonError::into_inner);
+    let Some(_host) = host::exclusive() else { return };
     for seed in 0..20 {
         let source = either(seed, &mut Rng::new(seed), Place { cgroup_id: 1 });
         let Ok(loaded) = bpf::load(&source) else { continue };
@@ -257,13 +246,10 @@ fn harness_hides_as_the_kernel_does() {
 /// either.
 #[test]
 fn harness_agrees_on_blinded_programs() {
-    if !root::available() {
-        return;
-    }
-    let _alone = LOADING.write().unwrap_or_else(PoisonError::into_inner);
+    let Some(_host) = host::exclusive() else { return };
     let mut bench = Bench::new().expect("scratch cgroups and an oracle");
     let _harden = Setting::change("net/core/bpf_jit_harden", "2").expect("bpf_jit_harden");
-    compare_on(&Class { cases: 60, ..ARITHMETIC }, &mut Interpret, &mut bench, false);
+    compare_on(&Class { cases: 60, ..ARITHMETIC }, &mut Interpret, &mut bench);
 }
 
 /// Make sure that the remaining classes have teeth: programs that the verifier

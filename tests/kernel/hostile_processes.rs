@@ -4,7 +4,7 @@
 //! `GPUMAP_REQUIRE_ROOT=1` makes them fail.
 
 use crate::support::elf;
-use crate::support::observe_node as node;
+use crate::support::host;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::process::CommandExt as _;
@@ -28,11 +28,6 @@ const DEVICE: &str = "/dev/fuse";
 const NUMBER: (u32, u32) = (10, 229);
 /// A user that nobody is on the machine.
 const HOSTILE: u32 = 54_321;
-
-/// Whether the tests can run.
-fn ready() -> bool {
-    node::root().is_some()
-}
 
 fn build(scratch: &Scratch, name: &str) -> PathBuf {
     build_with(scratch, name, &[])
@@ -139,9 +134,7 @@ fn glimpsed(glimpse: &ProcessSummary) -> u32 {
 /// a process has open is seen all the same, and that others are answered.
 #[test]
 fn memory_that_never_comes() {
-    if !ready() {
-        return;
-    }
+    let Some(_host) = host::exclusive() else { return };
     let scratch = Scratch::new();
     let stuck = build(&scratch, "stuck");
     let ordinary = Victim::start(&scratch.build("gcc -fPIC -pie"), "setenv");
@@ -173,9 +166,7 @@ fn memory_that_never_comes() {
 /// hold the lock of their memory for good, and answers for others.
 #[test]
 fn many_that_never_answer() {
-    if !ready() {
-        return;
-    }
+    let Some(_host) = host::exclusive() else { return };
     let scratch = Scratch::new();
     let hidden = build(&scratch, "hidden");
     let ordinary = Victim::start(&scratch.build("gcc -fPIC -pie"), "setenv");
@@ -208,9 +199,7 @@ fn many_that_never_answer() {
 /// and that the value is the one that was written or not known.
 #[test]
 fn pages_that_change() {
-    if !ready() {
-        return;
-    }
+    let Some(_host) = host::exclusive() else { return };
     let scratch = Scratch::new();
     let hidden = build(&scratch, "hidden");
     let attacker = Attacker::start(Command::new(&hidden).arg("swap"));
@@ -233,9 +222,7 @@ fn pages_that_change() {
 /// Make sure that descriptors are seen in the table of any thread.
 #[test]
 fn tables_of_threads() {
-    if !ready() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let scratch = Scratch::new();
     let hidden = build(&scratch, "hidden");
     for how in ["thread", "orphans"] {
@@ -251,9 +238,7 @@ fn tables_of_threads() {
 /// Make sure that a device that is only named is not held.
 #[test]
 fn devices_that_are_named() {
-    if !ready() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let scratch = Scratch::new();
     let hidden = build(&scratch, "hidden");
     let attacker = Attacker::start(Command::new(&hidden).args(["named", DEVICE, "/dev/zero"]));
@@ -268,9 +253,7 @@ fn devices_that_are_named() {
 /// and hides no other.
 #[test]
 fn descriptors_that_are_refused() {
-    if !ready() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let scratch = Scratch::new();
     let hidden = build(&scratch, "hidden");
     let attacker = Attacker::start(Command::new(&hidden).args(["refused", DEVICE]));
@@ -289,9 +272,7 @@ fn descriptors_that_are_refused() {
 /// threads, is found, or that it is said that not all were looked at.
 #[test]
 fn many_descriptors() {
-    if !ready() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let scratch = Scratch::new();
     let hidden = build(&scratch, "hidden");
     for (threads, count) in [("1", "900"), ("40", "900"), ("600", "20")] {
@@ -315,9 +296,7 @@ fn in_little_memory(arguments: &[&str], kib: &str) -> (i32, String) {
 /// hundred thousand times: the first is the one that counts.
 #[test]
 fn repeated_entries() {
-    if !ready() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let scratch = Scratch::new();
     let hidden = build(&scratch, "hidden");
     let attacker = Attacker::start(Command::new(&hidden).args(["entries", "60000"]));
@@ -334,9 +313,7 @@ fn repeated_entries() {
 /// all at once, and that the process is answered for all the same.
 #[test]
 fn sparse_libraries() {
-    if !ready() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let scratch = Scratch::new();
     // Without a copy of `environ` in the executable, which would come first.
     let hidden = build_with(&scratch, "hidden", &["-fPIC", "-pie"]);
@@ -353,9 +330,7 @@ fn sparse_libraries() {
 /// do not keep others waiting, and that it is said of which nothing was read.
 #[test]
 fn slow_processes() {
-    if !ready() {
-        return;
-    }
+    let Some(_host) = host::exclusive() else { return };
     let scratch = Scratch::new();
     let hidden = build_with(&scratch, "hidden", &["-static"]);
     let sizes = [elf::TABLE, elf::TABLE];

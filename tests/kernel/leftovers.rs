@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::support::cgroup::{self, Cgroup};
 use crate::support::slurm::spec::write_openable;
-use crate::support::{node, root};
+use crate::support::{host, node};
 use serde_json::Value;
 
 /// The user that the job is of.
@@ -118,9 +118,7 @@ fn pids(document: &Value) -> Vec<u32> {
 /// that one which is in another job is not.
 #[test]
 fn anywhere() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let mut scene = Scene::new(7101);
     let root = scene.top.path().to_owned();
     let outside = cgroup::mount().expect("cgroup2");
@@ -151,9 +149,7 @@ fn anywhere() {
 /// nothing of root's.
 #[test]
 fn kills_by_cgroup() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let mut scene = Scene::new(7102);
     let (job, root) = (scene.job(), scene.top.path().to_owned());
     let mine = scene.holder(&job, USER, Some("7102"));
@@ -178,9 +174,7 @@ fn kills_by_cgroup() {
 /// are the job's, and not if one of them is not.
 #[test]
 fn kills_by_hook() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_secs();
     // Whether the job began before the process, the uid, the device of the job.
     let cases = [(now - 60, USER, "0", true), (now + 60, USER, "0", false), (now - 60, USER, "1", false)];
@@ -220,9 +214,7 @@ fn refused() {
 /// could are named.
 #[test]
 fn processes_that_cannot_be_read() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let mut scene = Scene::new(990_017);
     let place = scene.top.path().join("elsewhere");
     let own = scene.holder(&place, USER, Some("990017"));
@@ -258,9 +250,7 @@ fn processes_that_cannot_be_read() {
 /// user's all the same: a set-user-ID program that the job started.
 #[test]
 fn with_another_effective_uid() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let mut scene = Scene::new(990_018);
     let cgroup = scene.top.path().join("elsewhere");
     fs::create_dir_all(&cgroup).expect("a cgroup");

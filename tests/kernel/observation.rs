@@ -2,6 +2,7 @@
 //! cgroup2; they say so and pass where they cannot run, unless
 //! `GPUMAP_REQUIRE_ROOT=1` makes them fail.
 
+use crate::support::host;
 use crate::support::observe_bpf as bpf;
 use crate::support::observe_node as node;
 use std::ffi::OsStr;
@@ -41,7 +42,7 @@ fn effective(cgroup: &Cgroup) -> &[u32] {
 /// that every ancestor is there, parents first.
 #[test]
 fn effective_lists() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::shared() else { return };
     let top = Scratch::new(&root);
     let (mid, leaf) = (top.child("mid"), top.child("mid/leaf"));
     let programs = ["a", "b", "c", "d"].map(|name| bpf::constant(name, 1));
@@ -70,7 +71,7 @@ fn effective_lists() {
 /// Make sure that what was loaded is what is read.
 #[test]
 fn program_facts() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::shared() else { return };
     let top = Scratch::new(&root);
     let program = bpf::constant("facts", 0);
     bpf::attach(&top.handle(), &program, 0);
@@ -92,7 +93,7 @@ fn program_facts() {
 /// first.
 #[test]
 fn preorder() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::shared() else { return };
     let top = Scratch::new(&root);
     let leaf = top.child("leaf");
     let (first, second) = (bpf::constant("first", 1), bpf::constant("second", 1));
@@ -108,7 +109,7 @@ fn preorder() {
 /// Make sure that a program held by a link is told from one that is attached.
 #[test]
 fn links() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::shared() else { return };
     let top = Scratch::new(&root);
     let (held, attached) = (bpf::constant("held", 1), bpf::constant("attached", 1));
     let link = bpf::link(&top.handle(), &held);
@@ -125,7 +126,7 @@ fn links() {
 /// Make sure that the longest list that one cgroup can have is read whole.
 #[test]
 fn long_lists() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::shared() else { return };
     let top = Scratch::new(&root);
     let leaf = top.child("leaf");
     let programs: Vec<_> = (0..100).map(|_| bpf::constant("many", 1)).collect();
@@ -141,7 +142,7 @@ fn long_lists() {
 /// Make sure that names of any bytes stay what they are.
 #[test]
 fn hostile_names() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::shared() else { return };
     let top = Scratch::new(&root);
     let long = [b'x'; 255];
     let names = [&b"\x1b[2J\x07"[..], b"\xff\xfe\x80", &long, b" (deleted)", b"a:b", b"-", b"..a"];
@@ -167,7 +168,7 @@ fn hostile_names() {
 /// chose.
 #[test]
 fn processes() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::shared() else { return };
     let top = Scratch::new(&root);
     let leaf = top.child("leaf");
     let sleeper = Sleeper::called(b"a) S\n1\xff(", &[&leaf]);
@@ -187,7 +188,7 @@ fn processes() {
 /// Make sure that the v1 list beside cgroup2 is there for the groups in use.
 #[test]
 fn hybrid_v1_list() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::shared() else { return };
     let seen = look(&root, false);
     let Some(devices) = seen.devices_v1 else {
         println!("skipped: no v1 devices controller is mounted");
@@ -213,7 +214,10 @@ fn hybrid_v1_list() {
     let list = groups.iter().find(|found| found.path == group).unwrap().list.clone();
     assert_eq!(list, Answer::Known(vec!["c 195:3 rw".to_owned()]));
     let wrong = observe::cgroups(&Options::default(), &[target(v1.path(), false)]).unwrap_err();
-    assert!(matches!(&wrong, ObserveError::V1Directory { cgroup2: Some(at), .. } if *at == root), "{wrong}");
+    assert!(
+        matches!(&wrong, ObserveError::V1Directory { cgroup2: Some(at), .. } if **at == *root),
+        "{wrong}"
+    );
     let options = Options { cgroup_root: Some(v1.path().to_owned()), ..Options::default() };
     let wrong = observe::cgroups(&options, &[target(Path::new("/"), false)]).unwrap_err();
     assert!(wrong.to_string().contains(root.to_str().unwrap()), "{wrong}");
@@ -235,7 +239,7 @@ fn entries(map: &Map) -> Vec<(Vec<u8>, Vec<u8>)> {
 /// Make sure that maps of every kind come with all they hold.
 #[test]
 fn map_contents() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::shared() else { return };
     let top = Scratch::new(&root);
     let hash = bpf::map(bpf::HASH, 8, 4, 10_000);
     let empty = bpf::map(bpf::HASH, 8, 4, 16);
@@ -275,7 +279,7 @@ fn map_contents() {
 /// Make sure that helper calls get the names that the kernel's symbols give.
 #[test]
 fn helper_names() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::shared() else { return };
     let top = Scratch::new(&root);
     let hash = bpf::map(bpf::HASH, 8, 4, 4);
     let mut insns = vec![bpf::store(-8, 0), bpf::mov_reg(2, 10), bpf::add(2, -8)];
@@ -299,7 +303,7 @@ fn helper_names() {
 /// Make sure that cgroups and programs that come and go are data, not errors.
 #[test]
 fn vanishing() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::shared() else { return };
     let top = Scratch::new(&root);
     let program = bpf::constant("here", 1);
     bpf::attach(&top.handle(), &program, MULTI);
@@ -337,10 +341,10 @@ fn churn(top: &Scratch, stop: &AtomicBool) {
 /// one gets its own answer.
 #[test]
 fn targets() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::shared() else { return };
     let top = Scratch::new(&root);
     let leaf = top.child("leaf");
-    let relative = leaf.strip_prefix(&root).unwrap();
+    let relative = leaf.strip_prefix(&*root).unwrap();
     for path in [leaf.clone(), relative.to_owned(), Path::new("/").join(relative), relative.join("../leaf/")]
     {
         let seen = look(&path, false);
@@ -371,7 +375,7 @@ fn targets() {
 /// Make sure that a passed deadline gives what there is, and says so.
 #[test]
 fn deadline() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::shared() else { return };
     let options = Options { deadline: Some(Instant::now()), ..Options::default() };
     let seen = observe::cgroups(&options, &[target(&root, true)]).unwrap();
     assert_eq!(seen.errors.iter().filter(|problem| problem.code == "timeout").count(), 1);
@@ -380,7 +384,7 @@ fn deadline() {
 /// Make sure that ids that are no device program are refused in words.
 #[test]
 fn wrong_programs() {
-    let Some(_root) = node::root() else { return };
+    let Some(_host) = host::shared() else { return };
     let none = observe::program(&Options::default(), u32::MAX).unwrap_err();
     assert!(matches!(none, ObserveError::NoSuchProgram { .. }), "{none}");
     let none = observe::pid_cgroup(&Options::default(), u32::MAX).unwrap_err();
@@ -391,7 +395,7 @@ fn wrong_programs() {
 /// never empty, and that the right is named once.
 #[test]
 fn no_rights() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::shared() else { return };
     let top = Scratch::new(&root);
     let leaf = top.child("leaf");
     let program = bpf::constant("secret", 0);
@@ -416,7 +420,7 @@ fn no_rights() {
 /// Make sure that hidden helper names are told, with what would show them.
 #[test]
 fn no_kernel_addresses() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::shared() else { return };
     let top = Scratch::new(&root);
     let program = bpf::load("helper", &[bpf::call(80), bpf::mov(0, 1), bpf::exit()]);
     bpf::attach(&top.handle(), &program, 0);
@@ -435,7 +439,7 @@ fn no_kernel_addresses() {
 /// in a list that the kernel really gave.
 #[test]
 fn swapped_programs() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::shared() else { return };
     let top = Scratch::new(&root);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -466,7 +470,7 @@ fn swapped_programs() {
 /// Make sure that a host without cgroup2 is answered from its v1 controller.
 #[test]
 fn legacy_host() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::shared() else { return };
     let Some(mount) = look(&root, false).devices_v1.map(|devices| PathBuf::from(devices.mount)) else {
         println!("skipped: no v1 devices controller is mounted");
         return;
@@ -496,7 +500,7 @@ fn legacy_host() {
 /// Make sure that nesting cannot exhaust descriptors, and that the cut is told.
 #[test]
 fn deep_nesting() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::shared() else { return };
     let top = Scratch::new(&root);
     top.child(vec!["d"; 300].join("/"));
     let seen = look(top.path(), true);
@@ -508,10 +512,9 @@ fn deep_nesting() {
 /// Make sure that a blinded program that may not be dumped is missing, not a
 /// row of zeros.
 #[test]
-#[ignore = "sets net.core.bpf_jit_harden for a moment"]
 fn blinded_without_addresses() {
     const HARDEN: &str = "/proc/sys/net/core/bpf_jit_harden";
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::exclusive() else { return };
     let top = Scratch::new(&root);
     let before = fs::read(HARDEN).unwrap();
     fs::write(HARDEN, "2").unwrap();
@@ -544,7 +547,7 @@ fn access_probe_child() {
 /// permission bits.
 #[test]
 fn access_probe() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::shared() else { return };
     let top = Scratch::new(&root);
     bpf::attach(&top.handle(), &bpf::constant("deny", 0), 0);
     let mut child = std::process::Command::new(std::env::current_exe().unwrap());

@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use crate::support::cgroup::Cgroup;
 use crate::support::node::allow_all;
 use crate::support::slurm::spec::write_openable;
-use crate::support::{bpf, inspect, node, root};
+use crate::support::{bpf, host, inspect, node};
 use serde_json::Value;
 
 /// A user whose processes nobody else's test has.
@@ -67,9 +67,7 @@ fn with(scene: &Scene, kept: &[&str], arguments: &[&str]) -> (Value, Option<i32>
 /// that is missing.
 #[test]
 fn one_at_a_time() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let scene = scene();
     for (command, needed) in ROWS {
         let (document, code, text) = with(&scene, needed, command);
@@ -88,9 +86,7 @@ fn one_at_a_time() {
 /// Make sure that ending a process takes CAP_KILL and says so.
 #[test]
 fn kill() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let mut scene = scene();
     let arguments = ["leftovers", "--job", "7201", "--kill"];
     let (document, _, text) = with(&scene, PROCESSES, &arguments);
@@ -107,9 +103,7 @@ fn kill() {
 /// keeps what its manual says.
 #[test]
 fn watch_gives_up_rights() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let mut watch = node::command(&["watch", "--json", "--for", "20s"]);
     let mut watch = watch.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("the built program");
     let mut first = String::new();

@@ -2,6 +2,7 @@
 //! root and a C compiler; they say so and pass where they cannot run, unless
 //! `GPUMAP_REQUIRE_ROOT=1` makes them fail.
 
+use crate::support::host;
 use crate::support::observe_node as node;
 use std::fs;
 use std::path::Path;
@@ -15,11 +16,6 @@ use crate::support::victim::{Scratch, Victim};
 
 const PIC: &str = "gcc -fPIC -pie";
 const CUDA: &str = "CUDA_VISIBLE_DEVICES";
-
-/// Whether the kernel tests can run.
-fn ready() -> bool {
-    node::root().is_some()
-}
 
 fn look(pids: &[u32]) -> Observation {
     observe::processes(&Options { detail: true, ..Options::default() }, pids).unwrap()
@@ -68,9 +64,7 @@ fn every_change(program: &Path) {
 /// C library.
 #[test]
 fn programs() {
-    if !ready() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let scratch = Scratch::new();
     for flags in [PIC, "gcc", "gcc -no-pie -fno-pie", "gcc -static", "gcc -static-pie", "gcc -m32"] {
         if flags == "gcc -m32" && !Path::new("/usr/include/gnu/stubs-32.h").exists() {
@@ -86,9 +80,7 @@ fn programs() {
 /// Make sure that musl's `environ` is found.
 #[test]
 fn musl() {
-    if !ready() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     if Command::new("musl-gcc").arg("--version").output().is_err() {
         assert!(std::env::var_os("GPUMAP_REQUIRE_ROOT").is_none(), "musl-gcc is missing (musl-tools)");
         println!("skipped: no musl-gcc (package musl-tools)");
@@ -103,9 +95,7 @@ fn musl() {
 /// Make sure that what cannot be found is missing with the reason.
 #[test]
 fn stripped() {
-    if !ready() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let scratch = Scratch::new();
     let detail = detail(&Victim::start(&scratch.build("gcc -static -s"), "setenv"));
     assert_eq!(values(&detail.at_exec), ["0"]);
@@ -116,9 +106,7 @@ fn stripped() {
 /// Make sure that changes by an interpreter are seen.
 #[test]
 fn python() {
-    if !ready() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let code = "import os; os.environ['CUDA_VISIBLE_DEVICES'] = '1,2'; print('ready', flush=True); \
                 import time; time.sleep(600)";
     let python = ["/usr/bin/python3"].into_iter().find(|path| Path::new(path).exists());
@@ -130,9 +118,7 @@ fn python() {
 /// Make sure that the size of nothing is trusted, and that bytes stay bytes.
 #[test]
 fn hostile_environments() {
-    if !ready() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let scratch = Scratch::new();
     let program = scratch.build(PIC);
     let live = |mode: &str| detail(&Victim::start(&program, mode)).live;
@@ -155,9 +141,7 @@ fn hostile_environments() {
 /// environment without variables.
 #[test]
 fn titles() {
-    if !ready() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let scratch = Scratch::new();
     let detail = detail(&Victim::start(&scratch.build(PIC), "title"));
     assert!(detail.at_exec.missing().unwrap().contains("title"), "{detail:?}");
@@ -167,9 +151,7 @@ fn titles() {
 /// Make sure that a value is one of those that were written, or missing.
 #[test]
 fn races() {
-    if !ready() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let scratch = Scratch::new();
     let program = scratch.build(PIC);
     for (mode, values) in
@@ -197,9 +179,7 @@ fn races() {
 /// half.
 #[test]
 fn executing() {
-    if !ready() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let scratch = Scratch::new();
     let program = scratch.build(PIC);
     let mut command = Command::new("sh");
@@ -221,9 +201,7 @@ fn executing() {
 /// Make sure that files that are gone, and those of another root, are found.
 #[test]
 fn other_roots() {
-    if !ready() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let scratch = Scratch::new();
     let program = scratch.build(PIC);
     let root = scratch.path().join("root");
@@ -249,9 +227,7 @@ fn other_roots() {
 /// taken for the linker.
 #[test]
 fn started_by_hand() {
-    if !ready() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let loader = Path::new("/lib64/ld-linux-x86-64.so.2");
     if !loader.exists() {
         return println!("skipped: no {}", loader.display());
@@ -267,9 +243,7 @@ fn started_by_hand() {
 /// Make sure that devices are told by number, each once.
 #[test]
 fn devices() {
-    if !ready() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let scratch = Scratch::new();
     let program = scratch.build(PIC);
     let null = |detail: &Detail| {
@@ -289,9 +263,7 @@ fn devices() {
 /// that has ended holds nothing.
 #[test]
 fn ends() {
-    if !ready() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let scratch = Scratch::new();
     let program = scratch.build(PIC);
     let alive = detail(&Victim::start(&program, "thread"));
@@ -310,9 +282,7 @@ fn ends() {
 /// count, and that one's own processes are read all the same.
 #[test]
 fn without_rights() {
-    if !ready() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let scratch = Scratch::new();
     let program = scratch.build(PIC);
     let others = [Victim::start(&program, ""), Victim::start(&program, "")];
@@ -337,9 +307,7 @@ fn without_rights() {
 /// Make sure that only the processes that are asked for are read.
 #[test]
 fn by_number() {
-    if !ready() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let scratch = Scratch::new();
     let program = scratch.build(PIC);
     let victims = [Victim::start(&program, "setenv"), Victim::start(&program, "")];
@@ -362,9 +330,7 @@ fn by_number() {
 /// details.
 #[test]
 fn threads() {
-    if !ready() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let scratch = Scratch::new();
     let victim = Victim::start(&scratch.build(PIC), "race");
     let tasks = fs::read_dir(format!("/proc/{}/task", victim.pid())).unwrap();
@@ -388,7 +354,7 @@ fn used() -> Duration {
 #[test]
 #[ignore = "a measurement"]
 fn cost() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::shared() else { return };
     let scratch = node::Scratch::new(&root);
     let sleepers: Vec<_> = (0..2000)
         .map(|_| Victim::with_env(Command::new("sh").args(["-c", "echo ready; exec sleep 600"])))

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use crate::support::bpf::{self, Attr, MULTI, OVERRIDE, PREORDER, attach, detach};
 use crate::support::cgroup::{Cgroup, mount};
-use crate::support::{node, root};
+use crate::support::{host, node};
 use gpumap::observe::monitor::cgroups::{Listed, ListsError, Walk, Walked};
 use gpumap::sys::dir::Dir;
 
@@ -86,9 +86,7 @@ fn programs(count: usize) -> Vec<OwnedFd> {
 /// changed, made or removed between two walks.
 #[test]
 fn tree() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let top = Cgroup::new().unwrap();
     let Some(mut walk) = walk(top.path(), 0) else { return };
     let programs = programs(8);
@@ -131,9 +129,7 @@ fn tree() {
 /// is said to be cut.
 #[test]
 fn long_lists() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let chain = Cgroup::chain(3).unwrap();
     let Some(mut walk) = walk(chain[0].path(), 0) else { return };
     let programs = programs(OWN);
@@ -154,9 +150,7 @@ fn long_lists() {
 /// whole again when they do.
 #[test]
 fn full() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let chain = Cgroup::chain(2).unwrap();
     let Some(mut walk) = walk(chain[0].path(), 0) else { return };
     let programs = programs(OWN);
@@ -195,9 +189,7 @@ fn everything(top: &Path) -> HashMap<u64, (File, Asked)> {
 /// same before and after the walk.
 #[test]
 fn machine() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let top = mount().unwrap();
     let Some(mut walk) = walk(&top, 16 << 20) else { return };
     let before = everything(&top);
@@ -216,9 +208,7 @@ fn machine() {
 /// Make sure that what is no cgroup2 directory is refused, with a reason.
 #[test]
 fn elsewhere() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let why = Walk::load(&Dir::open(Path::new("/")).unwrap(), 0).unwrap_err();
     assert!(why.to_string().starts_with("the iterator over cgroups cannot be loaded ("), "{why}");
 }

@@ -9,8 +9,8 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::cgroup::Cgroup;
+use crate::support::host;
 use crate::support::node::relative;
-use crate::support::root;
 use crate::support::victim::{Scratch, Victim};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -72,9 +72,7 @@ impl Service {
 /// delays no answer.
 #[test]
 fn name_service() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let service = Service::new();
     let program = service.scratch.build("gcc");
     let (known, silent) = (Victim::as_user(&program, 4242), Victim::as_user(&program, 4243));
@@ -108,9 +106,7 @@ fn name_service() {
 /// one.
 #[test]
 fn identity() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let scratch = Scratch::new();
     let victim = Victim::start(&scratch.build("gcc"), "wait");
     let found = process(&gpumap(&["pid", "--json", &pid(&victim)]));
@@ -121,9 +117,7 @@ fn identity() {
 /// Make sure that states are told, in letters that are explained.
 #[test]
 fn states() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let scratch = Scratch::new();
     let victim = Victim::start(&scratch.build("gcc"), "wait");
     let number = Pid::from_raw(i32::try_from(victim.pid()).unwrap());

@@ -11,9 +11,9 @@ use std::process::{Command, Output};
 use crate::support::asm::{Asm, alu, cond, size};
 use crate::support::bpf::{self, MULTI};
 use crate::support::cgroup::Cgroup;
+use crate::support::host;
 use crate::support::node::{self, Sleeper, gpumap, relative};
 use crate::support::oracle::Oracle;
-use crate::support::root;
 use gpumap::model::{Device, DeviceType, Request};
 use serde_json::Value;
 
@@ -109,9 +109,7 @@ fn hashed() -> Cgroup {
 /// leaves that out.
 #[test]
 fn long_policies() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     for (name, cgroup, is_listed) in
         [("listed", listed(), true), ("parity", parity(), false), ("hashed", hashed(), false)]
     {
@@ -197,9 +195,7 @@ fn verdicts(name: &str, cgroup: &Cgroup, path: &str) {
 /// about, is allowed in every view, whatever the programs say.
 #[test]
 fn whiteouts() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let mut asm = Asm::new();
     asm.verdict(0);
     let nothing = attached(asm, "deny all");

@@ -4,6 +4,7 @@
 //!
 //! Needs what `slurm` needs.
 
+use crate::support::host;
 use std::collections::BTreeSet;
 use std::fs;
 use std::mem::ManuallyDrop;
@@ -13,7 +14,7 @@ use crate::support::container::Bundle;
 use crate::support::slurm::answer::{self, Minors, array};
 use crate::support::slurm::job::{Job, STEP_FILES, STEPS, WAIT};
 use crate::support::slurm::spec::{OPENABLE, Spec};
-use crate::support::slurm::{self, Cluster, with_cluster};
+use crate::support::slurm::{Cluster, with_cluster};
 use crate::support::{bpf, inspect, node};
 use serde_json::{Value, json};
 
@@ -144,8 +145,8 @@ fn no_program() {
 /// Make sure that a container whose program took the place of Slurm's is found.
 #[test]
 fn dropped_denials() {
-    if !slurm::is_installed("runc") {
-        return slurm::skip("runc is not installed");
+    if !host::is_installed("runc") {
+        return host::skip("runc is not installed");
     }
     with_cluster(&verifiable(Spec::nvidia()), |cluster| {
         let mut bundle = Bundle::sleeping(&json!([{ "allow": true, "access": "rwm" }]));

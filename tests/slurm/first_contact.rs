@@ -10,8 +10,8 @@ use std::process::{Command, Output};
 
 use crate::support::bpf::MULTI;
 use crate::support::cgroup::{self, Cgroup};
+use crate::support::host;
 use crate::support::node::{self, Sleeper, relative};
-use crate::support::root;
 use crate::support::slurm::answer::{Minors, array};
 use crate::support::slurm::job::{STEP_FILES, STEPS, WAIT};
 use crate::support::slurm::spec::Spec;
@@ -34,9 +34,7 @@ fn at(dir: &Path, args: &[&str]) -> Output {
 /// and never the root.
 #[test]
 fn relative_paths() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let levels = Cgroup::chain(2).expect("scratch cgroups");
     node::attach_deny(&levels[1], 195, 3, MULTI);
     let (top, below) = (levels[0].path(), levels[1].path());
@@ -87,9 +85,7 @@ fn with_mounts(script: &str, args: &[&Path]) -> Output {
 /// to.
 #[test]
 fn hidden_mounts() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let levels = Cgroup::chain(2).expect("scratch cgroups");
     node::attach_deny(&levels[1], 195, 3, MULTI);
     let sleeper = Sleeper::in_cgroup(&levels[1]);
@@ -153,9 +149,7 @@ fn devices_by_name() {
 /// Make sure that a device node is looked up below `--gpu-root`.
 #[test]
 fn nodes_below_the_gpu_root() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let scratch = Cgroup::new().expect("a scratch cgroup");
     node::attach_deny(&scratch, 195, 2, MULTI);
     let (path, gpus) = (scratch.path().to_str().expect("text"), node::four_gpus());
@@ -227,9 +221,7 @@ fn steps_and_array_tasks() {
 /// exit code says so, and that one line says what to do.
 #[test]
 fn without_rights() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let scratch = Cgroup::new().expect("a scratch cgroup");
     node::attach_deny(&scratch, 195, 2, MULTI);
     let sleeper = Sleeper::in_cgroup(&scratch);
@@ -321,9 +313,7 @@ fn wrong_roots() {
 /// now, and that a comparison of one cgroup says so.
 #[test]
 fn saved_subtree() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let levels = Cgroup::chain(2).expect("scratch cgroups");
     let path = relative(levels[0].path());
     let file = std::env::temp_dir().join(format!("gpumap-before-{}.json", std::process::id()));
@@ -353,9 +343,7 @@ fn saved_subtree() {
 /// about them is complete: nothing of them is unknown.
 #[test]
 fn kernel_threads_and_zombies() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let ask = |pid: u32| {
         let pid = pid.to_string();
         let (text, (document, code)) = (out(&node::gpumap(&["pid", &pid])), node::json(&["pid", &pid]));
@@ -395,9 +383,7 @@ fn kernel_threads_and_zombies() {
 /// there, the process and what refuses are named, and no right.
 #[test]
 fn rights_that_are_there() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let scratch = Cgroup::new().expect("a scratch cgroup");
     let sleeper = Sleeper::in_cgroup(&scratch);
     let pid = sleeper.pid().to_string();
@@ -443,9 +429,7 @@ fn rights_that_are_there() {
 /// missing, and are no processes that ended.
 #[test]
 fn hidden_processes() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let scratch = Cgroup::new().expect("a scratch cgroup");
     let sleeper = Sleeper::in_cgroup(&scratch);
     let (path, pid) = (relative(scratch.path()), sleeper.pid().to_string());

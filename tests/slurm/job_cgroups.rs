@@ -7,10 +7,11 @@
 use std::fs;
 
 use crate::support::container::Bundle;
+use crate::support::host;
 use crate::support::slurm::answer::{self, Minors, array};
 use crate::support::slurm::job::{Job, STEP_FILES, STEPS, WAIT};
 use crate::support::slurm::spec::Spec;
-use crate::support::slurm::{self, Cluster, with_cluster};
+use crate::support::slurm::{Cluster, with_cluster};
 use gpumap::model::{Device, DeviceType, Request};
 use serde_json::json;
 
@@ -144,7 +145,7 @@ fn mig_instances() {
 /// runc's takes the place of Slurm's.
 #[test]
 fn container_in_job() {
-    if !slurm::is_installed("runc") {
+    if !host::is_installed("runc") {
         return;
     }
     with_cluster(&Spec::nvidia(), |cluster| {

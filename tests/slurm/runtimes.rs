@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::support::container::{Bundle, Container};
+use crate::support::host;
 use crate::support::node;
-use crate::support::root;
 use crate::support::slurm::answer::{self, Minors};
+use crate::support::slurm::compile;
 use crate::support::slurm::spec::{OPENABLE, write_openable};
-use crate::support::slurm::{compile, is_installed, skip};
 use serde_json::{Value, json};
 
 /// An id as container engines make them.
@@ -72,11 +72,9 @@ fn bundle(actor: &Path, cgroup: &str) -> Bundle {
 /// Runs such a container and hands over its document of `command`, with the
 /// container's process.
 fn with_container(runtime: &str, cgroup: &str, command: &str, test: impl FnOnce(&Value, &Container)) {
-    if !root::available() {
-        return;
-    }
-    if let Some(program) = [runtime, "busybox", "gcc"].into_iter().find(|name| !is_installed(name)) {
-        return skip(&format!("{program} is not installed"));
+    let Some(_host) = host::shared() else { return };
+    if let Some(program) = [runtime, "busybox", "gcc"].into_iter().find(|name| !host::is_installed(name)) {
+        return host::skip(&format!("{program} is not installed"));
     }
     let scratch = Scratch::new();
     let actor = scratch.0.join("actor-static");

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::sync::RwLock;
 
 use gpumap::model::{Device, RequestSet};
 use gpumap::observation::{Map, Program};
@@ -17,10 +16,6 @@ use super::inspect;
 use super::oracle::Oracle;
 use super::probe;
 use super::rng::Rng;
-
-/// Held for reading while programs load, for writing by tests that change how
-/// the kernel loads programs.
-pub static LOADING: RwLock<()> = RwLock::new(());
 
 /// The cgroups and the process in the lowest of them.
 pub struct Bench {

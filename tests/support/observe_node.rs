@@ -102,33 +102,6 @@ impl Drop for Sleeper {
     }
 }
 
-/// The cgroup2 mount, if tests may use it; else says why not.
-pub fn root() -> Option<PathBuf> {
-    let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
-    let mount = mounts.lines().find_map(|line| {
-        let mut fields = line.split(' ');
-        let point = fields.nth(1)?;
-        (fields.next()? == "cgroup2").then(|| PathBuf::from(point))
-    });
-    let why = match &mount {
-        None => Some("no cgroup2 is mounted"),
-        Some(_) if !nix::unistd::geteuid().is_root() => Some("not root"),
-        Some(point) => {
-            let probe = point.join(format!(
-                "gpumap-observe-probe-{}-{:?}",
-                std::process::id(),
-                std::thread::current().id()
-            ));
-            let made = fs::create_dir(&probe).and_then(|()| fs::remove_dir(&probe));
-            made.is_err().then_some("cgroup2 is not writable")
-        }
-    };
-    let Some(why) = why else { return mount };
-    assert!(std::env::var_os("GPUMAP_REQUIRE_ROOT").is_none(), "GPUMAP_REQUIRE_ROOT is set, but {why}");
-    println!("skipped: {why}");
-    None
-}
-
 /// Runs `work` in a thread of uid 65534 without capabilities.
 pub fn as_nobody<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let run = move || {

@@ -8,7 +8,7 @@ use gpumap::model::{Device, Request, RequestSet, Verdict};
 use gpumap::observation::Program;
 use gpumap::policy::{Combination, Context, Decoder};
 
-use super::bench::{Bench, Facts, LOADING, Refused};
+use super::bench::{Bench, Facts, Refused};
 use super::concrete::Machine;
 use super::generate::stacks::Stack;
 use super::generate::writers::Place;
@@ -94,23 +94,18 @@ const MOST_FAILURES: usize = 3;
 /// `GPUMAP_CASES` sets the number of programs, `GPUMAP_SEED` the seed of the
 /// first.
 pub fn compare(class: &Class, judge: &mut dyn Judge) {
-    if !super::root::available() {
-        return;
-    }
+    let Some(_host) = super::host::shared() else { return };
     let mut bench = Bench::new().expect("scratch cgroups and an oracle");
-    compare_on(class, judge, &mut bench, true);
+    compare_on(class, judge, &mut bench);
 }
 
-/// The same on a bench that is there; `share` is false where the caller holds
-/// [`LOADING`] already.
-pub fn compare_on(class: &Class, judge: &mut dyn Judge, bench: &mut Bench, share: bool) {
+/// The same on a bench that is there.
+pub fn compare_on(class: &Class, judge: &mut dyn Judge, bench: &mut Bench) {
     let (cases, first) = (number("GPUMAP_CASES").unwrap_or(class.cases), number("GPUMAP_SEED").unwrap_or(1));
     let mut tally = Tally::default();
     let began = Instant::now();
     for seed in first..first + cases {
-        let guard = share.then(|| LOADING.read().unwrap_or_else(std::sync::PoisonError::into_inner));
         one(class, judge, bench, seed, &mut tally);
-        drop(guard);
         if tally.failures.len() >= MOST_FAILURES {
             break;
         }

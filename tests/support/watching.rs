@@ -13,23 +13,26 @@ use std::time::{Duration, Instant};
 
 use gpumap::report::Event;
 
+use super::host::Host;
+
 /// A scratch directory and a scratch cgroup, removed with the value.
 pub struct Place {
     pub directory: PathBuf,
     pub cgroup: PathBuf,
+    _host: Host,
 }
 
 impl Place {
-    pub fn new(root: &Path) -> Self {
+    pub fn new(host: &Host) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         static ONCE: Once = Once::new();
-        ONCE.call_once(|| remove_stale(root));
+        ONCE.call_once(|| remove_stale(host));
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("gpumap-watch-{}-{count}", std::process::id());
-        let (directory, cgroup) = (std::env::temp_dir().join(&name), root.join(&name));
+        let (directory, cgroup) = (std::env::temp_dir().join(&name), host.join(&name));
         fs::create_dir(&directory).unwrap();
         fs::create_dir_all(cgroup.join("below")).unwrap();
-        Self { directory, cgroup }
+        Self { directory, cgroup, _host: host.clone() }
     }
 
     /// Compiles C; `flags` begin with the compiler.

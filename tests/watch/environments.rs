@@ -2,7 +2,7 @@
 //! compiler; they say so and pass where they cannot run, unless
 //! `GPUMAP_REQUIRE_ROOT=1` makes them fail.
 
-use crate::support::observe_node as node;
+use crate::support::host;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ use nix::unistd::Pid;
 
 /// A cgroup with a watch on it.
 fn watched() -> Option<(Place, Watch)> {
-    let place = Place::new(&node::root()?);
+    let place = Place::new(&host::shared()?);
     let watch = Watch::start(&["--cgroup", place.cgroup.to_str().unwrap()]);
     Some((place, watch))
 }
@@ -59,7 +59,7 @@ fn every_mode(place: &Place, watch: &Watch, program: &Path) {
 /// with every kind of probes that the kernel has.
 #[test]
 fn glibc() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::shared() else { return };
     for (mode, engine) in modes() {
         let place = Place::new(&root);
         let (watch, engines) = Watch::start_with(Some(mode), &["--cgroup", place.cgroup.to_str().unwrap()]);
@@ -187,7 +187,7 @@ fn after_driver() {
 /// kernel even if it is killed.
 #[test]
 fn ends() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::shared() else { return };
     for (mode, _) in modes() {
         for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGKILL] {
             let place = Place::new(&root);
@@ -215,7 +215,7 @@ fn ends() {
 /// Make sure that `pid` tells the last change that a watch saw, from its file.
 #[test]
 fn state_file() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::shared() else { return };
     let place = Place::new(&root);
     let file = place.directory.join("state");
     let watch =

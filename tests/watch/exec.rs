@@ -3,7 +3,7 @@
 //! and a C compiler; they say so and pass where they cannot run, unless
 //! `GPUMAP_REQUIRE_ROOT=1` makes them fail.
 
-use crate::support::observe_node as node;
+use crate::support::host;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
@@ -133,7 +133,7 @@ fn names(source: &mut Source, place: &Place, program: &str) {
 /// order, whole or marked, whichever thread executes it, with every object.
 #[test]
 fn environments() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::shared() else { return };
     for (mode, _) in modes() {
         println!("{mode}");
         let place = Place::new(&root);
@@ -149,7 +149,7 @@ fn environments() {
 /// events have it nevertheless.
 #[test]
 fn too_large() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::shared() else { return };
     let place = Place::new(&root);
     let program = place.build("exec.c", "exec", "gcc");
     let program = program.to_str().unwrap();
@@ -185,7 +185,7 @@ fn signal(watch: &Watch, signal: Signal) {
 /// the same, each with its own value, its cgroup and what it may open.
 #[test]
 fn short_lives() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::shared() else { return };
     let place = Place::new(&root);
     let program = place.build("exec.c", "exec", "gcc -static");
     let program = program.to_str().unwrap();
@@ -215,7 +215,7 @@ fn short_lives() {
 /// Make sure that a value is told even where the cgroup is gone too.
 #[test]
 fn gone() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::shared() else { return };
     let place = Place::new(&root);
     let program = place.build("exec.c", "exec", "gcc -static");
     let watch = Watch::start(&["--cgroup", place.cgroup.to_str().unwrap()]);
@@ -236,7 +236,7 @@ fn gone() {
 /// given, and that the first change of a variable tells what was before.
 #[test]
 fn first_of_all() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::shared() else { return };
     let place = Place::new(&root);
     let program = place.build("exec.c", "exec", "gcc");
     let program = program.to_str().unwrap();

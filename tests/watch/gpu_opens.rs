@@ -5,8 +5,8 @@
 //! No GPU is needed: the inventory is that of a node on which `/dev/full`, which
 //! everybody can open, is an accelerator.
 
+use crate::support::host;
 use crate::support::observe_bpf as bpf;
-use crate::support::observe_node as node;
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -101,7 +101,7 @@ fn assert_about(event: &Event, what: &str, holder: &Holder) {
 /// process in scope alone, and no other device.
 #[test]
 fn both_engines() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::shared() else { return };
     for engine in [ScanMethod::Proc, ScanMethod::Iterators] {
         let place = Place::new(&root);
         let elsewhere = Place::new(&root);
@@ -145,7 +145,7 @@ fn both_engines() {
 /// Make sure that a GPU is named that is held although it may not be opened.
 #[test]
 fn denied() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::shared() else { return };
     let place = Place::new(&root);
     let options = Options { gpu_root: inventory(&place.directory), ..Options::default() };
     let mut holder = Holder::new(&place);
@@ -167,7 +167,7 @@ fn denied() {
 /// Make sure that the command says it, in JSON and as a line.
 #[test]
 fn command() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::shared() else { return };
     let place = Place::new(&root);
     let gpus = inventory(&place.directory);
     let watch =

@@ -5,7 +5,7 @@
 //! them fail.
 
 use crate::support::elf;
-use crate::support::observe_node as node;
+use crate::support::host;
 use std::fs;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, chown};
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ struct Scene {
 
 impl Scene {
     fn new() -> Option<Self> {
-        let place = Place::new(&node::root()?);
+        let place = Place::new(&host::shared()?);
         let user = place.directory.join("user");
         fs::create_dir(&user).unwrap();
         let id = USER.parse().unwrap();

@@ -3,11 +3,10 @@
 //! reads. These tests need root and a C compiler; they say so and pass where they
 //! cannot run, unless `GPUMAP_REQUIRE_ROOT=1` makes them fail.
 
-use crate::support::observe_node as node;
+use crate::support::host;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -15,13 +14,6 @@ use crate::support::watching::{Place, Watch, modes};
 use gpumap::report::Event;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-
-/// One test at a time: a process that is stuck here is stuck for the others too.
-static ALONE: Mutex<()> = Mutex::new(());
-
-fn alone() -> MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Users that nobody is on the machine.
 const HOSTILE: u32 = 54_321;
@@ -139,8 +131,7 @@ fn stuck(place: &Place, mode: &str, kind: &str, how: &str, first: bool) {
 /// neither the watch nor the kernel waiting, with every kind of probes.
 #[test]
 fn arguments() {
-    let _alone = alone();
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::exclusive() else { return };
     let place = Place::new(&root);
     for (mode, _) in modes() {
         for kind in ["fuse", "userfault"] {
@@ -154,8 +145,7 @@ fn arguments() {
 /// Make sure that the same holds for a value that only user space can look for.
 #[test]
 fn values() {
-    let _alone = alone();
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::exclusive() else { return };
     let place = Place::new(&root);
     for (mode, _) in modes() {
         stuck(&place, mode, "fuse", "putenv-value", false);
@@ -165,8 +155,7 @@ fn values() {
 /// Make sure that the same holds for environments that are read again.
 #[test]
 fn environments() {
-    let _alone = alone();
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::exclusive() else { return };
     let place = Place::new(&root);
     for how in ["environ-string", "environ-array", "environ-area"] {
         for first in [true, false] {
@@ -185,8 +174,7 @@ fn forks() -> bool {
 /// a watch that begins or ends nor the node waiting, and that it is named.
 #[test]
 fn held_maps() {
-    let _alone = alone();
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::exclusive() else { return };
     let place = Place::new(&root);
     let program = place.build("c/stuck.c", "stuck", "gcc");
     let words = [program.to_str().unwrap(), "fuse", "lock"];
@@ -247,7 +235,7 @@ impl Told {
 /// A flood of one user, and twenty processes of another that change a variable
 /// once each meanwhile.
 fn flood(kind: &str) -> Option<Told> {
-    let place = Place::new(&node::root()?);
+    let place = Place::new(&host::exclusive()?);
     let program = place.build("c/flood.c", "flood", "gcc");
     let program = program.to_str().unwrap();
     let watch = Watch::start(&["--cgroup", place.cgroup.to_str().unwrap()]);
@@ -282,7 +270,6 @@ fn flood(kind: &str) -> Option<Told> {
 /// vanish, and that what is lost is named as that user's.
 #[test]
 fn flood_of_changes() {
-    let _alone = alone();
     let Some(told) = flood("setenv") else { return };
     assert_eq!(told.values.len(), 20);
     assert!(told.lost[&Some(HOSTILE)] > 0 && told.lost.len() == 1, "{:?}", told.lost);
@@ -291,7 +278,6 @@ fn flood_of_changes() {
 /// Make sure that the users of a namespace are one with who made it.
 #[test]
 fn flood_from_namespace() {
-    let _alone = alone();
     let Some(told) = flood("space") else { return };
     assert_eq!(told.values.len(), 20);
     assert!(told.lost[&Some(HOSTILE)] > 0 && told.lost.len() == 1, "{:?}", told.lost);
@@ -301,7 +287,6 @@ fn flood_from_namespace() {
 /// either.
 #[test]
 fn flood_of_processes() {
-    let _alone = alone();
     for kind in ["fork", "exec"] {
         let Some(told) = flood(kind) else { return };
         assert_eq!(told.values.len(), 20, "{kind}");
@@ -329,8 +314,7 @@ fn unread(place: &Place, arguments: &[&str]) -> (Child, Program) {
 /// time is over, writes its state, and says that not all was told.
 #[test]
 fn unread_output() {
-    let _alone = alone();
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::exclusive() else { return };
     let place = Place::new(&root);
     let state = place.directory.join("state");
     for lasting in ["60m", "3s"] {
@@ -351,8 +335,7 @@ fn unread_output() {
 /// counted as that user's.
 #[test]
 fn stopped_reader() {
-    let _alone = alone();
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::exclusive() else { return };
     let place = Place::new(&root);
     let (mut watch, flood) = unread(&place, &[]);
     let program = place.directory.join("flood");
@@ -392,8 +375,7 @@ const OUTPUT: usize = 160 << 20;
 /// is counted.
 #[test]
 fn flood_of_output() {
-    let _alone = alone();
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::exclusive() else { return };
     let place = Place::new(&root);
     let program = place.build("c/flood.c", "flood", "gcc");
     let program = program.to_str().unwrap();
@@ -431,8 +413,7 @@ fn flood_of_output() {
 /// Make sure that very many processes with very long values take little memory.
 #[test]
 fn wide_environments() {
-    let _alone = alone();
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::exclusive() else { return };
     let place = Place::new(&root);
     let program = place.build("c/flood.c", "flood", "gcc");
     let program = program.to_str().unwrap();

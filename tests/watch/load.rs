@@ -3,7 +3,7 @@
 //! root and a C compiler; they say so and pass where they cannot run, unless
 //! `GPUMAP_REQUIRE_ROOT=1` makes them fail.
 
-use crate::support::observe_node as node;
+use crate::support::host;
 use std::collections::HashSet;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Stdio};
@@ -18,7 +18,7 @@ const MEMORY: u64 = 64 << 10;
 
 /// A cgroup with a watch on it.
 fn watched() -> Option<(Place, Watch)> {
-    let place = Place::new(&node::root()?);
+    let place = Place::new(&host::exclusive()?);
     let watch = Watch::start(&["--cgroup", place.cgroup.to_str().unwrap()]);
     Some((place, watch))
 }
@@ -143,7 +143,7 @@ fn resident(watch: &Watch) -> u64 {
 /// and that its end is no harm to any.
 #[test]
 fn many_processes() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::exclusive() else { return };
     let place = Place::new(&root);
     let mut load = Load::start(&place, &["many", "2000"]);
     let mut words = BufReader::new(load.child.stdout.take().unwrap()).lines();

@@ -3,8 +3,8 @@
 //! tests need root, python3 and a C compiler; they say so and pass where they
 //! cannot run, unless `GPUMAP_REQUIRE_ROOT=1` makes them fail.
 
+use crate::support::host::{self, Host};
 use crate::support::observe_bpf as bpf;
-use crate::support::observe_node as node;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
@@ -20,15 +20,17 @@ struct Scene {
     top: Scratch,
     job: PathBuf,
     outside: PathBuf,
+    _host: Host,
 }
 
 impl Scene {
     fn new() -> Option<Self> {
-        let top = Scratch::new(&node::root()?);
+        let host = host::shared()?;
+        let top = Scratch::new(&host);
         let job = top.child("system.slice/slurmstepd.scope/job_7/step_0/user/task_0");
         let outside = top.child("outside");
         bpf::attach(&File::open(top.path().join(JOB)).unwrap(), &bpf::constant("deny", 0), 0);
-        Some(Self { top, job, outside })
+        Some(Self { top, job, outside, _host: host })
     }
 
     fn arguments<'a>(&'a self, more: &[&'a str]) -> Vec<&'a str> {
@@ -151,7 +153,7 @@ fn by_itself() {
 #[test]
 fn born_elsewhere() {
     let Some(scene) = Scene::new() else { return };
-    let place = Place::new(&node::root().unwrap());
+    let place = Place::new(&host::shared().unwrap());
     let program = place.build("clone_into.c", "clone_into", "gcc");
     let watch = scene.watch(&["--job", "7"]);
     let (program, job) = (program.to_str().unwrap(), scene.job.join("cgroup.procs"));
@@ -251,7 +253,7 @@ fn for_people() {
     let Some(scene) = Scene::new() else { return };
     let sleeper = Sleeper::new("sleep", &["600"]);
     sleeper.enter(&scene.job);
-    let place = Place::new(&node::root().unwrap());
+    let place = Place::new(&host::shared().unwrap());
     let program = place.build("wait.c", "stripped", "gcc -static -s");
     let unseen = [0; 3].map(|_| Sleeper::new(program.to_str().unwrap(), &[]));
     // Its main function has begun.
@@ -278,7 +280,7 @@ fn for_people() {
 #[test]
 fn beginning() {
     let Some(scene) = Scene::new() else { return };
-    let place = Place::new(&node::root().unwrap());
+    let place = Place::new(&host::shared().unwrap());
     let program = place.build("wait.c", "stripped", "gcc -static -s");
     let mut sleepers: Vec<Sleeper> = (0..3).map(|_| Sleeper::new(program.to_str().unwrap(), &[])).collect();
     sleepers.iter().for_each(|one| one.enter(&scene.job));

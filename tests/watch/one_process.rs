@@ -2,7 +2,7 @@
 //! and no other. These tests need root and a C compiler; they say so and pass
 //! where they cannot run, unless `GPUMAP_REQUIRE_ROOT=1` makes them fail.
 
-use crate::support::observe_node as node;
+use crate::support::host;
 use std::fs;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
@@ -15,7 +15,7 @@ use nix::unistd::Pid;
 /// Make sure that a watch of one process says nothing of another.
 #[test]
 fn one_process() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::shared() else { return };
     let place = Place::new(&root);
     let script = "import os, time\ntime.sleep(4)\nos.environ['CUDA_VISIBLE_DEVICES'] = '1'\ntime.sleep(1)";
     let mut child = place.command(&["/usr/bin/python3", "-c", script]).spawn().unwrap();
@@ -53,7 +53,7 @@ fn code(child: &Child, program: &Path) -> Vec<u8> {
 /// nothing is written into its code.
 #[test]
 fn others_are_not_touched() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::shared() else { return };
     let place = Place::new(&root);
     let program = place.build("watch.c", "static", "gcc -static -DSTATIC");
     for (mode, _) in modes() {
@@ -74,7 +74,7 @@ fn others_are_not_touched() {
 /// executes, from the first call on; where a thread does it, soon after.
 #[test]
 fn one_process_executes() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::shared() else { return };
     let place = Place::new(&root);
     let program = place.build("watch.c", "dynamic", "gcc");
     for (mode, _) in modes() {
@@ -95,7 +95,7 @@ fn one_process_executes() {
 /// Make sure that a library that a watched process maps later is watched too.
 #[test]
 fn one_process_maps_later() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::shared() else { return };
     let place = Place::new(&root);
     let program = place.build("watch.c", "dynamic", "gcc");
     let library = place.build("libcuda.c", "libcuda.so.1", "gcc -shared -fPIC");
@@ -112,7 +112,7 @@ fn one_process_maps_later() {
 /// Make sure that the calls of all threads of a watched process are seen.
 #[test]
 fn one_process_has_threads() {
-    let Some(root) = node::root() else { return };
+    let Some(root) = host::shared() else { return };
     let place = Place::new(&root);
     let program = place.build("watch.c", "dynamic", "gcc");
     for (mode, _) in modes() {

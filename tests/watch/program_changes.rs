@@ -3,7 +3,6 @@
 //! they say so and pass where they cannot run, unless `GPUMAP_REQUIRE_ROOT=1`
 //! makes them fail.
 
-use crate::support;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,7 +17,7 @@ use crate::support::bpf::{self, MULTI, OVERRIDE, attach, detach};
 use crate::support::cgroup::Cgroup;
 use crate::support::container::Container;
 use crate::support::source::{MapKind, MapSpec};
-use crate::support::{inspect, node, root};
+use crate::support::{host, inspect, node};
 use gpumap::model::Verdict;
 use gpumap::observe::monitor::cgroups::{ListSource, Notification};
 use gpumap::observe::{Options, Target};
@@ -88,9 +87,7 @@ fn ids(programs: &[gpumap::report::PolicyProgram]) -> Vec<u32> {
 /// Runs a test with every engine and source; those that do not work here are
 /// said.
 fn with_engines(test: impl Fn(&Cgroup, &mut PolicyWatcher)) {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     for (engine, source, name) in ways() {
         let top = Cgroup::new().unwrap();
         let mut watcher = watch_by(top.path(), true, Some(engine), Some(source));
@@ -223,9 +220,7 @@ fn subtree() {
 /// above it, and that its neighbours say nothing.
 #[test]
 fn ancestors() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let top = Cgroup::new().unwrap();
     let (inner, other) = (top.child("inner").unwrap(), top.child("other").unwrap());
     let mut watcher = watch(inner.path(), false, None);
@@ -353,9 +348,7 @@ fn contents() {
 /// readable afterwards.
 #[test]
 fn waiting() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     for (engine, name) in ENGINES {
         let top = Cgroup::new().unwrap();
         let mut watcher = watch(top.path(), true, Some(engine));
@@ -407,9 +400,7 @@ fn other_namespace() {
 /// where it works, if nobody says otherwise.
 #[test]
 fn chosen() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let top = Cgroup::new().unwrap();
     let works = watch_by(top.path(), true, None, Some(ListSource::Iterator)).engine().contains("iterator");
     let uses = |source| watch_by(top.path(), true, None, source).engine().contains("iterator");
@@ -423,9 +414,7 @@ fn chosen() {
 /// one by one, with the same events, and the iterator is not tried for ever.
 #[test]
 fn more_than_fit() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let chain = Cgroup::chain(2).unwrap();
     let programs: Vec<OwnedFd> = (0..64).map(deny).collect();
     for cgroup in &chain {
@@ -456,9 +445,7 @@ fn more_than_fit() {
 /// same: the test runs again in a process that may open few files.
 #[test]
 fn few_open_files() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     if std::env::var_os("GPUMAP_TEST_INSIDE").is_none() {
         let exe = std::env::current_exe().unwrap();
         let script = r#"ulimit -Sn 40 && exec "$0" --exact program_changes::few_open_files --test-threads=1"#;
@@ -498,9 +485,7 @@ fn few_open_files() {
 #[test]
 #[allow(unsafe_code)]
 fn without_rights() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let top = Cgroup::new().unwrap();
     let path = top.path().to_owned();
     let program = deny(0);
@@ -553,9 +538,7 @@ fn cost() {
 #[test]
 fn containers() {
     for runtime in ["runc", "crun"] {
-        if !root::available() || !support::slurm::is_installed(runtime) {
-            continue;
-        }
+        let Some(_host) = host::shared().filter(|_| host::is_installed(runtime)) else { continue };
         let mut watcher = watch(Path::new("/"), true, None);
         let rules = json!([
             { "allow": false, "access": "rwm" },

@@ -2,14 +2,12 @@
 
 use super::{array, finish, load, look_up, map, never_wrong, return_flag, unless_trigger, zero_key};
 use crate::support::asm::{Asm, alu, cond, helper, size};
-use crate::support::{bpf, root};
+use crate::support::{bpf, host};
 
 /// The first value of an inner map is set to 1 where the trigger is asked
 /// about, by a store or by an update.
 fn through_an_outer_map(by_update: bool) {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let inner = map(&array(8));
     let outer = bpf::create_array_of_maps(&inner, 1).expect("a map of maps");
     let fd = std::os::fd::AsRawFd::as_raw_fd(&inner);
@@ -59,9 +57,7 @@ fn an_update_through_an_outer_map() {
 /// writes to the stack.
 #[test]
 fn a_stack_pointer_beside_a_helper() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let mut asm = Asm::new();
     asm.movr(6, 1);
     // A flag at -32 and its address at -8, above what the helper fills.
@@ -87,9 +83,7 @@ fn a_stack_pointer_beside_a_helper() {
 /// has there, whichever path comes first.
 #[test]
 fn half_of_a_spilled_pointer() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     for swapped in [false, true] {
         let mut asm = Asm::new();
         let (other, joined, zero) = (asm.label(), asm.label(), asm.label());

@@ -3,7 +3,7 @@
 
 use super::{array, exact, finish};
 use crate::support::asm::{Asm, alu, cond, helper, size};
-use crate::support::root;
+use crate::support::host;
 use crate::support::source::{MapKind, MapSpec};
 
 /// Denies `c 195:3`, whatever was done before; r6 is the context.
@@ -20,9 +20,7 @@ fn policy(asm: &mut Asm) {
 
 /// Counts in the map of `spec` and decides by a map that is not written.
 fn beside(spec: MapSpec, count: impl FnOnce(&mut Asm, usize)) {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let mut asm = Asm::new();
     let rule = asm.map(MapSpec { entries: vec![(vec![0; 4], vec![1; 8])], ..array(8) });
     let counter = asm.map(spec);
@@ -128,9 +126,7 @@ fn records() {
 /// Make sure that an entry which counts its hits keeps its verdict.
 #[test]
 fn a_hit_counter_in_an_entry() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let mut asm = Asm::new();
     let (allow, deny) = (asm.label(), asm.label());
     let entry = |minor: u8, verdict: u8| {
@@ -171,9 +167,7 @@ fn a_hit_counter_in_an_entry() {
 /// Make sure that the longest prefix decides.
 #[test]
 fn prefixes() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let entry = |bits: u8, major: u8, minor: u8, verdict: u8| {
         (vec![bits, 0, 0, 0, 0, major, 0, minor], vec![verdict, 0, 0, 0, 0, 0, 0, 0])
     };
@@ -214,9 +208,7 @@ fn prefixes() {
 /// 6.15).
 #[test]
 fn ordered_accesses() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let mut asm = Asm::new();
     asm.movr(6, 1);
     asm.ldx(size::W, 2, 6, 4);

@@ -10,7 +10,7 @@ use crate::support::generate::stacks::Stack;
 use crate::support::generate::writers;
 use crate::support::rng::Rng;
 use crate::support::source::{MapKind, MapSpec, Source};
-use crate::support::{bpf, inspect, root};
+use crate::support::{bpf, host, inspect};
 
 /// Those of the known writers that call helpers, all to look into hash tables.
 const WITH_MAPS: [&str; 4] = ["libvirt", "parastation", "cranesched", "oar"];
@@ -42,9 +42,7 @@ fn all(facts: &Facts) -> usize {
 /// tables, are known without symbols, and as the kernel decides.
 #[test]
 fn policies_in_hash_tables() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let mut bench = bench();
     for name in WITH_MAPS {
         for seed in 0..6 {
@@ -57,9 +55,7 @@ fn policies_in_hash_tables() {
 /// Make sure that the kernel's tag is the hash that gpumap takes it for.
 #[test]
 fn tags() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     for (name, write) in writers::ALL {
         let source = write(&mut Rng::new(3), bench().place());
         let Ok(loaded) = bpf::load(&source) else { continue };
@@ -73,9 +69,7 @@ fn tags() {
 /// none, every answer that hangs on it is unknown.
 #[test]
 fn without_the_right_tag() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let (_, facts) = written_by("libvirt", 1, &mut bench());
     let mut facts = hidden(facts);
     facts.devices.truncate(10);
@@ -115,9 +109,7 @@ fn in_the_shape_of_a_lookup(number: i32, arguments: impl FnOnce(&mut Asm)) -> So
 /// Make sure that another helper in the shape of a lookup is not one.
 #[test]
 fn what_looks_like_a_lookup() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let value = |asm: &mut Asm| {
         asm.movr(3, 2);
         asm.mov(4, 0);
@@ -163,9 +155,7 @@ fn by_hash_table(before: impl FnOnce(&mut Asm, Label)) -> Source {
 /// Make sure that calls of other helpers beside a lookup are found.
 #[test]
 fn other_helpers_beside() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let source = by_hash_table(|asm, deny| {
         asm.call(helper::UID_GID);
         asm.movr(7, 0);
@@ -189,9 +179,7 @@ fn other_helpers_beside() {
 /// what was loaded cannot be had back.
 #[test]
 fn dead_code() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let source = by_hash_table(|asm, _| {
         let next = asm.label();
         asm.mov(3, 0);
@@ -208,9 +196,7 @@ fn dead_code() {
 /// known is known without them.
 #[test]
 fn lookups_of_every_kind() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let kinds = [MapKind::Hash, MapKind::LruHash, MapKind::PercpuHash, MapKind::Array, MapKind::PercpuArray];
     for kind in kinds {
         for value_size in [8, 24] {

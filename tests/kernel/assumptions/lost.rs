@@ -2,7 +2,7 @@
 
 use super::{array, finish, load, map, never_wrong, return_flag, set_flag, unless_trigger};
 use crate::support::asm::{Asm, Label, alu, cond, helper, size};
-use crate::support::{bpf, root};
+use crate::support::{bpf, host};
 
 /// A program that sets a flag where the question is the trigger, after `lose`,
 /// and returns the flag otherwise.
@@ -20,9 +20,7 @@ fn writer(lose: impl FnOnce(&mut Asm, Label)) -> Asm {
 }
 
 fn alone(lose: impl FnOnce(&mut Asm, Label)) {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let mut asm = writer(lose);
     asm.map(array(8));
     let loaded = bpf::load(&finish(asm, "lost")).expect("the verifier's consent");
@@ -62,9 +60,7 @@ fn after_too_much() {
 /// simple.
 #[test]
 fn after_too_much_for_the_next_program() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let flag = map(&array(8));
     let writer = load(&finish(writer(|asm, _| too_much(asm)), "writer"), &[&flag]);
     let mut asm = Asm::new();
@@ -76,9 +72,7 @@ fn after_too_much_for_the_next_program() {
 /// Make sure that what a program writes to which another one jumps is written.
 #[test]
 fn in_a_tail_call() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let flag = map(&array(8));
     let mut asm = Asm::new();
     set_flag(&mut asm, 0, 0);
@@ -140,9 +134,7 @@ fn for_the_next_program() {
 /// for one: here it deletes.
 #[test]
 fn a_hidden_delete() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let mut asm = Asm::new();
     let (zero, deny) = (asm.label(), asm.label());
     let spec = super::MapSpec { kind: super::MapKind::Hash, entries: vec![], ..array(8) };

@@ -3,7 +3,7 @@
 use super::{array, finish, load, map, never_wrong, unless_trigger, zero_key};
 use crate::support::asm::{Asm, Label, alu, cond, helper, size};
 use crate::support::bpf;
-use crate::support::root;
+use crate::support::host;
 use crate::support::source::{MapKind, MapSpec};
 
 /// The program returns 1 where it goes on, 0 where it goes to the label.
@@ -22,9 +22,7 @@ fn one(asm: Asm) {
 /// addresses: the top is above what is below it.
 #[test]
 fn two_places_on_the_stack() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     for condition in cond::ALL {
         for swapped in [false, true] {
             let mut asm = Asm::new();
@@ -43,9 +41,7 @@ fn two_places_on_the_stack() {
 /// Make sure that two lookups in a map whose keys change are not taken for one.
 #[test]
 fn two_entries_of_a_map() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let entry = |key: u8| (vec![key, 0, 0, 0], vec![1; 8]);
     let spec = MapSpec {
         kind: MapKind::Hash,
@@ -89,9 +85,7 @@ fn two_entries_of_a_map() {
 /// Make sure that two records for user space are two.
 #[test]
 fn two_records() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let mut asm = Asm::new();
     let ring = MapSpec {
         kind: MapKind::Ringbuf,
@@ -137,9 +131,7 @@ fn two_records() {
 /// Make sure that the copies of two CPUs are two.
 #[test]
 fn two_copies_of_a_value() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let copies = MapSpec { kind: MapKind::PercpuArray, entries: vec![], ..array(8) };
     let mut asm = Asm::new();
     let copies = asm.map(copies);
@@ -168,9 +160,7 @@ fn two_copies_of_a_value() {
 /// is followed as far as the clock lets it.
 #[test]
 fn a_loop_by_the_clock() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     for rounds in [10, 70_000] {
         let mut asm = Asm::new();
         let (out, deny) = (asm.label(), asm.label());

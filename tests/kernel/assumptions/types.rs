@@ -3,12 +3,12 @@
 
 use super::{Bench, TRIGGER, finish, judge, load, map};
 use crate::support::asm::{Asm, cond, helper, size};
-use crate::support::{bpf, root};
+use crate::support::{bpf, host};
 
 /// The number of a function among the kernel's types; `None` if tests that
 /// load programs cannot run here.
 pub fn function(name: &str) -> Option<i32> {
-    root::available().then(|| number(name, 12).unwrap_or_else(|| panic!("no function {name}")))
+    host::shared().map(|_host| number(name, 12).unwrap_or_else(|| panic!("no function {name}")))
 }
 
 /// The number of a type of this kind and name among the kernel's types.
@@ -61,9 +61,7 @@ fn pointer_types() -> Vec<u8> {
 /// reads as 0, is not taken for 0.
 #[test]
 fn a_kernel_pointer_in_a_map() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let types = bpf::load_types(&pointer_types()).expect("types");
     let map = bpf::create_typed_array(&types, 1, 5, 8).expect("a typed map");
     let mut bench = Bench::new().expect("scratch cgroups and an oracle");

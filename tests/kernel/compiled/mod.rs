@@ -38,8 +38,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::support::bench::Bench;
 use crate::support::bpf::{self, MULTI, PREORDER};
+use crate::support::host;
 use crate::support::rng::Rng;
-use crate::support::root;
 use clang::{Clang, Object, Pins};
 use gpumap::model::{Device, DeviceType, MAX_MAJOR, MAX_MINOR, RequestSet};
 use tally::Tally;
@@ -89,9 +89,7 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 fn run(cases: u64) {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let Some(clang) = clang::clang() else { return };
     let scratch = Scratch::new();
     let pins = Pins::new().expect("a BPF file system");

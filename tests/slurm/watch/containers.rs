@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
 
-use super::{CUDA, is_of, mount, of};
+use super::{CUDA, host_with, is_of, of};
 use crate::support::container::{Bundle, Container};
 use crate::support::watching::{Place, Watch, changes};
 
@@ -73,8 +73,8 @@ pub fn signal(watch: &Watch, signal: Signal) {
 /// variable before anybody can watch it, which is found in memory; the next one
 /// is seen by its calls.
 fn changes_inside(runtime: &str, cgroup: &str, kind: &str, library: &str, whole: bool) {
-    let Some(mount) = mount(&[runtime, "busybox", "gcc", "musl-gcc", "nsenter"]) else { return };
-    let place = Place::new(&mount);
+    let Some(host) = host_with(&[runtime, "busybox", "gcc", "musl-gcc", "nsenter"]) else { return };
+    let place = Place::new(&host);
     let (container, watch) = start(runtime, cgroup, libraries(&place, library), whole);
     let run = |words: &[&str]| {
         let words: Vec<&str> = ["/bin/actor"].into_iter().chain(words.iter().copied()).collect();
@@ -131,7 +131,7 @@ fn whole_node() {
 /// seen all the same.
 #[test]
 fn static_busybox() {
-    let Some(_mount) = mount(&["runc", "busybox", "nsenter"]) else { return };
+    let Some(_host) = host_with(&["runc", "busybox", "nsenter"]) else { return };
     let (container, watch) = start("runc", &format!("/docker/{ID}"), Vec::new(), false);
     let script = format!("export {CUDA}=7; exec /bin/busybox sleep 600");
     let pid = container.exec("runc", &["CUDA_VISIBLE_DEVICES=0"], &["/bin/busybox", "sh", "-c", &script]);

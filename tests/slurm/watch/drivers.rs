@@ -11,7 +11,7 @@ use nix::sys::signal::Signal;
 use serde_json::json;
 
 use super::containers::{mapped, signal};
-use super::{CUDA, is_of, mount, of};
+use super::{CUDA, host_with, is_of, of};
 use crate::support::container::{Bundle, Container};
 use crate::support::watching::{Place, Watch};
 
@@ -61,8 +61,8 @@ fn assert_initialised(events: &[Event]) {
 /// until it has ended.
 #[test]
 fn installed() {
-    let Some(mount) = mount(&["gcc", "mount"]) else { return };
-    let place = Place::new(&mount);
+    let Some(host) = host_with(&["gcc", "mount"]) else { return };
+    let place = Place::new(&host);
     let (program, library) = (program(&place), library(&place, "libcuda.so.550.1", "cuInit"));
     std::os::unix::fs::symlink(&library, place.directory.join("libcuda.so.1")).unwrap();
     install(&place);
@@ -82,8 +82,8 @@ fn installed() {
 /// mounted.
 #[test]
 fn installed_in_container() {
-    let Some(mount) = mount(&["gcc", "mount", "runc", "busybox", "nsenter"]) else { return };
-    let place = Place::new(&mount);
+    let Some(host) = host_with(&["gcc", "mount", "runc", "busybox", "nsenter"]) else { return };
+    let place = Place::new(&host);
     let (linker, libc) = (mapped("ld-linux"), mapped("libc.so.6"));
     let name = linker.file_name().unwrap().to_str().unwrap();
     let program =
@@ -111,8 +111,8 @@ fn installed_in_container() {
 /// Runs a program that changes a variable of each vendor before and after one
 /// driver is initialised; gives the effects after.
 fn after(name: &str, function: &str) -> Option<Vec<(String, Option<bool>)>> {
-    let mount = mount(&["gcc"])?;
-    let place = Place::new(&mount);
+    let host = host_with(&["gcc"])?;
+    let place = Place::new(&host);
     let (program, library) = (program(&place), library(&place, name, function));
     let watch = Watch::start(&["--cgroup", place.cgroup.to_str().unwrap()]);
     let names = [CUDA, "CUDA_DEVICE_ORDER", HIP, ROCR];

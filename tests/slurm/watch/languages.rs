@@ -2,15 +2,15 @@
 
 use gpumap::report::Event;
 
-use super::{CUDA, mount};
+use super::{CUDA, host_with};
 use crate::support::watching::{Place, Watch, changes};
 
 /// Make sure that JavaScript's ways are seen, and that a worker thread, whose
 /// `process.env` is a copy, is not said to change anything.
 #[test]
 fn node() {
-    let Some(mount) = mount(&["node"]) else { return };
-    let place = Place::new(&mount);
+    let Some(host) = host_with(&["node"]) else { return };
+    let place = Place::new(&host);
     let watch = Watch::start(&["--cgroup", place.cgroup.to_str().unwrap()]);
     let script = "
         const { Worker } = require('worker_threads');
@@ -41,8 +41,8 @@ fn node() {
 /// which is found in memory, dash never does.
 #[test]
 fn shells() {
-    let Some(mount) = mount(&["dash", "bash"]) else { return };
-    let place = Place::new(&mount);
+    let Some(host) = host_with(&["dash", "bash"]) else { return };
+    let place = Place::new(&host);
     let watch = Watch::start(&["--cgroup", place.cgroup.to_str().unwrap()]);
     let found = ("memory".to_owned(), CUDA.to_owned(), "7".to_owned());
     for (shell, expected) in [("dash", vec![]), ("bash", vec![found])] {

@@ -11,24 +11,19 @@ mod jobs;
 mod languages;
 mod policies;
 
-use std::path::PathBuf;
-
-use crate::support::slurm::{is_installed, skip};
-use crate::support::{cgroup, root};
+use crate::support::host::{self, Host};
 use gpumap::report::Event;
 
 const CUDA: &str = "CUDA_VISIBLE_DEVICES";
 
-/// The cgroup2 mount, if the tests can run here and these programs are there.
-fn mount(programs: &[&str]) -> Option<PathBuf> {
-    if !root::available() {
+/// This machine, if the tests can run here and these programs are there.
+fn host_with(programs: &[&str]) -> Option<Host> {
+    let host = host::shared()?;
+    if let Some(program) = programs.iter().find(|name| !host::is_installed(name)) {
+        host::skip(&format!("{program} is not installed"));
         return None;
     }
-    if let Some(program) = programs.iter().find(|name| !is_installed(name)) {
-        skip(&format!("{program} is not installed"));
-        return None;
-    }
-    cgroup::mount()
+    Some(host)
 }
 
 /// A process while it runs a certain program: runtimes change their own

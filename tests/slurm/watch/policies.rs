@@ -10,7 +10,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use super::containers::signal;
-use super::mount;
+use super::host_with;
 use crate::support::bpf::{self, MULTI, attach};
 use crate::support::cgroup::Cgroup;
 use crate::support::container::{Bundle, Container};
@@ -47,7 +47,7 @@ fn bpftool(words: &[&str]) {
 /// difference.
 #[test]
 fn by_bpftool() {
-    let Some(_mount) = mount(&["bpftool"]) else { return };
+    let Some(_host) = host_with(&["bpftool"]) else { return };
     let top = Cgroup::new().unwrap();
     let (path, relative) = (top.path().to_str().unwrap(), node::relative(top.path()));
     let watch = watch(path);
@@ -79,7 +79,7 @@ const EXCHANGE: [&str; 2] = ["char 195-195:1-1 rw deny", "char 195-195:2-2 rw al
 /// Make sure that a container's update to another GPU is told as that exchange.
 #[test]
 fn crun_update() {
-    let Some(_mount) = mount(&["crun", "busybox", "nsenter"]) else { return };
+    let Some(_host) = host_with(&["crun", "busybox", "nsenter"]) else { return };
     let bundle = Bundle::sleeping(&one_gpu(1));
     let container = Container::run("crun", &bundle).unwrap_or_else(|log| panic!("crun: {log}"));
     let watch = watch(container.cgroup().to_str().unwrap());
@@ -95,7 +95,7 @@ fn crun_update() {
 /// looks is told as that exchange; runc's update leaves devices alone.
 #[test]
 fn runc_anew() {
-    let Some(_mount) = mount(&["runc", "busybox", "nsenter"]) else { return };
+    let Some(_host) = host_with(&["runc", "busybox", "nsenter"]) else { return };
     let bundle = |minor| Bundle::sleeping(&one_gpu(minor));
     let container = Container::run("runc", &bundle(1)).unwrap_or_else(|log| panic!("runc: {log}"));
     let watch = watch(container.root().to_str().unwrap());
@@ -120,7 +120,7 @@ fn captured(name: &str) -> OwnedFd {
 /// one line for people: whose it is, which GPU is lost, and by which program.
 #[test]
 fn daemon_reload() {
-    let Some(_mount) = mount(&[]) else { return };
+    let Some(_host) = host_with(&[]) else { return };
     let top = Cgroup::new().unwrap();
     let slice = top.child("system.slice").unwrap();
     let scope = slice.child("container.scope").unwrap();

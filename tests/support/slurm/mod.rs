@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::cgroup::Cgroup;
-use super::{container, node, root};
+use super::{container, host, node};
 use spec::Spec;
 
 /// The scripts, for the command line of `sh`.
@@ -49,29 +49,15 @@ pub struct Cluster {
 
 /// Runs a test with a cluster and makes sure that nothing is left of it.
 pub fn with_cluster(spec: &Spec, test: impl FnOnce(&Cluster)) {
-    if !root::available() {
-        return;
-    }
-    if let Some(program) = PROGRAMS.into_iter().find(|name| !is_installed(name)) {
-        return skip(&format!("{program} is not installed"));
+    let Some(_host) = host::shared() else { return };
+    if let Some(program) = PROGRAMS.into_iter().find(|name| !host::is_installed(name)) {
+        return host::skip(&format!("{program} is not installed"));
     }
     let cluster = Cluster::start(spec).unwrap_or_else(|log| panic!("Slurm does not start: {log}"));
     test(&cluster);
     let traces = cluster.traces();
     drop(cluster);
     assert_eq!(traces.left(), Vec::<String>::new());
-}
-
-/// Says why a test does nothing, or fails where everything has to be there.
-pub fn skip(why: &str) {
-    assert!(std::env::var_os("GPUMAP_REQUIRE_ROOT").is_none_or(|value| value != "1"), "{why}");
-    eprintln!("skipped: {why}");
-}
-
-/// Whether a program is found.
-pub fn is_installed(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
 }
 
 impl Cluster {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::cgroup::Cgroup;
-use super::{root, slurm};
+use super::{host, slurm};
 
 /// The scripts of the nodes.
 const DIR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support");
@@ -34,11 +34,9 @@ pub struct Systemd {
 
 /// Runs a test with a systemd that knows these unit files.
 pub fn with_systemd(units: &[PathBuf], test: impl FnOnce(&Systemd)) {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     if !Path::new(SYSTEMD).exists() {
-        return slurm::skip("systemd is not installed");
+        return host::skip("systemd is not installed");
     }
     let systemd = Systemd::start(units).unwrap_or_else(|log| panic!("systemd does not start: {log}"));
     test(&systemd);

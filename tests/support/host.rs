@@ -1,0 +1,114 @@
+//! The machine that the tests of a binary share: whether they can run on it,
+//! and which of them may run at the same time.
+//!
+//! Cargo runs one test binary after the other, and the tests of a binary in
+//! several threads. Each test that needs the kernel begins with [`shared`] or
+//! [`exclusive`] and keeps the value until it ends.
+
+use std::cell::RefCell;
+use std::fs;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::rc::{Rc, Weak};
+use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use super::{bpf, cgroup};
+
+static USED: RwLock<()> = RwLock::new(());
+
+thread_local! {
+    /// What the test of this thread holds already.
+    static HELD: RefCell<Weak<Lock>> = const { RefCell::new(Weak::new()) };
+}
+
+enum Lock {
+    Shared { _guard: RwLockReadGuard<'static, ()> },
+    Exclusive { _guard: RwLockWriteGuard<'static, ()> },
+}
+
+/// The right to use the machine until the last copy is dropped; leads to the
+/// mount point of cgroup2. It stays in the thread that took it.
+#[derive(Clone)]
+pub struct Host {
+    mount: PathBuf,
+    _lock: Rc<Lock>,
+}
+
+/// For tests that make their own cgroups, programs and processes and are not
+/// disturbed by those of others. `None`, and a line that says why, where the
+/// tests cannot run; with `GPUMAP_REQUIRE_ROOT=1` that is a failure.
+pub fn shared() -> Option<Host> {
+    let mount = available()?;
+    let lock = held().unwrap_or_else(|| {
+        hold(Lock::Shared { _guard: USED.read().unwrap_or_else(PoisonError::into_inner) })
+    });
+    Some(Host { mount, _lock: lock })
+}
+
+/// For tests that disturb others or are disturbed by them: they change kernel
+/// settings, compare everything that is loaded, need both processors, or have
+/// processes that answer nobody. No other test runs meanwhile.
+pub fn exclusive() -> Option<Host> {
+    let mount = available()?;
+    let lock = held().unwrap_or_else(|| {
+        hold(Lock::Exclusive { _guard: USED.write().unwrap_or_else(PoisonError::into_inner) })
+    });
+    assert!(matches!(*lock, Lock::Exclusive { .. }), "the test shares the machine already");
+    Some(Host { mount, _lock: lock })
+}
+
+fn held() -> Option<Rc<Lock>> {
+    HELD.with_borrow(Weak::upgrade)
+}
+
+fn hold(lock: Lock) -> Rc<Lock> {
+    let lock = Rc::new(lock);
+    HELD.set(Rc::downgrade(&lock));
+    lock
+}
+
+impl Deref for Host {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.mount
+    }
+}
+
+/// The mount point of cgroup2, where the tests can run.
+fn available() -> Option<PathBuf> {
+    static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    match FOUND.get_or_init(find) {
+        Ok(mount) => Some(mount.clone()),
+        Err(why) => {
+            skip(why);
+            None
+        }
+    }
+}
+
+fn find() -> Result<PathBuf, String> {
+    if !nix::unistd::geteuid().is_root() {
+        return Err("not root".into());
+    }
+    let mount = cgroup::mount().ok_or("no cgroup2 mount")?;
+    let probe = mount.join(format!("gpumap-test-probe-{}", std::process::id()));
+    fs::create_dir(&probe)
+        .and_then(|()| fs::remove_dir(&probe))
+        .map_err(|error| format!("cgroup2 is not writable: {error}"))?;
+    bpf::probe().map_err(|error| format!("bpf(2) cannot load a device program: {error}"))?;
+    Ok(mount)
+}
+
+/// Says why a test does nothing; with `GPUMAP_REQUIRE_ROOT=1` that is a failure.
+pub fn skip(why: &str) {
+    let is_required = std::env::var_os("GPUMAP_REQUIRE_ROOT").is_some_and(|value| value == "1");
+    assert!(!is_required, "GPUMAP_REQUIRE_ROOT=1, but {why}");
+    eprintln!("skipped: {why}");
+}
+
+/// Whether a program is found.
+pub fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
+}
