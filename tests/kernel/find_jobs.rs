@@ -10,7 +10,8 @@ use gpumap::observation::Observation;
 use gpumap::observe::{self, ObserveError, Options};
 use gpumap::owner::{Directory, JobName};
 
-use crate::support::observe_node::{Scratch, Sleeper};
+use crate::support::cgroup::Tree;
+use crate::support::node::Sleeper;
 
 const SLUID: &str = "sEKNKTV3WPV500";
 
@@ -30,7 +31,7 @@ fn scope(observation: &Observation) -> Vec<String> {
 #[test]
 fn finds_jobs() {
     let Some(root) = host::shared() else { return };
-    let top = Scratch::new(&root);
+    let top = Tree::new(&root);
     let task = top.child("system.slice/n1_slurmstepd.scope/job_4711/step_0/user/task_0");
     top.child("crane/overflow/job_4711");
     top.child("slurm/uid_0/job_12");
@@ -53,7 +54,7 @@ fn finds_jobs() {
 #[test]
 fn finds_hidden_jobs() {
     let Some(root) = host::shared() else { return };
-    let top = Scratch::new(&root);
+    let top = Tree::new(&root);
     top.child("a.slice/a-b.slice/a-b-c.slice/slurmstepd.scope/job_5/step_batch");
     top.child("user.slice/user-7.slice/user@7.service/slurmstepd.scope/job_6");
     top.child("container/system.slice/slurmstepd.scope/job_7");
@@ -71,7 +72,7 @@ fn finds_hidden_jobs() {
 #[test]
 fn finds_sluids() {
     let Some(root) = host::shared() else { return };
-    let top = Scratch::new(&root);
+    let top = Tree::new(&root);
     let daemon = top.child(format!("system.slice/slurmstepd.scope/{SLUID}/step_extern/slurm"));
     let place = format!("/system.slice/slurmstepd.scope/{SLUID}");
     assert_eq!(scope(&look(top.path(), &SLUID.to_lowercase()).unwrap()), std::slice::from_ref(&place));

@@ -10,7 +10,7 @@ use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::support::cgroup::Cgroup;
+use crate::support::cgroup::{self, Cgroup};
 use crate::support::slurm::spec::write_openable;
 use crate::support::{host, node};
 use serde_json::Value;
@@ -62,18 +62,8 @@ impl Drop for Scene {
             let _ = child.kill();
             let _ = child.wait();
         }
-        remove(self.top.path());
+        cgroup::remove_below(self.top.path());
         let _ = fs::remove_dir_all(&self.inventory);
-    }
-}
-
-/// Removes what is below a cgroup.
-fn remove(path: &Path) {
-    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            remove(&entry.path());
-            let _ = fs::remove_dir(entry.path());
-        }
     }
 }
 
@@ -148,7 +138,7 @@ fn audit_tells() {
     assert_eq!(forged(&scene.ask(&["audit"]).0), [Value::from(ID)]);
     let procs = scene.top.path().join("cgroup.procs");
     fs::write(procs, scene.real.id().to_string()).expect("the root takes it");
-    remove(&scene.top.path().join("system.slice/slurmstepd.scope"));
+    cgroup::remove_below(&scene.top.path().join("system.slice/slurmstepd.scope"));
     assert_eq!(forged(&scene.ask(&["audit"]).0), Vec::<Value>::new());
 }
 
@@ -159,7 +149,7 @@ fn no_job_from_nothing() {
     let scene = Scene::new("mycontainer", None);
     let procs = scene.top.path().join("cgroup.procs");
     fs::write(procs, scene.real.id().to_string()).expect("the root takes it");
-    remove(&scene.top.path().join("system.slice/slurmstepd.scope"));
+    cgroup::remove_below(&scene.top.path().join("system.slice/slurmstepd.scope"));
     assert_eq!(scene.ask(&["job", "71"]).1, 2);
     assert_eq!(scene.ask(&["check", "--job", "71", "c 1:7 rw"]).1, 2);
     // What somebody else runs on this machine may be unreadable: exit 3.

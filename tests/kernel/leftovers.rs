@@ -94,17 +94,8 @@ impl Drop for Scene {
             let _ = child.kill();
             let _ = child.wait();
         }
-        remove(self.top.path());
+        cgroup::remove_below(self.top.path());
         let _ = fs::remove_dir_all(&self.inventory);
-    }
-}
-
-fn remove(path: &Path) {
-    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            remove(&entry.path());
-            let _ = fs::remove_dir(entry.path());
-        }
     }
 }
 

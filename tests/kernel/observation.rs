@@ -3,8 +3,8 @@
 //! `GPUMAP_REQUIRE_ROOT=1` makes them fail.
 
 use crate::support::host;
-use crate::support::observe_bpf as bpf;
-use crate::support::observe_node as node;
+use crate::support::programs;
+use crate::support::threads;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
@@ -16,8 +16,10 @@ use gpumap::observation::{Answer, Cgroup, CgroupMode, Map, Observation};
 use gpumap::observe::{self, ObserveError, Options, Target};
 use gpumap::sys::access;
 
-use crate::support::observe_bpf::{MULTI, OVERRIDE, PREORDER, prog_id};
-use crate::support::observe_node::{Scratch, Sleeper};
+use crate::support::bpf::{MULTI, OVERRIDE, PREORDER};
+use crate::support::cgroup::Tree;
+use crate::support::node::Sleeper;
+use crate::support::programs::prog_id;
 
 fn target(path: &Path, recursive: bool) -> Target {
     Target { path: path.to_owned(), recursive }
@@ -43,13 +45,13 @@ fn effective(cgroup: &Cgroup) -> &[u32] {
 #[test]
 fn effective_lists() {
     let Some(root) = host::shared() else { return };
-    let top = Scratch::new(&root);
+    let top = Tree::new(&root);
     let (mid, leaf) = (top.child("mid"), top.child("mid/leaf"));
-    let programs = ["a", "b", "c", "d"].map(|name| bpf::constant(name, 1));
+    let programs = ["a", "b", "c", "d"].map(|name| programs::constant(name, 1));
     let ids = programs.each_ref().map(prog_id);
-    bpf::attach(&top.handle(), &programs[0], MULTI);
-    bpf::attach(&File::open(&mid).unwrap(), &programs[1], OVERRIDE);
-    bpf::attach(&File::open(&leaf).unwrap(), &programs[2], 0);
+    programs::attach(&top.handle(), &programs[0], MULTI);
+    programs::attach(&File::open(&mid).unwrap(), &programs[1], OVERRIDE);
+    programs::attach(&File::open(&leaf).unwrap(), &programs[2], 0);
     let seen = look(&leaf, false);
     let paths: Vec<_> = seen.cgroups.iter().map(|cgroup| cgroup.path.lossy().into_owned()).collect();
     assert_eq!(paths.len(), 4);
@@ -72,14 +74,15 @@ fn effective_lists() {
 #[test]
 fn program_facts() {
     let Some(root) = host::shared() else { return };
-    let top = Scratch::new(&root);
-    let program = bpf::constant("facts", 0);
-    bpf::attach(&top.handle(), &program, 0);
+    let top = Tree::new(&root);
+    let program = programs::constant("facts", 0);
+    programs::attach(&top.handle(), &program, 0);
     let seen = look(top.path(), false);
     let found = seen.programs.iter().find(|found| found.id == prog_id(&program)).unwrap();
     assert_eq!(found.name.as_bytes(), b"facts");
     assert!(found.gpl_compatible && found.uid == 0 && found.tag.len() == 16);
-    let expected: Vec<u8> = [bpf::mov(0, 0), bpf::exit()].iter().flat_map(|insn| insn.bytes()).collect();
+    let expected: Vec<u8> =
+        [programs::mov(0, 0), programs::exit()].iter().flat_map(|insn| insn.bytes()).collect();
     assert_eq!(found.xlated.known().unwrap().0, expected);
     let age =
         jiff::Timestamp::now().as_second() - found.loaded_at.parse::<jiff::Timestamp>().unwrap().as_second();
@@ -94,14 +97,14 @@ fn program_facts() {
 #[test]
 fn preorder() {
     let Some(root) = host::shared() else { return };
-    let top = Scratch::new(&root);
+    let top = Tree::new(&root);
     let leaf = top.child("leaf");
-    let (first, second) = (bpf::constant("first", 1), bpf::constant("second", 1));
-    if bpf::try_attach(&top.handle(), &first, MULTI | PREORDER).is_err() {
+    let (first, second) = (programs::constant("first", 1), programs::constant("second", 1));
+    if programs::try_attach(&top.handle(), &first, MULTI | PREORDER).is_err() {
         println!("skipped: this kernel has no BPF_F_PREORDER");
         return;
     }
-    bpf::attach(&File::open(&leaf).unwrap(), &second, MULTI);
+    programs::attach(&File::open(&leaf).unwrap(), &second, MULTI);
     let seen = look(&leaf, false);
     assert_eq!(effective(find(&seen, &root, &leaf)), [prog_id(&first), prog_id(&second)]);
 }
@@ -110,16 +113,16 @@ fn preorder() {
 #[test]
 fn links() {
     let Some(root) = host::shared() else { return };
-    let top = Scratch::new(&root);
-    let (held, attached) = (bpf::constant("held", 1), bpf::constant("attached", 1));
-    let link = bpf::link(&top.handle(), &held);
-    bpf::attach(&top.handle(), &attached, MULTI);
+    let top = Tree::new(&root);
+    let (held, attached) = (programs::constant("held", 1), programs::constant("attached", 1));
+    let link = programs::link(&top.handle(), &held);
+    programs::attach(&top.handle(), &attached, MULTI);
     let seen = look(top.path(), false);
     let own = find(&seen, &root, top.path()).own.known().unwrap();
     assert_eq!(own.programs, [prog_id(&held), prog_id(&attached)]);
     assert_eq!(
         own.links.clone().into_iter().collect::<Vec<_>>(),
-        [(prog_id(&held), bpf::id(&link, "link_id"))]
+        [(prog_id(&held), programs::id(&link, "link_id"))]
     );
 }
 
@@ -127,12 +130,12 @@ fn links() {
 #[test]
 fn long_lists() {
     let Some(root) = host::shared() else { return };
-    let top = Scratch::new(&root);
+    let top = Tree::new(&root);
     let leaf = top.child("leaf");
-    let programs: Vec<_> = (0..100).map(|_| bpf::constant("many", 1)).collect();
+    let programs: Vec<_> = (0..100).map(|_| programs::constant("many", 1)).collect();
     for (at, program) in programs.iter().enumerate() {
         let cgroup = if at < 50 { top.path() } else { &leaf };
-        bpf::attach(&File::open(cgroup).unwrap(), program, MULTI);
+        programs::attach(&File::open(cgroup).unwrap(), program, MULTI);
     }
     let ids: Vec<_> = programs.iter().map(prog_id).collect();
     let seen = look(&leaf, false);
@@ -143,7 +146,7 @@ fn long_lists() {
 #[test]
 fn hostile_names() {
     let Some(root) = host::shared() else { return };
-    let top = Scratch::new(&root);
+    let top = Tree::new(&root);
     let long = [b'x'; 255];
     let names = [&b"\x1b[2J\x07"[..], b"\xff\xfe\x80", &long, b" (deleted)", b"a:b", b"-", b"..a"];
     let paths = names.map(|name| top.child(OsStr::from_bytes(name)));
@@ -169,7 +172,7 @@ fn hostile_names() {
 #[test]
 fn processes() {
     let Some(root) = host::shared() else { return };
-    let top = Scratch::new(&root);
+    let top = Tree::new(&root);
     let leaf = top.child("leaf");
     let sleeper = Sleeper::called(b"a) S\n1\xff(", &[&leaf]);
     let seen = look(top.path(), true);
@@ -196,7 +199,7 @@ fn hybrid_v1_list() {
     };
     assert_eq!(seen.host.cgroup_mode, CgroupMode::Hybrid);
     assert!(devices.groups.iter().any(|group| group.path.as_bytes() == b"/"));
-    let (top, v1) = (Scratch::new(&root), Scratch::new(Path::new(&devices.mount)));
+    let (top, v1) = (Tree::new(&root), Tree::new(Path::new(&devices.mount)));
     fs::write(v1.path().join("devices.deny"), "a").unwrap();
     fs::write(v1.path().join("devices.allow"), "c 195:3 rw").unwrap();
     let sleeper = Sleeper::new(&[top.path(), v1.path()]);
@@ -224,7 +227,7 @@ fn hybrid_v1_list() {
 }
 
 fn map_of<'a>(seen: &'a Observation, map: &std::os::fd::OwnedFd) -> &'a Map {
-    let id = bpf::id(map, "map_id");
+    let id = programs::id(map, "map_id");
     seen.maps.iter().find(|found| found.id == id).unwrap()
 }
 
@@ -240,21 +243,21 @@ fn entries(map: &Map) -> Vec<(Vec<u8>, Vec<u8>)> {
 #[test]
 fn map_contents() {
     let Some(root) = host::shared() else { return };
-    let top = Scratch::new(&root);
-    let hash = bpf::map(bpf::HASH, 8, 4, 10_000);
-    let empty = bpf::map(bpf::HASH, 8, 4, 16);
-    let array = bpf::map(bpf::ARRAY, 4, 12, 5);
-    let percpu = bpf::map(bpf::PERCPU_ARRAY, 4, 4, 3);
-    let trie = bpf::map(bpf::LPM_TRIE, 8, 4, 16);
+    let top = Tree::new(&root);
+    let hash = programs::map(programs::HASH, 8, 4, 10_000);
+    let empty = programs::map(programs::HASH, 8, 4, 16);
+    let array = programs::map(programs::ARRAY, 4, 12, 5);
+    let percpu = programs::map(programs::PERCPU_ARRAY, 4, 4, 3);
+    let trie = programs::map(programs::LPM_TRIE, 8, 4, 16);
     let key = |number: u64| number.to_le_bytes().to_vec();
-    (0..9_000).for_each(|number| bpf::update(&hash, &key(number), &[1, 2, 3, number as u8]));
-    bpf::update(&array, &2_u32.to_le_bytes(), b"twelve bytes");
-    bpf::update(&trie, &[16, 0, 0, 0, 195, 3, 0, 0], b"trie");
-    bpf::freeze(&array);
+    (0..9_000).for_each(|number| programs::update(&hash, &key(number), &[1, 2, 3, number as u8]));
+    programs::update(&array, &2_u32.to_le_bytes(), b"twelve bytes");
+    programs::update(&trie, &[16, 0, 0, 0, 195, 3, 0, 0], b"trie");
+    programs::freeze(&array);
     let maps = [&hash, &empty, &array, &percpu, &trie];
-    let mut insns: Vec<_> = maps.iter().flat_map(|map| bpf::load_map(1, map)).collect();
-    insns.extend([bpf::mov(0, 1), bpf::exit()]);
-    bpf::attach(&top.handle(), &bpf::load("maps", &insns), 0);
+    let mut insns: Vec<_> = maps.iter().flat_map(|map| programs::load_map(1, map)).collect();
+    insns.extend([programs::mov(0, 1), programs::exit()]);
+    programs::attach(&top.handle(), &programs::load("maps", &insns), 0);
 
     let seen = look(top.path(), false);
     assert_eq!(seen.errors, []);
@@ -280,12 +283,12 @@ fn map_contents() {
 #[test]
 fn helper_names() {
     let Some(root) = host::shared() else { return };
-    let top = Scratch::new(&root);
-    let hash = bpf::map(bpf::HASH, 8, 4, 4);
-    let mut insns = vec![bpf::store(-8, 0), bpf::mov_reg(2, 10), bpf::add(2, -8)];
-    insns.extend(bpf::load_map(1, &hash));
-    insns.extend([bpf::call(1), bpf::call(80), bpf::mov(0, 1), bpf::exit()]);
-    bpf::attach(&top.handle(), &bpf::load("helpers", &insns), 0);
+    let top = Tree::new(&root);
+    let hash = programs::map(programs::HASH, 8, 4, 4);
+    let mut insns = vec![programs::store(-8, 0), programs::mov_reg(2, 10), programs::add(2, -8)];
+    insns.extend(programs::load_map(1, &hash));
+    insns.extend([programs::call(1), programs::call(80), programs::mov(0, 1), programs::exit()]);
+    programs::attach(&top.handle(), &programs::load("helpers", &insns), 0);
     let seen = look(top.path(), false);
     let names: Vec<_> = seen.programs.iter().flat_map(|program| program.calls.values()).collect();
     if !seen.errors.is_empty() {
@@ -304,9 +307,9 @@ fn helper_names() {
 #[test]
 fn vanishing() {
     let Some(root) = host::shared() else { return };
-    let top = Scratch::new(&root);
-    let program = bpf::constant("here", 1);
-    bpf::attach(&top.handle(), &program, MULTI);
+    let top = Tree::new(&root);
+    let program = programs::constant("here", 1);
+    programs::attach(&top.handle(), &program, MULTI);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| churn(&top, &stop));
@@ -326,12 +329,12 @@ fn vanishing() {
     });
 }
 
-fn churn(top: &Scratch, stop: &AtomicBool) {
+fn churn(top: &Tree, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         for name in ["a", "b", "a/c"] {
             let path = top.child(name);
-            let program = bpf::constant("short", 1);
-            bpf::attach(&File::open(&path).unwrap(), &program, MULTI);
+            let program = programs::constant("short", 1);
+            programs::attach(&File::open(&path).unwrap(), &program, MULTI);
         }
         ["a/c", "b", "a"].iter().for_each(|name| fs::remove_dir(top.path().join(name)).unwrap());
     }
@@ -342,7 +345,7 @@ fn churn(top: &Scratch, stop: &AtomicBool) {
 #[test]
 fn targets() {
     let Some(root) = host::shared() else { return };
-    let top = Scratch::new(&root);
+    let top = Tree::new(&root);
     let leaf = top.child("leaf");
     let relative = leaf.strip_prefix(&*root).unwrap();
     for path in [leaf.clone(), relative.to_owned(), Path::new("/").join(relative), relative.join("../leaf/")]
@@ -396,14 +399,14 @@ fn wrong_programs() {
 #[test]
 fn no_rights() {
     let Some(root) = host::shared() else { return };
-    let top = Scratch::new(&root);
+    let top = Tree::new(&root);
     let leaf = top.child("leaf");
-    let program = bpf::constant("secret", 0);
-    bpf::attach(&top.handle(), &program, MULTI);
+    let program = programs::constant("secret", 0);
+    programs::attach(&top.handle(), &program, MULTI);
     let sleeper = Sleeper::new(&[&leaf]);
     let (path, id) = (top.path().to_owned(), prog_id(&program));
     let (seen, alone) =
-        node::as_nobody(move || (look(&path, true), observe::program(&Options::default(), id)));
+        threads::as_nobody(move || (look(&path, true), observe::program(&Options::default(), id)));
     assert!(
         seen.cgroups
             .iter()
@@ -421,11 +424,11 @@ fn no_rights() {
 #[test]
 fn no_kernel_addresses() {
     let Some(root) = host::shared() else { return };
-    let top = Scratch::new(&root);
-    let program = bpf::load("helper", &[bpf::call(80), bpf::mov(0, 1), bpf::exit()]);
-    bpf::attach(&top.handle(), &program, 0);
+    let top = Tree::new(&root);
+    let program = programs::load("helper", &[programs::call(80), programs::mov(0, 1), programs::exit()]);
+    programs::attach(&top.handle(), &program, 0);
     let path = top.path().to_owned();
-    let seen = node::without_capability(34, move || look(&path, false));
+    let seen = threads::without_capability(34, move || look(&path, false));
     if seen.errors.is_empty() {
         println!("skipped: this kernel shows its addresses to everyone");
         return;
@@ -440,15 +443,15 @@ fn no_kernel_addresses() {
 #[test]
 fn swapped_programs() {
     let Some(root) = host::shared() else { return };
-    let top = Scratch::new(&root);
+    let top = Tree::new(&root);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let cgroup = top.handle();
             while !stop.load(Ordering::Relaxed) {
-                let program = bpf::constant("swap", 1);
-                bpf::attach(&cgroup, &program, MULTI);
-                bpf::detach(&cgroup, &program);
+                let program = programs::constant("swap", 1);
+                programs::attach(&cgroup, &program, MULTI);
+                programs::detach(&cgroup, &program);
             }
         });
         for _ in 0..300 {
@@ -475,7 +478,7 @@ fn legacy_host() {
         println!("skipped: no v1 devices controller is mounted");
         return;
     };
-    let v1 = Scratch::new(&mount);
+    let v1 = Tree::new(&mount);
     let sleeper = Sleeper::new(&[v1.path()]);
     let proc = std::env::temp_dir().join(format!("gpumap-observe-proc-{}", std::process::id()));
     fs::create_dir_all(proc.join("self")).unwrap();
@@ -501,7 +504,7 @@ fn legacy_host() {
 #[test]
 fn deep_nesting() {
     let Some(root) = host::shared() else { return };
-    let top = Scratch::new(&root);
+    let top = Tree::new(&root);
     top.child(vec!["d"; 300].join("/"));
     let seen = look(top.path(), true);
     let [problem] = seen.errors.as_slice() else { panic!("{:?}", seen.errors) };
@@ -515,14 +518,14 @@ fn deep_nesting() {
 fn blinded_without_addresses() {
     const HARDEN: &str = "/proc/sys/net/core/bpf_jit_harden";
     let Some(root) = host::exclusive() else { return };
-    let top = Scratch::new(&root);
+    let top = Tree::new(&root);
     let before = fs::read(HARDEN).unwrap();
     fs::write(HARDEN, "2").unwrap();
-    let program = bpf::constant("blinded", 1);
+    let program = programs::constant("blinded", 1);
     fs::write(HARDEN, before).unwrap();
-    bpf::attach(&top.handle(), &program, 0);
+    programs::attach(&top.handle(), &program, 0);
     let path = top.path().to_owned();
-    let seen = node::without_capability(34, move || look(&path, false));
+    let seen = threads::without_capability(34, move || look(&path, false));
     let found = seen.programs.iter().find(|found| found.id == prog_id(&program)).unwrap();
     assert!(found.xlated.missing().is_some_and(|why| why.contains("bpf_jit_harden")), "{found:?}");
     assert_eq!(seen.errors.len(), 1, "{:?}", seen.errors);
@@ -540,7 +543,7 @@ fn access_probe_child() {
     assert_eq!(ask(access::Access::Exists), access::Answer::DevicePolicy);
     // Permission bits are looked at before the device policy.
     let open = || access::probe(Path::new("/dev/mem"), access::Access::Read);
-    assert!(!Path::new("/dev/mem").exists() || node::as_nobody(open) == access::Answer::FilePermission);
+    assert!(!Path::new("/dev/mem").exists() || threads::as_nobody(open) == access::Answer::FilePermission);
 }
 
 /// Make sure that the kernel's refusal by a device program is told from one by
@@ -548,8 +551,8 @@ fn access_probe_child() {
 #[test]
 fn access_probe() {
     let Some(root) = host::shared() else { return };
-    let top = Scratch::new(&root);
-    bpf::attach(&top.handle(), &bpf::constant("deny", 0), 0);
+    let top = Tree::new(&root);
+    programs::attach(&top.handle(), &programs::constant("deny", 0), 0);
     let mut child = std::process::Command::new(std::env::current_exe().unwrap());
     child
         .args(["--exact", "observation::access_probe_child", "--ignored"])

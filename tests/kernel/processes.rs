@@ -2,8 +2,9 @@
 //! root and a C compiler; they say so and pass where they cannot run, unless
 //! `GPUMAP_REQUIRE_ROOT=1` makes them fail.
 
+use crate::support::cgroup::Tree;
 use crate::support::host;
-use crate::support::observe_node as node;
+use crate::support::threads;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -288,7 +289,7 @@ fn without_rights() {
     let others = [Victim::start(&program, ""), Victim::start(&program, "")];
     let own = Victim::as_user(&program, 65534);
     let pids: Vec<u32> = others.iter().chain([&own]).map(Victim::pid).collect();
-    let seen = node::as_nobody(move || look(&pids));
+    let seen = threads::as_nobody(move || look(&pids));
     for process in &seen.processes[..2] {
         let detail = process.detail.as_ref().unwrap();
         for why in [detail.at_exec.missing(), detail.live.missing(), detail.devices.missing()] {
@@ -355,7 +356,7 @@ fn used() -> Duration {
 #[ignore = "a measurement"]
 fn cost() {
     let Some(root) = host::shared() else { return };
-    let scratch = node::Scratch::new(&root);
+    let scratch = Tree::new(&root);
     let sleepers: Vec<_> = (0..2000)
         .map(|_| Victim::with_env(Command::new("sh").args(["-c", "echo ready; exec sleep 600"])))
         .collect();

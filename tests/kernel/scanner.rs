@@ -2,8 +2,9 @@
 //! need root and a C compiler; they say so and pass where they cannot run,
 //! unless `GPUMAP_REQUIRE_ROOT=1` makes them fail.
 
+use crate::support::cgroup::Tree;
 use crate::support::host;
-use crate::support::observe_node as node;
+use crate::support::threads;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
@@ -187,7 +188,7 @@ fn environments() {
 fn identities() {
     let Some(root) = host::shared() else { return };
     let stage = Stage::new();
-    let cgroups = node::Scratch::new(&root);
+    let cgroups = Tree::new(&root);
     let inner = cgroups.child("inner");
     let member = stage.member("");
     fs::write(inner.join("cgroup.procs"), member.pid().to_string()).unwrap();
@@ -217,7 +218,7 @@ fn falls_back() {
     let Some(_host) = host::shared() else { return };
     let ChosenScanner { scanner, refused } = start(&Options::default(), None).unwrap();
     assert_eq!((scanner.engine(), refused), (ScanMethod::Iterators, None));
-    let (name, refused, seen) = node::as_nobody(|| {
+    let (name, refused, seen) = threads::as_nobody(|| {
         let ChosenScanner { mut scanner, refused } = start(&Options::default(), None).unwrap();
         let own = scanner.scan().unwrap().into_iter().any(|glimpse| glimpse.pid == std::process::id());
         (scanner.engine().name(), refused, own)

@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use super::asm::Asm;
 use super::source::{MapSpec, Source};
 
-const MAP_CREATE: i32 = 0;
+pub const MAP_CREATE: i32 = 0;
 const MAP_UPDATE: i32 = 2;
 const MAP_DELETE: i32 = 3;
 const PROG_LOAD: i32 = 5;
@@ -44,6 +44,12 @@ impl Attr {
     #[must_use]
     pub fn u32(mut self, at: usize, value: u32) -> Self {
         self.0[at..at + 4].copy_from_slice(&value.to_ne_bytes());
+        self
+    }
+
+    #[must_use]
+    pub fn bytes(mut self, at: usize, value: &[u8]) -> Self {
+        self.0[at..at + value.len()].copy_from_slice(value);
         self
     }
 
@@ -110,7 +116,7 @@ pub fn load_with(source: &Source, maps: Vec<OwnedFd>) -> Result<Loaded, String> 
         }
     }
     let bytes: Vec<u8> = insns.iter().flat_map(|insn| insn.bytes()).collect();
-    let program = load_bytes(&bytes, source.gpl, source.attach_type)?;
+    let program = load_bytes("", &bytes, source.gpl, source.attach_type)?;
     Ok(Loaded { program, maps })
 }
 
@@ -138,7 +144,9 @@ pub fn create_typed_array(
     bpf_fd(MAP_CREATE, &mut { attr })
 }
 
-fn load_bytes(bytes: &[u8], gpl: bool, attach_type: bool) -> Result<OwnedFd, String> {
+/// Loads instructions as a program of this name, of 15 bytes at most; the error
+/// is the verifier's log.
+pub fn load_bytes(name: &str, bytes: &[u8], gpl: bool, attach_type: bool) -> Result<OwnedFd, String> {
     let load = |log: &mut [u8]| {
         let license: &[u8] = if gpl { b"GPL\0" } else { b"Apache\0" };
         let mut attr = Attr::new()
@@ -146,6 +154,7 @@ fn load_bytes(bytes: &[u8], gpl: bool, attach_type: bool) -> Result<OwnedFd, Str
             .u32(4, u32::try_from(bytes.len() / 8).unwrap())
             .pointer(8, bytes.as_ptr())
             .pointer(16, license.as_ptr())
+            .bytes(48, name.as_bytes())
             .u32(68, if attach_type { ATTACH_CGROUP_DEVICE } else { 0 });
         if !log.is_empty() {
             attr = attr.u32(24, 1).u32(28, u32::try_from(log.len()).unwrap()).pointer(32, log.as_mut_ptr());
@@ -173,9 +182,14 @@ pub fn create_map(spec: &MapSpec) -> io::Result<OwnedFd> {
         update(&map, key, value)?;
     }
     if spec.freeze {
-        bpf(MAP_FREEZE, &mut Attr::new().fd(0, map.as_raw_fd()))?;
+        freeze(&map)?;
     }
     Ok(map)
+}
+
+/// Keeps system calls from changing the map.
+pub fn freeze(map: &OwnedFd) -> io::Result<()> {
+    bpf(MAP_FREEZE, &mut Attr::new().fd(0, map.as_raw_fd())).map(drop)
 }
 
 /// Sets one entry.

@@ -1,15 +1,17 @@
 //! Scratch cgroups that go away with the value that names them.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Names of scratch cgroups start with this, then the pid.
 const PREFIX: &str = "gpumap-test-";
+static SWEPT: Once = Once::new();
 /// The name of every lower level of a chain.
 const BELOW: &str = "below";
 
@@ -34,7 +36,6 @@ impl Cgroup {
     /// A new cgroup under the root, with a name no other process uses.
     pub fn new() -> io::Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        static SWEPT: Once = Once::new();
         SWEPT.call_once(sweep);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("{PREFIX}{}-{number}", std::process::id());
@@ -92,11 +93,7 @@ fn sweep() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let pid = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
         if pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
-            let mut all: Vec<PathBuf> = vec![entry.path()];
-            while let Some(path) = all.last().map(|last| last.join(BELOW)).filter(|path| path.exists()) {
-                all.push(path);
-            }
-            all.into_iter().rev().for_each(|path| drop(fs::remove_dir(path)));
+            remove(&entry.path());
         }
     }
 }
@@ -114,5 +111,63 @@ impl Drop for Cgroup {
             }
         }
         eprintln!("could not remove {}", self.path.display());
+    }
+}
+
+/// A cgroup of the test's own with paths below it; all are removed with the
+/// value.
+pub struct Tree(PathBuf);
+
+impl Tree {
+    /// A new one below `root`.
+    pub fn new(root: &Path) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = root.join(format!("{PREFIX}{}-tree-{count}", std::process::id()));
+        SWEPT.call_once(sweep);
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// A directory below, made if need be.
+    pub fn child(&self, name: impl AsRef<OsStr>) -> PathBuf {
+        let path = self.0.join(Path::new(name.as_ref()));
+        fs::create_dir_all(&path).unwrap();
+        path
+    }
+
+    pub fn handle(&self) -> File {
+        File::open(&self.0).unwrap()
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        remove(&self.0);
+    }
+}
+
+/// Removes all cgroups below one.
+pub fn remove_below(path: &Path) {
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove(&entry.path());
+        }
+    }
+}
+
+/// Removes a cgroup and all below it.
+fn remove(path: &Path) {
+    remove_below(path);
+    // A process that has just been reaped may keep it busy for a moment.
+    let end = Instant::now() + Duration::from_secs(2);
+    while fs::remove_dir(path).is_err_and(|error| error.raw_os_error() == Some(libc::EBUSY))
+        && Instant::now() < end
+    {
+        std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::io::Write as _;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -67,11 +68,34 @@ pub fn with_input(args: &[&str], input: &[u8]) -> Output {
 pub struct Sleeper(Child);
 
 impl Sleeper {
-    pub fn in_cgroup(cgroup: &Cgroup) -> Self {
-        let child = Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().expect("sleep");
-        let sleeper = Self(child);
-        cgroup.adopt(sleeper.pid() as i32).expect("joined");
+    /// Starts it and moves it into `cgroups`.
+    pub fn new(cgroups: &[&Path]) -> Self {
+        Self::run(OsStr::new("sleep"), cgroups)
+    }
+
+    /// The same under a command name of any bytes.
+    pub fn called(name: &[u8], cgroups: &[&Path]) -> Self {
+        let directory = std::env::temp_dir().join(format!("gpumap-sleeper-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let program = directory.join(OsStr::from_bytes(name));
+        std::fs::copy("/bin/sleep", &program).unwrap();
+        let sleeper = Self::run(program.as_os_str(), cgroups);
+        std::fs::remove_dir_all(directory).unwrap();
         sleeper
+    }
+
+    fn run(program: &OsStr, cgroups: &[&Path]) -> Self {
+        let child =
+            Command::new(program).arg("600").stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+        let sleeper = Self(child);
+        for cgroup in cgroups {
+            std::fs::write(cgroup.join("cgroup.procs"), sleeper.pid().to_string()).unwrap();
+        }
+        sleeper
+    }
+
+    pub fn in_cgroup(cgroup: &Cgroup) -> Self {
+        Self::new(&[cgroup.path()])
     }
 
     pub fn pid(&self) -> u32 {

@@ -6,7 +6,7 @@
 //! everybody can open, is an accelerator.
 
 use crate::support::host;
-use crate::support::observe_bpf as bpf;
+use crate::support::programs;
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -150,11 +150,11 @@ fn denied() {
     let options = Options { gpu_root: inventory(&place.directory), ..Options::default() };
     let mut holder = Holder::new(&place);
     let cgroup = place.cgroup.join("below");
-    let program = bpf::constant("deny_all", 0);
+    let program = programs::constant("deny_all", 0);
     let mut watcher = OpensWatcher::start(&options, &Scope { all: true, ..Scope::default() }).unwrap();
     // The rules are asked when it is opened, and not afterwards.
     holder.open(&holder.gpu.clone());
-    bpf::attach(&File::open(&cgroup).unwrap(), &program, 0);
+    programs::attach(&File::open(&cgroup).unwrap(), &program, 0);
     let about = |event: &Event| event.process.as_ref().is_some_and(|one| one.pid == holder.child.id());
     let event = (0..12_000).find_map(|_| {
         std::thread::sleep(std::time::Duration::from_millis(10));

@@ -4,20 +4,20 @@
 //! cannot run, unless `GPUMAP_REQUIRE_ROOT=1` makes them fail.
 
 use crate::support::host::{self, Host};
-use crate::support::observe_bpf as bpf;
+use crate::support::programs;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::support::observe_node::Scratch;
+use crate::support::cgroup::Tree;
 use crate::support::watching::{Place, Watch};
 use gpumap::report::{Event, MoveEvent};
 
 /// A hierarchy with a cgroup of a job, in which no device is allowed, and one
 /// beside it, in which all are.
 struct Scene {
-    top: Scratch,
+    top: Tree,
     job: PathBuf,
     outside: PathBuf,
     _host: Host,
@@ -26,10 +26,10 @@ struct Scene {
 impl Scene {
     fn new() -> Option<Self> {
         let host = host::shared()?;
-        let top = Scratch::new(&host);
+        let top = Tree::new(&host);
         let job = top.child("system.slice/slurmstepd.scope/job_7/step_0/user/task_0");
         let outside = top.child("outside");
-        bpf::attach(&File::open(top.path().join(JOB)).unwrap(), &bpf::constant("deny", 0), 0);
+        programs::attach(&File::open(top.path().join(JOB)).unwrap(), &programs::constant("deny", 0), 0);
         Some(Self { top, job, outside, _host: host })
     }
 
