@@ -1,5 +1,5 @@
-//! What was allocated: told by a hook, given by the caller, or claimed by the
-//! job's own processes. Never inferred from what is allowed.
+//! The GPUs that an owner was allocated, as a Slurm hook, the caller or the job's
+//! own processes say. They are never inferred from what is allowed.
 
 use crate::allocation::{Numbering, Of, of_claim, of_hook};
 use crate::model::Owner;
@@ -10,7 +10,7 @@ use super::job_claim::job_id;
 use super::join::Join;
 use super::levels::{is_job, is_step, is_task};
 
-/// What is known beside the processes.
+/// What the caller or a hook says about the allocation.
 #[derive(Debug, Default)]
 pub(super) struct KnownAllocation<'a> {
     /// `--allocated`, resolved; it is the one job's that was asked about.

@@ -1,5 +1,5 @@
-//! Answers in the order in which they were asked for: a walk meets cgroups in
-//! another one.
+//! Sorts an answer into the order of the question: the walk over the cgroups
+//! meets them in another order.
 
 use crate::model::CgroupPath;
 use crate::observation::Observation;

@@ -1,9 +1,10 @@
-//! Which cgroup each program in force is attached to, and how.
+//! Finds the cgroup that each program in force is attached to, and its attach flags.
 //!
-//! The kernel lists programs in force without saying where they come from. The
-//! own lists of the cgroup and its ancestors say it, read in the kernel's
-//! order: own programs first, then the parent's, and so on; programs attached
-//! with preorder run before all others, the root's first.
+//! The kernel lists the programs in force on a cgroup without their origin. The
+//! lists of what is attached to the cgroup itself and to its ancestors tell it.
+//! The kernel runs a cgroup's own programs first, then its parent's, and so on.
+//! Programs attached with the preorder flag run before all others, the root's
+//! first.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,5 +1,5 @@
-//! What environments ask for in one cgroup: for a watch, which asks again and
-//! again.
+//! The GPUs that processes of one cgroup may open, kept by `watch` to find again and
+//! again what their environments ask for.
 
 use crate::allocation::Numbering;
 use crate::model::{ValueState, Verdict};

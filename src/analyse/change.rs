@@ -1,4 +1,4 @@
-//! What happened to the programs in force on a cgroup between two moments.
+//! Compares the programs in force on a cgroup at two moments.
 
 use std::collections::{BTreeSet, HashMap};
 

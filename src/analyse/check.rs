@@ -1,4 +1,4 @@
-//! Many questions about one policy.
+//! The answers of `gpumap check`: many questions about one policy.
 
 use crate::model::Verdicts;
 use crate::observation::Observation;

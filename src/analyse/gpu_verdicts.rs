@@ -1,4 +1,4 @@
-//! What a policy lets a process reach: every GPU, MIG instance and shared node.
+//! What one policy says of every GPU, MIG instance and shared node.
 
 use crate::gpu::SharedNode;
 use crate::model::{Device, DeviceType, Request, RequestSet, Verdict};

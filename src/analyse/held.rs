@@ -1,6 +1,6 @@
-//! From device numbers that a process has open to GPUs.
+//! Finds the GPUs behind the device numbers that a process has open.
 //!
-//! Only numbers count, never paths: anyone can make a node with any name.
+//! Paths do not count, because anyone can make a node with any name.
 
 use std::collections::BTreeMap;
 

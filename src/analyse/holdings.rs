@@ -1,5 +1,5 @@
-//! Which GPUs belong to device numbers, and what of them rules deny: for those
-//! who have the numbers and no whole observation.
+//! The same as in `held` for `watch`, which sees device numbers but has no whole
+//! observation: their GPUs, and which of them the rules deny.
 
 use super::held::Numbers;
 use super::join::Join;

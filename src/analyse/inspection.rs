@@ -1,4 +1,5 @@
-//! One node's answer that can still be asked: what an audit works on.
+//! The answer of `node` together with what it was made from, so that an audit can
+//! ask further questions.
 
 use std::collections::HashMap;
 

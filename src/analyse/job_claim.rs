@@ -1,7 +1,7 @@
-//! What a process's environment says of its job, held against its cgroup.
+//! Compares the job that a process's environment names with the job of its cgroup.
 //!
-//! The environment is the user's to write: it is a hint, and a difference is
-//! worth a look, never a proof.
+//! A user can write any environment. So it is a hint and never a proof: a
+//! difference is reported and decides nothing.
 
 use crate::model::Owner;
 use crate::observation::{Environment, Process};

@@ -1,4 +1,5 @@
-//! One observation with everything that several answers need of it.
+//! Joins the parts of one observation: inventory, owners, programs, policies. Most
+//! answers begin here.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;

@@ -1,8 +1,8 @@
-//! Which leftovers a root's script may end without asking anybody: those that
-//! are the job's by facts that no user makes up.
+//! Decides which leftovers `leftovers --kill` may end: those that belong to the job
+//! by facts that no user can make up.
 //!
 //! Such facts are the cgroup, the uid, the start time, and the GPU that is
-//! held. An environment is none: any process can be given one.
+//! held. The environment is not among them, because a user can write any.
 
 use jiff::Timestamp;
 
@@ -48,10 +48,14 @@ pub(super) fn spared_because(
     }
     let known = gpus.and_then(|set| set.gpus.as_ref()).map(Vec::as_slice).unwrap_or_default();
     if uid.is_none() || !leftover.gpus.iter().any(|gpu| known.contains(gpu)) {
-        return Some("nothing but its environment says that it is the job's");
+        return Some(
+            "nothing but its environment says that it is the job's: give the job's GPUs and user as Slurm's Epilog does (--from-env)",
+        );
     }
     let Some(began) = hook.and_then(|hook| number(hook, "SLURM_JOB_START_TIME")) else {
-        return Some("it left the job's cgroup, and nobody tells when the job began");
+        return Some(
+            "it left the job's cgroup, and only Slurm's hook environment (SLURM_JOB_START_TIME) tells when the job began",
+        );
     };
     let started = process.started_at.as_ref().and_then(|text| text.parse::<Timestamp>().ok());
     match started.map(|started| started.as_second().saturating_add(SLACK) >= began) {

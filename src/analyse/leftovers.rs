@@ -1,5 +1,5 @@
-//! The answer of `leftovers`: what an epilog must not overlook, and nothing
-//! that is another job's.
+//! The answer of `gpumap leftovers`: processes of one job that still hold its GPUs.
+//! No process of another job is among them.
 
 use crate::allocation::{Numbering, of_hook};
 use crate::model::Owner;

@@ -1,5 +1,5 @@
-//! The owners that a cgroup counts for: its own and every one around it. A
-//! task counts for its step and its job, a container for its pod.
+//! Lists the owners that a cgroup belongs to, from the outside in: a task's cgroup
+//! also belongs to its step and its job, a container's to its pod.
 
 use crate::model::{Owner, OwnerKind};
 use crate::observation::Cgroup;

@@ -1,7 +1,8 @@
-//! From facts to answers: pure functions over an observation.
+//! Turns facts into answers: pure functions from an observation to a report.
 //!
-//! `policies` decodes each stack of programs once, whoever asks; the other
-//! files put its answers into the words of one command each.
+//! `policies` decodes each stack of programs once. `join` looks up owners, GPUs
+//! and policies of one observation. The other files make the answer of one
+//! command each.
 
 mod allocated;
 mod asked_order;

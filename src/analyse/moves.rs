@@ -1,5 +1,5 @@
-//! What a move from one cgroup to another means: whose it was, and which GPUs it
-//! gives and takes.
+//! Compares what a process may do before and after a move to another cgroup: the
+//! owners that it left, and the GPUs that it gained and lost.
 
 use crate::model::Owner;
 use crate::model::Verdict;

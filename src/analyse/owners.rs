@@ -1,5 +1,4 @@
-//! The owners of an observation as a tree, each with its cgroups, processes
-//! and four sets.
+//! Builds the tree of owners: each with its cgroups, its processes and its four sets.
 
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;

@@ -1,5 +1,4 @@
-//! The policies of an observation, each decoded once however many cgroups
-//! share it.
+//! Decodes the policies of an observation, each once, however many cgroups share it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

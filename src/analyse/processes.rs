@@ -1,4 +1,4 @@
-//! Processes: what each asks for and holds.
+//! Reports processes: what each asks for, the GPUs that result, what it holds.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! Policies and rules in the words of `gpumap/1`.
+//! Turns policies and rules of the decoder into those of the report.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! The four sets of one owner, each from its own source.
+//! The four sets of GPUs of one owner: allocated, allowed, asked for, held. Each has
+//! its own source, and none is inferred from another.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;

@@ -1,5 +1,5 @@
-//! Sharing by design: owners that hold a GPU together because the scheduler
-//! meant it so. That two owners may open one GPU is no fault then.
+//! Finds owners that share a GPU on purpose: by MIG, MPS or shards. Two owners that
+//! may open one GPU are no fault then.
 
 use crate::observation::{Environment, Process};
 use crate::report::{Gpu, OwnerSets};

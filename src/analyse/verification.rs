@@ -1,5 +1,5 @@
-//! What is worth asking the kernel itself: a cgroup for each set of programs
-//! with processes under it, and the devices that decide whether GPUs can be
+//! Chooses what `audit --verify` asks the kernel: one cgroup for each set of programs
+//! in force on processes, and the device nodes that decide whether GPUs can be
 //! used.
 
 use std::collections::BTreeSet;

@@ -1,5 +1,5 @@
-//! Which software writes programs of this shape: a label for people, never a
-//! fact that anything depends on.
+//! Recognises the software that wrote a program by the program's shape. This is a
+//! label for people: nothing depends on it.
 
 use crate::bytecode::{Arithmetic, Comparison, Insn, Operand, Operation};
 use crate::observation::Text;

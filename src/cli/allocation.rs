@@ -1,4 +1,4 @@
-//! What the scheduler granted, and where Slurm's own words are found.
+//! Options that say what the scheduler allocated, and where Slurm says it.
 
 use std::path::PathBuf;
 
@@ -14,12 +14,12 @@ pub struct AllocationArgs {
     /// as Slurm counts GPUs (which gres.conf gives its meaning).
     #[arg(long, value_name = "LIST", conflicts_with = "from_env")]
     pub allocated: Option<String>,
-    /// Slurm's own words.
+    /// Where Slurm says what it allocated.
     #[command(flatten)]
     pub slurm: SlurmArgs,
 }
 
-/// Options that say where Slurm's own words are found.
+/// Options that say where Slurm tells what it allocated.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Allocation")]
 pub struct SlurmArgs {

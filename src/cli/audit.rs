@@ -6,16 +6,16 @@ use clap::{Args, ValueEnum, ValueHint};
 
 use super::AllocationArgs;
 
-/// Find where GPUs of this node are not isolated as they should be.
+/// Audit GPU isolation on this node.
 ///
-/// Each finding has a stable id, a severity, what it rests on down to the
-/// program and the instruction that decided, excuses that were considered, and
+/// Each finding has an id that never changes, a severity, the evidence down to the
+/// program and the instruction that decided, the excuses that were ruled out, and
 /// what to do. `critical` means that isolation does not hold, `warning` that
 /// something does not work as somebody expects, `note` that it is worth
-/// knowing. --explain documents an id, --list names them all.
+/// knowing. --explain documents a finding, --list lists them all.
 ///
-/// The whole node is looked at; PATHs, or the job of --from-env, choose which
-/// findings are shown.
+/// gpumap always observes the whole node. PATHs, or the job of --from-env, choose
+/// which findings are shown.
 ///
 /// The exit status is 1 if a finding is as severe as --fail-on says, whatever
 /// else could not be seen; 3 if there is none but not everything could be seen;
@@ -48,24 +48,23 @@ pub struct AuditArgs {
     /// its owner may read it.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub report: Option<PathBuf>,
-    /// Show only what a former audit of this node did not find.
+    /// Show only findings that a former audit of this node did not have.
     ///
     /// FILE is what --report saved or --json printed. Findings are the same if
     /// their fingerprints are.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub baseline: Option<PathBuf>,
-    /// What is meant to be as it is on this node.
+    /// Exceptions that this node is meant to have.
     ///
     /// The default is /etc/gpumap.toml if there is one; see the section
     /// CONFIGURATION of gpumap-audit(1).
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub config: Option<PathBuf>,
-    /// Ask the kernel too, from inside of the cgroups.
+    /// Ask the kernel too, from inside the cgroups.
     ///
-    /// For each cgroup with another policy a child process is started in it for
-    /// a moment, which asks the kernel whether it could open each GPU, without
-    /// opening any. Any disagreement with what gpumap decoded is a critical
-    /// finding. This is the only thing that gpumap does inside of a cgroup.
+    /// gpumap moves a child process of its own into one cgroup for each policy. The
+    /// child asks the kernel whether it could open each GPU, opens none, and ends. A
+    /// kernel that disagrees with the decoder is a critical finding.
     #[arg(long)]
     pub verify: bool,
     /// Print one line for Nagios and its kin.
@@ -74,10 +73,10 @@ pub struct AuditArgs {
     /// critical finding, 3 if it is not known.
     #[arg(long, conflicts_with_all = ["explain", "list"])]
     pub nagios: bool,
-    /// Explain a finding and look at nothing.
+    /// Explain a finding; observe nothing.
     #[arg(long, value_name = "ID", conflicts_with = "list")]
     pub explain: Option<String>,
-    /// List all findings there are and look at nothing.
+    /// List all kinds of findings; observe nothing.
     #[arg(long)]
     pub list: bool,
     /// What was allocated.

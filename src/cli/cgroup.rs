@@ -9,7 +9,7 @@ use clap::{Args, ValueHint};
 /// For each cgroup: the GPUs with their verdicts, the decoded rules, the
 /// programs in force with the cgroup each is attached to, and the processes
 /// with what each asks for and holds.
-/// With -r, one line for every cgroup of the subtree, sorted by policy.
+/// With -r, one line for every cgroup of the subtree, grouped by policy.
 ///
 /// The exit status is 0 when everything could be seen and 3 when something is
 /// missing or unknown.
@@ -23,11 +23,11 @@ pub struct CgroupArgs {
     /// Cgroups: file-system paths, or paths from the cgroup root.
     ///
     /// A relative path, such as `.`, starts in the working directory if that is
-    /// a cgroup, and else at the cgroup root.
-    /// With --from no path means what the observation was taken for.
+    /// a cgroup, and else at the cgroup root. With --from and without a path, the
+    /// cgroups that were saved are shown.
     #[arg(value_name = "PATH", value_hint = ValueHint::DirPath)]
     pub paths: Vec<PathBuf>,
-    /// Show everything below the paths too.
+    /// Show the cgroups below the paths too.
     #[arg(short, long)]
     pub recursive: bool,
 }

@@ -42,7 +42,8 @@ pub struct CheckArgs {
     /// Ask the kernel, with access(2), what gpumap itself may open.
     ///
     /// Needs no right and decodes nothing. File permissions count too. The
-    /// device must have a node, and mknod cannot be asked this way.
+    /// device must have a node, in the dev of --gpu-root; access(2) cannot ask for
+    /// mknod.
     #[arg(long = "self", conflicts_with_all = ["cgroup", "pid", "job", "prog"])]
     pub own: bool,
     /// Devices, such as 'c 195:3 rw', /dev/nvidia3 or nvidia3; `-` reads them
@@ -53,11 +54,11 @@ pub struct CheckArgs {
 
 /// Prove one verdict, instruction by instruction.
 ///
-/// Shows every program in run order with the instructions the kernel would
-/// execute for this one question, what each means here, which one decided, and
-/// how the kernel combines the programs. Of a loop that goes round often, only
-/// the first round and the end of the path are printed, with a count of what
-/// was left out; -v and --json have every instruction.
+/// Shows every program in run order: the instructions that the kernel would
+/// execute for this one question, what each means, and which one decided; then how
+/// the kernel combines the programs. Of a loop with many rounds, the first round
+/// and the end of the path are printed, with a count of what was left out; -v and
+/// --json have every instruction.
 ///
 /// The exit status is 0 for allow, 1 for deny and 3 for unknown.
 #[derive(Debug, Args)]

@@ -61,6 +61,9 @@ pub enum BadDevice {
     /// Not three words, or no colon.
     #[error("not a device")]
     Shape,
+    /// A colon between type and numbers, as in `c:195:3`.
+    #[error("a space, not a colon, stands between the type and the numbers")]
+    Colon,
     /// An unknown type.
     #[error("no such device type (c, b or a)")]
     Kind,
@@ -89,6 +92,9 @@ pub fn parse(text: &[u8]) -> Result<Asked<'_>, BadDevice> {
     let (kind, rest) = word(text);
     let (numbers, rest) = word(rest);
     let (access, rest) = word(rest);
+    if numbers.is_empty() && has_colon_type(text) {
+        return Err(BadDevice::Colon);
+    }
     if numbers.is_empty()
         && let Some(name) = name(text)
     {
@@ -104,6 +110,12 @@ pub fn parse(text: &[u8]) -> Result<Asked<'_>, BadDevice> {
         minor: number(&numbers[colon + 1..], MAX_MINOR).ok_or(BadDevice::Minor)?,
         access: parse_access(access)?,
     }))
+}
+
+/// Whether a word is a type, a colon and what begins like a major number. No name
+/// of a GPU is like that: a PCI address has two digits at least.
+fn has_colon_type(text: &[u8]) -> bool {
+    matches!(text, [b'a' | b'b' | b'c' | b'*', b':', b'0'..=b'9' | b'*', ..])
 }
 
 /// A word that can be a GPU's name; the grammar's own letters are none.
@@ -215,6 +227,8 @@ mod tests {
             ("c 195:3 rw x", BadDevice::Shape),
             ("c\t195:3", BadDevice::Shape),
             (" c 195:3", BadDevice::Shape),
+            ("c:195:3", BadDevice::Colon),
+            ("b:8:0", BadDevice::Colon),
             ("d 195:3", BadDevice::Kind),
             ("c 4096:3", BadDevice::Major),
             ("c :3", BadDevice::Major),

@@ -11,19 +11,19 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, Val
 ///
 /// A and B are each a cgroup path, a program id, a program file, or a saved
 /// observation: FILE, or FILE:/CGROUP/PATH for one cgroup of it. A name that
-/// is an existing file is taken as a file. --job, --pid and --cgroup name a
-/// side by what it is; what comes first on the command line is A.
+/// is an existing file is taken as a file. --job, --pid and --cgroup say what a
+/// side is; the first on the command line is A.
 ///
-/// A file that was saved of a subtree, beside a cgroup of the live node, is
-/// compared with the same subtree as it is now.
+/// If one side is a saved subtree and the other a cgroup in it, gpumap compares the
+/// saved subtree of this cgroup with the same subtree as it is now.
 ///
-/// Two files that were saved of the same cgroups are compared as moments of a
+/// Two files that were saved of the same cgroups are compared as two moments of a
 /// node: jobs, containers and units that came and went, programs attached and
 /// gone, GPUs that owners lost or gained, allocations, and the exact difference
 /// of every policy that changed.
 ///
-/// The exit status is 0 if nothing differs of what is compared, 1 if something
-/// does and 3 if part of either is unknown.
+/// The exit status is 0 if nothing differs, 1 if something does, and 3 if part of
+/// either side is unknown.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

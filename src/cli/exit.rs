@@ -1,4 +1,4 @@
-//! Exit codes: a script must be able to tell "no" from "could not ask".
+//! Exit codes: they tell "no" from "could not ask".
 
 use std::process::ExitCode;
 

@@ -33,17 +33,18 @@ pub struct Global {
     #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath, default_value = "/proc",
         hide_short_help = true)]
     pub proc: PathBuf,
-    /// Directory that holds the proc, sys and dev the GPUs are listed from.
+    /// Directory with the proc, sys and dev from which GPUs are listed.
     ///
-    /// A container that sees the host's files under /host gives /host. Device
-    /// nodes that a command is asked about are looked up below it too.
+    /// In a container that sees the host's files under /host, give /host. Paths of
+    /// device nodes, as in `gpumap check /dev/nvidia0`, are looked up below it too.
     #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath, default_value = "/",
         hide_short_help = true)]
     pub gpu_root: PathBuf,
-    /// Stop looking after this time, such as 500ms or 2s, and answer with what
+    /// Stop observing after this time, such as 500ms or 2s, and answer with what
     /// was seen.
     ///
-    /// Policies that are not decoded a quarter of this time later are unknown.
+    /// Decoding may take a quarter of this time more; policies that are not decoded
+    /// by then are unknown.
     #[arg(long, global = true, value_name = "DURATION", value_parser = super::duration::parse)]
     pub timeout: Option<Duration>,
     /// When to colour verdicts.
@@ -51,8 +52,7 @@ pub struct Global {
     /// `auto` colours on a terminal and honours NO_COLOR.
     #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = Color::Auto, hide_short_help = true)]
     pub color: Color,
-    /// Say more: every problem and reason on standard error, every row of a
-    /// table.
+    /// Print every problem and reason on standard error, and every row of a table.
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
 }

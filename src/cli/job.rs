@@ -15,7 +15,7 @@ use super::AllocationArgs;
 /// heterogeneous job (4711+1) are found by what the environments of their
 /// processes say; by their own number they are always found.
 ///
-/// The exit status is that of `gpumap node`; 2 if there is no such job here.
+/// The exit status is that of `gpumap node`, or 2 if there is no such job here.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -6,18 +6,19 @@ use super::AllocationArgs;
 
 /// List processes that still hold GPUs of a job.
 ///
-/// Those in the job's cgroup, and those that left it and whose environment
-/// names the job; with --from-env only processes of the job's user. Where it is
-/// not known which GPUs were the job's, every GPU counts.
+/// These are processes in the job's cgroup, and processes that left it but name the
+/// job in their environment; of the latter, with --from-env, only those of the
+/// job's user. If nobody says which GPUs the job was allocated (--allocated or
+/// --from-env), every GPU counts.
 ///
 /// The environment of a heterogeneous job names the job of its leader in every
 /// component: a process that left its component is listed for the leader's
 /// number and cannot be found by the component's.
 ///
-/// --kill ends those that are demonstrably the job's; without it nothing is
-/// ended. --porcelain prints one line for each, to be read by a script: pid,
-/// start time, uid, why it is the job's, GPUs, with --kill what was done;
-/// separated by tabs.
+/// --kill ends processes that demonstrably belong to the job; without it gpumap ends
+/// none. --porcelain prints one line of tab-separated fields for each process, for
+/// scripts: pid, start time, uid, why it is the job's, GPUs, and with --kill what
+/// was done.
 ///
 /// The exit status is 1 if there is such a process, 0 if there is none, 3 if
 /// none was found but not everything could be seen, 2 if gpumap could not work.
@@ -31,16 +32,16 @@ pub struct LeftoversArgs {
     /// The job, by number or SLUID.
     #[arg(long, value_name = "ID", required_unless_present = "from_env")]
     pub job: Option<String>,
-    /// Print lines for scripts, in a format that stays.
+    /// Print lines for scripts, in a format that never changes.
     #[arg(long)]
     pub porcelain: bool,
-    /// End processes that are demonstrably the job's, with this signal.
+    /// End processes that demonstrably belong to the job, with this signal.
     ///
-    /// Each is pinned by a pidfd and looked at again before the signal is sent.
-    /// Never ended are processes of root, of other users than the job's (where
-    /// a hook tells that), of the scheduler, those in other jobs, those gpumap
-    /// was started by, and those that nothing but their environment connects
-    /// with the job. gpumap-leftovers(1) has the whole rule.
+    /// gpumap opens a pidfd of each and observes it again before it sends the signal.
+    /// It never ends processes of root, of other users than the job's (where a hook
+    /// says whose the job is), of the scheduler, of other jobs, processes that
+    /// started gpumap, and those that only their environment connects with the job.
+    /// gpumap-leftovers(1) has the whole rule.
     #[arg(
         long,
         value_name = "SIGNAL",

@@ -1,9 +1,8 @@
 //! The command line as the user types it: clap definitions and the small
 //! grammars of their values.
 //!
-//! Nothing here knows what a command does, and nothing else of the crate is
-//! imported, so help, manual pages and completions come from one place and can
-//! be made without running anything.
+//! Help, manual pages and completions are made from these definitions. They import
+//! nothing else of the crate, so that this works without running a command.
 
 mod allocation;
 mod audit;
@@ -45,11 +44,11 @@ pub use watch::WatchArgs;
 
 /// Tells which GPUs a job may open, asks for and holds, and why.
 ///
-/// Under cgroup v2 a device policy is a BPF program that nobody can read.
-/// gpumap decodes it exactly, whoever wrote it, and joins it with what jobs
-/// were allocated, what their processes ask for and what they hold. It opens no
-/// GPU and changes no device program. Without a command it shows this node, as
-/// `gpumap node` does.
+/// Under cgroup v2 a device policy is a BPF program, which the kernel shows as
+/// machine instructions only. gpumap decodes it exactly, whatever software wrote
+/// it, and compares it with what jobs were allocated, what their processes ask for
+/// and what they hold. It opens no GPU and changes no device program. Without a
+/// command it shows this node, as `gpumap node` does.
 #[derive(Debug, Parser)]
 #[command(name = "gpumap", version, max_term_width = 100, after_help = EXAMPLES)]
 pub struct Cli {
@@ -75,8 +74,8 @@ Examples:
 Exit status: 0 yes or clean, 1 no, 2 could not work, 3 incomplete or unknown.
 See gpumap(1) and `gpumap help COMMAND` for more.";
 
-/// The commands. Each one's help is the documentation of its arguments, which
-/// a comment here would replace.
+/// The commands. The documentation of each one's arguments is its help text; clap
+/// would prefer a comment here to it.
 #[derive(Debug, Subcommand)]
 #[expect(missing_docs, reason = "clap would take it for the help text")]
 pub enum Command {

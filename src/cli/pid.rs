@@ -13,7 +13,7 @@ use super::AllocationArgs;
 /// the GPUs that result and how sure that is, the devices it has open; then the
 /// verdicts, rules and programs of its cgroup.
 ///
-/// The exit status is that of `gpumap node`; 2 if there is no such process.
+/// The exit status is that of `gpumap node`, or 2 if there is no such process.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -24,8 +24,8 @@ pub struct PidArgs {
     /// Processes.
     #[arg(value_name = "PID", required = true, help_heading = "Arguments")]
     pub pids: Vec<u32>,
-    /// The file that a running gpumap watch --state keeps: adds the last change
-    /// that it saw of each process.
+    /// Add the last change of each process that a running `gpumap watch --state`
+    /// saw; FILE is the file that it keeps.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub state: Option<PathBuf>,
     /// What was allocated.

@@ -11,8 +11,8 @@ use super::ProgramSource;
 ///
 /// The program is a loaded one, by id, or comes from a file: raw instructions
 /// (`bpftool prog dump xlated id ID file FILE`), bpftool's text or JSON, or a
-/// saved observation. What it reads from maps must be part of the question;
-/// --maps adds map contents to a file that has none.
+/// saved observation. What the program reads from maps must be known: --maps adds
+/// map contents to a file that has none.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

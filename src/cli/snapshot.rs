@@ -6,7 +6,7 @@ use clap::{Args, ValueHint};
 
 use super::SlurmArgs;
 
-/// Save what can be seen now, to be looked at later or elsewhere.
+/// Save what can be seen now, to be read later or on another machine.
 ///
 /// The observation holds facts, not meanings: instruction bytes, map contents,
 /// attach flags, processes with their open devices and the variables about GPUs
@@ -14,10 +14,10 @@ use super::SlurmArgs;
 /// newer gpumap. The file replaces an older one whole or not at all, and only
 /// its owner may read it, because it names users and their processes.
 ///
-/// What is asked for is everything: the exit status is 3 if something of it
-/// could not be read, such as a process that may not be looked into. The file
-/// is saved all the same, and says what is missing. Kernel threads, zombies, and
-/// what ends or is removed meanwhile are not missing.
+/// The exit status is 3 if something could not be read, such as the memory of a
+/// process. The file is saved all the same, and says what is missing. Nothing is
+/// missing of kernel threads and zombies, nor of what ends or is removed
+/// meanwhile.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -37,7 +37,7 @@ pub struct SnapshotArgs {
     /// anything else is written to (see FILES in gpumap(1)).
     #[arg(short, long, value_name = "FILE", default_value = "-", value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
-    /// Slurm's own words.
+    /// Where Slurm says what it allocated.
     #[command(flatten)]
     pub slurm: SlurmArgs,
 }

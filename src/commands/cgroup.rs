@@ -13,6 +13,8 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &CgroupArgs) -> Result<
         return Err(Failure::new("usage", "", "no cgroup was named", needs));
     }
     invocation.look.detail = !args.recursive;
+    // Only the JSON of a subtree lists processes one by one.
+    invocation.look.users = invocation.global.json;
     let observation = saved::observe(invocation, &args.paths, args.recursive)?;
     let payload = analyse::cgroups(&observation)?;
     let is_subtree = observation.scope.iter().any(|scope| scope.recursive);

@@ -1,4 +1,4 @@
-//! `gpumap completions`: scripts from the same definitions as the help.
+//! `gpumap completions`: completion scripts for shells.
 
 use std::io::Write as _;
 

@@ -1,4 +1,4 @@
-//! `gpumap diff`: two policies, wherever they are.
+//! `gpumap diff`: compares two policies, or two moments of a node.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -120,7 +120,8 @@ fn beside(
     let (path, mut other) = match from {
         Some(from) => (saved::find(from, &path)?, from.clone()),
         None => {
-            let path = observe::path_cgroup(&invocation.options(), &path)?;
+            let found = observe::path_cgroup(&invocation.options(), &path);
+            let path = found.map_err(|error| neither(error.into()))?;
             let text = Text::from(path.as_os_str().as_bytes());
             if !is_whole(&file, &text) {
                 return Ok(None);
@@ -211,7 +212,18 @@ fn word(
             let subject = Subject::Cgroup(saved::find(observation, path)?);
             Ok(Resolved { observation: observation.clone(), subject })
         }
-        None => subject::cgroup(invocation, path),
+        None => subject::cgroup(invocation, path).map_err(neither),
+    }
+}
+
+/// A word that is no cgroup is no file either: the user may have mistyped both.
+fn neither(failure: Failure) -> Failure {
+    match failure {
+        Failure::Problem(problem) if problem.code == "no-cgroup" => {
+            let why = format!("no such file, and {}", problem.why);
+            Failure::new("no-cgroup", problem.what, why, &problem.needs)
+        }
+        failure => failure,
     }
 }
 

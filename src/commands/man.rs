@@ -1,4 +1,5 @@
-//! `gpumap man`: manual pages from the definitions and hand-written sections.
+//! `gpumap man`: writes the manual pages, from the definitions of the command line and
+//! the hand-written sections of `man/sections`.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -9,7 +10,7 @@ use super::invocation::Failure;
 use crate::audit;
 use crate::cli::{self, Exit, ManArgs};
 
-/// Sections of gpumap(1) that no definition can tell.
+/// Hand-written sections of gpumap(1).
 const GENERAL: [&str; 7] = [
     include_str!("../../man/sections/sets.roff"),
     include_str!("../../man/sections/owners.roff"),
@@ -22,10 +23,10 @@ const GENERAL: [&str; 7] = [
 /// What every other page ends with.
 const SEE_ALSO: &str = include_str!("../../man/sections/see-also.roff");
 
-/// What scripts rely on, for gpumap-leftovers(1).
+/// The format of `--porcelain` and the rule of `--kill`, for gpumap-leftovers(1).
 const PORCELAIN: &str = include_str!("../../man/sections/porcelain.roff");
 
-/// How an audit answers and what it is told, for gpumap-audit(1).
+/// Answers and configuration of an audit, for gpumap-audit(1).
 const AUDIT: &str = include_str!("../../man/sections/audit.roff");
 
 /// Runs the command.

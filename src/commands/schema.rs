@@ -1,4 +1,4 @@
-//! `gpumap schema`: the JSON schemas, generated from the types.
+//! `gpumap schema`: prints a JSON schema, generated from the types.
 
 use std::io::Write as _;
 

@@ -1,4 +1,4 @@
-//! `gpumap snapshot`: an observation, saved whole or not at all.
+//! `gpumap snapshot`: saves an observation, whole or not at all.
 
 use std::io::Write as _;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What is left of a command that breaks off.
+//! Tests of commands that fail or panic half-way.
 
 use clap::Parser as _;
 use serde_json::{Value, json};

@@ -26,6 +26,9 @@ pub enum NameError {
     /// Nothing here is called so.
     #[error("no GPU or GPU node here is called so; {0}")]
     Unknown(String),
+    /// A PCI address without its function, or a device number without its type.
+    #[error("{0}")]
+    Incomplete(String),
     /// Several are.
     #[error("it may mean {}", .0.join(" or "))]
     Ambiguous(Vec<String>),
@@ -62,7 +65,7 @@ pub fn named(facts: &GpuFacts, gpus: &[Gpu], name: &str) -> Result<Number, NameE
     match found.len() {
         1 => found.into_keys().next().ok_or(NameError::NoNode),
         0 if !meant.is_empty() => Err(NameError::NoNode),
-        0 => Err(NameError::Unknown(known(gpus))),
+        0 => Err(incomplete(gpus, name).unwrap_or_else(|| NameError::Unknown(known(gpus)))),
         _ => Err(NameError::Ambiguous(found.into_values().take(SHOWN).collect())),
     }
 }
@@ -88,6 +91,21 @@ fn is_address(gpu: &Gpu, name: &str) -> bool {
     let Some(pci) = gpu.pci.as_deref().and_then(Address::parse) else { return false };
     let asked = if name.matches(':').count() == 1 { format!("0000:{name}") } else { name.to_owned() };
     Address::parse(&asked) == Some(pci)
+}
+
+/// What is missing in a name that is the beginning of a GPU's PCI address, or the
+/// numbers of a device.
+fn incomplete(gpus: &[Gpu], name: &str) -> Option<NameError> {
+    let functions = (0..8).map(|function| format!("{name}.{function}"));
+    let mut addresses = functions.filter(|address| gpus.iter().any(|gpu| is_address(gpu, address)));
+    if let Some(address) = addresses.next() {
+        let why = format!("a PCI address ends with its function: write {address}");
+        return Some(NameError::Incomplete(why));
+    }
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let (major, minor) = name.split_once(':')?;
+    let why = format!("device numbers stand behind their type: write 'c {name}'");
+    (is_number(major) && is_number(minor)).then_some(NameError::Incomplete(why))
 }
 
 fn is_number(gpu: &Gpu, name: &str) -> bool {
@@ -201,5 +219,20 @@ mod tests {
             assert!(matches!(ask(name), Err(NameError::Unknown(_))), "{name}: {:?}", ask(name));
         }
         assert_eq!(ask("MIG-1234"), Err(NameError::Mig));
+    }
+
+    /// Make sure that a name of which a part is missing says how to write it.
+    #[test]
+    fn incomplete_names() {
+        let text = |name: &str| ask(name).unwrap_err().to_string();
+        for (name, hint) in [
+            ("3b:00", "write 3b:00.0"),
+            ("0001:3b:00", "write 0001:3b:00.0"),
+            ("195:0", "write 'c 195:0'"),
+            ("226:128", "write 'c 226:128'"),
+        ] {
+            assert!(text(name).ends_with(hint), "{name}: {}", text(name));
+        }
+        assert!(!text("2b:00").contains("write"), "{}", text("2b:00"));
     }
 }

@@ -72,8 +72,10 @@ pub(super) fn observe(
         observation.devices_v1 = Some(devices_v1::collect(mount, &observation.processes, &mut log));
     }
     observation.gpu_facts = gpu::collect(&options.gpu_root, &mut log.problems);
-    if options.detail {
+    if options.detail || options.users {
         observation.users = users::of(options, &observation.processes);
+    }
+    if options.detail {
         observation.slurm = config::collect(options, &mut log);
     }
     if options.units {

@@ -17,6 +17,8 @@ pub struct Options {
     pub deadline: Option<Instant>,
     /// Whether to look into processes: environments and held devices.
     pub detail: bool,
+    /// Whether to name the users of processes that are not looked into.
+    pub users: bool,
     /// Where Slurm's `gres.conf` is; default: the usual places.
     pub gres_conf: Option<PathBuf>,
     /// Whether gpumap's own environment is that of a Slurm hook.
@@ -35,6 +37,7 @@ impl Default for Options {
             gpu_root: "/".into(),
             deadline: None,
             detail: false,
+            users: false,
             gres_conf: None,
             hook: false,
             units: false,

@@ -1,7 +1,7 @@
-//! Files that gpumap writes because its user said so.
+//! Writes files that the user named.
 //!
-//! gpumap often runs as root, and the name of a file may lead where another
-//! user wants it to. So a name is followed step by step (`place`), and what
+//! gpumap often runs as root, and another user may have made the name of a file
+//! lead elsewhere. So a name is followed step by step (`place`), and what
 //! is found at its end decides what happens:
 //!
 //! - nothing or a regular file: a new file is written completely and then

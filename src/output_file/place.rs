@@ -1,10 +1,10 @@
 //! Follows the name of an output file to the directory that holds it.
 //!
-//! The kernel would follow it too, but also over a symbolic link that another
-//! user put into `/tmp` or into a directory of their own, and so to any file
-//! that root may write (`fs.protected_symlinks` forbids the first case where
-//! it is set). Here every step is a handle, and a link is only followed if it
-//! belongs to root or to the user that gpumap runs as.
+//! The kernel would also follow a symbolic link that another user put into `/tmp`
+//! or into a directory of their own, and so lead root to any file
+//! (`fs.protected_symlinks` forbids the first case where it is set). Here every
+//! step is a directory handle, and a link is followed only if it belongs to root or
+//! to the user that gpumap runs as.
 
 use std::collections::VecDeque;
 use std::ffi::{CString, OsStr, OsString};

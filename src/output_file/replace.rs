@@ -1,4 +1,8 @@
-//! Puts a new file in the place of a name, completely or not at all.
+//! Replaces a file atomically: a new one is written, synced and renamed.
+//!
+//! tempfile's `persist` would do it by path names. Here every call is relative to the
+//! directory that `place` opened and checked, so that nobody can exchange the
+//! directory in between.
 
 use std::collections::hash_map::RandomState;
 use std::ffi::{CStr, CString};

@@ -1,4 +1,4 @@
-//! The findings of an audit, the worst first; nearly nothing if there is none.
+//! The answer of `gpumap audit`: its findings, then one line of what was looked at.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! One cgroup in full: GPUs, then rules, then programs, then processes.
+//! The answer of `gpumap cgroup`: GPUs, rules, programs and processes of a cgroup.
 
 use std::io::{self, Write};
 

@@ -1,5 +1,5 @@
-//! A proof that reads like an argument: the question, each program's path,
-//! the kernel's rule, the verdict.
+//! The answer of `gpumap explain`: the question, the path through each program, the
+//! kernel's rule for combining them, the verdict.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};

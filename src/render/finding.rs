@@ -1,4 +1,4 @@
-//! One finding: what is wrong, then what it rests on, then what to do.
+//! One finding: what is wrong, the evidence, what to do.
 
 use std::io::{self, Write};
 

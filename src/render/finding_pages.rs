@@ -1,4 +1,4 @@
-//! The manual of findings: a list, and one page each.
+//! The documentation of findings (`audit --list`, `audit --explain`).
 
 use std::io::{self, Write};
 

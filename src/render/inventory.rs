@@ -1,5 +1,5 @@
-//! The node's GPUs in every numbering there is. None of the numbers may be
-//! taken for another, so each has a column.
+//! The table of the node's GPUs, with a column for each of their numberings, so that
+//! nobody takes one number for another.
 
 use std::io::{self, Write};
 

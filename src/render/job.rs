@@ -1,4 +1,4 @@
-//! One job: its sets, its GPUs, its processes, what decides.
+//! The answer of `gpumap job`: sets, GPUs, processes, rules and programs of a job.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! What is left of a job: a table for people, lines for scripts.
+//! The answer of `gpumap leftovers`: a table for people, `--porcelain` for scripts.
 
 use std::io::{self, Write};
 

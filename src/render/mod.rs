@@ -1,8 +1,7 @@
-//! From answers to text: tables for people, JSON for programs.
+//! Prints answers: tables for people, JSON for programs.
 //!
-//! Both are views of the same [`crate::report`] value. Nothing is computed
-//! here but layout: verdicts come in as words and go out as words. Every
-//! string that came from the system passes [`sanitize`] on its way out.
+//! Both show the same [`crate::report`] value. Rendering lays out and computes
+//! nothing. Every string that came from the system passes [`sanitize`].
 
 mod audit;
 mod cgroup;

@@ -1,4 +1,4 @@
-//! Lists of short GPU names, folded: `nvidia0-2,5 renderD128`.
+//! Folds lists of names: `nvidia0-2,5 renderD128`.
 
 use std::collections::BTreeMap;
 

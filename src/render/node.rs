@@ -1,4 +1,4 @@
-//! The node: its GPUs, then who has to do with them.
+//! The answer of `gpumap node`: the GPUs, then their owners.
 
 use std::io::{self, Write};
 

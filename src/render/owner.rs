@@ -1,7 +1,7 @@
 //! Owners in words: `slurm job 4711`, `step 0`, `docker 3fa9c1d2e4b5`.
 //!
-//! The kind always stands first, so that nobody can pass for something else
-//! by the name of a unit or a container.
+//! The kind stands first, so that no name of a unit or container can pass for
+//! another kind.
 
 use super::sanitize;
 use crate::model::{Owner, OwnerKind};

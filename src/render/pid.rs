@@ -1,4 +1,4 @@
-//! One process in full, then what its cgroup may open.
+//! The answer of `gpumap pid`: a process in full, then what its cgroup may open.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! Problems, one clear line each on standard error.
+//! Prints problems on standard error, one line each.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

@@ -1,5 +1,4 @@
-//! Whose a process is, what it does at the moment, and how old it is: the
-//! columns `USER`, `S` and `AGE`.
+//! User, state and age of a process: the columns `USER`, `S` and `AGE`.
 
 use std::io::{self, Write};
 

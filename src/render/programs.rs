@@ -1,4 +1,5 @@
-//! Programs in force on a cgroup, two lines each: what it is, where it hangs.
+//! Programs in force on a cgroup, two lines each: the program, and where it is
+//! attached.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

@@ -1,5 +1,4 @@
-//! Colour, width and length: all that a terminal and `-v` change about the
-//! output.
+//! Colour, width and length of the output, which depend on the terminal and `-v`.
 
 use crate::model::{Severity, Verdict};
 use std::borrow::Cow;

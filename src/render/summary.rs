@@ -1,4 +1,4 @@
-//! A subtree: one row per cgroup, gathered under the policy they share.
+//! The answer of `gpumap cgroup -r`: one row for each cgroup, grouped by policy.
 
 use std::collections::HashMap;
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! `gpumap audit`: is every GPU isolated as it should be?
+//! `gpumap audit`: audits GPU isolation.
 
 mod documents;
 

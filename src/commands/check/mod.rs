@@ -1,4 +1,4 @@
-//! `gpumap check`: a verdict per device, as fast as they can be read.
+//! `gpumap check`: one verdict for each device, streamed from standard input if asked.
 
 mod oracle;
 mod own_access;

@@ -1,8 +1,8 @@
-//! Who answers `check`: a decoded policy, or the kernel itself.
+//! The two sources of verdicts for `check`: a decoded policy, or with `--self` the
+//! kernel.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::PathBuf;
+use std::fs::Metadata;
+use std::os::unix::fs::FileTypeExt as _;
 
 use super::own_access;
 use crate::analyse::{Checker, Question};
@@ -10,13 +10,13 @@ use crate::cli::CheckArgs;
 use crate::cli::device::{Access, Asked, Pattern};
 use crate::commands::invocation::{Failure, Invocation};
 use crate::commands::subject;
-use crate::commands::subject::devices::{self, Devices};
+use crate::commands::subject::devices::Devices;
 use crate::commands::subject::question::{device_type, question, request};
 use crate::gpu::NameError;
 use crate::model::{Device, Request, Verdicts};
 use crate::observation::Observation;
 
-/// Who answers.
+/// What answers a question.
 pub(super) enum Oracle {
     /// A decoded policy.
     Policy {
@@ -115,21 +115,24 @@ fn of_device(device: Device) -> Question {
 fn kernel(asked: &Asked<'_>, devices: &Devices) -> Answer {
     let unknown = |why: &str| (UNKNOWN, Some(why.to_owned()));
     let (path, access) = match asked {
-        Asked::Name(name) => match devices.named(name).map(devices::path) {
+        Asked::Name(name) => match devices.named(name).map(|device| devices.node_for(device)) {
             Ok(Some(path)) => (path, Access::ReadWrite),
-            Ok(None) => return unknown("there is no node for it under /dev"),
+            Ok(None) => return unknown(&no_node(devices)),
             Err(why) => return unknown(&why.to_string()),
         },
-        Asked::Node(path) => (PathBuf::from(OsStr::from_bytes(path)), Access::ReadWrite),
+        Asked::Node(path) => (devices.local_path(path), Access::ReadWrite),
         Asked::Numbers(Pattern { kind: Some(kind), major: Some(major), minor: Some(minor), access }) => {
             let device = Device { kind: device_type(*kind), major: *major, minor: *minor };
-            match devices::path(device) {
+            match devices.node_for(device) {
                 Some(path) => (path, *access),
-                None => return unknown("there is no node for it under /dev"),
+                None => return unknown(&no_node(devices)),
             }
         }
         Asked::Numbers(_) => return unknown("access(2) asks about one device at a time"),
     };
+    if path.metadata().is_ok_and(|metadata| !is_device(&metadata)) {
+        return unknown("it is not a device node");
+    }
     match request(access) {
         Some(request) => {
             let (verdict, why) = own_access::ask(&path, request);
@@ -137,4 +140,12 @@ fn kernel(asked: &Asked<'_>, devices: &Devices) -> Answer {
         }
         None => unknown("access(2) asks about one request at a time, and never about mknod"),
     }
+}
+
+fn no_node(devices: &Devices) -> String {
+    format!("there is no node for it under {}", devices.dev().display())
+}
+
+fn is_device(metadata: &Metadata) -> bool {
+    metadata.file_type().is_char_device() || metadata.file_type().is_block_device()
 }

@@ -1,4 +1,4 @@
-//! `check --self`: what the kernel says gpumap itself may open.
+//! `check --self`: asks the kernel what gpumap itself may open.
 //!
 //! An access probe on a device node runs the device programs without opening
 //! the device. Creating a node cannot be asked this way.

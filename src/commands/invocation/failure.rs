@@ -7,7 +7,7 @@ use crate::analyse::AnalyseError;
 use crate::bytecode::ReadError;
 use crate::cli::device::{BadDevice, GRAMMAR};
 use crate::observation::Problem;
-use crate::observe::ObserveError;
+use crate::observe::{ObserveError, is_root};
 
 /// Why a command gave no answer.
 #[derive(Debug, thiserror::Error)]
@@ -30,7 +30,10 @@ impl Failure {
 
     /// A file that cannot be read or written.
     pub fn file(path: &Path, error: &io::Error) -> Self {
-        Self::new("file", path.to_string_lossy(), reason(error), "")
+        let is_refused = error.kind() == io::ErrorKind::PermissionDenied;
+        let needs =
+            if is_refused && !is_root() { "run as root, or name a file that you may use" } else { "" };
+        Self::new("file", path.to_string_lossy(), reason(error), needs)
     }
 
     /// A device that is not in the grammar.

@@ -53,6 +53,8 @@ pub struct Look {
     pub hook: bool,
     /// Slurm's `gres.conf` in another place than the usual ones.
     pub gres_conf: Option<PathBuf>,
+    /// Names of the users of processes whose details are not wanted.
+    pub users: bool,
     /// What systemd's unit files say about devices.
     pub units: bool,
 }
@@ -95,6 +97,7 @@ impl<'a> Invocation<'a> {
             detail: self.look.detail,
             gres_conf: self.look.gres_conf.clone(),
             hook: self.look.hook,
+            users: self.look.users,
             units: self.look.units,
             ..observe::Options::default()
         }
@@ -172,7 +175,7 @@ impl<'a> Invocation<'a> {
     }
 
     /// Without root the way out is one line, whatever rights are missing.
-    fn say_what_to_do(&mut self) -> Result<(), Failure> {
+    fn say_what_to_do(&mut self) -> io::Result<()> {
         let line = match (&self.global.from, observe::is_root()) {
             (Some(_), _) => "the observation was saved without the right to see all of it: save it as root",
             (None, false) => "run as root to see what is missing",
@@ -181,7 +184,7 @@ impl<'a> Invocation<'a> {
             }
             (None, true) => return Ok(()),
         };
-        Ok(writeln!(self.err, "gpumap: {line}")?)
+        writeln!(self.err, "gpumap: {line}")
     }
 
     /// Ends the invocation without an answer. There is nobody left to tell if
@@ -205,6 +208,9 @@ impl<'a> Invocation<'a> {
         let is_free = self.is_open || !self.global.json || self.out.take_back_line();
         self.out.flush()?;
         writeln!(self.err, "gpumap: {}", render::problem(problem))?;
+        if problem.code == "no-right" && self.global.from.is_none() {
+            self.say_what_to_do()?;
+        }
         if self.is_open {
             let errors = std::slice::from_ref(problem);
             render::json::end(self.out, &envelope::Tail { complete: false, errors })?;

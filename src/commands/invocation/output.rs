@@ -1,8 +1,8 @@
-//! Standard output: buffered, and able to take back an unfinished line.
+//! Standard output: buffered, so that an unfinished line can be taken back.
 //!
-//! A command that breaks off may have written half of a JSON document. As long
-//! as no part of it has left gpumap, it is taken back, and the answer that
-//! tells of the failure stands alone.
+//! A command that fails may have written half of a JSON document. If no part of it
+//! was passed on, that half is dropped, and the document that reports the failure
+//! stands alone.
 
 use std::io::{self, Write};
 

@@ -1,9 +1,9 @@
-//! `leftovers --kill`: every process is pinned first, then all are looked at
-//! again, and only what both looks say is demonstrably the job's gets the signal.
+//! `leftovers --kill`: opens a pidfd of each process, observes all of them a second
+//! time, and sends the signal to those that both observations call the job's.
 //!
-//! A pidfd that was opened between two looks which saw the same start time at a
-//! pid holds that very process: a number that went to another process in between
-//! would have shown another start time.
+//! If both observations see the same start time at a pid, then the pidfd that was
+//! opened in between refers to this very process: a pid that was given to another
+//! process meanwhile would show another start time.
 
 use std::path::Path;
 
@@ -16,10 +16,10 @@ use crate::observe;
 use crate::report::{Leftover, Payload};
 use crate::sys::pidfd::Pidfd;
 
-/// What ended before it could be looked at again, or does no longer hold a GPU.
+/// Of a process that the second observation does not have among the leftovers.
 const GONE: &str = "it has ended, or is no longer a leftover";
 
-/// Refuses what is no look at the processes that run here now.
+/// Refuses options that observe other processes than those that run here now.
 pub(super) fn refuse(invocation: &Invocation<'_>) -> Result<(), Failure> {
     if invocation.global.from.is_some() {
         let needs = "leave --from out: what is saved may have ended, and its pid be another's";

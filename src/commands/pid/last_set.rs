@@ -1,5 +1,5 @@
-//! The last changes that a running `gpumap watch` saw, beside what processes
-//! ask for now.
+//! Adds the last changes that a running `gpumap watch --state` saw to the answer of
+//! `gpumap pid`.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -53,6 +53,26 @@ impl Devices {
         }
     }
 
+    /// The path of a node as gpumap itself opens it: below `--gpu-root`.
+    pub(crate) fn local_path(&self, path: &[u8]) -> PathBuf {
+        below(&self.options.gpu_root, Path::new(OsStr::from_bytes(path)))
+    }
+
+    /// A node for a device, below the `dev` of `--gpu-root`.
+    pub(crate) fn node_for(&self, device: Device) -> Option<PathBuf> {
+        let entries = WalkDir::new(self.options.gpu_root.join("dev")).sort_by_file_name();
+        let entries = entries.into_iter().filter_map(Result::ok);
+        let mut nodes =
+            entries.filter(|entry| !entry.file_type().is_symlink() && !entry.file_type().is_dir());
+        let is_it = |metadata: std::fs::Metadata| of_metadata(&metadata) == Some(device);
+        nodes.find(|entry| entry.metadata().is_ok_and(is_it)).map(walkdir::DirEntry::into_path)
+    }
+
+    /// The directory whose `dev` is searched, for messages.
+    pub(crate) fn dev(&self) -> PathBuf {
+        self.options.gpu_root.join("dev")
+    }
+
     /// The device of this name.
     pub(crate) fn named(&self, name: &str) -> Result<Device, NameError> {
         let gpus = self.gpus.get_or_init(|| gpu::inventory(self.facts()));
@@ -68,9 +88,13 @@ fn number((kind, major, minor): (NodeKind, u32, u32)) -> Device {
     Device { kind, major, minor }
 }
 
+/// An absolute path below a root; a relative one as it is.
+fn below(root: &Path, path: &Path) -> PathBuf {
+    path.strip_prefix("/").map_or_else(|_| path.to_owned(), |rest| root.join(rest))
+}
+
 fn on_node(root: &Path, path: &Path) -> Result<Device, String> {
-    let place = path.strip_prefix("/").map_or_else(|_| path.to_owned(), |below| root.join(below));
-    let metadata = place.metadata().map_err(|error| match error.kind() {
+    let metadata = below(root, path).metadata().map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound if root == Path::new("/") => "there is no such node".to_owned(),
         std::io::ErrorKind::NotFound => format!("there is no such node under {}", root.display()),
         _ => format!("the node cannot be looked at: {error}"),
@@ -87,12 +111,4 @@ fn of_metadata(metadata: &std::fs::Metadata) -> Option<Device> {
     let number = metadata.rdev();
     let (major, minor) = (u32::try_from(major(number)).ok()?, u32::try_from(minor(number)).ok()?);
     Some(Device { kind, major, minor })
-}
-
-/// A node under `/dev` for a device.
-pub(crate) fn path(device: Device) -> Option<PathBuf> {
-    let entries = WalkDir::new("/dev").sort_by_file_name().into_iter().filter_map(Result::ok);
-    let mut nodes = entries.filter(|entry| !entry.file_type().is_symlink() && !entry.file_type().is_dir());
-    let is_it = |metadata: std::fs::Metadata| of_metadata(&metadata) == Some(device);
-    nodes.find(|entry| entry.metadata().is_ok_and(is_it)).map(walkdir::DirEntry::into_path)
 }

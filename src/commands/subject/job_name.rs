@@ -120,7 +120,12 @@ fn of_hook() -> Result<JobName, Failure> {
     let number = id.to_str().and_then(|id| id.parse().ok());
     number.map(JobName::Number).ok_or_else(|| {
         let why = if id.is_empty() { "SLURM_JOB_ID is not set" } else { "SLURM_JOB_ID is not a job number" };
-        Failure::new("usage", "--from-env", why, "use it in a Prolog or Epilog only, or name the job")
+        Failure::new(
+            "usage",
+            "--from-env",
+            why,
+            "--from-env is for a Prolog or Epilog; elsewhere name the job by its number",
+        )
     })
 }
 

@@ -1,4 +1,4 @@
-//! Programs from wherever the user has them, as one observation.
+//! Gathers programs and maps from the kernel and from files into one observation.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! From a device as the user typed it to a question for the decoder.
+//! Turns a device as the user typed it into a question for the decoder.
 
 use crate::analyse::Question;
 use crate::cli::device::{Access, Kind, Pattern};

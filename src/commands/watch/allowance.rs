@@ -1,6 +1,6 @@
-//! How much of what `gpumap watch` prints one user may be the cause of: what it
-//! prints is often kept, and users choose how often their processes do something
-//! and how long their values are.
+//! Limits the output of `gpumap watch` that one user can cause. Users choose how
+//! often their processes do something and how long their values are, and the
+//! output is often kept.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! `gpumap watch`: what changes, as it happens.
+//! `gpumap watch`: reports changes as they happen.
 
 mod allowance;
 mod output;
@@ -191,7 +191,8 @@ impl Watch<'_, '_> {
         Ok(if missed { Exit::No } else { Exit::Yes })
     }
 
-    /// Finds what no call told. What was told while it was read comes first.
+    /// Polls environments for changes that probes missed. Changes that probes
+    /// reported while it read are taken first.
     fn reread(&mut self, source: &mut Source) -> Result<(), Failure> {
         let reread = self.tracker.reread();
         for pid in reread.pids() {
@@ -264,6 +265,9 @@ fn signals() -> Result<SignalFd, Failure> {
 fn refused(error: WatchError) -> Failure {
     let needs = match &error {
         WatchError::NoBtf(_) => "Linux 5.8 or later with BTF (CONFIG_DEBUG_INFO_BTF)",
+        WatchError::Load(_) | WatchError::Attach(..) if observe::is_in_user_namespace() => {
+            "root of the node, outside of this user namespace (container)"
+        }
         WatchError::Load(_) | WatchError::Attach(..) => "root, and Linux 5.8 or later",
         WatchError::Object(_) | WatchError::Wait(_) => "",
     };

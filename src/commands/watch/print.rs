@@ -1,4 +1,5 @@
-//! What `gpumap watch` prints.
+//! Prints the events of `gpumap watch`, and chooses those that people see without
+//! `-v`.
 
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! From the targets of `gpumap watch` to processes and directories.
+//! Finds the processes and cgroups that `gpumap watch` was asked to watch.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
