@@ -1,5 +1,6 @@
 //! Allocations that the caller of gpumap names.
 
+use crate::model::AllocationSource;
 use crate::report::{Gpu, GpuSet};
 
 use super::Numbering;
@@ -31,7 +32,7 @@ pub(super) fn given(list: &str, numbering: &Numbering, gpus: &[Gpu]) -> Result<G
     let gpus = gpus.iter().map(|gpu| gpu.key.clone()).filter(|key| keys.contains(key)).collect();
     instances.sort();
     instances.dedup();
-    Ok(GpuSet { gpus: Some(gpus), instances, source: Some("given".to_owned()), ..GpuSet::default() })
+    Ok(GpuSet { gpus: Some(gpus), instances, source: Some(AllocationSource::Given), ..GpuSet::default() })
 }
 
 fn one(entry: &str, numbering: &Numbering, gpus: &[Gpu]) -> Result<GpuSet, String> {

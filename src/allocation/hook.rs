@@ -7,6 +7,7 @@
 //! relative to the cgroup and says nothing here, and `SLURM_JOB_GPUS` is
 //! inherited by srun: in a step on another node it is the batch node's.
 
+use crate::model::AllocationSource;
 use crate::observation::{Environment, Variable};
 use crate::report::{Gpu, GpuSet};
 
@@ -26,7 +27,7 @@ pub(super) fn of_hook(hook: &Environment, numbering: &Numbering, gpus: &[Gpu]) -
             Some(_) => None,
             None => hook.get("SLURM_JOB_GPUS").map(|variable| value(variable, numbering, gpus)),
         };
-    set.map(|set| GpuSet { source: Some("hook".to_owned()), ..set })
+    set.map(|set| GpuSet { source: Some(AllocationSource::Hook), ..set })
 }
 
 /// What a process claims.
@@ -36,7 +37,7 @@ pub(super) fn of_claim(env: &Environment, of: Of, numbering: &Numbering, gpus: &
         Of::FirstStep => own(env, "SLURM_JOB_GPUS", numbering, gpus),
         Of::Step => own(env, "SLURM_STEP_GPUS", numbering, gpus),
     };
-    set.map(|set| GpuSet { source: Some("claimed".to_owned()), ..set })
+    set.map(|set| GpuSet { source: Some(AllocationSource::Claimed), ..set })
 }
 
 fn value(variable: &Variable, numbering: &Numbering, gpus: &[Gpu]) -> GpuSet {

@@ -16,6 +16,7 @@
 //! `slurm.conf` is not read: it is taken to configure every GPU that
 //! `gres.conf` lists or AutoDetect finds. See [`super::Numbering::assumes`].
 
+use crate::model::Vendor;
 use crate::report::Gpu;
 
 use super::gres::{AutoDetect, Gres, Listed};
@@ -31,10 +32,10 @@ use super::slot::{Slot, gate, slot};
 pub(super) fn slots(gres: &Gres, gpus: &[Gpu]) -> Result<(Vec<Slot>, bool), String> {
     match gres.detect {
         AutoDetect::Off => Ok((configured(&gres.listed, gpus)?, false)),
-        AutoDetect::Nvml => detected(gres, gpus, "nvidia", by_nvml),
-        AutoDetect::Nvidia => detected(gres, gpus, "nvidia", by_file),
-        AutoDetect::Rsmi => detected(gres, gpus, "amd", by_address),
-        AutoDetect::Oneapi => detected(gres, gpus, "intel", by_address),
+        AutoDetect::Nvml => detected(gres, gpus, &Vendor::Nvidia, by_nvml),
+        AutoDetect::Nvidia => detected(gres, gpus, &Vendor::Nvidia, by_file),
+        AutoDetect::Rsmi => detected(gres, gpus, &Vendor::Amd, by_address),
+        AutoDetect::Oneapi => detected(gres, gpus, &Vendor::Intel, by_address),
     }
 }
 
@@ -60,10 +61,10 @@ fn configured(listed: &[Listed], gpus: &[Gpu]) -> Result<Vec<Slot>, String> {
 fn detected(
     gres: &Gres,
     gpus: &[Gpu],
-    vendor: &str,
+    vendor: &Vendor,
     order: fn(&[&Gpu]) -> Result<Vec<String>, String>,
 ) -> Result<(Vec<Slot>, bool), String> {
-    let found: Vec<&Gpu> = gpus.iter().filter(|gpu| gpu.vendor == vendor && !gpu.excluded).collect();
+    let found: Vec<&Gpu> = gpus.iter().filter(|gpu| gpu.vendor == *vendor && !gpu.excluded).collect();
     if found.is_empty() {
         return Err(format!("AutoDetect finds {vendor} GPUs, and there is none here"));
     }

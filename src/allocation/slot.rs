@@ -48,5 +48,5 @@ fn instances(caps: &[&String], gpu: &Gpu) -> Option<Vec<String>> {
     if found.is_empty() || !minors.iter().all(used) {
         return None;
     }
-    found.into_iter().map(|mig| Some(format!("{}/{}/{}", gpu.key, mig.gi, mig.ci?))).collect()
+    found.into_iter().map(|instance| instance.key(gpu)).collect()
 }

@@ -111,7 +111,7 @@ mod tests {
         let gpu = |minor: u32| Gpu {
             key: format!("GPU-{minor}{minor}"),
             uuid: Some(format!("GPU-{minor}{minor}")),
-            vendor: "nvidia".to_owned(),
+            vendor: crate::model::Vendor::Nvidia,
             minor: Some(minor),
             ..Gpu::default()
         };

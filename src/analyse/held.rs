@@ -2,10 +2,11 @@
 //!
 //! Paths do not count, because anyone can make a node with any name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::gpu::SharedNode;
-use crate::observation::{HeldDevice, NodeKind};
+use crate::model::{DeviceType, SharedRole};
+use crate::observation::HeldDevice;
 use crate::report::Gpu;
 
 /// What each device number gives.
@@ -13,7 +14,7 @@ use crate::report::Gpu;
 pub(super) struct Numbers {
     gpus: BTreeMap<(u32, u32), usize>,
     instances: BTreeMap<(u32, u32), String>,
-    shared: BTreeMap<(u32, u32), String>,
+    shared: BTreeMap<(u32, u32), SharedRole>,
 }
 
 /// What one process holds, each list in the order of the inventory.
@@ -21,7 +22,7 @@ pub(super) struct Numbers {
 pub(super) struct Held {
     pub(super) gpus: Vec<String>,
     pub(super) instances: Vec<String>,
-    pub(super) shared: Vec<String>,
+    pub(super) shared: Vec<SharedRole>,
 }
 
 impl Numbers {
@@ -59,27 +60,30 @@ impl Numbers {
     /// What a process with these devices open holds.
     pub(super) fn held(&self, devices: &[HeldDevice], gpus: &[Gpu]) -> Held {
         let numbers = || {
-            let chars = devices.iter().filter(|device| device.kind == NodeKind::Char);
+            let chars = devices.iter().filter(|device| device.kind == DeviceType::Char);
             chars.map(|device| (device.major, device.minor))
         };
         let mut indices: Vec<usize> =
             numbers().filter_map(|number| self.gpus.get(&number)).copied().collect();
         indices.sort_unstable();
         indices.dedup();
-        let named = |names: &BTreeMap<(u32, u32), String>| {
-            let mut found: Vec<String> = numbers().filter_map(|number| names.get(&number)).cloned().collect();
-            found.sort();
-            found.dedup();
-            found
-        };
         Held {
             gpus: indices
                 .into_iter()
                 .filter_map(|index| gpus.get(index))
                 .map(|gpu| gpu.key.clone())
                 .collect(),
-            instances: named(&self.instances),
-            shared: named(&self.shared),
+            instances: found(&self.instances, numbers()),
+            shared: found(&self.shared, numbers()),
         }
     }
+}
+
+/// What some of these numbers stand for, sorted, each once.
+fn found<T: Ord + Clone>(
+    known: &BTreeMap<(u32, u32), T>,
+    numbers: impl Iterator<Item = (u32, u32)>,
+) -> Vec<T> {
+    let found: BTreeSet<&T> = numbers.filter_map(|number| known.get(&number)).collect();
+    found.into_iter().cloned().collect()
 }

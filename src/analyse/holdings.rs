@@ -5,7 +5,8 @@ use super::held::Numbers;
 use super::join::Join;
 use super::processes::Processes;
 use crate::gpu;
-use crate::observation::{Answer, Detail, GpuFacts, HeldDevice, NodeKind, Observation, Text};
+use crate::model::DeviceType;
+use crate::observation::{Answer, Detail, GpuFacts, HeldDevice, Observation, Text};
 use crate::report::{DevicesEvent, Gpu};
 
 /// The device numbers of a node's GPUs.
@@ -28,7 +29,7 @@ impl Holdings {
     pub fn of(&self, devices: &[HeldDevice]) -> Option<DevicesEvent> {
         let is_gpus = |device: &&HeldDevice| {
             let held = self.numbers.held(std::slice::from_ref(*device), &self.gpus);
-            device.kind == NodeKind::Char && held != Default::default()
+            device.kind == DeviceType::Char && held != Default::default()
         };
         let numbers: Vec<HeldDevice> = devices.iter().filter(is_gpus).copied().collect();
         let held = self.numbers.held(&numbers, &self.gpus);

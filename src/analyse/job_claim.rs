@@ -3,7 +3,7 @@
 //! A user can write any environment. So it is a hint and never a proof: a
 //! difference is reported and decides nothing.
 
-use crate::model::Owner;
+use crate::model::{JobIdSource, Owner};
 use crate::observation::{Environment, Process};
 use crate::report::Claim;
 
@@ -42,7 +42,7 @@ fn compare(claim: Claim, job: &Owner, environment: &Environment) -> Claim {
     let same_number = claim.job_id.zip(job.job_id).map(|(claimed, own)| claimed == own);
     let same_sluid = claim.sluid.as_ref().zip(job.sluid.as_ref()).map(|(claimed, own)| claimed == own);
     // A number that was read off the same environment proves nothing.
-    let circular = job.job_id_source.as_deref() == Some("environment");
+    let circular = job.job_id_source == Some(JobIdSource::Environment);
     let agrees = same_sluid.or(if circular { None } else { same_number });
     let is_heterogeneous = text(environment, "SLURM_HET_SIZE").is_some();
     match agrees {

@@ -6,11 +6,9 @@
 
 use jiff::Timestamp;
 
+use crate::model::JobEvidence;
 use crate::observation::Environment;
 use crate::report::{GpuSet, Leftover};
-
-/// What a leftover belongs to its job by, if it is in the job's cgroup.
-pub(super) const BY_CGROUP: &str = "cgroup";
 
 /// Seconds by which a start time may be wrong: the kernel tells the time of the
 /// boot in whole seconds.
@@ -43,7 +41,7 @@ pub(super) fn spared_because(
     if leftover.owner.as_ref().is_some_and(|owner| owner.part.is_some()) {
         return Some("it is the scheduler's own");
     }
-    if leftover.belongs_by == BY_CGROUP {
+    if leftover.belongs_by == JobEvidence::Cgroup {
         return None;
     }
     let known = gpus.and_then(|set| set.gpus.as_ref()).map(Vec::as_slice).unwrap_or_default();
@@ -91,7 +89,7 @@ mod tests {
         let started_at = Some("2026-01-01T00:00:10Z".to_owned());
         let process = Process { uid, held, started_at, ..Process::default() };
         let gpus = vec!["GPU-1".to_owned()];
-        Leftover { process, gpus, belongs_by: by.to_owned(), ..Leftover::default() }
+        Leftover { process, gpus, belongs_by: JobEvidence::of(by), ..Leftover::default() }
     }
 
     fn granted(gpu: &str) -> GpuSet {
@@ -107,7 +105,7 @@ mod tests {
         assert_eq!(spared_because(&leftover("cgroup", 1000), None, None), None);
         assert!(spared_because(&leftover("cgroup", 0), None, None).is_some());
         assert!(spared_because(&leftover("cgroup", 1001), Some(&mine), None).is_some());
-        let owner = Some(Owner { part: Some("slurm".to_owned()), ..Owner::default() });
+        let owner = Some(Owner { part: Some(crate::model::OwnerPart::Slurm), ..Owner::default() });
         assert!(spared_because(&Leftover { owner, ..leftover("cgroup", 1000) }, Some(&mine), None).is_some());
         let idle = Leftover { gpus: Vec::new(), ..leftover("cgroup", 1000) };
         assert!(spared_because(&idle, Some(&mine), None).is_some());

@@ -2,13 +2,13 @@
 //! No process of another job is among them.
 
 use crate::allocation::{Numbering, of_hook};
-use crate::model::Owner;
+use crate::model::{JobEvidence, JobIdSource, Owner};
 use crate::observation::{Environment, Observation, Problem, Process};
 use crate::owner::JobName;
 use crate::report::{GpuSet, Leftover, Note, Payload};
 
 use super::join::Join;
-use super::killable::{self, BY_CGROUP};
+use super::killable;
 use super::node::source;
 use super::processes::Processes;
 use super::{AnalyseError, Granted, job_claim};
@@ -45,10 +45,9 @@ pub fn leftovers(
         if !looked {
             reported.held_unknown = Some("nobody looked into it".to_owned());
         }
-        let gpus = search.counted(belongs_by, reported.held.as_deref().unwrap_or_default());
+        let gpus = search.counted(&belongs_by, reported.held.as_deref().unwrap_or_default());
         if !gpus.is_empty() || reported.held_unknown.is_some() {
             let owner = join.owners.of(&process.cgroup).cloned();
-            let belongs_by = belongs_by.to_owned();
             let mut leftover = Leftover { process: reported, owner, belongs_by, gpus, ..Leftover::default() };
             let spared = killable::spared_because(&leftover, search.hook, search.gpus.as_ref());
             leftover.spared = spared.map(str::to_owned);
@@ -75,7 +74,6 @@ fn notes(observation: &Observation) -> Vec<Note> {
     std::iter::once(first).chain(observation.remarks.iter().map(remark)).collect()
 }
 
-const BY_ENVIRONMENT: &str = "environment";
 /// What `/proc/PID/fd` does not show (unix(7), `io_uring_register(2)`).
 const NOT_VISIBLE: &str = "a device that is open only in a message on its way through a Unix socket, or only registered \
                            with io_uring, belongs to no process's table of descriptors and is not seen";
@@ -91,15 +89,19 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// Why a process is this job's, if it is.
-    fn belongs(&self, process: &Process, join: &Join<'_>) -> Option<&'static str> {
+    fn belongs(&self, process: &Process, join: &Join<'_>) -> Option<JobEvidence> {
         let owner = join.owners.of(&process.cgroup);
         if owner.is_some_and(|owner| self.job.is(owner)) {
-            return Some(if owner.is_some_and(is_hearsay) { BY_ENVIRONMENT } else { BY_CGROUP });
+            return Some(if owner.is_some_and(is_hearsay) {
+                JobEvidence::Environment
+            } else {
+                JobEvidence::Cgroup
+            });
         }
         let is_other_jobs = owner.and_then(job_claim::job).is_some();
         let environment = process.detail.as_ref()?.at_exec.known()?;
         let is_claimed = names(environment, self.job) && self.is_users(process);
-        (!is_other_jobs && is_claimed).then_some(BY_ENVIRONMENT)
+        (!is_other_jobs && is_claimed).then_some(JobEvidence::Environment)
     }
 
     fn is_users(&self, process: &Process) -> bool {
@@ -110,8 +112,9 @@ impl Search<'_> {
 
     /// Which of the GPUs that a process holds count against it. One that may
     /// be the job's does.
-    fn counted(&self, belongs_by: &str, held: &[String]) -> Vec<String> {
-        let of_job = self.gpus.as_ref().filter(|set| set.gpus.is_some() && belongs_by == BY_ENVIRONMENT);
+    fn counted(&self, belongs_by: &JobEvidence, held: &[String]) -> Vec<String> {
+        let of_job =
+            self.gpus.as_ref().filter(|set| set.gpus.is_some() && *belongs_by == JobEvidence::Environment);
         let counts = |key: &&String| {
             of_job.is_none_or(|set| set.gpus.iter().flatten().chain(&set.unknown).any(|own| own == *key))
         };
@@ -121,7 +124,7 @@ impl Search<'_> {
 
 /// Whether only environments say which number the job of a cgroup has.
 fn is_hearsay(owner: &Owner) -> bool {
-    job_claim::job(owner).is_some_and(|job| job.job_id_source.as_deref() == Some("environment"))
+    job_claim::job(owner).is_some_and(|job| job.job_id_source == Some(JobIdSource::Environment))
 }
 
 /// Whether an environment names the job.

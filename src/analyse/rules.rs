@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::gpu::Labels;
-use crate::model::{Device, DeviceType};
-use crate::observation::{GpuFacts, NodeKind};
+use crate::model::{Device, DeviceType, RuleType};
+use crate::observation::GpuFacts;
 use crate::policy::{self, Decoder, Focus, Numbers};
 use crate::report::{Mask, Omitted, Policy, Rule, Unknown};
 
@@ -48,7 +48,7 @@ impl Table {
     /// Who has the one major that a rule names.
     fn names(&self, rule: &Rule) -> Vec<String> {
         let [first, last] = rule.major;
-        let is_one = first == last && rule.kind == "char" && rule.major_mask.is_none();
+        let is_one = first == last && rule.kind == RuleType::Char && rule.major_mask.is_none();
         self.majors.get(&first).filter(|_| is_one).cloned().unwrap_or_default()
     }
 }
@@ -61,17 +61,15 @@ pub(super) fn focus(facts: &GpuFacts) -> Focus {
 fn focus_on(facts: &GpuFacts, majors: &BTreeMap<u32, Vec<String>>) -> Focus {
     let is_of_gpu = |name: &String| ["nvidia", "kfd", "drm"].iter().any(|start| name.starts_with(start));
     let of_gpus = majors.iter().filter(|(_, names)| names.iter().any(is_of_gpu)).map(|(major, _)| *major);
-    let nodes = facts.nodes.iter().map(|node| {
-        let kind = if node.kind == NodeKind::Char { DeviceType::Char } else { DeviceType::Block };
-        Device { kind, major: node.major, minor: node.minor }
-    });
+    let nodes =
+        facts.nodes.iter().map(|node| Device { kind: node.kind, major: node.major, minor: node.minor });
     Focus::new(of_gpus, nodes)
 }
 
 /// Who has the majors that the kernel gives out anew on each boot.
 fn dynamic_majors(facts: &GpuFacts) -> BTreeMap<u32, Vec<String>> {
     let labels = Labels::new(facts);
-    let names = |major| (major, labels.driver_names(NodeKind::Char, major));
+    let names = |major| (major, labels.driver_names(DeviceType::Char, major));
     DYNAMIC.into_iter().flatten().map(names).filter(|(_, names)| !names.is_empty()).collect()
 }
 
@@ -93,15 +91,10 @@ fn unknown((why, rules): (String, Vec<policy::Rule>)) -> Unknown {
 
 /// A rule.
 pub(super) fn rule(rule: &policy::Rule) -> Rule {
-    let kind = match rule.kind {
-        None => "any",
-        Some(DeviceType::Char) => "char",
-        Some(DeviceType::Block) => "block",
-    };
     let mask = |numbers: Numbers| numbers.mask.map(|mask| Mask { mask: mask.mask, value: mask.value });
     Rule {
         verdict: rule.verdict,
-        kind: kind.to_owned(),
+        kind: rule.kind.into(),
         major: [rule.major.first, rule.major.last],
         minor: [rule.minor.first, rule.minor.last],
         requests: rule.requests.to_string(),

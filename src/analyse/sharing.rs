@@ -1,18 +1,22 @@
 //! Finds owners that share a GPU on purpose: by MIG, MPS or shards. Two owners that
 //! may open one GPU are no fault then.
 
+use crate::model::SharingMode;
 use crate::observation::{Environment, Process};
 use crate::report::{Gpu, OwnerSets};
 
 /// How an owner shares its GPUs: `mig`, `mps`, `shard`.
-pub(super) fn of(sets: &OwnerSets, processes: &[&Process], gpus: &[Gpu]) -> Vec<String> {
+pub(super) fn of(sets: &OwnerSets, processes: &[&Process], gpus: &[Gpu]) -> Vec<SharingMode> {
     let says = |name: &str| environments(processes).any(|environment| environment.get(name).is_some());
     let all = [
-        ("mig", uses_instances(sets, gpus)),
-        ("mps", says("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE") || processes.iter().any(|one| is_mps(one))),
-        ("shard", says("SLURM_SHARDS_ON_NODE")),
+        (SharingMode::Mig, uses_instances(sets, gpus)),
+        (
+            SharingMode::Mps,
+            says("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE") || processes.iter().any(|one| is_mps(one)),
+        ),
+        (SharingMode::Shard, says("SLURM_SHARDS_ON_NODE")),
     ];
-    all.into_iter().filter(|(_, shares)| *shares).map(|(name, _)| name.to_owned()).collect()
+    all.into_iter().filter(|(_, shares)| *shares).map(|(mode, _)| mode).collect()
 }
 
 fn environments<'a>(processes: &[&'a Process]) -> impl Iterator<Item = &'a Environment> {

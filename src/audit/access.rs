@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::facts::{Facts, whole};
 use crate::model::Owner;
 use crate::model::{Request, Verdict};
-use crate::report::{Gpu, MigInstance, Policy};
+use crate::report::{MigInstance, Policy};
 
 /// The number of a device that no rule names: the last there can be.
 const NOBODYS: (u32, u32) = (crate::model::MAX_MAJOR, crate::model::MAX_MINOR);
@@ -131,11 +131,6 @@ pub(super) fn opens_instance(facts: &mut Facts<'_>, place: usize, instance: &Mig
     let read = Request::Read;
     numbers.iter().all(|number| facts.verdict(place, *number, read) == Verdict::Allow)
         && !numbers.iter().all(|number| is_unnamed(facts, place, *number, read))
-}
-
-/// `KEY/GI/CI`.
-pub(super) fn instance_key(gpu: &Gpu, instance: &MigInstance) -> Option<String> {
-    Some(format!("{}/{}/{}", gpu.key, instance.gi, instance.ci?))
 }
 
 fn find(owner: Option<&Owner>, index: &HashMap<&Owner, usize>) -> Option<usize> {

@@ -1,7 +1,8 @@
 //! File permissions of device nodes: the second gate after device programs.
 
 use super::facts::Facts;
-use crate::observation::{DeviceNode, NodeKind};
+use crate::model::DeviceType;
+use crate::observation::DeviceNode;
 use crate::report::Cgroup;
 
 /// Permission bits of everybody: read and write.
@@ -23,7 +24,7 @@ pub(super) enum Dac {
 /// The node with this number.
 pub(super) fn node<'a>(facts: &Facts<'a>, number: (u32, u32)) -> Option<&'a DeviceNode> {
     let mut nodes = facts.inspection.observation().gpu_facts.nodes.iter();
-    nodes.find(|node| node.kind == NodeKind::Char && (node.major, node.minor) == number)
+    nodes.find(|node| node.kind == DeviceType::Char && (node.major, node.minor) == number)
 }
 
 /// Who in a cgroup passes the permissions of a node for this access.

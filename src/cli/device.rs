@@ -4,6 +4,8 @@
 //! Parsed by hand and without allocating, because `check -` reads a million
 //! of these a second.
 
+use crate::model::{DeviceType, MAX_MAJOR, MAX_MINOR};
+
 /// A device as the user asks for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked<'a> {
@@ -20,22 +22,13 @@ pub enum Asked<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pattern {
     /// Block or character; `None` for both.
-    pub kind: Option<Kind>,
+    pub kind: Option<DeviceType>,
     /// 0 to 4095; `None` for all.
     pub major: Option<u32>,
     /// 0 to 1048575; `None` for all.
     pub minor: Option<u32>,
     /// What is requested.
     pub access: Access,
-}
-
-/// The type of a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// `b`.
-    Block,
-    /// `c`.
-    Char,
 }
 
 /// The request of a question.
@@ -80,9 +73,6 @@ pub enum BadDevice {
 
 /// The grammar in one clause, for error messages.
 pub const GRAMMAR: &str = "write 'TYPE MAJOR:MINOR [REQUEST]' as one argument, such as 'c 195:3 rw', a path such as /dev/nvidia3, or a GPU's name, UUID or PCI address";
-
-const MAX_MAJOR: u32 = 0xfff;
-const MAX_MINOR: u32 = 0xf_ffff;
 
 /// Reads a device.
 pub fn parse(text: &[u8]) -> Result<Asked<'_>, BadDevice> {
@@ -135,10 +125,10 @@ fn word(text: &[u8]) -> (&[u8], &[u8]) {
     (word, &rest[next..])
 }
 
-fn parse_kind(word: &[u8]) -> Result<Option<Kind>, BadDevice> {
+fn parse_kind(word: &[u8]) -> Result<Option<DeviceType>, BadDevice> {
     match word {
-        b"c" => Ok(Some(Kind::Char)),
-        b"b" => Ok(Some(Kind::Block)),
+        b"c" => Ok(Some(DeviceType::Char)),
+        b"b" => Ok(Some(DeviceType::Block)),
         b"a" | b"*" => Ok(None),
         _ => Err(BadDevice::Kind),
     }
@@ -195,8 +185,12 @@ mod tests {
     /// Make sure that each part of the grammar is read as documented.
     #[test]
     fn good() {
-        let plain =
-            Pattern { kind: Some(Kind::Char), major: Some(195), minor: Some(3), access: Access::ReadWrite };
+        let plain = Pattern {
+            kind: Some(DeviceType::Char),
+            major: Some(195),
+            minor: Some(3),
+            access: Access::ReadWrite,
+        };
         for text in ["c 195:3", "c 195:3 rw", "c 195:3 wr", "c  195:3  rw ", "c 0195:03"] {
             assert_eq!(numbers(text), plain, "{text}");
         }

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use super::invocation::{Failure, Invocation};
 use super::subject;
 use super::subject::devices::Devices;
-use super::subject::question::{device_type, request};
+use super::subject::question::request;
 use crate::cli::device::{self, Asked, Pattern};
 use crate::cli::{Exit, ExplainArgs};
 use crate::gpu::NameError;
@@ -38,7 +38,7 @@ fn one(asked: &Asked<'_>, text: &[u8], devices: &Devices) -> Result<(Device, Req
             Ok((devices.named(word).map_err(bad)?, Request::ReadWrite))
         }
         Asked::Numbers(Pattern { kind: Some(kind), major: Some(major), minor: Some(minor), access }) => {
-            let device = Device { kind: device_type(*kind), major: *major, minor: *minor };
+            let device = Device { kind: *kind, major: *major, minor: *minor };
             request(*access).map(|request| (device, request)).ok_or_else(|| several(&name()))
         }
         Asked::Numbers(_) => Err(several(&name())),

@@ -1,6 +1,7 @@
 //! Accelerators that are no GPUs: the accel class (Gaudi, qaic, NPUs), and
 //! drivers with a dynamic major of their own (older Gaudi, AWS Neuron).
 
+use crate::model::Vendor;
 use crate::observation::GpuFacts;
 use crate::report::Gpu;
 
@@ -31,7 +32,7 @@ fn gpu(facts: &GpuFacts, name: &str, dev: &str) -> Option<Gpu> {
     let driver = target(facts, &format!("{CLASS}{name}/device/driver"));
     let driver = driver.or_else(|| pci.as_ref()?.driver()).unwrap_or("accel");
     Some(Gpu {
-        vendor: driver.to_owned(),
+        vendor: Vendor::of(driver),
         pci: address.map(|address| address.to_string()),
         major: Some(ACCEL),
         minor: Some(minor),
@@ -63,7 +64,7 @@ fn own_major(facts: &GpuFacts) -> Vec<Gpu> {
         let is_new = found.iter().all(|gpu| (gpu.major, gpu.minor) != (Some(gate.0), Some(gate.1)));
         if is_new && majors.char_major(driver) == Some(node.major) {
             found.push(Gpu {
-                vendor: (*driver).to_owned(),
+                vendor: Vendor::of(driver),
                 major: Some(gate.0),
                 minor: Some(gate.1),
                 nodes: nodes(facts, Some(gate), &[], &[]),

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::model::Vendor;
 use crate::observation::GpuFacts;
 use crate::report::Gpu;
 
@@ -32,7 +33,7 @@ fn gpu(facts: &GpuFacts, drm: &[Entry<'_>], dir: &str) -> Option<Gpu> {
     let gate = minor.map(|minor| (DRM, minor));
     let model = pci.as_ref().and_then(|pci| pci.text("product_name"));
     Some(Gpu {
-        vendor: "amd".to_owned(),
+        vendor: Vendor::Amd,
         model: model.or_else(|| text(facts, &format!("{dir}/name"))).map(str::to_owned),
         uuid: property(properties, "unique_id").and_then(amd_uuid),
         pci: address.map(|address| address.to_string()),

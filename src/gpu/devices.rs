@@ -1,6 +1,7 @@
 //! `/proc/devices`: which driver registered which major number on this boot.
 
-use crate::observation::{GpuFacts, NodeKind};
+use crate::model::DeviceType;
+use crate::observation::GpuFacts;
 
 use super::facts::text;
 
@@ -25,7 +26,7 @@ pub fn char_major(facts: &GpuFacts, driver: &str) -> Option<u32> {
 }
 
 /// The registrations of one boot, in the file's order.
-pub(super) struct Majors<'a>(Vec<(NodeKind, u32, &'a str)>);
+pub(super) struct Majors<'a>(Vec<(DeviceType, u32, &'a str)>);
 
 impl<'a> Majors<'a> {
     /// Parses the file of the facts; empty if it is not there.
@@ -34,8 +35,8 @@ impl<'a> Majors<'a> {
         let mut majors = Vec::new();
         for line in text(facts, "/proc/devices").unwrap_or_default().lines() {
             match line.trim() {
-                "Character devices:" => section = Some(NodeKind::Char),
-                "Block devices:" => section = Some(NodeKind::Block),
+                "Character devices:" => section = Some(DeviceType::Char),
+                "Block devices:" => section = Some(DeviceType::Block),
                 line => {
                     majors.extend(section.zip(entry(line)).map(|(kind, (major, name))| (kind, major, name)))
                 }
@@ -45,14 +46,14 @@ impl<'a> Majors<'a> {
     }
 
     /// The names registered for a major; several drivers can share one.
-    pub(super) fn names(&self, kind: NodeKind, major: u32) -> impl Iterator<Item = &'a str> {
+    pub(super) fn names(&self, kind: DeviceType, major: u32) -> impl Iterator<Item = &'a str> {
         let matches = self.0.iter().filter(move |entry| (entry.0, entry.1) == (kind, major));
         matches.map(|entry| entry.2)
     }
 
     /// The first character major registered under a name.
     pub(super) fn char_major(&self, name: &str) -> Option<u32> {
-        self.0.iter().find(|entry| entry.0 == NodeKind::Char && entry.2 == name).map(|entry| entry.1)
+        self.0.iter().find(|entry| entry.0 == DeviceType::Char && entry.2 == name).map(|entry| entry.1)
     }
 
     /// Whether nothing is known: the file was not there.
@@ -81,8 +82,8 @@ mod tests {
         let text = "Character devices:\n  1 mem\n195 nvidia\n195 nvidiactl\n510 nvidia-uvm\n\nBlock devices:\n  1 x\n";
         let facts = facts(text);
         let majors = Majors::new(&facts);
-        assert_eq!(majors.names(NodeKind::Char, 195).collect::<Vec<_>>(), ["nvidia", "nvidiactl"]);
-        assert_eq!(majors.names(NodeKind::Block, 1).collect::<Vec<_>>(), ["x"]);
+        assert_eq!(majors.names(DeviceType::Char, 195).collect::<Vec<_>>(), ["nvidia", "nvidiactl"]);
+        assert_eq!(majors.names(DeviceType::Block, 1).collect::<Vec<_>>(), ["x"]);
         assert_eq!(majors.char_major("nvidia-uvm"), Some(510));
         assert_eq!(majors.char_major("x"), None);
     }

@@ -1,6 +1,7 @@
 //! DRM devices: the card and render nodes of every GPU, and the GPUs that are
 //! known by them alone (Intel; AMD without KFD; open drivers of others).
 
+use crate::model::Vendor;
 use crate::observation::GpuFacts;
 use crate::report::Gpu;
 
@@ -64,7 +65,7 @@ fn is_known(entry: &Entry<'_>, known: &[Gpu]) -> bool {
     let pci = entry.pci.map(|pci| pci.to_string());
     known.iter().any(|gpu| {
         let same_gate = (gpu.major, gpu.minor) == (Some(DRM), Some(entry.minor));
-        same_gate || (gpu.vendor == "nvidia" && gpu.pci.is_some() && gpu.pci == pci)
+        same_gate || (gpu.vendor == Vendor::Nvidia && gpu.pci.is_some() && gpu.pci == pci)
     })
 }
 
@@ -73,7 +74,7 @@ fn gpu(facts: &GpuFacts, entries: &[Entry<'_>], entry: &Entry<'_>) -> Gpu {
     let pci = entry.pci.map(|address| Pci::new(facts, address));
     let vendor = vendor(pci.as_ref().and_then(Pci::vendor), entry.driver);
     let gate = (DRM, entry.minor);
-    let unique = pci.as_ref().and_then(|pci| pci.text("unique_id")).filter(|_| vendor == "amd");
+    let unique = pci.as_ref().and_then(|pci| pci.text("unique_id")).filter(|_| vendor == Vendor::Amd);
     Gpu {
         model: pci.as_ref().and_then(|pci| pci.text("product_name")).map(str::to_owned),
         uuid: unique.and_then(|id| u64::from_str_radix(id, 16).ok()).and_then(amd_uuid),
@@ -94,14 +95,13 @@ pub(super) fn cards(entries: &[Entry<'_>], pci: Option<Address>) -> Vec<(u32, u3
 }
 
 /// The vendor by PCI id, else the driver's name.
-fn vendor(id: Option<u32>, driver: Option<&str>) -> String {
-    let name = match id {
-        Some(0x10de) => "nvidia",
-        Some(0x1002) => "amd",
-        Some(0x8086) => "intel",
-        _ => driver.unwrap_or("drm"),
-    };
-    name.to_owned()
+fn vendor(id: Option<u32>, driver: Option<&str>) -> Vendor {
+    match id {
+        Some(0x10de) => Vendor::Nvidia,
+        Some(0x1002) => Vendor::Amd,
+        Some(0x8086) => Vendor::Intel,
+        _ => Vendor::of(driver.unwrap_or("drm")),
+    }
 }
 
 #[cfg(test)]
@@ -120,7 +120,7 @@ mod tests {
 
     fn vendors(device: &str, driver: &str) -> Vec<String> {
         let facts = facts(device, driver);
-        list(&facts, &entries(&facts), &[]).into_iter().map(|gpu| gpu.vendor).collect()
+        list(&facts, &entries(&facts), &[]).into_iter().map(|gpu| gpu.vendor.to_string()).collect()
     }
 
     #[test]

@@ -3,7 +3,8 @@
 
 use std::ops::Bound;
 
-use crate::observation::{DeviceNode, GpuFacts, NodeKind};
+use crate::model::DeviceType;
+use crate::observation::{DeviceNode, GpuFacts};
 use crate::report::GpuNode;
 
 use super::pci::Address;
@@ -93,7 +94,7 @@ pub(super) fn nodes(
 
 /// The character device nodes.
 pub(super) fn chars(facts: &GpuFacts) -> impl Iterator<Item = &DeviceNode> {
-    facts.nodes.iter().filter(|node| node.kind == NodeKind::Char)
+    facts.nodes.iter().filter(|node| node.kind == DeviceType::Char)
 }
 
 /// The decimal number that a name has after `prefix`, without leading zeros

@@ -10,7 +10,7 @@ use super::pci::Address;
 pub(super) fn sort(gpus: &mut [Gpu]) {
     gpus.sort_by_cached_key(|gpu| {
         let address = gpu.pci.as_deref().and_then(Address::parse);
-        (gpu.vendor.clone(), address.is_none(), address, gpu.minor.is_none(), gpu.minor)
+        (gpu.vendor.to_string(), address.is_none(), address, gpu.minor.is_none(), gpu.minor)
     });
 }
 
@@ -59,6 +59,6 @@ mod tests {
     fn partitions_go_by_number_and_twins_by_position() {
         let gpus = vec![gpu("", "0000:01:00.0", 128), gpu("", "0000:01:00.0", 129)];
         assert_eq!(keys(gpus), ["226:128", "226:129"]);
-        assert_eq!(keys(vec![gpu("", "", 1), gpu("", "", 1)]), ["#0", "#1"]);
+        assert_eq!(keys(vec![gpu("", "", 1), gpu("", "", 1)]), ["nvidia#0", "nvidia#1"]);
     }
 }

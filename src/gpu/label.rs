@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::observation::{GpuFacts, NodeKind};
+use crate::model::DeviceType;
+use crate::observation::GpuFacts;
 
 use super::devices::{Majors, NVIDIA, NVIDIA_CTL, NVIDIA_LAST_GPU, NVIDIA_MODESET};
 
@@ -28,7 +29,7 @@ const PTS: std::ops::RangeInclusive<u32> = 136..=143;
 /// The labels of one host, prepared for many questions.
 pub struct Labels<'a> {
     majors: Majors<'a>,
-    nodes: BTreeMap<(NodeKind, u32, u32), &'a str>,
+    nodes: BTreeMap<(DeviceType, u32, u32), &'a str>,
 }
 
 impl<'a> Labels<'a> {
@@ -49,27 +50,27 @@ impl<'a> Labels<'a> {
     /// A label for one device number: the path of its GPU node without
     /// `/dev/`, else a number that is the same everywhere, else what the
     /// driver's name in `/proc/devices` implies; `None` if nothing is known.
-    pub fn describe(&self, kind: NodeKind, major: u32, minor: u32) -> Option<String> {
+    pub fn describe(&self, kind: DeviceType, major: u32, minor: u32) -> Option<String> {
         let node = self.nodes.get(&(kind, major, minor)).map(|name| (*name).to_owned());
-        let fixed = || (kind == NodeKind::Char).then(|| fixed(major, minor)).flatten();
+        let fixed = || (kind == DeviceType::Char).then(|| fixed(major, minor)).flatten();
         let driver = || self.majors.names(kind, major).next().map(|name| by_driver(name, minor));
         node.or_else(fixed).or_else(driver)
     }
 
     /// The names that drivers registered for a major, in the order of
     /// `/proc/devices`.
-    pub fn driver_names(&self, kind: NodeKind, major: u32) -> Vec<String> {
+    pub fn driver_names(&self, kind: DeviceType, major: u32) -> Vec<String> {
         self.majors.names(kind, major).map(str::to_owned).collect()
     }
 }
 
 /// [`Labels::describe`] for one question.
-pub fn describe(facts: &GpuFacts, kind: NodeKind, major: u32, minor: u32) -> Option<String> {
+pub fn describe(facts: &GpuFacts, kind: DeviceType, major: u32, minor: u32) -> Option<String> {
     Labels::new(facts).describe(kind, major, minor)
 }
 
 /// [`Labels::driver_names`] for one question.
-pub fn driver_names(facts: &GpuFacts, kind: NodeKind, major: u32) -> Vec<String> {
+pub fn driver_names(facts: &GpuFacts, kind: DeviceType, major: u32) -> Vec<String> {
     Labels::new(facts).driver_names(kind, major)
 }
 
@@ -84,7 +85,7 @@ fn is_stale(majors: &Majors<'_>, name: &str, major: u32) -> bool {
             _ => return false,
         },
     };
-    !majors.is_empty() && !majors.names(NodeKind::Char, major).any(|name| name == driver)
+    !majors.is_empty() && !majors.names(DeviceType::Char, major).any(|name| name == driver)
 }
 
 /// Labels of numbers that need no look at the host.
@@ -122,7 +123,7 @@ mod tests {
         let devices = "Character devices:\n136 pts\n195 nvidia\n195 nvidiactl\n226 drm\n235 nvidia-uvm\n510 nvidia-caps\n";
         let node = |path: &str, major, minor| DeviceNode {
             path: path.to_owned(),
-            kind: NodeKind::Char,
+            kind: DeviceType::Char,
             major,
             minor,
             mode: 0o666,
@@ -140,7 +141,7 @@ mod tests {
     #[test]
     fn labels_are_those_of_this_host() {
         let facts = facts();
-        let label = |major, minor| describe(&facts, NodeKind::Char, major, minor).unwrap_or_default();
+        let label = |major, minor| describe(&facts, DeviceType::Char, major, minor).unwrap_or_default();
         assert_eq!([label(195, 0), label(195, 255), label(195, 3)], ["nvidia0", "nvidiactl", "nvidia3"]);
         assert_eq!(
             [label(235, 0), label(235, 1), label(510, 0)],
@@ -152,8 +153,8 @@ mod tests {
     #[test]
     fn unknown_numbers_have_no_label() {
         let facts = facts();
-        assert_eq!(describe(&facts, NodeKind::Char, 99, 0), None);
-        assert_eq!(describe(&facts, NodeKind::Block, 195, 0), None);
-        assert_eq!(driver_names(&facts, NodeKind::Char, 195), ["nvidia", "nvidiactl"]);
+        assert_eq!(describe(&facts, DeviceType::Char, 99, 0), None);
+        assert_eq!(describe(&facts, DeviceType::Block, 195, 0), None);
+        assert_eq!(driver_names(&facts, DeviceType::Char, 195), ["nvidia", "nvidiactl"]);
     }
 }

@@ -6,7 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::observation::{GpuFacts, NodeKind};
+use crate::model::{DeviceType, Vendor};
+use crate::observation::GpuFacts;
 use crate::report::Gpu;
 
 use super::pci::Address;
@@ -18,7 +19,7 @@ const SHOWN: usize = 8;
 const UUID_LEAST: usize = 5;
 
 /// A device: its kind, major and minor number.
-pub type Number = (NodeKind, u32, u32);
+pub type Number = (DeviceType, u32, u32);
 
 /// Why a name means no device.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -59,7 +60,7 @@ pub fn named(facts: &GpuFacts, gpus: &[Gpu], name: &str) -> Result<Number, NameE
     let meant: Vec<&Gpu> = gpus.iter().filter(|gpu| is_gpu(gpu, name)).collect();
     for gpu in &meant {
         if let Some((major, minor)) = gpu.major.zip(gpu.minor) {
-            found.entry((NodeKind::Char, major, minor)).or_insert_with(|| label(gpu));
+            found.entry((DeviceType::Char, major, minor)).or_insert_with(|| label(gpu));
         }
     }
     match found.len() {
@@ -111,7 +112,7 @@ fn incomplete(gpus: &[Gpu], name: &str) -> Option<NameError> {
 fn is_number(gpu: &Gpu, name: &str) -> bool {
     let is_plain = name.bytes().all(|byte| byte.is_ascii_digit());
     let number = name.parse().ok().filter(|_| is_plain);
-    gpu.vendor == "nvidia" && number.is_some() && (gpu.nvml_index == number || gpu.minor == number)
+    gpu.vendor == Vendor::Nvidia && number.is_some() && (gpu.nvml_index == number || gpu.minor == number)
 }
 
 /// `nvidia0/1/0` or `KEY/1/0`, as tables and `--json` write a MIG instance.
@@ -146,6 +147,7 @@ fn known(gpus: &[Gpu]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Vendor;
     use crate::observation::DeviceNode;
     use crate::report::GpuNode;
 
@@ -153,7 +155,7 @@ mod tests {
         let path = format!("/dev/nvidia{minor}");
         Gpu {
             key: uuid.to_owned(),
-            vendor: "nvidia".to_owned(),
+            vendor: Vendor::Nvidia,
             uuid: Some(uuid.to_owned()),
             pci: Some(pci.to_owned()),
             major: Some(195),
@@ -166,7 +168,7 @@ mod tests {
 
     fn node(path: &str, major: u32, minor: u32) -> DeviceNode {
         let path = path.to_owned();
-        DeviceNode { path, kind: NodeKind::Char, major, minor, mode: 0o666, uid: 0, gid: 0 }
+        DeviceNode { path, kind: DeviceType::Char, major, minor, mode: 0o666, uid: 0, gid: 0 }
     }
 
     fn ask(name: &str) -> Result<(u32, u32), NameError> {

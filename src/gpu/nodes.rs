@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::model::Vendor;
 use crate::observation::GpuFacts;
 use crate::report::Gpu;
 
@@ -43,7 +44,7 @@ fn with(
     let numbers: BTreeSet<u32> =
         named.map(|node| node.minor).filter(|minor| minors.contains(minor)).collect();
     let gpu = |minor| Gpu {
-        vendor: vendor.to_owned(),
+        vendor: Vendor::of(vendor),
         major: Some(major),
         minor: Some(minor),
         nodes: nodes(facts, Some((major, minor)), &[], &[]),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::model::Vendor;
 use crate::observation::GpuFacts;
 use crate::report::Gpu;
 
@@ -54,7 +55,7 @@ fn gpu(facts: &GpuFacts, drm: &[Entry<'_>], address: Address, text: &str) -> Gpu
     let also: Vec<_> = siblings.map(|entry| (DRM, entry.minor)).collect();
     let path = minor.map(|minor| format!("/dev/nvidia{minor}"));
     Gpu {
-        vendor: "nvidia".to_owned(),
+        vendor: Vendor::Nvidia,
         model: value(text, "Model").map(str::to_owned),
         uuid: value(text, "GPU UUID").filter(|uuid| is_uuid(uuid)).map(str::to_owned),
         pci: Some(address.to_string()),

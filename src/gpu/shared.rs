@@ -4,6 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::model::SharedRole;
 use crate::observation::GpuFacts;
 
 use super::devices::{Majors, NVIDIA, NVIDIA_CTL, NVIDIA_MODESET};
@@ -20,7 +21,7 @@ pub struct SharedNode {
     pub minor: u32,
     /// `nvidiactl`, `nvidia-uvm`, `nvidia-uvm-tools`, `nvidia-modeset`, `kfd`
     /// or `dxg`.
-    pub role: String,
+    pub role: SharedRole,
     /// Whether CUDA or ROCm cannot start without it.
     pub needed: bool,
     /// Whether the node exists; if not, its number is the driver's
@@ -30,8 +31,8 @@ pub struct SharedNode {
 
 /// What is known about one role beforehand.
 struct Role {
-    /// Name of the role and of the node in `/dev`.
-    name: &'static str,
+    /// The role; its word is the name of the node in `/dev`.
+    role: SharedRole,
     needed: bool,
     /// The name that registers the major.
     driver: &'static str,
@@ -44,17 +45,23 @@ struct Role {
 /// nvidia-uvm; kfd has one minor. `/dev/dxg` of WSL is a misc device (major
 /// 10) with a dynamic minor, so only its node tells the number.
 const ROLES: [Role; 5] = [
-    Role { name: "nvidiactl", needed: true, driver: "nvidia", fixed: Some(NVIDIA), minor: NVIDIA_CTL },
-    Role { name: "nvidia-uvm", needed: true, driver: "nvidia-uvm", fixed: None, minor: 0 },
-    Role { name: "nvidia-uvm-tools", needed: false, driver: "nvidia-uvm", fixed: None, minor: 1 },
     Role {
-        name: "nvidia-modeset",
+        role: SharedRole::Nvidiactl,
+        needed: true,
+        driver: "nvidia",
+        fixed: Some(NVIDIA),
+        minor: NVIDIA_CTL,
+    },
+    Role { role: SharedRole::NvidiaUvm, needed: true, driver: "nvidia-uvm", fixed: None, minor: 0 },
+    Role { role: SharedRole::NvidiaUvmTools, needed: false, driver: "nvidia-uvm", fixed: None, minor: 1 },
+    Role {
+        role: SharedRole::NvidiaModeset,
         needed: false,
         driver: "nvidia",
         fixed: Some(NVIDIA),
         minor: NVIDIA_MODESET,
     },
-    Role { name: "kfd", needed: true, driver: "kfd", fixed: None, minor: 0 },
+    Role { role: SharedRole::Kfd, needed: true, driver: "kfd", fixed: None, minor: 0 },
 ];
 
 /// The shared nodes by role and path: those that exist, and for a driver that
@@ -67,20 +74,20 @@ pub fn shared_nodes(facts: &GpuFacts) -> Vec<SharedNode> {
     let majors = Majors::new(facts);
     let mut found: Vec<SharedNode> = ROLES.iter().flat_map(|role| of_role(facts, &majors, role)).collect();
     let dxg = chars(facts).filter(|node| node.path == "/dev/dxg");
-    found.extend(dxg.map(|node| shared("dxg", true, &node.path, (node.major, node.minor), true)));
+    found.extend(dxg.map(|node| shared(SharedRole::Dxg, true, &node.path, (node.major, node.minor), true)));
     found
 }
 
 /// The nodes of one role.
 fn of_role(facts: &GpuFacts, majors: &Majors<'_>, role: &Role) -> Vec<SharedNode> {
-    let path = format!("/dev/{}", role.name);
+    let path = format!("/dev/{}", role.role);
     let registered = role.fixed.or_else(|| majors.char_major(role.driver)).map(|major| (major, role.minor));
     let matches = chars(facts).filter(|node| match registered {
         Some(number) => (node.major, node.minor) == number,
         // Without the driver's word the name has to do.
         None => majors.is_empty() && node.path == path,
     });
-    let node = |number, path: &str, present| shared(role.name, role.needed, path, number, present);
+    let node = |number, path: &str, present| shared(role.role.clone(), role.needed, path, number, present);
     let mut found: Vec<_> =
         matches.map(|found| node((found.major, found.minor), &found.path, true)).collect();
     if let (true, true, Some(number)) = (found.is_empty(), is_loaded(facts, role), registered) {
@@ -96,6 +103,12 @@ fn is_loaded(facts: &GpuFacts, role: &Role) -> bool {
 }
 
 /// A node from its parts.
-fn shared(role: &str, needed: bool, path: &str, (major, minor): (u32, u32), present: bool) -> SharedNode {
-    SharedNode { path: path.to_owned(), major, minor, role: role.to_owned(), needed, present }
+fn shared(
+    role: SharedRole,
+    needed: bool,
+    path: &str,
+    (major, minor): (u32, u32),
+    present: bool,
+) -> SharedNode {
+    SharedNode { path: path.to_owned(), major, minor, role, needed, present }
 }

@@ -28,3 +28,47 @@ words! {
         Unknown,
     }
 }
+
+open_words! {
+    /// An interface to GPUs that reads variables of its own.
+    pub enum ApiName {
+        /// NVIDIA's.
+        #[default]
+        Cuda,
+        /// AMD's, on top of `rocr`.
+        Hip,
+        /// Intel's.
+        LevelZero,
+        /// AMD's OpenCL, on top of `rocr`.
+        Opencl,
+        /// AMD's runtime, below `hip` and `opencl`.
+        Rocr,
+    }
+}
+
+open_words! {
+    /// Why a list of devices ends before its end.
+    pub enum CutCode {
+        /// The entry fits several GPUs.
+        Ambiguous,
+        /// It names a device that stands in the list already.
+        Duplicate,
+        /// It is empty.
+        EmptyEntry,
+        /// It names a GPU that the driver excludes.
+        Excluded,
+        /// It is nothing that this interface understands.
+        #[default]
+        Invalid,
+        /// It is an ordinal among UUIDs or the reverse.
+        MixedKinds,
+        /// It names a GPU that this node does not have.
+        NoSuchGpu,
+        /// It names a GPU that the cgroup denies.
+        NotAllowed,
+        /// It is a second MIG instance: CUDA uses one.
+        OneInstance,
+        /// It is an ordinal that is too large.
+        OutOfRange,
+    }
+}

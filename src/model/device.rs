@@ -4,14 +4,40 @@ use std::fmt;
 
 use super::Request;
 
-/// Character or block device, with the numbers the kernel gives each in
-/// `access_type` (`BPF_DEVCG_DEV_BLOCK`, `BPF_DEVCG_DEV_CHAR` in `linux/bpf.h`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum DeviceType {
-    /// A block device, 1.
-    Block = 1,
-    /// A character device, 2.
-    Char = 2,
+words! {
+    /// Character or block device, with the numbers the kernel gives each in
+    /// `access_type` (`BPF_DEVCG_DEV_BLOCK`, `BPF_DEVCG_DEV_CHAR` in
+    /// `linux/bpf.h`).
+    pub enum DeviceType {
+        /// A block device, 1.
+        Block = 1,
+        /// A character device, 2.
+        #[default]
+        Char = 2,
+    }
+}
+
+words! {
+    /// Which devices a rule is about.
+    pub enum RuleType {
+        /// Character and block devices.
+        #[default]
+        Any,
+        /// Block devices.
+        Block,
+        /// Character devices.
+        Char,
+    }
+}
+
+impl From<Option<DeviceType>> for RuleType {
+    fn from(kind: Option<DeviceType>) -> Self {
+        match kind {
+            None => Self::Any,
+            Some(DeviceType::Block) => Self::Block,
+            Some(DeviceType::Char) => Self::Char,
+        }
+    }
 }
 
 /// Largest major number of the kernel's 12-bit field.

@@ -17,22 +17,53 @@ macro_rules! words {
     };
 }
 
+/// Defines a set of words that later versions may add to: as `words!`, with
+/// `Other` for a word that this version does not know.
+macro_rules! open_words {
+    ($(#[$about:meta])* pub enum $name:ident { $($variants:tt)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+        #[derive(strum::Display, strum::EnumString)]
+        #[serde(rename_all = "kebab-case")]
+        #[strum(serialize_all = "kebab-case")]
+        pub enum $name {
+            $($variants)*
+            /// A word that a later gpumap knows.
+            #[strum(default)]
+            #[serde(untagged)]
+            Other(String),
+        }
+
+        impl $name {
+            /// The variant of a word; every word has one.
+            pub fn of(word: &str) -> Self {
+                word.parse().unwrap_or_else(|_| Self::Other(word.to_owned()))
+            }
+        }
+    };
+}
+
 mod asked;
 mod cgroup_path;
 mod device;
 mod finding;
+mod gpu;
 mod owner;
 mod owner_kind;
 mod request;
+mod source;
 mod variable;
 mod verdict;
 
-pub use asked::{Certainty, ValueState};
+pub use asked::{ApiName, Certainty, CutCode, ValueState};
 pub use cgroup_path::CgroupPath;
-pub use device::{Device, DeviceType, MAX_MAJOR, MAX_MINOR};
+pub use device::{Device, DeviceType, MAX_MAJOR, MAX_MINOR, RuleType};
 pub use finding::{Confidence, Severity};
-pub use owner::Owner;
+pub use gpu::{InstanceKey, SharedRole, SharingMode, Vendor};
+pub use owner::{Owner, OwnerPart, PodClass};
 pub use owner_kind::OwnerKind;
 pub use request::{Request, RequestSet};
+pub use source::{AllocationSource, JobEvidence, JobIdSource};
 pub use variable::{HOOK_VARIABLES, VARIABLES, choosing_variables, device_variables};
 pub use verdict::{Verdict, Verdicts};

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::OwnerKind;
+use super::{JobIdSource, OwnerKind};
 
 /// The owner of a cgroup, read off its path: the innermost one whose name root's
 /// daemons gave. Fields that mean nothing for a kind are left out.
@@ -18,7 +18,7 @@ pub struct Owner {
     /// Where `job_id` comes from: `path`, `stepd-title`, `stepd-socket`, or
     /// `environment`, which the user can fake.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub job_id_source: Option<String>,
+    pub job_id_source: Option<JobIdSource>,
     /// Job id of a scheduler whose ids are text (PBS, Flux).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
@@ -44,7 +44,7 @@ pub struct Owner {
     /// Part of it that is not the user's: `slurm` (the step's daemon),
     /// `system`, `monitor` (a container's), `slurmd`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub part: Option<String>,
+    pub part: Option<OwnerPart>,
     /// Container id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
@@ -53,7 +53,7 @@ pub struct Owner {
     pub pod: Option<String>,
     /// Pod's class: `guaranteed`, `burstable`, `besteffort`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub qos: Option<String>,
+    pub qos: Option<PodClass>,
     /// Name of a machine, container, slot, or unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
@@ -75,6 +75,34 @@ pub struct Owner {
     /// named here alone is not that job.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub claims: Vec<Owner>,
+}
+
+open_words! {
+    /// A part of an owner's cgroups that runs nothing of the user's.
+    pub enum OwnerPart {
+        /// The monitor of a container.
+        #[default]
+        Monitor,
+        /// The daemon of a step of Slurm's.
+        Slurm,
+        /// The daemon of Slurm's node.
+        Slurmd,
+        /// Slurm's or CraneSched's own processes.
+        System,
+    }
+}
+
+open_words! {
+    /// The class of a pod (quality of service).
+    pub enum PodClass {
+        /// Requests nothing.
+        #[default]
+        Besteffort,
+        /// Requests less than its limits.
+        Burstable,
+        /// Requests as much as its limits.
+        Guaranteed,
+    }
 }
 
 impl Owner {

@@ -1,82 +1,52 @@
 //! Kinds of owners, and what is known of each.
 
-use std::str::FromStr as _;
-
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use strum::{Display, EnumString};
-
-/// What an owner of cgroups is: a job of a scheduler, a container, a service; in
-/// the order of the words.
-#[derive(
-    Clone,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    Display,
-    EnumString,
-)]
-#[serde(rename_all = "kebab-case")]
-#[strum(serialize_all = "kebab-case")]
-pub enum OwnerKind {
-    /// A container of Apptainer.
-    Apptainer,
-    /// A path that nobody is known for.
-    #[default]
-    Cgroup,
-    /// A container of containerd.
-    Containerd,
-    /// A job of CraneSched.
-    Crane,
-    /// A container of CRI-O.
-    CriO,
-    /// A container of Docker.
-    Docker,
-    /// A job of Flux.
-    Flux,
-    /// A slot of HTCondor.
-    Htcondor,
-    /// A virtual machine or container of libvirt.
-    Libvirt,
-    /// A container of LXC.
-    Lxc,
-    /// A container of nerdctl.
-    Nerdctl,
-    /// A job of ParaStation.
-    Parastation,
-    /// A job of PBS.
-    Pbs,
-    /// A pod of Kubernetes.
-    Pod,
-    /// A container of Podman.
-    Podman,
-    /// A login session.
-    Session,
-    /// A job of Slurm.
-    Slurm,
-    /// A unit of systemd.
-    Unit,
-    /// A user's own systemd.
-    User,
-    /// A kind that a later gpumap knows.
-    #[strum(default)]
-    #[serde(untagged)]
-    Other(String),
+open_words! {
+    /// What an owner of cgroups is: a job of a scheduler, a container, a service;
+    /// in the order of the words.
+    pub enum OwnerKind {
+        /// A container of Apptainer.
+        Apptainer,
+        /// A path that nobody is known for.
+        #[default]
+        Cgroup,
+        /// A container of containerd.
+        Containerd,
+        /// A job of CraneSched.
+        Crane,
+        /// A container of CRI-O.
+        CriO,
+        /// A container of Docker.
+        Docker,
+        /// A job of Flux.
+        Flux,
+        /// A slot of HTCondor.
+        Htcondor,
+        /// A virtual machine or container of libvirt.
+        Libvirt,
+        /// A container of LXC.
+        Lxc,
+        /// A container of nerdctl.
+        Nerdctl,
+        /// A job of ParaStation.
+        Parastation,
+        /// A job of PBS.
+        Pbs,
+        /// A pod of Kubernetes.
+        Pod,
+        /// A container of Podman.
+        Podman,
+        /// A login session.
+        Session,
+        /// A job of Slurm.
+        Slurm,
+        /// A unit of systemd.
+        Unit,
+        /// A user's own systemd.
+        User,
+    }
 }
 
 impl OwnerKind {
-    /// The kind with this word.
-    pub fn of(word: &str) -> Self {
-        Self::from_str(word).unwrap_or_else(|_| Self::Other(word.to_owned()))
-    }
-
     /// Whether it is a job of a scheduler.
     pub fn is_job(&self) -> bool {
         use OwnerKind::{Crane, Flux, Htcondor, Parastation, Pbs, Slurm};

@@ -19,6 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::model::DeviceType;
+
 pub use answer::Answer;
 pub use environment::{Environment, Variable};
 pub use process::{Detail, HeldDevice, Process, User};
@@ -334,7 +336,7 @@ pub struct DeviceNode {
     pub path: String,
     /// `char` or `block`.
     #[serde(rename = "type")]
-    pub kind: NodeKind,
+    pub kind: DeviceType,
     /// Major number.
     pub major: u32,
     /// Minor number.
@@ -345,16 +347,6 @@ pub struct DeviceNode {
     pub uid: u32,
     /// Group.
     pub gid: u32,
-}
-
-/// Character or block device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum NodeKind {
-    /// A character device.
-    Char,
-    /// A block device.
-    Block,
 }
 
 /// Something that could not be seen or done, and what would help.

@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, Environment, NodeKind, Text};
+use super::{Answer, Environment, Text};
+use crate::model::DeviceType;
 
 /// One process, pinned by its start time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -72,7 +73,7 @@ pub struct Detail {
 pub struct HeldDevice {
     /// `char` or `block`.
     #[serde(rename = "type")]
-    pub kind: NodeKind,
+    pub kind: DeviceType,
     /// Major number.
     pub major: u32,
     /// Minor number.

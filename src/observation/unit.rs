@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, ConfigFile, NodeKind, Text};
+use super::{Answer, ConfigFile, Text};
+use crate::model::DeviceType;
 
 /// A unit that has a cgroup, with the lines of its files that decide on
 /// devices: what systemd will apply at the next daemon-reload.
@@ -44,7 +45,7 @@ pub struct NamedNode {
 pub struct DeviceNumber {
     /// `char` or `block`.
     #[serde(rename = "type")]
-    pub kind: NodeKind,
+    pub kind: DeviceType,
     /// Major number.
     pub major: u32,
     /// Minor number.

@@ -1,7 +1,7 @@
 //! Apptainer and LXC: containers by name instead of by id.
 
 use super::place::{Match, Place, between, number, text};
-use crate::model::{Owner, OwnerKind};
+use crate::model::{Owner, OwnerKind, OwnerPart};
 
 /// A container of LXC, Incus or Apptainer.
 pub(super) fn recognise(place: Place<'_, '_>) -> Option<Match> {
@@ -14,7 +14,7 @@ pub(super) fn recognise(place: Place<'_, '_>) -> Option<Match> {
 /// called so.
 fn lxc(place: Place<'_, '_>) -> Option<Match> {
     let name = place.name();
-    let monitor = || Some("monitor".to_owned());
+    let monitor = || Some(OwnerPart::Monitor);
     if name == b"lxc.pivot" {
         return Match::plain(Owner { part: monitor(), ..Place::owner(OwnerKind::Lxc) }, 1);
     }

@@ -10,11 +10,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::scan::{Found, scan};
 use super::{Ground, job_of_socket, job_of_title};
-use crate::model::Owner;
+use crate::model::{JobIdSource, Owner, OwnerPart};
 use crate::observation::{Detail, Observation, Process, Text};
 
 /// Values of `job_id_source`, the most trusted first.
-const SOURCES: [&str; 3] = ["stepd-title", "stepd-socket", "environment"];
+const SOURCES: [JobIdSource; 3] =
+    [JobIdSource::StepdTitle, JobIdSource::StepdSocket, JobIdSource::Environment];
 
 /// Job numbers of one job directory, by source.
 type Claims = [BTreeSet<u64>; SOURCES.len()];
@@ -53,7 +54,7 @@ fn collect<'a>(process: &'a Process, ground: &Ground, claims: &mut BTreeMap<&'a 
     let Some(detail) = &process.detail else { return };
     let scan = scan(process.cgroup.as_bytes(), ground);
     // In the step daemon's own directory only if nothing is nested further in.
-    let in_daemons = scan.owners.last().is_some_and(|last| last.owner.part.as_deref() == Some("slurm"));
+    let in_daemons = scan.owners.last().is_some_and(|last| last.owner.part == Some(OwnerPart::Slurm));
     let daemon = process.uid == 0 && in_daemons && scan.claims.is_empty();
     let Some((job, owner)) = scan.owners.iter().rev().find_map(|found| Some((found.job?, &found.owner)))
     else {
@@ -84,14 +85,14 @@ fn job_of_environment(detail: &Detail, owner: &Owner) -> Option<u64> {
 fn resolved(path: &Text, ground: &Ground, claims: &BTreeMap<&[u8], Claims>) -> Option<Owner> {
     scan(path.as_bytes(), ground).owner_with(|Found { owner, job }| {
         match job.and_then(|job| decide(claims.get(job)?)) {
-            Some((id, source)) => Owner { job_id: Some(id), job_id_source: Some(source.to_owned()), ..owner },
+            Some((id, source)) => Owner { job_id: Some(id), job_id_source: Some(source), ..owner },
             None => owner,
         }
     })
 }
 
 /// The number that the most trusted source says, if it says one alone.
-fn decide(claims: &Claims) -> Option<(u64, &'static str)> {
+fn decide(claims: &Claims) -> Option<(u64, JobIdSource)> {
     let (ids, source) = claims.iter().zip(SOURCES).find(|(ids, _)| !ids.is_empty())?;
     let id = ids.first().filter(|_| ids.len() == 1)?;
     Some((*id, source))
@@ -128,7 +129,7 @@ mod tests {
         let processes = [processes, vec![process(0, "/step_0/user", "", &[])]].concat();
         let directory = Directory::new(&Observation { processes, ..Observation::default() });
         let owner = directory.of(&format!("{JOB}/step_0/user").into()).unwrap();
-        Some((owner.job_id?, owner.job_id_source.clone()?))
+        Some((owner.job_id?, owner.job_id_source.as_ref()?.to_string()))
     }
 
     /// Make sure that each source is trusted as far as it can be.

@@ -4,16 +4,16 @@
 
 use super::place::{Match, Place, container_id};
 use super::pod;
-use crate::model::{Owner, OwnerKind};
+use crate::model::{Owner, OwnerKind, OwnerPart};
 
 /// What stands before an id, the kind it means, and the part.
-const PREFIXES: [(&str, OwnerKind, Option<&str>); 8] = [
+const PREFIXES: [(&str, OwnerKind, Option<OwnerPart>); 8] = [
     ("docker-", OwnerKind::Docker, None),
     ("cri-containerd-", OwnerKind::Containerd, None),
     ("nerdctl-", OwnerKind::Nerdctl, None),
-    ("crio-conmon-", OwnerKind::CriO, Some("monitor")),
+    ("crio-conmon-", OwnerKind::CriO, Some(OwnerPart::Monitor)),
     ("crio-", OwnerKind::CriO, None),
-    ("libpod-conmon-", OwnerKind::Podman, Some("monitor")),
+    ("libpod-conmon-", OwnerKind::Podman, Some(OwnerPart::Monitor)),
     ("libpod-payload-", OwnerKind::Podman, None),
     ("libpod-", OwnerKind::Podman, None),
 ];
@@ -39,7 +39,7 @@ fn named(name: &[u8]) -> Option<Owner> {
     let name = name.strip_suffix(b".scope").unwrap_or(name);
     PREFIXES.into_iter().find_map(|(prefix, kind, part)| {
         let id = container_id(name.strip_prefix(prefix.as_bytes())?)?;
-        Some(Owner { container: Some(id), part: part.map(str::to_owned), ..Place::owner(kind) })
+        Some(Owner { container: Some(id), part, ..Place::owner(kind) })
     })
 }
 

@@ -22,7 +22,7 @@ mod slurm;
 mod stepd;
 mod unit;
 
-use crate::model::Owner;
+use crate::model::{Owner, OwnerPart};
 
 pub use asked::{AskedJob, AskedName, AskedStep};
 pub use directory::Directory;
@@ -63,5 +63,5 @@ pub fn of_path(path: &[u8]) -> Option<Owner> {
 pub(crate) fn may_serve_sluid(path: &[u8]) -> bool {
     let scan = scan::scan(path, &Ground::default());
     let mut named = scan.owners.iter().map(|found| &found.owner).chain(&scan.claims);
-    named.any(|owner| owner.sluid.is_some() && owner.part.as_deref() == Some("slurm"))
+    named.any(|owner| owner.sluid.is_some() && owner.part == Some(OwnerPart::Slurm))
 }

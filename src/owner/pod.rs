@@ -1,10 +1,11 @@
 //! Pods: Kubernetes' with either cgroup driver, and podman's.
 
 use super::place::{Match, Place, between, container_id};
-use crate::model::{Owner, OwnerKind};
+use crate::model::{Owner, OwnerKind, PodClass};
 
 /// Kubernetes' classes below `kubepods`; a pod of neither is guaranteed.
-const CLASSES: [&str; 2] = ["burstable", "besteffort"];
+const CLASSES: [(&str, PodClass); 2] =
+    [("burstable", PodClass::Burstable), ("besteffort", PodClass::Besteffort)];
 /// Container engines that put containers right into a pod.
 const ENGINES: &[OwnerKind] =
     &[OwnerKind::Docker, OwnerKind::Containerd, OwnerKind::Nerdctl, OwnerKind::CriO, OwnerKind::Podman];
@@ -19,9 +20,9 @@ pub(super) fn recognise(place: Place<'_, '_>) -> Option<Match> {
 pub(super) fn of_slice(name: &[u8]) -> Option<Owner> {
     let name = std::str::from_utf8(name.strip_suffix(b".slice")?).ok()?;
     let (above, uid) = name.rsplit_once("-pod")?;
-    let class = CLASSES.into_iter().find(|class| above.ends_with(&format!("kubepods-{class}")));
+    let class = CLASSES.into_iter().find(|(class, _)| above.ends_with(&format!("kubepods-{class}")));
     let known = class.is_some() || above.ends_with("kubepods");
-    pod(&uid.replace('_', "-"), class).filter(|_| known)
+    pod(&uid.replace('_', "-"), class.map(|(_, class)| class)).filter(|_| known)
 }
 
 fn systemd(place: Place<'_, '_>) -> Option<Match> {
@@ -31,10 +32,10 @@ fn systemd(place: Place<'_, '_>) -> Option<Match> {
 /// `kubepods[/CLASS]/podUID[/CONTAINER]` (the cgroupfs driver).
 fn cgroupfs(place: Place<'_, '_>) -> Option<Match> {
     let name = place.ahead(1).filter(|_| place.name() == b"kubepods")?;
-    let class = CLASSES.into_iter().find(|class| class.as_bytes() == name);
+    let class = CLASSES.into_iter().find(|(class, _)| class.as_bytes() == name);
     let above = 1 + usize::from(class.is_some());
     let uid = std::str::from_utf8(place.ahead(above)?.strip_prefix(b"pod")?).ok()?;
-    with_container(place, pod(uid, class)?, above + 1)
+    with_container(place, pod(uid, class.map(|(_, class)| class))?, above + 1)
 }
 
 /// Container runtimes with the cgroupfs driver all name a container's cgroup by
@@ -47,10 +48,10 @@ fn with_container(place: Place<'_, '_>, pod: Owner, taken: usize) -> Option<Matc
 }
 
 /// A uid, or the hash that stands for one in pods from the kubelet's own files.
-fn pod(uid: &str, class: Option<&str>) -> Option<Owner> {
+fn pod(uid: &str, class: Option<PodClass>) -> Option<Owner> {
     let digits = uid.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
     let good = digits && (32..=36).contains(&uid.len());
-    let qos = Some(class.unwrap_or("guaranteed").to_owned());
+    let qos = Some(class.unwrap_or(PodClass::Guaranteed));
     good.then(|| Owner { pod: Some(uid.to_owned()), qos, ..Place::owner(OwnerKind::Pod) })
 }
 

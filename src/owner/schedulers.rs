@@ -2,7 +2,7 @@
 
 use super::place::{Match, Place, number, numbered, text, unescape};
 use super::slurm::numbered_job;
-use crate::model::{Owner, OwnerKind};
+use crate::model::{Owner, OwnerKind, OwnerPart};
 
 /// ParaStation: `slurm/user-NAME/job-N[/step-N]/tasks` (psmgmt,
 /// plugins/jail).
@@ -30,7 +30,7 @@ pub(super) fn crane(place: Place<'_, '_>) -> Option<Match> {
     };
     owner.step = Some(step.to_string());
     let part = place.ahead(above + 2).filter(|name| matches!(*name, b"system" | b"user"));
-    owner.part = part.filter(|part| *part == b"system").map(text);
+    owner.part = part.filter(|part| *part == b"system").map(|_| OwnerPart::System);
     let task = part.and(place.ahead(above + 3)).and_then(|name| numbered(name, "task_"));
     owner.task = task.map(|task| task.to_string());
     Match::plain(owner, above + 2 + usize::from(part.is_some()) + usize::from(task.is_some()))

@@ -2,7 +2,7 @@
 
 use super::place::{Match, Place, number, numbered, text, uid};
 use super::sluid;
-use crate::model::{Owner, OwnerKind};
+use crate::model::{JobIdSource, Owner, OwnerKind, OwnerPart};
 
 /// The scope that Slurm's cgroup/v2 plugin makes; `NODE_` comes before it in
 /// builds with several slurmd on one host. Nothing else tells Slurm's `job_N`
@@ -17,7 +17,11 @@ pub(super) fn v2(place: Place<'_, '_>) -> Option<Match> {
     let node = scope(place.name())?;
     let mut owner = Owner { node, ..Place::owner(OwnerKind::Slurm) };
     let Some(name) = place.ahead(1) else { return Match::plain(owner, 1) };
-    owner.part = ["system", "slurmd"].map(str::as_bytes).contains(&name).then(|| text(name));
+    owner.part = match name {
+        b"system" => Some(OwnerPart::System),
+        b"slurmd" => Some(OwnerPart::Slurmd),
+        _ => None,
+    };
     if owner.part.is_some() {
         return Match::plain(owner, 2);
     }
@@ -29,7 +33,7 @@ pub(super) fn v2(place: Place<'_, '_>) -> Option<Match> {
     };
     let deeper = match place.ahead(3) {
         Some(b"slurm") => {
-            owner.part = Some("slurm".to_owned());
+            owner.part = Some(OwnerPart::Slurm);
             1
         }
         Some(b"user") => 1 + task(&mut owner, place.ahead(4)),
@@ -61,7 +65,7 @@ pub(super) fn v1(place: Place<'_, '_>) -> Option<Match> {
 /// The number of a job that the path itself names.
 pub(super) fn numbered_job(owner: &mut Owner, id: u64) {
     owner.job_id = Some(id);
-    owner.job_id_source = Some("path".to_owned());
+    owner.job_id_source = Some(JobIdSource::Path);
 }
 
 /// The node of `[NODE_]slurmstepd.scope`; the outer `None` for another name.

@@ -110,10 +110,10 @@ fn row(verdict: &GpuVerdict, gpus: &[Gpu]) -> Vec<String> {
 }
 
 fn model(gpu: &Gpu) -> String {
-    let model = gpu.model.as_deref().unwrap_or(&gpu.vendor);
+    let model = gpu.model.clone().unwrap_or_else(|| gpu.vendor.to_string());
     match (gpu.excluded, gpu.mig.len()) {
         (true, _) => format!("{model} (excluded)"),
-        (false, 0) => model.to_owned(),
+        (false, 0) => model,
         (false, count) => format!("{model} (MIG, {count})"),
     }
 }

@@ -70,8 +70,8 @@ fn columns(list: &[&Gpu], uuid: usize) -> Vec<(&'static str, Vec<String>)> {
 
 /// The model alone: that it is split is seen by its instances.
 fn model(gpu: &Gpu) -> String {
-    let model = gpu.model.as_deref().unwrap_or(&gpu.vendor);
-    if gpu.excluded { format!("{model} (excluded)") } else { model.to_owned() }
+    let model = gpu.model.clone().unwrap_or_else(|| gpu.vendor.to_string());
+    if gpu.excluded { format!("{model} (excluded)") } else { model }
 }
 
 fn column(

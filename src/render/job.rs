@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::{Style, inventory, owner, process, programs, rules, sanitize, sets};
-use crate::model::CgroupPath;
+use crate::model::{CgroupPath, JobIdSource};
 use crate::report::{Cgroup, Effective, Gpu, GpuSet, OwnerSets, Payload, Policy, Process};
 
 /// Prints each job of the answer, separated by an empty line.
@@ -47,7 +47,7 @@ fn heading(out: &mut dyn Write, top: &OwnerSets) -> io::Result<()> {
         let when = owner.submitted_at.as_deref().map(|when| format!(", submitted {}", sanitize::text(when)));
         writeln!(out, "  SLUID {}{}", sanitize::text(sluid), when.unwrap_or_default())?;
     }
-    if let Some(source) = owner.job_id_source.as_deref().filter(|source| *source != "path") {
+    if let Some(source) = owner.job_id_source.as_ref().filter(|source| **source != JobIdSource::Path) {
         writeln!(out, "  job number from {}", source_name(source))?;
     }
     if let Some(outer) = owner.outer.as_deref() {
@@ -57,12 +57,12 @@ fn heading(out: &mut dyn Write, top: &OwnerSets) -> io::Result<()> {
 }
 
 /// Where a job's number comes from, for people.
-pub(super) fn source_name(source: &str) -> String {
+pub(super) fn source_name(source: &JobIdSource) -> String {
     match source {
-        "stepd-title" => "the title of its slurmstepd".to_owned(),
-        "stepd-socket" => "the socket of its slurmstepd".to_owned(),
-        "environment" => "its processes' environment, which its user can set".to_owned(),
-        other => sanitize::text(other).into_owned(),
+        JobIdSource::StepdTitle => "the title of its slurmstepd".to_owned(),
+        JobIdSource::StepdSocket => "the socket of its slurmstepd".to_owned(),
+        JobIdSource::Environment => "its processes' environment, which its user can set".to_owned(),
+        other => sanitize::text(&other.to_string()).into_owned(),
     }
 }
 

@@ -36,7 +36,7 @@ pub fn write(
         let holds = gpu_names::held_names(&leftover.gpus, &it.held_instances, &it.held_denied, inventory);
         let holds = if is_found(leftover) { holds } else { "?".to_owned() };
         let owner = leftover.owner.as_ref().map_or_else(|| "-".to_owned(), owner::full);
-        let by = sanitize::short(&leftover.belongs_by, 12, "…");
+        let by = sanitize::short(&leftover.belongs_by.to_string(), 12, "…");
         let row = std::iter::once(it.pid.to_string()).chain(columns.cells(it));
         row.chain([process::command(it), holds, by, owner]).chain(done(leftover)).collect()
     });
@@ -71,7 +71,7 @@ pub fn porcelain(out: &mut dyn Write, _: Style, payload: &Payload) -> io::Result
         let it = &leftover.process;
         let keys: Vec<_> = leftover.gpus.iter().map(|key| field(key)).collect();
         let keys = if keys.is_empty() { "-".to_owned() } else { keys.join(",") };
-        let by = field(&leftover.belongs_by);
+        let by = field(&leftover.belongs_by.to_string());
         let done = done(leftover).map(|done| format!("\t{done}")).unwrap_or_default();
         writeln!(out, "{}\t{}\t{}\t{by}\t{keys}{done}", it.pid, it.start_time, it.uid)?;
     }

@@ -4,7 +4,7 @@
 //! another kind.
 
 use super::sanitize;
-use crate::model::{Owner, OwnerKind};
+use crate::model::{JobIdSource, Owner, OwnerKind};
 
 /// The longest name in a table.
 const NAME: usize = 28;
@@ -104,7 +104,7 @@ fn claimed(owner: &Owner) -> Option<String> {
 
 /// A job's number, marked where only the user says so; else its other names.
 fn job(owner: &Owner) -> Option<String> {
-    let mark = if owner.job_id_source.as_deref() == Some("environment") { "~" } else { "" };
+    let mark = if owner.job_id_source == Some(JobIdSource::Environment) { "~" } else { "" };
     let number = owner.job_id.map(|id| format!("{mark}{id}"));
     number.or_else(|| owner.job.as_deref().or(owner.sluid.as_deref()).map(short))
 }
@@ -128,7 +128,7 @@ fn name(owner: &Owner) -> String {
 }
 
 fn part(owner: &Owner) -> String {
-    owner.part.as_deref().map(|part| format!(" ({})", short(part))).unwrap_or_default()
+    owner.part.as_ref().map(|part| format!(" ({})", short(&part.to_string()))).unwrap_or_default()
 }
 
 fn number(uid: Option<u32>) -> Option<String> {
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(label(&step, 1), "  step 0+1");
         assert_eq!(label(&task, 2), "    task special");
         assert_eq!(full(&task), "slurm job 4711, step 0+1, task special");
-        let fake = Owner { job_id_source: text("environment"), ..job };
+        let fake = Owner { job_id_source: Some(JobIdSource::Environment), ..job };
         assert_eq!(label(&fake, 0), "slurm job ~4711");
         let docker = Owner { container: text(&"3fa9c1d2e4b5".repeat(4)), ..owner("docker") };
         assert_eq!(label(&docker, 1), "  docker 3fa9c1d2e4b5");
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(label(&Owner { session: text("3"), ..owner("session") }, 1), "  session 3");
         let unit = Owner { name: text("slurm job 1\x1b[2J.service"), ..owner("unit") };
         assert_eq!(label(&unit, 0), "unit slurm job 1\\x1b[2J.service");
-        let daemon = Owner { part: text("slurmd"), ..owner("slurm") };
+        let daemon = Owner { part: Some(crate::model::OwnerPart::Slurmd), ..owner("slurm") };
         assert_eq!(label(&daemon, 0), "slurm (slurmd)");
         assert!(is_background(&daemon) && is_background(&unit) && !is_background(&docker));
         assert_eq!(label(&Owner { job: text("12.pbs"), ..owner("pbs") }, 0), "pbs job 12.pbs");

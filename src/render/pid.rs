@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::table::{self, Last};
 use super::{Style, cgroup, gpu_names, job, owner, process, process_facts, sanitize, sets};
-use crate::model::{Certainty, CgroupPath, ValueState};
+use crate::model::{Certainty, CgroupPath, JobIdSource, ValueState};
 use crate::report::{Api, Asked, Cgroup, Claim, Gpu, OwnerSets, Payload, Process, Visible};
 
 /// Characters of a variable's value.
@@ -46,8 +46,8 @@ fn one(
     }
     let outer = cgroup.owner.as_ref().and_then(|owner| owner.outer.as_deref());
     outer.map_or(Ok(()), |outer| writeln!(out, "  in       {}", owner::full(outer)))?;
-    let source = cgroup.owner.as_ref().and_then(|owner| owner.job_id_source.as_deref());
-    if let Some(source) = source.filter(|source| *source != "path") {
+    let source = cgroup.owner.as_ref().and_then(|owner| owner.job_id_source.as_ref());
+    if let Some(source) = source.filter(|source| **source != JobIdSource::Path) {
         writeln!(out, "  number   from {}", job::source_name(source))?;
     }
     writeln!(out, "  cgroup   {}", sanitize::with_hex(&cgroup.path, cgroup.path_hex.as_deref()))?;
@@ -226,7 +226,8 @@ fn of_moment(moment: &str, asked: &Asked, gpus: &[Gpu]) -> Vec<Vec<String>> {
     if asked.apis.is_empty() {
         return vec![row("-", "-", &asked.gpus, &asked.instances, asked.confidence)];
     }
-    let of_api = |api: &Api| row(&api.api, &api.variable, &api.gpus, &api.instances, api.confidence);
+    let of_api =
+        |api: &Api| row(&api.api.to_string(), &api.variable, &api.gpus, &api.instances, api.confidence);
     asked.apis.iter().map(of_api).collect()
 }
 
@@ -242,7 +243,8 @@ fn notes(out: &mut dyn Write, moment: &str, asked: &Asked) -> io::Result<()> {
 }
 
 fn held(out: &mut dyn Write, it: &Process, inventory: &[Gpu]) -> io::Result<()> {
-    let shared: Vec<_> = it.held_shared.iter().map(|name| sanitize::short(name, VALUE, "…")).collect();
+    let shared: Vec<_> =
+        it.held_shared.iter().map(|name| sanitize::short(&name.to_string(), VALUE, "…")).collect();
     let shared =
         if shared.is_empty() { String::new() } else { format!("; of all GPUs: {}", shared.join(", ")) };
     match &it.held_unknown {

@@ -3,20 +3,17 @@
 use std::io::{self, Write};
 
 use super::{Style, sanitize};
-use crate::model::Verdict;
+use crate::model::{MAX_MAJOR, MAX_MINOR, RuleType, Verdict};
 use crate::report::{Gpu, GpuNode, Mask, Policy, Rule};
-
-const MAX_MAJOR: u32 = (1 << 12) - 1;
-const MAX_MINOR: u32 = (1 << 20) - 1;
 
 /// A rule without its verdict: `c 195:0-2 rwm`, `a *:* rwm`,
 /// `c 195:* rw  minor & 0x1 = 0x1`; behind it who has a major that is another
 /// on each boot.
 pub(super) fn notation(rule: &Rule) -> String {
-    let kind = match rule.kind.as_str() {
-        "char" => "c",
-        "block" => "b",
-        _ => "a",
+    let kind = match rule.kind {
+        RuleType::Char => "c",
+        RuleType::Block => "b",
+        RuleType::Any => "a",
     };
     let (major, minor) = (range(rule.major, MAX_MAJOR), range(rule.minor, MAX_MINOR));
     let masks = [("major", rule.major_mask), ("minor", rule.minor_mask)];
@@ -33,7 +30,7 @@ pub(super) fn notation(rule: &Rule) -> String {
 /// allows without asking.
 fn is_never_asked(rule: &Rule) -> bool {
     let is_zero = (rule.major, rule.minor) == ([0, 0], [0, 0]);
-    rule.kind == "char" && is_zero && rule.major_mask.is_none() && rule.minor_mask.is_none()
+    rule.kind == RuleType::Char && is_zero && rule.major_mask.is_none() && rule.minor_mask.is_none()
 }
 
 /// Prints a policy: the default first, then what differs from it, rules about
@@ -98,7 +95,7 @@ pub(super) fn brief(policy: &Policy, gpus: &[Gpu]) -> String {
 fn gpus_first<'a>(rules: &'a [Rule], gpus: &[Gpu]) -> Vec<&'a Rule> {
     let contains = |[first, last]: [u32; 2], number| (first..=last).contains(&number);
     let rank = |rule: &&Rule| {
-        let is_about_all = rule.kind == "block" || rule.major == [0, MAX_MAJOR];
+        let is_about_all = rule.kind == RuleType::Block || rule.major == [0, MAX_MAJOR];
         let nodes = || gpus.iter().flat_map(|gpu| &gpu.nodes).filter(|_| !is_about_all);
         let is_its = |node: &GpuNode| contains(rule.major, node.major) && contains(rule.minor, node.minor);
         match (nodes().any(is_its), nodes().any(|node| contains(rule.major, node.major))) {
@@ -128,29 +125,33 @@ fn bits(name: &str, mask: Mask) -> String {
 mod tests {
     use super::*;
 
-    fn rule(kind: &str, major: [u32; 2], minor: [u32; 2]) -> Rule {
+    fn rule(kind: RuleType, major: [u32; 2], minor: [u32; 2]) -> Rule {
         let (verdict, requests) = (Verdict::Deny, "rwm".to_owned());
-        Rule { verdict, kind: kind.to_owned(), major, minor, requests, ..Rule::default() }
+        Rule { verdict, kind, major, minor, requests, ..Rule::default() }
     }
 
     /// Make sure that ranges, wildcards and masks read as in the manual.
     #[test]
     fn spelling() {
-        assert_eq!(notation(&rule("char", [195, 195], [0, 2])), "c 195:0-2 rwm");
-        assert_eq!(notation(&rule("block", [8, 9], [0, MAX_MINOR])), "b 8-9:* rwm");
-        assert_eq!(notation(&rule("any", [0, MAX_MAJOR], [0, MAX_MINOR])), "a *:* rwm");
-        assert_eq!(notation(&rule("char", [0, 0], [0, 0])), "c 0:0 rwm (the kernel never asks about it)");
+        assert_eq!(notation(&rule(RuleType::Char, [195, 195], [0, 2])), "c 195:0-2 rwm");
+        assert_eq!(notation(&rule(RuleType::Block, [8, 9], [0, MAX_MINOR])), "b 8-9:* rwm");
+        assert_eq!(notation(&rule(RuleType::Any, [0, MAX_MAJOR], [0, MAX_MINOR])), "a *:* rwm");
+        assert_eq!(
+            notation(&rule(RuleType::Char, [0, 0], [0, 0])),
+            "c 0:0 rwm (the kernel never asks about it)"
+        );
         let mask = Some(Mask { mask: 1, value: 1 });
-        let masked = Rule { minor_mask: mask, ..rule("char", [195, 195], [0, MAX_MINOR]) };
+        let masked = Rule { minor_mask: mask, ..rule(RuleType::Char, [195, 195], [0, MAX_MINOR]) };
         assert_eq!(notation(&masked), "c 195:* rwm  minor & 0x1 = 0x1");
-        let named = Rule { names: vec!["nvidia-caps\n".to_owned()], ..rule("char", [510, 510], [0, 1]) };
+        let named =
+            Rule { names: vec!["nvidia-caps\n".to_owned()], ..rule(RuleType::Char, [510, 510], [0, 1]) };
         assert_eq!(notation(&named), "c 510:0-1 rwm (nvidia-caps\\n)");
     }
 
     /// Make sure that the one-line form never hides that it was cut.
     #[test]
     fn brief_says_what_it_cuts() {
-        let rules = (0..5).map(|minor| rule("char", [195, 195], [minor, minor])).collect();
+        let rules = (0..5).map(|minor| rule(RuleType::Char, [195, 195], [minor, minor])).collect();
         let policy = Policy { default: Verdict::Allow, rules, ..Policy::default() };
         let expected = "allow all but deny c 195:0 rwm, c 195:1 rwm, c 195:2 rwm, … and 2 more";
         assert_eq!(brief(&policy, &[]), expected);

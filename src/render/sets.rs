@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 use super::table::{self, Last};
 use super::{Style, gpu_names, names, owner, sanitize};
-use crate::model::CgroupPath;
+use crate::model::{AllocationSource, CgroupPath, JobIdSource};
 use crate::report::{Gpu, GpuSet, OwnerSets};
 
 /// Reasons told before the rest is counted.
@@ -46,7 +46,7 @@ fn room_for_names(width: usize, header: &[&str], rows: &[Vec<String>]) -> usize 
 }
 
 fn row(row: &OwnerSets, gpus: &[Gpu]) -> Vec<String> {
-    let shares: Vec<_> = row.shares.iter().map(|share| sanitize::short(share, 8, "…")).collect();
+    let shares: Vec<_> = row.shares.iter().map(|share| sanitize::short(&share.to_string(), 8, "…")).collect();
     let shares = if shares.is_empty() { "-".to_owned() } else { shares.join(" ") };
     let mut cells = vec![owner::label(&row.owner, row.depth), shares];
     let sets = [&row.allocated, &row.allowed, &row.visible].map(|set| cell(set, &[], gpus));
@@ -85,13 +85,13 @@ fn mark(names: &str, before: &str, after: &str) -> String {
 }
 
 fn is_claimed(set: &GpuSet) -> bool {
-    set.source.as_deref() == Some("claimed")
+    set.source == Some(AllocationSource::Claimed)
 }
 
 /// Says what the less obvious marks mean, where there are any.
 fn legend(out: &mut dyn Write, rows: &[&OwnerSets]) -> io::Result<()> {
     let sets = || rows.iter().flat_map(|row| all(row)).map(|(_, set)| set);
-    let is_fake = |row: &&OwnerSets| row.owner.job_id_source.as_deref() == Some("environment");
+    let is_fake = |row: &&OwnerSets| row.owner.job_id_source == Some(JobIdSource::Environment);
     if sets().any(|set| set.gpus.is_none() || !set.unknown.is_empty()) {
         writeln!(out, "  ? not known")?;
     }

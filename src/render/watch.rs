@@ -116,7 +116,7 @@ fn devices(event: &Event, gpus: &[Gpu]) -> String {
         devices.numbers.iter().map(|device| format!("{}:{}", device.major, device.minor)).collect();
     let denied = devices.held_denied.as_deref().unwrap_or_default();
     let names = gpu_names::held_names(&devices.held, &devices.held_instances, denied, gpus);
-    let shared = devices.held_shared.iter().map(|name| sanitize::text(name).into_owned());
+    let shared = devices.held_shared.iter().map(|role| sanitize::text(&role.to_string()).into_owned());
     let names: Vec<String> =
         std::iter::once(names).chain(shared).filter(|name| !name.is_empty() && name != "-").collect();
     let denied = if denied.is_empty() { "" } else { ", ! denied by its rules" };

@@ -4,8 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Asked, Change, Effective, Omitted};
-use crate::model::Owner;
-use crate::model::ValueState;
+use crate::model::{Owner, SharedRole, ValueState};
 use crate::observation::{HeldDevice, Problem};
 
 /// One event. Fields that mean nothing for its kind are left out.
@@ -191,7 +190,7 @@ pub struct DevicesEvent {
     pub held_instances: Vec<String>,
     /// Nodes that all GPUs share (`nvidiactl`, `nvidia-uvm`, `kfd`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub held_shared: Vec<String>,
+    pub held_shared: Vec<SharedRole>,
     /// What of `held` and `held_instances` the process's rules deny by now;
     /// left out where that is not known, and when they were closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]

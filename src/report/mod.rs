@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Owner, Verdict, Verdicts};
+use crate::model::{InstanceKey, Owner, RuleType, Vendor, Verdict, Verdicts};
 use crate::observation::{Host, Observation, Problem};
 
 pub use audit::{Audit, AuditConfig, AuditOptions, Checked, Counts, FindingKind, FixedFinding};
@@ -218,7 +218,7 @@ pub struct Rule {
     pub verdict: Verdict,
     /// `char`, `block` or `any`.
     #[serde(rename = "type")]
-    pub kind: String,
+    pub kind: RuleType,
     /// First and last major number.
     pub major: [u32; 2],
     /// First and last minor number.
@@ -269,7 +269,7 @@ pub struct Gpu {
     /// UUID, else PCI address, else `major:minor`.
     pub key: String,
     /// `nvidia`, `amd`, `intel`, or the driver's name.
-    pub vendor: String,
+    pub vendor: Vendor,
     /// Model name, if the driver tells.
     pub model: Option<String>,
     /// `GPU-…`, if the driver tells.
@@ -328,6 +328,15 @@ pub struct MigInstance {
     pub ci_minor: Option<u32>,
     /// Major of the capability nodes.
     pub major: Option<u32>,
+}
+
+impl MigInstance {
+    /// `KEY/GI/CI` of this compute instance of a GPU; `None` for a GPU instance
+    /// without one.
+    pub fn key(&self, gpu: &Gpu) -> Option<String> {
+        let ci = Some(self.ci?);
+        Some(InstanceKey { gpu: &gpu.key, gi: self.gi, ci }.to_string())
+    }
 }
 
 /// One GPU as seen from one cgroup.

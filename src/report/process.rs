@@ -3,8 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::Owner;
-use crate::model::{Certainty, ValueState};
+use crate::model::{ApiName, Certainty, CutCode, JobEvidence, Owner, SharedRole, ValueState};
 
 /// One process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -67,7 +66,7 @@ pub struct Process {
     /// Nodes that all GPUs share and that it has open (`nvidiactl`,
     /// `nvidia-uvm`, `kfd`): the last two are a hint that it computes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub held_shared: Vec<String>,
+    pub held_shared: Vec<SharedRole>,
     /// Why `held` is null, or why it may not be all: what it lists is held all
     /// the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -144,7 +143,7 @@ pub struct Asked {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Api {
     /// `cuda`, `hip`, `rocr`, `opencl`, `level-zero`.
-    pub api: String,
+    pub api: ApiName,
     /// The variable that decides: the first of those the interface reads that
     /// is set, else its main one.
     pub variable: String,
@@ -180,7 +179,7 @@ pub struct Cut {
     /// denies), `no-such-gpu`, `ambiguous`, `duplicate`, `mixed-kinds`,
     /// `invalid`, `empty-entry`, `one-instance` (more MIG instances than CUDA
     /// uses), `excluded`.
-    pub code: String,
+    pub code: CutCode,
     /// One clause for people.
     pub why: String,
 }
@@ -233,7 +232,7 @@ pub struct Leftover {
     pub owner: Option<Owner>,
     /// Why it is this job's: `cgroup`, or `environment` if it left the job's
     /// cgroup and its environment names the job.
-    pub belongs_by: String,
+    pub belongs_by: JobEvidence,
     /// GPUs of the job that it holds; all that it holds where the job's are
     /// not known.
     pub gpus: Vec<String>,

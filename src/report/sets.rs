@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::Owner;
+use crate::model::{AllocationSource, Owner, SharingMode};
 
 /// One owner and its four sets. None is inferred from another.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -34,7 +34,7 @@ pub struct OwnerSets {
     pub held_denied: Vec<String>,
     /// How it shares GPUs on purpose: `mig`, `shard`, `mps`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub shares: Vec<String>,
+    pub shares: Vec<SharingMode>,
 }
 
 /// A set of GPUs by key.
@@ -57,5 +57,17 @@ pub struct GpuSet {
     /// or Epilog), `given` (`--allocated`), or `claimed` (the environment of
     /// the job's processes, which the user can fake).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub source: Option<String>,
+    pub source: Option<AllocationSource>,
+}
+
+impl GpuSet {
+    /// Whether this allocation comes from a source that no user can fake.
+    pub fn is_trusted(&self) -> bool {
+        self.source.as_ref().is_some_and(AllocationSource::is_trusted)
+    }
+
+    /// Where it comes from, as text; `unknown` where that is not known.
+    pub fn source_name(&self) -> String {
+        self.source.as_ref().map_or_else(|| "unknown".to_owned(), ToString::to_string)
+    }
 }

@@ -5,7 +5,7 @@ use super::filter::{Filter, Rule};
 use super::glob;
 use super::settings::Allow;
 use crate::model::DeviceType;
-use crate::observation::{Answer, DeviceNumber, GpuFacts, NodeKind, Unit};
+use crate::observation::{Answer, DeviceNumber, GpuFacts, Unit};
 
 /// What the names in settings stand for on this node.
 pub(super) struct DeviceNames<'a> {
@@ -24,8 +24,7 @@ impl DeviceNames<'_> {
         } else if let Some(name) = allow.device.strip_prefix("block-") {
             group(DeviceType::Block, name)
         } else {
-            let number =
-                |number: DeviceNumber| (kind_of(number.kind), Some(number.major), Some(number.minor));
+            let number = |number: DeviceNumber| (number.kind, Some(number.major), Some(number.minor));
             self.path(&allow.device).map(|found| found.into_iter().map(number).collect())
         };
         let Some(found) = found else { return filter.unresolved.push(allow.clone()) };
@@ -71,8 +70,8 @@ impl DeviceNames<'_> {
 /// systemd 240 also where there is no such link.
 fn by_number(path: &str) -> Option<DeviceNumber> {
     let (kind, rest) = match path.strip_prefix("/dev/char/") {
-        Some(rest) => (NodeKind::Char, rest),
-        None => (NodeKind::Block, path.strip_prefix("/dev/block/")?),
+        Some(rest) => (DeviceType::Char, rest),
+        None => (DeviceType::Block, path.strip_prefix("/dev/block/")?),
     };
     let (major, minor) = rest.split_once(':')?;
     Some(DeviceNumber { kind, major: major.parse().ok()?, minor: minor.parse().ok()? })
@@ -93,11 +92,4 @@ fn registered(text: &str, wanted: DeviceType) -> impl Iterator<Item = (u32, &str
         }
         None
     })
-}
-
-fn kind_of(kind: NodeKind) -> DeviceType {
-    match kind {
-        NodeKind::Char => DeviceType::Char,
-        NodeKind::Block => DeviceType::Block,
-    }
 }

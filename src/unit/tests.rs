@@ -1,6 +1,6 @@
 use super::*;
 use crate::model::{Device, DeviceType, Request, Verdict};
-use crate::observation::{Answer, ConfigFile, DeviceNumber, GpuFacts, NamedNode, NodeKind, Unit};
+use crate::observation::{Answer, ConfigFile, DeviceNumber, GpuFacts, NamedNode, Unit};
 use Request::{Exists, Mknod, Read, ReadWrite, Write};
 
 const DEVICES: &str = "Character devices:\n  1 mem\n136 pts\n195 nvidia\n195 nvidiactl\n237 nvidia-caps\n510 nvidia-uvm\n\nBlock devices:\n  8 sd\n195 x\n";
@@ -13,7 +13,7 @@ fn filter(lines: &str) -> Filter {
 }
 
 fn of(lines: &str) -> Meaning {
-    let number = DeviceNumber { kind: NodeKind::Char, major: 195, minor: 3 };
+    let number = DeviceNumber { kind: DeviceType::Char, major: 195, minor: 3 };
     let named = |path: &str, device| NamedNode { path: path.into(), device };
     let unit = Unit {
         name: "a.service".into(),

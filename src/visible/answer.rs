@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::{Certainty, device_variables};
+use crate::model::{ApiName, Certainty, Vendor, device_variables};
 use crate::observation::{Answer, Environment};
 use crate::report::{Api, Asked, Gpu, RawVariable};
 
@@ -34,7 +34,7 @@ pub(super) fn asked(environment: &Answer<Environment>, gpus: &[Gpu], reach: &Rea
         .filter(|apis| !apis.is_empty())
         .collect();
     let mains: Vec<&Api> = vendors.iter().filter_map(|apis| apis.first()).collect();
-    let none = question.api("cuda", CUDA, Outcome::none(Certainty::Documented));
+    let none = question.api(ApiName::Cuda, CUDA, Outcome::none(Certainty::Documented));
     let first = mains.first().copied().unwrap_or(&none);
     let unsure = mains.iter().rev().max_by_key(|api| api.confidence).copied().unwrap_or(first);
     let gpus: Option<Vec<Vec<String>>> = mains.iter().map(|api| api.gpus.clone()).collect();
@@ -59,21 +59,21 @@ impl<'a> Question<'a> {
     }
 
     /// Whether a vendor has a GPU here.
-    fn has(&self, vendor: &str) -> bool {
-        self.gpus.iter().any(|gpu| gpu.vendor == vendor)
+    fn has(&self, vendor: &Vendor) -> bool {
+        self.gpus.iter().any(|gpu| gpu.vendor == *vendor)
     }
 
     /// CUDA.
     fn nvidia(&self) -> Vec<Api> {
-        if !self.has("nvidia") {
+        if !self.has(&Vendor::Nvidia) {
             return Vec::new();
         }
         let (visible, order) = (self.state(CUDA), self.state("CUDA_DEVICE_ORDER"));
-        let outcome = in_both_worlds("nvidia", self.gpus, self.reach, |world| {
+        let outcome = in_both_worlds(&Vendor::Nvidia, self.gpus, self.reach, |world| {
             let found = cuda::resolve(world, visible, order);
             if self.is_renumbered(visible) { cuda::renumbered(found, world) } else { found }
         });
-        vec![self.api("cuda", CUDA, outcome)]
+        vec![self.api(ApiName::Cuda, CUDA, outcome)]
     }
 
     /// Whether an MPS server counts the devices that ordinals name (NVIDIA MPS
@@ -85,15 +85,15 @@ impl<'a> Question<'a> {
 
     /// HIP, ROCR and OpenCL.
     fn amd(&self) -> Vec<Api> {
-        if !self.has("amd") {
+        if !self.has(&Vendor::Amd) {
             return Vec::new();
         }
         let rocr = self.state("ROCR_VISIBLE_DEVICES");
-        let filtered = in_both_worlds("amd", self.gpus, self.reach, |world| rocm::rocr(world, rocr));
-        let hip = self.relative("hip", self.hip_variable());
-        let mut apis = vec![hip, self.api("rocr", "ROCR_VISIBLE_DEVICES", filtered)];
+        let filtered = in_both_worlds(&Vendor::Amd, self.gpus, self.reach, |world| rocm::rocr(world, rocr));
+        let hip = self.relative(ApiName::Hip, self.hip_variable());
+        let mut apis = vec![hip, self.api(ApiName::Rocr, "ROCR_VISIBLE_DEVICES", filtered)];
         if self.state("GPU_DEVICE_ORDINAL").is_set() {
-            apis.push(self.relative("opencl", "GPU_DEVICE_ORDINAL"));
+            apis.push(self.relative(ApiName::Opencl, "GPU_DEVICE_ORDINAL"));
         }
         apis
     }
@@ -108,14 +108,14 @@ impl<'a> Question<'a> {
     }
 
     /// An interface on top of ROCR.
-    fn relative(&self, api: &str, variable: &str) -> Api {
+    fn relative(&self, api: ApiName, variable: &str) -> Api {
         let (rocr, visible) = (self.state("ROCR_VISIBLE_DEVICES"), self.state(variable));
-        let unseen = matches!((api, self.state(CUDA)), ("hip", State::Unknown(_)));
+        let unseen = matches!((&api, self.state(CUDA)), (ApiName::Hip, State::Unknown(_)));
         let visible = match (visible, self.state(CUDA)) {
             (State::Unset | State::Empty, unknown @ State::Unknown(_)) if unseen => unknown,
             _ => visible,
         };
-        let outcome = in_both_worlds("amd", self.gpus, self.reach, |world| {
+        let outcome = in_both_worlds(&Vendor::Amd, self.gpus, self.reach, |world| {
             rocm::relative(world, &rocm::rocr(world, rocr), visible)
         });
         let outcome = match visible {
@@ -129,7 +129,7 @@ impl<'a> Question<'a> {
 
     /// Level Zero.
     fn intel(&self) -> Vec<Api> {
-        if !self.has("intel") {
+        if !self.has(&Vendor::Intel) {
             return Vec::new();
         }
         let variables = Variables {
@@ -137,17 +137,18 @@ impl<'a> Question<'a> {
             hierarchy: self.state("ZE_FLAT_DEVICE_HIERARCHY"),
             order: self.state("ZE_ENABLE_PCI_ID_DEVICE_ORDER"),
         };
-        let outcome =
-            in_both_worlds("intel", self.gpus, self.reach, |world| level_zero::resolve(world, variables));
-        vec![self.api("level-zero", "ZE_AFFINITY_MASK", outcome)]
+        let outcome = in_both_worlds(&Vendor::Intel, self.gpus, self.reach, |world| {
+            level_zero::resolve(world, variables)
+        });
+        vec![self.api(ApiName::LevelZero, "ZE_AFFINITY_MASK", outcome)]
     }
 
     /// One interface's answer in words.
-    fn api(&self, api: &str, variable: &str, outcome: Outcome) -> Api {
+    fn api(&self, api: ApiName, variable: &str, outcome: Outcome) -> Api {
         let state = self.state(variable);
         let devices = outcome.devices();
         Api {
-            api: api.to_owned(),
+            api,
             variable: variable.to_owned(),
             raw: state.raw(),
             raw_hex: state.raw_hex(),
@@ -175,17 +176,17 @@ impl<'a> Question<'a> {
     fn instance(&self, device: Device) -> Option<String> {
         let gpu = self.gpus.get(device.gpu)?;
         let instance = gpu.mig.get(device.instance?)?;
-        Some(format!("{}/{}/{}", gpu.key, instance.gi, instance.ci?))
+        instance.key(gpu)
     }
 
     /// Whether an interface that the node has GPUs for reads a variable; of
     /// other vendors' nothing is known.
     fn is_read(&self, name: &str) -> bool {
         match name.split('_').next() {
-            Some("CUDA") => self.has("nvidia") || self.has("amd"),
-            Some("NVIDIA") => self.has("nvidia"),
-            Some("ROCR" | "HIP" | "GPU") => self.has("amd"),
-            Some("ZE") => self.has("intel"),
+            Some("CUDA") => self.has(&Vendor::Nvidia) || self.has(&Vendor::Amd),
+            Some("NVIDIA") => self.has(&Vendor::Nvidia),
+            Some("ROCR" | "HIP" | "GPU") => self.has(&Vendor::Amd),
+            Some("ZE") => self.has(&Vendor::Intel),
             _ => true,
         }
     }
@@ -214,7 +215,7 @@ mod tests {
     fn of(variables: &[(&str, &str)]) -> Asked {
         let gpu = |minor: u32| Gpu {
             key: format!("GPU-{minor}"),
-            vendor: "nvidia".to_owned(),
+            vendor: Vendor::Nvidia,
             model: Some("H200".to_owned()),
             pci: Some(format!("0000:0{minor}:00.0")),
             minor: Some(minor),

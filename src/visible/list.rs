@@ -1,6 +1,7 @@
 //! A value as a list of entries between commas, as bytes: nothing says that
 //! it is text.
 
+use crate::model::CutCode;
 use crate::observation::Variable;
 use crate::report::Cut;
 
@@ -37,9 +38,9 @@ impl<'a> List<'a> {
     }
 
     /// The end of the list at an entry.
-    pub(super) fn cut(&self, position: usize, code: &str, why: impl Into<String>) -> Cut {
+    pub(super) fn cut(&self, position: usize, code: CutCode, why: impl Into<String>) -> Cut {
         let entry = self.entries.get(position).map(|entry| shown(entry)).unwrap_or_default();
-        Cut { entry, position, code: code.to_owned(), why: why.into() }
+        Cut { entry, position, code, why: why.into() }
     }
 }
 

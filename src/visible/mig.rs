@@ -7,7 +7,7 @@ use super::outcome::{Device, Order, Outcome};
 use super::pick::{Picked, Step, disputed, open_ended};
 use super::population::Population;
 use super::{ordinal, uuid};
-use crate::model::Certainty;
+use crate::model::{Certainty, CutCode};
 
 /// Whether MIG is on.
 pub(super) fn is_on(population: &Population<'_>, place: usize) -> bool {
@@ -85,7 +85,8 @@ pub(super) fn select(list: &List<'_>, population: &Population<'_>) -> Outcome {
         return disputed(list, 0, "a repetition further on may empty the list");
     }
     if !rest.is_empty() {
-        picked.stop(list.cut(1, "one-instance", "CUDA uses one MIG instance only"), Certainty::Modelled);
+        picked
+            .stop(list.cut(1, CutCode::OneInstance, "CUDA uses one MIG instance only"), Certainty::Modelled);
     }
     picked.by_name()
 }
@@ -103,8 +104,8 @@ fn step(population: &Population<'_>, entry: &[u8]) -> Step {
     let exist = population.present.iter().any(|place| is_on(population, *place));
     let parts: Vec<&[u8]> = name.split(|byte| *byte == b'/').collect();
     match parts.as_slice() {
-        _ if !exist => stop("no-such-gpu", "no GPU of this node has a MIG instance"),
-        _ if !any => stop("not-allowed", "no MIG instance may be opened here"),
+        _ if !exist => stop(CutCode::NoSuchGpu, "no GPU of this node has a MIG instance"),
+        _ if !any => stop(CutCode::NotAllowed, "no MIG instance may be opened here"),
         [gpu, gi, ci] if gpu.starts_with(b"GPU-") => instance(population, gpu, gi, ci),
         [uuid] if uuid.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b'-') => {
             Step::Disputed("the kernel does not tell the UUIDs of MIG instances".to_owned())
@@ -124,16 +125,16 @@ fn instance(population: &Population<'_>, gpu: &[u8], gi: &[u8], ci: &[u8]) -> St
     };
     let mut places = population.gpu(device.gpu).mig.iter();
     match places.position(|instance| (instance.gi, instance.ci) == (gi, Some(ci))) {
-        None => stop("no-such-gpu", "the GPU has no such MIG instance"),
+        None => stop(CutCode::NoSuchGpu, "the GPU has no such MIG instance"),
         Some(at) if population.has_instance(device.gpu, at) => {
             Step::Take(Device { instance: Some(at), ..device }, confidence)
         }
-        Some(_) => stop("not-allowed", "this MIG instance may not be opened here"),
+        Some(_) => stop(CutCode::NotAllowed, "this MIG instance may not be opened here"),
     }
 }
 
 /// An end of the list.
-fn stop(code: &'static str, why: &str) -> Step {
+fn stop(code: CutCode, why: &str) -> Step {
     Step::Stop(code, why.to_owned(), Certainty::Documented)
 }
 

@@ -2,7 +2,7 @@
 //! first entry fixes the kind; repetitions empty the list, as PyTorch's and
 //! nvitop's models of the driver have it.
 
-use crate::model::Certainty;
+use crate::model::{Certainty, CutCode};
 use std::collections::HashSet;
 
 use super::list::{List, trimmed};
@@ -46,14 +46,14 @@ fn step(population: &Population<'_>, entry: &[u8], several: bool) -> Step {
     match entry {
         _ if entry.starts_with(b"GPU-") && bare == entry => uuid::step(population, entry, several),
         _ if is_gpu => Step::Disputed("models differ on blanks around UUIDs and on their case".to_owned()),
-        _ if bare.is_empty() => stop("empty-entry", "an empty entry ends the list"),
+        _ if bare.is_empty() => stop(CutCode::EmptyEntry, "an empty entry ends the list"),
         [b'M', b'I', b'G', b'-', ..] | [b'0'..=b'9', ..] => {
-            stop("mixed-kinds", "the list began with a GPU's UUID")
+            stop(CutCode::MixedKinds, "the list began with a GPU's UUID")
         }
         _ if entry.iter().any(|byte| !byte.is_ascii()) => {
             Step::Disputed("models differ on such characters".to_owned())
         }
-        _ => stop("invalid", "this is no GPU's UUID"),
+        _ => stop(CutCode::Invalid, "this is no GPU's UUID"),
     }
 }
 

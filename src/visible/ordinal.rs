@@ -3,7 +3,7 @@
 //! models of the driver in PyTorch and nvitop do: where they agree the answer
 //! is `modelled`, where they differ it is unknown.
 
-use crate::model::Certainty;
+use crate::model::{Certainty, CutCode};
 use std::collections::{HashMap, HashSet};
 
 use super::list::{List, trimmed};
@@ -11,12 +11,12 @@ use super::outcome::{Listing, Outcome};
 use super::pick::{Picked, disputed, open_ended};
 
 /// What both models make of one entry, before any device is looked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ordinal<'a> {
     /// A number, its digits, and how sure that reading is.
     Number(u64, &'a [u8], Certainty),
     /// No ordinal: code, why, how sure.
-    Invalid(&'static str, &'static str, Certainty),
+    Invalid(CutCode, &'static str, Certainty),
     /// The models differ.
     Disputed(&'static str),
 }
@@ -27,7 +27,9 @@ pub(super) fn read(raw: &[u8]) -> Ordinal<'_> {
     let digits = entry.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (number, rest) = entry.split_at(digits);
     match (number, rest) {
-        ([], []) => Ordinal::Invalid("empty-entry", "an empty entry ends the list", Certainty::Modelled),
+        ([], []) => {
+            Ordinal::Invalid(CutCode::EmptyEntry, "an empty entry ends the list", Certainty::Modelled)
+        }
         ([], [b'-', rest @ ..]) => negative(rest),
         ([], [b'+', ..]) => Ordinal::Disputed("models of the driver differ on a plus sign"),
         ([], [byte, ..]) if !byte.is_ascii_graphic() => Ordinal::Disputed("models differ on such characters"),
@@ -53,16 +55,20 @@ fn negative(rest: &[u8]) -> Ordinal<'_> {
             Ordinal::Disputed("models differ on digits that are not ASCII")
         }
         (_, 0, _) => Ordinal::Disputed("models of the driver differ on minus zero"),
-        (_, _, []) => Ordinal::Invalid("invalid", "a negative number ends the list", Certainty::Documented),
-        _ => Ordinal::Invalid("invalid", "a negative number ends the list", Certainty::Modelled),
+        (_, _, []) => {
+            Ordinal::Invalid(CutCode::Invalid, "a negative number ends the list", Certainty::Documented)
+        }
+        _ => Ordinal::Invalid(CutCode::Invalid, "a negative number ends the list", Certainty::Modelled),
     }
 }
 
 /// An entry that starts like neither a number nor a sign.
 fn word(entry: &[u8]) -> Ordinal<'_> {
     match entry.starts_with(b"GPU-") || entry.starts_with(b"MIG-") {
-        true => Ordinal::Invalid("mixed-kinds", "the list began with an ordinal", Certainty::Modelled),
-        false => Ordinal::Invalid("invalid", "no ordinal, no word has a meaning here", Certainty::Modelled),
+        true => Ordinal::Invalid(CutCode::MixedKinds, "the list began with an ordinal", Certainty::Modelled),
+        false => {
+            Ordinal::Invalid(CutCode::Invalid, "no ordinal, no word has a meaning here", Certainty::Modelled)
+        }
     }
 }
 
@@ -99,7 +105,7 @@ pub(super) fn select(list: &List<'_>, base: &Listing) -> Outcome {
         let device = usize::try_from(value).ok().and_then(|place| base.devices.get(place));
         let Some(device) = device else {
             let why = out_of_range(digits, base.devices.len());
-            picked.stop(list.cut(position, "out-of-range", why), confidence);
+            picked.stop(list.cut(position, CutCode::OutOfRange, why), confidence);
             return behind(list, position, picked, &seen, base);
         };
         picked.take(*device, confidence);
@@ -134,7 +140,7 @@ fn behind(
 /// A repeated entry leaves nothing.
 pub(super) fn repeated(list: &List<'_>, position: usize) -> Outcome {
     let why = "a repeated entry leaves no device at all";
-    Outcome::none(Certainty::Modelled).with_cut(Some(list.cut(position, "duplicate", why)))
+    Outcome::none(Certainty::Modelled).with_cut(Some(list.cut(position, CutCode::Duplicate, why)))
 }
 
 /// Why an ordinal does not exist.

@@ -1,7 +1,7 @@
 //! Picks from a listing: the bookkeeping that lists of all interfaces share.
 //! What an entry means is the interface's.
 
-use crate::model::Certainty;
+use crate::model::{Certainty, CutCode};
 use crate::report::Cut;
 
 use super::list::List;
@@ -13,7 +13,7 @@ pub(super) enum Step {
     /// It names a device.
     Take(Device, Certainty),
     /// It ends the list: stable code, why, how sure.
-    Stop(&'static str, String, Certainty),
+    Stop(CutCode, String, Certainty),
     /// What it does is not settled.
     Disputed(String),
 }

@@ -3,7 +3,7 @@
 //! both worlds holds in every one between them.
 
 use crate::model::Certainty;
-use crate::model::Verdict;
+use crate::model::{SharedRole, Vendor, Verdict};
 use crate::report::Gpu;
 
 use super::outcome::{Device, Outcome, agreed};
@@ -27,7 +27,7 @@ pub(super) struct Population<'a> {
 impl<'a> Population<'a> {
     /// The GPUs of a vendor in the world where undecided verdicts are
     /// `lenient`ly allowed, or not.
-    fn new(vendor: &str, gpus: &'a [Gpu], reach: &'a Reach, lenient: bool) -> Self {
+    fn new(vendor: &Vendor, gpus: &'a [Gpu], reach: &'a Reach, lenient: bool) -> Self {
         let present: Vec<usize> = places(vendor, gpus).filter(|place| !gpus[*place].excluded).collect();
         let open = is_open(shared(vendor, reach).map_or(Verdict::Allow, |found| found.1), lenient);
         let allowed = |place: &usize| open && is_open(verdict(reach, *place), lenient);
@@ -66,14 +66,14 @@ impl<'a> Population<'a> {
 
 /// What both worlds agree on. A denied shared node leaves nothing to ask.
 pub(super) fn in_both_worlds<'a>(
-    vendor: &str,
+    vendor: &Vendor,
     gpus: &'a [Gpu],
     reach: &'a Reach,
     resolve: impl Fn(&Population<'a>) -> Outcome,
 ) -> Outcome {
     if let Some((role, Verdict::Deny)) = shared(vendor, reach) {
         let none = Outcome::none(Certainty::Documented);
-        let whose = if vendor == "nvidia" { "NVIDIA" } else { "AMD" };
+        let whose = if *vendor == Vendor::Nvidia { "NVIDIA" } else { "AMD" };
         return none.with_why(format!("{role} is denied: {whose}'s libraries cannot start without it"));
     }
     let strict = resolve(&Population::new(vendor, gpus, reach, false));
@@ -85,7 +85,7 @@ pub(super) fn in_both_worlds<'a>(
 }
 
 /// Which verdicts are missing, if any is.
-fn undecided(vendor: &str, gpus: &[Gpu], reach: &Reach) -> Option<String> {
+fn undecided(vendor: &Vendor, gpus: &[Gpu], reach: &Reach) -> Option<String> {
     if let Some((role, Verdict::Unknown)) = shared(vendor, reach) {
         return Some(format!("whether {role} may be opened is not known"));
     }
@@ -105,8 +105,8 @@ fn undecided(vendor: &str, gpus: &[Gpu], reach: &Reach) -> Option<String> {
 }
 
 /// The places of a vendor's GPUs.
-fn places(vendor: &str, gpus: &[Gpu]) -> impl Iterator<Item = usize> {
-    (0..gpus.len()).filter(move |place| gpus[*place].vendor == vendor)
+fn places<'a>(vendor: &'a Vendor, gpus: &'a [Gpu]) -> impl Iterator<Item = usize> + 'a {
+    (0..gpus.len()).filter(move |place| gpus[*place].vendor == *vendor)
 }
 
 /// The verdict on a GPU; unknown if there is none.
@@ -120,15 +120,11 @@ fn is_open(verdict: Verdict, lenient: bool) -> bool {
 }
 
 /// The worst of a vendor's needed shared nodes that is not allowed.
-fn shared<'a>(vendor: &str, reach: &'a Reach) -> Option<(&'a str, Verdict)> {
-    let roles: &[&str] = match vendor {
-        "nvidia" => &["nvidiactl", "nvidia-uvm"],
-        "amd" => &["kfd"],
-        _ => &[],
-    };
-    let needed = reach.shared.iter().filter(|node| node.needed && roles.contains(&node.role.as_str()));
+fn shared<'a>(vendor: &Vendor, reach: &'a Reach) -> Option<(&'a SharedRole, Verdict)> {
+    let needed =
+        reach.shared.iter().filter(|node| node.needed && node.role.needed_by().as_ref() == Some(vendor));
     let worst = |node: &&super::SharedAccess| node.verdict == Verdict::Deny;
     let found = needed.clone().find(worst);
     let found = found.or_else(|| needed.clone().find(|node| node.verdict == Verdict::Unknown));
-    found.map(|node| (node.role.as_str(), node.verdict))
+    found.map(|node| (&node.role, node.verdict))
 }

@@ -1,6 +1,6 @@
 //! What a process can open at all: where every variable's meaning starts.
 
-use crate::model::Verdict;
+use crate::model::{SharedRole, Verdict};
 
 /// What a process may open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct Access {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedAccess {
     /// As in [`crate::gpu::SharedNode::role`].
-    pub role: String,
+    pub role: SharedRole,
     /// Whether CUDA or ROCm cannot start without it.
     pub needed: bool,
     /// The verdict.

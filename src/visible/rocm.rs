@@ -9,7 +9,7 @@ use super::outcome::{Device, Listing, Order, Outcome};
 use super::pick::{Picked, Step, disputed, open_ended};
 use super::population::Population;
 use super::variable::State;
-use crate::model::Certainty;
+use crate::model::{Certainty, CutCode};
 
 /// Certainty of what the runtimes' source says.
 const SURE: Certainty = Certainty::Documented;
@@ -37,7 +37,7 @@ fn filtered(population: &Population<'_>, base: &Listing, list: &List<'_>) -> Out
         counted |= token.first() != Some(&b'G');
         match token_step(population, base, &token) {
             Step::Take(device, _) if picked.devices.contains(&device) => {
-                picked.stop(list.cut(position, "duplicate", "a repetition ends the list"), SURE);
+                picked.stop(list.cut(position, CutCode::Duplicate, "a repetition ends the list"), SURE);
                 return ordered(picked, base, counted);
             }
             Step::Take(device, confidence) => picked.take(device, confidence),
@@ -75,17 +75,21 @@ fn named(population: &Population<'_>, token: &[u8]) -> Step {
     let stop = |code, why: &str| Step::Stop(code, why.to_owned(), SURE);
     let inside: Vec<usize> = population.allowed.iter().copied().filter(starts).collect();
     match inside.as_slice() {
-        _ if !(5..=20).contains(&token.len()) => stop("invalid", "unique ids have 5 to 20 characters here"),
+        _ if !(5..=20).contains(&token.len()) => {
+            stop(CutCode::Invalid, "unique ids have 5 to 20 characters here")
+        }
         [one] => Step::Take(Device::whole(*one), SURE),
-        [] if population.present.iter().any(starts) => stop("not-allowed", "this GPU may not be opened here"),
-        [] => stop("no-such-gpu", "no GPU of this node has such a unique id"),
-        several => Step::Stop("ambiguous", format!("it names {}", population.keys(several)), SURE),
+        [] if population.present.iter().any(starts) => {
+            stop(CutCode::NotAllowed, "this GPU may not be opened here")
+        }
+        [] => stop(CutCode::NoSuchGpu, "no GPU of this node has such a unique id"),
+        several => Step::Stop(CutCode::Ambiguous, format!("it names {}", population.keys(several)), SURE),
     }
 }
 
 /// A token that is a number, as C's `strtol` with base 0 reads it.
 fn numbered(base: &Listing, token: &[u8]) -> Step {
-    let why = |why: &str| Step::Stop("invalid", why.to_owned(), SURE);
+    let why = |why: &str| Step::Stop(CutCode::Invalid, why.to_owned(), SURE);
     match strtol(token) {
         Strtol::Disputed => {
             Step::Disputed("newer C libraries read binary numbers, older ones do not".to_owned())
@@ -98,7 +102,7 @@ fn numbered(base: &Listing, token: &[u8]) -> Step {
                 Some(device) => Step::Take(*device, SURE),
                 None => {
                     let why = super::ordinal::out_of_range(token, base.devices.len());
-                    Step::Stop("out-of-range", why, SURE)
+                    Step::Stop(CutCode::OutOfRange, why, SURE)
                 }
             },
         },
@@ -169,14 +173,14 @@ fn counted(population: &Population<'_>, rocr: &Outcome, list: &List<'_>) -> Outc
             }
             (Some(_), None) => {
                 let why = super::ordinal::out_of_range(entry, base.devices.len());
-                picked.stop(list.cut(position, "out-of-range", why), SURE);
+                picked.stop(list.cut(position, CutCode::OutOfRange, why), SURE);
                 return picked.by_ordinal(base);
             }
             (None, _) if may_be_name(population, entry) => {
                 return disputed(list, position, "newer runtimes take unique ids here, older ones do not");
             }
             (None, _) => {
-                picked.stop(list.cut(position, "invalid", "this is no plain decimal number"), SURE);
+                picked.stop(list.cut(position, CutCode::Invalid, "this is no plain decimal number"), SURE);
                 return picked.by_ordinal(base);
             }
         }

@@ -5,7 +5,7 @@
 use super::outcome::Device;
 use super::pick::Step;
 use super::population::Population;
-use crate::model::Certainty;
+use crate::model::{Certainty, CutCode};
 
 /// Length of `GPU-8-4-4-4-12`.
 const FULL: usize = 40;
@@ -34,7 +34,7 @@ pub(super) fn step(population: &Population<'_>, name: &[u8], several: bool) -> S
         ([], _) => missing(population, name, &everywhere),
         (several, _) => {
             let why = format!("it begins like {}", population.keys(several));
-            Step::Stop("ambiguous", why, Certainty::Documented)
+            Step::Stop(CutCode::Ambiguous, why, Certainty::Documented)
         }
     }
 }
@@ -52,16 +52,16 @@ fn missing(population: &Population<'_>, name: &[u8], everywhere: &[usize]) -> St
     if allowed().any(|gpu| gpu.uuid.as_deref().is_some_and(same_letters)) {
         return Step::Disputed("it differs from an allowed GPU's UUID in case alone".to_owned());
     }
-    let vendor = |gpu: &&crate::report::Gpu| gpu.vendor == "nvidia" && gpu.excluded;
+    let vendor = |gpu: &&crate::report::Gpu| gpu.vendor == crate::model::Vendor::Nvidia && gpu.excluded;
     let excluded =
         |gpu: &crate::report::Gpu| gpu.uuid.as_deref().is_some_and(|uuid| uuid.as_bytes().starts_with(name));
     match everywhere {
         [] if population.gpus.iter().filter(vendor).any(excluded) => {
-            stop("excluded", "the driver excludes this GPU".to_owned())
+            stop(CutCode::Excluded, "the driver excludes this GPU".to_owned())
         }
-        [] => stop("no-such-gpu", "no GPU of this node has such a UUID".to_owned()),
-        [one] => stop("not-allowed", format!("{} may not be opened here", population.gpu(*one).key)),
-        several => stop("not-allowed", format!("{} may not be opened here", population.keys(several))),
+        [] => stop(CutCode::NoSuchGpu, "no GPU of this node has such a UUID".to_owned()),
+        [one] => stop(CutCode::NotAllowed, format!("{} may not be opened here", population.gpu(*one).key)),
+        several => stop(CutCode::NotAllowed, format!("{} may not be opened here", population.keys(several))),
     }
 }
 

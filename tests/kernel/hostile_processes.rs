@@ -5,6 +5,7 @@
 
 use crate::support::elf;
 use crate::support::host;
+use gpumap::model::DeviceType;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::process::CommandExt as _;
@@ -13,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::victim::{Scratch, Victim};
-use gpumap::observation::{Detail, NodeKind, Observation};
+use gpumap::observation::{Detail, Observation};
 use gpumap::observe::Options;
 use gpumap::observe::scanner::{ProcessSummary, ScanMethod, start};
 use serde_json::Value;
@@ -243,7 +244,7 @@ fn devices_that_are_named() {
     let hidden = build(&scratch, "hidden");
     let attacker = Attacker::start(Command::new(&hidden).args(["named", DEVICE, "/dev/zero"]));
     let detail = detail(&scratch, attacker.pid());
-    let zero = |kind, major, minor| (kind, major, minor) == (NodeKind::Char, 1, 5);
+    let zero = |kind, major, minor| (kind, major, minor) == (DeviceType::Char, 1, 5);
     assert_eq!(holds(&detail), 0);
     assert!(!detail.devices.known().unwrap().iter().any(|it| zero(it.kind, it.major, it.minor)));
     assert!(glimpses(attacker.pid()).iter().all(|glimpse| glimpsed(glimpse) == 0));

@@ -10,7 +10,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use gpumap::observation::{Answer, Detail, Environment, HeldDevice, NodeKind, Observation, Process};
+use gpumap::model::DeviceType;
+use gpumap::observation::{Answer, Detail, Environment, HeldDevice, Observation, Process};
 use gpumap::observe::{self, ObserveError, Options};
 
 use crate::support::victim::{Scratch, Victim};
@@ -253,7 +254,7 @@ fn devices() {
     };
     let before = null(&detail(&Victim::start(&program, "")));
     let detail = detail(&Victim::start(&program, "devices"));
-    let device = |minor, fds, mapped| HeldDevice { kind: NodeKind::Char, major: 1, minor, fds, mapped };
+    let device = |minor, fds, mapped| HeldDevice { kind: DeviceType::Char, major: 1, minor, fds, mapped };
     let held = detail.devices.known().unwrap();
     let memory: Vec<_> = held.iter().filter(|held| held.major == 1).copied().collect();
     assert_eq!(memory, [device(3, before + 3, false), device(5, 1, true)]);

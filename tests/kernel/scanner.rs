@@ -5,6 +5,7 @@
 use crate::support::cgroup::Tree;
 use crate::support::host;
 use crate::support::threads;
+use gpumap::model::DeviceType;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::victim::{Scratch, Victim};
-use gpumap::observation::{HeldDevice, NodeKind};
+use gpumap::observation::HeldDevice;
 use gpumap::observe::Options;
 use gpumap::observe::scanner::{ChosenScanner, ProcessSummary, ScanMethod, Scanner, start};
 use nix::sys::stat::{Mode, SFlag, makedev, mknod};
@@ -113,15 +114,15 @@ fn both() -> (BTreeMap<u32, ProcessSummary>, usize) {
     (found, compared)
 }
 
-fn device(kind: NodeKind, major: u32, minor: u32, fds: u32) -> HeldDevice {
+fn device(kind: DeviceType, major: u32, minor: u32, fds: u32) -> HeldDevice {
     HeldDevice { kind, major, minor, fds, mapped: false }
 }
 
 /// `/dev/null` and `/dev/zero`. Two descriptors of `/dev/null` are the standard
 /// ones: input and errors.
 fn null_zero(nulls: u32, zeros: u32) -> Vec<HeldDevice> {
-    let zeros = (zeros > 0).then(|| device(NodeKind::Char, 1, 5, zeros));
-    std::iter::once(device(NodeKind::Char, 1, 3, nulls)).chain(zeros).collect()
+    let zeros = (zeros > 0).then(|| device(DeviceType::Char, 1, 5, zeros));
+    std::iter::once(device(DeviceType::Char, 1, 3, nulls)).chain(zeros).collect()
 }
 
 /// Make sure that descriptors are counted in every table of a process once,

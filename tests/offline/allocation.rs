@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use gpumap::allocation::{Numbering, Of, given, of_claim, of_hook};
 use gpumap::gpu::inventory;
+use gpumap::model::AllocationSource;
 use gpumap::observation::{ConfigFile, Environment, Slurm, Text, Variable};
 use gpumap::observe::gpu::collect;
 use gpumap::report::{Gpu, GpuSet};
@@ -194,7 +195,7 @@ fn hooks() {
     let uuid = "GPU-33333333-2222-3333-4444-555555555555"; // minor 2
     let case = |pairs: &[(&str, &str)], numbering: &Numbering| {
         let set = of_hook(&environment(pairs), numbering, &gpus)?;
-        assert_eq!(set.source.as_deref(), Some("hook"));
+        assert_eq!(set.source, Some(AllocationSource::Hook));
         Some(show(&set, &gpus))
     };
     let answer = |text: &str| Some(text.to_owned());
@@ -226,7 +227,7 @@ fn claims() {
     let by_file = numbering("Name=gpu File=/dev/nvidia[0-3]", &gpus);
     let claim = |step, pairs: &[(&str, &str)]| {
         let set = of_claim(&environment(pairs), step, &by_file, &gpus)?;
-        assert_eq!(set.source.as_deref(), Some("claimed"));
+        assert_eq!(set.source, Some(AllocationSource::Claimed));
         Some(show(&set, &gpus))
     };
     let answer = |text: &str| Some(text.to_owned());
@@ -261,8 +262,8 @@ fn given_lists() {
     ] {
         let set = given(list, &by_file, &skewed).unwrap();
         assert_eq!(
-            (show(&set, &skewed).as_str(), set.source.as_deref()),
-            (expected, Some("given")),
+            (show(&set, &skewed).as_str(), set.source),
+            (expected, Some(AllocationSource::Given)),
             "{list}"
         );
     }

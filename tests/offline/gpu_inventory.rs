@@ -6,7 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use gpumap::gpu::{describe, inventory, shared_nodes};
-use gpumap::observation::{DeviceNode, GpuFacts, NodeKind};
+use gpumap::model::DeviceType;
+use gpumap::observation::{DeviceNode, GpuFacts};
 use gpumap::observe::gpu::collect;
 use proptest::prelude::*;
 
@@ -67,7 +68,7 @@ fn numbers_win_over_names() {
 /// The same major is another driver after a reboot.
 #[test]
 fn labels_follow_the_boot() {
-    let label = |tree, major| describe(&facts(tree), NodeKind::Char, major, 0);
+    let label = |tree, major| describe(&facts(tree), DeviceType::Char, major, 0);
     assert_eq!(label("four-h200", 510).as_deref(), Some("nvidia-uvm"));
     assert_eq!(label("skewed", 235).as_deref(), Some("nvidia-uvm"));
     assert_eq!(label("nodes-only", 510).as_deref(), Some("nvme-generic"));
@@ -211,7 +212,7 @@ fn nodes() -> impl Strategy<Value = Vec<DeviceNode>> {
     ]);
     let major = prop::sample::select(vec![0, 195, 226, 261, 510, u32::MAX]);
     let minor = prop::sample::select(vec![0, 1, 128, 255, u32::MAX]);
-    let kind = NodeKind::Char;
+    let kind = DeviceType::Char;
     let node = (path, major, minor).prop_map(move |(path, major, minor)| DeviceNode {
         path: path.to_owned(),
         kind,
@@ -241,6 +242,6 @@ proptest! {
         prop_assert_eq!(keys.len(), gpus.len());
         prop_assert!(!keys.contains(""));
         shared_nodes(&facts);
-        describe(&facts, NodeKind::Char, major, minor);
+        describe(&facts, DeviceType::Char, major, minor);
     }
 }

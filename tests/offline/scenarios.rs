@@ -176,7 +176,7 @@ impl Names {
             known: set.gpus.as_ref().map(|gpus| self.all(gpus)),
             instances: self.all(&set.instances),
             unknown: self.all(&set.unknown),
-            source: set.source.clone(),
+            source: set.source.as_ref().map(ToString::to_string),
         }
     }
 
@@ -185,7 +185,7 @@ impl Names {
             state: asked.state.to_string(),
             gpus: asked.gpus.as_ref().map(|gpus| self.all(gpus)),
             instances: self.all(&asked.instances),
-            cut: asked.cut.as_ref().map(|cut| cut.code.clone()),
+            cut: asked.cut.as_ref().map(|cut| cut.code.to_string()),
             confidence: asked.confidence.to_string(),
         }
     }
@@ -234,7 +234,11 @@ fn compare_owner(row: &OwnerSets, expected: Rows, label: &str, names: &Names, fo
     ] {
         found.compare(&format!("{label}: {what} (why: {:?})", set.why), &names.set(set), &expected.full());
     }
-    found.compare(&format!("{label}: shares"), &row.shares, &expected.shares);
+    found.compare(
+        &format!("{label}: shares"),
+        &row.shares.iter().map(ToString::to_string).collect(),
+        &expected.shares,
+    );
 }
 
 fn compare_process(process: &Process, expected: &Asks, names: &Names, found: &mut Differences) {
@@ -413,7 +417,7 @@ fn leftovers_are_the_jobs() {
             analyse::leftovers(&observation(name), &JobName::Number(7), &Granted::default()).unwrap();
         let names = Names::new(payload.gpus.as_deref().unwrap());
         let holds = |leftover: &Leftover| Holds {
-            by: leftover.belongs_by.clone(),
+            by: leftover.belongs_by.to_string(),
             gpus: names.all(&leftover.gpus),
             seen: leftover.process.held.is_some(),
         };

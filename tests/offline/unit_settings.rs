@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use gpumap::model::{Device, DeviceType, Request, Verdict};
-use gpumap::observation::{Answer, ConfigFile, DeviceNumber, GpuFacts, NamedNode, NodeKind, Unit};
+use gpumap::observation::{Answer, ConfigFile, DeviceNumber, GpuFacts, NamedNode, Unit};
 use gpumap::unit::{Filter, Meaning, meaning};
 
 /// As the captured systemd saw it.
@@ -49,7 +49,7 @@ const UNITS: [(&str, &str); 7] = [
 fn filter(settings: &str) -> Filter {
     let node = |(path, major, minor): (&str, u32, u32)| NamedNode {
         path: path.to_owned(),
-        device: Answer::Known(Some(DeviceNumber { kind: NodeKind::Char, major, minor })),
+        device: Answer::Known(Some(DeviceNumber { kind: DeviceType::Char, major, minor })),
     };
     let unit = Unit {
         name: "t.service".into(),

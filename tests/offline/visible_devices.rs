@@ -28,7 +28,7 @@ fn node(name: &str) -> Vec<Gpu> {
 fn reach(gpus: &[Gpu], verdict: impl Fn(&Gpu) -> Verdict) -> Reach {
     let access = |gpu: &Gpu| Access { verdict: verdict(gpu), instances: vec![verdict(gpu); gpu.mig.len()] };
     let shared = ["nvidiactl", "nvidia-uvm", "kfd"].map(|role| SharedAccess {
-        role: role.to_owned(),
+        role: role.into(),
         needed: true,
         verdict: Verdict::Allow,
     });
@@ -92,14 +92,14 @@ fn cuda_lists() {
         let buses = answer.gpus.map(|keys| {
             keys.iter().map(|key| bus(gpus.iter().find(|gpu| gpu.key == *key).unwrap())).collect()
         });
-        let code = answer.cut.map_or("-".to_owned(), |cut| cut.code);
+        let code = answer.cut.map_or("-".to_owned(), |cut| cut.code.to_string());
         let found = (or_words(buses), answer.confidence.to_string(), code);
         assert_eq!(found, (result.clone(), confidence.clone(), cut.clone()), "{allowed} {value:?}: {source}");
     }
 }
 
 fn api<'a>(answer: &'a Asked, name: &str) -> &'a Api {
-    answer.apis.iter().find(|api| api.api == name).unwrap()
+    answer.apis.iter().find(|api| api.api == name.into()).unwrap()
 }
 
 #[test]
@@ -207,8 +207,8 @@ fn uuids_are_unique_where() {
     let excluded = node("excluded");
     let name = excluded.iter().find(|gpu| gpu.excluded).unwrap().uuid.clone().unwrap();
     let answer = cuda(&excluded, &open(&excluded), &name);
-    assert_eq!((answer.gpus, answer.cut.unwrap().code.as_str()), (Some(Vec::new()), "excluded"));
-    assert_eq!(cuda(&excluded, &open(&excluded), "2").cut.unwrap().code, "out-of-range");
+    assert_eq!((answer.gpus, answer.cut.unwrap().code), (Some(Vec::new()), "excluded".into()));
+    assert_eq!(cuda(&excluded, &open(&excluded), "2").cut.unwrap().code, "out-of-range".into());
 }
 
 /// The MIG node: one GPU with three instances, one with none.
@@ -220,7 +220,7 @@ fn mig() {
         let mut reach = open(&gpus);
         reach.gpus[0].instances = instances.into();
         let answer = cuda(&gpus, &reach, value);
-        let code = answer.cut.map_or(String::new(), |cut| cut.code);
+        let code = answer.cut.map_or(String::new(), |cut| cut.code.to_string());
         (answer.gpus.map(|gpus| gpus.len()), answer.instances.join(" "), code)
     };
     let texts = |gpus, instances: &str, code: &str| (gpus, instances.to_owned(), code.to_owned());
@@ -282,7 +282,10 @@ fn nodes_without_gpus_and_other_variables() {
 fn opencl_is_an_interface_where_it_is_set() {
     let gpus = node("amd-mi300");
     let answer = asked(&environment(&[("GPU_DEVICE_ORDINAL", "0")]), &gpus, &open(&gpus));
-    assert_eq!(answer.apis.iter().map(|api| api.api.as_str()).collect::<Vec<_>>(), ["hip", "rocr", "opencl"]);
+    assert_eq!(
+        answer.apis.iter().map(|api| api.api.to_string()).collect::<Vec<_>>(),
+        ["hip", "rocr", "opencl"]
+    );
     assert_eq!(api(&answer, "opencl").gpus.as_deref(), Some(&[gpus[0].key.clone()][..]));
 }
 

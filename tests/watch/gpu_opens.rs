@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
 use crate::support::watching::{Place, Watch};
-use gpumap::observation::NodeKind;
+use gpumap::model::DeviceType;
 use gpumap::observe::Options;
 use gpumap::observe::scanner::ScanMethod;
 use gpumap::report::Event;
@@ -92,7 +92,7 @@ fn assert_about(event: &Event, what: &str, holder: &Holder) {
     let devices = event.devices.as_ref().unwrap();
     let numbers: Vec<_> =
         devices.numbers.iter().map(|one| (one.kind, one.major, one.minor, one.fds)).collect();
-    assert_eq!(numbers, [(NodeKind::Char, MAJOR, MINOR, 1)]);
+    assert_eq!(numbers, [(DeviceType::Char, MAJOR, MINOR, 1)]);
     assert_eq!((devices.held.len(), devices.held_shared.len()), (1, 0));
     assert!(event.cgroup.as_ref().unwrap().ends_with("/below"), "{event:?}");
 }

@@ -9,7 +9,7 @@ use crate::audit::kind::{Family, Kind};
 use crate::audit::tenants::{about_gpus, count, describe, gpus_with, views};
 use crate::gpu::SharedNode;
 use crate::model::Severity;
-use crate::model::{Request, Verdict};
+use crate::model::{Request, Vendor, Verdict};
 use crate::report::Finding;
 
 const START: Kind = Kind {
@@ -32,16 +32,17 @@ What to do: add the nodes to the specification (CDI lists them), and start the t
 
 pub(super) const FAMILY: Family = Family { kinds: &[START], find };
 
-/// Whose shared nodes these are.
-const ROLES: [(&str, &str); 3] = [("nvidiactl", "nvidia"), ("nvidia-uvm", "nvidia"), ("kfd", "amd")];
-
 fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
     let tenants = facts.tenants.clone();
-    let vendors = ["nvidia", "amd"];
-    tenants.iter().flat_map(|tenant| vendors.map(|vendor| look(facts, tenant, vendor))).flatten().collect()
+    let vendors = [Vendor::Nvidia, Vendor::Amd];
+    tenants
+        .iter()
+        .flat_map(|tenant| vendors.each_ref().map(|vendor| look(facts, tenant, vendor)))
+        .flatten()
+        .collect()
 }
 
-fn look(facts: &mut Facts<'_>, tenant: &Tenant, vendor: &str) -> Option<Finding> {
+fn look(facts: &mut Facts<'_>, tenant: &Tenant, vendor: &Vendor) -> Option<Finding> {
     let mut places = views(facts, tenant);
     places.retain(|place| !gpus_of(facts, *place, vendor).is_empty());
     let needed: Vec<SharedNode> =
@@ -55,20 +56,20 @@ fn look(facts: &mut Facts<'_>, tenant: &Tenant, vendor: &str) -> Option<Finding>
         first = first.or(Some((place, denied)));
     }
     let (place, denied) = first?;
-    if vendor == "nvidia" && stale_numbers::outdated_major(facts, tenant).is_some() {
+    if *vendor == Vendor::Nvidia && stale_numbers::outdated_major(facts, tenant).is_some() {
         return None;
     }
     Some(report(facts, tenant, vendor, place, &denied))
 }
 
-fn gpus_of(facts: &Facts<'_>, place: usize, vendor: &str) -> Vec<usize> {
+fn gpus_of(facts: &Facts<'_>, place: usize, vendor: &Vendor) -> Vec<usize> {
     let mut gpus = gpus_with(facts, place, Verdict::Allow);
-    gpus.retain(|at| facts.inspection.gpus()[*at].vendor == vendor);
+    gpus.retain(|at| facts.inspection.gpus()[*at].vendor == *vendor);
     gpus
 }
 
-fn belongs(node: &SharedNode, vendor: &str) -> bool {
-    node.needed && ROLES.contains(&(node.role.as_str(), vendor))
+fn belongs(node: &SharedNode, vendor: &Vendor) -> bool {
+    node.needed && node.role.needed_by().as_ref() == Some(vendor)
 }
 
 fn denied(facts: &mut Facts<'_>, place: usize, needed: &[SharedNode]) -> Vec<SharedNode> {
@@ -81,15 +82,15 @@ fn denied(facts: &mut Facts<'_>, place: usize, needed: &[SharedNode]) -> Vec<Sha
 fn report(
     facts: &mut Facts<'_>,
     tenant: &Tenant,
-    vendor: &str,
+    vendor: &Vendor,
     place: usize,
     denied: &[SharedNode],
 ) -> Finding {
     let gpus = gpus_of(facts, place, vendor);
-    let roles: BTreeSet<&str> = denied.iter().map(|node| node.role.as_str()).collect();
+    let roles: BTreeSet<String> = denied.iter().map(|node| node.role.to_string()).collect();
     let roles = roles.into_iter().collect::<Vec<_>>().join(" and ");
     let owner = describe(&tenant.sets.owner);
-    let api = if vendor == "amd" { "ROCm" } else { "CUDA" };
+    let api = if *vendor == Vendor::Amd { "ROCm" } else { "CUDA" };
     let summary = format!("{owner} may open {} but not {roles}: {api} cannot start", count(gpus.len()));
     let mut found = about_gpus(facts, &START, place, &[], summary);
     let name = |node: &SharedNode| node.path.strip_prefix("/dev/").unwrap_or(&node.path).to_owned();

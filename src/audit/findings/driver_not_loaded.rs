@@ -7,8 +7,7 @@ use crate::audit::facts::Facts;
 use crate::audit::finding;
 use crate::audit::kind::{Family, Kind};
 use crate::gpu;
-use crate::model::Severity;
-use crate::observation::NodeKind;
+use crate::model::{DeviceType, Severity};
 use crate::report::Finding;
 
 const UNLOADED: Kind = Kind {
@@ -58,7 +57,7 @@ pub(in crate::audit) fn gpus_without_driver(facts: &Facts<'_>) -> BTreeSet<Strin
     let gpu_facts = &facts.inspection.observation().gpu_facts;
     let is_seen =
         gpu_facts.files.get("/proc/devices").is_some_and(|text| text.contains("Character devices:"));
-    let is_free = |major| gpu::driver_names(gpu_facts, NodeKind::Char, major).is_empty();
+    let is_free = |major| gpu::driver_names(gpu_facts, DeviceType::Char, major).is_empty();
     let gpus = facts.inspection.gpus().iter().filter(|gpu| is_seen && gpu.major.is_some_and(is_free));
     gpus.map(|gpu| gpu.key.clone()).collect()
 }

@@ -5,9 +5,7 @@ use crate::audit::finding;
 use crate::audit::kind::{Family, Kind};
 use crate::audit::permissions::{Dac, dac, node};
 use crate::audit::tenants::{about_gpus, describe, is_shared, number, views};
-use crate::model::Confidence;
-use crate::model::Severity;
-use crate::model::{Request, Verdict};
+use crate::model::{AllocationSource, Confidence, Request, Severity, Verdict};
 use crate::report::{Finding, FindingDevice, Gpu, MigInstance};
 
 const OPEN: Kind = Kind {
@@ -121,10 +119,10 @@ fn report(facts: &mut Facts<'_>, tenant: &Tenant, place: usize, open: &[(usize, 
     let first = open.first().and_then(|(_, instance)| capabilities(instance)?.pop());
     found.programs = first.map(|number| facts.decisions(place, number, Request::Read)).unwrap_or_default();
     let sets = &tenant.sets.allocated;
-    let source = sets.source.as_deref().unwrap_or("unknown");
+    let source = sets.source_name();
     found.evidence.push(format!("allocated are {} ({source})", sets.instances.join(", ")));
     found.evidence.push("the GPU itself is open to it, as it is to every tenant of its instances".to_owned());
-    if source == "claimed" {
+    if sets.source == Some(AllocationSource::Claimed) {
         found.confidence = Confidence::Claimed;
     }
     found

@@ -9,7 +9,7 @@ use crate::audit::tenants::{about, describe, exclusive_with, gpus_with, views};
 use crate::gpu;
 use crate::model::Confidence;
 use crate::model::Severity;
-use crate::model::{Request, Verdict};
+use crate::model::{Request, Vendor, Verdict};
 use crate::observation::DeviceNode;
 use crate::report::{Finding, Gpu};
 
@@ -100,7 +100,7 @@ fn render(facts: &mut Facts<'_>, tenant: &Tenant, place: usize) -> Option<Findin
         .into_iter()
         .map(|at| facts.inspection.gpus()[at].clone())
         .collect();
-    let nodes = denied.iter().filter(|gpu| gpu.vendor == "nvidia").flat_map(|gpu| {
+    let nodes = denied.iter().filter(|gpu| gpu.vendor == Vendor::Nvidia).flat_map(|gpu| {
         gpu.nodes.iter().filter(|node| !node.gate && node.major == DRM).map(move |node| (gpu, node))
     });
     let open: Vec<_> =

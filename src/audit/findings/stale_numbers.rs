@@ -5,10 +5,9 @@ use crate::audit::finding;
 use crate::audit::kind::{Family, Kind};
 use crate::audit::tenants::{about, describe, gpus_with, views};
 use crate::gpu;
-use crate::model::Confidence;
 use crate::model::Severity;
-use crate::model::{Request, Verdict};
-use crate::observation::NodeKind;
+use crate::model::{Confidence, DeviceType};
+use crate::model::{Request, RuleType, Vendor, Verdict};
 use crate::report::{Finding, Rule};
 
 const MAJOR: Kind = Kind {
@@ -70,7 +69,7 @@ pub(super) fn outdated_major(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<(
     views(facts, tenant).into_iter().find_map(|place| {
         let has_gpu = gpus_with(facts, place, Verdict::Allow)
             .iter()
-            .any(|at| facts.inspection.gpus()[*at].vendor == "nvidia");
+            .any(|at| facts.inspection.gpus()[*at].vendor == Vendor::Nvidia);
         let denied = has_gpu && facts.verdict(place, (uvm, 0), Request::ReadWrite) == Verdict::Deny;
         let candidates = if denied { allowed_majors(facts, place) } else { Vec::new() };
         let both = |facts: &mut Facts<'_>, major| {
@@ -87,7 +86,7 @@ pub(super) fn outdated_major(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<(
 fn allowed_majors(facts: &Facts<'_>, place: usize) -> Vec<u32> {
     let gpu_facts = &facts.inspection.observation().gpu_facts;
     let is_ours = |major: u32| {
-        gpu::driver_names(gpu_facts, NodeKind::Char, major).iter().any(|name| name.starts_with("nvidia"))
+        gpu::driver_names(gpu_facts, DeviceType::Char, major).iter().any(|name| name.starts_with("nvidia"))
     };
     let rules = allowing(facts, place).into_iter().filter(|rule| rule.major[0] == rule.major[1]);
     let mut majors: Vec<u32> = rules.map(|rule| rule.major[0]).collect();
@@ -104,15 +103,16 @@ fn allowing<'f>(facts: &'f Facts<'_>, place: usize) -> Vec<&'f Rule> {
     let policy = policies.and_then(|all| all.get(&facts.cgroups()[place].policy));
     let policy = policy.filter(|policy| policy.default == Verdict::Deny && policy.exact);
     let rules = policy.into_iter().flat_map(|policy| &policy.rules);
-    let opens =
-        |rule: &&Rule| rule.verdict == Verdict::Allow && rule.kind != "block" && rule.requests.contains("rw");
+    let opens = |rule: &&Rule| {
+        rule.verdict == Verdict::Allow && rule.kind != RuleType::Block && rule.requests.contains("rw")
+    };
     rules.filter(opens).collect()
 }
 
 fn major(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<Finding> {
     let (place, major) = outdated_major(facts, tenant)?;
     let names =
-        gpu::driver_names(&facts.inspection.observation().gpu_facts, NodeKind::Char, major).join(", ");
+        gpu::driver_names(&facts.inspection.observation().gpu_facts, DeviceType::Char, major).join(", ");
     let names = if names.is_empty() { "no driver's".to_owned() } else { format!("that of {names}") };
     let owner = describe(&tenant.sets.owner);
     let summary = format!("{owner} is allowed major {major} instead of nvidia-uvm's, and it is {names} now");
@@ -132,7 +132,7 @@ fn major(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<Finding> {
 
 fn minor(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<Finding> {
     let gpus = facts.inspection.gpus();
-    let ours: Vec<_> = gpus.iter().filter(|gpu| gpu.vendor == "nvidia").collect();
+    let ours: Vec<_> = gpus.iter().filter(|gpu| gpu.vendor == Vendor::Nvidia).collect();
     if ours.is_empty() || ours.iter().any(|gpu| gpu.minor.is_none()) {
         return None;
     }

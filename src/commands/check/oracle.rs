@@ -11,7 +11,7 @@ use crate::cli::device::{Access, Asked, Pattern};
 use crate::commands::invocation::{Failure, Invocation};
 use crate::commands::subject;
 use crate::commands::subject::devices::Devices;
-use crate::commands::subject::question::{device_type, question, request};
+use crate::commands::subject::question::{question, request};
 use crate::gpu::NameError;
 use crate::model::{Device, Request, Verdicts};
 use crate::observation::Observation;
@@ -122,7 +122,7 @@ fn kernel(asked: &Asked<'_>, devices: &Devices) -> Answer {
         },
         Asked::Node(path) => (devices.local_path(path), Access::ReadWrite),
         Asked::Numbers(Pattern { kind: Some(kind), major: Some(major), minor: Some(minor), access }) => {
-            let device = Device { kind: device_type(*kind), major: *major, minor: *minor };
+            let device = Device { kind: *kind, major: *major, minor: *minor };
             match devices.node_for(device) {
                 Some(path) => (path, *access),
                 None => return unknown(&no_node(devices)),

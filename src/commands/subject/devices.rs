@@ -13,7 +13,7 @@ use walkdir::WalkDir;
 use crate::commands::invocation::Invocation;
 use crate::gpu::{self, NameError};
 use crate::model::{Device, DeviceType};
-use crate::observation::{GpuFacts, NodeKind, Observation};
+use crate::observation::{GpuFacts, Observation};
 use crate::observe;
 use crate::report::Gpu;
 
@@ -45,7 +45,7 @@ impl Devices {
     pub(crate) fn node(&self, path: &[u8]) -> Result<Device, String> {
         let known = self.facts().nodes.iter().find(|node| node.path.as_bytes() == path);
         match known {
-            Some(node) => Ok(number((node.kind, node.major, node.minor))),
+            Some(node) => Ok(Device { kind: node.kind, major: node.major, minor: node.minor }),
             None if self.is_saved => {
                 Err("the saved observation holds no such GPU node; ask by number".to_owned())
             }
@@ -76,16 +76,8 @@ impl Devices {
     /// The device of this name.
     pub(crate) fn named(&self, name: &str) -> Result<Device, NameError> {
         let gpus = self.gpus.get_or_init(|| gpu::inventory(self.facts()));
-        gpu::named(self.facts(), gpus, name).map(number)
+        gpu::named(self.facts(), gpus, name).map(|(kind, major, minor)| Device { kind, major, minor })
     }
-}
-
-fn number((kind, major, minor): (NodeKind, u32, u32)) -> Device {
-    let kind = match kind {
-        NodeKind::Block => DeviceType::Block,
-        NodeKind::Char => DeviceType::Char,
-    };
-    Device { kind, major, minor }
 }
 
 /// An absolute path below a root; a relative one as it is.

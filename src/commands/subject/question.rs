@@ -1,13 +1,13 @@
 //! Turns a device as the user typed it into a question for the decoder.
 
 use crate::analyse::Question;
-use crate::cli::device::{Access, Kind, Pattern};
-use crate::model::{DeviceType, Request, RequestSet};
+use crate::cli::device::{Access, Pattern};
+use crate::model::{Request, RequestSet};
 
 /// The question that a pattern asks.
 pub(crate) fn question(pattern: Pattern) -> Question {
     let Pattern { kind, major, minor, access } = pattern;
-    Question { kind: kind.map(device_type), major, minor, requests: requests(access) }
+    Question { kind, major, minor, requests: requests(access) }
 }
 
 /// The one request that an access means; `None` for all of them.
@@ -19,14 +19,6 @@ pub(crate) fn request(access: Access) -> Option<Request> {
         Access::Write => Some(Request::Write),
         Access::ReadWrite => Some(Request::ReadWrite),
         Access::All => None,
-    }
-}
-
-/// The type of a device in the decoder's terms.
-pub(crate) fn device_type(kind: Kind) -> DeviceType {
-    match kind {
-        Kind::Block => DeviceType::Block,
-        Kind::Char => DeviceType::Char,
     }
 }
 

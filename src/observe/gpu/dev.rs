@@ -4,7 +4,8 @@ use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
-use crate::observation::{DeviceNode, NodeKind};
+use crate::model::DeviceType;
+use crate::observation::DeviceNode;
 
 use super::tree::Tree;
 
@@ -47,8 +48,8 @@ fn node(tree: &mut Tree<'_>, path: String) {
 /// A device node, if that is what the metadata describes.
 fn from_metadata(path: String, meta: &Metadata) -> Option<DeviceNode> {
     let kind = match meta.file_type() {
-        kind if kind.is_char_device() => NodeKind::Char,
-        kind if kind.is_block_device() => NodeKind::Block,
+        kind if kind.is_char_device() => DeviceType::Char,
+        kind if kind.is_block_device() => DeviceType::Block,
         _ => return None,
     };
     let (major, minor) = (libc::major(meta.rdev()), libc::minor(meta.rdev()));
@@ -80,8 +81,8 @@ fn stand_in(tree: &mut Tree<'_>, path: String) {
 fn parse(path: &str, text: &str) -> Option<DeviceNode> {
     let mut words = text.split_ascii_whitespace();
     let kind = match words.next()? {
-        "c" => NodeKind::Char,
-        "b" => NodeKind::Block,
+        "c" => DeviceType::Char,
+        "b" => DeviceType::Block,
         _ => return None,
     };
     let (major, minor) = words.next()?.split_once(':')?;
@@ -108,7 +109,7 @@ mod tests {
     #[test]
     fn stand_ins_have_defaults() {
         let node = parse("/dev/nvidia0", "c 195:0\n").unwrap();
-        assert_eq!((node.kind, node.major, node.minor), (NodeKind::Char, 195, 0));
+        assert_eq!((node.kind, node.major, node.minor), (DeviceType::Char, 195, 0));
         assert_eq!((node.mode, node.uid, node.gid), (0o666, 0, 0));
         let node = parse("/dev/dri/renderD128", "c 226:128 660 0 44").unwrap();
         assert_eq!((node.mode, node.uid, node.gid), (0o660, 0, 44));

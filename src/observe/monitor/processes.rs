@@ -158,11 +158,12 @@ fn change(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observation::{Answer, NodeKind};
+    use crate::model::DeviceType;
+    use crate::observation::Answer;
 
     fn process(pid: u32, start_time: u64, program: u64, minors: &[u32]) -> ProcessSummary {
         let device = |minor: &u32| HeldDevice {
-            kind: NodeKind::Char,
+            kind: DeviceType::Char,
             major: 195,
             minor: *minor,
             fds: 1,

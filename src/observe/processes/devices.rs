@@ -12,7 +12,8 @@ use nix::sys::stat::fstatat;
 use super::mapped_files::MappedFiles;
 use super::mappings::mappings;
 use super::refusals::{ReadKind, Refusals};
-use crate::observation::{HeldDevice, NodeKind};
+use crate::model::DeviceType;
+use crate::observation::HeldDevice;
 use crate::sys::dir::Dir;
 use crate::sys::stat::{FileKind, FileStat, stat_at};
 
@@ -46,7 +47,7 @@ impl HeldDevices {
     /// The device with these numbers; `None` where there are too many already.
     fn entry(&mut self, kind: FileKind, rdev: (u32, u32)) -> Option<&mut HeldDevice> {
         let block = kind == FileKind::Block;
-        let kind = if block { NodeKind::Block } else { NodeKind::Char };
+        let kind = if block { DeviceType::Block } else { DeviceType::Char };
         let (major, minor) = rdev;
         let key = (block, rdev);
         if self.devices.len() >= DEVICES && !self.devices.contains_key(&key) {

@@ -17,7 +17,8 @@ use nix::errno::Errno;
 use super::cgroups::walk::VisitedCgroup;
 use super::options::Options;
 use super::problems::Log;
-use crate::observation::{Answer, Attached, ConfigFile, DeviceNumber, NamedNode, NodeKind, Text, Unit};
+use crate::model::DeviceType;
+use crate::observation::{Answer, Attached, ConfigFile, DeviceNumber, NamedNode, Text, Unit};
 use crate::sys::dir::Dir;
 use crate::sys::stat::{FileKind, stat_at};
 use crate::unit::{Settings, of_cgroup, section};
@@ -136,8 +137,8 @@ fn device(root: &Path, path: &str) -> Answer<Option<DeviceNumber>> {
     let stat = Dir::open(root).and_then(|root| stat_at(&root, &name));
     let number = |kind, (major, minor)| Answer::Known(Some(DeviceNumber { kind, major, minor }));
     match stat {
-        Ok(stat) if stat.kind == FileKind::Char => number(NodeKind::Char, stat.rdev),
-        Ok(stat) if stat.kind == FileKind::Block => number(NodeKind::Block, stat.rdev),
+        Ok(stat) if stat.kind == FileKind::Char => number(DeviceType::Char, stat.rdev),
+        Ok(stat) if stat.kind == FileKind::Block => number(DeviceType::Block, stat.rdev),
         Ok(_) | Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) => Answer::Known(None),
         Err(errno) => Answer::Missing(errno.desc().to_owned()),
     }

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use gpumap::model::{Device, DeviceType, Request, RequestSet};
+use gpumap::model::{Device, Request, RequestSet, RuleType};
 use gpumap::report::{Mask, Policy, Rule};
 use serde_json::Value;
 
@@ -104,9 +104,9 @@ fn verdict_by(policy: &Policy, device: Device, request: Request) -> String {
     let within = |[first, last]: [u32; 2], mask: Option<Mask>, value: u32| {
         (first..=last).contains(&value) && mask.is_none_or(|mask| value & mask.mask == mask.value)
     };
-    let kind = if device.kind == DeviceType::Char { "char" } else { "block" };
+    let kind = RuleType::from(Some(device.kind));
     let covers = |rule: &&Rule| {
-        [kind, "any"].contains(&rule.kind.as_str())
+        [kind, RuleType::Any].contains(&rule.kind)
             && within(rule.major, rule.major_mask, device.major)
             && within(rule.minor, rule.minor_mask, device.minor)
             && requests(&rule.requests).contains(request)

@@ -11,9 +11,10 @@ mod slurm;
 
 use std::path::Path;
 
+use gpumap::model::DeviceType;
 use gpumap::observation::{
     Answer, Attached, Cgroup, CgroupMode, ConfigFile, Detail, Environment, HeldDevice, HexBytes, Host,
-    NodeKind, Observation, Process, Program, SCHEMA, Scope, Text, Variable,
+    Observation, Process, Program, SCHEMA, Scope, Text, Variable,
 };
 use gpumap::observe::gpu::collect;
 
@@ -202,7 +203,7 @@ fn detail(proc: &Proc<'_>) -> Detail {
         Some(Answer::Missing(why)) => Answer::Missing(why.clone()),
     };
     let held = |(major, minor): &(u32, u32)| {
-        let (kind, major, minor) = (NodeKind::Char, *major, *minor);
+        let (kind, major, minor) = (DeviceType::Char, *major, *minor);
         HeldDevice { kind, major, minor, fds: 1, mapped: false }
     };
     Detail {

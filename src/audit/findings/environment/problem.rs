@@ -6,8 +6,7 @@ use super::evidence::{asks, confidence, named, places};
 use super::pages;
 use crate::audit::facts::Facts;
 use crate::audit::kind::Kind;
-use crate::model::Certainty;
-use crate::model::Confidence;
+use crate::model::{Certainty, Confidence, CutCode};
 use crate::report::{Api, Asked, Cut, Visible};
 
 /// One problem of one process.
@@ -35,12 +34,12 @@ pub(super) fn cuts(facts: &Facts<'_>, now: &Asked) -> Vec<Problem> {
     problems
 }
 
-fn kind(code: &str) -> Option<Kind> {
+fn kind(code: &CutCode) -> Option<Kind> {
     Some(match code {
-        "out-of-range" => pages::OUT_OF_RANGE,
-        "not-allowed" | "no-such-gpu" => pages::FOREIGN_UUID,
-        "duplicate" => pages::DUPLICATE,
-        "mixed-kinds" => pages::MIXED_KINDS,
+        CutCode::OutOfRange => pages::OUT_OF_RANGE,
+        CutCode::NotAllowed | CutCode::NoSuchGpu => pages::FOREIGN_UUID,
+        CutCode::Duplicate => pages::DUPLICATE,
+        CutCode::MixedKinds => pages::MIXED_KINDS,
         _ => return None,
     })
 }
@@ -48,7 +47,7 @@ fn kind(code: &str) -> Option<Kind> {
 fn problem(facts: &Facts<'_>, api: &Api, cut: &Cut, kind: Kind) -> Problem {
     let named_gpus = facts.inspection.gpus().iter().enumerate().filter(|(_, gpu)| {
         let uuid = gpu.uuid.as_deref().unwrap_or_default();
-        cut.code == "not-allowed" && cut.entry.len() > 4 && uuid.starts_with(&cut.entry)
+        cut.code == CutCode::NotAllowed && cut.entry.len() > 4 && uuid.starts_with(&cut.entry)
     });
     let gpus = named_gpus.map(|(place, _)| place).collect();
     let result = match &api.gpus {
@@ -65,7 +64,7 @@ fn problem(facts: &Facts<'_>, api: &Api, cut: &Cut, kind: Kind) -> Problem {
         ),
         gpus,
         confidence: if sure { Confidence::Certain } else { Confidence::Likely },
-        by_rule: cut.code == "not-allowed",
+        by_rule: cut.code == CutCode::NotAllowed,
         kind,
     }
 }

@@ -6,8 +6,7 @@ use super::pages;
 use super::problem::Problem;
 use crate::audit::access::Access;
 use crate::audit::facts::Facts;
-use crate::model::Confidence;
-use crate::model::ValueState;
+use crate::model::{AllocationSource, Confidence, SharedRole, ValueState};
 use crate::report::{Asked, GpuSet, Process};
 
 /// A process of a job whose rules let it open more than it was allocated, and
@@ -40,8 +39,9 @@ pub(super) fn problem(
         _ => return None,
     };
     let variable = now.apis.first().map_or("CUDA_VISIBLE_DEVICES", |api| api.variable.as_str());
-    let source = set.source.as_deref().unwrap_or_default();
-    let sure = if source == "claimed" { Confidence::Claimed } else { confidence(now) };
+    let source = set.source_name();
+    let sure =
+        if set.source == Some(AllocationSource::Claimed) { Confidence::Claimed } else { confidence(now) };
     Some(Problem {
         kind,
         clause: format!(
@@ -59,8 +59,8 @@ pub(super) fn problem(
 /// Every process of a job inherits its environment, shells too: only one that
 /// uses GPUs is a problem.
 fn computes(process: &Process) -> bool {
-    let node = |role: &String| role == "nvidia-uvm" || role == "kfd";
-    process.held.as_ref().is_some_and(|held| !held.is_empty()) || process.held_shared.iter().any(node)
+    process.held.as_ref().is_some_and(|held| !held.is_empty())
+        || process.held_shared.iter().any(SharedRole::hints_at_computing)
 }
 
 /// Whether the value is a list of Slurm's numbers of what it allocated: then
@@ -79,5 +79,5 @@ fn is_slurms(facts: &Facts<'_>, now: &Asked, allocated: &[String]) -> bool {
 
 /// Whether an allocation rests on nothing but its source.
 fn confidence_of(set: &GpuSet) -> bool {
-    set.source.as_deref() == Some("claimed") || set.why.is_empty()
+    set.source == Some(AllocationSource::Claimed) || set.why.is_empty()
 }

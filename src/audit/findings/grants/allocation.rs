@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use super::evidence::{decided, instance, processes};
 use super::pages::{ALLOC_WITHOUT_GRANT, GRANT_WITHOUT_ALLOC};
-use crate::audit::access::{Access, instance_key, opens_instance, verdict};
+use crate::audit::access::{Access, opens_instance, verdict};
 use crate::audit::facts::Facts;
 use crate::audit::{finding, wording};
-use crate::model::Confidence;
 use crate::model::Severity;
 use crate::model::Verdict;
+use crate::model::{AllocationSource, Confidence, InstanceKey};
 use crate::report::{Finding, FindingDevice, Gpu, GpuSet, MigInstance};
 
 /// A device, the cgroup it matters in, and its GPU.
@@ -66,9 +66,9 @@ fn extra(
             continue;
         }
         // The GPU is its own; with MIG, perhaps only some instances are.
-        let is_whole = !set.instances.iter().any(|instance| is_on(instance, &gpu));
+        let is_whole = !set.instances.iter().any(|instance| InstanceKey::is_on(instance, &gpu.key));
         for part in gpu.mig.iter().filter(|_| !is_whole) {
-            let Some(key) = instance_key(&gpu, part) else { continue };
+            let Some(key) = part.key(&gpu) else { continue };
             let known = set.instances.contains(&key) || set.unknown.contains(&key);
             let open = |facts: &mut Facts<'_>| {
                 own.occupied.iter().copied().find(|place| opens_instance(facts, *place, part))
@@ -100,14 +100,10 @@ fn missing(
     denied.map(|(_, gpu)| (finding::gpu(gpu), top, gpu.clone())).collect()
 }
 
-fn is_on(instance: &str, gpu: &Gpu) -> bool {
-    instance.strip_prefix(&gpu.key).is_some_and(|rest| rest.starts_with('/'))
-}
-
 fn with_extra(facts: &mut Facts<'_>, tenant: usize, set: &GpuSet, wrong: Vec<Wrong>) -> Option<Finding> {
     let (owner, devices, mut base) = base(facts, tenant, set, wrong)?;
     let summary = format!("{owner} may open {devices}, which it was not allocated");
-    let told = is_told(set);
+    let told = set.is_trusted();
     base.excuses.push("it is not open to all jobs, and no other owner may open it".to_owned());
     base.excuses.push("the configuration neither shares it (sharing.gpus) nor gives whole nodes".to_owned());
     Some(Finding {
@@ -160,10 +156,11 @@ fn base(
             false => device.gpu.clone().unwrap_or_default(),
         })
         .collect();
-    let source = set.source.as_deref().unwrap_or_default();
-    let mut evidence = vec![match source {
-        "hook" => format!("the scheduler's hook says it was allocated {}", all(facts, set)),
-        "given" => format!("the caller says it was allocated {}", all(facts, set)),
+    let mut evidence = vec![match set.source {
+        Some(AllocationSource::Hook) => {
+            format!("the scheduler's hook says it was allocated {}", all(facts, set))
+        }
+        Some(AllocationSource::Given) => format!("the caller says it was allocated {}", all(facts, set)),
         _ => format!(
             "the environment of its processes, which the user can fake, says it was allocated {}",
             all(facts, set)
@@ -193,19 +190,15 @@ fn base(
 
 /// The instance with a key.
 fn part_of<'a>(gpu: &'a Gpu, key: Option<&str>) -> Option<&'a MigInstance> {
-    gpu.mig.iter().find(|part| instance_key(gpu, part).as_deref() == key && key.is_some())
+    gpu.mig.iter().find(|part| part.key(gpu).as_deref() == key && key.is_some())
 }
 
 fn with_kind(kind: Finding, base: Finding) -> Finding {
     Finding { id: kind.id, severity: kind.severity, summary: kind.summary, ..base }
 }
 
-fn is_told(set: &GpuSet) -> bool {
-    matches!(set.source.as_deref(), Some("hook" | "given"))
-}
-
 fn confidence(set: &GpuSet) -> Confidence {
-    match (is_told(set), set.why.is_empty()) {
+    match (set.is_trusted(), set.why.is_empty()) {
         (false, _) => Confidence::Claimed,
         (true, false) => Confidence::Likely,
         (true, true) => Confidence::Certain,

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use super::evidence::{decided, instance, processes};
 use super::pages::DOUBLE_GRANT;
-use crate::audit::access::{Access, instance_key, opens_instance};
+use crate::audit::access::{Access, opens_instance};
 use crate::audit::facts::{Facts, Tenant, is_within, whole};
 use crate::audit::{finding, wording};
-use crate::model::Owner;
+use crate::model::{Owner, SharingMode};
 use crate::report::{Finding, Gpu, MigInstance};
 
 /// A finding, and which tenant's access to which device it explains.
@@ -65,7 +65,7 @@ fn conflict(
     holders: &[Holder],
 ) -> Option<Double> {
     let device = part.map_or_else(|| finding::gpu(gpu), |part| instance(gpu, part));
-    let key = &part.and_then(|part| instance_key(gpu, part)).unwrap_or_else(|| gpu.key.clone());
+    let key = &part.and_then(|part| part.key(gpu)).unwrap_or_else(|| gpu.key.clone());
     let stranger =
         |(one, _): &&Holder| holders.iter().any(|(other, _)| one != other && !may_share(facts, *one, *other));
     let strangers: Vec<Holder> = holders.iter().filter(stranger).copied().collect();
@@ -108,7 +108,7 @@ fn conflict(
 /// What is known of its allocation.
 fn claim(tenant: &Tenant, key: &str, gpu: &Gpu) -> String {
     let set = &tenant.sets.allocated;
-    let source = set.source.as_deref().unwrap_or("unknown");
+    let source = set.source_name();
     let has = |keys: &[String]| keys.iter().any(|other| *other == gpu.key || *other == key);
     match &set.gpus {
         None => "its allocation is not known".to_owned(),
@@ -135,9 +135,8 @@ fn excuses(gpu: &Gpu) -> Vec<String> {
 /// pod's, or both share it by design.
 pub(super) fn may_share(facts: &Facts<'_>, one: usize, other: usize) -> bool {
     let (Some(one), Some(other)) = (facts.tenants.get(one), facts.tenants.get(other)) else { return false };
-    let both =
-        |how: &str| [one, other].iter().all(|tenant| tenant.sets.shares.iter().any(|share| share == how));
-    both("shard") || both("mps") || is_one(&one.sets.owner, &other.sets.owner)
+    let both = |mode: SharingMode| [one, other].iter().all(|tenant| tenant.sets.shares.contains(&mode));
+    both(SharingMode::Shard) || both(SharingMode::Mps) || is_one(&one.sets.owner, &other.sets.owner)
 }
 
 /// Whether one owner is inside the other, or both inside the same job, or

@@ -1,6 +1,6 @@
 //! The devices, processes and deciding programs that these findings name.
 
-use crate::audit::access::{capabilities, instance_key};
+use crate::audit::access::capabilities;
 use crate::audit::facts::Facts;
 use crate::audit::finding;
 use crate::model::Request;
@@ -10,7 +10,7 @@ use crate::report::{Decision, FindingDevice, FindingProcess, Gpu, MigInstance};
 pub(super) fn instance(gpu: &Gpu, instance: &MigInstance) -> FindingDevice {
     let number = instance.major.zip(instance.ci_minor);
     FindingDevice {
-        gpu: instance_key(gpu, instance),
+        gpu: instance.key(gpu),
         number: number.map(|(major, minor)| format!("c {major}:{minor}")),
         name: instance.ci_minor.map(|minor| format!("nvidia-caps/nvidia-cap{minor}")),
         ..finding::gpu(gpu)

@@ -89,9 +89,8 @@ fn is_proven(facts: &Facts<'_>, access: &Access, tenants: &[usize], gpu: &Gpu) -
 
 /// Whether a scheduler's own word, which no user can fake, leaves a GPU out.
 fn is_told_without(allocated: &GpuSet, gpu: &Gpu) -> bool {
-    let told = matches!(allocated.source.as_deref(), Some("hook" | "given"));
     let known = allocated.gpus.as_ref().is_some_and(|gpus| !gpus.contains(&gpu.key));
-    told && known && !allocated.unknown.contains(&gpu.key)
+    allocated.is_trusted() && known && !allocated.unknown.contains(&gpu.key)
 }
 
 fn uses_maps(facts: &Facts<'_>, places: &[usize]) -> bool {

@@ -4,7 +4,7 @@
 
 use crate::audit::access::Access;
 use crate::audit::facts::Facts;
-use crate::model::CgroupPath;
+use crate::model::{CgroupPath, SharedRole};
 use crate::report::Process;
 
 /// Daemons by the name of their executable, with the units they run in.
@@ -102,7 +102,7 @@ impl Candidate<'_> {
     /// A display server: of root, or without the node that computing takes.
     fn is_display(&self) -> bool {
         let slices = ["/user.slice/", "/system.slice/"];
-        let computes = self.process.held_shared.iter().any(|role| role == "nvidia-uvm" || role == "kfd");
+        let computes = self.process.held_shared.iter().any(SharedRole::hints_at_computing);
         slices.iter().any(|slice| self.process.cgroup.starts_with(slice))
             && DISPLAY.iter().any(|name| self.is(name))
             && (self.process.uid == 0 || !computes)

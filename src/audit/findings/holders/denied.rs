@@ -8,9 +8,8 @@ use super::pages::HELD_NOT_ALLOWED;
 use crate::audit::access::Access;
 use crate::audit::facts::Facts;
 use crate::audit::{finding, wording};
-use crate::model::Severity;
+use crate::model::{DeviceType, Severity};
 use crate::model::{Request, Verdict};
-use crate::observation::NodeKind;
 use crate::report::{Finding, Gpu, Process};
 
 /// What one process has open: the device's number, and its GPU by place.
@@ -65,7 +64,7 @@ fn in_cgroup(
 fn numbers(facts: &Facts<'_>, process: &Process, gpus: &[Gpu]) -> Vec<(usize, Number)> {
     let detail = facts.observed(process).and_then(|process| process.detail.as_ref());
     let devices = detail.and_then(|detail| detail.devices.known()).map(Vec::as_slice).unwrap_or_default();
-    let numbers = devices.iter().filter(|device| device.kind == NodeKind::Char);
+    let numbers = devices.iter().filter(|device| device.kind == DeviceType::Char);
     let mut found: Vec<(usize, Number)> = numbers
         .filter_map(|device| {
             let number = (device.major, device.minor);

@@ -9,9 +9,7 @@ use super::pages::HELD_BY_FOREIGN;
 use crate::audit::access::Access;
 use crate::audit::facts::Facts;
 use crate::audit::{finding, wording};
-use crate::model::Confidence;
-use crate::model::Owner;
-use crate::model::Request;
+use crate::model::{Confidence, Owner, Request, SharedRole};
 use crate::report::{Finding, Gpu, Process};
 
 /// One finding for each cgroup and GPU.
@@ -120,7 +118,7 @@ fn report(
         .extend(wording::clauses(having.iter().filter_map(|tenant| claim(facts, *tenant, gpu)).collect()));
     let granted = having.iter().filter_map(|tenant| facts.tenants.get(*tenant));
     let by_rules = granted.clone().any(|tenant| {
-        let told = matches!(tenant.sets.allocated.source.as_deref(), Some("hook" | "given"));
+        let told = tenant.sets.allocated.is_trusted();
         let denied =
             tenant.sets.allowed.gpus.as_ref().is_some_and(|gpus| gpus.len() < facts.inspection.gpus().len());
         told || denied
@@ -156,7 +154,7 @@ fn clauses(facts: &Facts<'_>, holders: &[Process]) -> Vec<String> {
     let clause = |process: &Process| {
         let exe =
             daemon::exe(facts, process).unwrap_or_else(|| "an executable that could not be read".to_owned());
-        let computes = match process.held_shared.iter().any(|role| role == "nvidia-uvm" || role == "kfd") {
+        let computes = match process.held_shared.iter().any(SharedRole::hints_at_computing) {
             true => "; it also holds what computing takes",
             false => "",
         };
@@ -172,7 +170,7 @@ fn claim(facts: &Facts<'_>, tenant: usize, gpu: &Gpu) -> Option<String> {
     let sets = &facts.tenants.get(tenant)?.sets;
     let owner = wording::owner(&sets.owner);
     let allocated = sets.allocated.gpus.as_ref().is_some_and(|gpus| gpus.contains(&gpu.key));
-    Some(match (allocated, sets.allocated.source.as_deref()) {
+    Some(match (allocated, &sets.allocated.source) {
         (true, Some(source)) => format!("{owner} was allocated {} ({source})", wording::gpu(gpu)),
         _ => format!("the rules of {owner} let it open {}", wording::gpu(gpu)),
     })

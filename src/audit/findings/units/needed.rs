@@ -22,7 +22,7 @@ pub(super) fn needed(facts: &Facts<'_>) -> Vec<Needed> {
     let shared = facts.inspection.shared_nodes().iter().filter(|node| node.needed);
     let shared = shared.map(|node| {
         let number = (node.major, node.minor);
-        Needed { number, device: finding::device(number, Some(&node.role)), is_gpu: false }
+        Needed { number, device: finding::device(number, Some(&node.role.to_string())), is_gpu: false }
     });
     facts.inspection.gpus().iter().filter_map(gpu).chain(shared).collect()
 }
