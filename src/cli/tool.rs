@@ -18,6 +18,8 @@ pub struct SchemaArgs {
 pub enum SchemaOf {
     /// The answers that --json prints.
     Document,
+    /// The events that watch --json prints, each on a line of its own.
+    Events,
     /// The observations that snapshot saves.
     Observation,
 }

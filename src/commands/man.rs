@@ -29,6 +29,9 @@ const PORCELAIN: &str = include_str!("../../man/sections/porcelain.roff");
 /// Answers and configuration of an audit, for gpumap-audit(1).
 const AUDIT: &str = include_str!("../../man/sections/audit.roff");
 
+/// The events, the cost and the limits of a watch, for gpumap-watch(1).
+const WATCH: &str = include_str!("../../man/sections/watch.roff");
+
 /// Runs the command.
 pub(super) fn run(args: &ManArgs) -> Result<Exit, Failure> {
     for (name, page) in pages()? {
@@ -56,6 +59,7 @@ fn sections(command: &str) -> Vec<String> {
     let own = match command {
         "leftovers" => vec![PORCELAIN.to_owned()],
         "audit" => vec![AUDIT.to_owned(), findings()],
+        "watch" => vec![WATCH.to_owned()],
         _ => Vec::new(),
     };
     own.into_iter().chain([SEE_ALSO.to_owned()]).collect()

@@ -34,4 +34,5 @@ pub use jobs::leftovers::{JobHook, leftovers};
 pub use jobs::search::jobs;
 pub use options::{Options, Target};
 pub use processes::ancestors::ancestors;
+pub use processes::users::user_names;
 pub use rights::{is_in_user_namespace, is_root};

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::{gpu_names, owner, problems, process, sanitize, watch_move};
-use crate::model::ValueState;
+use crate::model::{EventKind, ValueState};
 use crate::report::{Event, Gpu, LostBy, Value};
 
 /// Characters of a value, and of a reason that has one in it.
@@ -35,11 +35,11 @@ fn who(event: &Event) -> String {
 
 fn what(event: &Event, gpus: &[Gpu]) -> String {
     let why = event.why.as_deref().map(sanitize::text).unwrap_or_default();
-    match event.event.as_str() {
-        "visible" => visible(event, gpus),
-        "process" => format!("executed{}", asked(event, gpus)),
-        "exit" => "ended".to_owned(),
-        "driver" => {
+    match event.event {
+        EventKind::Visible => visible(event, gpus),
+        EventKind::Process => format!("executed{}", asked(event, gpus)),
+        EventKind::Exit => "ended".to_owned(),
+        EventKind::Driver => {
             let what = event.how.as_deref().unwrap_or("driver initialised");
             if why.is_empty() {
                 format!("{what}: later changes are without effect")
@@ -47,20 +47,20 @@ fn what(event: &Event, gpus: &[Gpu]) -> String {
                 why.into_owned()
             }
         }
-        "uncovered" if event.process.is_none() => why.into_owned(),
-        "uncovered" => format!("its changes are not seen as they happen: {why}"),
-        "opened" | "closed" => devices(event, gpus),
-        "moved" => {
+        EventKind::Uncovered if event.process.is_none() => why.into_owned(),
+        EventKind::Uncovered => format!("its changes are not seen as they happen: {why}"),
+        EventKind::Opened | EventKind::Closed => devices(event, gpus),
+        EventKind::Moved => {
             event.moved.as_ref().map_or(why.into_owned(), |moved| watch_move::what(event, moved, gpus))
         }
-        "lost" => format!("{} events were lost{}", event.lost.unwrap_or_default(), lost_by(event)),
-        "start" => format!("watching with {}{}", event.engines.join(", "), ready(event)),
-        "ready" => uncovered(event),
-        "problem" => {
+        EventKind::Lost => format!("{} events were lost{}", event.lost.unwrap_or_default(), lost_by(event)),
+        EventKind::Start => format!("watching with {}{}", event.engines.join(", "), ready(event)),
+        EventKind::Ready => uncovered(event),
+        EventKind::Problem => {
             format!("not watched: {}", event.problem.as_ref().map(problems::line).unwrap_or_default())
         }
-        "end" => "end".to_owned(),
-        other => sanitize::text(other).into_owned(),
+        EventKind::End => "end".to_owned(),
+        EventKind::Policy => "the programs in force changed".to_owned(),
     }
 }
 
@@ -111,7 +111,7 @@ fn visible(event: &Event, gpus: &[Gpu]) -> String {
 
 /// `opened nvidia1 (195:1)`, with what it may not open any more.
 fn devices(event: &Event, gpus: &[Gpu]) -> String {
-    let Some(devices) = &event.devices else { return event.event.clone() };
+    let Some(devices) = &event.devices else { return event.event.to_string() };
     let numbers: Vec<String> =
         devices.numbers.iter().map(|device| format!("{}:{}", device.major, device.minor)).collect();
     let denied = devices.held_denied.as_deref().unwrap_or_default();
@@ -126,7 +126,7 @@ fn devices(event: &Event, gpus: &[Gpu]) -> String {
 /// The GPUs that result, in parentheses.
 fn result(event: &Event, gpus: &[Gpu]) -> String {
     let asked = event.asked.as_ref().filter(|_| !gpus.is_empty());
-    let why = event.why.as_deref().filter(|_| event.new.is_some() || event.event == "process");
+    let why = event.why.as_deref().filter(|_| event.new.is_some() || event.event == EventKind::Process);
     let why = why.map(|why| format!(": {}", sanitize::short(why, WHY, "…"))).unwrap_or_default();
     asked.map(|asked| format!(" ({}{why})", process::result(asked, gpus))).unwrap_or_default()
 }
@@ -172,7 +172,7 @@ mod tests {
             |raw: &str| Value { state: ValueState::Value, raw: Some(raw.to_owned()), ..Value::default() };
         let event = Event {
             at: "2026-01-02T03:04:05.6Z".to_owned(),
-            event: "visible".to_owned(),
+            event: EventKind::Visible,
             process: Some(EventProcess { pid: 7, comm: "x\x1b[2J".to_owned(), ..EventProcess::default() }),
             variable: Some("CUDA_VISIBLE_DEVICES".to_owned()),
             old: Some(of("0,1")),

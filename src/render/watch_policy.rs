@@ -1,7 +1,7 @@
 //! A change of programs on one line: what it does first, then what happened.
 
 use super::{gpu_names, names, owner, rules, sanitize};
-use crate::model::Verdict;
+use crate::model::{EventKind, Verdict};
 use crate::report::{Change, Event, Gpu, PolicyEvent, PolicyProgram};
 
 /// As many programs or rules are shown before the rest is counted.
@@ -12,9 +12,9 @@ const PATH: usize = 160;
 /// The line of an event that is about programs; `None` for others.
 /// `inventory` gives GPUs their names.
 pub fn line(event: &Event, inventory: &[Gpu]) -> Option<String> {
-    let what = match (&event.policy, event.event.as_str()) {
+    let what = match (&event.policy, event.event) {
         (Some(policy), _) => change(event, policy, inventory),
-        (None, "lost") => {
+        (None, EventKind::Lost) => {
             let why = event.why.as_deref().unwrap_or("events were lost");
             format!("{} times {}", event.lost.unwrap_or_default(), sanitize::text(why))
         }
@@ -22,8 +22,8 @@ pub fn line(event: &Event, inventory: &[Gpu]) -> Option<String> {
     };
     // The clock of `2026-11-21T10:02:11.123Z`, which is UTC and says so.
     let clock = event.at.get(11..19).unwrap_or(&event.at);
-    let (clock, kind) = (sanitize::text(clock), sanitize::text(&event.event));
-    Some(format!("{clock}Z {kind:<7} {}  {what}", subject(event)))
+    let clock = sanitize::text(clock);
+    Some(format!("{clock}Z {:<7} {}  {what}", event.event.to_string(), subject(event)))
 }
 
 fn subject(event: &Event) -> String {
@@ -170,7 +170,7 @@ mod tests {
         assert!(policy.gone.is_empty() && !policy.equal);
         let event = Event {
             at: "2026-11-21T10:02:11.123Z".to_owned(),
-            event: "policy".to_owned(),
+            event: EventKind::Policy,
             cgroup: Some(path.lossy().into_owned()),
             owner: Directory::new(&after).of(&path).cloned(),
             policy: Some(policy),
@@ -207,7 +207,7 @@ mod tests {
             PolicyEvent { attached: vec![program; 9], equal: true, also: 3, ..PolicyEvent::default() };
         let event = Event {
             at: "\n".to_owned(),
-            event: "policy".to_owned(),
+            event: EventKind::Policy,
             cgroup: Some("/a\n10:00:00 policy\u{202e}".to_owned()),
             policy: Some(policy),
             ..Event::default()
@@ -219,7 +219,7 @@ mod tests {
                 "… and 3 more attached, nothing else is allowed than before (and in 3 more cgroups)"
             )
         );
-        let lost = Event { event: "lost".to_owned(), policy: None, lost: Some(2), ..event };
+        let lost = Event { event: EventKind::Lost, policy: None, lost: Some(2), ..event };
         assert!(super::line(&lost, &[]).unwrap().contains("2 times"));
         assert!(super::line(&Event::default(), &[]).is_none());
     }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Asked, Change, Effective, Omitted};
-use crate::model::{Owner, SharedRole, ValueState};
+use crate::model::{EventKind, Owner, SharedRole, ValueState};
 use crate::observation::{HeldDevice, Problem};
 
 /// One event. Fields that mean nothing for its kind are left out.
@@ -16,16 +16,8 @@ pub struct Event {
     pub command: String,
     /// When it happened, RFC 3339.
     pub at: String,
-    /// `visible` (a process asks for other devices), `process` (one started
-    /// or executed another program), `exit`, `driver` (a process initialised
-    /// CUDA or ROCm: later changes have no effect), `policy` (the programs in
-    /// force on a cgroup changed), `moved` (a process is in another cgroup than
-    /// before: `cgroup` and `owner` are those of now), `opened`, `closed` (a process has devices of
-    /// GPUs open, or has them no longer), `uncovered` (changes of a process cannot be
-    /// seen as they happen), `lost` (events were lost), `problem` (something of
-    /// the node cannot be watched), `start`, `ready` (from here on everything is
-    /// told that this watch can see), `end`.
-    pub event: String,
+    /// What it tells.
+    pub event: EventKind,
     /// The process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<EventProcess>,
@@ -124,6 +116,13 @@ pub struct EventProcess {
     pub start_time: Option<u64>,
     /// Effective uid.
     pub uid: Option<u32>,
+    /// Name of that user, as the node has it; left out where it has none or was
+    /// not found soon enough.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Hex of the user's name if it is not UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_hex: Option<String>,
     /// Command name.
     pub comm: String,
     /// Hex of the command name if it is not UTF-8.

@@ -9,6 +9,7 @@
 
 mod clock;
 mod driver;
+mod event;
 mod fact;
 #[cfg(fuzzing)]
 pub mod fuzzing;
@@ -28,7 +29,7 @@ pub use fact::{Fact, How, NewValue, Subject};
 pub use not_seen::not_seen;
 pub use scope::Scope;
 pub use source::{Mode, Source};
-pub use tracker::{LastSet, Reread, Tracker, event, lost};
+pub use tracker::{LastSet, Reread, Tracker};
 
 /// A further source of events: what changes policies, for instance.
 pub trait EventSource {

@@ -9,14 +9,15 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use super::{EventSource, Scope, event};
+use super::{EventSource, Scope, Subject};
 use crate::analyse::{Holdings, denied_of};
+use crate::model::EventKind;
 use crate::observation::Text;
 use crate::observe::monitor::{DeviceChange, ProcessMonitor};
 use crate::observe::scanner::{ProcessSummary, ScanError, ScanMethod};
 use crate::observe::{self, Options};
 use crate::owner::Ground;
-use crate::report::{Event, EventProcess};
+use crate::report::Event;
 
 /// The inventory is read again with a change if it is older than this.
 const FACTS: Duration = Duration::from_secs(10);
@@ -111,7 +112,7 @@ impl OpensWatcher {
     fn opened(&mut self, change: &DeviceChange, asked: &mut usize) -> Option<Event> {
         let mut devices = self.holdings.of(&change.devices)?;
         self.remember(&change.process);
-        let about = self.about("opened", &change.process)?;
+        let about = self.about(EventKind::Opened, &change.process)?;
         if *asked < ASKED {
             *asked += 1;
             let pid = change.process.pid;
@@ -123,29 +124,23 @@ impl OpensWatcher {
 
     fn closed(&mut self, change: &DeviceChange) -> Option<Event> {
         let devices = self.holdings.of(&change.devices)?;
-        Some(Event { devices: Some(devices), ..self.about("closed", &change.process)? })
+        Some(Event { devices: Some(devices), ..self.about(EventKind::Closed, &change.process)? })
     }
 
     /// An event about a process; `None` if it is not in scope.
-    fn about(&self, what: &str, process: &ProcessSummary) -> Option<Event> {
+    fn about(&self, kind: EventKind, process: &ProcessSummary) -> Option<Event> {
         let path = self.places.get(&(process.pid, process.start_time));
         let is_named = self.scope.all || self.scope.pids.contains(&process.pid);
         let is_inside = || path.is_some_and(|path| self.scope.has_cgroup(&self.root, path));
         if !is_named && !is_inside() {
             return None;
         }
-        let who = EventProcess {
-            pid: process.pid,
-            start_time: Some(process.start_time),
-            uid: Some(process.uid),
-            comm: process.comm.lossy().into_owned(),
-            comm_hex: process.comm.hex(),
-        };
-        Some(Event {
-            cgroup: path.map(|path| path.lossy().into_owned()),
-            cgroup_hex: path.and_then(Text::hex),
-            owner: path.and_then(|path| self.ground.owner(path.as_bytes())),
-            ..event(what, Some(who))
+        let (pid, start_time, uid) = (process.pid, process.start_time, process.uid);
+        let subject = Subject { pid, start_time, uid, comm: process.comm.clone(), ..Subject::default() };
+        let event = Event::now(kind).of_process(&subject);
+        Some(match path {
+            Some(path) => event.in_cgroup(path, self.ground.owner(path.as_bytes())),
+            None => event,
         })
     }
 
@@ -174,8 +169,8 @@ impl OpensWatcher {
 
     fn fail(&mut self, error: &ScanError) -> Vec<Event> {
         let first = !std::mem::replace(&mut self.failed, true);
-        let why = Some(format!("devices that are opened are not seen: {error}"));
-        if first { vec![Event { why, ..event("uncovered", None) }] } else { Vec::new() }
+        let why = format!("devices that are opened are not seen: {error}");
+        if first { vec![Event::now(EventKind::Uncovered).because(why)] } else { Vec::new() }
     }
 }
 

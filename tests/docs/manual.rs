@@ -47,7 +47,24 @@ fn manual() {
 #[test]
 fn schemas() {
     current(&man_dir().join("gpumap-1.schema.json"), &gpumap(&["schema"]));
+    current(&man_dir().join("gpumap-1.events.schema.json"), &gpumap(&["schema", "events"]));
     current(&man_dir().join("gpumap.observation-1.schema.json"), &gpumap(&["schema", "observation"]));
+}
+
+/// Make sure that gpumap-watch(1) describes every kind of event that the schema
+/// has.
+#[test]
+fn events() {
+    let schema: serde_json::Value = serde_json::from_slice(&gpumap(&["schema", "events"])).unwrap();
+    let kinds = schema["$defs"]["EventKind"]["oneOf"].as_array().unwrap();
+    let page = fs::read_to_string(man_dir().join("gpumap-watch.1")).unwrap();
+    let (_, page) = page.split_once(".SH EVENTS").unwrap();
+    assert!(kinds.len() >= 14, "{kinds:?}");
+    for kind in kinds.iter().map(|kind| kind["const"].as_str().unwrap()) {
+        let is_described =
+            |line: &str| line.starts_with(".B") && line.split([' ', '"', ',']).any(|word| word == kind);
+        assert!(page.lines().any(is_described), "{kind} is not described");
+    }
 }
 
 /// Make sure that every test that the threat model names exists.

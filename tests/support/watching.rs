@@ -11,6 +11,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use gpumap::model::EventKind;
 use gpumap::report::Event;
 
 use super::host::Host;
@@ -132,7 +133,7 @@ impl Watch {
             }
         });
         let watch = Self { child, events };
-        let start = watch.until(|event| event.event == "start");
+        let start = watch.until(|event| event.event == EventKind::Start);
         (watch, start.into_iter().flat_map(|event| event.engines).collect())
     }
 
@@ -179,7 +180,9 @@ impl Watch {
     pub fn ended(&self, mut child: Child) -> Vec<Event> {
         let pid = child.id();
         child.wait().unwrap();
-        self.until(|event| event.event == "exit" && event.process.as_ref().is_some_and(|one| one.pid == pid))
+        self.until(|event| {
+            event.event == EventKind::Exit && event.process.as_ref().is_some_and(|one| one.pid == pid)
+        })
     }
 }
 
@@ -204,7 +207,7 @@ pub fn assert_changes(events: &[Event], expected: &[Change<'_>]) {
     let found: Vec<_> =
         found.iter().map(|(how, name, value)| (how.as_str(), name.as_str(), value.as_str())).collect();
     assert_eq!(found, expected);
-    assert!(!events.iter().any(|event| event.event == "lost"));
+    assert!(!events.iter().any(|event| event.event == EventKind::Lost));
 }
 
 /// The kinds of probes that this kernel has, with the names that they are to
@@ -219,7 +222,7 @@ pub fn modes() -> Vec<(&'static str, &'static str)> {
 
 /// The changes among events: how, variable, new value.
 pub fn changes(events: &[Event]) -> Vec<(String, String, String)> {
-    let visible = events.iter().filter(|event| event.event == "visible");
+    let visible = events.iter().filter(|event| event.event == EventKind::Visible);
     visible
         .map(|event| {
             let new = event.new.as_ref().unwrap();

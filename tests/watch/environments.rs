@@ -10,6 +10,7 @@ use std::process::{Child, Command};
 use std::time::Duration;
 
 use crate::support::watching::{CUDA, Change, ORDER, Place, Watch, assert_changes, changes, modes};
+use gpumap::model::EventKind;
 use gpumap::report::Event;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -99,7 +100,10 @@ fn python() {
     assert_changes(&events, &[("setenv", CUDA, "1,2"), ("setenv", CUDA, "3"), ("unsetenv", CUDA, "unset")]);
     let old: Vec<_> = events.iter().filter_map(|event| event.old.as_ref()?.raw.clone()).collect();
     assert_eq!(old, ["0", "1,2", "3"]);
-    assert!(events.iter().any(|event| event.event == "process" && event.asked.is_some()));
+    assert!(events.iter().any(|event| event.event == EventKind::Process && event.asked.is_some()));
+    let users =
+        events.iter().filter_map(|event| event.process.as_ref()).map(|process| process.user.as_deref());
+    assert!(users.clone().count() > 3 && users.clone().all(|user| user == Some("root")), "{events:#?}");
 }
 
 /// Make sure that a change by a child is the child's, and is not taken for its
@@ -112,11 +116,11 @@ fn fork() {
     assert_changes(&events, &[ORDER, ("setenv", CUDA, "6")]);
     let pids: Vec<u32> = events
         .iter()
-        .filter(|event| event.event == "visible")
+        .filter(|event| event.event == EventKind::Visible)
         .map(|event| event.process.as_ref().unwrap().pid)
         .collect();
     assert_ne!(pids[0], pids[1]);
-    let old = events.iter().rfind(|event| event.event == "visible").unwrap().old.clone().unwrap();
+    let old = events.iter().rfind(|event| event.event == EventKind::Visible).unwrap().old.clone().unwrap();
     assert_eq!(old.raw.as_deref(), Some("0"));
 }
 
@@ -126,7 +130,7 @@ fn env_command() {
     let Some((place, watch)) = watched() else { return };
     let events = watch.run(&mut place.command(&["/usr/bin/env", "CUDA_VISIBLE_DEVICES=5", "sleep", "0.3"]));
     assert_changes(&events, &[("putenv", CUDA, "5")]);
-    let last = events.iter().rfind(|event| event.event == "process").unwrap();
+    let last = events.iter().rfind(|event| event.event == EventKind::Process).unwrap();
     assert_eq!(last.process.as_ref().unwrap().comm, "sleep");
     assert_eq!(last.asked.as_ref().unwrap().raw.as_deref(), Some("5"));
 }
@@ -146,7 +150,7 @@ fn uncovered() {
     let Some((place, watch)) = watched() else { return };
     let program = place.build("wait.c", "stripped", "gcc -static -s");
     let mut child = place.command(&[program.to_str().unwrap()]).spawn().unwrap();
-    let events = watch.until(|event| event.event == "uncovered");
+    let events = watch.until(|event| event.event == EventKind::Uncovered);
     let last = events.last().unwrap();
     assert_eq!(last.process.as_ref().unwrap().pid, child.id());
     assert!(last.why.as_ref().unwrap().contains("cannot be read again either"), "{:?}", last.why);
@@ -176,11 +180,14 @@ fn after_driver() {
     let words = [program.to_str().unwrap(), "driver", library.to_str().unwrap(), "cuInit"];
     let events = watch.run(&mut place.command(&words));
     assert_changes(&events, &[ORDER, ("setenv", CUDA, "1"), ("setenv", CUDA, "2"), ("setenv", CUDA, "3")]);
-    let effective: Vec<_> =
-        events.iter().filter(|event| event.event == "visible").map(|event| event.effective).collect();
+    let effective: Vec<_> = events
+        .iter()
+        .filter(|event| event.event == EventKind::Visible)
+        .map(|event| event.effective)
+        .collect();
     assert_eq!(effective[3], Some(false), "{effective:?}");
     assert!(effective.iter().filter(|effective| **effective == Some(false)).count() == 1, "{effective:?}");
-    assert_eq!(events.iter().filter(|event| event.event == "driver").count(), 1);
+    assert_eq!(events.iter().filter(|event| event.event == EventKind::Driver).count(), 1);
 }
 
 /// Make sure that a signal ends it cleanly, and that nothing is left in the
@@ -222,7 +229,7 @@ fn state_file() {
         Watch::start(&["--cgroup", place.cgroup.to_str().unwrap(), "--state", file.to_str().unwrap()]);
     let script = "import os, time\nos.environ['CUDA_VISIBLE_DEVICES'] = '3'\ntime.sleep(60)";
     let mut child = place.command(&["/usr/bin/python3", "-c", script]).spawn().unwrap();
-    watch.until(|event| event.event == "visible");
+    watch.until(|event| event.event == EventKind::Visible);
     std::thread::sleep(Duration::from_millis(500));
     let output = Command::new(env!("CARGO_BIN_EXE_gpumap"))
         .args(["pid", "--json", "--state", file.to_str().unwrap(), &child.id().to_string()])

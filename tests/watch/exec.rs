@@ -12,6 +12,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use crate::support::watching::{CUDA, Place, Watch, assert_changes, modes};
+use gpumap::model::EventKind;
 use gpumap::observation::Environment;
 use gpumap::report::Event;
 use gpumap::watch::{Fact, Mode, Scope, Source};
@@ -173,7 +174,7 @@ fn too_large() {
 
 /// What a process that began asks for.
 fn value(event: &Event) -> Option<&str> {
-    let asked = event.asked.as_ref().filter(|_| event.event == "process")?;
+    let asked = event.asked.as_ref().filter(|_| event.event == EventKind::Process)?;
     asked.raw.as_deref()
 }
 
@@ -196,7 +197,7 @@ fn short_lives() {
     signal(&watch, Signal::SIGCONT);
     let (mut found, pid) = (BTreeMap::new(), child.id());
     watch.each(|event| {
-        assert_ne!(event.event, "lost", "{event:?}");
+        assert_ne!(event.event, EventKind::Lost, "{event:?}");
         let whose = event.process.as_ref().map_or(0, |process| process.pid);
         if let Some(value) = value(&event).filter(|_| whose != pid) {
             assert!(found.insert(value.parse().unwrap(), whose).is_none(), "{value} twice");
@@ -207,7 +208,7 @@ fn short_lives() {
             );
             assert!(event.asked.as_ref().unwrap().gpus.is_some(), "{event:?}");
         }
-        event.event == "exit" && whose == pid
+        event.event == EventKind::Exit && whose == pid
     });
     assert_eq!(found.keys().copied().collect::<Vec<u32>>(), (0..2000).collect::<Vec<u32>>());
 }
@@ -225,10 +226,10 @@ fn gone() {
     fs::remove_dir(place.cgroup.join("below")).unwrap();
     signal(&watch, Signal::SIGCONT);
     let pid = child.id();
-    let events = watch.until(|event| event.event == "exit");
+    let events = watch.until(|event| event.event == EventKind::Exit);
     // It moved into the cgroup before it executed the program.
     let its = |event: &&Event| event.process.as_ref().is_some_and(|one| one.pid == pid);
-    let event = events.iter().filter(its).find(|event| event.event != "moved").unwrap();
+    let event = events.iter().filter(its).find(|event| event.event != EventKind::Moved).unwrap();
     assert_eq!((value(event), &event.cgroup), (Some("0"), &None), "{event:?}");
 }
 
@@ -248,7 +249,7 @@ fn first_of_all() {
     for (given, old) in [(strings(&[]), None), (strings(&["CUDA_VISIBLE_DEVICES=7"]), Some("7"))] {
         let events = watch.ended(start(&place, &words, &given));
         assert_changes(&events, &[("setenv", CUDA, "8")]);
-        let change = events.iter().find(|event| event.event == "visible").unwrap();
+        let change = events.iter().find(|event| event.event == EventKind::Visible).unwrap();
         let before = change.old.as_ref().unwrap();
         assert_eq!(before.raw.as_deref(), old);
         assert_eq!(before.state.to_string(), if old.is_some() { "value" } else { "unset" });

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
 use crate::support::watching::{Place, Watch};
-use gpumap::model::DeviceType;
+use gpumap::model::{DeviceType, EventKind};
 use gpumap::observe::Options;
 use gpumap::observe::scanner::ScanMethod;
 use gpumap::report::Event;
@@ -86,7 +86,7 @@ impl Drop for Holder {
     }
 }
 
-fn assert_about(event: &Event, what: &str, holder: &Holder) {
+fn assert_about(event: &Event, what: EventKind, holder: &Holder) {
     assert_eq!(event.event, what);
     assert_eq!(event.process.as_ref().unwrap().pid, holder.child.id());
     let devices = event.devices.as_ref().unwrap();
@@ -127,18 +127,18 @@ fn both_engines() {
         holder.open(&holder.gpu.clone());
         let events = next();
         assert_eq!(events.len(), 1, "{events:#?}");
-        assert_about(&events[0], "opened", &holder);
+        assert_about(&events[0], EventKind::Opened, &holder);
         assert_eq!(events[0].devices.as_ref().unwrap().held_denied, Some(Vec::new()));
         holder.tell("close");
         let events = next();
         assert_eq!(events.len(), 1, "{events:#?}");
-        assert_about(&events[0], "closed", &holder);
+        assert_about(&events[0], EventKind::Closed, &holder);
         holder.open(&holder.gpu.clone());
-        assert_about(&next()[0], "opened", &holder);
+        assert_about(&next()[0], EventKind::Opened, &holder);
         holder.end();
         let events = next();
         assert_eq!(events.len(), 1, "{events:#?}");
-        assert_about(&events[0], "closed", &holder);
+        assert_about(&events[0], EventKind::Closed, &holder);
     }
 }
 
@@ -174,14 +174,14 @@ fn command() {
         Watch::start(&["--cgroup", place.cgroup.to_str().unwrap(), "--gpu-root", gpus.to_str().unwrap()]);
     let mut holder = Holder::new(&place);
     holder.open(&holder.gpu.clone());
-    let opened = watch.until(|event| event.event == "opened").pop().unwrap();
-    assert_about(&opened, "opened", &holder);
+    let opened = watch.until(|event| event.event == EventKind::Opened).pop().unwrap();
+    assert_about(&opened, EventKind::Opened, &holder);
     let mut text = Vec::new();
     gpumap::render::event(&mut text, &opened, &[]).unwrap();
     let text = String::from_utf8(text).unwrap();
     assert!(text.contains("python3: opened ") && text.trim_end().ends_with("(1:7)"), "{text}");
     holder.tell("close");
-    let closed = watch.until(|event| event.event == "closed").pop().unwrap();
-    assert_about(&closed, "closed", &holder);
+    let closed = watch.until(|event| event.event == EventKind::Closed).pop().unwrap();
+    assert_about(&closed, EventKind::Closed, &holder);
     assert!(fs::metadata(&holder.gpu).unwrap().rdev() == nix::sys::stat::makedev(MAJOR.into(), MINOR.into()));
 }

@@ -14,6 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::support::watching::{CUDA, Place, Watch};
+use gpumap::model::EventKind;
 use gpumap::report::Event;
 
 /// A user who is not root.
@@ -216,7 +217,7 @@ fn leased() {
     let library = scene.given(&scene.libraries().0, "libc.so.6");
     let begun = Instant::now();
     let user = scene.user(&["lease", &library, "ready", &user_file(&scene)]);
-    let events = scene.watch.until(|event| event.event == "uncovered" && is_of(event, user.0.id()));
+    let events = scene.watch.until(|event| event.event == EventKind::Uncovered && is_of(event, user.0.id()));
     let why = events.last().unwrap().why.clone().unwrap();
     // The kernel takes a lease away after 45 seconds, lease-break-time.
     assert!(why.contains("lease") && begun.elapsed() < Duration::from_secs(40), "{why}");
@@ -231,7 +232,7 @@ fn device() {
     let (kind, mode) = (nix::sys::stat::SFlag::S_IFCHR, nix::sys::stat::Mode::from_bits_truncate(0o666));
     nix::sys::stat::mknod(Path::new(&device), kind, mode, zero).unwrap();
     let user = scene.user(&["map", &device, "ready", &user_file(&scene)]);
-    let events = scene.watch.until(|event| event.event == "uncovered" && is_of(event, user.0.id()));
+    let events = scene.watch.until(|event| event.event == EventKind::Uncovered && is_of(event, user.0.id()));
     assert!(events.last().unwrap().why.as_ref().unwrap().contains("no regular file"), "{events:#?}");
 }
 
@@ -241,7 +242,7 @@ fn served() {
     let Some(scene) = Scene::new() else { return };
     let library = scene.given(&scene.libraries().0, "libc.so.6");
     let user = scene.run(&["stuck", &library, "ready", &user_file(&scene)]);
-    let events = scene.watch.until(|event| event.event == "uncovered" && is_of(event, user.0.id()));
+    let events = scene.watch.until(|event| event.event == EventKind::Uncovered && is_of(event, user.0.id()));
     assert!(events.last().unwrap().why.as_ref().unwrap().contains("fuse"), "{events:#?}");
     scene.assert_watches(&scene.place.build("watch.c", "static", "gcc -static -DSTATIC"));
 }
@@ -253,7 +254,7 @@ fn junk() {
     let words = ["junk", scene.user.to_str().unwrap(), "500", "10", "ready", &user_file(&scene)];
     let user = scene.user(&words);
     scene.wait_for(&user_file(&scene));
-    let events = scene.watch.until(|event| event.event == "uncovered" && is_of(event, user.0.id()));
+    let events = scene.watch.until(|event| event.event == EventKind::Uncovered && is_of(event, user.0.id()));
     println!("{:?}", events.last().unwrap().why);
     scene.assert_watches(&scene.place.build("watch.c", "static", "gcc -static -DSTATIC"));
 }
@@ -291,7 +292,7 @@ fn numbered_again() {
         let inode = fs::metadata(&old).unwrap().ino();
         let mut first = Running(scene.place.command(&[old.to_str().unwrap()]).spawn().unwrap());
         let pid = first.0.id();
-        scene.watch.until(|event| event.event == "uncovered" && is_of(event, pid));
+        scene.watch.until(|event| event.event == EventKind::Uncovered && is_of(event, pid));
         first.0.kill().unwrap();
         first.0.wait().unwrap();
         fs::remove_file(&old).unwrap();
@@ -330,7 +331,7 @@ fn huge_tables() {
     for (output, reasons) in [(names, ["static executable", "second"]), (sparse, ["64 MiB", "second"])] {
         let running = Running(scene.place.command(&[output.to_str().unwrap()]).spawn().unwrap());
         let pid = running.0.id();
-        let events = scene.watch.until(|event| event.event == "uncovered" && is_of(event, pid));
+        let events = scene.watch.until(|event| event.event == EventKind::Uncovered && is_of(event, pid));
         let why = events.last().unwrap().why.clone().unwrap();
         assert!(reasons.iter().any(|reason| why.contains(reason)), "{why}");
     }

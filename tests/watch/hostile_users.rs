@@ -11,6 +11,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::support::watching::{Place, Watch, modes};
+use gpumap::model::EventKind;
 use gpumap::report::Event;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -92,7 +93,8 @@ fn loaded() -> BTreeSet<u64> {
 
 /// Tells that the value of a variable was changed to this.
 fn is_change(event: &Event, value: &str) -> bool {
-    event.event == "visible" && event.new.as_ref().is_some_and(|new| new.raw.as_deref() == Some(value))
+    event.event == EventKind::Visible
+        && event.new.as_ref().is_some_and(|new| new.raw.as_deref() == Some(value))
 }
 
 /// One process with memory that never comes, and a watch that is begun before or
@@ -187,7 +189,7 @@ fn held_maps() {
         assert!(forks(), "the node stands still");
         let named = format!("process {}", holder.ready[0]);
         watch.until(|event| {
-            event.event == "uncovered"
+            event.event == EventKind::Uncovered
                 && event.process.as_ref().is_some_and(|process| process.pid == other.id())
                 && event.why.as_ref().is_some_and(|why| why.contains(&named))
         });
@@ -224,7 +226,7 @@ impl Told {
             *self.lost.entry(lost.uid).or_default() += lost.events;
         }
         let new = event.new.as_ref().and_then(|new| new.raw.clone()).unwrap_or_default();
-        if event.event == "visible" && new.starts_with(prefix) {
+        if event.event == EventKind::Visible && new.starts_with(prefix) {
             assert_eq!(event.how.as_deref(), Some("setenv"), "{event:?}");
             assert_eq!(event.process.as_ref().unwrap().uid, Some(CALM));
             self.values.insert(new);
@@ -260,7 +262,7 @@ fn flood(kind: &str) -> Option<Told> {
     drop((last, calm));
     watch.each(|event| {
         told.take(&event, "calm-");
-        event.event == "exit" && event.process.as_ref().is_some_and(|one| one.pid == pid)
+        event.event == EventKind::Exit && event.process.as_ref().is_some_and(|one| one.pid == pid)
     });
     println!("{kind}: {} told, lost {:?}", told.values.len(), told.lost);
     Some(told)

@@ -10,6 +10,7 @@ use std::process::{Child, ChildStdin, Stdio};
 use std::thread;
 
 use crate::support::watching::{Place, Watch};
+use gpumap::model::EventKind;
 use gpumap::report::Event;
 
 const CUDA: &str = "CUDA_VISIBLE_DEVICES";
@@ -65,7 +66,7 @@ struct Told {
 impl Told {
     fn take(&mut self, event: &Event) {
         self.lost += event.lost.unwrap_or(0);
-        if event.event != "visible" || event.variable.as_deref() != Some(CUDA) {
+        if event.event != EventKind::Visible || event.variable.as_deref() != Some(CUDA) {
             return;
         }
         let new = event.new.as_ref().unwrap().raw.clone().unwrap();
@@ -93,7 +94,7 @@ fn run(threads: usize, count: usize, gap: u64) -> Option<(Told, Watch)> {
     let end = thread::spawn(move || drop(load));
     watch.each(|event| {
         told.take(&event);
-        event.event == "exit" && event.process.as_ref().is_some_and(|one| one.pid == pid)
+        event.event == EventKind::Exit && event.process.as_ref().is_some_and(|one| one.pid == pid)
     });
     end.join().unwrap();
     println!("{} calls: {} told, {} lost", threads * count, told.called.len(), told.lost);
@@ -150,7 +151,7 @@ fn many_processes() {
     assert_eq!(words.next().unwrap().unwrap(), "ready");
     let watch = Watch::start(&["--cgroup", place.cgroup.to_str().unwrap()]);
     load.say(b'1');
-    let events = watch.until(|event| event.event == "visible");
+    let events = watch.until(|event| event.event == EventKind::Visible);
     let last = events.last().unwrap();
     assert_eq!(last.new.as_ref().unwrap().raw.as_deref(), Some("1"));
     assert_eq!(last.old.as_ref().unwrap().raw.as_deref(), Some("0"));

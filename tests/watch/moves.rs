@@ -12,6 +12,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::support::cgroup::Tree;
 use crate::support::watching::{Place, Watch};
+use gpumap::model::EventKind;
 use gpumap::report::{Event, MoveEvent};
 
 /// A hierarchy with a cgroup of a job, in which no device is allowed, and one
@@ -41,7 +42,7 @@ impl Scene {
 
     fn watch(&self, more: &[&str]) -> Watch {
         let watch = Watch::start(&self.arguments(more));
-        watch.until(|event| event.event == "ready");
+        watch.until(|event| event.event == EventKind::Ready);
         watch
     }
 
@@ -81,7 +82,7 @@ impl Drop for Sleeper {
 /// The next move of a process.
 fn moved(watch: &Watch, pid: u32) -> (Event, MoveEvent) {
     let of = |event: &Event| event.process.as_ref().is_some_and(|process| process.pid == pid);
-    let event = watch.until(|event| event.event == "moved" && of(event)).pop().unwrap();
+    let event = watch.until(|event| event.event == EventKind::Moved && of(event)).pop().unwrap();
     let moved = event.moved.clone().unwrap();
     (event, moved)
 }
@@ -138,7 +139,7 @@ fn by_itself() {
     assert_eq!(event.cgroup, Some(scene.path(&scene.job)));
     // It comes from outside of the hierarchy that is watched.
     assert_eq!((entered.from, entered.left), (None, None));
-    let next = watch.until(|event| event.event == "moved").pop().unwrap();
+    let next = watch.until(|event| event.event == EventKind::Moved).pop().unwrap();
     let own = next.process.as_ref().unwrap().pid;
     assert_ne!(own, sleeper.pid());
     let left = next.moved.unwrap();
@@ -161,7 +162,7 @@ fn born_elsewhere() {
     let mut parent = Sleeper::new("/bin/sh", &["-c", &script]);
     moved(&watch, parent.pid());
     let (event, born) = {
-        let event = watch.until(|event| event.event == "moved").pop().unwrap();
+        let event = watch.until(|event| event.event == EventKind::Moved).pop().unwrap();
         let born = event.moved.clone().unwrap();
         (event, born)
     };
@@ -291,12 +292,12 @@ fn beginning() {
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let events: Vec<Event> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let is = |name: &'static str| move |event: &&Event| event.event == name;
+    let is = |kind: EventKind| move |event: &&Event| event.event == kind;
     let own: Vec<&String> = events[0].not_seen.iter().filter(|one| one.contains("stripped")).collect();
-    assert!(events[0].event == "start" && own.len() == 1, "{text}");
+    assert!(events[0].event == EventKind::Start && own.len() == 1, "{text}");
     assert!(own[0].starts_with("changes of 3 processes ("), "{own:?}");
-    assert_eq!(events.iter().filter(is("uncovered")).count(), 3, "{text}");
-    let ready = events.iter().find(is("ready")).unwrap();
+    assert_eq!(events.iter().filter(is(EventKind::Uncovered)).count(), 3, "{text}");
+    let ready = events.iter().find(is(EventKind::Ready)).unwrap();
     assert_eq!(ready.uncovered, Some(3));
     assert!(ready.ready_after_ms.is_some_and(|after| after > 0));
     sleepers.clear();

@@ -3,6 +3,7 @@
 //! where they cannot run, unless `GPUMAP_REQUIRE_ROOT=1` makes them fail.
 
 use crate::support::host;
+use gpumap::model::EventKind;
 use std::fs;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
@@ -22,7 +23,7 @@ fn one_process() {
     let watch = Watch::start(&["--pid", &child.id().to_string(), "--until-change"]);
     let other = place.build("watch.c", "dynamic", "gcc");
     assert!(place.command(&[other.to_str().unwrap(), "unset"]).status().unwrap().success());
-    let events = watch.until(|event| event.event == "end");
+    let events = watch.until(|event| event.event == EventKind::End);
     assert_changes(&events, &[("setenv", CUDA, "1")]);
     child.wait().unwrap();
 }
@@ -104,7 +105,11 @@ fn one_process_maps_later() {
         let (child, watch) = followed(&place, mode, &words);
         go_on(&child);
         let events = watch.ended(child);
-        assert_eq!(events.iter().filter(|event| event.event == "driver").count(), 1, "{mode}: {events:#?}");
+        assert_eq!(
+            events.iter().filter(|event| event.event == EventKind::Driver).count(),
+            1,
+            "{mode}: {events:#?}"
+        );
         assert_eq!(changes(&events).len(), 4, "{mode}");
     }
 }

@@ -18,6 +18,7 @@ use crate::support::cgroup::Cgroup;
 use crate::support::container::Container;
 use crate::support::source::{MapKind, MapSpec};
 use crate::support::{host, inspect, node};
+use gpumap::model::EventKind;
 use gpumap::model::Verdict;
 use gpumap::observe::monitor::cgroups::{ListSource, Notification};
 use gpumap::observe::{Options, Target};
@@ -73,8 +74,8 @@ fn one(watcher: &mut PolicyWatcher) -> (Event, PolicyEvent) {
     assert_eq!(events.len(), 1, "{events:#?}");
     let event = events.remove(0);
     assert_eq!(
-        (event.schema.as_str(), event.command.as_str(), event.event.as_str()),
-        ("gpumap/1", "watch", "policy")
+        (event.schema.as_str(), event.command.as_str(), event.event),
+        ("gpumap/1", "watch", EventKind::Policy)
     );
     let policy = event.policy.clone().unwrap();
     (event, policy)
@@ -267,7 +268,7 @@ fn bursts() {
             attach(top.dir(), program, MULTI, None).unwrap();
         }
         let events = watcher.check();
-        assert_eq!(events.iter().filter(|event| event.event == "lost").count(), 0);
+        assert_eq!(events.iter().filter(|event| event.event == EventKind::Lost).count(), 0);
         assert_eq!(events[0].policy.as_ref().unwrap().attached.len(), 60);
         if watcher.engine().starts_with("lists") {
             return;
@@ -275,7 +276,7 @@ fn bursts() {
         detach(top.dir(), programs[0].as_fd()).unwrap();
         attach(top.dir(), &programs[0], MULTI, None).unwrap();
         let events = watcher.check();
-        let lost: Vec<&Event> = events.iter().filter(|event| event.event == "lost").collect();
+        let lost: Vec<&Event> = events.iter().filter(|event| event.event == EventKind::Lost).collect();
         assert_eq!((events.len(), lost.len(), lost[0].lost), (1, 1, Some(2)), "{events:#?}");
         let line = render::policy_event(lost[0], &[]).unwrap();
         assert!(line.contains("2 times programs were attached here and gone again"), "{line}");

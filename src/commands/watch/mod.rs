@@ -4,6 +4,7 @@ mod allowance;
 mod output;
 mod print;
 mod scope;
+mod users;
 
 use std::collections::HashSet;
 use std::os::fd::AsFd as _;
@@ -17,6 +18,7 @@ use crate::cli::{Exit, WatchArgs};
 use crate::commands::files;
 use crate::commands::invocation::{Failure, Invocation};
 use crate::loader;
+use crate::model::EventKind;
 use crate::report::{Event, Gpu};
 use crate::sys::caps::Capability;
 use crate::sys::heap;
@@ -28,6 +30,7 @@ use crate::watch::{self, EventSource, Mode, Source, Tracker, WatchError};
 use crate::{gpu, observe};
 use allowance::Allowances;
 use output::Output;
+use users::Users;
 
 /// How often environments are read again, and the state is written at most.
 const REREAD: Duration = Duration::from_secs(1);
@@ -83,6 +86,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &WatchArgs) -> Result<E
     drop(loader);
     heap::give_back();
     let end = args.lasting.and_then(|lasting| Instant::now().checked_add(lasting));
+    let users = Users::new(invocation.options());
     let mut watch = Watch {
         output: Output::start(std::io::stdout().as_fd())?,
         text: Vec::new(),
@@ -101,6 +105,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &WatchArgs) -> Result<E
         dirty: true,
         written: None,
         shown: HashSet::new(),
+        users,
     };
     watch.start(&mut source, begun)?;
     watch.follow(&mut source)
@@ -133,6 +138,8 @@ struct Watch<'s, 'a> {
     written: Option<Instant>,
     /// Processes of which a line was printed, until they end.
     shown: HashSet<(u32, u64)>,
+    /// Names of users.
+    users: Users,
 }
 
 impl Watch<'_, '_> {
@@ -147,12 +154,12 @@ impl Watch<'_, '_> {
         let mut not_seen = source.not_seen();
         not_seen.extend(watch::not_seen(&uncovered));
         let ready_after_ms = u64::try_from(begun.elapsed().as_millis()).ok();
-        self.print(&[Event { engines, not_seen, ready_after_ms, ..watch::event("start", None) }])?;
+        self.print(vec![Event { engines, not_seen, ready_after_ms, ..Event::now(EventKind::Start) }])?;
+        let count = uncovered.len();
         if self.invocation.global.json {
-            self.print(&uncovered)?;
+            self.print(uncovered)?;
         }
-        let uncovered = Some(uncovered.len());
-        self.print(&[Event { ready_after_ms, uncovered, ..watch::event("ready", None) }])
+        self.print(vec![Event { ready_after_ms, uncovered: Some(count), ..Event::now(EventKind::Ready) }])
     }
 
     fn follow(&mut self, source: &mut Source) -> Result<Exit, Failure> {
@@ -183,7 +190,7 @@ impl Watch<'_, '_> {
         self.written = None;
         self.save()?;
         self.tell_untold()?;
-        self.print(&[watch::event("end", None)])?;
+        self.print(vec![Event::now(EventKind::End)])?;
         if !self.output.finish()? {
             return Ok(Exit::Incomplete);
         }
@@ -200,9 +207,9 @@ impl Watch<'_, '_> {
         }
         self.catch_up(source, reread.at())?;
         let events = self.tracker.compare(reread);
-        self.print(&events)?;
+        self.print(events)?;
         let others: Vec<Event> = self.others.iter_mut().flat_map(|other| other.events()).collect();
-        self.print(&others)?;
+        self.print(others)?;
         self.tell_untold()
     }
 
@@ -212,7 +219,7 @@ impl Watch<'_, '_> {
         if untold.is_empty() {
             return Ok(());
         }
-        self.print(&[Event { why: Some(allowance::why()), ..watch::lost(untold) }])
+        self.print(vec![Event::lost(untold).because(allowance::why())])
     }
 
     /// Takes the facts up to a moment: until one is newer or none are left.

@@ -8,6 +8,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::Watch;
 use crate::commands::invocation::Failure;
+use crate::model::EventKind;
 use crate::report::Event;
 use crate::{render, watch};
 
@@ -31,7 +32,7 @@ impl Watch<'_, '_> {
                 break;
             }
             let events = self.tracker.take(fact);
-            self.write(&events)?;
+            self.write(events)?;
         }
         if any {
             self.flush()?;
@@ -39,9 +40,10 @@ impl Watch<'_, '_> {
         Ok(())
     }
 
-    pub(super) fn print(&mut self, events: &[Event]) -> Result<(), Failure> {
+    pub(super) fn print(&mut self, events: Vec<Event>) -> Result<(), Failure> {
+        let any = !events.is_empty();
         self.write(events)?;
-        if !events.is_empty() {
+        if any {
             self.flush()?;
         }
         Ok(())
@@ -62,26 +64,30 @@ impl Watch<'_, '_> {
         signalled || self.end.is_some_and(|end| Instant::now() >= end)
     }
 
-    fn write(&mut self, events: &[Event]) -> Result<(), Failure> {
-        for event in events {
-            if self.stopped && !matches!(event.event.as_str(), "end" | "lost") {
+    fn write(&mut self, events: Vec<Event>) -> Result<(), Failure> {
+        for mut event in events {
+            if self.stopped && !matches!(event.event, EventKind::End | EventKind::Lost) {
                 return Ok(());
             }
-            self.changed |= matches!(event.event.as_str(), "visible" | "policy") && !is_replacement(event);
-            self.dirty |= matches!(event.event.as_str(), "visible" | "exit" | "process");
+            self.changed |=
+                matches!(event.event, EventKind::Visible | EventKind::Policy) && !is_replacement(&event);
+            self.dirty |= matches!(event.event, EventKind::Visible | EventKind::Exit | EventKind::Process);
             let begin = self.text.len();
             let user = event.process.as_ref().map(|process| self.tracker.account(process.pid));
             if user.is_some_and(|user| self.allowances.is_used_up(user, Instant::now())) {
-                self.forget(event);
+                self.forget(&event);
                 continue;
             }
             if self.invocation.global.json {
-                render::json::write(&mut self.text, event)?;
-            } else if self.is_news(event) {
+                if let Some(process) = &mut event.process {
+                    self.users.add_name(process);
+                }
+                render::json::write(&mut self.text, &event)?;
+            } else if self.is_news(&event) {
                 let gpus = Some(self.tracker.gpus()).filter(|gpus| !gpus.is_empty());
-                render::event(&mut self.text, event, gpus.unwrap_or(&self.gpus))?;
+                render::event(&mut self.text, &event, gpus.unwrap_or(&self.gpus))?;
                 if self.invocation.style.all {
-                    render::not_seen(&mut self.text, event)?;
+                    render::not_seen(&mut self.text, &event)?;
                 }
             }
             let bytes = self.text.len() - begin;
@@ -97,7 +103,7 @@ impl Watch<'_, '_> {
 
     /// Lets go of a process of which nothing is printed any more.
     fn forget(&mut self, event: &Event) {
-        if let ("exit", Some(process)) = (event.event.as_str(), &event.process) {
+        if let (EventKind::Exit, Some(process)) = (event.event, &event.process) {
             self.shown.remove(&(process.pid, process.start_time.unwrap_or_default()));
         }
     }
@@ -107,10 +113,10 @@ impl Watch<'_, '_> {
         let all = self.invocation.style.all;
         let who = event.process.as_ref().and_then(|process| Some((process.pid, process.start_time?)));
         // What serves and that it is ready is one line, unless something is missing.
-        let is_said = event.event == "ready" && event.uncovered == Some(0);
+        let is_said = event.event == EventKind::Ready && event.uncovered == Some(0);
         let Some(who) = who else { return all || !(is_said || is_replacement(event)) };
-        match event.event.as_str() {
-            "exit" => self.shown.remove(&who) || all,
+        match event.event {
+            EventKind::Exit => self.shown.remove(&who) || all,
             _ if (is_inherited(event) || self.is_ordinary_move(event)) && !all => false,
             _ => {
                 if self.shown.len() < SHOWN {
@@ -145,5 +151,5 @@ fn is_replacement(event: &Event) -> bool {
 /// Whether a program asks for what was asked for before it was executed, as
 /// most commands in a shell do.
 fn is_inherited(event: &Event) -> bool {
-    event.event == "process" && event.asked_before.is_some() && event.asked_before == event.asked
+    event.event == EventKind::Process && event.asked_before.is_some() && event.asked_before == event.asked
 }

@@ -34,7 +34,11 @@ const NAME: usize = 256;
 /// The names of the users who have these processes; those without a name are
 /// left out. Never fails: names are no part of any verdict.
 pub(in crate::observe) fn of(options: &Options, processes: &[Process]) -> Vec<User> {
-    let mut wanted: BTreeSet<u32> = processes.iter().map(|process| process.uid).collect();
+    user_names(options, processes.iter().map(|process| process.uid).collect())
+}
+
+/// The names of these users; those without a name are left out.
+pub fn user_names(options: &Options, mut wanted: BTreeSet<u32>) -> Vec<User> {
     if wanted.is_empty() || !is_here(&options.proc) {
         return Vec::new();
     }

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use crate::analyse::Comparison;
+use crate::model::EventKind;
 use crate::observation::Text;
 use crate::observe::monitor::cgroups::PolicyChange;
 use crate::owner::Directory;
-use crate::report::{Event, PolicyEvent, SCHEMA};
+use crate::report::{Event, PolicyEvent};
 
 /// Said of changes that were counted and not seen.
 const UNSEEN: &str =
@@ -21,25 +22,17 @@ pub(super) fn events(step: &PolicyChange, comparison: &mut Comparison<'_>) -> Ve
         }
     }
     let (before, after) = (Directory::new(&step.before), Directory::new(&step.after));
-    let event = |path: &Text| Event {
-        schema: SCHEMA.to_owned(),
-        command: "watch".to_owned(),
-        at: step.after.taken_at.clone(),
-        cgroup: Some(path.lossy().into_owned()),
-        cgroup_hex: path.hex(),
-        owner: after.of(path).or_else(|| before.of(path)).cloned(),
-        ..Event::default()
+    let event = |kind, path: &Text| {
+        let owner = after.of(path).or_else(|| before.of(path)).cloned();
+        Event::at(kind, step.after.taken_at.clone()).in_cgroup(path, owner)
     };
     let policy = |(path, change): (&Text, PolicyEvent)| Event {
-        event: "policy".to_owned(),
         policy: Some(change),
-        ..event(path)
+        ..event(EventKind::Policy, path)
     };
     let lost = |(path, count): (&Text, &u64)| Event {
-        event: "lost".to_owned(),
         lost: Some(*count),
-        why: Some(UNSEEN.to_owned()),
-        ..event(path)
+        ..event(EventKind::Lost, path).because(UNSEEN)
     };
     changes.all.into_iter().map(policy).chain(step.unseen.iter().map(lost)).collect()
 }

@@ -3,9 +3,9 @@
 
 use std::collections::HashSet;
 
+use crate::model::EventKind;
 use crate::observation::Problem;
 use crate::report::Event;
-use crate::watch::event;
 
 /// Problems that are told; that there are more is the last one.
 const MOST: usize = 100;
@@ -32,7 +32,7 @@ impl Told {
             needs: String::new(),
         };
         let problem = if self.0.len() > MOST { last() } else { problem };
-        Some(Event { problem: Some(problem), ..event("problem", None) })
+        Some(Event { problem: Some(problem), ..Event::now(EventKind::Problem) })
     }
 }
 

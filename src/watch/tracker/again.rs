@@ -7,7 +7,8 @@ use std::{fs, io};
 use super::changes::Change;
 use super::environment::{differences, value};
 use super::state::known;
-use super::{EACH, PROCESSES, Tracker, subject, words};
+use super::{EACH, PROCESSES, Tracker, subject};
+use crate::model::EventKind;
 use crate::observation::Environment;
 use crate::observe::processes::environment_poll::{self, PolledEnvironment};
 use crate::report::Event;
@@ -90,7 +91,7 @@ impl Tracker {
     fn too_many(&mut self) -> Option<Event> {
         let untold: Vec<_> = std::mem::take(&mut self.untold).into_iter().collect();
         let why = format!("more than {EACH} processes of one user are not followed, nor {PROCESSES} of all");
-        (!untold.is_empty()).then(|| Event { why: Some(why), ..words::lost(untold) })
+        (!untold.is_empty()).then(|| Event::lost(untold).because(why))
     }
 
     /// A process whose end was among the events that were lost.
@@ -101,7 +102,7 @@ impl Tracker {
             return None;
         }
         let event = self.ended(now_ns(), &subject)?;
-        Some(Event { why: Some("its end was not seen: it is gone".to_owned()), ..event })
+        Some(event.because("its end was not seen: it is gone"))
     }
 
     fn compare_one(&mut self, peek: PolledEnvironment, changes: u64) -> Vec<Event> {
@@ -137,7 +138,7 @@ impl Tracker {
             "it changed a variable whose name could not be read, and its environment cannot be read either ({why})"
         );
         let now = jiff::Timestamp::now().to_string();
-        Some(Event { why: Some(why), ..self.about("uncovered", now, subject) })
+        Some(self.about(EventKind::Uncovered, now, subject).because(why))
     }
 
     /// What a process has in memory, where every call up to then was told.
@@ -177,6 +178,6 @@ impl Tracker {
             }
         };
         let now = jiff::Timestamp::now().to_string();
-        Some(Event { why: Some(why), ..self.about("uncovered", now, &subject) })
+        Some(self.about(EventKind::Uncovered, now, &subject).because(why))
     }
 }

@@ -3,6 +3,7 @@
 use super::Tracker;
 use super::environment::{apply, differences, of_new, value};
 use super::mapped;
+use crate::model::EventKind;
 use crate::model::ValueState;
 use crate::observation::Environment;
 use crate::report::{Asked, Event, Value};
@@ -139,7 +140,7 @@ impl Tracker {
             asked_before: change.before.filter(|_| asked.is_some()),
             asked,
             effective: self.effective(change.name, change.at, subject),
-            ..self.about("visible", at.to_string(), subject)
+            ..self.about(EventKind::Visible, at.to_string(), subject)
         })
     }
 

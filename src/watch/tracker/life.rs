@@ -3,6 +3,7 @@
 use super::Tracker;
 use super::environment::chooses;
 use super::state::{State, known};
+use crate::model::EventKind;
 use crate::observation::Environment;
 use crate::observe::processes::environment_poll;
 use crate::report::Event;
@@ -49,7 +50,7 @@ impl Tracker {
         let why = asked.as_ref().and_then(|asked| self.why_none(subject, asked, None));
         self.state(subject)?.told = true;
         let at = self.time(at);
-        let about = self.about("process", at, subject);
+        let about = self.about(EventKind::Process, at, subject);
         Some(Event { how: Some("exec".to_owned()), asked_before, asked, why, ..about })
     }
 
@@ -72,7 +73,7 @@ impl Tracker {
         let told = state.is_some_and(|state| state.told || state.doubtful);
         let why = state.is_some_and(|state| state.doubtful).then(|| UNNAMED.to_owned());
         let at = self.time(at);
-        let event = told.then(|| Event { why, ..self.about("exit", at, subject) });
+        let event = told.then(|| Event { why, ..self.about(EventKind::Exit, at, subject) });
         let account = self.processes.remove(&subject.pid).and_then(|state| state.subject.account);
         self.recent.remove(account, subject.pid);
         self.weights.remove(subject.pid);
@@ -94,6 +95,6 @@ impl Tracker {
         let at = self.time(at);
         let why = (result != 0).then(|| format!("{} failed with {result}", driver.function()));
         let how = Some(driver.function().to_owned());
-        Event { how, why, ..self.about("driver", at, subject) }
+        Event { how, why, ..self.about(EventKind::Driver, at, subject) }
     }
 }

@@ -3,9 +3,10 @@
 //!
 //! Here is what is kept and how facts are told apart; `state` is one process,
 //! `changes` are its variables, `life` its beginning and end, `again` finds
-//! what no call told, `words` makes events.
+//! what no call told, `asked` says what a process asks for.
 
 mod again;
+mod asked;
 mod changes;
 mod effect;
 mod environment;
@@ -23,7 +24,6 @@ mod state;
 mod tests;
 mod turns;
 mod weights;
-mod words;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -44,7 +44,6 @@ use weights::Weights;
 
 pub use again::Reread;
 pub use last_set::LastSet;
-pub use words::{event, lost};
 
 /// Processes that are kept at most: of one account, and of all.
 const EACH: usize = 1 << 16;
@@ -173,8 +172,8 @@ impl Tracker {
             Fact::Exit { at, subject } => self.ended(at, &subject).into_iter().collect(),
             Fact::Driver { at, subject, driver, result } => vec![self.driver(at, &subject, driver, result)],
             Fact::Uncovered { pid, why } => self.not_covered(pid, why).into_iter().collect(),
-            Fact::Overlooked { account } => vec![words::overlooked(account)],
-            Fact::Lost(lost) => vec![words::lost(lost)],
+            Fact::Overlooked { account } => vec![asked::overlooked(account)],
+            Fact::Lost(lost) => vec![Event::lost(lost)],
             Fact::Gap { at, account } => {
                 self.gaps.add(account, at);
                 Vec::new()

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use super::Tracker;
 use super::place::Place;
 use crate::analyse::left_owner;
+use crate::model::EventKind;
 use crate::report::{Event, MoveEvent};
 use crate::watch::Subject;
 
@@ -48,18 +49,13 @@ impl Tracker {
             }
         }
         let at = self.time(moved.at);
-        let to = to.as_deref();
-        Some(Event {
-            how: Some(if moved.born { "clone3" } else { "cgroup.procs" }.to_owned()),
-            moved: Some(event),
-            cgroup: to.map(|place| place.text.clone()),
-            cgroup_hex: to.and_then(|place| place.hex.clone()),
-            owner: to.and_then(|place| place.owner.clone()),
-            why: to
-                .is_none()
-                .then(|| "the cgroup that it was moved to is gone or not seen from here".to_owned()),
-            ..super::words::of_process("moved", at, subject)
-        })
+        let about = Event::at(EventKind::Moved, at).of_process(subject);
+        let about = match to {
+            Some(to) => about.in_cgroup(&to.path, to.owner.clone()),
+            None => about.because("the cgroup that it was moved to is gone or not seen from here"),
+        };
+        let how = if moved.born { "clone3" } else { "cgroup.procs" };
+        Some(Event { how: Some(how.to_owned()), moved: Some(event), ..about })
     }
 
     /// Where it was: what the kernel told, or where it was seen last.
@@ -85,8 +81,8 @@ impl Tracker {
         to: Option<&Place>,
     ) -> MoveEvent {
         let mut event = MoveEvent {
-            from: from.map(|place| place.text.clone()),
-            from_hex: from.and_then(|place| place.hex.clone()),
+            from: from.map(|place| place.path.lossy().into_owned()),
+            from_hex: from.and_then(|place| place.path.hex()),
             from_owner: from.and_then(|place| place.owner.clone()),
             thread: moved.thread,
             ..MoveEvent::default()

@@ -19,14 +19,11 @@ pub(super) const STAYS: Duration = Duration::from_millis(100);
 /// Cgroups that are remembered.
 const KEPT: usize = 1024;
 
-/// A cgroup in the words of an event.
+/// A cgroup and its owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
     /// Path relative to the cgroup root.
     pub(super) path: Text,
-    /// The same as text, and as hex if it is none.
-    pub(super) text: String,
-    pub(super) hex: Option<String>,
     /// Whose it is.
     pub(super) owner: Option<Owner>,
 }
@@ -34,7 +31,7 @@ pub(super) struct Place {
 impl Place {
     pub(super) fn new(path: &Text, ground: &Ground) -> Self {
         let owner = ground.owner(path.as_bytes());
-        Self { path: path.clone(), text: path.lossy().into_owned(), hex: path.hex(), owner }
+        Self { path: path.clone(), owner }
     }
 }
 
@@ -107,7 +104,7 @@ mod tests {
         assert_eq!(places.of(&nowhere, &subject), None);
         places.remember(7, &"/a".into());
         let place = places.of(&nowhere, &subject).unwrap();
-        assert_eq!((place.path.lossy().as_ref(), place.text.as_str()), ("/a", "/a"));
+        assert_eq!(place.path.lossy(), "/a");
         for id in 8..10_000 {
             places.remember(id, &"/b".into());
         }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::*;
+use crate::model::EventKind;
 use crate::watch::{How, NewValue};
 
 const A: &str = "CUDA_VISIBLE_DEVICES";
@@ -69,10 +70,10 @@ fn ends() {
         set(&mut tracker, pid, A, "1");
     }
     let events = tracker.take(Fact::Exit { at: 2, subject: process(7) });
-    assert_eq!((events[0].event.as_str(), &events[0].why), ("exit", &None));
+    assert_eq!((events[0].event, &events[0].why), (EventKind::Exit, &None));
     let reread = tracker.reread();
     let events = tracker.compare(reread);
-    assert_eq!((events.len(), events[0].event.as_str()), (1, "exit"));
+    assert_eq!((events.len(), events[0].event), (1, EventKind::Exit));
     assert!(events[0].why.is_some() && tracker.processes.is_empty());
 }
 

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use gpumap::model::EventKind;
 use gpumap::report::Event;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -57,7 +58,7 @@ fn start(runtime: &str, cgroup: &str, programs: Vec<PathBuf>, whole: bool) -> (C
 /// A change is its process's, with the pid on the node, in the container's
 /// cgroup, and the container's.
 fn assert_belongs(events: &[Event], cgroup: &str, kind: &str) {
-    for event in events.iter().filter(|event| event.event == "visible") {
+    for event in events.iter().filter(|event| event.event == EventKind::Visible) {
         assert!(event.cgroup.as_ref().unwrap().ends_with(cgroup), "{event:?}");
         let owner = event.owner.as_ref().unwrap();
         assert_eq!((owner.kind.to_string().as_str(), owner.container.as_deref()), (kind, Some(ID)));
@@ -85,7 +86,7 @@ fn changes_inside(runtime: &str, cgroup: &str, kind: &str, library: &str, whole:
     let first = run(&["setenv", CUDA, "1", "ready", "/out/first"]);
     container.wait_for("/out/first");
     signal(&watch, Signal::SIGCONT);
-    let events = watch.until(|event| is_of(event, first) && event.event == "visible");
+    let events = watch.until(|event| is_of(event, first) && event.event == EventKind::Visible);
     let own = of(&events, first);
     assert_eq!(changes(&own), [("memory".to_owned(), CUDA.to_owned(), "1".to_owned())]);
     assert_eq!(own.last().unwrap().old.as_ref().unwrap().raw.as_deref(), Some("0"));
@@ -101,8 +102,9 @@ fn changes_inside(runtime: &str, cgroup: &str, kind: &str, library: &str, whole:
     let old: Vec<_> = own.iter().filter_map(|event| event.old.as_ref()?.raw.clone()).collect();
     assert_eq!(old, ["0", "1", "2,3"]);
     assert_belongs(&own, cgroup, kind);
-    let uncovered =
-        |event: &Event| event.event == "uncovered" && [first, second].iter().any(|runs| is_of(event, *runs));
+    let uncovered = |event: &Event| {
+        event.event == EventKind::Uncovered && [first, second].iter().any(|runs| is_of(event, *runs))
+    };
     assert!(!events.iter().any(uncovered), "{events:#?}");
 }
 
@@ -136,11 +138,11 @@ fn static_busybox() {
     let script = format!("export {CUDA}=7; exec /bin/busybox sleep 600");
     let pid = container.exec("runc", &["CUDA_VISIBLE_DEVICES=0"], &["/bin/busybox", "sh", "-c", &script]);
     let runs = (pid, "busybox");
-    let events = watch.until(|event| is_of(event, runs) && event.event == "uncovered");
+    let events = watch.until(|event| is_of(event, runs) && event.event == EventKind::Uncovered);
     let own = of(&events, runs);
     let why = own.last().unwrap().why.clone().unwrap();
     assert!(why.contains("static executable") && why.contains("cannot be read again either"), "{why}");
-    let executed = own.iter().rfind(|event| event.event == "process").unwrap();
+    let executed = own.iter().rfind(|event| event.event == EventKind::Process).unwrap();
     let asked = &executed.asked.as_ref().unwrap().variables;
     assert_eq!(asked.iter().map(|one| one.value.as_str()).collect::<Vec<_>>(), ["7"]);
     assert!(changes(&own).is_empty());

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use gpumap::model::EventKind;
 use gpumap::report::Event;
 use nix::sys::signal::Signal;
 use serde_json::json;
@@ -42,13 +43,13 @@ fn install(place: &Place) {
 
 /// The variable of each change with whether it has an effect.
 fn effects(events: &[Event]) -> Vec<(&str, Option<bool>)> {
-    let visible = events.iter().filter(|event| event.event == "visible");
+    let visible = events.iter().filter(|event| event.event == EventKind::Visible);
     visible.map(|event| (event.variable.as_deref().unwrap(), event.effective)).collect()
 }
 
 /// The change before is not said to be without effect, the one after is.
 fn assert_initialised(events: &[Event]) {
-    let drivers: Vec<_> = events.iter().filter(|event| event.event == "driver").collect();
+    let drivers: Vec<_> = events.iter().filter(|event| event.event == EventKind::Driver).collect();
     assert_eq!(drivers.len(), 1, "{events:#?}");
     assert_eq!(drivers[0].how.as_deref(), Some("cuInit"));
     let effects = effects(events);
@@ -74,7 +75,7 @@ fn installed() {
     assert!(child.wait().unwrap().success());
     signal(&watch, Signal::SIGCONT);
     let runs = (child.id(), "driver");
-    let events = watch.until(|event| is_of(event, runs) && event.event == "exit");
+    let events = watch.until(|event| is_of(event, runs) && event.event == EventKind::Exit);
     assert_initialised(&of(&events, runs));
 }
 
@@ -104,7 +105,7 @@ fn installed_in_container() {
     }
     signal(&watch, Signal::SIGCONT);
     let runs = (pid, "driver");
-    let events = watch.until(|event| is_of(event, runs) && event.event == "exit");
+    let events = watch.until(|event| is_of(event, runs) && event.event == EventKind::Exit);
     assert_initialised(&of(&events, runs));
 }
 
@@ -121,7 +122,7 @@ fn after(name: &str, function: &str) -> Option<Vec<(String, Option<bool>)>> {
     let words: Vec<&str> =
         [program.to_str().unwrap()].into_iter().chain(set("1")).chain(load).chain(set("2")).collect();
     let events = watch.run(&mut place.command(&words));
-    let drivers: Vec<_> = events.iter().filter(|event| event.event == "driver").collect();
+    let drivers: Vec<_> = events.iter().filter(|event| event.event == EventKind::Driver).collect();
     assert_eq!((drivers.len(), drivers[0].how.as_deref()), (1, Some(function)));
     let found = effects(&events);
     assert_eq!(found.iter().map(|(name, _)| *name).collect::<Vec<_>>(), [names, names].concat());

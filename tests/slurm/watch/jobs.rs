@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use gpumap::model::EventKind;
 use gpumap::model::Owner;
 use gpumap::report::{Event, PolicyEvent};
 use serde_json::json;
@@ -60,14 +61,15 @@ fn one_job() {
         // Slurm confines the step's user part and, again, each task.
         let path = format!("{}/step_0/user", job.path());
         let task = format!("{path}/task_0");
-        let mut events = watch.until(|event| event.event == "policy" && event.cgroup.as_ref() == Some(&task));
+        let mut events =
+            watch.until(|event| event.event == EventKind::Policy && event.cgroup.as_ref() == Some(&task));
         for job in [&other, &job] {
             tell(cluster, job, "change");
             job.wait("pid");
         }
         let pid = cluster.outside_pid(job.pid("pid")).unwrap();
         let runs = (pid, "python3");
-        events.extend(watch.until(|event| is_of(event, runs) && event.event == "visible"));
+        events.extend(watch.until(|event| is_of(event, runs) && event.event == EventKind::Visible));
 
         let own = of(&events, runs);
         assert_eq!(changes(&own), [("setenv".to_owned(), CUDA.to_owned(), "9".to_owned())]);

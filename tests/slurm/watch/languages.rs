@@ -1,5 +1,6 @@
 //! Languages whose runtimes change the environment in ways of their own.
 
+use gpumap::model::EventKind;
 use gpumap::report::Event;
 
 use super::{CUDA, host_with};
@@ -51,8 +52,8 @@ fn shells() {
         let events = watch.run(&mut place.command(&[shell, "-c", script]));
         assert_eq!(changes(&events), expected);
         let own = |event: &Event| event.process.as_ref().unwrap().comm == shell;
-        assert!(events.iter().filter(|event| event.event == "visible").all(own));
-        let executed = events.iter().filter(|event| event.event == "process");
+        assert!(events.iter().filter(|event| event.event == EventKind::Visible).all(own));
+        let executed = events.iter().filter(|event| event.event == EventKind::Process);
         let value = |event: &Event| event.asked.as_ref().unwrap().variables[0].value.clone();
         assert_eq!(
             executed.map(|event| (own(event), value(event))).collect::<Vec<_>>(),

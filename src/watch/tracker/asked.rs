@@ -1,0 +1,66 @@
+//! Events of processes, and what the processes ask for.
+
+use std::rc::Rc;
+
+use super::Tracker;
+use super::place::Place;
+use super::resolve::Known;
+use crate::model::EventKind;
+use crate::report::{Asked, Event};
+use crate::watch::Subject;
+
+impl Tracker {
+    /// An event about a process in its cgroup, without what happened.
+    pub(super) fn about(&mut self, kind: EventKind, at: String, subject: &Subject) -> Event {
+        let event = Event::at(kind, at).of_process(subject);
+        match self.place(subject) {
+            Some(place) => event.in_cgroup(&place.path, place.owner.clone()),
+            None => event,
+        }
+    }
+
+    /// The cgroup of a process: that of the event, or as it was when it was
+    /// last looked at.
+    pub(super) fn place(&mut self, subject: &Subject) -> Option<Rc<Place>> {
+        let now = self.resolver.place(subject);
+        let state = self.state(subject)?;
+        state.place = now.or(state.place.take());
+        state.place.clone()
+    }
+
+    /// What a process asks for with the environment that it has; `None` where
+    /// its cgroup is gone.
+    pub(super) fn asked(&mut self, subject: &Subject) -> Option<Asked> {
+        let known = self.asker(subject)?;
+        Some(self.state(subject)?.asked(&known))
+    }
+
+    /// The same where its cgroup is gone, and what it may open with it.
+    pub(super) fn asked_nowhere(&mut self, subject: &Subject) -> Option<Asked> {
+        let known = self.resolver.nowhere(subject)?;
+        Some(known.asked(self.state(subject)?.environment.as_ref()))
+    }
+
+    /// Why a process gets no GPU with what it asks for.
+    pub(super) fn why_none(
+        &mut self,
+        subject: &Subject,
+        asked: &Asked,
+        name: Option<&str>,
+    ) -> Option<String> {
+        self.asker(subject)?.why_none(asked, name)
+    }
+
+    fn asker(&mut self, subject: &Subject) -> Option<Rc<Known>> {
+        let place = self.place(subject)?;
+        self.resolver.asker(subject, &place)
+    }
+}
+
+/// An account whose programs are not all looked at.
+pub(super) fn overlooked(account: Option<u32>) -> Event {
+    let who = account.map_or("a user".to_owned(), |uid| format!("uid {uid}"));
+    Event::now(EventKind::Uncovered).because(format!(
+        "{who} executes programs faster than they can be looked at: changes by libraries that nobody else uses may not be seen"
+    ))
+}
