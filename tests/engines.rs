@@ -24,7 +24,6 @@ mod support;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gpumap::loader::objects::{CGROUPS, Object, SCAN, SESSION, WATCH};
 use gpumap::loader::{self, Engine, Wanted};
@@ -37,16 +36,9 @@ use libbpf_rs::libbpf_sys::{BPF_CGROUP_DEVICE, BPF_F_QUERY_EFFECTIVE, bpf_prog_q
 use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions, ProgramInfo};
 use support::bpf::{self, MULTI, attach};
 use support::cgroup::Cgroup;
-use support::{node, root};
+use support::{host, node};
 
 const BOTH: [Engine; 2] = [Engine::Aya, Engine::Libbpf];
-
-/// Held by each test: one of them compares what is loaded before and after.
-static ALONE: Mutex<()> = Mutex::new(());
-
-fn alone() -> Option<MutexGuard<'static, ()>> {
-    root::available().then(|| ALONE.lock().unwrap_or_else(PoisonError::into_inner))
-}
 
 /// The lists of a cgroup as libbpf asks for them.
 fn listed(cgroup: &File, effective: bool) -> Vec<u32> {
@@ -94,7 +86,7 @@ fn tree() -> Tree {
 /// in which order, and that iterators which both have loaded say it, too.
 #[test]
 fn lists() {
-    let Some(_alone) = alone() else { return };
+    let Some(_host) = host::exclusive() else { return };
     let tree = tree();
     for cgroup in &tree.cgroups {
         let [own, effective] = [false, true].map(|effective| listed(cgroup.dir(), effective));
@@ -116,7 +108,7 @@ fn lists() {
 /// its maps and its instructions.
 #[test]
 fn program_facts() {
-    let Some(_alone) = alone() else { return };
+    let Some(_host) = host::exclusive() else { return };
     let tree = tree();
     let _scan = loader::share(Engine::Aya).unwrap().load(&Wanted::whole(&SCAN)).unwrap();
     let all = programs();
@@ -159,7 +151,7 @@ fn loaded(
 /// Make sure that both fill in the same offsets of the kernel's fields.
 #[test]
 fn same_programs() {
-    let Some(_alone) = alone() else { return };
+    let Some(_host) = host::exclusive() else { return };
     let objects =
         [(&WATCH, Some(&SESSION), "session_environ"), (&SCAN, None, "tasks"), (&CGROUPS, None, "lists")];
     for (object, session, program) in objects {
@@ -180,7 +172,7 @@ fn processes(engine: Engine, pids: &[u32]) -> Vec<ProcessSummary> {
 /// Make sure that iterators over processes show the same with both.
 #[test]
 fn same_processes() {
-    let Some(_alone) = alone() else { return };
+    let Some(_host) = host::exclusive() else { return };
     let mut children: Vec<_> = (0..8)
         .map(|index: u32| {
             let mut command = std::process::Command::new("sleep");
