@@ -42,9 +42,8 @@ pub fn cgroups(options: &Options, targets: &[Target]) -> Result<Observation, Obs
     Ok(observation)
 }
 
-/// Makes remarks of cgroups that went while their surroundings were read: nothing
-/// is left of them that could be known. One that was asked for by name stays a
-/// problem.
+/// Demotes problems about cgroups that were removed meanwhile to remarks: nothing is
+/// left of them to know. A cgroup that was asked for by name stays a problem.
 fn pass_over_gone(observation: &mut Observation) {
     let named: BTreeSet<_> = observation.scope.iter().map(|scope| scope.path.lossy()).collect();
     let is_passed =
@@ -53,8 +52,8 @@ fn pass_over_gone(observation: &mut Observation) {
     (observation.remarks, observation.errors) = (passed, errors);
 }
 
-/// Walks what is planned and reads what is attached there, the processes and
-/// the GPUs.
+/// Walks the planned cgroups and reads their programs, their processes and the
+/// GPUs.
 pub(super) fn observe(
     options: &Options,
     hierarchy: &Hierarchy,
@@ -100,7 +99,7 @@ pub fn processes(options: &Options, pids: &[u32]) -> Result<Observation, Observe
     processes_and(options, pids, &[])
 }
 
-/// The same with further cgroups, of which those that are gone are left out.
+/// The same with further cgroups. Those that are gone are left out.
 ///
 /// # Errors
 ///
@@ -167,7 +166,8 @@ pub fn gpus(options: &Options) -> Observation {
     observation
 }
 
-/// Names the calls of the programs and moves all into the observation.
+/// Names the calls of the programs and moves programs and maps into the
+/// observation.
 pub(super) fn shelve(
     observation: &mut Observation,
     options: &Options,

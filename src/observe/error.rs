@@ -1,4 +1,4 @@
-//! Why an observation could not be taken at all.
+//! Reasons why an observation cannot be taken at all.
 
 use std::path::PathBuf;
 

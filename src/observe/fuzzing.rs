@@ -1,4 +1,4 @@
-//! What the fuzz targets call of this room.
+//! Entry points of this room for the fuzz targets.
 
 use std::fs::File;
 

@@ -1,4 +1,4 @@
-//! The node itself: its name, its kernel, its clocks.
+//! The node itself: its name, its kernel and its clocks.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use super::cgroups::hierarchy::Hierarchy;
 use super::options::Options;
 use crate::observation::{Host, Observation, SCHEMA};
 
-/// An observation with everything but facts.
+/// An observation that describes the node and has no facts yet.
 pub(super) fn blank(options: &Options, hierarchy: Option<&Hierarchy>) -> Observation {
     Observation {
         schema: SCHEMA.to_owned(),

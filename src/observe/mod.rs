@@ -1,10 +1,17 @@
-//! Facts from the live node: the first of the three stages, and the only one
-//! that asks the system.
+//! Facts from the live node. This is the first of the three stages, and the only
+//! one that reads the system.
 //!
-//! Everything is read-only, bounded in size and time, and survives cgroups,
-//! processes and programs that vanish on the way. What cannot be read is left
-//! out with a [`Problem`] that names the missing right; only a question that
-//! makes no sense on this node is an [`ObserveError`].
+//! Each room answers one question: [`cgroups`](self::cgroups()) which cgroups there are and which
+//! programs are attached to them, `programs` what these programs and their maps
+//! hold, `processes` what a process is, asks for and holds, `jobs` and `slurm` which cgroups
+//! belong to a job, `units` what systemd is configured to do, [`gpu`] which GPUs
+//! there are. [`scanner`] lists every process of the node, [`monitor`] keeps facts
+//! up to date, [`verify`] asks the kernel itself.
+//!
+//! Everything here reads only, stays within bounds of size and time, and accepts
+//! that cgroups, processes and programs vanish while they are read. What cannot be
+//! read is left out, with a [`Problem`](crate::observation::Problem) that names the missing right. Only a question
+//! that makes no sense on this node is an [`ObserveError`].
 
 mod assemble;
 mod cgroups;

@@ -3,23 +3,23 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Where to look, and for how long.
+/// What to observe, where, and for how long.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The cgroup root; default: the first cgroup2 mount that no other hides,
-    /// else the v1 devices mount.
+    /// The cgroup root. By default the first cgroup2 mount that no other mount hides,
+    /// or else the mount of the v1 devices controller.
     pub cgroup_root: Option<PathBuf>,
     /// The proc file system.
     pub proc: PathBuf,
     /// Prefix of the GPU inventory's paths.
     pub gpu_root: PathBuf,
-    /// When to stop and return what there is.
+    /// When to stop and return what was found so far.
     pub deadline: Option<Instant>,
-    /// Whether to look into processes: environments and held devices.
+    /// Whether to read environments and held devices of processes.
     pub detail: bool,
-    /// Whether to name the users of processes that are not looked into.
+    /// Whether to name the users of processes whose details are not read.
     pub users: bool,
-    /// Where Slurm's `gres.conf` is; default: the usual places.
+    /// Where Slurm's `gres.conf` is. By default the usual places are tried.
     pub gres_conf: Option<PathBuf>,
     /// Whether gpumap's own environment is that of a Slurm hook.
     pub hook: bool,
@@ -46,13 +46,13 @@ impl Default for Options {
     }
 }
 
-/// A cgroup that is asked about.
+/// A cgroup to observe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// An absolute path below the cgroup root's mount point, or a path from
     /// the root, with or without a leading `/`. Without one it is a path from
     /// the working directory if that is a cgroup.
     pub path: PathBuf,
-    /// Whether everything below is asked for too.
+    /// Whether to observe everything below it too.
     pub recursive: bool,
 }

@@ -1,4 +1,4 @@
-//! What went wrong on the way: problems, each told once, and the deadline.
+//! Collects problems, each once, and watches the deadline of an observation.
 
 use std::collections::HashSet;
 use std::time::Instant;
@@ -70,8 +70,8 @@ impl Log {
     }
 }
 
-/// A refusal in words: the error, and whether the capability that is needed is
-/// there all the same (a user namespace, a security module, a filter).
+/// A refusal in words: the error, and whether gpumap has the needed capability all
+/// the same (a user namespace, a security module or a filter refuses then).
 pub(super) fn refusal(error: BpfError, sufficient: &[Capability]) -> String {
     let held = Capabilities::effective().is_some_and(|set| sufficient.iter().any(|one| set.has(*one)));
     if held {

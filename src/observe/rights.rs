@@ -1,5 +1,5 @@
-//! What to say where the kernel refuses something: the right that is missing,
-//! or, where none is, what refuses all the same.
+//! Explains refusals: names the right that is missing or, where none is missing,
+//! what refuses all the same.
 
 use std::fs;
 
@@ -16,7 +16,7 @@ const MAPPED_TEXT: &str = "CAP_CHECKPOINT_RESTORE (CAP_SYS_ADMIN before Linux 5.
 /// `linux/proc_ns.h`: the same on every kernel since Linux 3.8.
 const INITIAL: u64 = 0xEFFF_FFFD;
 
-/// What of a process is refused.
+/// The part of a process that is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// Its environment, descriptors, executable.
@@ -28,7 +28,7 @@ pub(super) enum Part {
     Mapped,
 }
 
-/// What gpumap may do to processes, as far as refusals depend on it.
+/// The rights of gpumap that decide what it may read of processes.
 #[derive(Clone, Debug)]
 pub(super) struct Rights {
     reading: String,
@@ -39,7 +39,7 @@ pub(super) struct Rights {
 }
 
 impl Rights {
-    /// Those of this process, as of now.
+    /// The current rights of this process.
     pub(super) fn own() -> Self {
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
         Self {
@@ -51,8 +51,8 @@ impl Rights {
         }
     }
 
-    /// The capabilities that are missing for this part of a process; empty where
-    /// gpumap has them all, and another right is not the way out.
+    /// The capabilities that are missing for this part of a process; empty if gpumap
+    /// has them all, so that no further right would help.
     pub(super) fn missing(&self, part: Part) -> String {
         if part == Part::Mapped && !self.mapped { MAPPED_TEXT.to_owned() } else { self.reading.clone() }
     }
@@ -80,8 +80,8 @@ impl Rights {
     }
 }
 
-/// Whether gpumap is in the user namespace in which capabilities count for
-/// everything.
+/// Whether gpumap is in the initial user namespace, where capabilities hold for the
+/// whole node.
 pub(super) fn is_initial_namespace() -> bool {
     stat("/proc/self/ns/user").is_ok_and(|space| space.st_ino == INITIAL)
 }
@@ -93,14 +93,14 @@ pub(super) fn missing(all: &[Capability]) -> String {
     missing.collect::<Vec<_>>().join(" and ")
 }
 
-/// What to ask for where one of `sufficient` is enough: `needs`, unless gpumap
-/// has one of them already.
+/// The right to ask for where any one of `sufficient` is enough: `needs`, or nothing
+/// if gpumap has one of them already.
 pub(super) fn unless_held(sufficient: &[Capability], needs: &str) -> String {
     if has_one_of(sufficient) { String::new() } else { needs.to_owned() }
 }
 
-/// Why something is not known that was refused: the right that it `needs`, or
-/// that the kernel refuses it although gpumap has one of `sufficient`.
+/// Why something that was refused is not known: it `needs` a right, or the kernel
+/// refuses it although gpumap has one of `sufficient`.
 pub(super) fn refused(sufficient: &[Capability], needs: &str, to: &str) -> String {
     match has_one_of(sufficient) {
         false => format!("needs {needs} to {to}"),
@@ -115,13 +115,13 @@ fn has_one_of(sufficient: &[Capability]) -> bool {
     Capabilities::effective().is_some_and(|held| sufficient.iter().any(|one| held.has(*one)))
 }
 
-/// Whether gpumap runs as root: without, most of a node cannot be seen.
+/// Whether gpumap runs as root. Without root most of a node cannot be seen.
 pub fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
 }
 
-/// Whether gpumap is in a user namespace of its own, as in many containers: root
-/// there is not root of the node, and has no right over it.
+/// Whether gpumap is in a user namespace other than the initial one, as in many
+/// containers. Root there has no rights over the node.
 pub fn is_in_user_namespace() -> bool {
     !is_initial_namespace()
 }

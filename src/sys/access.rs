@@ -1,5 +1,5 @@
-//! Asking the kernel itself whether this process may open a device: faccessat2
-//! runs the device-cgroup check without opening anything.
+//! Asks the kernel whether this process may open a device. faccessat2 runs the
+//! device-cgroup check without opening anything.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd};

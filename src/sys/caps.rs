@@ -1,4 +1,4 @@
-//! Capabilities of this thread, to name the one that is missing.
+//! Reads the capabilities of this thread, to name the one that is missing.
 
 use std::fmt;
 use std::fs::File;

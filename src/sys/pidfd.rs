@@ -1,5 +1,5 @@
-//! A process held by a descriptor: whatever happens to its number, a signal
-//! reaches this process or nobody.
+//! Holds a process by a descriptor: a signal reaches this process or nobody,
+//! whatever becomes of its pid.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 

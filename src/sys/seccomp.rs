@@ -1,6 +1,6 @@
-//! System calls given up: a program that runs for days and reads what strangers
-//! write must not be turned into one that runs programs, traces processes, loads
-//! modules or changes mounts.
+//! Gives up system calls: a program that runs for days and reads input of users
+//! must not be turned into one that runs programs, traces processes, loads modules or
+//! changes mounts.
 
 use std::collections::BTreeMap;
 

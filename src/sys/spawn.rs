@@ -1,5 +1,5 @@
-//! Asking the kernel from inside a cgroup: a process is started right in it,
-//! asks its questions, and is gone.
+//! Asks the kernel from inside a cgroup: a process is started right in it, asks its
+//! questions, and ends.
 
 use std::fs::File;
 use std::io::Read;

@@ -1,5 +1,5 @@
-//! The v1 devices controller, which on a hybrid host has a say beside the
-//! programs.
+//! Reads the v1 devices controller. On a hybrid host it restricts devices in
+//! addition to the programs.
 
 use std::collections::BTreeSet;
 use std::ffi::{CStr, OsStr};

@@ -1,4 +1,4 @@
-//! The cgroup hierarchy that is observed, and the targets in it.
+//! Finds the cgroup hierarchy to observe and resolves targets in it.
 
 use std::borrow::Cow;
 use std::env;
@@ -29,8 +29,8 @@ pub(in crate::observe) struct Hierarchy {
     pub(in crate::observe) mode: CgroupMode,
     /// The v1 devices controller.
     pub(in crate::observe) devices: Option<Mount>,
-    /// Whether uids here are those of the host: in a user namespace, root's
-    /// directories look like anybody's.
+    /// Whether uids here are those of the host. In a user namespace, directories of
+    /// the host's root look like those of nobody.
     pub(in crate::observe) sees_uids: bool,
     mounts: Mounts,
     proc: PathBuf,
@@ -86,9 +86,9 @@ impl Hierarchy {
         }
     }
 
-    /// A relative path as an absolute one, if it starts from a working
-    /// directory that is a cgroup, or if the root has nothing of that name and
-    /// the file system has a cgroup; any other path unchanged.
+    /// Makes a relative path absolute if the working directory is a cgroup, or if the
+    /// path leads to a cgroup from the working directory but not from the root.
+    /// Any other path stays as it is.
     fn started_here<'p>(&self, target: &'p Path) -> Result<Cow<'p, Path>, ObserveError> {
         if target.is_absolute() {
             return Ok(Cow::Borrowed(target));
@@ -111,8 +111,8 @@ impl Hierarchy {
         }
     }
 
-    /// A relative path that leads to a cgroup from a working directory that is
-    /// none, and that means nothing from the root.
+    /// The cgroup that a relative path leads to from a working directory that is no
+    /// cgroup, if it leads to none from the root.
     fn by_files(&self, target: &Path) -> Option<PathBuf> {
         let from_root = components(target).map(|parts| self.handle.child(relative(&parts).as_path()));
         if matches!(from_root, Some(Ok(_))) {
@@ -122,8 +122,8 @@ impl Hierarchy {
         self.place(&dir, &std::fs::canonicalize(target).ok()?)
     }
 
-    /// The path below the root's mount point of a directory that has this path
-    /// in whatever mount of the hierarchy; its inode proves it.
+    /// The path below the root's mount point of a directory that has this path in
+    /// any mount of the hierarchy. Its inode proves that it is the same directory.
     fn place(&self, dir: &Dir, path: &Path) -> Option<PathBuf> {
         let mount = self.mounts.of(dir, &self.proc).unwrap_or(&self.mount);
         let inside = self.mount.inside(&mount.narrowed(path)?.root)?;
@@ -135,7 +135,7 @@ impl Hierarchy {
         })
     }
 
-    /// What an absolute path that is not below the root is instead.
+    /// The error that says what an absolute path outside of the root is.
     fn elsewhere(&self, target: &Path) -> Option<ObserveError> {
         let path = target.to_owned();
         if !target.is_absolute() {

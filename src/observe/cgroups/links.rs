@@ -1,5 +1,5 @@
-//! Which programs are held by a `bpf_link`: those go away with the link's
-//! owner, not with a detach.
+//! Finds the programs that a `bpf_link` holds: they go away with the owner of the
+//! link, and cannot be detached otherwise.
 
 use std::collections::HashMap;
 use std::os::fd::AsFd;

@@ -1,4 +1,4 @@
-//! From a process, a path, or an id, to a cgroup.
+//! Finds the cgroup of a process, of a path, or of a cgroup id.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd};
@@ -11,7 +11,7 @@ use crate::observe::options::Options;
 use crate::observe::processes::procfile::{cgroup_line, parse_stat};
 use crate::owner::Ground;
 use crate::sys::dir::Dir;
-use crate::sys::handle;
+use crate::sys::file_handle;
 
 /// What the kernel appends to the path of a removed cgroup.
 pub(in crate::observe) const DELETED: &[u8] = b" (deleted)";
@@ -21,8 +21,8 @@ const LIMIT: usize = 256 << 10;
 /// Bytes of `/proc/PID/stat`.
 const STAT_LIMIT: usize = 8 << 10;
 
-/// One process, whatever becomes of its pid: a handle of its `/proc` directory,
-/// which shows nothing once the process is gone.
+/// A process held by a handle of its `/proc` directory. The handle shows nothing
+/// once the process is gone, even if its pid is used again.
 #[derive(Debug)]
 pub struct PinnedProcess {
     pid: u32,
@@ -44,8 +44,8 @@ impl PinnedProcess {
         }
     }
 
-    /// Its cgroup as of now, relative to the cgroup root, with a leading `/`: a
-    /// path for [`Target`](crate::observe::Target). On a legacy host, its cgroup in the
+    /// Its current cgroup, relative to the cgroup root, with a leading `/`: a path
+    /// for [`Target`](crate::observe::Target). On a legacy host, its cgroup in the
     /// v1 devices hierarchy.
     ///
     /// # Errors
@@ -68,8 +68,8 @@ impl PinnedProcess {
         if removed { Err(ObserveError::CgroupRemoved { pid, path }) } else { Ok(path) }
     }
 
-    /// Makes sure that what was found out about a cgroup is about this process:
-    /// it is there still, and in that cgroup.
+    /// Checks that the process still exists and is still in this cgroup, so that what
+    /// was found out about the cgroup is true of the process.
     ///
     /// # Errors
     ///
@@ -99,7 +99,7 @@ pub fn pid_cgroup(options: &Options, pid: u32) -> Result<PathBuf, ObserveError> 
     PinnedProcess::new(options, pid)?.cgroup(options)
 }
 
-/// The same of a process that was seen before: another one that has its pid by
+/// The same for a process that was seen before. Another process that has its pid by
 /// now is not taken for it.
 ///
 /// # Errors
@@ -121,12 +121,12 @@ pub fn path_cgroup(options: &Options, path: &Path) -> Result<PathBuf, ObserveErr
     Ok(parts.iter().fold(PathBuf::from("/"), |path, part| path.join(OsStr::from_bytes(part))))
 }
 
-/// The cgroup of an id, as [`pid_cgroup()`] gives it; `None` for one that is
-/// removed or outside the root, and where that cannot be told (a legacy host,
-/// before Linux 5.5, or without `CAP_DAC_READ_SEARCH`).
+/// The cgroup with this id, as [`pid_cgroup()`] gives it; `None` if it is removed or
+/// outside of the root, or cannot be found (on a legacy host, before Linux 5.5,
+/// or without `CAP_DAC_READ_SEARCH`).
 pub fn id_cgroup(options: &Options, id: u64) -> Option<PathBuf> {
     let hierarchy = Hierarchy::find(options).ok().filter(|hierarchy| !hierarchy.is_legacy())?;
-    let found = path(&handle::open(&hierarchy.handle, id).ok()?)?;
+    let found = path(&file_handle::open(&hierarchy.handle, id).ok()?)?;
     let below = found.strip_prefix(path(&hierarchy.handle)?).ok()?;
     // One that is removed meanwhile has another path.
     let there = hierarchy.handle.child(&Path::new(".").join(below)).ok()?;
@@ -137,7 +137,8 @@ fn path(dir: &impl AsFd) -> Option<PathBuf> {
     std::fs::read_link(format!("/proc/self/fd/{}", dir.as_fd().as_raw_fd())).ok()
 }
 
-/// Where gpumap is in the hierarchy: which names of cgroups it believes.
+/// Where gpumap is in the hierarchy, which decides whose names of cgroups it
+/// trusts.
 pub fn ground(options: &Options) -> Ground {
     let own = Hierarchy::find(options).ok().and_then(|hierarchy| hierarchy.own_cgroup(&options.proc));
     Ground::around(own.map(Into::into).as_ref())

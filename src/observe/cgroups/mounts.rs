@@ -1,4 +1,4 @@
-//! The mount table: where the cgroup hierarchies are.
+//! Reads the mount table: where cgroup hierarchies are mounted.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -49,7 +49,7 @@ pub(in crate::observe) struct Mount {
     pub(in crate::observe) root: Vec<u8>,
 }
 
-/// Every mounted hierarchy that matters.
+/// All mounted hierarchies that gpumap uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::observe) struct Mounts {
     /// cgroup2, in mount order.

@@ -1,5 +1,5 @@
-//! The two questions to one cgroup: what is in force here, what is attached
-//! here.
+//! Queries the device programs of a cgroup: those that are in force there, and
+//! those that are attached to it.
 
 use std::os::fd::AsFd;
 
@@ -13,15 +13,14 @@ use crate::sys::dir::Dir;
 /// Rights for `BPF_PROG_QUERY`.
 const NEEDS: &str = "CAP_NET_ADMIN or CAP_SYS_ADMIN (CAP_BPF as well before Linux 6.4 if kernel.unprivileged_bpf_disabled is set)";
 
-/// The effective list and what is attached directly.
+/// The programs in force, and those that are attached directly.
 pub(in crate::observe) type Lists = (Answer<Vec<u32>>, Answer<Attached>);
 
 /// The cgroup was removed meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::observe) struct Gone;
 
-/// Asks cgroups, and stops asking once the kernel has said that the caller may
-/// not.
+/// Queries cgroups, and stops once the kernel has refused.
 #[derive(Debug)]
 pub(in crate::observe) struct ListQuery {
     legacy: bool,
@@ -34,8 +33,8 @@ impl ListQuery {
         Self { legacy, refused: None }
     }
 
-    /// Both lists. Own programs always count here, so an empty effective list
-    /// answers both questions.
+    /// Both lists. Own programs are always in force too, so an empty effective list
+    /// means that both are empty.
     pub(in crate::observe) fn lists(&mut self, dir: &Dir, log: &mut Log) -> Result<Lists, Gone> {
         let effective = self.effective(dir, log)?;
         let own = match &effective {

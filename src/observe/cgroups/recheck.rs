@@ -1,5 +1,5 @@
-//! Programs may be swapped while they are read. So every list is asked for
-//! again once its programs are read, and what changed is read again.
+//! Queries every cgroup again after its programs were read. Programs may be
+//! replaced in between; lists that changed are read again.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -17,7 +17,7 @@ use crate::observe::problems::Log;
 use crate::observe::programs::cache::ProgramCache;
 use crate::sys::dir::Dir;
 
-/// Rounds of asking again.
+/// How often cgroups are queried again.
 const ROUNDS: usize = 3;
 
 /// Reads all programs of `seen` until no list changes meanwhile.
@@ -66,8 +66,8 @@ fn ids(cgroup: &Cgroup) -> impl Iterator<Item = u32> {
     effective.chain(cgroup.own.known().into_iter().flat_map(|own| &own.programs)).copied()
 }
 
-/// Asks every cgroup for its effective list again, takes over what differs, and
-/// drops cgroups that are gone. Returns how many changed.
+/// Queries every cgroup again for its programs in force, updates those that changed,
+/// and drops cgroups that are gone. Returns how many changed.
 fn ask_again(
     hierarchy: &Hierarchy,
     seen: &mut Vec<VisitedCgroup>,

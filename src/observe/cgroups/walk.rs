@@ -1,5 +1,5 @@
-//! Walking the hierarchy: every cgroup is opened once, and its id, programs
-//! and processes are asked for on that one handle.
+//! Walks the hierarchy. Every cgroup is opened once; its id, programs and
+//! processes are all read through that one handle.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -25,17 +25,17 @@ const MANY: usize = 16;
 /// `cgroup.procs` is read up to this many bytes (some ten million processes).
 const PROCS_LIMIT: usize = 64 << 20;
 
-/// What is wanted, as a tree of names.
+/// The cgroups to walk, as a tree of names.
 #[derive(Debug, Default)]
 pub(in crate::observe) struct WalkPlan {
     requested: bool,
-    /// Whether a process is there that is asked about.
+    /// Whether a process that is asked about is in it.
     mentioned: bool,
     recursive: bool,
     children: BTreeMap<Vec<u8>, WalkPlan>,
 }
 
-/// A cgroup, and whether it was asked for or is only an ancestor.
+/// A cgroup that was visited, and whether it was asked for or is only an ancestor.
 #[derive(Debug)]
 pub(in crate::observe) struct VisitedCgroup {
     pub(in crate::observe) cgroup: Cgroup,
@@ -58,8 +58,8 @@ impl WalkPlan {
         Ok((plan, scope))
     }
 
-    /// Adds a cgroup whose processes are nobody's question: it is walked like
-    /// an ancestor.
+    /// Adds a cgroup whose processes were not asked for: it is walked like an
+    /// ancestor.
     pub(in crate::observe) fn mention(&mut self, parts: Vec<Vec<u8>>) -> &mut Self {
         let node = parts.into_iter().fold(self, |node, part| node.children.entry(part).or_default());
         node.mentioned = true;
@@ -82,7 +82,7 @@ fn joined(parts: &[Vec<u8>]) -> Vec<u8> {
     if path.is_empty() { b"/".to_vec() } else { path }
 }
 
-/// Walks what is planned, parents first.
+/// Walks the planned cgroups, parents first.
 pub(in crate::observe) fn walk(hierarchy: &Hierarchy, plan: &WalkPlan, log: &mut Log) -> Vec<VisitedCgroup> {
     if !plan.requested && !plan.mentioned && plan.children.is_empty() {
         return Vec::new();

@@ -1,4 +1,5 @@
-//! Device nodes under `/dev` that belong to a GPU driver, by `lstat` alone.
+//! Lists the device nodes below `/dev` that belong to a GPU driver, by `lstat`
+//! alone.
 
 use std::fs::{self, Metadata};
 use std::io;

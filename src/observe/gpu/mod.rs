@@ -1,8 +1,8 @@
-//! Collects what the system says about GPUs, without opening one.
+//! Collects what the system says about GPUs without opening one.
 //!
-//! Only text files of `/proc` and `/sys` are read and device nodes are looked
-//! at with `lstat`. A driver that is not there is not an error; a file that is
-//! there and may not be read is a [`Problem`].
+//! Only text files of `/proc` and `/sys` are read, and device nodes are looked at
+//! with `lstat`. A driver that does not exist is no error; a file that exists and
+//! may not be read is a [`Problem`].
 
 mod dev;
 mod nvidia;

@@ -1,4 +1,4 @@
-//! `/proc/driver/nvidia`: the NVIDIA driver's own account of its GPUs.
+//! Reads `/proc/driver/nvidia`, where the NVIDIA driver describes its GPUs.
 
 use super::tree::Tree;
 

@@ -1,4 +1,4 @@
-//! sysfs: the KFD topology (AMD), DRM and accel classes, PCI attributes.
+//! Reads sysfs: the KFD topology (AMD), the DRM and accel classes, PCI attributes.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
-//! A file tree under a prefix, read within bounds.
+//! Reads a file tree below a prefix, within bounds.
 //!
-//! Everything goes through here, so that no path can make gpumap open a
-//! device, block on a pipe, or hold more than a fixed amount of text.
+//! All GPU facts are read through it, so that no path can make gpumap open a
+//! device, block on a pipe, or keep more than a fixed amount of text.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read};

@@ -1,5 +1,5 @@
-//! Processes that say in their environment what their job is called: the way
-//! to the number of an array task, or of a component of a heterogeneous job.
+//! Finds processes whose environment names a job. This leads to the number of an
+//! array task, or of a component of a heterogeneous job.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;

@@ -1,5 +1,5 @@
-//! What may be left of a job that has ended: its cgroups, as far as they are
-//! still there, and processes elsewhere whose environment names it.
+//! Finds what may be left of a job that has ended: its cgroups, if they still
+//! exist, and processes elsewhere whose environment names it.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -19,14 +19,14 @@ use crate::observe::processes::survey::ProcessFilter;
 use crate::observe::processes::{by_pid, collect, survey};
 use crate::owner::JobName;
 
-/// Times that the job's cgroups are looked for while they are being removed.
+/// How often the job's cgroups are looked for while they are being removed.
 const TRIES: usize = 5;
 /// Seconds by which the clock of Slurm's controller, which tells when a job began,
 /// may be ahead of this node's: authentication fails beyond that (munge's default
 /// time to live is 300 seconds).
 const SLACK: i64 = 300;
 
-/// What a hook of the job's tells of it.
+/// What a hook of a job says about the job.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct JobHook {
     /// The job's user.
@@ -96,8 +96,8 @@ fn named(
     processes
 }
 
-/// What clock ticks since boot the job's begin was, with some slack: the clocks of
-/// two nodes differ.
+/// When the job began, in clock ticks since boot, with some slack because the clocks
+/// of two nodes differ.
 fn ticks_since_boot(began: i64) -> Option<u64> {
     let ticks = host::BootClock::now().ticks(began.checked_sub(SLACK)?)?;
     u64::try_from(ticks).ok()
@@ -111,7 +111,7 @@ fn names(environment: &Environment, job: &JobName) -> bool {
     is("SLURM_JOB_ID") || is("SLURM_JOB_SLUID")
 }
 
-/// The job's cgroups with everything below; none is fine.
+/// Plans the walk of the job's cgroups with everything below. There may be none.
 fn plan(
     options: &Options,
     hierarchy: &Hierarchy,

@@ -1,6 +1,6 @@
-//! From a job to its cgroups: names alone are read until it is found, first
-//! where schedulers usually put their jobs, then everywhere. A job can have
-//! several directories, of several slurmd or schedulers.
+//! Finds the cgroups of a job by their names: first where schedulers usually put
+//! their jobs, then in the whole hierarchy. A job can have several directories, made
+//! by several slurmd or schedulers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, OsStr};
@@ -138,8 +138,8 @@ impl<'a> Search<'a> {
         });
     }
 
-    /// Looks for jobs so many levels down, but not in jobs, nor where users
-    /// make the names.
+    /// Looks for jobs this many levels down, but neither inside of jobs nor where
+    /// users choose the names.
     fn walk(&mut self, dir: &Dir, path: &[u8], levels: usize) {
         self.each(dir, path, |search, dir, name, path| {
             // The name alone rules out nearly all.
@@ -169,7 +169,7 @@ impl<'a> Search<'a> {
         self.jobs.insert(path.to_vec(), owner);
     }
 
-    /// The number of a job that is called by its SLUID, from its step daemons.
+    /// The number of a job whose directory has its SLUID, from its step daemons.
     fn number(&self, job: &Dir, path: &[u8]) -> Option<u64> {
         let steps = job.subdirectories(job.stat().ok()?).ok()?;
         let mut steps = steps.iter().filter(|name| name.to_bytes().starts_with(b"step_"));
@@ -211,7 +211,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// What is gone is no longer a place for a job.
+    /// Notes a directory that cannot be read, unless it is gone.
     fn failed(&mut self, errno: Errno) {
         self.incomplete |= !matches!(errno, Errno::ENOENT | Errno::ENODEV);
     }
@@ -221,7 +221,7 @@ impl<'a> Search<'a> {
         asked.map(|(path, _)| Target { path: on_disk(self.hierarchy, path), recursive: true }).collect()
     }
 
-    /// Forgets a directory that went between the search and the observation.
+    /// Forgets a directory that was removed between the search and the observation.
     fn vanished(&mut self, gone: &Path) -> Result<(), ObserveError> {
         let (hierarchy, mut jobs) = (self.hierarchy, std::mem::take(&mut self.jobs));
         jobs.retain(|path, _| !on_disk(hierarchy, path).starts_with(gone));

@@ -1,5 +1,5 @@
-//! Facts that are kept up to date: which programs cgroups have, and which
-//! processes there are.
+//! Keeps facts up to date: which programs cgroups have, and which processes there
+//! are. A refresh costs only what has to be read again, and tells what changed.
 
 pub mod cgroups;
 mod node;

@@ -1,8 +1,7 @@
-//! A node that is kept between looks: a refresh costs what has to be asked
-//! again, and tells what changed.
+//! Keeps the facts of a whole node up to date.
 //!
-//! Memory is bounded by the cgroups and processes that exist; of a process a
-//! few variables are kept, never its whole environment.
+//! Memory is bounded by the cgroups and processes that exist. Of a process a few
+//! variables are kept, never its whole environment.
 
 use std::thread;
 
@@ -16,10 +15,10 @@ use crate::observe::scanner::{ProcessSummary, ScanError, ScanMethod};
 
 use super::processes::{ProcessChanges, ProcessMonitor};
 
-/// Why a node cannot be kept.
+/// Why a node cannot be monitored.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeMonitorError {
-    /// Its cgroups cannot be followed.
+    /// Its cgroups cannot be monitored.
     #[error(transparent)]
     Cgroups(#[from] ObserveError),
     /// Its processes cannot be seen.
@@ -44,8 +43,8 @@ pub struct NodeChanges {
 }
 
 impl NodeMonitor {
-    /// Begins to keep the cgroups of `targets` and every process, seen by
-    /// `engine` or the best that works.
+    /// Starts to monitor the cgroups of `targets` and every process, listed by
+    /// `engine` or by the best way that works.
     ///
     /// # Errors
     ///
@@ -74,7 +73,7 @@ impl NodeMonitor {
         Ok(Self { cgroups, processes: ProcessMonitor::start(options, engine)? })
     }
 
-    /// Looks at everything again, cgroups and processes at the same time.
+    /// Checks everything again, cgroups and processes at the same time.
     ///
     /// # Errors
     ///
@@ -94,8 +93,7 @@ impl NodeMonitor {
         self.processes.all()
     }
 
-    /// What serves: `revision+fanotify, cgroup iterator, iterators`, for
-    /// instance.
+    /// The ways in use, such as `revision+fanotify, cgroup iterator, iterators`.
     pub fn engine(&self) -> String {
         format!("{}, {}", self.cgroups.engine(), self.processes.engine().name())
     }

@@ -1,4 +1,4 @@
-//! Processes that are kept between looks, and what became of them.
+//! Keeps the list of processes up to date and tells what became of them.
 
 use std::cmp::Ordering;
 
@@ -8,7 +8,7 @@ use crate::observe::scanner;
 use crate::observe::scanner::ChosenScanner;
 use crate::observe::scanner::{ProcessSummary, ScanError, ScanMethod, Scanner};
 
-/// All processes of the node as of the last look.
+/// All processes of the node as of the last refresh.
 #[derive(Debug)]
 pub struct ProcessMonitor {
     options: Options,
@@ -19,7 +19,7 @@ pub struct ProcessMonitor {
     refused: Option<String>,
 }
 
-/// What happened between two looks. What came and went in between is not seen.
+/// What happened between two refreshes. What came and went in between is not seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessChanges {
     /// Processes that began, as they are.
@@ -46,7 +46,7 @@ pub struct DeviceChange {
 }
 
 impl ProcessMonitor {
-    /// Looks for the first time.
+    /// Lists the processes for the first time.
     ///
     /// # Errors
     ///
@@ -57,12 +57,12 @@ impl ProcessMonitor {
         Ok(Self { options: options.clone(), scanner, all, refused })
     }
 
-    /// Who sees them.
+    /// How they are listed.
     pub fn engine(&self) -> ScanMethod {
         self.scanner.engine()
     }
 
-    /// The processes as of the last look, in the order of pids.
+    /// The processes as of the last refresh, in the order of pids.
     pub fn all(&self) -> &[ProcessSummary] {
         &self.all
     }

@@ -1,4 +1,4 @@
-//! The processes that gpumap was started by.
+//! Lists the processes that gpumap descends from.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Processes that are asked for by number.
+//! Reads processes that the caller names by pid.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -18,8 +18,8 @@ use crate::observe::options::Options;
 use crate::observe::problems::Log;
 use crate::sys::dir::Dir;
 
-/// Reads these processes. Those that cannot be had are problems; if none can,
-/// the first is an error.
+/// Reads these processes. Each one that cannot be read is a problem; if none can
+/// be read, the first failure is the error.
 pub(in crate::observe) fn read_all(
     options: &Options,
     hierarchy: &Hierarchy,
@@ -50,8 +50,8 @@ pub(in crate::observe) fn read_all(
     Ok(processes)
 }
 
-/// Reads these processes wherever they are. Those that ended are left out; those
-/// that live and cannot be read are problems.
+/// Reads these processes wherever their cgroups are. Those that ended are left out;
+/// those that live and cannot be read are problems.
 pub(in crate::observe) fn read_anywhere(
     options: &Options,
     hierarchy: &Hierarchy,
@@ -75,7 +75,8 @@ pub(in crate::observe) fn read_anywhere(
     processes
 }
 
-/// Those that were seen in their cgroups, or else still live.
+/// Keeps the processes that the walk saw in their cgroups, and those that still
+/// live.
 pub(in crate::observe) fn keep_present(
     options: &Options,
     mut processes: Vec<Process>,

@@ -1,5 +1,5 @@
-//! The processes of the requested cgroups, or some that are asked for one by
-//! one: who they are, and with [`Options::detail`] what they ask for and hold.
+//! Reads the processes of the requested cgroups: who they are and, with
+//! [`Options::detail`], what they ask for and hold.
 
 use std::collections::HashSet;
 use std::time::Instant;
@@ -19,8 +19,8 @@ use crate::observe::rights::unless_held;
 use crate::sys::caps::Capability;
 use crate::sys::dir::Dir;
 
-/// Bytes of variables that are kept of all processes together. No node comes
-/// near that, unless somebody tries to fill this one's memory.
+/// Bytes of variables that are kept of all processes together. No node comes near
+/// that unless somebody tries to fill gpumap's memory.
 const KEPT: usize = 128 << 20;
 
 /// Reads the processes that the walk listed and that still are where they
@@ -53,10 +53,10 @@ fn drop_moved(processes: &mut Vec<Process>, seen: &[VisitedCgroup]) {
     processes.retain(|process| requested.contains(process.cgroup.as_bytes()));
 }
 
-/// A process by its place in the list, or why it was not read.
+/// The index of a process in the list, and the process or why it was not read.
 type Found = (usize, Result<Process, Unread>);
 
-/// Reads what is wanted, in this order; less if the time is up.
+/// Reads these processes, in this order; fewer if the time is up.
 pub(super) fn read(
     options: &Options,
     hierarchy: &Hierarchy,
@@ -82,8 +82,7 @@ pub(super) fn read(
     found
 }
 
-/// Tells of processes that exist and cannot be seen, and of those that do not
-/// answer.
+/// Reports processes that exist and cannot be seen, and those that do not answer.
 fn tell(options: &Options, log: &mut Log, hidden: &[u32], silent: &[u32]) {
     let counted =
         |pids: &[u32]| format!("{} {}", pids.len(), if pids.len() == 1 { "process" } else { "processes" });
@@ -107,7 +106,8 @@ fn tell(options: &Options, log: &mut Log, hidden: &[u32], silent: &[u32]) {
     }
 }
 
-/// Reads what concerns no memory: nothing there waits for the process.
+/// Reads without helpers what is not in the memory of processes: none of that
+/// can wait for a process.
 fn by_itself(
     hierarchy: &Hierarchy,
     wanted: &[Wanted<'_>],
@@ -122,7 +122,7 @@ fn by_itself(
     wanted.map(|(index, wanted)| (index, reader.read(wanted, Depth::WithoutMemory))).collect()
 }
 
-/// Reads details as well.
+/// Reads details too, by helpers.
 fn by_helpers(
     options: &Options,
     hierarchy: &Hierarchy,
@@ -155,7 +155,7 @@ fn by_helpers(
     found
 }
 
-/// Lets go of environments when all together are too large.
+/// Drops environments once all together are too large.
 fn limit(detail: &mut Detail, kept: &mut usize) {
     for answer in [&mut detail.at_exec, &mut detail.live] {
         let variables = answer.known().map(|environment| environment.variables.as_slice());

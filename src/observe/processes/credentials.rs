@@ -1,4 +1,5 @@
-//! Who answers for a process: its users, and who made its user namespace.
+//! Finds the user who is responsible for a process: by its uids, and by who
+//! created its user namespace.
 
 use std::os::fd::OwnedFd;
 

@@ -1,6 +1,7 @@
-//! The tables of descriptors of one process. Nearly always there is one, and
-//! `/proc/PID/fd` shows it. A thread can leave it (`unshare(CLONE_FILES)`), and
-//! a main thread that has ended has none, whatever its threads hold.
+//! Finds every table of descriptors of a process. Nearly all processes have one,
+//! which `/proc/PID/fd` shows. A thread can get its own
+//! (`unshare(CLONE_FILES)`), and a main thread that has ended shows none, whatever
+//! its other threads hold.
 
 use std::cmp::Ordering;
 use std::time::Instant;
@@ -9,7 +10,7 @@ use nix::errno::Errno;
 
 use super::devices::{HeldDevices, descriptors};
 use crate::sys::dir::Dir;
-use crate::sys::tables::compare_files;
+use crate::sys::kcmp::compare_files;
 
 /// Threads that are asked for their tables, and different tables that are read.
 const THREADS: usize = 1 << 14;

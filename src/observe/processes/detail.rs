@@ -1,5 +1,5 @@
-//! What one process asks for and holds, all from one address space: a process
-//! that executes another program meanwhile is read again.
+//! Reads what one process asks for and holds, all from one address space. A
+//! process that executes another program meanwhile is read again.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ use crate::sys::dir::Dir;
 /// Bytes read of `auxv` and `maps`.
 const AUXV_LIMIT: usize = 4 << 10;
 const MAPS_LIMIT: usize = 4 << 20;
-/// Times that a process is read, and how long its descriptors may take.
+/// How often a process is read, and how long its descriptors may take.
 const TRIES: usize = 3;
 const TIME: Duration = Duration::from_secs(2);
 
@@ -36,14 +36,15 @@ const LONG: &str = "its list of mappings is too long";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Gone;
 
-/// A process to look into.
+/// A process to read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Subject<'a> {
     pub(super) pid: u32,
     pub(super) dir: &'a Dir,
     /// Whether its title is kept.
     pub(super) titled: bool,
-    /// Whether its main thread has ended: others may go on, and hold what it held.
+    /// Whether its main thread has ended. Other threads may go on and hold what it
+    /// held.
     pub(super) ended: bool,
     /// Whether it has other threads.
     pub(super) several: bool,
@@ -61,11 +62,11 @@ pub(super) struct DetailReader<'a> {
     maps: Vec<u8>,
 }
 
-/// The auxiliary vector, which has random bytes' addresses in it: another
-/// one is that of another program.
+/// The auxiliary vector. It holds the address of random bytes, so that every
+/// executed program has another one.
 type Auxv = Result<Vec<u8>, Errno>;
 
-/// A thread that stands for its process, with its number.
+/// A thread through which its process is read, with its number.
 struct Thread<'a> {
     dir: &'a Dir,
     tid: u32,
@@ -83,7 +84,7 @@ impl<'a> DetailReader<'a> {
         Self { refusals, is_own, files: MappedFiles::default(), text: Vec::new(), maps: Vec::new() }
     }
 
-    /// Looks into a process.
+    /// Reads a process.
     pub(super) fn read(&mut self, subject: &Subject<'_>) -> Result<Detail, Gone> {
         let (mut last, mut ended) = (remains(), subject.ended);
         for _ in 0..TRIES {
@@ -109,15 +110,15 @@ impl<'a> DetailReader<'a> {
         Ok(Detail { at_exec: executed(), live: executed(), ..last })
     }
 
-    /// The environment in memory of a process whose main thread lives; `None` if
-    /// it is gone.
+    /// The current environment of a process whose main thread lives; `None` if it is
+    /// gone.
     pub(super) fn environment(&mut self, pid: u32, dir: &Dir) -> Option<Answer<Environment>> {
         let subject = Subject { pid, dir, titled: false, ended: false, several: false, depth: Depth::Full };
         self.read(&subject).ok().map(|detail| detail.live)
     }
 
-    /// Whether the new program's environment is yet to be set up, and only
-    /// looks empty: the kernel does not know its end.
+    /// Whether the kernel has not set up the environment of a new program yet. It
+    /// looks empty then, and has no end.
     fn is_executing(&mut self, dir: &Dir, detail: &Detail) -> bool {
         let empty = detail.at_exec.known().is_some_and(|at_exec| *at_exec == Environment::default());
         empty && self.areas(dir).is_some_and(|areas| areas.environment.1 == 0)
@@ -157,7 +158,7 @@ impl<'a> DetailReader<'a> {
         detail
     }
 
-    /// What can be seen without its memory, and without the lock of that.
+    /// Reads what takes neither its memory nor the lock of its memory.
     fn outside(&mut self, subject: &Subject<'_>, thread: &Thread<'_>, why: &str) -> Detail {
         let unread = || Answer::Missing(why.to_owned());
         let mut detail = Detail { exe: self.exe(thread.dir), at_exec: unread(), live: unread(), ..remains() };
@@ -218,8 +219,8 @@ impl<'a> DetailReader<'a> {
         }
     }
 
-    /// Nothing is mapped as far as anyone can tell where this is refused; then
-    /// memory is refused as well, and told.
+    /// Reads the mappings. Where they are refused, memory is refused too and reported;
+    /// so they count as empty.
     fn read_maps(&mut self, dir: &Dir) {
         match dir.read_into(c"maps", &mut self.maps, MAPS_LIMIT) {
             Err(Errno::EFBIG) => self.refusals.count(ReadKind::ManyMappings),
@@ -246,7 +247,7 @@ impl<'a> DetailReader<'a> {
         Ok(parse_stat(&self.text).ok_or(Gone)?.has_ended())
     }
 
-    /// The directory of a thread that goes on without its main thread.
+    /// The directory of a thread that lives although its main thread has ended.
     fn living_thread(&mut self, dir: &Dir) -> Option<(Dir, u32)> {
         let tasks = dir.child(c"task").ok()?;
         let mut found = None;
@@ -266,7 +267,7 @@ fn auxv(dir: &Dir) -> Auxv {
     dir.read_piece(c"auxv", &mut text, AUXV_LIMIT).map(|()| text)
 }
 
-/// What is left of a process that has ended: it holds nothing.
+/// The detail of a process that has ended: it holds nothing.
 fn remains() -> Detail {
     let ended = || Answer::Missing(ENDED.to_owned());
     Detail {

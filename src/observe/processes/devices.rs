@@ -1,5 +1,5 @@
-//! The devices that a process has open or mapped: device numbers behind its
-//! descriptors and mappings. Nothing is opened.
+//! Finds the devices that a process has open or mapped, by the device numbers
+//! behind its descriptors and mappings. Nothing is opened.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
@@ -24,7 +24,7 @@ const DESCRIPTORS: u32 = 1 << 20;
 const DEVICES: usize = 4096;
 /// Bytes of `fdinfo`.
 const INFO_LIMIT: usize = 64 << 10;
-/// Times that a descriptor is looked at that becomes another meanwhile.
+/// How often a descriptor is inspected that changes meanwhile.
 const TRIES: usize = 3;
 /// Majors of character devices that no GPU has (`linux/major.h`): memory,
 /// terminals and pseudo-terminals.
@@ -32,13 +32,13 @@ const MEMORY: u32 = 1;
 const TERMINALS: [u32; 2] = [4, 5];
 const PSEUDO_TERMINALS: std::ops::RangeInclusive<u32> = 136..=143;
 
-/// Distinct devices in order, and what could not be looked at.
+/// Distinct devices in order, and what could not be inspected.
 #[derive(Debug, Default)]
 pub(in crate::observe) struct HeldDevices {
     devices: BTreeMap<(bool, (u32, u32)), HeldDevice>,
-    /// Descriptors that were looked at.
+    /// Descriptors that were inspected.
     seen: u32,
-    /// Descriptors that could not be looked behind.
+    /// Descriptors whose file could not be inspected.
     refused: u32,
     cut: Option<String>,
 }
@@ -65,13 +65,13 @@ impl HeldDevices {
         }
     }
 
-    /// Says that more may be held, and why that is not known: the first reason
-    /// stays.
+    /// Notes that more devices may be held, and why that is not known. The first
+    /// reason stays.
     pub(in crate::observe) fn cut(&mut self, why: impl Into<String>) {
         self.cut.get_or_insert_with(|| why.into());
     }
 
-    /// Takes in descriptors of a thread that may have the table of another.
+    /// Adds the descriptors of a thread that may share the table of another.
     pub(super) fn join(&mut self, other: Self) {
         self.refused = self.refused.max(other.refused);
         if let Some(why) = other.cut {
@@ -99,8 +99,8 @@ impl HeldDevices {
     }
 }
 
-/// Adds the devices that are mapped. Returns where that is: memory of devices
-/// is not for reading.
+/// Adds the devices that are mapped. Returns their address ranges, because reading
+/// there would read the device.
 pub(super) fn mapped(
     dir: &Dir,
     maps: &[u8],
@@ -140,15 +140,15 @@ pub(super) fn mapped(
     places
 }
 
-/// Files whose mappings cannot be looked into are passed over if their name
-/// says that they are code.
+/// Whether a mapping that cannot be inspected may be a device, judged by the name
+/// of its file.
 fn may_be_device(path: &[u8]) -> bool {
     path.starts_with(b"/dev/") && !path.starts_with(b"/dev/shm/") && !path.starts_with(b"/dev/zero (deleted)")
 }
 
-/// Adds the devices behind the descriptors of a process or thread, as far as
-/// the time suffices. A descriptor whose file system refuses to say what it is
-/// is one unknown.
+/// Adds the devices behind the descriptors of a process or thread until the time
+/// is up. A descriptor that its file system refuses to describe counts as
+/// unknown.
 ///
 /// # Errors
 ///
@@ -182,14 +182,14 @@ fn is_right(errno: Errno) -> bool {
     matches!(errno, Errno::EACCES | Errno::EPERM)
 }
 
-/// Whether descriptors may be looked behind, which takes a right of its own:
-/// then it was the file that refused.
+/// Whether descriptors may be inspected at all, which takes a right of its own. If
+/// so, it was the file that refused.
 fn may_look(fds: &Dir, name: &CStr) -> bool {
     !matches!(fds.link(name), Err(errno) if is_right(errno))
 }
 
-/// A descriptor's device; none if it is closed meanwhile, or if the device is
-/// only named and not opened (`O_PATH`).
+/// The device behind a descriptor; `None` if the descriptor was closed meanwhile,
+/// or only names the device (`O_PATH`).
 fn device(dir: &Dir, fds: &Dir, name: &CStr) -> Result<Option<FileStat>, Errno> {
     for _ in 0..TRIES {
         let stat = match stat_at(fds, name) {
@@ -210,8 +210,8 @@ fn device(dir: &Dir, fds: &Dir, name: &CStr) -> Result<Option<FileStat>, Errno> 
     Err(Errno::ESTALE)
 }
 
-/// Whether the descriptor is open for more than the name; `None` if it leads
-/// elsewhere by now.
+/// Whether the descriptor has the file open instead of only naming it; `None` if it
+/// leads elsewhere by now.
 fn is_opened(dir: &Dir, fds: &Dir, name: &CStr, stat: &FileStat) -> Result<Option<bool>, Errno> {
     let (major, _) = stat.rdev;
     let is_terminal = TERMINALS.contains(&major) || PSEUDO_TERMINALS.contains(&major);

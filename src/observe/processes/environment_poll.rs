@@ -1,5 +1,4 @@
-//! Environments alone, of processes that are known already: what `watch` asks
-//! for again and again.
+//! Reads environments of known processes again and again, for `watch`.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -24,7 +23,7 @@ pub(crate) struct PolledEnvironment {
     pub(crate) start_time: u64,
     pub(crate) uid: u32,
     pub(crate) comm: Text,
-    /// Where the environment of its last execve ends; 0 if that is not told.
+    /// Where the environment of its last execve ends; 0 if the kernel does not tell.
     pub(crate) env_end: u64,
     pub(crate) environment: Answer<Environment>,
 }
@@ -39,13 +38,12 @@ enum Which {
 type Helpers = HelperPool<'static, Which, Option<PolledEnvironment>>;
 
 thread_local! {
-    /// Helpers stay for the next question, which comes soon; they end with the
-    /// thread that asks.
+    /// Helpers stay for the next question, which comes soon. They end with the thread
+    /// that asks.
     static HELPERS: RefCell<Option<(PathBuf, Helpers)>> = const { RefCell::new(None) };
 }
 
-/// The environments that processes have in memory now; those that went are
-/// left out.
+/// The current environments of these processes. Processes that ended are left out.
 pub(crate) fn live(proc: &Path, pids: impl IntoIterator<Item = u32>) -> Vec<PolledEnvironment> {
     ask(proc, pids.into_iter().map(|pid| (pid, Which::Live)).collect())
 }
@@ -55,7 +53,7 @@ pub(crate) fn executed(proc: &Path, pid: u32) -> Option<PolledEnvironment> {
     ask(proc, vec![(pid, Which::Executed)]).pop()
 }
 
-/// Asks the helpers, which are started where there are none.
+/// Asks the helpers, and starts them if there are none.
 fn ask(proc: &Path, questions: Vec<(u32, Which)>) -> Vec<PolledEnvironment> {
     HELPERS.with_borrow_mut(|helpers| {
         if helpers.as_ref().is_none_or(|(place, _)| place != proc) {
@@ -83,7 +81,7 @@ fn start(proc: &Path) -> Option<Helpers> {
     ))
 }
 
-/// One process; `None` for one that went or is a thread of the kernel.
+/// Reads one process; `None` if it has ended or is a thread of the kernel.
 fn look(
     proc: &Dir,
     pid: u32,

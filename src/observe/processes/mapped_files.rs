@@ -1,5 +1,5 @@
-//! The files behind a process's executable and mappings: which they are, and
-//! what the ELF ones say. Each file is looked at once for all processes.
+//! Identifies the files behind a process's executable and mappings, and reads the
+//! ELF files among them. Each file is read once for all processes.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::CString;

@@ -1,4 +1,4 @@
-//! `/proc/PID/maps`, the lines that name a file.
+//! Parses the lines of `/proc/PID/maps` that name a file.
 
 /// A mapping of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

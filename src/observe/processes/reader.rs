@@ -1,5 +1,5 @@
-//! One process after another, each read through one handle of its `/proc`
-//! directory, so that a pid that is used again cannot mix two.
+//! Reads processes one after another, each through one handle of its `/proc`
+//! directory, so that a reused pid cannot mix two processes.
 
 use std::ffi::CStr;
 

@@ -1,5 +1,5 @@
-//! What could not be read of processes, counted: a node of other people's
-//! processes gives one problem of a kind, not thousands.
+//! Counts what could not be read of processes, so that a node full of other
+//! users' processes gives one problem of each kind instead of thousands.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::observe::problems::Log;
 use crate::observe::rights::{Part, Rights};
 use crate::sys::dir::Dir;
 
-/// What was to be read.
+/// What could not be read.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::observe) enum ReadKind {
     AtExec,
@@ -24,9 +24,9 @@ pub(in crate::observe) enum ReadKind {
     Exe,
     Image,
     ManyMappings,
-    /// Nothing is refused: there is no answer.
+    /// Not refused: the process does not answer.
     Silent,
-    /// Nothing is refused: it would take too long.
+    /// Not refused: it would take too long.
     Spent,
 }
 
@@ -43,7 +43,7 @@ const KINDS: [(&str, Option<Part>); 9] = [
     ("memory and mappings", None),
     ("memory and descriptors", None),
 ];
-/// What is said of kinds that take no right.
+/// The reason for kinds that take no right.
 const TOO_LONG: &str = "it is too long: devices that are mapped may be missing";
 /// Counts of processes by kind.
 ///
@@ -51,15 +51,16 @@ const TOO_LONG: &str = "it is too long: devices that are mapped may be missing";
 #[derive(Debug, Default)]
 pub(in crate::observe) struct Refusals {
     counts: [Cell<u32>; KINDS.len()],
-    /// The first processes of each kind, as far as helpers told of them.
+    /// The first processes of each kind that helpers reported.
     pids: [RefCell<Vec<u32>>; KINDS.len()],
-    /// Asked for at the first refusal.
+    /// Read at the first refusal.
     rights: OnceCell<Rights>,
 }
 
 /// Processes of a kind that are named.
 const NAMED: usize = 3;
-/// As many that are refused are said to lack a right, and none is named.
+/// From this many refused processes on, only the missing right is reported, and no
+/// process is named.
 const CROWD: u32 = 16;
 
 /// Counts, in the order of [`ReadKind`]; empty where there are none.
@@ -73,7 +74,7 @@ impl Refusals {
         }
     }
 
-    /// The counts so far, which begin again.
+    /// Returns the counts so far and resets them.
     pub(in crate::observe) fn take(&self) -> Counts {
         let counts: Counts = self.counts.iter().map(Cell::take).collect();
         if counts.iter().all(|count| *count == 0) { Counts::new() } else { counts }
@@ -90,8 +91,8 @@ impl Refusals {
         }
     }
 
-    /// The reason for an [`Answer::Missing`](crate::observation::Answer), one
-    /// clause; a refusal is counted.
+    /// The reason for an [`Answer::Missing`](crate::observation::Answer) in one
+    /// clause. A refusal is counted.
     pub(in crate::observe) fn why(&self, kind: ReadKind, errno: Errno) -> String {
         match errno {
             Errno::EACCES | Errno::EPERM => {
@@ -106,7 +107,7 @@ impl Refusals {
         }
     }
 
-    /// Counts a process that was not looked into for this reason.
+    /// Counts a process that was not read to the full depth.
     pub(in crate::observe) fn passed_over(&self, depth: Depth) {
         match depth {
             Depth::Full => {}
@@ -115,7 +116,7 @@ impl Refusals {
         }
     }
 
-    /// Tells each kind once, with the names of the first processes of `proc`.
+    /// Reports each kind once, with the names of the first processes.
     pub(super) fn report(&self, proc: &Path, log: &mut Log) {
         let kinds = self.counts.iter().zip(&self.pids).zip(KINDS).enumerate();
         for (which, ((count, pids), (file, part))) in kinds {
@@ -137,8 +138,8 @@ impl Refusals {
         }
     }
 
-    /// What refuses this part of a process although no right is missing, and else
-    /// the rights that are.
+    /// What refuses this part of a process although no right is missing; or else the
+    /// missing rights.
     fn refused(&self, part: Part) -> (String, String) {
         let rights = self.rights.get_or_init(Rights::own);
         match rights.missing(part) {
@@ -148,7 +149,7 @@ impl Refusals {
     }
 }
 
-/// ` (17 sshd, 18 sshd, …)`: whom it is about.
+/// ` (17 sshd, 18 sshd, …)`: the processes that a problem concerns.
 pub(super) fn who(proc: &Path, pids: &[u32], count: u32) -> String {
     let mut named: Vec<String> = pids.iter().map(|pid| format!("{pid} {}", comm(proc, *pid))).collect();
     match usize::try_from(count).unwrap_or(usize::MAX) {
@@ -168,7 +169,7 @@ fn comm(proc: &Path, pid: u32) -> String {
     name.map_or_else(|| "(ended)".to_owned(), |name| name.lossy().into_owned())
 }
 
-/// Why it was not read what takes no right.
+/// Why something was not read that takes no right.
 fn unasked(which: usize) -> &'static str {
     match which {
         which if which == ReadKind::Silent as usize => SILENT,

@@ -1,4 +1,4 @@
-//! All processes of the node, looked at just enough to tell which ones matter.
+//! Looks through all processes of the node for those whose environment matters.
 
 use std::path::Path;
 
@@ -18,16 +18,16 @@ use crate::observation::{Answer, Environment, Problem, Text};
 use crate::observe::problems::Log;
 use crate::sys::dir::Dir;
 
-/// A process that may matter: its pid and its start time.
+/// A process whose environment matters: its pid and its start time.
 pub(in crate::observe) type Candidate = (u32, u64);
 
-/// Whose processes are looked for. What is not said rules nobody out.
+/// Which processes are looked for. A field that is `None` excludes nobody.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::observe) struct ProcessFilter {
     /// The user.
     pub(in crate::observe) uid: Option<u32>,
-    /// The earliest start, in clock ticks since boot: one that is older and
-    /// cannot be read is none of them.
+    /// The earliest start, in clock ticks since boot: an older process that cannot
+    /// be read is not one of them.
     pub(in crate::observe) since: Option<u64>,
 }
 
@@ -105,7 +105,7 @@ pub(in crate::observe) fn survey(
     Ok(found)
 }
 
-/// Tells of a process that could not be read, unless it has ended.
+/// Reports a process that could not be read, unless it has ended.
 fn tell(
     proc: &Dir,
     pid: u32,
@@ -138,7 +138,7 @@ fn tell(
     }
 }
 
-/// Looks at one process.
+/// Surveys one process.
 fn survey_one(
     dir: &Dir,
     depth: Depth,

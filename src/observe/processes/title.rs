@@ -1,6 +1,6 @@
-//! The title of a process, as `/proc/PID/cmdline` shows it, read from the area of
-//! memory that `/proc/PID/stat` names: `cmdline` itself brings pages in, which
-//! may never come.
+//! Reads the title of a process from the memory area that `/proc/PID/stat` names.
+//! `/proc/PID/cmdline` shows the same, but reading it faults pages in, which can
+//! block for ever.
 
 use super::memory::Memory;
 use super::procfile::STAT_LIMIT;

@@ -1,11 +1,10 @@
-//! Names of users, for people to read: a number stays a number where nobody
-//! names it.
+//! Finds the names of users, for people to read. A uid without a name stays a
+//! number.
 //!
-//! `/etc/passwd` is read first. Other users are asked for at the name service
-//! of the C library (sssd, LDAP, systemd), which may need the network and may
-//! never answer. So a helper asks it, for a bounded time, and is left behind
-//! when the time is over. A statically linked gpumap cannot load name service
-//! modules and has `/etc/passwd` alone.
+//! `/etc/passwd` is read first. For other users the name service of the C library
+//! (sssd, LDAP, systemd) is asked, which may need the network and may never answer.
+//! So a helper process asks, for a bounded time, and is abandoned if it does not
+//! answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! What is asked of the reader of processes, and why it may not answer.
+//! Which process is to be read, and why it was not.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,9 +11,9 @@ use crate::sys::dir::Dir;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted<'a> {
     pub(super) pid: u32,
-    /// Where the walk found it; `None` if it was asked for by its number.
+    /// The cgroup in which the walk found it; `None` if the caller named its pid.
     pub(super) cgroup: Option<&'a Text>,
-    /// Whether it is wanted wherever it is, outside of the root too.
+    /// Whether it is also read if its cgroup is outside of the root.
     pub(super) anywhere: bool,
 }
 
@@ -26,11 +26,11 @@ pub(super) enum Unread {
     /// Its cgroup lies outside the namespace or mount.
     Outside(Text),
     NoCgroup,
-    /// It kept who read it waiting.
+    /// It kept its reader waiting.
     Silent,
 }
 
-/// What reading a process takes.
+/// What is needed to read a process.
 #[derive(Debug)]
 pub(super) struct Context<'a> {
     pub(super) proc: &'a Dir,

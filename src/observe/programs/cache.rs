@@ -1,4 +1,4 @@
-//! Programs and their maps, each read once.
+//! Programs and their maps. Each is read once and kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;

@@ -1,4 +1,4 @@
-//! A map with everything in it, or why not.
+//! Reads a map with all its entries, or the reason why it cannot be read.
 
 use std::os::fd::AsFd;
 

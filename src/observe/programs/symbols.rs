@@ -1,6 +1,5 @@
-//! Names behind call instructions: the kernel writes a helper as the distance
-//! of its address from `__bpf_call_base`, which only `/proc/kallsyms` can turn
-//! back into a name.
+//! Names the helpers that programs call. The kernel shows a call as the distance
+//! from `__bpf_call_base` to the helper; `/proc/kallsyms` turns that into a name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;

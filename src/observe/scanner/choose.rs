@@ -1,4 +1,4 @@
-//! Which way to see processes works here.
+//! Chooses the way to list processes that works here.
 
 use super::interface::{ProcessSummary, ScanError, ScanMethod, Scanner};
 use super::iterators::Iterators;
@@ -8,22 +8,21 @@ use crate::observe::options::Options;
 use crate::observe::processes::procfile::is_own;
 use crate::sys::heap;
 
-/// The way that was found.
+/// The way that was chosen.
 #[derive(Debug)]
 pub struct ChosenScanner {
     /// The scanner.
     pub scanner: Box<dyn Scanner>,
-    /// Why it is not the iterators, where it is not and nobody asked for that.
+    /// Why the iterators are not used, if the caller did not choose `/proc`.
     pub refused: Option<String>,
 }
 
-/// Begins to see processes the way of `engine`, or the best that works: the
-/// iterators if they can be loaded and show gpumap itself as `/proc` does, else
-/// `/proc`.
+/// Starts a scanner: the one that `engine` names or the best that works. The
+/// iterators are used if they load and show gpumap itself as `/proc` does.
 ///
 /// # Errors
 ///
-/// Why the engine that was asked for does not work, or `/proc` cannot be had.
+/// Why the named way does not work, or why `/proc` cannot be read.
 pub fn start(options: &Options, engine: Option<ScanMethod>) -> Result<ChosenScanner, ScanError> {
     let by_proc =
         || -> Result<Box<dyn Scanner>, ScanError> { Ok(Box::new(ProcScanner::new(Reader::new(options)?))) };
@@ -40,9 +39,9 @@ pub fn start(options: &Options, engine: Option<ScanMethod>) -> Result<ChosenScan
     Ok(ChosenScanner { scanner: by_proc()?, refused: Some(refused) })
 }
 
-/// The iterators, if they and `/proc` agree about this very process: they show
-/// no other pid namespace than gpumap's own, and start times without the
-/// offset of a time namespace.
+/// The iterators, if they and `/proc` agree about this very process. They do not
+/// if `/proc` belongs to another pid namespace, or if a time namespace shifts
+/// start times.
 fn iterators(options: &Options) -> Result<Iterators, ScanError> {
     let other = || ScanError::OtherNamespace(options.proc.display().to_string());
     let mut reader = Reader::new(options)?;
@@ -55,7 +54,7 @@ fn iterators(options: &Options) -> Result<Iterators, ScanError> {
     if same(&seen, &own) { Ok(scanner) } else { Err(other()) }
 }
 
-/// Equal as far as both know it.
+/// Whether both are equal in everything that both know.
 fn same(one: &ProcessSummary, other: &ProcessSummary) -> bool {
     let cgroup = one.cgroup.zip(other.cgroup).is_none_or(|(one, other)| one == other);
     *one == ProcessSummary { cgroup: one.cgroup, ..other.clone() } && cgroup

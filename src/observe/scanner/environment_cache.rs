@@ -1,6 +1,6 @@
-//! Environments at exec that were read before: they stay what they are until
-//! the process executes another program. What it writes over the area later (a
-//! title) is no part of them, though `/proc` shows that from then on.
+//! Keeps environments at exec between scans: they stay what they are until the
+//! process executes another program. What it writes over the area later (a title)
+//! does not belong to them, though `/proc` shows it from then on.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! What every way of seeing processes gives.
+//! What every way to list processes has in common.
 
 use nix::errno::Errno;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::loader::LoadError;
 use crate::observation::{Answer, Environment, HeldDevice, Text};
 
-/// A way to see all processes.
+/// How processes are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScanMethod {
     /// BPF iterators over processes and their files. Needs root and Linux 5.8
@@ -26,7 +26,7 @@ impl ScanMethod {
     }
 }
 
-/// One process at one moment.
+/// A process at one moment, without its memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessSummary {
     /// Pid in gpumap's own pid namespace.
@@ -56,9 +56,9 @@ pub struct ProcessSummary {
     pub devices_cut: Option<String>,
 }
 
-/// A way to see all processes.
+/// Lists all processes.
 pub trait Scanner: std::fmt::Debug + Send {
-    /// Which way it is.
+    /// The way it uses.
     fn engine(&self) -> ScanMethod;
     /// Every process in the order of pids, without kernel threads and without
     /// those that are ending or have ended. One that comes or goes
@@ -70,7 +70,7 @@ pub trait Scanner: std::fmt::Debug + Send {
     fn scan(&mut self) -> Result<Vec<ProcessSummary>, ScanError>;
 }
 
-/// Why processes cannot be seen this way.
+/// Why processes cannot be listed this way.
 #[derive(Debug, thiserror::Error)]
 pub enum ScanError {
     /// The kernel does not describe its types.

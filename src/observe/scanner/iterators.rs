@@ -1,5 +1,5 @@
-//! Every process by BPF iterators, as `bpf/scan.bpf.c` writes them. Environments
-//! are read by helpers, once for each program that a process executes.
+//! Lists processes by BPF iterators, as `bpf/scan.bpf.c` writes them. Helpers read
+//! the environments, once for each program that a process executes.
 
 use std::collections::HashSet;
 use std::io::{ErrorKind, Read};

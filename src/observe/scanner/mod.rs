@@ -1,9 +1,9 @@
-//! Every process of the node, as far as it can be seen without looking into
-//! its memory: who it is, its environment at exec, the devices it has open.
+//! Lists every process of the node without looking into its memory: who it is, its
+//! environment at exec, and the devices that it has open.
 //!
-//! The kernel gives that in two ways with one answer: `/proc`, some twenty
-//! system calls for each process, and BPF iterators (root, Linux 5.8), a
-//! system call for a hundred of them. Which works is found out by trying.
+//! The kernel offers two ways with the same answer: `/proc`, some twenty system
+//! calls for each process, and BPF iterators (root, Linux 5.8), one system call for
+//! a hundred processes. gpumap tries which of them works.
 
 mod choose;
 mod environment_cache;

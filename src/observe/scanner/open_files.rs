@@ -1,5 +1,6 @@
-//! From open files to devices of processes. Threads that have left the table of
-//! their main thread can share another, which each of them shows.
+//! Turns open files into devices of processes. A thread that no longer shares the
+//! descriptor table of its main thread can share another, which each of its sharers
+//! shows.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! One process of `/proc`, as a helper looks at it.
+//! Reads one process of `/proc`; runs in a helper.
 
 use std::time::{Duration, Instant};
 
@@ -18,13 +18,13 @@ use crate::sys::dir::Dir;
 
 /// Bytes read of `cgroup`, some fifteen lines.
 const CGROUP_LIMIT: usize = 256 << 10;
-/// Times that an environment is read that is not there.
+/// How often an environment is read that does not exist yet.
 const TRIES: usize = 3;
 /// How long the descriptors of one process may take.
 const TIME: Duration = Duration::from_secs(2);
 const NO_ENVIRONMENT: &str = "it executes a program or is ending: it has no environment";
 
-/// What is asked about a process.
+/// What to find out about a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Question {
     /// Everything.
@@ -33,16 +33,16 @@ pub(super) enum Question {
     Environment(u64),
 }
 
-/// What was found; nothing of a process that is gone.
+/// What was found out.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum EntryAnswer {
-    /// A process without the id of its cgroup, and the path that stands for it.
+    /// A process without the id of its cgroup, and the path of its cgroup instead.
     Process(ProcessSummary, Option<Text>),
     /// Where its code and stack begin, and its environment.
     Environment((u64, u64), Answer<Environment>),
 }
 
-/// Looks at processes; what one needs is used again for the next.
+/// Reads processes; buffers are reused for the next one.
 pub(super) struct EntryReader<'a> {
     pub(super) root: &'a Dir,
     /// Whether pids of this `/proc` are those of system calls.
@@ -111,8 +111,8 @@ impl EntryReader<'_> {
         }
     }
 
-    /// The environment, and where code and stack of the same program begin. One
-    /// that has no end is none, though it reads as an empty one.
+    /// The environment, and where code and stack of the same program begin. An
+    /// environment without an end does not exist yet, though it reads as empty.
     fn environment(&mut self, thread: &Dir, depth: Depth) -> Option<((u64, u64), Answer<Environment>)> {
         let mut starts = (0, 0);
         for _ in 0..TRIES {
@@ -136,7 +136,7 @@ impl EntryReader<'_> {
         Some((starts, Answer::Missing(NO_ENVIRONMENT.to_owned())))
     }
 
-    /// The directory of a thread that goes on without its main thread.
+    /// The directory of a thread that lives although its main thread has ended.
     fn living_thread(&mut self, dir: &Dir) -> Option<(u32, Dir)> {
         let tasks = dir.child(c"task").ok()?;
         let mut found = None;

@@ -1,4 +1,4 @@
-//! Processes of `/proc`, looked at by helpers.
+//! Reads processes of `/proc` by helpers.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;

@@ -1,7 +1,7 @@
-//! Slurm's `gres.conf`, and the environment of a Slurm hook.
+//! Reads Slurm's `gres.conf` and the environment of a Slurm hook.
 //!
-//! Nothing of Slurm is started or asked: in a Prolog that would deadlock. The
-//! environment is believed, `SLURM_CONF` in it too, only where the caller says
+//! Slurm itself is neither started nor asked: in a Prolog that would deadlock. The
+//! environment, `SLURM_CONF` included, is trusted only where the caller says
 //! that gpumap runs in a hook.
 
 use std::ffi::{CString, OsString};

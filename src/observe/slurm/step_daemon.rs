@@ -1,5 +1,5 @@
-//! slurmstepd, Slurm's daemon of a step: the processes that know which number
-//! hides behind a job's SLUID.
+//! Reads the number of a job from slurmstepd, Slurm's daemon of a step, where the
+//! job's cgroup has only a SLUID.
 
 use nix::dir::Dir as Listing;
 use nix::errno::Errno;

@@ -1,4 +1,4 @@
-//! Reading unit files: each once, and only what is kept of it.
+//! Reads unit files, each once, and keeps only their lines about devices.
 
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -14,7 +14,7 @@ use crate::unit::device_lines;
 /// Bytes of a unit file.
 const FILE_LIMIT: usize = 256 << 10;
 
-/// What came of a file: its lines, `None` if it is masked.
+/// The result of reading a file: its lines, `None` if it is masked.
 type Lines = Result<Option<String>, Errno>;
 
 /// Files that were read; drop-ins of a whole kind belong to many units.

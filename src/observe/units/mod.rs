@@ -1,9 +1,9 @@
-//! What the files of systemd's units say about devices.
+//! Reads what the files of systemd's units say about devices.
 //!
-//! systemd is not asked: on a node in trouble it may not answer, and what
-//! counts is what it will read at the next daemon-reload. Its directories are
-//! listed once; then only files that concern an observed unit are read, and
-//! only lines about devices are kept.
+//! systemd is not asked: on a node in trouble it may not answer, and what counts is
+//! what it will read at the next daemon-reload. Its directories are listed once;
+//! then only files of observed units are read, and only their lines about devices
+//! are kept.
 
 mod files;
 mod search;
@@ -30,9 +30,9 @@ const UNIT_LIMIT: usize = 8192;
 /// Paths of one unit that are looked up.
 const PATH_LIMIT: usize = 256;
 
-/// Collects the units among the observed cgroups that say something about
-/// devices, or at or below whose cgroup a device program is attached. Nothing
-/// where systemd does not run, sd_booted(3).
+/// Collects the units of the observed cgroups whose files say something about
+/// devices, or at or below whose cgroup a device program is attached. Empty where
+/// systemd does not run, sd_booted(3).
 pub(super) fn collect(options: &Options, seen: &[VisitedCgroup], log: &mut Log) -> Vec<Unit> {
     if !options.unit_root.join("run/systemd/system").is_dir() {
         return Vec::new();

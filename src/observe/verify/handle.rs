@@ -1,4 +1,4 @@
-//! Device nodes to ask about, held open without opening their devices.
+//! Device nodes to ask about, held by handles that open no device.
 
 use std::os::fd::OwnedFd;
 

@@ -1,5 +1,5 @@
-//! Asking the kernel itself, from inside of the cgroups (`--verify`): the one
-//! thing that gpumap does to a cgroup. A process is in it for a moment; it
+//! Asks the kernel itself from inside the cgroups (`--verify`). This is the only
+//! thing that gpumap does to a cgroup: for a moment it has one more process, which
 //! opens no device.
 
 mod handle;
@@ -28,10 +28,10 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The request that is asked about: opening a GPU for reading and writing.
 const REQUEST: &str = "rw";
 
-/// Asks the kernel in each of the cgroups about each of the character devices,
-/// and adds the answers to the observation. Only cgroups that have processes
-/// are asked: the first process in an empty one would be taken for news by
-/// whoever watches it.
+/// Asks the kernel in each cgroup about each character device, and adds the answers
+/// to the observation. Only cgroups that have processes are used: a first
+/// process in an empty cgroup would trigger whoever watches its `populated`
+/// state.
 ///
 /// Since Linux 5.8; the process has to be allowed into the cgroup (root). What
 /// could not be asked is an answer that is missing, with the reason.
@@ -63,7 +63,7 @@ pub fn verify(options: &Options, observation: &mut Observation, cgroups: &[Text]
     observation.errors.append(&mut log.problems);
 }
 
-/// What is said of a cgroup that could not be asked at all.
+/// The answers for a cgroup that could not be used at all.
 fn whole(cgroup: &Text, why: String) -> Verification {
     let (cgroup, request) = (cgroup.clone(), REQUEST.to_owned());
     Verification { cgroup, path: String::new(), major: 0, minor: 0, request, allowed: Answer::Missing(why) }
@@ -117,8 +117,8 @@ fn directory(hierarchy: &Hierarchy, observed: &Cgroup) -> Result<Dir, String> {
     }
 }
 
-/// Whether a process more makes no difference. The root has no such file, and
-/// always has processes.
+/// Whether the cgroup has processes already, so that one more makes no difference.
+/// The root has no such file and always has processes.
 fn ready(dir: &Dir, path: &Text) -> Result<(), String> {
     if path.as_bytes() == b"/" {
         return Ok(());

@@ -1,5 +1,5 @@
-//! The helper's side: what it lets go of before it begins, and its end of the
-//! channel.
+//! The helper's side: releases what belongs to its parent, and serves its end of
+//! the channel.
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,8 +10,8 @@ use nix::errno::Errno;
 use nix::sys::eventfd::EventFd;
 use nix::sys::socket::{MsgFlags, send};
 
-use super::left::Child;
-use super::{MESSAGE_LIMIT, fetch, framed, whole};
+use super::abandoned::Child;
+use super::message::{MESSAGE_LIMIT, fetch, framed, whole};
 
 /// Bytes of messages that wait to be sent together, and for how long.
 const TOGETHER: usize = 64 << 10;

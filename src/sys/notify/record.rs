@@ -1,8 +1,6 @@
 //! The records that fanotify writes, `linux/fanotify.h`: for every event a
 //! header, then pieces of information, each with its own length.
 
-use super::Notice;
-
 /// `struct fanotify_event_metadata`.
 const EVENT: usize = 24;
 /// `FANOTIFY_METADATA_VERSION`.
@@ -17,6 +15,18 @@ const HANDLE: usize = 4 + 8;
 /// `FILEID_KERNFS` of `linux/exportfs.h` (since Linux 5.5): 8 bytes, the inode
 /// number.
 const KERNFS: u32 = 0xfe;
+
+/// What happened to some directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// A directory was made in or removed from the one with this inode number
+    /// ([`WholeFs`](super::WholeFs)) or watch ([`PerDir`](super::PerDir)).
+    In(u64),
+    /// This watch has ended ([`PerDir`](super::PerDir)).
+    Ended(u64),
+    /// Notices were lost, or one cannot be read: anything may have happened.
+    Lost,
+}
 
 /// Hands over every event in what was read. What does not parse is
 /// [`Notice::Lost`].

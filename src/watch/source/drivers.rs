@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::{files, linker};
 use crate::sys::dir::Dir;
-use crate::sys::regular::Regular;
+use crate::sys::regular_file::RegularFile;
 use crate::sys::stat::{FileStat, stat_at};
 use crate::watch::driver::is_driver;
 
@@ -41,7 +41,8 @@ pub(super) fn installed(root: &Path) -> Vec<PathBuf> {
     let mut seen = HashSet::new();
     let paths = directories(root).into_iter().filter(|directory| is_roots(directory));
     let paths = paths.flat_map(|directory| libraries(&directory));
-    let new = |path: &PathBuf| Regular::find_path(path).is_ok_and(|file| seen.insert(files::id(file.stat())));
+    let new =
+        |path: &PathBuf| RegularFile::find_path(path).is_ok_and(|file| seen.insert(files::id(file.stat())));
     paths.filter(new).take(LIBRARIES).collect()
 }
 

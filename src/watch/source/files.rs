@@ -15,7 +15,7 @@ use super::probes::Probe;
 use super::release::{Release, descriptors};
 use crate::loader::Attached;
 use crate::sys::dir::Dir;
-use crate::sys::regular::Regular;
+use crate::sys::regular_file::RegularFile;
 use crate::sys::stat::FileStat;
 
 /// How long a file stays watched that no process uses: the next command of a
@@ -42,7 +42,7 @@ pub(super) struct Version {
 /// A file that a process has.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted<'a> {
-    pub(super) file: &'a Regular,
+    pub(super) file: &'a RegularFile,
     /// The mapping by which it was found.
     pub(super) mapped: Option<Mapped>,
     /// What is watched in it.

@@ -14,7 +14,7 @@ use nix::errno::Errno;
 use super::mounts::{self, LIMIT, Mount, OWN_LIMIT};
 use crate::sys::dir::{Dir, read_all};
 use crate::sys::namespace;
-use crate::sys::regular::Regular;
+use crate::sys::regular_file::RegularFile;
 use crate::sys::stat::stat_at;
 
 /// File systems that only root of the node can mount, or that hold files in
@@ -103,7 +103,7 @@ impl Grounds {
     /// # Errors
     ///
     /// Why it must not be read.
-    pub(super) fn of(&mut self, file: &Regular, process: Option<&Dir>) -> Result<Ground, String> {
+    pub(super) fn of(&mut self, file: &RegularFile, process: Option<&Dir>) -> Result<Ground, String> {
         // Anew each time: ids of mounts are used again. That of the file stays
         // as long as it is held.
         own(&mut self.own);
@@ -186,7 +186,7 @@ mod tests {
         let maps = fs::read("/proc/self/maps").unwrap();
         let exe = fs::canonicalize("/proc/self/exe").unwrap();
         let mapping = mappings(&maps).find(|mapping| mapping.path == exe.as_os_str().as_bytes()).unwrap();
-        let file = Regular::find_path(&exe).unwrap();
+        let file = RegularFile::find_path(&exe).unwrap();
         let ground = Grounds::new().of(&file, None).unwrap();
         assert_eq!(ground.device, mapping.dev);
         assert!(!ground.numbered || file.stat().inode == mapping.inode);

@@ -18,7 +18,7 @@ use super::look::{FILES, Found, Lookers, Seen, start};
 use super::probes::{DRIVERS, ENVIRON, Probe};
 use crate::observe::processes::credentials;
 use crate::sys::dir::Dir;
-use crate::sys::regular::Regular;
+use crate::sys::regular_file::RegularFile;
 
 /// Processes whose being there is checked at a time, and how often: for those
 /// whose end was not told (it was lost, or they left the scope).
@@ -137,7 +137,7 @@ impl Libraries {
         }
         let mut seen = Vec::new();
         for path in self.installed.clone() {
-            if let Ok(file) = Regular::find_path(&path) {
+            if let Ok(file) = RegularFile::find_path(&path) {
                 let wanted = Wanted { file: &file, mapped: None, probes: &DRIVERS, executable: false };
                 let asker = Asker { process: None, uid: 0, pid: None, apart: false };
                 let _no_driver = self.watch(kernel, NODE, &wanted, &asker);
@@ -234,7 +234,7 @@ impl Libraries {
         if self.apart {
             for path in self.installed.clone() {
                 let found = Found {
-                    file: Regular::find_path(&path).map_err(|_| String::new()),
+                    file: RegularFile::find_path(&path).map_err(|_| String::new()),
                     mapped: None,
                     executable: false,
                 };

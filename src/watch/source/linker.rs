@@ -7,7 +7,7 @@ use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::sys::regular::Regular;
+use crate::sys::regular_file::RegularFile;
 
 const CONFIGURATION: &str = "/etc/ld.so.conf";
 /// Bounds: files, bytes of one, directories, entries of one that is listed.
@@ -86,7 +86,7 @@ fn files(pattern: &Path) -> Vec<PathBuf> {
 
 fn read(path: &Path) -> Vec<u8> {
     let mut text = Vec::new();
-    let file = Regular::find_path(path).and_then(|file| file.open()).ok();
+    let file = RegularFile::find_path(path).and_then(|file| file.open()).ok();
     let read = file.map(|file| file.take(BYTES).read_to_end(&mut text));
     if matches!(read, Some(Ok(_))) { text } else { Vec::new() }
 }

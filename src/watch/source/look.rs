@@ -15,7 +15,7 @@ use crate::observe::processes::environment::location::is_c_library;
 use crate::observe::processes::mappings::{Mapping, mappings};
 use crate::observe::processes::procfile::parse_stat;
 use crate::sys::dir::{Dir, read_all};
-use crate::sys::regular::Regular;
+use crate::sys::regular_file::RegularFile;
 use crate::watch::driver::is_driver;
 
 /// Bytes that are read of one process's map: some thousand libraries.
@@ -58,7 +58,7 @@ pub(super) struct Seen {
 #[derive(Debug)]
 pub(super) struct Found {
     /// The file, or why it is not one.
-    pub(super) file: Result<Regular, String>,
+    pub(super) file: Result<RegularFile, String>,
     /// The file as the map had it.
     pub(super) mapped: Option<Mapped>,
     /// Whether it is the process's executable.
@@ -174,8 +174,8 @@ fn distinct(text: &[u8], is: fn(&[u8]) -> bool) -> (Vec<Mapping<'_>>, bool) {
     (found, false)
 }
 
-fn find(process: &Dir, name: &CStr) -> Result<Regular, String> {
-    Regular::find(process, name).map_err(|errno| match errno {
+fn find(process: &Dir, name: &CStr) -> Result<RegularFile, String> {
+    RegularFile::find(process, name).map_err(|errno| match errno {
         Errno::EACCES => "nobody but the owner of its file system (FUSE) may look at it".to_owned(),
         Errno::EINVAL => "it is no regular file".to_owned(),
         errno => format!("it cannot be looked at ({})", errno.desc()),

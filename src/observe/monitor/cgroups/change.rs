@@ -1,4 +1,4 @@
-//! From "something changed here" to two observations: before and after.
+//! Turns "something changed here" into two observations: before and after.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
@@ -16,9 +16,9 @@ use crate::observe::{gpu, host};
 use crate::sys::bpf::{ListKind, query};
 use crate::sys::dir::Dir;
 
-/// Rounds of asking again, as in a single observation.
+/// How often cgroups are queried again, as in a single observation.
 const ROUNDS: usize = 3;
-/// The inventory is read again with a change if it is older than this.
+/// The GPU inventory is read again with a change if it is older than this.
 const FACTS: Duration = Duration::from_secs(10);
 
 /// Own list, its revision, programs in force.
@@ -32,17 +32,17 @@ pub struct PolicyChange {
     pub before: Observation,
     /// The same as they are.
     pub after: Observation,
-    /// The cgroups whose list of programs in force changed, came with programs
-    /// of its own, or went with them, or where a map that these read changed;
-    /// parents first. Only those asked for.
+    /// The cgroups that were asked for and whose list of programs in force changed,
+    /// that came or went with programs of their own, or whose programs read a map
+    /// that changed; parents first.
     pub cgroups: Vec<Text>,
-    /// Changes of own lists that left nothing to see, by cgroup: programs that
-    /// came and went between two looks.
+    /// By cgroup, how many changes of its own list left no trace: programs that came
+    /// and went between two checks.
     pub unseen: BTreeMap<Text, u64>,
 }
 
 impl MonitoredCgroups {
-    /// Reads what changed; `None` if it concerns no program.
+    /// Reads what changed; `None` if no program is concerned.
     pub(super) fn step(&mut self, mut found: Differences, log: &mut Log) -> Option<PolicyChange> {
         self.read(&mut found, log);
         let unseen = self.unseen(&found);
@@ -64,8 +64,8 @@ impl MonitoredCgroups {
         step
     }
 
-    /// Asks the cgroups concerned for their lists and reads the programs, until
-    /// nothing changes meanwhile.
+    /// Queries the cgroups concerned and reads their programs until nothing changes
+    /// meanwhile.
     pub(super) fn read(&mut self, found: &mut Differences, log: &mut Log) {
         let tops: BTreeSet<&Text> = found.fresh.iter().chain(found.changed.keys()).collect();
         let below = |path: &Text| -> bool {
@@ -85,7 +85,7 @@ impl MonitoredCgroups {
         }
     }
 
-    /// Looks at one cgroup again; whether its answers changed.
+    /// Queries one cgroup again; returns whether its lists changed.
     fn refresh(
         &mut self,
         path: &Text,
@@ -141,8 +141,8 @@ impl MonitoredCgroups {
         }
     }
 
-    /// Reads the programs in force that are not known yet, and maps again that
-    /// can have changed.
+    /// Reads programs in force that are not known yet, and maps that can have
+    /// changed.
     fn load(&mut self, paths: &[Text], found: &mut Differences, log: &mut Log) {
         let ids: BTreeSet<u32> = paths.iter().flat_map(|path| self.ids(path)).collect();
         let is_new = |id: &u32| !self.cache.programs.contains_key(id);
@@ -167,8 +167,8 @@ impl MonitoredCgroups {
         cgroup.map(|cgroup| ids(cgroup).collect()).unwrap_or_default()
     }
 
-    /// The cgroups asked for that have other programs in force, and those that
-    /// came or went with programs of their own.
+    /// The cgroups that were asked for and have other programs in force, and those
+    /// that came or went with programs of their own.
     fn concerned(&self, found: &Differences) -> Vec<Text> {
         let all: BTreeSet<&Text> = found.before.keys().chain(&found.fresh).collect();
         let own = |cgroup: &Cgroup| cgroup.own.known().is_some_and(|own| !own.programs.is_empty());
@@ -188,14 +188,14 @@ impl MonitoredCgroups {
         changed.chain(touched).collect::<BTreeSet<Text>>().into_iter().collect()
     }
 
-    /// Whether a cgroup that came has other programs in force than those that
-    /// the one above it had when it was made, which is known only roughly.
+    /// Whether a new cgroup has other programs in force than its parent had when it
+    /// was made, which is known only roughly.
     fn differs_from_parent(&self, cgroup: &Cgroup) -> bool {
         let above = parent(&cgroup.path).and_then(|path| self.nodes.get(&path));
         above.is_some_and(|above| above.cgroup.effective != cgroup.effective)
     }
 
-    /// Changes that the kernel has counted and that left no trace in the lists.
+    /// Changes that the kernel counted and that left no trace in the lists.
     fn unseen(&self, found: &Differences) -> BTreeMap<Text, u64> {
         let none = Vec::new();
         let programs = |cgroup: Option<&Cgroup>| {
@@ -255,7 +255,7 @@ impl MonitoredCgroups {
     }
 }
 
-/// The same as a walk has shown it; `None` if that is not all.
+/// The lists as a walk has shown them; `None` if it did not show all.
 fn shown(listed: &Listed<'_>) -> Option<Lists> {
     let own = attached(listed.own?.to_vec(), listed.attach_flags);
     Some((own, listed.revision, Answer::Known(listed.effective?.to_vec())))
@@ -270,7 +270,7 @@ fn own_list(dir: &Dir) -> Option<(Answer<Attached>, u64)> {
     }
 }
 
-/// Flags outlive the programs.
+/// The own list. Flags outlive the programs, so an empty list has none.
 fn attached(programs: Vec<u32>, flags: u32) -> Answer<Attached> {
     if programs.is_empty() {
         return Answer::Known(Attached::default());

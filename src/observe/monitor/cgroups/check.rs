@@ -1,5 +1,5 @@
-//! One look at every cgroup that is followed: is it still there, were its own
-//! programs changed, does it have other children?
+//! Checks every monitored cgroup: whether it still exists, whether its own programs
+//! changed, and whether its children did.
 
 use std::os::fd::AsFd;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use crate::observe::problems::Log;
 use crate::sys::bpf::{ListKind, query};
 use crate::sys::dir::Dir;
 
-/// What one cgroup says when it is asked for no more than that.
+/// How one cgroup compares with what is known of it.
 enum Comparison {
     Same,
     Gone,
@@ -23,7 +23,7 @@ enum Comparison {
 }
 
 impl MonitoredCgroups {
-    /// Takes in what was told.
+    /// Takes the notifications that have arrived.
     pub(super) fn take_notices(&mut self, found: &mut Differences) {
         let notices = self.notifier.drain();
         let paths = notices.inodes.iter().filter_map(|id| self.nodes.path_of(*id)).cloned();
@@ -35,7 +35,7 @@ impl MonitoredCgroups {
         }
     }
 
-    /// Asks every cgroup whether its own list or its children have changed.
+    /// Checks every cgroup for changes of its own list and of its children.
     pub(super) fn check_all(&mut self, found: &mut Differences) {
         let mut gone = Vec::new();
         let mut news = Vec::new();
@@ -67,8 +67,8 @@ impl MonitoredCgroups {
         }
     }
 
-    /// In a cgroup namespace the programs of cgroups that cannot be seen from
-    /// here count too: they show in what is in force at the root.
+    /// Checks the programs in force at the root. In a cgroup namespace these include
+    /// programs of cgroups above, which cannot be seen from here.
     pub(super) fn check_above_root(&mut self, found: &mut Differences, log: &mut Log) {
         let root = Text::from("/");
         let list_query = &mut self.list_query;
@@ -82,7 +82,7 @@ impl MonitoredCgroups {
         }
     }
 
-    /// Asks one cgroup.
+    /// Queries one cgroup.
     fn look(&self, path: &Text, node: &Node) -> Comparison {
         let is_notified = self.notifier.engine() == Notification::Fanotify;
         let links =
@@ -110,12 +110,12 @@ impl MonitoredCgroups {
     }
 }
 
-/// What a walk has shown; `None` if that is not all.
+/// Compares with what a walk has shown; `None` if it did not show everything.
 fn compare(node: &Node, listed: &Listed<'_>) -> Option<Comparison> {
     Some(answer(node, listed.revision, listed.own?, listed.links))
 }
 
-/// Ids are not given again for a long time: the list tells too.
+/// The list of ids is compared too: the kernel does not reuse ids for a long time.
 fn answer(node: &Node, revision: u64, ids: &[u32], links: u64) -> Comparison {
     let known = node.cgroup.own.known().map(|own| own.programs.as_slice());
     let is_same = revision == node.revision && known == Some(ids);

@@ -1,4 +1,4 @@
-//! Cgroups that come and go.
+//! Adds cgroups that came and drops those that went.
 
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
@@ -41,7 +41,7 @@ impl MonitoredCgroups {
         Some(self.nodes.with_dir(&self.hierarchy, path, list).and_then(|names| names))
     }
 
-    /// Takes in a cgroup and everything wanted below.
+    /// Adds a cgroup and everything below it that is wanted.
     pub(super) fn add_cgroups(&mut self, path: &Text, found: &mut Differences, log: &mut Log) {
         let mut ahead = vec![path.clone()];
         while let Some(path) = ahead.pop() {

@@ -1,6 +1,5 @@
-//! Maps whose contents change: the programs that read them decide otherwise,
-//! while every list of programs stays as it was. Nobody is told of that
-//! either, so maps that can change are read again.
+//! Reads maps again that can change. A program decides by what its maps hold, and
+//! the kernel notifies nobody when they change.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -11,12 +10,12 @@ use crate::observation::{Program, Text};
 use crate::observe::problems::Log;
 use crate::observe::programs::maps;
 
-/// Time for it at one look; the next look goes on with the other maps.
+/// How long one check may read maps; the next check goes on with the others.
 const TIME: Duration = Duration::from_millis(20);
 
 impl MonitoredCgroups {
-    /// Reads maps again, those that were not read for longest first, and notes
-    /// the cgroups on which programs are in force that use one that changed.
+    /// Reads maps again, the longest unread first, and notes the cgroups on which
+    /// programs are in force that use a changed map.
     pub(super) fn reread_maps(&mut self, found: &mut Differences, log: &mut Log) {
         let start = Instant::now();
         let mut changed = BTreeSet::new();
@@ -41,8 +40,8 @@ impl MonitoredCgroups {
         open.map(|(id, _)| *id).collect()
     }
 
-    /// Whether the map holds something else than when it was read last. One
-    /// that cannot be read at this moment is taken to be as it was.
+    /// Whether the contents of the map changed since it was last read. A map that
+    /// cannot be read at this moment counts as unchanged.
     fn reread(&mut self, id: u32, found: &mut Differences, log: &mut Log) -> bool {
         let new = maps::read(id, log);
         let Some(known) = self.cache.maps.get_mut(&id) else { return false };

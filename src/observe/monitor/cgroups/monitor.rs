@@ -1,16 +1,16 @@
-//! Cgroups followed over time: what is attached to each, kept up to date at
-//! the cost of one query a cgroup, or of one walk over all of them.
+//! Keeps up to date what is attached to cgroups, at the cost of one query for each
+//! cgroup or of one walk over all of them.
 //!
-//! Attaching a program tells nobody. So every [`CgroupMonitor::check`] asks each
-//! cgroup for its own list, which since Linux 6.17 carries a revision (before,
-//! lists are compared), and looks at its link count, which tells of children.
-//! Where fanotify or inotify work they tell of cgroups that come and go, so
-//! that a caller can wait for them instead of the next tick; fanotify leaves
-//! none out, so that link counts are not asked for then.
+//! The kernel notifies nobody when a program is attached. So every
+//! [`CgroupMonitor::check`] queries each cgroup for its own list, which has a
+//! revision since Linux 6.17 (before, lists are compared), and reads its link count,
+//! which changes with its children. Where fanotify or inotify work they report
+//! cgroups that come and go, so that a caller can wait for them instead of the next
+//! tick. fanotify misses none, so link counts are not read with it.
 //!
 //! What is kept is bounded by the number of cgroups that exist. Maps that can
-//! change are read again too, for programs decide by what they hold. The v1
-//! controller is not followed.
+//! change are read again too, because programs decide by their contents. The v1
+//! controller is not monitored.
 
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
@@ -30,16 +30,16 @@ use crate::observe::options::{Options, Target};
 use crate::observe::problems::Log;
 use crate::observe::programs::cache::ProgramCache;
 
-/// Follows cgroups.
+/// Keeps the lists of programs of cgroups up to date.
 #[derive(Debug)]
 pub struct CgroupMonitor {
     cgroups: MonitoredCgroups,
 }
 
 impl CgroupMonitor {
-    /// Starts to follow `targets` and their ancestors, told by `engine`, or by
-    /// the best that works here. Without the right to query programs it
-    /// follows nothing but says so in [`Self::problems`].
+    /// Starts to monitor `targets` and their ancestors, notified by `engine` or by the
+    /// best backend that works here. Without the right to query programs it
+    /// monitors nothing and says so in [`Self::problems`].
     ///
     /// # Errors
     ///
@@ -92,9 +92,9 @@ impl CgroupMonitor {
         Ok(Self { cgroups })
     }
 
-    /// Who tells: `revision+fanotify`, `revision+inotify`, the same with
-    /// `lists` where the kernel counts no revisions, `polling`; then
-    /// `, cgroup iterator` where lists are not asked for one by one.
+    /// How changes are found: `revision+fanotify` or `revision+inotify`, with `lists`
+    /// instead of `revision` where the kernel counts no revisions, or `polling`;
+    /// then `, cgroup iterator` where lists are not queried one by one.
     pub fn engine(&self) -> String {
         let notification = match (self.cgroups.notifier.engine(), self.cgroups.has_revisions) {
             (Notification::Fanotify, true) => "revision+fanotify",
@@ -109,7 +109,7 @@ impl CgroupMonitor {
         }
     }
 
-    /// Readable when cgroups came or went; `None` when polling.
+    /// A descriptor that is readable when cgroups came or went; `None` when polling.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.cgroups.notifier.fd()
     }
@@ -119,8 +119,7 @@ impl CgroupMonitor {
         std::mem::take(&mut self.cgroups.problems)
     }
 
-    /// Looks at every cgroup; `None` if no programs changed anywhere. Does not
-    /// wait.
+    /// Checks every cgroup; `None` if no programs changed anywhere. Does not block.
     pub fn check(&mut self) -> Option<PolicyChange> {
         if self.cgroups.hierarchy.is_legacy() {
             return None;

@@ -1,4 +1,4 @@
-//! The cgroups that are followed, by path, and which those are.
+//! The monitored cgroups by path.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
@@ -13,36 +13,35 @@ use crate::observation::{Cgroup, Scope, Text};
 use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::sys::dir::{Dir, DirStat};
 
-/// More cgroups than this are not followed.
+/// The most cgroups that are monitored.
 const MAX_CGROUPS: usize = 1 << 18;
 
 /// One cgroup.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) cgroup: Cgroup,
-    /// Of the own list, as far as the kernel counts it (since Linux 6.17).
+    /// Revision of the own list; 0 before Linux 6.17.
     pub(super) revision: u64,
     /// Link count of the directory: it changes with its children.
     pub(super) links: u64,
     /// Whether it was asked for, or is only an ancestor.
     pub(super) requested: bool,
-    /// Held open as far as the limit of open files permits.
+    /// Held open if the limit of open files permits.
     dir: Option<Dir>,
 }
 
-/// All of them.
+/// All monitored cgroups.
 #[derive(Debug)]
 pub(super) struct Nodes {
     all: BTreeMap<Text, Node>,
     by_id: HashMap<u64, Text>,
     scope: Vec<Scope>,
-    /// How many more may be held open.
+    /// How many more directories may be held open.
     room: u64,
 }
 
 impl Node {
-    /// Takes over a revision; how many changes lie between, as far as that is
-    /// known.
+    /// Sets the revision; returns how many changes lie between, if that is known.
     pub(super) fn advance(&mut self, revision: u64) -> u64 {
         let count = if self.revision == 0 { 0 } else { revision.saturating_sub(self.revision) };
         self.revision = self.revision.max(revision);
@@ -51,7 +50,7 @@ impl Node {
 }
 
 impl Nodes {
-    /// Half of the open files are left to others.
+    /// Leaves half of the open files to other uses.
     pub(super) fn new(scope: Vec<Scope>) -> Self {
         let room = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft / 2);
         Self { all: BTreeMap::new(), by_id: HashMap::new(), scope, room }
@@ -85,7 +84,7 @@ impl Nodes {
         self.all.insert(path, node);
     }
 
-    /// Takes a cgroup and everything below out.
+    /// Removes a cgroup and everything below, and returns them.
     pub(super) fn remove(&mut self, path: &Text) -> Vec<Cgroup> {
         let paths: Vec<Text> = self.below(path);
         let gone: Vec<Node> = paths.iter().filter_map(|path| self.all.remove(path)).collect();
@@ -127,7 +126,7 @@ impl Nodes {
         self.all.contains_key(path).then(|| path.clone()).into_iter().chain(below).collect()
     }
 
-    /// The children that are followed.
+    /// The monitored children.
     pub(super) fn children(&self, path: &Text) -> Vec<Text> {
         let own = |below: &Text| parent(below).as_ref() == Some(path);
         self.below(path).into_iter().filter(own).collect()
@@ -153,7 +152,7 @@ impl Nodes {
         }
     }
 
-    /// Opens a cgroup that is not followed yet.
+    /// Opens a cgroup that is not monitored yet.
     pub(super) fn open(&self, hierarchy: &Hierarchy, path: &Text) -> Result<Dir, Errno> {
         let above = parent(path).and_then(|above| self.get(&above));
         match above {

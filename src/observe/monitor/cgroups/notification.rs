@@ -1,5 +1,5 @@
-//! Cgroup notification backends: who tells that cgroups come and go. Nobody
-//! tells that programs do: for that every cgroup is asked.
+//! Cgroup notification backends: fanotify or inotify report cgroups that come and
+//! go. No backend reports programs; for those every cgroup is queried.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -9,18 +9,18 @@ use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::sys::dir::Dir;
 use crate::sys::notify::{Notice, PerDir, WholeFs};
 
-/// Ways to be told, the best first.
+/// Notification backends, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notification {
     /// fanotify on the file system (cgroup2 since about Linux 6.7).
     Fanotify,
     /// inotify on every directory.
     Inotify,
-    /// Nobody: looking again.
+    /// None: the caller checks at intervals.
     Polling,
 }
 
-/// The way in use.
+/// The backend in use.
 #[derive(Debug)]
 pub(super) enum Notifier {
     Fanotify(WholeFs),
@@ -28,19 +28,19 @@ pub(super) enum Notifier {
     Nobody,
 }
 
-/// What was told.
+/// What the backend reported.
 #[derive(Debug, Default)]
 pub(super) struct Notices {
-    /// Inode numbers of cgroups in which others were made or removed.
+    /// Inode numbers of cgroups whose children were made or removed.
     pub(super) inodes: Vec<u64>,
     /// The same as paths.
     pub(super) paths: Vec<Text>,
-    /// Anything may have happened.
+    /// Notifications were lost: anything may have happened.
     pub(super) lost: bool,
 }
 
 impl Notifier {
-    /// The engine asked for, else the best that works here.
+    /// The backend that the caller names, or else the best that works here.
     pub(super) fn new(hierarchy: &Hierarchy, engine: Option<Notification>) -> Self {
         let fanotify = || WholeFs::new(&hierarchy.handle).map(Self::Fanotify);
         let inotify = || PerDir::new().map(|watches| Self::Inotify(watches, HashMap::new()));
@@ -70,8 +70,8 @@ impl Notifier {
         }
     }
 
-    /// Takes in a cgroup, before its children are listed. Out of watches, the
-    /// rest is found by looking again: link counts tell.
+    /// Adds a cgroup, before its children are listed. Without a free watch, changes of
+    /// its children are found by its link count.
     pub(super) fn add(&mut self, path: &Text, dir: &Dir) {
         if let Self::Inotify(watches, paths) = self
             && let Ok(watch) = watches.add(dir)
@@ -80,14 +80,14 @@ impl Notifier {
         }
     }
 
-    /// Forgets watches whose end was not told.
+    /// Forgets watches whose end was not reported.
     pub(super) fn keep(&mut self, is_known: impl Fn(&Text) -> bool) {
         if let Self::Inotify(_, paths) = self {
             paths.retain(|_, path| is_known(path));
         }
     }
 
-    /// Everything told since the last call.
+    /// Everything reported since the last call.
     pub(super) fn drain(&mut self) -> Notices {
         let mut notices = Notices::default();
         let result = match self {

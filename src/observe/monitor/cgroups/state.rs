@@ -1,4 +1,4 @@
-//! What is kept of the cgroups that are followed, and what one look found.
+//! What the monitor keeps of cgroups, and what one check found.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -13,14 +13,14 @@ use crate::observe::options::Options;
 use crate::observe::problems::Log;
 use crate::observe::programs::cache::ProgramCache;
 
-/// However well being told works, everything is listed anew this often.
+/// How often everything is listed again, however well notification works.
 pub(super) const RESCAN: Duration = Duration::from_secs(60);
 /// Problems that are kept until they are fetched.
 const MAX_PROBLEMS: usize = 1000;
 /// The revision of a list that was never changed.
 pub(super) const FIRST_REVISION: u64 = 1;
 
-/// What is known of the cgroups that are followed.
+/// What the monitor keeps of its cgroups.
 #[derive(Debug)]
 pub(super) struct MonitoredCgroups {
     pub(super) options: Options,
@@ -35,30 +35,29 @@ pub(super) struct MonitoredCgroups {
     pub(super) has_revisions: bool,
     pub(super) rescan_at: Instant,
     pub(super) facts_at: Option<Instant>,
-    /// The map that was read again last.
+    /// The map that was last read again.
     pub(super) map_turn: u32,
 }
 
-/// What one look found.
+/// What one check found.
 #[derive(Debug, Default)]
 pub(super) struct Differences {
-    /// Cgroups as they were, if they changed or are gone.
+    /// Changed and removed cgroups as they were before.
     pub(super) before: BTreeMap<Text, Cgroup>,
-    /// Cgroups that came.
+    /// New cgroups.
     pub(super) fresh: BTreeSet<Text>,
-    /// Cgroups whose own programs changed, with the number of changes that the
-    /// kernel has counted.
+    /// Cgroups whose own programs changed, with how many changes the kernel counted.
     pub(super) changed: BTreeMap<Text, u64>,
-    /// Cgroups whose children are to be listed.
+    /// Cgroups whose children have to be listed again.
     pub(super) stale: BTreeSet<Text>,
-    /// Maps that were read again, as they were.
+    /// Changed maps as they were before.
     pub(super) old_maps: BTreeMap<u32, Map>,
-    /// Cgroups on which programs are in force that read one of them.
+    /// Cgroups on which programs are in force that read a changed map.
     pub(super) touched: BTreeSet<Text>,
 }
 
 impl MonitoredCgroups {
-    /// Keeps the problems until they are fetched, each once.
+    /// Keeps problems, each once, until the caller fetches them.
     pub(super) fn tidy(&mut self, log: Log) {
         let room = MAX_PROBLEMS.saturating_sub(self.problems.len());
         let known = |problem: &Problem| self.problems.contains(problem);

@@ -1,7 +1,7 @@
-//! The environment at the last execve: what `/proc/PID/environ` shows, read from
-//! the area of memory that `/proc/PID/stat` names. (Reading `environ` itself
-//! brings pages in, which may never come.) The area belongs to the process,
-//! which may write a title over it (setproctitle) or name another (`PR_SET_MM`).
+//! Reads the environment at the last execve from the memory area that
+//! `/proc/PID/stat` names. `/proc/PID/environ` shows the same area, but reading it
+//! faults pages in, which can block for ever. The area belongs to the process, which
+//! may write a title over it (setproctitle) or name another area (`PR_SET_MM`).
 
 use nix::errno::Errno;
 

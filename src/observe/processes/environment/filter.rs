@@ -1,5 +1,5 @@
-//! What is kept of an environment: the names of [`VARIABLES`], and no more of a
-//! value than is ever meaningful.
+//! Selects what is kept of an environment: the names of [`VARIABLES`], and no more
+//! of a value than can ever be meaningful.
 
 use crate::model::VARIABLES;
 use crate::observation::{Environment, Variable};
@@ -8,14 +8,14 @@ use crate::observation::{Environment, Variable};
 pub(in crate::observe::processes) const VALUE_LIMIT: usize = 16 << 10;
 /// Bytes of an entry that tell whether it is wanted: the longest name and `=`.
 pub(in crate::observe::processes) const NAME_LIMIT: usize = 64;
-/// Times that one name is kept: `getenv` finds the first, and a second shows
-/// that there are several.
+/// How often one name is kept: `getenv` finds the first, and a second shows that
+/// there are several.
 const REPEATED: usize = 8;
 /// Bytes of values that are kept of an environment.
 const BYTES: usize = 128 << 10;
 
-/// How wanted names begin: most of the millions of entries on a node are
-/// settled by that.
+/// First bytes of wanted names. They rule out most of the millions of entries on a
+/// node.
 const BEGINNINGS: [bool; 256] = {
     let (mut beginnings, mut at) = ([false; 256], 0);
     while at < VARIABLES.len() {
@@ -43,8 +43,8 @@ pub(in crate::observe::processes) fn variable(name: &str, value: &[u8]) -> Varia
     Variable { name: name.to_owned(), value: kept.into(), cut: kept.len() < value.len() }
 }
 
-/// Entries of one environment, of which a process cannot make this one keep
-/// more than a little: it may point to one long string a million times.
+/// Collects the variables of one environment within bounds: a process may point to
+/// one long string a million times.
 #[derive(Debug, Default)]
 pub(in crate::observe::processes) struct VariableFilter {
     kept: Environment,
@@ -54,7 +54,8 @@ pub(in crate::observe::processes) struct VariableFilter {
 }
 
 impl VariableFilter {
-    /// Whether this name is kept as often as it may be; then that is remembered.
+    /// Whether this name was kept as often as it may be. If so, the environment is
+    /// marked as cut.
     pub(in crate::observe::processes) fn is_full(&mut self, name: &str) -> bool {
         let again = self.kept.variables.iter().filter(|one| one.name == name).count();
         if again >= REPEATED {
@@ -63,7 +64,8 @@ impl VariableFilter {
         again >= REPEATED
     }
 
-    /// Keeps an entry if it is wanted and there is room for it; returns whether.
+    /// Keeps an entry if it is wanted and there is room for it; returns whether it
+    /// was kept.
     pub(in crate::observe::processes) fn add(&mut self, entry: &[u8]) -> bool {
         let Some((name, value)) = wanted(entry) else { return false };
         if self.is_full(name) {
@@ -80,8 +82,7 @@ impl VariableFilter {
         true
     }
 
-    /// What was kept. Of an environment that was not kept whole it is said which
-    /// limit it reached.
+    /// The kept variables and, if some were left out, which limit was reached.
     pub(in crate::observe::processes) fn end(mut self) -> Environment {
         self.kept.cut = self.full;
         self.kept

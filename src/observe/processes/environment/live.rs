@@ -1,5 +1,5 @@
-//! The environment now: the array that `environ` points to. The process may
-//! change it at any time, so everything is read twice and must be the same.
+//! Reads the current environment: the array that `environ` points to. The process
+//! may change it at any time, so everything is read twice and must be the same.
 
 use super::filter;
 use super::filter::{NAME_LIMIT, VALUE_LIMIT, VariableFilter};
@@ -9,7 +9,7 @@ use crate::observe::processes::memory::strings::StringReader;
 use crate::observe::processes::memory::word;
 use crate::observe::processes::memory::{Fault, Memory};
 
-/// Entries that are read, and times that it is tried.
+/// Entries that are read, and how often reading is tried.
 const ENTRIES: usize = 1 << 20;
 const TRIES: usize = 3;
 /// Bytes read of the array at first, and at most at a time.
@@ -115,7 +115,7 @@ impl Array {
     }
 }
 
-/// The bytes of a string that was kept.
+/// A string that was kept, as it was read.
 struct Kept {
     address: u64,
     bytes: Vec<u8>,
@@ -128,7 +128,8 @@ impl Kept {
     }
 }
 
-/// Reads the strings, and gives those that are wanted with their bytes.
+/// Reads the strings. Returns the variables that are kept, and the bytes that they
+/// were read from.
 fn strings(memory: &mut Memory, array: &Array) -> Result<(Environment, Vec<Kept>), Fault> {
     let (mut reader, mut filter) = (StringReader::default(), VariableFilter::default());
     let (mut kept, mut cut) = (Vec::new(), array.cut.map(str::to_owned));

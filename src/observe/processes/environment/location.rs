@@ -1,6 +1,6 @@
-//! Where a process's environ array may be: the symbol lookup of the dynamic
-//! linker, done from outside. The executable comes first, as a copy
-//! relocation puts the variable there, then the C library.
+//! Finds where a process's environ array may be, by the symbol lookup of the
+//! dynamic linker done from outside. The executable comes first, as a copy relocation
+//! puts the variable there, then the C library.
 
 use std::time::{Duration, Instant};
 

@@ -1,10 +1,9 @@
-//! Helpers that look into processes, and the patience with them.
+//! Runs the helper processes that read other processes.
 //!
-//! A process can make whoever reads it wait for ever. So nothing of a process
-//! is read here: helpers do that, each in a process of its own, and the crew
-//! waits for their answers. A helper that is silent for too long is left
-//! behind, and the process that it was reading is looked at once more from
-//! outside of its memory.
+//! A process can make its reader wait for ever. So this process reads nothing of
+//! it: helper processes do that, and the pool waits for their answers. A helper
+//! that is silent for too long is abandoned, and the process that it was reading is
+//! read once more, this time without its memory.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -20,29 +19,30 @@ use super::slow_processes::SlowProcesses;
 use crate::sys::dir::Dir;
 use crate::sys::helper::{Channel, Helper, wait};
 
-/// Helpers at most. All that they do is system calls that hold no common lock,
-/// and two take half the time.
+/// The most helpers that run at a time. They only make system calls that share no
+/// lock, so that two helpers take half the time.
 const HELPERS: usize = 4;
-/// Questions for which another helper pays.
+/// Questions that justify one more helper.
 const SHARE: usize = 32;
-/// Questions that a helper is given at a time. It answers them at a time too,
-/// and so gets more while it has as many left.
+/// Questions that a helper is sent at a time. It gets more as soon as it has no
+/// more than these left.
 const CHUNK: usize = 16;
-/// How long a helper may be at what it was given before it gives the rest back.
-/// Who is to be asked with how much care may be known better by then.
+/// How long a helper works on what it was sent before it returns the rest. By
+/// then the pool may know better how deep to look into whom.
 const MOMENT: Duration = Duration::from_millis(250);
-/// How long a helper may wait for one process, and the least of that where the
-/// time is short.
+/// How long a helper may wait for one process, and the minimum where the deadline
+/// is near.
 const PATIENCE: Duration = Duration::from_secs(1);
 const LEAST_PATIENCE: Duration = Duration::from_millis(50);
 /// The part of the remaining time that one process may cost.
 const PART: u32 = 8;
-/// How long a helper may work on one process. Its own limits end far earlier.
+/// How long a helper may work on one process. Its own limits stop it far earlier.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// Helpers that answer questions about processes: a pid and what is asked.
+/// Helpers that answer questions about processes. A question is a pid and what to
+/// find out.
 pub(crate) struct HelperPool<'a, Question, Answer> {
-    /// The proc file system, of which alone helpers keep a descriptor.
+    /// The proc file system: the only descriptor that helpers keep.
     proc: Dir,
     work: Box<Work<'a, Question, Answer>>,
     helpers: Vec<Worker>,
@@ -51,10 +51,10 @@ pub(crate) struct HelperPool<'a, Question, Answer> {
     slow: SlowProcesses,
 }
 
-/// What a helper does until there are no more questions.
+/// What a helper runs until no more questions come.
 type Work<'a, Question, Answer> = dyn Fn(&Dir, Requests<'_, Question, Answer>) + Send + 'a;
 
-/// The questions that come to a helper.
+/// The questions that a helper receives.
 pub(crate) struct Requests<'c, Question, Answer> {
     channel: &'c mut Channel,
     types: PhantomData<fn(Question) -> Answer>,
@@ -66,27 +66,27 @@ impl<Question, Answer> fmt::Debug for HelperPool<'_, Question, Answer> {
     }
 }
 
-/// What a helper says to a question.
+/// A helper's reply to a question.
 #[derive(Serialize, Deserialize)]
 enum Reply<Answer> {
     /// The answer, and how long it took.
     Answer { micros: u64, answer: Answer },
-    /// The question is given back.
+    /// The helper did not begin with the question and returns it.
     NotBegun,
 }
 
-/// A helper and the questions that it has, by number.
+/// A helper and the numbers of the questions that it was sent.
 #[derive(Debug)]
 struct Worker {
     helper: Helper,
     asked: VecDeque<(usize, Depth)>,
-    /// Answers that came.
+    /// Replies received.
     answered: u64,
-    /// When it began with the first of them.
+    /// When it began with the first of these questions.
     since: Instant,
 }
 
-/// What is to be asked yet.
+/// Questions that wait to be sent.
 struct Queue<'q, Question> {
     questions: &'q [(u32, Question)],
     next: usize,
@@ -98,17 +98,17 @@ where
     Question: Clone + Serialize + DeserializeOwned,
     Answer: Serialize + DeserializeOwned,
 {
-    /// A crew whose helpers do `work`, with the proc file system and their
-    /// questions. Nothing is started before the first one.
+    /// A pool whose helpers run `work` with the proc file system and their
+    /// requests. No helper starts before the first question.
     pub(crate) fn new(proc: Dir, work: impl Fn(&Dir, Requests<'_, Question, Answer>) + Send + 'a) -> Self {
         // Asked once: the answer takes reading the limits of every cgroup above.
         let most = std::thread::available_parallelism().map_or(1, usize::from).min(HELPERS);
         Self { proc, work: Box::new(work), helpers: Vec::new(), most, slow: SlowProcesses::default() }
     }
 
-    /// Asks everything, and calls `each` with the number of each question and
-    /// its answer, in any order; without one where a process did not answer at
-    /// all. Questions that the time did not suffice for are left out.
+    /// Asks all questions and calls `each` with the number of each question and
+    /// its answer, in any order. A process that never answered has no answer.
+    /// Questions that the deadline cut off are left out.
     pub(crate) fn ask(
         &mut self,
         questions: &[(u32, Question)],
@@ -135,7 +135,7 @@ where
         self.helpers.retain(|worker| worker.asked.is_empty());
     }
 
-    /// Gives every helper something to do, and starts those that are needed.
+    /// Sends questions to every helper and starts further helpers as needed.
     fn hand_out(&mut self, queue: &mut Queue<'_, Question>) {
         let wanted = self.most.min(queue.left().div_ceil(SHARE));
         while self.helpers.len() < wanted {
@@ -168,7 +168,7 @@ where
         Some(Worker { helper, asked: VecDeque::new(), answered: 0, since: Instant::now() })
     }
 
-    /// How long nothing but an answer can matter.
+    /// How long the pool can wait for replies before it has to act by itself.
     fn next_look(&self, patience: Duration, deadline: Option<Instant>) -> Duration {
         let busy = self.helpers.iter().filter(|worker| !worker.asked.is_empty());
         let ends = busy.map(|worker| worker.since + patience).chain(deadline);
@@ -177,7 +177,7 @@ where
         next.max(Duration::from_millis(5))
     }
 
-    /// Takes the answers that are there.
+    /// Takes the replies that have arrived.
     fn collect(&mut self, queue: &mut Queue<'_, Question>, each: &mut impl FnMut(usize, Option<Answer>)) {
         let mut ended = Vec::new();
         for (place, worker) in self.helpers.iter_mut().enumerate() {
@@ -210,8 +210,8 @@ where
         }
     }
 
-    /// Leaves helpers behind that wait for a process for too long. One that is at
-    /// work is not waiting.
+    /// Abandons helpers that wait too long for a process. A helper that is running
+    /// is not waiting.
     fn give_up(
         &mut self,
         queue: &mut Queue<'_, Question>,
@@ -228,8 +228,8 @@ where
         }
     }
 
-    /// Lets go of a helper. The process that it was at is looked at from
-    /// outside, and the others by another helper.
+    /// Abandons a helper. The process that it was reading is read again without its
+    /// memory; another helper gets the remaining questions.
     fn leave(
         &mut self,
         place: usize,
@@ -279,8 +279,8 @@ impl<Question> Queue<'_, Question> {
 }
 
 impl<Question: DeserializeOwned, Answer: Serialize> Requests<'_, Question, Answer> {
-    /// Answers one question after the other, and says how long each took. What
-    /// was not begun in time is given back.
+    /// Answers one question after the other and reports how long each took.
+    /// Questions that were not begun in time are returned.
     pub(crate) fn answer(self, mut work: impl FnMut(u32, Question, Depth) -> Answer) {
         while let Some(message) = self.channel.receive() {
             let Ok(asked) = serde_json::from_slice::<Vec<((u32, Question), Depth)>>(&message) else { return };
@@ -304,8 +304,8 @@ impl<Question: DeserializeOwned, Answer: Serialize> Requests<'_, Question, Answe
     }
 }
 
-/// How long one process may keep a helper waiting: with a deadline no more than
-/// a part of what is left.
+/// How long one process may keep a helper waiting: with a deadline, only a part of
+/// the remaining time.
 fn patience(deadline: Option<Instant>) -> Duration {
     let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
     left.map_or(PATIENCE, |left| (left / PART).clamp(LEAST_PATIENCE, PATIENCE))

@@ -1,6 +1,6 @@
-//! Which processes did not answer, and which users' processes take long: they,
-//! and in the end all of these users, are looked at from outside for a while.
-//! Others pay for nobody's processes.
+//! Remembers which processes did not answer, and which users' processes take
+//! long. For a while those processes, and in the end all processes of such a user,
+//! are read without their memory. Other users lose nothing.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -10,16 +10,16 @@ use crate::observe::processes::procfile::parse_stat;
 use crate::sys::dir::Dir;
 use crate::sys::helper::left_behind;
 
-/// Processes of one user that may keep helpers waiting, and of all.
+/// How many processes of one user, and of all users, may keep helpers waiting.
 const OF_A_USER: usize = 3;
 const OF_ALL: usize = 16;
-/// How long the processes of one user may take together, and from when on the
-/// time of one counts: an ordinary one takes less than a tenth of that.
+/// How long the processes of one user may take together, and the time from which
+/// on a process counts: an ordinary one takes less than a tenth of it.
 const TIME_OF_A_USER: Duration = Duration::from_secs(10);
 const LONG: Duration = Duration::from_millis(2);
-/// How long all of that is remembered.
+/// How long these facts are remembered.
 const REMEMBERED: Duration = Duration::from_secs(60);
-/// Helpers that may be left behind on the node by this gpumap.
+/// The most helpers that this gpumap may abandon on the node.
 const LEFT_BEHIND: usize = 16;
 /// Bytes of `stat`.
 const LIMIT: usize = 8 << 10;
@@ -29,13 +29,13 @@ const LIMIT: usize = 8 << 10;
 pub(super) struct SlowProcesses {
     /// By pid.
     processes: HashMap<u32, Stall>,
-    /// By uid: how long processes took together, and since when that is counted.
+    /// By uid: how long its processes took together, and since when this is counted.
     users: HashMap<u32, (Duration, Instant)>,
 }
 
 #[derive(Debug)]
 struct Stall {
-    /// Its start time and user, as far as they are known.
+    /// Its start time and user, if they are known.
     who: Option<(u64, u32)>,
     when: Instant,
 }
@@ -76,12 +76,12 @@ impl SlowProcesses {
     }
 }
 
-/// Whether another helper may be lost to a process.
+/// Whether one more helper may be abandoned.
 fn may_lose_another() -> bool {
     left_behind() < LEFT_BEHIND
 }
 
-/// Start time and user: neither takes anything of the process itself.
+/// Start time and user: reading these never waits for the process.
 fn who(proc: &Dir, pid: u32) -> Option<(u64, u32)> {
     let dir = proc.child(format!("{pid}/.").as_str()).ok()?;
     let mut text = Vec::new();

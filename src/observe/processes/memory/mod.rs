@@ -1,11 +1,11 @@
-//! A process's memory through `/proc/PID/mem`, opened once: the handle stays with
-//! the address space of that moment, so what is read never comes from a
-//! program executed later.
+//! Reads a process's memory through `/proc/PID/mem`. The handle is opened once and
+//! stays with the address space of that moment, so what is read never comes from a
+//! program that is executed later.
 //!
-//! Only pages that are there are read. One that is not would have to be brought
-//! in first, from where the process chose: a file of its own FUSE server, or
-//! itself (userfaultfd). That can take for ever. What a process has written
-//! is there, or swapped out, and so are the strings that the kernel gave it.
+//! Only pages that are present are read. Any other page would have to be faulted in
+//! first, from a source that the process chose: a file of its own FUSE server, or
+//! itself (userfaultfd). That can take for ever. What a process has written is
+//! present or swapped out, and so are the strings that the kernel gave it.
 
 mod pages;
 pub(super) mod strings;

@@ -1,5 +1,5 @@
-//! Which pages of a process are there: `/proc/PID/pagemap`, which looks and
-//! brings nothing in. Bits from Documentation/admin-guide/mm/pagemap.rst and
+//! Tells which pages of a process are present. `/proc/PID/pagemap` says so without
+//! faulting anything in. Bits from Documentation/admin-guide/mm/pagemap.rst and
 //! `fs/proc/task_mmu.c`.
 
 use std::fs::File;

@@ -1,5 +1,5 @@
-//! Strings of a process's memory. Those of an environment mostly lie side by
-//! side, so a part of memory is kept for the next one.
+//! Reads strings from a process's memory. The strings of an environment mostly lie
+//! side by side, so each part that was read is kept for the next string.
 
 use super::{Fault, Memory};
 

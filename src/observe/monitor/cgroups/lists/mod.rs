@@ -1,9 +1,9 @@
-//! What every followed cgroup's lists are now: a query for each, or one walk of
-//! a BPF iterator over all of them.
+//! Reads the lists of programs of all monitored cgroups: by one query for each
+//! cgroup, or by one walk of a BPF iterator over all of them.
 //!
-//! A walk takes a third of the time of the queries, but loading it takes as
-//! long as ten looks at thousands of cgroups. So few cgroups are asked by
-//! queries; many by the iterator if it works here, which is found out by trying.
+//! A walk takes a third of the time of the queries, but loading the iterator takes
+//! as long as ten checks of thousands of cgroups. So few cgroups are queried, and
+//! many are read by the iterator if it works here.
 
 mod iterator;
 mod record;
@@ -16,15 +16,15 @@ use crate::sys::heap;
 pub use iterator::{ListsError, Walk};
 pub use record::{Listed, Walked};
 
-/// As many cgroups are walked over, fewer are asked each.
+/// From this many cgroups on the iterator is used; fewer are queried one by one.
 const MANY: usize = 500;
-/// The iterator is not used where it would show so many times the cgroups that
-/// are followed.
+/// The iterator is not used if it would show this many times the monitored
+/// cgroups.
 const TIMES: usize = 3;
-/// Walks that fail one after the other before the iterator is given up.
+/// After this many failed walks in a row the iterator is given up.
 const FAILURES: u8 = 3;
 
-/// Where the lists of programs are read.
+/// How the lists of programs are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListSource {
     /// `BPF_PROG_QUERY` on every cgroup.
@@ -34,23 +34,23 @@ pub enum ListSource {
     Iterator,
 }
 
-/// The way in use.
+/// The way that is in use.
 #[derive(Debug)]
 pub(super) struct Lists {
     walk: Option<Walk>,
-    /// Fewer cgroups than this are asked each.
+    /// Fewer cgroups than this are queried one by one.
     least: usize,
     failures: u8,
 }
 
 impl Lists {
-    /// By queries, which work wherever anything does.
+    /// Queries, which always work if anything does.
     pub(super) fn by_queries() -> Self {
         Self { walk: None, least: MANY, failures: 0 }
     }
 
-    /// The source asked for, else the better one. The iterator only if it can
-    /// be loaded and says what the queries say about all of `nodes`.
+    /// The way that the caller names, or else the better one. The iterator is used
+    /// only if it loads and agrees with the queries about all of `nodes`.
     pub(super) fn choose(hierarchy: &Hierarchy, nodes: &Nodes, wanted: Option<ListSource>) -> Self {
         let least = if wanted == Some(ListSource::Iterator) { 0 } else { MANY };
         let count = nodes.len();
@@ -73,8 +73,8 @@ impl Lists {
         if self.walk.is_some() { ListSource::Iterator } else { ListSource::Queries }
     }
 
-    /// All lists as they are at this moment, if `count` cgroups are better
-    /// walked over than asked each; `None` too if this walk fails.
+    /// All lists at this moment, if a walk is better than `count` queries; `None` too
+    /// if the walk fails.
     pub(super) fn walk(&mut self, count: usize) -> Option<Walked> {
         if count < self.least {
             return None;
@@ -88,7 +88,7 @@ impl Lists {
     }
 }
 
-/// Bytes of records, with as much again for cgroups that come.
+/// Bytes that the records take, with as much again for new cgroups.
 fn room(nodes: &Nodes) -> usize {
     let ids = |node: &Node| {
         let own = node.cgroup.own.known().map_or(0, |own| own.programs.len());

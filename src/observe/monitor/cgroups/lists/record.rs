@@ -1,5 +1,5 @@
-//! Records of the iterator, as `bpf/cgroups.h` lays them out, and what a whole
-//! walk has shown.
+//! Decodes the records of the iterator, as `bpf/cgroups.h` defines them, and
+//! collects those of a whole walk.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -45,7 +45,7 @@ struct Entry {
     effective: Option<Range<usize>>,
 }
 
-/// What a record told.
+/// What a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
     Cgroup,
@@ -53,7 +53,7 @@ pub(super) enum Taken {
 }
 
 impl Walked {
-    /// Nothing yet, with room for this many cgroups.
+    /// An empty result with room for this many cgroups.
     pub(super) fn with_capacity(cgroups: usize) -> Self {
         Self { all: HashMap::with_capacity(cgroups), ids: Vec::with_capacity(cgroups) }
     }
@@ -82,8 +82,7 @@ impl Walked {
         })
     }
 
-    /// Takes in the next record; `None` if it is not whole or one before it is
-    /// missing.
+    /// Adds the next record; `None` if it is incomplete or one before it is missing.
     pub(super) fn take(&mut self, bytes: &[u8]) -> Option<Taken> {
         if usize::try_from(word(bytes, 16)?).ok()? != self.all.len() {
             return None;

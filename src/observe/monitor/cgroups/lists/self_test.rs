@@ -1,5 +1,5 @@
-//! Does the iterator say what the queries say? Kernels lay out their lists
-//! anew from time to time, and a wrong answer is worse than a slow one.
+//! Checks that the iterator agrees with the queries. Kernels change the layout of
+//! their lists from time to time, and a wrong answer is worse than a slow one.
 
 use std::os::fd::AsFd as _;
 

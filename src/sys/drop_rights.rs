@@ -1,5 +1,5 @@
-//! Giving rights back: a program that runs for days keeps only those that it
-//! uses, so that whoever takes it over gets no more.
+//! Drops capabilities: a program that runs for days keeps only those that it uses,
+//! so that an attacker who takes it over gets no more.
 
 use libc::{c_int, c_long, c_ulong};
 use nix::errno::Errno;

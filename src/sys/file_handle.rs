@@ -1,4 +1,4 @@
-//! Directories by number.
+//! Opens cgroup directories by id (open_by_handle_at(2)).
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 

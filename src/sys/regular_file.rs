@@ -1,5 +1,5 @@
-//! One open, one identity: a regular file that is looked at, read and attached
-//! to through one descriptor.
+//! RegularFile files that are inspected, read and attached to through one descriptor,
+//! so that all of it concerns the same file.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -15,12 +15,12 @@ use super::stat::{FileKind, FileStat, stat_at};
 /// A regular file that was found and not opened (`O_PATH`): no driver, no file
 /// server and no holder of a lease has heard of it.
 #[derive(Debug)]
-pub struct Regular {
+pub struct RegularFile {
     place: OwnedFd,
     stat: FileStat,
 }
 
-impl Regular {
+impl RegularFile {
     /// What `name` leads to, links followed; an absolute name needs no `dir`.
     ///
     /// # Errors
@@ -35,7 +35,7 @@ impl Regular {
     ///
     /// # Errors
     ///
-    /// As [`Regular::find`].
+    /// As [`RegularFile::find`].
     pub fn find_path(path: &Path) -> Result<Self, Errno> {
         Self::new(openat(AT_FDCWD, path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())?)
     }
@@ -70,7 +70,7 @@ impl Regular {
     }
 }
 
-impl AsFd for Regular {
+impl AsFd for RegularFile {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.place.as_fd()
     }
@@ -91,16 +91,16 @@ mod tests {
         std::fs::create_dir(&directory).unwrap();
         let path = directory.join("file");
         std::fs::write(&path, "first").unwrap();
-        let found = Regular::find_path(&path).unwrap();
+        let found = RegularFile::find_path(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         nix::unistd::mkfifo(&path, Mode::S_IRWXU).unwrap();
         let mut text = String::new();
         found.open().unwrap().read_to_string(&mut text).unwrap();
         assert_eq!((text.as_str(), found.stat().size), ("first", 5));
         let dir = Dir::open(&directory).unwrap();
-        assert_eq!(Regular::find(&dir, c"file").unwrap_err(), Errno::EINVAL);
-        assert_eq!(Regular::find(&dir, c"none").unwrap_err(), Errno::ENOENT);
-        assert_eq!(Regular::find_path(Path::new("/dev/null")).unwrap_err(), Errno::EINVAL);
+        assert_eq!(RegularFile::find(&dir, c"file").unwrap_err(), Errno::EINVAL);
+        assert_eq!(RegularFile::find(&dir, c"none").unwrap_err(), Errno::ENOENT);
+        assert_eq!(RegularFile::find_path(Path::new("/dev/null")).unwrap_err(), Errno::EINVAL);
         std::fs::remove_dir_all(directory).unwrap();
     }
 }

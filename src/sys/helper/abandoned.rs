@@ -1,15 +1,14 @@
-//! Helpers that were killed and have not ended yet: each is waited for later,
-//! and never blocking.
+//! Waits, without blocking, for helpers that were killed and have not ended yet.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 
 use libc::{c_long, pid_t};
 
-/// Those that were left behind.
+/// Helpers that were killed and have not ended yet.
 static LEFT: Mutex<Vec<Process>> = Mutex::new(Vec::new());
 
-/// All that were started and not yet waited for, by pid.
+/// All helpers that were started and not waited for yet, by pid.
 static ALL: Mutex<Vec<pid_t>> = Mutex::new(Vec::new());
 
 /// The pids of the helpers of this process, which are no processes of the node
@@ -25,7 +24,7 @@ pub fn left_behind() -> usize {
     LEFT.lock().unwrap_or_else(PoisonError::into_inner).len()
 }
 
-/// Waits for those that have ended meanwhile.
+/// Waits for abandoned helpers that have ended meanwhile.
 pub(super) fn sweep() {
     let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
     left.retain(|process| !process.has_ended());

@@ -1,4 +1,5 @@
-//! Whether threads share their open files, by kcmp(2): `/proc` does not tell.
+//! Compares the descriptor tables of threads by kcmp(2): `/proc` does not tell
+//! whether threads share one.
 
 use std::cmp::Ordering;
 
