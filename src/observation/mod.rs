@@ -14,6 +14,7 @@ mod text;
 mod unit;
 mod verification;
 
+use crate::model::ProblemCode;
 use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
@@ -353,7 +354,8 @@ pub struct DeviceNode {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Problem {
     /// Stable kebab-case code, such as `cgroup-gone` or `no-right`.
-    pub code: String,
+    #[schemars(with = "String")]
+    pub code: ProblemCode,
     /// The thing it is about: a path, `program 17`, `map 4`.
     pub what: String,
     /// What happened, one clause.

@@ -17,6 +17,7 @@ use super::programs::cache::{self, ProgramCache};
 use super::programs::symbols;
 use super::slurm::config;
 use super::{gpu, host, rights, units};
+use crate::model::ProblemCode;
 use crate::observation::{Observation, Problem, Process};
 use crate::sys::bpf::CGROUP_DEVICE_PROGRAM;
 use crate::sys::caps::Capability::SysAdmin;
@@ -47,7 +48,7 @@ pub fn cgroups(options: &Options, targets: &[Target]) -> Result<Observation, Obs
 fn pass_over_gone(observation: &mut Observation) {
     let named: BTreeSet<_> = observation.scope.iter().map(|scope| scope.path.lossy()).collect();
     let is_passed =
-        |problem: &Problem| problem.code == "cgroup-gone" && !named.contains(problem.what.as_str());
+        |problem: &Problem| problem.code == ProblemCode::CgroupGone && !named.contains(problem.what.as_str());
     let (passed, errors) = std::mem::take(&mut observation.errors).into_iter().partition(is_passed);
     (observation.remarks, observation.errors) = (passed, errors);
 }
@@ -189,7 +190,7 @@ mod tests {
     #[test]
     fn gone_cgroups() {
         let problem = |code: &str, what: &str| Problem {
-            code: code.to_owned(),
+            code: ProblemCode::of(code),
             what: what.to_owned(),
             ..Problem::default()
         };

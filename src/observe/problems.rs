@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::time::Instant;
 
+use crate::model::ProblemCode;
 use crate::observation::Problem;
 use crate::sys::bpf::BpfError;
 use crate::sys::caps::{Capabilities, Capability};
@@ -22,24 +23,24 @@ impl Log {
 
     pub(super) fn add(
         &mut self,
-        code: &str,
+        code: ProblemCode,
         what: impl Into<String>,
         why: impl Into<String>,
         needs: impl Into<String>,
     ) {
         let (what, why, needs) = (what.into(), why.into(), needs.into());
-        self.problems.push(Problem { code: code.to_owned(), what, why, needs });
+        self.problems.push(Problem { code, what, why, needs });
     }
 
     /// Adds a missing right, once for each `what`.
     pub(super) fn no_right(&mut self, what: &'static str, why: impl Into<String>, needs: impl Into<String>) {
-        self.once("no-right", what, why, needs);
+        self.once(ProblemCode::NoRight, what, why, needs);
     }
 
     /// Adds a problem, once for each `what`.
     pub(super) fn once(
         &mut self,
-        code: &str,
+        code: ProblemCode,
         what: &'static str,
         why: impl Into<String>,
         needs: impl Into<String>,
@@ -60,7 +61,7 @@ impl Log {
         let late = self.deadline.is_some_and(|deadline| Instant::now() >= deadline);
         if late && self.told.insert("timeout") {
             self.add(
-                "timeout",
+                ProblemCode::Timeout,
                 doing,
                 "the time limit was reached, the rest was not read",
                 "a larger --timeout",

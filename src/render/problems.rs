@@ -45,7 +45,7 @@ pub fn write(err: &mut dyn Write, problems: &[Problem], all: bool) -> io::Result
     }
     let mut alike: BTreeMap<(&str, &str, &str), Vec<&Problem>> = BTreeMap::new();
     for problem in problems {
-        alike.entry((&problem.code, &problem.why, &problem.needs)).or_default().push(problem);
+        alike.entry((problem.code.as_str(), &problem.why, &problem.needs)).or_default().push(problem);
     }
     for group in alike.values().take(SHOWN) {
         let Some(first) = group.first() else { continue };
@@ -63,9 +63,10 @@ pub fn write(err: &mut dyn Write, problems: &[Problem], all: bool) -> io::Result
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::ProblemCode;
 
     fn problem(what: &str, why: &str) -> Problem {
-        let (code, needs) = ("no-right".to_owned(), "run it as root".to_owned());
+        let (code, needs) = (ProblemCode::NoRight, "run it as root".to_owned());
         Problem { code, what: what.to_owned(), why: why.to_owned(), needs }
     }
 

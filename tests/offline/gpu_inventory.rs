@@ -78,7 +78,10 @@ fn labels_follow_the_boot() {
 fn the_live_node_is_read_without_failing() {
     let mut errors = Vec::new();
     inventory(&collect(Path::new("/"), &mut errors));
-    assert!(errors.iter().all(|problem| !problem.code.is_empty() && !problem.what.is_empty()), "{errors:?}");
+    assert!(
+        errors.iter().all(|problem| !problem.code.as_str().is_empty() && !problem.what.is_empty()),
+        "{errors:?}"
+    );
 }
 
 /// A scratch directory that goes away with the test.

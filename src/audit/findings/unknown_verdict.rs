@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use crate::audit::facts::{Facts, Tenant};
 use crate::audit::kind::{Family, Kind};
 use crate::audit::tenants::{about_gpus, count, describe, exclusive_with, places};
-use crate::model::Severity;
 use crate::model::Verdict;
+use crate::model::{ProblemCode, Severity};
 use crate::report::{Cgroup, Finding};
 
 const UNKNOWN: Kind = Kind {
@@ -44,7 +44,7 @@ fn is_blind(facts: &Facts<'_>) -> bool {
     let cgroups = facts.cgroups();
     !cgroups.is_empty()
         && cgroups.iter().all(|cgroup| cgroup.programs_unknown.is_some())
-        && facts.inspection.observation().errors.iter().any(|error| error.code == "no-right")
+        && facts.inspection.observation().errors.iter().any(|error| error.code == ProblemCode::NoRight)
 }
 
 fn look(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<Finding> {

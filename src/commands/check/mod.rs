@@ -13,7 +13,7 @@ use crate::cli::device::{self, Asked, GRAMMAR};
 use crate::cli::{CheckArgs, Exit};
 use crate::commands::invocation::envelope::{self, Head, Tail};
 use crate::commands::invocation::{Failure, Invocation};
-use crate::model::Verdicts;
+use crate::model::{ProblemCode, Verdicts};
 use crate::observation::Problem;
 use crate::policy::deadline;
 use crate::render::json::Stream;
@@ -142,7 +142,7 @@ impl<'s, 'a> Checking<'s, 'a> {
     fn bad_line(&mut self, text: &[u8], why: &str) -> Result<(), Failure> {
         let device = String::from_utf8_lossy(text).into_owned();
         let problem = Problem {
-            code: "bad-device".to_owned(),
+            code: ProblemCode::BadDevice,
             what: format!("'{device}'"),
             why: why.to_owned(),
             needs: GRAMMAR.to_owned(),
@@ -230,7 +230,7 @@ impl<'s, 'a> Checking<'s, 'a> {
         errors.append(&mut self.bad);
         if self.bad_lines > LISTED {
             errors.push(Problem {
-                code: "bad-device".to_owned(),
+                code: ProblemCode::BadDevice,
                 what: format!("{} more lines", self.bad_lines - LISTED),
                 why: "are no devices".to_owned(),
                 needs: GRAMMAR.to_owned(),

@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::analyse::AnalyseError;
 use crate::bytecode::ReadError;
 use crate::cli::device::{BadDevice, GRAMMAR};
+use crate::model::ProblemCode;
 use crate::observation::Problem;
 use crate::observe::{ObserveError, is_root};
 
@@ -24,7 +25,7 @@ pub enum Failure {
 impl Failure {
     /// A problem with a thing, and what would help.
     pub fn new(code: &str, what: impl Into<String>, why: impl Into<String>, needs: &str) -> Self {
-        let (code, needs) = (code.to_owned(), needs.to_owned());
+        let (code, needs) = (ProblemCode::of(code), needs.to_owned());
         Self::Problem(Box::new(Problem { code, what: what.into(), why: why.into(), needs }))
     }
 

@@ -18,6 +18,7 @@ use input::Input;
 use output::Output;
 
 use crate::cli::{Color, Exit, Global};
+use crate::model::ProblemCode;
 use crate::observation::{Observation, Problem};
 use crate::observe;
 use crate::policy::deadline;
@@ -165,7 +166,7 @@ impl<'a> Invocation<'a> {
     /// Says what was missing.
     pub fn problems(&mut self, problems: &[Problem]) -> Result<(), Failure> {
         render::problems(self.err, problems, self.global.verbose > 0)?;
-        let mut missing = problems.iter().filter(|problem| problem.code == "no-right");
+        let mut missing = problems.iter().filter(|problem| problem.code == ProblemCode::NoRight);
         let is_saved = self.global.from.is_some();
         // What root was refused is not to be had by saving it as root once more.
         if missing.any(|problem| !is_saved || !problem.needs.is_empty()) {
@@ -227,7 +228,7 @@ fn left_out(payload: &Payload) -> Option<Problem> {
     let is_cut = |policy: &&crate::report::Policy| policy.omitted.is_some();
     let count = payload.policies.iter().flat_map(|policies| policies.values()).filter(is_cut).count();
     (count > 0).then(|| Problem {
-        code: "rules-left-out".to_owned(),
+        code: ProblemCode::RulesLeftOut,
         what: format!("{count} of the policies"),
         why: "no short rules describe them, so that not all of their rules are shown".to_owned(),
         needs: "ask about one device with gpumap check".to_owned(),
@@ -237,7 +238,7 @@ fn left_out(payload: &Payload) -> Option<Problem> {
 /// What is said where decoding had to stop for `--timeout`.
 pub(crate) fn late() -> Problem {
     Problem {
-        code: "timeout".to_owned(),
+        code: ProblemCode::Timeout,
         what: "policies".to_owned(),
         why: "the time limit was reached, the rest was not decoded".to_owned(),
         needs: "a larger --timeout".to_owned(),

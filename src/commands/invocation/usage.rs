@@ -4,6 +4,7 @@ use std::io;
 
 use crate::cli::{self, Exit};
 use crate::commands::invocation::envelope;
+use crate::model::ProblemCode;
 use crate::observation::Problem;
 use crate::render;
 
@@ -45,7 +46,7 @@ fn exit(words: &[String]) -> Exit {
 
 fn usage(command: &str, why: &str) {
     let problem = Problem {
-        code: "usage".to_owned(),
+        code: ProblemCode::Usage,
         what: "command line".to_owned(),
         why: why.to_owned(),
         needs: "see gpumap --help".to_owned(),

@@ -6,6 +6,7 @@ use crate::cli::{Exit, LeftoversArgs};
 use crate::commands::files::saved;
 use crate::commands::invocation::{Failure, Invocation};
 use crate::commands::subject::{allocation, job_name};
+use crate::model::ProblemCode;
 use crate::observation::{Observation, Problem};
 use crate::observe::JobHook;
 use crate::owner::JobName;
@@ -65,7 +66,7 @@ fn undetailed(observation: &Observation) -> Option<Problem> {
         return None;
     }
     Some(Problem {
-        code: "no-details".to_owned(),
+        code: ProblemCode::NoDetails,
         what: "the saved observation".to_owned(),
         why: "does not tell what processes ask for and hold".to_owned(),
         needs: "take it anew with gpumap snapshot".to_owned(),

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use nix::errno::Errno;
 
 use super::mounts::Mount;
-use crate::model::CgroupPath;
+use crate::model::{CgroupPath, ProblemCode};
 use crate::observation::{Answer, DevicesV1, DevicesV1Group, Process, Text};
 use crate::observe::problems::Log;
 use crate::observe::rights::missing;
@@ -51,7 +51,7 @@ fn list(mount: &Mount, path: &Text, log: &mut Log) -> Answer<Vec<String>> {
     }
     if is_outside(path.as_bytes()) {
         let why = "it lies outside the cgroup namespace or mount gpumap runs in";
-        log.add("devices-v1", path.lossy(), why, "gpumap in the host's cgroup namespace");
+        log.add(ProblemCode::DevicesV1, path.lossy(), why, "gpumap in the host's cgroup namespace");
         return Answer::Missing(why.to_owned());
     }
     let mut place = PathBuf::from(&mount.point);
@@ -61,7 +61,7 @@ fn list(mount: &Mount, path: &Text, log: &mut Log) -> Answer<Vec<String>> {
         Ok(()) => Answer::Known(String::from_utf8_lossy(&text).lines().map(str::to_owned).collect()),
         Err(errno) => {
             log.add(
-                "devices-v1",
+                ProblemCode::DevicesV1,
                 place.join("devices.list").to_string_lossy(),
                 errno.to_string(),
                 needs(errno),

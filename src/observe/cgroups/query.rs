@@ -3,6 +3,7 @@
 
 use std::os::fd::AsFd;
 
+use crate::model::ProblemCode;
 use crate::observation::{Answer, Attached};
 use crate::observe::problems::{Log, refusal};
 use crate::observe::rights::{refused, unless_held};
@@ -75,7 +76,7 @@ impl ListQuery {
             return Err(Gone);
         }
         if !error.is_refused() {
-            log.once("query-failed", "device programs of a cgroup", error.to_string(), "");
+            log.once(ProblemCode::QueryFailed, "device programs of a cgroup", error.to_string(), "");
             return Ok(error.to_string());
         }
         log.no_right(

@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use super::hierarchy::Hierarchy;
 use super::query::ListQuery;
 use super::walk::VisitedCgroup;
-use crate::model::CgroupPath;
+use crate::model::{CgroupPath, ProblemCode};
 use crate::observation::{Answer, Cgroup};
 use crate::observe::problems::Log;
 use crate::observe::programs::cache::ProgramCache;
@@ -37,7 +37,7 @@ pub(in crate::observe) fn settle(
     let unread = |seen: &VisitedCgroup| ids(&seen.cgroup).any(|id| !cache.programs.contains_key(&id));
     for seen in seen.iter_mut().filter(|seen| unread(seen)) {
         let why = "its programs changed each time they were read";
-        log.add("changed-while-read", seen.cgroup.path.lossy(), why, "another try");
+        log.add(ProblemCode::ChangedWhileRead, seen.cgroup.path.lossy(), why, "another try");
         seen.cgroup.effective = Answer::Missing(why.to_owned());
         seen.cgroup.own = Answer::Missing(why.to_owned());
     }
@@ -87,7 +87,7 @@ fn ask_again(
         };
         changed += usize::from(outcome == Outcome::Changed);
         if outcome == Outcome::Gone {
-            log.add("cgroup-gone", cgroup.path.lossy(), "removed while it was read", "");
+            log.add(ProblemCode::CgroupGone, cgroup.path.lossy(), "removed while it was read", "");
         }
         outcome != Outcome::Gone
     });

@@ -9,6 +9,7 @@ use nix::errno::Errno;
 
 use super::hierarchy::Hierarchy;
 use super::query::ListQuery;
+use crate::model::ProblemCode;
 use crate::observation::{Cgroup, Scope, Text};
 use crate::observe::error::ObserveError;
 use crate::observe::options::Target;
@@ -134,7 +135,7 @@ impl Walker<'_> {
         if depth >= MAX_DEPTH && stat.links > 2 {
             let what = self.here();
             self.log.add(
-                "too-deep",
+                ProblemCode::TooDeep,
                 what,
                 format!("cgroups nested over {MAX_DEPTH} levels were not read"),
                 "a target further down",
@@ -224,7 +225,7 @@ impl Walker<'_> {
             Err(Errno::EOPNOTSUPP) => {
                 let what = self.here();
                 self.log.add(
-                    "threaded-cgroup",
+                    ProblemCode::ThreadedCgroup,
                     what,
                     "its threads are listed with the threaded domain above it only",
                     "",
@@ -243,14 +244,22 @@ impl Walker<'_> {
     fn failed(&mut self, errno: Errno) {
         let what = self.here();
         match errno {
-            errno if is_gone(errno) => self.log.add("cgroup-gone", what, "removed while it was read", ""),
-            Errno::EACCES => {
-                self.log.add("no-right", what, "permission denied", missing(&[Capability::DacReadSearch]))
+            errno if is_gone(errno) => {
+                self.log.add(ProblemCode::CgroupGone, what, "removed while it was read", "")
             }
-            Errno::EMFILE => {
-                self.log.add("unreadable", what, "too many open files", "a larger limit, ulimit -n")
-            }
-            errno => self.log.add("unreadable", what, errno.to_string(), ""),
+            Errno::EACCES => self.log.add(
+                ProblemCode::NoRight,
+                what,
+                "permission denied",
+                missing(&[Capability::DacReadSearch]),
+            ),
+            Errno::EMFILE => self.log.add(
+                ProblemCode::Unreadable,
+                what,
+                "too many open files",
+                "a larger limit, ulimit -n",
+            ),
+            errno => self.log.add(ProblemCode::Unreadable, what, errno.to_string(), ""),
         }
     }
 

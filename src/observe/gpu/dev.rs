@@ -5,7 +5,7 @@ use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
-use crate::model::DeviceType;
+use crate::model::{DeviceType, ProblemCode};
 use crate::observation::DeviceNode;
 
 use super::tree::Tree;
@@ -72,7 +72,7 @@ fn stand_in(tree: &mut Tree<'_>, path: String) {
         Ok(Some(node)) => tree.facts.nodes.push(node),
         Ok(None) => {
             let needs = "text such as `c 195:0` or `c 195:0 666 0 0`".to_owned();
-            tree.problem("bad-node", &path, "does not describe a device node".to_owned(), needs);
+            tree.problem(ProblemCode::BadNode, &path, "does not describe a device node".to_owned(), needs);
         }
         Err(error) => tree.failed(&path, &error),
     }
@@ -99,7 +99,12 @@ fn parse(path: &str, text: &str) -> Option<DeviceNode> {
 fn limit(tree: &mut Tree<'_>) {
     if tree.facts.nodes.len() > NODE_LIMIT {
         tree.facts.nodes.truncate(NODE_LIMIT);
-        tree.problem("too-many", "/dev", format!("only {NODE_LIMIT} GPU nodes are used"), String::new());
+        tree.problem(
+            ProblemCode::TooMany,
+            "/dev",
+            format!("only {NODE_LIMIT} GPU nodes are used"),
+            String::new(),
+        );
     }
 }
 

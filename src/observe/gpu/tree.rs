@@ -8,6 +8,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use crate::model::ProblemCode;
 use crate::observation::{GpuFacts, Problem};
 
 /// Bytes read of an ordinary file.
@@ -69,7 +70,7 @@ impl<'a> Tree<'a> {
         if bytes.len() > limit {
             let lines = bytes[..limit].iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
             bytes.truncate(lines);
-            self.problem("too-large", path, format!("cut at {limit} bytes"), String::new());
+            self.problem(ProblemCode::TooLarge, path, format!("cut at {limit} bytes"), String::new());
         }
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
@@ -97,7 +98,12 @@ impl<'a> Tree<'a> {
         let mut names: Vec<String> = names.filter(|name| keep(name)).collect();
         names.sort_unstable();
         if names.len() > limit || entries.next().is_some() {
-            self.problem("too-many", dir, format!("only the first {limit} entries are used"), String::new());
+            self.problem(
+                ProblemCode::TooMany,
+                dir,
+                format!("only the first {limit} entries are used"),
+                String::new(),
+            );
             names.truncate(limit);
         }
         names
@@ -112,8 +118,8 @@ impl<'a> Tree<'a> {
     }
 
     /// Records a problem.
-    pub(super) fn problem(&mut self, code: &str, what: &str, why: String, needs: String) {
-        self.errors.push(Problem { code: code.to_owned(), what: what.to_owned(), why, needs });
+    pub(super) fn problem(&mut self, code: ProblemCode, what: &str, why: String, needs: String) {
+        self.errors.push(Problem { code, what: what.to_owned(), why, needs });
     }
 }
 
@@ -136,14 +142,14 @@ fn problem(path: &str, error: &io::Error) -> Option<Problem> {
     let (code, why, needs) = match error.raw_os_error() {
         Some(libc::ENOENT | libc::ENODEV | libc::ENXIO | libc::ENOTDIR) => return None,
         Some(libc::EPERM) if path.starts_with("/sys/class/kfd/") => (
-            "no-right",
+            ProblemCode::NoRight,
             "amdkfd hides GPUs whose render node the reader's own device cgroup denies".to_owned(),
             "run outside restricted cgroups",
         ),
-        Some(libc::EPERM | libc::EACCES) => ("no-right", error.to_string(), "root"),
-        _ => ("unreadable", error.to_string(), ""),
+        Some(libc::EPERM | libc::EACCES) => (ProblemCode::NoRight, error.to_string(), "root"),
+        _ => (ProblemCode::Unreadable, error.to_string(), ""),
     };
-    Some(Problem { code: code.to_owned(), what: path.to_owned(), why, needs: needs.to_owned() })
+    Some(Problem { code, what: path.to_owned(), why, needs: needs.to_owned() })
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
+use crate::model::ProblemCode;
 use crate::observation::{Environment, Observation};
 use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::observe::cgroups::walk;
@@ -32,7 +33,7 @@ pub fn job_claims(options: &Options, name: &AskedName) -> Result<Observation, Ob
     let found = survey::survey(&options.proc, ProcessFilter::default(), &mut log, &mut Vec::new(), names)
         .unwrap_or_else(|errno| {
             let proc = options.proc.to_string_lossy().into_owned();
-            log.add("unreadable", proc, errno.to_string(), "a mounted proc file system");
+            log.add(ProblemCode::Unreadable, proc, errno.to_string(), "a mounted proc file system");
             Vec::new()
         });
     let pids: Vec<u32> = found.iter().map(|(pid, _)| *pid).collect();

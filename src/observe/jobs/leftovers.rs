@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::search;
+use crate::model::ProblemCode;
 use crate::observation::{Environment, Observation, Problem, Process, Scope};
 use crate::observe::assemble::observe;
 use crate::observe::cgroups::hierarchy::Hierarchy;
@@ -65,7 +66,7 @@ pub fn leftovers(options: &Options, job: &JobName, hook: JobHook) -> Result<Obse
     };
     let mut observation = observe(options, &hierarchy, &plan, node, processes, log);
     // That the job's cgroups go is what is meant to happen.
-    observation.errors.retain(|problem| problem.code != "cgroup-gone");
+    observation.errors.retain(|problem| problem.code != ProblemCode::CgroupGone);
     observation.remarks = remarks;
     Ok(observation)
 }
@@ -82,7 +83,7 @@ fn named(
     let found = survey::survey(&options.proc, filter, log, remarks, |environment| names(environment, job));
     let found = found.unwrap_or_else(|errno| {
         log.add(
-            "unreadable",
+            ProblemCode::Unreadable,
             options.proc.to_string_lossy(),
             errno.to_string(),
             "a mounted proc file system",

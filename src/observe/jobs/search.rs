@@ -12,8 +12,8 @@ use nix::errno::Errno;
 use nix::fcntl::AtFlags;
 use nix::sys::stat::fstatat;
 
-use crate::model::CgroupPath;
 use crate::model::Owner;
+use crate::model::{CgroupPath, ProblemCode};
 use crate::observation::Observation;
 use crate::observe::assemble;
 use crate::observe::cgroups::hierarchy::Hierarchy;
@@ -234,7 +234,7 @@ impl<'a> Search<'a> {
     /// not reached in time is no such.
     fn still_there(mut self, observation: Observation) -> Result<Observation, ObserveError> {
         let seen: BTreeSet<_> = observation.cgroups.iter().map(|cgroup| cgroup.path.lossy()).collect();
-        let gone = observation.errors.iter().filter(|problem| problem.code == "cgroup-gone");
+        let gone = observation.errors.iter().filter(|problem| problem.code == ProblemCode::CgroupGone);
         let gone = gone.filter(|problem| !seen.contains(problem.what.as_str()));
         for problem in gone {
             self.vanished(&on_disk(self.hierarchy, problem.what.as_bytes()))?;

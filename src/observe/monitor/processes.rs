@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use crate::model::ProblemCode;
 use crate::observation::{HeldDevice, Problem};
 use crate::observe::options::Options;
 use crate::observe::scanner;
@@ -70,7 +71,7 @@ impl ProcessMonitor {
     /// Why the iterators are not in use, once.
     pub fn problem(&mut self) -> Option<Problem> {
         let why = self.refused.take()?;
-        let (code, what) = ("iterators".to_owned(), "processes are read from /proc".to_owned());
+        let (code, what) = (ProblemCode::Iterators, "processes are read from /proc".to_owned());
         Some(Problem { code, what, why, needs: "root, and Linux 5.8 or later with BTF".to_owned() })
     }
 

@@ -9,6 +9,7 @@ use super::collect::read;
 use super::procfile::STAT_LIMIT;
 use super::procfile::parse_stat;
 use super::wanted::{Unread, Wanted};
+use crate::model::ProblemCode;
 use crate::observation::Process;
 use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::observe::cgroups::lookup::DELETED;
@@ -45,7 +46,7 @@ pub(in crate::observe) fn read_all(
         return Err(errors.swap_remove(0).1);
     }
     for (pid, error) in errors {
-        log.add("no-process", format!("process {pid}"), error.to_string(), "");
+        log.add(ProblemCode::NoProcess, format!("process {pid}"), error.to_string(), "");
     }
     Ok(processes)
 }
@@ -68,7 +69,7 @@ pub(in crate::observe) fn read_anywhere(
             Err(_) if started(options, pid).is_none() => {}
             Err(_) => {
                 let why = "it names the job, and its cgroup cannot be told";
-                log.add("unreadable", format!("process {pid}"), why, "a look at the process");
+                log.add(ProblemCode::Unreadable, format!("process {pid}"), why, "a look at the process");
             }
         }
     }
@@ -128,7 +129,7 @@ pub(in crate::observe) fn keep_in_cgroups(
         let there = paths.contains(process.cgroup.as_bytes());
         if !there {
             let why = "its cgroup was removed while it was read";
-            log.add("no-process", format!("process {}", process.pid), why, "");
+            log.add(ProblemCode::NoProcess, format!("process {}", process.pid), why, "");
         }
         there
     });

@@ -10,6 +10,7 @@ use super::procfile::is_own;
 use super::reader::Reader;
 use super::refusals::{self, Counts, Refusals};
 use super::wanted::{Context, Unread, Wanted};
+use crate::model::ProblemCode;
 use crate::observation::{Answer, Detail, Process};
 use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::observe::cgroups::walk::VisitedCgroup;
@@ -97,12 +98,17 @@ fn tell(options: &Options, log: &mut Log, hidden: &[u32], silent: &[u32]) {
         let first: Vec<String> = hidden.iter().take(3).map(u32::to_string).collect();
         let more = if hidden.len() > first.len() { ", …" } else { "" };
         let why = format!("there, and not to be seen (pid {}{more}): {why}", first.join(", "));
-        log.add("no-right", format!("{} in {}", counted(hidden), options.proc.to_string_lossy()), why, needs);
+        log.add(
+            ProblemCode::NoRight,
+            format!("{} in {}", counted(hidden), options.proc.to_string_lossy()),
+            why,
+            needs,
+        );
     }
     if !silent.is_empty() {
         let count = u32::try_from(silent.len()).unwrap_or(u32::MAX);
         let who = refusals::who(&options.proc, silent.get(..3).unwrap_or(silent), count);
-        log.add("unreadable", counted(silent), format!("left out: no answer{who}"), "");
+        log.add(ProblemCode::Unreadable, counted(silent), format!("left out: no answer{who}"), "");
     }
 }
 

@@ -9,6 +9,7 @@ use nix::errno::Errno;
 use super::helpers::depth::{Depth, SILENT, SPENT};
 use super::procfile::STAT_LIMIT;
 use super::procfile::parse_stat;
+use crate::model::ProblemCode;
 use crate::observation::Text;
 use crate::observe::problems::Log;
 use crate::observe::rights::{Part, Rights};
@@ -127,14 +128,14 @@ impl Refusals {
             let what = format!("{file} of {count} {}", if count == 1 { "process" } else { "processes" });
             let Some(part) = part else {
                 let who = who(proc, &pids.borrow(), count);
-                log.add("unreadable", what, format!("{}{who}", unasked(which)), "");
+                log.add(ProblemCode::Unreadable, what, format!("{}{who}", unasked(which)), "");
                 continue;
             };
             let (refused, needs) = self.refused(part);
             // Where no right is missing, these processes are special.
             let is_crowd = !needs.is_empty() && count > CROWD;
             let who = if is_crowd { String::new() } else { who(proc, &pids.borrow(), count) };
-            log.add("no-right", what, format!("permission denied{who}{refused}"), needs);
+            log.add(ProblemCode::NoRight, what, format!("permission denied{who}{refused}"), needs);
         }
     }
 

@@ -14,6 +14,7 @@ use super::memory::Memory;
 use super::procfile::STAT_LIMIT;
 use super::procfile::parse_stat;
 use super::refusals::Refusals;
+use crate::model::ProblemCode;
 use crate::observation::{Answer, Environment, Problem, Text};
 use crate::observe::problems::Log;
 use crate::sys::dir::Dir;
@@ -124,7 +125,7 @@ fn tell(
     let why = unread.why.as_str();
     let what = format!("process {pid} ({})", Text::from(stat.comm).lossy());
     let remark = |why: String| Problem {
-        code: "unreadable".to_owned(),
+        code: ProblemCode::Unreadable,
         what: what.clone(),
         why,
         needs: String::new(),
@@ -134,7 +135,7 @@ fn tell(
     } else if filter.uid.is_some_and(|uid| !credentials::may_be_of(&dir, uid, own)) {
         remarks.push(remark(format!("{why}; it cannot be the job's, for it is another user's")));
     } else {
-        log.add(if unread.refused { "no-right" } else { "unreadable" }, what, why, "");
+        log.add(if unread.refused { ProblemCode::NoRight } else { ProblemCode::Unreadable }, what, why, "");
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 
 use super::maps;
+use crate::model::ProblemCode;
 use crate::observation::{Answer, HexBytes, Map, Program, with_inner};
 use crate::observe::host::BootClock;
 use crate::observe::problems::{Log, refusal};
@@ -121,7 +122,7 @@ fn instructions(id: u32, xlated: Xlated, log: &mut Log) -> Answer<HexBytes> {
         }
         Xlated::TooLong(length) => {
             let why = format!("{length} bytes of instructions are more than gpumap reads");
-            log.add("too-large", format!("program {id}"), why.clone(), "");
+            log.add(ProblemCode::TooLarge, format!("program {id}"), why.clone(), "");
             why
         }
     };

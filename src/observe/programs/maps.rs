@@ -3,6 +3,7 @@
 use std::os::fd::AsFd;
 
 use crate::bytecode::btf;
+use crate::model::ProblemCode;
 use crate::observation::{Answer, HexBytes, HiddenBytes, Map, MapEntry};
 use crate::observe::problems::{Log, refusal};
 use crate::observe::rights::{refused, unless_held};
@@ -80,12 +81,14 @@ fn entries(id: u32, contents: Contents, log: &mut Log) -> Answer<Vec<MapEntry>> 
         }
         Contents::TooLarge => {
             let limits = ContentLimits::default();
-            ("too-large", format!("over {} entries or {} MiB", limits.entries, limits.bytes >> 20))
+            (ProblemCode::TooLarge, format!("over {} entries or {} MiB", limits.entries, limits.bytes >> 20))
         }
         Contents::Changing => {
-            ("changed-while-read", "its keys came and went while they were listed".to_owned())
+            (ProblemCode::ChangedWhileRead, "its keys came and went while they were listed".to_owned())
         }
-        Contents::NoCpuCount => ("unreadable", "/sys/devices/system/cpu/possible cannot be read".to_owned()),
+        Contents::NoCpuCount => {
+            (ProblemCode::Unreadable, "/sys/devices/system/cpu/possible cannot be read".to_owned())
+        }
     };
     log.add(code, format!("map {id}"), why.clone(), "");
     Answer::Missing(why)
@@ -99,6 +102,6 @@ fn why(id: u32, error: BpfError, log: &mut Log) -> String {
         log.no_right("BPF maps", refusal(error, &[SysAdmin]), unless_held(&[SysAdmin], "CAP_SYS_ADMIN"));
         return refused(&[SysAdmin], "CAP_SYS_ADMIN", "open the map");
     }
-    log.add("unreadable", format!("map {id}"), error.to_string(), "");
+    log.add(ProblemCode::Unreadable, format!("map {id}"), error.to_string(), "");
     error.to_string()
 }

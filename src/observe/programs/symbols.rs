@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use crate::bytecode::Insn;
+use crate::model::ProblemCode;
 use crate::observation::Program;
 use crate::observe::problems::Log;
 
@@ -63,7 +64,12 @@ fn lookup(proc: &Path, wanted: &BTreeSet<i32>, log: &mut Log) -> BTreeMap<i32, S
     let file = match File::open(&path) {
         Ok(file) => file,
         Err(error) => {
-            log.add("unreadable", path.to_string_lossy(), error.to_string(), "a kernel with CONFIG_KALLSYMS");
+            log.add(
+                ProblemCode::Unreadable,
+                path.to_string_lossy(),
+                error.to_string(),
+                "a kernel with CONFIG_KALLSYMS",
+            );
             return BTreeMap::new();
         }
     };

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 
-use crate::model::HOOK_VARIABLES;
+use crate::model::{HOOK_VARIABLES, ProblemCode};
 use crate::observation::{ConfigFile, Environment, Slurm, Text, Variable};
 use crate::observe::options::Options;
 use crate::observe::problems::Log;
@@ -56,11 +56,18 @@ fn found(
     match file {
         Ok(text) => return Some(Some(ConfigFile { path: name.into_owned(), text: text.into() })),
         Err(Errno::ENOENT | Errno::ENOTDIR) if !named => return None,
-        Err(Errno::EACCES) => log.add("no-right", name, "it may not be read", "root, or --gres-conf FILE"),
-        Err(Errno::EFBIG) => {
-            log.add("too-large", name, format!("it has more than {FILE_LIMIT} bytes"), "--gres-conf FILE");
+        Err(Errno::EACCES) => {
+            log.add(ProblemCode::NoRight, name, "it may not be read", "root, or --gres-conf FILE")
         }
-        Err(error) => log.add("unreadable", name, error.to_string(), "--gres-conf FILE"),
+        Err(Errno::EFBIG) => {
+            log.add(
+                ProblemCode::TooLarge,
+                name,
+                format!("it has more than {FILE_LIMIT} bytes"),
+                "--gres-conf FILE",
+            );
+        }
+        Err(error) => log.add(ProblemCode::Unreadable, name, error.to_string(), "--gres-conf FILE"),
     }
     Some(None)
 }

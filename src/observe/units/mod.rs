@@ -17,7 +17,7 @@ use nix::errno::Errno;
 use super::cgroups::walk::VisitedCgroup;
 use super::options::Options;
 use super::problems::Log;
-use crate::model::DeviceType;
+use crate::model::{DeviceType, ProblemCode};
 use crate::observation::{Answer, Attached, ConfigFile, DeviceNumber, NamedNode, Text, Unit};
 use crate::sys::dir::Dir;
 use crate::sys::stat::{FileKind, stat_at};
@@ -53,7 +53,7 @@ pub(super) fn collect(options: &Options, seen: &[VisitedCgroup], log: &mut Log) 
         let is_kept = with_programs.contains(cgroup.path.as_bytes()) || decides(&unit);
         units.extend(is_kept.then_some(unit));
         if units.len() == UNIT_LIMIT {
-            log.add("too-many", "systemd's units", format!("only {UNIT_LIMIT} were read"), "");
+            log.add(ProblemCode::TooMany, "systemd's units", format!("only {UNIT_LIMIT} were read"), "");
             break;
         }
     }

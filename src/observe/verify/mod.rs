@@ -12,6 +12,7 @@ use nix::errno::Errno;
 use super::cgroups::hierarchy::{Hierarchy, relative};
 use super::options::Options;
 use super::problems::Log;
+use crate::model::ProblemCode;
 use crate::observation::{Answer, Cgroup, Observation, Text, Verification};
 use crate::sys::access::{self, Access};
 use crate::sys::bpf::{ListKind, query};
@@ -57,7 +58,7 @@ pub fn verify(options: &Options, observation: &mut Observation, cgroups: &[Text]
     }
     if !verified.is_empty() && verified.iter().all(|one| one.allowed.known().is_none()) {
         let why = verified.iter().find_map(|one| one.allowed.missing()).unwrap_or_default().to_owned();
-        log.add("not-verified", "the kernel's own answers", why, "Linux 5.8, root, device nodes");
+        log.add(ProblemCode::NotVerified, "the kernel's own answers", why, "Linux 5.8, root, device nodes");
     }
     observation.verified.extend(verified);
     observation.errors.append(&mut log.problems);

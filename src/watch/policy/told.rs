@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use crate::model::EventKind;
+use crate::model::{EventKind, ProblemCode};
 use crate::observation::Problem;
 use crate::report::Event;
 
@@ -21,12 +21,12 @@ impl Told {
     }
 
     fn one(&mut self, problem: Problem) -> Option<Event> {
-        let key = (problem.code.clone(), problem.what.clone(), problem.why.clone());
+        let key = (problem.code.to_string(), problem.what.clone(), problem.why.clone());
         if self.0.len() > MOST || !self.0.insert(key) {
             return None;
         }
         let last = || Problem {
-            code: "too-many".to_owned(),
+            code: ProblemCode::TooMany,
             what: "problems".to_owned(),
             why: format!("more than {MOST} have been told, the rest is not"),
             needs: String::new(),
@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn once() {
         let problem = |what: usize| Problem {
-            code: "unreadable".to_owned(),
+            code: ProblemCode::Unreadable,
             what: format!("/{what}"),
             why: "no".to_owned(),
             needs: String::new(),

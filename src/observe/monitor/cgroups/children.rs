@@ -7,6 +7,7 @@ use nix::errno::Errno;
 
 use super::nodes::child;
 use super::state::{Differences, MonitoredCgroups};
+use crate::model::ProblemCode;
 use crate::observation::{Answer, Attached, Cgroup, Text};
 use crate::observe::problems::Log;
 use crate::sys::bpf::{ListKind, query};
@@ -48,7 +49,7 @@ impl MonitoredCgroups {
             let Some(requested) = self.nodes.wanted(&path) else { continue };
             if self.nodes.is_full() {
                 let why = "more cgroups than gpumap follows: the rest is not looked at";
-                log.once("too-many", "cgroups", why, "");
+                log.once(ProblemCode::TooMany, "cgroups", why, "");
                 return;
             }
             match self.add_cgroup(&path, requested) {
@@ -57,7 +58,7 @@ impl MonitoredCgroups {
                     ahead.extend(children);
                 }
                 Err(Errno::ENOENT | Errno::ENODEV) => {}
-                Err(errno) => log.add("unreadable", path.lossy(), errno.to_string(), ""),
+                Err(errno) => log.add(ProblemCode::Unreadable, path.lossy(), errno.to_string(), ""),
             }
         }
     }

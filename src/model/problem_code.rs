@@ -1,0 +1,120 @@
+//! Codes of problems: what kind of thing could not be seen or done.
+
+use std::cmp::Ordering;
+use std::str::FromStr as _;
+
+use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr};
+
+/// The kind of a problem. Its JSON and text are a stable word in kebab-case, which
+/// scripts compare; problems are ordered by that word.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Display, EnumString, IntoStaticStr)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+pub enum ProblemCode {
+    /// A device that the caller names is none.
+    BadDevice,
+    /// The entries of a map do not make sense.
+    BadMaps,
+    /// A file that stands for a device node cannot be parsed.
+    BadNode,
+    /// A cgroup was removed while it was read.
+    CgroupGone,
+    /// The programs of a cgroup changed each time they were read.
+    ChangedWhileRead,
+    /// The v1 devices controller cannot be read.
+    DevicesV1,
+    /// Processes are not listed by BPF iterators.
+    Iterators,
+    /// A saved file has no details of processes.
+    NoDetails,
+    /// A process does not exist.
+    NoProcess,
+    /// A right is missing.
+    NoRight,
+    /// The kernel was not asked for its own answers.
+    NotVerified,
+    /// A query for device programs failed.
+    QueryFailed,
+    /// Rules were left out.
+    RulesLeftOut,
+    /// The processes of a threaded cgroup are listed elsewhere.
+    ThreadedCgroup,
+    /// The time limit was reached.
+    Timeout,
+    /// Cgroups are nested too deeply.
+    TooDeep,
+    /// Something is larger than gpumap reads.
+    TooLarge,
+    /// There is more of something than gpumap reads.
+    TooMany,
+    /// Something cannot be read.
+    Unreadable,
+    /// The command line is wrong.
+    Usage,
+    /// A code of a command, or one that a later gpumap knows.
+    #[strum(default)]
+    #[serde(untagged)]
+    Other(String),
+}
+
+impl ProblemCode {
+    /// The code with this word.
+    pub fn of(word: &str) -> Self {
+        Self::from_str(word).unwrap_or_else(|_| Self::Other(word.to_owned()))
+    }
+
+    /// Its word.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Other(word) => word,
+            known => known.into(),
+        }
+    }
+}
+
+impl Default for ProblemCode {
+    fn default() -> Self {
+        Self::Other(String::new())
+    }
+}
+
+impl PartialEq<&str> for ProblemCode {
+    fn eq(&self, word: &&str) -> bool {
+        self.as_str() == *word
+    }
+}
+
+impl Ord for ProblemCode {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.as_str().cmp(other.as_str())
+    }
+}
+
+impl PartialOrd for ProblemCode {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that words and codes are one to one, for JSON too, and that codes
+    /// are ordered by their words.
+    #[test]
+    fn words() {
+        for word in ["no-right", "cgroup-gone", "devices-v1", "threaded-cgroup", "something-new", ""] {
+            let code = ProblemCode::of(word);
+            assert_eq!((code.as_str(), code.to_string().as_str()), (word, word));
+            assert_eq!(serde_json::to_string(&code).unwrap(), format!("\"{word}\""));
+            assert_eq!(serde_json::from_str::<ProblemCode>(&format!("\"{word}\"")).unwrap(), code);
+        }
+        assert_eq!(ProblemCode::of("devices-v1"), ProblemCode::DevicesV1);
+        assert!(
+            ProblemCode::of("file") < ProblemCode::NoRight
+                && ProblemCode::NoRight < ProblemCode::of("output")
+        );
+    }
+}
