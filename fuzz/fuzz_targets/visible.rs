@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use gpumap::observation::Answer;
 use gpumap::model::Verdict;
 use gpumap::report::Gpu;
-use gpumap::visible::{Access, Reach, asked};
+use gpumap::visible::{GpuAccess, OpenableGpus, asked};
 use libfuzzer_sys::fuzz_target;
 
 #[derive(serde::Deserialize)]
@@ -34,11 +34,11 @@ fuzz_target!(|bytes: &[u8]| {
             1 => Verdict::Deny,
             _ => Verdict::Unknown,
         };
-        let access = |(place, gpu): (usize, &Gpu)| Access {
+        let access = |(place, gpu): (usize, &Gpu)| GpuAccess {
             verdict: verdict(place),
             instances: vec![verdict(place + 1); gpu.mig.len()],
         };
-        let reach = Reach { gpus: gpus.iter().enumerate().map(access).collect(), shared: Vec::new() };
+        let reach = OpenableGpus { gpus: gpus.iter().enumerate().map(access).collect(), shared: Vec::new() };
         let answer = asked(&environment, gpus, &reach);
         assert!(answer.gpus.iter().flatten().all(|key| gpus.iter().any(|gpu| key.starts_with(&gpu.key))));
     }

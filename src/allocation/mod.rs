@@ -6,12 +6,12 @@
 //! certain is unknown, with the line of the file that makes it so. Slurm
 //! 21.08 or later is assumed; before, a number was the end of a file's name.
 
-mod given;
+mod caller_list;
 mod gres;
 mod hook;
 mod hostlist;
 mod lines;
-mod natural;
+mod natural_order;
 mod order;
 mod resolve;
 mod slot;
@@ -137,5 +137,5 @@ pub fn of_claim(environment: &Environment, of: Of, numbering: &Numbering, gpus: 
 ///
 /// An entry that names no GPU of this node, with the reason.
 pub fn given(list: &str, numbering: &Numbering, gpus: &[Gpu]) -> Result<GpuSet, String> {
-    given::given(list, numbering, gpus)
+    caller_list::given(list, numbering, gpus)
 }

@@ -20,7 +20,7 @@ use crate::model::Vendor;
 use crate::report::Gpu;
 
 use super::gres::{AutoDetect, Gres, Listed};
-use super::natural::natural;
+use super::natural_order::natural_order;
 use super::slot::{Slot, gate, slot};
 
 /// The meaning of every number, and whether it rests on `slurm.conf`
@@ -50,7 +50,7 @@ fn configured(listed: &[Listed], gpus: &[Gpu]) -> Result<Vec<Slot>, String> {
         return Err(format!("line {}: {why}", other.line));
     }
     let files: Vec<&Vec<String>> = listed.iter().flat_map(|listed| &listed.files).collect();
-    let sorted = files.is_sorted_by(|one, two| natural(&one.join(","), &two.join(",")).is_le());
+    let sorted = files.is_sorted_by(|one, two| natural_order(&one.join(","), &two.join(",")).is_le());
     if !sorted {
         return Err("the files are not listed in the order of their names".to_owned());
     }
@@ -167,6 +167,6 @@ fn by_file(gpus: &[&Gpu]) -> Result<Vec<String>, String> {
         let node = node.ok_or_else(|| format!("{} has no device node", gpu.key))?;
         files.push((&node.path, &gpu.key));
     }
-    files.sort_by(|one, two| natural(one.0, two.0));
+    files.sort_by(|one, two| natural_order(one.0, two.0));
     Ok(files.into_iter().map(|(_, key)| key.to_owned()).collect())
 }

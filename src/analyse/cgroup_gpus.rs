@@ -5,7 +5,7 @@ use crate::allocation::Numbering;
 use crate::model::{ValueState, Verdict};
 use crate::observation::{Answer, Environment, Observation, Process};
 use crate::report::{Api, Asked, Cut, Gpu};
-use crate::visible::{self, Access, Reach};
+use crate::visible::{self, GpuAccess, OpenableGpus};
 
 use super::join::Join;
 use super::moves::{self, MovedReach};
@@ -14,7 +14,7 @@ use super::moves::{self, MovedReach};
 #[derive(Clone, Debug)]
 pub struct CgroupGpus {
     gpus: Vec<Gpu>,
-    reach: Reach,
+    reach: OpenableGpus,
 }
 
 impl CgroupGpus {
@@ -33,7 +33,7 @@ impl CgroupGpus {
 
     /// For a process of which nobody can tell what it may reach of these GPUs.
     pub fn nowhere(gpus: Vec<Gpu>) -> Self {
-        Self { gpus, reach: Reach::default() }
+        Self { gpus, reach: OpenableGpus::default() }
     }
 
     /// The node's GPUs.
@@ -55,7 +55,7 @@ impl CgroupGpus {
         if api.gpus.as_ref().is_none_or(|gpus| !gpus.is_empty()) {
             return None;
         }
-        let is_denied = |access: &Access| access.verdict == Verdict::Deny;
+        let is_denied = |access: &GpuAccess| access.verdict == Verdict::Deny;
         if !self.reach.gpus.is_empty() && self.reach.gpus.iter().all(is_denied) {
             return Some("the cgroup allows no GPU of this node".to_owned());
         }
@@ -117,8 +117,8 @@ mod tests {
         };
         let cgroup_gpus = |verdicts: [Verdict; 2]| CgroupGpus {
             gpus: vec![gpu(0), gpu(1)],
-            reach: Reach {
-                gpus: verdicts.map(|verdict| Access { verdict, instances: Vec::new() }).into(),
+            reach: OpenableGpus {
+                gpus: verdicts.map(|verdict| GpuAccess { verdict, instances: Vec::new() }).into(),
                 shared: Vec::new(),
             },
         };

@@ -4,7 +4,7 @@ use crate::gpu::SharedNode;
 use crate::model::{Device, DeviceType, Request, RequestSet, Verdict};
 use crate::policy::{Decoder, Policy};
 use crate::report::{Gpu, GpuVerdict, InstanceVerdict, MigInstance};
-use crate::visible::{Access, Reach, SharedAccess};
+use crate::visible::{GpuAccess, OpenableGpus, SharedAccess};
 
 /// What a policy says of the node's GPUs.
 #[derive(Clone, Debug, Default)]
@@ -12,13 +12,13 @@ pub(super) struct GpuVerdicts {
     /// For answers, in inventory order.
     pub(super) verdicts: Vec<GpuVerdict>,
     /// For the meaning of variables.
-    pub(super) reach: Reach,
+    pub(super) reach: OpenableGpus,
 }
 
 impl GpuVerdicts {
     pub(super) fn new(gpus: &[Gpu], shared: &[SharedNode], policy: Policy, decoder: &Decoder) -> Self {
         let verdicts = gpu_verdicts(gpus, policy, decoder);
-        let access = |verdict: &GpuVerdict| Access {
+        let access = |verdict: &GpuVerdict| GpuAccess {
             verdict: verdict.verdict,
             instances: verdict.instances.iter().map(|instance| instance.verdict).collect(),
         };
@@ -27,8 +27,10 @@ impl GpuVerdicts {
             needed: node.needed,
             verdict: decoder.verdict(policy, char(node.major, node.minor), Request::ReadWrite),
         };
-        let reach =
-            Reach { gpus: verdicts.iter().map(access).collect(), shared: shared.iter().map(node).collect() };
+        let reach = OpenableGpus {
+            gpus: verdicts.iter().map(access).collect(),
+            shared: shared.iter().map(node).collect(),
+        };
         Self { verdicts, reach }
     }
 }

@@ -4,7 +4,7 @@
 use crate::model::Owner;
 use crate::model::Verdict;
 use crate::report::Gpu;
-use crate::visible::Reach;
+use crate::visible::OpenableGpus;
 
 use super::gpu_verdicts::instance;
 
@@ -47,7 +47,7 @@ fn identity(owner: &Owner) -> Owner {
 
 /// What a process may open of GPUs after a move that it could not before, and the
 /// other way round. GPUs that only one side knows of are left out.
-pub(super) fn difference(before: (&[Gpu], &Reach), after: (&[Gpu], &Reach)) -> MovedReach {
+pub(super) fn difference(before: (&[Gpu], &OpenableGpus), after: (&[Gpu], &OpenableGpus)) -> MovedReach {
     let mut found = MovedReach::default();
     let before = verdicts(before);
     for (key, now) in verdicts(after) {
@@ -63,7 +63,7 @@ pub(super) fn difference(before: (&[Gpu], &Reach), after: (&[Gpu], &Reach)) -> M
 }
 
 /// Every GPU and every instance with its verdict.
-fn verdicts((gpus, reach): (&[Gpu], &Reach)) -> Vec<(String, Verdict)> {
+fn verdicts((gpus, reach): (&[Gpu], &OpenableGpus)) -> Vec<(String, Verdict)> {
     let mut all = Vec::new();
     for (gpu, access) in gpus.iter().zip(&reach.gpus) {
         all.push((gpu.key.clone(), access.verdict));
@@ -77,7 +77,7 @@ fn verdicts((gpus, reach): (&[Gpu], &Reach)) -> Vec<(String, Verdict)> {
 mod tests {
     use super::*;
     use crate::owner::of_path;
-    use crate::visible::Access;
+    use crate::visible::GpuAccess;
 
     fn left(from: &str, to: &str) -> bool {
         left_owner(of_path(from.as_bytes()).as_ref(), of_path(to.as_bytes()).as_ref())
@@ -104,8 +104,8 @@ mod tests {
         use Verdict::{Allow, Deny, Unknown};
         let gpu = |key: &str| Gpu { key: key.to_owned(), ..Gpu::default() };
         let gpus: Vec<Gpu> = ["a", "b", "c", "d"].map(gpu).into();
-        let reach = |verdicts: [Verdict; 4]| Reach {
-            gpus: verdicts.map(|verdict| Access { verdict, instances: Vec::new() }).into(),
+        let reach = |verdicts: [Verdict; 4]| OpenableGpus {
+            gpus: verdicts.map(|verdict| GpuAccess { verdict, instances: Vec::new() }).into(),
             shared: Vec::new(),
         };
         let (before, after) = (reach([Allow, Deny, Deny, Unknown]), reach([Allow, Allow, Unknown, Unknown]));

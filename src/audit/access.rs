@@ -1,5 +1,5 @@
-//! Who may open what: each tenant's own cgroups, without those of tenants
-//! inside it, and what their policies let through.
+//! What each tenant may open, by its own cgroups: those of tenants inside it do
+//! not count.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

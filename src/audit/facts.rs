@@ -1,4 +1,4 @@
-//! What the families look at.
+//! The analysed node that all families of findings read.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,4 @@
-//! What all findings have in common: parts to build them of, their order and
-//! their fingerprint.
+//! Builds findings, orders them and computes their fingerprints.
 
 use std::cmp::{Ordering, Reverse};
 

@@ -1,5 +1,5 @@
-//! What becomes of findings: which of them count, which are known already, and
-//! whether one is bad enough.
+//! Decides which findings count: ignored ones, those of a baseline, and whether
+//! one is severe enough to fail the audit.
 
 use std::collections::BTreeSet;
 

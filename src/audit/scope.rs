@@ -1,7 +1,7 @@
-//! Which findings concern a part of the node.
+//! Keeps the findings that concern a part of the node.
 //!
-//! The whole node is looked at in any case: that another job was given the same
-//! GPU is seen from outside alone.
+//! The whole node is audited in any case: only that shows that another job was
+//! granted the same GPU.
 
 use crate::model::{CgroupPath, Owner};
 use crate::observation::Text;

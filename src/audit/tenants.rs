@@ -1,4 +1,4 @@
-//! Tenants and their cgroups, as several families ask about them.
+//! Questions about tenants and their cgroups that several families ask.
 
 use std::collections::BTreeSet;
 

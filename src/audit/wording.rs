@@ -1,4 +1,4 @@
-//! Owners, GPUs and lists in the words of findings.
+//! Words owners, GPUs and lists for the texts of findings.
 
 use crate::model::Owner;
 use crate::report::Gpu;

@@ -1,8 +1,7 @@
-//! From what people call a GPU to its device: the names that gpumap prints,
-//! those of nvidia-smi and lspci.
+//! Finds the device that a name means: names as gpumap, nvidia-smi and lspci
+//! print them.
 //!
-//! A name that fits several devices is refused with all of them: which one was
-//! meant is the user's to say.
+//! A name that fits several devices is an error that lists all of them.
 
 use std::collections::BTreeMap;
 

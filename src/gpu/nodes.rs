@@ -1,6 +1,6 @@
-//! GPUs of which only device nodes are left: the driver is not loaded, or its
-//! files are hidden. Only fixed majors count, since a dynamic one may belong
-//! to any driver now.
+//! GPUs that are known by their device nodes alone, because the driver is not
+//! loaded or its files are hidden. Only fixed majors count: a dynamic major may
+//! belong to any driver.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Where in the hierarchy a name was given by root's daemons.
+//! Decides which cgroup names root's daemons gave.
 //!
 //! Anyone who may make a cgroup may call it anything: a container that makes
 //! `slurmstepd.scope/job_71` below its own cgroup is not Slurm's job 71. So a

@@ -1,4 +1,4 @@
-//! What people call a job.
+//! A job's number or SLUID, as users write it.
 
 use std::fmt;
 

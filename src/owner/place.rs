@@ -1,4 +1,4 @@
-//! A place in a path, and the small grammars that cgroup names are made of.
+//! One name in a path with its surroundings, and the grammars of cgroup names.
 
 use crate::model::{Owner, OwnerKind};
 

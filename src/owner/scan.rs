@@ -1,6 +1,6 @@
-//! Reading a path from the root to the leaf: every recogniser looks at every
-//! name. What it takes is the new innermost owner as long as root's daemons
-//! gave the names, and a claim from then on.
+//! Reads a path from the root to the leaf and asks every recogniser about every
+//! name. A recognised name is the new innermost owner as long as root's daemons
+//! gave the names; after that it is a claim.
 
 use super::ground::{Ground, split};
 use super::place::{Match, Place};

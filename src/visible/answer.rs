@@ -7,9 +7,9 @@ use crate::observation::{Answer, Environment};
 use crate::report::{Api, Asked, Gpu, RawVariable};
 
 use super::level_zero::Variables;
+use super::openable::OpenableGpus;
 use super::outcome::{Device, Outcome};
 use super::population::in_both_worlds;
-use super::reach::Reach;
 use super::variable::State;
 use super::{cuda, level_zero, rocm};
 
@@ -23,11 +23,11 @@ const MPS: [&str; 2] = ["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "CUDA_MPS_PIPE_DIRE
 struct Question<'a> {
     environment: &'a Answer<Environment>,
     gpus: &'a [Gpu],
-    reach: &'a Reach,
+    reach: &'a OpenableGpus,
 }
 
 /// See [`super::asked`].
-pub(super) fn asked(environment: &Answer<Environment>, gpus: &[Gpu], reach: &Reach) -> Asked {
+pub(super) fn asked(environment: &Answer<Environment>, gpus: &[Gpu], reach: &OpenableGpus) -> Asked {
     let question = Question { environment, gpus, reach };
     let vendors: Vec<Vec<Api>> = [question.nvidia(), question.amd(), question.intel()]
         .into_iter()
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
     use crate::model::Verdict;
     use crate::observation::{Text, Variable};
-    use crate::visible::Access;
+    use crate::visible::GpuAccess;
 
     fn of(variables: &[(&str, &str)]) -> Asked {
         let gpu = |minor: u32| Gpu {
@@ -227,8 +227,8 @@ mod tests {
         };
         let variables = variables.iter().map(variable).collect();
         let environment = Answer::Known(Environment { variables, cut: None });
-        let access = || Access { verdict: Verdict::Allow, instances: Vec::new() };
-        let reach = Reach { gpus: vec![access(), access()], shared: Vec::new() };
+        let access = || GpuAccess { verdict: Verdict::Allow, instances: Vec::new() };
+        let reach = OpenableGpus { gpus: vec![access(), access()], shared: Vec::new() };
         asked(&environment, &[gpu(1), gpu(2)], &reach)
     }
 

@@ -33,13 +33,13 @@ fn nothing(resolved: Outcome) -> Outcome {
 /// The devices of a list; its first entry fixes the kind.
 fn listed(population: &Population<'_>, order: State<'_>, list: &List<'_>) -> Outcome {
     match list.entries.first() {
-        None => super::pick::open_ended(),
+        None => super::selection::open_ended(),
         Some(first) if first.starts_with(b"MIG-") => mig::select(list, population),
         Some(first) if first.starts_with(b"GPU-") => {
             in_models(population, order, |_| named::select(list, population))
         }
         Some(first) if is_name(first) => {
-            super::pick::disputed(list, 0, "models differ on blanks around UUIDs and on their case")
+            super::selection::disputed(list, 0, "models differ on blanks around UUIDs and on their case")
         }
         Some(_) => in_models(population, order, |base| ordinal::select(list, base)),
     }

@@ -7,8 +7,8 @@ use super::list::List;
 use super::mig::decimal;
 use super::order;
 use super::outcome::{Device, Listing, Outcome};
-use super::pick::{Picked, disputed, open_ended};
 use super::population::Population;
+use super::selection::{Selection, disputed, open_ended};
 use super::variable::State;
 use crate::model::Certainty;
 
@@ -65,7 +65,7 @@ fn whole(base: &Listing, list: &List<'_>) -> Outcome {
             None => return disputed(list, position, "what this entry selects is not known"),
         }
     }
-    let mut picked = Picked::new();
+    let mut picked = Selection::new();
     let chosen = base.devices.iter().zip(chosen).filter(|(_, choice)| *choice);
     chosen.for_each(|(device, _)| picked.take(*device, Certainty::Documented));
     picked.by_ordinal(base)

@@ -4,8 +4,8 @@
 
 use super::list::List;
 use super::outcome::{Device, Order, Outcome};
-use super::pick::{Picked, Step, disputed, open_ended};
 use super::population::Population;
+use super::selection::{Selection, Step, disputed, open_ended};
 use super::{ordinal, uuid};
 use crate::model::{Certainty, CutCode};
 
@@ -69,7 +69,7 @@ fn first_of(population: &Population<'_>, gpu: usize, confidence: Certainty) -> O
 /// empties the list.
 pub(super) fn select(list: &List<'_>, population: &Population<'_>) -> Outcome {
     let Some((first, rest)) = list.entries.split_first() else { return open_ended() };
-    let mut picked = Picked::new();
+    let mut picked = Selection::new();
     match step(population, first) {
         Step::Disputed(why) => return disputed(list, 0, &why),
         Step::Stop(code, why, confidence) => {

@@ -13,20 +13,20 @@ mod level_zero;
 mod list;
 mod mig;
 mod named;
+mod openable;
 mod order;
 mod ordinal;
 mod outcome;
-mod pick;
 mod population;
-mod reach;
 mod rocm;
+mod selection;
 mod uuid;
 mod variable;
 
 use crate::observation::{Answer, Environment};
 use crate::report::{Asked, Gpu};
 
-pub use reach::{Access, Reach, SharedAccess};
+pub use openable::{GpuAccess, OpenableGpus, SharedAccess};
 
 /// What an environment asks for on a node with these GPUs, for a process that
 /// can reach those of them that `reach` says.
@@ -45,6 +45,6 @@ pub use reach::{Access, Reach, SharedAccess};
 ///   however they turn out.
 /// - `NVIDIA_VISIBLE_DEVICES` (container toolkit) and the variables of other
 ///   vendors are listed in `variables`; nothing is derived from them.
-pub fn asked(environment: &Answer<Environment>, gpus: &[Gpu], reach: &Reach) -> Asked {
+pub fn asked(environment: &Answer<Environment>, gpus: &[Gpu], reach: &OpenableGpus) -> Asked {
     answer::asked(environment, gpus, reach)
 }

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::list::{List, trimmed};
 use super::outcome::{Listing, Outcome};
-use super::pick::{Picked, disputed, open_ended};
+use super::selection::{Selection, disputed, open_ended};
 
 /// What both models make of one entry, before any device is looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,7 +84,7 @@ fn value(digits: &[u8]) -> u64 {
 /// PyTorch numbers, and PyTorch does so before it looks whether the ordinals
 /// exist: where that makes a difference the answer is unknown.
 pub(super) fn select(list: &List<'_>, base: &Listing) -> Outcome {
-    let mut picked = Picked::new();
+    let mut picked = Selection::new();
     let mut seen: HashMap<u64, &[u8]> = HashMap::new();
     for (position, entry) in list.entries.iter().enumerate() {
         let (value, digits, confidence) = match read(entry) {
@@ -118,7 +118,7 @@ pub(super) fn select(list: &List<'_>, base: &Listing) -> Outcome {
 fn behind(
     list: &List<'_>,
     position: usize,
-    picked: Picked,
+    picked: Selection,
     seen: &HashMap<u64, &[u8]>,
     base: &Listing,
 ) -> Outcome {

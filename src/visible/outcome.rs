@@ -1,5 +1,5 @@
-//! What becomes of a list: the devices it leaves, how sure that is, and where
-//! and why it ended.
+//! The result of a list: the selected devices, how certain they are, and where
+//! and why the list ended.
 
 use crate::model::Certainty;
 use crate::report::Cut;

@@ -1,13 +1,13 @@
-//! Who can be counted at all: a vendor's GPUs that the cgroup allows, once
-//! with the undecided ones left out and once with them taken in. What holds in
-//! both worlds holds in every one between them.
+//! The GPUs of a vendor that a process can count: those that the cgroup allows.
+//! GPUs with unknown verdicts are once left out and once included; an answer that
+//! is the same both times does not depend on them.
 
 use crate::model::Certainty;
 use crate::model::{SharedRole, Vendor, Verdict};
 use crate::report::Gpu;
 
+use super::openable::OpenableGpus;
 use super::outcome::{Device, Outcome, agreed};
-use super::reach::Reach;
 
 /// A vendor's GPUs in one of the possible worlds.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(super) struct Population<'a> {
     /// Those of them that can be opened.
     pub(super) allowed: Vec<usize>,
     /// What the process may open.
-    reach: &'a Reach,
+    reach: &'a OpenableGpus,
     /// Whether undecided verdicts count as allowed.
     lenient: bool,
 }
@@ -27,7 +27,7 @@ pub(super) struct Population<'a> {
 impl<'a> Population<'a> {
     /// The GPUs of a vendor in the world where undecided verdicts are
     /// `lenient`ly allowed, or not.
-    fn new(vendor: &Vendor, gpus: &'a [Gpu], reach: &'a Reach, lenient: bool) -> Self {
+    fn new(vendor: &Vendor, gpus: &'a [Gpu], reach: &'a OpenableGpus, lenient: bool) -> Self {
         let present: Vec<usize> = places(vendor, gpus).filter(|place| !gpus[*place].excluded).collect();
         let open = is_open(shared(vendor, reach).map_or(Verdict::Allow, |found| found.1), lenient);
         let allowed = |place: &usize| open && is_open(verdict(reach, *place), lenient);
@@ -68,7 +68,7 @@ impl<'a> Population<'a> {
 pub(super) fn in_both_worlds<'a>(
     vendor: &Vendor,
     gpus: &'a [Gpu],
-    reach: &'a Reach,
+    reach: &'a OpenableGpus,
     resolve: impl Fn(&Population<'a>) -> Outcome,
 ) -> Outcome {
     if let Some((role, Verdict::Deny)) = shared(vendor, reach) {
@@ -85,7 +85,7 @@ pub(super) fn in_both_worlds<'a>(
 }
 
 /// Which verdicts are missing, if any is.
-fn undecided(vendor: &Vendor, gpus: &[Gpu], reach: &Reach) -> Option<String> {
+fn undecided(vendor: &Vendor, gpus: &[Gpu], reach: &OpenableGpus) -> Option<String> {
     if let Some((role, Verdict::Unknown)) = shared(vendor, reach) {
         return Some(format!("whether {role} may be opened is not known"));
     }
@@ -110,7 +110,7 @@ fn places<'a>(vendor: &'a Vendor, gpus: &'a [Gpu]) -> impl Iterator<Item = usize
 }
 
 /// The verdict on a GPU; unknown if there is none.
-fn verdict(reach: &Reach, place: usize) -> Verdict {
+fn verdict(reach: &OpenableGpus, place: usize) -> Verdict {
     reach.gpus.get(place).map_or(Verdict::Unknown, |access| access.verdict)
 }
 
@@ -120,7 +120,7 @@ fn is_open(verdict: Verdict, lenient: bool) -> bool {
 }
 
 /// The worst of a vendor's needed shared nodes that is not allowed.
-fn shared<'a>(vendor: &Vendor, reach: &'a Reach) -> Option<(&'a SharedRole, Verdict)> {
+fn shared<'a>(vendor: &Vendor, reach: &'a OpenableGpus) -> Option<(&'a SharedRole, Verdict)> {
     let needed =
         reach.shared.iter().filter(|node| node.needed && node.role.needed_by().as_ref() == Some(vendor));
     let worst = |node: &&super::SharedAccess| node.verdict == Verdict::Deny;

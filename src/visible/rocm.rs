@@ -6,8 +6,8 @@ use super::list::{List, trimmed};
 use super::mig::decimal;
 use super::order;
 use super::outcome::{Device, Listing, Order, Outcome};
-use super::pick::{Picked, Step, disputed, open_ended};
 use super::population::Population;
+use super::selection::{Selection, Step, disputed, open_ended};
 use super::variable::State;
 use crate::model::{Certainty, CutCode};
 
@@ -30,7 +30,7 @@ pub(super) fn rocr(population: &Population<'_>, visible: State<'_>) -> Outcome {
 /// The GPUs of ROCR's list. Only as many entries are looked at as there are
 /// GPUs; kinds may mix; a repetition ends the list.
 fn filtered(population: &Population<'_>, base: &Listing, list: &List<'_>) -> Outcome {
-    let mut picked = Picked::new();
+    let mut picked = Selection::new();
     let mut counted = false;
     for (position, raw) in list.entries.iter().enumerate().take(base.devices.len()) {
         let token = trimmed(raw).to_ascii_uppercase();
@@ -53,7 +53,7 @@ fn filtered(population: &Population<'_>, base: &Listing, list: &List<'_>) -> Out
 }
 
 /// The result: numbers are worth what the order is worth, names need none.
-fn ordered(picked: Picked, base: &Listing, counted: bool) -> Outcome {
+fn ordered(picked: Selection, base: &Listing, counted: bool) -> Outcome {
     if counted { picked.by_ordinal(base) } else { picked.by_name() }
 }
 
@@ -161,7 +161,7 @@ fn counted(population: &Population<'_>, rocr: &Outcome, list: &List<'_>) -> Outc
     let unknown = Listing { devices: Vec::new(), order: Order::Known };
     let base = rocr.listing.as_ref().unwrap_or(&unknown);
     let confidence = if rocr.listing.is_some() { rocr.confidence } else { SURE };
-    let mut picked = Picked { confidence, ..Picked::new() };
+    let mut picked = Selection { confidence, ..Selection::new() };
     for (position, entry) in list.entries.iter().enumerate() {
         let number = decimal(entry).and_then(|number| usize::try_from(number).ok());
         let device = number.and_then(|number| base.devices.get(number));

@@ -3,8 +3,8 @@
 //! the process cannot open is not documented.
 
 use super::outcome::Device;
-use super::pick::Step;
 use super::population::Population;
+use super::selection::Step;
 use crate::model::{Certainty, CutCode};
 
 /// Length of `GPU-8-4-4-4-12`.

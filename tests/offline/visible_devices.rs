@@ -10,7 +10,7 @@ use gpumap::model::{Certainty, ValueState};
 use gpumap::observation::{Answer, Environment, Text, Variable};
 use gpumap::observe::gpu::collect;
 use gpumap::report::{Api, Asked, Gpu};
-use gpumap::visible::{Access, Reach, SharedAccess, asked};
+use gpumap::visible::{GpuAccess, OpenableGpus, SharedAccess, asked};
 use proptest::prelude::*;
 
 const CUDA: &str = "CUDA_VISIBLE_DEVICES";
@@ -25,17 +25,18 @@ fn node(name: &str) -> Vec<Gpu> {
     gpus
 }
 
-fn reach(gpus: &[Gpu], verdict: impl Fn(&Gpu) -> Verdict) -> Reach {
-    let access = |gpu: &Gpu| Access { verdict: verdict(gpu), instances: vec![verdict(gpu); gpu.mig.len()] };
+fn reach(gpus: &[Gpu], verdict: impl Fn(&Gpu) -> Verdict) -> OpenableGpus {
+    let access =
+        |gpu: &Gpu| GpuAccess { verdict: verdict(gpu), instances: vec![verdict(gpu); gpu.mig.len()] };
     let shared = ["nvidiactl", "nvidia-uvm", "kfd"].map(|role| SharedAccess {
         role: role.into(),
         needed: true,
         verdict: Verdict::Allow,
     });
-    Reach { gpus: gpus.iter().map(access).collect(), shared: shared.into() }
+    OpenableGpus { gpus: gpus.iter().map(access).collect(), shared: shared.into() }
 }
 
-fn open(gpus: &[Gpu]) -> Reach {
+fn open(gpus: &[Gpu]) -> OpenableGpus {
     reach(gpus, |_| Verdict::Allow)
 }
 
@@ -48,7 +49,7 @@ fn environment<V: Into<Text> + Clone>(variables: &[(&str, V)]) -> Answer<Environ
     Answer::Known(Environment { variables: variables.iter().map(variable).collect(), cut: None })
 }
 
-fn cuda(gpus: &[Gpu], reach: &Reach, value: &str) -> Asked {
+fn cuda(gpus: &[Gpu], reach: &OpenableGpus, value: &str) -> Asked {
     asked(&environment(&[(CUDA, value)]), gpus, reach)
 }
 
@@ -269,7 +270,8 @@ fn intel() {
 
 #[test]
 fn nodes_without_gpus_and_other_variables() {
-    let answer = asked(&environment(&[(CUDA, "0"), ("TPU_VISIBLE_CHIPS", "1")]), &[], &Reach::default());
+    let answer =
+        asked(&environment(&[(CUDA, "0"), ("TPU_VISIBLE_CHIPS", "1")]), &[], &OpenableGpus::default());
     assert_eq!((answer.raw.as_deref(), answer.gpus), (Some("0"), Some(Vec::new())));
     assert!(answer.apis.is_empty());
     assert_eq!(

@@ -1,4 +1,5 @@
-//! GPUs that may be opened and cannot be used.
+//! Finds GPUs that may be opened but not used, because a shared node that
+//! their libraries need is denied.
 
 use std::collections::BTreeSet;
 

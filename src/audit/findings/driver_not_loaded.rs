@@ -1,5 +1,6 @@
-//! Device nodes of GPUs without a driver behind them: nobody can use what they
-//! stand for, so they are one note, and no finding rests on them alone.
+//! Finds device nodes of GPUs whose driver is not loaded. Nobody can use these
+//! GPUs, so they are reported in one note, and other findings that are about
+//! them alone are dropped.
 
 use std::collections::BTreeSet;
 

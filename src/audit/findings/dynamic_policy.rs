@@ -1,4 +1,4 @@
-//! Verdicts that rest on what is in a map right now.
+//! Finds verdicts that depend on the current contents of a map.
 
 use std::collections::BTreeSet;
 

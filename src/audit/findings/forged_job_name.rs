@@ -1,4 +1,4 @@
-//! Cgroups inside one owner that are called like another's job.
+//! Finds cgroups that one owner made and named like another's job.
 
 use std::collections::BTreeSet;
 

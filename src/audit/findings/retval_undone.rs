@@ -1,4 +1,4 @@
-//! Denials that a later program takes back.
+//! Finds denials that a program which runs later turns into an allow.
 
 use std::collections::BTreeSet;
 

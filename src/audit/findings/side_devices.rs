@@ -1,5 +1,6 @@
-//! Side doors: devices beside the GPUs that programs which allow by default
-//! leave open to tenants that are otherwise constrained.
+//! Finds devices other than the GPUs themselves that give access to a GPU and
+//! are open to a constrained tenant: DRM nodes, the MIG configuration, IMEX
+//! channels.
 
 use crate::audit::facts::{Facts, Tenant};
 use crate::audit::finding;

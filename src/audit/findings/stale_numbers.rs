@@ -1,4 +1,5 @@
-//! Rules that name numbers which mean something else by now.
+//! Finds rules whose device numbers mean another device than when they were
+//! written.
 
 use crate::audit::facts::{Facts, Tenant};
 use crate::audit::finding;

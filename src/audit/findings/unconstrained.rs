@@ -1,4 +1,4 @@
-//! Jobs and containers that no device program constrains.
+//! Finds jobs and containers without any device program in force.
 
 use crate::audit::facts::{Facts, Tenant};
 use crate::audit::kind::{Family, Kind};

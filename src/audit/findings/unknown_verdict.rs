@@ -1,4 +1,4 @@
-//! Verdicts that could not be found out.
+//! Finds verdicts on GPUs that are unknown.
 
 use std::collections::BTreeSet;
 

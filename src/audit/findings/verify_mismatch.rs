@@ -1,4 +1,4 @@
-//! What was decoded against what the kernel itself answered (`--verify`).
+//! Compares decoded verdicts with the answers of the kernel (`--verify`).
 
 use crate::audit::facts::{Facts, char};
 use crate::audit::finding;

@@ -1,5 +1,5 @@
-//! Environments that do not ask for what the job has: mistakes that CUDA meets
-//! with silence.
+//! Finds environments that select other GPUs than the job has. CUDA reports none
+//! of these mistakes.
 //!
 //! One finding for a tenant and a kind, however many processes inherited the
 //! variable and however many values there are.

@@ -1,4 +1,4 @@
-//! What is wrong with one process's environment by itself.
+//! Finds mistakes in the environment of one process.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What the scheduler granted against what the kernel lets through.
+//! Compares what the scheduler allocated with what the rules allow.
 
 use std::collections::BTreeSet;
 

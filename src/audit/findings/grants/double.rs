@@ -1,4 +1,4 @@
-//! One GPU, or one MIG instance, that two strangers may open.
+//! Finds GPUs and MIG instances that two unrelated owners may open.
 
 use std::collections::BTreeSet;
 

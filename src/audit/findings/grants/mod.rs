@@ -1,5 +1,5 @@
-//! GPUs that are granted to the wrong one, to two at once, to everybody, or
-//! not to whom they were allocated.
+//! Finds GPUs that the rules grant to everybody, to two owners, to an owner they
+//! were not allocated to, or not to the owner they were allocated to.
 
 mod allocation;
 mod double;

@@ -1,4 +1,4 @@
-//! Processes that hold a GPU which their present rules deny.
+//! Finds processes that hold a GPU although the rules in force deny it.
 
 use std::collections::BTreeMap;
 

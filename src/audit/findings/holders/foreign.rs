@@ -1,4 +1,4 @@
-//! Processes of nobody's job that hold a GPU which is somebody's.
+//! Finds processes outside of all jobs that hold a GPU of a job.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! Processes that hold GPUs which are not theirs, and processes that are not
-//! where their job is.
+//! Finds processes that hold GPUs of others, and processes outside of the cgroup
+//! of the job that their environment names.
 
 mod daemon;
 mod denied;

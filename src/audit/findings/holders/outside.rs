@@ -1,4 +1,4 @@
-//! Processes whose environment names a job that they are not in.
+//! Finds processes whose environment names another job than their cgroup.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! Picks from a listing: the bookkeeping that lists of all interfaces share.
-//! What an entry means is the interface's.
+//! Builds the selection of devices that a list makes, for the lists of every
+//! interface. Each interface decides what an entry means.
 
 use crate::model::{Certainty, CutCode};
 use crate::report::Cut;
@@ -18,9 +18,9 @@ pub(super) enum Step {
     Disputed(String),
 }
 
-/// A list in the making.
+/// The devices that the entries so far selected.
 #[derive(Debug)]
-pub(super) struct Picked {
+pub(super) struct Selection {
     /// The devices so far.
     pub(super) devices: Vec<Device>,
     /// How sure they are.
@@ -29,8 +29,8 @@ pub(super) struct Picked {
     pub(super) cut: Option<Cut>,
 }
 
-impl Picked {
-    /// The beginning.
+impl Selection {
+    /// An empty selection.
     pub(super) fn new() -> Self {
         Self { devices: Vec::new(), confidence: Certainty::Documented, cut: None }
     }

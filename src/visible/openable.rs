@@ -1,19 +1,20 @@
-//! What a process can open at all: where every variable's meaning starts.
+//! The GPUs that a process may open. Libraries count only those, so every
+//! variable is read inside this set.
 
 use crate::model::{SharedRole, Verdict};
 
 /// What a process may open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reach {
+pub struct OpenableGpus {
     /// One for each GPU of the inventory, in its order.
-    pub gpus: Vec<Access>,
+    pub gpus: Vec<GpuAccess>,
     /// The nodes that a vendor's GPUs share.
     pub shared: Vec<SharedAccess>,
 }
 
 /// What a process may open of one GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Access {
+pub struct GpuAccess {
     /// The verdict for `rw` on the node that gates the GPU.
     pub verdict: Verdict,
     /// One for each of the GPU's MIG instances, in the inventory's order: the

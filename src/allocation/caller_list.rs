@@ -1,4 +1,4 @@
-//! Allocations that the caller of gpumap names.
+//! Reads the list of GPUs that the caller passes with `--allocated`.
 
 use crate::model::AllocationSource;
 use crate::report::{Gpu, GpuSet};

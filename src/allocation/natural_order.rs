@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 
 /// Compares as people do: runs of digits by their value.
-pub(super) fn natural(one: &str, two: &str) -> Ordering {
+pub(super) fn natural_order(one: &str, two: &str) -> Ordering {
     let (mut one, mut two) = (one.as_bytes(), two.as_bytes());
     loop {
         match (digits(one), digits(two)) {
@@ -42,8 +42,8 @@ mod tests {
     fn numbers_count_by_value() {
         let names =
             ["", "/dev/dri/renderD128", "/dev/nvidia0", "/dev/nvidia9", "/dev/nvidia10", "/dev/nvidia10,x"];
-        assert!(names.is_sorted_by(|one, two| natural(one, two).is_lt()));
-        assert_eq!(natural("a01", "a1"), Ordering::Equal);
-        assert_eq!(natural("a1", "ab"), Ordering::Less);
+        assert!(names.is_sorted_by(|one, two| natural_order(one, two).is_lt()));
+        assert_eq!(natural_order("a01", "a1"), Ordering::Equal);
+        assert_eq!(natural_order("a1", "ab"), Ordering::Less);
     }
 }
