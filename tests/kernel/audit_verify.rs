@@ -1,8 +1,5 @@
 //! `--verify` against this kernel: what a process in the cgroup is told, what
 //! gpumap decoded, and that nothing is left behind.
-//!
-//! Needs root, a cgroup2 mount and bpf(2); without them the tests say so and
-//! pass, unless `GPUMAP_REQUIRE_ROOT=1`.
 
 use std::fs;
 use std::os::fd::AsFd as _;

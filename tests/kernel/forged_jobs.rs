@@ -1,9 +1,6 @@
-//! Names of cgroups that are made by others than root's daemons: real cgroups
-//! of this kernel, with processes that hold GPUs, asked about by every command
-//! that looks for a job.
-//!
-//! Needs root and a cgroup2 mount; without them the tests say so and pass,
-//! unless `GPUMAP_REQUIRE_ROOT=1`.
+//! Names of cgroups that are made by others than root's daemons: real cgroups of
+//! this kernel, with processes that hold GPUs, asked about by every command that
+//! looks for a job.
 
 use std::fs;
 use std::os::unix::fs::chown;

@@ -1,9 +1,8 @@
 //! The decoder against the kernel: generated programs, attached for real, every
 //! verdict compared.
 //!
-//! Needs root, a cgroup2 mount and bpf(2); without them the tests say so and
-//! pass, unless `GPUMAP_REQUIRE_ROOT=1`. `GPUMAP_CASES` sets the number of
-//! programs of each class, `GPUMAP_SEED` the first seed (failures print theirs).
+//! `GPUMAP_CASES` sets the number of programs of each class, `GPUMAP_SEED` the
+//! first seed (failures print theirs).
 
 use crate::support;
 use crate::support::bench::{Bench, Facts};

@@ -1,7 +1,5 @@
-//! Processes that want gpumap to wait for ever, to fill its memory, to miss
-//! what they hold or to see what they do not. These tests need root and a C
-//! compiler; they say so and pass where they cannot run, unless
-//! `GPUMAP_REQUIRE_ROOT=1` makes them fail.
+//! Processes that want gpumap to wait for ever, to fill its memory, to miss what
+//! they hold or to see what they do not.
 
 use crate::support::elf;
 use crate::support::host;

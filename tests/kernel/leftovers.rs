@@ -1,8 +1,7 @@
 //! What is left of a job, wherever it is, and what `--kill` ends of it: real
 //! processes in real cgroups of this kernel.
 //!
-//! Needs root, a cgroup2 mount and setpriv; without them the tests say so and
-//! pass, unless `GPUMAP_REQUIRE_ROOT=1`.
+//! Needs setpriv.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,4 @@
-//! Observation against the live kernel. These tests need root and a writable
-//! cgroup2; they say so and pass where they cannot run, unless
-//! `GPUMAP_REQUIRE_ROOT=1` makes them fail.
+//! Observation against the live kernel.
 
 use crate::support::host;
 use crate::support::programs;

@@ -1,8 +1,7 @@
 //! Which rights each command needs, one at a time: with exactly its set an
 //! answer is complete, with one of them missing the answer says which.
 //!
-//! Needs root, a cgroup2 mount and setpriv; without them the tests say so and
-//! pass, unless `GPUMAP_REQUIRE_ROOT=1`.
+//! Needs setpriv.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};

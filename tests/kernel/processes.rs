@@ -1,6 +1,4 @@
-//! What processes ask for and hold, against real processes. These tests need
-//! root and a C compiler; they say so and pass where they cannot run, unless
-//! `GPUMAP_REQUIRE_ROOT=1` makes them fail.
+//! What processes ask for and hold, against real processes.
 
 use crate::support::cgroup::Tree;
 use crate::support::host;

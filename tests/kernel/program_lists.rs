@@ -1,7 +1,5 @@
 //! Lists of programs by the iterator over cgroups and by `BPF_PROG_QUERY`: one
-//! node, one answer. These tests need root and a writable cgroup2; they say so
-//! and pass where they cannot run, unless `GPUMAP_REQUIRE_ROOT=1` makes them
-//! fail.
+//! node, one answer.
 
 use std::collections::HashMap;
 use std::fs::{self, File};

@@ -1,6 +1,4 @@
-//! Processes by `/proc` and by BPF iterators: one node, one answer. These tests
-//! need root and a C compiler; they say so and pass where they cannot run,
-//! unless `GPUMAP_REQUIRE_ROOT=1` makes them fail.
+//! Processes by `/proc` and by BPF iterators: one node, one answer.
 
 use crate::support::cgroup::Tree;
 use crate::support::host;

@@ -1,8 +1,5 @@
 //! Whose processes are, what they do and how old they are: names come from the
 //! node, and no name service can keep gpumap from answering.
-//!
-//! Needs root and a C compiler; without them the tests say so and pass, unless
-//! `GPUMAP_REQUIRE_ROOT=1`.
 
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};

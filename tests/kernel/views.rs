@@ -1,9 +1,6 @@
 //! Every view of a policy says the same as the kernel, also where the policy is
 //! too long or too irregular to be listed, and for the one device that the
 //! kernel never asks about.
-//!
-//! Needs root, a cgroup2 mount and bpf(2); without them the tests say so and
-//! pass, unless `GPUMAP_REQUIRE_ROOT=1`.
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -2,7 +2,7 @@
 //! brought about, and has to be found, with nothing beside it; a node where all
 //! is well is silent.
 //!
-//! Needs what `slurm` needs.
+//! Needs what `job_cgroups` needs.
 
 use crate::support::host;
 use std::collections::BTreeSet;

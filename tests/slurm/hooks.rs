@@ -1,7 +1,7 @@
 //! The examples, run: Slurm's hooks by a real Slurm, with the gpumap under test
 //! and with ones that are broken in every way.
 //!
-//! Needs what `slurm` needs.
+//! Needs what `job_cgroups` needs.
 
 use std::fs;
 use std::mem::ManuallyDrop;

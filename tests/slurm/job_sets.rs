@@ -1,7 +1,7 @@
 //! The four sets of real Slurm jobs: allocated as Slurm says, allowed as the
 //! kernel does, visible as the processes ask, held as they have opened.
 //!
-//! Needs what `slurm` needs.
+//! Needs what `job_cgroups` needs.
 
 use std::collections::BTreeSet;
 

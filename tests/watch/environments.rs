@@ -1,6 +1,4 @@
-//! `gpumap watch` on the running kernel. These tests need root and a C
-//! compiler; they say so and pass where they cannot run, unless
-//! `GPUMAP_REQUIRE_ROOT=1` makes them fail.
+//! `gpumap watch` on the running kernel.
 
 use crate::support::host;
 use std::collections::BTreeSet;

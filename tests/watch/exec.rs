@@ -1,7 +1,5 @@
-//! What `gpumap watch` knows of the environment that a program is given, told
-//! by the kernel before the program's first instruction. These tests need root
-//! and a C compiler; they say so and pass where they cannot run, unless
-//! `GPUMAP_REQUIRE_ROOT=1` makes them fail.
+//! What `gpumap watch` knows of the environment that a program is given, told by
+//! the kernel before the program's first instruction.
 
 use crate::support::host;
 use std::collections::BTreeMap;

@@ -1,6 +1,4 @@
-//! Devices of GPUs that processes open and close, told by `watch`. These tests
-//! need root; they say so and pass where they cannot run, unless
-//! `GPUMAP_REQUIRE_ROOT=1` makes them fail.
+//! Devices of GPUs that processes open and close, told by `watch`.
 //!
 //! No GPU is needed: the inventory is that of a node on which `/dev/full`, which
 //! everybody can open, is an accelerator.

@@ -1,8 +1,6 @@
 //! `gpumap watch` among users whose files are hostile: libraries that change
-//! while they are looked at, that lie, that cannot be read, that are many,
-//! that are huge, that are gone. These tests need root and a C compiler; they
-//! say so and pass where they cannot run, unless `GPUMAP_REQUIRE_ROOT=1` makes
-//! them fail.
+//! while they are looked at, that lie, that cannot be read, that are many, that
+//! are huge, that are gone.
 
 use crate::support::elf;
 use crate::support::host;

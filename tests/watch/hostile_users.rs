@@ -1,7 +1,6 @@
 //! `gpumap watch` among users who want it to hang, to end or to tell lies: with
 //! memory that never comes, with floods of events, with output that nobody
-//! reads. These tests need root and a C compiler; they say so and pass where they
-//! cannot run, unless `GPUMAP_REQUIRE_ROOT=1` makes them fail.
+//! reads.
 
 use crate::support::host;
 use std::collections::{BTreeMap, BTreeSet};

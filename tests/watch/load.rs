@@ -1,7 +1,5 @@
 //! `gpumap watch` under load: what it says it keeps up with, it keeps up with,
-//! and beyond that nothing is lost without being counted. These tests need
-//! root and a C compiler; they say so and pass where they cannot run, unless
-//! `GPUMAP_REQUIRE_ROOT=1` makes them fail.
+//! and beyond that nothing is lost without being counted.
 
 use crate::support::host;
 use std::collections::HashSet;

@@ -1,7 +1,6 @@
 //! Processes that leave a cgroup and enter another while `gpumap watch` runs:
-//! moved by root or by themselves, one thread of them, or born elsewhere. These
-//! tests need root, python3 and a C compiler; they say so and pass where they
-//! cannot run, unless `GPUMAP_REQUIRE_ROOT=1` makes them fail.
+//! moved by root or by themselves, one thread of them, or born elsewhere. Needs
+//! python3.
 
 use crate::support::host::{self, Host};
 use crate::support::programs;

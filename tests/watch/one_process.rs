@@ -1,6 +1,5 @@
 //! `gpumap watch --pid` on the running kernel: one process, all that it becomes,
-//! and no other. These tests need root and a C compiler; they say so and pass
-//! where they cannot run, unless `GPUMAP_REQUIRE_ROOT=1` makes them fail.
+//! and no other.
 
 use crate::support::host;
 use gpumap::model::EventKind;

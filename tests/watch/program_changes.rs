@@ -1,7 +1,5 @@
 //! Programs attached, replaced and lost on the running kernel, and what
-//! `watch::policy` says of it. These tests need root and a writable cgroup2;
-//! they say so and pass where they cannot run, unless `GPUMAP_REQUIRE_ROOT=1`
-//! makes them fail.
+//! `watch::policy` says of it.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};

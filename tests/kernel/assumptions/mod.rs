@@ -1,7 +1,5 @@
-//! Programs written to break what the decoder assumes, one for each way that
-//! was thought of, and the kernel's answers about them.
-//!
-//! Needs root, a cgroup2 mount and bpf(2); see `tests/kernel/generated.rs`.
+//! Programs written to break what the decoder assumes, one for each way that was
+//! thought of, and the kernel's answers about them.
 
 mod alias;
 mod counters;
