@@ -42,8 +42,8 @@ pub struct CheckArgs {
     /// Ask the kernel, with access(2), what gpumap itself may open.
     ///
     /// Needs no right and decodes nothing. File permissions count too. The
-    /// device must have a node, in the dev of --gpu-root; access(2) cannot ask for
-    /// mknod.
+    /// device must have a node, in the dev of --gpu-root or in /dev; access(2) cannot
+    /// ask for mknod.
     #[arg(long = "self", conflicts_with_all = ["cgroup", "pid", "job", "prog"])]
     pub own: bool,
     /// Devices, such as 'c 195:3 rw', /dev/nvidia3 or nvidia3; `-` reads them

@@ -96,6 +96,9 @@ fn name_service() {
     service.run(&["snapshot", &relative(place.path()), "-o", saved]);
     let output = gpumap(&["--from", saved, "pid", "--json", &pid(&known)]);
     assert_eq!(process(&output)["user"], "alice", "{}", text(&output.stderr));
+    // The JSON of a subtree names them too, although it tells no details.
+    let output = service.run(&["cgroup", "-r", &relative(place.path()), "--json"]);
+    assert_eq!(process(&output)["user"], "alice", "{}", text(&output.stderr));
     drop(known);
 }
 

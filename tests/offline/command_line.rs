@@ -235,6 +235,34 @@ fn bad_observations() {
     assert!(line.starts_with("evil\\x1b]0;\\u{202e}.json: "), "{line}");
 }
 
+/// Make sure that a device of which a part is missing is refused with the way to
+/// write it.
+#[test]
+fn incomplete_devices() {
+    let check = |device: &str| refused(&["--gpu-root", "../gpu/four-h200", "check", "--self", device]);
+    assert_eq!(check("3b:00"), "'3b:00': a PCI address ends with its function: write 3b:00.0");
+    assert_eq!(check("195:3"), "'195:3': device numbers stand behind their type: write 'c 195:3'");
+    let line = check("c:195:3");
+    assert!(line.contains("a space, not a colon") && line.contains("'c 195:3 rw'"), "{line}");
+}
+
+/// Make sure that `check --self` looks for nodes below `--gpu-root`, and that a file
+/// is no device.
+#[test]
+fn own_access_below_a_root() {
+    let output = gpumap(&["--gpu-root", "../gpu/four-h200", "check", "--self", "/dev/nvidia0"]);
+    assert_eq!((text(&output.stdout).as_str(), output.status.code()), ("unknown\t/dev/nvidia0\n", Some(3)));
+    let why = text(&output.stderr);
+    assert!(why.contains("it is not a device node"), "{why}");
+}
+
+/// Make sure that a side of a comparison that is neither is called neither.
+#[test]
+fn neither_file_nor_cgroup() {
+    let line = refused(&["diff", "no-such-file.json", "no-such-file.json"]);
+    assert!(line.starts_with("no such file, and no such cgroup: no-such-file.json"), "{line}");
+}
+
 /// Make sure that standard input is not read twice.
 #[test]
 fn one_standard_input() {

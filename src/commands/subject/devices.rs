@@ -58,14 +58,10 @@ impl Devices {
         below(&self.options.gpu_root, Path::new(OsStr::from_bytes(path)))
     }
 
-    /// A node for a device, below the `dev` of `--gpu-root`.
+    /// A node for a device: below the `dev` of `--gpu-root`, else below `/dev`. The
+    /// kernel decides about the number, whatever node has it.
     pub(crate) fn node_for(&self, device: Device) -> Option<PathBuf> {
-        let entries = WalkDir::new(self.options.gpu_root.join("dev")).sort_by_file_name();
-        let entries = entries.into_iter().filter_map(Result::ok);
-        let mut nodes =
-            entries.filter(|entry| !entry.file_type().is_symlink() && !entry.file_type().is_dir());
-        let is_it = |metadata: std::fs::Metadata| of_metadata(&metadata) == Some(device);
-        nodes.find(|entry| entry.metadata().is_ok_and(is_it)).map(walkdir::DirEntry::into_path)
+        node_below(&self.dev(), device).or_else(|| node_below(Path::new("/dev"), device))
     }
 
     /// The directory whose `dev` is searched, for messages.
@@ -78,6 +74,14 @@ impl Devices {
         let gpus = self.gpus.get_or_init(|| gpu::inventory(self.facts()));
         gpu::named(self.facts(), gpus, name).map(|(kind, major, minor)| Device { kind, major, minor })
     }
+}
+
+/// A node for a device in a directory or below it.
+fn node_below(dev: &Path, device: Device) -> Option<PathBuf> {
+    let entries = WalkDir::new(dev).sort_by_file_name().into_iter().filter_map(Result::ok);
+    let mut nodes = entries.filter(|entry| !entry.file_type().is_symlink() && !entry.file_type().is_dir());
+    let is_it = |metadata: std::fs::Metadata| of_metadata(&metadata) == Some(device);
+    nodes.find(|entry| entry.metadata().is_ok_and(is_it)).map(walkdir::DirEntry::into_path)
 }
 
 /// An absolute path below a root; a relative one as it is.
