@@ -1,7 +1,7 @@
 //! Audits GPU isolation: takes the facts and verdicts of a node and returns
 //! findings.
 //!
-//! [`findings`] has one file for each family of findings, with their ids,
+//! `findings` has one file for each family of findings, with their ids,
 //! severities, manual pages and the function that looks for them. The other
 //! files here are what all of them use. A finding names the facts it rests on;
 //! whatever would excuse it is checked before it is reported. Nothing here
