@@ -3,6 +3,7 @@
 
 use std::rc::Rc;
 
+use super::diagram::Bdd;
 use super::helpers::{self, Effect};
 use super::machine::{Machine, RETVAL_BITS, Stop};
 use super::state::State;
@@ -22,7 +23,7 @@ impl Machine<'_> {
         let code = self.code;
         let name = code.symbol(helper);
         if helpers::is_tail_call(helper, name) {
-            return Err(Stop("the program continues in another one (tail call)".into()));
+            return self.tail_call(state);
         }
         // The one call that uses the kernel's own register, and no other: it
         // takes and gives back how often a loop may still go round.
@@ -35,8 +36,28 @@ impl Machine<'_> {
             Some(name) => self.call_named(name, state)?,
             None => self.call_nameless(state),
         };
-        state.registers[0] = result;
-        state.registers[1..6].fill(Value::Unset);
+        state.end_call(result);
+        Ok(())
+    }
+
+    /// A tail call: where the map of programs has no program at the index, the
+    /// program goes on behind the call (`__bpf_tail_call`, `kernel/bpf/core.c`).
+    fn tail_call(&mut self, state: &mut State) -> Result<(), Stop> {
+        let goes_on_elsewhere = || Stop("the program continues in another one (tail call)".into());
+        let here = self.guard();
+        let index = state.registers[3].word(self.symbols).zero_extended(32);
+        for (guard, argument) in state.registers[2].alternatives() {
+            let map = self.map_argument(&argument).ok_or_else(goes_on_elsewhere)?;
+            for program in self.code.maps[map].programs().ok_or_else(goes_on_elsewhere)? {
+                let diagram = &mut self.symbols.diagram;
+                let is_called = index.equal_to(&Word::Constant(program.into()), diagram);
+                let is_called = diagram.and(guard, is_called);
+                if diagram.and(here, is_called) != Bdd::FALSE {
+                    return Err(goes_on_elsewhere());
+                }
+            }
+        }
+        state.end_call(Value::Unset);
         Ok(())
     }
 
@@ -197,10 +218,11 @@ impl Machine<'_> {
 }
 
 /// Whether a number may be an address in the kernel: one that fits into 32
-/// bits is none.
+/// bits is none. Which other numbers are addresses differs between machines:
+/// with five-level page tables, maps are at `0xff11…`.
 pub fn may_be_address(word: &Word) -> bool {
-    match word.as_constant() {
-        Some(constant) => constant >> 48 == 0xffff,
-        None => word.bits()[32..].iter().any(|bit| bit.as_constant().is_none()),
+    match word {
+        Word::Constant(constant) => constant >> 32 != 0,
+        Word::Bits(bits) => bits[32..].iter().any(|bit| *bit != Bdd::FALSE),
     }
 }

@@ -87,7 +87,7 @@ impl<'a> Code<'a> {
     /// a path ends there.
     pub fn kernel_function(&self, distance: i32) -> Result<Function, String> {
         match self.calls.get(&distance) {
-            None => Err("the program calls a kernel function (kfunc)".to_owned()),
+            None => Err("the program calls a kernel function whose name is not known".to_owned()),
             Some(name) => iterator::function(name)
                 .ok_or_else(|| format!("the program calls the kernel function {name}")),
         }

@@ -159,7 +159,10 @@ fn one_condition(comparison: Comparison, width: usize, a: &Value, b: &Value, sym
             Comparison::NotEqual | Comparison::Greater => Bdd::TRUE,
             _ => symbols.unknown_bit("it depends on a kernel address"),
         },
-        _ => symbols.unknown_bit("it depends on a kernel address or an unset register"),
+        (Value::Unset, _) | (_, Value::Unset) => {
+            symbols.unknown_bit("it depends on a register that was never set")
+        }
+        _ => symbols.unknown_bit("it depends on a kernel address"),
     }
 }
 

@@ -5,6 +5,8 @@
 //! values is known all the same, one that does not is unknown, and the bit's
 //! reason says why.
 
+use std::collections::BTreeSet;
+
 pub use super::diagram::Variable;
 use super::diagram::{Bdd, Diagram};
 use super::word::Word;
@@ -31,6 +33,8 @@ pub const FIRST_FRESH: Variable = 64;
 
 /// Bound on fresh variables of one run.
 const MAX_FRESH: u32 = 1 << 14;
+/// Most functions that are looked at for a reason.
+const MAX_SEEN: usize = 256;
 /// Fresh variables kept back for what cannot be followed to its end.
 const FRESH_RESERVE: u32 = 1 << 13;
 
@@ -163,6 +167,24 @@ impl Symbols {
             at = if bits >> variable & 1 == 1 { high } else { low };
         }
         String::new()
+    }
+
+    /// Why a number is not known; `None` if it follows from the question.
+    pub fn why_unknown(&self, word: &Word) -> Option<&str> {
+        let Word::Bits(bits) = word else { return None };
+        let (mut seen, mut left) = (BTreeSet::new(), bits.to_vec());
+        while let Some(at) = left.pop() {
+            let Some(variable) = self.diagram.top(at).filter(|_| seen.insert(at)) else { continue };
+            if let Some(why) = self.reason(variable) {
+                return Some(why);
+            }
+            if seen.len() > MAX_SEEN {
+                return None;
+            }
+            let (low, high) = self.diagram.cofactors(at, variable);
+            left.extend([low, high]);
+        }
+        None
     }
 
     /// The reason behind a fresh variable.

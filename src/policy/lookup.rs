@@ -4,7 +4,8 @@ use std::rc::Rc;
 
 use super::diagram::Bdd;
 use super::helpers::Found;
-use super::machine::{Machine, Stop};
+use super::machine::{Machine, Stop, is_kernel_address};
+use super::memory::MAX_PLACES;
 use super::state::State;
 use super::table::{Table, TableKind};
 use super::value::{Base, Holds, Selection, Value};
@@ -22,11 +23,7 @@ impl Machine<'_> {
                 Base::MapObject(map) => Some(map),
                 _ => None,
             },
-            Value::Scalar(Word::Constant(address))
-                if *address >> 48 == 0xffff && self.code.maps.len() == 1 =>
-            {
-                Some(0)
-            }
+            value if is_kernel_address(value) && self.code.maps.len() == 1 => Some(0),
             _ => None,
         }
     }
@@ -51,8 +48,9 @@ impl Machine<'_> {
     /// A blinded program with several maps: any of them, the reader cannot
     /// know which.
     fn lookup_in_one_of(&mut self, argument: &Value, state: &mut State, found: Found) -> Result<Value, Stop> {
-        if argument.as_constant().is_none_or(|address| address >> 48 != 0xffff) {
-            return Ok(self.unknown(8, "it depends on a lookup in a map inside another map"));
+        if !is_kernel_address(argument) {
+            let why = self.why_of_address(argument);
+            return Ok(self.unknown(8, &why));
         }
         let mut result: Option<Value> = None;
         for map in 0..self.code.maps.len() {
@@ -248,11 +246,28 @@ impl Machine<'_> {
         let index = word(key);
         let table: &Table<'_> = &self.code.maps[map];
         let (max, stride) = (Word::Constant(table.max_entries), Word::Constant(table.stride() as u64));
-        let diagram = &mut self.symbols.diagram;
-        let exists = index.less_than(&max, diagram);
-        let offset = index.mul(&stride, diagram);
-        let alternatives = vec![(exists, Value::pointer(Base::Array(map), offset)), (!exists, 0.into())];
-        Value::of_alternatives(alternatives, self.symbols)
+        let exists = index.less_than(&max, &mut self.symbols.diagram);
+        let value = match table.per_cpu {
+            true => {
+                let guard = self.guard();
+                let guard = self.symbols.diagram.and(guard, exists);
+                self.per_cpu_entry(map, &index, guard)
+            }
+            false => Value::pointer(Base::Array(map), index.mul(&stride, &mut self.symbols.diagram)),
+        };
+        Value::of_alternatives(vec![(exists, value), (!exists, 0.into())], self.symbols)
+    }
+
+    /// A CPU's copy of the entry at `index` of a per-CPU array, for the
+    /// questions of `guard`. Unlike the values of an array, the copies of two
+    /// entries are not beside each other in memory.
+    pub fn per_cpu_entry(&mut self, map: usize, index: &Word, guard: Bdd) -> Value {
+        let cases = index.cases(guard, MAX_PLACES, &mut self.symbols.diagram);
+        let hits = cases.map(|cases| {
+            let entry = |index| usize::try_from(index).unwrap_or(usize::MAX);
+            cases.into_iter().map(|(guard, index)| (guard, entry(index))).collect()
+        });
+        self.selected(map, hits, Found::Value)
     }
 
     /// Where the bytes are equal to `constant`.

@@ -9,17 +9,15 @@ use super::calls::may_be_address;
 use super::compute;
 use super::diagram::Bdd;
 use super::frame::Frame;
-use super::machine::{Machine, Stop};
+use super::machine::{Machine, Stop, is_kernel_address};
 use super::state::State;
-use super::table::{self, Reading};
+use super::table::{self, Reading, TableKind};
 use super::value::{Base, Pointer, Selection, Value};
 use super::word::Word;
 use super::written::{Bytes, Spoil, Written};
 
 /// Most places a computed address is followed to.
-const MAX_PLACES: usize = 1 << 14;
-
-const ELSEWHERE: &str = "it depends on kernel memory that gpumap does not model";
+pub const MAX_PLACES: usize = 1 << 14;
 
 impl Machine<'_> {
     /// The `size` bytes at `address + offset`.
@@ -33,7 +31,42 @@ impl Machine<'_> {
                     .collect();
                 Value::of_alternatives(loaded, self.symbols)
             }
-            Value::Scalar(_) | Value::Unset => self.unknown(size, ELSEWHERE),
+            Value::Scalar(_) | Value::Unset => {
+                let why = self.why_of_address(address);
+                self.unknown(size, &why)
+            }
+        }
+    }
+
+    /// Why memory at `address`, which leads to nothing that gpumap models, is
+    /// not known.
+    pub fn why_of_address(&self, address: &Value) -> String {
+        let Value::Scalar(word) = address else {
+            return "it depends on a register that was never set".into();
+        };
+        if let Some(why) = self.symbols.why_unknown(word) {
+            return why.to_owned();
+        }
+        let arena = self.code.maps.iter().find(|table| table.kind == TableKind::Arena);
+        match arena.and_then(|table| table.entries.as_ref().err()) {
+            Some(why) => why.clone(),
+            None if is_kernel_address(address) => "it depends on a variable of the kernel".into(),
+            None => "it depends on memory at a computed address".into(),
+        }
+    }
+
+    /// Why memory of this kind, which gpumap does not model, is not known.
+    fn why_of_base(&self, base: &Base) -> String {
+        let of_map =
+            |map: usize| format!("it depends on what the kernel keeps beside map {}", self.code.maps[map].id);
+        match base {
+            Base::MapObject(map) | Base::PerCpuSlots(map) | Base::InnerSlots(map) => of_map(*map),
+            Base::HashElement(selection) | Base::PerCpuSlot(selection) | Base::InnerSlot(selection) => {
+                of_map(selection.map)
+            }
+            Base::Scratch => "it depends on what a record for user space holds".into(),
+            Base::Subprogram(_) => "it depends on the machine code of the program".into(),
+            _ => "it depends on memory of the kernel".into(),
         }
     }
 
@@ -45,7 +78,8 @@ impl Machine<'_> {
     fn load_at(&mut self, state: &State, pointer: &Pointer, offset: i64, size: usize) -> Value {
         match &pointer.base {
             Base::MapObject(_) | Base::HashElement(_) | Base::Subprogram(_) | Base::Scratch => {
-                return self.unknown(size, ELSEWHERE);
+                let why = self.why_of_base(&pointer.base);
+                return self.unknown(size, &why);
             }
             Base::PerCpuSlots(_) | Base::PerCpuSlot(_) => return self.load_slot(pointer, offset, size),
             Base::InnerSlot(_) | Base::InnerSlots(_) => return self.load_inner(state, pointer, offset, size),
@@ -70,18 +104,19 @@ impl Machine<'_> {
     fn load_slot(&mut self, pointer: &Pointer, offset: i64, size: usize) -> Value {
         match &pointer.base {
             Base::PerCpuSlots(map) if size == 8 && offset == 0 => {
-                let stride = Word::Constant(self.code.maps[*map].stride() as u64);
-                let diagram = &mut self.symbols.diagram;
-                let index = pointer.offset.shr(&Word::Constant(3), 6, diagram);
-                let offset = index.mul(&stride, diagram);
-                Value::pointer(Base::Array(*map), offset)
+                let index = pointer.offset.shr(&Word::Constant(3), 6, &mut self.symbols.diagram);
+                let guard = self.guard();
+                self.per_cpu_entry(*map, &index, guard)
             }
             Base::PerCpuSlot(selection)
                 if size == 8 && offset == 0 && pointer.offset.as_constant() == Some(0) =>
             {
                 Value::pointer(Base::MapValue(selection.clone()), Word::ZERO)
             }
-            _ => self.unknown(size, ELSEWHERE),
+            base => {
+                let why = self.why_of_base(base);
+                self.unknown(size, &why)
+            }
         }
     }
 
@@ -90,13 +125,17 @@ impl Machine<'_> {
         let map = match &pointer.base {
             Base::InnerSlots(map) => *map,
             Base::InnerSlot(selection) => selection.map,
-            _ => return self.unknown(size, ELSEWHERE),
+            base => {
+                let why = self.why_of_base(base);
+                return self.unknown(size, &why);
+            }
         };
         if state.spoiled(map).is_some() {
             return self.unknown(size, &self.why_written(map));
         }
         if size != 8 || offset != 0 {
-            return self.unknown(size, ELSEWHERE);
+            let why = self.why_of_base(&pointer.base);
+            return self.unknown(size, &why);
         }
         match &pointer.base {
             Base::InnerSlot(selection) if pointer.offset.as_constant() == Some(0) => self.inner_of(selection),
@@ -104,7 +143,10 @@ impl Machine<'_> {
                 Some(places) => self.inner_at(*map, &places),
                 None => self.unknown(size, "it depends on memory at too many possible addresses"),
             },
-            _ => self.unknown(size, ELSEWHERE),
+            base => {
+                let why = self.why_of_base(base);
+                self.unknown(size, &why)
+            }
         }
     }
 
@@ -129,10 +171,13 @@ impl Machine<'_> {
             Base::Bytes(bytes) => {
                 match table::number(bytes, usize::try_from(place).unwrap_or(usize::MAX), size) {
                     Some(number) => number.into(),
-                    None => self.unknown(size, ELSEWHERE),
+                    None => self.unknown(size, "the program reads outside of a map's key"),
                 }
             }
-            _ => self.unknown(size, ELSEWHERE),
+            base => {
+                let why = self.why_of_base(base);
+                self.unknown(size, &why)
+            }
         }
     }
 
@@ -184,9 +229,10 @@ impl Machine<'_> {
         Value::Scalar(self.one_of(map, &readings, size))
     }
 
-    /// Why what is read of a map that the program writes is unknown.
+    /// Why what is read of a map that this program, or another one that is asked
+    /// together with it, writes is unknown.
     pub fn why_written(&self, map: usize) -> String {
-        format!("it depends on map {}, which the program itself writes", self.code.maps[map].id)
+        format!("it depends on map {}, to which the device programs themselves write", self.code.maps[map].id)
     }
 
     /// What is read where its guard holds; equal readings share the work.

@@ -99,7 +99,7 @@ impl Machine<'_> {
     /// Key and value of the entry that is visited.
     fn visited(&self, map: usize, round: u64) -> (Value, Value) {
         let table = &self.code.maps[map];
-        if table.kind == TableKind::Array {
+        if table.kind == TableKind::Array && !table.per_cpu {
             let key = Rc::from((round as u32).to_le_bytes().as_slice());
             let place = Word::Constant(round.wrapping_mul(table.stride() as u64));
             return (Value::pointer(Base::Bytes(key), Word::ZERO), Value::pointer(Base::Array(map), place));

@@ -46,6 +46,8 @@ pub enum TableKind {
     HashOfMaps,
     /// Entries are programs to go on in.
     Programs,
+    /// Memory that programs share with user space.
+    Arena,
     /// In a way that gpumap does not model.
     Other,
     /// Not known: the map is not part of the observation.
@@ -105,7 +107,10 @@ impl<'a> Table<'a> {
             hidden: &map.hidden,
         };
         table.entries = match (&map.entries, kind) {
-            (_, TableKind::Other | TableKind::Programs) => {
+            (_, TableKind::Arena) => {
+                Err(format!("map {} is memory that programs share with user space (an arena)", map.id))
+            }
+            (_, TableKind::Other) => {
                 Err(format!("map {} is of type {}, which gpumap does not model", map.id, map.kind))
             }
             (Answer::Missing(why), _) => Err(format!("map {} could not be read: {why}", map.id)),
@@ -123,6 +128,7 @@ impl<'a> Table<'a> {
     /// Whether every entry has a key and values of the stated sizes.
     fn fits(&self, entries: &[MapEntry]) -> bool {
         let value_fits = |value: &[u8]| match (self.kind, self.per_cpu) {
+            (TableKind::Programs, _) => matches!(value.len(), 0 | 4),
             (kind, _) if kind.holds_maps() => value.len() == 4,
             (_, true) => !value.is_empty() && value.len().is_multiple_of(self.stride()),
             (_, false) => value.len() == self.value_size,
@@ -139,6 +145,14 @@ impl<'a> Table<'a> {
     /// The map that entry number `entry` of a map of maps is.
     pub fn inner(&self, entry: usize) -> Option<u32> {
         self.entries.as_ref().ok()?.get(entry)?.map_id()
+    }
+
+    /// The indices of a map of programs at which there are programs; `None` if
+    /// that is not known.
+    pub fn programs(&self) -> Option<Vec<u32>> {
+        let entries = self.entries.as_ref().ok().filter(|_| self.kind == TableKind::Programs)?;
+        let programs = entries.iter().filter(|entry| !entry.value.0.is_empty());
+        Some(programs.filter_map(|entry| Some(u32::from_le_bytes(*entry.key.0.first_chunk()?))).collect())
     }
 
     /// Which entry of an array of maps is the map at `index`; `None` if there
@@ -225,7 +239,8 @@ fn kind(map: &Map) -> (TableKind, bool) {
         "percpu_cgroup_storage" => (TableKind::CgroupStorage, true),
         "array_of_maps" if map.key_size == 4 => (TableKind::ArrayOfMaps, false),
         "hash_of_maps" => (TableKind::HashOfMaps, false),
-        "prog_array" => (TableKind::Programs, false),
+        "prog_array" if map.key_size == 4 => (TableKind::Programs, false),
+        "arena" => (TableKind::Arena, false),
         "" => (TableKind::Absent, false),
         _ => (TableKind::Other, false),
     }

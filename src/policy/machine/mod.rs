@@ -11,6 +11,7 @@ use std::rc::Rc;
 
 use crate::bytecode::{Arithmetic, Operand, Operation};
 
+use super::calls::may_be_address;
 use super::code::Code;
 use super::compute;
 use super::deadline;
@@ -558,9 +559,9 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// Whether a register holds an address in the kernel's half as a constant.
+/// Whether a register holds a constant that may be an address in the kernel.
 pub fn is_kernel_address(value: &Value) -> bool {
-    value.as_constant().is_some_and(|address| address >> 48 == 0xffff)
+    matches!(value, Value::Scalar(word @ Word::Constant(_)) if may_be_address(word))
 }
 
 fn operand(state: &State, source: Operand) -> Value {

@@ -63,10 +63,7 @@ impl Machine<'_> {
                 };
             }
             Operation::LoadMapValue { dst, map, offset } => {
-                state.registers[dst] = match self.code.map(map) {
-                    Some(place) => Value::pointer(Base::Array(place), Word::Constant(offset.into())),
-                    None => Value::Scalar(self.symbols.unknown_word(64, &missing_map(map))),
-                };
+                state.registers[dst] = self.map_value(map, offset);
             }
             Operation::LoadSubprogram { dst, target } => {
                 state.registers[dst] = Value::pointer(Base::Subprogram(target), Word::ZERO);
@@ -93,6 +90,18 @@ impl Machine<'_> {
             _ => {}
         }
         Ok(())
+    }
+
+    /// The address `offset` bytes into the values of the map with this id.
+    fn map_value(&mut self, map: u32, offset: u32) -> Value {
+        let why = match self.code.map(map).map(|place| (place, &self.code.maps[place])) {
+            Some((place, table)) if table.kind == TableKind::Array && !table.per_cpu => {
+                return Value::pointer(Base::Array(place), Word::Constant(offset.into()));
+            }
+            Some((_, table)) => table.entries.as_ref().err().cloned(),
+            None => None,
+        };
+        Value::Scalar(self.symbols.unknown_word(64, &why.unwrap_or_else(|| missing_map(map))))
     }
 
     /// What `r0 = r1` leaves in r0. The kernel writes the same for

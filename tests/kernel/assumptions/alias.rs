@@ -75,7 +75,7 @@ fn a_stack_pointer_beside_a_helper() {
     asm.ldx(size::DW, 0, 10, -32);
     asm.op64(alu::AND, 0, 1);
     asm.exit();
-    let loaded = bpf::load(&finish(asm, "spilled")).expect("the verifier's consent");
+    let loaded = super::load_alone(&finish(asm, "spilled"));
     never_wrong(&[&loaded]);
 }
 
@@ -102,7 +102,7 @@ fn half_of_a_spilled_pointer() {
         asm.mov(0, 1);
         asm.bind(zero);
         asm.exit();
-        let loaded = bpf::load(&finish(asm, "halved")).expect("the verifier's consent");
+        let loaded = super::load_alone(&finish(asm, "halved"));
         never_wrong(&[&loaded]);
     }
 }

@@ -122,7 +122,7 @@ fn what_looks_like_a_lookup() {
         in_the_shape_of_a_lookup(helper::KTIME, |_| {}),
     ];
     for source in sources {
-        let loaded = bpf::load(&source).expect("the verifier's consent");
+        let loaded = super::load_alone(&source);
         let facts = hidden(bench().ask(&[&loaded], &devices()));
         assert_eq!(judge(&facts), all(&facts), "what the helper returns is not known");
     }
@@ -170,7 +170,7 @@ fn other_helpers_beside() {
         asm.ldx(size::W, 2, 6, 4);
         asm.jump_if(cond::EQ, 2, 8, deny);
     });
-    let loaded = bpf::load(&source).expect("the verifier's consent");
+    let loaded = super::load_alone(&source);
     let facts = hidden(bench().ask(&[&loaded], &devices()));
     assert_eq!(judge(&facts), 0, "unknown answers");
 }
@@ -187,7 +187,7 @@ fn dead_code() {
         asm.mov(3, 7);
         asm.bind(next);
     });
-    let loaded = bpf::load(&source).expect("the verifier's consent");
+    let loaded = super::load_alone(&source);
     let facts = hidden(bench().ask(&[&loaded], &devices()));
     assert_eq!(judge(&facts), all(&facts), "an answer without proof");
 }
@@ -207,7 +207,7 @@ fn lookups_of_every_kind() {
                 asm.ldx(size::W, 3, 0, 0);
                 asm.bind(none);
             });
-            let loaded = bpf::load(&source).expect("the verifier's consent");
+            let loaded = super::load_alone(&source);
             let facts = bench().ask(&[&loaded], &devices());
             assert_eq!(judge(&facts), 0, "{kind:?}: unknown answers");
             assert_eq!(judge(&hidden(facts)), 0, "{kind:?}, {value_size} bytes: unknown without symbols");

@@ -23,7 +23,7 @@ fn alone(lose: impl FnOnce(&mut Asm, Label)) {
     let Some(_host) = host::shared() else { return };
     let mut asm = writer(lose);
     asm.map(array(8));
-    let loaded = bpf::load(&finish(asm, "lost")).expect("the verifier's consent");
+    let loaded = super::load_alone(&finish(asm, "lost"));
     never_wrong(&[&loaded]);
 }
 
@@ -154,7 +154,7 @@ fn a_hidden_delete() {
     asm.verdict(1);
     asm.bind(deny);
     asm.verdict(0);
-    let loaded = bpf::load(&finish(asm, "delete")).expect("the verifier's consent");
+    let loaded = super::load_alone(&finish(asm, "delete"));
     let mut bench = super::Bench::new().expect("scratch cgroups and an oracle");
     let mut facts = bench.ask(&[&loaded], &super::devices());
     for program in &mut facts.programs {

@@ -60,7 +60,7 @@ pub(super) fn shape(kind: u32) -> Option<Shape> {
     match NAMES.get(kind as usize).copied()? {
         "hash" | "array" | "lru_hash" | "lpm_trie" | "cgroup_storage" => Some(Shape::Plain),
         "percpu_hash" | "percpu_array" | "lru_percpu_hash" | "percpu_cgroup_storage" => Some(Shape::PerCpu),
-        "array_of_maps" | "hash_of_maps" => Some(Shape::Id),
+        "array_of_maps" | "hash_of_maps" | "prog_array" => Some(Shape::Id),
         _ => None,
     }
 }
