@@ -108,7 +108,7 @@ pub fn map(id: u32) -> io::Result<Map> {
         frozen: frozen(&fd),
         hidden,
         entries: match kind {
-            27 => Answer::Missing("no entries".into()),
+            27 | 33 => Answer::Missing("no entries".into()),
             _ => Answer::Known(entries(&fd, key_size as usize, room as usize)?),
         },
     })
@@ -133,6 +133,7 @@ fn kind_name(kind: u32) -> &'static str {
         11 => "lpm_trie",
         12 => "array_of_maps",
         27 => "ringbuf",
+        33 => "arena",
         5 => "percpu_hash",
         6 => "percpu_array",
         9 => "lru_hash",

@@ -6,12 +6,12 @@ use std::sync::PoisonError;
 
 use gpumap::model::{Device, DeviceType};
 
+use super::{array, finish, judge};
 use crate::support::asm::{Asm, alu, cond, size};
 use crate::support::bench::{Bench, LOADING};
 use crate::support::source::{MapSpec, Source};
 use crate::support::sysctl::Setting;
 use crate::support::{bpf, root};
-use super::{array, finish, judge};
 
 /// Numbers at which instructions differ.
 const NUMBERS: [u64; 9] = [

@@ -6,6 +6,7 @@ mod counters;
 mod hidden;
 mod instructions;
 mod lost;
+mod memory;
 mod pointers;
 mod single;
 mod types;

@@ -11,7 +11,7 @@ pub fn function(name: &str) -> i32 {
 }
 
 /// The number of a type of this kind and name among the kernel's types.
-fn number(name: &str, kind: u32) -> Option<i32> {
+pub fn number(name: &str, kind: u32) -> Option<i32> {
     let btf = std::fs::read("/sys/kernel/btf/vmlinux").expect("the kernel's types");
     let word = |at: usize| u32::from_ne_bytes(btf[at..at + 4].try_into().expect("four bytes"));
     let header = word(4) as usize;
