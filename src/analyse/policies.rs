@@ -108,8 +108,8 @@ impl<'a> Policies<'a> {
             return *known;
         }
         let context = self.context(None);
-        let program = self.programs.get(&id).filter(|program| !Decoder::depends_on_place(program, &context));
-        let policy = program.map(|program| decoder.policy(&[program], &context));
+        let program = self.programs.get(&id);
+        let policy = program.and_then(|program| decoder.policy_anywhere(program, &context));
         self.alone.insert(id, policy);
         policy
     }

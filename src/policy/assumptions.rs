@@ -23,10 +23,10 @@
 //!
 //! 4. Only the maps in its own list, and the maps inside those, unless it goes
 //!    on in another program: `bpf_prog::aux::used_maps`, filled by
-//!    `resolve_pseudo_ldimm64`. `reach`; `alias::a_store_through_an_outer_map`,
+//!    `resolve_pseudo_ldimm64`. `clobber`; `alias::a_store_through_an_outer_map`,
 //!    `alias::an_update_through_an_outer_map`.
 //! 5. No map with `BPF_F_RDONLY_PROG`: `check_map_access_type`. Helpers that
-//!    gpumap does not know are excepted (CVE-2024-49861). `reach::handed`.
+//!    gpumap does not know are excepted (CVE-2024-49861). `clobber::handed`.
 //! 6. A kernel function may end the program (`bpf_throw`), so that the path is
 //!    lost, and what comes after it may write: `machine::lose`;
 //!    `lost::after_a_kernel_function`, `lost::for_the_next_program`.
@@ -73,10 +73,10 @@
 //!     from another only in which helpers it calls has another tag: 64 bits,
 //!     of which a search of gpumap's length gives 12 away. Who can look for two
 //!     with the same tag may load device programs, and so allow what they like.
-//!     `hidden`, `original`; all of `hidden`.
+//!     `hidden`, `as_loaded`; all of `hidden`.
 //! 26. What the verifier writes into a program it writes in place of single
 //!     instructions and in their order, and corrects jumps
-//!     (`bpf_patch_insn_data`). `original`; a wrong account of it gives another
+//!     (`bpf_patch_insn_data`). `as_loaded`; a wrong account of it gives another
 //!     tag, and the calls stay unknown: `hidden::dead_code`.
 //!
 //! **Addresses and functions that the kernel calls**
@@ -88,10 +88,10 @@
 //! 20. `bpf_for_each_map_elem` visits an array by number and a hash table in the
 //!     order in which user space lists it (`bpf_for_each_hash_elem` and
 //!     `htab_map_get_next_key`, `kernel/bpf/hashtab.c`, walk the same buckets).
-//!     `rounds`; `tests/kernel/compiled/mod.rs`, class "callbacks".
+//!     `callbacks`; `tests/kernel/compiled/mod.rs`, class "callbacks".
 //! 21. A function that is called back has a frame of its own in every round and
 //!     ends the helper with any result but 0 (`bpf_loop`,
-//!     `kernel/bpf/bpf_iter.c`). `rounds`; class "callbacks".
+//!     `kernel/bpf/bpf_iter.c`). `callbacks`; class "callbacks".
 //! 22. An iterator over numbers is two numbers on the stack, which no other code
 //!     touches (`process_iter_arg`). `iterator`; class "iterators".
 //! 23. Only the call behind a timed `may_goto` uses r11, and it keeps r0 to r5
@@ -99,6 +99,25 @@
 //! 24. No program puts maps into a map of maps
 //!     (`check_map_func_compatibility`); which map an entry is, is what user
 //!     space reads. `lookup::inner_of`; class "inner maps".
+//!
+//! 27. The copies that one CPU has of the entries of a per-CPU array are not
+//!     beside each other (`bpf_array_alloc_percpu`, `kernel/bpf/arraymap.c`),
+//!     and a program may read behind one after `bpf_rdonly_cast`.
+//!     `lookup::per_cpu_entry`; `memory::behind_a_copy_of_a_cpu`.
+//! 28. A number below 2^32 is no address of a map or of the stack; any other
+//!     may be one, wherever this kernel keeps its memory.
+//!     `word::may_be_address`; `tests/offline/regressions.rs`,
+//!     `addresses_with_five_levels`.
+//! 29. Programs reach an arena by its own instructions alone, whose addresses
+//!     are below 2^32 and which write to nothing else (`BPF_PROBE_MEM32`,
+//!     shown as plain loads and stores). `word::may_be_address`;
+//!     `memory::shared_with_user_space`.
+//! 30. A tail call to an index without a program falls through, and only user
+//!     space puts programs into the map (`check_map_func_compatibility`).
+//!     `calls::tail_call`; `memory::a_map_without_programs`.
+//! 31. No program of type `EXT` replaces a function of a device program
+//!     (`bpf_check_attach_target`): the dump does not show it, and gpumap does
+//!     not look for it. No test: it is a gap, not a guarantee.
 //!
 //! **What is asked**
 //!

@@ -133,7 +133,7 @@ impl Machine<'_> {
         for (_, argument) in state.registers[register].alternatives() {
             match &argument {
                 Value::Pointer(pointer) => self.fill_at(pointer, size, why, state),
-                Value::Scalar(word) if may_be_address(word) => self.write_anywhere(why, state),
+                Value::Scalar(word) if word.may_be_address() => self.write_anywhere(why, state),
                 _ => {}
             }
         }
@@ -208,21 +208,11 @@ impl Machine<'_> {
         if calls_back {
             let why = format!("{why}, which calls back into the program");
             state.forget_frames(&Rc::from(why.as_str()));
-            self.spoil_all(state, &self.code.rest.clone());
+            self.spoil_all(state, &self.code.unfollowed.clone());
             if self.code.may_touch_retval() {
                 state.retval = self.symbols.unknown_word(RETVAL_BITS as u32, &why);
             }
         }
         self.unknown(8, why)
-    }
-}
-
-/// Whether a number may be an address in the kernel: one that fits into 32
-/// bits is none. Which other numbers are addresses differs between machines:
-/// with five-level page tables, maps are at `0xff11…`.
-pub fn may_be_address(word: &Word) -> bool {
-    match word {
-        Word::Constant(constant) => constant >> 32 != 0,
-        Word::Bits(bits) => bits[32..].iter().any(|bit| *bit != Bdd::FALSE),
     }
 }

@@ -6,13 +6,12 @@ use std::collections::BTreeMap;
 use crate::bytecode::{Insn, Operation};
 use crate::observation::{Map, Program};
 
+use super::clobber;
 use super::flow::Flow;
+use super::helpers::{self, KernelFunction};
 use super::hidden;
-use super::iterator::{self, Function};
-use super::reach;
-use super::state::Places;
 use super::table::{self, Table};
-use super::written::Written;
+use super::written::{Places, Written};
 
 /// Longest program the kernel loads (`BPF_COMPLEXITY_LIMIT_INSNS`,
 /// `linux/bpf.h`).
@@ -30,7 +29,7 @@ pub struct Code<'a> {
     /// The maps of the program, and after them those inside these.
     pub maps: Vec<Table<'a>>,
     /// What a part of the program that could not be followed may write.
-    pub rest: Written,
+    pub unfollowed: Written,
     /// What a store through an address of unknown origin may write.
     pub own: Written,
     may_touch_retval: bool,
@@ -57,13 +56,13 @@ impl<'a> Code<'a> {
         let flow = Flow::of(&operations);
         let maps = table::of_program(program, maps);
         let may_touch_retval = each(&operations).any(|operation| may_touch_retval(operation, &calls));
-        let own = reach::own(&maps);
-        let rest = reach::rest(each(&operations), &calls, &maps, &own);
+        let own = clobber::own(&maps);
+        let unfollowed = clobber::unfollowed(each(&operations), &calls, &maps, &own);
         let names_maps = |operation: &Operation| {
             matches!(operation, Operation::LoadMap { .. } | Operation::LoadMapValue { .. })
         };
         let is_blinded = !maps.is_empty() && !each(&operations).any(names_maps);
-        Ok(Self { operations, flow, calls, maps, rest, own, may_touch_retval, is_blinded })
+        Ok(Self { operations, flow, calls, maps, unfollowed, own, may_touch_retval, is_blinded })
     }
 
     /// What `written` spoils of the program's maps, by their place.
@@ -85,10 +84,10 @@ impl<'a> Code<'a> {
 
     /// The function of the kernel at this distance, if gpumap runs it; else why
     /// a path ends there.
-    pub fn kernel_function(&self, distance: i32) -> Result<Function, String> {
+    pub fn kernel_function(&self, distance: i32) -> Result<KernelFunction, String> {
         match self.calls.get(&distance) {
             None => Err("the program calls a kernel function whose name is not known".to_owned()),
-            Some(name) => iterator::function(name)
+            Some(name) => helpers::kernel_function(name)
                 .ok_or_else(|| format!("the program calls the kernel function {name}")),
         }
     }
@@ -106,7 +105,7 @@ impl<'a> Code<'a> {
 
     /// Whether the verdict may depend on the cgroup asked about.
     pub fn may_read_cgroup_id(&self) -> bool {
-        self.helpers().any(|symbol| symbol.is_some_and(|name| name.starts_with("bpf_get_current_cgroup_id")))
+        self.helpers().any(|symbol| symbol.is_some_and(helpers::reads_cgroup_id))
     }
 
     fn helpers(&self) -> impl Iterator<Item = Option<&str>> {
@@ -129,11 +128,8 @@ fn each(operations: &[Operation]) -> impl Iterator<Item = &Operation> {
 
 fn may_touch_retval(operation: &Operation, calls: &BTreeMap<i32, String>) -> bool {
     match operation {
-        Operation::CallHelper { helper } => {
-            let name = calls.get(helper);
-            name.is_none_or(|name| name.ends_with("_retval") || name == "bpf_tail_call")
-        }
-        Operation::CallKernel { function } => !iterator::is_known(calls, *function),
+        Operation::CallHelper { helper } => helpers::may_touch_retval(calls.get(helper).map(String::as_str)),
+        Operation::CallKernel { function } => !helpers::is_known_function(calls, *function),
         Operation::Unsupported(_) => true,
         _ => false,
     }

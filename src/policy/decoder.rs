@@ -2,14 +2,15 @@
 
 use crate::observation::{Map, Program};
 
+use super::clobber;
 use super::code::Code;
 use super::deadline;
 use super::diagram::{Bdd, Diagram};
+use super::fallback::{Answerer, Fallbacks};
 use super::inputs::{self, Symbols};
 use super::machine::{Machine, Outcome, RETVAL_BITS, Surroundings};
 use super::project::{Projection, project};
-use super::reach;
-use super::rest::{Rest, Rests};
+use super::types::{Combination, Context, Fallback, Policy};
 use super::word::Word;
 use super::written::Written;
 use crate::model::{Device, Request, Verdict};
@@ -46,64 +47,14 @@ pub struct Decoder {
     /// Where policies are unknown, by reason.
     open: Vec<(Bdd, String)>,
     /// What answers questions that policies leave open.
-    pub(super) rests: Rests,
-}
-
-/// What programs read besides their arguments.
-#[derive(Clone, Copy, Debug)]
-pub struct Context<'a> {
-    /// The maps, with contents.
-    pub maps: &'a [Map],
-    /// The id of the cgroup asked about; `None` when a program is looked at on
-    /// its own.
-    pub cgroup_id: Option<u64>,
-    /// How this kernel combines several programs.
-    pub combination: Combination,
-}
-
-/// How the kernel combines the results of several programs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Combination {
-    /// Before Linux 5.18: allowed if every program returns 1.
-    AllMustAllow,
-    /// Since Linux 5.18: a return of 0 sets `-EPERM` unless an error is
-    /// already set, and a program may change the error with `bpf_set_retval`.
-    #[default]
-    Retval,
-}
-
-/// What one or more programs decide, for every device and request. Equal
-/// policies of one decoder are equal values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Policy {
-    /// Where the request is allowed for certain.
-    pub(super) allow: Bdd,
-    /// Where it is denied for certain.
-    pub(super) deny: Bdd,
-    /// What answers single questions that both leave open.
-    pub(super) rest: Rest,
-}
-
-impl Combination {
-    /// What a kernel of release `uname -r` does. Kernels whose distributor
-    /// ports BPF back inside an old number (`.el`) count as new: for them only
-    /// trying would tell, and the new rule claims less.
-    pub fn of_kernel(release: &str) -> Self {
-        let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
-        match (numbers.next(), numbers.next()) {
-            (Some(major), Some(minor)) if (major, minor) < (5, 18) && !release.contains(".el") => {
-                Self::AllMustAllow
-            }
-            _ => Self::Retval,
-        }
-    }
+    pub(super) fallbacks: Fallbacks,
 }
 
 impl Default for Decoder {
     fn default() -> Self {
         let mut diagram = Diagram::default();
         let reachable = inputs::reachable(&mut diagram);
-        Self { diagram, reachable, open: Vec::new(), rests: Rests::default() }
+        Self { diagram, reachable, open: Vec::new(), fallbacks: Fallbacks::default() }
     }
 }
 
@@ -119,12 +70,32 @@ impl Decoder {
         if deadline::is_over() {
             return self.unknown_policy(deadline::WHY);
         }
-        let codes = codes(programs, context);
-        let (policy, written, is_cut) = self.settle(&codes, context);
+        self.policy_of(&codes(programs, context), programs, context)
+    }
+
+    /// The policy of a program that decides the same in every cgroup and beside
+    /// every other program; `None` if its place matters
+    /// ([`Decoder::depends_on_place`]).
+    pub fn policy_anywhere(&mut self, program: &Program, context: &Context<'_>) -> Option<Policy> {
+        if deadline::is_over() {
+            return Some(self.unknown_policy(deadline::WHY));
+        }
+        let codes = codes(&[program], context);
+        let depends = codes.iter().any(|code| code_depends_on_place(&code.code, context));
+        (!depends).then(|| self.policy_of(&codes, &[program], context))
+    }
+
+    fn policy_of(
+        &mut self,
+        codes: &[ProgramCode<'_>],
+        programs: &[&Program],
+        context: &Context<'_>,
+    ) -> Policy {
+        let (policy, written, is_cut) = self.settle(codes, context);
         if !is_cut || deadline::is_over() {
             return policy;
         }
-        Policy { rest: self.rests.programs(programs, context, written), ..policy }
+        Policy { fallback: self.fallbacks.programs(programs, context, written), ..policy }
     }
 
     /// The policy, what the programs may write (so that what is read there is
@@ -203,6 +174,34 @@ impl Decoder {
         }
     }
 
+    /// The answer to a question that a policy leaves open, and why there is
+    /// none.
+    fn fall_back(&self, fallback: Fallback, bits: u64) -> (Verdict, Option<String>) {
+        match self.fallbacks.get(fallback) {
+            None => (Verdict::Unknown, None),
+            Some(Answerer::Programs(stack)) => {
+                let programs: Vec<&Program> = stack.programs.iter().collect();
+                let context =
+                    Context { maps: &stack.maps, cgroup_id: stack.cgroup_id, combination: stack.combination };
+                Self::ask(&programs, &context, &stack.written, bits)
+            }
+            Some(Answerer::All(policies)) => {
+                let mut open = None;
+                for policy in policies {
+                    match self.verdict_of(*policy, bits) {
+                        Verdict::Allow => {}
+                        Verdict::Deny => return (Verdict::Deny, None),
+                        Verdict::Unknown => open = Some(*policy),
+                    }
+                }
+                match open {
+                    None => (Verdict::Allow, None),
+                    Some(policy) => (Verdict::Unknown, Some(self.why_unknown(policy, bits).join("; "))),
+                }
+            }
+        }
+    }
+
     /// Whether a run's diagram is more than this decoder can take in.
     fn is_too_large(&self, symbols: &Symbols) -> bool {
         symbols.diagram.exhausted() || symbols.diagram.len() > self.diagram.room()
@@ -211,9 +210,7 @@ impl Decoder {
     /// Whether the policy of `program` may depend on the cgroup asked about or
     /// on the programs around it, so that [`Decoder::all_of`] does not apply.
     pub fn depends_on_place(program: &Program, context: &Context<'_>) -> bool {
-        let code = Code::new(program, context.maps);
-        touches_retval(&code, context)
-            || code.is_ok_and(|code| code.may_read_cgroup_id() || !code.maps.is_empty())
+        code_depends_on_place(&Code::new(program, context.maps), context)
     }
 
     /// The policy where every one of `policies` must allow; no policy allows
@@ -222,14 +219,14 @@ impl Decoder {
         let all = policies.iter().copied().reduce(|sum, policy| Policy {
             allow: self.diagram.and(sum.allow, policy.allow),
             deny: self.diagram.or(sum.deny, policy.deny),
-            rest: Rest::NONE,
+            fallback: Fallback::NONE,
         });
-        let all = all.unwrap_or(Policy { allow: self.reachable, deny: Bdd::FALSE, rest: Rest::NONE });
-        let rest = match policies {
-            [one] => one.rest,
-            _ => self.rests.all(policies),
+        let all = all.unwrap_or(Policy { allow: self.reachable, deny: Bdd::FALSE, fallback: Fallback::NONE });
+        let fallback = match policies {
+            [one] => one.fallback,
+            _ => self.fallbacks.all(policies),
         };
-        self.whole(Policy { rest, ..all })
+        self.whole(Policy { fallback, ..all })
     }
 
     /// What the programs answer to one question: the kernel's answer, except
@@ -241,7 +238,7 @@ impl Decoder {
     /// The same by the question's bits.
     pub(super) fn verdict_of(&self, policy: Policy, bits: u64) -> Verdict {
         match self.drawn(policy, bits) {
-            Verdict::Unknown => self.rests.ask(self, policy.rest, bits).0,
+            Verdict::Unknown => self.fall_back(policy.fallback, bits).0,
             known => known,
         }
     }
@@ -265,7 +262,7 @@ impl Decoder {
     }
 
     pub(super) fn why_unknown(&self, policy: Policy, bits: u64) -> Vec<String> {
-        if let (_, Some(why)) = self.rests.ask(self, policy.rest, bits) {
+        if let (_, Some(why)) = self.fall_back(policy.fallback, bits) {
             return vec![why];
         }
         let open = self.open.iter().filter(|(region, _)| self.diagram.evaluate(*region, bits) == Some(true));
@@ -335,7 +332,7 @@ impl Decoder {
         for (region, why) in open {
             self.note_open(region, &why);
         }
-        self.policy_of(yes, no)
+        self.policy_where(yes, no)
     }
 
     /// Remembers why `region` is unknown.
@@ -353,22 +350,27 @@ impl Decoder {
     }
 
     /// A policy from where it allows and where it denies.
-    pub(super) fn policy_of(&mut self, yes: Bdd, no: Bdd) -> Policy {
+    pub(super) fn policy_where(&mut self, yes: Bdd, no: Bdd) -> Policy {
         let allow = self.diagram.and(yes, self.reachable);
         let deny = self.diagram.and(no, self.reachable);
-        self.whole(Policy { allow, deny, rest: Rest::NONE })
+        self.whole(Policy { allow, deny, fallback: Fallback::NONE })
     }
 
     /// A policy that is unknown everywhere because of `why`.
     pub fn unknown_policy(&mut self, why: &str) -> Policy {
         // Nothing is computed here: this must work where the diagram is full.
         self.remember_open(self.reachable, why);
-        Policy { allow: Bdd::FALSE, deny: Bdd::FALSE, rest: Rest::NONE }
+        Policy { allow: Bdd::FALSE, deny: Bdd::FALSE, fallback: Fallback::NONE }
     }
 }
 
 fn touches_retval(code: &Result<Code<'_>, String>, context: &Context<'_>) -> bool {
     context.combination == Combination::Retval && code.as_ref().map_or(true, Code::may_touch_retval)
+}
+
+fn code_depends_on_place(code: &Result<Code<'_>, String>, context: &Context<'_>) -> bool {
+    touches_retval(code, context)
+        || code.as_ref().is_ok_and(|code| code.may_read_cgroup_id() || !code.maps.is_empty())
 }
 
 /// A program made ready to run, if its instructions are known.
@@ -382,8 +384,8 @@ impl ProgramCode<'_> {
     /// What the program may write at most.
     fn most_written(&self) -> Written {
         match &self.code {
-            Ok(code) => code.rest.clone(),
-            Err(_) => reach::unread(self.program, self.maps),
+            Ok(code) => code.unfollowed.clone(),
+            Err(_) => clobber::unread(self.program, self.maps),
         }
     }
 }
@@ -422,7 +424,7 @@ impl Run<'_> {
         let outcome = match &code.code {
             Ok(code) => Machine::new(code, symbols, self.surroundings, self.written).run(retval),
             Err(why) => Outcome {
-                writes: reach::unread(code.program, code.maps),
+                writes: clobber::unread(code.program, code.maps),
                 ..Outcome::lost(symbols, retval, self.surroundings, why)
             },
         };

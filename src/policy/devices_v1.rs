@@ -1,8 +1,9 @@
 //! The v1 devices controller: `devices.list` as a policy.
 
-use super::decoder::{Decoder, Policy};
+use super::decoder::Decoder;
 use super::diagram::Bdd;
-use super::rules::{Numbers, Rule};
+use super::rule::{Numbers, Rule};
+use super::types::Policy;
 use crate::model::{DeviceType, MAX_MAJOR, MAX_MINOR, Request, RequestSet, Verdict};
 
 /// The only line of a group whose default is allow.
@@ -32,7 +33,7 @@ impl Decoder {
             let region = self.region_of(&rule);
             allowed = self.diagram.or(allowed, region);
         }
-        self.policy_of(allowed, !allowed)
+        self.policy_where(allowed, !allowed)
     }
 
     /// What all `policies` say alike; where they differ, unknown because of
@@ -42,16 +43,16 @@ impl Decoder {
         let (allow, deny) = rest.iter().fold((first.allow, first.deny), |(allow, deny), policy| {
             (self.diagram.and(allow, policy.allow), self.diagram.and(deny, policy.deny))
         });
-        let agreed = self.policy_of(allow, deny);
+        let agreed = self.policy_where(allow, deny);
         let differ = self.unknown(agreed);
         if differ != Bdd::FALSE && policies.iter().any(|policy| *policy != agreed) {
             self.note_open(differ, why);
         }
-        let rest = match policies.iter().all(|policy| policy == first) {
-            true => first.rest,
-            false => super::rest::Rest::NONE,
+        let fallback = match policies.iter().all(|policy| policy == first) {
+            true => first.fallback,
+            false => super::types::Fallback::NONE,
         };
-        Policy { rest, ..agreed }
+        Policy { fallback, ..agreed }
     }
 }
 

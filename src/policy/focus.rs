@@ -3,11 +3,12 @@
 //! A policy may have no short form (a hash of the minor number, say). Then its
 //! rules are left out and counted, but whoever asks gpumap asks about GPUs.
 
-use super::decoder::{Decoder, Policy};
+use super::decoder::Decoder;
 use super::diagram::Bdd;
 use super::inputs;
-use super::rest::Rest;
-use super::rules::{Numbers, Rule};
+use super::rule::{Numbers, Rule};
+use super::types::Fallback;
+use super::types::Policy;
 use crate::model::{Device, DeviceType, MAX_MINOR, Request, Verdict};
 
 /// Minors that GPU drivers use: NVIDIA's cards and `nvidiactl` are below 256,
@@ -84,7 +85,7 @@ impl Decoder {
     /// leaves them open and its programs can be asked.
     pub(super) fn with_answers(&mut self, policy: Policy, focus: &Focus) -> Policy {
         let (mut allow, mut deny) = (policy.allow, policy.deny);
-        for device in focus.devices.iter().filter(|_| policy.rest != Rest::NONE) {
+        for device in focus.devices.iter().filter(|_| policy.fallback != Fallback::NONE) {
             for request in Request::ALL {
                 let bits = inputs::assignment(*device, request);
                 if self.drawn(policy, bits) != Verdict::Unknown {
@@ -99,20 +100,6 @@ impl Decoder {
                 *known = self.diagram.or(*known, question);
             }
         }
-        Policy { rest: policy.rest, ..self.policy_of(allow, deny) }
-    }
-}
-
-impl Rule {
-    /// How many questions the rule is about.
-    pub(super) fn questions(&self) -> u64 {
-        let count = |numbers: Numbers| match numbers.mask {
-            None => u64::from(numbers.last - numbers.first) + 1,
-            Some(mask) => (numbers.first..=numbers.last)
-                .filter(|number| number & mask.mask == mask.value)
-                .count() as u64,
-        };
-        let kinds = if self.kind.is_some() { 1 } else { 2 };
-        kinds * count(self.major) * count(self.minor) * self.requests.iter().count() as u64
+        Policy { fallback: policy.fallback, ..self.policy_where(allow, deny) }
     }
 }

@@ -1,5 +1,10 @@
-//! What the helpers do that gpumap does not have to run: which memory and
-//! which maps they write, and what they return.
+//! What helpers mean: the one place that knows the kernel's functions by name.
+//!
+//! For each helper it says which memory and which maps it writes, what it
+//! returns, and whether its result depends on the cgroup or touches the hook's
+//! error. `calls` carries these meanings out.
+
+use std::collections::BTreeMap;
 
 /// What a helper does besides returning a number that gpumap does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,4 +134,42 @@ const TAIL_CALL: i32 = 12;
 /// Whether a call goes on in another program.
 pub fn is_tail_call(helper: i32, name: Option<&str>) -> bool {
     helper == TAIL_CALL || name == Some("bpf_tail_call")
+}
+
+/// Functions of the kernel (kfuncs) that gpumap runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KernelFunction {
+    /// `int bpf_iter_num_new(struct bpf_iter_num *it, int start, int end)`
+    NewIterator,
+    /// `int *bpf_iter_num_next(struct bpf_iter_num *it)`
+    NextNumber,
+    /// `void bpf_iter_num_destroy(struct bpf_iter_num *it)`
+    DestroyIterator,
+}
+
+/// The kernel function of this name, if gpumap runs it.
+pub fn kernel_function(name: &str) -> Option<KernelFunction> {
+    Some(match name {
+        "bpf_iter_num_new" => KernelFunction::NewIterator,
+        "bpf_iter_num_next" => KernelFunction::NextNumber,
+        "bpf_iter_num_destroy" => KernelFunction::DestroyIterator,
+        _ => return None,
+    })
+}
+
+/// Whether gpumap runs the kernel function behind this call, by the symbols
+/// behind a program's calls.
+pub fn is_known_function(calls: &BTreeMap<i32, String>, call: i32) -> bool {
+    calls.get(&call).is_some_and(|name| kernel_function(name).is_some())
+}
+
+/// Whether a helper may read or change the error that the hook returns; one
+/// without a name may.
+pub fn may_touch_retval(name: Option<&str>) -> bool {
+    name.is_none_or(|name| name.ends_with("_retval") || name == "bpf_tail_call")
+}
+
+/// Whether what a helper returns depends on the cgroup of the process.
+pub fn reads_cgroup_id(name: &str) -> bool {
+    name.starts_with("bpf_get_current_cgroup_id")
 }

@@ -4,7 +4,7 @@
 //! A dump without symbols does not say which helpers a program calls. Its tag
 //! does: it is a hash of the instructions as they were loaded, helpers'
 //! numbers included, and the kernel shows it to everyone. So gpumap guesses
-//! the helpers, undoes what the verifier wrote into the program ([`original`]),
+//! the helpers, undoes what the verifier wrote into the program ([`as_loaded`]),
 //! and hashes the result. The same tag: the guess is right. Another one: it
 //! tries the next, and in the end calls stay unknown.
 //!
@@ -20,8 +20,8 @@ use std::rc::Rc;
 use crate::bytecode::{Insn, helper, opcode, tag};
 use crate::observation::Program;
 
+use super::as_loaded::{self, Part};
 use super::helpers;
-use super::original::{self, Part};
 
 /// Most guesses for one program.
 const MAX_GUESSES: usize = 2000;
@@ -143,7 +143,7 @@ pub fn named(program: &Program, insns: &[Insn]) -> Option<Rc<Named>> {
 
 fn search(tag: [u8; tag::TAG_SIZE], insns: &[Insn]) -> Option<Named> {
     let hidden: Vec<Hidden> = (0..insns.len()).filter_map(|at| Hidden::at(insns, at)).collect();
-    let parts = (0..insns.len()).map(|at| original::part_without_call(insns, at)).collect();
+    let parts = (0..insns.len()).map(|at| as_loaded::part_without_call(insns, at)).collect();
     let guesses = (MAX_HASHED / (insns.len() * 8)).min(MAX_GUESSES) / 2;
     let mut search = Search { insns, tag, hidden: &hidden, parts, chosen: vec![0; hidden.len()], left: 0 };
     let alone: Vec<Vec<usize>> = (0..hidden.len()).map(|call| vec![call]).collect();
@@ -169,7 +169,7 @@ impl Hidden {
         let (arguments, takes_map) = arguments(insns.get(..at)?);
         let mut likely: Vec<_> = LIKELY.iter().collect();
         likely.sort_by_key(|(count, map, _)| (*map != takes_map, count.abs_diff(arguments)));
-        let written_out = original::hash_lookup(insns, at);
+        let written_out = as_loaded::hash_lookup(insns, at);
         let element = written_out.map(|_| ELEMENT);
         let others = likely.iter().filter_map(|(.., name)| helper::number(name));
         Some(Self {
@@ -265,7 +265,7 @@ impl Search<'_> {
 
     fn is_right(&mut self) -> bool {
         self.left -= 1;
-        let loaded = original::original(self.insns, &self.parts);
+        let loaded = as_loaded::original(self.insns, &self.parts);
         loaded.is_some_and(|insns| tag::is_tag_of(&self.tag, &insns))
     }
 }

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use sha2::{Digest as _, Sha256};
 
-use super::decoder::{Decoder, Policy};
+use super::decoder::Decoder;
 use super::diagram::{Bdd, Diagram};
+use super::types::Policy;
 
 /// Hex digits of an id: 96 bits.
 const DIGITS: usize = 24;

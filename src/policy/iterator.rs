@@ -3,8 +3,7 @@
 //! (`kernel/bpf/bpf_iter.c`, Linux 6.4). The iterator is eight bytes on the
 //! program's stack: the current number and the end, 32 bits each.
 
-use std::collections::BTreeMap;
-
+use super::helpers::KernelFunction;
 use super::machine::{Machine, Stop};
 use super::state::State;
 use super::value::{Base, Value};
@@ -13,45 +12,18 @@ use super::word::Word;
 /// Most numbers that an iterator goes through (`BPF_MAX_LOOPS`, `linux/bpf.h`).
 const MAX_LOOPS: u64 = 8 << 20;
 
-/// Functions of the kernel that gpumap runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Function {
-    /// `int bpf_iter_num_new(struct bpf_iter_num *it, int start, int end)`
-    New,
-    /// `int *bpf_iter_num_next(struct bpf_iter_num *it)`
-    Next,
-    /// `void bpf_iter_num_destroy(struct bpf_iter_num *it)`
-    Destroy,
-}
-
-/// The function of this name, if gpumap runs it.
-pub fn function(name: &str) -> Option<Function> {
-    Some(match name {
-        "bpf_iter_num_new" => Function::New,
-        "bpf_iter_num_next" => Function::Next,
-        "bpf_iter_num_destroy" => Function::Destroy,
-        _ => return None,
-    })
-}
-
-/// Whether gpumap runs the function of the kernel at this distance, by the
-/// symbols behind a program's calls.
-pub fn is_known(calls: &BTreeMap<i32, String>, distance: i32) -> bool {
-    calls.get(&distance).is_some_and(|name| function(name).is_some())
-}
-
 impl Machine<'_> {
     /// Runs a function of the kernel and sets r0 to r5 as the call leaves them.
-    pub(super) fn call_kernel(&mut self, function: Function, state: &mut State) -> Result<(), Stop> {
+    pub(super) fn call_kernel(&mut self, function: KernelFunction, state: &mut State) -> Result<(), Stop> {
         let iterator = state.registers[1].clone();
         let is_stack = matches!(&iterator, Value::Pointer(to) if matches!(to.base, Base::Stack(_)));
         if !is_stack {
             return Err(Stop("an iterator is not on the stack".into()));
         }
         let result = match function {
-            Function::New => self.new_iterator(&iterator, state)?,
-            Function::Next => self.next_number(&iterator, state)?,
-            Function::Destroy => {
+            KernelFunction::NewIterator => self.new_iterator(&iterator, state)?,
+            KernelFunction::NextNumber => self.next_number(&iterator, state)?,
+            KernelFunction::DestroyIterator => {
                 self.set_iterator(&iterator, &Word::ZERO, &Word::ZERO, state)?;
                 Value::Unset
             }

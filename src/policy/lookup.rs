@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::diagram::Bdd;
 use super::helpers::Found;
-use super::machine::{Machine, Stop, is_kernel_address};
+use super::machine::{Machine, Stop};
 use super::memory::MAX_PLACES;
 use super::state::State;
 use super::table::{Table, TableKind};
@@ -23,7 +23,7 @@ impl Machine<'_> {
                 Base::MapObject(map) => Some(map),
                 _ => None,
             },
-            value if is_kernel_address(value) && self.code.maps.len() == 1 => Some(0),
+            value if value.is_constant_address() && self.code.maps.len() == 1 => Some(0),
             _ => None,
         }
     }
@@ -48,7 +48,7 @@ impl Machine<'_> {
     /// A blinded program with several maps: any of them, the reader cannot
     /// know which.
     fn lookup_in_one_of(&mut self, argument: &Value, state: &mut State, found: Found) -> Result<Value, Stop> {
-        if !is_kernel_address(argument) {
+        if !argument.is_constant_address() {
             let why = self.why_of_address(argument);
             return Ok(self.unknown(8, &why));
         }

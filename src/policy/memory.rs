@@ -5,11 +5,10 @@ use std::rc::Rc;
 
 use crate::bytecode::{Arithmetic, AtomicKind, Comparison};
 
-use super::calls::may_be_address;
 use super::compute;
 use super::diagram::Bdd;
 use super::frame::Frame;
-use super::machine::{Machine, Stop, is_kernel_address};
+use super::machine::{Machine, Stop};
 use super::state::State;
 use super::table::{self, Reading, TableKind};
 use super::value::{Base, Pointer, Selection, Value};
@@ -50,7 +49,7 @@ impl Machine<'_> {
         let arena = self.code.maps.iter().find(|table| table.kind == TableKind::Arena);
         match arena.and_then(|table| table.entries.as_ref().err()) {
             Some(why) => why.clone(),
-            None if is_kernel_address(address) => "it depends on a variable of the kernel".into(),
+            None if address.is_constant_address() => "it depends on a variable of the kernel".into(),
             None => "it depends on memory at a computed address".into(),
         }
     }
@@ -271,7 +270,7 @@ impl Machine<'_> {
         for (guard, address) in address.alternatives() {
             match &address {
                 Value::Pointer(pointer) => self.store_at(state, guard, pointer, offset, size, value)?,
-                Value::Scalar(word) if may_be_address(word) => {
+                Value::Scalar(word) if word.may_be_address() => {
                     self.write_anywhere("the program writes through an address of unknown origin", state);
                 }
                 // Null: no question gets here.

@@ -6,21 +6,39 @@
 //! functions over the bits of the question ([`diagram`]), so it never matters
 //! who wrote the program or how. Equal policies are equal values.
 //!
-//! The way of a program through this room: `code` prepares it, `machine` runs
-//! it (`compute`, `memory`, `calls` are its parts, `state` what they change),
-//! `graph` folds the paths into one function, `project` takes out what cannot
-//! be known, `decoder` combines several programs, `rules` writes the result
-//! down for people.
+//! The way of a program through this room:
+//!
+//! * `code` prepares it: operations, flow, maps, names of calls (`hidden` finds
+//!   names that the kernel hides);
+//! * `machine` runs it for all questions at once. `state` is what changes,
+//!   `compute`, `memory`, `lookup`, `calls`, `callbacks` and `iterator` are the
+//!   instructions. **What a helper means is in `helpers`**;
+//! * `graph` folds the paths into one function of the question, `project`
+//!   eliminates inputs that cannot be known;
+//! * `decoder` combines the programs of a list. What `clobber` and `written`
+//!   say may be overwritten is not used;
+//! * `rules` writes the policy down for people, `proof` follows one question,
+//!   `fallback` runs the programs on one question where the policy as a whole
+//!   is too complex.
+//!
+//! **Why a verdict is unknown**: each input that cannot be known carries its
+//! reason from where it arises (`unknown_word` in `inputs`);
+//! [`Decoder::why`] tells those that a verdict depends on.
 
+mod annotate;
+mod as_loaded;
 mod assumptions;
 mod blinded;
+mod callbacks;
 mod calls;
+mod clobber;
 mod code;
 mod compute;
 pub mod deadline;
 mod decoder;
 mod devices_v1;
 pub mod diagram;
+mod fallback;
 mod flow;
 mod focus;
 mod frame;
@@ -32,24 +50,23 @@ mod inputs;
 mod iterator;
 mod lookup;
 mod machine;
-mod meaning;
 mod memory;
-mod original;
 mod project;
 mod proof;
 mod question;
-mod reach;
-mod rest;
-mod rounds;
+mod rule;
 mod rules;
 mod state;
 mod table;
+mod types;
 mod value;
 mod word;
 mod written;
 
-pub use decoder::{Combination, Context, Decoder, Policy};
+pub use decoder::Decoder;
 pub use focus::Focus;
 pub use proof::{Followed, Proof};
 pub use question::Question;
-pub use rules::{Change, Mask, Numbers, Rule, RuleList};
+pub use rule::{Mask, Numbers, Rule};
+pub use rules::{Change, RuleList};
+pub use types::{Combination, Context, Policy};

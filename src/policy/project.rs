@@ -23,16 +23,16 @@ pub struct Projection {
 
 /// Copies `function` from the diagram of a run into `target`.
 pub fn project(symbols: &Symbols, function: Bdd, target: &mut Diagram) -> Projection {
-    let mut copy = Copy::new(&symbols.diagram, target);
+    let mut copy = Copier::new(&symbols.diagram, target);
     let yes = copy.copy(function, &mut |leaf| leaf == Bdd::TRUE);
     let leaves = std::mem::take(&mut copy.leaves);
     if leaves.is_empty() {
         return Projection { yes, no: !yes, open: Vec::new() };
     }
-    let no = Copy::new(&symbols.diagram, target).copy(function, &mut |leaf| leaf == Bdd::FALSE);
+    let no = Copier::new(&symbols.diagram, target).copy(function, &mut |leaf| leaf == Bdd::FALSE);
     let mut open = Vec::new();
     for (why, behind) in by_reason(symbols, &leaves) {
-        let region = Copy::new(&symbols.diagram, target).copy(function, &mut |leaf| behind.contains(&leaf));
+        let region = Copier::new(&symbols.diagram, target).copy(function, &mut |leaf| behind.contains(&leaf));
         open.push((region, why));
     }
     Projection { yes, no, open }
@@ -74,14 +74,14 @@ fn reasons_of(symbols: &Symbols, leaf: Bdd) -> BTreeSet<String> {
 }
 
 /// A copy of the question's part of a function into another diagram.
-struct Copy<'a> {
+struct Copier<'a> {
     from: &'a Diagram,
     to: &'a mut Diagram,
     done: Vec<Option<Bdd>>,
     leaves: BTreeSet<Bdd>,
 }
 
-impl<'a> Copy<'a> {
+impl<'a> Copier<'a> {
     fn new(from: &'a Diagram, to: &'a mut Diagram) -> Self {
         Self { from, to, done: vec![None; from.len() * 2], leaves: BTreeSet::new() }
     }

@@ -3,12 +3,13 @@
 
 use crate::observation::Program;
 
+use super::annotate::{Meaning, written};
 use super::code::Code;
 use super::deadline;
-use super::decoder::{Context, Decoder, ProgramCode, after_return, codes, surroundings};
+use super::decoder::{Decoder, ProgramCode, after_return, codes, surroundings};
 use super::inputs::{self, Symbols};
 use super::machine::{End, Machine, Outcome, RETVAL_BITS, Trace};
-use super::meaning::{Meaning, written};
+use super::types::Context;
 use super::word::Word;
 use super::written::Written;
 use crate::model::{Device, Request, Verdict};

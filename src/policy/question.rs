@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 
-use super::decoder::{Decoder, Policy};
+use super::decoder::Decoder;
 use super::diagram::Bdd;
 use super::inputs::{self, MAJOR, MAJOR_BITS, MINOR, MINOR_BITS, REQUEST, REQUEST_BITS, TYPE, Variable};
+use super::types::Policy;
 use crate::model::{Device, DeviceType, Request, RequestSet, Verdict};
 
 /// A device in which type and numbers may be left open, and requests.

@@ -7,52 +7,19 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::decoder::{Decoder, Policy};
+use super::decoder::Decoder;
 use super::diagram::{Bdd, Diagram, Variable};
 use super::focus::Focus;
 use super::inputs::{self, MAJOR, MAJOR_BITS, MINOR, MINOR_BITS, REQUEST, REQUEST_BITS, TYPE};
-use super::rest::Rest;
+use super::rule::{Mask, Numbers, Rule};
+use super::types::Fallback;
+use super::types::Policy;
 use crate::model::{DeviceType, MAX_MAJOR, MAX_MINOR, Request, RequestSet, Verdict};
 
 /// Most boxes written down for one request.
 const MAX_BOXES: usize = 1 << 14;
 /// Up to this many ranges, ranges are the clearer form.
 const FEW: usize = 8;
-
-/// A set of numbers: a range, or within it those with certain bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Numbers {
-    /// Smallest number.
-    pub first: u32,
-    /// Largest number.
-    pub last: u32,
-    /// If set, only numbers with these bits.
-    pub mask: Option<Mask>,
-}
-
-/// Numbers `n` with `n & mask == value`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Mask {
-    /// The bits that matter.
-    pub mask: u32,
-    /// What they are.
-    pub value: u32,
-}
-
-/// Some devices and requests that share a verdict.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Rule {
-    /// The verdict.
-    pub verdict: Verdict,
-    /// Character or block; `None` for both.
-    pub kind: Option<DeviceType>,
-    /// Major numbers.
-    pub major: Numbers,
-    /// Minor numbers.
-    pub minor: Numbers,
-    /// Which requests.
-    pub requests: RequestSet,
-}
 
 /// A policy as rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,7 +49,7 @@ pub struct Change {
 }
 
 /// A box of device numbers.
-type Box = (Option<DeviceType>, Numbers, Numbers);
+type DeviceBox = (Option<DeviceType>, Numbers, Numbers);
 
 impl Decoder {
     /// The policy as a default and disjoint rules. What programs say of `c 0:0`
@@ -99,7 +66,7 @@ impl Decoder {
         }
         let policy = self.with_answers(policy, focus);
         let mut list = self.written_down(policy, focus);
-        if policy.rest != Rest::NONE {
+        if policy.fallback != Fallback::NONE {
             // What the diagram leaves open has an answer for who asks.
             let open = self.unknown(policy);
             let open = self.questions(open);
@@ -184,9 +151,9 @@ impl Decoder {
     /// The policy that `list` describes; used to check that nothing got lost.
     pub fn policy_of_rules(&mut self, list: &RuleList) -> Policy {
         let mut policy = match list.default {
-            Verdict::Allow => self.policy_of(Bdd::TRUE, Bdd::FALSE),
-            Verdict::Deny => self.policy_of(Bdd::FALSE, Bdd::TRUE),
-            Verdict::Unknown => self.policy_of(Bdd::FALSE, Bdd::FALSE),
+            Verdict::Allow => self.policy_where(Bdd::TRUE, Bdd::FALSE),
+            Verdict::Deny => self.policy_where(Bdd::FALSE, Bdd::TRUE),
+            Verdict::Unknown => self.policy_where(Bdd::FALSE, Bdd::FALSE),
         };
         for rule in &list.rules {
             let region = self.region_of(rule);
@@ -201,7 +168,7 @@ impl Decoder {
                     (self.diagram.and(policy.allow, !region), self.diagram.and(policy.deny, !region))
                 }
             };
-            policy = self.policy_of(allow, deny);
+            policy = self.policy_where(allow, deny);
         }
         policy
     }
@@ -229,7 +196,7 @@ impl Decoder {
     /// The rules of a region; the number of questions in it if it has no short
     /// form.
     pub(super) fn region_rules(&mut self, region: Bdd, verdict: Verdict) -> Result<Vec<Rule>, u64> {
-        let mut requests: BTreeMap<Box, RequestSet> = BTreeMap::new();
+        let mut requests: BTreeMap<DeviceBox, RequestSet> = BTreeMap::new();
         for request in Request::ALL {
             let function = self.with_request(region, request);
             let Some(boxes) = boxes(&self.diagram, function) else { return Err(self.questions(region)) };
@@ -351,7 +318,7 @@ fn level(diagram: &Diagram, function: Bdd) -> Variable {
 
 /// The boxes where `function` of type and numbers holds; `None` if there are
 /// too many in every form.
-fn boxes(diagram: &Diagram, function: Bdd) -> Option<Vec<Box>> {
+fn boxes(diagram: &Diagram, function: Bdd) -> Option<Vec<DeviceBox>> {
     let ranges = range_boxes(diagram, function);
     if ranges.as_ref().is_some_and(|ranges| ranges.len() <= FEW) {
         return ranges;
@@ -364,7 +331,7 @@ fn boxes(diagram: &Diagram, function: Bdd) -> Option<Vec<Box>> {
     }
 }
 
-fn range_boxes(diagram: &Diagram, function: Bdd) -> Option<Vec<Box>> {
+fn range_boxes(diagram: &Diagram, function: Bdd) -> Option<Vec<DeviceBox>> {
     let (block, character) = diagram.cofactors(function, TYPE);
     let types = if block == character {
         vec![(None, block)]
@@ -415,7 +382,7 @@ fn ranges(diagram: &Diagram, function: Bdd, first: Variable, width: u32) -> Opti
 }
 
 /// One box for every way through the diagram.
-fn mask_boxes(diagram: &Diagram, function: Bdd) -> Option<Vec<Box>> {
+fn mask_boxes(diagram: &Diagram, function: Bdd) -> Option<Vec<DeviceBox>> {
     let mut boxes = Vec::new();
     // The variables fixed so far and their values, as assignments.
     let mut stack = vec![(function, 0u64, 0u64)];
@@ -437,7 +404,7 @@ fn mask_boxes(diagram: &Diagram, function: Bdd) -> Option<Vec<Box>> {
     Some(boxes)
 }
 
-fn box_of(fixed: u64, value: u64) -> Box {
+fn box_of(fixed: u64, value: u64) -> DeviceBox {
     let kind = match (fixed >> TYPE & 1, value >> TYPE & 1) {
         (0, _) => None,
         (_, 0) => Some(DeviceType::Block),

@@ -1,15 +1,13 @@
 //! Everything that changes while a program runs.
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::diagram::Bdd;
 use super::frame::Frame;
 use super::inputs::Symbols;
-use super::rounds::Rounds;
 use super::value::{Base, Value};
 use super::word::Word;
-use super::written::Spoil;
+use super::written::{Places, Spoil};
 
 /// Registers r0 to r10 and the kernel's own r11 (AX).
 pub const REGISTERS: usize = 12;
@@ -33,8 +31,21 @@ pub struct State {
     written: Rc<Places>,
 }
 
-/// What is spoiled of a program's maps, by their place in its list.
-pub type Places = BTreeMap<usize, Spoil>;
+/// A helper that is calling back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rounds {
+    /// The function's first instruction.
+    pub target: usize,
+    /// The map whose entries are gone through, with the register that names
+    /// it; `None` counts.
+    pub map: Option<(usize, Value)>,
+    /// How many rounds there are.
+    pub count: u64,
+    /// The round that is running.
+    pub round: u64,
+    /// What the program hands to its function.
+    pub argument: Value,
+}
 
 #[derive(Clone, Debug, PartialEq)]
 struct Caller {
@@ -189,4 +200,12 @@ impl State {
 
 fn live_registers(live: u16) -> impl Iterator<Item = usize> {
     (0..REGISTERS).filter(move |register| live >> register & 1 == 1)
+}
+
+impl Rounds {
+    /// Goes on to the next round; where the function begins.
+    pub fn advance(&mut self) -> usize {
+        self.round += 1;
+        self.target
+    }
 }

@@ -184,6 +184,11 @@ impl Value {
         }
     }
 
+    /// Whether this is a constant that may be an address in the kernel.
+    pub fn is_constant_address(&self) -> bool {
+        matches!(self, Self::Scalar(word @ Word::Constant(_)) if word.may_be_address())
+    }
+
     /// The number, if it is the same on every path and for every question.
     pub fn as_constant(&self) -> Option<u64> {
         match self {

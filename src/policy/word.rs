@@ -71,6 +71,16 @@ impl Word {
         Self::from_bits(std::array::from_fn(|place| bit(self.bit(place), other.bit(place))))
     }
 
+    /// Whether a number may be an address in the kernel: one that fits into 32
+    /// bits is none. Which other numbers are addresses differs between
+    /// machines: with five-level page tables, maps are at `0xff11…`.
+    pub fn may_be_address(&self) -> bool {
+        match self {
+            Self::Constant(constant) => constant >> 32 != 0,
+            Self::Bits(bits) => bits[32..].iter().any(|bit| *bit != Bdd::FALSE),
+        }
+    }
+
     /// The low `width` bits, the others zero.
     #[must_use]
     pub fn zero_extended(&self, width: usize) -> Self {

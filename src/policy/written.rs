@@ -112,3 +112,6 @@ impl Written {
         is_new
     }
 }
+
+/// What is spoiled of a program's maps, by their place in its list.
+pub type Places = BTreeMap<usize, Spoil>;

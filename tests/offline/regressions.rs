@@ -95,3 +95,37 @@ fn jump_past_the_end() {
     let verdict = |kind| decoder.verdict(policy, device(kind), Request::Write);
     assert_eq!([verdict(DeviceType::Char), verdict(DeviceType::Block)], [Verdict::Unknown; 2]);
 }
+
+/// Make sure that a blinded program's addresses are taken for addresses on
+/// machines with five-level page tables, where they begin with `0xff1`: what it
+/// writes there was written.
+#[test]
+fn addresses_with_five_levels() {
+    for address in [0xffff_8881_0000_2110_u64, 0xff11_0001_0000_2110, 0xffd1_0000_0000_2110] {
+        let mut asm = Asm::new();
+        let (other, zero) = (asm.label(), asm.label());
+        asm.ldx(size::W, 2, 1, 4);
+        asm.jump_if(cond::NE, 2, 7, other);
+        // `map value = 1` through a constant, as blinding leaves it.
+        asm.ld64(3, address);
+        asm.st(size::W, 3, 0, 1);
+        asm.bind(other);
+        asm.raw(0x18, 1, 2, 0, 1);
+        asm.raw(0, 0, 0, 0, 0);
+        asm.ldx(size::W, 0, 1, 0);
+        asm.jump_if(cond::EQ, 0, 0, zero);
+        asm.mov(0, 1);
+        asm.bind(zero);
+        asm.exit();
+        let map = Map {
+            id: 1,
+            kind: "array".into(),
+            key_size: 4,
+            value_size: 8,
+            max_entries: 1,
+            entries: Answer::Known(vec![MapEntry { key: HexBytes(vec![0; 4]), value: HexBytes(vec![0; 8]) }]),
+            ..Map::default()
+        };
+        assert_eq!(decode(asm, &[map], 195, 0), Verdict::Unknown, "{address:#x}");
+    }
+}

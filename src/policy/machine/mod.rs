@@ -11,17 +11,16 @@ use std::rc::Rc;
 
 use crate::bytecode::{Arithmetic, Operand, Operation};
 
-use super::calls::may_be_address;
 use super::code::Code;
 use super::compute;
 use super::deadline;
 use super::diagram::Bdd;
 use super::graph::{Edge, Graph, NodeId};
 use super::inputs::{self, Symbols};
-use super::state::{Places, State};
+use super::state::State;
 use super::value::{Base, Value};
 use super::word::Word;
-use super::written::Written;
+use super::written::{Places, Written};
 
 /// Instructions run before gpumap gives up on a program: some tenths of a
 /// second. The verifier goes through a million at most, but over many paths.
@@ -227,7 +226,7 @@ impl<'a> Machine<'a> {
     fn cut_results(&mut self) -> Vec<Bdd> {
         if self.cut_results.is_none() {
             let why = self.why_exhausted().to_owned();
-            self.writes.add_all(&self.code.rest);
+            self.writes.add_all(&self.code.unfollowed);
             self.cut_results = Some(self.lost_results(&why));
         }
         self.cut_results.clone().unwrap_or_default()
@@ -416,7 +415,7 @@ impl<'a> Machine<'a> {
     /// Ends a path whose result is unknown. What comes after it may write all
     /// that the program may write.
     fn lose(&mut self, why: &str) {
-        self.writes.add_all(&self.code.rest);
+        self.writes.add_all(&self.code.unfollowed);
         let results = self.lost_results(why);
         self.graph.exit(self.node, results);
     }
@@ -550,18 +549,13 @@ impl<'a> Machine<'a> {
                 width: 64,
                 dst: 1,
                 source: Operand::Register(11),
-            } if is_kernel_address(&state.registers[1]) && self.code.blinded_array(pc).is_some() => {
+            } if state.registers[1].is_constant_address() && self.code.blinded_array(pc).is_some() => {
                 state.registers[1] = Value::pointer(Base::Array(0), Word::ZERO);
             }
             _ => self.straight(operation, state)?,
         }
         Ok(Next::To(pc + operation.slots()))
     }
-}
-
-/// Whether a register holds a constant that may be an address in the kernel.
-pub fn is_kernel_address(value: &Value) -> bool {
-    matches!(value, Value::Scalar(word @ Word::Constant(_)) if may_be_address(word))
 }
 
 fn operand(state: &State, source: Operand) -> Value {

@@ -8,7 +8,7 @@ use super::super::state::State;
 use super::super::table::TableKind;
 use super::super::value::{Base, Value};
 use super::super::word::Word;
-use super::{Machine, Stop, is_kernel_address, operand};
+use super::{Machine, Stop, operand};
 
 impl Machine<'_> {
     /// Operations after which the next instruction follows.
@@ -110,7 +110,7 @@ impl Machine<'_> {
     fn perhaps_cast(&mut self, value: &Value) -> Value {
         let is_map = |value: &Value| match value {
             Value::Pointer(pointer) => matches!(pointer.base, Base::MapObject(_)),
-            value => self.code.is_blinded() && is_kernel_address(value),
+            value => self.code.is_blinded() && value.is_constant_address(),
         };
         if !value.alternatives().iter().any(|(_, value)| is_map(value)) {
             return value.clone();

@@ -1,9 +1,9 @@
-//! A program as it was loaded, from the dump of what the verifier made of it.
+//! Reconstructs a program as it was loaded from the dump of what the verifier
+//! made of it.
 //!
-//! The verifier writes lookups out in place of the call, and then all jumps
-//! across them are longer. Both can be undone. What it cannot tell is dead
-//! code that it took out: then the result is another program, and its tag
-//! shows it.
+//! The verifier replaces calls of lookups by instructions, and lengthens all
+//! jumps across them. Both are undone here. Dead code that it removed cannot be
+//! brought back: the result is then another program, and its tag shows it.
 
 use crate::bytecode::{Insn, helper, opcode};
 

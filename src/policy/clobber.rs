@@ -1,14 +1,14 @@
-//! What a program may write to, whatever it does: the bound for the parts of
-//! it that gpumap cannot follow.
+//! What a program may overwrite, whatever it does: the bound for its parts that
+//! gpumap cannot follow.
 
 use std::collections::BTreeMap;
 
 use crate::bytecode::Operation;
 use crate::observation::{Map, Program};
 
+use super::helpers;
 use super::table::{self, Table, TableKind};
 use super::written::{Spoil, Written};
-use super::{helpers, iterator};
 
 /// The frame pointer.
 const R10: usize = 10;
@@ -32,32 +32,32 @@ pub fn own(maps: &[Table<'_>]) -> Written {
 }
 
 /// What a part of the program that is not followed may write.
-pub fn rest<'o>(
+pub fn unfollowed<'o>(
     operations: impl Iterator<Item = &'o Operation>,
     calls: &BTreeMap<i32, String>,
     maps: &[Table<'_>],
     own: &Written,
 ) -> Written {
-    let mut rest = Written::default();
+    let mut written = Written::default();
     for operation in operations {
         match operation {
             Operation::Store { base, .. } | Operation::Atomic { base, .. } if *base == R10 => {}
-            Operation::Store { .. } | Operation::Atomic { .. } => rest.add_all(own),
+            Operation::Store { .. } | Operation::Atomic { .. } => written.add_all(own),
             Operation::CallHelper { helper } => match calls.get(helper).map(String::as_str) {
                 Some(name) if helpers::is_harmless(name) => {}
                 // The program goes on in another one, with other maps.
                 name if helpers::is_tail_call(*helper, name) => return Written::everything(),
-                _ => rest.add_all(&handed(maps, own)),
+                _ => written.add_all(&handed(maps, own)),
             },
             // An iterator is on the stack.
-            Operation::CallKernel { function } if iterator::is_known(calls, *function) => {}
+            Operation::CallKernel { function } if helpers::is_known_function(calls, *function) => {}
             Operation::CallKernel { .. } | Operation::Unsupported(_) | Operation::LoadSubprogram { .. } => {
-                rest.add_all(&handed(maps, own));
+                written.add_all(&handed(maps, own));
             }
             _ => {}
         }
     }
-    rest
+    written
 }
 
 /// What a helper may write to that gpumap does not know: before Linux 6.12 some

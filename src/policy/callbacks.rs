@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use super::diagram::Bdd;
 use super::machine::{Machine, Next};
-use super::state::State;
+use super::state::{Rounds, State};
 use super::table::TableKind;
 use super::value::{Base, Holds, Selection, Value};
 use super::word::Word;
@@ -19,22 +19,6 @@ use super::word::Word;
 const MAX_LOOPS: u64 = 8 << 20;
 const EINVAL: i64 = 22;
 const E2BIG: i64 = 7;
-
-/// A helper that is calling back.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Rounds {
-    /// The function's first instruction.
-    target: usize,
-    /// The map whose entries are gone through, with the register that names
-    /// it; `None` counts.
-    map: Option<(usize, Value)>,
-    /// How many rounds there are.
-    count: u64,
-    /// The round that is running.
-    pub round: u64,
-    /// What the program hands to its function.
-    argument: Value,
-}
 
 impl Machine<'_> {
     /// Starts the rounds of the helper `name`; `None` if it calls nothing back
@@ -143,13 +127,5 @@ impl Machine<'_> {
         let resume = state.ret()?;
         state.end_call(rounds.into());
         Some(Next::To(resume))
-    }
-}
-
-impl Rounds {
-    /// Goes on to the next round; where the function begins.
-    pub fn advance(&mut self) -> usize {
-        self.round += 1;
-        self.target
     }
 }

@@ -1,0 +1,63 @@
+//! A policy, and what it depends on besides its programs.
+
+use super::diagram::Bdd;
+use crate::observation::Map;
+
+/// What programs read besides their arguments.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// The maps, with contents.
+    pub maps: &'a [Map],
+    /// The id of the cgroup asked about; `None` when a program is looked at on
+    /// its own.
+    pub cgroup_id: Option<u64>,
+    /// How this kernel combines several programs.
+    pub combination: Combination,
+}
+
+/// How the kernel combines the results of several programs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Combination {
+    /// Before Linux 5.18: allowed if every program returns 1.
+    AllMustAllow,
+    /// Since Linux 5.18: a return of 0 sets `-EPERM` unless an error is
+    /// already set, and a program may change the error with `bpf_set_retval`.
+    #[default]
+    Retval,
+}
+
+/// What one or more programs decide, for every device and request. Equal
+/// policies of one decoder are equal values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Policy {
+    /// Where the request is allowed for certain.
+    pub(super) allow: Bdd,
+    /// Where it is denied for certain.
+    pub(super) deny: Bdd,
+    /// What answers single questions that both leave open.
+    pub(super) fallback: Fallback,
+}
+
+impl Combination {
+    /// What a kernel of release `uname -r` does. Kernels whose distributor
+    /// ports BPF back inside an old number (`.el`) count as new: for them only
+    /// trying would tell, and the new rule claims less.
+    pub fn of_kernel(release: &str) -> Self {
+        let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+        match (numbers.next(), numbers.next()) {
+            (Some(major), Some(minor)) if (major, minor) < (5, 18) && !release.contains(".el") => {
+                Self::AllMustAllow
+            }
+            _ => Self::Retval,
+        }
+    }
+}
+
+/// Number of what answers the questions that a policy leaves open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fallback(pub(super) usize);
+
+impl Fallback {
+    /// Nothing: open questions stay open.
+    pub const NONE: Self = Self(0);
+}
