@@ -62,6 +62,11 @@ pub const PROBE_MEM: u8 = 0x20;
 /// Mode in class [`LDX`]: as [`MEMSX`], 0 where the address is bad
 /// (`BPF_PROBE_MEMSX`, `linux/filter.h`).
 pub const PROBE_MEMSX: u8 = 0x40;
+/// A load or store in an arena, memory shared with user space
+/// (`BPF_PROBE_MEM32`, `linux/filter.h`).
+pub const PROBE_MEM32: u8 = 0xa0;
+/// An atomic access in an arena (`BPF_PROBE_ATOMIC`, `linux/filter.h`).
+pub const PROBE_ATOMIC: u8 = 0xe0;
 /// Mode in class [`ST`]: speculation barrier (`BPF_NOSPEC`, `linux/filter.h`).
 pub const NOSPEC: u8 = 0xc0;
 

@@ -183,7 +183,7 @@ impl Operation {
             opcode::LD => load_constant(insn, next, pc),
             opcode::LDX => load(insn),
             opcode::ST => store(insn, Operand::Immediate(insn.imm as i64 as u64)),
-            opcode::STX if insn.mode() == opcode::ATOMIC => atomic(insn),
+            opcode::STX if matches!(insn.mode(), opcode::ATOMIC | opcode::PROBE_ATOMIC) => atomic(insn),
             opcode::STX => store(insn, Operand::Register(insn.src.into())),
             opcode::ALU => arithmetic(insn, 32),
             opcode::JMP => jump(insn, 64, pc),
@@ -234,7 +234,7 @@ fn load(insn: Insn) -> Operation {
     // Modes MEM, MEMSX, PROBE_MEM, PROBE_MEMSX. A probed load differs only
     // where the address is bad, and gpumap follows no pointer that could be.
     let signed = match insn.mode() {
-        opcode::MEM | opcode::PROBE_MEM => false,
+        opcode::MEM | opcode::PROBE_MEM | opcode::PROBE_MEM32 => false,
         opcode::MEMSX | opcode::PROBE_MEMSX => true,
         _ => return Operation::Unsupported("a load of an unknown mode"),
     };
@@ -244,7 +244,7 @@ fn load(insn: Insn) -> Operation {
 
 fn store(insn: Insn, source: Operand) -> Operation {
     match insn.mode() {
-        opcode::MEM => {
+        opcode::MEM | opcode::PROBE_MEM32 => {
             Operation::Store { base: insn.dst.into(), offset: insn.off, size: bytes(insn), source }
         }
         opcode::NOSPEC => Operation::Nothing,

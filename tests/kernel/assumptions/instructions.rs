@@ -2,16 +2,14 @@
 //! compared with the kernel's, for a program as it is loaded and for one whose
 //! constants the kernel has blinded.
 
-use std::sync::PoisonError;
-
 use gpumap::model::{Device, DeviceType};
 
 use super::{array, finish, judge};
 use crate::support::asm::{Asm, alu, cond, size};
-use crate::support::bench::{Bench, LOADING};
+use crate::support::bench::Bench;
 use crate::support::source::{MapSpec, Source};
 use crate::support::sysctl::Setting;
-use crate::support::{bpf, root};
+use crate::support::{bpf, host};
 
 /// Numbers at which instructions differ.
 const NUMBERS: [u64; 9] = [
@@ -111,13 +109,9 @@ fn all(sources: &[Source]) {
         );
         judge(&facts)
     };
-    {
-        let _loading = LOADING.read().unwrap_or_else(PoisonError::into_inner);
-        for source in sources {
-            assert_eq!(asked(source), 0, "{}: unknown answers", source.shape);
-        }
+    for source in sources {
+        assert_eq!(asked(source), 0, "{}: unknown answers", source.shape);
     }
-    let _loading = LOADING.write().unwrap_or_else(PoisonError::into_inner);
     let _hardened = Setting::change("net/core/bpf_jit_harden", "2").expect("the kernel's setting");
     // A blinded program loads the address of a map's values as a number: what
     // it reads there is not known.
@@ -130,9 +124,7 @@ fn all(sources: &[Source]) {
 /// smallest number divided by -1, division by 0, shifts by the width.
 #[test]
 fn arithmetic() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::exclusive() else { return };
     let operations = [
         alu::ADD,
         alu::SUB,
@@ -185,9 +177,7 @@ fn arithmetic() {
 /// Make sure that constants are extended as the kernel extends them.
 #[test]
 fn arithmetic_with_constants() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::exclusive() else { return };
     let constants = [-1, i32::MIN, i32::MAX, 2, 7, -8];
     let mut sources = Vec::new();
     for class in [0x04, 0x07] {
@@ -219,9 +209,7 @@ fn arithmetic_with_constants() {
 /// Make sure that bytes are swapped as the kernel swaps them.
 #[test]
 fn byte_swaps() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::exclusive() else { return };
     let mut sources = Vec::new();
     for (name, code) in [("to little", 0xd4), ("to big", 0xdc), ("always", 0xd7)] {
         for width in [16, 32, 64] {
@@ -237,9 +225,7 @@ fn byte_swaps() {
 /// Make sure that every comparison of every width is the kernel's.
 #[test]
 fn comparisons() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::exclusive() else { return };
     let mut sources = Vec::new();
     for condition in cond::ALL {
         for class in [0x0d, 0x0e] {
@@ -262,9 +248,7 @@ fn comparisons() {
 /// number, with and without sign, at places that only the question knows.
 #[test]
 fn parts_of_the_stack() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::exclusive() else { return };
     let fill = |asm: &mut Asm| {
         asm.ld64(3, 0x89ab_cdef_fedc_8081);
         asm.stx(size::DW, 10, -8, 3);
@@ -310,9 +294,7 @@ fn parts_of_the_stack() {
 /// Make sure that the pieces of the question are read as the kernel keeps it.
 #[test]
 fn pieces_of_the_question() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::exclusive() else { return };
     let source = program("pieces", |asm| {
         for (width, place) in [
             (size::B, 0),
@@ -338,9 +320,7 @@ fn pieces_of_the_question() {
 /// kernel's leave, in memory and in registers.
 #[test]
 fn atomic_accesses() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::exclusive() else { return };
     const FETCH: i32 = 1;
     let kinds =
         [0x00, FETCH, 0x40, 0x40 | FETCH, 0x50, 0x50 | FETCH, 0xa0, 0xa0 | FETCH, 0xe0 | FETCH, 0xf0 | FETCH];
@@ -371,9 +351,7 @@ fn atomic_accesses() {
 /// verifier takes out is not missed.
 #[test]
 fn jumps_and_dead_code() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::exclusive() else { return };
     let source = program("jumps", |asm| {
         let (over, dead, end) = (asm.label(), asm.label(), asm.label());
         asm.mov(3, 0x5a5a);

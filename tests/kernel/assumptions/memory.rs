@@ -8,7 +8,7 @@ use super::{TRIGGER, array, devices, finish, judge, load, look_up, map, never_wr
 use crate::support::asm::{Asm, alu, cond, helper, size};
 use crate::support::bench::Bench;
 use crate::support::bpf::{self, Attr, bpf_fd};
-use crate::support::root;
+use crate::support::host;
 use crate::support::source::{MapKind, MapSpec};
 
 /// `return *(u64 *)(r0 + offset) != 0`, or 0 at `none`.
@@ -24,7 +24,8 @@ fn return_value(asm: &mut Asm, offset: i16, none: crate::support::asm::Label) {
 /// the copy of the next entry.
 #[test]
 fn behind_a_copy_of_a_cpu() {
-    let Some(cast) = function("bpf_rdonly_cast") else { return };
+    let Some(_host) = host::shared() else { return };
+    let cast = function("bpf_rdonly_cast");
     let kind = super::types::number("bpf_map_ops", 4).expect("a type made of 8-byte members");
     let entry = |index: u8, value: u8| (vec![index, 0, 0, 0], vec![value, 0, 0, 0, 0, 0, 0, 0]);
     let cpus = crate::support::inspect::possible_cpus() as usize;
@@ -51,9 +52,7 @@ fn behind_a_copy_of_a_cpu() {
 /// the policy known, and that what is read there is not.
 #[test]
 fn shared_with_user_space() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     const MMAPABLE: u32 = 1 << 10;
     const ARENA: u32 = 33;
     // `map_extra`: where user space would map it, the upper half of 8 bytes.
@@ -93,9 +92,7 @@ fn shared_with_user_space() {
 /// and somewhere where it has one.
 #[test]
 fn a_map_without_programs() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     let programs = || map(&MapSpec { kind: MapKind::ProgArray, max_entries: 4, entries: vec![], ..array(4) });
     let caller = || {
         let mut asm = Asm::new();
@@ -125,9 +122,7 @@ fn a_map_without_programs() {
 /// kernel.
 #[test]
 fn reasons_name_their_cause() {
-    if !root::available() {
-        return;
-    }
+    let Some(_host) = host::shared() else { return };
     for (number, expected) in [(8, "the CPU"), (118, "of the kernel"), (5, "bpf_ktime_get_ns")] {
         let mut asm = Asm::new();
         let zero = asm.label();

@@ -13,10 +13,9 @@ mod types;
 
 use crate::support;
 use std::os::fd::OwnedFd;
-use std::sync::PoisonError;
 
 use crate::support::asm::{Asm, alu, cond, helper, size};
-use crate::support::bench::{Bench, Facts, LOADING};
+use crate::support::bench::{Bench, Facts};
 use crate::support::bpf::{self, Loaded};
 use crate::support::inspect;
 use crate::support::source::{MapKind, MapSpec, Source};
@@ -107,14 +106,11 @@ fn again(fd: &OwnedFd) -> OwnedFd {
 }
 
 fn load(source: &Source, maps: &[&OwnedFd]) -> Loaded {
-    let _loading = LOADING.read().unwrap_or_else(PoisonError::into_inner);
     bpf::load_with(source, maps.iter().map(|map| again(map)).collect()).expect("the verifier's consent")
 }
 
-/// Loads a program with maps of its own, not while another test has the kernel
-/// blind programs.
+/// Loads a program with maps of its own.
 fn load_alone(source: &Source) -> Loaded {
-    let _loading = LOADING.read().unwrap_or_else(PoisonError::into_inner);
     bpf::load(source).expect("the verifier's consent")
 }
 
