@@ -363,7 +363,7 @@ fn jumps_and_dead_code() {
         asm.mov(5, 3);
         asm.jump_if(cond::NE, 5, 3, dead);
         asm.raw(0x05, 0, 0, 0, 0);
-        asm.op64(alu::MUL, 3, 0x1234_567);
+        asm.op64(alu::MUL, 3, 0x0123_4567);
         asm.jump_long(end);
         asm.bind(dead);
         asm.mov(3, 2);
