@@ -26,5 +26,6 @@ pub mod render;
 pub mod report;
 pub mod sys;
 pub mod unit;
+pub mod vgpu;
 pub mod visible;
 pub mod watch;

@@ -21,6 +21,7 @@ mod prog;
 mod snapshot;
 mod target;
 mod tool;
+mod vgpu;
 mod watch;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -40,6 +41,7 @@ pub use prog::ProgArgs;
 pub use snapshot::SnapshotArgs;
 pub use target::{ProgramSource, Target, TargetArgs};
 pub use tool::{CompletionsArgs, ManArgs, SchemaArgs, SchemaOf};
+pub use vgpu::VgpuArgs;
 pub use watch::WatchArgs;
 
 /// Tells which GPUs a job may open, asks for and holds, and why.
@@ -90,6 +92,7 @@ pub enum Command {
     Audit(AuditArgs),
     Leftovers(LeftoversArgs),
     Watch(WatchArgs),
+    Vgpu(VgpuArgs),
     Snapshot(SnapshotArgs),
     Schema(SchemaArgs),
     Completions(CompletionsArgs),
@@ -112,6 +115,7 @@ impl Command {
             Self::Audit(_) => "audit",
             Self::Leftovers(_) => "leftovers",
             Self::Watch(_) => "watch",
+            Self::Vgpu(_) => "vgpu",
             Self::Snapshot(_) => "snapshot",
             Self::Schema(_) => "schema",
             Self::Completions(_) => "completions",

@@ -20,6 +20,7 @@ mod pid;
 mod prog;
 mod schema;
 mod snapshot;
+mod vgpu;
 mod watch;
 
 // No subcommands, but what they share.
@@ -114,6 +115,7 @@ fn dispatch(invocation: &mut Invocation<'_>, command: &Command) -> Result<Exit, 
         Command::Audit(args) => audit::run(invocation, args),
         Command::Leftovers(args) => leftovers::run(invocation, args),
         Command::Watch(args) => watch::run(invocation, args),
+        Command::Vgpu(args) => vgpu::run(invocation, args),
         Command::Snapshot(args) => snapshot::run(invocation, args),
         Command::Schema(args) => schema::run(invocation, args),
         Command::Completions(args) => completions::run(invocation, args),

@@ -26,6 +26,8 @@ pub enum ProblemCode {
     DevicesV1,
     /// Processes are not listed by BPF iterators.
     Iterators,
+    /// The layout of a shared region is mixed or unknown.
+    Layout,
     /// A saved file has no details of processes.
     NoDetails,
     /// A process does not exist.

@@ -32,6 +32,7 @@ mod sets;
 mod style;
 mod summary;
 mod table;
+mod vgpu;
 mod watch;
 mod watch_move;
 mod watch_policy;
@@ -51,6 +52,7 @@ pub use problems::{line as problem, write as problems};
 pub use prog::write as prog;
 pub use style::Style;
 pub use summary::write as summary;
+pub use vgpu::write as region;
 pub use watch::{not_seen, write as event};
 pub use watch_policy::line as policy_event;
 

@@ -11,6 +11,7 @@ mod node_diff;
 mod process;
 mod sets;
 mod unknown;
+mod vgpu;
 
 use std::collections::BTreeMap;
 
@@ -26,6 +27,7 @@ pub use finding::{Decision, Finding, FindingDevice, FindingProcess};
 pub use node_diff::{AllocationChange, NodeDiff, OwnerAt, OwnerGpus, PolicyChange, ProgramMove};
 pub use process::{Api, Asked, Claim, Cut, Leftover, Process, RawVariable, Visible};
 pub use sets::{GpuSet, OwnerSets};
+pub use vgpu::{Region, RegionDevice, RegionProcess};
 
 /// The schema name of every document.
 pub const SCHEMA: &str = "gpumap/1";
@@ -102,6 +104,9 @@ pub struct Payload {
     /// The argument of `explain`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proof: Option<Proof>,
+    /// The file that `vgpu --region` reads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub region: Option<Region>,
     /// The answer of `diff`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<Diff>,

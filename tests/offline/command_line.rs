@@ -72,6 +72,7 @@ fn help() {
         "diff",
         "audit",
         "leftovers",
+        "vgpu",
         "snapshot",
     ];
     for name in names.into_iter().chain(["schema", "completions"]) {

@@ -28,4 +28,5 @@ mod scenarios;
 #[path = "../support/mod.rs"]
 mod support;
 mod unit_settings;
+mod vgpu_regions;
 mod visible_devices;
