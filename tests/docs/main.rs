@@ -9,5 +9,6 @@
     reason = "this is test code: a surprise ends the test"
 )]
 
+mod architecture;
 mod manual;
 mod readme;

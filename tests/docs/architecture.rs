@@ -1,0 +1,146 @@
+//! CONTRIBUTING.md with the code: which room imports which, and the places that
+//! it sends a newcomer to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A room's name with the rooms that it imports.
+type Imports = BTreeMap<String, BTreeSet<String>>;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn contributing() -> String {
+    fs::read_to_string(root().join("CONTRIBUTING.md")).expect("CONTRIBUTING.md")
+}
+
+/// Every Rust file below a directory.
+fn rust_files(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).expect("a directory").flatten().map(|entry| entry.path());
+    let files = entries.flat_map(|path| if path.is_dir() { rust_files(&path) } else { vec![path] });
+    files.filter(|path| path.extension().is_some_and(|ending| ending == "rs")).collect()
+}
+
+/// What a file has besides tests and comments.
+fn code(file: &Path) -> String {
+    if file.file_name().is_some_and(|name| name == "tests.rs") {
+        return String::new();
+    }
+    let text = fs::read_to_string(file).expect("a file");
+    let text = text.split("#[cfg(test)]").next().unwrap_or_default();
+    text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+/// The names that follow each `crate::`, those of a list in braces, too.
+fn named(code: &str) -> BTreeSet<String> {
+    let word = |text: &str| text.chars().take_while(|c| c.is_ascii_lowercase() || *c == '_').collect();
+    let names = |after: &str| match after.strip_prefix('{') {
+        None => vec![word(after)],
+        Some(list) => top_level(list).iter().map(|part| word(part.trim())).collect(),
+    };
+    code.split("crate::").skip(1).flat_map(names).collect()
+}
+
+/// The parts of a `use` list up to its closing brace.
+fn top_level(list: &str) -> Vec<String> {
+    let (mut depth, mut parts) = (0, vec![String::new()]);
+    for c in list.chars() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 0 => break,
+            '}' => depth -= 1,
+            ',' if depth == 0 => parts.push(String::new()),
+            _ if depth == 0 => parts.last_mut().expect("a part").push(c),
+            _ => {}
+        }
+    }
+    parts
+}
+
+/// What the rooms of `src` really import.
+fn imports() -> Imports {
+    let source = root().join("src");
+    let room = |path: &Path| {
+        let inside = path.strip_prefix(&source).expect("a file of src");
+        let first = inside.components().next().expect("a name").as_os_str();
+        first.to_str().expect("text").trim_end_matches(".rs").to_owned()
+    };
+    let files = rust_files(&source);
+    let rooms: BTreeSet<String> = files.iter().map(|file| room(file)).collect();
+    let mut found = Imports::new();
+    for file in &files {
+        let own = room(file);
+        let names = named(&code(file)).into_iter().filter(|name| rooms.contains(name) && *name != own);
+        found.entry(own.clone()).or_default().extend(names);
+    }
+    found
+}
+
+/// What the table of rooms says. Its rows are ``| `src/room` | what | `a`, `b` |``.
+fn table() -> Imports {
+    let text = contributing();
+    let rows = text.lines().filter_map(|line| {
+        let (room, rest) = line.strip_prefix("| `src/")?.split_once("` | ")?;
+        let (_, imports) = rest.trim_end_matches(" |").rsplit_once(" | ")?;
+        let names = imports.split('`').skip(1).step_by(2).map(str::to_owned);
+        Some((room.to_owned(), names.collect()))
+    });
+    rows.collect()
+}
+
+/// Make sure that the table of rooms names every room and exactly what it
+/// imports.
+#[test]
+fn rooms_import_what_the_table_says() {
+    let mut real = imports();
+    // The roots of the program and of its library are no rooms.
+    for root in ["main", "lib", "fuzzing"] {
+        real.remove(root);
+    }
+    let written = table();
+    for (room, imports) in &real {
+        assert_eq!(written.get(room), Some(imports), "src/{room} in CONTRIBUTING.md");
+    }
+    assert_eq!(written.keys().collect::<Vec<_>>(), real.keys().collect::<Vec<_>>());
+}
+
+/// Make sure that no room imports one that needs it, at any distance.
+#[test]
+fn rooms_have_no_circles() {
+    let mut left = imports();
+    while let Some(room) = left.iter().find(|(_, imports)| imports.is_empty()).map(|(room, _)| room.clone()) {
+        left.remove(&room);
+        left.values_mut().for_each(|imports| {
+            imports.remove(&room);
+        });
+    }
+    assert_eq!(left, Imports::new(), "rooms that need each other");
+}
+
+/// Make sure that facts know nothing of answers.
+#[test]
+fn facts_know_nothing_of_answers() {
+    let imports = imports();
+    for facts in ["sys", "observation", "observe", "model"] {
+        for answers in ["report", "analyse", "audit", "render", "commands"] {
+            assert!(!imports[facts].contains(answers), "src/{facts} imports src/{answers}");
+        }
+    }
+}
+
+/// Make sure that every file which the documents send a reader to is there.
+#[test]
+fn named_files_exist() {
+    let contributing = contributing();
+    for word in contributing.split('`').skip(1).step_by(2) {
+        let is_path = ["src/", "tests/", "docs/", "bpf/", "fuzz/", "benches/", "fixtures/", "man/"]
+            .iter()
+            .any(|room| word.starts_with(room));
+        let is_plain = word.bytes().all(|c| c.is_ascii_lowercase() || b"/._-".contains(&c));
+        if is_path && is_plain {
+            assert!(root().join(word).exists(), "CONTRIBUTING.md: {word}");
+        }
+    }
+}
