@@ -33,6 +33,7 @@ mod callbacks;
 mod calls;
 mod clobber;
 mod code;
+mod compile;
 mod compute;
 pub mod deadline;
 mod decoder;
@@ -63,6 +64,7 @@ mod value;
 mod word;
 mod written;
 
+pub use compile::CompileError;
 pub use decoder::Decoder;
 pub use focus::Focus;
 pub use proof::{Followed, Proof};

@@ -17,6 +17,8 @@ use crate::support::sysctl::Setting;
 use crate::support::verify::{Class, Decode, Echo, Interpret, compare, compare_on};
 use crate::support::{bpf, host, inspect};
 use gpumap::bytecode::{Insn, opcode};
+use gpumap::observation::{Answer, HexBytes, Program};
+use gpumap::policy::{Combination, Context, Decoder};
 
 fn as_it_is(_: &mut Facts) {}
 
@@ -64,6 +66,41 @@ const STACKS: Class = Class {
     generate: |_, rng, place| stacks::any(rng, place),
     view: as_it_is,
 };
+
+const COMPILED: Class = Class {
+    name: "compiled policies",
+    cases: 150,
+    floor: 95,
+    most_unknown: 0,
+    generate: |seed, rng, place| Stack::alone(compiled(seed, rng, place)),
+    view: as_it_is,
+};
+
+/// A program that gpumap makes of the policy of a generated one.
+fn compiled(seed: u64, rng: &mut Rng, place: Place) -> Source {
+    let source = loop {
+        let source =
+            if seed.is_multiple_of(3) { random::program(rng, PLAIN, 10) } else { writers::any(rng, place) };
+        if source.maps.is_empty() {
+            break source;
+        }
+    };
+    let program = Program { xlated: Answer::Known(HexBytes(source.bytes())), ..Program::default() };
+    let context = Context { maps: &[], cgroup_id: None, combination: Combination::Retval };
+    let mut decoder = Decoder::new();
+    let policy = decoder.policy(&[&program], &context);
+    let insns = decoder.compile(policy).expect("a program of a known policy");
+    // What the first program was about is what to ask the second one.
+    let hints = source.numbers().windows(2).map(|pair| (pair[0], pair[1])).collect();
+    Source { shape: format!("compiled from {}", source.shape), insns, hints, ..Source::default() }
+}
+
+/// Make sure that the kernel takes the programs that gpumap compiles, and that
+/// they decide as they are read.
+#[test]
+fn compiled_policies_match_the_kernel() {
+    compare(&COMPILED, &mut Decode);
+}
 
 /// Make sure that the shapes of all known writers are decoded exactly.
 #[test]

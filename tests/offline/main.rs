@@ -16,6 +16,7 @@ mod allocation;
 mod audit_reports;
 mod captures;
 mod command_line;
+mod compiler;
 mod findings;
 mod gpu_inventory;
 mod owners;
