@@ -72,9 +72,10 @@ struct Thread<'a> {
     tid: u32,
 }
 
-/// Where the kernel has put arguments and environment.
-#[derive(Clone, Copy, Debug, Default)]
+/// Where the kernel has put code, arguments and environment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Areas {
+    code: u64,
     arguments: (u64, u64),
     environment: (u64, u64),
 }
@@ -99,9 +100,11 @@ impl<'a> DetailReader<'a> {
             }
             let auxv = auxv(thread.dir);
             let mut memory = Memory::open(thread.dir);
-            last = self.once(subject, &thread, &auxv, &mut memory);
+            // After the memory was opened: these are of its program, or it is dead.
+            let areas = self.areas(thread.dir).unwrap_or_default();
+            last = self.once(subject, &thread, &auxv, areas, &mut memory);
             let whole = memory.map_or(true, |memory| memory.is_alive()) && self::auxv(thread.dir) == auxv;
-            if whole && !self.is_executing(thread.dir, &last) {
+            if whole && !(last.at_exec.known().is_some() && self.is_executing(thread.dir, areas)) {
                 return Ok(last);
             }
             ended = self.has_ended(subject.dir)?;
@@ -117,11 +120,13 @@ impl<'a> DetailReader<'a> {
         self.read(&subject).ok().map(|detail| detail.live)
     }
 
-    /// Whether the kernel has not set up the environment of a new program yet. It
-    /// looks empty then, and has no end.
-    fn is_executing(&mut self, dir: &Dir, detail: &Detail) -> bool {
-        let empty = detail.at_exec.known().is_some_and(|at_exec| *at_exec == Environment::default());
-        empty && self.areas(dir).is_some_and(|areas| areas.environment.1 == 0)
+    /// Whether the kernel had not set up the environment of a new program yet when
+    /// these areas were asked for. It looks empty then, has no end for a moment,
+    /// and the program's code has no beginning until it is set up
+    /// (`load_elf_binary` in `fs/binfmt_elf.c`).
+    fn is_executing(&mut self, dir: &Dir, areas: Areas) -> bool {
+        let is_empty = areas.environment.0 == areas.environment.1;
+        is_empty && self.areas(dir).is_some_and(|now| now != areas || now.code == 0 || now.environment.1 == 0)
     }
 
     fn once(
@@ -129,11 +134,10 @@ impl<'a> DetailReader<'a> {
         subject: &Subject<'_>,
         thread: &Thread<'_>,
         auxv: &Auxv,
+        areas: Areas,
         memory: &mut Result<Memory, Errno>,
     ) -> Detail {
         let dir = thread.dir;
-        // After the memory was opened: these are of its program, or it is dead.
-        let areas = self.areas(dir).unwrap_or_default();
         let mut detail = Detail { exe: self.exe(dir), ..remains() };
         if let (true, Ok(memory)) = (subject.titled, &mut *memory) {
             detail.title = title::of_daemon(memory, areas.arguments, areas.environment.1);
@@ -239,7 +243,7 @@ impl<'a> DetailReader<'a> {
     fn areas(&mut self, dir: &Dir) -> Option<Areas> {
         dir.read_piece(c"stat", &mut self.text, STAT_LIMIT).ok()?;
         let stat = parse_stat(&self.text)?;
-        Some(Areas { arguments: stat.arguments, environment: stat.environment })
+        Some(Areas { code: stat.starts.0, arguments: stat.arguments, environment: stat.environment })
     }
 
     fn has_ended(&mut self, dir: &Dir) -> Result<bool, Gone> {
