@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::layout::{DEVICES, Offsets, SLOTS, UUID_BYTES};
+use super::offsets::{DEVICES, Offsets, SLOTS, UUID_BYTES};
 
 /// The little-endian number at an offset; `None` behind the end.
 pub(super) fn u32_at(file: &[u8], at: usize) -> Option<u32> {

@@ -5,7 +5,7 @@
 //! for a unit, so `1gb` is one byte and `1.5g` one gigabyte. Every spelling in
 //! `fixtures/vgpu/*-env-*` was read by five builds alike.
 
-use super::layout::DEVICES;
+use super::offsets::DEVICES;
 
 /// Variables with a limit for all devices; `_0` to `_15` name one of them.
 const MEMORY: &str = "CUDA_DEVICE_MEMORY_LIMIT";

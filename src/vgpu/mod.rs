@@ -10,8 +10,8 @@
 mod fit;
 mod layout;
 mod limits;
+mod offsets;
 mod region;
 
-pub use layout::{Decision, MAX_FILE_BYTES, decide};
 pub use limits::{Limits, number};
 pub use region::read;

@@ -6,11 +6,11 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::Path;
 
 use aya::Ebpf;
-use aya::maps::{Map, MapData, RingBuf};
+use aya::maps::{MapData, RingBuf};
 use aya::programs::uprobe::UProbeScope;
 use aya::programs::{Iter, Program, RawTracePoint, UProbe};
 
-use super::session::Session;
+use super::session::{Session, descriptor};
 use crate::loader::{Attached, Entries, Entry, Iterate, LoadError, Loaded, Over, Ring};
 use crate::sys::bpf::{self, BpfError, Contents};
 use crate::sys::iter::Iterator;
@@ -110,18 +110,6 @@ impl Ring for RingBuf<MapData> {
             }
         }
         true
-    }
-}
-
-/// The descriptor of a map of one of the types that `bpf/` has.
-pub(super) fn descriptor(map: &Map) -> Option<BorrowedFd<'_>> {
-    match map {
-        Map::Array(data)
-        | Map::HashMap(data)
-        | Map::LruHashMap(data)
-        | Map::PerCpuArray(data)
-        | Map::RingBuf(data) => Some(data.fd().as_fd()),
-        _ => None,
     }
 }
 

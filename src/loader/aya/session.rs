@@ -3,14 +3,14 @@
 
 use std::collections::HashSet;
 use std::ffi::CString;
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
+use aya::maps::Map;
 use aya::{Btf, Ebpf};
 use aya_obj::generated::bpf_insn;
 
-use super::loaded::descriptor;
 use crate::loader::objects::{Object, SESSION_PROGRAM as PROGRAM};
 use crate::loader::{Entry, LoadError};
 use crate::sys::bpf::{attach_session, has_sessions, load_session};
@@ -93,4 +93,16 @@ fn bytes(instruction: &bpf_insn) -> [u8; 8] {
     let [low, high] = instruction.off.to_le_bytes();
     let [a, b, c, d] = instruction.imm.to_le_bytes();
     [instruction.code, registers, low, high, a, b, c, d]
+}
+
+/// The descriptor of a map of one of the types that `bpf/` has.
+pub(super) fn descriptor(map: &Map) -> Option<BorrowedFd<'_>> {
+    match map {
+        Map::Array(data)
+        | Map::HashMap(data)
+        | Map::LruHashMap(data)
+        | Map::PerCpuArray(data)
+        | Map::RingBuf(data) => Some(data.fd().as_fd()),
+        _ => None,
+    }
 }
