@@ -47,6 +47,7 @@ macro_rules! open_words {
 mod asked;
 mod cgroup_path;
 mod device;
+mod event_cause;
 mod event_kind;
 mod finding;
 mod gpu;
@@ -62,6 +63,7 @@ mod verdict;
 pub use asked::{ApiName, Certainty, CutCode, ValueState};
 pub use cgroup_path::CgroupPath;
 pub use device::{Device, DeviceType, MAX_MAJOR, MAX_MINOR, RuleType};
+pub use event_cause::EventCause;
 pub use event_kind::EventKind;
 pub use finding::{Confidence, Severity};
 pub use gpu::{InstanceKey, SharedRole, SharingMode, Vendor};

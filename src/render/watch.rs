@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::{gpu_names, owner, problems, process, sanitize, watch_move};
-use crate::model::{EventKind, ValueState};
+use crate::model::{EventCause, EventKind, ValueState};
 use crate::report::{Event, Gpu, LostBy, Value};
 
 /// Characters of a value, and of a reason that has one in it.
@@ -40,7 +40,7 @@ fn what(event: &Event, gpus: &[Gpu]) -> String {
         EventKind::Process => format!("executed{}", asked(event, gpus)),
         EventKind::Exit => "ended".to_owned(),
         EventKind::Driver => {
-            let what = event.how.as_deref().unwrap_or("driver initialised");
+            let what = event.how.map_or("driver initialised", <&str>::from);
             if why.is_empty() {
                 format!("{what}: later changes are without effect")
             } else {
@@ -97,11 +97,11 @@ fn lost_by(event: &Event) -> String {
 /// `CUDA_VISIBLE_DEVICES 0,1 → 1 (nvidia1)`
 fn visible(event: &Event, gpus: &[Gpu]) -> String {
     let Some(variable) = &event.variable else {
-        return format!("all variables removed ({})", event.how.as_deref().unwrap_or_default());
+        return format!("all variables removed ({})", event.how.map_or("", <&str>::from));
     };
     let old = event.old.as_ref().map(value).unwrap_or_else(|| "?".to_owned());
     let new = event.new.as_ref().map(value).unwrap_or_else(|| "?".to_owned());
-    let found = if event.how.as_deref() == Some("memory") { ", found in memory" } else { "" };
+    let found = if event.how == Some(EventCause::Memory) { ", found in memory" } else { "" };
     let effect = match event.effective {
         Some(false) => ", without effect: its driver was initialised before",
         _ => "",

@@ -2,6 +2,7 @@
 //! which GPUs that gives and takes.
 
 use super::{gpu_names, names, owner, sanitize};
+use crate::model::EventCause;
 use crate::report::{Event, Gpu, MoveEvent};
 
 /// As many characters of a path are shown.
@@ -13,7 +14,7 @@ pub(super) fn what(event: &Event, moved: &MoveEvent, inventory: &[Gpu]) -> Strin
     let left = left.map(|owner| format!("left {}: ", owner::full(owner))).unwrap_or_default();
     let thread = moved.thread.map(|thread| format!("its thread {thread} ")).unwrap_or_default();
     let verb =
-        if event.how.as_deref() == Some("clone3") { "began outside its parent's cgroup," } else { "moved" };
+        if event.how == Some(EventCause::Clone3) { "began outside its parent's cgroup," } else { "moved" };
     let path = |path: Option<&String>, hex: Option<&String>, gone: &str| match path {
         Some(path) => sanitize::short_with_hex(path, hex.map(String::as_str), PATH),
         None => gone.to_owned(),

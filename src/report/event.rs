@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Asked, Change, Effective, Omitted};
-use crate::model::{EventKind, Owner, SharedRole, ValueState};
+use crate::model::{EventCause, EventKind, Owner, SharedRole, ValueState};
 use crate::observation::{HeldDevice, Problem};
 
 /// One event. Fields that mean nothing for its kind are left out.
@@ -30,12 +30,9 @@ pub struct Event {
     /// Whose cgroup that is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
-    /// What changed a variable: `setenv`, `putenv`, `unsetenv`, `clearenv`,
-    /// `exec`; `memory` if it was found by reading the environment again. How a
-    /// process came into another cgroup: `cgroup.procs` if somebody wrote it into
-    /// that file or a thread into `cgroup.threads`, `clone3` if it began there.
+    /// How it came about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub how: Option<String>,
+    pub how: Option<EventCause>,
     /// The variable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variable: Option<String>,

@@ -1,5 +1,7 @@
 //! The libraries of drivers, which read the variables.
 
+use crate::model::EventCause;
+
 /// A library that reads the variables once, when it is initialised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Driver {
@@ -12,12 +14,12 @@ pub enum Driver {
 }
 
 impl Driver {
-    /// The function's name.
-    pub fn function(self) -> &'static str {
+    /// The function that initialises it.
+    pub fn function(self) -> EventCause {
         match self {
-            Self::Cuda => "cuInit",
-            Self::Hip => "hipInit",
-            Self::Hsa => "hsa_init",
+            Self::Cuda => EventCause::CuInit,
+            Self::Hip => EventCause::HipInit,
+            Self::Hsa => EventCause::HsaInit,
         }
     }
 }

@@ -2,6 +2,7 @@
 //! an answer.
 
 use super::driver::Driver;
+use crate::model::EventCause;
 use crate::observation::{Environment, Text};
 
 /// A process at the moment of an event.
@@ -20,28 +21,6 @@ pub struct Subject {
     pub comm: Text,
     /// Id of its cgroup.
     pub cgroup: u64,
-}
-
-/// What changed a variable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
-    /// setenv(3).
-    Setenv,
-    /// putenv(3).
-    Putenv,
-    /// unsetenv(3), or putenv(3) without a value.
-    Unsetenv,
-}
-
-impl How {
-    /// The function's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Setenv => "setenv",
-            Self::Putenv => "putenv",
-            Self::Unsetenv => "unsetenv",
-        }
-    }
 }
 
 /// Bytes that are kept of a value: what the kernel side keeps.
@@ -69,10 +48,10 @@ pub enum NewValue {
 pub enum Fact {
     /// A variable was changed. With `keep` only if it was not set before:
     /// setenv(3) without overwriting.
-    Set { at: u64, subject: Subject, how: How, name: &'static str, value: NewValue, keep: bool },
+    Set { at: u64, subject: Subject, how: EventCause, name: &'static str, value: NewValue, keep: bool },
     /// A variable was changed whose name could not be read without waiting for
     /// the process's memory.
-    Unnamed { at: u64, subject: Subject, how: How },
+    Unnamed { at: u64, subject: Subject, how: EventCause },
     /// All variables were removed.
     Cleared { at: u64, subject: Subject },
     /// It executed a program, whose environment ends at an address with this

@@ -25,7 +25,7 @@ use crate::loader::LoadError;
 use crate::report::Event;
 
 pub use driver::Driver;
-pub use fact::{Fact, How, NewValue, Subject};
+pub use fact::{Fact, NewValue, Subject};
 pub use not_seen::not_seen;
 pub use scope::Scope;
 pub use source::{Mode, Source};

@@ -227,7 +227,7 @@ pub fn changes(events: &[Event]) -> Vec<(String, String, String)> {
         .map(|event| {
             let new = event.new.as_ref().unwrap();
             let value = new.raw.clone().unwrap_or_else(|| new.state.to_string());
-            (event.how.clone().unwrap(), event.variable.clone().unwrap(), value)
+            (event.how.unwrap().to_string(), event.variable.clone().unwrap(), value)
         })
         .collect()
 }

@@ -89,7 +89,7 @@ impl Scene {
         let words = [program.to_str().unwrap(), "repeat"];
         let running = Running(self.place.command(&words).spawn().unwrap());
         let by_call = |event: &Event| {
-            is_of(event, running.0.id()) && event.how.as_deref() == Some("setenv") && of_cuda(event)
+            is_of(event, running.0.id()) && event.how.map(<&str>::from) == Some("setenv") && of_cuda(event)
         };
         self.watch.until(by_call);
     }
@@ -203,7 +203,7 @@ fn forked() {
     let child = Running(scene.place.command(&["/bin/sh", "-c", &script]).spawn().unwrap());
     let by_child = |event: &Event| {
         let own = event.process.as_ref().is_some_and(|process| process.comm == "program");
-        own && !is_of(event, child.0.id()) && event.how.as_deref() == Some("setenv") && of_cuda(event)
+        own && !is_of(event, child.0.id()) && event.how.map(<&str>::from) == Some("setenv") && of_cuda(event)
     };
     scene.watch.until(by_child);
 }

@@ -226,7 +226,7 @@ impl Told {
         }
         let new = event.new.as_ref().and_then(|new| new.raw.clone()).unwrap_or_default();
         if event.event == EventKind::Visible && new.starts_with(prefix) {
-            assert_eq!(event.how.as_deref(), Some("setenv"), "{event:?}");
+            assert_eq!(event.how.map(<&str>::from), Some("setenv"), "{event:?}");
             assert_eq!(event.process.as_ref().unwrap().uid, Some(CALM));
             self.values.insert(new);
         }

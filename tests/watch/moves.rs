@@ -111,7 +111,7 @@ fn out_of_a_job_and_back() {
             (out.left, count(out.gained.as_ref()), count(out.lost.as_ref())),
             (Some(true), Some(4), Some(0))
         );
-        assert_eq!((event.how.as_deref(), out.thread, out.unknown), (Some("cgroup.procs"), None, vec![]));
+        assert_eq!((event.how.map(<&str>::from), out.thread, out.unknown), (Some("cgroup.procs"), None, vec![]));
         sleeper.enter(&scene.job);
         let (event, back) = moved(&watch, sleeper.pid());
         assert_eq!((event.cgroup, back.from.as_deref()), (Some(scene.path(&scene.job)), Some("/outside")));
@@ -174,7 +174,7 @@ fn born_elsewhere() {
     let mut output = String::new();
     parent.0.stdout.take().unwrap().read_to_string(&mut output).unwrap();
     assert_eq!(output.trim(), child.to_string());
-    assert_eq!((event.how.as_deref(), event.cgroup.as_deref()), (Some("clone3"), Some("/outside")));
+    assert_eq!((event.how.map(<&str>::from), event.cgroup.as_deref()), (Some("clone3"), Some("/outside")));
     assert_eq!((born.from, born.left), (Some(scene.path(&scene.job)), Some(true)));
     assert_eq!(count(born.gained.as_ref()), Some(4));
 }

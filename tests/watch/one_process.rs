@@ -86,7 +86,7 @@ fn one_process_executes() {
         go_on(&child);
         // By its call, not by what is found in memory.
         watch
-            .until(|event| event.how.as_deref() == Some("setenv") && event.variable.as_deref() == Some(CUDA));
+            .until(|event| event.how.map(<&str>::from) == Some("setenv") && event.variable.as_deref() == Some(CUDA));
         child.kill().unwrap();
         child.wait().unwrap();
     }

@@ -8,7 +8,7 @@ use super::changes::Change;
 use super::environment::{differences, value};
 use super::state::known;
 use super::{EACH, PROCESSES, Tracker, subject};
-use crate::model::EventKind;
+use crate::model::{EventCause, EventKind};
 use crate::observation::Environment;
 use crate::observe::processes::environment_poll::{self, PolledEnvironment};
 use crate::report::Event;
@@ -154,7 +154,7 @@ impl Tracker {
         let names = differences(&before, &now);
         let change = |name: &String| {
             let (old, new, before) = (value(&before, name), value(&now, name), asked.clone());
-            self.changed(subject, Change { at: now_ns(), how: "memory", name, old, new, before })
+            self.changed(subject, Change { at: now_ns(), how: EventCause::Memory, name, old, new, before })
         };
         names.iter().filter_map(change).collect()
     }

@@ -3,19 +3,19 @@
 use super::Tracker;
 use super::environment::{apply, differences, of_new, value};
 use super::mapped;
-use crate::model::EventKind;
 use crate::model::ValueState;
+use crate::model::{EventCause, EventKind};
 use crate::observation::Environment;
 use crate::report::{Asked, Event, Value};
 use crate::watch::clock::now_ns;
-use crate::watch::{How, NewValue, Subject};
+use crate::watch::{NewValue, Subject};
 
 /// One changed variable.
 pub(super) struct Change<'a> {
     /// When, in nanoseconds since boot.
     pub(super) at: u64,
     /// What changed it.
-    pub(super) how: &'static str,
+    pub(super) how: EventCause,
     pub(super) name: &'a str,
     pub(super) old: Option<Value>,
     pub(super) new: Option<Value>,
@@ -29,7 +29,7 @@ impl Tracker {
         &mut self,
         at: u64,
         subject: &Subject,
-        how: How,
+        how: EventCause,
         name: &'static str,
         new: NewValue,
         keep: bool,
@@ -49,7 +49,7 @@ impl Tracker {
         }
         let before = if followed { self.asked(subject) } else { None };
         self.state(subject)?.change(name, |environment| apply(environment, name, &new));
-        self.changed(subject, Change { at, how: how.name(), name, old, new: changed, before })
+        self.changed(subject, Change { at, how, name, old, new: changed, before })
     }
 
     /// A call that changed a variable whose name could not be read without
@@ -95,7 +95,7 @@ impl Tracker {
 
     /// A call of clearenv.
     pub(super) fn cleared(&mut self, at: u64, subject: &Subject) -> Vec<Event> {
-        let how = "clearenv";
+        let how = EventCause::Clearenv;
         let asked = self.asked(subject);
         let Some(state) = self.state(subject) else { return Vec::new() };
         // Memory that is ahead of this call says nothing of before.
@@ -132,7 +132,7 @@ impl Tracker {
             (Some(_), None) => None,
         };
         Some(Event {
-            how: Some(change.how.to_owned()),
+            how: Some(change.how),
             variable: Some(change.name.to_owned()),
             why,
             old: change.old,

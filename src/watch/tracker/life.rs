@@ -3,7 +3,7 @@
 use super::Tracker;
 use super::environment::chooses;
 use super::state::{State, known};
-use crate::model::EventKind;
+use crate::model::{EventCause, EventKind};
 use crate::observation::Environment;
 use crate::observe::processes::environment_poll;
 use crate::report::Event;
@@ -51,7 +51,7 @@ impl Tracker {
         self.state(subject)?.told = true;
         let at = self.time(at);
         let about = self.about(EventKind::Process, at, subject);
-        Some(Event { how: Some("exec".to_owned()), asked_before, asked, why, ..about })
+        Some(Event { how: Some(EventCause::Exec), asked_before, asked, why, ..about })
     }
 
     /// It was forked from the process `parent` that started at `parent_start`,
@@ -94,7 +94,7 @@ impl Tracker {
         }
         let at = self.time(at);
         let why = (result != 0).then(|| format!("{} failed with {result}", driver.function()));
-        let how = Some(driver.function().to_owned());
+        let how = Some(driver.function());
         Event { how, why, ..self.about(EventKind::Driver, at, subject) }
     }
 }

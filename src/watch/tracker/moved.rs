@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::Tracker;
 use super::place::Place;
 use crate::analyse::left_owner;
-use crate::model::EventKind;
+use crate::model::{EventCause, EventKind};
 use crate::report::{Event, MoveEvent};
 use crate::watch::Subject;
 
@@ -54,8 +54,8 @@ impl Tracker {
             Some(to) => about.in_cgroup(&to.path, to.owner.clone()),
             None => about.because("the cgroup that it was moved to is gone or not seen from here"),
         };
-        let how = if moved.born { "clone3" } else { "cgroup.procs" };
-        Some(Event { how: Some(how.to_owned()), moved: Some(event), ..about })
+        let how = if moved.born { EventCause::Clone3 } else { EventCause::CgroupProcs };
+        Some(Event { how: Some(how), moved: Some(event), ..about })
     }
 
     /// Where it was: what the kernel told, or where it was seen last.

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::model::EventKind;
-use crate::watch::{How, NewValue};
+use crate::model::{EventCause, EventKind};
+use crate::watch::NewValue;
 
 const A: &str = "CUDA_VISIBLE_DEVICES";
 const B: &str = "HIP_VISIBLE_DEVICES";
@@ -19,7 +19,14 @@ fn process(pid: u32) -> Subject {
 
 fn set(tracker: &mut Tracker, pid: u32, name: &'static str, value: &str) -> Vec<Event> {
     let value = NewValue::Value { bytes: value.into(), cut: false };
-    tracker.take(Fact::Set { at: 1, subject: process(pid), how: How::Setenv, name, value, keep: false })
+    tracker.take(Fact::Set {
+        at: 1,
+        subject: process(pid),
+        how: EventCause::Setenv,
+        name,
+        value,
+        keep: false,
+    })
 }
 
 /// The values before and after of the one event.
@@ -100,7 +107,7 @@ fn losses_of_others() {
 fn unnamed() {
     let mut tracker = tracker();
     set(&mut tracker, 7, A, "1");
-    let unnamed = |pid| Fact::Unnamed { at: 2, subject: process(pid), how: How::Setenv };
+    let unnamed = |pid| Fact::Unnamed { at: 2, subject: process(pid), how: EventCause::Setenv };
     assert!(tracker.take(unnamed(7)).is_empty());
     assert!(tracker.last_set().is_empty());
     assert_eq!(values(&set(&mut tracker, 7, A, "2")), (None, Some("2")));

@@ -94,7 +94,7 @@ fn changes_inside(runtime: &str, cgroup: &str, kind: &str, library: &str, whole:
 
     let text = format!("{CUDA}=2,3");
     let second = run(&["setenv", CUDA, "1", "putenv", &text, "unsetenv", CUDA]);
-    let events = watch.until(|event| is_of(event, second) && event.how.as_deref() == Some("unsetenv"));
+    let events = watch.until(|event| is_of(event, second) && event.how.map(<&str>::from) == Some("unsetenv"));
     let own = of(&events, second);
     let expected = [("setenv", CUDA, "1"), ("putenv", CUDA, "2,3"), ("unsetenv", CUDA, "unset")];
     let expected = expected.map(|(how, name, value)| (how.to_owned(), name.to_owned(), value.to_owned()));

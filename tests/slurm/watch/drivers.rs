@@ -51,7 +51,7 @@ fn effects(events: &[Event]) -> Vec<(&str, Option<bool>)> {
 fn assert_initialised(events: &[Event]) {
     let drivers: Vec<_> = events.iter().filter(|event| event.event == EventKind::Driver).collect();
     assert_eq!(drivers.len(), 1, "{events:#?}");
-    assert_eq!(drivers[0].how.as_deref(), Some("cuInit"));
+    assert_eq!(drivers[0].how.map(<&str>::from), Some("cuInit"));
     let effects = effects(events);
     assert_eq!((effects.len(), effects[1]), (2, (CUDA, Some(false))), "{effects:?}");
     assert_ne!(effects[0].1, Some(false));
@@ -123,7 +123,7 @@ fn after(name: &str, function: &str) -> Option<Vec<(String, Option<bool>)>> {
         [program.to_str().unwrap()].into_iter().chain(set("1")).chain(load).chain(set("2")).collect();
     let events = watch.run(&mut place.command(&words));
     let drivers: Vec<_> = events.iter().filter(|event| event.event == EventKind::Driver).collect();
-    assert_eq!((drivers.len(), drivers[0].how.as_deref()), (1, Some(function)));
+    assert_eq!((drivers.len(), drivers[0].how.map(<&str>::from)), (1, Some(function)));
     let found = effects(&events);
     assert_eq!(found.iter().map(|(name, _)| *name).collect::<Vec<_>>(), [names, names].concat());
     assert!(found[..4].iter().all(|(_, effective)| *effective != Some(false)), "{found:?}");

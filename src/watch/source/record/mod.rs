@@ -3,9 +3,9 @@
 #[cfg(test)]
 mod tests;
 
-use crate::model::VARIABLES;
+use crate::model::{EventCause, VARIABLES};
 use crate::watch::driver::Driver;
-use crate::watch::fact::{Fact, How, NewValue, Subject};
+use crate::watch::fact::{Fact, NewValue, Subject};
 
 /// Nanoseconds of a clock tick of `/proc` (`USER_HZ` is 100 everywhere).
 const TICK: u64 = 10_000_000;
@@ -59,14 +59,14 @@ pub(super) struct Given {
     pub(super) account: u32,
     /// As in [`lost`].
     pub(super) lost: u32,
-    /// How many were told before it.
+    /// EventCause many were told before it.
     pub(super) number: usize,
     pub(super) name: &'static str,
     /// Its bytes and whether there are more; `None` if it could not be read.
     pub(super) value: Option<(Vec<u8>, bool)>,
 }
 
-/// How many records of the same account were lost before this one, as far as 32
+/// EventCause many records of the same account were lost before this one, as far as 32
 /// bits tell.
 pub(super) fn lost(record: &[u8]) -> Option<u32> {
     word(record, 28)
@@ -138,7 +138,7 @@ fn fact(record: &[u8], kind: u16) -> Option<Fact> {
         _ => return None,
     };
     let name = name(record)?;
-    let value = if how == How::Unsetenv { NewValue::Unset } else { value(record, flags)? };
+    let value = if how == EventCause::Unsetenv { NewValue::Unset } else { value(record, flags)? };
     Some(Fact::Set { at, subject, how, name, value, keep: flags & KEEP != 0 })
 }
 
@@ -154,11 +154,11 @@ fn subject(record: &[u8]) -> Option<Subject> {
 }
 
 /// What changed one variable, of `enum kind`.
-fn how(kind: u16) -> Option<How> {
+fn how(kind: u16) -> Option<EventCause> {
     match kind {
-        1 => Some(How::Setenv),
-        2 => Some(How::Putenv),
-        3 => Some(How::Unsetenv),
+        1 => Some(EventCause::Setenv),
+        2 => Some(EventCause::Putenv),
+        3 => Some(EventCause::Unsetenv),
         _ => None,
     }
 }

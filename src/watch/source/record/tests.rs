@@ -1,6 +1,7 @@
 //! Records of every kind, and broken ones.
 
 use super::*;
+use crate::model::EventCause;
 
 fn record(kind: u16, flags: u16, name: &str, value: &[u8]) -> Vec<u8> {
     let mut record = Vec::new();
@@ -33,7 +34,7 @@ fn changes() {
     assert_eq!(subject.account, Some(1001));
     assert_eq!(
         (subject.comm.lossy().as_ref(), how, name, keep),
-        ("python3", How::Setenv, "CUDA_VISIBLE_DEVICES", true)
+        ("python3", EventCause::Setenv, "CUDA_VISIBLE_DEVICES", true)
     );
     assert_eq!(value, NewValue::Value { bytes: b"0,1".to_vec(), cut: true });
     let unread = parse(&record(2, 4, "CUDA_DEVICE_ORDER", b""));
@@ -69,7 +70,10 @@ fn others() {
     let fork = parse(&forked);
     assert!(matches!(fork, Some(Record::Fact(Fact::Fork { parent: 2, parent_start: 55, .. }))), "{fork:?}");
     let unnamed = parse(&record(12, 0, "CUDA_VISIBLE_DEVICES", b""));
-    assert!(matches!(unnamed, Some(Record::Fact(Fact::Unnamed { how: How::Putenv, .. }))), "{unnamed:?}");
+    assert!(
+        matches!(unnamed, Some(Record::Fact(Fact::Unnamed { how: EventCause::Putenv, .. }))),
+        "{unnamed:?}"
+    );
 }
 
 /// Make sure that no record, however short or strange, does harm.
