@@ -111,7 +111,10 @@ fn out_of_a_job_and_back() {
             (out.left, count(out.gained.as_ref()), count(out.lost.as_ref())),
             (Some(true), Some(4), Some(0))
         );
-        assert_eq!((event.how.map(<&str>::from), out.thread, out.unknown), (Some("cgroup.procs"), None, vec![]));
+        assert_eq!(
+            (event.how.map(<&str>::from), out.thread, out.unknown),
+            (Some("cgroup.procs"), None, vec![])
+        );
         sleeper.enter(&scene.job);
         let (event, back) = moved(&watch, sleeper.pid());
         assert_eq!((event.cgroup, back.from.as_deref()), (Some(scene.path(&scene.job)), Some("/outside")));

@@ -85,8 +85,9 @@ fn one_process_executes() {
         let (mut child, watch) = followed(&place, mode, &words);
         go_on(&child);
         // By its call, not by what is found in memory.
-        watch
-            .until(|event| event.how.map(<&str>::from) == Some("setenv") && event.variable.as_deref() == Some(CUDA));
+        watch.until(|event| {
+            event.how.map(<&str>::from) == Some("setenv") && event.variable.as_deref() == Some(CUDA)
+        });
         child.kill().unwrap();
         child.wait().unwrap();
     }

@@ -13,7 +13,7 @@ root=$work/root
 mkdir -p "$root"
 mount -t tmpfs -o mode=755 root "$root"
 cd "$root"
-mkdir -p usr over/upper over/work proc sys dev run tmp var home root etc/systemd/system mnt/work old
+mkdir -p usr over/upper over/work proc sys dev run tmp var home root etc/systemd/system mnt/test old
 mount -t overlay -o "lowerdir=/usr,upperdir=$root/over/upper,workdir=$root/over/work" usr usr
 install -m 755 "$(readlink "$work/gpumap")" usr/bin/gpumap
 for link in bin sbin lib lib32 lib64; do
@@ -50,8 +50,8 @@ for unit in systemd-journald-audit.socket systemd-sysctl.service systemd-modules
     sys-fs-fuse-connections.mount dev-hugepages.mount systemd-remount-fs.service systemd-update-utmp.service; do
     ln -s /dev/null "etc/systemd/system/$unit"
 done
-mount --bind "$work" mnt/work
+mount --bind "$work" mnt/test
 pivot_root . old
 umount -l /old
 exec env -i container=gpumap-test PATH=/usr/sbin:/usr/bin:/sbin:/bin \
-    /lib/systemd/systemd --unit=basic.target --show-status=false >/mnt/work/log/systemd 2>&1
+    /lib/systemd/systemd --unit=basic.target --show-status=false >/mnt/test/log/systemd 2>&1
