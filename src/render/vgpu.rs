@@ -15,7 +15,7 @@ pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result
     let Some(processes) = &region.procs else { return Ok(()) };
     writeln!(
         out,
-        "  SM limits are switched {}",
+        "  The file switches SM limits {}",
         if region.utilization_switch == Some(0) { "off" } else { "on" }
     )?;
     if region.recent_kernel == Some(-1) {
