@@ -5,6 +5,7 @@
 //! the text of `/proc/driver/nvidia`. Meaning is computed later, so a saved
 //! observation can be analysed again by a newer gpumap.
 
+mod activity;
 mod answer;
 mod environment;
 mod limits;
@@ -22,6 +23,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::DeviceType;
 
+pub use activity::{
+    Activity, ActivityLibrary, ContextSums, CopiedBytes, DURATION_CLASSES, ErrorCount, FIRST_DURATION_BITS,
+    GpuApi, LostRoom, NamedDevice, ProcessActivity, StreamSums, Uncovered,
+};
 pub use answer::Answer;
 pub use environment::{Environment, Variable};
 pub use process::{Detail, HeldDevice, Process, User};

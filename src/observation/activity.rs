@@ -1,0 +1,273 @@
+//! What processes did with GPUs: sums of the calls that they made to the
+//! libraries of drivers.
+//!
+//! The sums are counted in the kernel, where the calls are seen. They count from
+//! the moment at which a library was attached to, and never go down, except
+//! where a field says that it tells the present. What happens between two
+//! readings is the difference between them.
+//!
+//! A call is work that was handed to a GPU. How long the GPU took for it is not
+//! seen here.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Text;
+
+/// The number of classes in which durations of calls are counted.
+pub const DURATION_CLASSES: usize = 16;
+/// The upper end of the first class, in nanoseconds, as a power of two: a call
+/// that took less than 128 ns. Each further class reaches twice as far; the last
+/// one takes all that is longer (from 2^21 ns, 2 ms).
+pub const FIRST_DURATION_BITS: u32 = 7;
+
+/// Everything that one reading gives.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Activity {
+    /// When the sums were read: `CLOCK_BOOTTIME`, in nanoseconds. All times here
+    /// are of this clock.
+    pub clock_ns: u64,
+    /// When counting began, at the first library.
+    pub since_ns: u64,
+    /// One launch out of so many was timed, and looked at when it returned. 1:
+    /// every launch was. Durations of launches, and errors that launches return,
+    /// are counted in these alone. The number of launches is always exact.
+    pub sampled_every: u32,
+    /// How calls are seen: `uprobe.session`, or `uprobe` on kernels before 6.13.
+    pub engine: String,
+    /// The processes that called something, those that ended since the last
+    /// reading among them.
+    pub processes: Vec<ProcessActivity>,
+    /// What could not be counted for lack of room. Empty: nothing was lost.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<LostRoom>,
+    /// The libraries whose calls are counted.
+    pub libraries: Vec<ActivityLibrary>,
+    /// Functions and files whose calls are not counted, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uncovered: Vec<Uncovered>,
+}
+
+/// The interface that a call belongs to.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum GpuApi {
+    /// The driver's interface of CUDA (`libcuda.so.1`): the runtime's calls end
+    /// there too.
+    #[default]
+    Cuda,
+    /// The runtime of HIP (`libamdhip64.so`).
+    Hip,
+    /// Level Zero (`libze_loader.so.1`).
+    LevelZero,
+}
+
+/// Calls for which there was no room in one of the kernel's tables.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LostRoom {
+    /// The table: `processes`, `threads`, `contexts`, `streams`, `blocks`,
+    /// `events`, `graphs`, `errors` or `devices`.
+    pub map: String,
+    /// How many times there was none. Of `blocks`: allocations that are counted
+    /// as such, and whose bytes are not.
+    pub count: u64,
+}
+
+/// A library whose calls are counted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ActivityLibrary {
+    /// Where it was found: a path on the node, or one of the process that maps
+    /// it. Only good for display: containers have paths of their own.
+    pub path: Text,
+    /// Whose interface it has.
+    pub api: GpuApi,
+    /// Since when its calls are counted.
+    pub since_ns: u64,
+    /// How many of its functions are counted.
+    pub functions: u32,
+}
+
+/// A function, or a whole file, whose calls are not counted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Uncovered {
+    /// The file, as in [`ActivityLibrary::path`]; the process's where it is not
+    /// known.
+    pub file: Text,
+    /// The function; `None`: all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
+    /// Why, in a sentence that names the cost where it is about that.
+    pub why: String,
+    /// The process that uses the file, where only one is concerned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+}
+
+/// What one process did. One that executes another program is another one from
+/// then on: the old one has ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProcessActivity {
+    /// Tells apart what has the same pid and start: a process before and after
+    /// an execve. It stays the same from reading to reading.
+    pub id: u64,
+    /// Its pid, as the kernel counts (in the first pid namespace).
+    pub pid: u32,
+    /// Its start in clock ticks since boot, as in
+    /// [`Process`](super::Process::start_time).
+    pub start_time: u64,
+    /// Its cgroup2 id when it made its first call.
+    pub cgroup_id: u64,
+    /// Its command name when it made its first call.
+    pub comm: Text,
+    /// Its effective uid when it made its first call.
+    pub uid: u32,
+    /// When its first call was seen.
+    pub first_ns: u64,
+    /// Some of its calls may have been made before counting began: its contexts
+    /// are not known until it names them, and what it allocated before is not
+    /// counted. The sums are those since [`Self::since_ns`].
+    pub partial: bool,
+    /// Since when its calls are counted: its start, or the moment at which its
+    /// library was attached to.
+    pub since_ns: u64,
+    /// When it ended, or executed another program. It is not there in the next
+    /// reading.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_ns: Option<u64>,
+    /// Whether it ended by executing another program.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub executed: bool,
+    /// Its contexts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub contexts: Vec<ContextSums>,
+    /// Its streams.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<StreamSums>,
+    /// Results of its calls that are errors. Not ready (600) is none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<ErrorCount>,
+    /// The devices that it asked the driver for the UUID of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<NamedDevice>,
+}
+
+/// One context of a process: its allocations and waits on one device.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ContextSums {
+    /// Whose it is.
+    pub api: GpuApi,
+    /// Its handle. 0: not known, of calls that were made before the thread named
+    /// its context (see [`ProcessActivity::partial`]). HIP has no such handles:
+    /// there it is the ordinal of the device and 1.
+    pub context: u64,
+    /// The ordinal of its device, as the process counts. `None`: not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<u32>,
+    /// Allocations of memory of all kinds that succeeded.
+    pub allocations: u64,
+    /// Those that were freed again.
+    pub frees: u64,
+    /// Allocations that failed.
+    pub failed: u64,
+    /// Bytes of device memory that are allocated now; this goes down too.
+    pub bytes: u64,
+    /// The most that this ever was.
+    pub peak_bytes: u64,
+    /// Bytes of managed memory now (`cuMemAllocManaged`), which is on the device
+    /// or the host and may exceed the device's.
+    pub managed_bytes: u64,
+    /// Bytes of pinned host memory now.
+    pub host_bytes: u64,
+    /// Bytes of physical memory that is mapped apart (`cuMemCreate`) now.
+    pub physical_bytes: u64,
+    /// Times that a thread waited for the whole context.
+    pub waits: u64,
+    /// For how long, all of them together.
+    pub wait_ns: u64,
+}
+
+/// One stream of a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StreamSums {
+    /// Whose it is.
+    pub api: GpuApi,
+    /// The context, as in [`ContextSums::context`].
+    pub context: u64,
+    /// Its handle. 0: the default stream of the context; 2: the default streams
+    /// of its threads, summed.
+    pub stream: u64,
+    /// Kernels that were launched. One that was captured into a graph is none.
+    pub launches: u64,
+    /// Graphs that were launched.
+    pub graph_launches: u64,
+    /// Kernels in these graphs, as far as they were captured from streams.
+    pub graph_kernels: u64,
+    /// Kernels that were captured into a graph, and did not run by that.
+    pub captured: u64,
+    /// Functions of the host that were enqueued.
+    pub host_functions: u64,
+    /// Copies.
+    pub copies: u64,
+    /// Their bytes by direction.
+    pub bytes: CopiedBytes,
+    /// Fills (memset).
+    pub fills: u64,
+    /// Their bytes.
+    pub fill_bytes: u64,
+    /// Times that a thread waited: for the stream, for an event that was
+    /// recorded in it, or in a copy that waits.
+    pub waits: u64,
+    /// For how long, all of them together.
+    pub wait_ns: u64,
+    /// Times that a thread asked whether the stream or an event is done.
+    pub queries: u64,
+    /// Calls that failed.
+    pub errors: u64,
+    /// The first call.
+    pub first_ns: u64,
+    /// The last call.
+    pub last_ns: u64,
+    /// How long calls took until they returned: [`DURATION_CLASSES`] classes,
+    /// see [`FIRST_DURATION_BITS`]. A launch that returns is enqueued, no more.
+    pub durations: [u64; DURATION_CLASSES],
+}
+
+/// Bytes that were copied, by direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CopiedBytes {
+    /// From the host to a device.
+    pub to_device: u64,
+    /// From a device to the host.
+    pub from_device: u64,
+    /// On a device, or from one to another.
+    pub on_device: u64,
+    /// Between addresses that do not tell (`cuMemcpy`).
+    pub unknown: u64,
+}
+
+/// How often calls returned an error.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ErrorCount {
+    /// Whose code it is.
+    pub api: GpuApi,
+    /// The code (`CUresult`, `hipError_t`).
+    pub code: u32,
+    /// How often.
+    pub count: u64,
+}
+
+/// A device of a process, as the driver named it to the process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NamedDevice {
+    /// Whose ordinal it is.
+    pub api: GpuApi,
+    /// The ordinal, as the process counts.
+    pub ordinal: u32,
+    /// 32 hexadecimal digits with dashes, without `GPU-` or `MIG-` before them.
+    pub uuid: String,
+    /// Whether the UUID may be that of a MIG instance. `cuDeviceGetUuid_v2`
+    /// answers with the instance's, `cuDeviceGetUuid` with that of its GPU.
+    pub names_instance: bool,
+}
