@@ -71,7 +71,12 @@ fn whose(owner: &Owner) -> String {
 
 fn device(device: &FindingDevice) -> String {
     let index = device.nvml_index.map(|index| format!("NVML {index}"));
-    let parts = [device.name.clone(), device.number.clone(), device.pci.clone(), index, device.gpu.clone()];
+    let shown = |key: &str| {
+        let number = device.number.as_deref().and_then(|number| number.split_once(' '));
+        number.is_some_and(|(_, digits)| digits == key) || device.pci.as_deref() == Some(key)
+    };
+    let key = device.gpu.clone().filter(|key| !shown(key));
+    let parts = [device.name.clone(), device.number.clone(), device.pci.clone(), index, key];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
