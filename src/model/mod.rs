@@ -71,7 +71,7 @@ pub use owner::{Owner, OwnerPart, PodClass};
 pub use owner_kind::OwnerKind;
 pub use problem_code::ProblemCode;
 pub use region_layout::RegionLayout;
-pub use request::{Request, RequestSet};
+pub use request::{BadRequests, Request, RequestSet};
 pub use source::{AllocationSource, JobEvidence, JobIdSource};
 pub use variable::{HOOK_VARIABLES, VARIABLES, choosing_variables, device_variables};
 pub use verdict::{Verdict, Verdicts};

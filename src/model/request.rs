@@ -1,6 +1,7 @@
 //! Requests: what a process wants to do with a device.
 
 use std::fmt;
+use std::str::FromStr;
 
 /// The five accesses the kernel can ask a device program about, whole.
 ///
@@ -129,6 +130,56 @@ impl fmt::Display for RequestSet {
     }
 }
 
+/// Text that is no set of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no such requests (r, w, m, f together, such as rw or rwm, or one by one: r,w)")]
+pub struct BadRequests;
+
+/// Reads what the other direction writes. Letters may stand in any order: `r` and
+/// `w` together mean `rw` too, and `r`, `w` and `m` together mean all five.
+impl FromStr for RequestSet {
+    type Err = BadRequests;
+
+    fn from_str(text: &str) -> Result<Self, BadRequests> {
+        if text == "rwm-f" {
+            return Ok(Request::ALL.into_iter().filter(|request| *request != Request::Exists).collect());
+        }
+        let set = match text.split_once(',') {
+            Some(_) => whole_requests(text.strip_suffix(',').unwrap_or(text))?,
+            None => requests_of_letters(text)?,
+        };
+        if set.is_empty() { Err(BadRequests) } else { Ok(set) }
+    }
+}
+
+/// Whole requests, each at most once, separated by commas.
+fn whole_requests(text: &str) -> Result<RequestSet, BadRequests> {
+    text.split(',').try_fold(RequestSet::EMPTY, |set, word| {
+        let request = Request::ALL.into_iter().find(|request| request.letters() == word);
+        request.filter(|request| !set.contains(*request)).map(|request| set.with(request)).ok_or(BadRequests)
+    })
+}
+
+/// Letters, each at most once.
+fn requests_of_letters(text: &str) -> Result<RequestSet, BadRequests> {
+    let set = text.chars().try_fold(RequestSet::EMPTY, |set, letter| {
+        let request = match letter {
+            'r' => Request::Read,
+            'w' => Request::Write,
+            'm' => Request::Mknod,
+            'f' => Request::Exists,
+            _ => return Err(BadRequests),
+        };
+        if set.contains(request) { Err(BadRequests) } else { Ok(set.with(request)) }
+    })?;
+    let has = |request| set.contains(request);
+    Ok(match (has(Request::Read) && has(Request::Write), has(Request::Mknod)) {
+        (true, true) => RequestSet::ALL,
+        (true, false) => set.with(Request::ReadWrite),
+        _ => set,
+    })
+}
+
 impl RequestSet {
     /// Whole requests one by one; a lone `rw` gets a trailing comma, because
     /// without it `rw` would mean three requests.
@@ -138,5 +189,29 @@ impl RequestSet {
         );
         f.write_str(&whole.join(","))?;
         if whole.len() == 1 { f.write_str(",") } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that each set is read as it is written.
+    #[test]
+    fn sets_are_read_as_they_are_written() {
+        for bits in 1..=RequestSet::ALL.0 {
+            let set = RequestSet(bits);
+            assert_eq!(set.to_string().parse(), Ok(set), "{set}");
+        }
+    }
+
+    #[test]
+    fn other_spellings() {
+        for (text, same) in [("wr", "rw"), ("mrw", "rwm"), ("rwmf", "rwm"), ("fr", "rf"), ("rw,w,r", "rw")] {
+            assert_eq!(text.parse::<RequestSet>(), same.parse(), "{text}");
+        }
+        for text in ["", ",", "x", "rr", "r,r", "r,,w", "rwm-w", "r w", "r,w,,", "mr,w"] {
+            assert_eq!(text.parse::<RequestSet>(), Err(BadRequests), "{text}");
+        }
     }
 }

@@ -21,6 +21,7 @@ mod findings;
 mod gpu_inventory;
 mod owners;
 mod policy_laws;
+mod prog_compile;
 mod program_formats;
 mod proofs;
 mod rbpf;

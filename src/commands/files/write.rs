@@ -1,4 +1,4 @@
-//! Writes JSON to a file that the user named.
+//! Writes JSON or bytes to a file that the user named.
 
 use std::io;
 use std::path::Path;
@@ -13,6 +13,11 @@ use crate::render;
 pub(crate) fn save<T: Serialize>(path: &Path, value: &T) -> Result<(), Failure> {
     let write = |mut out: &mut dyn io::Write| render::json::write(&mut out, value);
     output_file::save(path, write).map_err(|error| failure(path, &error))
+}
+
+/// Writes bytes to the file that the user named.
+pub(crate) fn save_bytes(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    output_file::save(path, |out| out.write_all(bytes)).map_err(|error| failure(path, &error))
 }
 
 /// A file that could not be written.

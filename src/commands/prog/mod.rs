@@ -1,6 +1,6 @@
 //! `gpumap prog`: one program with its rules and its disassembly.
 
-use std::slice;
+mod compile;
 
 use super::invocation::{Failure, Invocation};
 use super::subject::programs;
@@ -9,7 +9,11 @@ use crate::{analyse, render};
 
 /// Runs the command.
 pub(super) fn run(invocation: &mut Invocation<'_>, args: &ProgArgs) -> Result<Exit, Failure> {
-    let gathered = programs::gather(invocation, slice::from_ref(&args.program), args.maps.as_deref())?;
+    if let Some(rules) = &args.compile {
+        return compile::run(invocation, rules, args.output.as_deref());
+    }
+    let sources = args.program.as_slice();
+    let gathered = programs::gather(invocation, sources, args.maps.as_deref())?;
     let payload = analyse::programs(&gathered.observation, &gathered.ids)?;
     invocation.answer(&gathered.observation, payload, render::prog)
 }

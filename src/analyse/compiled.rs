@@ -1,0 +1,36 @@
+//! From rules to a program, and the proof that it decides as they say.
+
+use crate::observation::{Answer, HexBytes, Program};
+use crate::policy::{Combination, CompileError, Context, Decoder, Policy};
+
+/// Why rules have no program.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoProgram {
+    /// The compiler refuses.
+    #[error(transparent)]
+    Compile(#[from] CompileError),
+    /// The program was made, and is more than the decoder follows again.
+    #[error("a program of {0} instructions decides so, and gpumap cannot read it again: nothing proves it")]
+    Unproved(usize),
+}
+
+/// A program that was compiled for a policy, and read again as that policy.
+///
+/// # Errors
+///
+/// A policy that has no program, or none that gpumap can read again.
+pub fn compiled(decoder: &mut Decoder, policy: Policy) -> Result<Program, NoProgram> {
+    let insns = decoder.compile(policy)?;
+    let bytes: Vec<u8> = insns.iter().flat_map(|insn| insn.bytes()).collect();
+    let program = Program { xlated: Answer::Known(HexBytes(bytes)), ..Program::default() };
+    let context = Context { maps: &[], cgroup_id: None, combination: Combination::Retval };
+    // Another decoder reads it: this one's diagram is full of the way to the
+    // policy, and it shall not answer from memory.
+    let mut reader = Decoder::new();
+    let again = reader.policy(&[&program], &context);
+    if reader.is_known(again) && reader.id(again) == decoder.id(policy) {
+        Ok(program)
+    } else {
+        Err(NoProgram::Unproved(insns.len()))
+    }
+}

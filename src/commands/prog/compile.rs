@@ -1,0 +1,45 @@
+//! `gpumap prog --compile`: from rules to a program.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use crate::analyse;
+use crate::cli::Exit;
+use crate::commands::files;
+use crate::commands::invocation::{Failure, Invocation, envelope};
+use crate::observation::{Observation, Program};
+use crate::policy::Decoder;
+use crate::render;
+
+/// Compiles the rules in a file, shows the program, and saves it if `output` is
+/// given; `-` there prints the bytes and nothing else.
+pub(super) fn run(
+    invocation: &mut Invocation<'_>,
+    rules: &Path,
+    output: Option<&Path>,
+) -> Result<Exit, Failure> {
+    let text = files::read(invocation, rules)?;
+    let program = compiled(&text, &files::name(rules))?;
+    let bytes = program.xlated.known().map(|xlated| xlated.0.as_slice()).unwrap_or_default();
+    match output {
+        Some(path) if path.as_os_str() == "-" => {
+            invocation.out.write_all(bytes)?;
+            invocation.out.flush()?;
+            return Ok(Exit::Yes);
+        }
+        Some(path) => files::save_bytes(path, bytes)?,
+        None => {}
+    }
+    let observation = Observation { programs: vec![program], ..envelope::blank() };
+    let payload = analyse::programs(&observation, &[0])?;
+    invocation.answer(&observation, payload, render::prog)
+}
+
+fn compiled(text: &[u8], name: &str) -> Result<Program, Failure> {
+    let bad = |why: String| Failure::new("bad-rules", name, why, "see NOTATION in gpumap(1)");
+    let text = std::str::from_utf8(text).map_err(|error| bad(format!("not text: {error}")))?;
+    let mut decoder = Decoder::new();
+    let policy = decoder.policy_of_text(text).map_err(|error| bad(error.to_string()))?;
+    analyse::compiled(&mut decoder, policy)
+        .map_err(|error| Failure::new("too-large", name, error.to_string(), "use fewer rules, or ranges"))
+}

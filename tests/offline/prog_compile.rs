@@ -1,0 +1,141 @@
+//! `gpumap prog --compile` from outside: rules that gpumap prints become a program
+//! of which it prints the same rules.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use crate::support::generate::writers::{self, Place};
+use crate::support::rng::Rng;
+
+/// Generated programs whose rules are compiled.
+const CASES: u64 = 40;
+
+fn gpumap(args: &[&str], input: &[u8]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gpumap"));
+    let mut child = command
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("gpumap");
+    // It ends before it has read all where the command line is wrong.
+    let _ = child.stdin.take().expect("a pipe").write_all(input);
+    child.wait_with_output().expect("gpumap")
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("text")
+}
+
+fn scratch(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("compile-{}-{name}", std::process::id()))
+}
+
+/// The rules in what `gpumap prog` prints.
+fn rules(output: &Output) -> String {
+    let text = text(&output.stdout);
+    let (_, rest) = text.split_once("Rules, if it were the only program\n").expect("rules");
+    let (rules, _) = rest.split_once("\n\nInstructions").expect("instructions");
+    // Nothing is said of what a program says of c 0:0.
+    let rules = rules.lines().filter(|line| !line.contains("never asks"));
+    rules.collect::<Vec<_>>().join("\n")
+}
+
+/// Compiles rules into a file and makes sure that its rules are these.
+fn round_trip(printed: &str, what: &str) {
+    let file = scratch(what);
+    let name = file.to_str().expect("text");
+    let compiled = gpumap(&["prog", "--compile", "-", "-o", name], printed.as_bytes());
+    assert_eq!(compiled.status.code(), Some(0), "{what}: {}\n{printed}", text(&compiled.stderr));
+    assert_eq!(rules(&compiled), printed, "{what}");
+    let read = gpumap(&["prog", name], b"");
+    assert_eq!(rules(&read), printed, "{what}");
+    assert_eq!(read.stdout, compiled.stdout, "{what}");
+    let bytes = gpumap(&["prog", "--compile", "-", "-o", "-"], printed.as_bytes());
+    assert_eq!(bytes.stdout, std::fs::read(&file).expect("a file"), "{what}");
+    std::fs::remove_file(&file).expect("a file");
+}
+
+/// Make sure that what is printed of programs of every writer can be compiled.
+#[test]
+fn printed_rules_are_compiled() {
+    for seed in 0..CASES {
+        let source = writers::any(&mut Rng::new(seed), Place { cgroup_id: 1 });
+        if !source.maps.is_empty() {
+            continue;
+        }
+        let bytes: Vec<u8> = source.insns.iter().flat_map(|insn| insn.bytes()).collect();
+        let file = scratch(&format!("source-{seed}"));
+        std::fs::write(&file, bytes).expect("a file");
+        let printed = gpumap(&["prog", file.to_str().expect("text")], b"");
+        std::fs::remove_file(&file).expect("a file");
+        round_trip(&rules(&printed), &format!("seed-{seed}"));
+    }
+}
+
+/// Make sure that the rules of a real job's program are compiled, and that the
+/// result, which another program made, has no writer.
+#[test]
+fn rules_of_a_job() {
+    let capture = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/programs/slurm/users-post.txt");
+    let printed = gpumap(&["prog", capture.to_str().expect("text")], b"");
+    let printed = rules(&printed);
+    assert!(printed.contains("deny     c 195:0-2 rwm"), "{printed}");
+    round_trip(&printed, "job");
+    let document = gpumap(&["--json", "prog", "--compile", "-"], printed.as_bytes());
+    let document: serde_json::Value = serde_json::from_slice(&document.stdout).expect("JSON");
+    let program = &document["programs"]["0"];
+    assert_eq!(program["writer"], serde_json::Value::Null, "{program}");
+    assert_eq!(document["policies"][program["policy"].as_str().expect("an id")]["default"], "allow");
+}
+
+/// Make sure that bad rules are refused with their line, and nothing is written.
+#[test]
+fn refusals() {
+    let file = scratch("refused");
+    for (rules, needle) in [
+        (&b"deny a *:* rwm\nallow c 195:0 rw\ndeny c 195:* r\n"[..], "line 3: it contradicts line 2"),
+        (b"allow c 195:0 rw\n", "line 1: the first rule is the default"),
+        (b"", "no rules"),
+        (b"deny a *:* rwm\nallow c 195:0 rw\xff\n", "not text"),
+    ] {
+        let output = gpumap(&["prog", "--compile", "-", "-o", file.to_str().expect("text")], rules);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains(needle), "{}", text(&output.stderr));
+        assert!(!file.exists());
+    }
+    for args in [
+        &["prog", "--compile", "x", "7"][..],
+        &["prog", "7", "-o", "x"],
+        &["prog", "--compile", "x", "--maps", "y"],
+        &["prog"],
+    ] {
+        assert_eq!(gpumap(args, b"").status.code(), Some(2), "{args:?}");
+    }
+}
+
+/// Rules about numbers without a pattern (Knuth's multiplicative hash).
+fn scattered(count: u32) -> String {
+    let mut minors: Vec<u32> = (0..count).map(|number| number.wrapping_mul(0x9e37_79b1) >> 12).collect();
+    minors.sort_unstable();
+    let rules = minors.iter().map(|minor| format!("deny c 195:{minor} rwm\n"));
+    format!("allow a *:* rwm\n{}", rules.collect::<String>())
+}
+
+/// Make sure that a thousand rules are compiled at once, and that rules whose
+/// program gpumap could not read again are refused instead of saved.
+#[test]
+fn many_rules() {
+    let few = gpumap(&["prog", "--compile", "-"], scattered(1_000).as_bytes());
+    assert_eq!(few.status.code(), Some(0), "{}", text(&few.stderr));
+    let file = scratch("many");
+    for (count, needle) in [(11_000, "nothing proves it"), (14_000, "more than gpumap can work out")] {
+        let args = ["prog", "--compile", "-", "-o", file.to_str().expect("text")];
+        let many = gpumap(&args, scattered(count).as_bytes());
+        assert_eq!(many.status.code(), Some(2), "{}", text(&many.stderr));
+        assert!(text(&many.stderr).contains(needle), "{}", text(&many.stderr));
+        assert!(!file.exists());
+    }
+}
