@@ -3,8 +3,8 @@
 use std::fs::File;
 
 use super::cgroups::mounts::Mounts;
-use super::processes::elf::{self as image, Role};
 use super::processes::environment::filter;
+use super::processes::image::{self, Role};
 use super::processes::{mappings, procfile};
 use super::scanner;
 use crate::observation::Environment;

@@ -8,6 +8,7 @@
 //! cut off meanwhile would be SIGBUS.
 
 use std::fs::File;
+use std::io;
 use std::os::fd::AsRawFd as _;
 use std::ptr::NonNull;
 
@@ -32,12 +33,20 @@ impl Windowed {
         Self { file, size, mapped: None }
     }
 
-    /// Reads into the whole buffer.
+    /// Fills `buffer` with what begins at `offset`.
     ///
     /// # Errors
     ///
-    /// `EFAULT` where there is no such part, or no longer; those of mmap(2).
-    pub fn read_exact(&mut self, offset: u64, buffer: &mut [u8]) -> Result<(), Errno> {
+    /// [`io::ErrorKind::UnexpectedEof`] where there is no such part, or no
+    /// longer; those of mmap(2).
+    pub fn read_exact_at(&mut self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.copy(buffer, offset).map_err(|errno| match errno {
+            Errno::EFAULT => io::ErrorKind::UnexpectedEof.into(),
+            errno => errno.into(),
+        })
+    }
+
+    fn copy(&mut self, buffer: &mut [u8], offset: u64) -> Result<(), Errno> {
         let end = offset.checked_add(buffer.len() as u64).ok_or(Errno::EFAULT)?;
         if end > self.size {
             return Err(Errno::EFAULT);
@@ -133,14 +142,15 @@ mod tests {
         file.write_all(&bytes).unwrap();
         let mut windowed = Windowed::new(file.try_clone().unwrap(), bytes.len() as u64);
         let mut found = vec![0; 6000];
+        let ends = |read: io::Result<()>| read.err().map(|error| error.kind());
         for at in [0, 1, WINDOW - 1, WINDOW - 3000, bytes.len() - 6000] {
-            windowed.read_exact(at as u64, &mut found).unwrap();
+            windowed.read_exact_at(&mut found, at as u64).unwrap();
             assert!(found == bytes[at..at + 6000], "{at}");
         }
         for past in [bytes.len() as u64 - 5999, u64::MAX - 3] {
-            assert_eq!(windowed.read_exact(past, &mut found), Err(Errno::EFAULT));
+            assert_eq!(ends(windowed.read_exact_at(&mut found, past)), Some(io::ErrorKind::UnexpectedEof));
         }
         file.set_len(100).unwrap();
-        assert_eq!(windowed.read_exact(8192, &mut found), Err(Errno::EFAULT));
+        assert_eq!(ends(windowed.read_exact_at(&mut found, 8192)), Some(io::ErrorKind::UnexpectedEof));
     }
 }

@@ -8,8 +8,7 @@ use std::rc::Rc;
 
 use nix::errno::Errno;
 
-use super::elf;
-use super::elf::{Image, Role};
+use super::image::{self, Image, Role};
 use super::mappings::Mapping;
 use crate::sys::dir::Dir;
 use crate::sys::stat::{FileKind, FileStat, stat_at};
@@ -59,7 +58,7 @@ impl MappedFiles {
         if version(&now) != version(&stat) {
             return Err(Errno::ESTALE);
         }
-        let image = Rc::new(elf::read(&file, role));
+        let image = Rc::new(image::read(&file, role).map_err(|error| error.to_string()));
         if self.images.len() >= IMAGES {
             self.images.clear();
         }

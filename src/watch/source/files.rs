@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::budget::Budgets;
-use super::elf;
+use super::functions::probe_offsets;
 use super::ground::{Ground, Grounds};
 use super::kernel::Kernel;
 use super::locks::Locks;
@@ -245,7 +245,7 @@ impl Files {
         })?;
         let names: Vec<&str> = wanted.probes.iter().map(|probe| probe.function).collect();
         let file = crate::sys::window::Windowed::new(file, wanted.file.stat().size);
-        let found = elf::functions(file, &names, wanted.executable)?;
+        let found = probe_offsets(file, &names, wanted.executable).map_err(|error| error.to_string())?;
         if found.is_empty() {
             return Err(none(wanted.executable).to_owned());
         }

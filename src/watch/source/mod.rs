@@ -2,9 +2,9 @@
 
 mod budget;
 mod drivers;
-mod elf;
 mod executed;
 mod files;
+mod functions;
 mod ground;
 mod kernel;
 mod libraries;
@@ -266,7 +266,7 @@ pub mod fuzzing {
     pub fn symbols(file: std::fs::File) {
         let size = file.metadata().map_or(0, |meta| meta.len());
         let file = crate::sys::window::Windowed::new(file, size);
-        let _offsets = super::elf::functions(file, &["setenv", "putenv"], true);
+        let _offsets = super::functions::probe_offsets(file, &["setenv", "putenv"], true);
     }
 
     /// Reads bytes as a record of the ring buffer.

@@ -1,0 +1,147 @@
+//! The full symbol table, read piece by piece in constant memory: first the
+//! names, as offsets in the table of names, then the symbols that have one of
+//! these offsets.
+
+use std::io;
+
+use object::elf;
+use object::endian::NativeEndian;
+use object::pod;
+use object::read::elf::{FileHeader, SectionHeader as _};
+
+use super::ElfError;
+use super::header::{Header, Part};
+use super::reader::Reader;
+use super::symbol::{self, Symbol, SymbolKind};
+
+/// Section headers that are looked at; real files have some 40.
+const SECTIONS: u16 = 4096;
+/// Bytes of the largest table that is read.
+const TABLE: u64 = 64 << 20;
+/// Bytes that are looked at at a time: whole symbols of both classes.
+const PIECE: usize = 96 << 10;
+/// Places at which one name may stand. Linkers let a name begin inside of a
+/// longer one with the same end, so there may be some.
+const PLACES: usize = 256;
+
+/// As [`super::ElfFile::symbols`].
+pub(super) fn symbols<E, R>(
+    reader: &mut Reader<R>,
+    header: &Header,
+    names: &[&str],
+    kind: SymbolKind,
+) -> Result<Option<Vec<Option<Symbol>>>, ElfError>
+where
+    E: FileHeader<Endian = NativeEndian>,
+    R: FnMut(&mut [u8], u64) -> io::Result<()>,
+{
+    let Some((table, strings)) = tables::<E, R>(reader, header)? else { return Ok(None) };
+    let places = places(reader, strings, names)?;
+    let mut found: Vec<Option<Symbol>> = vec![None; names.len()];
+    if places.is_empty() {
+        return Ok(Some(found));
+    }
+    pieces(reader, table, 0, |_, piece| {
+        let count = piece.len() / size_of::<E::Sym>();
+        let symbols = pod::slice_from_bytes::<E::Sym>(piece, count);
+        let (symbols, _) = symbols.map_err(|()| ElfError::Malformed("its symbol table"))?;
+        for (symbol, start) in symbols.iter().filter_map(|entry| symbol::parse(entry, kind)) {
+            let Ok(at) = places.binary_search_by_key(&start, |(place, _)| *place) else { continue };
+            let slot = places.get(at).and_then(|(_, name)| found.get_mut(*name));
+            let Some(slot) = slot else { continue };
+            if slot.is_none_or(|known| known.local && !symbol.local) {
+                *slot = Some(symbol);
+            }
+        }
+        Ok(())
+    })?;
+    Ok(Some(found))
+}
+
+/// The first full symbol table, and the names that belong to it.
+fn tables<E, R>(reader: &mut Reader<R>, header: &Header) -> Result<Option<(Part, Part)>, ElfError>
+where
+    E: FileHeader<Endian = NativeEndian>,
+    R: FnMut(&mut [u8], u64) -> io::Result<()>,
+{
+    let (offset, count) = header.sections;
+    let mut section = |index: u32| {
+        let place = u64::from(index) * size_of::<E::SectionHeader>() as u64;
+        reader.structure::<E::SectionHeader>(offset.saturating_add(place))
+    };
+    for index in 0..u32::from(count.min(SECTIONS)) {
+        let table = section(index)?;
+        if table.sh_type(NativeEndian) != elf::SHT_SYMTAB {
+            continue;
+        }
+        let (size, names) = (table.sh_entsize(NativeEndian).into(), table.sh_link(NativeEndian));
+        if size != size_of::<E::Sym>() as u64 || names >= u32::from(count) {
+            return Err(ElfError::Malformed("its symbol table"));
+        }
+        return Ok(Some((part::<E>(&table), part::<E>(&section(names)?))));
+    }
+    if count > SECTIONS { Err(ElfError::Malformed("more than 4096 sections")) } else { Ok(None) }
+}
+
+fn part<E: FileHeader<Endian = NativeEndian>>(section: &E::SectionHeader) -> Part {
+    Part { offset: section.sh_offset(NativeEndian).into(), size: section.sh_size(NativeEndian).into() }
+}
+
+/// Where each name stands in the table of names, with the name's index; sorted.
+fn places<R>(reader: &mut Reader<R>, strings: Part, names: &[&str]) -> Result<Vec<(u64, usize)>, ElfError>
+where
+    R: FnMut(&mut [u8], u64) -> io::Result<()>,
+{
+    let longest = names.iter().map(|name| name.len()).max().unwrap_or(0);
+    let mut found: Vec<(u64, usize)> = Vec::new();
+    pieces(reader, strings, longest, |start, piece| {
+        // Where a text that is not empty ends: zeros cost nothing.
+        let ends = piece.windows(2).enumerate().filter(|(_, pair)| matches!(pair, [1..=255, 0]));
+        for end in ends.map(|(at, _)| at + 1) {
+            let text = piece.get(..end).unwrap_or_default();
+            let ending = names.iter().enumerate().filter(|(_, name)| text.ends_with(name.as_bytes()));
+            found.extend(ending.map(|(index, name)| (start + (end - name.len()) as u64, index)));
+        }
+        // A name in the part that two pieces have was found twice.
+        found.sort_unstable();
+        found.dedup();
+        if found.len() > PLACES * names.len() {
+            return Err(ElfError::Malformed("a name stands in it too often"));
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// Reads a table piece by piece. `visit` is given where in the table a piece
+/// begins, and its bytes, of which the first `overlap` ones are the last ones of
+/// the piece before.
+fn pieces<R>(
+    reader: &mut Reader<R>,
+    table: Part,
+    overlap: usize,
+    mut visit: impl FnMut(u64, &[u8]) -> Result<(), ElfError>,
+) -> Result<(), ElfError>
+where
+    R: FnMut(&mut [u8], u64) -> io::Result<()>,
+{
+    if table.size > TABLE {
+        return Err(ElfError::LargeTable);
+    }
+    // Words, so that symbols are aligned.
+    let mut buffer = vec![0_u64; PIECE / 8];
+    let buffer = pod::bytes_of_slice_mut(&mut buffer);
+    let mut at = 0;
+    while at < table.size {
+        let length = (table.size - at).min(PIECE as u64);
+        let piece = usize::try_from(length).ok().and_then(|length| buffer.get_mut(..length));
+        let piece = piece.unwrap_or_default();
+        reader.fill(piece, table.offset.saturating_add(at))?;
+        visit(at, piece)?;
+        if at + length == table.size {
+            break;
+        }
+        at += length - overlap as u64;
+    }
+    Ok(())
+}
