@@ -166,7 +166,7 @@ impl<'a> Side<'a> {
             let facts = self.programs.get(&place.id).copied().unwrap_or(&blank);
             PolicyProgram {
                 name: facts.name.lossy().into_owned(),
-                writer: writer_of(facts).map(str::to_owned),
+                writer: writer_of(facts),
                 loaded_at: facts.loaded_at.clone(),
                 place,
             }

@@ -2,7 +2,7 @@
 //! No process of another job is among them.
 
 use crate::allocation::{Numbering, of_hook};
-use crate::model::{JobEvidence, JobIdSource, Owner};
+use crate::model::{JobEvidence, JobIdSource, NoteCode, Owner};
 use crate::observation::{Environment, Observation, Problem, Process};
 use crate::owner::JobName;
 use crate::report::{GpuSet, Leftover, Note, Payload};
@@ -67,10 +67,10 @@ pub fn leftovers(
 /// the job's.
 fn notes(observation: &Observation) -> Vec<Note> {
     let remark = |remark: &Problem| Note {
-        code: "passed-over".to_owned(),
+        code: NoteCode::PassedOver,
         text: format!("{} was not looked into: {}", remark.what, remark.why),
     };
-    let first = Note { code: "not-visible".to_owned(), text: NOT_VISIBLE.to_owned() };
+    let first = Note { code: NoteCode::NotVisible, text: NOT_VISIBLE.to_owned() };
     std::iter::once(first).chain(observation.remarks.iter().map(remark)).collect()
 }
 

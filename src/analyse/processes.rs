@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use jiff::Timestamp;
 
-use crate::model::{Verdict, choosing_variables};
+use crate::model::{ProcessState, Verdict, choosing_variables};
 use crate::observation::{Answer, Detail, Environment, Host, Process};
 use crate::report::{self, Asked, Visible};
 use crate::visible::asked;
@@ -99,29 +99,13 @@ fn age(at: Timestamp, taken_at: &str) -> Option<u64> {
     Some(u64::try_from(taken_at.as_second().checked_sub(at.as_second())?).unwrap_or(0))
 }
 
-/// What the letter of a process's state means (proc_pid_stat(5)).
-fn state(process: &Process) -> Option<&'static str> {
-    Some(match process.state? {
-        'R' => "running",
-        'S' => "sleeping",
-        'D' => "uninterruptible",
-        'T' => "stopped",
-        't' => "traced",
-        'Z' if process.threads.is_some_and(|threads| threads > 1) => "main-thread-ended",
-        'Z' => "zombie",
-        'X' | 'x' => "dead",
-        'I' => "idle",
-        _ => "other",
-    })
-}
-
 /// A process without its details.
 pub(super) fn bare(process: &Process) -> report::Process {
     report::Process {
         pid: process.pid,
         start_time: process.start_time,
         uid: process.uid,
-        state: state(process).map(str::to_owned),
+        state: process.state.map(|letter| ProcessState::of_letter(letter, process.threads)),
         kernel_thread: process.kernel_thread,
         comm: process.comm.lossy().into_owned(),
         comm_hex: process.comm.hex(),

@@ -29,7 +29,7 @@ pub use catalogue::{kind, kinds};
 pub use config::{Config, Daemon, Ignore, Sharing};
 pub use config_reader::{ConfigError, no_such_id};
 pub use kind::Kind;
-pub use outcome::{FailOn, compare, judge};
+pub use outcome::{compare, judge};
 pub use scope::Scope;
 
 use facts::Facts;

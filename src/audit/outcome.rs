@@ -6,11 +6,8 @@ use std::collections::BTreeSet;
 use jiff::civil::Date;
 
 use super::config::{Config, Ignore, day};
-use crate::model::{CgroupPath, Severity};
+use crate::model::{CgroupPath, FailOn, Severity};
 use crate::report::{Counts, Document, Finding, FixedFinding, Payload};
-
-/// From which severity on findings are a failure; `None` is never.
-pub type FailOn = Option<Severity>;
 
 /// Leaves out what a former audit found already, and says what it found that is
 /// no more.
@@ -67,10 +64,10 @@ pub fn judge(payload: &mut Payload, fail_on: FailOn) {
     audit.counts =
         Counts { critical: of(Severity::Critical), warning: of(Severity::Warning), note: of(Severity::Note) };
     audit.ignored = findings.len() - counting().count();
-    audit.fail_on = fail_on.map_or("never", Severity::into).to_owned();
+    audit.fail_on = fail_on;
     let all = [Severity::Note, Severity::Warning, Severity::Critical];
     let is_bad = |limit: Severity| all.into_iter().filter(|it| *it >= limit).any(|it| of(it) > 0);
-    audit.failed = fail_on.is_some_and(is_bad);
+    audit.failed = fail_on.limit().is_some_and(is_bad);
 }
 
 #[cfg(test)]
@@ -100,11 +97,11 @@ mod tests {
             judge(&mut payload, fail_on);
             payload.audit.unwrap().failed
         };
-        assert!(failed(Severity::Warning, None, Some(Severity::Warning)));
-        assert!(failed(Severity::Critical, None, Some(Severity::Note)));
-        assert!(!failed(Severity::Note, None, Some(Severity::Warning)));
-        assert!(!failed(Severity::Critical, None, None));
-        assert!(!failed(Severity::Critical, Some("known"), Some(Severity::Note)));
+        assert!(failed(Severity::Warning, None, FailOn::Warning));
+        assert!(failed(Severity::Critical, None, FailOn::Note));
+        assert!(!failed(Severity::Note, None, FailOn::Warning));
+        assert!(!failed(Severity::Critical, None, FailOn::Never));
+        assert!(!failed(Severity::Critical, Some("known"), FailOn::Note));
     }
 
     /// Make sure that only what is new stays, through a chain of baselines too.

@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
+use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum, ValueHint};
 
 use super::AllocationArgs;
+use crate::model::FailOn;
 
 /// Audit GPU isolation on this node.
 ///
@@ -84,17 +86,21 @@ pub struct AuditArgs {
     pub allocation: AllocationArgs,
 }
 
-/// From which severity on a finding is a failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum FailOn {
-    /// Isolation does not hold.
-    Critical,
-    /// Something does not work as somebody expects.
-    Warning,
-    /// Anything at all.
-    Note,
-    /// Nothing.
-    Never,
+/// The words of `--fail-on`.
+impl ValueEnum for FailOn {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self::Critical, Self::Warning, Self::Note, Self::Never]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let help = match self {
+            Self::Critical => "Isolation does not hold",
+            Self::Warning => "Something does not work as somebody expects",
+            Self::Note => "Anything at all",
+            Self::Never => "Nothing",
+        };
+        Some(PossibleValue::new(<&'static str>::from(self)).help(help))
+    }
 }
 
 impl AuditArgs {

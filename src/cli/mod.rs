@@ -27,7 +27,7 @@ mod watch;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 pub use allocation::{AllocationArgs, SlurmArgs};
-pub use audit::{AuditArgs, FailOn};
+pub use audit::AuditArgs;
 pub use cgroup::CgroupArgs;
 pub use check::{CheckArgs, ExplainArgs};
 pub use diff::{DiffArgs, Side, Sides};

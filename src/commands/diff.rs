@@ -10,7 +10,7 @@ use super::subject::programs::{Gathered, gather};
 use super::subject::{self, Resolved};
 use crate::analyse::Subject;
 use crate::cli::{self, DiffArgs, Exit, ProgramSource, Side, Sides};
-use crate::model::CgroupPath;
+use crate::model::{CgroupPath, ProblemCode};
 use crate::observation::{Observation, Scope, Text};
 use crate::observe::{self, Target};
 use crate::report::{Diff, Payload};
@@ -219,9 +219,9 @@ fn word(
 /// A word that is no cgroup is no file either: the user may have mistyped both.
 fn neither(failure: Failure) -> Failure {
     match failure {
-        Failure::Problem(problem) if problem.code == "no-cgroup" => {
+        Failure::Problem(problem) if problem.code == ProblemCode::NoCgroup => {
             let why = format!("no such file, and {}", problem.why);
-            Failure::new("no-cgroup", problem.what, why, &problem.needs)
+            Failure::new(ProblemCode::NoCgroup, problem.what, why, &problem.needs)
         }
         failure => failure,
     }

@@ -4,6 +4,7 @@ use clap::Parser as _;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::model::ProblemCode;
 use crate::render::json::Stream;
 
 /// Panics are told through one place: one test at a time.
@@ -59,7 +60,7 @@ fn a_document_that_is_out_stays_as_it_is() {
     let (exit, out, err) = outcome(&["--json", "node"], |invocation, _| {
         invocation.out.write_all(&half)?;
         invocation.out.flush()?;
-        Err(Failure::new("x", "y", "z", ""))
+        Err(Failure::new(ProblemCode::Usage, "y", "z", ""))
     });
     assert_eq!((exit, out == half, err.as_str()), (2, true, "gpumap: y: z\n"));
 }

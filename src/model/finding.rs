@@ -1,4 +1,4 @@
-//! How bad a finding is, and how sure.
+//! How bad a finding is, how sure it is, and when it makes an audit fail.
 
 words! {
     /// How bad a finding is, the mildest first.
@@ -23,5 +23,32 @@ words! {
         Likely,
         /// It rests on what the user's own processes say.
         Claimed,
+    }
+}
+
+words! {
+    /// From which severity on a finding makes an audit fail.
+    pub enum FailOn {
+        /// Isolation does not hold.
+        Critical,
+        /// Something does not work as somebody expects.
+        #[default]
+        Warning,
+        /// Anything at all.
+        Note,
+        /// Nothing.
+        Never,
+    }
+}
+
+impl FailOn {
+    /// The mildest severity that is a failure; none if none is.
+    pub fn limit(self) -> Option<Severity> {
+        match self {
+            Self::Critical => Some(Severity::Critical),
+            Self::Warning => Some(Severity::Warning),
+            Self::Note => Some(Severity::Note),
+            Self::Never => None,
+        }
     }
 }

@@ -75,6 +75,12 @@ impl RequestSet {
         Self(self.0 | other.0)
     }
 
+    /// The one request in the set; `None` if there are none or several.
+    pub fn single(self) -> Option<Request> {
+        let mut requests = self.iter();
+        requests.next().filter(|_| requests.next().is_none())
+    }
+
     /// Whether the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0

@@ -15,13 +15,12 @@ mod text;
 mod unit;
 mod verification;
 
-use crate::model::ProblemCode;
 use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::DeviceType;
+use crate::model::{DeviceType, MapType, ProblemCode};
 
 pub use activity::{
     Activity, ActivityLibrary, ContextSums, CopiedBytes, DURATION_CLASSES, ErrorCount, FIRST_DURATION_BITS,
@@ -215,7 +214,7 @@ pub struct Map {
     pub id: u32,
     /// Map type as bpftool names it (`hash`, `array`, `lru_hash`, …).
     #[serde(rename = "type")]
-    pub kind: String,
+    pub kind: MapType,
     /// Name given at creation.
     pub name: Text,
     /// Key size in bytes.
@@ -241,7 +240,7 @@ pub struct Map {
 impl Map {
     /// Whether its entries are maps.
     pub fn holds_maps(&self) -> bool {
-        matches!(self.kind.as_str(), "array_of_maps" | "hash_of_maps")
+        matches!(self.kind, MapType::ArrayOfMaps | MapType::HashOfMaps)
     }
 
     /// Ids of the maps inside, if its entries are maps.

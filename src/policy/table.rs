@@ -1,6 +1,7 @@
 //! A map as the program sees it: how lookups in it work and what its values
 //! hold, as far as the observation says.
 
+use crate::model::MapType;
 use crate::observation::{Answer, HiddenBytes, Map, MapEntry, Program, with_inner};
 
 /// `BPF_F_RDONLY_PROG`: the verifier lets no program write to the map
@@ -229,19 +230,19 @@ pub fn of_program<'a>(program: &Program, maps: &'a [Map]) -> Vec<Table<'a>> {
 }
 
 fn kind(map: &Map) -> (TableKind, bool) {
-    match map.kind.as_str() {
-        "hash" | "lru_hash" => (TableKind::Hash, false),
-        "percpu_hash" | "lru_percpu_hash" => (TableKind::Hash, true),
-        "array" if map.key_size == 4 => (TableKind::Array, false),
-        "percpu_array" if map.key_size == 4 => (TableKind::Array, true),
-        "lpm_trie" if map.key_size > 4 => (TableKind::Trie, false),
-        "cgroup_storage" => (TableKind::CgroupStorage, false),
-        "percpu_cgroup_storage" => (TableKind::CgroupStorage, true),
-        "array_of_maps" if map.key_size == 4 => (TableKind::ArrayOfMaps, false),
-        "hash_of_maps" => (TableKind::HashOfMaps, false),
-        "prog_array" if map.key_size == 4 => (TableKind::Programs, false),
-        "arena" => (TableKind::Arena, false),
-        "" => (TableKind::Absent, false),
+    match &map.kind {
+        MapType::Hash | MapType::LruHash => (TableKind::Hash, false),
+        MapType::PercpuHash | MapType::LruPercpuHash => (TableKind::Hash, true),
+        MapType::Array if map.key_size == 4 => (TableKind::Array, false),
+        MapType::PercpuArray if map.key_size == 4 => (TableKind::Array, true),
+        MapType::LpmTrie if map.key_size > 4 => (TableKind::Trie, false),
+        MapType::CgroupStorage => (TableKind::CgroupStorage, false),
+        MapType::PercpuCgroupStorage => (TableKind::CgroupStorage, true),
+        MapType::ArrayOfMaps if map.key_size == 4 => (TableKind::ArrayOfMaps, false),
+        MapType::HashOfMaps => (TableKind::HashOfMaps, false),
+        MapType::ProgArray if map.key_size == 4 => (TableKind::Programs, false),
+        MapType::Arena => (TableKind::Arena, false),
+        kind if kind.is_unknown() => (TableKind::Absent, false),
         _ => (TableKind::Other, false),
     }
 }

@@ -86,8 +86,7 @@ fn process(process: &FindingProcess) -> String {
         Some(name) => format!("user {}", process_facts::named(&sanitize::short(name, 24, "…"))),
         None => format!("uid {}", process.uid),
     };
-    let unusual = |state: &&str| !matches!(*state, "running" | "sleeping");
-    let state = process.state.as_deref().filter(unusual).map(|state| format!(", {state}"));
+    let state = process.state.as_ref().filter(|state| !state.is_usual()).map(|state| format!(", {state}"));
     let age = process.age_seconds.map(|seconds| format!(" ({} old)", process_facts::age(seconds)));
     let started = process.started_at.as_deref().map(|at| format!(", started {}", sanitize::text(at)));
     let parts = [state, started, age].into_iter().flatten().collect::<String>();

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use super::gpu_names::{self, find, gate, instance_name, name};
 use super::table::{self, Last};
 use super::{Style, names, sanitize};
-use crate::model::Verdict;
+use crate::model::{RequestSet, Verdict};
 use crate::report::{Gpu, GpuVerdict};
 
 /// Places of the columns that are left out where they say nothing.
@@ -40,7 +40,7 @@ pub(super) fn write(
 /// Whether the verdict for `rw` tells those for all requests.
 fn says_all(gpu: &GpuVerdict) -> bool {
     match gpu.verdict {
-        Verdict::Allow => gpu.requests == "rwm",
+        Verdict::Allow => gpu.requests == RequestSet::ALL.to_string(),
         _ => gpu.requests.is_empty(),
     }
 }

@@ -90,9 +90,8 @@ fn identity(out: &mut dyn Write, it: &Process) -> io::Result<()> {
         Some(_) => writeln!(out, "  user     {} (uid {})", process_facts::user(it, VALUE), it.uid)?,
         None => writeln!(out, "  user     uid {}", it.uid)?,
     }
-    let state = it.state.as_deref();
-    state.map_or(Ok(()), |state| {
-        writeln!(out, "  state    {}, {}", process_facts::letter(Some(state)), process_facts::meaning(state))
+    it.state.as_ref().map_or(Ok(()), |state| {
+        writeln!(out, "  state    {}, {}", state.letter(), process_facts::meaning(state))
     })?;
     let age =
         it.age_seconds.map(|seconds| format!(", {} old", process_facts::age(seconds))).unwrap_or_default();

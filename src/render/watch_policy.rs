@@ -1,7 +1,7 @@
 //! A change of programs on one line: what it does first, then what happened.
 
 use super::{gpu_names, names, owner, rules, sanitize};
-use crate::model::{EventKind, Verdict};
+use crate::model::{EventKind, Verdict, Writer};
 use crate::report::{Change, Event, Gpu, PolicyEvent, PolicyProgram};
 
 /// As many programs or rules are shown before the rest is counted.
@@ -68,8 +68,9 @@ fn effect(policy: &PolicyEvent, inventory: &[Gpu]) -> String {
 }
 
 fn programs(event: &Event, policy: &PolicyEvent) -> Vec<String> {
-    let of = |all: &[PolicyProgram], word: &str| {
-        let mut parts: Vec<String> = all.iter().take(SHOWN).map(|one| program(one, word, event)).collect();
+    let of = |all: &[PolicyProgram], word: &str, preposition: &str| {
+        let shown = all.iter().take(SHOWN);
+        let mut parts: Vec<String> = shown.map(|one| program(one, (word, preposition), event)).collect();
         parts.extend(
             all.len()
                 .checked_sub(SHOWN)
@@ -78,8 +79,8 @@ fn programs(event: &Event, policy: &PolicyEvent) -> Vec<String> {
         );
         parts
     };
-    let mut parts = of(&policy.gone, "gone");
-    parts.extend(of(&policy.attached, "attached"));
+    let mut parts = of(&policy.gone, "gone", "from");
+    parts.extend(of(&policy.attached, "attached", "to"));
     if !policy.maps.is_empty() {
         let ids: Vec<String> = policy.maps.iter().take(SHOWN).map(u32::to_string).collect();
         let more = if policy.maps.len() > SHOWN { " …" } else { "" };
@@ -89,21 +90,21 @@ fn programs(event: &Event, policy: &PolicyEvent) -> Vec<String> {
 }
 
 /// `program 1727 sd_devices attached to /system.slice (systemd)`.
-fn program(program: &PolicyProgram, word: &str, event: &Event) -> String {
+fn program(program: &PolicyProgram, (word, preposition): (&str, &str), event: &Event) -> String {
     let name = match program.name.as_str() {
         "" => String::new(),
         name => format!(" {}", sanitize::short(name, PATH, "…")),
     };
     let at = &program.place.attached_at;
     let elsewhere = !at.is_empty() && event.cgroup.as_ref() != Some(at);
-    let preposition = if word == "gone" { "from" } else { "to" };
+
     let at = if elsewhere {
         format!(" {preposition} {}", sanitize::short(at, PATH, "…"))
     } else {
         String::new()
     };
-    let writer = program.writer.as_deref();
-    let writer = writer.map(|writer| format!(" ({})", sanitize::text(writer))).unwrap_or_default();
+    let writer = program.writer.as_ref().map(Writer::to_string);
+    let writer = writer.map(|writer| format!(" ({})", sanitize::text(&writer))).unwrap_or_default();
     format!("program {}{name} {word}{at}{writer}", program.place.id)
 }
 

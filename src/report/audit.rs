@@ -3,14 +3,14 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::Severity;
+use crate::model::{FailOn, Severity};
 
 /// How an audit was made and what became of its findings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Audit {
     /// From which severity on a finding makes the exit status 1: `critical`,
     /// `warning`, `note`, or `never`.
-    pub fail_on: String,
+    pub fail_on: FailOn,
     /// Whether a finding that counts is as severe as that.
     pub failed: bool,
     /// Findings that count, by severity.

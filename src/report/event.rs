@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Asked, Change, Effective, Omitted};
-use crate::model::{EventCause, EventKind, Owner, SharedRole, ValueState};
+use crate::model::{EventCause, EventKind, Owner, SharedRole, ValueState, Writer};
 use crate::observation::{HeldDevice, Problem};
 
 /// One event. Fields that mean nothing for its kind are left out.
@@ -237,7 +237,7 @@ pub struct PolicyProgram {
     /// Its name.
     pub name: String,
     /// Software whose programs have this shape.
-    pub writer: Option<String>,
+    pub writer: Option<Writer>,
     /// When it was loaded, RFC 3339.
     pub loaded_at: String,
 }

@@ -4,8 +4,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::Owner;
 use crate::model::{Confidence, Severity, Verdict};
+use crate::model::{Owner, ProcessState};
 
 /// One finding.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -70,7 +70,7 @@ pub struct FindingProcess {
     pub user: Option<String>,
     /// Its state, with the words of `processes` of a cgroup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub state: Option<String>,
+    pub state: Option<ProcessState>,
     /// Command name.
     pub comm: String,
 }

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{InstanceKey, Owner, RuleType, Vendor, Verdict, Verdicts};
+use crate::model::{AttachFlag, InstanceKey, NoteCode, Owner, RuleType, Vendor, Verdict, Verdicts, Writer};
 use crate::observation::{Host, Observation, Problem};
 
 pub use audit::{Audit, AuditConfig, AuditOptions, Checked, Counts, FindingKind, FixedFinding};
@@ -115,8 +115,8 @@ pub struct Payload {
 /// A limit of an answer that nothing could lift.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Note {
-    /// What it is about, in kebab-case.
-    pub code: String,
+    /// What it is about.
+    pub code: NoteCode,
     /// The limit, a sentence.
     pub text: String,
 }
@@ -155,7 +155,7 @@ pub struct Effective {
     /// The cgroup it is attached to; empty if that could not be asked.
     pub attached_at: String,
     /// `multi`, `override`, `preorder`, `link`; none is `[]`.
-    pub flags: Vec<String>,
+    pub flags: Vec<AttachFlag>,
 }
 
 /// One loaded program.
@@ -168,7 +168,7 @@ pub struct Program {
     /// Kernel tag.
     pub tag: String,
     /// Software whose programs have this shape; a label, never a fact.
-    pub writer: Option<String>,
+    pub writer: Option<Writer>,
     /// Number of instructions (8-byte slots); null if they could not be read.
     pub insns: Option<usize>,
     /// Load time, RFC 3339.
@@ -415,7 +415,7 @@ pub struct ProgramProof {
     /// Where it is attached.
     pub attached_at: String,
     /// With which flags.
-    pub flags: Vec<String>,
+    pub flags: Vec<AttachFlag>,
     /// Its name.
     pub name: String,
     /// The instructions executed, in order.

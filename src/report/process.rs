@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{ApiName, Certainty, CutCode, JobEvidence, Owner, SharedRole, ValueState};
+use crate::model::{ApiName, Certainty, CutCode, JobEvidence, Owner, ProcessState, SharedRole, ValueState};
 
 /// One process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -36,7 +36,7 @@ pub struct Process {
     /// threads go on), `dead`, `idle` (a waiting kernel thread) or `other`; left
     /// out where that was not observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub state: Option<String>,
+    pub state: Option<ProcessState>,
     /// Whether it is a thread of the kernel: it has no program, no environment and
     /// no descriptors of its own, asks for no GPU and holds none. Left out for
     /// all others.
@@ -81,7 +81,7 @@ impl Process {
     /// nothing.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        matches!(self.state.as_deref(), Some("zombie" | "dead"))
+        self.state.as_ref().is_some_and(ProcessState::has_ended)
     }
 }
 

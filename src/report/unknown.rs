@@ -117,7 +117,7 @@ mod tests {
         assert!(process(ValueState::Unset, ValueState::Unset, Some("no right")).has_unknown());
         let mut ended = process(ValueState::Unknown, ValueState::Unknown, None);
         ended.cgroups.iter_mut().flatten().flat_map(|one| &mut one.processes).for_each(|one| {
-            one.state = Some("zombie".to_owned());
+            one.state = Some(crate::model::ProcessState::Zombie);
         });
         assert!(!ended.has_unknown());
     }

@@ -18,4 +18,4 @@ pub use filter::{Filter, Rule};
 pub use lines::{Setting, device_lines, settings};
 pub use meaning::{Meaning, meaning};
 pub use settings::{Allow, Policy, Settings};
-pub use unit_names::{drop_in_names, of_cgroup, section};
+pub use unit_names::{UnitKind, drop_in_names, of_cgroup};

@@ -12,7 +12,7 @@ use crate::support::host;
 use crate::support::node::{Sleeper, attach_deny, relative};
 use gpumap::analyse::{self, Granted};
 use gpumap::audit::{self, Config};
-use gpumap::model::Severity;
+use gpumap::model::{ProblemCode, Severity};
 use gpumap::observation::{Answer, Observation, Verification};
 use gpumap::observe::verify::{Node, verify};
 use gpumap::observe::{self, Options, Target};
@@ -124,7 +124,7 @@ fn reasons() {
         verify(&inventory.options(), &mut observation, &[path.as_str().into()], nodes);
         let last = observation.verified.pop().unwrap();
         assert_eq!(
-            observation.errors.iter().any(|error| error.code == "not-verified"),
+            observation.errors.iter().any(|error| error.code == ProblemCode::NotVerified),
             observation.verified.is_empty()
         );
         last.allowed.missing().unwrap().to_owned()

@@ -6,12 +6,12 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use crate::analyse::{self, Granted};
-use crate::audit::{self, Config, FailOn, Scope};
-use crate::cli::{self, AuditArgs, Exit};
+use crate::audit::{self, Config, Scope};
+use crate::cli::{AuditArgs, Exit};
 use crate::commands::files::{self, saved};
 use crate::commands::invocation::{Failure, Invocation, envelope};
 use crate::commands::subject::{allocation, job_name};
-use crate::model::Severity;
+use crate::model::ProblemCode;
 use crate::observation::{Observation, Text};
 use crate::observe::{self, Target};
 use crate::render::{self, Nagios};
@@ -24,11 +24,16 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &AuditArgs) -> Result<E
         return document(invocation, args.explain.as_deref());
     }
     if args.nagios && invocation.global.json {
-        return Err(Failure::new("usage", "--nagios", "does not go with --json", "choose one of the two"));
+        return Err(Failure::new(
+            ProblemCode::Usage,
+            "--nagios",
+            "does not go with --json",
+            "choose one of the two",
+        ));
     }
     if args.verify && invocation.global.from.is_some() {
         let why = "the kernel cannot be asked about a saved node";
-        return Err(Failure::new("usage", "--verify", why, "leave it out"));
+        return Err(Failure::new(ProblemCode::Usage, "--verify", why, "leave it out"));
     }
     allocation::look(invocation, &args.allocation.slurm)?;
     invocation.look.units = true;
@@ -39,7 +44,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &AuditArgs) -> Result<E
     if let Some(path) = &args.baseline {
         audit::compare(&mut payload, &documents::baseline(invocation, path)?);
     }
-    audit::judge(&mut payload, limit(args.limit()));
+    audit::judge(&mut payload, args.limit());
     if let Some(path) = &args.report {
         let saved = documents::report(invocation, path, &subject.observation, &payload);
         keep_finding(invocation, saved, &payload)?;
@@ -119,7 +124,7 @@ fn find(invocation: &Invocation<'_>, observation: &Observation, path: &Path) -> 
     }
     let path = observe::path_cgroup(&invocation.options(), path)?;
     let found = saved::find(observation, &path);
-    found.map_err(|_| Failure::new("no-cgroup", path.to_string_lossy(), "no such cgroup", ""))
+    found.map_err(|_| Failure::new(ProblemCode::NoCgroup, path.to_string_lossy(), "no such cgroup", ""))
 }
 
 /// The whole node, or what was saved, with what a report says of how it was
@@ -187,7 +192,7 @@ fn document(invocation: &mut Invocation<'_>, id: Option<&str>) -> Result<Exit, F
             Some(kind) => vec![kind],
             None => {
                 let needs = "gpumap audit --list lists all";
-                return Err(Failure::new("no-finding", "--explain", audit::no_such_id(id), needs));
+                return Err(Failure::new(ProblemCode::NoFinding, "--explain", audit::no_such_id(id), needs));
             }
         },
     };
@@ -200,13 +205,4 @@ fn document(invocation: &mut Invocation<'_>, id: Option<&str>) -> Result<Exit, F
     let payload = Payload { kinds: Some(kinds.collect()), ..Payload::default() };
     let view = if id.is_some() { render::finding_pages } else { render::finding_list };
     invocation.answer(&envelope::blank(), payload, view)
-}
-
-fn limit(limit: cli::FailOn) -> FailOn {
-    match limit {
-        cli::FailOn::Critical => Some(Severity::Critical),
-        cli::FailOn::Warning => Some(Severity::Warning),
-        cli::FailOn::Note => Some(Severity::Note),
-        cli::FailOn::Never => None,
-    }
 }

@@ -10,6 +10,7 @@ use nix::errno::Errno;
 
 use crate::commands::invocation::input::Input;
 use crate::commands::invocation::{Failure, Invocation};
+use crate::model::ProblemCode;
 use crate::sys::dir::open_readable;
 
 /// The largest file that is read.
@@ -27,7 +28,7 @@ pub(crate) fn read(invocation: &mut Invocation<'_>, path: &Path) -> Result<Vec<u
     let mut file = open_readable(path).map_err(|error| match error {
         Errno::EINVAL => {
             let why = "a device: gpumap opens none";
-            Failure::new("file", path.to_string_lossy(), why, "name a file, a FIFO or -")
+            Failure::new(ProblemCode::File, path.to_string_lossy(), why, "name a file, a FIFO or -")
         }
         error => Failure::file(path, &error.into()),
     })?;
@@ -45,7 +46,12 @@ fn bounded(source: &mut dyn Input, until: Option<Instant>, path: &Path) -> Resul
         };
         bytes.extend_from_slice(piece.get(..count).unwrap_or_default());
         if bytes.len() > LIMIT {
-            return Err(Failure::new("too-large", path.to_string_lossy(), "larger than 256 MiB", ""));
+            return Err(Failure::new(
+                ProblemCode::TooLarge,
+                path.to_string_lossy(),
+                "larger than 256 MiB",
+                "",
+            ));
         }
     }
 }
@@ -55,7 +61,7 @@ fn failed(path: &Path, error: &io::Error) -> Failure {
         return Failure::file(path, error);
     }
     let why = "the time limit was reached before it was read";
-    Failure::new("timeout", path.to_string_lossy(), why, "a larger --timeout")
+    Failure::new(ProblemCode::Timeout, path.to_string_lossy(), why, "a larger --timeout")
 }
 
 /// How a file is called in messages.

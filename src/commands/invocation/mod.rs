@@ -113,7 +113,12 @@ impl<'a> Invocation<'a> {
         }
         let bad = |why: &str| {
             let needs = "name the directory that holds the proc, sys and dev of the node";
-            Err(Failure::new("usage", format!("--gpu-root {}", root.to_string_lossy()), why, needs))
+            Err(Failure::new(
+                ProblemCode::Usage,
+                format!("--gpu-root {}", root.to_string_lossy()),
+                why,
+                needs,
+            ))
         };
         match root.metadata() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => bad("there is no such directory"),
@@ -129,7 +134,12 @@ impl<'a> Invocation<'a> {
     /// Standard input, for the one option that may read it.
     pub fn stdin(&mut self) -> Result<&'a mut dyn Input, Failure> {
         self.stdin.take().ok_or_else(|| {
-            Failure::new("usage", "standard input", "asked for twice", "use a file for one of the two")
+            Failure::new(
+                ProblemCode::Usage,
+                "standard input",
+                "asked for twice",
+                "use a file for one of the two",
+            )
         })
     }
 
@@ -209,7 +219,7 @@ impl<'a> Invocation<'a> {
         let is_free = self.is_open || !self.global.json || self.out.take_back_line();
         self.out.flush()?;
         writeln!(self.err, "gpumap: {}", render::problem(problem))?;
-        if problem.code == "no-right" && self.global.from.is_none() {
+        if problem.code == ProblemCode::NoRight && self.global.from.is_none() {
             self.say_what_to_do()?;
         }
         if self.is_open {

@@ -5,6 +5,7 @@ use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
 use std::sync::Mutex;
 
 use super::Failure;
+use crate::model::ProblemCode;
 
 /// Characters of a panic's message that are told.
 const MESSAGE: usize = 300;
@@ -34,7 +35,7 @@ fn bug() -> Failure {
     let first = FIRST.lock().ok().and_then(|mut first| first.take());
     let place = first.unwrap_or_else(|| "at an unknown place".to_owned());
     let needs = "this is a bug in gpumap: please report this line, the command and its input";
-    Failure::new("bug", "gpumap", format!("broke off {place}"), needs)
+    Failure::new(ProblemCode::Bug, "gpumap", format!("broke off {place}"), needs)
 }
 
 /// `at src/file.rs:LINE: message`, on one line.

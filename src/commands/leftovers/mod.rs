@@ -17,7 +17,12 @@ use crate::{analyse, observe, render};
 /// be seen; that none was found is one only if everything was seen.
 pub(super) fn run(invocation: &mut Invocation<'_>, args: &LeftoversArgs) -> Result<Exit, Failure> {
     if args.porcelain && invocation.global.json {
-        return Err(Failure::new("usage", "--porcelain", "does not go with --json", "choose one of the two"));
+        return Err(Failure::new(
+            ProblemCode::Usage,
+            "--porcelain",
+            "does not go with --json",
+            "choose one of the two",
+        ));
     }
     if args.kill.is_some() {
         kill::refuse(invocation)?;

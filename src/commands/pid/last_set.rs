@@ -7,6 +7,7 @@ use std::path::Path;
 use crate::analyse::{self, Granted};
 use crate::commands::files;
 use crate::commands::invocation::{Failure, Invocation};
+use crate::model::ProblemCode;
 use crate::observation::{Answer, Observation, Process};
 use crate::report::{Payload, Visible};
 use crate::watch::state::{self, Entry};
@@ -21,11 +22,16 @@ pub(super) fn add(
     let bytes = files::read(invocation, path)?;
     let bad = |why: String| {
         let why = format!("no state file of gpumap watch: {why}");
-        Failure::new("bad-state", files::name(path), why, "")
+        Failure::new(ProblemCode::BadState, files::name(path), why, "")
     };
     let state = state::parse(&bytes).map_err(bad)?;
     if state.boot_id != observation.host.boot_id {
-        return Err(Failure::new("bad-state", path.to_string_lossy(), "written on another host or boot", ""));
+        return Err(Failure::new(
+            ProblemCode::BadState,
+            path.to_string_lossy(),
+            "written on another host or boot",
+            "",
+        ));
     }
     let entries: HashMap<(u32, u64), Entry> =
         state.processes.into_iter().map(|entry| ((entry.pid, entry.start_time), entry)).collect();

@@ -5,6 +5,7 @@ use crate::analyse::Granted;
 use crate::cli::{AllocationArgs, SlurmArgs};
 use crate::commands::files;
 use crate::commands::invocation::{Failure, Invocation};
+use crate::model::ProblemCode;
 use crate::observation::{ConfigFile, Observation};
 
 /// What the caller says was allocated.
@@ -17,7 +18,7 @@ pub(crate) fn granted(args: &AllocationArgs) -> Granted {
 pub(crate) fn look(invocation: &mut Invocation<'_>, args: &SlurmArgs) -> Result<(), Failure> {
     if args.from_env && invocation.global.from.is_some() {
         let needs = "name the job, and what it was allocated with --allocated";
-        return Err(Failure::new("usage", "--from-env", "does not go with --from", needs));
+        return Err(Failure::new(ProblemCode::Usage, "--from-env", "does not go with --from", needs));
     }
     invocation.look.detail = true;
     invocation.look.hook = args.from_env;

@@ -2,7 +2,7 @@
 
 use super::job_name;
 use crate::commands::invocation::Failure;
-use crate::model::CgroupPath;
+use crate::model::{CgroupPath, ProblemCode};
 use crate::observation::{Observation, Scope, Text};
 use crate::owner::{AskedStep, Directory, JobName};
 
@@ -37,7 +37,7 @@ pub(crate) fn only(observation: &Observation, part: &Part) -> Result<Text, Failu
             let why = format!("has {} cgroups here", several.len());
             let paths: Vec<_> = several.iter().map(|path| path.lossy()).collect();
             let needs = format!("name one with --cgroup: {}", paths.join(", "));
-            Err(Failure::new("which-cgroup", text(part), why, &needs))
+            Err(Failure::new(ProblemCode::WhichCgroup, text(part), why, &needs))
         }
     }
 }
@@ -81,7 +81,7 @@ fn tops<'a>(
             Some(_) => "gpumap job shows which steps a job has",
             None => "gpumap node shows which jobs there are",
         };
-        return Err(Failure::new("no-job", text(part), "has no cgroup here", needs));
+        return Err(Failure::new(ProblemCode::NoJob, text(part), "has no cgroup here", needs));
     }
     Ok(tops)
 }

@@ -6,6 +6,7 @@ use crate::bytecode;
 use crate::cli::ProgramSource;
 use crate::commands::files::{self, saved};
 use crate::commands::invocation::{Failure, Invocation, envelope};
+use crate::model::ProblemCode;
 use crate::observation::{Map, Observation, Problem, Program, with_inner};
 use crate::observe;
 
@@ -59,7 +60,7 @@ impl Gathered {
         let program = from.programs.iter().find(|program| program.id == id).ok_or_else(|| {
             let why = "no such program in the observation";
             Failure::new(
-                "no-program",
+                ProblemCode::NoProgram,
                 format!("program {id}"),
                 why,
                 "a file whose name is a number is written ./17",
@@ -100,7 +101,7 @@ impl Gathered {
         let bytes = files::read(invocation, path)?;
         let name = files::name(path);
         let text = std::str::from_utf8(&bytes)
-            .map_err(|error| Failure::new("bad-maps", &name, format!("not text: {error}"), ""))?;
+            .map_err(|error| Failure::new(ProblemCode::BadMaps, &name, format!("not text: {error}"), ""))?;
         let maps = bytecode::maps(text).map_err(|error| Failure::program_file(&name, &error))?;
         for map in maps {
             self.observation.maps.retain(|known| known.id != map.id);
@@ -131,7 +132,7 @@ impl Gathered {
             Some(_) => {
                 let why = "differs between the programs' sources";
                 let needs = "ask about programs of one node and one time";
-                Err(Failure::new("map-conflict", format!("map {}", map.id), why, needs))
+                Err(Failure::new(ProblemCode::MapConflict, format!("map {}", map.id), why, needs))
             }
             None => {
                 self.observation.maps.push(map.clone());

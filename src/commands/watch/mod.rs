@@ -18,7 +18,7 @@ use crate::cli::{Exit, WatchArgs};
 use crate::commands::files;
 use crate::commands::invocation::{Failure, Invocation};
 use crate::loader;
-use crate::model::EventKind;
+use crate::model::{EventKind, ProblemCode};
 use crate::report::{Event, Gpu};
 use crate::sys::caps::Capability;
 use crate::sys::drop_rights::keep_only;
@@ -59,13 +59,18 @@ fn give_up_rights() -> Result<(), Failure> {
     let given_up = keep_only(&KEPT).map_err(|errno| errno.desc().to_owned());
     let given_up = given_up.and_then(|()| seccomp::forbid().map_err(|error| error.to_string()));
     let fix = "a sandbox that allows capset(2), prctl(2) and seccomp(2)";
-    given_up.map_err(|why| Failure::new("watch", "giving up rights", why, fix))
+    given_up.map_err(|why| Failure::new(ProblemCode::Watch, "giving up rights", why, fix))
 }
 
 /// Runs the command.
 pub(super) fn run(invocation: &mut Invocation<'_>, args: &WatchArgs) -> Result<Exit, Failure> {
     if invocation.global.from.is_some() {
-        return Err(Failure::new("usage", "--from", "a saved observation does not change", "leave it out"));
+        return Err(Failure::new(
+            ProblemCode::Usage,
+            "--from",
+            "a saved observation does not change",
+            "leave it out",
+        ));
     }
     let begun = Instant::now();
     give_up_rights()?;
@@ -75,7 +80,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &WatchArgs) -> Result<E
     // One loader serves all parts; a part that cannot go on without it says so.
     let loader = loader::shared();
     let opens = OpensWatcher::start(&invocation.options(), &scope)
-        .map_err(|error| Failure::new("watch", "processes", error.to_string(), ""))?;
+        .map_err(|error| Failure::new(ProblemCode::Watch, "processes", error.to_string(), ""))?;
     let mut source = Source::start(&scope, &proc, mode()?).map_err(refused)?;
     let node = observe::gpus(&invocation.options());
     let root = Path::new(&node.host.cgroup_root);
@@ -256,7 +261,8 @@ impl Watch<'_, '_> {
 fn mode() -> Result<Option<Mode>, Failure> {
     let Some(name) = std::env::var_os(PROBES) else { return Ok(None) };
     let mode = name.to_str().and_then(Mode::named);
-    mode.map(Some).ok_or_else(|| Failure::new("usage", PROBES, "no kind of probes", "session or pair"))
+    mode.map(Some)
+        .ok_or_else(|| Failure::new(ProblemCode::Usage, PROBES, "no kind of probes", "session or pair"))
 }
 
 /// The signals that end a watch, as a descriptor. Blocked before anything else
@@ -266,7 +272,7 @@ fn signals() -> Result<SignalFd, Failure> {
     let fd = set
         .thread_block()
         .and_then(|()| SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK));
-    fd.map_err(|errno| Failure::new("watch", "signals", errno.desc(), ""))
+    fd.map_err(|errno| Failure::new(ProblemCode::Watch, "signals", errno.desc(), ""))
 }
 
 fn refused(error: WatchError) -> Failure {
@@ -278,5 +284,5 @@ fn refused(error: WatchError) -> Failure {
         WatchError::Load(_) | WatchError::Attach(..) => "root, and Linux 5.8 or later",
         WatchError::Object(_) | WatchError::Wait(_) => "",
     };
-    Failure::new("watch", "", error.to_string(), needs)
+    Failure::new(ProblemCode::Watch, "", error.to_string(), needs)
 }

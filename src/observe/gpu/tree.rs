@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn other_failures_are_named() {
         let unreadable = problem("/proc/devices", &io::Error::from_raw_os_error(libc::EIO)).unwrap();
-        assert_eq!(unreadable.code, "unreadable");
+        assert_eq!(unreadable.code, ProblemCode::Unreadable);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use crate::model::{DeviceType, ProblemCode};
 use crate::observation::{Answer, Attached, ConfigFile, DeviceNumber, NamedNode, Text, Unit};
 use crate::sys::dir::Dir;
 use crate::sys::stat::{FileKind, stat_at};
-use crate::unit::{Settings, of_cgroup, section};
+use crate::unit::{Settings, UnitKind, of_cgroup};
 use files::Reader;
 use search::Search;
 
@@ -95,7 +95,7 @@ impl Collector<'_> {
             fragment: fragment.as_deref().map(|path| self.shown(path)),
             ..Unit::default()
         };
-        let section = section(name).unwrap_or_default();
+        let section = UnitKind::of(name).map(UnitKind::section).unwrap_or_default();
         let drop_ins = self.search.drop_ins(name);
         for (path, is_fragment) in
             fragment.iter().map(|path| (path, true)).chain(drop_ins.iter().map(|path| (path, false)))

@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use super::super::{Body, BpfError, Command, call};
 use super::MapInfo;
-use super::kinds::{Shape, shape};
+use super::shape::{Shape, shape};
 
 /// `CONFIG_NR_CPUS` is at most this on every architecture. Per-CPU values are
 /// read into room for as many CPUs, so that a wrong `possible` file cannot

@@ -1,7 +1,7 @@
 //! Maps by id: what they are, and everything they hold.
 
 mod contents;
-mod kinds;
+mod shape;
 
 use std::fs::File;
 use std::io::Read;
@@ -10,7 +10,6 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use super::{BpfError, Command, fd_by_id, info};
 
 pub use contents::{ContentLimits, Contents, contents, possible_cpus};
-pub use kinds::map_type_name;
 
 /// `BPF_F_RDONLY`: the descriptor can look up, not update.
 const READ_ONLY: u32 = 1 << 3;
@@ -95,7 +94,7 @@ pub fn map_info(map: BorrowedFd<'_>) -> Result<MapInfo, BpfError> {
 
 /// Whether the map has one value of the stated size for each key.
 pub(super) fn has_plain_values(info: &MapInfo) -> bool {
-    kinds::shape(info.kind) == Some(kinds::Shape::Plain)
+    shape::shape(info.kind) == Some(shape::Shape::Plain)
 }
 
 /// Whether a map is frozen, from `/proc/self/fdinfo` (since Linux 5.2; `false`
