@@ -1,5 +1,5 @@
-//! An audit of a large node without looking at it: 5000 cgroups of 500 jobs and
-//! 2000 processes, made of the jobs of a saved node.
+//! Times an audit of a large node that exists only in memory: 5000 cgroups of 500
+//! jobs and 2000 processes, copied from the jobs of a saved node.
 
 #![allow(missing_docs, reason = "criterion's macros document nothing")]
 #![expect(clippy::unwrap_used, reason = "a benchmark")]

@@ -1,10 +1,10 @@
-//! What `gres.conf` says of one node's GPUs.
+//! Reads what `gres.conf` says of the GPUs of one node.
 //!
-//! Rules from gres.conf(5) and Slurm's `gres.c`: the first key of a line tells
-//! its kind (`NodeName`, `Name` or a global key), an `AutoDetect` of the node
-//! beats the global one, one behind `Name` alone has no effect, and lines with
-//! `File` do not mix with lines without. What Slurm would refuse or gpumap
-//! does not know is an error that names the line.
+//! The rules are those of gres.conf(5) and of Slurm's `gres.c`. The first key of a
+//! line is its kind (`NodeName`, `Name` or a global key). An `AutoDetect` of the
+//! node overrides the global one, and one after `Name` alone has no effect. A file
+//! must not have lines with `File` beside lines without. A line that Slurm would
+//! refuse or that gpumap does not know is an error that names the line.
 
 use super::hostlist;
 use super::lines::{self, Line};

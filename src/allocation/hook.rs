@@ -1,11 +1,11 @@
-//! What environments say of allocations: those of Slurm's hooks, and those of
-//! a job's processes.
+//! Reads allocations from environments: those of Slurm's hooks and those of a job's
+//! processes.
 //!
-//! Prolog and Epilog run outside of the job's cgroup and get the node's own
-//! numbers (prolog_epilog guide; `gres_common_prep_set_env`), since 25.11 UUIDs
-//! for NVIDIA. In TaskProlog and in the job itself `CUDA_VISIBLE_DEVICES` is
-//! relative to the cgroup and says nothing here, and `SLURM_JOB_GPUS` is
-//! inherited by srun: in a step on another node it is the batch node's.
+//! Prolog and Epilog run outside of the job's cgroup and get the node's own numbers
+//! (prolog_epilog guide; `gres_common_prep_set_env`), since 25.11 UUIDs for NVIDIA.
+//! In TaskProlog and in the job itself `CUDA_VISIBLE_DEVICES` is relative to the
+//! cgroup, so it does not name GPUs of the node. srun inherits `SLURM_JOB_GPUS`, so
+//! in a step on another node the variable holds the numbers of the batch node.
 
 use crate::model::AllocationSource;
 use crate::observation::{Environment, Variable};

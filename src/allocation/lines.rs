@@ -1,10 +1,10 @@
-//! The lines of a Slurm configuration file: comments, continuations, quotes.
+//! Reads the lines of a Slurm configuration file: comments, continuations, quotes.
 //!
 //! The grammar is that of Slurm's own parser (`src/common/parse_config.c`):
-//! `Key=Value` pairs, blanks around `=` allowed, a value in double quotes may
-//! hold blanks, `#` starts a comment anywhere but after `\`, and `\` at the
-//! end joins the next line. What is not of this grammar is kept as
-//! [`Line::bad`], for Slurm would refuse the file.
+//! `Key=Value` pairs, blanks around `=` allowed, a value in double quotes may hold
+//! blanks, `#` starts a comment anywhere but after `\`, and `\` at the end joins
+//! the next line. What does not fit the grammar is kept as [`Line::bad`], because
+//! Slurm would refuse the file.
 
 use std::collections::HashSet;
 

@@ -1,5 +1,5 @@
-//! Natural order of names, in which `nvidia10` follows `nvidia9`: what Slurm
-//! sorts device files by (`strnatcmp`).
+//! Compares names in natural order, in which `nvidia10` follows `nvidia9`. Slurm
+//! sorts device files in this order (`strnatcmp`).
 
 use std::cmp::Ordering;
 

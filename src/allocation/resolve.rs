@@ -1,4 +1,4 @@
-//! Lists of GPUs as Slurm writes them, as sets.
+//! Turns lists of GPUs as Slurm writes them into sets.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! What a file of `gres.conf` is: a GPU, or with its capabilities a part of one.
+//! Describes the files of `gres.conf`: each is a GPU, or with its capabilities a
+//! part of one.
 
 use crate::report::Gpu;
 

@@ -1,5 +1,5 @@
-//! The GPUs that an owner was allocated, as a Slurm hook, the caller or the job's
-//! own processes say. They are never inferred from what is allowed.
+//! Finds the GPUs that an owner was allocated, as a Slurm hook, the caller or the
+//! job's own processes say. They are never inferred from what is allowed.
 
 use crate::allocation::{Numbering, Of, of_claim, of_hook};
 use crate::model::Owner;

@@ -1,5 +1,5 @@
-//! Sorts an answer into the order of the question: the walk over the cgroups
-//! meets them in another order.
+//! Sorts an answer into the order of the question, because the walk over the
+//! cgroups meets them in another order.
 
 use crate::model::CgroupPath;
 use crate::observation::Observation;

@@ -1,5 +1,5 @@
-//! The GPUs that processes of one cgroup may open, kept by `watch` to find again and
-//! again what their environments ask for.
+//! Keeps the GPUs that the processes of one cgroup may open. `watch` resolves
+//! environment after environment against them.
 
 use crate::allocation::Numbering;
 use crate::model::{ValueState, Verdict};

@@ -1,5 +1,5 @@
-//! The same as in `held` for `watch`, which sees device numbers but has no whole
-//! observation: their GPUs, and which of them the rules deny.
+//! Finds the GPUs behind device numbers for `watch`, and which of them the rules
+//! deny. `held` does the same for a whole observation.
 
 use super::held::Numbers;
 use super::join::Join;

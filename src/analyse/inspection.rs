@@ -1,5 +1,5 @@
-//! The answer of `node` together with what it was made from, so that an audit can
-//! ask further questions.
+//! Keeps the answer of `node` together with the facts it was made from, so that an
+//! audit can ask further questions.
 
 use std::collections::HashMap;
 

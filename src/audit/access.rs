@@ -1,5 +1,5 @@
-//! What each tenant may open, by its own cgroups: those of tenants inside it do
-//! not count.
+//! Tells what each tenant may open by its own cgroups. The cgroups of tenants
+//! inside it do not count.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -1,4 +1,5 @@
-//! File permissions of device nodes: the second gate after device programs.
+//! Checks the file permissions of device nodes, the second gate after device
+//! programs.
 
 use super::facts::Facts;
 use crate::model::DeviceType;

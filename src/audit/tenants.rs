@@ -1,4 +1,4 @@
-//! Questions about tenants and their cgroups that several families ask.
+//! Answers questions about tenants and their cgroups that several families ask.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::finding;
 use super::kind::Kind;
 use crate::model::Request;
 use crate::model::Verdict;
-use crate::model::{CgroupPath, Owner, OwnerKind};
+use crate::model::{CgroupPath, Owner};
 use crate::report::{Cgroup, Decision, Finding, Gpu};
 
 /// Processes that one finding names; more are counted in its evidence.
@@ -121,26 +121,6 @@ pub(super) fn in_words(decision: &Decision) -> String {
 /// `2 GPUs`.
 pub(super) fn count(gpus: usize) -> String {
     if gpus == 1 { "1 GPU".to_owned() } else { format!("{gpus} GPUs") }
-}
-
-/// An owner in a few words.
-pub(super) fn describe(owner: &Owner) -> String {
-    let job = owner.job_id.map(|id| id.to_string());
-    let job = job.or_else(|| owner.sluid.clone()).or_else(|| owner.job.clone());
-    let id = owner.container.as_deref().or(owner.pod.as_deref());
-    let short: Option<String> = id.map(|id| id.chars().take(12).collect());
-    let name = short.or_else(|| owner.name.clone()).unwrap_or_default();
-    match (&owner.kind, job) {
-        (OwnerKind::Slurm, Some(job)) => format!("Slurm job {job}"),
-        (OwnerKind::Parastation, Some(job)) => format!("ParaStation job {job}"),
-        (OwnerKind::Crane, Some(job)) => format!("CraneSched job {job}"),
-        (OwnerKind::Pbs, Some(job)) => format!("PBS job {job}"),
-        (OwnerKind::Flux, Some(job)) => format!("Flux job {job}"),
-        (OwnerKind::Htcondor, _) => format!("HTCondor {name}"),
-        (OwnerKind::Libvirt, _) => format!("virtual machine {name}"),
-        (OwnerKind::Pod, _) if owner.container.is_none() => format!("pod {name}"),
-        (kind, _) => format!("{kind} container {name}"),
-    }
 }
 
 fn is_innermost(facts: &Facts<'_>, place: usize, tenant: &Tenant) -> bool {

@@ -1,4 +1,4 @@
-//! The disassembler's text back to instructions.
+//! Turns the disassembler's text back into instructions.
 //!
 //! The opcode stands in front of every line, so the text only has to fill the
 //! fields of a form that is already known. Fields that the text does not show

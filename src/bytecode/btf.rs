@@ -1,11 +1,11 @@
-//! Types of map values (BTF), as far as they say which bytes the kernel does
-//! not show to user space.
+//! Reads the types of map values (BTF) as far as they say which bytes the kernel
+//! does not show to user space.
 //!
-//! The kernel keeps locks, timers, lists and pointers to its own objects in
-//! map values, finds them by type (`btf_parse_fields`, `kernel/bpf/btf.c`), and
-//! leaves them out of every copy for user space (`check_and_init_map_value`).
-//! The types come from whoever made the map: nothing in them is trusted, and
-//! where they cannot be followed the whole value counts as hidden.
+//! The kernel keeps locks, timers, lists and pointers to its own objects in map
+//! values, finds them by type (`btf_parse_fields`, `kernel/bpf/btf.c`), and leaves
+//! them out of every copy for user space (`check_and_init_map_value`). Whoever made
+//! the map wrote its types, so nothing in them is trusted; where they cannot be
+//! followed the whole value counts as hidden.
 
 use crate::observation::HiddenBytes;
 

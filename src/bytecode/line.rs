@@ -1,4 +1,4 @@
-//! What one line of a pasted bpftool listing is.
+//! Classifies one line of a pasted bpftool listing.
 
 use super::Insn;
 use super::hex::{is_tag, pairs};

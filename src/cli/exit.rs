@@ -1,4 +1,4 @@
-//! Exit codes: they tell "no" from "could not ask".
+//! Exit codes: they distinguish "no" from "could not ask".
 
 use std::process::ExitCode;
 

@@ -1,4 +1,5 @@
-//! Whose policy a question is about: a cgroup, a process, a job, or programs.
+//! The options that name the policy a question is about: a cgroup, a process, a
+//! job, or programs.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Accelerators that are no GPUs: the accel class (Gaudi, qaic, NPUs), and
+//! Lists accelerators that are no GPUs: the accel class (Gaudi, qaic, NPUs), and
 //! drivers with a dynamic major of their own (older Gaudi, AWS Neuron).
 
 use crate::model::Vendor;

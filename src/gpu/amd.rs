@@ -1,5 +1,5 @@
-//! AMD GPUs, from the KFD topology. The gate is the render node: amdkfd itself
-//! asks the device cgroup about it, while `/dev/kfd` is one for all.
+//! Lists AMD GPUs, from the KFD topology. The gate of a GPU is its render node:
+//! amdkfd itself asks the device cgroup about it, while all GPUs share `/dev/kfd`.
 
 use std::collections::BTreeSet;
 

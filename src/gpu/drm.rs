@@ -1,4 +1,4 @@
-//! DRM devices: the card and render nodes of every GPU, and the GPUs that are
+//! Lists DRM devices: the card and render nodes of every GPU, and the GPUs that are
 //! known by them alone (Intel; AMD without KFD; open drivers of others).
 
 use crate::model::Vendor;

@@ -1,5 +1,5 @@
-//! Looking things up in the facts: attribute values, `Key: value` files,
-//! PCI attributes, the nodes of a device number.
+//! Looks things up in the facts: attribute values, `Key: value` files, PCI
+//! attributes, the nodes of a device number.
 
 use std::ops::Bound;
 

@@ -1,6 +1,6 @@
-//! GPUs that are known by their device nodes alone, because the driver is not
-//! loaded or its files are hidden. Only fixed majors count: a dynamic major may
-//! belong to any driver.
+//! Lists GPUs that are known by their device nodes alone, because the driver is not
+//! loaded or its files are hidden. Only fixed majors count, because a dynamic major
+//! may belong to any driver.
 
 use std::collections::BTreeSet;
 

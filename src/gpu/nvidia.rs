@@ -1,4 +1,4 @@
-//! NVIDIA GPUs, from the information files of the driver.
+//! Lists NVIDIA GPUs, from the information files of the driver.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Device nodes that all GPUs of a vendor share. They are no GPUs, but a job
-//! that may not open the needed ones cannot use any.
+//! Lists device nodes that all GPUs of a vendor share. They are no GPUs, but a job
+//! that may not open the needed ones cannot use any GPU.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

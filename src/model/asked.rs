@@ -1,4 +1,4 @@
-//! What an environment says of devices: the state of a variable, and how sure
+//! What an environment says about devices: the state of a variable, and how certain
 //! its meaning is.
 
 words! {

@@ -1,4 +1,4 @@
-//! Paths of cgroups: where one is among others.
+//! Paths of cgroups, and whether one is at or below another.
 
 /// A cgroup's path from the cgroup root on: `/` is the root, and slashes at the
 /// end mean nothing.

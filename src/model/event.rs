@@ -1,4 +1,4 @@
-//! Events of `gpumap watch`: their kinds, and how the changes came about that they tell.
+//! Events of `gpumap watch`: their kinds, and the causes of changes.
 
 words! {
     /// What an event of `gpumap watch` tells.

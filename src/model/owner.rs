@@ -1,4 +1,4 @@
-//! Whose a cgroup is.
+//! Owners of cgroups: jobs, steps, tasks, pods, containers, units.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Where a statement about a job comes from.
+//! Where a statement about a job comes from, and whether its user can fake it.
 
 open_words! {
     /// Who says which GPUs were allocated.

@@ -1,4 +1,4 @@
-//! Verdicts: what comes of a request.
+//! Verdicts: whether the kernel allows a request.
 
 words! {
     /// What the kernel will say.

@@ -1,5 +1,5 @@
-//! A fact, or why it is missing: "nothing" and "could not ask" never look
-//! alike.
+//! A fact, or the reason why it is missing. The two never look alike: "there is
+//! none" is a fact, "could not ask" is not.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

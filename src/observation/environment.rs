@@ -1,5 +1,5 @@
-//! The part of an environment that gpumap understands. Nothing else is kept:
-//! environments hold secrets.
+//! The part of an environment that gpumap understands. The rest is never kept,
+//! because environments hold secrets.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

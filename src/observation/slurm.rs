@@ -1,4 +1,4 @@
-//! What Slurm says of its allocations outside of the cgroups.
+//! What Slurm's files and hooks say about allocations.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,10 +1,10 @@
-//! A job or a step of it as Slurm's tools print it: `4711`, `4711.0`,
-//! `4711.batch`, `4711_3`, `4711+1`.
+//! A job or a step of it as Slurm's tools print it: `4711`, `4711.0`, `4711.batch`,
+//! `4711_3`, `4711+1`.
 //!
-//! The kernel's cgroups are named by job number alone. Which number an array
-//! task or a component of a heterogeneous job has, only the environments of its
-//! processes say. A process is believed for the job that its cgroup puts it in,
-//! so nobody can pass another's job off as an array task of his own.
+//! Cgroups are named by the job's number alone. Only the environments of its
+//! processes say which number an array task or a component of a heterogeneous job
+//! has. A process is believed only for the job of its own cgroup, so nobody can
+//! make another's job look like an array task of his own.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Apptainer and LXC: containers by name instead of by id.
+//! Recognises containers of Apptainer and LXC, which have names instead of ids.
 
 use super::place::{Match, Place, between, number, text};
 use crate::model::{Owner, OwnerKind, OwnerPart};

@@ -1,10 +1,10 @@
 //! The owners of all cgroups of one observation.
 //!
-//! Slurm's SLUIDs hide the job's number. It is taken from whoever can be
-//! trusted most: the title of root's slurmstepd in the job, then the name of
-//! the socket it listens on, then what the job's processes were started with,
-//! which the user can fake. Sources of one kind that contradict each other
-//! leave the number open, and nothing less trusted is asked then.
+//! Slurm's SLUIDs hide the job's number. It is taken from the most trusted source
+//! that has it: the title of root's slurmstepd in the job, then the name of the
+//! socket it listens on, then what the job's processes were started with, which the
+//! user can fake. Where sources of one kind contradict each other the number stays
+//! unknown, and less trusted sources are not asked.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

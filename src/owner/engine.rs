@@ -1,5 +1,5 @@
-//! Containers by the names that container engines give to their scopes and
-//! directories (systemd/common.go of opencontainers/cgroups, cri-o's
+//! Recognises containers by the names that container engines give to their scopes
+//! and directories (systemd/common.go of opencontainers/cgroups, cri-o's
 //! internal/config/cgmgr, podman's libpod/container_*.go).
 
 use super::place::{Match, Place, container_id};

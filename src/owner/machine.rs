@@ -1,4 +1,4 @@
-//! Virtual machines and containers of libvirt (src/util/vircgroup.c).
+//! Recognises virtual machines and containers of libvirt (src/util/vircgroup.c).
 
 use super::place::{Match, Place, between, number, text, unescape};
 use crate::model::{Owner, OwnerKind};

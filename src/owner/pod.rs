@@ -1,4 +1,5 @@
-//! Pods: Kubernetes' with either cgroup driver, and podman's.
+//! Recognises pods: those of Kubernetes with either cgroup driver, and those of
+//! podman.
 
 use super::place::{Match, Place, between, container_id};
 use crate::model::{Owner, OwnerKind, PodClass};

@@ -1,4 +1,4 @@
-//! Schedulers other than Slurm.
+//! Recognises jobs of schedulers other than Slurm.
 
 use super::place::{Match, Place, number, numbered, text, unescape};
 use super::slurm::numbered_job;

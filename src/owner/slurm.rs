@@ -1,4 +1,5 @@
-//! Slurm's jobs, by the layouts of its two cgroup plugins.
+//! Recognises Slurm's jobs, by the layouts of its two cgroup plugins: the path of a
+//! job, a step or a task is parsed here.
 
 use super::place::{Match, Place, number, numbered, text, uid};
 use super::sluid;

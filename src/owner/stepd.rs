@@ -1,5 +1,5 @@
-//! Job numbers from slurmstepd: the title it gives itself and the name of the
-//! socket it listens on. Both say the number that a SLUID hides.
+//! Reads job numbers from slurmstepd: the title it gives itself and the name of the
+//! socket it listens on. Both contain the number that a SLUID hides.
 
 use super::place::number;
 

@@ -1,4 +1,4 @@
-//! What systemd runs: units, login sessions, and users' own managers.
+//! Recognises what systemd runs: units, login sessions, and users' own managers.
 
 use super::place::{Match, Place, between, text, uid};
 use crate::model::{Owner, OwnerKind};

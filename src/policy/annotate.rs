@@ -1,4 +1,4 @@
-//! What an instruction means in terms of the question: `r4 = major`.
+//! Explains what an instruction computes in terms of the question: `r4 = major`.
 
 use crate::bytecode::{Comparison, Operand, Operation};
 

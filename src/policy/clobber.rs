@@ -1,5 +1,5 @@
-//! What a program may overwrite, whatever it does: the bound for its parts that
-//! gpumap cannot follow.
+//! Finds what a program may overwrite, whatever it does. This bounds the parts of a
+//! program that gpumap cannot follow.
 
 use std::collections::BTreeMap;
 

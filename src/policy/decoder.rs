@@ -1,4 +1,4 @@
-//! One program or several in run order → one policy.
+//! Decodes one program, or several in run order, into one policy.
 
 use crate::observation::{Map, Program};
 

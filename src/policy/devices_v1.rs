@@ -1,4 +1,4 @@
-//! The v1 devices controller: `devices.list` as a policy.
+//! Decodes `devices.list` of the v1 devices controller into a policy.
 
 use super::decoder::Decoder;
 use super::diagram::Bdd;

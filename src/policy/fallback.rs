@@ -1,9 +1,9 @@
-//! Answers to single questions where a policy as a whole is too complex: the
-//! programs run on that question alone.
+//! Answers single questions where a policy as a whole is too complex: it runs the
+//! programs on that question alone.
 //!
-//! The machine is the same, with the 36 bits of the question as constants, so
-//! there is one semantics. What the programs may write was settled for all
-//! questions before: an earlier question may have written it.
+//! The machine is the same, with the 36 bits of the question as constants, so there
+//! is one semantics. What the programs may write was found for all questions
+//! before, because an earlier question may have caused the write.
 
 use crate::observation::{Map, Program, with_inner};
 

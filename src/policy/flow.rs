@@ -1,5 +1,5 @@
-//! What can be said about a program before running it: where paths meet,
-//! which registers still matter, whether it loops.
+//! Analyses a program before it runs: where paths meet, which registers are still
+//! used, whether it loops.
 
 use crate::bytecode::{Arithmetic, Operand, Operation};
 

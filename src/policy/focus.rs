@@ -1,7 +1,7 @@
-//! What rules are never left out: those of GPU devices.
+//! Keeps the rules about GPU devices when other rules are left out.
 //!
-//! A policy may have no short form (a hash of the minor number, say). Then its
-//! rules are left out and counted, but whoever asks gpumap asks about GPUs.
+//! A policy may have no short form (a hash of the minor number, for example). Then
+//! some of its rules are left out and counted, but never those about GPUs.
 
 use super::decoder::Decoder;
 use super::diagram::Bdd;

@@ -1,9 +1,8 @@
-//! The variables of a diagram: the 36 bits of the kernel's question, and
-//! fresh bits for everything gpumap cannot know.
+//! The variables of a diagram: the 36 bits of the kernel's question, and fresh bits
+//! for everything gpumap cannot know.
 //!
-//! A fresh bit stands for "either": a verdict that comes out the same for both
-//! values is known all the same, one that does not is unknown, and the bit's
-//! reason says why.
+//! A fresh bit stands for "either value". A verdict that is the same for both
+//! values is known; one that differs is unknown, and the bit's reason says why.
 
 use std::collections::BTreeSet;
 

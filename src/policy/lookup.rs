@@ -1,4 +1,4 @@
-//! Lookups in maps: which entry a key finds, for all keys at once.
+//! Looks up keys in maps: which entry each key finds, for all keys at once.
 
 use std::rc::Rc;
 

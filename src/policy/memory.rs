@@ -1,4 +1,5 @@
-//! Loads and stores: the program's argument, its stack, the values of maps.
+//! Carries out loads and stores: the program's argument, its stack, the values of
+//! maps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;

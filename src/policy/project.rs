@@ -1,5 +1,5 @@
-//! Eliminates inputs that cannot be known: what is known for either value of
-//! each, what is not, and why.
+//! Eliminates inputs that cannot be known, and tells what is known for either value
+//! of each, what is not, and why.
 
 use std::collections::BTreeSet;
 

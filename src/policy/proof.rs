@@ -1,5 +1,5 @@
-//! Why one question is answered as it is: every program followed instruction
-//! by instruction.
+//! Proves the answer to one question: it follows every program instruction by
+//! instruction.
 
 use crate::observation::Program;
 

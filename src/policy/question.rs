@@ -1,4 +1,5 @@
-//! Questions with wildcards: does everything that matches get one answer?
+//! Answers questions with wildcards: whether everything that matches gets one
+//! verdict.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! One rule: devices and requests that share a verdict.
+//! A rule: devices and requests that share a verdict.
 
 use crate::model::{DeviceType, RequestSet, Verdict};
 

@@ -1,8 +1,8 @@
-//! Policies as rules for people: a default and disjoint exceptions.
+//! Writes policies as rules for people: a default and disjoint exceptions.
 //!
-//! Each request is written down by itself as boxes of device numbers, and
-//! equal boxes of different requests are then one rule; this is what turns
-//! "mknod of everything, and these devices" back into the two thoughts it was.
+//! Each request is written as boxes of device numbers, and equal boxes of different
+//! requests then become one rule. This turns a policy back into the two sentences
+//! that its author meant, such as "mknod of everything, and these devices".
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Everything that changes while a program runs.
+//! The state of a running program: everything that its instructions change.
 
 use std::rc::Rc;
 

@@ -1,9 +1,9 @@
-//! Which map contents are not what was observed, because a program may have
-//! written there since.
+//! Finds map contents that may differ from what was observed, because a program may
+//! have written there since.
 //!
-//! A policy answers the next question, and every question before it ran the
-//! same programs. What any of them may write, at any question, is therefore
-//! unknown for all of them.
+//! A policy answers the next question, and every question before it ran the same
+//! programs. So what any of them may write, at any question, is unknown for all of
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

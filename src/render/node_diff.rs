@@ -1,4 +1,4 @@
-//! What changed on a node, one line each.
+//! Prints what changed on a node, one line each.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! Events, a line each.
+//! Prints the events of `gpumap watch`, a line each.
 
 use std::io::{self, Write};
 

@@ -1,5 +1,5 @@
-//! A move to another cgroup in words: whose it left, from where to where, and
-//! which GPUs that gives and takes.
+//! Prints a move to another cgroup: the owner it left, from where to where, and the
+//! GPUs that it gained and lost.
 
 use super::{gpu_names, names, owner, sanitize};
 use crate::model::EventCause;

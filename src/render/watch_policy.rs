@@ -1,4 +1,4 @@
-//! A change of programs on one line: what it does first, then what happened.
+//! Prints a change of programs on one line: first its effect, then what happened.
 
 use super::{gpu_names, names, owner, rules, sanitize};
 use crate::model::{EventKind, Verdict, Writer};

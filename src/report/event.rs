@@ -1,4 +1,4 @@
-//! What `gpumap watch` reports, one value an event and a line.
+//! The events of `gpumap watch`: one JSON document on one line each.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

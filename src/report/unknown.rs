@@ -1,4 +1,4 @@
-//! Whether something that can be known is not.
+//! Tells whether an answer leaves something unknown that could be known.
 
 use super::{GpuSet, NodeDiff, OwnerSets, Payload, Policy, Process};
 use crate::model::{ValueState, Verdict, Verdicts};

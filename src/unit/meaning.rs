@@ -1,5 +1,5 @@
-//! The rules that systemd makes of a unit's settings (`src/core/cgroup.c` of
-//! systemd).
+//! Builds the rules that systemd makes from a unit's settings (`src/core/cgroup.c`
+//! of systemd).
 
 use super::device_names::DeviceNames;
 use super::filter::{Filter, Rule};

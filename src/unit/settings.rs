@@ -1,4 +1,4 @@
-//! A unit's settings, all its files together.
+//! Reads a unit's settings from all its files together.
 
 use super::lines::{self, Setting};
 use super::unit_names::UnitKind;

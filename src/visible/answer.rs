@@ -1,4 +1,4 @@
-//! The answer of one environment, from those of all interfaces.
+//! Combines the answers of all interfaces into that of one environment.
 
 use std::collections::BTreeSet;
 

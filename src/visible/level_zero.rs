@@ -1,7 +1,7 @@
-//! Intel: `ZE_AFFINITY_MASK` (Level Zero specification, core programming
-//! guide). A mask selects and does not reorder. Unless
-//! `ZE_FLAT_DEVICE_HIERARCHY` is `COMPOSITE` its numbers count tiles, and how
-//! many tiles a GPU has is not known here.
+//! Intel: `ZE_AFFINITY_MASK` (Level Zero specification, core programming guide). A
+//! mask selects devices and does not reorder them. Unless
+//! `ZE_FLAT_DEVICE_HIERARCHY` is `COMPOSITE` its numbers count tiles, and gpumap
+//! does not know how many tiles a GPU has.
 
 use super::list::List;
 use super::mig::decimal;

@@ -1,5 +1,5 @@
-//! In which order a process counts the GPUs that it may open, before any list
-//! is applied.
+//! Finds the order in which a process counts the GPUs that it may open, before any
+//! list is applied.
 
 use crate::report::Gpu;
 

@@ -1,5 +1,5 @@
-//! CONTRIBUTING.md with the code: which room imports which, and the places that
-//! it sends a newcomer to.
+//! Compares CONTRIBUTING.md with the code: which room imports which, where a
+//! newcomer is sent, and whether words that are types are compared as texts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

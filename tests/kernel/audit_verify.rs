@@ -1,5 +1,5 @@
-//! `--verify` against this kernel: what a process in the cgroup is told, what
-//! gpumap decoded, and that nothing is left behind.
+//! Compares `--verify` with this kernel: what a process in the cgroup may open,
+//! what gpumap decoded, and that nothing is left behind.
 
 use std::fs;
 use std::os::fd::AsFd as _;

@@ -1,4 +1,4 @@
-//! Observation against the live kernel.
+//! Compares what is observed with the running kernel.
 
 use crate::support::host;
 use crate::support::programs;

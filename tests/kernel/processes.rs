@@ -1,4 +1,4 @@
-//! What processes ask for and hold, against real processes.
+//! Compares what processes ask for and hold with real processes.
 
 use crate::support::cgroup::Tree;
 use crate::support::host;

@@ -1,4 +1,4 @@
-//! The GPU inventory of whole file trees: fixtures with expected answers,
+//! Tests the GPU inventory of whole file trees: fixtures with expected answers,
 //! hostile text, and real device nodes.
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! What unit settings mean, against the kernel's verdicts on the programs that
+//! Compares what unit settings mean with the kernel's verdicts on the programs that
 //! systemd made of them (`fixtures/programs/systemd`).
 
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Programs attached, replaced and lost on the running kernel, and what
-//! `watch::policy` says of it.
+//! Attaches, replaces and removes programs on the running kernel, and compares the
+//! events of `watch::policy` with that.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};

@@ -7,7 +7,8 @@ use super::stale_numbers;
 use crate::audit::facts::{Facts, Tenant};
 use crate::audit::finding;
 use crate::audit::kind::{Family, Kind};
-use crate::audit::tenants::{about_gpus, count, describe, gpus_with, views};
+use crate::audit::tenants::{about_gpus, count, gpus_with, views};
+use crate::audit::wording;
 use crate::gpu::SharedNode;
 use crate::model::Severity;
 use crate::model::{Request, Vendor, Verdict};
@@ -90,7 +91,7 @@ fn report(
     let gpus = gpus_of(facts, place, vendor);
     let roles: BTreeSet<String> = denied.iter().map(|node| node.role.to_string()).collect();
     let roles = roles.into_iter().collect::<Vec<_>>().join(" and ");
-    let owner = describe(&tenant.sets.owner);
+    let owner = wording::owner(&tenant.sets.owner);
     let api = if *vendor == Vendor::Amd { "ROCm" } else { "CUDA" };
     let summary = format!("{owner} may open {} but not {roles}: {api} cannot start", count(gpus.len()));
     let mut found = about_gpus(facts, &START, place, &[], summary);

@@ -1,10 +1,11 @@
-//! Cgroups inside a tenant that may open what the tenant itself may not.
+//! Finds cgroups inside a tenant that may open what the tenant itself may not.
 
 use std::collections::HashMap;
 
 use crate::audit::facts::{Facts, Tenant};
 use crate::audit::kind::{Family, Kind};
-use crate::audit::tenants::{about_gpus, count, describe, exclusive_with, in_words, number};
+use crate::audit::tenants::{about_gpus, count, exclusive_with, in_words, number};
+use crate::audit::wording;
 use crate::model::Confidence;
 use crate::model::Request;
 use crate::model::Severity;
@@ -122,7 +123,7 @@ fn report(facts: &mut Facts<'_>, tenant: &Tenant, kind: Kind, wider: &[Wider]) -
             gpus.push(*gpu);
         }
     }
-    let owner = describe(&tenant.sets.owner);
+    let owner = wording::owner(&tenant.sets.owner);
     let summary =
         format!("a cgroup inside {owner} may open {} that the cgroup around it may not", count(gpus.len()));
     let mut found = about_gpus(facts, &kind, *inner, &gpus, summary);

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use crate::analyse::{Granted, Inspection};
 use crate::audit::facts::{Facts, Tenant, char};
 use crate::audit::kind::{Family, Kind};
-use crate::audit::tenants::{about_gpus, count, describe, gpus_with, number, views};
+use crate::audit::tenants::{about_gpus, count, gpus_with, number, views};
+use crate::audit::wording;
 use crate::model::Severity;
 use crate::model::{Request, Verdict};
 use crate::observation::{Answer, Map, Observation};
@@ -90,7 +91,7 @@ fn report(
     gpus: &[usize],
     open: &BTreeSet<u32>,
 ) -> Finding {
-    let owner = describe(&tenant.sets.owner);
+    let owner = wording::owner(&tenant.sets.owner);
     let summary = format!("what {owner} may do with {} depends on a map that can change", count(gpus.len()));
     let mut found = about_gpus(facts, &DYNAMIC, place, gpus, summary);
     let observation = facts.inspection.observation();

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::audit::facts::{Facts, whole};
 use crate::audit::kind::{Family, Kind};
-use crate::audit::tenants::{about, describe, is_daemon};
+use crate::audit::tenants::{about, is_daemon};
+use crate::audit::wording;
 use crate::model::Severity;
 use crate::model::{Owner, OwnerKind};
 use crate::report::Finding;
@@ -76,13 +77,13 @@ fn report(facts: &Facts<'_>, place: usize, owner: &Owner, job: &Owner) -> Findin
                 name.as_deref().or(identity.session.as_deref()).unwrap_or_default()
             )
         }
-        _ => describe(&identity),
+        _ => wording::owner(&identity),
     };
-    let summary = format!("a cgroup of {who} is called like {}", describe(job));
+    let summary = format!("a cgroup of {who} is called like {}", wording::owner(job));
     let mut found = about(facts, &FORGED, place, summary);
     found.others = vec![job.clone()];
     found.evidence.insert(0, format!("{who} made this cgroup, or could have: it is not the scheduler's"));
-    found.evidence.push(format!("{} is on this node, elsewhere", describe(job)));
+    found.evidence.push(format!("{} is on this node, elsewhere", wording::owner(job)));
     found.excuses.push("a job of that name is on the node".to_owned());
     found.excuses.push("no [[daemon]] entry covers its cgroup".to_owned());
     found.advice =

@@ -1,11 +1,13 @@
-//! MIG capabilities of instances that are somebody else's.
+//! Finds MIG capabilities that are open to a tenant to which the instance was not
+//! allocated.
 
 use crate::audit::facts::{Facts, Tenant};
 use crate::audit::finding;
 use crate::audit::kind::{Family, Kind};
 use crate::audit::permissions::{Dac, dac, node};
-use crate::audit::tenants::{about_gpus, describe, is_shared, number, views};
-use crate::model::{AllocationSource, Confidence, Request, Severity, Verdict};
+use crate::audit::tenants::{about_gpus, is_shared, number, views};
+use crate::audit::wording;
+use crate::model::{AllocationSource, Confidence, InstanceKey, Request, Severity, Verdict};
 use crate::report::{Finding, FindingDevice, Gpu, MigInstance};
 
 const OPEN: Kind = Kind {
@@ -96,14 +98,11 @@ fn capabilities(instance: &MigInstance) -> Option<Vec<(u32, u32)>> {
 }
 
 fn key(gpu: &Gpu, instance: &MigInstance) -> String {
-    match instance.ci {
-        Some(ci) => format!("{}/{}/{ci}", gpu.key, instance.gi),
-        None => format!("{}/{}", gpu.key, instance.gi),
-    }
+    InstanceKey { gpu: &gpu.key, gi: instance.gi, ci: instance.ci }.to_string()
 }
 
 fn report(facts: &mut Facts<'_>, tenant: &Tenant, place: usize, open: &[(usize, MigInstance)]) -> Finding {
-    let owner = describe(&tenant.sets.owner);
+    let owner = wording::owner(&tenant.sets.owner);
     let summary = format!("{owner} may open {} MIG instances that it was not allocated", open.len());
     let mut found = about_gpus(facts, &OPEN, place, &[], summary);
     for (at, instance) in open {

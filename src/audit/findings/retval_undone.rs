@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::audit::facts::{Facts, Tenant};
 use crate::audit::kind::{Family, Kind};
-use crate::audit::tenants::{about_gpus, count, describe, exclusive_with, number, views};
+use crate::audit::tenants::{about_gpus, count, exclusive_with, number, views};
+use crate::audit::wording;
 use crate::model::Request;
 use crate::model::Severity;
 use crate::model::Verdict;
@@ -61,7 +62,7 @@ fn is_denied_by_one(facts: &mut Facts<'_>, place: usize, gpu: usize) -> bool {
 }
 
 fn report(facts: &mut Facts<'_>, tenant: &Tenant, place: usize, gpus: &[usize]) -> Finding {
-    let owner = describe(&tenant.sets.owner);
+    let owner = wording::owner(&tenant.sets.owner);
     let summary = format!("{owner} may open {} that one of its programs denies", count(gpus.len()));
     let mut found = about_gpus(facts, &UNDONE, place, gpus, summary);
     found

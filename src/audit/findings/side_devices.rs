@@ -6,7 +6,8 @@ use crate::audit::facts::{Facts, Tenant};
 use crate::audit::finding;
 use crate::audit::kind::{Family, Kind};
 use crate::audit::permissions::{Dac, dac, node};
-use crate::audit::tenants::{about, describe, exclusive_with, gpus_with, views};
+use crate::audit::tenants::{about, exclusive_with, gpus_with, views};
+use crate::audit::wording;
 use crate::gpu;
 use crate::model::Confidence;
 use crate::model::Severity;
@@ -107,7 +108,7 @@ fn render(facts: &mut Facts<'_>, tenant: &Tenant, place: usize) -> Option<Findin
     let open: Vec<_> =
         nodes.filter(|(_, node)| opens(facts, place, (node.major, node.minor), Request::ReadWrite)).collect();
     let numbers: Vec<(u32, u32)> = open.iter().map(|(_, node)| (node.major, node.minor)).collect();
-    let owner = describe(&tenant.sets.owner);
+    let owner = wording::owner(&tenant.sets.owner);
     let summary = format!("{owner} may open DRM nodes of GPUs that it may not open");
     let mut found = report(facts, RENDER, place, &numbers, Request::ReadWrite, summary)?;
     for (device, (gpu, _)) in found.devices.iter_mut().zip(&open) {
@@ -129,7 +130,8 @@ fn config(facts: &mut Facts<'_>, tenant: &Tenant, place: usize) -> Option<Findin
     let number = (gpu::char_major(gpu_facts, "nvidia-caps")?, minor);
     let open = is_default_allow(facts, place) && opens(facts, place, number, Request::Read);
     let numbers = if open { vec![number] } else { Vec::new() };
-    let summary = format!("{} may change the MIG configuration of every GPU", describe(&tenant.sets.owner));
+    let summary =
+        format!("{} may change the MIG configuration of every GPU", wording::owner(&tenant.sets.owner));
     let mut found = report(facts, CONFIG, place, &numbers, Request::Read, summary)?;
     found.advice = "restore mode 0400 of the node, and run nothing of tenants as root".to_owned();
     Some(found)
@@ -144,7 +146,8 @@ fn imex(facts: &mut Facts<'_>, tenant: &Tenant, place: usize) -> Option<Finding>
         nodes.filter(|node| node.path.starts_with(CHANNELS)).map(|node| (node.major, node.minor)).collect();
     let open: Vec<(u32, u32)> =
         channels.into_iter().filter(|number| opens(facts, place, *number, Request::ReadWrite)).collect();
-    let summary = format!("{} may open IMEX channels that nothing gave to it", describe(&tenant.sets.owner));
+    let summary =
+        format!("{} may open IMEX channels that nothing gave to it", wording::owner(&tenant.sets.owner));
     let mut found = report(facts, IMEX, place, &open, Request::ReadWrite, summary)?;
     found.advice = "give each job a channel of its own and deny the others".to_owned();
     Some(found)

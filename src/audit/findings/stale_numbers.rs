@@ -4,7 +4,8 @@
 use crate::audit::facts::{Facts, Tenant};
 use crate::audit::finding;
 use crate::audit::kind::{Family, Kind};
-use crate::audit::tenants::{about, describe, gpus_with, views};
+use crate::audit::tenants::{about, gpus_with, views};
+use crate::audit::wording;
 use crate::gpu;
 use crate::model::Severity;
 use crate::model::{Confidence, DeviceType};
@@ -115,7 +116,7 @@ fn major(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<Finding> {
     let names =
         gpu::driver_names(&facts.inspection.observation().gpu_facts, DeviceType::Char, major).join(", ");
     let names = if names.is_empty() { "no driver's".to_owned() } else { format!("that of {names}") };
-    let owner = describe(&tenant.sets.owner);
+    let owner = wording::owner(&tenant.sets.owner);
     let summary = format!("{owner} is allowed major {major} instead of nvidia-uvm's, and it is {names} now");
     let mut found = about(facts, &MAJOR, place, summary);
     found.devices = vec![finding::device((major, 0), None), finding::device((major, 1), None)];
@@ -153,7 +154,7 @@ fn minor(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<Finding> {
         minors.retain(|minor| facts.verdict(place, number(*minor), Request::ReadWrite) == Verdict::Allow);
         (!minors.is_empty()).then_some((place, minors))
     })?;
-    let owner = describe(&tenant.sets.owner);
+    let owner = wording::owner(&tenant.sets.owner);
     let summary = format!("the rules of {owner} allow NVIDIA GPUs that do not exist");
     let mut found = about(facts, &MINOR, place, summary);
     let device = |minor: &u32| finding::device((NVIDIA, *minor), Some(&format!("nvidia{minor}")));

@@ -2,7 +2,8 @@
 
 use crate::audit::facts::{Facts, Tenant};
 use crate::audit::kind::{Family, Kind};
-use crate::audit::tenants::{about_gpus, count, describe, exclusive_with, is_daemon, places};
+use crate::audit::tenants::{about_gpus, count, exclusive_with, is_daemon, places};
+use crate::audit::wording;
 use crate::model::Confidence;
 use crate::model::Severity;
 use crate::model::Verdict;
@@ -66,7 +67,7 @@ fn look(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<Finding> {
     let gpus = exclusive_with(facts, place, Verdict::Allow);
     let summary = format!(
         "no device program constrains {}: it may open {}",
-        describe(&tenant.sets.owner),
+        wording::owner(&tenant.sets.owner),
         count(gpus.len())
     );
     let mut found = about_gpus(facts, &kind, place, &gpus, summary);

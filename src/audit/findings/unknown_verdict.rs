@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::audit::facts::{Facts, Tenant};
 use crate::audit::kind::{Family, Kind};
-use crate::audit::tenants::{about_gpus, count, describe, exclusive_with, places};
+use crate::audit::tenants::{about_gpus, count, exclusive_with, places};
+use crate::audit::wording;
 use crate::model::Verdict;
 use crate::model::{ProblemCode, Severity};
 use crate::report::{Cgroup, Finding};
@@ -57,7 +58,7 @@ fn look(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<Finding> {
     gpus.dedup();
     let reasons: BTreeSet<String> =
         unclear.iter().flat_map(|place| reasons(&facts.cgroups()[*place])).collect();
-    let owner = describe(&tenant.sets.owner);
+    let owner = wording::owner(&tenant.sets.owner);
     let summary = format!("whether {owner} may open {} is unknown", count(gpus.len()));
     let mut found = about_gpus(facts, &UNKNOWN, place, &gpus, summary);
     found.evidence.extend(reasons);

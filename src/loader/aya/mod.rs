@@ -1,6 +1,6 @@
-//! The engine that a plain build has: aya, with system calls of
-//! [`crate::sys`] for what aya 0.14 does not know (session probes, iterators
-//! over cgroups, maps without types).
+//! Loads objects with aya, the engine of a plain build. System calls of
+//! [`crate::sys`] do what aya 0.14 does not know: session probes, iterators over
+//! cgroups, maps without types.
 
 mod loaded;
 mod session;

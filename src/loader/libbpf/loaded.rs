@@ -1,4 +1,4 @@
-//! What libbpf has loaded.
+//! The programs and maps of one object that libbpf has loaded.
 
 use std::ffi::OsStr;
 use std::io::Read;

@@ -1,4 +1,5 @@
-//! The engine of the cargo feature `libbpf`: libbpf through libbpf-rs.
+//! Loads objects with libbpf through libbpf-rs, the engine of the cargo feature
+//! `libbpf`.
 
 mod loaded;
 mod ring;

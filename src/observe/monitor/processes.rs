@@ -1,4 +1,4 @@
-//! Keeps the list of processes up to date and tells what became of them.
+//! Keeps the list of processes up to date and reports which came, changed and went.
 
 use std::cmp::Ordering;
 

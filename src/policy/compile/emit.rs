@@ -1,7 +1,7 @@
-//! Instructions for a tree of tests.
+//! Writes the instructions for a tree of tests.
 //!
-//! Each node's instructions stand once, behind all that lead to it, so every
-//! jump goes forward.
+//! Each node's instructions stand once, after all that lead to it, so every jump
+//! goes forward.
 
 use super::tree::{Field, Node, NodeId, Test, Tree};
 use crate::bytecode::{Insn, opcode};

@@ -1,8 +1,8 @@
-//! A policy as tests of the question's fields: first the type and the request,
-//! then the major number, then the minor number.
+//! Turns a policy into tests of the question's fields: first the type and the
+//! request, then the major number, then the minor number.
 //!
-//! A field is searched by halves where its values fall into few ranges, and
-//! tested bit by bit where that takes fewer tests. Equal parts are one node.
+//! A field whose values fall into few ranges is searched by halves; where fewer
+//! tests are enough, it is tested bit by bit. Equal parts share one node.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,7 +1,7 @@
-//! The only calls of [`super`] that change something: they load and attach
-//! session probes (one program that runs at the entry and at the return of
-//! functions in files, Linux 6.13) and write into maps. What they made is gone
-//! with the descriptors.
+//! The only calls of [`super`] that change something: they load and attach session
+//! probes (one program that runs at the entry and at the return of functions in
+//! files, Linux 6.13) and write into maps. The kernel removes what they made when
+//! the descriptors are closed.
 
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};

@@ -1,4 +1,4 @@
-//! Links: who keeps a program attached.
+//! Reads links, which keep programs attached.
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 

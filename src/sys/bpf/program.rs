@@ -1,4 +1,4 @@
-//! Programs by id: what they are and their translated instructions.
+//! Reads programs by id: what they are, and their translated instructions.
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 

@@ -1,13 +1,30 @@
-//! The manual's pages of these findings, and what to do about each.
+//! The kinds of these findings: their pages in the manual, what to do, and what
+//! was ruled out.
 
 use crate::audit::kind::Kind;
 use crate::model::Severity;
+
+/// A kind of finding about environments, with what each of its findings says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EnvironmentKind {
+    /// Its id, severity and page.
+    pub(super) kind: Kind,
+    /// What to do, in short.
+    pub(super) advice: &'static str,
+    /// What was looked for and is not so.
+    pub(super) excuse: &'static str,
+}
+
+const LEAVE_IT_TO_THE_SCHEDULER: &str =
+    "Leave the variable to the scheduler: ordinals count from 0 among the GPUs that the job may open.";
+const HAS_A_GPU: &str = "the process may open a GPU, and the value does not only hide all of them";
 
 /// What `likely` rests on.
 pub(super) const MODELLED: &str =
     "no document settles it: independent models of the driver agree on it, or it rests on an assumption";
 
-pub(super) const OUT_OF_RANGE: Kind = Kind {
+pub(super) const OUT_OF_RANGE: EnvironmentKind = EnvironmentKind {
+    kind: Kind {
     id: "env-out-of-range",
     severity: Severity::Note,
     title: "a list of visible devices with an ordinal that does not exist here",
@@ -21,9 +38,13 @@ job or from Slurm's IDX does not fit.
 Excused are -1 and words, which hide all GPUs on purpose, and processes that may open no GPU at all, to whom the value means nothing.
 
 Let the scheduler set the variable, or use UUIDs.",
+},
+    advice: LEAVE_IT_TO_THE_SCHEDULER,
+    excuse: HAS_A_GPU,
 };
 
-pub(super) const FOREIGN_UUID: Kind = Kind {
+pub(super) const FOREIGN_UUID: EnvironmentKind = EnvironmentKind {
+    kind: Kind {
     id: "env-foreign-uuid",
     severity: Severity::Warning,
     title: "a list of visible devices that names a GPU which is not there for it",
@@ -37,9 +58,13 @@ It comes about by a list carried over from another job, another node or the time
 Processes that may open no GPU at all are excused. MIG ids are judged by instance.
 
 Let the scheduler set the variable.",
+},
+    advice: LEAVE_IT_TO_THE_SCHEDULER,
+    excuse: HAS_A_GPU,
 };
 
-pub(super) const DUPLICATE: Kind = Kind {
+pub(super) const DUPLICATE: EnvironmentKind = EnvironmentKind {
+    kind: Kind {
     id: "env-duplicate",
     severity: Severity::Note,
     title: "a list of visible devices that names a GPU twice",
@@ -50,9 +75,13 @@ driver in PyTorch and nvitop agree on (ROCm keeps what stands before).
 It comes about by scripts that put lists together. Processes that may open no GPU are excused.
 
 Name each GPU once.",
+},
+    advice: "Name each GPU once in the variable.",
+    excuse: HAS_A_GPU,
 };
 
-pub(super) const MIXED_KINDS: Kind = Kind {
+pub(super) const MIXED_KINDS: EnvironmentKind = EnvironmentKind {
+    kind: Kind {
     id: "env-mixed-kinds",
     severity: Severity::Note,
     title: "a list of visible devices that mixes ordinals and UUIDs",
@@ -63,9 +92,13 @@ list. This is not documented, and is what independent models of the driver agree
 Processes that may open no GPU are excused, and ROCR_VISIBLE_DEVICES may mix.
 
 Use one kind.",
+},
+    advice: "Use either ordinals or UUIDs in the variable.",
+    excuse: HAS_A_GPU,
 };
 
-pub(super) const CHANGED: Kind = Kind {
+pub(super) const CHANGED: EnvironmentKind = EnvironmentKind {
+    kind: Kind {
     id: "env-changed",
     severity: Severity::Note,
     title: "a choice of devices that changed after the start",
@@ -77,9 +110,13 @@ Workers of Ray and similar programs choose their GPU in this way, rightly. A cha
 without any GPU to open.
 
 Look at what the process holds (gpumap pid) rather than at its environment.",
+},
+    advice: "See what the process holds (gpumap pid): its environment does not tell what it uses.",
+    excuse: "other GPUs result, not only another spelling",
 };
 
-pub(super) const UNSET_BUT_GPU: Kind = Kind {
+pub(super) const UNSET_BUT_GPU: EnvironmentKind = EnvironmentKind {
+    kind: Kind {
     id: "env-unset-but-gpu",
     severity: Severity::Note,
     title: "a process that sees all GPUs where only the variable keeps jobs apart",
@@ -92,9 +129,13 @@ variable is right (an adopted ssh session has none) and no finding; nor is it on
 configuration shares the GPUs (sharing.gpus) or gives whole nodes (sharing.whole_node).
 
 Set ConstrainDevices=yes in cgroup.conf.",
+},
+    advice: "Set ConstrainDevices=yes in cgroup.conf: the variable alone keeps nobody apart.",
+    excuse: "no rules confine the job, and the process uses GPUs",
 };
 
-pub(super) const INDEX_SPACE: Kind = Kind {
+pub(super) const INDEX_SPACE: EnvironmentKind = EnvironmentKind {
+    kind: Kind {
     id: "env-index-space",
     severity: Severity::Warning,
     title: "Slurm's numbers select other GPUs than were allocated",
@@ -109,33 +150,7 @@ It is excused where the sets are equal in spite of it, where rules confine the j
 configuration shares the GPUs or gives whole nodes. A list with other numbers than Slurm's was chosen by the user and is no such case.
 
 Set ConstrainDevices=yes, or AutoDetect=nvml, or Flags=env_uuid where Slurm has it.",
+},
+    advice: "Set ConstrainDevices=yes in cgroup.conf, or AutoDetect=nvml in gres.conf.",
+    excuse: "no rules confine the job, and the numbers are those that Slurm gave it",
 };
-
-/// What to do, in short.
-pub(super) fn advice(kind: &Kind) -> &'static str {
-    match kind.id {
-        "env-duplicate" => "Name each GPU once in the variable.",
-        "env-mixed-kinds" => "Use either ordinals or UUIDs in the variable.",
-        "env-changed" => {
-            "See what the process holds (gpumap pid): its environment does not tell what it uses."
-        }
-        "env-unset-but-gpu" => {
-            "Set ConstrainDevices=yes in cgroup.conf: the variable alone keeps nobody apart."
-        }
-        "env-index-space" => "Set ConstrainDevices=yes in cgroup.conf, or AutoDetect=nvml in gres.conf.",
-        _ => {
-            "Leave the variable to the scheduler: ordinals count from 0 among the GPUs that the job may open."
-        }
-    }
-}
-
-/// What was looked for and is not so.
-pub(super) fn excuses(kind: &Kind) -> Vec<String> {
-    let text = match kind.id {
-        "env-changed" => "other GPUs result, not only another spelling",
-        "env-unset-but-gpu" => "no rules confine the job, and the process uses GPUs",
-        "env-index-space" => "no rules confine the job, and the numbers are those that Slurm gave it",
-        _ => "the process may open a GPU, and the value does not only hide all of them",
-    };
-    vec![text.to_owned()]
-}

@@ -1,5 +1,5 @@
-//! What an environment asks for on a node whose rules confine nobody: there
-//! the variable is all that keeps jobs apart, and it can miss.
+//! Checks environments on a node whose rules confine nobody. There the variable is
+//! all that keeps jobs apart, and it can select the wrong GPUs.
 
 use super::evidence::{asks, confidence, named, places};
 use super::pages;
@@ -33,7 +33,7 @@ pub(super) fn problem(
     if foreign.is_empty() || facts.config.sharing.whole_node {
         return None;
     }
-    let kind = match now.state {
+    let about = match now.state {
         ValueState::Unset if computes(process) => pages::UNSET_BUT_GPU,
         ValueState::Value if is_slurms(facts, now, allocated) => pages::INDEX_SPACE,
         _ => return None,
@@ -43,7 +43,7 @@ pub(super) fn problem(
     let sure =
         if set.source == Some(AllocationSource::Claimed) { Confidence::Claimed } else { confidence(now) };
     Some(Problem {
-        kind,
+        about,
         clause: format!(
             "{}: it gets {}; it was allocated {} ({source})",
             asks(variable, now.raw.as_deref()),

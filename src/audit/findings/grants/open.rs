@@ -1,4 +1,4 @@
-//! GPUs that no rule names, so that every constrained job may open them.
+//! Finds GPUs that no rule names, so that every constrained job may open them.
 
 use super::double::may_share;
 use super::evidence::{decisions, processes};

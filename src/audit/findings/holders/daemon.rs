@@ -1,6 +1,6 @@
-//! Programs that may hold GPUs which are somebody else's: the driver's own
-//! daemons, monitoring, MPS, display servers, and those the configuration
-//! names. Never by a command name: that is free to choose.
+//! Recognises programs that may hold GPUs of others: the driver's own daemons,
+//! monitoring, MPS, display servers, and those that the configuration names. A
+//! command name is no proof, because every process can choose its own.
 
 use crate::audit::access::Access;
 use crate::audit::facts::Facts;

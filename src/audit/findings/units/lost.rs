@@ -1,5 +1,5 @@
-//! Two programs in force, and systemd's later one denies what the first
-//! allows.
+//! Finds access that systemd has taken away: two programs are in force, and
+//! systemd's later one denies what the first allows.
 
 use super::needed::{Needed, names};
 use super::pages::LOST;

@@ -1,4 +1,4 @@
-//! Units whose settings deny what is allowed in them now.
+//! Finds units whose settings deny what is allowed in them now.
 
 use super::needed::{Needed, names};
 use super::pages::RELOAD;

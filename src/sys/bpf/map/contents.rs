@@ -1,4 +1,4 @@
-//! Every entry of a map: in batches where the kernel can, else key by key.
+//! Reads every entry of a map: in batches where the kernel can, else key by key.
 
 use std::collections::HashSet;
 use std::os::fd::{AsRawFd, BorrowedFd};

@@ -1,4 +1,4 @@
-//! Maps by id: what they are, and everything they hold.
+//! Reads maps by id: what they are, and everything they hold.
 
 mod contents;
 mod shape;
