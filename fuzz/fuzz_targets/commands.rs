@@ -12,7 +12,8 @@ use gpumap::commands::{Streams, run_on};
 use gpumap::render::Style;
 use libfuzzer_sys::fuzz_target;
 
-/// Each stands for a way through the analysis; with `--json` too.
+/// Command lines that together reach every part of the analysis; each is run with
+/// `--json` too.
 const LINES: [&str; 26] = [
     "node",
     "node -v --allocated 0,1",

@@ -42,7 +42,7 @@ pub(super) struct Listed {
     pub(super) compared: bool,
 }
 
-/// What applies to one node.
+/// The settings that apply to one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Gres {
     pub(super) detect: AutoDetect,
@@ -52,9 +52,9 @@ pub(super) struct Gres {
 /// Names of this node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Names {
-    /// What it may be called.
+    /// The names that the node may have.
     pub(super) any: Vec<String>,
-    /// Whether Slurm itself told the name.
+    /// Whether Slurm itself named the node.
     pub(super) sure: bool,
 }
 
@@ -231,7 +231,7 @@ fn count(line: &Line, files: usize) -> Result<usize, String> {
     }
 }
 
-/// What slurmd insists on.
+/// Checks what slurmd requires of the file.
 fn consistent(gres: &Gres) -> Result<(), String> {
     let mixed = |test: fn(&Listed) -> bool| {
         let first = gres.listed.first().map(test);

@@ -17,7 +17,7 @@ pub(super) struct Line {
     pub(super) number: usize,
     /// Keys in lower case, and their values.
     pub(super) pairs: Vec<(String, String)>,
-    /// What is wrong with it.
+    /// Why Slurm would refuse the line.
     pub(super) bad: Option<String>,
 }
 
@@ -82,7 +82,8 @@ fn line(number: usize, text: &str) -> Line {
     line
 }
 
-/// A key that is given twice: Slurm takes one, with an error in its log.
+/// Finds a key that stands twice in a line: Slurm takes one of them, with an error
+/// in its log.
 fn repeated(pairs: &[(String, String)]) -> Option<String> {
     let mut known = HashSet::new();
     let twice = pairs.iter().find(|(key, _)| !known.insert(key));

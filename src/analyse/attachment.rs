@@ -81,7 +81,8 @@ fn assign<'a>(ids: &[u32], levels: &[Vec<Attachment<'a>>]) -> (Vec<Option<Attach
             return (places.into_iter().map(Some).collect(), preorder);
         }
     }
-    // Own lists that are missing or changed meanwhile: what can be found.
+    // Own lists are missing or changed while they were read: the programs that can
+    // still be found.
     let found: BTreeMap<u32, Attachment<'_>> = up.iter().rev().map(|place| (place.id, *place)).collect();
     (ids.iter().map(|id| found.get(id).copied()).collect(), 0)
 }

@@ -47,8 +47,8 @@ pub fn diff(
     Ok(Payload { diff: Some(diff), gpus: Some(gpus), ..Payload::default() })
 }
 
-/// Where two policies differ, and how much of that is left out because it has
-/// no short form; never what is in `focus`.
+/// The differences of two policies, and how many are left out because they have no
+/// short form. Differences about devices in `focus` are never left out.
 pub(super) fn changes(
     decoder: &mut Decoder,
     from: Policy,

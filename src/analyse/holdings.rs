@@ -17,15 +17,15 @@ pub struct Holdings {
 }
 
 impl Holdings {
-    /// Those of these facts.
+    /// The GPUs that these facts describe.
     pub fn new(facts: &GpuFacts) -> Self {
         let gpus = gpu::inventory(facts);
         let numbers = Numbers::new(&gpus, &gpu::shared_nodes(facts));
         Self { gpus, numbers }
     }
 
-    /// Those of the devices that are GPUs', and what they are; `None` if none
-    /// is.
+    /// The devices among these that belong to GPUs, and which GPUs; `None` if no
+    /// device does.
     pub fn of(&self, devices: &[HeldDevice]) -> Option<DevicesEvent> {
         let is_gpus = |device: &&HeldDevice| {
             let held = self.numbers.held(std::slice::from_ref(*device), &self.gpus);
@@ -43,8 +43,8 @@ impl Holdings {
     }
 }
 
-/// What of these devices the rules of the observation's process `pid` deny;
-/// `None` if the observation does not have it.
+/// Which of these devices the rules of process `pid` deny; `None` if the observation
+/// does not have the process.
 pub fn denied_of(observation: &Observation, pid: u32, devices: &[HeldDevice]) -> Option<Vec<String>> {
     let mut process = observation.processes.iter().find(|process| process.pid == pid)?.clone();
     let unasked = || Answer::Missing(String::new());

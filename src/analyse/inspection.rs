@@ -41,8 +41,8 @@ impl<'a> Inspection<'a> {
         Ok(Self { join, payload, cgroups, paths, shared, told })
     }
 
-    /// The job of the hook that gpumap runs in, with what it is told to be
-    /// allocated. In a Prolog it has no cgroup yet, in an Epilog none any more.
+    /// The job of the hook that gpumap runs in, with its allocation from the hook.
+    /// In a Prolog the job has no cgroup yet, in an Epilog none any more.
     pub fn job_of_hook(&self) -> Option<&OwnerSets> {
         self.told.as_ref()
     }
@@ -82,7 +82,7 @@ impl<'a> Inspection<'a> {
         self.cgroups.get(path).copied()
     }
 
-    /// What the processes in a cgroup may do, the v1 controller included;
+    /// The verdict for the processes in a cgroup, the v1 controller included;
     /// `unknown` for a cgroup that was not observed.
     pub fn verdict(&mut self, cgroup: &Text, device: Device, request: Request) -> Verdict {
         let Some(cgroup) = self.cgroup(cgroup) else { return Verdict::Unknown };
@@ -100,8 +100,8 @@ impl<'a> Inspection<'a> {
         followed.into_iter().map(|(place, name, followed)| decision(place, name, &followed)).collect()
     }
 
-    /// What one program of the observation returns by itself; `unknown` if it
-    /// depends on where it runs.
+    /// The result of one program of the observation by itself; `unknown` if it
+    /// depends on the cgroup it runs for.
     pub fn program_verdict(&mut self, id: u32, device: Device, request: Request) -> Verdict {
         self.join.program_verdict(id, device, request)
     }

@@ -35,7 +35,8 @@ pub fn leftovers(
     let told = hook.and_then(|hook| of_hook(hook, &numbering, &join.gpus));
     let also_users = observation.also_users.as_slice();
     let search = Search { job, hook, gpus: source.given.or(told), also_users };
-    // Where one has details, those without are kernel threads, which hold nothing.
+    // If one process has details, those without are kernel threads, which hold
+    // nothing.
     let looked = observation.processes.iter().any(|process| process.detail.is_some());
     let mut processes = Processes::default();
     let mut found = Vec::new();
@@ -63,8 +64,8 @@ pub fn leftovers(
     })
 }
 
-/// What the answer does not cover, and what was passed over because it cannot be
-/// the job's.
+/// Notes on what the answer does not cover, and on what was passed over because it
+/// cannot belong to the job.
 fn notes(observation: &Observation) -> Vec<Note> {
     let remark = |remark: &Problem| Note {
         code: NoteCode::PassedOver,
@@ -74,7 +75,8 @@ fn notes(observation: &Observation) -> Vec<Note> {
     std::iter::once(first).chain(observation.remarks.iter().map(remark)).collect()
 }
 
-/// What `/proc/PID/fd` does not show (unix(7), `io_uring_register(2)`).
+/// Ways to hold a device that `/proc/PID/fd` does not show (unix(7),
+/// `io_uring_register(2)`).
 const NOT_VISIBLE: &str = "a device that is open only in a message on its way through a Unix socket, or only registered \
                            with io_uring, belongs to no process's table of descriptors and is not seen";
 

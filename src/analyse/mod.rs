@@ -55,7 +55,7 @@ pub use node_diff::node_diff;
 pub use programs::programs;
 pub use verification::{ToVerify, to_verify};
 
-/// Whose policy is asked about.
+/// The subject of a question about a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// The programs in force on one cgroup of the observation, by path

@@ -11,7 +11,7 @@ use super::owners::Owners;
 use super::processes::Processes;
 use super::{AnalyseError, allocated, asked_order};
 
-/// What the caller says was allocated.
+/// The allocation that the caller names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Granted {
     /// `--allocated`: a list of GPUs.
@@ -29,7 +29,7 @@ pub fn node(observation: &Observation, granted: &Granted) -> Result<Payload, Ana
     answer(&mut Join::new(observation), granted)
 }
 
-/// The answer, with what is left to ask further questions.
+/// The answer, and the state that further questions need.
 pub(super) fn answer(join: &mut Join<'_>, granted: &Granted) -> Result<Payload, AnalyseError> {
     let observation = join.observation;
     let numbering = Numbering::new(&observation.slurm, &observation.host.name, &join.gpus);
@@ -55,8 +55,8 @@ pub(super) fn answer(join: &mut Join<'_>, granted: &Granted) -> Result<Payload, 
     Ok(Payload { owners: Some(owners), ..join.finish(answer) })
 }
 
-/// Leaves out the rows of jobs that were not asked for as a whole (`is_whole`
-/// tells), only some of their steps: what is so of a step is not so of its job.
+/// Leaves out the rows of jobs of which only some steps were asked for (`is_whole`
+/// tells): a step's row would be mistaken for the job's.
 pub fn without_partial_jobs(payload: &mut Payload, is_whole: impl Fn(&Owner) -> bool) {
     let owners = payload.owners.take().unwrap_or_default();
     let groups = owners.chunk_by(|_, next| next.depth > 0);
@@ -69,7 +69,7 @@ pub fn without_partial_jobs(payload: &mut Payload, is_whole: impl Fn(&Owner) -> 
     payload.owners = Some(rows.collect());
 }
 
-/// What is known of the allocation beside what processes claim.
+/// The source of the allocation, if it is better than claims of processes.
 pub(super) fn source<'a>(
     observation: &'a Observation,
     granted: &Granted,

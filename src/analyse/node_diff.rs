@@ -14,8 +14,8 @@ use super::join::{by_cgroup, in_scope};
 use super::policies::Policies;
 use super::{AnalyseError, Granted, node, rules};
 
-/// Compares two observations that were taken for the same cgroups; `None` if
-/// they were not, because what one lacks then means nothing.
+/// Compares two observations that were taken for the same cgroups; `None` if they
+/// were not, because an owner that one lacks may then exist.
 ///
 /// # Errors
 ///
@@ -94,7 +94,8 @@ fn policies(a: &Observation, b: &Observation, pairs: &[Pair<'_>]) -> Vec<PolicyC
     answer
 }
 
-/// What makes two rows the same owner's: not how its name was found out.
+/// What identifies an owner in both observations. How its name was found does not
+/// count.
 fn key(row: &OwnerSets) -> (String, usize, Owner) {
     let owner = Owner { job_id_source: None, submitted_at: None, user: None, ..row.owner.clone() };
     (row.cgroup.clone(), row.depth, owner)
@@ -105,7 +106,7 @@ fn both<'a>(a: &'a [OwnerSets], b: &'a [OwnerSets]) -> Vec<(&'a OwnerSets, &'a O
     b.iter().filter_map(|row| Some((*before.get(&key(row))?, row))).collect()
 }
 
-/// Owners that the others lack; not again what is inside of one.
+/// Owners that only one observation has. Owners inside one of them are left out.
 fn only_in(rows: &[OwnerSets], others: &[OwnerSets]) -> Vec<OwnerAt> {
     let known: HashSet<_> = others.iter().map(key).collect();
     let mut told = None;
@@ -122,8 +123,8 @@ fn only_in(rows: &[OwnerSets], others: &[OwnerSets]) -> Vec<OwnerAt> {
     answer
 }
 
-/// GPUs that owners lost or gained; not again of what is inside of an owner to
-/// which the same happened.
+/// GPUs that owners lost or gained. An owner inside another with the same change is
+/// left out.
 fn flips(both: &[(&OwnerSets, &OwnerSets)]) -> Vec<OwnerGpus> {
     let mut around: Vec<OwnerGpus> = Vec::new();
     let mut answer = Vec::new();

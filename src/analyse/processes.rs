@@ -73,7 +73,7 @@ impl Processes {
     }
 }
 
-/// What a process has open although nobody in its cgroup may open it now.
+/// What a process has open although its rules deny it now.
 fn denied(process: &report::Process, view: &GpuVerdicts) -> Vec<String> {
     let gpus = view.verdicts.iter().map(|gpu| (&gpu.gpu, gpu.verdict));
     let parts = view.verdicts.iter().flat_map(|gpu| &gpu.instances);
@@ -92,8 +92,8 @@ fn started_at(process: &Process, host: &Host) -> Option<Timestamp> {
     Timestamp::from_second(at).ok()
 }
 
-/// How many seconds before the observation something was: none for a process
-/// that was started after the observation had begun.
+/// How many seconds before the observation something was; 0 for a process that
+/// started after the observation began.
 fn age(at: Timestamp, taken_at: &str) -> Option<u64> {
     let taken_at: Timestamp = taken_at.parse().ok()?;
     Some(u64::try_from(taken_at.as_second().checked_sub(at.as_second())?).unwrap_or(0))

@@ -68,7 +68,7 @@ fn entry(program: &observation::Program, policy: String) -> Program {
     }
 }
 
-/// Software whose programs have this shape.
+/// The software whose programs have this shape.
 pub(super) fn writer_of(program: &observation::Program) -> Option<Writer> {
     let insns = program.xlated.known().and_then(|xlated| Insn::parse_all(&xlated.0))?;
     writer::of(&insns, &program.name)

@@ -12,16 +12,16 @@ use crate::report::{Mask, Omitted, Policy, Rule, Unknown};
 #[derive(Debug)]
 pub(super) struct Table {
     ids: BTreeMap<policy::Policy, String>,
-    /// Who has the majors that the kernel gives out anew on each boot.
+    /// The drivers of majors that the kernel assigns anew on each boot.
     majors: BTreeMap<u32, Vec<String>>,
-    /// Whose rules are always there.
+    /// The devices whose rules are never left out.
     focus: Focus,
-    /// What goes into the answer.
+    /// The policies of the answer.
     pub(super) policies: BTreeMap<String, Policy>,
 }
 
-/// Majors of character devices that are given out as drivers ask for them
-/// (`CHRDEV_MAJOR_DYN_END` and its kin in `linux/fs.h`).
+/// Majors of character devices that the kernel assigns as drivers ask for them
+/// (`CHRDEV_MAJOR_DYN_END` and its neighbours in `linux/fs.h`).
 const DYNAMIC: [std::ops::RangeInclusive<u32>; 2] = [234..=254, 384..=511];
 
 impl Table {
@@ -45,7 +45,7 @@ impl Table {
         id
     }
 
-    /// Who has the one major that a rule names.
+    /// The drivers of the one major that a rule names.
     fn names(&self, rule: &Rule) -> Vec<String> {
         let [first, last] = rule.major;
         let is_one = first == last && rule.kind == RuleType::Char && rule.major_mask.is_none();
@@ -66,7 +66,7 @@ fn focus_on(facts: &GpuFacts, majors: &BTreeMap<u32, Vec<String>>) -> Focus {
     Focus::new(of_gpus, nodes)
 }
 
-/// Who has the majors that the kernel gives out anew on each boot.
+/// The drivers of majors that the kernel assigns anew on each boot.
 fn dynamic_majors(facts: &GpuFacts) -> BTreeMap<u32, Vec<String>> {
     let labels = Labels::new(facts);
     let names = |major| (major, labels.driver_names(DeviceType::Char, major));

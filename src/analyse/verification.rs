@@ -17,7 +17,7 @@ pub struct ToVerify {
     pub nodes: Vec<(String, u32, u32)>,
 }
 
-/// What to ask about an observation.
+/// Chooses the cgroups and nodes to ask the kernel about.
 ///
 /// # Errors
 ///

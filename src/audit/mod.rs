@@ -43,7 +43,7 @@ pub fn audit(observation: &Observation, granted: &Granted, config: &Config) -> R
     audit_within(observation, granted, config, &Scope::default())
 }
 
-/// Those that concern a part of the node.
+/// The findings that concern a part of the node.
 ///
 /// # Errors
 ///

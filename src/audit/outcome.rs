@@ -32,7 +32,7 @@ fn fixed(finding: &Finding) -> FixedFinding {
     FixedFinding { id, fingerprint, summary }
 }
 
-/// Marks what is accepted on the day of the observation.
+/// Marks findings that the configuration accepts on the day of the observation.
 pub(super) fn mark_ignored(findings: &mut [Finding], config: &Config, taken_at: &str) {
     let today = day(taken_at);
     for finding in findings {
@@ -56,7 +56,7 @@ fn covers(ignore: &Ignore, finding: &Finding, today: Option<Date>) -> bool {
     ignore.id == finding.id && in_time && in_place && of_gpu
 }
 
-/// Counts what is left, and says whether it is a failure.
+/// Counts the findings, and says whether the audit fails.
 pub fn judge(payload: &mut Payload, fail_on: FailOn) {
     let (Some(findings), Some(audit)) = (&payload.findings, &mut payload.audit) else { return };
     let counting = || findings.iter().filter(|finding| finding.ignored.is_none());
@@ -88,8 +88,7 @@ mod tests {
         Payload { findings: Some(findings), audit: Some(Audit::default()), ..Payload::default() }
     }
 
-    /// Make sure that the limit is inclusive and that what is ignored does not
-    /// count.
+    /// Make sure that the limit is inclusive and that ignored findings do not count.
     #[test]
     fn limits() {
         let failed = |severity: Severity, ignored: Option<&str>, fail_on: FailOn| {
@@ -104,7 +103,7 @@ mod tests {
         assert!(!failed(Severity::Critical, Some("known"), FailOn::Note));
     }
 
-    /// Make sure that only what is new stays, through a chain of baselines too.
+    /// Make sure that only new findings stay, through a chain of baselines too.
     #[test]
     fn baselines() {
         let mut first = payload(vec![finding("a", Severity::Note, None)]);

@@ -14,9 +14,9 @@ use crate::report::{Cgroup, Decision, Finding, Gpu};
 /// Processes that one finding names; more are counted in its evidence.
 const PROCESSES: usize = 32;
 
-/// The cgroups that tell what a tenant may do: those with processes, without
-/// those of tenants inside it. Where nobody is, those that somebody could join
-/// last: the innermost.
+/// The cgroups that tell what a tenant may do: those with processes, without those
+/// of tenants inside it. Without any process, the innermost ones, which a process
+/// would join.
 pub(super) fn places(facts: &Facts<'_>, tenant: &Tenant) -> Vec<usize> {
     let own: Vec<usize> =
         tenant.cgroups.iter().copied().filter(|place| is_innermost(facts, *place, tenant)).collect();
@@ -28,8 +28,8 @@ pub(super) fn places(facts: &Facts<'_>, tenant: &Tenant) -> Vec<usize> {
     own.into_iter().filter(|place| is_leaf(facts, *place, tenant)).collect()
 }
 
-/// Whether none of a tenant's cgroups is below one of them. In walk order what
-/// is below follows directly.
+/// Whether none of a tenant's cgroups is below this one. In walk order the cgroups
+/// below follow directly.
 fn is_leaf(facts: &Facts<'_>, place: usize, tenant: &Tenant) -> bool {
     let next = tenant.cgroups.get(tenant.cgroups.partition_point(|other| *other <= place));
     next.is_none_or(|next| {
@@ -53,19 +53,19 @@ pub(super) fn gpus_with(facts: &Facts<'_>, place: usize, verdict: Verdict) -> Ve
     verdicts.filter(|(_, gpu)| gpu.verdict == verdict && gpu.minor.is_some()).map(|(at, _)| at).collect()
 }
 
-/// The same without those that are shared by design.
+/// The same GPUs without those that are shared by design.
 pub(super) fn exclusive_with(facts: &Facts<'_>, place: usize, verdict: Verdict) -> Vec<usize> {
     let mut gpus = gpus_with(facts, place, verdict);
     gpus.retain(|at| !is_shared(facts.config, &facts.inspection.gpus()[*at]));
     gpus
 }
 
-/// Whether the site says that everybody may have a GPU at once.
+/// Whether the configuration lets everybody have a GPU at the same time.
 pub(super) fn is_shared(config: &Config, gpu: &Gpu) -> bool {
     config.sharing.whole_node || config.sharing.has_gpu(&gpu.key)
 }
 
-/// Whether the site says that what is in a cgroup may hold any GPU.
+/// Whether the configuration lets processes of a cgroup hold any GPU.
 pub(super) fn is_daemon(config: &Config, path: &str) -> bool {
     let path = CgroupPath::new(path);
     config.daemons.iter().any(|daemon| path.is_at_or_below(CgroupPath::new(&daemon.cgroup)))

@@ -50,7 +50,7 @@ pub fn hidden(btf: &[u8], id: u32, value_size: u32) -> Vec<HiddenBytes> {
 
 /// The types of one BTF object.
 struct Types<'a> {
-    /// Where each type begins; numbers start at 1.
+    /// The offset of each type; numbers start at 1.
     starts: Vec<usize>,
     types: &'a [u8],
     strings: &'a [u8],
@@ -58,7 +58,7 @@ struct Types<'a> {
 
 #[derive(Clone, Copy)]
 struct Type {
-    /// Where it begins.
+    /// The offset of its first byte.
     at: usize,
     name: u32,
     kind: u32,

@@ -108,8 +108,7 @@ fn misplaced(element: Element, place: Place) -> ReadError {
 }
 
 impl Opcodes {
-    /// The slots: a 64-bit load has the whole second slot behind its
-    /// immediate.
+    /// The slots: a 64-bit load has its second slot after the immediate.
     fn slots(&self, place: Place) -> Result<Vec<Insn>, ReadError> {
         let registers = (self.src_reg.0 & 15) << 4 | self.dst_reg.0 & 15;
         let first = [self.code.0, registers, self.off[0].0, self.off[1].0];

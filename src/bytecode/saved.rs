@@ -68,7 +68,7 @@ impl SavedProgram {
     }
 }
 
-/// Checks what is true of every program that the kernel loads.
+/// Checks rules that every program keeps which the kernel loads.
 fn whole(insns: &[Insn]) -> Result<(), ReadError> {
     if insns.len() > MAX_INSNS {
         return Err(ReadError::TooLong);

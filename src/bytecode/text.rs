@@ -21,12 +21,12 @@ pub(super) fn read(content: &str) -> Result<Vec<SavedProgram>, ReadError> {
 #[derive(Default)]
 struct Listing<'a> {
     done: Vec<SavedProgram>,
-    /// What was announced: headers in the order they came.
+    /// The headers that stood before programs, in their order.
     headers: Vec<Announced<'a>>,
     /// The id that the last command asked for.
     asked: Option<u32>,
     current: SavedProgram,
-    /// An instruction whose opcode bytes may follow.
+    /// An instruction after which its opcode bytes may follow.
     open: Option<(&'a str, Place)>,
     /// Text after instructions: fine at the end, an error between them.
     prose: Option<(&'a str, Place)>,
@@ -128,8 +128,8 @@ impl<'a> Listing<'a> {
         Ok(())
     }
 
-    /// What was announced about the current program: by the id that was asked
-    /// for, else right before it. Announcements hold for one program.
+    /// The header of the current program: the one with the id that was asked for,
+    /// else the one right before it. A header counts for one program.
     fn announced(&mut self) -> Option<Announced<'a>> {
         let headers = std::mem::take(&mut self.headers);
         let mut fitting = headers.into_iter().rev();

@@ -69,7 +69,7 @@ pub struct AuditArgs {
     /// kernel that disagrees with the decoder is a critical finding.
     #[arg(long)]
     pub verify: bool,
-    /// Print one line for Nagios and its kin.
+    /// Print one line for Nagios and compatible monitors.
     ///
     /// The exit status is theirs: 0 nothing worse than a note, 1 a warning, 2 a
     /// critical finding, 3 if it is not known.
@@ -81,7 +81,7 @@ pub struct AuditArgs {
     /// List all kinds of findings; observe nothing.
     #[arg(long)]
     pub list: bool,
-    /// What was allocated.
+    /// The allocation.
     #[command(flatten)]
     pub allocation: AllocationArgs,
 }
@@ -104,8 +104,9 @@ impl ValueEnum for FailOn {
 }
 
 impl AuditArgs {
-    /// Whether the exit status must be 0 whatever happens: in a hook whose
-    /// failure drains the node, unless its author asked for it.
+    /// Whether the exit status must be 0 whatever happens. This holds in a hook
+    /// whose failure drains the node, unless its author chose otherwise with
+    /// `--fail-on`.
     pub fn fails_open(&self) -> bool {
         self.allocation.slurm.from_env && self.fail_on.is_none() && !self.nagios
     }

@@ -31,7 +31,7 @@ pub struct Pattern {
     pub requests: RequestSet,
 }
 
-/// What is wrong with a device.
+/// Why a text is no device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadDevice {
     /// Not three words, or no colon.
@@ -91,7 +91,7 @@ fn has_colon_type(text: &[u8]) -> bool {
     matches!(text, [b'a' | b'b' | b'c' | b'*', b':', b'0'..=b'9' | b'*', ..])
 }
 
-/// A word that can be a GPU's name; the grammar's own letters are none.
+/// A word that can be a GPU's name. The letters of the grammar itself cannot.
 fn name(text: &[u8]) -> Option<&str> {
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b":._/-".contains(byte);
     let is_type = matches!(text, b"a" | b"b" | b"c");
@@ -195,7 +195,7 @@ mod tests {
         }
     }
 
-    /// Make sure that what is not in the grammar is refused with its reason.
+    /// Make sure that a text outside of the grammar is refused with the reason.
     #[test]
     fn bad() {
         for (text, why) in [

@@ -57,7 +57,7 @@ pub struct Cli {
     /// Options of every command.
     #[command(flatten)]
     pub global: Global,
-    /// What to do; `node` by default.
+    /// The subcommand; `node` by default.
     #[command(subcommand)]
     pub command: Option<Command>,
 }
@@ -101,7 +101,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// The command's name, as it stands in the JSON envelope.
+    /// The command's name, as in the JSON envelope.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Node(_) => "node",
@@ -165,8 +165,7 @@ mod tests {
         }
     }
 
-    /// Make sure that the environment stands in for a job's name, and nothing
-    /// else does.
+    /// Make sure that only the environment can replace a job's name.
     #[test]
     fn jobs_are_named() {
         let parses = |line: &str| Cli::try_parse_from(line.split(' ')).is_ok();

@@ -37,7 +37,7 @@ pub struct SnapshotArgs {
     /// anything else is written to (see FILES in gpumap(1)).
     #[arg(short, long, value_name = "FILE", default_value = "-", value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
-    /// Where Slurm says what it allocated.
+    /// Options that say where Slurm names its allocation.
     #[command(flatten)]
     pub slurm: SlurmArgs,
 }

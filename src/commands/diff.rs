@@ -80,7 +80,7 @@ fn observations(
     Ok(whole_file(invocation, b)?.map(|b| (a, b)))
 }
 
-/// A file of a subtree beside a cgroup: both as that whole subtree.
+/// Compares a saved subtree with a live cgroup: both sides are the whole subtree.
 fn subtrees(
     invocation: &mut Invocation<'_>,
     (a, b): (&Side, &Side),
@@ -174,7 +174,7 @@ fn moments(
     finish(invocation, &both(a, b), payload)
 }
 
-/// What an operand means: an id, a file, a cgroup in a file, a cgroup.
+/// Resolves an operand: a program id, a file, a cgroup in a file, or a cgroup.
 fn operand(
     invocation: &mut Invocation<'_>,
     side: &Side,
@@ -242,8 +242,8 @@ fn program(
     }
 }
 
-/// A saved observation stands for the one cgroup it was taken for, a program
-/// file for its programs in order.
+/// A saved observation means the one cgroup it was taken for, a program file its
+/// programs in order.
 fn file(invocation: &mut Invocation<'_>, path: &Path) -> Result<Resolved, Failure> {
     let (bytes, name) = (files::read(invocation, path)?, files::name(path));
     if saved::is_gpumap_json(&bytes) {
@@ -265,7 +265,7 @@ fn split(text: &OsStr) -> Option<(&Path, &Path)> {
     pairs.find(|(file, _)| file.is_file()).map(|(file, cgroup)| (file, Path::new(cgroup)))
 }
 
-/// The envelope speaks of the first node and of both sides' problems.
+/// The envelope describes the first node and has the problems of both sides.
 fn both(mut a: Observation, b: Observation) -> Observation {
     a.errors.extend(b.errors);
     a.errors.sort();

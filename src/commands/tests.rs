@@ -7,7 +7,7 @@ use super::*;
 use crate::model::ProblemCode;
 use crate::render::json::Stream;
 
-/// Panics are told through one place: one test at a time.
+/// Panics are caught in one static place, so these tests run one after the other.
 static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 /// Exit code, standard output and standard error of a command that does `work`.
@@ -53,7 +53,7 @@ fn a_panic_is_a_failure() {
     assert_eq!((text_exit, text.len()), (2, 0));
 }
 
-/// Make sure that nothing is put behind a document of which a part is out.
+/// Make sure that nothing follows a document of which a part is out.
 #[test]
 fn a_document_that_is_out_stays_as_it_is() {
     let half = [b"{\"a\":\"".as_slice(), &[b'x'; 1 << 17]].concat();

@@ -1,7 +1,7 @@
 //! Events of `gpumap watch`: their kinds, and the causes of changes.
 
 words! {
-    /// What an event of `gpumap watch` tells.
+    /// The kind of an event of `gpumap watch`.
     pub enum EventKind {
         /// The watch begins: what serves it, and what it cannot see.
         #[default]
@@ -19,8 +19,8 @@ words! {
         Driver,
         /// The programs in force on a cgroup changed.
         Policy,
-        /// A process is in another cgroup than before: `cgroup` and `owner` are
-        /// those of now.
+        /// A process was moved to another cgroup: `cgroup` and `owner` are the new
+        /// ones.
         Moved,
         /// A process has devices of GPUs open that it did not have.
         Opened,
@@ -38,7 +38,7 @@ words! {
 }
 
 words! {
-    /// What changed a variable, initialised a driver or moved a process.
+    /// The cause that changed a variable, initialised a driver or moved a process.
     pub enum EventCause {
         /// setenv(3).
         #[default]
@@ -51,7 +51,8 @@ words! {
         Clearenv,
         /// execve(2): the process executed a program with another environment.
         Exec,
-        /// Not known: the environment in memory was read again and differed.
+        /// The cause is not known: the environment in memory was read again and
+        /// differed.
         Memory,
         /// Somebody wrote the process into `cgroup.procs`, or a thread into
         /// `cgroup.threads`.

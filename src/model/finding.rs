@@ -1,7 +1,7 @@
 //! How bad a finding is, how sure it is, and when it makes an audit fail.
 
 words! {
-    /// How bad a finding is, the mildest first.
+    /// How severe a finding is, the mildest first.
     pub enum Severity {
         /// Worth knowing; isolation holds.
         #[default]
@@ -14,12 +14,12 @@ words! {
 }
 
 words! {
-    /// How sure a finding is.
+    /// How certain a finding is.
     pub enum Confidence {
         /// It rests on what the kernel and root's files say.
         #[default]
         Certain,
-        /// It rests on an assumption, which stands in the evidence.
+        /// It rests on an assumption, which the evidence names.
         Likely,
         /// It rests on what the user's own processes say.
         Claimed,

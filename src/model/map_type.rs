@@ -81,7 +81,7 @@ impl MapType {
         }
     }
 
-    /// Whether it is that of a map that could not be asked.
+    /// Whether the map could not be asked for its type.
     pub fn is_unknown(&self) -> bool {
         matches!(self, Self::Other(name) if name.is_empty())
     }

@@ -17,16 +17,18 @@ pub enum ProblemCode {
     BadBaseline,
     /// The configuration of an audit cannot be used.
     BadConfig,
-    /// A device that the caller names is none.
+    /// The caller names something that is no device.
     BadDevice,
     /// The entries of a map do not make sense.
     BadMaps,
-    /// A file that stands for a device node cannot be parsed.
+    /// A file in place of a device node cannot be parsed.
     BadNode,
     /// A file is no saved observation or report.
     BadObservation,
     /// A file is no program.
     BadProgram,
+    /// A text is no list of rules.
+    BadRules,
     /// The state that a watch saved cannot be used.
     BadState,
     /// gpumap itself has a defect.
@@ -133,7 +135,7 @@ impl PartialOrd for ProblemCode {
 }
 
 open_words! {
-    /// What a note of an answer is about.
+    /// The subject of a note.
     pub enum NoteCode {
         /// gpumap cannot see some ways to hold a device.
         #[default]

@@ -1,13 +1,13 @@
 //! States of processes, and the letters that the kernel has for them.
 
 open_words! {
-    /// What the main thread of a process is doing.
+    /// The state of the main thread of a process.
     pub enum ProcessState {
         /// It is being removed.
         Dead,
         /// A kernel thread that waits for work.
         Idle,
-        /// It has ended, and other threads of the process go on.
+        /// It has ended, while other threads of the process run.
         MainThreadEnded,
         /// It runs or is ready to run.
         #[default]
@@ -26,9 +26,9 @@ open_words! {
 }
 
 impl ProcessState {
-    /// The state that a letter in `/proc/PID/stat` stands for
-    /// (proc_pid_stat(5)); `other` for a letter that gpumap does not know.
-    /// `threads` is the number of threads that the process still has.
+    /// The state that a letter in `/proc/PID/stat` means (proc_pid_stat(5)); `other`
+    /// for a letter that gpumap does not know. `threads` is the number of threads
+    /// that the process still has.
     pub fn of_letter(letter: char, threads: Option<u32>) -> Self {
         match letter {
             'R' => Self::Running,

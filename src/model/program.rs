@@ -18,8 +18,8 @@ open_words! {
 }
 
 open_words! {
-    /// The software whose programs have the shape of a program: a label for
-    /// people, and no proof.
+    /// The software whose programs have this shape. It is a label for people, and no
+    /// proof.
     pub enum Writer {
         /// containerd, or runc before it wrote programs as it does now.
         #[serde(rename = "containerd or an old runc")]

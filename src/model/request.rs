@@ -141,8 +141,8 @@ impl fmt::Display for RequestSet {
 #[error("no such requests (r, w, m, f together, such as rw or rwm, or one by one: r,w)")]
 pub struct BadRequests;
 
-/// Reads what the other direction writes. Letters may stand in any order: `r` and
-/// `w` together mean `rw` too, and `r`, `w` and `m` together mean all five.
+/// Parses what `Display` writes. Letters may stand in any order: `r` and `w`
+/// together mean `rw` too, and `r`, `w` and `m` together mean all five.
 impl FromStr for RequestSet {
     type Err = BadRequests;
 

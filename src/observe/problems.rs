@@ -55,8 +55,8 @@ impl Log {
         self.deadline
     }
 
-    /// Whether the deadline has passed; says so once, with what was cut short
-    /// first.
+    /// Whether the deadline has passed. The first call after it reports what was cut
+    /// short.
     pub(super) fn out_of_time(&mut self, doing: &str) -> bool {
         let late = self.deadline.is_some_and(|deadline| Instant::now() >= deadline);
         if late && self.told.insert("timeout") {
@@ -71,8 +71,8 @@ impl Log {
     }
 }
 
-/// A refusal in words: the error, and whether gpumap has the needed capability all
-/// the same (a user namespace, a security module or a filter refuses then).
+/// A refusal in words: the error, and whether gpumap has the needed capability. If
+/// it has it, a user namespace, a security module or a filter refused.
 pub(super) fn refusal(error: BpfError, sufficient: &[Capability]) -> String {
     let held = Capabilities::effective().is_some_and(|set| sufficient.iter().any(|one| set.has(*one)));
     if held {

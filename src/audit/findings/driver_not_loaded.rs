@@ -52,8 +52,8 @@ pub(in crate::audit) fn is_only_about(finding: &Finding, keys: &BTreeSet<String>
         && finding.devices.iter().all(|device| is_one(&device.gpu))
 }
 
-/// The keys of GPUs whose major number no driver has. Where `/proc/devices` was
-/// not seen, none is.
+/// The keys of GPUs whose major number belongs to no driver; empty if
+/// `/proc/devices` was not seen.
 pub(in crate::audit) fn gpus_without_driver(facts: &Facts<'_>) -> BTreeSet<String> {
     let gpu_facts = &facts.inspection.observation().gpu_facts;
     let is_seen =

@@ -116,7 +116,8 @@ fn wider(facts: &Facts<'_>, outer: usize, inner: usize) -> Option<Wider> {
 fn report(facts: &mut Facts<'_>, tenant: &Tenant, kind: Kind, wider: &[Wider]) -> Option<Finding> {
     let lives = |(_, inner, _): &&Wider| !facts.cgroups()[*inner].processes.is_empty();
     let (outer, inner, own) = wider.iter().find(lives).or(wider.first())?;
-    // Those of this very cgroup first: the decisions are about the first.
+    // The GPUs of this very cgroup come first, because the decisions are about the
+    // first GPU.
     let mut gpus = own.clone();
     for gpu in wider.iter().flat_map(|(_, _, gpus)| gpus) {
         if !gpus.contains(gpu) {
@@ -139,7 +140,7 @@ fn report(facts: &mut Facts<'_>, tenant: &Tenant, kind: Kind, wider: &[Wider]) -
     Some(found)
 }
 
-/// What may be opened in another cgroup.
+/// The same GPUs that may be opened in another cgroup.
 fn also(facts: &Facts<'_>, place: usize, gpus: &[usize]) -> String {
     let numbers = gpus.iter().filter_map(|gpu| number(&facts.inspection.gpus()[*gpu]));
     let numbers: Vec<String> = numbers.map(|(major, minor)| format!("c {major}:{minor}")).collect();

@@ -38,8 +38,8 @@ fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
     if open.is_empty() {
         return Vec::new();
     }
-    // What is still known if the contents of these maps are not is what does
-    // not depend on them.
+    // Without the contents of these maps, only verdicts that do not depend on them
+    // are known.
     let blind = without(observation, &open);
     let Ok(mut blind) = Inspection::new(&blind, &Granted::default()) else { return Vec::new() };
     let tenants = facts.tenants.clone();

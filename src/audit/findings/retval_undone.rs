@@ -39,7 +39,7 @@ fn look(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<Finding> {
     let mut seen = BTreeSet::new();
     for place in views(facts, tenant) {
         let ids: Vec<u32> = facts.cgroups()[place].programs.iter().map(|program| program.id).collect();
-        // Only a program whose result depends on others can undo anything.
+        // Only a program whose result depends on others can override a denial.
         let may_undo = ids.len() > 1 && ids.iter().any(|id| facts.inspection.depends_on_place(*id));
         if !may_undo || !seen.insert(ids) {
             continue;

@@ -87,7 +87,8 @@ fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
 /// At most one finding of each kind.
 fn look(facts: &mut Facts<'_>, tenant: &Tenant) -> Vec<Finding> {
     let mut places = views(facts, tenant);
-    // Who may open everything has been told of already, or is meant to.
+    // Places where everything is open have a finding already, or are open on
+    // purpose.
     places.retain(|place| !exclusive_with(facts, *place, Verdict::Deny).is_empty());
     let kinds = [render, config, imex];
     kinds.into_iter().filter_map(|kind| places.iter().find_map(|place| kind(facts, tenant, *place))).collect()

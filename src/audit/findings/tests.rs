@@ -5,7 +5,7 @@ use crate::audit::{Config, audit};
 use crate::model::Verdict;
 use crate::report::Finding;
 
-/// What these families find; others have their say elsewhere.
+/// The findings of these families; other findings are tested elsewhere.
 const IDS: [&str; 14] = [
     "no-device-program",
     "program-detached",

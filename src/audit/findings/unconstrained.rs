@@ -99,13 +99,13 @@ fn explain(found: &mut Finding, is_job: bool) {
             .to_owned();
 }
 
-/// What to call it; `None` for owners that need not have a program.
+/// The kind of finding; `None` for owners that need no program.
 fn kind_for(owner: &Owner) -> Option<Kind> {
     if owner.kind.is_job() {
         return Some(JOB);
     }
-    // The program of a pod is that of its containers. Around a container in a
-    // job the job is what lacks a program.
+    // A pod's program is that of its containers. Of a container in a job, the job is
+    // what lacks a program.
     let mut around = std::iter::successors(owner.outer.as_deref(), |outer| outer.outer.as_deref());
     let excused =
         around.any(|outer| outer.kind.is_job() || matches!(outer.kind, OwnerKind::User | OwnerKind::Session));
@@ -121,8 +121,8 @@ fn is_open(facts: &Facts<'_>, place: usize) -> bool {
         && !exclusive_with(facts, place, Verdict::Allow).is_empty()
 }
 
-/// Whether a v1 device cgroup below the root constrains one of the processes:
-/// its list may allow GPUs and be a constraint all the same.
+/// Whether a v1 device cgroup below the root constrains one of the processes. Its
+/// list may allow GPUs and still constrain.
 fn is_in_v1_group(facts: &Facts<'_>, cgroup: &Cgroup) -> bool {
     let has_v1 = facts.inspection.observation().devices_v1.is_some();
     let group = |process| facts.observed(process).and_then(|process| process.devices_v1.as_ref());

@@ -62,8 +62,8 @@ fn mismatch(facts: &mut Facts<'_>, one: &Verification) -> Option<Finding> {
     Some(found)
 }
 
-/// Whether the denial is the v1 controller's: its groups are those of the
-/// processes, and the one that asked was in gpumap's, which allows.
+/// Whether the v1 controller made the denial: its groups apply to the processes,
+/// while the process that asked was in gpumap's group, which allows.
 fn is_of_v1(facts: &Facts<'_>, kernel: Verdict, programs: &[Decision]) -> bool {
     let has_v1 = facts.inspection.observation().devices_v1.is_some();
     has_v1 && kernel == Verdict::Allow && programs.iter().all(|one| one.returns == Verdict::Allow)

@@ -12,11 +12,11 @@ use crate::model::ProblemCode;
 use crate::observation::Observation;
 use crate::report::{AuditConfig, AuditOptions, Document, Payload};
 
-/// Where the configuration is if nobody says.
+/// The path of the configuration unless the caller names another.
 const USUAL: &str = "/etc/gpumap.toml";
 
-/// The configuration that was asked for, else that of the report which is read
-/// again, else this node's. A saved observation is of another node perhaps.
+/// The configuration that the caller names, else that of the report being read
+/// again, else this node's. A saved observation may be of another node.
 pub(super) fn config(
     invocation: &mut Invocation<'_>,
     args: &AuditArgs,
@@ -78,7 +78,7 @@ pub(super) fn report(
     files::save(path, &document)
 }
 
-/// What it takes to make the audit again.
+/// Keeps the options and files that are needed to make the audit again.
 pub(super) fn remember(payload: &mut Payload, options: AuditOptions) {
     if let Some(audit) = &mut payload.audit {
         audit.options = options;

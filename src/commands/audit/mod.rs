@@ -69,7 +69,7 @@ fn keep_finding(
     }
 }
 
-/// What an audit is about.
+/// The subject of an audit.
 struct Subject {
     observation: Observation,
     granted: Granted,
@@ -127,8 +127,7 @@ fn find(invocation: &Invocation<'_>, observation: &Observation, path: &Path) -> 
     found.map_err(|_| Failure::new(ProblemCode::NoCgroup, path.to_string_lossy(), "no such cgroup", ""))
 }
 
-/// The whole node, or what was saved, with what a report says of how it was
-/// made.
+/// The whole node, or a saved one, with the options that its report was made with.
 fn observe(invocation: &mut Invocation<'_>) -> Result<(Observation, AuditOptions), Failure> {
     let Some(path) = invocation.global.from.clone() else {
         let all = Target { path: PathBuf::from("/"), recursive: true };
@@ -142,8 +141,8 @@ fn observe(invocation: &mut Invocation<'_>) -> Result<(Observation, AuditOptions
     Ok((saved::parse(&bytes, &name)?, AuditOptions::default()))
 }
 
-/// Prints the findings. One that is bad enough is an answer, whatever else
-/// could not be seen; that there is none is one only if everything was seen.
+/// Prints the findings. A finding that fails the audit decides the exit code, even
+/// if something could not be seen; "no finding" does so only if everything was seen.
 fn answer(
     invocation: &mut Invocation<'_>,
     args: &AuditArgs,
@@ -172,8 +171,8 @@ fn exit(state: Nagios) -> Exit {
     }
 }
 
-/// Ends an invocation without an answer, in the way that the caller can bear:
-/// trouble of gpumap is no news of the node.
+/// Ends an invocation without an answer, in the form that the caller expects: a
+/// failure of gpumap says nothing about the node.
 pub(super) fn fail(invocation: &mut Invocation<'_>, args: &AuditArgs, failure: &Failure) -> Exit {
     if args.nagios {
         let _nobody_left = render::nagios_unknown(invocation.out, &failure.to_string());

@@ -23,9 +23,9 @@ use oracle::Oracle;
 
 /// Longest line read from standard input; the rest of it is thrown away.
 const LINE: u64 = 4096;
-/// Bad lines and reasons told on standard error.
+/// Bad lines and reasons that are printed on standard error.
 const SHOWN: usize = 16;
-/// Bad lines told in `errors` of the JSON; each has its answer in `checks`.
+/// Bad lines in `errors` of the JSON; each also has its answer in `checks`.
 const LISTED: usize = 1000;
 
 /// Runs the command.

@@ -15,20 +15,20 @@ use crate::gpu::NameError;
 use crate::model::{Device, Request, Verdicts};
 use crate::observation::Observation;
 
-/// What answers a question.
+/// The source of verdicts.
 pub(super) enum Oracle {
     /// A decoded policy.
     Policy {
         /// The policy.
         checker: Box<Checker>,
-        /// Where the policy is from.
+        /// The facts that hold the policy.
         observation: Box<Observation>,
-        /// Where device paths and names are looked up.
+        /// Where to look up device paths and names.
         devices: Box<Devices>,
     },
     /// The kernel, about gpumap itself.
     Kernel {
-        /// Where names are looked up.
+        /// Where to look up names.
         devices: Box<Devices>,
     },
 }
@@ -51,7 +51,7 @@ impl Oracle {
         Ok(Self::Policy { checker, observation: Box::new(source.observation), devices })
     }
 
-    /// Why a name is no device's, if that is so.
+    /// Why a name belongs to no device; `None` if it belongs to one.
     pub(super) fn refuses(&self, asked: &Asked<'_>) -> Option<NameError> {
         let Asked::Name(name) = asked else { return None };
         self.devices().named(name).err()
@@ -63,7 +63,7 @@ impl Oracle {
         }
     }
 
-    /// The facts behind the answers; none where the kernel answers.
+    /// The facts that the answers rest on; none where the kernel answers.
     pub(super) fn observation(&self) -> Option<&Observation> {
         match self {
             Self::Policy { observation, .. } => Some(observation),
@@ -71,7 +71,7 @@ impl Oracle {
         }
     }
 
-    /// The verdict alone; does not allocate for a device given by number.
+    /// The verdict alone. It does not allocate for a device that is named by number.
     pub(super) fn verdict(&self, asked: &Asked<'_>) -> Verdicts {
         match (self, asked) {
             (Self::Policy { checker, .. }, Asked::Numbers(pattern)) => checker.verdict(&question(*pattern)),

@@ -15,11 +15,11 @@ use crate::sys::dir::open_readable;
 
 /// The largest file that is read.
 const LIMIT: usize = 256 << 20;
-/// Bytes that are asked for at once.
+/// The most bytes of one read.
 const PIECE: usize = 1 << 16;
 
-/// Reads a file; `-` is standard input. Until the time limit, which is none if
-/// the user gave none, a pipe may take its time.
+/// Reads a file; `-` is standard input. A pipe may be slow until the time limit, and
+/// for ever if there is no limit.
 pub(crate) fn read(invocation: &mut Invocation<'_>, path: &Path) -> Result<Vec<u8>, Failure> {
     let until = invocation.deadline();
     if path.as_os_str() == "-" {
@@ -64,7 +64,7 @@ fn failed(path: &Path, error: &io::Error) -> Failure {
     Failure::new(ProblemCode::Timeout, path.to_string_lossy(), why, "a larger --timeout")
 }
 
-/// How a file is called in messages.
+/// The name of a file in messages.
 pub(crate) fn name(path: &Path) -> String {
     if path.as_os_str() == "-" { "standard input".to_owned() } else { path.to_string_lossy().into_owned() }
 }
@@ -75,8 +75,7 @@ mod tests {
 
     use super::*;
 
-    /// Make sure that what comes late is waited for, and not longer than
-    /// until the time is over.
+    /// Make sure that slow input is waited for, but not after the time limit.
     #[test]
     fn pipes_are_waited_for() {
         let late = |after: u64, until: u64| {

@@ -12,7 +12,7 @@ use crate::observation::{Observation, SCHEMA, Scope, Text};
 use crate::observe::{self, Target};
 use crate::report::{self, AuditOptions, Document};
 
-/// The observation `--from` names, if it is given.
+/// The observation that `--from` names.
 pub(crate) fn from_option(invocation: &mut Invocation<'_>) -> Result<Option<Observation>, Failure> {
     let Some(path) = invocation.global.from.clone() else { return Ok(None) };
     load(invocation, &path).map(Some)

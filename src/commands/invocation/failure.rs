@@ -13,7 +13,7 @@ use crate::observe::{ObserveError, is_root};
 /// Why a command gave no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// The question or its sources are bad; the user is told.
+    /// The question or its sources are bad.
     #[error("{}", crate::render::problem(.0))]
     Problem(Box<Problem>),
     /// Standard output cannot be written. A reader that went away is not a

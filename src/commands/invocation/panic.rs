@@ -7,11 +7,10 @@ use std::sync::Mutex;
 use super::Failure;
 use crate::model::ProblemCode;
 
-/// Characters of a panic's message that are told.
+/// The most characters of a panic's message that are printed.
 const MESSAGE: usize = 300;
 
-/// Where and why the first panic happened. It may be one of another thread,
-/// which the main thread passes on.
+/// The place and message of the first panic, which may be of another thread.
 static FIRST: Mutex<Option<String>> = Mutex::new(None);
 
 /// Keeps the report of a panic for [`caught`] instead of printing it.

@@ -33,11 +33,11 @@ pub(super) fn refuse(invocation: &Invocation<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Ends those that may be ended, and says of each what was done.
+/// Ends the processes that may be ended, and returns what was done to each.
 ///
 /// # Errors
 ///
-/// Why the second look could not be had; nothing was ended then.
+/// The second observation failed; no process was ended.
 pub(super) fn end<'a>(
     leftovers: impl Iterator<Item = &'a mut Leftover>,
     signal: KillSignal,

@@ -8,7 +8,7 @@ use crate::commands::invocation::{Failure, Invocation};
 use crate::model::ProblemCode;
 use crate::observation::{ConfigFile, Observation};
 
-/// What the caller says was allocated.
+/// The allocation that the caller names.
 pub(crate) fn granted(args: &AllocationArgs) -> Granted {
     Granted { list: args.allocated.clone() }
 }

@@ -50,7 +50,7 @@ fn started_in(observation: &Observation, path: &Text, part: &Part) -> Text {
     if part.step.is_some() && is_there { user } else { path.clone() }
 }
 
-/// How messages call it.
+/// The part in words, for messages.
 fn text(part: &Part) -> String {
     let step = part.step.as_ref().map(|step| format!(".{step}")).unwrap_or_default();
     job_name::text(&part.job) + &step

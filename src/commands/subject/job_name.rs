@@ -86,7 +86,7 @@ pub(crate) fn in_observation(observation: &Observation, name: &AskedName) -> Res
     }
 }
 
-/// What was not read, so that a job may be there all the same.
+/// What was not read, in words: the job may still exist there.
 fn unread(observation: &Observation) -> String {
     let Some(first) = observation.errors.first() else { return String::new() };
     let more = match observation.errors.len() - 1 {
@@ -97,20 +97,20 @@ fn unread(observation: &Observation) -> String {
     format!("; not everything could be read: {}{more}{help}", render::problem(first))
 }
 
-/// The user whose job the hook is for, if Slurm says.
+/// The user of the hook's job, if Slurm names one.
 pub(crate) fn hook() -> JobHook {
     let uid = || env::var("SLURM_JOB_UID").ok()?.parse().ok();
     let began = || env::var("SLURM_JOB_START_TIME").ok()?.parse().ok();
     JobHook { uid: uid(), began: began().filter(|began| *began > 0) }
 }
 
-/// Whether gpumap's own environment is that of this job's hook.
+/// Whether gpumap runs in the hook of this job.
 pub(crate) fn is_hooks(job: &JobName) -> bool {
     let named = env::var("SLURM_JOB_ID").ok().and_then(|id| JobName::parse(&id));
     named.as_ref() == Some(job)
 }
 
-/// How messages and headings call a job.
+/// The job's name in messages and headings.
 pub(crate) fn text(job: &JobName) -> String {
     match job {
         JobName::Number(number) => format!("job {number}"),
@@ -136,7 +136,8 @@ fn of_hook() -> Result<JobName, Failure> {
 mod tests {
     use super::*;
 
-    /// Make sure that what is no job is refused with both forms there are.
+    /// Make sure that a text that is no job is refused with both forms of a job's
+    /// name.
     #[test]
     fn refusal_names_both_forms() {
         for bad in ["", "x", "4711_x", "4711.x", "4711.", "-1", "99999999999999999999", "\x1b[2J"] {

@@ -10,7 +10,7 @@ use crate::model::ProblemCode;
 use crate::observation::{Map, Observation, Problem, Program, with_inner};
 use crate::observe;
 
-/// Programs in the order given, with the facts they need.
+/// Programs in the order of the question, with the facts they need.
 pub(crate) struct Gathered {
     /// Holds the programs and their maps.
     pub observation: Observation,
@@ -80,7 +80,7 @@ impl Gathered {
         self.add_bytes(&bytes, &files::name(path))
     }
 
-    /// The same for a file that has been read.
+    /// Adds the programs of a file that has been read.
     pub(crate) fn add_bytes(&mut self, bytes: &[u8], name: &str) -> Result<(), Failure> {
         if saved::is_gpumap_json(bytes) {
             let observation = saved::parse(bytes, name)?;
@@ -110,8 +110,8 @@ impl Gathered {
         Ok(())
     }
 
-    /// Adds a program; another one of the same id (from another machine) gets
-    /// a number of its own.
+    /// Adds a program. If another one (from another machine) has its id, it gets a
+    /// new one.
     fn add_program(&mut self, mut program: Program) {
         let same_id = self.observation.programs.iter().find(|known| known.id == program.id);
         let is_known = same_id == Some(&program);

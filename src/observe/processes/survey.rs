@@ -19,10 +19,10 @@ use crate::observation::{Answer, Environment, Problem, Text};
 use crate::observe::problems::Log;
 use crate::sys::dir::Dir;
 
-/// A process whose environment matters: its pid and its start time.
+/// A process whose environment names the job: its pid and its start time.
 pub(in crate::observe) type Candidate = (u32, u64);
 
-/// Which processes are looked for. A field that is `None` excludes nobody.
+/// The processes to look for. A field that is `None` does not filter.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::observe) struct ProcessFilter {
     /// The user.
@@ -32,7 +32,7 @@ pub(in crate::observe) struct ProcessFilter {
     pub(in crate::observe) since: Option<u64>,
 }
 
-/// What is found of one process.
+/// The facts about one process.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Surveyed {
     /// When it started, if its environment matters.

@@ -25,7 +25,7 @@ use crate::report::{Finding, Process};
 use pages::EnvironmentKind;
 use problem::Problem;
 
-/// What this file looks for.
+/// The kinds of this family.
 pub(super) const FAMILY: Family = Family {
     kinds: &[
         pages::OUT_OF_RANGE.kind,
@@ -46,7 +46,7 @@ struct Group {
     /// The first of their cgroups.
     place: usize,
     processes: Vec<Process>,
-    /// What each distinct value is and does, in words.
+    /// Each distinct value and its effect, in words.
     clauses: BTreeSet<String>,
     /// Places of the GPUs concerned.
     gpus: BTreeSet<usize>,

@@ -11,7 +11,7 @@ pub(super) struct EnvironmentKind {
     pub(super) kind: Kind,
     /// What to do, in short.
     pub(super) advice: &'static str,
-    /// What was looked for and is not so.
+    /// What was checked and ruled out.
     pub(super) excuse: &'static str,
 }
 
@@ -19,7 +19,7 @@ const LEAVE_IT_TO_THE_SCHEDULER: &str =
     "Leave the variable to the scheduler: ordinals count from 0 among the GPUs that the job may open.";
 const HAS_A_GPU: &str = "the process may open a GPU, and the value does not only hide all of them";
 
-/// What `likely` rests on.
+/// The reason why a finding is `likely` and not certain.
 pub(super) const MODELLED: &str =
     "no document settles it: independent models of the driver agree on it, or it rests on an assumption";
 

@@ -12,7 +12,7 @@ use crate::model::{DeviceType, Severity};
 use crate::model::{Request, Verdict};
 use crate::report::{Finding, Gpu, Process};
 
-/// What one process has open: the device's number, and its GPU by place.
+/// A device that one process has open: its number, and its GPU by position.
 type Number = (u32, u32);
 
 /// One finding for each cgroup and GPU.

@@ -8,10 +8,10 @@ use crate::audit::{finding, wording};
 use crate::model::Owner;
 use crate::report::{FindingDevice, FindingProcess, Process};
 
-/// Processes, with the GPU, that a finding has told of: one cause, one finding.
+/// Processes, with the GPU, that already have a finding: one cause, one finding.
 pub(super) type Told = BTreeSet<(u32, u64, String)>;
 
-/// Whether a process was told of with a GPU.
+/// Whether a process already has a finding about this GPU.
 pub(super) fn is_told(told: &Told, process: &Process, gpu: &str) -> bool {
     told.contains(&(process.pid, process.start_time, gpu.to_owned()))
 }

@@ -47,9 +47,9 @@ fn holds(facts: &Facts<'_>, place: usize) -> bool {
     })
 }
 
-/// The processes of a cgroup that are in nobody's job. A container that may
-/// open every device counts as nobody's unless it is root's: monitoring runs
-/// so, and an engine without root cannot confine.
+/// The processes of a cgroup that belong to no job. A container that may open every
+/// device counts as no job unless it is root's, because monitoring runs that way,
+/// and an engine without root cannot confine.
 fn outsiders(facts: &Facts<'_>, access: &Access, place: usize) -> Vec<Process> {
     let tenant = access.innermost.get(place).copied().flatten();
     let unconfined = tenant.is_some_and(|tenant| {
@@ -70,7 +70,7 @@ fn is_inside(owner: &Owner) -> bool {
     owner.outer.as_deref().is_some_and(|outer| !outer.kind.is_service() || is_inside(outer))
 }
 
-/// Those that hold a GPU which others have; with MIG, an instance of theirs.
+/// The processes that hold a GPU of others; in MIG mode, an instance of others.
 fn holders(
     facts: &Facts<'_>,
     gpu: &Gpu,
@@ -149,7 +149,7 @@ fn report(
     })
 }
 
-/// Who the holders are.
+/// The holders, as evidence.
 fn clauses(facts: &Facts<'_>, holders: &[Process]) -> Vec<String> {
     let clause = |process: &Process| {
         let exe =

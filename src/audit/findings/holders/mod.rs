@@ -15,7 +15,7 @@ use crate::report::Finding;
 
 use evidence::Told;
 
-/// What this file looks for.
+/// The kinds of this family.
 pub(super) const FAMILY: Family = Family {
     kinds: &[
         pages::HELD_NOT_ALLOWED,

@@ -74,8 +74,8 @@ fn by_job<'a>(facts: &'a Facts<'_>, wanted: impl Fn(&Claim) -> bool) -> ByJob<'a
     found
 }
 
-/// What runs outside of its job by right: root's daemons and hooks in the
-/// scheduler's own cgroups, and jobs of schedulers that set Slurm's variables.
+/// Whether a process runs outside of its job rightly: root's daemons and hooks in
+/// the scheduler's own cgroups, and jobs of schedulers that set Slurm's variables.
 fn is_service(facts: &Facts<'_>, access: &Access, process: &Process, place: usize) -> bool {
     let owner = facts.cgroups().get(place).and_then(|cgroup| cgroup.owner.as_ref());
     let other_job =

@@ -15,7 +15,7 @@ pub(super) fn find(facts: &mut Facts<'_>, wanted: &[Needed]) -> Vec<Finding> {
     (0..facts.cgroups().len()).filter_map(|place| at(facts, place, wanted)).collect()
 }
 
-/// The programs in force in a cgroup, by whose they are.
+/// The programs in force in a cgroup, by their owners.
 struct Programs {
     /// systemd's, of the unit.
     systemd: Effective,

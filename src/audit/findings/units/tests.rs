@@ -49,7 +49,7 @@ fn kernel_disagrees() {
     assert_eq!((devices(&found), found.confidence), (vec!["nvidia0"], Confidence::Certain));
 }
 
-/// Make sure that what is excused or clean is silent.
+/// Make sure that excused and clean observations have no finding.
 #[test]
 fn silence() {
     for id in ["access-lost", "reload-would-lose", "verify-mismatch"] {
