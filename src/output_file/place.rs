@@ -24,7 +24,7 @@ use super::OutputError;
 /// Symbolic links that are followed (`MAXSYMLINKS`, `linux/namei.h`).
 const LINK_LIMIT: usize = 40;
 
-/// What is at the end of a name.
+/// The kind of file that a name leads to.
 pub(super) enum Place {
     /// Nothing or a regular file.
     File {
@@ -59,7 +59,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// Goes on with the components of `path` before those that are left.
+    /// Puts the components of `path` before those that are left.
     fn go_on_with(&mut self, path: &Path) -> Result<(), OutputError> {
         if path.is_absolute() {
             self.at = open(AT_FDCWD, c"/")?;
@@ -70,7 +70,7 @@ impl Walk {
             _ => None,
         });
         let mut parts: Vec<OsString> = parts.map(OsStr::to_owned).collect();
-        // A slash or a dot at the end stands for a directory.
+        // A slash or a dot at the end means a directory.
         if path.as_os_str().as_bytes().ends_with(b"/") || path.as_os_str().as_bytes().ends_with(b"/.") {
             parts.push(".".into());
         }
@@ -154,7 +154,7 @@ impl Walk {
     }
 }
 
-/// What may be written to without taking its place.
+/// A file that may be written to without replacing it.
 fn stream(step: Step) -> Result<Place, OutputError> {
     match kind(&step.stat) {
         SFlag::S_IFIFO | SFlag::S_IFCHR | SFlag::S_IFREG => Ok(Place::Stream(step.handle)),

@@ -32,8 +32,8 @@ fn lxc(place: Place<'_, '_>) -> Option<Match> {
 }
 
 /// `apptainer-PID.scope`, `apptainer/PID` (Apptainer,
-/// internal/pkg/cgroups/manager_linux.go). The pid is that of the process that
-/// made it and all the name there is.
+/// internal/pkg/cgroups/manager_linux.go). The pid is that of the process that made
+/// the container, which has no other name.
 fn apptainer(place: Place<'_, '_>) -> Option<Match> {
     let (pid, taken) = match between(place.name(), "apptainer-", ".scope") {
         Some(pid) => (pid, 1),

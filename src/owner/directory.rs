@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(number(vec![socket, env("9")]), said(7, "stepd-socket"));
     }
 
-    /// Make sure that environments which speak of other jobs are not believed.
+    /// Make sure that environments that name other jobs are not believed.
     #[test]
     fn foreign_environments() {
         let env = |variables: &[_]| vec![process(1000, "/step_0/user", "", variables)];

@@ -6,7 +6,7 @@ use super::place::{Match, Place, container_id};
 use super::pod;
 use crate::model::{Owner, OwnerKind, OwnerPart};
 
-/// What stands before an id, the kind it means, and the part.
+/// Prefixes of ids, the kind of owner of each, and the part.
 const PREFIXES: [(&str, OwnerKind, Option<OwnerPart>); 8] = [
     ("docker-", OwnerKind::Docker, None),
     ("cri-containerd-", OwnerKind::Containerd, None),

@@ -11,13 +11,13 @@ const CLASSES: [(&str, PodClass); 2] =
 const ENGINES: &[OwnerKind] =
     &[OwnerKind::Docker, OwnerKind::Containerd, OwnerKind::Nerdctl, OwnerKind::CriO, OwnerKind::Podman];
 
-/// A pod, or a container in it whose runtime the path does not tell.
+/// A pod, or a container in it. The path does not name the container's runtime.
 pub(super) fn recognise(place: Place<'_, '_>) -> Option<Match> {
     systemd(place).or_else(|| cgroupfs(place)).or_else(|| podman(place))
 }
 
-/// The pod of `[PREFIX-]kubepods[-CLASS]-podUID.slice`, where a `_` stands for
-/// each `-` of the uid (kubelet's cgroup manager, systemd driver).
+/// The pod of `[PREFIX-]kubepods[-CLASS]-podUID.slice`, in which `_` replaces each
+/// `-` of the uid (kubelet's cgroup manager, systemd driver).
 pub(super) fn of_slice(name: &[u8]) -> Option<Owner> {
     let name = std::str::from_utf8(name.strip_suffix(b".slice")?).ok()?;
     let (above, uid) = name.rsplit_once("-pod")?;
@@ -39,8 +39,8 @@ fn cgroupfs(place: Place<'_, '_>) -> Option<Match> {
     with_container(place, pod(uid, class.map(|(_, class)| class))?, above + 1)
 }
 
-/// Container runtimes with the cgroupfs driver all name a container's cgroup by
-/// its bare id: whose it is cannot be told.
+/// Container runtimes with the cgroupfs driver all name a container's cgroup by its
+/// bare id, so the runtime is unknown.
 fn with_container(place: Place<'_, '_>, pod: Owner, taken: usize) -> Option<Match> {
     match place.ahead(taken).and_then(container_id) {
         Some(id) => Match::tree(Owner { container: Some(id), ..pod }, taken + 1),
@@ -48,7 +48,7 @@ fn with_container(place: Place<'_, '_>, pod: Owner, taken: usize) -> Option<Matc
     }
 }
 
-/// A uid, or the hash that stands for one in pods from the kubelet's own files.
+/// A uid, or the hash that replaces it for pods from the kubelet's own files.
 fn pod(uid: &str, class: Option<PodClass>) -> Option<Owner> {
     let digits = uid.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
     let good = digits && (32..=36).contains(&uid.len());

@@ -35,7 +35,7 @@ pub(crate) fn job_of_socket(name: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// Make sure that every form of the title is read, and nothing beside.
+    /// Make sure that every form of the title is read, and no other text.
     #[test]
     fn titles() {
         for good in [

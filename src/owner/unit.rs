@@ -14,13 +14,13 @@ const DAEMONS: [(&[u8], &[OwnerKind]); 4] = [
     (b"docker.service", &[OwnerKind::Docker]),
     (b"crio.service", &[OwnerKind::CriO]),
 ];
-/// What root's systemd starts in the slice of a user.
+/// The owners that root's systemd starts in the slice of a user.
 const OF_USER: &[OwnerKind] = &[OwnerKind::User, OwnerKind::Session, OwnerKind::Unit];
 
 /// A unit, a session, or a user's slice or manager.
 pub(super) fn recognise(place: Place<'_, '_>) -> Option<Match> {
     let name = place.name();
-    // What a user makes says nothing of other users.
+    // A name that a user gave says nothing about other users.
     if !place.users {
         if let Some(uid) = manager(name) {
             return Match::tree(user(uid), 1);

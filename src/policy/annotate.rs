@@ -36,9 +36,8 @@ impl<'a> Meaning<'a> {
         Self { code, fields, question }
     }
 
-    /// What `operation` does, given the registers before it and, if it is
-    /// known, what it leaves in the register it writes. Empty where the
-    /// disassembly says as much.
+    /// Explains what `operation` does, from the registers before it and, if it is
+    /// known, its result. Empty if the disassembly says as much.
     pub fn of(
         &self,
         operation: &Operation,
@@ -215,7 +214,7 @@ fn number(value: u64) -> String {
     }
 }
 
-/// `major = 195` as `major (195)`, to stand inside a comparison.
+/// Turns `major = 195` into `major (195)`, for use inside a comparison.
 fn in_brackets(text: String) -> String {
     text.split_once(" = ").map_or(text.clone(), |(name, value)| format!("{name} ({value})"))
 }

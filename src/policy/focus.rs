@@ -16,8 +16,7 @@ use crate::model::{Device, DeviceType, MAX_MINOR, Request, Verdict};
 const GPU_MINORS: u32 = 256;
 /// `nvidia-frontend`, whose minors below 255 are GPUs, and DRM.
 const FIXED_MAJORS: [u32; 2] = [195, 226];
-/// How many of NVIDIA's minors are asked about one by one where a policy can
-/// only be asked and not be drawn.
+/// How many of NVIDIA's minors are asked one by one if a policy has no diagram.
 const ASKED: u32 = 16;
 
 /// The devices whose rules are always shown.
@@ -33,7 +32,7 @@ impl Focus {
     /// No device: rules that are left out are left out.
     pub const NOTHING: Self = Self { majors: Vec::new(), devices: Vec::new() };
 
-    /// What GPU drivers have on every node, and on this one.
+    /// The devices that GPU drivers have on every node, and on this one.
     pub fn new(majors: impl IntoIterator<Item = u32>, devices: impl IntoIterator<Item = Device>) -> Self {
         let mut devices: Vec<Device> = devices.into_iter().collect();
         let usual = |minor| Device { kind: DeviceType::Char, major: FIXED_MAJORS[0], minor };

@@ -19,7 +19,7 @@ use crate::model::{Device, Request, Verdict};
 pub struct Proof {
     /// The programs in run order.
     pub programs: Vec<Followed>,
-    /// What comes out.
+    /// The verdict.
     pub verdict: Verdict,
     /// Why it is unknown.
     pub why: Option<String>,
@@ -32,7 +32,7 @@ pub struct Followed {
     pub steps: Vec<(usize, String)>,
     /// Slot of the instruction that set the returned value.
     pub decided_at: Option<usize>,
-    /// What it returned: true allows; `None` is unknown.
+    /// The result: true allows; `None` is unknown.
     pub returned: Option<bool>,
     /// The error in force after the kernel looked at it; `None` is unknown.
     pub retval: Option<i32>,
@@ -75,9 +75,9 @@ impl Decoder {
         Proof { programs: followed, verdict, why }
     }
 
-    /// What each instruction of a program means, whatever the question: slot
-    /// and meaning of every instruction that can be reached. Empty if the
-    /// program cannot be decoded.
+    /// The meaning of each instruction of a program, for all questions: slot and
+    /// meaning of every instruction that can be reached. Empty if the program cannot
+    /// be decoded.
     pub fn annotate(&mut self, program: &Program, context: &Context<'_>) -> Vec<(usize, String)> {
         let Ok(code) = Code::new(program, context.maps) else { return Vec::new() };
         let symbols = &mut Symbols::default();

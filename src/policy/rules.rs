@@ -58,8 +58,8 @@ impl Decoder {
         self.rules_with(policy, &Focus::NOTHING)
     }
 
-    /// The same; where a policy has no short form, the rules of what is in
-    /// `focus` are there all the same.
+    /// The rules of a policy. Even if it has no short form, the rules about devices
+    /// in `focus` are there.
     pub fn rules_with(&mut self, policy: Policy, focus: &Focus) -> RuleList {
         if self.diagram.exhausted() {
             return self.no_rules();
@@ -67,7 +67,8 @@ impl Decoder {
         let policy = self.with_answers(policy, focus);
         let mut list = self.written_down(policy, focus);
         if policy.fallback != Fallback::NONE {
-            // What the diagram leaves open has an answer for who asks.
+            // Questions that the diagram leaves open are answered one by one when
+            // asked.
             let open = self.unknown(policy);
             let open = self.questions(open);
             list.omitted = (list.omitted.unwrap_or(0) + open > 0).then(|| list.omitted.unwrap_or(0) + open);
@@ -75,7 +76,7 @@ impl Decoder {
         if self.diagram.exhausted() { self.no_rules() } else { list }
     }
 
-    /// What stands for the rules of a policy where they cannot be worked out.
+    /// A placeholder for rules that cannot be computed.
     fn no_rules(&self) -> RuleList {
         let unknown = vec![(self.why_exhausted().to_owned(), Vec::new())];
         RuleList { default: Verdict::Unknown, rules: Vec::new(), unknown, omitted: None }
@@ -108,13 +109,13 @@ impl Decoder {
         list
     }
 
-    /// Where `a` and `b` differ.
+    /// The differences between `a` and `b`.
     pub fn changes(&mut self, a: Policy, b: Policy) -> Vec<Change> {
         self.changes_with(a, b, &Focus::NOTHING)
     }
 
-    /// The same; where a difference has no short form, the rules of what is in
-    /// `focus` are there all the same.
+    /// The differences between `a` and `b`. Even if they have no short form, those
+    /// about devices in `focus` are there.
     pub fn changes_with(&mut self, a: Policy, b: Policy, focus: &Focus) -> Vec<Change> {
         let (a, b) = (self.with_answers(a, focus), self.with_answers(b, focus));
         let (in_a, in_b) = (self.by_verdict(a), self.by_verdict(b));
@@ -137,7 +138,7 @@ impl Decoder {
             }
         }
         if self.diagram.exhausted() {
-            // What was found may be wrong and is not all.
+            // The differences that were found may be wrong and are not all.
             return vec![Change {
                 from: Verdict::Unknown,
                 to: Verdict::Unknown,
@@ -428,8 +429,8 @@ impl Numbers {
     }
 }
 
-/// Where the number in `width` variables from `first` has the bits of `value`
-/// under `mask`, and `rest` holds.
+/// The questions for which the number in `width` variables from `first` has the bits
+/// of `value` under `mask`, and `rest` holds.
 fn cube(diagram: &mut Diagram, first: Variable, width: u32, mask: u32, value: u32, rest: Bdd) -> Bdd {
     (0..width).fold(rest, |below, place| {
         let variable = first + width - 1 - place;

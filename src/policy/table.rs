@@ -13,9 +13,9 @@ const READ_ONLY: u32 = 1 << 7;
 pub struct Table<'a> {
     /// Map id.
     pub id: u32,
-    /// How lookups in it work.
+    /// The kind of its lookups.
     pub kind: TableKind,
-    /// Whether every CPU has values of its own.
+    /// Whether every CPU has its own values.
     pub per_cpu: bool,
     /// Whether no program may write to it.
     pub read_only: bool,
@@ -30,7 +30,7 @@ pub struct Table<'a> {
     hidden: &'a [HiddenBytes],
 }
 
-/// How lookups in a map work.
+/// The kinds of lookups in a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableKind {
     /// By equal key.
@@ -45,7 +45,7 @@ pub enum TableKind {
     ArrayOfMaps,
     /// By equal key, entries are maps themselves.
     HashOfMaps,
-    /// Entries are programs to go on in.
+    /// Entries are programs to continue in.
     Programs,
     /// Memory that programs share with user space.
     Arena,
@@ -156,8 +156,8 @@ impl<'a> Table<'a> {
         Some(programs.filter_map(|entry| Some(u32::from_le_bytes(*entry.key.0.first_chunk()?))).collect())
     }
 
-    /// Which entry of an array of maps is the map at `index`; `None` if there
-    /// is none.
+    /// The position of the entry of an array of maps that is the map at `index`;
+    /// `None` if there is none.
     pub fn slot(&self, index: u64) -> Option<usize> {
         let key = u32::try_from(index).ok()?.to_le_bytes();
         self.entries.as_ref().ok()?.iter().position(|entry| entry.key.0 == key)

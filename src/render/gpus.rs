@@ -67,7 +67,7 @@ pub(super) fn compact(verdicts: &[GpuVerdict], gpus: &[Gpu]) -> String {
     text
 }
 
-/// How many GPUs are allowed, without counting for denied what is unknown.
+/// The number of allowed GPUs; GPUs with unknown verdicts are not counted as denied.
 pub(super) fn tally(verdicts: &[GpuVerdict]) -> String {
     let count = |verdict| verdicts.iter().filter(|gpu| gpu.verdict == verdict).count();
     let all = verdicts.len();

@@ -9,7 +9,7 @@ use crate::report::{Gpu, NodeDiff, OwnerAt, OwnerGpus, PolicyChange, ProgramMove
 /// Cgroups named before the rest is counted.
 const SHOWN: usize = 3;
 
-/// Prints it; `with_rules` unless they stand there already.
+/// Prints the changes; `with_rules` unless the rules are printed elsewhere.
 pub(super) fn write(
     out: &mut dyn Write,
     style: Style,

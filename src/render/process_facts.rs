@@ -21,7 +21,7 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// Those that these processes need.
+    /// The columns that these processes need.
     pub(super) fn of<'a>(processes: impl Iterator<Item = &'a Process> + Clone) -> Self {
         Self {
             state: processes.clone().any(|process| process.state.is_some()),
@@ -67,7 +67,7 @@ pub(super) fn age(seconds: u64) -> String {
     }
 }
 
-/// What a state means, for people.
+/// A state in words.
 pub(super) fn meaning(state: &ProcessState) -> &'static str {
     match state {
         ProcessState::Running => "running, or ready to run",

@@ -5,14 +5,14 @@ use std::borrow::Cow;
 
 use owo_colors::OwoColorize as _;
 
-/// How to lay text out.
+/// The layout of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     /// Columns to use.
     pub width: u16,
     /// Whether verdicts are coloured.
     pub color: bool,
-    /// Whether to list what is otherwise counted.
+    /// Whether to list entries that are otherwise counted.
     pub all: bool,
 }
 

@@ -4,13 +4,13 @@ use super::{gpu_names, names, owner, rules, sanitize};
 use crate::model::{EventKind, Verdict, Writer};
 use crate::report::{Change, Event, Gpu, PolicyEvent, PolicyProgram};
 
-/// As many programs or rules are shown before the rest is counted.
+/// The most programs or rules that are shown before the rest is counted.
 const SHOWN: usize = 6;
-/// As many characters of a path or a program's name are shown.
+/// The most characters of a path or a program's name that are shown.
 const PATH: usize = 160;
 
-/// The line of an event that is about programs; `None` for others.
-/// `inventory` gives GPUs their names.
+/// The line of an event about programs; `None` for other events. `inventory` has the
+/// names of GPUs.
 pub fn line(event: &Event, inventory: &[Gpu]) -> Option<String> {
     let what = match (&event.policy, event.event) {
         (Some(policy), _) => change(event, policy, inventory),
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!((policy.lost.len(), policy.gained.len()), (0, 1));
         let line = super::line(&Event { policy: Some(policy), ..event.clone() }, &[]).unwrap();
         assert!(line.contains("program 1727 sd_devices gone (systemd), 195:0 195:255 510:0 rw now allowed"));
-        // Removed with its programs: nobody lost anything.
+        // The cgroup was removed with its programs: no process lost anything.
         let mut without = after.clone();
         without.cgroups.retain(|cgroup| cgroup.path != path);
         let policy = analyse::change(&after, &without, &path).unwrap();
@@ -199,8 +199,8 @@ mod tests {
         assert_eq!((policy.attached.len(), policy.removed), (2, false));
     }
 
-    /// Make sure that hostile names show themselves and cannot forge a line,
-    /// and that what is cut is counted.
+    /// Make sure that hostile names are escaped and cannot forge a line, and that
+    /// entries that are left out are counted.
     #[test]
     fn hostile() {
         let program = PolicyProgram { name: "x\x1b[2J".to_owned(), ..PolicyProgram::default() };

@@ -7,7 +7,7 @@ use super::settings::{Policy, Settings};
 use crate::model::DeviceType;
 use crate::observation::{GpuFacts, Unit};
 
-/// What systemd makes of the settings.
+/// The device rules that systemd makes from the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Meaning {
     /// No program: the unit restricts nothing.

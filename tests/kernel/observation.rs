@@ -2,6 +2,7 @@
 
 use crate::support::host;
 use crate::support::programs;
+use crate::support::sysctl::Setting;
 use crate::support::threads;
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -516,13 +517,11 @@ fn deep_nesting() {
 /// row of zeros.
 #[test]
 fn blinded_without_addresses() {
-    const HARDEN: &str = "/proc/sys/net/core/bpf_jit_harden";
     let Some(root) = host::exclusive() else { return };
     let top = Tree::new(&root);
-    let before = fs::read(HARDEN).unwrap();
-    fs::write(HARDEN, "2").unwrap();
+    let hardened = Setting::change("net/core/bpf_jit_harden", "2").unwrap();
     let program = programs::constant("blinded", 1);
-    fs::write(HARDEN, before).unwrap();
+    drop(hardened);
     programs::attach(&top.handle(), &program, 0);
     let path = top.path().to_owned();
     let seen = threads::without_capability(34, move || look(&path, false));

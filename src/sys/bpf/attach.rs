@@ -19,9 +19,9 @@ const NAME_SIZE: usize = 16;
 /// The beginning of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Where it is in the file, in bytes.
+    /// Its offset in the file, in bytes.
     pub offset: u64,
-    /// What the program is told of it (`bpf_get_attach_cookie`).
+    /// The number that the program gets for it (`bpf_get_attach_cookie`).
     pub cookie: u64,
 }
 

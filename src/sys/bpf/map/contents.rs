@@ -15,7 +15,7 @@ const MAX_CPUS: usize = 8192;
 const BATCH_ENTRIES: usize = 4096;
 const BATCH_BYTES: usize = 1 << 20;
 
-/// How much of a map is read.
+/// The bounds on reading a map.
 #[derive(Clone, Copy, Debug)]
 pub struct ContentLimits {
     /// Entries.
@@ -30,7 +30,7 @@ impl Default for ContentLimits {
     }
 }
 
-/// What came of reading a map.
+/// The result of reading a map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Contents {
     /// Every entry, key and value, in the kernel's order.

@@ -59,12 +59,12 @@ struct RawInfo {
     kernel_types: u32,
 }
 
-/// Opens a map by id, for reading only. Since Linux 4.13, read-only since
-/// 4.15; needs `CAP_SYS_ADMIN`.
+/// Opens a map by id, for reading only. Since Linux 4.13, read-only since 4.15;
+/// needs `CAP_SYS_ADMIN`.
 ///
 /// # Errors
 ///
-/// Gone if there is none, refused without the right or if the map was made
+/// `Gone` if no map has the id, `Refused` without the right or if the map was made
 /// write-only for user space.
 pub fn map_by_id(id: u32) -> Result<OwnedFd, BpfError> {
     fd_by_id(Command::MapById, id, READ_ONLY)
@@ -97,8 +97,8 @@ pub(super) fn has_plain_values(info: &MapInfo) -> bool {
     shape::shape(info.kind) == Some(shape::Shape::Plain)
 }
 
-/// Whether a map is frozen, from `/proc/self/fdinfo` (since Linux 5.2; `false`
-/// if it cannot be told). bpf(2) itself does not say.
+/// Whether a map is frozen, from `/proc/self/fdinfo` (since Linux 5.2; `false` if
+/// that cannot be read). bpf(2) itself does not say.
 pub fn map_frozen(map: BorrowedFd<'_>) -> bool {
     let mut text = String::new();
     let read = File::open(format!("/proc/self/fdinfo/{}", map.as_raw_fd()))

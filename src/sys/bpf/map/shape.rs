@@ -2,7 +2,7 @@
 
 use crate::model::MapType;
 
-/// How a map's values come back from a lookup.
+/// The form in which a map's values come back from a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     /// One value of the stated size.
@@ -13,8 +13,8 @@ pub(super) enum Shape {
     Id,
 }
 
-/// How to read maps of the type with this number; `None` if user space cannot
-/// list their entries.
+/// The form of values of maps of the type with this number; `None` if user space
+/// cannot list their entries.
 pub(super) fn shape(number: u32) -> Option<Shape> {
     use MapType::{
         Array, ArrayOfMaps, CgroupStorage, Hash, HashOfMaps, LpmTrie, LruHash, LruPercpuHash, PercpuArray,
