@@ -114,7 +114,9 @@ pub(super) fn value(asked: &Asked, max: usize) -> String {
 
 /// A user's text between gpumap's own words.
 pub(super) fn quoted(text: String) -> String {
-    let is_word = matches!(text.as_str(), "" | "unset" | "empty" | "?" | "-");
+    let states = [ValueState::Unset, ValueState::Empty];
+    let is_state = states.into_iter().any(|state| text == <&str>::from(state));
+    let is_word = is_state || matches!(text.as_str(), "" | "?" | "-");
     if is_word || text.contains([' ', '→', '"']) { format!("\"{text}\"") } else { text }
 }
 

@@ -22,11 +22,11 @@ const START: Kind = Kind {
 A tenant may open a GPU, but not a node that all GPUs of the vendor share and that every program needs: nvidiactl and \
 nvidia-uvm for CUDA, kfd for ROCm. cuInit fails, or finds no device.
 
-How it comes about: an allow-list that names /dev/nvidiaN alone; nvidia-uvm was loaded only after the list was written; \
+Causes: an allow-list that names /dev/nvidiaN alone; nvidia-uvm was loaded only after the list was written; \
 a second program, such as systemd's after a daemon-reload, that does not know the node.
 
-What excuses it: another cgroup of the tenant in which the same vendor's GPUs can be used, or a finding stale-major, \
-which names the cause. A container that is to draw and not to compute (NVIDIA_DRIVER_CAPABILITIES without compute) \
+Excuses: another cgroup of the tenant in which the same vendor's GPUs can be used, or a finding stale-major, \
+which names the cause. A container that renders and does not compute (NVIDIA_DRIVER_CAPABILITIES without compute) \
 needs no nvidia-uvm: accept the finding in the configuration.
 
 What to do: add the nodes to the specification (CDI lists them), and start the tenant again.",

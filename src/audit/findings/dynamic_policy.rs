@@ -18,13 +18,13 @@ const DYNAMIC: Kind = Kind {
     title: "the verdict rests on a map that can change",
     page: "\
 Whether a job, container or VM may open a GPU depends on the contents of a BPF map that is not frozen. The verdict is \
-right for the moment of the observation; whoever may write to the map can change it without attaching anything, and \
-nothing of it shows in the list of programs.
+right for the moment of the observation. A process that may write to the map can change the verdict without attaching \
+a program, so the list of programs does not show it.
 
-How it comes about: libvirt, ParaStation, CraneSched and OAR write their rules into maps by design. Maps pinned below \
+Causes: libvirt, ParaStation, CraneSched and OAR write their rules into maps by design. Maps pinned below \
 /sys/fs/bpf can be written by everybody who may open the pin.
 
-What excuses it: a frozen map; a map that no GPU's verdict depends on.
+Excuses: a frozen map; a map that no GPU's verdict depends on.
 
 What to do: nothing where that software runs; see that the pins of its maps belong to root, mode 0600. Audit again \
 after changes rather than trusting an old answer.",

@@ -16,13 +16,13 @@ const OPEN: Kind = Kind {
     title: "MIG instances of others are open",
     page: "\
 A tenant that was allocated MIG instances of a GPU may open the capability nodes of other instances of the same GPU, \
-and the GPU itself, which all of its tenants share. That is all it takes to compute on them.
+and the GPU itself, which all of its tenants share. No other right is needed to compute on them.
 
-How it comes about: gres.conf lists the GPU without the capability nodes of its instances, and Slurm's program allows \
+Causes: gres.conf lists the GPU without the capability nodes of its instances, and Slurm's program allows \
 what it does not list; instances were made after slurmd had read its files; a container was given every capability \
-(c MAJOR:* rw). CAP_SYS_ADMIN in the initial user namespace stands in for every capability, whatever the nodes say.
+(c MAJOR:* rw). CAP_SYS_ADMIN in the initial user namespace replaces every capability node.
 
-What excuses it: file permissions of the capability nodes (0444 as the driver makes them); sharing.whole_node, or sharing.gpus for the GPU; an allocation that is not known, or names whole GPUs \
+Excuses: file permissions of the capability nodes (0444 as the driver makes them); sharing.whole_node, or sharing.gpus for the GPU; an allocation that is not known, or names whole GPUs \
 or every instance.
 
 What to do: AutoDetect=nvml, or MultipleFiles= with /dev/nvidia-caps/nvidia-capN of both levels for each instance, and \

@@ -17,12 +17,12 @@ const UNDONE: Kind = Kind {
     title: "a later program undoes a denial",
     page: "\
 Several programs are in force on a cgroup. One of them denies a GPU, but one that runs later calls bpf_set_retval(0) \
-and returns 1, and the kernel (Linux 5.18 and newer) goes by what is left at the end: the GPU may be opened. Who reads \
-the programs one by one takes the GPU for denied.
+and returns 1. The kernel (Linux 5.18 and newer) uses the error that is left at the end, so the GPU may be opened. A \
+reader of the single programs would think that the GPU is denied.
 
-How it comes about: a program that is meant to replace errors by others, or one that was written to open a door.
+Causes: a program that replaces errors by others, or one that was written to circumvent the denial.
 
-What excuses it: sharing.whole_node, or sharing.gpus for each of the GPUs.
+Excuses: sharing.whole_node, or sharing.gpus for each of the GPUs.
 
 What to do: find out who attached the later program (its uid and load time: gpumap prog) and detach it, or attach the \
 denial so that it runs after it.",

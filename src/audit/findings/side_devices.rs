@@ -21,16 +21,16 @@ const RENDER: Kind = Kind {
     title: "a denied GPU's DRM node is open",
     page: "\
 A job or container may not open an NVIDIA GPU (/dev/nvidiaN), but may open its render or card node below /dev/dri. With \
-modeset on, nvidia-drm lets whoever has the render node allocate memory on the GPU. Nobody can compute there or read \
-what others keep there, but memory can be taken from the GPU's owner.
+modeset on, nvidia-drm lets a process that has the render node open allocate memory on the GPU. The process cannot \
+compute there or read the memory of others, but it can use up memory of the GPU's owner.
 
-How it comes about: Slurm, HTCondor and ParaStation deny what they are told to and allow the rest; udev gives render \
-nodes mode 0666 on many distributions; drivers from 560 on turn modeset on by themselves.
+Causes: Slurm, HTCondor and ParaStation deny the devices in their configuration and allow the rest; udev gives render \
+nodes mode 0666 on many distributions; drivers from 560 on turn modeset on by default.
 
-What excuses it: modeset is off (/sys/module/nvidia_drm/parameters/modeset is N), so that the node can do nothing, or \
+Excuses: modeset is off (/sys/module/nvidia_drm/parameters/modeset is N), so that the node can do nothing, or \
 was not observed; file permissions that let neither everybody nor a user of the job in; sharing.whole_node and \
-sharing.gpus. AMD's and Intel's render nodes are the GPUs themselves and no side door; /dev/kfd of AMD, without a \
-render node, gives nothing.
+sharing.gpus. AMD's and Intel's render nodes are the GPUs themselves; /dev/kfd of AMD gives no access without a \
+render node.
 
 What to do: list the DRM nodes in gres.conf (MultipleFiles=/dev/nvidia0,/dev/dri/renderD128), give them mode 0660, or \
 load nvidia-drm with modeset=0.",
@@ -41,13 +41,13 @@ const CONFIG: Kind = Kind {
     severity: Severity::Critical,
     title: "a tenant may change the MIG configuration",
     page: "\
-A job or container may open the capability node mig/config of nvidia-caps, by which MIG instances of all GPUs are made \
-and destroyed: other tenants' too.
+A job or container may open the capability node mig/config of nvidia-caps, by which MIG instances of all GPUs are \
+created and destroyed, also those of other tenants.
 
-How it comes about: the device program allows what it is not told to deny, and the node's mode, 0400 for root as the \
+Causes: the device program allows every device that it does not deny by name, and the node's mode, 0400 for root as the \
 driver makes it, was widened, or processes of the tenant run as root.
 
-What excuses it: the node's mode and owner let nobody of the tenant in; sharing.whole_node; a program that names the \
+Excuses: the node's mode and owner let nobody of the tenant in; sharing.whole_node; a program that names the \
 node, for a tenant that is to manage MIG.
 
 What to do: restore mode 0400 (nvidia-modprobe, or udev rules), run nothing of tenants as root, list the node in \
@@ -59,13 +59,13 @@ const IMEX: Kind = Kind {
     severity: Severity::Warning,
     title: "IMEX channels are open to every tenant",
     page: "\
-A job or container that has GPUs may open IMEX channels that no program gave to it. Whoever shares a channel can import \
+A job or container that has GPUs may open IMEX channels that no program gave to it. All who share a channel can import \
 GPU memory that others export through it, on all nodes of an NVLink domain.
 
-How it comes about: the device program allows what it is not told to deny; channel nodes have mode 0666 by default; \
+Causes: the device program allows every device that it does not deny by name; channel nodes have mode 0666 by default; \
 channel 0 was made for everybody (NVreg_CreateImexChannel0=1).
 
-What excuses it: the node's mode and owner let nobody of the tenant in; a program that names the channel; \
+Excuses: the node's mode and owner let nobody of the tenant in; a program that names the channel; \
 sharing.whole_node; a tenant that may open no GPU, or all of them.
 
 What to do: one channel per job (Slurm: SwitchType=switch/nvidia_imex), and modes that keep the others out.",

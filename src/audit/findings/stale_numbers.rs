@@ -22,10 +22,10 @@ and is denied nvidia-uvm under the number of this boot, while its rules allow mi
 which is nvidia-uvm's no longer. CUDA does not start, and if the number belongs to another driver now, the rule opens \
 that driver's devices.
 
-How it comes about: a specification with numbers instead of names (lxc.cgroup2.devices.allow, DeviceAllow=char-510, \
+Causes: a specification with numbers instead of names (lxc.cgroup2.devices.allow, DeviceAllow=char-510, \
 a container's config.json) that outlived a reboot or a reload of the driver.
 
-What excuses it: the number of this boot is allowed too; the major is one of the NVIDIA driver's.
+Excuses: the number of this boot is allowed too; the major is one of the NVIDIA driver's.
 
 What to do: write names (DeviceAllow=char-nvidia-uvm) or let CDI write the numbers at each start; start the container \
 again.",
@@ -36,14 +36,14 @@ const MINOR: Kind = Kind {
     severity: Severity::Warning,
     title: "a rule allows an NVIDIA GPU that does not exist",
     page: "\
-The rules of a tenant allow c 195:N, but no GPU of the node has this minor. The tenant lacks a GPU that it was given, \
-and whichever GPU gets the number next is its: minors are handed out anew when a GPU is bound again, hot-plugged, or \
-its MIG mode changes.
+The rules of a tenant allow c 195:N, but no GPU of the node has this minor. The tenant lacks a GPU that it was \
+allocated, and it will have the GPU that gets this minor next: the driver assigns minors again when a GPU is bound, \
+hot-plugged, or its MIG mode changes.
 
-How it comes about: a GPU fell off the bus or was unbound after the tenant started; numbers in a specification that was \
+Causes: a GPU fell off the bus or was unbound after the tenant started; numbers in a specification that was \
 written for another node.
 
-What excuses it: a rule for a whole range of the major, such as c 195:* or char-nvidia; GPUs whose minor the driver \
+Excuses: a rule for a whole range of the major, such as c 195:* or char-nvidia; GPUs whose minor the driver \
 does not tell (lost or excluded ones), since it may be theirs. Whether the driver was loaded again after the program, \
 so that an existing number means another GPU, cannot be seen and is not looked for.
 

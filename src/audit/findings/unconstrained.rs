@@ -19,13 +19,13 @@ The processes of a job are in cgroups on which no device program is in force, so
 of the node whose file permissions they pass. Variables such as CUDA_VISIBLE_DEVICES are advice that every program may \
 ignore.
 
-How it comes about: Slurm without ConstrainDevices=yes in cgroup.conf, or without File= in gres.conf; Slurm before \
+Causes: Slurm without ConstrainDevices=yes in cgroup.conf, or without File= in gres.conf; Slurm before \
 25.05 after a program could not be loaded, which it only logs; Slurm in a user namespace without a BPF token, which \
 skips the devices; HTCondor with STARTER_HIDE_GPU_DEVICES=false, or where it did not find the GPU's minor; OpenPBS and \
 LSF on a host without the v1 devices controller; Flux under a user's systemd, which may not load programs; somebody \
 detached the programs.
 
-What excuses it: sharing.whole_node in the configuration, where jobs get whole nodes; sharing.gpus for each GPU that \
+Excuses: sharing.whole_node in the configuration, where jobs get whole nodes; sharing.gpus for each GPU that \
 everybody may use; a v1 device cgroup other than the root's. A job without processes is left out.
 
 What to do: set ConstrainDevices=yes and list every GPU with File= or AutoDetect= in gres.conf, then look into the \
@@ -39,13 +39,13 @@ const CONTAINER: Kind = Kind {
     page: "\
 A container of docker, containerd, CRI-O, podman or Kubernetes runs without any device program in force and may open \
 every GPU of the node. runc, crun and youki attach a program to each container's cgroup, to a privileged one too \
-(there it allows everything), so none at all means that somebody took it away.
+(there it allows everything), so a container without a program has lost it.
 
-How it comes about: agents that want to see all GPUs detach the programs of their own container, as the Datadog agent \
+Causes: agents that want to see all GPUs detach the programs of their own container, as the Datadog agent \
 does with gpu_monitoring.configure_cgroup_perms; a tool that hot-mounts devices failed half way; youki was built \
 without its feature cgroupsv2_devices; the runtime is none of the three, such as a sandbox.
 
-What excuses it: a [[daemon]] entry of the configuration for the container's cgroup; sharing.whole_node and \
+Excuses: a [[daemon]] entry of the configuration for the container's cgroup; sharing.whole_node and \
 sharing.gpus; a container of a user's own engine, which has no right to attach programs and can open no more than its \
 user; a v1 device cgroup other than the root's.
 
