@@ -7,7 +7,7 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use gpumap::analyse::{self, Granted};
+use gpumap::analyse::{self, CallerAllocation};
 use gpumap::audit::{self, Config};
 use gpumap::observation::{Cgroup, Observation, Process, Text};
 
@@ -66,7 +66,7 @@ fn audits(criterion: &mut Criterion) {
     assert_eq!((node.cgroups.len(), node.processes.len()), (CGROUPS, PROCESSES));
     let mut group = criterion.benchmark_group("audit");
     group.sample_size(20);
-    let (granted, config) = (Granted::default(), Config::default());
+    let (granted, config) = (CallerAllocation::default(), Config::default());
     group.bench_function("analyse 5000 cgroups", |bencher| {
         bencher.iter(|| analyse::node(black_box(&node), &granted).unwrap());
     });

@@ -7,7 +7,7 @@ use crate::observation::{Environment, Process};
 use crate::report::GpuSet;
 
 use super::job_claim::job_id;
-use super::join::Join;
+use super::joined_nodeed_node::JoinedNode;
 use super::levels::{is_job, is_step, is_task};
 
 /// The sources of an allocation besides processes: the caller and a hook.
@@ -23,7 +23,7 @@ pub(super) struct KnownAllocation<'a> {
 pub(super) fn of(
     owner: &Owner,
     processes: &[&Process],
-    join: &Join<'_>,
+    join: &JoinedNode<'_>,
     numbering: &Numbering,
     source: &KnownAllocation<'_>,
 ) -> GpuSet {
@@ -37,7 +37,7 @@ pub(super) fn of(
 fn told(
     owner: &Owner,
     processes: &[&Process],
-    join: &Join<'_>,
+    join: &JoinedNode<'_>,
     numbering: &Numbering,
     source: &KnownAllocation<'_>,
 ) -> GpuSet {
@@ -83,7 +83,13 @@ fn is_component(environment: &Environment, owner: &Owner) -> bool {
 }
 
 /// The allocation that the processes claim for their own job, if they agree.
-fn claimed(owner: &Owner, processes: &[&Process], of: Of, join: &Join<'_>, numbering: &Numbering) -> GpuSet {
+fn claimed(
+    owner: &Owner,
+    processes: &[&Process],
+    of: Of,
+    join: &JoinedNode<'_>,
+    numbering: &Numbering,
+) -> GpuSet {
     let environments = processes.iter().filter_map(|process| process.detail.as_ref()?.at_exec.known());
     let own =
         environments.filter(|environment| is_of(environment, owner) || is_component(environment, owner));

@@ -7,7 +7,7 @@ use crate::observation::{Answer, Environment, Observation, Process};
 use crate::report::{Api, Asked, Cut, Gpu};
 use crate::visible::{self, GpuAccess, OpenableGpus};
 
-use super::join::Join;
+use super::joined_nodeed_node::JoinedNode;
 use super::moves::{self, MovedReach};
 
 /// The node's GPUs, and what a process may reach of them.
@@ -22,7 +22,7 @@ impl CgroupGpus {
     /// cgroup was not observed. Where the v1 controller is mounted, the v1 group of
     /// the process counts too.
     pub fn new(observation: &Observation, process: &Process) -> Option<Self> {
-        let mut join = Join::new(observation);
+        let mut join = JoinedNode::new(observation);
         let view = join.view_of_process(process)?;
         let numbering = Numbering::new(&observation.slurm, &observation.host.name, &join.gpus);
         for gpu in &mut join.gpus {
@@ -87,7 +87,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::analyse::{Granted, node};
+    use crate::analyse::{CallerAllocation, node};
     use crate::observation::Variable;
 
     /// Make sure that a watch says what `gpumap node` says, of every process of
@@ -148,7 +148,7 @@ mod tests {
     }
 
     fn compare(observation: &Observation) -> usize {
-        let answer = node(observation, &Granted::default()).unwrap();
+        let answer = node(observation, &CallerAllocation::default()).unwrap();
         let reported: Vec<_> = answer.cgroups.iter().flatten().flat_map(|one| &one.processes).collect();
         let details = observation.processes.iter().filter_map(|one| Some((one, one.detail.as_ref()?)));
         let mut compared = 0;

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use crate::gpu;
 use crate::model::Verdict;
 use crate::observation::{self, Cgroup, Map, Observation, Process, Program, Text};
-use crate::policy::{Decoder, Focus, Policy};
+use crate::policy::{AlwaysListed, Decoder, Policy};
 use crate::report::{Change, Effective, Gpu, Omitted, PolicyEvent, PolicyProgram};
 
 use super::attachment::Tree;
@@ -29,7 +29,7 @@ pub struct Comparison<'a> {
     decoder: Decoder,
     gpus: Vec<Gpu>,
     /// Devices whose rules are never left out.
-    focus: Focus,
+    always_listed: AlwaysListed,
     known: HashMap<(Policy, Policy), Difference>,
     /// Maps that hold something else than before.
     new_contents: BTreeSet<u32>,
@@ -60,7 +60,7 @@ impl<'a> Comparison<'a> {
             after: Side::new(after),
             decoder: Decoder::new(),
             gpus,
-            focus: rules::focus(facts),
+            always_listed: rules::always_listed(facts),
             known: HashMap::new(),
             new_contents: new_contents(&before.maps, &after.maps),
         }
@@ -87,7 +87,7 @@ impl<'a> Comparison<'a> {
         let (old, new) = (self.before.tree.effective(above), self.after.tree.effective(after));
         let from = self.before.policy(&inherited, path, &mut self.decoder);
         let to = self.after.policy(after, path, &mut self.decoder);
-        let new_pair = || changes(&mut self.decoder, from, to, &self.focus);
+        let new_pair = || changes(&mut self.decoder, from, to, &self.always_listed);
         let (changes, omitted) = self.known.entry((from, to)).or_insert_with(new_pair).clone();
         let event = PolicyEvent {
             attached: self.after.programs(missing(&new, &old)),

@@ -2,7 +2,7 @@
 //! deny. `held` does the same for a whole observation.
 
 use super::held::Numbers;
-use super::join::Join;
+use super::joined_nodeed_node::JoinedNode;
 use super::processes::Processes;
 use crate::gpu;
 use crate::model::DeviceType;
@@ -57,7 +57,7 @@ pub fn denied_of(observation: &Observation, pid: u32, devices: &[HeldDevice]) ->
         devices: Answer::Known(devices.to_vec()),
         devices_cut: None,
     });
-    let mut join = Join::new(observation);
+    let mut join = JoinedNode::new(observation);
     join.view_of_process(&process)?;
     Some(Processes::default().report(&process, &mut join).held_denied)
 }

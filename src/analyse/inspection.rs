@@ -11,13 +11,13 @@ use crate::observation::{self, Observation, Text};
 use crate::policy::Followed;
 use crate::report::{Decision, Gpu, OwnerSets, Payload};
 
-use super::join::{Join, in_scope};
-use super::{AnalyseError, Granted, allocated, job_claim, node};
+use super::joined_node::{JoinedNode, in_scope};
+use super::{AnalyseError, CallerAllocation, allocated, job_claim, node};
 
 /// The answer of `node`, and further questions about the same observation.
 #[derive(Debug)]
 pub struct Inspection<'a> {
-    join: Join<'a>,
+    join: JoinedNode<'a>,
     payload: Payload,
     cgroups: HashMap<&'a Text, &'a observation::Cgroup>,
     paths: Vec<Text>,
@@ -31,8 +31,8 @@ impl<'a> Inspection<'a> {
     /// # Errors
     ///
     /// As [`super::node()`].
-    pub fn new(observation: &'a Observation, granted: &Granted) -> Result<Self, AnalyseError> {
-        let mut join = Join::new(observation);
+    pub fn new(observation: &'a Observation, granted: &CallerAllocation) -> Result<Self, AnalyseError> {
+        let mut join = JoinedNode::new(observation);
         let payload = node::answer(&mut join, granted)?;
         let cgroups = observation.cgroups.iter().map(|cgroup| (&cgroup.path, cgroup)).collect();
         let shared = gpu::shared_nodes(&observation.gpu_facts);
@@ -112,7 +112,7 @@ impl<'a> Inspection<'a> {
     }
 }
 
-fn told(join: &Join<'_>, granted: &Granted) -> Result<Option<OwnerSets>, AnalyseError> {
+fn told(join: &JoinedNode<'_>, granted: &CallerAllocation) -> Result<Option<OwnerSets>, AnalyseError> {
     let observation = join.observation;
     let Some(job_id) = observation.slurm.hook.as_ref().and_then(job_claim::job_id) else { return Ok(None) };
     let numbering = Numbering::new(&observation.slurm, &observation.host.name, &join.gpus);

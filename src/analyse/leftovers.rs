@@ -7,11 +7,11 @@ use crate::observation::{Environment, Observation, Problem, Process};
 use crate::owner::JobName;
 use crate::report::{GpuSet, Leftover, Note, Payload};
 
-use super::join::Join;
+use super::joined_nodeed_node::JoinedNode;
 use super::killable;
 use super::node::source;
 use super::processes::Processes;
-use super::{AnalyseError, Granted, job_claim};
+use super::{AnalyseError, CallerAllocation, job_claim};
 
 /// The processes of a job that hold one of its GPUs.
 ///
@@ -26,9 +26,9 @@ use super::{AnalyseError, Granted, job_claim};
 pub fn leftovers(
     observation: &Observation,
     job: &JobName,
-    granted: &Granted,
+    granted: &CallerAllocation,
 ) -> Result<Payload, AnalyseError> {
-    let mut join = Join::new(observation);
+    let mut join = JoinedNode::new(observation);
     let numbering = Numbering::new(&observation.slurm, &observation.host.name, &join.gpus);
     let source = source(observation, granted, &numbering, &join)?;
     let hook = source.hook.filter(|hook| names(hook, job));
@@ -91,7 +91,7 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// Why a process is this job's, if it is.
-    fn belongs(&self, process: &Process, join: &Join<'_>) -> Option<JobEvidence> {
+    fn belongs(&self, process: &Process, join: &JoinedNode<'_>) -> Option<JobEvidence> {
         let owner = join.owners.of(&process.cgroup);
         if owner.is_some_and(|owner| self.job.is(owner)) {
             return Some(if owner.is_some_and(is_hearsay) {

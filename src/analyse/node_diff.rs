@@ -10,9 +10,9 @@ use crate::report::{
 };
 
 use super::diff::changes;
-use super::join::{by_cgroup, in_scope};
+use super::joined_node::{by_cgroup, in_scope};
 use super::policies::Policies;
-use super::{AnalyseError, Granted, node, rules};
+use super::{AnalyseError, CallerAllocation, node, rules};
 
 /// Compares two observations that were taken for the same cgroups; `None` if they
 /// were not, because an owner that one lacks may then exist.
@@ -28,7 +28,7 @@ pub fn node_diff(a: &Observation, b: &Observation) -> Result<Option<NodeDiff>, A
         return Ok(None);
     }
     let rows = |it: &Observation| -> Result<Vec<OwnerSets>, AnalyseError> {
-        Ok(node(it, &Granted::default())?.owners.unwrap_or_default())
+        Ok(node(it, &CallerAllocation::default())?.owners.unwrap_or_default())
     };
     let (before, after) = (rows(a)?, rows(b)?);
     let pairs = pairs(a, b)?;
@@ -71,7 +71,7 @@ fn policies(a: &Observation, b: &Observation, pairs: &[Pair<'_>]) -> Vec<PolicyC
     let mut decoder = Decoder::new();
     let (mut before, mut after) = (Policies::new(a), Policies::new(b));
     let (inside_a, inside_b) = (by_cgroup(a), by_cgroup(b));
-    let focus = rules::focus(&b.gpu_facts);
+    let always_listed = rules::always_listed(&b.gpu_facts);
     let mut index: HashMap<(Policy, Policy), usize> = HashMap::new();
     let mut answer: Vec<PolicyChange> = Vec::new();
     for (old, new) in pairs {
@@ -83,7 +83,7 @@ fn policies(a: &Observation, b: &Observation, pairs: &[Pair<'_>]) -> Vec<PolicyC
             continue;
         }
         let place = *index.entry((from, to)).or_insert_with(|| {
-            let (changes, omitted) = changes(&mut decoder, from, to, &focus);
+            let (changes, omitted) = changes(&mut decoder, from, to, &always_listed);
             answer.push(PolicyChange { cgroups: Vec::new(), changes, omitted });
             answer.len() - 1
         });

@@ -9,7 +9,7 @@ use crate::observation::{self, Text};
 use crate::report::{OwnerSets, Process};
 
 use super::gpu_verdicts::GpuVerdicts;
-use super::join::Join;
+use super::joined_nodeed_node::JoinedNode;
 use super::{allocated, levels, sets};
 
 /// One owner while the cgroups are gathered.
@@ -49,7 +49,7 @@ impl<'a> Owners<'a> {
         cgroup: &observation::Cgroup,
         inside: &[&'a observation::Process],
         reported: &[Process],
-        join: &mut Join<'_>,
+        join: &mut JoinedNode<'_>,
     ) {
         let owner = join.owners.of(&cgroup.path).cloned();
         let levels = levels::of(owner.as_ref(), cgroup);
@@ -95,7 +95,7 @@ impl<'a> Owners<'a> {
     /// The owners with their sets, each followed by those inside it.
     pub(super) fn finish(
         self,
-        join: &Join<'_>,
+        join: &JoinedNode<'_>,
         numbering: &Numbering,
         granted: &allocated::KnownAllocation<'_>,
     ) -> Vec<OwnerSets> {
@@ -109,7 +109,7 @@ impl<'a> Owners<'a> {
     fn report(
         &self,
         index: usize,
-        join: &Join<'_>,
+        join: &JoinedNode<'_>,
         numbering: &Numbering,
         granted: &allocated::KnownAllocation<'_>,
         answer: &mut Vec<OwnerSets>,

@@ -11,7 +11,7 @@ use crate::visible::asked;
 
 use super::gpu_verdicts::GpuVerdicts;
 use super::job_claim;
-use super::join::Join;
+use super::joined_nodeed_node::JoinedNode;
 
 /// Reports processes, and remembers the last answer: processes that follow one
 /// another in a cgroup mostly ask for the same.
@@ -22,7 +22,7 @@ pub(super) struct Processes {
 
 impl Processes {
     /// One process for an answer; without details where none were observed.
-    pub(super) fn report(&mut self, process: &Process, join: &mut Join<'_>) -> report::Process {
+    pub(super) fn report(&mut self, process: &Process, join: &mut JoinedNode<'_>) -> report::Process {
         let mut answer = bare(process);
         let at = started_at(process, &join.observation.host);
         answer.started_at = at.map(|at| at.to_string());
@@ -52,7 +52,7 @@ impl Processes {
         answer
     }
 
-    fn visible(&mut self, detail: &Detail, view: &Rc<GpuVerdicts>, join: &Join<'_>) -> Visible {
+    fn visible(&mut self, detail: &Detail, view: &Rc<GpuVerdicts>, join: &JoinedNode<'_>) -> Visible {
         let at_exec = self.asked(&detail.at_exec, view, join);
         let live = self.asked(&detail.live, view, join);
         let changed = detail.at_exec.known().zip(detail.live.known());
@@ -60,7 +60,12 @@ impl Processes {
         Visible { at_exec, live, last_set: None, last_set_at: None, changed }
     }
 
-    fn asked(&mut self, environment: &Answer<Environment>, view: &Rc<GpuVerdicts>, join: &Join<'_>) -> Asked {
+    fn asked(
+        &mut self,
+        environment: &Answer<Environment>,
+        view: &Rc<GpuVerdicts>,
+        join: &JoinedNode<'_>,
+    ) -> Asked {
         if let Some((last_view, last, answer)) = &self.last
             && Rc::ptr_eq(last_view, view)
             && last == environment

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use super::inspection::Inspection;
-use super::{AnalyseError, Granted};
+use super::{AnalyseError, CallerAllocation};
 use crate::observation::{Observation, Text};
 
 /// The questions of `--verify`.
@@ -23,7 +23,7 @@ pub struct ToVerify {
 ///
 /// As [`super::node()`].
 pub fn to_verify(observation: &Observation) -> Result<ToVerify, AnalyseError> {
-    let inspection = Inspection::new(observation, &Granted::default())?;
+    let inspection = Inspection::new(observation, &CallerAllocation::default())?;
     let mut seen = BTreeSet::new();
     let cgroups = inspection.payload().cgroups.iter().flatten().zip(inspection.paths());
     let different = cgroups.filter(|(cgroup, path)| {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::config::Config;
-use crate::analyse::{AnalyseError, Granted, Inspection};
+use crate::analyse::{AnalyseError, CallerAllocation, Inspection};
 use crate::model::{Device, DeviceType, Request, Verdict};
 use crate::model::{Owner, OwnerKind};
 use crate::observation::{self, Observation, Text};
@@ -32,7 +32,7 @@ pub(super) struct Tenant {
 impl<'a> Facts<'a> {
     pub(super) fn new(
         observation: &'a Observation,
-        granted: &Granted,
+        granted: &CallerAllocation,
         config: &'a Config,
     ) -> Result<Self, AnalyseError> {
         let inspection = Inspection::new(observation, granted)?;

@@ -74,7 +74,7 @@ pub enum ReadError {
     )]
     Refused {
         /// Where the message is in the file.
-        place: Place,
+        place: Position,
         /// The message of bpftool.
         message: String,
     },
@@ -84,7 +84,7 @@ pub enum ReadError {
     )]
     Kind {
         /// Where the file says so.
-        place: Place,
+        place: Position,
         /// The type it names.
         kind: String,
     },
@@ -94,7 +94,7 @@ pub enum ReadError {
     )]
     Order {
         /// The instruction's line.
-        place: Place,
+        place: Position,
         /// Its number.
         found: usize,
         /// The number that follows from the lines before.
@@ -114,7 +114,7 @@ pub enum ReadError {
     #[error("{place}: `{found}` is not {expected}")]
     Unknown {
         /// Where the text is in the file.
-        place: Place,
+        place: Position,
         /// The text that was found.
         found: String,
         /// The form that would be right, and how to get it.
@@ -126,7 +126,7 @@ pub enum ReadError {
     )]
     Disagree {
         /// The instruction's line.
-        place: Place,
+        place: Position,
         /// Its text.
         text: String,
         /// How its bytes decode.
@@ -149,14 +149,14 @@ pub enum ReadError {
 
 /// A position in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Position {
     /// A line of a text, from 1.
     Line(usize),
     /// An element of a JSON array, from 1.
     Element(usize),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Line(line) => write!(f, "line {line}"),

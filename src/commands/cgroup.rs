@@ -13,9 +13,9 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &CgroupArgs) -> Result<
         let needs = "name one, such as /system.slice, or all of them with -r /";
         return Err(Failure::new(ProblemCode::Usage, "", "no cgroup was named", needs));
     }
-    invocation.look.detail = !args.recursive;
+    invocation.wanted_facts.detail = !args.recursive;
     // Only the JSON of a subtree lists processes one by one.
-    invocation.look.users = invocation.global.json;
+    invocation.wanted_facts.users = invocation.global.json;
     let observation = saved::observe(invocation, &args.paths, args.recursive)?;
     let payload = analyse::cgroups(&observation)?;
     let is_subtree = observation.scope.iter().any(|scope| scope.recursive);

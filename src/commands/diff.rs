@@ -126,7 +126,7 @@ fn beside(
             if !is_whole(&file, &text) {
                 return Ok(None);
             }
-            invocation.look.detail = true;
+            invocation.wanted_facts.detail = true;
             (text, observe::cgroups(&invocation.options(), &[Target { path, recursive: true }])?)
         }
     };
@@ -161,7 +161,7 @@ fn moments(
         (_, Some(node)) => {
             let diff =
                 Diff { a: a_name.to_owned(), b: b_name.to_owned(), equal: node.equal, ..Diff::default() };
-            let gpus = analyse::node(&b, &analyse::Granted::default())?.gpus;
+            let gpus = analyse::node(&b, &analyse::CallerAllocation::default())?.gpus;
             Payload { diff: Some(diff), gpus, ..Payload::default() }
         }
         ((Err(failure), _) | (_, Err(failure)), None) => return Err(failure),

@@ -12,7 +12,7 @@ use crate::sys::caps::{Capabilities, Capability};
 #[derive(Debug, Default)]
 pub(super) struct Log {
     pub(super) problems: Vec<Problem>,
-    told: HashSet<&'static str>,
+    reported: HashSet<&'static str>,
     deadline: Option<Instant>,
 }
 
@@ -45,7 +45,7 @@ impl Log {
         why: impl Into<String>,
         needs: impl Into<String>,
     ) {
-        if self.told.insert(what) {
+        if self.reported.insert(what) {
             self.add(code, what, why, needs);
         }
     }
@@ -59,7 +59,7 @@ impl Log {
     /// short.
     pub(super) fn out_of_time(&mut self, doing: &str) -> bool {
         let late = self.deadline.is_some_and(|deadline| Instant::now() >= deadline);
-        if late && self.told.insert("timeout") {
+        if late && self.reported.insert("timeout") {
             self.add(
                 ProblemCode::Timeout,
                 doing,

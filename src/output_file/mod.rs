@@ -12,7 +12,7 @@
 //!   stays what it is (`through`).
 //! - anything else is refused.
 
-mod place;
+mod destination;
 mod replace;
 mod through;
 
@@ -21,7 +21,7 @@ use std::path::Path;
 
 use nix::errno::Errno;
 
-use place::Place;
+use destination::Destination;
 
 /// Why nothing was written.
 #[derive(Debug, thiserror::Error)]
@@ -59,8 +59,8 @@ impl OutputError {
 /// An error of `write`, an error of a system call, or a refusal. Then nothing is
 /// left behind, and an existing file is unchanged.
 pub fn save(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), OutputError> {
-    match place::find(path)? {
-        Place::File { directory, name } => replace::replace(&directory, &name, write),
-        Place::Stream(target) => through::write(&target, write),
+    match destination::find(path)? {
+        Destination::File { directory, name } => redestination::replace(&directory, &name, write),
+        Destination::Stream(target) => through::write(&target, write),
     }
 }

@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::place::number;
+use super::path_name::number;
 use super::slurm::STEPS;
 use super::{Directory, JobName};
 use crate::model::Owner;

@@ -79,7 +79,7 @@ fn job_of_environment(detail: &Detail, owner: &Owner) -> Option<u64> {
     if foreign || environment.get("SLURM_HET_SIZE").is_some() {
         return None;
     }
-    super::place::number(text("SLURM_JOB_ID")?.value.as_bytes())
+    super::path_name::number(text("SLURM_JOB_ID")?.value.as_bytes())
 }
 
 fn resolved(path: &Text, ground: &Ground, claims: &BTreeMap<&[u8], Claims>) -> Option<Owner> {

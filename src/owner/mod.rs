@@ -13,7 +13,7 @@ mod engine;
 mod ground;
 mod job;
 mod machine;
-mod place;
+mod path_name;
 mod pod;
 mod scan;
 mod schedulers;

@@ -3,7 +3,7 @@
 //! gave the names; after that it is a claim.
 
 use super::ground::{Ground, split};
-use super::place::{Match, Place};
+use super::path_name::{Match, PathName};
 use super::{container, engine, machine, pod, schedulers, slurm, unit};
 use crate::model::{Owner, OwnerKind};
 
@@ -14,7 +14,7 @@ const DEPTH: usize = 16;
 /// and the kubelet's without systemd.
 const PARENTS: [&[u8]; 2] = [b"libpod_parent", b"kubelet"];
 
-type Recogniser = fn(Place<'_, '_>) -> Option<Match>;
+type Recogniser = fn(PathName<'_, '_>) -> Option<Match>;
 
 /// The first that matches wins: names with a meaning of their own come before
 /// units.
@@ -63,7 +63,7 @@ pub(super) fn scan<'a>(path: &'a [u8], ground: &Ground) -> Scan<'a> {
         trust: Trust::Everything,
         scan: Scan::default(),
     };
-    let mut place = Place { names: &names, at: 0, users: false, top: true };
+    let mut place = PathName { names: &names, at: 0, users: false, top: true };
     while place.at < names.len() {
         place = reader.step(place, &names);
     }
@@ -104,7 +104,7 @@ struct Reader<'a, 'n> {
 
 impl<'a> Reader<'a, '_> {
     /// Reads the names at a position, and returns the next position.
-    fn step<'n>(&mut self, place: Place<'a, 'n>, names: &'n [&'a [u8]]) -> Place<'a, 'n> {
+    fn step<'n>(&mut self, place: PathName<'a, 'n>, names: &'n [&'a [u8]]) -> PathName<'a, 'n> {
         if place.at >= self.given {
             self.distrust(place.at);
         } else if place.at > 0 && place.at <= self.shared && !self.is_private() {
@@ -112,16 +112,16 @@ impl<'a> Reader<'a, '_> {
         }
         // Names that root gave are not read together with names that others gave.
         let visible = if place.at < self.given { names.get(..self.given).unwrap_or(names) } else { names };
-        let here = Place { names: visible, ..place };
+        let here = PathName { names: visible, ..place };
         let users = place.users || unit::manager(place.name()).is_some();
         let Some(found) = ALL.iter().find_map(|recogniser| recogniser(here)) else {
             let is_slice = place.name().ends_with(b".slice");
             if !is_slice && !PARENTS.contains(&place.name()) {
                 self.distrust(place.at + 1);
             }
-            return Place { at: place.at + 1, top: place.top && is_slice, users, ..place };
+            return PathName { at: place.at + 1, top: place.top && is_slice, users, ..place };
         };
-        let next = Place { at: place.at + found.taken, top: found.tree, users, ..place };
+        let next = PathName { at: place.at + found.taken, top: found.tree, users, ..place };
         self.take(found, place.at);
         next
     }
@@ -176,7 +176,7 @@ pub(super) fn nested(owners: Vec<Owner>, claims: Vec<Owner>, end: &[u8]) -> Opti
         };
         Some(Owner { outer, ..owner })
     });
-    let unknown = || Owner { name: Some(super::place::text(end)), ..Place::owner(OwnerKind::Cgroup) };
+    let unknown = || Owner { name: Some(super::path_name::text(end)), ..PathName::owner(OwnerKind::Cgroup) };
     match innermost {
         None if claims.is_empty() => None,
         innermost => Some(Owner { claims, ..innermost.unwrap_or_else(unknown) }),

@@ -1,7 +1,7 @@
 //! Reads job numbers from slurmstepd: the title it gives itself and the name of the
 //! socket it listens on. Both contain the number that a SLUID hides.
 
-use super::place::number;
+use super::path_name::number;
 
 /// The job of `slurmstepd: [JOB.STEP]`, which may say `stepmgr` too (set in
 /// src/slurmd/slurmstepd/slurmstepd.c).

@@ -12,7 +12,7 @@ use crate::model::Request;
 
 /// Names what registers hold.
 #[derive(Debug)]
-pub struct Meaning<'a> {
+pub struct Annotation<'a> {
     code: &'a Code<'a>,
     /// The fields of the question, by name.
     fields: Vec<(&'static str, Word)>,
@@ -20,7 +20,7 @@ pub struct Meaning<'a> {
     question: Option<u64>,
 }
 
-impl<'a> Meaning<'a> {
+impl<'a> Annotation<'a> {
     /// For one question, or for all of them.
     pub fn new(code: &'a Code<'a>, symbols: &mut Symbols, question: Option<u64>) -> Self {
         let [access_type, major, minor] = context_words(&mut symbols.diagram);

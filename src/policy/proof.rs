@@ -3,7 +3,7 @@
 
 use crate::observation::Program;
 
-use super::annotate::{Meaning, written};
+use super::annotate::{Annotation, written};
 use super::code::Code;
 use super::deadline;
 use super::decoder::{Decoder, ProgramCode, after_return, codes, surroundings};
@@ -84,7 +84,7 @@ impl Decoder {
         let (_, writes, _) = self.settle(&codes(&[program], context), context);
         let machine = Machine::new(&code, symbols, surroundings(context, None), &writes);
         let visits = machine.visits();
-        let meaning = Meaning::new(&code, symbols, None);
+        let meaning = Annotation::new(&code, symbols, None);
         visits
             .iter()
             .take_while(|_| !deadline::is_over())
@@ -145,7 +145,7 @@ fn signed(word: &Word, symbols: &Symbols, bits: u64) -> Option<i32> {
 }
 
 fn steps(code: &Code<'_>, symbols: &mut Symbols, trace: &[Trace], bits: u64) -> Vec<(usize, String)> {
-    let meaning = Meaning::new(code, symbols, Some(bits));
+    let meaning = Annotation::new(code, symbols, Some(bits));
     let mut steps = Vec::with_capacity(trace.len());
     for (index, step) in trace.iter().enumerate() {
         let Some(operation) = code.operations.get(step.pc) else { continue };

@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use super::always_listed::AlwaysListed;
 use super::decoder::Decoder;
 use super::diagram::{Bdd, Diagram, Variable};
-use super::focus::Focus;
 use super::inputs::{self, MAJOR, MAJOR_BITS, MINOR, MINOR_BITS, REQUEST, REQUEST_BITS, TYPE};
 use super::rule::{Mask, Numbers, Rule};
 use super::types::Fallback;
@@ -55,17 +55,17 @@ impl Decoder {
     /// The policy as a default and disjoint rules. What programs say of `c 0:0`
     /// is in them, although the kernel never asks.
     pub fn rules(&mut self, policy: Policy) -> RuleList {
-        self.rules_with(policy, &Focus::NOTHING)
+        self.rules_with(policy, &AlwaysListed::NOTHING)
     }
 
     /// The rules of a policy. Even if it has no short form, the rules about devices
-    /// in `focus` are there.
-    pub fn rules_with(&mut self, policy: Policy, focus: &Focus) -> RuleList {
+    /// in `always_listed` are there.
+    pub fn rules_with(&mut self, policy: Policy, always_listed: &AlwaysListed) -> RuleList {
         if self.diagram.exhausted() {
             return self.no_rules();
         }
-        let policy = self.with_answers(policy, focus);
-        let mut list = self.written_down(policy, focus);
+        let policy = self.with_answers(policy, always_listed);
+        let mut list = self.written_down(policy, always_listed);
         if policy.fallback != Fallback::NONE {
             // Questions that the diagram leaves open are answered one by one when
             // asked.
@@ -83,7 +83,7 @@ impl Decoder {
     }
 
     /// The rules, provided that the diagram holds them all.
-    fn written_down(&mut self, policy: Policy, focus: &Focus) -> RuleList {
+    fn written_down(&mut self, policy: Policy, always_listed: &AlwaysListed) -> RuleList {
         let unknown = self.unknown(policy);
         let regions =
             [(Verdict::Deny, policy.deny), (Verdict::Allow, policy.allow), (Verdict::Unknown, unknown)];
@@ -93,7 +93,7 @@ impl Decoder {
             match self.region_rules(region, verdict) {
                 Ok(rules) => list.rules.extend(rules),
                 Err(count) => {
-                    let rules = self.rules_in_focus(region, verdict, focus);
+                    let rules = self.always_listed_rules(region, verdict, always_listed);
                     let shown: u64 = rules.iter().map(Rule::questions).sum();
                     list.omitted = Some(list.omitted.unwrap_or(0) + count.saturating_sub(shown));
                     list.rules.extend(rules);
@@ -103,7 +103,8 @@ impl Decoder {
         list.rules.sort_by_key(order);
         for (region, why) in self.open_regions(policy) {
             let rules = self.region_rules(region, Verdict::Unknown);
-            let rules = rules.unwrap_or_else(|_| self.rules_in_focus(region, Verdict::Unknown, focus));
+            let rules =
+                rules.unwrap_or_else(|_| self.always_listed_rules(region, Verdict::Unknown, always_listed));
             list.unknown.push((why, rules));
         }
         list
@@ -111,13 +112,13 @@ impl Decoder {
 
     /// The differences between `a` and `b`.
     pub fn changes(&mut self, a: Policy, b: Policy) -> Vec<Change> {
-        self.changes_with(a, b, &Focus::NOTHING)
+        self.changes_with(a, b, &AlwaysListed::NOTHING)
     }
 
     /// The differences between `a` and `b`. Even if they have no short form, those
-    /// about devices in `focus` are there.
-    pub fn changes_with(&mut self, a: Policy, b: Policy, focus: &Focus) -> Vec<Change> {
-        let (a, b) = (self.with_answers(a, focus), self.with_answers(b, focus));
+    /// about devices in `always_listed` are there.
+    pub fn changes_with(&mut self, a: Policy, b: Policy, always_listed: &AlwaysListed) -> Vec<Change> {
+        let (a, b) = (self.with_answers(a, always_listed), self.with_answers(b, always_listed));
         let (in_a, in_b) = (self.by_verdict(a), self.by_verdict(b));
         let mut changes = Vec::new();
         for (from, was) in in_a {
@@ -129,7 +130,7 @@ impl Decoder {
                 let (rules, omitted) = match self.region_rules(region, to) {
                     Ok(rules) => (rules, None),
                     Err(count) => {
-                        let rules = self.rules_in_focus(region, to, focus);
+                        let rules = self.always_listed_rules(region, to, always_listed);
                         let shown: u64 = rules.iter().map(Rule::questions).sum();
                         (rules, Some(count.saturating_sub(shown)))
                     }

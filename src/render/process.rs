@@ -15,7 +15,7 @@ const COMMAND: usize = 16;
 const VALUE: usize = 20;
 
 /// The part of its job that a process is in.
-pub(super) type Place<'a> = &'a dyn Fn(&Process) -> String;
+pub(super) type PlaceInJob<'a> = &'a dyn Fn(&Process) -> String;
 
 /// Prints the heading and the table; with `place`, a column for it.
 pub(super) fn write(
@@ -23,7 +23,7 @@ pub(super) fn write(
     style: Style,
     processes: &[&Process],
     gpus: &[Gpu],
-    place: Option<Place<'_>>,
+    place: Option<PlaceInJob<'_>>,
 ) -> io::Result<()> {
     if processes.is_empty() {
         return writeln!(out, "\nProcesses: none");

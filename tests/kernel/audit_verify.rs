@@ -10,7 +10,7 @@ use crate::support::bpf::MULTI;
 use crate::support::cgroup::Cgroup;
 use crate::support::host;
 use crate::support::node::{Sleeper, attach_deny, relative};
-use gpumap::analyse::{self, Granted};
+use gpumap::analyse::{self, CallerAllocation};
 use gpumap::audit::{self, Config};
 use gpumap::model::{ProblemCode, Severity};
 use gpumap::observation::{Answer, Observation, Verification};
@@ -75,7 +75,7 @@ fn answers(observation: &Observation) -> Vec<(&str, Answer<bool>)> {
 }
 
 fn mismatches(observation: &Observation) -> Vec<Finding> {
-    let payload = audit::audit(observation, &Granted::default(), &Config::default()).unwrap();
+    let payload = audit::audit(observation, &CallerAllocation::default(), &Config::default()).unwrap();
     payload.findings.unwrap().into_iter().filter(|found| found.id == "verify-mismatch").collect()
 }
 

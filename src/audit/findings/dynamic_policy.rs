@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::analyse::{Granted, Inspection};
+use crate::analyse::{CallerAllocation, Inspection};
 use crate::audit::facts::{Facts, Tenant, char};
 use crate::audit::kind::{Family, Kind};
 use crate::audit::tenants::{about_gpus, count, gpus_with, number, views};
@@ -41,7 +41,7 @@ fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
     // Without the contents of these maps, only verdicts that do not depend on them
     // are known.
     let blind = without(observation, &open);
-    let Ok(mut blind) = Inspection::new(&blind, &Granted::default()) else { return Vec::new() };
+    let Ok(mut blind) = Inspection::new(&blind, &CallerAllocation::default()) else { return Vec::new() };
     let tenants = facts.tenants.clone();
     tenants.iter().filter_map(|tenant| look(facts, &mut blind, tenant, &open)).collect()
 }

@@ -5,7 +5,7 @@ mod documents;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use crate::analyse::{self, Granted};
+use crate::analyse::{self, CallerAllocation};
 use crate::audit::{self, Config, Scope};
 use crate::cli::{AuditArgs, Exit};
 use crate::commands::files::{self, saved};
@@ -35,8 +35,8 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &AuditArgs) -> Result<E
         let why = "the kernel cannot be asked about a saved node";
         return Err(Failure::new(ProblemCode::Usage, "--verify", why, "leave it out"));
     }
-    allocation::look(invocation, &args.allocation.slurm)?;
-    invocation.look.units = true;
+    allocation::request(invocation, &args.allocation.slurm)?;
+    invocation.wanted_facts.units = true;
     let subject = subject(invocation, args)?;
     let mut payload =
         audit::audit_within(&subject.observation, &subject.granted, &subject.config, &subject.scope)?;
@@ -72,7 +72,7 @@ fn keep_finding(
 /// The subject of an audit.
 struct Subject {
     observation: Observation,
-    granted: Granted,
+    granted: CallerAllocation,
     config: Config,
     scope: Scope,
     options: AuditOptions,
@@ -85,7 +85,7 @@ fn subject(invocation: &mut Invocation<'_>, args: &AuditArgs) -> Result<Subject,
         verify(invocation, &mut observation)?;
     }
     let (config, file) = documents::config(invocation, args, former.config)?;
-    let granted = Granted { list: args.allocation.allocated.clone().or(former.allocated) };
+    let granted = CallerAllocation { list: args.allocation.allocated.clone().or(former.allocated) };
     let job =
         if args.allocation.slurm.from_env { Some(job_name::one(invocation, None, true)?) } else { None };
     let former_job = former.job.as_deref().map(job_name::own).transpose()?;

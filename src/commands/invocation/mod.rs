@@ -38,7 +38,7 @@ pub struct Invocation<'a> {
     /// Standard error.
     pub err: &'a mut dyn Write,
     /// The facts to observe.
-    pub look: Look,
+    pub wanted_facts: WantedFacts,
     /// Whether a JSON document is unfinished whose list is written entry by entry.
     pub(crate) is_open: bool,
     start: Instant,
@@ -47,7 +47,7 @@ pub struct Invocation<'a> {
 
 /// The facts that a command needs, besides cgroups and programs.
 #[derive(Clone, Debug, Default)]
-pub struct Look {
+pub struct WantedFacts {
     /// What processes ask for and hold.
     pub detail: bool,
     /// Slurm's hook environment, in gpumap's own.
@@ -73,8 +73,8 @@ impl<'a> Invocation<'a> {
         stdin: &'a mut dyn Input,
         err: &'a mut dyn Write,
     ) -> Self {
-        let (look, start) = (Look::default(), Instant::now());
-        Self { global, command, style, out, err, look, is_open: false, start, stdin: Some(stdin) }
+        let (wanted_facts, start) = (WantedFacts::default(), Instant::now());
+        Self { global, command, style, out, err, wanted_facts, is_open: false, start, stdin: Some(stdin) }
     }
 
     /// When to stop looking.
@@ -95,11 +95,11 @@ impl<'a> Invocation<'a> {
             proc: self.global.proc.clone(),
             gpu_root: self.global.gpu_root.clone(),
             deadline: self.deadline(),
-            detail: self.look.detail,
-            gres_conf: self.look.gres_conf.clone(),
-            hook: self.look.hook,
-            users: self.look.users,
-            units: self.look.units,
+            detail: self.wanted_facts.detail,
+            gres_conf: self.wanted_facts.gres_conf.clone(),
+            hook: self.wanted_facts.hook,
+            users: self.wanted_facts.users,
+            units: self.wanted_facts.units,
             ..observe::Options::default()
         }
     }

@@ -27,7 +27,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &LeftoversArgs) -> Resu
     if args.kill.is_some() {
         kill::refuse(invocation)?;
     }
-    allocation::look(invocation, &args.allocation.slurm)?;
+    allocation::request(invocation, &args.allocation.slurm)?;
     let job = job_name::one(invocation, args.job.as_deref(), args.allocation.slurm.from_env)?;
     let granted = allocation::granted(&args.allocation);
     let observation = observe(invocation, args, &job)?;

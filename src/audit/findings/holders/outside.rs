@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::daemon;
-use super::evidence::{Told, devices, listed, process_name};
+use super::evidence::{Reported, devices, listed, process_name};
 use super::pages::{JOB_CLAIM_MISMATCH, PROCESS_OUTSIDE_JOB};
 use crate::audit::access::Access;
 use crate::audit::facts::{Facts, Tenant, whole};
@@ -23,7 +23,7 @@ const SERVICE: [&str; 3] = ["slurmd", "slurmstepd", "sshd"];
 /// Processes in no job's cgroup that name a job of this node, or that name any
 /// job and hold a GPU. A shell of salloc is a process outside of its job, and
 /// no concern of a node that the job is not on.
-pub(super) fn find(facts: &mut Facts<'_>, access: &Access, told: &mut Told) -> Vec<Finding> {
+pub(super) fn find(facts: &mut Facts<'_>, access: &Access, reported: &mut Reported) -> Vec<Finding> {
     let claims = |claim: &Claim| claim.outside;
     let mut found = Vec::new();
     for ((place, job), processes) in by_job(facts, claims) {
@@ -43,7 +43,7 @@ pub(super) fn find(facts: &mut Facts<'_>, access: &Access, told: &mut Told) -> V
             let held = process.held.iter().flatten();
             held.map(|key| (process.pid, process.start_time, key.clone()))
         });
-        told.extend(held);
+        reported.extend(held);
         findings.extend(report(facts, place, &job, &reported, tenant.as_ref()));
     }
     findings

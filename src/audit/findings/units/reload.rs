@@ -8,7 +8,7 @@ use crate::model::Confidence;
 use crate::model::{CgroupPath, Request, Verdict};
 use crate::observation::{self, Text, Unit};
 use crate::report::Finding;
-use crate::unit::{Filter, Meaning, meaning};
+use crate::unit::{DeviceRules, Filter, device_rules};
 
 /// `BPF_F_ALLOW_MULTI` (`linux/bpf.h`): without it systemd's program cannot be
 /// attached besides another.
@@ -18,8 +18,8 @@ const PROCESS_LIMIT: usize = 32;
 
 pub(super) fn find(facts: &mut Facts<'_>, wanted: &[Needed]) -> Vec<Finding> {
     let observation = facts.inspection.observation();
-    let of_unit = |unit: &Unit| match meaning(unit, &observation.gpu_facts) {
-        Meaning::Filter(filter) if is_attachable(facts, unit) => at(facts, unit, &filter, wanted),
+    let of_unit = |unit: &Unit| match device_rules(unit, &observation.gpu_facts) {
+        DeviceRules::Filter(filter) if is_attachable(facts, unit) => at(facts, unit, &filter, wanted),
         _ => None,
     };
     observation.units.iter().filter_map(of_unit).collect()

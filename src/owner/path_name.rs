@@ -4,7 +4,7 @@ use crate::model::{Owner, OwnerKind};
 
 /// A name in a path, with what is around it.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'p, 'n> {
+pub(super) struct PathName<'p, 'n> {
     /// All names of the path.
     pub(super) names: &'n [&'p [u8]],
     /// Which of them it is.
@@ -30,7 +30,7 @@ pub(super) struct Match {
     pub(super) makes: &'static [OwnerKind],
 }
 
-impl<'p> Place<'p, '_> {
+impl<'p> PathName<'p, '_> {
     /// The name.
     pub(super) fn name(self) -> &'p [u8] {
         self.ahead(0).unwrap_or_default()

@@ -21,7 +21,7 @@ use super::{AnalyseError, programs};
 /// An observation, its inventory and owners, and policies as far as they were
 /// needed.
 #[derive(Debug)]
-pub(super) struct Join<'a> {
+pub(super) struct JoinedNode<'a> {
     pub(super) observation: &'a Observation,
     pub(super) gpus: Vec<Gpu>,
     pub(super) owners: Directory,
@@ -36,7 +36,7 @@ pub(super) struct Join<'a> {
     views: HashMap<Policy, Rc<GpuVerdicts>>,
 }
 
-impl<'a> Join<'a> {
+impl<'a> JoinedNode<'a> {
     pub(super) fn new(observation: &'a Observation) -> Self {
         let gpus = gpu::inventory(&observation.gpu_facts);
         let shared = gpu::shared_nodes(&observation.gpu_facts);

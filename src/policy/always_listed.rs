@@ -21,14 +21,14 @@ const ASKED: u32 = 16;
 
 /// The devices whose rules are always shown.
 #[derive(Clone, Debug)]
-pub struct Focus {
+pub struct AlwaysListed {
     /// Majors of GPU drivers, character devices.
     majors: Vec<u32>,
     /// Devices that are there.
     devices: Vec<Device>,
 }
 
-impl Focus {
+impl AlwaysListed {
     /// No device: rules that are left out are left out.
     pub const NOTHING: Self = Self { majors: Vec::new(), devices: Vec::new() };
 
@@ -51,13 +51,18 @@ impl Decoder {
     /// The rules of a part of `region` that has a short form: GPU drivers with
     /// all their minors if possible, else with those that GPUs have, and the
     /// devices of this node.
-    pub(super) fn rules_in_focus(&mut self, region: Bdd, verdict: Verdict, focus: &Focus) -> Vec<Rule> {
+    pub(super) fn always_listed_rules(
+        &mut self,
+        region: Bdd,
+        verdict: Verdict,
+        always_listed: &AlwaysListed,
+    ) -> Vec<Rule> {
         let mut rules = Vec::new();
-        for major in &focus.majors {
+        for major in &always_listed.majors {
             let all = self.part(region, *major, [0, MAX_MINOR]);
             rules.extend(self.region_rules(all, verdict).unwrap_or_else(|_| {
                 let mut part = self.part(region, *major, [0, GPU_MINORS - 1]);
-                for device in focus.devices.iter().filter(|device| device.major == *major) {
+                for device in always_listed.devices.iter().filter(|device| device.major == *major) {
                     let one = self.part(region, *major, [device.minor, device.minor]);
                     part = self.diagram.or(part, one);
                 }
@@ -82,9 +87,9 @@ impl Decoder {
 
     /// The policy with the answers about devices in focus drawn in, where it
     /// leaves them open and its programs can be asked.
-    pub(super) fn with_answers(&mut self, policy: Policy, focus: &Focus) -> Policy {
+    pub(super) fn with_answers(&mut self, policy: Policy, always_listed: &AlwaysListed) -> Policy {
         let (mut allow, mut deny) = (policy.allow, policy.deny);
-        for device in focus.devices.iter().filter(|_| policy.fallback != Fallback::NONE) {
+        for device in always_listed.devices.iter().filter(|_| policy.fallback != Fallback::NONE) {
             for request in Request::ALL {
                 let bits = inputs::assignment(*device, request);
                 if self.drawn(policy, bits) != Verdict::Unknown {
