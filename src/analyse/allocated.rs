@@ -7,7 +7,7 @@ use crate::observation::{Environment, Process};
 use crate::report::GpuSet;
 
 use super::job_claim::job_id;
-use super::joined_nodeed_node::JoinedNode;
+use super::joined_node::JoinedNode;
 use super::levels::{is_job, is_step, is_task};
 
 /// The sources of an allocation besides processes: the caller and a hook.

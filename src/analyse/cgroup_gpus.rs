@@ -7,7 +7,7 @@ use crate::observation::{Answer, Environment, Observation, Process};
 use crate::report::{Api, Asked, Cut, Gpu};
 use crate::visible::{self, GpuAccess, OpenableGpus};
 
-use super::joined_nodeed_node::JoinedNode;
+use super::joined_node::JoinedNode;
 use super::moves::{self, MovedReach};
 
 /// The node's GPUs, and what a process may reach of them.

@@ -2,7 +2,7 @@
 //! deny. `held` does the same for a whole observation.
 
 use super::held::Numbers;
-use super::joined_nodeed_node::JoinedNode;
+use super::joined_node::JoinedNode;
 use super::processes::Processes;
 use crate::gpu;
 use crate::model::DeviceType;

@@ -7,7 +7,7 @@ use crate::observation::{Environment, Observation, Problem, Process};
 use crate::owner::JobName;
 use crate::report::{GpuSet, Leftover, Note, Payload};
 
-use super::joined_nodeed_node::JoinedNode;
+use super::joined_node::JoinedNode;
 use super::killable;
 use super::node::source;
 use super::processes::Processes;

@@ -9,7 +9,7 @@ use crate::observation::{self, Text};
 use crate::report::{OwnerSets, Process};
 
 use super::gpu_verdicts::GpuVerdicts;
-use super::joined_nodeed_node::JoinedNode;
+use super::joined_node::JoinedNode;
 use super::{allocated, levels, sets};
 
 /// One owner while the cgroups are gathered.

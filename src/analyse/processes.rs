@@ -11,7 +11,7 @@ use crate::visible::asked;
 
 use super::gpu_verdicts::GpuVerdicts;
 use super::job_claim;
-use super::joined_nodeed_node::JoinedNode;
+use super::joined_node::JoinedNode;
 
 /// Reports processes, and remembers the last answer: processes that follow one
 /// another in a cgroup mostly ask for the same.

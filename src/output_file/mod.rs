@@ -60,7 +60,7 @@ impl OutputError {
 /// left behind, and an existing file is unchanged.
 pub fn save(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), OutputError> {
     match destination::find(path)? {
-        Destination::File { directory, name } => redestination::replace(&directory, &name, write),
+        Destination::File { directory, name } => replace::replace(&directory, &name, write),
         Destination::Stream(target) => through::write(&target, write),
     }
 }

@@ -118,10 +118,10 @@ fn report(
         .extend(wording::clauses(having.iter().filter_map(|tenant| claim(facts, *tenant, gpu)).collect()));
     let granted = having.iter().filter_map(|tenant| facts.tenants.get(*tenant));
     let by_rules = granted.clone().any(|tenant| {
-        let reported = tenant.sets.allocated.is_trusted();
+        let is_trusted = tenant.sets.allocated.is_trusted();
         let denied =
             tenant.sets.allowed.gpus.as_ref().is_some_and(|gpus| gpus.len() < facts.inspection.gpus().len());
-        reported || denied
+        is_trusted || denied
     });
     let cgroup = facts.cgroups().get(place)?;
     let verb = if holders.len() == 1 { "holds" } else { "hold" };

@@ -38,13 +38,13 @@ pub(super) fn find(facts: &mut Facts<'_>, access: &Access, reported: &mut Report
     for (place, job, processes) in found {
         let tenant = processes.first().and_then(|process| named(facts, process.claim.as_ref()?)).cloned();
         let holders: Vec<Process> = processes.iter().filter(|process| holds(process)).cloned().collect();
-        let reported = if tenant.is_some() { processes } else { holders };
-        let held = reported.iter().flat_map(|process| {
+        let concerned = if tenant.is_some() { processes } else { holders };
+        let held = concerned.iter().flat_map(|process| {
             let held = process.held.iter().flatten();
             held.map(|key| (process.pid, process.start_time, key.clone()))
         });
         reported.extend(held);
-        findings.extend(report(facts, place, &job, &reported, tenant.as_ref()));
+        findings.extend(report(facts, place, &job, &concerned, tenant.as_ref()));
     }
     findings
 }
