@@ -4,6 +4,7 @@
 //! and policies of one observation. The other files make the answer of one
 //! command each.
 
+mod activity;
 mod allocated;
 mod asked_order;
 mod attachment;
@@ -39,6 +40,7 @@ mod writer;
 use crate::observation::{Cgroup, Observation, Program, Text};
 
 pub use crate::policy::Question;
+pub use activity::Follower;
 pub use cgroup_gpus::CgroupGpus;
 pub use cgroups::cgroups;
 pub use change::{Comparison, change};

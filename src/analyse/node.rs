@@ -9,7 +9,7 @@ use crate::report::{OwnerSets, Payload};
 use super::joined_node::{JoinedNode, by_cgroup, in_scope};
 use super::owners::Owners;
 use super::processes::Processes;
-use super::{AnalyseError, allocated, asked_order};
+use super::{AnalyseError, activity, allocated, asked_order};
 
 /// The allocation that the caller names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,7 +52,14 @@ pub(super) fn answer(join: &mut JoinedNode<'_>, granted: &CallerAllocation) -> R
     }
     let owners = asked_order::owners(observation, owners.finish(join, &numbering, &source));
     asked_order::cgroups(observation, &mut answer);
-    Ok(Payload { owners: Some(owners), ..join.finish(answer) })
+    let mut payload = Payload { owners: Some(owners), ..join.finish(answer) };
+    if let Some((reading, activity)) =
+        observation.activity.as_deref().zip(activity::of_present(join, &payload))
+    {
+        activity::add_used(&mut payload, &activity, reading);
+        payload.activity = Some(Box::new(activity));
+    }
+    Ok(payload)
 }
 
 /// Leaves out the rows of jobs of which only some steps were asked for (`is_whole`

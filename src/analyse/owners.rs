@@ -130,6 +130,8 @@ impl<'a> Owners<'a> {
             allowed,
             held: sets::held(&processes, &join.gpus),
             held_denied: sets::held_denied(&processes),
+            used: None,
+            idle_seconds: None,
             shares: Vec::new(),
         };
         let shares = super::sharing::of(&sets, &facts, &join.gpus);

@@ -15,6 +15,8 @@ use crate::model::Severity;
 pub struct Config {
     /// GPUs that are shared on purpose.
     pub sharing: Sharing,
+    /// What counts as use.
+    pub activity: ActivityLimits,
     /// Daemons that may hold any GPU, besides those that gpumap knows.
     #[serde(rename = "daemon")]
     pub daemons: Vec<Daemon>,
@@ -33,6 +35,20 @@ pub struct Sharing {
     /// Whether this node's jobs may open every GPU on purpose, because jobs
     /// get whole nodes.
     pub whole_node: bool,
+}
+
+/// What counts as use, where calls of processes are counted.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ActivityLimits {
+    /// After how many hours without work a GPU that is held is a finding.
+    pub idle_hours: u32,
+}
+
+impl Default for ActivityLimits {
+    fn default() -> Self {
+        Self { idle_hours: 3 }
+    }
 }
 
 /// A daemon that may hold GPUs of others. Everything that is named here must match,

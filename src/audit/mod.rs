@@ -26,7 +26,7 @@ use crate::observation::Observation;
 use crate::report::{Audit, AuditOptions, Checked, Payload};
 
 pub use catalogue::{kind, kinds};
-pub use config::{Config, Daemon, Ignore, Sharing};
+pub use config::{ActivityLimits, Config, Daemon, Ignore, Sharing};
 pub use config_reader::{ConfigError, no_such_id};
 pub use kind::Kind;
 pub use outcome::{compare, judge};

@@ -25,6 +25,15 @@ impl<'a> CgroupPath<'a> {
         self.is_at_or_below(top) && self.0.len() > top.0.len()
     }
 
+    /// A path that begins with a slash, and those of all cgroups around it, the
+    /// innermost first; the last one is `/`.
+    pub fn upwards(path: &str) -> impl Iterator<Item = &str> {
+        let inside = path.trim_end_matches('/');
+        let named = std::iter::successors(Some(inside), |path| path.get(..path.rfind('/')?));
+        let named = named.take_while(|path| !path.is_empty());
+        named.chain(std::iter::once("/"))
+    }
+
     /// The path without the slash at its beginning, to be opened in the directory
     /// of the root; empty for the root itself.
     #[must_use]
@@ -52,6 +61,14 @@ mod tests {
         for (path, top) in [("/ab", "/a"), ("/a", "/a/b"), ("/", "/a"), ("/b", "/a")] {
             assert!(!below(path, top) && !at_or_below(path, top), "{path} {top}");
         }
+    }
+
+    /// Make sure that every cgroup around a path is named once, the root last.
+    #[test]
+    fn upwards() {
+        let all = |path| CgroupPath::upwards(path).collect::<Vec<_>>();
+        assert_eq!(all("/a/b/c"), ["/a/b/c", "/a/b", "/a", "/"]);
+        assert_eq!((all("/"), all("")), (vec!["/"], vec!["/"]));
     }
 
     /// Make sure that the root has no name to be opened.

@@ -18,6 +18,14 @@ impl Observation {
         if rows.saturating_mul(nodes.saturating_add(files)) > TABLE {
             return Some(format!("{rows} cgroups and processes and {nodes} device nodes are too many"));
         }
+        let counted = self.activity.iter().flat_map(|reading| &reading.sums.processes);
+        let work = counted.map(|process| {
+            let devices = process.devices.len().saturating_mul(process.contexts.len());
+            devices.saturating_add(process.contexts.len()).saturating_mul(nodes.saturating_add(files).max(1))
+        });
+        if work.fold(0, usize::saturating_add) > TABLE {
+            return Some("the devices of its processes' contexts are too many".to_owned());
+        }
         let paths = self.cgroups.iter().map(|cgroup| &cgroup.path);
         let paths = paths.chain(self.processes.iter().map(|process| &process.cgroup));
         let work = paths.map(|path| {

@@ -6,6 +6,7 @@
 //! observation can be analysed again by a newer gpumap.
 
 mod activity;
+mod activity_reading;
 mod answer;
 mod environment;
 mod limits;
@@ -26,6 +27,7 @@ pub use activity::{
     Activity, ActivityLibrary, ContextSums, CopiedBytes, DURATION_CLASSES, ErrorCount, FIRST_DURATION_BITS,
     GpuApi, LostRoom, NamedDevice, ProcessActivity, StreamSums, Uncovered,
 };
+pub use activity_reading::ActivityReading;
 pub use answer::Answer;
 pub use environment::{Environment, Variable};
 pub use process::{Detail, HeldDevice, Process, User};
@@ -89,6 +91,9 @@ pub struct Observation {
     /// What the kernel itself answered in some of the cgroups (`--verify`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verified: Vec<Verification>,
+    /// What processes did with GPUs, where a gpumap counts their calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub activity: Option<Box<ActivityReading>>,
     /// What could not be seen, each with the right or setting it needs.
     #[serde(default)]
     pub errors: Vec<Problem>,

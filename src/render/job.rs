@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
-use super::{Style, inventory, owner, process, programs, rules, sanitize, sets};
+use super::{Style, activity, inventory, owner, process, programs, rules, sanitize, sets};
 use crate::model::{CgroupPath, JobIdSource};
-use crate::report::{Cgroup, Effective, Gpu, GpuSet, OwnerSets, Payload, Policy, Process};
+use crate::report::{ActiveProcess, Cgroup, Effective, Gpu, GpuSet, OwnerSets, Payload, Policy, Process};
 
 /// Prints each job of the answer, separated by an empty line.
 pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
@@ -34,6 +34,10 @@ fn one(out: &mut dyn Write, style: Style, group: &[OwnerSets], payload: &Payload
     if rest > 0 {
         let of = if rest == 1 { "process of the scheduler is" } else { "processes of the scheduler are" };
         writeln!(out, "  {rest} {of} not listed (-v lists all)")?;
+    }
+    if let Some(activity) = &payload.activity {
+        let is_its = |it: &ActiveProcess| it.cgroup.as_deref().is_some_and(|path| is_in(path, &top.cgroup));
+        activity::section(out, style, activity, is_its, inventory)?;
     }
     rule_part(out, &cgroups, payload)?;
     program_part(out, &cgroups, payload)

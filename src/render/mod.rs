@@ -3,6 +3,7 @@
 //! Both show the same [`crate::report`] value. Rendering lays out and computes
 //! nothing. Every string that came from the system passes [`sanitize`].
 
+mod activity;
 mod audit;
 mod cgroup;
 mod diff;
@@ -38,6 +39,7 @@ mod watch_move;
 mod watch_policy;
 mod wrap;
 
+pub use activity::write as activity;
 pub use audit::write as audit;
 pub use cgroup::write as cgroups;
 pub use diff::write as diff;

@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 
 use super::table::{self, Last};
-use super::{Style, cgroup, gpu_names, job, owner, process, process_facts, sanitize, sets};
+use super::{Style, activity, cgroup, gpu_names, job, owner, process, process_facts, sanitize, sets};
 use crate::model::{Certainty, CgroupPath, JobIdSource, ValueState};
-use crate::report::{Api, Asked, Cgroup, Claim, Gpu, OwnerSets, Payload, Process, Visible};
+use crate::report::{ActiveProcess, Api, Asked, Cgroup, Claim, Gpu, OwnerSets, Payload, Process, Visible};
 
 /// Characters of a variable's value.
 const VALUE: usize = 40;
@@ -63,7 +63,10 @@ fn one(
         variables(out, style, visible)?;
         results(out, style, visible, inventory)?;
     }
-    held(out, it, inventory)
+    held(out, it, inventory)?;
+    let Some(activity) = payload.activity.as_deref().filter(|_| it.used.is_some()) else { return Ok(()) };
+    let is_it = |other: &ActiveProcess| (other.pid, other.start_time) == (it.pid, it.start_time);
+    activity::section(out, style, activity, is_it, inventory)
 }
 
 /// The line that replaces all others if a process cannot hold anything. A process
@@ -112,7 +115,8 @@ fn sets(out: &mut dyn Write, style: Style, it: &Process, payload: &Payload) -> i
         ("asks for", asks),
         ("holds", process::held(it, inventory)),
     ];
-    let parts = parts.map(|(name, cell)| format!("{name} {cell}"));
+    let used = it.used.as_ref().map(|used| ("uses", sets::cell(used, &[], inventory)));
+    let parts = parts.into_iter().chain(used).map(|(name, cell)| format!("{name} {cell}"));
     let mut lines: Vec<String> = Vec::new();
     for part in parts {
         match lines.last_mut() {

@@ -5,6 +5,7 @@
 
 use std::io::{self, Write};
 
+use super::process_facts::age;
 use super::table::{self, Last};
 use super::{Style, gpu_names, names, owner, sanitize};
 use crate::model::{AllocationSource, CgroupPath, JobIdSource};
@@ -14,14 +15,21 @@ use crate::report::{Gpu, GpuSet, OwnerSets};
 const REASONS: usize = 6;
 /// The least that owners' names have.
 const LEAST: usize = 16;
-const HEADER: [&str; 7] = ["OWNER", "SHARES", "ALLOCATED", "ALLOWED", "ASKS FOR", "HOLDS", "PROCS"];
+const HEADER: [&str; 9] =
+    ["OWNER", "SHARES", "ALLOCATED", "ALLOWED", "ASKS FOR", "HOLDS", "USES", "IDLE", "PROCS"];
 /// Place of the column that is there only if somebody shares.
 const SHARES: usize = 1;
+/// Places of the columns that are there only if somebody counts calls.
+const USES: std::ops::Range<usize> = 6..8;
 
 /// Prints the rows with what explains their marks.
 pub(super) fn write(out: &mut dyn Write, style: Style, rows: &[&OwnerSets], gpus: &[Gpu]) -> io::Result<()> {
     let mut cells: Vec<Vec<String>> = rows.iter().map(|row| self::row(row, gpus)).collect();
     let mut header = HEADER.to_vec();
+    if rows.iter().all(|row| row.used.is_none()) {
+        header.drain(USES);
+        cells.iter_mut().for_each(|row| drop(row.drain(USES)));
+    }
     if rows.iter().all(|row| row.shares.is_empty()) {
         header.remove(SHARES);
         cells.iter_mut().for_each(|row| drop(row.remove(SHARES)));
@@ -52,17 +60,20 @@ fn row(row: &OwnerSets, gpus: &[Gpu]) -> Vec<String> {
     let sets = [&row.allocated, &row.allowed, &row.visible].map(|set| cell(set, &[], gpus));
     cells.extend(sets);
     cells.push(cell(&row.held, &row.held_denied, gpus));
+    cells.push(row.used.as_ref().map_or_else(|| "?".to_owned(), |used| cell(used, &[], gpus)));
+    cells.push(row.idle_seconds.map_or_else(|| "-".to_owned(), age));
     cells.push(row.processes.to_string());
     cells
 }
 
-fn all(row: &OwnerSets) -> [(&'static str, &GpuSet); 4] {
-    [
+fn all(row: &OwnerSets) -> impl Iterator<Item = (&'static str, &GpuSet)> {
+    let four = [
         ("allocated", &row.allocated),
         ("allowed", &row.allowed),
         ("asks for", &row.visible),
         ("holds", &row.held),
-    ]
+    ];
+    four.into_iter().chain(row.used.iter().map(|used| ("uses", used)))
 }
 
 /// One set, compact; `denied` is what of it is held although denied.
@@ -107,7 +118,7 @@ fn reasons(out: &mut dyn Write, style: Style, rows: &[&OwnerSets]) -> io::Result
     let mut told: Vec<String> = Vec::new();
     let mut nothing: Vec<(&str, Vec<&OwnerSets>)> = Vec::new();
     for row in rows {
-        for (name, set) in all(row).into_iter().filter(|(name, _)| *name != "allocated" || style.all) {
+        for (name, set) in all(row).filter(|(name, _)| *name != "allocated" || style.all) {
             for why in &set.why {
                 match name {
                     "asks for" if is_none(set) => note(&mut nothing, why, row),

@@ -4,6 +4,7 @@
 //! JSON of a command are two views of the same value. Changes within
 //! `gpumap/1` are additive. The JSON schema is generated from these types.
 
+mod activity;
 mod audit;
 mod event;
 mod finding;
@@ -21,6 +22,10 @@ use serde::{Deserialize, Serialize};
 use crate::model::{AttachFlag, InstanceKey, NoteCode, Owner, RuleType, Vendor, Verdict, Verdicts, Writer};
 use crate::observation::{Host, Observation, Problem};
 
+pub use activity::{
+    ActiveProcess, Activity, CallError, CountedLibrary, DurationClass, GpuUse, MemoryUse, OwnerActivity,
+    Rates, StreamUse, Work,
+};
 pub use audit::{Audit, AuditConfig, AuditOptions, Checked, Counts, FindingKind, FixedFinding};
 pub use event::{DevicesEvent, Event, EventProcess, LostBy, MoveEvent, PolicyEvent, PolicyProgram, Value};
 pub use finding::{Decision, Finding, FindingDevice, FindingProcess};
@@ -95,6 +100,9 @@ pub struct Payload {
     /// Answers of `leftovers`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leftovers: Option<Vec<Leftover>>,
+    /// What processes do with their GPUs, where a gpumap counts their calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub activity: Option<Box<Activity>>,
     /// Limits of every command, which do not make the answer incomplete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notes: Option<Vec<Note>>,

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::GpuSet;
 use crate::model::{ApiName, Certainty, CutCode, JobEvidence, Owner, ProcessState, SharedRole, ValueState};
 
 /// One process.
@@ -70,6 +71,13 @@ pub struct Process {
     /// Why `held` is null, or why the process may hold more than it lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_unknown: Option<String>,
+    /// The GPUs that it handed work to since its calls are counted; left out where
+    /// they are not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used: Option<GpuSet>,
+    /// How many seconds ago its last call was; left out where no call was counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_seconds: Option<u64>,
     /// The job that its environment names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<Claim>,
@@ -155,6 +163,9 @@ pub struct Api {
     pub state: ValueState,
     /// As in [`Asked::gpus`].
     pub gpus: Option<Vec<String>>,
+    /// Whether the order of `gpus`, in which the process counts them, is not known.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub order_unknown: bool,
     /// As in [`Asked::instances`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instances: Vec<String>,

@@ -33,6 +33,14 @@ pub struct OwnerSets {
     /// GPUs in `held` that the rules of the holding process deny now.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held_denied: Vec<String>,
+    /// The GPUs that its processes handed work to since their calls are counted;
+    /// left out where nobody counts them. Not known where the calls of one of them
+    /// are not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used: Option<GpuSet>,
+    /// How many seconds ago its last call was; left out where no call was counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_seconds: Option<u64>,
     /// How it shares GPUs on purpose: `mig`, `shard`, `mps`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<SharingMode>,

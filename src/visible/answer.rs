@@ -157,6 +157,7 @@ impl<'a> Question<'a> {
             raw_hex: state.raw_hex(),
             state: state.kind(),
             gpus: devices.map(|devices| self.keys(devices)),
+            order_unknown: outcome.is_unordered(),
             instances: devices
                 .unwrap_or_default()
                 .iter()

@@ -91,6 +91,13 @@ impl Outcome {
         self.listing.as_ref().map(|listing| listing.devices.as_slice())
     }
 
+    /// Whether the devices are known and their order is not.
+    pub(super) fn is_unordered(&self) -> bool {
+        let unordered =
+            |listing: &Listing| listing.devices.len() > 1 && matches!(listing.order, Order::Unknown(_));
+        self.listing.as_ref().is_some_and(unordered)
+    }
+
     /// Whether there certainly is no device.
     pub(super) fn is_none(&self) -> bool {
         self.devices().is_some_and(<[Device]>::is_empty)

@@ -6,6 +6,7 @@
 //!
 //! [`Kind`]: super::kind::Kind
 
+mod activity;
 mod cannot_start;
 mod driver_not_loaded;
 mod dropped_denials;
@@ -48,4 +49,5 @@ pub(super) const FAMILIES: &[Family] = &[
     driver_not_loaded::FAMILY,
     unknown_verdict::FAMILY,
     verify_mismatch::FAMILY,
+    activity::FAMILY,
 ];

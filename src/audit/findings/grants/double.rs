@@ -133,7 +133,7 @@ fn excuses(gpu: &Gpu) -> Vec<String> {
 
 /// Whether two tenants may have a GPU in common: they are one job's or one
 /// pod's, or both share it by design.
-pub(super) fn may_share(facts: &Facts<'_>, one: usize, other: usize) -> bool {
+pub(in crate::audit::findings) fn may_share(facts: &Facts<'_>, one: usize, other: usize) -> bool {
     let (Some(one), Some(other)) = (facts.tenants.get(one), facts.tenants.get(other)) else { return false };
     let both = |mode: SharingMode| [one, other].iter().all(|tenant| tenant.sets.shares.contains(&mode));
     both(SharingMode::Shard) || both(SharingMode::Mps) || is_one(&one.sets.owner, &other.sets.owner)

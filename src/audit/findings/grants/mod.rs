@@ -14,6 +14,7 @@ use crate::audit::facts::Facts;
 use crate::audit::kind::Family;
 use crate::report::Finding;
 
+pub(super) use double::may_share;
 pub(super) use open::unmanaged;
 
 /// The kinds of this family.

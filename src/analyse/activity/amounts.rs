@@ -1,0 +1,187 @@
+//! Amounts of work: of the sums that the kernel keeps, of what lies between two
+//! readings, and of several together.
+
+use crate::observation::{ContextSums, CopiedBytes, DURATION_CLASSES, FIRST_DURATION_BITS, StreamSums};
+use crate::report::{DurationClass, MemoryUse, Rates, Work};
+
+const NANOSECONDS: f64 = 1e9;
+
+/// Nanoseconds as seconds.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "below 2^53 ns, 104 days, it is exact, and beyond close enough"
+)]
+pub(super) fn seconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / NANOSECONDS
+}
+
+/// What a stream's sums come to.
+pub(super) fn of_stream(sums: &StreamSums) -> Work {
+    Work {
+        launches: sums.launches,
+        graph_launches: sums.graph_launches,
+        graph_kernels: sums.graph_kernels,
+        captured: sums.captured,
+        host_functions: sums.host_functions,
+        copies: sums.copies,
+        to_device_bytes: sums.bytes.to_device,
+        from_device_bytes: sums.bytes.from_device,
+        on_device_bytes: sums.bytes.on_device,
+        unknown_bytes: sums.bytes.unknown,
+        fills: sums.fills,
+        fill_bytes: sums.fill_bytes,
+        waits: sums.waits,
+        wait_seconds: seconds(sums.wait_ns),
+        queries: sums.queries,
+        failed_calls: sums.errors,
+        ..Work::default()
+    }
+}
+
+/// What a context's sums come to.
+pub(super) fn of_context(sums: &ContextSums) -> Work {
+    Work {
+        allocations: sums.allocations,
+        frees: sums.frees,
+        failed_allocations: sums.failed,
+        waits: sums.waits,
+        wait_seconds: seconds(sums.wait_ns),
+        ..Work::default()
+    }
+}
+
+/// The memory of a context.
+pub(super) fn memory(sums: &ContextSums) -> MemoryUse {
+    MemoryUse {
+        now_bytes: sums.bytes,
+        peak_bytes: sums.peak_bytes,
+        managed_bytes: sums.managed_bytes,
+        host_bytes: sums.host_bytes,
+        physical_bytes: sums.physical_bytes,
+    }
+}
+
+/// Both together. Counts of a hostile file may be as large as they like.
+pub(super) fn sum(a: Work, b: Work) -> Work {
+    Work {
+        launches: a.launches.saturating_add(b.launches),
+        graph_launches: a.graph_launches.saturating_add(b.graph_launches),
+        graph_kernels: a.graph_kernels.saturating_add(b.graph_kernels),
+        captured: a.captured.saturating_add(b.captured),
+        host_functions: a.host_functions.saturating_add(b.host_functions),
+        copies: a.copies.saturating_add(b.copies),
+        to_device_bytes: a.to_device_bytes.saturating_add(b.to_device_bytes),
+        from_device_bytes: a.from_device_bytes.saturating_add(b.from_device_bytes),
+        on_device_bytes: a.on_device_bytes.saturating_add(b.on_device_bytes),
+        unknown_bytes: a.unknown_bytes.saturating_add(b.unknown_bytes),
+        fills: a.fills.saturating_add(b.fills),
+        fill_bytes: a.fill_bytes.saturating_add(b.fill_bytes),
+        allocations: a.allocations.saturating_add(b.allocations),
+        frees: a.frees.saturating_add(b.frees),
+        failed_allocations: a.failed_allocations.saturating_add(b.failed_allocations),
+        waits: a.waits.saturating_add(b.waits),
+        wait_seconds: a.wait_seconds + b.wait_seconds,
+        queries: a.queries.saturating_add(b.queries),
+        failed_calls: a.failed_calls.saturating_add(b.failed_calls),
+    }
+}
+
+/// The memory of both.
+pub(super) fn memory_sum(a: MemoryUse, b: MemoryUse) -> MemoryUse {
+    MemoryUse {
+        now_bytes: a.now_bytes.saturating_add(b.now_bytes),
+        peak_bytes: a.peak_bytes.saturating_add(b.peak_bytes),
+        managed_bytes: a.managed_bytes.saturating_add(b.managed_bytes),
+        host_bytes: a.host_bytes.saturating_add(b.host_bytes),
+        physical_bytes: a.physical_bytes.saturating_add(b.physical_bytes),
+    }
+}
+
+/// Work per second; `None` for an interval without length.
+#[expect(clippy::cast_precision_loss, reason = "a rate is no exact number")]
+pub(super) fn rates(work: &Work, seconds: f64) -> Option<Rates> {
+    let per = |count: u64| count as f64 / seconds;
+    (seconds > 0.0).then(|| Rates {
+        launches: per(work.launches),
+        graph_launches: per(work.graph_launches),
+        graph_kernels: per(work.graph_kernels),
+        copies: per(work.copies),
+        copied_bytes: per(work.copied_bytes()),
+        to_device_bytes: per(work.to_device_bytes),
+        from_device_bytes: per(work.from_device_bytes),
+        fill_bytes: per(work.fill_bytes),
+        waits: per(work.waits),
+        wait_seconds: work.wait_seconds / seconds,
+    })
+}
+
+/// What a stream did since a reading before. A handle that was given to another
+/// stream meanwhile begins again: then that is all of it.
+pub(super) fn stream_since(now: &StreamSums, before: &StreamSums) -> StreamSums {
+    stream_difference(now, before).unwrap_or_else(|| now.clone())
+}
+
+fn stream_difference(now: &StreamSums, before: &StreamSums) -> Option<StreamSums> {
+    let mut durations = [0; DURATION_CLASSES];
+    for (class, (now, before)) in durations.iter_mut().zip(now.durations.iter().zip(&before.durations)) {
+        *class = now.checked_sub(*before)?;
+    }
+    Some(StreamSums {
+        api: now.api,
+        context: now.context,
+        stream: now.stream,
+        launches: now.launches.checked_sub(before.launches)?,
+        graph_launches: now.graph_launches.checked_sub(before.graph_launches)?,
+        graph_kernels: now.graph_kernels.checked_sub(before.graph_kernels)?,
+        captured: now.captured.checked_sub(before.captured)?,
+        host_functions: now.host_functions.checked_sub(before.host_functions)?,
+        copies: now.copies.checked_sub(before.copies)?,
+        bytes: bytes_difference(&now.bytes, &before.bytes)?,
+        fills: now.fills.checked_sub(before.fills)?,
+        fill_bytes: now.fill_bytes.checked_sub(before.fill_bytes)?,
+        waits: now.waits.checked_sub(before.waits)?,
+        wait_ns: now.wait_ns.checked_sub(before.wait_ns)?,
+        queries: now.queries.checked_sub(before.queries)?,
+        errors: now.errors.checked_sub(before.errors)?,
+        first_ns: now.first_ns,
+        last_ns: now.last_ns,
+        durations,
+    })
+}
+
+fn bytes_difference(now: &CopiedBytes, before: &CopiedBytes) -> Option<CopiedBytes> {
+    Some(CopiedBytes {
+        to_device: now.to_device.checked_sub(before.to_device)?,
+        from_device: now.from_device.checked_sub(before.from_device)?,
+        on_device: now.on_device.checked_sub(before.on_device)?,
+        unknown: now.unknown.checked_sub(before.unknown)?,
+    })
+}
+
+/// What happened in a context since a reading before; the memory is that of now.
+pub(super) fn context_since(now: &ContextSums, before: &ContextSums) -> ContextSums {
+    let difference = || {
+        Some(ContextSums {
+            allocations: now.allocations.checked_sub(before.allocations)?,
+            frees: now.frees.checked_sub(before.frees)?,
+            failed: now.failed.checked_sub(before.failed)?,
+            waits: now.waits.checked_sub(before.waits)?,
+            wait_ns: now.wait_ns.checked_sub(before.wait_ns)?,
+            ..now.clone()
+        })
+    };
+    difference().unwrap_or_else(|| now.clone())
+}
+
+/// The classes of durations that have calls.
+pub(super) fn durations(counts: &[u64; DURATION_CLASSES]) -> Vec<DurationClass> {
+    let bound = |bits: u32| seconds(1_u64.checked_shl(bits).unwrap_or(u64::MAX));
+    let bits = (0..).map(|class: u32| FIRST_DURATION_BITS.saturating_add(class));
+    let classes = counts.iter().zip(bits).enumerate();
+    let class = |(index, (calls, bits)): (usize, (&u64, u32))| DurationClass {
+        from_seconds: if index == 0 { 0.0 } else { bound(bits.saturating_sub(1)) },
+        below_seconds: (index + 1 < DURATION_CLASSES).then(|| bound(bits)),
+        calls: *calls,
+    };
+    classes.filter(|(_, (calls, _))| **calls > 0).map(class).collect()
+}

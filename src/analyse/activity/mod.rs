@@ -1,0 +1,174 @@
+//! What processes do with their GPUs: the counts of their calls, joined with whose
+//! they are and with the four sets.
+//!
+//! Facts are one reading of the counts and an observation of the node, answers a
+//! [`report::Activity`](crate::report::Activity). What lies between two readings is
+//! their difference; [`Follower`] keeps what that takes from one to the next.
+
+mod amounts;
+mod clock;
+mod device;
+mod error_name;
+mod neighbours;
+mod owners;
+mod process;
+mod since;
+mod used;
+
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use crate::observation::{Activity, ActivityReading, Observation};
+use crate::report::{self, ActiveProcess, CountedLibrary, Payload, Work};
+
+use super::joined_node::JoinedNode;
+use super::{AnalyseError, CallerAllocation, node};
+use amounts::{rates, seconds};
+use clock::Clock;
+use neighbours::Neighbours;
+use process::{Known, Reader};
+use since::Since;
+
+pub(super) use used::add as add_used;
+
+/// A process, by what never changes: before and after an execve it is another.
+type ProcessKey = (u32, u64, u64);
+
+/// Follows the counts from reading to reading.
+#[derive(Debug, Default)]
+pub struct Follower {
+    /// The reading before.
+    before: Option<Activity>,
+    /// What is known of the processes of the last reading: those that end are told
+    /// once more when nothing can be observed of them any longer.
+    known: HashMap<ProcessKey, Known>,
+    /// Whether to list the streams one by one.
+    streams: bool,
+}
+
+impl Follower {
+    /// One that has seen nothing yet. `streams`: whether its answers list the streams
+    /// one by one.
+    pub fn new(streams: bool) -> Self {
+        Self { streams, ..Self::default() }
+    }
+
+    /// Counts from this reading on: the next answer tells what happened since.
+    pub fn begin(&mut self, sums: &Activity) {
+        self.before = Some(sums.clone());
+    }
+
+    /// What the observation's reading tells, and what happened since the one before.
+    /// The answer has the activity and the node's GPUs.
+    ///
+    /// # Errors
+    ///
+    /// As [`super::node()`].
+    pub fn report(
+        &mut self,
+        observation: &Observation,
+        granted: &CallerAllocation,
+    ) -> Result<Payload, AnalyseError> {
+        let mut join = JoinedNode::new(observation);
+        let answer = node::answer(&mut join, granted)?;
+        let activity = observation.activity.as_deref().map(|reading| {
+            let activity = self.read(reading, &join, &answer);
+            self.before = Some(reading.sums.clone());
+            Box::new(activity)
+        });
+        Ok(Payload { activity, gpus: answer.gpus, ..Payload::default() })
+    }
+
+    /// One reading, beside the answer of `node` from the same observation.
+    fn read(
+        &mut self,
+        reading: &ActivityReading,
+        join: &JoinedNode<'_>,
+        answer: &Payload,
+    ) -> report::Activity {
+        let clock = Clock::of(reading);
+        let before = self.before.as_ref().filter(|before| is_earlier(before, &reading.sums));
+        let since = Since::new(before);
+        let interval = before.map(|before| seconds(reading.sums.clock_ns.saturating_sub(before.clock_ns)));
+        let neighbours = Neighbours::new(join, answer);
+        let reader =
+            Reader { clock, since: &since, interval, neighbours: &neighbours, streams: self.streams };
+        let mut known = HashMap::new();
+        let mut processes: Vec<ActiveProcess> = Vec::new();
+        for counted in &reading.sums.processes {
+            let key = (counted.pid, counted.start_time, counted.id);
+            let mut its = self.known.remove(&key).unwrap_or_default();
+            processes.push(reader.process(counted, &mut its));
+            known.insert(key, its);
+        }
+        self.known = known;
+        processes.sort_by_cached_key(|process| {
+            (Reverse(busy(process)), process.pid, process.start_time, process.ended_at.clone())
+        });
+        let activity = Self::frame(reading, clock, &join.observation.taken_at);
+        with_totals(report::Activity { interval_seconds: interval, processes, ..activity })
+    }
+
+    /// What a reading tells beside the processes.
+    fn frame(reading: &ActivityReading, clock: Clock, taken_at: &str) -> report::Activity {
+        let sums = &reading.sums;
+        let library = |library: &crate::observation::ActivityLibrary| CountedLibrary {
+            path: library.path.lossy().into_owned(),
+            api: library.api,
+            since: clock.time(library.since_ns),
+            functions: library.functions,
+        };
+        report::Activity {
+            since: clock.time(sums.since_ns),
+            at: reading.at.clone(),
+            age_seconds: clock.age(taken_at).filter(|age| *age > 0.0),
+            whole_node: reading.whole_node,
+            launches_timed_one_in: sums.sampled_every,
+            engine: sums.engine.clone(),
+            lost: sums.lost.clone(),
+            libraries: sums.libraries.iter().map(library).collect(),
+            uncovered: sums.uncovered.clone(),
+            ..report::Activity::default()
+        }
+    }
+}
+
+/// Whether a reading is one of the same counts, made before.
+fn is_earlier(before: &Activity, now: &Activity) -> bool {
+    before.since_ns == now.since_ns && before.clock_ns <= now.clock_ns
+}
+
+/// What an observation's reading tells of the processes that the answer of `node`
+/// has.
+pub(super) fn of_present(join: &JoinedNode<'_>, answer: &Payload) -> Option<report::Activity> {
+    let reading = join.observation.activity.as_deref()?;
+    let mut activity = Follower::default().read(reading, join, answer);
+    let processes = answer.cgroups.iter().flatten().flat_map(|cgroup| &cgroup.processes);
+    let present: HashMap<u32, u64> = processes.map(|process| (process.pid, process.start_time)).collect();
+    activity.processes.retain(|process| {
+        process.ended_at.is_none() && present.get(&process.pid) == Some(&process.start_time)
+    });
+    Some(with_totals(activity))
+}
+
+/// The sums over all processes and over those of each owner.
+fn with_totals(mut activity: report::Activity) -> report::Activity {
+    let uses = || activity.processes.iter().flat_map(|process| &process.gpus);
+    let total = uses().map(|one| one.counts).fold(Work::default(), amounts::sum);
+    let interval = uses().filter_map(|one| one.interval).fold(Work::default(), amounts::sum);
+    let owners = owners::of(&activity);
+    activity.total = total;
+    activity.interval = activity.interval_seconds.map(|_| interval);
+    activity.per_second = activity.interval_seconds.and_then(|seconds| rates(&interval, seconds));
+    activity.owners = owners;
+    activity
+}
+
+/// How much a process did: in the interval, then at all.
+fn busy(process: &ActiveProcess) -> (u64, u64) {
+    let sum = |of: &dyn Fn(&report::GpuUse) -> u64| process.gpus.iter().map(of).fold(0, u64::saturating_add);
+    (sum(&|one| one.interval.map_or(0, |work| work.enqueued())), sum(&|one| one.counts.enqueued()))
+}

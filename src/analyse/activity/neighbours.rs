@@ -1,0 +1,105 @@
+//! What the answer of `node` says of a process whose calls are counted: where it is,
+//! whose it is, and what it was allocated, may open, asks for and holds.
+
+use std::collections::HashMap;
+
+use super::super::joined_node::JoinedNode;
+use super::process::{Place, SetFlags};
+use crate::model::{CgroupPath, Verdict};
+use crate::observation::{ProcessActivity, Text};
+use crate::report::{Cgroup, Gpu, GpuSet, Payload, Process};
+
+/// The rest of an answer, to be looked up.
+#[derive(Debug)]
+pub(super) struct Neighbours<'a> {
+    join: &'a JoinedNode<'a>,
+    /// What is known to be allocated, by the topmost cgroup of its owner.
+    allocated: HashMap<&'a str, &'a GpuSet>,
+    processes: HashMap<(u32, u64), (&'a Cgroup, &'a Process)>,
+    cgroups: HashMap<u64, &'a Text>,
+}
+
+impl<'a> Neighbours<'a> {
+    pub(super) fn new(join: &'a JoinedNode<'_>, answer: &'a Payload) -> Self {
+        let cgroups = answer.cgroups.iter().flatten();
+        let processes = cgroups.flat_map(|cgroup| cgroup.processes.iter().map(move |it| (cgroup, it)));
+        let key = |process: &Process| (process.pid, process.start_time);
+        let all = &join.observation.cgroups;
+        let rows = answer.owners.iter().flatten();
+        let rows = rows.filter(|row| row.owner.is_workload() && row.allocated.gpus.is_some());
+        Self {
+            join,
+            allocated: rows.map(|row| (row.cgroup.as_str(), &row.allocated)).collect(),
+            processes: processes.map(|(cgroup, process)| (key(process), (cgroup, process))).collect(),
+            cgroups: all.iter().map(|cgroup| (cgroup.id, &cgroup.path)).collect(),
+        }
+    }
+
+    /// The node's GPUs.
+    pub(super) fn gpus(&self) -> &'a [Gpu] {
+        &self.join.gpus
+    }
+
+    /// What was observed of a process.
+    pub(super) fn process(&self, counted: &ProcessActivity) -> Option<&'a Process> {
+        self.processes.get(&(counted.pid, counted.start_time)).map(|(_, process)| *process)
+    }
+
+    /// Where a process is and whose it is; of one that was not observed, the cgroup
+    /// in which it made its first call, if that is there.
+    pub(super) fn place(&self, counted: &ProcessActivity) -> Option<Place> {
+        let observed = self.process(counted);
+        if let Some(process) = observed {
+            let cgroup = self.processes.get(&(counted.pid, counted.start_time)).map(|(cgroup, _)| *cgroup)?;
+            return Some(Place {
+                cgroup: cgroup.path.clone(),
+                cgroup_hex: cgroup.path_hex.clone(),
+                owner: cgroup.owner.clone(),
+                user: process.user.clone(),
+                user_hex: process.user_hex.clone(),
+            });
+        }
+        let path = *self.cgroups.get(&counted.cgroup_id)?;
+        Some(Place {
+            cgroup: path.lossy().into_owned(),
+            cgroup_hex: path.hex(),
+            owner: self.join.owners.of(path).cloned(),
+            user: self.join.user(counted.uid).map(|name| name.lossy().into_owned()),
+            user_hex: self.join.user(counted.uid).and_then(Text::hex),
+        })
+    }
+
+    /// Which of the four sets of a process have this GPU.
+    pub(super) fn sets(&self, counted: &ProcessActivity, gpu: &str) -> SetFlags {
+        let found = self.processes.get(&(counted.pid, counted.start_time));
+        let Some((cgroup, process)) = found.copied() else { return SetFlags::default() };
+        let verdict = cgroup.gpus.iter().find(|verdict| verdict.gpu == gpu).map(|verdict| verdict.verdict);
+        let has = |keys: &[String]| keys.iter().any(|key| key == gpu);
+        let live = process.visible.as_ref().map(|visible| &visible.live);
+        SetFlags {
+            allocated: self.allocated(&cgroup.path).and_then(|set| membership(set, gpu)),
+            allowed: verdict.and_then(|verdict| match verdict {
+                Verdict::Allow => Some(true),
+                Verdict::Deny => Some(false),
+                Verdict::Unknown => None,
+            }),
+            asked: live.and_then(|asked| asked.gpus.as_deref()).map(has),
+            held: process.held.as_deref().and_then(|held| match (has(held), &process.held_unknown) {
+                (false, Some(_)) => None,
+                (held, _) => Some(held),
+            }),
+        }
+    }
+
+    /// What the innermost owner around a cgroup was allocated of which that is known.
+    fn allocated(&self, cgroup: &str) -> Option<&'a GpuSet> {
+        CgroupPath::upwards(cgroup).find_map(|path| self.allocated.get(path).copied())
+    }
+}
+
+/// Whether a set has a GPU; `None` where that is not known.
+fn membership(set: &GpuSet, gpu: &str) -> Option<bool> {
+    let gpus = set.gpus.as_ref()?;
+    let has = |keys: &[String]| keys.iter().any(|key| key == gpu);
+    if has(gpus) { Some(true) } else { (!has(&set.unknown)).then_some(false) }
+}

@@ -1,0 +1,259 @@
+//! One process: what it did on each GPU.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+
+use super::amounts::{self, rates};
+use super::clock::Clock;
+use super::device::{Meaning, Witnesses};
+use super::error_name;
+use super::neighbours::Neighbours;
+use super::since::Since;
+use crate::model::{GpuEvidence, Owner};
+use crate::observation::{ContextSums, DURATION_CLASSES, ErrorCount, GpuApi, ProcessActivity, StreamSums};
+use crate::report::{ActiveProcess, CallError, GpuUse, MemoryUse, StreamUse, Work};
+
+/// A device of a process: of which interface, and which one by its own count.
+type DeviceKey = (GpuApi, Option<u32>);
+
+/// Where a process is, and whose it is.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Place {
+    pub(super) cgroup: String,
+    pub(super) cgroup_hex: Option<String>,
+    pub(super) owner: Option<Owner>,
+    pub(super) user: Option<String>,
+    pub(super) user_hex: Option<String>,
+}
+
+/// Which of the four sets have a GPU; `None` where that is not known.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SetFlags {
+    pub(super) allocated: Option<bool>,
+    pub(super) allowed: Option<bool>,
+    pub(super) asked: Option<bool>,
+    pub(super) held: Option<bool>,
+}
+
+/// What is known of a process from readings before.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    place: Option<Place>,
+    devices: HashMap<DeviceKey, (Meaning, SetFlags)>,
+}
+
+/// Reads processes of one reading.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reader<'a> {
+    pub(super) clock: Clock,
+    pub(super) since: &'a Since<'a>,
+    /// Seconds since the reading before.
+    pub(super) interval: Option<f64>,
+    pub(super) neighbours: &'a Neighbours<'a>,
+    /// Whether to list streams.
+    pub(super) streams: bool,
+}
+
+/// What was counted on one device.
+#[derive(Debug, Default)]
+struct Counted<'a> {
+    streams: Vec<&'a StreamSums>,
+    contexts: Vec<&'a ContextSums>,
+}
+
+impl Reader<'_> {
+    /// One process for an answer. What is learned of it is kept in `known`.
+    pub(super) fn process(&self, counted: &ProcessActivity, known: &mut Known) -> ActiveProcess {
+        if let Some(place) = self.neighbours.place(counted) {
+            known.place = Some(place);
+        }
+        let place = known.place.clone();
+        let mut gpus: Vec<GpuUse> = Vec::new();
+        // Calls that it made before its context was known may be on the GPU of another
+        // of its devices.
+        let mut places: HashMap<(GpuApi, String, Option<String>), usize> = HashMap::new();
+        for (device, sums) in by_device(counted) {
+            let (meaning, sets) = self.meaning(counted, device, known);
+            let one = self.on_device(counted, device, &sums, meaning, sets);
+            let key = one.gpu.clone().map(|gpu| (one.api, gpu, one.instance.clone()));
+            let place = key.map(|key| *places.entry(key).or_insert(gpus.len()));
+            match place.and_then(|place| gpus.get_mut(place)) {
+                Some(same) => merge(same, one, self.interval),
+                None => gpus.push(one),
+            }
+        }
+        let busy = |one: &GpuUse| (one.interval.map_or(0, |work| work.enqueued()), one.counts.enqueued());
+        gpus.sort_by_key(|one| Reverse(busy(one)));
+        let place = place
+            .map(|place| (Some(place.cgroup), place.cgroup_hex, place.owner, place.user, place.user_hex));
+        let (cgroup, cgroup_hex, owner, user, user_hex) = place.unwrap_or_default();
+        ActiveProcess {
+            pid: counted.pid,
+            start_time: counted.start_time,
+            uid: counted.uid,
+            user,
+            user_hex,
+            comm: counted.comm.lossy().into_owned(),
+            comm_hex: counted.comm.hex(),
+            cgroup,
+            cgroup_hex,
+            owner,
+            since: self.clock.time(counted.since_ns),
+            partial: counted.partial,
+            ended_at: counted.ended_ns.map(|ended| self.clock.time(ended)),
+            executed: counted.executed,
+            errors: counted.errors.iter().map(|error| self.error(counted, error)).collect(),
+            gpus,
+        }
+    }
+
+    /// What the process means by a device, as surely as it ever was known.
+    fn meaning(
+        &self,
+        counted: &ProcessActivity,
+        device: DeviceKey,
+        known: &mut Known,
+    ) -> (Meaning, SetFlags) {
+        let observed = self.neighbours.process(counted);
+        let witnesses = Witnesses { counted, observed, gpus: self.neighbours.gpus() };
+        let meaning = witnesses.meaning(device.0, device.1);
+        let before = known.devices.get(&device);
+        let is_surer = |before: &&(Meaning, SetFlags)| before.0.by < meaning.by;
+        let meaning = before.filter(is_surer).map_or(meaning, |before| before.0.clone());
+        let sets = match (observed, &meaning.gpu) {
+            (Some(_), Some(gpu)) => self.neighbours.sets(counted, gpu),
+            (Some(_), None) => SetFlags::default(),
+            (None, _) => before.map(|before| before.1).unwrap_or_default(),
+        };
+        known.devices.insert(device, (meaning.clone(), sets));
+        (meaning, sets)
+    }
+
+    fn on_device(
+        &self,
+        counted: &ProcessActivity,
+        (api, ordinal): DeviceKey,
+        sums: &Counted<'_>,
+        meaning: Meaning,
+        sets: SetFlags,
+    ) -> GpuUse {
+        let streams = sums.streams.iter().map(|stream| amounts::of_stream(stream));
+        let contexts = sums.contexts.iter().map(|context| amounts::of_context(context));
+        let counts = streams.chain(contexts).fold(Work::default(), amounts::sum);
+        let memory = sums.contexts.iter().map(|context| amounts::memory(context));
+        let since: Vec<StreamSums> =
+            sums.streams.iter().filter_map(|stream| self.since.stream(counted, stream)).collect();
+        let contexts = sums.contexts.iter().filter_map(|context| self.since.context(counted, context));
+        let recent = since.iter().map(amounts::of_stream);
+        let recent = recent.chain(contexts.map(|context| amounts::of_context(&context)));
+        let interval = self.interval.map(|_| recent.fold(Work::default(), amounts::sum));
+        let timed: Vec<&StreamSums> =
+            if self.interval.is_some() { since.iter().collect() } else { sums.streams.clone() };
+        let first = sums.streams.iter().map(|stream| stream.first_ns).min();
+        let last = sums.streams.iter().map(|stream| stream.last_ns).max();
+        let streams =
+            self.streams.then(|| sums.streams.iter().map(|stream| self.stream(counted, stream)).collect());
+        GpuUse {
+            api,
+            ordinal,
+            gpu: meaning.gpu,
+            instance: meaning.instance,
+            uuid: meaning.uuid,
+            by: meaning.by,
+            why: meaning.why,
+            allocated: sets.allocated,
+            allowed: sets.allowed,
+            asked: sets.asked,
+            held: sets.held,
+            counts,
+            interval,
+            per_second: self.rates(interval),
+            memory: memory.fold(MemoryUse::default(), amounts::memory_sum),
+            first_used: first.map(|first| self.clock.time(first)),
+            last_used: last.map(|last| self.clock.time(last)),
+            idle_seconds: last.map(|last| self.clock.seconds_since(last)),
+            durations: amounts::durations(&all_durations(&timed)),
+            streams,
+        }
+    }
+
+    fn stream(&self, counted: &ProcessActivity, sums: &StreamSums) -> StreamUse {
+        let interval = self.since.stream(counted, sums).map(|since| amounts::of_stream(&since));
+        StreamUse {
+            context: format!("{:#x}", sums.context),
+            stream: format!("{:#x}", sums.stream),
+            counts: amounts::of_stream(sums),
+            interval,
+            per_second: self.rates(interval),
+            idle_seconds: Some(self.clock.seconds_since(sums.last_ns)),
+        }
+    }
+
+    fn error(&self, counted: &ProcessActivity, error: &ErrorCount) -> CallError {
+        CallError {
+            api: error.api,
+            code: error.code,
+            name: error_name::of(error.api, error.code).map(str::to_owned),
+            count: error.count,
+            interval: self.since.error(counted, error),
+            sticky: error_name::is_sticky(error.api, error.code),
+        }
+    }
+
+    fn rates(&self, work: Option<Work>) -> Option<crate::report::Rates> {
+        rates(&work?, self.interval?)
+    }
+}
+
+/// The sums of a process by device. A stream is on the device of its context.
+fn by_device(counted: &ProcessActivity) -> BTreeMap<DeviceKey, Counted<'_>> {
+    let devices: HashMap<(GpuApi, u64), Option<u32>> =
+        counted.contexts.iter().map(|context| ((context.api, context.context), context.device)).collect();
+    let mut found: BTreeMap<DeviceKey, Counted<'_>> = BTreeMap::new();
+    for context in &counted.contexts {
+        found.entry((context.api, context.device)).or_default().contexts.push(context);
+    }
+    for stream in &counted.streams {
+        let device = devices.get(&(stream.api, stream.context)).copied().flatten();
+        found.entry((stream.api, device)).or_default().streams.push(stream);
+    }
+    found
+}
+
+fn all_durations(streams: &[&StreamSums]) -> [u64; DURATION_CLASSES] {
+    let mut all = [0_u64; DURATION_CLASSES];
+    for stream in streams {
+        for (class, calls) in all.iter_mut().zip(&stream.durations) {
+            *class = class.saturating_add(*calls);
+        }
+    }
+    all
+}
+
+/// Adds what was done on the same GPU; it is as sure as the less sure of both.
+fn merge(one: &mut GpuUse, other: GpuUse, interval: Option<f64>) {
+    one.by = one.by.max(other.by);
+    one.ordinal = one.ordinal.or(other.ordinal);
+    one.uuid = one.uuid.take().or(other.uuid);
+    one.counts = amounts::sum(one.counts, other.counts);
+    one.interval = one.interval.zip(other.interval).map(|(a, b)| amounts::sum(a, b));
+    one.per_second = one.interval.zip(interval).and_then(|(work, seconds)| rates(&work, seconds));
+    one.memory = amounts::memory_sum(one.memory, other.memory);
+    one.first_used = [one.first_used.take(), other.first_used].into_iter().flatten().min();
+    one.last_used = [one.last_used.take(), other.last_used].into_iter().flatten().max();
+    one.idle_seconds = match (one.idle_seconds, other.idle_seconds) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    };
+    for class in other.durations {
+        match one.durations.iter_mut().find(|known| known.below_seconds == class.below_seconds) {
+            Some(known) => known.calls = known.calls.saturating_add(class.calls),
+            None => one.durations.push(class),
+        }
+    }
+    one.durations.sort_by(|a, b| a.from_seconds.total_cmp(&b.from_seconds));
+    if let (Some(streams), Some(more)) = (&mut one.streams, other.streams) {
+        streams.extend(more);
+    }
+    debug_assert!(one.by <= GpuEvidence::Held);
+}

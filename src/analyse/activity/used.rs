@@ -1,0 +1,119 @@
+//! The fifth set beside allocated, allowed, asked for and held: the GPUs that
+//! somebody handed work to.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::model::CgroupPath;
+use crate::observation::ActivityReading;
+use crate::report::{ActiveProcess, Activity, Gpu, GpuSet, GpuUse, Payload, Process};
+
+/// What one process uses, and how long ago it did; `None` where that is not known.
+type Use = (Option<GpuSet>, Option<u64>);
+
+/// Adds what is used to the processes and owners of an answer.
+pub(in crate::analyse) fn add(payload: &mut Payload, activity: &Activity, reading: &ActivityReading) {
+    let gpus = payload.gpus.clone().unwrap_or_default();
+    let counted: HashMap<(u32, u64), &ActiveProcess> =
+        activity.processes.iter().map(|process| ((process.pid, process.start_time), process)).collect();
+    let uncovered: BTreeSet<u32> = reading.sums.uncovered.iter().filter_map(|one| one.pid).collect();
+    let mut inside: HashMap<String, Vec<Use>> = HashMap::new();
+    let tops = payload.owners.iter().flatten().map(|owner| (owner.cgroup.clone(), Vec::new()));
+    inside.extend(tops);
+    for process in payload.cgroups.iter_mut().flatten().flat_map(|cgroup| &mut cgroup.processes) {
+        let its = counted.get(&(process.pid, process.start_time)).copied();
+        process.used = match its {
+            Some(its) => Some(of_uses(&its.gpus, process, &gpus)),
+            // Whoever made no call is not in a reading of the whole node.
+            None if reading.whole_node && !uncovered.contains(&process.pid) => Some(none()),
+            None => None,
+        };
+        process.idle_seconds = its.and_then(idle);
+        for path in CgroupPath::upwards(&process.cgroup) {
+            if let Some(all) = inside.get_mut(path) {
+                all.push((process.used.clone(), process.idle_seconds));
+            }
+        }
+    }
+    for owner in payload.owners.iter_mut().flatten() {
+        // Without processes there is nobody whose calls could be counted.
+        let Some(its) = inside.get(&owner.cgroup).filter(|its| !its.is_empty()) else { continue };
+        owner.used = Some(union(its.iter().map(|(set, _)| set.as_ref()), &gpus));
+        owner.idle_seconds = its.iter().filter_map(|(_, idle)| *idle).min();
+    }
+}
+
+fn none() -> GpuSet {
+    GpuSet { gpus: Some(Vec::new()), ..GpuSet::default() }
+}
+
+/// How long ago a process made its last call, in whole seconds.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "`as` saturates; whole seconds will do"
+)]
+fn idle(process: &ActiveProcess) -> Option<u64> {
+    let idle = process.gpus.iter().filter_map(|one| one.idle_seconds).min_by(f64::total_cmp);
+    idle.map(|seconds| seconds as u64)
+}
+
+/// The GPUs that a process handed work to.
+fn of_uses(uses: &[GpuUse], process: &Process, gpus: &[Gpu]) -> GpuSet {
+    let mut set = none();
+    let certain = set.gpus.get_or_insert_default();
+    for one in uses.iter().filter(|one| one.counts.enqueued() > 0) {
+        match (&one.gpu, &one.why) {
+            (Some(gpu), _) => {
+                certain.push(gpu.clone());
+                set.instances.extend(one.instance.clone());
+            }
+            (None, why) => {
+                set.why.extend(why.clone());
+                // It is one of those that the process has open.
+                set.unknown.extend(process.held.clone().unwrap_or_default());
+            }
+        }
+    }
+    tidied(set, gpus)
+}
+
+/// The union of several processes' sets; not known where one of them is not.
+fn union<'a>(sets: impl Iterator<Item = Option<&'a GpuSet>>, gpus: &[Gpu]) -> GpuSet {
+    let mut all = none();
+    let mut uncounted = 0_usize;
+    for set in sets {
+        let Some(set) = set else {
+            uncounted += 1;
+            continue;
+        };
+        all.gpus.get_or_insert_default().extend(set.gpus.iter().flatten().cloned());
+        all.instances.extend(set.instances.iter().cloned());
+        all.unknown.extend(set.unknown.iter().cloned());
+        all.why.extend(set.why.iter().cloned());
+    }
+    if uncounted > 0 {
+        all.why.push(format!("the calls of {uncounted} of its processes are not counted"));
+        if all.gpus.as_ref().is_some_and(Vec::is_empty) {
+            all.gpus = None;
+        }
+    }
+    tidied(all, gpus)
+}
+
+/// Each once, in the order of the inventory; what is certain is not unknown as well.
+fn tidied(mut set: GpuSet, inventory: &[Gpu]) -> GpuSet {
+    let place = |key: &String| inventory.iter().position(|gpu| gpu.key == *key);
+    if let Some(gpus) = &mut set.gpus {
+        gpus.sort_by_key(|key| (place(key), key.clone()));
+        gpus.dedup();
+    }
+    for keys in [&mut set.instances, &mut set.why] {
+        keys.sort();
+        keys.dedup();
+    }
+    let certain = set.gpus.clone().unwrap_or_default();
+    set.unknown.retain(|key| !certain.contains(key));
+    set.unknown.sort_by_key(|key| (place(key), key.clone()));
+    set.unknown.dedup();
+    set
+}

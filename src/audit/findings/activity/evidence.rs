@@ -1,0 +1,71 @@
+//! What the findings about activity have in common: whose a process is, and how its
+//! use of a GPU reads.
+
+use crate::audit::facts::{Facts, Tenant, is_within};
+use crate::audit::finding;
+use crate::model::CgroupPath;
+use crate::report::{ActiveProcess, Activity, Cgroup, Finding, FindingProcess, GpuUse, Process};
+
+use crate::audit::kind::Kind;
+
+/// The tenant that a process belongs to, the innermost of those around it.
+pub(super) fn tenant<'f>(facts: &'f Facts<'_>, process: &ActiveProcess) -> Option<&'f Tenant> {
+    let owner = process.owner.as_ref()?;
+    let around = facts.tenants.iter().filter(|tenant| is_within(owner, &tenant.sets.owner));
+    around.max_by_key(|tenant| tenant.sets.cgroup.len())
+}
+
+/// The processes of a tenant that made calls.
+pub(super) fn active_of<'a>(activity: &'a Activity, tenant: &Tenant) -> Vec<&'a ActiveProcess> {
+    let top = CgroupPath::new(&tenant.sets.cgroup);
+    let is_its = |it: &&ActiveProcess| {
+        it.cgroup.as_deref().is_some_and(|path| CgroupPath::new(path).is_at_or_below(top))
+    };
+    activity.processes.iter().filter(is_its).collect()
+}
+
+/// All processes of a tenant.
+pub(super) fn processes_of<'f>(
+    facts: &'f Facts<'_>,
+    tenant: &'f Tenant,
+) -> impl Iterator<Item = &'f Process> {
+    let cgroups = tenant.cgroups.iter().filter_map(|place| facts.cgroups().get(*place));
+    cgroups.flat_map(|cgroup| &cgroup.processes)
+}
+
+/// A finding about the topmost cgroup of a tenant.
+pub(super) fn about(facts: &Facts<'_>, kind: &Kind, tenant: &Tenant, summary: String) -> Finding {
+    let top = tenant.cgroups.first().and_then(|place| facts.cgroups().get(*place));
+    let found = top
+        .map_or_else(|| finding::new(kind, summary.clone()), |top| finding::at(kind, top, summary.clone()));
+    Finding { owner: Some(tenant.sets.owner.clone()), ..found }
+}
+
+/// The cgroup of a process that made calls, and the process as it was observed.
+pub(super) fn observed<'f>(
+    facts: &'f Facts<'_>,
+    process: &ActiveProcess,
+) -> Option<(&'f Cgroup, FindingProcess)> {
+    facts.cgroups().iter().find_map(|cgroup| {
+        let is_it = |it: &&Process| (it.pid, it.start_time) == (process.pid, process.start_time);
+        cgroup.processes.iter().find(is_it).map(|it| (cgroup, finding::process(it)))
+    })
+}
+
+/// Those of some processes that were observed, for a finding.
+pub(super) fn listed(facts: &Facts<'_>, processes: &[&ActiveProcess]) -> Vec<FindingProcess> {
+    let found = processes.iter().filter_map(|process| observed(facts, process)).map(|(_, process)| process);
+    found.take(finding::LISTED).collect()
+}
+
+/// `process 31337 made 120 calls on it, the last one 3 seconds before the counts were read`
+pub(super) fn use_clause(process: &ActiveProcess, one: &GpuUse) -> String {
+    let idle =
+        one.idle_seconds.map(|idle| format!(", the last one {idle:.0} seconds before the counts were read"));
+    format!(
+        "process {} handed it {} launches, copies and fills{}",
+        process.pid,
+        one.counts.enqueued(),
+        idle.unwrap_or_default()
+    )
+}

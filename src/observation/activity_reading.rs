@@ -1,0 +1,24 @@
+//! One reading of the counts of calls, with what it takes to compare it with the
+//! rest of an observation of another moment.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Activity;
+
+/// The counts of one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ActivityReading {
+    /// When they were read, RFC 3339.
+    pub at: String,
+    /// How many milliseconds pass between two readings of the gpumap that counts; 0
+    /// where there is only one.
+    #[serde(default)]
+    pub every_ms: u64,
+    /// Whether the calls of all processes of the node are counted, and not only
+    /// those of the ones that it was asked for.
+    #[serde(default)]
+    pub whole_node: bool,
+    /// The counts.
+    pub sums: Activity,
+}

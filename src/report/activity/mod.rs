@@ -1,0 +1,243 @@
+//! What processes do with the GPUs that they have: calls of the drivers'
+//! libraries, counted in the kernel and joined with their owners.
+//!
+//! A launch is work that was handed to a GPU. How long the GPU worked on it is not
+//! known here.
+
+mod work;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::model::{GpuEvidence, Owner};
+use crate::observation::{GpuApi, LostRoom, Uncovered};
+
+pub use work::{DurationClass, MemoryUse, Rates, Work};
+
+/// Everything that one reading of the counts tells.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Activity {
+    /// When counting began, RFC 3339.
+    pub since: String,
+    /// When the counts were read, RFC 3339.
+    pub at: String,
+    /// How many seconds before the answer that was; left out where the counts were
+    /// read for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_seconds: Option<f64>,
+    /// The seconds that `interval` and `per_second` are about: those since the
+    /// reading before. Left out where there is no such reading.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval_seconds: Option<f64>,
+    /// Whether the calls of all processes of the node are counted, and not only
+    /// those of the ones that were asked for.
+    pub whole_node: bool,
+    /// One launch out of so many was timed and asked for its result: `durations`
+    /// and errors of launches are counted in these alone.
+    pub launches_timed_one_in: u32,
+    /// How the kernel sees the calls.
+    pub engine: String,
+    /// The processes that made calls, the busiest first; those that ended since the
+    /// reading before are there for the last time.
+    pub processes: Vec<ActiveProcess>,
+    /// The same by owner: whole jobs, pods, containers and units, the busiest first.
+    pub owners: Vec<OwnerActivity>,
+    /// All of it together, since counting began. Calls of processes that ended
+    /// before the last interval are not in it.
+    pub total: Work,
+    /// All of it together, in the interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<Work>,
+    /// All of it together, per second of the interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_second: Option<Rates>,
+    /// Calls that could not be counted, because a table of the kernel was full.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<LostRoom>,
+    /// Files whose calls are counted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub libraries: Vec<CountedLibrary>,
+    /// Functions and files whose calls are not counted, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uncovered: Vec<Uncovered>,
+}
+
+/// A driver's library whose calls are counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CountedLibrary {
+    /// Its path, as it was found.
+    pub path: String,
+    /// Whose interface it has.
+    pub api: GpuApi,
+    /// Since when its calls are counted, RFC 3339.
+    pub since: String,
+    /// How many of its functions are counted.
+    pub functions: u32,
+}
+
+/// What one process did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ActiveProcess {
+    /// Pid.
+    pub pid: u32,
+    /// Start time in clock ticks since boot.
+    pub start_time: u64,
+    /// Effective uid.
+    pub uid: u32,
+    /// Name of that user, as the node has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Hex of the name if it is not UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_hex: Option<String>,
+    /// Command name.
+    pub comm: String,
+    /// Hex of the command name if it is not UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comm_hex: Option<String>,
+    /// Its cgroup; null if it ended before anybody looked.
+    pub cgroup: Option<String>,
+    /// Hex of the cgroup's path if it is not UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup_hex: Option<String>,
+    /// Whose cgroup that is.
+    pub owner: Option<Owner>,
+    /// Since when its calls are counted, RFC 3339.
+    pub since: String,
+    /// Whether it may have made calls before that: then contexts and memory of
+    /// before are not known.
+    pub partial: bool,
+    /// When it ended or executed another program, RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<String>,
+    /// Whether it executed another program; what that one does is another entry.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub executed: bool,
+    /// Errors that its calls returned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<CallError>,
+    /// What it did on each GPU, the busiest first.
+    pub gpus: Vec<GpuUse>,
+}
+
+/// An error that calls of a process returned.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CallError {
+    /// Whose code it is.
+    pub api: GpuApi,
+    /// The code.
+    pub code: u32,
+    /// Its name in the driver's header; null for a code that gpumap does not know.
+    pub name: Option<String>,
+    /// How often, since counting began.
+    pub count: u64,
+    /// How often in the interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<u64>,
+    /// Whether every further call of the process fails after it: the process has to
+    /// end before it can use the GPU again.
+    pub sticky: bool,
+}
+
+/// What a process did on one GPU.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GpuUse {
+    /// Whose calls these are.
+    pub api: GpuApi,
+    /// The device as the process counts; null where its context is not known.
+    pub ordinal: Option<u32>,
+    /// Key of the GPU in the inventory; null where it is not known.
+    pub gpu: Option<String>,
+    /// The MIG instance, `KEY/GI/CI`, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance: Option<String>,
+    /// The UUID that the driver told the process, without `GPU-` or `MIG-`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uuid: Option<String>,
+    /// What tells that it is this GPU.
+    pub by: GpuEvidence,
+    /// Why it is not known which GPU it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// Whether the job was allocated this GPU; null where that is not known.
+    pub allocated: Option<bool>,
+    /// Whether the rules let the process open it; null where that is not known.
+    pub allowed: Option<bool>,
+    /// Whether it asks for this GPU; null where that is not known.
+    pub asked: Option<bool>,
+    /// Whether it has it open; null where that is not known.
+    pub held: Option<bool>,
+    /// What it did since counting began.
+    pub counts: Work,
+    /// What it did in the interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<Work>,
+    /// The same per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_second: Option<Rates>,
+    /// The memory that it has allocated.
+    pub memory: MemoryUse,
+    /// Its first call, RFC 3339; null if it only allocated memory.
+    pub first_used: Option<String>,
+    /// Its last call.
+    pub last_used: Option<String>,
+    /// How many seconds before the reading that was.
+    pub idle_seconds: Option<f64>,
+    /// How long calls took until they returned, in the interval, or since counting
+    /// began where there is none. Classes without a call are left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub durations: Vec<DurationClass>,
+    /// The streams one by one; only with -v.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streams: Option<Vec<StreamUse>>,
+}
+
+/// What was done in one stream.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StreamUse {
+    /// Handle of its context, hexadecimal; `0x0` where that is not known.
+    pub context: String,
+    /// Its handle, hexadecimal. `0x0` is the context's default stream, `0x2` the
+    /// default streams of its threads, together.
+    pub stream: String,
+    /// What was done since counting began.
+    pub counts: Work,
+    /// What was done in the interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<Work>,
+    /// The same per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_second: Option<Rates>,
+    /// How many seconds before the reading its last call was.
+    pub idle_seconds: Option<f64>,
+}
+
+/// What all processes of an owner did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OwnerActivity {
+    /// Whose processes; null for those of which that is not known.
+    pub owner: Option<Owner>,
+    /// How many.
+    pub processes: usize,
+    /// The GPUs that they did something on, as far as they are known.
+    pub gpus: Vec<String>,
+    /// How many of their uses are of a GPU that is not known.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unknown_gpus: usize,
+    /// What they did since counting began.
+    pub counts: Work,
+    /// What they did in the interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<Work>,
+    /// The same per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_second: Option<Rates>,
+    /// The memory that they have allocated; `peak_bytes` is the sum of the peaks.
+    pub memory: MemoryUse,
+    /// How many seconds before the reading their last call was.
+    pub idle_seconds: Option<f64>,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
