@@ -14,7 +14,7 @@ It comes about when the GPUs were added behind systemd's back, as a runtime hook
 
 It is no finding if systemd's program was loaded first, for then the GPUs were never granted in this unit, nor if another program denies them too.
 
-What helps: start the container again. To keep it from happening, let the runtime tell systemd of the devices (CDI or `--device` in place of a hook), or use a runtime whose cgroups systemd does not manage.",
+What helps: `gpumap repair` prints the command that gives the GPUs back while the container runs on, where there is a safe one; the finding has it too. Else start the container again. To keep it from happening, let the runtime tell systemd of the devices (CDI or `--device` in place of a hook), or use a runtime whose cgroups systemd does not manage.",
 };
 
 pub(super) const RELOAD: Kind = Kind {
@@ -28,5 +28,5 @@ The unit's files are read as systemd would read them now, drop-ins and templates
 
 It is no finding if the settings allow the GPUs, if they make no program (DevicePolicy=auto without DeviceAllow=), if systemd could not attach one because the cgroup's own program excludes others, or if the unit has no program, no GPU open and no job or container in it.
 
-What helps: let the runtime tell systemd of the devices (CDI or `--device`), or add a drop-in with DeviceAllow= for them before anything is reloaded.",
+What helps: `gpumap repair --prevent` prints the command that makes the next reload harmless; the finding has it too. To be rid of the cause, let the runtime tell systemd of the devices (CDI or `--device`), or add a drop-in with DeviceAllow= for them before anything is reloaded.",
 };
