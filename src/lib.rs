@@ -23,6 +23,7 @@ pub mod output_file;
 pub mod owner;
 pub mod policy;
 pub mod render;
+pub mod repair;
 pub mod report;
 pub mod sys;
 pub mod unit;

@@ -34,6 +34,7 @@ mod programs;
 mod rules;
 mod sets;
 mod sharing;
+mod stack;
 mod verification;
 mod writer;
 
@@ -55,6 +56,8 @@ pub use moves::{MovedReach, left_owner};
 pub use node::{CallerAllocation, node, without_partial_jobs};
 pub use node_diff::node_diff;
 pub use programs::programs;
+pub use rules::rule as rule_of;
+pub use stack::{InForce, Stack, stack};
 pub use verification::{ToVerify, to_verify};
 
 /// The subject of a question about a policy.

@@ -89,8 +89,8 @@ fn unknown((why, rules): (String, Vec<policy::Rule>)) -> Unknown {
     Unknown { rules: rules.iter().map(ToString::to_string).collect(), why }
 }
 
-/// A rule.
-pub(super) fn rule(rule: &policy::Rule) -> Rule {
+/// A rule of the decoder as an answer has it.
+pub fn rule(rule: &policy::Rule) -> Rule {
     let mask = |numbers: Numbers| numbers.mask.map(|mask| Mask { mask: mask.mask, value: mask.value });
     Rule {
         verdict: rule.verdict,

@@ -18,6 +18,7 @@ mod leftovers;
 mod node;
 mod pid;
 mod prog;
+mod repair;
 mod snapshot;
 mod target;
 mod tool;
@@ -38,6 +39,7 @@ pub use leftovers::{KillSignal, LeftoversArgs};
 pub use node::NodeArgs;
 pub use pid::PidArgs;
 pub use prog::ProgArgs;
+pub use repair::RepairArgs;
 pub use snapshot::SnapshotArgs;
 pub use target::{ProgramSource, Target, TargetArgs};
 pub use tool::{CompletionsArgs, ManArgs, SchemaArgs, SchemaOf};
@@ -93,6 +95,7 @@ pub enum Command {
     Leftovers(LeftoversArgs),
     Watch(WatchArgs),
     Vgpu(VgpuArgs),
+    Repair(RepairArgs),
     Snapshot(SnapshotArgs),
     Schema(SchemaArgs),
     Completions(CompletionsArgs),
@@ -116,6 +119,7 @@ impl Command {
             Self::Leftovers(_) => "leftovers",
             Self::Watch(_) => "watch",
             Self::Vgpu(_) => "vgpu",
+            Self::Repair(_) => "repair",
             Self::Snapshot(_) => "snapshot",
             Self::Schema(_) => "schema",
             Self::Completions(_) => "completions",

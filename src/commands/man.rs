@@ -32,6 +32,9 @@ const AUDIT: &str = include_str!("../../man/sections/audit.roff");
 /// The events, the cost and the limits of a watch, for gpumap-watch(1).
 const WATCH: &str = include_str!("../../man/sections/watch.roff");
 
+/// Two stories, what not to do and the limits, for gpumap-repair(1).
+const REPAIR: &str = include_str!("../../man/sections/repair.roff");
+
 /// Runs the command.
 pub(super) fn run(args: &ManArgs) -> Result<Exit, Failure> {
     for (name, page) in pages()? {
@@ -60,6 +63,7 @@ fn sections(command: &str) -> Vec<String> {
         "leftovers" => vec![PORCELAIN.to_owned()],
         "audit" => vec![AUDIT.to_owned(), findings()],
         "watch" => vec![WATCH.to_owned()],
+        "repair" => vec![REPAIR.to_owned()],
         _ => Vec::new(),
     };
     own.into_iter().chain([SEE_ALSO.to_owned()]).collect()

@@ -18,6 +18,7 @@ mod man;
 mod node;
 mod pid;
 mod prog;
+mod repair;
 mod schema;
 mod snapshot;
 mod vgpu;
@@ -116,6 +117,7 @@ fn dispatch(invocation: &mut Invocation<'_>, command: &Command) -> Result<Exit, 
         Command::Leftovers(args) => leftovers::run(invocation, args),
         Command::Watch(args) => watch::run(invocation, args),
         Command::Vgpu(args) => vgpu::run(invocation, args),
+        Command::Repair(args) => repair::run(invocation, args),
         Command::Snapshot(args) => snapshot::run(invocation, args),
         Command::Schema(args) => schema::run(invocation, args),
         Command::Completions(args) => completions::run(invocation, args),

@@ -56,6 +56,7 @@ mod notation;
 mod project;
 mod proof;
 mod question;
+mod regions;
 mod rule;
 mod rules;
 mod state;

@@ -31,7 +31,9 @@ pub(super) fn write(out: &mut dyn Write, style: Style, finding: &Finding) -> io:
     lines(out, style, "ruled out", finding.excuses.iter().map(short))?;
     let sure = Some(finding.confidence).filter(|it| *it != Confidence::Certain).map(|it| it.to_string());
     lines(out, style, "certainty", sure)?;
-    lines(out, style, "do", Some(finding.advice.clone()).filter(|advice| !advice.is_empty()))
+    lines(out, style, "do", Some(finding.advice.clone()).filter(|advice| !advice.is_empty()))?;
+    // Whole, to be copied.
+    finding.command.iter().try_for_each(|line| writeln!(out, "  {:<11}{}", "run", sanitize::text(line)))
 }
 
 fn lines(

@@ -44,6 +44,9 @@ pub struct Finding {
     pub excuses: Vec<String>,
     /// What to do about it.
     pub advice: String,
+    /// A line for a shell that mends it at once, as `gpumap repair` prints it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
     /// Why the configuration says to ignore it; such findings are not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ignored: Option<String>,

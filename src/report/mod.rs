@@ -10,6 +10,7 @@ mod event;
 mod finding;
 mod node_diff;
 mod process;
+mod repair;
 mod sets;
 mod unknown;
 mod vgpu;
@@ -31,6 +32,7 @@ pub use event::{DevicesEvent, Event, EventProcess, LostBy, MoveEvent, PolicyEven
 pub use finding::{Decision, Finding, FindingDevice, FindingProcess};
 pub use node_diff::{AllocationChange, NodeDiff, OwnerAt, OwnerGpus, PolicyChange, ProgramMove};
 pub use process::{Api, Asked, Claim, Cut, Leftover, Process, RawVariable, Visible};
+pub use repair::{Denier, Intention, Repair, RepairStep};
 pub use sets::{GpuSet, OwnerSets};
 pub use vgpu::{Region, RegionDevice, RegionProcess};
 
@@ -115,6 +117,9 @@ pub struct Payload {
     /// The file that `vgpu --region` reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region: Option<Region>,
+    /// The answer of `repair`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repair: Option<Repair>,
     /// The answer of `diff`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<Diff>,

@@ -1,7 +1,7 @@
 //! Tells whether an answer leaves something unknown that could be known.
 
 use super::{GpuSet, NodeDiff, OwnerSets, Payload, Policy, Process};
-use crate::model::{ValueState, Verdict, Verdicts};
+use crate::model::{RepairState, ValueState, Verdict, Verdicts};
 
 impl Payload {
     /// The unknown parts, a few words each.
@@ -22,6 +22,7 @@ impl Payload {
             || has_unknown_process(self)
             || has_unknown_set(self)
             || self.audit.as_ref().is_some_and(|audit| audit.unknown)
+            || self.repair.as_ref().is_some_and(|repair| repair.state == RepairState::Unknown)
     }
 }
 

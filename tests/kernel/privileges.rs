@@ -22,7 +22,7 @@ const JOB: &str = "system.slice/slurmstepd.scope/job_7201/step_0/user/task_0";
 type Row = (&'static [&'static str], &'static [&'static str]);
 
 const PROCESSES: &[&str] = &["sys_admin", "sys_ptrace", "dac_read_search"];
-const ROWS: [Row; 11] = [
+const ROWS: [Row; 12] = [
     (&["node"], PROCESSES),
     (&["job", "7201"], PROCESSES),
     (&["pid", "@PID@"], PROCESSES),
@@ -32,6 +32,7 @@ const ROWS: [Row; 11] = [
     (&["check", "--job", "7201", "c 1:7 rw"], &["sys_admin"]),
     (&["explain", "--job", "7201", "c 1:7 rw"], &["sys_admin"]),
     (&["diff", "/", "/system.slice"], &["sys_admin"]),
+    (&["repair", "--cgroup", "/system.slice", "--allow", "c 1:7"], &["sys_admin"]),
     (&["prog", "@PROGRAM@"], &["sys_admin"]),
     (&["check", "--self", "c 1:3 r"], &[]),
 ];

@@ -73,6 +73,7 @@ fn help() {
         "audit",
         "leftovers",
         "vgpu",
+        "repair",
         "snapshot",
     ];
     for name in names.into_iter().chain(["schema", "completions"]) {

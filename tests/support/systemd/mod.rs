@@ -80,6 +80,11 @@ impl Systemd {
         })
     }
 
+    /// The directory that is `/mnt/test` inside.
+    pub fn work(&self) -> &Path {
+        &self.work
+    }
+
     /// A command inside, in a cgroup that no unit has.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new("nsenter");

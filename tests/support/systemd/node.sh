@@ -25,7 +25,7 @@ nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin' >etc/passwd
 echo 'root:x:0:
 nogroup:x:65534:' >etc/group
 echo 0123456789abcdef0123456789abcdef >etc/machine-id
-cp "$work"/units/* etc/systemd/system/
+cp -r "$work"/units/. etc/systemd/system/
 
 mount -t proc proc proc
 # What systemd and its helpers write there would be the machine's.

@@ -8,14 +8,40 @@ mod reload;
 
 use crate::audit::facts::Facts;
 use crate::audit::kind::Family;
+use crate::observation::Text;
+use crate::repair::{self, RepairRequest};
 use crate::report::Finding;
 
 pub(super) const FAMILY: Family = Family { kinds: &[pages::LOST, pages::RELOAD], find };
 
+/// Findings that get the exact command: working it out takes a look at the
+/// whole node each time.
+const WITH_COMMAND: usize = 50;
+
+/// Gives findings the command that `gpumap repair` prints, where there is one.
+fn add_commands(facts: &Facts<'_>, found: &mut [Finding], request: &RepairRequest) {
+    for finding in found.iter_mut().take(WITH_COMMAND).filter(|finding| finding.cgroup_hex.is_none()) {
+        let Some(path) = finding.cgroup.as_deref().map(Text::from) else { continue };
+        let Ok(payload) = repair::plan(facts.inspection.observation(), &path, request) else { continue };
+        let step = payload.repair.and_then(|repair| repair.steps.into_iter().next());
+        let option = if request.prevent { " --prevent" } else { "" };
+        if let Some(step) = step {
+            finding.advice = format!(
+                "look at gpumap repair{option}, and run the line below; to be rid of the cause, {}",
+                finding.advice
+            );
+            finding.command = Some(step.line);
+        }
+    }
+}
+
 fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
     let needed = needed::needed(facts);
     let mut found = lost::find(facts, &needed);
-    found.extend(reload::find(facts, &needed));
+    add_commands(facts, &mut found, &RepairRequest::default());
+    let mut threatened = reload::find(facts, &needed);
+    add_commands(facts, &mut threatened, &RepairRequest { prevent: true, ..RepairRequest::default() });
+    found.extend(threatened);
     found
 }
 

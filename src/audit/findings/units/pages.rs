@@ -14,7 +14,7 @@ Causes: the GPUs were added without systemd, as a runtime hook does, and then `s
 
 Excuses: systemd's program was loaded first, so that the GPUs were never granted in this unit; another program denies them too.
 
-What to do: start the container again. To prevent it, let the runtime tell systemd which devices it needs (CDI or `--device` in place of a hook), or use a runtime whose cgroups systemd does not manage.",
+What to do: run the command that `gpumap repair` prints, which gives the GPUs back while the container runs on, if there is a safe one; the finding has it too. Else start the container again. To prevent it, let the runtime tell systemd which devices it needs (CDI or `--device` in place of a hook), or use a runtime whose cgroups systemd does not manage.",
 };
 
 pub(super) const RELOAD: Kind = Kind {
@@ -30,5 +30,5 @@ Causes: a runtime added the GPUs without systemd, as a hook does.
 
 Excuses: the settings allow the GPUs; they make no program (DevicePolicy=auto without DeviceAllow=); systemd could not attach one because the cgroup's own program excludes others; the unit has no program, no GPU open and no job or container in it.
 
-What to do: let the runtime tell systemd which devices it needs (CDI or `--device`), or add a drop-in with DeviceAllow= for them before anything is reloaded.",
+What to do: run the command that `gpumap repair --prevent` prints, which makes the next reload harmless; the finding has it too. To remove the cause, let the runtime tell systemd which devices it needs (CDI or `--device`), or add a drop-in with DeviceAllow= for them before anything is reloaded.",
 };

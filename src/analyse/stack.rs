@@ -1,0 +1,79 @@
+//! The programs in force on one cgroup one by one, with what each decides.
+
+use super::attachment::Tree;
+use super::policies::Policies;
+use super::{AnalyseError, cgroup, programs};
+use crate::model::Writer;
+use crate::observation::{self, Observation, Process, Program, Text};
+use crate::policy::{Decoder, Policy};
+use crate::report::Effective;
+
+/// The programs in force on a cgroup.
+#[derive(Clone, Debug)]
+pub struct Stack {
+    /// In run order.
+    pub programs: Vec<InForce>,
+    /// What they decide together.
+    pub together: Policy,
+    /// The same with the v1 controller of the processes inside, where that is
+    /// mounted.
+    pub whole: Policy,
+}
+
+/// One program in force.
+#[derive(Clone, Debug)]
+pub struct InForce {
+    /// Its id, where it is attached, and how.
+    pub place: Effective,
+    /// The program's name; often empty.
+    pub name: String,
+    /// When it was loaded, RFC 3339; empty if unknown.
+    pub loaded_at: String,
+    /// Software whose programs have this shape; a label.
+    pub writer: Option<Writer>,
+    /// What it decides by itself.
+    pub policy: Policy,
+    /// Whether that may be another in another place: it asks for the cgroup, reads
+    /// maps, or changes what other programs decided.
+    pub by_place: bool,
+}
+
+/// The programs in force on a cgroup of an observation.
+///
+/// # Errors
+///
+/// The observation does not hold the cgroup or one of its programs.
+pub fn stack(observation: &Observation, path: &Text, decoder: &mut Decoder) -> Result<Stack, AnalyseError> {
+    let mut policies = Policies::new(observation);
+    let cgroup = cgroup(observation, path)?;
+    let tree = Tree::new(&observation.cgroups);
+    let programs = tree.effective(cgroup).into_iter();
+    let programs = programs.map(|place| in_force(observation, cgroup, place, &mut policies, decoder));
+    let programs = programs.collect::<Result<Vec<_>, _>>()?;
+    let together = policies.of_cgroup(cgroup, &[], decoder);
+    let inside: Vec<&Process> =
+        observation.processes.iter().filter(|process| process.cgroup == *path).collect();
+    let whole = policies.of_cgroup(cgroup, &inside, decoder);
+    Ok(Stack { programs, together, whole })
+}
+
+fn in_force(
+    observation: &Observation,
+    cgroup: &observation::Cgroup,
+    place: Effective,
+    policies: &mut Policies<'_>,
+    decoder: &mut Decoder,
+) -> Result<InForce, AnalyseError> {
+    let program: &Program = super::program(observation, place.id)?;
+    let alone = policies.alone(place.id, decoder);
+    let context = policies.context(Some(cgroup.id));
+    let policy = alone.unwrap_or_else(|| decoder.policy(&[program], &context));
+    Ok(InForce {
+        name: program.name.lossy().into_owned(),
+        loaded_at: program.loaded_at.clone(),
+        writer: programs::writer_of(program),
+        policy,
+        by_place: alone.is_none(),
+        place,
+    })
+}

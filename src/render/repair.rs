@@ -1,0 +1,96 @@
+//! What gives lost device access back: what is missing, who denies it, the
+//! command, and what to mind.
+
+use std::io::{self, Write};
+
+use super::{Style, gpu_names, owner, rules, sanitize};
+use crate::model::{RepairState, Verdict};
+use crate::report::{Denier, Gpu, Payload, Repair, RepairStep, Rule};
+
+/// Rules that are shown of a list.
+const SHOWN: usize = 32;
+
+/// Prints the plan.
+pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {
+    let gpus = payload.gpus.as_deref().unwrap_or_default();
+    payload.repair.iter().try_for_each(|repair| one(out, style, repair, gpus))
+}
+
+fn one(out: &mut dyn Write, style: Style, repair: &Repair, gpus: &[Gpu]) -> io::Result<()> {
+    let whose = repair.owner.as_ref().map(|whose| format!(" ({})", owner::full(whose))).unwrap_or_default();
+    writeln!(out, "{}{}", sanitize::text(&repair.cgroup), sanitize::text(&whose))?;
+    if let Some(intention) = &repair.intention {
+        let as_of = intention.as_of.as_deref().map(|time| format!(", as of {time}")).unwrap_or_default();
+        writeln!(
+            out,
+            "  should be allowed, says {}{}",
+            sanitize::text(&intention.what),
+            sanitize::text(&as_of)
+        )?;
+    }
+    match repair.state {
+        RepairState::NothingMissing => writeln!(out, "\nNothing is missing")?,
+        RepairState::Unknown => writeln!(out, "\nNot known")?,
+        RepairState::Missing => {
+            let names: Vec<String> = repair.gpus.iter().map(|gpu| gpu_names::name(gpu, gpus)).collect();
+            let names = if names.is_empty() { String::new() } else { format!(": {}", names.join(" ")) };
+            writeln!(out, "\nMissing{names}")?;
+            list(out, style, &repair.missing)?;
+        }
+    }
+    if !repair.denied_by.is_empty() {
+        writeln!(out, "\nDenied by")?;
+        repair
+            .denied_by
+            .iter()
+            .try_for_each(|denier| writeln!(out, "  {}", sanitize::text(&title(denier))))?;
+    }
+    steps(out, &repair.steps)?;
+    if !repair.remaining.is_empty() && repair.remaining != repair.missing {
+        writeln!(out, "\nStill denied after it")?;
+        list(out, style, &repair.remaining)?;
+    }
+    sentences(out, "No command for it", &repair.refusals)?;
+    sentences(out, "Mind", &repair.cautions)
+}
+
+fn list(out: &mut dyn Write, style: Style, missing: &[Rule]) -> io::Result<()> {
+    for rule in missing.iter().take(SHOWN) {
+        writeln!(out, "  {}  {}", style.verdict_column(Verdict::Allow), rules::notation(rule))?;
+    }
+    match missing.len().saturating_sub(SHOWN) {
+        0 => Ok(()),
+        more => writeln!(out, "  … and {more} more; --json has all of them"),
+    }
+}
+
+/// A program as it is talked about.
+fn title(denier: &Denier) -> String {
+    let name = if denier.name.is_empty() { String::new() } else { format!(" \"{}\"", denier.name) };
+    let writer = denier.writer.as_ref().map(|writer| format!(" ({writer})")).unwrap_or_default();
+    let loaded =
+        if denier.loaded_at.is_empty() { String::new() } else { format!(", loaded at {}", denier.loaded_at) };
+    format!("program {}{name}{writer}, attached at {}{loaded}", denier.program, denier.attached_at)
+}
+
+/// A command stands alone on its line, to be copied as a whole.
+fn steps(out: &mut dyn Write, steps: &[RepairStep]) -> io::Result<()> {
+    for step in steps {
+        writeln!(out, "\nRun this\n\n{}\n", sanitize::text(&step.line))?;
+        writeln!(out, "  effect     {}", sanitize::text(&step.effect))?;
+        writeln!(out, "  lasts      {}", sanitize::text(&step.lasts))?;
+        writeln!(out, "  undone by  {}", sanitize::text(&step.undone_by))?;
+        if let Some(undo) = &step.undo {
+            writeln!(out, "  to undo    {}", sanitize::text(undo))?;
+        }
+    }
+    Ok(())
+}
+
+fn sentences(out: &mut dyn Write, title: &str, sentences: &[String]) -> io::Result<()> {
+    if sentences.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{title}")?;
+    sentences.iter().try_for_each(|sentence| writeln!(out, "  - {}", sanitize::text(sentence)))
+}

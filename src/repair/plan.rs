@@ -1,0 +1,383 @@
+//! The plan: what is missing, who denies it, and the steps.
+
+use super::device_allow;
+use super::intention::{self, Like, Target};
+use super::others::{self, Widening};
+use super::{owners, systemd};
+use crate::analyse::{self, AnalyseError, InForce, Stack, rule_of};
+use crate::gpu;
+use crate::model::{
+    CgroupPath, Device, DeviceType, MAX_MAJOR, MAX_MINOR, RepairState, Request, RuleType, Verdict, Writer,
+};
+use crate::observation::{Observation, Text};
+use crate::owner::Directory;
+use crate::policy::{Decoder, Numbers, Policy, Rule};
+use crate::report::{self, Denier, Payload, Repair};
+use crate::unit::{self, DeviceRules};
+
+/// What is asked for.
+#[derive(Clone, Debug, Default)]
+pub struct RepairRequest {
+    /// A saved observation that says what should be allowed.
+    pub like: Option<Like>,
+    /// Requests that should be allowed.
+    pub allow: Vec<Rule>,
+    /// Requests that stay as they are, whatever the source says.
+    pub deny: Vec<Rule>,
+    /// Ask about the next reload of systemd and not about now.
+    pub prevent: bool,
+}
+
+/// Plans the repair of one cgroup of an observation, which should hold what is
+/// below its unit too. Nothing is changed.
+///
+/// # Errors
+///
+/// The observation does not hold the cgroup or one of its programs.
+pub fn plan(
+    observation: &Observation,
+    path: &Text,
+    request: &RepairRequest,
+) -> Result<Payload, AnalyseError> {
+    let mut decoder = Decoder::new();
+    let stack = analyse::stack(observation, path, &mut decoder)?;
+    let owner = Directory::new(observation).of(path).cloned();
+    let cgroup_id = observation.cgroups.iter().find(|cgroup| cgroup.path == *path).map(|cgroup| cgroup.id);
+    let repair = Repair {
+        cgroup: path.lossy().into_owned(),
+        cgroup_hex: path.hex(),
+        cgroup_id: cgroup_id.unwrap_or_default(),
+        owner,
+        ..Repair::default()
+    };
+    let mut planner = Planner { observation, path, decoder, stack, repair };
+    planner.plan(request);
+    let gpus = Some(gpu::inventory(&observation.gpu_facts));
+    Ok(Payload { repair: Some(planner.repair), gpus, ..Payload::default() })
+}
+
+/// A plan in the making.
+struct Planner<'a> {
+    observation: &'a Observation,
+    path: &'a Text,
+    decoder: Decoder,
+    stack: Stack,
+    repair: Repair,
+}
+
+impl Planner<'_> {
+    fn plan(&mut self, request: &RepairRequest) {
+        if let Err(why) = self.try_plan(request) {
+            self.repair.refusals.push(why);
+        }
+    }
+
+    /// # Errors
+    ///
+    /// Why there is no answer, a sentence.
+    fn try_plan(&mut self, request: &RepairRequest) -> Result<(), String> {
+        let target = self.target(request)?;
+        self.repair.intention = Some(target.intention.clone());
+        self.known(target.policy, "what should be allowed")?;
+        let now = if request.prevent { self.after_reload()? } else { self.stack.whole };
+        self.known(now, "what is allowed")?;
+        let missing = self.decoder.missing(now, target.policy);
+        let spared = self.decoder.naming(&request.deny);
+        let missing = self.decoder.narrowed(missing, spared);
+        self.repair.missing = self.rules(missing);
+        if self.decoder.allows_nothing(missing) {
+            self.repair.state = RepairState::NothingMissing;
+            return Ok(());
+        }
+        self.repair.state = RepairState::Missing;
+        self.repair.gpus = self.gpus(missing);
+        self.repair.remaining = self.repair.missing.clone();
+        let done = if request.prevent { self.prevent(missing, now) } else { self.restore(missing) };
+        self.cautions(&target);
+        done
+    }
+
+    fn target(&mut self, request: &RepairRequest) -> Result<Target, String> {
+        if request.prevent {
+            return Ok(intention::in_force(&self.stack, self.observation));
+        }
+        if !request.allow.is_empty() {
+            return Ok(intention::asked(&self.stack, &request.allow, &mut self.decoder));
+        }
+        match &request.like {
+            Some(like) => intention::saved(self.observation, self.path, like, &mut self.decoder),
+            None => intention::surviving(self.path, &self.stack, &mut self.decoder),
+        }
+    }
+
+    /// Makes sure that nothing of a policy is unknown.
+    fn known(&mut self, policy: Policy, what: &str) -> Result<(), String> {
+        if self.decoder.is_known(policy) {
+            return Ok(());
+        }
+        let why = self.decoder.reasons(policy).join("; ");
+        Err(format!("{what} is not known exactly: {why}"))
+    }
+
+    /// What will be allowed after the next reload: what is allowed now, if the files
+    /// of the unit allow it too.
+    fn after_reload(&mut self) -> Result<Policy, String> {
+        let (_, files) = self.of_files()?;
+        Ok(match files {
+            Some(files) => self.decoder.all_of(&[self.stack.whole, files]),
+            None => self.stack.whole,
+        })
+    }
+
+    /// The unit that the cgroup is in, and what a program made of its files would
+    /// decide; `None` where they make none.
+    fn of_files(&mut self) -> Result<(Text, Option<Policy>), String> {
+        let unit = intention::unit_of(self.path)
+            .ok_or_else(|| format!("{} is in no unit of the system's systemd", self.path.lossy()))?;
+        let found = self.observation.units.iter().find(|found| found.cgroup == unit);
+        let Some(found) = found else {
+            return Err(format!("what the files of {} say about devices was not seen", unit.lossy()));
+        };
+        let filter = match unit::device_rules(found, &self.observation.gpu_facts) {
+            DeviceRules::Open => return Ok((unit, None)),
+            DeviceRules::Filter(filter) => filter,
+        };
+        if let Some(allow) = filter.unresolved.first() {
+            return Err(format!("what {} of {} stands for is not known", allow.device, unit.lossy()));
+        }
+        if let Some(doubt) = filter.doubts.first() {
+            return Err(format!("what {} allows is not certain: {doubt}", unit.lossy()));
+        }
+        let rules: Vec<Rule> = filter.rules.iter().map(allowed_by).collect();
+        let nothing = self.decoder.naming(&[]);
+        let named = self.decoder.naming(&rules);
+        Ok((unit, Some(self.decoder.widened(nothing, named))))
+    }
+
+    /// The step where a reload would take something away: the list of the unit
+    /// gets what is missing in it.
+    fn prevent(&mut self, missing: Policy, after: Policy) -> Result<(), String> {
+        let (unit, _) = self.of_files()?;
+        let values = device_allow::values(&mut self.decoder, missing, self.stack.together);
+        let remaining = self.decoder.missing(values.allows, missing);
+        if !self.decoder.allows_nothing(remaining) {
+            let rules = self.rules(remaining);
+            self.repair.remaining = rules;
+            return Err("DeviceAllow= has no words for all of it, and systemd would apply the list at once: what it does not name would be lost now".to_owned());
+        }
+        let step = systemd::step(&unit, &self.observation.units, &values)?;
+        let mended = self.decoder.widened(after, values.allows);
+        self.finish(step, missing, mended);
+        Ok(())
+    }
+
+    /// The steps where something is denied now.
+    fn restore(&mut self, missing: Policy) -> Result<(), String> {
+        let programs = self.stack.programs.clone();
+        let mut deniers = Vec::new();
+        for program in &programs {
+            let denied = self.decoder.missing(program.policy, missing);
+            if !self.decoder.allows_nothing(denied) {
+                let denies = self.rules(denied);
+                self.repair.denied_by.push(denier(program, denies));
+                deniers.push(program);
+            }
+        }
+        if let Some(program) = programs.iter().find(|program| program.by_place) {
+            return Err(format!(
+                "program {} decides by its place, its maps or what other programs said: what it would say beside another one cannot be known",
+                program.place.id
+            ));
+        }
+        self.refuse_v1(missing);
+        match deniers.as_slice() {
+            [] => Ok(()),
+            [one] => self.mend(one, missing),
+            several => self.several(several),
+        }
+    }
+
+    /// The v1 controller, where it is mounted, denies by itself.
+    fn refuse_v1(&mut self, missing: Policy) {
+        let by_programs = self.decoder.missing(self.stack.together, missing);
+        let by_v1 = self.decoder.narrowed(missing, by_programs);
+        if !self.decoder.allows_nothing(by_v1) {
+            self.repair.refusals.push(
+                "the v1 devices controller, which is mounted too, denies some of it: write to devices.allow of the v1 cgroup".to_owned(),
+            );
+        }
+    }
+
+    /// No single command gives back what several programs deny.
+    fn several(&mut self, deniers: &[&InForce]) -> Result<(), String> {
+        let owner = self.repair.owner.clone();
+        let foreign = deniers.iter().filter(|program| !self.is_units_own(program));
+        let advice: Vec<String> = foreign.map(|program| owners::advice(program, owner.as_ref())).collect();
+        self.repair.refusals.extend(advice);
+        let ids: Vec<String> = deniers.iter().map(|program| program.place.id.to_string()).collect();
+        Err(format!("programs {} deny it, and each must allow it", ids.join(" and ")))
+    }
+
+    /// Whether a program is systemd's, of the unit that the cgroup is in or is.
+    fn is_units_own(&self, program: &InForce) -> bool {
+        let at = Some(program.place.attached_at.as_str());
+        let unit = intention::unit_of(self.path);
+        let own = [unit.as_ref(), Some(self.path)];
+        program.writer == Some(Writer::Systemd)
+            && own.iter().any(|path| path.map(Text::lossy).as_deref() == at)
+    }
+
+    /// The step where one program alone denies.
+    fn mend(&mut self, program: &InForce, missing: Policy) -> Result<(), String> {
+        if !self.is_units_own(program) {
+            return Err(owners::advice(program, self.repair.owner.as_ref()));
+        }
+        let at = &program.place.attached_at;
+        let is_twin =
+            |other: &&InForce| other.writer == Some(Writer::Systemd) && other.place.attached_at == *at;
+        if self.stack.programs.iter().filter(is_twin).count() > 1 {
+            return Err(format!(
+                "more than one program at {at} looks like systemd's, which changes only its own"
+            ));
+        }
+        let level = Text::from(at.as_str());
+        let ceiling = self.decoder.widened(self.stack.together, missing);
+        let values = device_allow::values(&mut self.decoder, missing, ceiling);
+        if values.values.is_empty() {
+            return Err("DeviceAllow= has no words for it, or only such that allow more".to_owned());
+        }
+        let step = systemd::step(&level, &self.observation.units, &values)?;
+        let policy = self.decoder.widened(program.policy, values.allows);
+        let widening = Widening { program: program.place.id, policy, level: &level, meant: self.path };
+        self.refuse_gainers(widening)?;
+        let after = others::after(&self.stack, &widening, &mut self.decoder);
+        if !self.decoder.allows_no_more(after, ceiling) {
+            return Err("the command would allow more than is missing".to_owned());
+        }
+        self.finish(step, missing, after);
+        Ok(())
+    }
+
+    /// Refuses a step by which others would gain something.
+    fn refuse_gainers(&mut self, widening: Widening<'_>) -> Result<(), String> {
+        let level = widening.level;
+        let is_seen = self.observation.scope.iter().any(|scope| {
+            scope.recursive && CgroupPath::new(level).is_at_or_below(CgroupPath::new(&scope.path))
+        });
+        if level != self.path && !is_seen {
+            return Err(format!("who else is below {} was not seen", level.lossy()));
+        }
+        let gainers = others::gainers(self.observation, widening, &mut self.decoder);
+        match gainers.as_slice() {
+            [] => Ok(()),
+            [first, rest @ ..] => Err(format!(
+                "the program is in force for others too, who would gain from it: {first}{}",
+                if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) }
+            )),
+        }
+    }
+
+    /// Takes a step, and tells what stays denied after it.
+    fn finish(&mut self, step: report::RepairStep, missing: Policy, after: Policy) {
+        let remaining = self.decoder.missing(after, missing);
+        self.repair.remaining = self.rules(remaining);
+        self.repair.steps.push(step);
+    }
+
+    /// The rules of a policy that denies by default.
+    fn rules(&mut self, policy: Policy) -> Vec<report::Rule> {
+        let list = self.decoder.rules(policy);
+        if list.omitted.is_some() || list.default != Verdict::Deny {
+            self.repair
+                .cautions
+                .push("what is missing has no short rules; not all of them are shown".to_owned());
+        }
+        list.rules.iter().map(rule_of).collect()
+    }
+
+    /// The GPUs whose node is among what is missing.
+    fn gpus(&self, missing: Policy) -> Vec<String> {
+        let inventory = gpu::inventory(&self.observation.gpu_facts);
+        let is_missing = |gpu: &&report::Gpu| {
+            gpu.major.zip(gpu.minor).is_some_and(|(major, minor)| {
+                let device = Device { kind: DeviceType::Char, major, minor };
+                self.decoder.verdict(missing, device, Request::ReadWrite) == Verdict::Allow
+            })
+        };
+        inventory.iter().filter(is_missing).map(|gpu| gpu.key.clone()).collect()
+    }
+
+    /// What to look at before a step is done.
+    fn cautions(&mut self, target: &Target) {
+        let as_of = target.intention.as_of.clone().unwrap_or_default();
+        let later = self.repair.denied_by.iter().filter(|denier| denier.loaded_at >= as_of);
+        let later: Vec<String> = later
+            .map(|denier| format!("program {} was loaded at {}", denier.program, denier.loaded_at))
+            .collect();
+        if !later.is_empty() && !as_of.is_empty() {
+            let later = later.join(", ");
+            self.repair.cautions.push(format!(
+                "{later}, and what should be allowed is as of {as_of}: if somebody narrowed the limit on purpose since, leave it"
+            ));
+        }
+        for major in self.strange_majors() {
+            self.repair.cautions.push(format!(
+                "no driver has the major number {major} now: its devices may have other numbers since the driver was loaded again"
+            ));
+        }
+        self.repair.cautions.extend(ALWAYS.map(str::to_owned));
+    }
+
+    /// Major numbers of what is missing that no driver of character devices has.
+    fn strange_majors(&self) -> Vec<u32> {
+        let Some(text) = self.observation.gpu_facts.files.get("/proc/devices") else { return Vec::new() };
+        let (characters, _) = text.split_once("Block devices:").unwrap_or((text, ""));
+        let majors: Vec<u32> =
+            characters.lines().filter_map(|line| line.split_whitespace().next()?.parse().ok()).collect();
+        let mut strange: Vec<u32> = self
+            .repair
+            .missing
+            .iter()
+            .filter(|rule| rule.kind == RuleType::Char && rule.major[0] == rule.major[1])
+            .map(|rule| rule.major[0])
+            .filter(|major| !majors.contains(major))
+            .collect();
+        strange.sort_unstable();
+        strange.dedup();
+        strange
+    }
+}
+
+/// What is true of every repair.
+const ALWAYS: [&str; 2] = [
+    "a process that failed to open a device may have remembered that, as NVIDIA's libraries do: start it again",
+    "gpumap repair asked again says whether anything is still missing",
+];
+
+fn denier(program: &InForce, denies: Vec<report::Rule>) -> Denier {
+    Denier {
+        program: program.place.id,
+        name: program.name.clone(),
+        attached_at: program.place.attached_at.clone(),
+        flags: program.place.flags.clone(),
+        writer: program.writer.clone(),
+        loaded_at: program.loaded_at.clone(),
+        denies,
+    }
+}
+
+/// What one rule of systemd's allows: requests that ask for no more than it names.
+fn allowed_by(rule: &unit::Rule) -> Rule {
+    let numbers = |number: Option<u32>, max| Numbers {
+        first: number.unwrap_or(0),
+        last: number.unwrap_or(max),
+        mask: None,
+    };
+    Rule {
+        verdict: Verdict::Allow,
+        kind: Some(rule.kind),
+        major: numbers(rule.major, MAX_MAJOR),
+        minor: numbers(rule.minor, MAX_MINOR),
+        requests: Request::ALL.into_iter().filter(|request| request.bits() & !rule.access == 0).collect(),
+    }
+}
