@@ -11,6 +11,7 @@ pub mod audit;
 pub mod bytecode;
 pub mod cli;
 pub mod commands;
+pub mod doctor;
 pub mod elf;
 #[cfg(fuzzing)]
 pub mod fuzzing;

@@ -10,6 +10,7 @@ mod cgroup;
 mod check;
 pub mod device;
 mod diff;
+mod doctor;
 pub mod duration;
 mod exit;
 mod global;
@@ -32,6 +33,7 @@ pub use audit::AuditArgs;
 pub use cgroup::CgroupArgs;
 pub use check::{CheckArgs, ExplainArgs};
 pub use diff::{DiffArgs, Side, Sides};
+pub use doctor::DoctorArgs;
 pub use exit::Exit;
 pub use global::{Color, Global};
 pub use job::JobArgs;
@@ -96,6 +98,7 @@ pub enum Command {
     Watch(WatchArgs),
     Vgpu(VgpuArgs),
     Repair(RepairArgs),
+    Doctor(DoctorArgs),
     Snapshot(SnapshotArgs),
     Schema(SchemaArgs),
     Completions(CompletionsArgs),
@@ -119,6 +122,7 @@ impl Command {
             Self::Leftovers(_) => "leftovers",
             Self::Watch(_) => "watch",
             Self::Vgpu(_) => "vgpu",
+            Self::Doctor(_) => "doctor",
             Self::Repair(_) => "repair",
             Self::Snapshot(_) => "snapshot",
             Self::Schema(_) => "schema",

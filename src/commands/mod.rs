@@ -11,6 +11,7 @@ mod cgroup;
 mod check;
 mod completions;
 mod diff;
+mod doctor;
 mod explain;
 mod job;
 mod leftovers;
@@ -117,6 +118,7 @@ fn dispatch(invocation: &mut Invocation<'_>, command: &Command) -> Result<Exit, 
         Command::Leftovers(args) => leftovers::run(invocation, args),
         Command::Watch(args) => watch::run(invocation, args),
         Command::Vgpu(args) => vgpu::run(invocation, args),
+        Command::Doctor(args) => doctor::run(invocation, args),
         Command::Repair(args) => repair::run(invocation, args),
         Command::Snapshot(args) => snapshot::run(invocation, args),
         Command::Schema(args) => schema::run(invocation, args),

@@ -46,6 +46,7 @@ macro_rules! open_words {
 
 mod asked;
 mod cgroup_path;
+mod check_state;
 mod device;
 mod event;
 mod finding;
@@ -66,6 +67,7 @@ mod verdict;
 
 pub use asked::{ApiName, Certainty, CutCode, ValueState};
 pub use cgroup_path::CgroupPath;
+pub use check_state::CheckState;
 pub use device::{Device, DeviceType, MAX_MAJOR, MAX_MINOR, RuleType};
 pub use event::{EventCause, EventKind};
 pub use finding::{Confidence, FailOn, Severity};

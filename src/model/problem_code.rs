@@ -63,6 +63,8 @@ pub enum ProblemCode {
     NoProgram,
     /// A right is missing.
     NoRight,
+    /// A saved file does not say how the node is set up.
+    NoSetup,
     /// A directory is no cgroup.
     NotACgroup,
     /// The kernel was not asked for its own answers.

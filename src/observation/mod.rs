@@ -11,6 +11,7 @@ mod answer;
 mod environment;
 mod limits;
 mod process;
+mod setup;
 mod slurm;
 mod text;
 mod unit;
@@ -31,6 +32,7 @@ pub use activity_reading::ActivityReading;
 pub use answer::Answer;
 pub use environment::{Environment, Variable};
 pub use process::{Detail, HeldDevice, Process, User};
+pub use setup::{CgroupMount, OwnFile, Rights, Setup, SlurmFile, SlurmSetup, Trial};
 pub use slurm::{ConfigFile, Slurm};
 pub use text::{HexBytes, Text};
 pub use unit::{DeviceNumber, NamedNode, Unit};
@@ -85,6 +87,10 @@ pub struct Observation {
     /// What Slurm's files and hooks say.
     #[serde(default, skip_serializing_if = "Slurm::is_empty")]
     pub slurm: Slurm,
+    /// How the node is set up for gpumap, which `gpumap snapshot --setup` saves for
+    /// `gpumap doctor`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<Box<Setup>>,
     /// What the files of systemd's units say about devices.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub units: Vec<Unit>,

@@ -6,6 +6,7 @@
 
 mod activity;
 mod audit;
+mod doctor;
 mod event;
 mod finding;
 mod node_diff;
@@ -28,6 +29,7 @@ pub use activity::{
     Rates, StreamUse, Work,
 };
 pub use audit::{Audit, AuditConfig, AuditOptions, Checked, Counts, FindingKind, FixedFinding};
+pub use doctor::DoctorCheck;
 pub use event::{DevicesEvent, Event, EventProcess, LostBy, MoveEvent, PolicyEvent, PolicyProgram, Value};
 pub use finding::{Decision, Finding, FindingDevice, FindingProcess};
 pub use node_diff::{AllocationChange, NodeDiff, OwnerAt, OwnerGpus, PolicyChange, ProgramMove};
@@ -120,6 +122,9 @@ pub struct Payload {
     /// The answer of `repair`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repair: Option<Repair>,
+    /// Answers of `doctor`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub doctor: Option<Vec<DoctorCheck>>,
     /// The answer of `diff`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<Diff>,

@@ -1,7 +1,7 @@
 //! Tells whether an answer leaves something unknown that could be known.
 
 use super::{GpuSet, NodeDiff, OwnerSets, Payload, Policy, Process};
-use crate::model::{RepairState, ValueState, Verdict, Verdicts};
+use crate::model::{CheckState, RepairState, ValueState, Verdict, Verdicts};
 
 impl Payload {
     /// The unknown parts, a few words each.
@@ -21,6 +21,7 @@ impl Payload {
         has_unknown_verdict(self)
             || has_unknown_process(self)
             || has_unknown_set(self)
+            || self.doctor.iter().flatten().any(|check| check.state == CheckState::Unknown)
             || self.audit.as_ref().is_some_and(|audit| audit.unknown)
             || self.repair.as_ref().is_some_and(|repair| repair.state == RepairState::Unknown)
     }

@@ -21,7 +21,7 @@ const FILE_LIMIT: usize = 1 << 20;
 /// Bytes of a variable that are kept: what one argument may have.
 const VALUE_LIMIT: usize = 128 << 10;
 /// The usual places of `gres.conf`; the first is that of a configless slurmd.
-const PLACES: [&str; 4] = [
+pub(in crate::observe) const PLACES: [&str; 4] = [
     "/run/slurm/conf/gres.conf",
     "/etc/slurm/gres.conf",
     "/etc/slurm-llnl/gres.conf",
@@ -74,7 +74,7 @@ fn found(
 
 /// The bytes of a regular file. The path may contain links (`/etc/slurm` often is
 /// one).
-fn read(path: &Path) -> Result<Vec<u8>, Errno> {
+pub(in crate::observe) fn read(path: &Path) -> Result<Vec<u8>, Errno> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = Dir::open(directory.unwrap_or(Path::new(".")))?;
     let name = path.file_name().ok_or(Errno::EISDIR)?;
