@@ -131,9 +131,11 @@ fn facts_know_nothing_of_answers() {
 }
 
 /// Files that may compare texts with words of the schemas, because they read texts
-/// that others wrote: Slurm, drivers, systemd, people.
-const READERS: [&str; 5] = [
+/// that others wrote: Slurm, drivers, the kernel (names of namespaces), systemd,
+/// people.
+const READERS: [&str; 6] = [
     "allocation/gres.rs",
+    "doctor/cgroups.rs",
     "gpu/label.rs",
     "policy/notation.rs",
     "unit/settings.rs",
