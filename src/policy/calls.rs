@@ -208,7 +208,7 @@ impl Machine<'_> {
         if calls_back {
             let why = format!("{why}, which calls back into the program");
             state.forget_frames(&Rc::from(why.as_str()));
-            self.spoil_all(state, &self.code.unfollowed.clone());
+            self.spoil_all(state, &self.code.unfollowed().clone());
             if self.code.may_touch_retval() {
                 state.retval = self.symbols.unknown_word(RETVAL_BITS as u32, &why);
             }

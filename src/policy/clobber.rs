@@ -1,17 +1,10 @@
-//! What a program may overwrite, whatever it does: the bound for its parts that
-//! gpumap cannot follow.
+//! What a program may overwrite at most, as far as its list of maps tells:
+//! where nothing says more (`stores` does, of a program's instructions).
 
-use std::collections::BTreeMap;
-
-use crate::bytecode::Operation;
 use crate::observation::{Map, Program};
 
-use super::helpers;
 use super::table::{self, Table, TableKind};
 use super::written::{Spoil, Written};
-
-/// The frame pointer.
-const R10: usize = 10;
 
 /// What a store through an address of unknown origin may write: the maps that
 /// the program was given, and the maps inside them.
@@ -31,38 +24,9 @@ pub fn own(maps: &[Table<'_>]) -> Written {
     own
 }
 
-/// What a part of the program that is not followed may write.
-pub fn unfollowed<'o>(
-    operations: impl Iterator<Item = &'o Operation>,
-    calls: &BTreeMap<i32, String>,
-    maps: &[Table<'_>],
-    own: &Written,
-) -> Written {
-    let mut written = Written::default();
-    for operation in operations {
-        match operation {
-            Operation::Store { base, .. } | Operation::Atomic { base, .. } if *base == R10 => {}
-            Operation::Store { .. } | Operation::Atomic { .. } => written.add_all(own),
-            Operation::CallHelper { helper } => match calls.get(helper).map(String::as_str) {
-                Some(name) if helpers::is_harmless(name) => {}
-                // The program goes on in another one, with other maps.
-                name if helpers::is_tail_call(*helper, name) => return Written::everything(),
-                _ => written.add_all(&handed(maps, own)),
-            },
-            // An iterator is on the stack.
-            Operation::CallKernel { function } if helpers::is_known_function(calls, *function) => {}
-            Operation::CallKernel { .. } | Operation::Unsupported(_) | Operation::LoadSubprogram { .. } => {
-                written.add_all(&handed(maps, own));
-            }
-            _ => {}
-        }
-    }
-    written
-}
-
 /// What a helper may write to that gpumap does not know: before Linux 6.12 some
 /// helpers wrote to read-only maps as well (`bpf_strtol`, CVE-2024-49861).
-fn handed(maps: &[Table<'_>], own: &Written) -> Written {
+pub fn handed(maps: &[Table<'_>], own: &Written) -> Written {
     let mut handed = own.clone();
     maps.iter().for_each(|table| handed.spoil(table.id, &Spoil::ALL));
     handed

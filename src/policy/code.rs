@@ -1,6 +1,7 @@
 //! A program made ready to run: operations, flow, the maps it can reach.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use crate::bytecode::{Insn, Operation};
@@ -10,6 +11,7 @@ use super::clobber;
 use super::flow::Flow;
 use super::helpers::{self, KernelFunction};
 use super::hidden;
+use super::stores::Stores;
 use super::table::{self, Table};
 use super::written::{Places, Written};
 
@@ -28,8 +30,9 @@ pub struct Code<'a> {
     calls: Cow<'a, BTreeMap<i32, String>>,
     /// The maps of the program, and after them those inside these.
     pub maps: Vec<Table<'a>>,
-    /// What a part of the program that could not be followed may write.
-    pub unfollowed: Written,
+    /// What a part of the program that could not be followed may write, once
+    /// somebody has asked.
+    unfollowed: OnceCell<Written>,
     /// What a store through an address of unknown origin may write.
     pub own: Written,
     may_touch_retval: bool,
@@ -57,18 +60,34 @@ impl<'a> Code<'a> {
         let maps = table::of_program(program, maps);
         let may_touch_retval = each(&operations).any(|operation| may_touch_retval(operation, &calls));
         let own = clobber::own(&maps);
-        let unfollowed = clobber::unfollowed(each(&operations), &calls, &maps, &own);
         let names_maps = |operation: &Operation| {
             matches!(operation, Operation::LoadMap { .. } | Operation::LoadMapValue { .. })
         };
         let is_blinded = !maps.is_empty() && !each(&operations).any(names_maps);
-        Ok(Self { operations, flow, calls, maps, unfollowed, own, may_touch_retval, is_blinded })
+        Ok(Self {
+            operations,
+            flow,
+            calls,
+            maps,
+            unfollowed: OnceCell::new(),
+            own,
+            may_touch_retval,
+            is_blinded,
+        })
     }
 
     /// What `written` spoils of the program's maps, by their place.
     pub fn spoiled_by(&self, written: &Written) -> Places {
         let spoiled = |table: &Table<'_>| written.of(table.id, table.read_only);
         self.maps.iter().enumerate().filter_map(|(place, table)| Some((place, spoiled(table)?))).collect()
+    }
+
+    /// What a part of the program that could not be followed may write.
+    pub fn unfollowed(&self) -> &Written {
+        self.unfollowed.get_or_init(|| {
+            let Self { operations, flow, calls, maps, own, is_blinded, .. } = self;
+            Stores { operations, flow, calls, maps, own, is_blinded: *is_blinded }.written()
+        })
     }
 
     /// Whether the program has maps and names none of them: the kernel has

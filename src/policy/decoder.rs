@@ -384,7 +384,7 @@ impl ProgramCode<'_> {
     /// What the program may write at most.
     fn most_written(&self) -> Written {
         match &self.code {
-            Ok(code) => code.unfollowed.clone(),
+            Ok(code) => code.unfollowed().clone(),
             Err(_) => clobber::unread(self.program, self.maps),
         }
     }

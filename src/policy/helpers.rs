@@ -127,6 +127,12 @@ pub fn is_harmless(name: &str) -> bool {
     effect(name) == Some(Effect::Nothing) || lookup(name).is_some() || modelled.contains(&name)
 }
 
+/// Whether a helper writes nothing by itself and calls a function of the
+/// program.
+pub fn only_calls_back(name: &str) -> bool {
+    name == "bpf_loop" || name.starts_with("bpf_for_each_")
+}
+
 /// How the kernel dumps a tail call, whatever the reader's rights: by the
 /// helper's number (`BPF_FUNC_tail_call`, `linux/bpf.h`).
 const TAIL_CALL: i32 = 12;

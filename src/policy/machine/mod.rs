@@ -226,7 +226,7 @@ impl<'a> Machine<'a> {
     fn cut_results(&mut self) -> Vec<Bdd> {
         if self.cut_results.is_none() {
             let why = self.why_exhausted().to_owned();
-            self.writes.add_all(&self.code.unfollowed);
+            self.writes.add_all(self.code.unfollowed());
             self.cut_results = Some(self.lost_results(&why));
         }
         self.cut_results.clone().unwrap_or_default()
@@ -415,7 +415,7 @@ impl<'a> Machine<'a> {
     /// Ends a path whose result is unknown. What comes after it may write all
     /// that the program may write.
     fn lose(&mut self, why: &str) {
-        self.writes.add_all(&self.code.unfollowed);
+        self.writes.add_all(self.code.unfollowed());
         let results = self.lost_results(why);
         self.graph.exit(self.node, results);
     }
