@@ -13,6 +13,10 @@ use super::written::Spoil;
 
 /// The kernel's own register, r11.
 const AX: usize = 11;
+/// Most bytes of a value that are told apart where a helper writes them.
+const MOST_FILLED: usize = 64;
+/// Bytes of `struct bpf_dynptr` (`linux/bpf.h`).
+const DYNPTR: u64 = 16;
 /// Bytes of `struct bpf_cgroup_dev_ctx`.
 const CONTEXT_SIZE: u64 = 12;
 
@@ -98,6 +102,11 @@ impl Machine<'_> {
                 let size = size.and_then(|size| state.registers[size].as_constant());
                 self.fill(to, size, why, state);
             }
+            Effect::FillsBytes(to, size) => self.fill(to, Some(size), why, state),
+            Effect::MakesDynptr { to } => {
+                self.fill(1, None, why, state);
+                self.fill(to, Some(DYNPTR), why, state);
+            }
             Effect::Changes => self.change_map(why, state),
             Effect::Takes => {
                 self.change_map(why, state);
@@ -151,14 +160,28 @@ impl Machine<'_> {
                 }
             }
             Base::MapObject(map) | Base::InnerSlots(map) => self.spoil(state, *map, &Spoil::ALL),
-            Base::Array(map) | Base::PerCpuSlots(map) => self.spoil(state, *map, &Spoil::VALUES),
-            Base::HashElement(selection)
-            | Base::PerCpuSlot(selection)
-            | Base::InnerSlot(selection)
-            | Base::MapValue(selection) => {
+            Base::PerCpuSlots(map) => self.spoil(state, *map, &Spoil::VALUES),
+            Base::Array(map) => {
+                let spoil = self.filled(pointer, size, Some(self.code.maps[*map].stride()));
+                self.spoil(state, *map, &spoil);
+            }
+            Base::MapValue(selection) => {
+                let spoil = self.filled(pointer, size, None);
+                self.spoil(state, selection.map, &spoil);
+            }
+            Base::HashElement(selection) | Base::PerCpuSlot(selection) | Base::InnerSlot(selection) => {
                 self.spoil(state, selection.map, &Spoil::VALUES);
             }
             Base::Context | Base::Scratch | Base::Subprogram(_) | Base::Bytes(_) => {}
+        }
+    }
+
+    /// The bytes of a map's values that a helper writes, `size` of them if that
+    /// is known.
+    fn filled(&mut self, pointer: &Pointer, size: Option<u64>, stride: Option<usize>) -> Spoil {
+        match size.and_then(|size| usize::try_from(size).ok()).filter(|size| *size <= MOST_FILLED) {
+            Some(size) => self.spoil_of(pointer, 0, size, stride),
+            None => Spoil::VALUES,
         }
     }
 

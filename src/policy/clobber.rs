@@ -3,6 +3,7 @@
 
 use crate::observation::{Map, Program};
 
+use super::code;
 use super::table::{self, Table, TableKind};
 use super::written::{Spoil, Written};
 
@@ -38,7 +39,8 @@ pub fn unread(program: &Program, maps: &[Map]) -> Written {
     let may_go_on = |table: &Table<'_>| matches!(table.kind, TableKind::Programs | TableKind::Absent);
     // The kernel tells the tag together with the list of maps: without it, the
     // list is not known either.
-    if program.tag.is_empty() || tables.iter().any(may_go_on) {
+    // What runs in the place of a function has maps of its own.
+    if program.tag.is_empty() || code::replaced(program).is_some() || tables.iter().any(may_go_on) {
         return Written::everything();
     }
     handed(&tables, &own(&tables))

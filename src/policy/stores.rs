@@ -107,6 +107,8 @@ struct Search<'a> {
     steps: usize,
     /// Whether one of the sets for the whole program grew.
     has_grown: bool,
+    /// Whether all sets are complete, so that what a store reaches is noted.
+    is_complete: bool,
 }
 
 impl<'a> Search<'a> {
@@ -123,18 +125,35 @@ impl<'a> Search<'a> {
             seen: vec![false; code.operations.len()],
             steps: 0,
             has_grown: true,
+            is_complete: false,
         };
         for _ in 0..MAX_ROUNDS {
             if !std::mem::take(&mut search.has_grown) {
+                search.is_complete = true;
+                search.go_through(search.meetings.clone())?;
                 return Some(search);
             }
             search.meetings.clear();
-            search.enter(0, &[(1, Place::Argument.into())]);
-            while let Some((pc, registers)) = search.waiting.pop() {
-                search.go_on(pc, registers)?;
-            }
+            search.go_through(BTreeMap::new())?;
         }
         None
+    }
+
+    /// Goes through the program from its start and from these meeting points.
+    fn go_through(&mut self, meetings: BTreeMap<usize, Registers>) -> Option<()> {
+        self.waiting.extend(meetings);
+        self.enter(0, &[(1, Place::Argument.into())]);
+        while let Some((pc, registers)) = self.waiting.pop() {
+            self.go_on(pc, registers)?;
+        }
+        Some(())
+    }
+
+    /// Notes what may be written.
+    fn note(&mut self, written: &Written) {
+        if self.is_complete {
+            self.written.add_all(written);
+        }
     }
 
     /// What is written, with the instructions that were never reached.
@@ -196,7 +215,7 @@ impl<'a> Search<'a> {
                     return Some(());
                 }
                 Operation::Unsupported(_) => {
-                    self.written.add_all(&clobber::handed(self.code.maps, self.code.own));
+                    self.note(&clobber::handed(self.code.maps, self.code.own));
                     return Some(());
                 }
                 Operation::CallLocal { target } => {
@@ -270,9 +289,9 @@ impl<'a> Search<'a> {
                 self.end_call(registers, result);
             }
             Operation::CallKernel { function } => {
+                // An iterator is on the stack, and so is its number.
                 let result = match helpers::is_known_function(self.code.calls, function) {
-                    // An iterator is on the stack, and so is its number.
-                    true => Reach::of([Place::Stack]),
+                    true => Reach { number: Number::ANY, ..Reach::of([Place::Stack]) },
                     false => self.unmodelled(registers),
                 };
                 self.end_call(registers, result);
@@ -366,12 +385,13 @@ impl<'a> Search<'a> {
     }
 
     fn store(&mut self, address: &Reach, offset: i64, size: usize) {
-        if address.places.is_empty() {
-            self.written.add_all(self.code.own);
+        let is_writable = |place: &Place| !matches!(place, Place::Argument | Place::Function);
+        if !address.places.iter().any(is_writable) {
+            self.note(self.code.own);
         }
         for place in &address.places {
             match *place {
-                Place::Stack | Place::Record => {}
+                Place::Stack | Place::Record | Place::Argument | Place::Function => {}
                 // The inlined lookup in an LRU map marks the element as used.
                 Place::Element(_) if size == 1 => {}
                 Place::Value(map, Some(at)) => {
@@ -379,7 +399,7 @@ impl<'a> Search<'a> {
                 }
                 Place::Value(map, None) => self.spoil(map, &Spoil::VALUES),
                 Place::Element(map) | Place::Slot(map) | Place::Map(map) => self.spoil(map, &Spoil::ALL),
-                Place::Argument | Place::Function | Place::Anywhere => self.written.add_all(self.code.own),
+                Place::Anywhere => self.note(self.code.own),
             }
         }
     }
@@ -398,7 +418,7 @@ impl<'a> Search<'a> {
     }
 
     fn spoil(&mut self, map: usize, spoil: &Spoil) {
-        if let Some(table) = self.code.maps.get(map) {
+        if let Some(table) = self.code.maps.get(map).filter(|_| self.is_complete) {
             self.written.spoil(table.id, spoil);
         }
     }
@@ -420,6 +440,15 @@ impl<'a> Search<'a> {
             None => return self.unmodelled(registers),
             Some(Effect::Nothing) => {}
             Some(Effect::Fills(to, _)) => self.fill(&registers[to], &Spoil::VALUES),
+            Some(Effect::FillsBytes(to, size)) => self.fill_bytes(&registers[to], size as usize),
+            // What is written through the new one is memory that is handed here.
+            Some(Effect::MakesDynptr { to }) => {
+                self.fill(&registers[1], &Spoil::VALUES);
+                self.fill(&registers[to], &Spoil::VALUES);
+                self.hand(registers);
+                let handed = self.handed.clone();
+                self.keep(&handed);
+            }
             Some(Effect::Changes) => self.change(&registers[1]),
             Some(Effect::Takes) => {
                 self.change(&registers[1]);
@@ -459,8 +488,18 @@ impl<'a> Search<'a> {
             match *place {
                 Place::Value(map, _) | Place::Element(map) | Place::Slot(map) => self.spoil(map, spoil),
                 Place::Map(map) => self.spoil(map, &Spoil::ALL),
-                Place::Anywhere => self.written.add_all(&clobber::handed(self.code.maps, self.code.own)),
+                Place::Anywhere => self.note(&clobber::handed(self.code.maps, self.code.own)),
                 Place::Stack | Place::Argument | Place::Record | Place::Function => {}
+            }
+        }
+    }
+
+    /// A helper writes so many bytes at `address`.
+    fn fill_bytes(&mut self, address: &Reach, size: usize) {
+        for place in &address.places {
+            match *place {
+                Place::Value(map, Some(at)) => self.spoil(map, &self.bytes(map, at, size)),
+                other => self.fill(&other.into(), &Spoil::VALUES),
             }
         }
     }

@@ -20,10 +20,8 @@ use crate::observation::Observation;
 pub(super) enum Oracle {
     /// A decoded policy.
     Policy {
-        /// The policy.
+        /// The policy, and the facts it is from.
         checker: Box<Checker>,
-        /// Where the policy is from.
-        observation: Box<Observation>,
         /// Where device paths and names are looked up.
         devices: Box<Devices>,
     },
@@ -47,9 +45,9 @@ impl Oracle {
             return Ok(Self::Kernel { devices });
         }
         let source = subject::resolve(invocation, &args.target)?;
-        let checker = Box::new(Checker::new(&source.observation, &source.subject)?);
         let devices = Box::new(Devices::of(invocation, &source.observation));
-        Ok(Self::Policy { checker, observation: Box::new(source.observation), devices })
+        let checker = Box::new(Checker::new(source.observation, source.subject)?);
+        Ok(Self::Policy { checker, devices })
     }
 
     /// Why a name is no device's, if that is so.
@@ -67,19 +65,24 @@ impl Oracle {
     /// The facts behind the answers; none where the kernel answers.
     pub(super) fn observation(&self) -> Option<&Observation> {
         match self {
-            Self::Policy { observation, .. } => Some(observation),
+            Self::Policy { checker, .. } => Some(checker.observation()),
             Self::Kernel { .. } => None,
         }
     }
 
     /// The verdict alone; does not allocate for a device given by number.
-    pub(super) fn verdict(&self, asked: &Asked<'_>) -> Verdicts {
-        match (self, asked) {
-            (Self::Policy { checker, .. }, Asked::Numbers(pattern)) => checker.verdict(&question(*pattern)),
-            (Self::Policy { checker, .. }, _) => {
-                self.device(asked).map_or(UNKNOWN, |device| checker.verdict(&of_device(device)))
-            }
-            (Self::Kernel { devices }, _) => kernel(asked, devices).0,
+    pub(super) fn verdict(&mut self, asked: &Asked<'_>) -> Verdicts {
+        let question = match (&*self, asked) {
+            (Self::Kernel { devices }, _) => return kernel(asked, devices).0,
+            (_, Asked::Numbers(pattern)) => question(*pattern),
+            _ => match self.device(asked) {
+                Ok(device) => of_device(device),
+                Err(_) => return UNKNOWN,
+            },
+        };
+        match self {
+            Self::Policy { checker, .. } => checker.verdict(&question),
+            Self::Kernel { .. } => UNKNOWN,
         }
     }
 

@@ -79,7 +79,9 @@ fn one(path: &Path, clang: &Clang, pins: &Pins, bench: &mut Bench, scratch: &Pat
     let program = loaded.program("policy").expect("a pinned program");
     let allowed = bench.ask_after(&[(program, MULTI)], &devices, || views::snapshot(&cgroup, &snapshot));
     let asked = Asked { snapshot, cgroup: cgroup.to_string_lossy().into_owned(), devices, allowed };
-    views::agree(&asked).map_err(|difference| format!("{name}: {difference}"))?;
+    if expected == Expected::Known {
+        views::agree(&asked).map_err(|difference| format!("{name}: {difference}"))?;
+    }
     judge(&asked, &expected).map_err(|difference| format!("{name}: {difference}"))
 }
 
