@@ -107,6 +107,10 @@ impl Machine<'_> {
                 self.fill(1, None, why, state);
                 self.fill(to, Some(DYNPTR), why, state);
             }
+            Effect::CallsBackLater => {
+                self.fill(1, Some(helpers::TIMER), why, state);
+                self.spoil_all(state, &self.code.unfollowed().clone());
+            }
             Effect::Changes => self.change_map(why, state),
             Effect::Takes => {
                 self.change_map(why, state);

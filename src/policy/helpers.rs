@@ -19,6 +19,8 @@ pub enum Effect {
     /// Makes the 16 bytes at this register a description (a dynptr) of the
     /// memory at r1, through which that may be written to later.
     MakesDynptr { to: usize },
+    /// Writes the timer at r1, which calls the function in r2 some time later.
+    CallsBackLater,
     /// Puts entries into the map in r1 or takes some out.
     Changes,
     /// The same, and writes the memory at r2.
@@ -31,7 +33,7 @@ pub enum Effect {
 }
 
 /// Bytes of `struct bpf_timer` (`linux/bpf.h`).
-const TIMER: u64 = 16;
+pub const TIMER: u64 = 16;
 
 /// Helpers that read what they are given, or nothing. Those for dynptrs write
 /// to memory that was counted as written when the dynptr was made.
@@ -91,6 +93,8 @@ pub fn effect(name: &str) -> Option<Effect> {
         // The old pointer, which is in r0, was in the place of the new one.
         "bpf_kptr_xchg" => Effect::FillsBytes(1, 8),
         "bpf_timer_init" | "bpf_timer_start" | "bpf_timer_cancel" => Effect::FillsBytes(1, TIMER),
+        // In r3 the verifier adds an address of the kernel's own.
+        "bpf_timer_set_callback" => Effect::CallsBackLater,
         "bpf_dynptr_from_mem" | "bpf_ringbuf_reserve_dynptr" => Effect::MakesDynptr { to: 4 },
         "bpf_dynptr_read" => Effect::Fills(1, Some(2)),
         "bpf_get_local_storage" => Effect::Storage { may_be_null: false },

@@ -433,7 +433,7 @@ impl<'a> Search<'a> {
             return Reach::any_number();
         }
         if helpers::only_calls_back(name) {
-            self.hand(registers);
+            self.hand(&registers[1..6]);
             return Reach::any_number();
         }
         match helpers::effect(name) {
@@ -441,11 +441,15 @@ impl<'a> Search<'a> {
             Some(Effect::Nothing) => {}
             Some(Effect::Fills(to, _)) => self.fill(&registers[to], &Spoil::VALUES),
             Some(Effect::FillsBytes(to, size)) => self.fill_bytes(&registers[to], size as usize),
+            Some(Effect::CallsBackLater) => {
+                self.fill_bytes(&registers[1], helpers::TIMER as usize);
+                self.hand(&registers[1..2]);
+            }
             // What is written through the new one is memory that is handed here.
             Some(Effect::MakesDynptr { to }) => {
                 self.fill(&registers[1], &Spoil::VALUES);
                 self.fill(&registers[to], &Spoil::VALUES);
-                self.hand(registers);
+                self.hand(&registers[1..6]);
                 let handed = self.handed.clone();
                 self.keep(&handed);
             }
@@ -507,7 +511,7 @@ impl<'a> Search<'a> {
     /// A function of the kernel that gpumap does not know: it may write to all
     /// that it is handed, keep it, give it back, and call back.
     fn unmodelled(&mut self, registers: &Registers) -> Reach {
-        self.hand(registers);
+        self.hand(&registers[1..6]);
         for register in &registers[1..6] {
             self.fill(register, &Spoil::ALL);
             if register.places.contains(&Place::Stack) {
@@ -521,8 +525,8 @@ impl<'a> Search<'a> {
     }
 
     /// A function that is called back may get any of these.
-    fn hand(&mut self, registers: &Registers) {
-        for register in &registers[1..6] {
+    fn hand(&mut self, arguments: &[Reach]) {
+        for register in arguments {
             let mut handed = Reach::any_number();
             for place in &register.places {
                 match *place {
