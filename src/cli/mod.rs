@@ -29,7 +29,7 @@ mod watch;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 pub use allocation::{AllocationArgs, SlurmArgs};
-pub use audit::{AuditArgs, FailOn};
+pub use audit::AuditArgs;
 pub use cgroup::CgroupArgs;
 pub use check::{CheckArgs, ExplainArgs};
 pub use diff::{DiffArgs, Side, Sides};
@@ -61,7 +61,7 @@ pub struct Cli {
     /// Options of every command.
     #[command(flatten)]
     pub global: Global,
-    /// What to do; `node` by default.
+    /// The subcommand; `node` by default.
     #[command(subcommand)]
     pub command: Option<Command>,
 }
@@ -75,7 +75,7 @@ Examples:
   gpumap explain --cgroup /user.slice 'c 195:3 rw'  Why, instruction by instruction.
   gpumap audit                                      Is every GPU isolated as it should be?
   gpumap snapshot -o node.json                      Save everything for later.
-  gpumap --from node.json cgroup -r /               Look at it on another machine.
+  gpumap --from node.json cgroup -r /               WantedFacts at it on another machine.
 
 Exit status: 0 yes or clean, 1 no, 2 could not work, 3 incomplete or unknown.
 See gpumap(1) and `gpumap help COMMAND` for more.";
@@ -107,7 +107,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// The command's name, as it stands in the JSON envelope.
+    /// The command's name, as in the JSON envelope.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Node(_) => "node",
@@ -173,8 +173,7 @@ mod tests {
         }
     }
 
-    /// Make sure that the environment stands in for a job's name, and nothing
-    /// else does.
+    /// Make sure that only the environment can replace a job's name.
     #[test]
     fn jobs_are_named() {
         let parses = |line: &str| Cli::try_parse_from(line.split(' ')).is_ok();

@@ -40,7 +40,7 @@ pub struct SnapshotArgs {
     /// Save too how the node is set up, which `gpumap --from FILE doctor` judges.
     #[arg(long)]
     pub setup: bool,
-    /// Where Slurm says what it allocated.
+    /// Options that say where Slurm names its allocation.
     #[command(flatten)]
     pub slurm: SlurmArgs,
 }

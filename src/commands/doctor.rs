@@ -3,7 +3,7 @@
 use super::files::saved;
 use super::invocation::{Failure, Invocation};
 use crate::cli::{DoctorArgs, Exit};
-use crate::model::CheckState;
+use crate::model::{CheckState, ProblemCode};
 use crate::observation::{Setup, Trial};
 use crate::observe;
 use crate::watch::Source;
@@ -15,7 +15,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &DoctorArgs) -> Result<
         Some(mut observation) => {
             let setup = observation.setup.take().ok_or_else(|| {
                 let why = "it does not hold the setup of the node";
-                Failure::new("no-setup", "--from", why, "save it with gpumap snapshot --setup")
+                Failure::new(ProblemCode::NoSetup, "--from", why, "save it with gpumap snapshot --setup")
             })?;
             (observation, *setup)
         }

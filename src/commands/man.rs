@@ -20,7 +20,7 @@ const GENERAL: [&str; 7] = [
     include_str!("../../man/sections/files.roff"),
     include_str!("../../man/sections/examples.roff"),
 ];
-/// What every other page ends with.
+/// The end of every other page.
 const SEE_ALSO: &str = include_str!("../../man/sections/see-also.roff");
 
 /// The format of `--porcelain` and the rule of `--kill`, for gpumap-leftovers(1).

@@ -13,8 +13,8 @@ use crate::report::Payload;
 
 /// Runs the command.
 pub(super) fn run(invocation: &mut Invocation<'_>, args: &SnapshotArgs) -> Result<Exit, Failure> {
-    allocation::look(invocation, &args.slurm)?;
-    invocation.look.units = true;
+    allocation::request(invocation, &args.slurm)?;
+    invocation.wanted_facts.units = true;
     let all = [PathBuf::from("/")];
     let is_all = args.paths.is_empty();
     let paths = if is_all && invocation.global.from.is_none() { &all } else { args.paths.as_slice() };

@@ -33,7 +33,7 @@ pub fn handed(maps: &[Table<'_>], own: &Written) -> Written {
     handed
 }
 
-/// What a program may write whose instructions are not known.
+/// The maps that a program may write whose instructions are not known.
 pub fn unread(program: &Program, maps: &[Map]) -> Written {
     let tables = table::of_program(program, maps);
     let may_go_on = |table: &Table<'_>| matches!(table.kind, TableKind::Programs | TableKind::Absent);

@@ -124,7 +124,7 @@ impl<'a> Code<'a> {
         each(&self.operations).filter(mixes).map(weight).sum::<usize>() >= COMPLEX
     }
 
-    /// What `written` spoils of the program's maps, by their place.
+    /// The places in the program's maps that `written` may have changed.
     pub fn spoiled_by(&self, written: &Written) -> Places {
         let spoiled = |table: &Table<'_>| written.of(table.id, table.read_only);
         self.maps.iter().enumerate().filter_map(|(place, table)| Some((place, spoiled(table)?))).collect()

@@ -7,16 +7,15 @@ use std::os::unix::fs::FileTypeExt as _;
 use super::own_access;
 use crate::analyse::{Checker, Question};
 use crate::cli::CheckArgs;
-use crate::cli::device::{Access, Asked, Pattern};
+use crate::cli::device::{Asked, Pattern};
 use crate::commands::invocation::{Failure, Invocation};
 use crate::commands::subject;
 use crate::commands::subject::devices::Devices;
-use crate::commands::subject::question::{question, request};
 use crate::gpu::NameError;
 use crate::model::{Device, Request, Verdicts};
 use crate::observation::Observation;
 
-/// What answers a question.
+/// The source of verdicts.
 pub(super) enum Oracle {
     /// A decoded policy.
     Policy {
@@ -27,7 +26,7 @@ pub(super) enum Oracle {
     },
     /// The kernel, about gpumap itself.
     Kernel {
-        /// Where names are looked up.
+        /// Where to look up names.
         devices: Box<Devices>,
     },
 }
@@ -50,7 +49,7 @@ impl Oracle {
         Ok(Self::Policy { checker, devices })
     }
 
-    /// Why a name is no device's, if that is so.
+    /// Why a name belongs to no device; `None` if it belongs to one.
     pub(super) fn refuses(&self, asked: &Asked<'_>) -> Option<NameError> {
         let Asked::Name(name) = asked else { return None };
         self.devices().named(name).err()
@@ -62,7 +61,7 @@ impl Oracle {
         }
     }
 
-    /// The facts behind the answers; none where the kernel answers.
+    /// The facts that the answers rest on; none where the kernel answers.
     pub(super) fn observation(&self) -> Option<&Observation> {
         match self {
             Self::Policy { checker, .. } => Some(checker.observation()),
@@ -110,6 +109,11 @@ impl Oracle {
     }
 }
 
+fn question(pattern: Pattern) -> Question {
+    let Pattern { kind, major, minor, requests } = pattern;
+    Question { kind, major, minor, requests }
+}
+
 fn of_device(device: Device) -> Question {
     let Device { kind, major, minor } = device;
     Question { kind: Some(kind), major: Some(major), minor: Some(minor), requests: Request::ReadWrite.into() }
@@ -117,17 +121,17 @@ fn of_device(device: Device) -> Question {
 
 fn kernel(asked: &Asked<'_>, devices: &Devices) -> Answer {
     let unknown = |why: &str| (UNKNOWN, Some(why.to_owned()));
-    let (path, access) = match asked {
+    let (path, requests) = match asked {
         Asked::Name(name) => match devices.named(name).map(|device| devices.node_for(device)) {
-            Ok(Some(path)) => (path, Access::ReadWrite),
+            Ok(Some(path)) => (path, Request::ReadWrite.into()),
             Ok(None) => return unknown(&no_node(devices)),
             Err(why) => return unknown(&why.to_string()),
         },
-        Asked::Node(path) => (devices.local_path(path), Access::ReadWrite),
-        Asked::Numbers(Pattern { kind: Some(kind), major: Some(major), minor: Some(minor), access }) => {
+        Asked::Node(path) => (devices.local_path(path), Request::ReadWrite.into()),
+        Asked::Numbers(Pattern { kind: Some(kind), major: Some(major), minor: Some(minor), requests }) => {
             let device = Device { kind: *kind, major: *major, minor: *minor };
             match devices.node_for(device) {
-                Some(path) => (path, *access),
+                Some(path) => (path, *requests),
                 None => return unknown(&no_node(devices)),
             }
         }
@@ -136,7 +140,7 @@ fn kernel(asked: &Asked<'_>, devices: &Devices) -> Answer {
     if path.metadata().is_ok_and(|metadata| !is_device(&metadata)) {
         return unknown("it is not a device node");
     }
-    match request(access) {
+    match requests.single() {
         Some(request) => {
             let (verdict, why) = own_access::ask(&path, request);
             (verdict.into(), why)

@@ -49,7 +49,7 @@ fn iterators(options: &Options) -> Result<Iterators, ScanError> {
     let mut scanner = Iterators::load(reader)?;
     heap::give_back();
     let seen = scanner.scan()?.into_iter().find(|process| process.pid == own.pid).ok_or_else(other)?;
-    // Other threads open and close files meanwhile.
+    // Other threads open and close files in between.
     own.devices.clone_from(&seen.devices);
     if same(&seen, &own) { Ok(scanner) } else { Err(other()) }
 }

@@ -18,10 +18,10 @@ use crate::loader::objects::SCAN;
 use crate::loader::{self, Iterate, Over, Wanted};
 use crate::observation::Answer;
 
-/// Bytes of one read: more than the kernel gives at once (eight pages), so that
-/// no record is torn.
+/// Bytes of one read: more than the kernel returns at once (eight pages), so that no
+/// record is split.
 const ROOM: usize = 64 << 10;
-/// Times that the kernel may ask for a read again.
+/// How often the kernel may ask for a read to be repeated.
 const RETRIES: usize = 1000;
 
 /// Sees processes by iterators.
@@ -37,12 +37,12 @@ pub(super) struct Iterators {
 }
 
 impl Iterators {
-    /// Loads the programs. They are gone with the value.
+    /// Loads the programs. The kernel removes them when the value is dropped.
     ///
     /// # Errors
     ///
-    /// Why they cannot be loaded: the kernel is too old or has no BTF, or a
-    /// right is missing (`CAP_BPF` and `CAP_PERFMON`, or `CAP_SYS_ADMIN`).
+    /// They cannot be loaded: the kernel is too old or has no BTF, or a right is
+    /// missing (`CAP_BPF` and `CAP_PERFMON`, or `CAP_SYS_ADMIN`).
     pub(super) fn load(reader: Reader) -> Result<Self, ScanError> {
         let mut loaded = loader::shared()?.load(&Wanted::whole(&SCAN))?;
         let tasks = loaded.iterator("tasks", Over::All)?;
@@ -114,8 +114,8 @@ fn processes(
     Ok((glimpses(tasks, reader, known), seen))
 }
 
-/// Gives processes their environments: those that are known still, and those
-/// that helpers read now.
+/// Adds environments to processes: known ones that are still valid, and those that
+/// helpers read now.
 fn glimpses(tasks: Vec<Task>, reader: &mut Reader, known: &mut EnvironmentCache) -> Vec<ProcessSummary> {
     let last: Vec<_> = tasks.iter().map(|task| known.take(task)).collect();
     let new = tasks.iter().zip(&last).filter(|(_, last)| last.is_none());
@@ -127,7 +127,7 @@ fn glimpses(tasks: Vec<Task>, reader: &mut Reader, known: &mut EnvironmentCache)
             Some(at_exec) => Some((task.program, at_exec)),
             None => next.next().and_then(|place| read.remove(&place)),
         };
-        // One without is gone.
+        // A process without an environment is gone.
         found.extend(executed.map(|executed| process(task, executed, reader, known)));
     }
     found
@@ -173,8 +173,8 @@ fn process(
     }
 }
 
-/// Runs a program over everything. `visit` takes the first record of what it is
-/// given and returns its length; `None` for one that is not whole.
+/// Runs a program over all its objects. `visit` parses the first record of the bytes
+/// and returns its length; `None` for an incomplete record.
 fn each(
     iterator: &dyn Iterate,
     buffer: &mut [u8],
