@@ -75,7 +75,7 @@ Examples:
   gpumap explain --cgroup /user.slice 'c 195:3 rw'  Why, instruction by instruction.
   gpumap audit                                      Is every GPU isolated as it should be?
   gpumap snapshot -o node.json                      Save everything for later.
-  gpumap --from node.json cgroup -r /               WantedFacts at it on another machine.
+  gpumap --from node.json cgroup -r /               Look at it on another machine.
 
 Exit status: 0 yes or clean, 1 no, 2 could not work, 3 incomplete or unknown.
 See gpumap(1) and `gpumap help COMMAND` for more.";
