@@ -92,7 +92,10 @@ fn behind_a_comparison() {
         std::thread::sleep(Duration::from_secs(2));
         assert_place(&child, &library, &["cuInit"], 10);
         let events = watch.ended(child);
-        assert_changes(&events, &[ORDER, ("setenv", CUDA, "1"), ("setenv", CUDA, "2"), ("setenv", CUDA, "3")]);
+        assert_changes(
+            &events,
+            &[ORDER, ("setenv", CUDA, "1"), ("setenv", CUDA, "2"), ("setenv", CUDA, "3")],
+        );
         let drivers: Vec<_> = events.iter().filter(|event| event.event == EventKind::Driver).collect();
         assert_eq!(drivers.len(), 1, "{mode}: {events:#?}");
     }
