@@ -1,5 +1,5 @@
-//! An audit of a large node without looking at it: 5000 cgroups of 500 jobs and
-//! 2000 processes, made of the jobs of a saved node.
+//! Times an audit of a large node that exists only in memory: 5000 cgroups of 500
+//! jobs and 2000 processes, copied from the jobs of a saved node.
 
 #![allow(missing_docs, reason = "criterion's macros document nothing")]
 #![expect(clippy::unwrap_used, reason = "a benchmark")]
@@ -7,7 +7,7 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use gpumap::analyse::{self, Granted};
+use gpumap::analyse::{self, CallerAllocation};
 use gpumap::audit::{self, Config};
 use gpumap::observation::{Cgroup, Observation, Process, Text};
 
@@ -66,7 +66,7 @@ fn audits(criterion: &mut Criterion) {
     assert_eq!((node.cgroups.len(), node.processes.len()), (CGROUPS, PROCESSES));
     let mut group = criterion.benchmark_group("audit");
     group.sample_size(20);
-    let (granted, config) = (Granted::default(), Config::default());
+    let (granted, config) = (CallerAllocation::default(), Config::default());
     group.bench_function("analyse 5000 cgroups", |bencher| {
         bencher.iter(|| analyse::node(black_box(&node), &granted).unwrap());
     });

@@ -36,8 +36,8 @@ const UNLESS: u8 = 0x55;
 const UNLESS_REGISTER: u8 = 0x5d;
 const EXIT: u8 = 0x95;
 
-/// What slurmstepd, systemd and runc all begin with: r2 is the type, r3 the
-/// request, r4 and r5 are the numbers.
+/// The instructions that slurmstepd, systemd and runc all begin with: r2 is the
+/// type, r3 the request, r4 and r5 are the numbers.
 const PROLOGUE: [Insn; 6] = [
     (LOAD, 2, 1, 0, 0),
     (AND32, 2, 0, 0, 0xffff),

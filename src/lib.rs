@@ -1,10 +1,9 @@
-//! gpumap: which GPUs may a cgroup, a job or a process open, and why.
+//! gpumap: which GPUs a cgroup, a job or a process may open, and why.
 //!
-//! Three stages, one direction: [`observe`] asks the kernel and writes down
-//! plain facts ([`observation`]), [`analyse`] turns facts into answers without
-//! touching the system, [`render`] prints them. A saved observation re-enters
-//! at the second stage, so everything that works on a live node works from a
-//! file.
+//! There are three stages, in one direction: [`observe`] asks the kernel and writes
+//! down plain facts ([`observation`]), [`analyse`] turns facts into answers without
+//! touching the system, [`render`] prints them. A saved observation enters at the
+//! second stage, so everything that works on a live node works from a file.
 
 pub mod allocation;
 pub mod analyse;
@@ -12,6 +11,7 @@ pub mod audit;
 pub mod bytecode;
 pub mod cli;
 pub mod commands;
+pub mod doctor;
 pub mod elf;
 #[cfg(fuzzing)]
 pub mod fuzzing;

@@ -1,9 +1,9 @@
-//! The objects of `bpf/` loaded by aya and by libbpf: the kernel gets the same
-//! programs, and they show the same node. What gpumap reads of programs in force
-//! is compared with what libbpf's own queries say.
+//! Loads the objects of `bpf/` with aya and with libbpf: the kernel must get the
+//! same programs, and both must show the same node. What gpumap reads of programs
+//! in force is compared with what libbpf's own queries say.
 //!
-//! Only in a build with the cargo feature `libbpf`. These tests need root and a
-//! writable cgroup2; they say so and pass where they cannot run, unless
+//! These tests exist only in a build with the cargo feature `libbpf`. They need
+//! root and a writable cgroup2; where they cannot run they say so and pass, unless
 //! `GPUMAP_REQUIRE_ROOT=1` makes them fail.
 
 #![cfg(feature = "libbpf")]

@@ -1,6 +1,6 @@
-//! Any bytes as what `--from` reads, by every command that takes it: the first
-//! byte chooses the command line, the rest is standard input. The answer must
-//! come, and with `--json` it must be one JSON document.
+//! Feeds any bytes to every command that reads `--from`: the first byte chooses the
+//! command line, the rest is standard input. The command must answer, and with
+//! `--json` it must print exactly one JSON document.
 
 #![no_main]
 
@@ -12,7 +12,8 @@ use gpumap::commands::{Streams, run_on};
 use gpumap::render::Style;
 use libfuzzer_sys::fuzz_target;
 
-/// Each stands for a way through the analysis; with `--json` too.
+/// Command lines that together reach every part of the analysis; each is run with
+/// `--json` too.
 const LINES: [&str; 26] = [
     "node",
     "node -v --allocated 0,1",

@@ -1,4 +1,4 @@
-//! Any bytes as the instructions of a program: decoding must not panic or
+//! Decodes any bytes as the instructions of a program. Decoding must not panic or
 //! hang.
 
 #![no_main]

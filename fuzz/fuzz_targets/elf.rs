@@ -1,4 +1,4 @@
-//! Any bytes as an executable or a library.
+//! Reads any bytes as an executable or a library.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Any text as `gres.conf`, as lists of GPUs and as host names: the parts are
-//! separated by bytes of zero.
+//! Reads any text as `gres.conf`, as lists of GPUs and as host names. Bytes of zero
+//! separate these parts.
 
 #![no_main]
 

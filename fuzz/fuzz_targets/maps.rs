@@ -1,4 +1,4 @@
-//! Any text as a file of maps.
+//! Reads any text as a file of maps.
 
 #![no_main]
 

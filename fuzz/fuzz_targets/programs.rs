@@ -1,4 +1,4 @@
-//! Any bytes as a program file, by the commands that read one: the first byte
+//! Feeds any bytes as a program file to the commands that read one: the first byte
 //! chooses the command line, the rest is standard input.
 
 #![no_main]

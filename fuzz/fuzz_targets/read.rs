@@ -1,5 +1,5 @@
-//! Any bytes as a program file. Reading must not panic, and what was read must
-//! print, and read back from that print, as the same instructions.
+//! Reads any bytes as a program file. Reading must not panic, and printing what was
+//! read and reading that print must give the same instructions.
 
 #![no_main]
 

@@ -1,6 +1,7 @@
-//! Any bytes as each of the small grammars: unit files, cgroup paths, an
+//! Reads any bytes by each of the small grammars: unit files, cgroup paths, an
 //! audit's configuration, a state file of `watch`, devices, durations, what the
-//! kernel writes in /proc, records of the rings. The first byte chooses.
+//! kernel writes in /proc, records of the ring buffers. The first byte chooses the
+//! grammar.
 
 #![no_main]
 

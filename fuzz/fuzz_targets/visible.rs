@@ -1,5 +1,5 @@
-//! Any bytes as an environment: what its variables mean on nodes of every
-//! vendor, with verdicts that the first byte chooses.
+//! Reads any bytes as an environment, and resolves its variables on nodes of every
+//! vendor. The first byte chooses the verdicts on the GPUs.
 
 #![no_main]
 

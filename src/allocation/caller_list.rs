@@ -6,7 +6,7 @@ use crate::report::{Gpu, GpuSet};
 use super::Numbering;
 use super::resolve::{self, by_uuid, is_uuid, short};
 
-/// What is accepted.
+/// The forms of an entry that are accepted, for error messages.
 const FORMS: &str =
     "a UUID (GPU-…), a PCI address (0000:3b:00.0), a device node (/dev/nvidia3), Slurm's number, or `none`";
 
@@ -66,7 +66,8 @@ fn is_address(gpu: &Gpu, entry: &str) -> bool {
     pci.eq_ignore_ascii_case(entry) || brief.eq_ignore_ascii_case(entry)
 }
 
-/// Whether this is the node that gives the GPU, as a path or a name.
+/// Whether an entry, a path or a name, is the node whose opening gives access to the
+/// GPU.
 fn is_node(gpu: &Gpu, entry: &str) -> bool {
     let name = |path: &str| path.rsplit('/').next() == Some(entry);
     gpu.nodes.iter().any(|node| node.gate && (node.path == entry || name(&node.path)))

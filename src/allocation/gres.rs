@@ -1,10 +1,10 @@
-//! What `gres.conf` says of one node's GPUs.
+//! Reads what `gres.conf` says of the GPUs of one node.
 //!
-//! Rules from gres.conf(5) and Slurm's `gres.c`: the first key of a line tells
-//! its kind (`NodeName`, `Name` or a global key), an `AutoDetect` of the node
-//! beats the global one, one behind `Name` alone has no effect, and lines with
-//! `File` do not mix with lines without. What Slurm would refuse or gpumap
-//! does not know is an error that names the line.
+//! The rules are those of gres.conf(5) and of Slurm's `gres.c`. The first key of a
+//! line is its kind (`NodeName`, `Name` or a global key). An `AutoDetect` of the
+//! node overrides the global one, and one after `Name` alone has no effect. A file
+//! must not have lines with `File` beside lines without. A line that Slurm would
+//! refuse or that gpumap does not know is an error that names the line.
 
 use super::hostlist;
 use super::lines::{self, Line};
@@ -42,7 +42,7 @@ pub(super) struct Listed {
     pub(super) compared: bool,
 }
 
-/// What applies to one node.
+/// The settings that apply to one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Gres {
     pub(super) detect: AutoDetect,
@@ -52,9 +52,9 @@ pub(super) struct Gres {
 /// Names of this node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Names {
-    /// What it may be called.
+    /// The names that the node may have.
     pub(super) any: Vec<String>,
-    /// Whether Slurm itself told the name.
+    /// Whether Slurm itself named the node.
     pub(super) sure: bool,
 }
 
@@ -231,7 +231,7 @@ fn count(line: &Line, files: usize) -> Result<usize, String> {
     }
 }
 
-/// What slurmd insists on.
+/// Checks what slurmd requires of the file.
 fn consistent(gres: &Gres) -> Result<(), String> {
     let mixed = |test: fn(&Listed) -> bool| {
         let first = gres.listed.first().map(test);

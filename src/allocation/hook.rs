@@ -1,11 +1,11 @@
-//! What environments say of allocations: those of Slurm's hooks, and those of
-//! a job's processes.
+//! Reads allocations from environments: those of Slurm's hooks and those of a job's
+//! processes.
 //!
-//! Prolog and Epilog run outside of the job's cgroup and get the node's own
-//! numbers (prolog_epilog guide; `gres_common_prep_set_env`), since 25.11 UUIDs
-//! for NVIDIA. In TaskProlog and in the job itself `CUDA_VISIBLE_DEVICES` is
-//! relative to the cgroup and says nothing here, and `SLURM_JOB_GPUS` is
-//! inherited by srun: in a step on another node it is the batch node's.
+//! Prolog and Epilog run outside of the job's cgroup and get the node's own numbers
+//! (prolog_epilog guide; `gres_common_prep_set_env`), since 25.11 UUIDs for NVIDIA.
+//! In TaskProlog and in the job itself `CUDA_VISIBLE_DEVICES` is relative to the
+//! cgroup, so it does not name GPUs of the node. srun inherits `SLURM_JOB_GPUS`, so
+//! in a step on another node the variable holds the numbers of the batch node.
 
 use crate::model::AllocationSource;
 use crate::observation::{Environment, Variable};
@@ -17,7 +17,7 @@ use super::{Numbering, Of};
 /// Variables with the job's GPUs in Prolog and Epilog, best first.
 const GLOBAL: [&str; 3] = ["CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "SLURM_JOB_GPUS"];
 
-/// What the hook says was allocated.
+/// The GPUs that the hook's environment says were allocated.
 pub(super) fn of_hook(hook: &Environment, numbering: &Numbering, gpus: &[Gpu]) -> Option<GpuSet> {
     let set =
         match hook.get("SLURM_SCRIPT_CONTEXT").map(|variable| variable.value.lossy().into_owned()).as_deref()
@@ -30,7 +30,7 @@ pub(super) fn of_hook(hook: &Environment, numbering: &Numbering, gpus: &[Gpu]) -
     set.map(|set| GpuSet { source: Some(AllocationSource::Hook), ..set })
 }
 
-/// What a process claims.
+/// The GPUs that a process's environment says were allocated.
 pub(super) fn of_claim(env: &Environment, of: Of, numbering: &Numbering, gpus: &[Gpu]) -> Option<GpuSet> {
     let set = match of {
         Of::Job => job(env, numbering, gpus),
@@ -100,7 +100,7 @@ fn foreign(env: &Environment, numbering: &Numbering, gpus: &[Gpu]) -> Option<Gpu
     Some(resolve::unknown(why, gpus))
 }
 
-/// What a variable names that is set on the node of its process.
+/// The GPUs that a variable names which was set on the node of its process.
 fn own(env: &Environment, name: &str, numbering: &Numbering, gpus: &[Gpu]) -> Option<GpuSet> {
     let variable = env.get(name)?;
     Some(foreign(env, numbering, gpus).unwrap_or_else(|| value(variable, numbering, gpus)))

@@ -1,7 +1,8 @@
-//! Slurm's host lists: `tux[0-3,07-09],login`, which `File=` uses too.
+//! Matches Slurm's host lists: `tux[0-3,07-09],login`. `File=` uses the same
+//! notation.
 //!
-//! Names are matched without being expanded, and expansion is bounded: a list
-//! of four thousand million hosts is ten bytes long.
+//! Names are matched without expanding the list, and expansion is bounded, because
+//! ten bytes can stand for four thousand million hosts.
 
 use super::resolve::short;
 

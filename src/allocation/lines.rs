@@ -1,10 +1,10 @@
-//! The lines of a Slurm configuration file: comments, continuations, quotes.
+//! Reads the lines of a Slurm configuration file: comments, continuations, quotes.
 //!
 //! The grammar is that of Slurm's own parser (`src/common/parse_config.c`):
-//! `Key=Value` pairs, blanks around `=` allowed, a value in double quotes may
-//! hold blanks, `#` starts a comment anywhere but after `\`, and `\` at the
-//! end joins the next line. What is not of this grammar is kept as
-//! [`Line::bad`], for Slurm would refuse the file.
+//! `Key=Value` pairs, blanks around `=` allowed, a value in double quotes may hold
+//! blanks, `#` starts a comment anywhere but after `\`, and `\` at the end joins
+//! the next line. What does not fit the grammar is kept as [`Line::bad`], because
+//! Slurm would refuse the file.
 
 use std::collections::HashSet;
 
@@ -17,7 +17,7 @@ pub(super) struct Line {
     pub(super) number: usize,
     /// Keys in lower case, and their values.
     pub(super) pairs: Vec<(String, String)>,
-    /// What is wrong with it.
+    /// Why Slurm would refuse the line.
     pub(super) bad: Option<String>,
 }
 
@@ -82,7 +82,8 @@ fn line(number: usize, text: &str) -> Line {
     line
 }
 
-/// A key that is given twice: Slurm takes one, with an error in its log.
+/// Finds a key that stands twice in a line: Slurm takes one of them, with an error
+/// in its log.
 fn repeated(pairs: &[(String, String)]) -> Option<String> {
     let mut known = HashSet::new();
     let twice = pairs.iter().find(|(key, _)| !known.insert(key));

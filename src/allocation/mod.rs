@@ -1,10 +1,10 @@
-//! What a scheduler granted, as GPUs: the meaning of Slurm's numbers.
+//! Finds the GPUs that a scheduler allocated: the meaning of Slurm's numbers.
 //!
-//! Slurm counts GPUs by their place in slurmd's list (`SLURM_JOB_GPUS`,
-//! `IDX`), which is neither the device minor nor the NVML index. Which GPU a
-//! number means is told by `gres.conf` alone, and not always: what is not
-//! certain is unknown, with the line of the file that makes it so. Slurm
-//! 21.08 or later is assumed; before, a number was the end of a file's name.
+//! Slurm counts GPUs by their position in slurmd's list (`SLURM_JOB_GPUS`, `IDX`),
+//! which is neither the device minor nor the NVML index. Only `gres.conf` tells
+//! which GPU a number means, and not always: what is not certain is unknown, with
+//! the line of the file that makes it so. gpumap assumes Slurm 21.08 or later;
+//! before, a number was the end of a file's name.
 
 mod caller_list;
 mod gres;
@@ -22,14 +22,14 @@ use crate::report::{Gpu, GpuSet};
 use gres::Names;
 use slot::Slot;
 
-/// What helps where numbers mean nothing.
+/// The advice where Slurm's numbers cannot be resolved.
 const HELP: &str = "allocations by UUID are certain";
 
 /// Slurm's numbering on one node: what each number means, or why that is not
 /// determined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Numbering {
-    /// What each number means, or the reason.
+    /// The device of each number, or why the numbers cannot be resolved.
     meaning: Result<Vec<Slot>, String>,
     /// Whether `slurm.conf` is taken to configure every GPU found.
     all: bool,
@@ -62,15 +62,15 @@ impl Numbering {
         u32::try_from(place).ok()
     }
 
-    /// Why the numbers mean nothing.
+    /// Why the numbers cannot be resolved.
     pub fn undetermined(&self) -> Option<&str> {
         self.meaning.as_ref().err().map(String::as_str)
     }
 
-    /// What the numbering rests on besides the file that was read. Slurm's
-    /// list has only as many of the GPUs that AutoDetect finds as
-    /// `slurm.conf` configures; with fewer than all of them the numbers could
-    /// mean others where file names and PCI addresses differ in order.
+    /// The assumption that the numbering rests on, besides the file that was read.
+    /// Slurm's list has only as many of the GPUs that AutoDetect finds as
+    /// `slurm.conf` configures. With fewer than all of them the numbers could mean
+    /// other GPUs, if the order of file names differs from that of PCI addresses.
     pub fn assumes(&self) -> Option<&'static str> {
         self.all.then_some("slurm.conf configures every GPU that gres.conf lists or AutoDetect finds")
     }
@@ -112,20 +112,19 @@ pub fn of_hook(hook: &Environment, numbering: &Numbering, gpus: &[Gpu]) -> Optio
     hook::of_hook(hook, numbering, gpus)
 }
 
-/// Whose GPUs a process's environment is asked for.
+/// Which kind of process an environment belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Of {
     /// The job's on this node: certain in its batch script and where the job
     /// has one node; in a step elsewhere the value is the batch node's.
     Job,
-    /// Those of a batch or interactive step, whose variable is the job's, set
-    /// on its own node.
+    /// A batch or interactive step. Its variable is the job's, set on its own node.
     FirstStep,
-    /// Those of any other step.
+    /// Any other step.
     Step,
 }
 
-/// What a process's environment claims; `None` if it says nothing.
+/// The GPUs that a process's environment claims; `None` if it claims nothing.
 pub fn of_claim(environment: &Environment, of: Of, numbering: &Numbering, gpus: &[Gpu]) -> Option<GpuSet> {
     hook::of_claim(environment, of, numbering, gpus)
 }

@@ -1,5 +1,5 @@
-//! Natural order of names, in which `nvidia10` follows `nvidia9`: what Slurm
-//! sorts device files by (`strnatcmp`).
+//! Compares names in natural order, in which `nvidia10` follows `nvidia9`. Slurm
+//! sorts device files in this order (`strnatcmp`).
 
 use std::cmp::Ordering;
 
@@ -27,7 +27,7 @@ fn digits(text: &[u8]) -> usize {
     text.iter().take_while(|byte| byte.is_ascii_digit()).count()
 }
 
-/// Orders runs of digits: the longer one is larger once zeros are gone.
+/// Orders runs of digits: without leading zeros the longer one is larger.
 fn number(digits: &[u8]) -> (usize, &[u8]) {
     let zeros = digits.iter().take_while(|byte| **byte == b'0').count();
     let digits = &digits[zeros..];

@@ -86,8 +86,7 @@ fn detected(
     Ok((keys.into_iter().map(Slot::Whole).collect(), rests))
 }
 
-/// Those of the GPUs found that the lines leave in the list
-/// (`_merge_system_gres_conf`).
+/// The found GPUs that the lines leave in the list (`_merge_system_gres_conf`).
 fn chosen<'a>(listed: &[Listed], found: &[&'a Gpu]) -> Result<Vec<&'a Gpu>, String> {
     let kinds: Vec<&str> = listed.iter().filter_map(|listed| listed.kind.as_deref()).collect();
     if let Some(line) = listed.iter().find(|listed| listed.compared).map(|listed| listed.line) {

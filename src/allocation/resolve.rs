@@ -1,4 +1,4 @@
-//! Lists of GPUs as Slurm writes them, as sets.
+//! Turns lists of GPUs as Slurm writes them into sets.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::slot::Slot;
 /// More entries than any list of Slurm's has.
 const ENTRY_LIMIT: usize = 4096;
 
-/// More numbers than a list of Slurm's stands for.
+/// A bound on the numbers of one list; lists of Slurm's never have as many.
 const NUMBER_LIMIT: usize = 1 << 17;
 
 /// A set while it is collected.
@@ -24,7 +24,7 @@ pub(super) struct Found {
     why: Vec<String>,
     /// Which of Slurm's numbers were taken in.
     taken: Vec<bool>,
-    /// How many numbers the entries stand for, repetitions included.
+    /// How many numbers the entries contain, repetitions included.
     numbers: usize,
 }
 
@@ -77,7 +77,7 @@ pub(super) fn unknown(why: String, gpus: &[Gpu]) -> GpuSet {
 /// The set that a list names.
 pub(super) fn list(text: &str, numbering: &Numbering, gpus: &[Gpu]) -> GpuSet {
     let mut found = Found::default();
-    // What releases up to 18.08 set for a job without GPUs.
+    // Releases up to 18.08 set this word for a job without GPUs.
     if text.trim().is_empty() || text.trim() == "NoDevFiles" {
         return found.set(gpus);
     }
@@ -143,8 +143,8 @@ pub(super) fn is_uuid(entry: &str) -> bool {
     entry.len() > 4 && entry.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("GPU-"))
 }
 
-/// The GPUs with this UUID, else those whose UUID starts like this; with these
-/// all whose UUID is not known, since it may start like this too.
+/// The GPUs with this UUID, else those whose UUID starts with the text. GPUs whose
+/// UUID is not known are added, since theirs may start with it too.
 pub(super) fn by_uuid<'a>(prefix: &str, gpus: &'a [Gpu]) -> Vec<&'a Gpu> {
     let same = |uuid: Option<&str>| uuid.is_some_and(|uuid| uuid.eq_ignore_ascii_case(prefix));
     let whole: Vec<&Gpu> = gpus.iter().filter(|gpu| same(gpu.uuid.as_deref())).collect();

@@ -1,8 +1,9 @@
-//! What a file of `gres.conf` is: a GPU, or with its capabilities a part of one.
+//! Describes the files of `gres.conf`: each is a GPU, or with its capabilities a
+//! part of one.
 
 use crate::report::Gpu;
 
-/// What one of Slurm's numbers means.
+/// The device that one of Slurm's numbers means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Slot {
     /// A whole GPU, by key.
@@ -13,7 +14,7 @@ pub(super) enum Slot {
     Strange(String),
 }
 
-/// Whether opening this file is what gives the GPU.
+/// Whether opening this file gives access to the GPU.
 pub(super) fn gate(gpu: &Gpu, file: &str) -> bool {
     gpu.nodes.iter().any(|node| node.gate && node.path == file)
 }
@@ -33,10 +34,11 @@ pub(super) fn slot(files: &[String], gpus: &[Gpu]) -> Slot {
     slot.unwrap_or_else(|| Slot::Strange(files.join(",")))
 }
 
-/// How nvidia-modprobe names the node of a capability, before its minor.
+/// The name that nvidia-modprobe gives to the node of a capability, before its
+/// minor.
 const CAPABILITY: &str = "/dev/nvidia-caps/nvidia-cap";
 
-/// The instances whose two capabilities are listed; `None` if that leaves one
+/// The instances whose two capabilities are listed; `None` if a capability is left
 /// over.
 fn instances(caps: &[&String], gpu: &Gpu) -> Option<Vec<String>> {
     let minors: Option<Vec<u32>> =

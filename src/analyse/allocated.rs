@@ -1,5 +1,5 @@
-//! The GPUs that an owner was allocated, as a Slurm hook, the caller or the job's
-//! own processes say. They are never inferred from what is allowed.
+//! Finds the GPUs that an owner was allocated, as a Slurm hook, the caller or the
+//! job's own processes say. They are never inferred from what is allowed.
 
 use crate::allocation::{Numbering, Of, of_claim, of_hook};
 use crate::model::Owner;
@@ -7,10 +7,10 @@ use crate::observation::{Environment, Process};
 use crate::report::GpuSet;
 
 use super::job_claim::job_id;
-use super::join::Join;
+use super::joined_node::JoinedNode;
 use super::levels::{is_job, is_step, is_task};
 
-/// What the caller or a hook says about the allocation.
+/// The sources of an allocation besides processes: the caller and a hook.
 #[derive(Debug, Default)]
 pub(super) struct KnownAllocation<'a> {
     /// `--allocated`, resolved; it is the one job's that was asked about.
@@ -19,11 +19,11 @@ pub(super) struct KnownAllocation<'a> {
     pub(super) hook: Option<&'a Environment>,
 }
 
-/// What was allocated to an owner with these processes.
+/// The GPUs that were allocated to an owner with these processes.
 pub(super) fn of(
     owner: &Owner,
     processes: &[&Process],
-    join: &Join<'_>,
+    join: &JoinedNode<'_>,
     numbering: &Numbering,
     source: &KnownAllocation<'_>,
 ) -> GpuSet {
@@ -37,7 +37,7 @@ pub(super) fn of(
 fn told(
     owner: &Owner,
     processes: &[&Process],
-    join: &Join<'_>,
+    join: &JoinedNode<'_>,
     numbering: &Numbering,
     source: &KnownAllocation<'_>,
 ) -> GpuSet {
@@ -66,8 +66,8 @@ fn is_of(hook: &Environment, owner: &Owner) -> bool {
     same_sluid || (owner.job_id.is_some() && job_id(hook) == owner.job_id)
 }
 
-/// Where a step's GPUs are in its environment: the batch script and salloc's
-/// interactive step have the job's own variable and no other.
+/// Where the environment of a step names the step's GPUs: the batch script and
+/// salloc's interactive step have the job's own variable and no other.
 fn of_step(owner: &Owner) -> Of {
     match owner.step.as_deref() {
         Some("batch" | "interactive") => Of::FirstStep,
@@ -75,15 +75,21 @@ fn of_step(owner: &Owner) -> Of {
     }
 }
 
-/// Whether an environment is that of a component of a heterogeneous job: it
-/// names the leader's job, and its step's GPUs are its own all the same.
+/// Whether the environment belongs to a component of a heterogeneous job. It names
+/// the leader's job, but the GPUs of its step are its own.
 fn is_component(environment: &Environment, owner: &Owner) -> bool {
     let step = environment.get("SLURM_STEP_ID").map(|variable| variable.value.lossy().into_owned());
     is_step(owner) && environment.get("SLURM_HET_SIZE").is_some() && step.is_some() && step == owner.step
 }
 
-/// What the processes say of their own job, if they say the same.
-fn claimed(owner: &Owner, processes: &[&Process], of: Of, join: &Join<'_>, numbering: &Numbering) -> GpuSet {
+/// The allocation that the processes claim for their own job, if they agree.
+fn claimed(
+    owner: &Owner,
+    processes: &[&Process],
+    of: Of,
+    join: &JoinedNode<'_>,
+    numbering: &Numbering,
+) -> GpuSet {
     let environments = processes.iter().filter_map(|process| process.detail.as_ref()?.at_exec.known());
     let own =
         environments.filter(|environment| is_of(environment, owner) || is_component(environment, owner));

@@ -1,5 +1,5 @@
-//! Sorts an answer into the order of the question: the walk over the cgroups
-//! meets them in another order.
+//! Sorts an answer into the order of the question, because the walk over the
+//! cgroups meets them in another order.
 
 use crate::model::CgroupPath;
 use crate::observation::Observation;
@@ -18,8 +18,8 @@ pub(super) fn cgroups(observation: &Observation, cgroups: &mut [Cgroup]) {
     cgroups.sort_by_key(|cgroup| cgroup.processes.first().map(|process| place(process.pid)));
 }
 
-/// Owners by the part of the scope they are in; what is around one another
-/// stays together.
+/// Sorts owners by the part of the scope they are in. An owner and the owners inside
+/// it stay together.
 pub(super) fn owners(observation: &Observation, owners: Vec<OwnerSets>) -> Vec<OwnerSets> {
     let mut groups: Vec<&[OwnerSets]> = owners.chunk_by(|_, next| next.depth > 0).collect();
     let paths: Vec<String> = observation.scope.iter().map(|scope| scope.path.lossy().into_owned()).collect();

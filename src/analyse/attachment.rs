@@ -8,11 +8,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use crate::model::AttachFlag;
 use crate::observation::{Attached, Cgroup, Text};
 use crate::report::Effective;
 
 /// `BPF_F_ALLOW_OVERRIDE` and `BPF_F_ALLOW_MULTI` (`linux/bpf.h`).
-const FLAGS: [(u32, &str); 2] = [(1, "override"), (2, "multi")];
+const FLAGS: [(u32, AttachFlag); 2] = [(1, AttachFlag::Override), (2, AttachFlag::Multi)];
 
 /// The cgroups of an observation by path.
 #[derive(Debug)]
@@ -80,7 +81,8 @@ fn assign<'a>(ids: &[u32], levels: &[Vec<Attachment<'a>>]) -> (Vec<Option<Attach
             return (places.into_iter().map(Some).collect(), preorder);
         }
     }
-    // Own lists that are missing or changed meanwhile: what can be found.
+    // Own lists are missing or changed while they were read: the programs that can
+    // still be found.
     let found: BTreeMap<u32, Attachment<'_>> = up.iter().rev().map(|place| (place.id, *place)).collect();
     (ids.iter().map(|id| found.get(id).copied()).collect(), 0)
 }
@@ -90,16 +92,20 @@ fn subsequence<'a>(ids: &[u32], places: &[Attachment<'a>]) -> Option<Vec<Attachm
     ids.iter().map(|id| rest.find(|place| place.id == *id).copied()).collect()
 }
 
-fn flags(place: Attachment<'_>, preorder: bool) -> Vec<String> {
-    let set = FLAGS.iter().filter(|(bit, _)| place.own.flags & bit != 0).map(|(_, name)| *name);
-    let link = place.own.links.contains_key(&place.id).then_some("link");
-    set.chain(preorder.then_some("preorder")).chain(link).map(str::to_owned).collect()
+fn flags(place: Attachment<'_>, preorder: bool) -> Vec<AttachFlag> {
+    let set = FLAGS.into_iter().filter(|(bit, _)| place.own.flags & bit != 0).map(|(_, flag)| flag);
+    let link = place.own.links.contains_key(&place.id).then_some(AttachFlag::Link);
+    set.chain(preorder.then_some(AttachFlag::Preorder)).chain(link).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::observation::Answer;
+
+    fn words(flags: &[AttachFlag]) -> String {
+        flags.iter().map(AttachFlag::to_string).collect::<Vec<_>>().join(",")
+    }
 
     fn cgroup(path: &str, effective: &[u32], own: &[u32], flags: u32) -> Cgroup {
         let own = Attached { programs: own.to_vec(), flags, ..Attached::default() };
@@ -126,7 +132,7 @@ mod tests {
         let tree = Tree::new(&cgroups);
         let at = |index: usize| -> Vec<(u32, String, String)> {
             let effective = tree.effective(&cgroups[index]).into_iter();
-            effective.map(|program| (program.id, program.attached_at, program.flags.join(","))).collect()
+            effective.map(|program| (program.id, program.attached_at, words(&program.flags))).collect()
         };
         let row = |id, path: &str, flags: &str| (id, path.to_owned(), flags.to_owned());
         assert_eq!(at(1), [row(2, "/a", "multi"), row(1, "/", "multi")]);

@@ -1,5 +1,5 @@
-//! The GPUs that processes of one cgroup may open, kept by `watch` to find again and
-//! again what their environments ask for.
+//! Keeps the GPUs that the processes of one cgroup may open. `watch` resolves
+//! environment after environment against them.
 
 use crate::allocation::Numbering;
 use crate::model::{ValueState, Verdict};
@@ -7,7 +7,7 @@ use crate::observation::{Answer, Environment, Observation, Process};
 use crate::report::{Api, Asked, Cut, Gpu};
 use crate::visible::{self, GpuAccess, OpenableGpus};
 
-use super::join::Join;
+use super::joined_node::JoinedNode;
 use super::moves::{self, MovedReach};
 
 /// The node's GPUs, and what a process may reach of them.
@@ -18,11 +18,11 @@ pub struct CgroupGpus {
 }
 
 impl CgroupGpus {
-    /// For a process in a cgroup of the observation, whose place in the v1
-    /// hierarchy it has if that matters; `None` where the cgroup was not
-    /// observed.
+    /// The selection for a process in a cgroup of the observation; `None` if the
+    /// cgroup was not observed. Where the v1 controller is mounted, the v1 group of
+    /// the process counts too.
     pub fn new(observation: &Observation, process: &Process) -> Option<Self> {
-        let mut join = Join::new(observation);
+        let mut join = JoinedNode::new(observation);
         let view = join.view_of_process(process)?;
         let numbering = Numbering::new(&observation.slurm, &observation.host.name, &join.gpus);
         for gpu in &mut join.gpus {
@@ -31,7 +31,8 @@ impl CgroupGpus {
         Some(Self { gpus: join.gpus, reach: view.reach.clone() })
     }
 
-    /// For a process of which nobody can tell what it may reach of these GPUs.
+    /// The selection for a process of which it is unknown which of these GPUs it may
+    /// open.
     pub fn nowhere(gpus: Vec<Gpu>) -> Self {
         Self { gpus, reach: OpenableGpus::default() }
     }
@@ -41,14 +42,14 @@ impl CgroupGpus {
         &self.gpus
     }
 
-    /// What a process gains and loses that moves from a cgroup to another.
+    /// The GPUs that a process gains and loses by a move between two cgroups.
     pub fn difference(before: &Self, after: &Self) -> MovedReach {
         moves::difference((&before.gpus, &before.reach), (&after.gpus, &after.reach))
     }
 
-    /// Why no GPU results from what is asked for, by the interface that reads this
-    /// variable, else by the first; `None` if one results, if that is not known,
-    /// or if the node has none.
+    /// Why the environment selects no GPU. The interface that reads this variable
+    /// gives the reason, else the first one. `None` if a GPU is selected, if that is
+    /// unknown, or if the node has no GPU.
     pub fn why_none(&self, asked: &Asked, variable: Option<&str>) -> Option<String> {
         let reads = |api: &&Api| variable == Some(api.variable.as_str());
         let api = asked.apis.iter().find(reads).or(asked.apis.first())?;
@@ -65,7 +66,7 @@ impl CgroupGpus {
         api.cut.as_ref().map(cut).or_else(|| api.why.clone()).or_else(empty).or_else(|| self.parted())
     }
 
-    /// That nothing is left but GPUs that are split, and no part of them.
+    /// The reason that only GPUs in MIG mode are left, and none of their instances.
     fn parted(&self) -> Option<String> {
         let allowed =
             self.gpus.iter().zip(&self.reach.gpus).filter(|(_, access)| access.verdict == Verdict::Allow);
@@ -75,7 +76,7 @@ impl CgroupGpus {
         (is_any && allowed.all(|(gpu, _)| !gpu.mig.is_empty())).then(|| why.to_owned())
     }
 
-    /// What an environment asks for.
+    /// The GPUs that an environment selects.
     pub fn asked(&self, environment: &Answer<Environment>) -> Asked {
         visible::asked(environment, &self.gpus, &self.reach)
     }
@@ -86,7 +87,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::analyse::{Granted, node};
+    use crate::analyse::{CallerAllocation, node};
     use crate::observation::Variable;
 
     /// Make sure that a watch says what `gpumap node` says, of every process of
@@ -104,8 +105,8 @@ mod tests {
         assert!(compared > 0);
     }
 
-    /// Make sure that each way to get no GPU has its reason, and that a value that
-    /// gives one has none.
+    /// Make sure that each way to select no GPU has its reason, and that a value
+    /// that selects one has none.
     #[test]
     fn reasons() {
         let gpu = |minor: u32| Gpu {
@@ -147,7 +148,7 @@ mod tests {
     }
 
     fn compare(observation: &Observation) -> usize {
-        let answer = node(observation, &Granted::default()).unwrap();
+        let answer = node(observation, &CallerAllocation::default()).unwrap();
         let reported: Vec<_> = answer.cgroups.iter().flatten().flat_map(|one| &one.processes).collect();
         let details = observation.processes.iter().filter_map(|one| Some((one, one.detail.as_ref()?)));
         let mut compared = 0;

@@ -4,7 +4,7 @@ use crate::observation::Observation;
 use crate::report::Payload;
 
 use super::AnalyseError;
-use super::join::{Join, by_cgroup, in_scope};
+use super::joined_node::{JoinedNode, by_cgroup, in_scope};
 use super::processes::Processes;
 
 /// The answer of `gpumap cgroup`: every cgroup in the observation's scope.
@@ -13,7 +13,7 @@ use super::processes::Processes;
 ///
 /// A cgroup of the scope that the observation lacks.
 pub fn cgroups(observation: &Observation) -> Result<Payload, AnalyseError> {
-    let mut join = Join::new(observation);
+    let mut join = JoinedNode::new(observation);
     let mut processes = Processes::default();
     let inside = by_cgroup(observation);
     let mut answer = Vec::new();

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use crate::gpu;
 use crate::model::Verdict;
 use crate::observation::{self, Cgroup, Map, Observation, Process, Program, Text};
-use crate::policy::{Decoder, Focus, Policy};
+use crate::policy::{AlwaysListed, Decoder, Policy};
 use crate::report::{Change, Effective, Gpu, Omitted, PolicyEvent, PolicyProgram};
 
 use super::attachment::Tree;
@@ -15,8 +15,8 @@ use super::policies::Policies;
 use super::programs::writer_of;
 use super::rules;
 
-/// What happened to one cgroup; `None` if the same programs are in force and
-/// read the same. Use [`Comparison`] to ask about many.
+/// What happened to the programs of one cgroup; `None` if the same programs are in
+/// force and decide the same. Use [`Comparison`] for several cgroups.
 pub fn change(before: &Observation, after: &Observation, cgroup: &Text) -> Option<PolicyEvent> {
     Comparison::new(before, after).change(cgroup)
 }
@@ -29,7 +29,7 @@ pub struct Comparison<'a> {
     decoder: Decoder,
     gpus: Vec<Gpu>,
     /// Devices whose rules are never left out.
-    focus: Focus,
+    always_listed: AlwaysListed,
     known: HashMap<(Policy, Policy), Difference>,
     /// Maps that hold something else than before.
     new_contents: BTreeSet<u32>,
@@ -60,7 +60,7 @@ impl<'a> Comparison<'a> {
             after: Side::new(after),
             decoder: Decoder::new(),
             gpus,
-            focus: rules::focus(facts),
+            always_listed: rules::always_listed(facts),
             known: HashMap::new(),
             new_contents: new_contents(&before.maps, &after.maps),
         }
@@ -71,11 +71,11 @@ impl<'a> Comparison<'a> {
         &self.gpus
     }
 
-    /// What happened to one cgroup; `None` if the same programs are in force and
-    /// decide the same.
+    /// What happened to the programs of one cgroup; `None` if the same programs are
+    /// in force and decide the same.
     ///
-    /// One that is new is compared with what was in force on the nearest
-    /// cgroup above it, which it started with.
+    /// A new cgroup is compared with the programs that were in force on the nearest
+    /// cgroup above it, because it started with those.
     pub fn change(&mut self, path: &Text) -> Option<PolicyEvent> {
         let Some(after) = self.after.cgroup(path) else { return self.removed(path) };
         let above = ancestry(path).find_map(|path| self.before.cgroup(&path))?;
@@ -87,7 +87,7 @@ impl<'a> Comparison<'a> {
         let (old, new) = (self.before.tree.effective(above), self.after.tree.effective(after));
         let from = self.before.policy(&inherited, path, &mut self.decoder);
         let to = self.after.policy(after, path, &mut self.decoder);
-        let new_pair = || changes(&mut self.decoder, from, to, &self.focus);
+        let new_pair = || changes(&mut self.decoder, from, to, &self.always_listed);
         let (changes, omitted) = self.known.entry((from, to)).or_insert_with(new_pair).clone();
         let event = PolicyEvent {
             attached: self.after.programs(missing(&new, &old)),
@@ -98,7 +98,7 @@ impl<'a> Comparison<'a> {
             maps,
             ..PolicyEvent::default()
         };
-        // The same programs in another order may decide otherwise.
+        // The same programs may decide differently in another order.
         let is_any = !(event.attached.is_empty() && event.gone.is_empty() && event.equal);
         is_any.then(|| self.with_gpus(event, from, to))
     }
@@ -166,7 +166,7 @@ impl<'a> Side<'a> {
             let facts = self.programs.get(&place.id).copied().unwrap_or(&blank);
             PolicyProgram {
                 name: facts.name.lossy().into_owned(),
-                writer: writer_of(facts).map(str::to_owned),
+                writer: writer_of(facts),
                 loaded_at: facts.loaded_at.clone(),
                 place,
             }
@@ -182,7 +182,7 @@ fn new_contents(before: &[Map], after: &[Map]) -> BTreeSet<u32> {
     after.iter().filter(differs).map(|map| map.id).collect()
 }
 
-/// What is in one list and not in the other.
+/// The programs of one list that the other does not have.
 fn missing(of: &[Effective], from: &[Effective]) -> Vec<Effective> {
     let same = |a: &Effective, b: &Effective| (a.id, &a.attached_at) == (b.id, &b.attached_at);
     of.iter().filter(|place| !from.iter().any(|other| same(place, other))).cloned().collect()

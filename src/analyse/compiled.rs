@@ -9,16 +9,16 @@ pub enum NoProgram {
     /// The compiler refuses.
     #[error(transparent)]
     Compile(#[from] CompileError),
-    /// The program was made, and is more than the decoder follows again.
+    /// The program was compiled, but the decoder cannot follow it.
     #[error("a program of {0} instructions decides so, and gpumap cannot read it again: nothing proves it")]
     Unproved(usize),
 }
 
-/// A program that was compiled for a policy, and read again as that policy.
+/// Compiles a policy into a program, and decodes the program as that policy again.
 ///
 /// # Errors
 ///
-/// A policy that has no program, or none that gpumap can read again.
+/// The policy has no program, or none that gpumap can decode.
 pub fn compiled(decoder: &mut Decoder, policy: Policy) -> Result<Program, NoProgram> {
     let insns = decoder.compile(policy)?;
     let bytes: Vec<u8> = insns.iter().flat_map(|insn| insn.bytes()).collect();

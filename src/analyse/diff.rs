@@ -2,7 +2,7 @@
 
 use crate::gpu;
 use crate::observation::Observation;
-use crate::policy::{Decoder, Focus, Policy};
+use crate::policy::{AlwaysListed, Decoder, Policy};
 use crate::report::{Change, Diff, GpuChange, Omitted, Payload};
 
 use super::gpu_verdicts::gpu_verdicts;
@@ -25,7 +25,7 @@ pub fn diff(
         facts = &a.0.gpu_facts;
         gpus = gpu::inventory(facts);
     }
-    let (changes, omitted) = changes(&mut decoder, from, to, &rules::focus(facts));
+    let (changes, omitted) = changes(&mut decoder, from, to, &rules::always_listed(facts));
     let before = gpu_verdicts(&gpus, from, &decoder);
     let after = gpu_verdicts(&gpus, to, &decoder);
     let flipped = before.into_iter().zip(after).filter(|(before, after)| before.verdict != after.verdict);
@@ -47,15 +47,15 @@ pub fn diff(
     Ok(Payload { diff: Some(diff), gpus: Some(gpus), ..Payload::default() })
 }
 
-/// Where two policies differ, and how much of that is left out because it has
-/// no short form; never what is in `focus`.
+/// The differences of two policies, and how many are left out because they have no
+/// short form. Differences about devices in `always_listed` are never left out.
 pub(super) fn changes(
     decoder: &mut Decoder,
     from: Policy,
     to: Policy,
-    focus: &Focus,
+    always_listed: &AlwaysListed,
 ) -> (Vec<Change>, Option<Omitted>) {
-    let regions = decoder.changes_with(from, to, focus);
+    let regions = decoder.changes_with(from, to, always_listed);
     let omitted = regions.iter().filter_map(|change| change.omitted).reduce(|sum, count| sum + count);
     let changes = regions
         .into_iter()

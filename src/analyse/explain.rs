@@ -56,7 +56,7 @@ pub fn explain(
     Ok(Payload { proof: Some(answer), ..Payload::default() })
 }
 
-/// What is asked about, its programs in run order, and its id.
+/// The path that is asked about, its programs in run order, and its id.
 fn places(
     observation: &Observation,
     subject: &Subject,
@@ -108,7 +108,7 @@ fn program_proof(program: &Program, followed: &Followed, place: Option<&Effectiv
     }
 }
 
-/// What is said of a device that the kernel asks no program about.
+/// The reason for a device about which the kernel asks no program.
 const NEVER_ASKED: &str =
     "The kernel never asks about c 0:0 (a whiteout of overlayfs): it is allowed whatever the programs say.";
 
@@ -135,7 +135,7 @@ fn rule(programs: &[Followed], combination: Combination, in_force: usize, is_ask
     rule.to_owned()
 }
 
-/// What the v1 controller adds, if it has a say.
+/// The part of the v1 controller in the answer, if it restricts devices here.
 fn devices_v1(
     observation: &Observation,
     subject: &Subject,

@@ -6,7 +6,7 @@ use crate::policy::{Decoder, Policy};
 use crate::report::{Gpu, GpuVerdict, InstanceVerdict, MigInstance};
 use crate::visible::{GpuAccess, OpenableGpus, SharedAccess};
 
-/// What a policy says of the node's GPUs.
+/// The verdicts of a policy on the node's GPUs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct GpuVerdicts {
     /// For answers, in inventory order.
@@ -35,7 +35,7 @@ impl GpuVerdicts {
     }
 }
 
-/// What a policy says of every GPU.
+/// Asks a policy about every GPU.
 pub(super) fn gpu_verdicts(gpus: &[Gpu], policy: Policy, decoder: &Decoder) -> Vec<GpuVerdict> {
     gpus.iter().map(|gpu| gpu_verdict(gpu, policy, decoder)).collect()
 }

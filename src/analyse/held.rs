@@ -9,7 +9,7 @@ use crate::model::{DeviceType, SharedRole};
 use crate::observation::HeldDevice;
 use crate::report::Gpu;
 
-/// What each device number gives.
+/// The GPU, instance or shared node behind each device number.
 #[derive(Debug, Default)]
 pub(super) struct Numbers {
     gpus: BTreeMap<(u32, u32), usize>,
@@ -17,7 +17,8 @@ pub(super) struct Numbers {
     shared: BTreeMap<(u32, u32), SharedRole>,
 }
 
-/// What one process holds, each list in the order of the inventory.
+/// The GPUs, instances and shared nodes that one process holds, each list in the
+/// order of the inventory.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Held {
     pub(super) gpus: Vec<String>,
@@ -41,8 +42,8 @@ impl Numbers {
         numbers
     }
 
-    /// Further nodes of the GPU's own driver (a DRM card node beside the
-    /// render node). A node that only has a GPU's name has another major.
+    /// Adds further nodes of the GPU's own driver (a DRM card node beside the render
+    /// node). A node that only has a GPU's name has another major.
     fn add_others(&mut self, gpu: &Gpu, index: usize) {
         let own = gpu.nodes.iter().filter(|node| gpu.major == Some(node.major) && !node.gate);
         let own = own.filter(|node| node.path.starts_with("/dev/dri/"));
@@ -79,7 +80,7 @@ impl Numbers {
     }
 }
 
-/// What some of these numbers stand for, sorted, each once.
+/// What these numbers stand for, sorted, each once.
 fn found<T: Ord + Clone>(
     known: &BTreeMap<(u32, u32), T>,
     numbers: impl Iterator<Item = (u32, u32)>,

@@ -1,8 +1,8 @@
-//! The same as in `held` for `watch`, which sees device numbers but has no whole
-//! observation: their GPUs, and which of them the rules deny.
+//! Finds the GPUs behind device numbers for `watch`, and which of them the rules
+//! deny. `held` does the same for a whole observation.
 
 use super::held::Numbers;
-use super::join::Join;
+use super::joined_node::JoinedNode;
 use super::processes::Processes;
 use crate::gpu;
 use crate::model::DeviceType;
@@ -17,15 +17,15 @@ pub struct Holdings {
 }
 
 impl Holdings {
-    /// Those of these facts.
+    /// The GPUs that these facts describe.
     pub fn new(facts: &GpuFacts) -> Self {
         let gpus = gpu::inventory(facts);
         let numbers = Numbers::new(&gpus, &gpu::shared_nodes(facts));
         Self { gpus, numbers }
     }
 
-    /// Those of the devices that are GPUs', and what they are; `None` if none
-    /// is.
+    /// The devices among these that belong to GPUs, and which GPUs; `None` if no
+    /// device does.
     pub fn of(&self, devices: &[HeldDevice]) -> Option<DevicesEvent> {
         let is_gpus = |device: &&HeldDevice| {
             let held = self.numbers.held(std::slice::from_ref(*device), &self.gpus);
@@ -43,8 +43,8 @@ impl Holdings {
     }
 }
 
-/// What of these devices the rules of the observation's process `pid` deny;
-/// `None` if the observation does not have it.
+/// Which of these devices the rules of process `pid` deny; `None` if the observation
+/// does not have the process.
 pub fn denied_of(observation: &Observation, pid: u32, devices: &[HeldDevice]) -> Option<Vec<String>> {
     let mut process = observation.processes.iter().find(|process| process.pid == pid)?.clone();
     let unasked = || Answer::Missing(String::new());
@@ -57,7 +57,7 @@ pub fn denied_of(observation: &Observation, pid: u32, devices: &[HeldDevice]) ->
         devices: Answer::Known(devices.to_vec()),
         devices_cut: None,
     });
-    let mut join = Join::new(observation);
+    let mut join = JoinedNode::new(observation);
     join.view_of_process(&process)?;
     Some(Processes::default().report(&process, &mut join).held_denied)
 }

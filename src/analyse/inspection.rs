@@ -1,5 +1,5 @@
-//! The answer of `node` together with what it was made from, so that an audit can
-//! ask further questions.
+//! Keeps the answer of `node` together with the facts it was made from, so that an
+//! audit can ask further questions.
 
 use std::collections::HashMap;
 
@@ -11,13 +11,13 @@ use crate::observation::{self, Observation, Text};
 use crate::policy::Followed;
 use crate::report::{Decision, Gpu, OwnerSets, Payload};
 
-use super::join::{Join, in_scope};
-use super::{AnalyseError, Granted, allocated, job_claim, node};
+use super::joined_node::{JoinedNode, in_scope};
+use super::{AnalyseError, CallerAllocation, allocated, job_claim, node};
 
 /// The answer of `node`, and further questions about the same observation.
 #[derive(Debug)]
 pub struct Inspection<'a> {
-    join: Join<'a>,
+    join: JoinedNode<'a>,
     payload: Payload,
     cgroups: HashMap<&'a Text, &'a observation::Cgroup>,
     paths: Vec<Text>,
@@ -31,8 +31,8 @@ impl<'a> Inspection<'a> {
     /// # Errors
     ///
     /// As [`super::node()`].
-    pub fn new(observation: &'a Observation, granted: &Granted) -> Result<Self, AnalyseError> {
-        let mut join = Join::new(observation);
+    pub fn new(observation: &'a Observation, granted: &CallerAllocation) -> Result<Self, AnalyseError> {
+        let mut join = JoinedNode::new(observation);
         let payload = node::answer(&mut join, granted)?;
         let cgroups = observation.cgroups.iter().map(|cgroup| (&cgroup.path, cgroup)).collect();
         let shared = gpu::shared_nodes(&observation.gpu_facts);
@@ -41,8 +41,8 @@ impl<'a> Inspection<'a> {
         Ok(Self { join, payload, cgroups, paths, shared, told })
     }
 
-    /// The job of the hook that gpumap runs in, with what it is told to be
-    /// allocated. In a Prolog it has no cgroup yet, in an Epilog none any more.
+    /// The job of the hook that gpumap runs in, with its allocation from the hook.
+    /// In a Prolog the job has no cgroup yet, in an Epilog none any more.
     pub fn job_of_hook(&self) -> Option<&OwnerSets> {
         self.told.as_ref()
     }
@@ -82,7 +82,7 @@ impl<'a> Inspection<'a> {
         self.cgroups.get(path).copied()
     }
 
-    /// What the processes in a cgroup may do, the v1 controller included;
+    /// The verdict for the processes in a cgroup, the v1 controller included;
     /// `unknown` for a cgroup that was not observed.
     pub fn verdict(&mut self, cgroup: &Text, device: Device, request: Request) -> Verdict {
         let Some(cgroup) = self.cgroup(cgroup) else { return Verdict::Unknown };
@@ -100,8 +100,8 @@ impl<'a> Inspection<'a> {
         followed.into_iter().map(|(place, name, followed)| decision(place, name, &followed)).collect()
     }
 
-    /// What one program of the observation returns by itself; `unknown` if it
-    /// depends on where it runs.
+    /// The result of one program of the observation by itself; `unknown` if it
+    /// depends on the cgroup it runs for.
     pub fn program_verdict(&mut self, id: u32, device: Device, request: Request) -> Verdict {
         self.join.program_verdict(id, device, request)
     }
@@ -112,7 +112,7 @@ impl<'a> Inspection<'a> {
     }
 }
 
-fn told(join: &Join<'_>, granted: &Granted) -> Result<Option<OwnerSets>, AnalyseError> {
+fn told(join: &JoinedNode<'_>, granted: &CallerAllocation) -> Result<Option<OwnerSets>, AnalyseError> {
     let observation = join.observation;
     let Some(job_id) = observation.slurm.hook.as_ref().and_then(job_claim::job_id) else { return Ok(None) };
     let numbering = Numbering::new(&observation.slurm, &observation.host.name, &join.gpus);

@@ -14,11 +14,11 @@ use crate::report::{GpuSet, Leftover};
 /// boot in whole seconds.
 const SLACK: i64 = 1;
 
-/// Why a process is left alone by `leftovers --kill`; `None` if it is demonstrably
-/// the job's.
+/// Why `leftovers --kill` spares a process; `None` if the process demonstrably
+/// belongs to the job.
 ///
-/// `hook` is the environment of the job's own hook, and `gpus` what was
-/// allocated to the job, as far as the hook or the caller tells those.
+/// `hook` is the environment of the job's own hook. `gpus` are those allocated to
+/// the job, as far as the hook or the caller says.
 pub(super) fn spared_because(
     leftover: &Leftover,
     hook: Option<&Environment>,
@@ -96,8 +96,8 @@ mod tests {
         GpuSet { gpus: Some(vec![gpu.to_owned()]), ..GpuSet::default() }
     }
 
-    /// Make sure that what is in the job's cgroup is ended, and root's, the
-    /// scheduler's and other users' processes are not.
+    /// Make sure that processes in the job's cgroup are ended, and that those of
+    /// root, the scheduler and other users are not.
     #[test]
     fn in_the_cgroup() {
         let mine = hook(&[("SLURM_JOB_UID", "1000")]);
@@ -114,8 +114,8 @@ mod tests {
         assert!(spared_because(&unseen, Some(&mine), None).is_some());
     }
 
-    /// Make sure that an environment alone ends nobody: user, GPU and time have
-    /// to be the job's too, all told by root's daemon.
+    /// Make sure that an environment alone never ends a process: user, GPU and time
+    /// have to be the job's too, and root's daemon has to confirm all three.
     #[test]
     fn by_environment() {
         // 2026-01-01T00:00:10Z, when the process started.

@@ -2,16 +2,16 @@
 //! No process of another job is among them.
 
 use crate::allocation::{Numbering, of_hook};
-use crate::model::{JobEvidence, JobIdSource, Owner};
+use crate::model::{JobEvidence, JobIdSource, NoteCode, Owner};
 use crate::observation::{Environment, Observation, Problem, Process};
 use crate::owner::JobName;
 use crate::report::{GpuSet, Leftover, Note, Payload};
 
-use super::join::Join;
+use super::joined_node::JoinedNode;
 use super::killable;
 use super::node::source;
 use super::processes::Processes;
-use super::{AnalyseError, Granted, job_claim};
+use super::{AnalyseError, CallerAllocation, job_claim};
 
 /// The processes of a job that hold one of its GPUs.
 ///
@@ -26,16 +26,17 @@ use super::{AnalyseError, Granted, job_claim};
 pub fn leftovers(
     observation: &Observation,
     job: &JobName,
-    granted: &Granted,
+    granted: &CallerAllocation,
 ) -> Result<Payload, AnalyseError> {
-    let mut join = Join::new(observation);
+    let mut join = JoinedNode::new(observation);
     let numbering = Numbering::new(&observation.slurm, &observation.host.name, &join.gpus);
     let source = source(observation, granted, &numbering, &join)?;
     let hook = source.hook.filter(|hook| names(hook, job));
     let told = hook.and_then(|hook| of_hook(hook, &numbering, &join.gpus));
     let also_users = observation.also_users.as_slice();
     let search = Search { job, hook, gpus: source.given.or(told), also_users };
-    // Where one has details, those without are kernel threads, which hold nothing.
+    // If one process has details, those without are kernel threads, which hold
+    // nothing.
     let looked = observation.processes.iter().any(|process| process.detail.is_some());
     let mut processes = Processes::default();
     let mut found = Vec::new();
@@ -63,18 +64,19 @@ pub fn leftovers(
     })
 }
 
-/// What the answer does not cover, and what was passed over because it cannot be
-/// the job's.
+/// Notes on what the answer does not cover, and on what was passed over because it
+/// cannot belong to the job.
 fn notes(observation: &Observation) -> Vec<Note> {
     let remark = |remark: &Problem| Note {
-        code: "passed-over".to_owned(),
+        code: NoteCode::PassedOver,
         text: format!("{} was not looked into: {}", remark.what, remark.why),
     };
-    let first = Note { code: "not-visible".to_owned(), text: NOT_VISIBLE.to_owned() };
+    let first = Note { code: NoteCode::NotVisible, text: NOT_VISIBLE.to_owned() };
     std::iter::once(first).chain(observation.remarks.iter().map(remark)).collect()
 }
 
-/// What `/proc/PID/fd` does not show (unix(7), `io_uring_register(2)`).
+/// Ways to hold a device that `/proc/PID/fd` does not show (unix(7),
+/// `io_uring_register(2)`).
 const NOT_VISIBLE: &str = "a device that is open only in a message on its way through a Unix socket, or only registered \
                            with io_uring, belongs to no process's table of descriptors and is not seen";
 
@@ -89,7 +91,7 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// Why a process is this job's, if it is.
-    fn belongs(&self, process: &Process, join: &Join<'_>) -> Option<JobEvidence> {
+    fn belongs(&self, process: &Process, join: &JoinedNode<'_>) -> Option<JobEvidence> {
         let owner = join.owners.of(&process.cgroup);
         if owner.is_some_and(|owner| self.job.is(owner)) {
             return Some(if owner.is_some_and(is_hearsay) {

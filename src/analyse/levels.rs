@@ -4,9 +4,8 @@
 use crate::model::{Owner, OwnerKind};
 use crate::observation::Cgroup;
 
-/// An owner for each level, the outermost first; empty for what belongs to a
-/// scheduler itself and to no job. A cgroup that nobody is known to own is its
-/// own.
+/// An owner for each level, the outermost first; empty for cgroups of a scheduler
+/// itself. A cgroup without a known owner is its own owner.
 pub(super) fn of(owner: Option<&Owner>, cgroup: &Cgroup) -> Vec<Owner> {
     match owner {
         Some(owner) => {
@@ -52,8 +51,8 @@ fn has_job(owner: &Owner) -> bool {
     owner.job_id.is_some() || owner.sluid.is_some()
 }
 
-/// A level for each claim, so that what runs inside an owner can be told apart.
-/// It stays the owner's.
+/// Adds a level for each claim, so that parts of an owner can be distinguished. They
+/// still belong to the owner.
 fn claims(owner: &Owner, levels: &mut Vec<Owner>) {
     let Some(identity) = levels.last().cloned() else { return };
     let upto = |end: usize| owner.claims.get(..end).unwrap_or_default().to_vec();

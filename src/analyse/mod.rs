@@ -1,6 +1,6 @@
 //! Turns facts into answers: pure functions from an observation to a report.
 //!
-//! `policies` decodes each stack of programs once. `join` looks up owners, GPUs
+//! `policies` decodes each stack of programs once. `joined_node` looks up owners, GPUs
 //! and policies of one observation. The other files make the answer of one
 //! command each.
 
@@ -20,7 +20,7 @@ mod held;
 mod holdings;
 mod inspection;
 mod job_claim;
-mod join;
+mod joined_node;
 mod killable;
 mod leftovers;
 mod levels;
@@ -53,14 +53,14 @@ pub use holdings::{Holdings, denied_of};
 pub use inspection::Inspection;
 pub use leftovers::leftovers;
 pub use moves::{MovedReach, left_owner};
-pub use node::{Granted, node, without_partial_jobs};
+pub use node::{CallerAllocation, node, without_partial_jobs};
 pub use node_diff::node_diff;
 pub use programs::programs;
 pub use rules::rule as rule_of;
 pub use stack::{InForce, Stack, stack};
 pub use verification::{ToVerify, to_verify};
 
-/// Whose policy is asked about.
+/// The subject of a question about a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// The programs in force on one cgroup of the observation, by path

@@ -45,8 +45,8 @@ fn identity(owner: &Owner) -> Owner {
     }
 }
 
-/// What a process may open of GPUs after a move that it could not before, and the
-/// other way round. GPUs that only one side knows of are left out.
+/// GPUs that a process may open after a move and could not before, and the reverse.
+/// GPUs that only one side has are left out.
 pub(super) fn difference(before: (&[Gpu], &OpenableGpus), after: (&[Gpu], &OpenableGpus)) -> MovedReach {
     let mut found = MovedReach::default();
     let before = verdicts(before);

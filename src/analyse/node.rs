@@ -6,14 +6,14 @@ use crate::model::Owner;
 use crate::observation::Observation;
 use crate::report::{OwnerSets, Payload};
 
-use super::join::{Join, by_cgroup, in_scope};
+use super::joined_node::{JoinedNode, by_cgroup, in_scope};
 use super::owners::Owners;
 use super::processes::Processes;
 use super::{AnalyseError, activity, allocated, asked_order};
 
-/// What the caller says was allocated.
+/// The allocation that the caller names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Granted {
+pub struct CallerAllocation {
     /// `--allocated`: a list of GPUs.
     pub list: Option<String>,
 }
@@ -25,12 +25,12 @@ pub struct Granted {
 ///
 /// A cgroup of the scope that the observation lacks; a list of GPUs that names
 /// none of this node.
-pub fn node(observation: &Observation, granted: &Granted) -> Result<Payload, AnalyseError> {
-    answer(&mut Join::new(observation), granted)
+pub fn node(observation: &Observation, granted: &CallerAllocation) -> Result<Payload, AnalyseError> {
+    answer(&mut JoinedNode::new(observation), granted)
 }
 
-/// The answer, with what is left to ask further questions.
-pub(super) fn answer(join: &mut Join<'_>, granted: &Granted) -> Result<Payload, AnalyseError> {
+/// The answer, and the state that further questions need.
+pub(super) fn answer(join: &mut JoinedNode<'_>, granted: &CallerAllocation) -> Result<Payload, AnalyseError> {
     let observation = join.observation;
     let numbering = Numbering::new(&observation.slurm, &observation.host.name, &join.gpus);
     for gpu in &mut join.gpus {
@@ -62,8 +62,8 @@ pub(super) fn answer(join: &mut Join<'_>, granted: &Granted) -> Result<Payload, 
     Ok(payload)
 }
 
-/// Leaves out the rows of jobs that were not asked for as a whole (`is_whole`
-/// tells), only some of their steps: what is so of a step is not so of its job.
+/// Leaves out the rows of jobs of which only some steps were asked for (`is_whole`
+/// tells): a step's row would be mistaken for the job's.
 pub fn without_partial_jobs(payload: &mut Payload, is_whole: impl Fn(&Owner) -> bool) {
     let owners = payload.owners.take().unwrap_or_default();
     let groups = owners.chunk_by(|_, next| next.depth > 0);
@@ -76,12 +76,12 @@ pub fn without_partial_jobs(payload: &mut Payload, is_whole: impl Fn(&Owner) -> 
     payload.owners = Some(rows.collect());
 }
 
-/// What is known of the allocation beside what processes claim.
+/// The source of the allocation, if it is better than claims of processes.
 pub(super) fn source<'a>(
     observation: &'a Observation,
-    granted: &Granted,
+    granted: &CallerAllocation,
     numbering: &Numbering,
-    join: &Join<'_>,
+    join: &JoinedNode<'_>,
 ) -> Result<allocated::KnownAllocation<'a>, AnalyseError> {
     let list = granted.list.as_deref();
     let given = list.map(|list| given(list, numbering, &join.gpus)).transpose();

@@ -10,12 +10,12 @@ use crate::report::{
 };
 
 use super::diff::changes;
-use super::join::{by_cgroup, in_scope};
+use super::joined_node::{by_cgroup, in_scope};
 use super::policies::Policies;
-use super::{AnalyseError, Granted, node, rules};
+use super::{AnalyseError, CallerAllocation, node, rules};
 
-/// Compares two observations that were taken for the same cgroups; `None` if
-/// they were not, because what one lacks then means nothing.
+/// Compares two observations that were taken for the same cgroups; `None` if they
+/// were not, because an owner that one lacks may then exist.
 ///
 /// # Errors
 ///
@@ -28,7 +28,7 @@ pub fn node_diff(a: &Observation, b: &Observation) -> Result<Option<NodeDiff>, A
         return Ok(None);
     }
     let rows = |it: &Observation| -> Result<Vec<OwnerSets>, AnalyseError> {
-        Ok(node(it, &Granted::default())?.owners.unwrap_or_default())
+        Ok(node(it, &CallerAllocation::default())?.owners.unwrap_or_default())
     };
     let (before, after) = (rows(a)?, rows(b)?);
     let pairs = pairs(a, b)?;
@@ -71,7 +71,7 @@ fn policies(a: &Observation, b: &Observation, pairs: &[Pair<'_>]) -> Vec<PolicyC
     let mut decoder = Decoder::new();
     let (mut before, mut after) = (Policies::new(a), Policies::new(b));
     let (inside_a, inside_b) = (by_cgroup(a), by_cgroup(b));
-    let focus = rules::focus(&b.gpu_facts);
+    let always_listed = rules::always_listed(&b.gpu_facts);
     let mut index: HashMap<(Policy, Policy), usize> = HashMap::new();
     let mut answer: Vec<PolicyChange> = Vec::new();
     for (old, new) in pairs {
@@ -83,7 +83,7 @@ fn policies(a: &Observation, b: &Observation, pairs: &[Pair<'_>]) -> Vec<PolicyC
             continue;
         }
         let place = *index.entry((from, to)).or_insert_with(|| {
-            let (changes, omitted) = changes(&mut decoder, from, to, &focus);
+            let (changes, omitted) = changes(&mut decoder, from, to, &always_listed);
             answer.push(PolicyChange { cgroups: Vec::new(), changes, omitted });
             answer.len() - 1
         });
@@ -94,7 +94,8 @@ fn policies(a: &Observation, b: &Observation, pairs: &[Pair<'_>]) -> Vec<PolicyC
     answer
 }
 
-/// What makes two rows the same owner's: not how its name was found out.
+/// What identifies an owner in both observations. How its name was found does not
+/// count.
 fn key(row: &OwnerSets) -> (String, usize, Owner) {
     let owner = Owner { job_id_source: None, submitted_at: None, user: None, ..row.owner.clone() };
     (row.cgroup.clone(), row.depth, owner)
@@ -105,7 +106,7 @@ fn both<'a>(a: &'a [OwnerSets], b: &'a [OwnerSets]) -> Vec<(&'a OwnerSets, &'a O
     b.iter().filter_map(|row| Some((*before.get(&key(row))?, row))).collect()
 }
 
-/// Owners that the others lack; not again what is inside of one.
+/// Owners that only one observation has. Owners inside one of them are left out.
 fn only_in(rows: &[OwnerSets], others: &[OwnerSets]) -> Vec<OwnerAt> {
     let known: HashSet<_> = others.iter().map(key).collect();
     let mut told = None;
@@ -122,8 +123,8 @@ fn only_in(rows: &[OwnerSets], others: &[OwnerSets]) -> Vec<OwnerAt> {
     answer
 }
 
-/// GPUs that owners lost or gained; not again of what is inside of an owner to
-/// which the same happened.
+/// GPUs that owners lost or gained. An owner inside another with the same change is
+/// left out.
 fn flips(both: &[(&OwnerSets, &OwnerSets)]) -> Vec<OwnerGpus> {
     let mut around: Vec<OwnerGpus> = Vec::new();
     let mut answer = Vec::new();

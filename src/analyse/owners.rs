@@ -9,7 +9,7 @@ use crate::observation::{self, Text};
 use crate::report::{OwnerSets, Process};
 
 use super::gpu_verdicts::GpuVerdicts;
-use super::join::Join;
+use super::joined_node::JoinedNode;
 use super::{allocated, levels, sets};
 
 /// One owner while the cgroups are gathered.
@@ -26,8 +26,8 @@ struct Entry {
 #[derive(Debug)]
 struct OwnedCgroup {
     path: Text,
-    /// What can be reached from here; several where the v1 controller treats
-    /// its processes differently.
+    /// The GPUs that can be opened from here; several views where the v1 controller
+    /// treats processes differently.
     views: Vec<Rc<GpuVerdicts>>,
     /// Indices of processes.
     inside: std::ops::Range<usize>,
@@ -49,7 +49,7 @@ impl<'a> Owners<'a> {
         cgroup: &observation::Cgroup,
         inside: &[&'a observation::Process],
         reported: &[Process],
-        join: &mut Join<'_>,
+        join: &mut JoinedNode<'_>,
     ) {
         let owner = join.owners.of(&cgroup.path).cloned();
         let levels = levels::of(owner.as_ref(), cgroup);
@@ -95,7 +95,7 @@ impl<'a> Owners<'a> {
     /// The owners with their sets, each followed by those inside it.
     pub(super) fn finish(
         self,
-        join: &Join<'_>,
+        join: &JoinedNode<'_>,
         numbering: &Numbering,
         granted: &allocated::KnownAllocation<'_>,
     ) -> Vec<OwnerSets> {
@@ -109,7 +109,7 @@ impl<'a> Owners<'a> {
     fn report(
         &self,
         index: usize,
-        join: &Join<'_>,
+        join: &JoinedNode<'_>,
         numbering: &Numbering,
         granted: &allocated::KnownAllocation<'_>,
         answer: &mut Vec<OwnerSets>,
@@ -147,8 +147,8 @@ impl Entry {
         self.cgroups.iter().filter_map(|place| processes.get(place.inside.clone())).flatten().collect()
     }
 
-    /// What its processes may do; where there are none, what one could that
-    /// joined the innermost of its cgroups.
+    /// The GPUs that its processes may open; without processes, those that one would
+    /// open that joined the innermost of its cgroups.
     fn views(&self) -> Vec<Rc<GpuVerdicts>> {
         let occupied: Vec<&OwnedCgroup> =
             self.cgroups.iter().filter(|place| !place.inside.is_empty()).collect();
@@ -164,7 +164,7 @@ impl Entry {
                 let rest = other.path.as_bytes().strip_prefix(place.path.as_bytes());
                 rest.is_some_and(|rest| rest.first() == Some(&b'/'))
             };
-            // Walk order: what is below follows directly.
+            // In walk order the cgroups below follow directly.
             self.cgroups.iter().skip_while(|other| other.path != place.path).nth(1).is_some_and(inside)
         };
         self.cgroups.iter().filter(|place| !is_parent(place)).collect()

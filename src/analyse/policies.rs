@@ -7,8 +7,8 @@ use crate::policy::{Combination, Context, Decoder, Policy};
 
 use super::{AnalyseError, Subject};
 
-/// What decides a cgroup's policy: its programs, its id where a program asks
-/// for it, its processes' v1 groups.
+/// The facts that decide a cgroup's policy: its programs, its id if a program asks
+/// for it, the v1 groups of its processes.
 type Key = (Vec<u32>, Option<u64>, BTreeSet<Option<Text>>);
 
 /// Decodes the programs of one observation.
@@ -17,7 +17,7 @@ pub(super) struct Policies<'a> {
     observation: &'a Observation,
     programs: HashMap<u32, &'a Program>,
     combination: Combination,
-    /// Programs that decide the same wherever they are attached.
+    /// Policies of programs that decide the same wherever they are attached.
     alone: HashMap<u32, Option<Policy>>,
     known: HashMap<Key, Policy>,
 }
@@ -33,7 +33,8 @@ impl<'a> Policies<'a> {
         }
     }
 
-    /// What programs of this observation read, in the cgroup with this id.
+    /// The facts that programs of this observation may read, in the cgroup with this
+    /// id.
     pub(super) fn context(&self, cgroup_id: Option<u64>) -> Context<'a> {
         Context { maps: &self.observation.maps, cgroup_id, combination: self.combination }
     }
@@ -114,8 +115,7 @@ impl<'a> Policies<'a> {
         policy
     }
 
-    /// What the v1 groups of the processes in a cgroup say together; `None` if
-    /// there is nobody inside to ask about.
+    /// The v1 policy for the processes in a cgroup; `None` if there is no process.
     fn of_groups(&self, groups: &BTreeSet<Option<Text>>, decoder: &mut Decoder) -> Option<Policy> {
         if groups.is_empty() {
             return None;
@@ -140,7 +140,7 @@ impl<'a> Policies<'a> {
     }
 }
 
-/// Stands for a program that is in force and not in the observation.
+/// A placeholder for a program that is in force but not in the observation.
 fn unread(id: u32) -> Program {
     let xlated = crate::observation::Answer::Missing("it is not part of the observation".into());
     Program { id, xlated, ..Program::default() }

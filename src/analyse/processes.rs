@@ -4,14 +4,14 @@ use std::rc::Rc;
 
 use jiff::Timestamp;
 
-use crate::model::{Verdict, choosing_variables};
+use crate::model::{ProcessState, Verdict, choosing_variables};
 use crate::observation::{Answer, Detail, Environment, Host, Process};
 use crate::report::{self, Asked, Visible};
 use crate::visible::asked;
 
 use super::gpu_verdicts::GpuVerdicts;
 use super::job_claim;
-use super::join::Join;
+use super::joined_node::JoinedNode;
 
 /// Reports processes, and remembers the last answer: processes that follow one
 /// another in a cgroup mostly ask for the same.
@@ -22,7 +22,7 @@ pub(super) struct Processes {
 
 impl Processes {
     /// One process for an answer; without details where none were observed.
-    pub(super) fn report(&mut self, process: &Process, join: &mut Join<'_>) -> report::Process {
+    pub(super) fn report(&mut self, process: &Process, join: &mut JoinedNode<'_>) -> report::Process {
         let mut answer = bare(process);
         let at = started_at(process, &join.observation.host);
         answer.started_at = at.map(|at| at.to_string());
@@ -52,7 +52,7 @@ impl Processes {
         answer
     }
 
-    fn visible(&mut self, detail: &Detail, view: &Rc<GpuVerdicts>, join: &Join<'_>) -> Visible {
+    fn visible(&mut self, detail: &Detail, view: &Rc<GpuVerdicts>, join: &JoinedNode<'_>) -> Visible {
         let at_exec = self.asked(&detail.at_exec, view, join);
         let live = self.asked(&detail.live, view, join);
         let changed = detail.at_exec.known().zip(detail.live.known());
@@ -60,7 +60,12 @@ impl Processes {
         Visible { at_exec, live, last_set: None, last_set_at: None, changed }
     }
 
-    fn asked(&mut self, environment: &Answer<Environment>, view: &Rc<GpuVerdicts>, join: &Join<'_>) -> Asked {
+    fn asked(
+        &mut self,
+        environment: &Answer<Environment>,
+        view: &Rc<GpuVerdicts>,
+        join: &JoinedNode<'_>,
+    ) -> Asked {
         if let Some((last_view, last, answer)) = &self.last
             && Rc::ptr_eq(last_view, view)
             && last == environment
@@ -73,7 +78,7 @@ impl Processes {
     }
 }
 
-/// What a process has open although nobody in its cgroup may open it now.
+/// What a process has open although its rules deny it now.
 fn denied(process: &report::Process, view: &GpuVerdicts) -> Vec<String> {
     let gpus = view.verdicts.iter().map(|gpu| (&gpu.gpu, gpu.verdict));
     let parts = view.verdicts.iter().flat_map(|gpu| &gpu.instances);
@@ -92,27 +97,11 @@ fn started_at(process: &Process, host: &Host) -> Option<Timestamp> {
     Timestamp::from_second(at).ok()
 }
 
-/// How many seconds before the observation something was: none for a process
-/// that was started after the observation had begun.
+/// How many seconds before the observation something was; 0 for a process that
+/// started after the observation began.
 fn age(at: Timestamp, taken_at: &str) -> Option<u64> {
     let taken_at: Timestamp = taken_at.parse().ok()?;
     Some(u64::try_from(taken_at.as_second().checked_sub(at.as_second())?).unwrap_or(0))
-}
-
-/// What the letter of a process's state means (proc_pid_stat(5)).
-fn state(process: &Process) -> Option<&'static str> {
-    Some(match process.state? {
-        'R' => "running",
-        'S' => "sleeping",
-        'D' => "uninterruptible",
-        'T' => "stopped",
-        't' => "traced",
-        'Z' if process.threads.is_some_and(|threads| threads > 1) => "main-thread-ended",
-        'Z' => "zombie",
-        'X' | 'x' => "dead",
-        'I' => "idle",
-        _ => "other",
-    })
 }
 
 /// A process without its details.
@@ -121,7 +110,7 @@ pub(super) fn bare(process: &Process) -> report::Process {
         pid: process.pid,
         start_time: process.start_time,
         uid: process.uid,
-        state: state(process).map(str::to_owned),
+        state: process.state.map(|letter| ProcessState::of_letter(letter, process.threads)),
         kernel_thread: process.kernel_thread,
         comm: process.comm.lossy().into_owned(),
         comm_hex: process.comm.hex(),

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::bytecode::{Insn, disasm};
+use crate::model::Writer;
 use crate::observation::{self, Observation};
 use crate::policy::Decoder;
 use crate::report::{Line, Payload, Program};
@@ -57,7 +58,7 @@ fn entry(program: &observation::Program, policy: String) -> Program {
         id: program.id,
         name: program.name.lossy().into_owned(),
         tag: program.tag.clone(),
-        writer: insns.as_ref().and_then(|insns| writer::of(insns, &program.name)).map(str::to_owned),
+        writer: insns.as_ref().and_then(|insns| writer::of(insns, &program.name)),
         insns: insns.map(|insns| insns.len()),
         loaded_at: program.loaded_at.clone(),
         uid: program.uid,
@@ -67,8 +68,8 @@ fn entry(program: &observation::Program, policy: String) -> Program {
     }
 }
 
-/// Software whose programs have this shape.
-pub(super) fn writer_of(program: &observation::Program) -> Option<&'static str> {
+/// The software whose programs have this shape.
+pub(super) fn writer_of(program: &observation::Program) -> Option<Writer> {
     let insns = program.xlated.known().and_then(|xlated| Insn::parse_all(&xlated.0))?;
     writer::of(&insns, &program.name)
 }

@@ -5,31 +5,31 @@ use std::collections::BTreeMap;
 use crate::gpu::Labels;
 use crate::model::{Device, DeviceType, RuleType};
 use crate::observation::GpuFacts;
-use crate::policy::{self, Decoder, Focus, Numbers};
+use crate::policy::{self, AlwaysListed, Decoder, Numbers};
 use crate::report::{Mask, Omitted, Policy, Rule, Unknown};
 
 /// The policies of an answer by id.
 #[derive(Debug)]
 pub(super) struct Table {
     ids: BTreeMap<policy::Policy, String>,
-    /// Who has the majors that the kernel gives out anew on each boot.
+    /// The drivers of majors that the kernel assigns anew on each boot.
     majors: BTreeMap<u32, Vec<String>>,
-    /// Whose rules are always there.
-    focus: Focus,
-    /// What goes into the answer.
+    /// The devices whose rules are never left out.
+    always_listed: AlwaysListed,
+    /// The policies of the answer.
     pub(super) policies: BTreeMap<String, Policy>,
 }
 
-/// Majors of character devices that are given out as drivers ask for them
-/// (`CHRDEV_MAJOR_DYN_END` and its kin in `linux/fs.h`).
+/// Majors of character devices that the kernel assigns as drivers ask for them
+/// (`CHRDEV_MAJOR_DYN_END` and its neighbours in `linux/fs.h`).
 const DYNAMIC: [std::ops::RangeInclusive<u32>; 2] = [234..=254, 384..=511];
 
 impl Table {
     /// An empty table that knows the majors of this node.
     pub(super) fn new(facts: &GpuFacts) -> Self {
         let majors = dynamic_majors(facts);
-        let focus = focus_on(facts, &majors);
-        Self { ids: BTreeMap::new(), majors, focus, policies: BTreeMap::new() }
+        let always_listed = listed_of(facts, &majors);
+        Self { ids: BTreeMap::new(), majors, always_listed, policies: BTreeMap::new() }
     }
 
     /// The id of a policy, which is in the table from then on.
@@ -38,14 +38,14 @@ impl Table {
             return id.clone();
         }
         let id = decoder.id(policy);
-        let mut policy_report = report(&id, policy, decoder, &self.focus);
+        let mut policy_report = report(&id, policy, decoder, &self.always_listed);
         policy_report.rules.iter_mut().for_each(|rule| rule.names = self.names(rule));
         self.policies.insert(id.clone(), policy_report);
         self.ids.insert(policy, id.clone());
         id
     }
 
-    /// Who has the one major that a rule names.
+    /// The drivers of the one major that a rule names.
     fn names(&self, rule: &Rule) -> Vec<String> {
         let [first, last] = rule.major;
         let is_one = first == last && rule.kind == RuleType::Char && rule.major_mask.is_none();
@@ -54,27 +54,27 @@ impl Table {
 }
 
 /// The devices of a node whose rules are never left out.
-pub(super) fn focus(facts: &GpuFacts) -> Focus {
-    focus_on(facts, &dynamic_majors(facts))
+pub(super) fn always_listed(facts: &GpuFacts) -> AlwaysListed {
+    listed_of(facts, &dynamic_majors(facts))
 }
 
-fn focus_on(facts: &GpuFacts, majors: &BTreeMap<u32, Vec<String>>) -> Focus {
+fn listed_of(facts: &GpuFacts, majors: &BTreeMap<u32, Vec<String>>) -> AlwaysListed {
     let is_of_gpu = |name: &String| ["nvidia", "kfd", "drm"].iter().any(|start| name.starts_with(start));
     let of_gpus = majors.iter().filter(|(_, names)| names.iter().any(is_of_gpu)).map(|(major, _)| *major);
     let nodes =
         facts.nodes.iter().map(|node| Device { kind: node.kind, major: node.major, minor: node.minor });
-    Focus::new(of_gpus, nodes)
+    AlwaysListed::new(of_gpus, nodes)
 }
 
-/// Who has the majors that the kernel gives out anew on each boot.
+/// The drivers of majors that the kernel assigns anew on each boot.
 fn dynamic_majors(facts: &GpuFacts) -> BTreeMap<u32, Vec<String>> {
     let labels = Labels::new(facts);
     let names = |major| (major, labels.driver_names(DeviceType::Char, major));
     DYNAMIC.into_iter().flatten().map(names).filter(|(_, names)| !names.is_empty()).collect()
 }
 
-fn report(id: &str, policy: policy::Policy, decoder: &mut Decoder, focus: &Focus) -> Policy {
-    let list = decoder.rules_with(policy, focus);
+fn report(id: &str, policy: policy::Policy, decoder: &mut Decoder, always_listed: &AlwaysListed) -> Policy {
+    let list = decoder.rules_with(policy, always_listed);
     Policy {
         id: id.to_owned(),
         default: list.default,

@@ -10,7 +10,7 @@ use crate::report::{Asked, Gpu, GpuSet, Process};
 
 use super::gpu_verdicts::{GpuVerdicts, instance};
 
-/// What at least one of these views allows.
+/// The GPUs that at least one of these views allows.
 pub(super) fn allowed(views: &[Rc<GpuVerdicts>], gpus: &[Gpu]) -> GpuSet {
     let any = |of: &dyn Fn(&GpuVerdicts) -> Option<Verdict>| -> Verdict {
         let verdicts: Vec<Verdict> = views.iter().filter_map(|view| of(view)).collect();
@@ -43,9 +43,9 @@ pub(super) fn allowed(views: &[Rc<GpuVerdicts>], gpus: &[Gpu]) -> GpuSet {
     set
 }
 
-/// What these processes ask for now, which the environment at exec does not
-/// tell: a program may have set another value since. Whatever it is, they get
-/// nothing of it that they may not open.
+/// The GPUs that these processes ask for now. The environment at exec does not tell,
+/// because a program may have set another value since. GPUs that they may not open
+/// are never among them.
 pub(super) fn visible(processes: &[&Process], allowed: &GpuSet, gpus: &[Gpu]) -> GpuSet {
     let mut union = Union::default();
     for process in processes {
@@ -85,13 +85,13 @@ fn nothing(asked: &Asked) -> Option<String> {
     cut.or(asked.why.as_ref()).filter(|_| asked.gpus.as_ref().is_some_and(Vec::is_empty)).cloned()
 }
 
-/// What these processes hold although their rules deny it now.
+/// The GPUs that these processes hold although their rules deny it now.
 pub(super) fn held_denied(processes: &[&Process]) -> Vec<String> {
     let names: BTreeSet<&String> = processes.iter().flat_map(|process| &process.held_denied).collect();
     names.into_iter().cloned().collect()
 }
 
-/// What these processes have open.
+/// The GPUs that these processes have open.
 pub(super) fn held(processes: &[&Process], gpus: &[Gpu]) -> GpuSet {
     let mut union = Union::default();
     for process in processes {
@@ -116,8 +116,8 @@ struct Union {
     /// Why processes get nothing.
     empty: BTreeSet<String>,
     seen: usize,
-    /// Processes without details: nobody looked, or an older gpumap did not say
-    /// that they are kernel threads.
+    /// Processes without details: they were not looked into, or an older gpumap did
+    /// not say that they are kernel threads.
     unseen: usize,
 }
 

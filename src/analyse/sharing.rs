@@ -33,8 +33,8 @@ fn uses_instances(sets: &OwnerSets, gpus: &[Gpu]) -> bool {
     (allowed > 0 && allowed < total) || named.iter().any(|set| !set.instances.is_empty())
 }
 
-/// `nvidia-cuda-mps-server` owns the context of its clients, whoever they are;
-/// a command name has 15 characters.
+/// `nvidia-cuda-mps-server` owns the context of all its clients. A command name has
+/// 15 characters.
 fn is_mps(process: &Process) -> bool {
     process.comm.as_bytes() == b"nvidia-cuda-mps"
 }

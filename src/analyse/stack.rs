@@ -3,6 +3,7 @@
 use super::attachment::Tree;
 use super::policies::Policies;
 use super::{AnalyseError, cgroup, programs};
+use crate::model::Writer;
 use crate::observation::{self, Observation, Process, Program, Text};
 use crate::policy::{Decoder, Policy};
 use crate::report::Effective;
@@ -29,7 +30,7 @@ pub struct InForce {
     /// When it was loaded, RFC 3339; empty if unknown.
     pub loaded_at: String,
     /// Software whose programs have this shape; a label.
-    pub writer: Option<&'static str>,
+    pub writer: Option<Writer>,
     /// What it decides by itself.
     pub policy: Policy,
     /// Whether that may be another in another place: it asks for the cgroup, reads

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use super::inspection::Inspection;
-use super::{AnalyseError, Granted};
+use super::{AnalyseError, CallerAllocation};
 use crate::observation::{Observation, Text};
 
 /// The questions of `--verify`.
@@ -17,13 +17,13 @@ pub struct ToVerify {
     pub nodes: Vec<(String, u32, u32)>,
 }
 
-/// What to ask about an observation.
+/// Chooses the cgroups and nodes to ask the kernel about.
 ///
 /// # Errors
 ///
 /// As [`super::node()`].
 pub fn to_verify(observation: &Observation) -> Result<ToVerify, AnalyseError> {
-    let inspection = Inspection::new(observation, &Granted::default())?;
+    let inspection = Inspection::new(observation, &CallerAllocation::default())?;
     let mut seen = BTreeSet::new();
     let cgroups = inspection.payload().cgroups.iter().flatten().zip(inspection.paths());
     let different = cgroups.filter(|(cgroup, path)| {

@@ -1,5 +1,5 @@
-//! What each tenant may open, by its own cgroups: those of tenants inside it do
-//! not count.
+//! Tells what each tenant may open by its own cgroups. The cgroups of tenants
+//! inside it do not count.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -17,7 +17,7 @@ pub(super) struct Access {
     /// The innermost tenant of each cgroup of the answer; none for those of
     /// schedulers and runtimes themselves.
     pub(super) innermost: Vec<Option<usize>>,
-    /// What is each tenant's own.
+    /// The cgroups and GPUs of each tenant.
     pub(super) own: Vec<Own>,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct Access {
 pub(super) struct Own {
     /// All of them.
     pub(super) places: Vec<usize>,
-    /// Those with processes: what they may open is what matters now.
+    /// Its cgroups with processes: what may be opened there matters now.
     pub(super) occupied: Vec<usize>,
     /// Whether a program is in force on one of those with processes.
     pub(super) has_program: bool,
@@ -100,7 +100,7 @@ pub(super) fn verdict(facts: &Facts<'_>, place: usize, gpu: usize) -> Verdict {
     cgroup.and_then(|cgroup| cgroup.gpus.get(gpu)).map_or(Verdict::Unknown, |gpu| gpu.verdict)
 }
 
-/// Whether what is in force in a cgroup lets through what no rule names.
+/// Whether the programs in force in a cgroup allow devices that no rule names.
 pub(super) fn is_deny_list(facts: &mut Facts<'_>, place: usize) -> bool {
     facts.verdict(place, NOBODYS, Request::ReadWrite) == Verdict::Allow
 }

@@ -20,8 +20,8 @@ pub(super) fn close(id: &str) -> Vec<&'static str> {
     near.into_iter().filter(|(far, _)| *far <= 3).take(3).map(|(_, id)| id).collect()
 }
 
-/// How far what was written is from an id: 0 if it is a part of it, else the
-/// number of typing errors.
+/// How far a text is from an id: 0 if it is part of it, else the number of typing
+/// errors.
 fn distance(written: &str, kind: &Kind) -> usize {
     let text: String = written.to_lowercase().chars().take(64).collect();
     let is_word = |word: &str| text.split('-').any(|it| it == word && it.len() > 3);

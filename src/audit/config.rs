@@ -13,11 +13,11 @@ use crate::model::Severity;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// What is shared on purpose.
+    /// GPUs that are shared on purpose.
     pub sharing: Sharing,
     /// What counts as use.
     pub activity: ActivityLimits,
-    /// Daemons that may hold any GPU, beside those that gpumap knows.
+    /// Daemons that may hold any GPU, besides those that gpumap knows.
     #[serde(rename = "daemon")]
     pub daemons: Vec<Daemon>,
     /// Severity by id, instead of the usual one.
@@ -30,7 +30,7 @@ pub struct Config {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sharing {
-    /// Keys of GPUs that several owners may have at once; `*` for all.
+    /// Keys of GPUs that several owners may have at the same time; `*` for all.
     pub gpus: Vec<String>,
     /// Whether this node's jobs may open every GPU on purpose, because jobs
     /// get whole nodes.
@@ -51,8 +51,8 @@ impl Default for ActivityLimits {
     }
 }
 
-/// A daemon that may hold GPUs that are somebody else's. All that is given
-/// must match: a name alone can be taken by anybody.
+/// A daemon that may hold GPUs of others. Everything that is named here must match,
+/// because anybody can take a name.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Daemon {
@@ -75,7 +75,7 @@ pub struct Ignore {
     pub cgroup: Option<String>,
     /// Only about this GPU, by key.
     pub gpu: Option<String>,
-    /// Why it is accepted; whoever reads the audit sees it.
+    /// Why it is accepted, for the readers of the audit.
     pub reason: String,
     /// The last day on which it is accepted, UTC.
     #[serde(deserialize_with = "date")]
@@ -83,7 +83,7 @@ pub struct Ignore {
 }
 
 impl Config {
-    /// What is ignored no more because its day has passed, for people.
+    /// Exceptions that have expired, for people.
     pub fn expired(&self, taken_at: &str) -> Vec<String> {
         let Some(today) = day(taken_at) else { return Vec::new() };
         let expired = self.ignore.iter().filter(|ignore| ignore.until < today);
@@ -92,7 +92,7 @@ impl Config {
 }
 
 impl Sharing {
-    /// Whether several owners may have this GPU at once.
+    /// Whether several owners may have this GPU at the same time.
     pub(super) fn has_gpu(&self, key: &str) -> bool {
         self.gpus.iter().any(|shared| shared == "*" || shared == key)
     }

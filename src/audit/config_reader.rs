@@ -6,13 +6,13 @@ use std::str::FromStr;
 use super::catalogue::{close, kind};
 use super::config::{Config, Ignore};
 
-/// What is wrong with a configuration.
+/// A mistake in a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{why}", line.map(|line| format!("line {line}: ")).unwrap_or_default())]
 pub struct ConfigError {
     /// The line, from 1.
     pub line: Option<usize>,
-    /// What is wrong there.
+    /// The mistake.
     pub why: String,
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::config::Config;
-use crate::analyse::{AnalyseError, Granted, Inspection};
+use crate::analyse::{AnalyseError, CallerAllocation, Inspection};
 use crate::model::{Device, DeviceType, Request, Verdict};
 use crate::model::{Owner, OwnerKind};
 use crate::observation::{self, Observation, Text};
@@ -14,7 +14,8 @@ use crate::report::{Cgroup, Decision, OwnerSets, Process};
 pub(super) struct Facts<'a> {
     pub(super) inspection: Inspection<'a>,
     pub(super) config: &'a Config,
-    /// Jobs, containers, pods, VMs: owners whose GPUs are theirs alone.
+    /// Jobs, containers, pods and virtual machines: owners whose GPUs are theirs
+    /// alone.
     pub(super) tenants: Vec<Tenant>,
 }
 
@@ -31,7 +32,7 @@ pub(super) struct Tenant {
 impl<'a> Facts<'a> {
     pub(super) fn new(
         observation: &'a Observation,
-        granted: &Granted,
+        granted: &CallerAllocation,
         config: &'a Config,
     ) -> Result<Self, AnalyseError> {
         let inspection = Inspection::new(observation, granted)?;
@@ -128,8 +129,8 @@ pub(super) fn is_within(owner: &Owner, tenant: &Owner) -> bool {
     whole(owner) == *tenant || owner.outer.as_deref().is_some_and(|outer| is_within(outer, tenant))
 }
 
-/// The job that a step or task is part of, and that what is claimed inside it
-/// is in; anything else is whole.
+/// The job that a step or task is part of, and the owner inside which a claim was
+/// made; any other owner is returned as it is.
 pub(super) fn whole(owner: &Owner) -> Owner {
     Owner { step: None, het_component: None, task: None, part: None, ..owner.identity() }
 }

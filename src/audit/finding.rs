@@ -9,7 +9,7 @@ use super::kind::Kind;
 use crate::model::Confidence;
 use crate::report::{Cgroup, Finding, FindingDevice, FindingProcess, Gpu, Process};
 
-/// As many processes as a finding lists.
+/// The most processes that a finding lists.
 pub(super) const LISTED: usize = 50;
 
 /// A finding of a kind, about nothing yet.
@@ -23,7 +23,7 @@ pub(super) fn new(kind: &Kind, summary: String) -> Finding {
     }
 }
 
-/// The same about a cgroup.
+/// A finding about a cgroup.
 pub(super) fn at(kind: &Kind, cgroup: &Cgroup, summary: String) -> Finding {
     Finding {
         cgroup: Some(cgroup.path.clone()),
@@ -69,8 +69,8 @@ pub(super) fn process(process: &Process) -> FindingProcess {
     }
 }
 
-/// Gives a finding its fingerprint, and the severity that the configuration
-/// wants for its id instead of the one it was found with.
+/// Computes a finding's fingerprint, and sets the severity that the configuration
+/// has for its id.
 pub(super) fn settle(finding: &mut Finding, config: &Config) {
     if let Some(severity) = config.severity.get(&finding.id) {
         finding.severity = *severity;
@@ -78,7 +78,8 @@ pub(super) fn settle(finding: &mut Finding, config: &Config) {
     finding.fingerprint = fingerprint(finding);
 }
 
-/// What makes two findings of different moments the same one.
+/// The fingerprint: findings of different moments with the same one are the same
+/// finding.
 fn fingerprint(finding: &Finding) -> String {
     let mut hash = Sha256::new();
     let owner =

@@ -1,4 +1,4 @@
-//! What a kind of finding is: its id, severity and manual page.
+//! Defines a kind of finding: its id, severity and manual page.
 
 use super::facts::Facts;
 use crate::model::Severity;

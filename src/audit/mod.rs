@@ -21,7 +21,7 @@ mod scope;
 mod tenants;
 mod wording;
 
-use crate::analyse::{AnalyseError, Granted};
+use crate::analyse::{AnalyseError, CallerAllocation};
 use crate::observation::Observation;
 use crate::report::{Audit, AuditOptions, Checked, Payload};
 
@@ -29,7 +29,7 @@ pub use catalogue::{kind, kinds};
 pub use config::{ActivityLimits, Config, Daemon, Ignore, Sharing};
 pub use config_reader::{ConfigError, no_such_id};
 pub use kind::Kind;
-pub use outcome::{FailOn, compare, judge};
+pub use outcome::{compare, judge};
 pub use scope::Scope;
 
 use facts::Facts;
@@ -39,18 +39,22 @@ use facts::Facts;
 /// # Errors
 ///
 /// As [`crate::analyse::node()`].
-pub fn audit(observation: &Observation, granted: &Granted, config: &Config) -> Result<Payload, AnalyseError> {
+pub fn audit(
+    observation: &Observation,
+    granted: &CallerAllocation,
+    config: &Config,
+) -> Result<Payload, AnalyseError> {
     audit_within(observation, granted, config, &Scope::default())
 }
 
-/// Those that concern a part of the node.
+/// The findings that concern a part of the node.
 ///
 /// # Errors
 ///
 /// As [`crate::analyse::node()`].
 pub fn audit_within(
     observation: &Observation,
-    granted: &Granted,
+    granted: &CallerAllocation,
     config: &Config,
     scope: &Scope,
 ) -> Result<Payload, AnalyseError> {
@@ -68,7 +72,7 @@ pub fn audit_within(
     Ok(Payload { findings: Some(found), gpus: Some(gpus), audit: Some(audit), ..Payload::default() })
 }
 
-fn summary(facts: &Facts<'_>, granted: &Granted, scope: &Scope) -> Audit {
+fn summary(facts: &Facts<'_>, granted: &CallerAllocation, scope: &Scope) -> Audit {
     let payload = facts.inspection.payload();
     let mut remarks = facts.config.expired(&facts.inspection.observation().taken_at);
     if !scope.is_here(payload) {

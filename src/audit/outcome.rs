@@ -6,11 +6,8 @@ use std::collections::BTreeSet;
 use jiff::civil::Date;
 
 use super::config::{Config, Ignore, day};
-use crate::model::{CgroupPath, Severity};
+use crate::model::{CgroupPath, FailOn, Severity};
 use crate::report::{Counts, Document, Finding, FixedFinding, Payload};
-
-/// From which severity on findings are a failure; `None` is never.
-pub type FailOn = Option<Severity>;
 
 /// Leaves out what a former audit found already, and says what it found that is
 /// no more.
@@ -35,7 +32,7 @@ fn fixed(finding: &Finding) -> FixedFinding {
     FixedFinding { id, fingerprint, summary }
 }
 
-/// Marks what is accepted on the day of the observation.
+/// Marks findings that the configuration accepts on the day of the observation.
 pub(super) fn mark_ignored(findings: &mut [Finding], config: &Config, taken_at: &str) {
     let today = day(taken_at);
     for finding in findings {
@@ -59,7 +56,7 @@ fn covers(ignore: &Ignore, finding: &Finding, today: Option<Date>) -> bool {
     ignore.id == finding.id && in_time && in_place && of_gpu
 }
 
-/// Counts what is left, and says whether it is a failure.
+/// Counts the findings, and says whether the audit fails.
 pub fn judge(payload: &mut Payload, fail_on: FailOn) {
     let (Some(findings), Some(audit)) = (&payload.findings, &mut payload.audit) else { return };
     let counting = || findings.iter().filter(|finding| finding.ignored.is_none());
@@ -67,10 +64,10 @@ pub fn judge(payload: &mut Payload, fail_on: FailOn) {
     audit.counts =
         Counts { critical: of(Severity::Critical), warning: of(Severity::Warning), note: of(Severity::Note) };
     audit.ignored = findings.len() - counting().count();
-    audit.fail_on = fail_on.map_or("never", Severity::into).to_owned();
+    audit.fail_on = fail_on;
     let all = [Severity::Note, Severity::Warning, Severity::Critical];
     let is_bad = |limit: Severity| all.into_iter().filter(|it| *it >= limit).any(|it| of(it) > 0);
-    audit.failed = fail_on.is_some_and(is_bad);
+    audit.failed = fail_on.limit().is_some_and(is_bad);
 }
 
 #[cfg(test)]
@@ -91,8 +88,7 @@ mod tests {
         Payload { findings: Some(findings), audit: Some(Audit::default()), ..Payload::default() }
     }
 
-    /// Make sure that the limit is inclusive and that what is ignored does not
-    /// count.
+    /// Make sure that the limit is inclusive and that ignored findings do not count.
     #[test]
     fn limits() {
         let failed = |severity: Severity, ignored: Option<&str>, fail_on: FailOn| {
@@ -100,14 +96,14 @@ mod tests {
             judge(&mut payload, fail_on);
             payload.audit.unwrap().failed
         };
-        assert!(failed(Severity::Warning, None, Some(Severity::Warning)));
-        assert!(failed(Severity::Critical, None, Some(Severity::Note)));
-        assert!(!failed(Severity::Note, None, Some(Severity::Warning)));
-        assert!(!failed(Severity::Critical, None, None));
-        assert!(!failed(Severity::Critical, Some("known"), Some(Severity::Note)));
+        assert!(failed(Severity::Warning, None, FailOn::Warning));
+        assert!(failed(Severity::Critical, None, FailOn::Note));
+        assert!(!failed(Severity::Note, None, FailOn::Warning));
+        assert!(!failed(Severity::Critical, None, FailOn::Never));
+        assert!(!failed(Severity::Critical, Some("known"), FailOn::Note));
     }
 
-    /// Make sure that only what is new stays, through a chain of baselines too.
+    /// Make sure that only new findings stay, through a chain of baselines too.
     #[test]
     fn baselines() {
         let mut first = payload(vec![finding("a", Severity::Note, None)]);

@@ -1,4 +1,5 @@
-//! File permissions of device nodes: the second gate after device programs.
+//! Checks the file permissions of device nodes, the second gate after device
+//! programs.
 
 use super::facts::Facts;
 use crate::model::DeviceType;
@@ -8,16 +9,16 @@ use crate::report::Cgroup;
 /// Permission bits of everybody: read and write.
 const OTHERS: u32 = 0o006;
 
-/// Whether somebody in a cgroup passes the permissions of a node. Access is
-/// given by the letters' bits: read 4, write 2.
+/// Whether anybody in a cgroup passes the permissions of a node. Access is a sum of
+/// bits: read 4, write 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dac {
     /// Everybody does.
     Everybody,
-    /// The node's owner is there, or root, whose rights make up for it.
+    /// The node's owner is in the cgroup, or root, whose rights override
+    /// permissions.
     Someone,
-    /// Nobody of whom it is certain: at most a group's members, who are not
-    /// known.
+    /// Certainly nobody, except perhaps members of a group, who are not known.
     Nobody,
 }
 
@@ -27,7 +28,7 @@ pub(super) fn node<'a>(facts: &Facts<'a>, number: (u32, u32)) -> Option<&'a Devi
     nodes.find(|node| node.kind == DeviceType::Char && (node.major, node.minor) == number)
 }
 
-/// Who in a cgroup passes the permissions of a node for this access.
+/// Whether anybody in a cgroup passes the permissions of a node for this access.
 pub(super) fn dac(node: &DeviceNode, cgroup: &Cgroup, bits: u32) -> Dac {
     let passes = |mode: u32| mode & bits == bits;
     if passes(node.mode & OTHERS) {

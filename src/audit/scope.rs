@@ -11,7 +11,7 @@ use crate::report::{Finding, OwnerSets, Payload};
 /// The part of the node that an audit is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scope {
-    /// These cgroups and all below them; empty is all.
+    /// These cgroups and all below them; empty means all.
     pub paths: Vec<Text>,
     /// This job.
     pub job: Option<JobName>,

@@ -1,4 +1,4 @@
-//! Questions about tenants and their cgroups that several families ask.
+//! Answers questions about tenants and their cgroups that several families ask.
 
 use std::collections::BTreeSet;
 
@@ -8,15 +8,15 @@ use super::finding;
 use super::kind::Kind;
 use crate::model::Request;
 use crate::model::Verdict;
-use crate::model::{CgroupPath, Owner, OwnerKind};
+use crate::model::{CgroupPath, Owner};
 use crate::report::{Cgroup, Decision, Finding, Gpu};
 
 /// Processes that one finding names; more are counted in its evidence.
 const PROCESSES: usize = 32;
 
-/// The cgroups that tell what a tenant may do: those with processes, without
-/// those of tenants inside it. Where nobody is, those that somebody could join
-/// last: the innermost.
+/// The cgroups that tell what a tenant may do: those with processes, without those
+/// of tenants inside it. Without any process, the innermost ones, which a process
+/// would join.
 pub(super) fn places(facts: &Facts<'_>, tenant: &Tenant) -> Vec<usize> {
     let own: Vec<usize> =
         tenant.cgroups.iter().copied().filter(|place| is_innermost(facts, *place, tenant)).collect();
@@ -28,8 +28,8 @@ pub(super) fn places(facts: &Facts<'_>, tenant: &Tenant) -> Vec<usize> {
     own.into_iter().filter(|place| is_leaf(facts, *place, tenant)).collect()
 }
 
-/// Whether none of a tenant's cgroups is below one of them. In walk order what
-/// is below follows directly.
+/// Whether none of a tenant's cgroups is below this one. In walk order the cgroups
+/// below follow directly.
 fn is_leaf(facts: &Facts<'_>, place: usize, tenant: &Tenant) -> bool {
     let next = tenant.cgroups.get(tenant.cgroups.partition_point(|other| *other <= place));
     next.is_none_or(|next| {
@@ -53,19 +53,19 @@ pub(super) fn gpus_with(facts: &Facts<'_>, place: usize, verdict: Verdict) -> Ve
     verdicts.filter(|(_, gpu)| gpu.verdict == verdict && gpu.minor.is_some()).map(|(at, _)| at).collect()
 }
 
-/// The same without those that are shared by design.
+/// The same GPUs without those that are shared by design.
 pub(super) fn exclusive_with(facts: &Facts<'_>, place: usize, verdict: Verdict) -> Vec<usize> {
     let mut gpus = gpus_with(facts, place, verdict);
     gpus.retain(|at| !is_shared(facts.config, &facts.inspection.gpus()[*at]));
     gpus
 }
 
-/// Whether the site says that everybody may have a GPU at once.
+/// Whether the configuration lets everybody have a GPU at the same time.
 pub(super) fn is_shared(config: &Config, gpu: &Gpu) -> bool {
     config.sharing.whole_node || config.sharing.has_gpu(&gpu.key)
 }
 
-/// Whether the site says that what is in a cgroup may hold any GPU.
+/// Whether the configuration lets processes of a cgroup hold any GPU.
 pub(super) fn is_daemon(config: &Config, path: &str) -> bool {
     let path = CgroupPath::new(path);
     config.daemons.iter().any(|daemon| path.is_at_or_below(CgroupPath::new(&daemon.cgroup)))
@@ -121,26 +121,6 @@ pub(super) fn in_words(decision: &Decision) -> String {
 /// `2 GPUs`.
 pub(super) fn count(gpus: usize) -> String {
     if gpus == 1 { "1 GPU".to_owned() } else { format!("{gpus} GPUs") }
-}
-
-/// An owner in a few words.
-pub(super) fn describe(owner: &Owner) -> String {
-    let job = owner.job_id.map(|id| id.to_string());
-    let job = job.or_else(|| owner.sluid.clone()).or_else(|| owner.job.clone());
-    let id = owner.container.as_deref().or(owner.pod.as_deref());
-    let short: Option<String> = id.map(|id| id.chars().take(12).collect());
-    let name = short.or_else(|| owner.name.clone()).unwrap_or_default();
-    match (&owner.kind, job) {
-        (OwnerKind::Slurm, Some(job)) => format!("Slurm job {job}"),
-        (OwnerKind::Parastation, Some(job)) => format!("ParaStation job {job}"),
-        (OwnerKind::Crane, Some(job)) => format!("CraneSched job {job}"),
-        (OwnerKind::Pbs, Some(job)) => format!("PBS job {job}"),
-        (OwnerKind::Flux, Some(job)) => format!("Flux job {job}"),
-        (OwnerKind::Htcondor, _) => format!("HTCondor {name}"),
-        (OwnerKind::Libvirt, _) => format!("virtual machine {name}"),
-        (OwnerKind::Pod, _) if owner.container.is_none() => format!("pod {name}"),
-        (kind, _) => format!("{kind} container {name}"),
-    }
 }
 
 fn is_innermost(facts: &Facts<'_>, place: usize, tenant: &Tenant) -> bool {

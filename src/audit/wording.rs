@@ -3,14 +3,14 @@
 use crate::model::Owner;
 use crate::report::Gpu;
 
-/// As many items of a list as a sentence or a finding bears.
+/// The most items of a list that a sentence or a finding has.
 pub(super) const SHOWN: usize = 8;
 
 /// The longest name in a sentence: names belong to users.
 const NAME: usize = 40;
 
-/// An owner as people call it: `slurm job 4711`, `docker 3fa9c1d2e4b5`. The
-/// kind stands first, so that no name can pass for something else.
+/// An owner in words: `slurm job 4711`, `docker 3fa9c1d2e4b5`. The kind stands
+/// first, so that no name can look like something else.
 pub(super) fn owner(owner: &Owner) -> String {
     let job = owner.job_id.map(|id| id.to_string());
     let job = job.or_else(|| owner.job.clone()).or_else(|| owner.sluid.clone());
@@ -30,7 +30,7 @@ pub(super) fn gpu(gpu: &Gpu) -> String {
     name.unwrap_or(&gpu.key).to_owned()
 }
 
-/// The first items of a list, and how many there are beside them.
+/// The first items of a list, and how many more there are.
 pub(super) fn list(items: &[String]) -> String {
     let shown = items.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
     match items.len().saturating_sub(SHOWN) {

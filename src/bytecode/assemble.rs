@@ -1,4 +1,4 @@
-//! The disassembler's text back to instructions.
+//! Turns the disassembler's text back into instructions.
 //!
 //! The opcode stands in front of every line, so the text only has to fill the
 //! fields of a form that is already known. Fields that the text does not show
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::form::{Piece, form};
 use super::{Insn, disasm, opcode};
 
-/// What one line of a listing says.
+/// The content of one line of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Assembled {
     /// One slot, or two for a 64-bit load.
@@ -101,7 +101,7 @@ impl Assembled {
     }
 }
 
-/// An instruction whose fields are read off a text, piece by piece.
+/// An instruction whose fields are read from a text, piece by piece.
 struct Filler<'a> {
     insn: Insn,
     next: Insn,
@@ -253,7 +253,7 @@ mod tests {
         (0x95, 0, 0, 0, 0, "(95) exit"),
     ];
 
-    /// Make sure that every spelling stands for exactly one instruction.
+    /// Make sure that every spelling means exactly one instruction.
     #[test]
     fn every_spelling_both_ways() {
         let calls = BTreeMap::from([(330_864, "__htab_map_lookup_elem".to_owned())]);
@@ -299,7 +299,7 @@ mod tests {
         }
     }
 
-    /// Make sure that what is not spelled exactly is not guessed.
+    /// Make sure that a spelling that is not exact is refused.
     #[test]
     fn near_misses_are_refused() {
         let misses = [

@@ -1,11 +1,11 @@
-//! Types of map values (BTF), as far as they say which bytes the kernel does
-//! not show to user space.
+//! Reads the types of map values (BTF) as far as they say which bytes the kernel
+//! does not show to user space.
 //!
-//! The kernel keeps locks, timers, lists and pointers to its own objects in
-//! map values, finds them by type (`btf_parse_fields`, `kernel/bpf/btf.c`), and
-//! leaves them out of every copy for user space (`check_and_init_map_value`).
-//! The types come from whoever made the map: nothing in them is trusted, and
-//! where they cannot be followed the whole value counts as hidden.
+//! The kernel keeps locks, timers, lists and pointers to its own objects in map
+//! values, finds them by type (`btf_parse_fields`, `kernel/bpf/btf.c`), and leaves
+//! them out of every copy for user space (`check_and_init_map_value`). Whoever made
+//! the map wrote its types, so nothing in them is trusted; where they cannot be
+//! followed the whole value counts as hidden.
 
 use crate::observation::HiddenBytes;
 
@@ -50,7 +50,7 @@ pub fn hidden(btf: &[u8], id: u32, value_size: u32) -> Vec<HiddenBytes> {
 
 /// The types of one BTF object.
 struct Types<'a> {
-    /// Where each type begins; numbers start at 1.
+    /// The offset of each type; numbers start at 1.
     starts: Vec<usize>,
     types: &'a [u8],
     strings: &'a [u8],
@@ -58,7 +58,7 @@ struct Types<'a> {
 
 #[derive(Clone, Copy)]
 struct Type {
-    /// Where it begins.
+    /// The offset of its first byte.
     at: usize,
     name: u32,
     kind: u32,

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::form::{Piece, form};
 use super::{Insn, helper, opcode};
 
-/// What stands for the name of a kernel function without one.
+/// The placeholder for the name of a kernel function without one.
 pub(super) const KFUNC: &str = "kernel-function";
 
 /// The instruction at `pc`, as bpftool prints it: `(55) if r2 != 0x2 goto pc+4`.

@@ -44,7 +44,7 @@ pub enum ReadError {
         "the program does not end with exit or a jump but with `{text}` at {pc}: the file is cut or no program; dump it again"
     )]
     End {
-        /// Where the program ends.
+        /// The slot at which the program ends.
         pc: usize,
         /// The instruction there.
         text: String,
@@ -73,9 +73,9 @@ pub enum ReadError {
         "{place}: bpftool saved an error instead of a program: {message}; dump again with the right it names (root has all)"
     )]
     Refused {
-        /// Where it stands.
-        place: Place,
-        /// What bpftool said.
+        /// Where the message is in the file.
+        place: Position,
+        /// The message of bpftool.
         message: String,
     },
     /// A program of some other type.
@@ -83,8 +83,8 @@ pub enum ReadError {
         "{place}: the program is of type {kind}, but only cgroup_device programs decide about devices; see `bpftool cgroup tree`"
     )]
     Kind {
-        /// Where it says so.
-        place: Place,
+        /// Where the file says so.
+        place: Position,
         /// The type it names.
         kind: String,
     },
@@ -94,7 +94,7 @@ pub enum ReadError {
     )]
     Order {
         /// The instruction's line.
-        place: Place,
+        place: Position,
         /// Its number.
         found: usize,
         /// The number that follows from the lines before.
@@ -113,11 +113,11 @@ pub enum ReadError {
     /// A line or element that says nothing gpumap knows.
     #[error("{place}: `{found}` is not {expected}")]
     Unknown {
-        /// Where it stands.
-        place: Place,
-        /// What stands there.
+        /// Where the text is in the file.
+        place: Position,
+        /// The text that was found.
         found: String,
-        /// What would be right, and how to get it.
+        /// The form that would be right, and how to get it.
         expected: &'static str,
     },
     /// Text and bytes of one instruction contradict each other.
@@ -126,13 +126,13 @@ pub enum ReadError {
     )]
     Disagree {
         /// The instruction's line.
-        place: Place,
+        place: Position,
         /// Its text.
         text: String,
-        /// What its bytes mean.
+        /// How its bytes decode.
         bytes: String,
     },
-    /// Text that is not the JSON it looks like.
+    /// A text that begins like JSON and is none.
     #[error(
         "not the JSON that bpftool writes: {0}; save `bpftool -j prog dump xlated id N opcodes`, or -j map show and dump"
     )]
@@ -142,21 +142,21 @@ pub enum ReadError {
     Map {
         /// The map's id.
         id: u32,
-        /// What is wrong.
+        /// The contradiction.
         why: String,
     },
 }
 
-/// Where in a file something stands.
+/// A position in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Position {
     /// A line of a text, from 1.
     Line(usize),
     /// An element of a JSON array, from 1.
     Element(usize),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Line(line) => write!(f, "line {line}"),
@@ -165,8 +165,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// A piece of the file as it may stand in a message: short, and without
-/// anything that a terminal would act on.
+/// A piece of the file for a message: short, and without control characters.
 pub(super) fn shown(text: &str) -> String {
     const LONGEST: usize = 60;
     let plain = |c: char| if c.is_ascii_graphic() || c == ' ' || c.is_alphanumeric() { c } else { '?' };

@@ -10,7 +10,7 @@ use super::{Insn, opcode};
 /// One piece of an instruction's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Piece {
-    /// Text that stands as it is.
+    /// Fixed text.
     Word(&'static str),
     /// The destination register, `r` or `w` first.
     Dst(char),

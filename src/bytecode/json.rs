@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::Insn;
-use super::error::{Place, ReadError, shown};
+use super::error::{Position, ReadError, shown};
 use super::hex::{HexByte, is_tag};
 use super::saved::SavedProgram;
 
@@ -73,7 +73,7 @@ fn parse<'a, T: Deserialize<'a>>(content: &'a str) -> Result<T, ReadError> {
 }
 
 fn wrapped((index, element): (usize, Element)) -> Result<SavedProgram, ReadError> {
-    let place = Place::Element(index + 1);
+    let place = Position::Element(index + 1);
     let Element::Program(wire) = element else { return Err(misplaced(element, place)) };
     if let Some(kind) = wire.kind.filter(|kind| kind != "cgroup_device") {
         return Err(ReadError::Kind { place, kind: shown(&kind) });
@@ -90,7 +90,7 @@ fn wrapped((index, element): (usize, Element)) -> Result<SavedProgram, ReadError
 
 fn listed(mut program: SavedProgram, elements: Vec<Element>) -> Result<SavedProgram, ReadError> {
     for (index, element) in elements.into_iter().enumerate() {
-        let place = Place::Element(index + 1);
+        let place = Position::Element(index + 1);
         let Element::Insn { text, opcodes } = element else { return Err(misplaced(element, place)) };
         let slots = opcodes.map(|opcodes| opcodes.slots(place)).transpose()?;
         program.push(&text, slots.as_deref(), place)?;
@@ -98,7 +98,7 @@ fn listed(mut program: SavedProgram, elements: Vec<Element>) -> Result<SavedProg
     program.finish()
 }
 
-fn misplaced(element: Element, place: Place) -> ReadError {
+fn misplaced(element: Element, place: Position) -> ReadError {
     let (found, expected) = match element {
         Element::Failed(error) => return ReadError::Refused { place, message: shown(&error) },
         Element::Insn { text, .. } => (shown(&text), "a program; save each program in a file of its own"),
@@ -108,9 +108,8 @@ fn misplaced(element: Element, place: Place) -> ReadError {
 }
 
 impl Opcodes {
-    /// The slots: a 64-bit load has the whole second slot behind its
-    /// immediate.
-    fn slots(&self, place: Place) -> Result<Vec<Insn>, ReadError> {
+    /// The slots: a 64-bit load has its second slot after the immediate.
+    fn slots(&self, place: Position) -> Result<Vec<Insn>, ReadError> {
         let registers = (self.src_reg.0 & 15) << 4 | self.dst_reg.0 & 15;
         let first = [self.code.0, registers, self.off[0].0, self.off[1].0];
         let bytes: Vec<u8> = first.into_iter().chain(self.imm.iter().map(|byte| byte.0)).collect();

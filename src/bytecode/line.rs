@@ -1,4 +1,4 @@
-//! What one line of a pasted bpftool listing is.
+//! Classifies one line of a pasted bpftool listing.
 
 use super::Insn;
 use super::hex::{is_tag, pairs};
@@ -12,7 +12,7 @@ pub(super) enum Line<'a> {
     Insn {
         /// Its number.
         pc: usize,
-        /// What follows the number.
+        /// The rest of the line after the number.
         text: &'a str,
     },
     /// The opcode bytes below an instruction.
@@ -39,7 +39,7 @@ pub(super) enum Line<'a> {
     Prose(&'a str),
 }
 
-/// What `bpftool prog show` says first about a program.
+/// The first line that `bpftool prog show` prints about a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Header<'a> {
     /// The id.

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use super::ReadError;
 use super::error::{MAX_BYTES, shown};
 use super::hex::HexByte;
+use crate::model::MapType;
 use crate::observation::{Answer, HexBytes, HiddenBytes, Map, MapEntry};
 
 /// Reads maps: a JSON array of `{"show": …, "dump": …}`, or an object that
@@ -50,7 +51,7 @@ struct Saved {
 struct Show {
     id: u32,
     #[serde(rename = "type")]
-    kind: String,
+    kind: MapType,
     #[serde(default)]
     name: String,
     #[serde(default)]

@@ -24,7 +24,7 @@ mod saved;
 pub mod tag;
 mod text;
 
-pub use error::{MAX_BYTES, MAX_INSNS, Place, ReadError};
+pub use error::{MAX_BYTES, MAX_INSNS, Position, ReadError};
 pub use insn::Insn;
 pub use map::maps;
 pub use operation::{Arithmetic, AtomicKind, Comparison, Operand, Operation};

@@ -84,7 +84,7 @@ pub enum Comparison {
     AnyBit,
 }
 
-/// What an atomic access does to memory.
+/// The effect of an atomic access on memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtomicKind {
     /// Combines memory and register.
@@ -163,7 +163,7 @@ impl Operation {
         operations
     }
 
-    /// How many 8-byte slots the instruction takes.
+    /// The number of 8-byte slots that the instruction takes.
     pub fn slots(&self) -> usize {
         match self {
             Self::LoadConstant { .. }

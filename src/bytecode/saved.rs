@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::assemble::{Assembled, assemble, normalise};
-use super::error::{MAX_INSNS, Place, ReadError, shown};
+use super::error::{MAX_INSNS, Position, ReadError, shown};
 use super::{Insn, disasm, opcode};
 use crate::observation::{Answer, HexBytes, Program};
 
@@ -46,7 +46,12 @@ impl SavedProgram {
 
     /// Adds one instruction of a listing: its text, and its bytes if the
     /// listing has them. The bytes win, and must mean what the text says.
-    pub(super) fn push(&mut self, text: &str, bytes: Option<&[Insn]>, place: Place) -> Result<(), ReadError> {
+    pub(super) fn push(
+        &mut self,
+        text: &str,
+        bytes: Option<&[Insn]>,
+        place: Position,
+    ) -> Result<(), ReadError> {
         let read = assemble(text);
         let call = read.as_ref().and_then(|read| read.call.clone());
         let slots = match bytes {
@@ -68,7 +73,7 @@ impl SavedProgram {
     }
 }
 
-/// Checks what is true of every program that the kernel loads.
+/// Checks rules that every program keeps which the kernel loads.
 fn whole(insns: &[Insn]) -> Result<(), ReadError> {
     if insns.len() > MAX_INSNS {
         return Err(ReadError::TooLong);
@@ -104,7 +109,7 @@ fn agreed(
     bytes: &[Insn],
     text: &str,
     call: Option<&(i32, String)>,
-    place: Place,
+    place: Position,
 ) -> Result<Vec<Insn>, ReadError> {
     let calls: BTreeMap<i32, String> = call.into_iter().cloned().collect();
     let meaning = disasm::text(bytes, 0, &calls);
@@ -116,7 +121,7 @@ fn agreed(
     Err(ReadError::Disagree { place, text: shown(&text), bytes: meaning })
 }
 
-fn unknown(text: &str, place: Place) -> ReadError {
+fn unknown(text: &str, place: Position) -> ReadError {
     let expected = "an instruction as bpftool prints it; copy the line whole, or dump again with `opcodes`";
     ReadError::Unknown { place, found: shown(text), expected }
 }

@@ -17,8 +17,8 @@ pub fn is_tag_of(tag: &[u8; TAG_SIZE], insns: &[Insn]) -> bool {
     Sha256::digest(&bytes).starts_with(tag) || Sha1::digest(&bytes).starts_with(tag)
 }
 
-/// What is hashed: the instructions without the numbers that name maps, which
-/// differ from load to load.
+/// The bytes that the kernel hashes: the instructions without the numbers of maps,
+/// which differ from load to load.
 fn hashed(insns: &[Insn]) -> Vec<u8> {
     let mut names_map = false;
     let mut bytes = Vec::with_capacity(insns.len() * 8);

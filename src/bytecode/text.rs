@@ -5,7 +5,7 @@
 //! itself puts there. A line that was lost, wrapped or edited is an error, not
 //! a different program.
 
-use super::error::{Place, ReadError, shown};
+use super::error::{Position, ReadError, shown};
 use super::line::{Header, Line, recognise};
 use super::saved::SavedProgram;
 
@@ -13,7 +13,7 @@ use super::saved::SavedProgram;
 pub(super) fn read(content: &str) -> Result<Vec<SavedProgram>, ReadError> {
     let mut listing = Listing::default();
     for (index, line) in content.lines().enumerate() {
-        listing.add(recognise(line), Place::Line(index + 1))?;
+        listing.add(recognise(line), Position::Line(index + 1))?;
     }
     listing.finish()
 }
@@ -21,28 +21,28 @@ pub(super) fn read(content: &str) -> Result<Vec<SavedProgram>, ReadError> {
 #[derive(Default)]
 struct Listing<'a> {
     done: Vec<SavedProgram>,
-    /// What was announced: headers in the order they came.
+    /// The headers that stood before programs, in their order.
     headers: Vec<Announced<'a>>,
     /// The id that the last command asked for.
     asked: Option<u32>,
     current: SavedProgram,
-    /// An instruction whose opcode bytes may follow.
-    open: Option<(&'a str, Place)>,
+    /// An instruction after which its opcode bytes may follow.
+    open: Option<(&'a str, Position)>,
     /// Text after instructions: fine at the end, an error between them.
-    prose: Option<(&'a str, Place)>,
+    prose: Option<(&'a str, Position)>,
     refused: Option<ReadError>,
 }
 
 /// A program that `bpftool prog show` described.
 struct Announced<'a> {
     header: Header<'a>,
-    place: Place,
+    place: Position,
     xlated: Option<usize>,
     map_ids: Vec<u32>,
 }
 
 impl<'a> Listing<'a> {
-    fn add(&mut self, line: Line<'a>, place: Place) -> Result<(), ReadError> {
+    fn add(&mut self, line: Line<'a>, place: Position) -> Result<(), ReadError> {
         if let Line::Bytes(slots) = line {
             let (text, line) = self.open.take().ok_or_else(|| stray_bytes(place))?;
             return self.current.push(text, Some(&slots), line);
@@ -67,7 +67,7 @@ impl<'a> Listing<'a> {
         Ok(())
     }
 
-    fn open(&mut self, pc: usize, text: &'a str, place: Place) -> Result<(), ReadError> {
+    fn open(&mut self, pc: usize, text: &'a str, place: Position) -> Result<(), ReadError> {
         if let Some((prose, place)) = self.prose {
             let expected = "an instruction; delete the line, or give each program a file of its own";
             return Err(ReadError::Unknown { place, found: shown(prose), expected });
@@ -88,7 +88,7 @@ impl<'a> Listing<'a> {
         }
     }
 
-    fn announce(&mut self, header: Header<'a>, place: Place) -> Result<(), ReadError> {
+    fn announce(&mut self, header: Header<'a>, place: Position) -> Result<(), ReadError> {
         self.end_program()?;
         self.headers.push(Announced { header, place, xlated: None, map_ids: Vec::new() });
         Ok(())
@@ -107,7 +107,7 @@ impl<'a> Listing<'a> {
         }
     }
 
-    fn refuse(&mut self, message: &str, place: Place) {
+    fn refuse(&mut self, message: &str, place: Position) {
         let refused = ReadError::Refused { place, message: shown(message) };
         self.refused.get_or_insert(refused);
     }
@@ -128,8 +128,8 @@ impl<'a> Listing<'a> {
         Ok(())
     }
 
-    /// What was announced about the current program: by the id that was asked
-    /// for, else right before it. Announcements hold for one program.
+    /// The header of the current program: the one with the id that was asked for,
+    /// else the one right before it. A header counts for one program.
     fn announced(&mut self) -> Option<Announced<'a>> {
         let headers = std::mem::take(&mut self.headers);
         let mut fitting = headers.into_iter().rev();
@@ -168,12 +168,12 @@ impl Announced<'_> {
     }
 }
 
-fn broken(text: &str, place: Place) -> ReadError {
+fn broken(text: &str, place: Position) -> ReadError {
     let expected = "an instruction such as `9: (b7) r0 = 1`; copy the line whole";
     ReadError::Unknown { place, found: shown(text), expected }
 }
 
-fn stray_bytes(place: Place) -> ReadError {
+fn stray_bytes(place: Position) -> ReadError {
     let expected = "below an instruction; opcode bytes follow the line they belong to";
     ReadError::Unknown { place, found: "opcode bytes".to_owned(), expected }
 }

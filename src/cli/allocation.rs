@@ -4,17 +4,17 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-/// Options that say what was allocated.
+/// Options that name the allocation.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Allocation")]
 pub struct AllocationArgs {
-    /// What was allocated: GPUs, separated by commas.
+    /// The GPUs that were allocated, separated by commas.
     ///
-    /// Each is a UUID, a PCI address, a node such as /dev/nvidia0, or a number
-    /// as Slurm counts GPUs (which gres.conf gives its meaning).
+    /// Each is a UUID, a PCI address, a node such as /dev/nvidia0, or a number as
+    /// Slurm counts GPUs (gres.conf says which GPU a number means).
     #[arg(long, value_name = "LIST", conflicts_with = "from_env")]
     pub allocated: Option<String>,
-    /// Where Slurm says what it allocated.
+    /// Options that say where Slurm names its allocation.
     #[command(flatten)]
     pub slurm: SlurmArgs,
 }
@@ -30,7 +30,7 @@ pub struct SlurmArgs {
     /// in such a script: elsewhere a user may have set them.
     #[arg(long)]
     pub from_env: bool,
-    /// Where Slurm's gres.conf is, which says what its GPU numbers mean.
+    /// The path of Slurm's gres.conf, which says what its GPU numbers mean.
     ///
     /// The default is the usual places.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, hide_short_help = true)]

@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
+use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum, ValueHint};
 
 use super::AllocationArgs;
+use crate::model::FailOn;
 
 /// Audit GPU isolation on this node.
 ///
@@ -67,7 +69,7 @@ pub struct AuditArgs {
     /// kernel that disagrees with the decoder is a critical finding.
     #[arg(long)]
     pub verify: bool,
-    /// Print one line for Nagios and its kin.
+    /// Print one line for Nagios and compatible monitors.
     ///
     /// The exit status is theirs: 0 nothing worse than a note, 1 a warning, 2 a
     /// critical finding, 3 if it is not known.
@@ -79,27 +81,32 @@ pub struct AuditArgs {
     /// List all kinds of findings; observe nothing.
     #[arg(long)]
     pub list: bool,
-    /// What was allocated.
+    /// The allocation.
     #[command(flatten)]
     pub allocation: AllocationArgs,
 }
 
-/// From which severity on a finding is a failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum FailOn {
-    /// Isolation does not hold.
-    Critical,
-    /// Something does not work as somebody expects.
-    Warning,
-    /// Anything at all.
-    Note,
-    /// Nothing.
-    Never,
+/// The words of `--fail-on`.
+impl ValueEnum for FailOn {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self::Critical, Self::Warning, Self::Note, Self::Never]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let help = match self {
+            Self::Critical => "Isolation does not hold",
+            Self::Warning => "Something does not work as somebody expects",
+            Self::Note => "Anything at all",
+            Self::Never => "Nothing",
+        };
+        Some(PossibleValue::new(<&'static str>::from(self)).help(help))
+    }
 }
 
 impl AuditArgs {
-    /// Whether the exit status must be 0 whatever happens: in a hook whose
-    /// failure drains the node, unless its author asked for it.
+    /// Whether the exit status must be 0 whatever happens. This holds in a hook
+    /// whose failure drains the node, unless its author chose otherwise with
+    /// `--fail-on`.
     pub fn fails_open(&self) -> bool {
         self.allocation.slurm.from_env && self.fail_on.is_none() && !self.nagios
     }

@@ -36,7 +36,7 @@ Examples:
   gpumap check --self /dev/nvidia0
   seq -f 'c 195:%g' 0 7 | gpumap check --pid 31337 -")]
 pub struct CheckArgs {
-    /// Whose policy.
+    /// The policy to ask.
     #[command(flatten)]
     pub target: TargetArgs,
     /// Ask the kernel, with access(2), what gpumap itself may open.
@@ -67,7 +67,7 @@ Examples:
   gpumap explain --cgroup /system.slice/slurmstepd.scope/job_42 'c 195:3 rw'
   gpumap explain --prog device.xlated /dev/nvidia3")]
 pub struct ExplainArgs {
-    /// Whose policy.
+    /// The policy to ask.
     #[command(flatten)]
     pub target: TargetArgs,
     /// One device and one request, such as 'c 195:3 rw', /dev/nvidia3 or

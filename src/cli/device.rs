@@ -4,7 +4,7 @@
 //! Parsed by hand and without allocating, because `check -` reads a million
 //! of these a second.
 
-use crate::model::{DeviceType, MAX_MAJOR, MAX_MINOR};
+use crate::model::{DeviceType, MAX_MAJOR, MAX_MINOR, Request, RequestSet};
 
 /// A device as the user asks for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,28 +27,11 @@ pub struct Pattern {
     pub major: Option<u32>,
     /// 0 to 1048575; `None` for all.
     pub minor: Option<u32>,
-    /// What is requested.
-    pub access: Access,
+    /// What is requested: one request, or all of them (`rwm`).
+    pub requests: RequestSet,
 }
 
-/// The request of a question.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// `f`: does it exist?
-    Exists,
-    /// `m`: create the node.
-    Mknod,
-    /// `r`: open for reading.
-    Read,
-    /// `w`: open for writing.
-    Write,
-    /// `rw`: open for both.
-    ReadWrite,
-    /// `rwm`: every one of these.
-    All,
-}
-
-/// What is wrong with a device.
+/// Why a text is no device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadDevice {
     /// Not three words, or no colon.
@@ -81,7 +64,7 @@ pub fn parse(text: &[u8]) -> Result<Asked<'_>, BadDevice> {
     }
     let (kind, rest) = word(text);
     let (numbers, rest) = word(rest);
-    let (access, rest) = word(rest);
+    let (letters, rest) = word(rest);
     if numbers.is_empty() && has_colon_type(text) {
         return Err(BadDevice::Colon);
     }
@@ -98,7 +81,7 @@ pub fn parse(text: &[u8]) -> Result<Asked<'_>, BadDevice> {
         kind: parse_kind(kind)?,
         major: number(&numbers[..colon], MAX_MAJOR).ok_or(BadDevice::Major)?,
         minor: number(&numbers[colon + 1..], MAX_MINOR).ok_or(BadDevice::Minor)?,
-        access: parse_access(access)?,
+        requests: parse_requests(letters)?,
     }))
 }
 
@@ -108,7 +91,7 @@ fn has_colon_type(text: &[u8]) -> bool {
     matches!(text, [b'a' | b'b' | b'c' | b'*', b':', b'0'..=b'9' | b'*', ..])
 }
 
-/// A word that can be a GPU's name; the grammar's own letters are none.
+/// A word that can be a GPU's name. The letters of the grammar itself cannot.
 fn name(text: &[u8]) -> Option<&str> {
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b":._/-".contains(byte);
     let is_type = matches!(text, b"a" | b"b" | b"c");
@@ -150,7 +133,7 @@ fn number(digits: &[u8], max: u32) -> Option<Option<u32>> {
 }
 
 /// Letters in any order, each at most once.
-fn parse_access(letters: &[u8]) -> Result<Access, BadDevice> {
+fn parse_requests(letters: &[u8]) -> Result<RequestSet, BadDevice> {
     const LETTERS: &[u8; 4] = b"rwmf";
     let mut seen = 0_u8;
     for letter in letters {
@@ -160,15 +143,16 @@ fn parse_access(letters: &[u8]) -> Result<Access, BadDevice> {
         }
         seen |= 1 << index;
     }
-    Ok(match seen {
-        0b0000 | 0b0011 => Access::ReadWrite,
-        0b0001 => Access::Read,
-        0b0010 => Access::Write,
-        0b0100 => Access::Mknod,
-        0b0111 => Access::All,
-        0b1000 => Access::Exists,
+    let request = match seen {
+        0b0000 | 0b0011 => Request::ReadWrite,
+        0b0001 => Request::Read,
+        0b0010 => Request::Write,
+        0b0100 => Request::Mknod,
+        0b0111 => return Ok(RequestSet::ALL),
+        0b1000 => Request::Exists,
         _ => return Err(BadDevice::Access),
-    })
+    };
+    Ok(request.into())
 }
 
 #[cfg(test)]
@@ -189,20 +173,20 @@ mod tests {
             kind: Some(DeviceType::Char),
             major: Some(195),
             minor: Some(3),
-            access: Access::ReadWrite,
+            requests: Request::ReadWrite.into(),
         };
         for text in ["c 195:3", "c 195:3 rw", "c 195:3 wr", "c  195:3  rw ", "c 0195:03"] {
             assert_eq!(numbers(text), plain, "{text}");
         }
         assert_eq!(numbers("b 4095:1048575 m").minor, Some(1_048_575));
-        for (letters, access) in [("r", Access::Read), ("w", Access::Write), ("f", Access::Exists)] {
-            assert_eq!(numbers(&format!("c 1:2 {letters}")).access, access);
+        for (letters, request) in [("r", Request::Read), ("w", Request::Write), ("f", Request::Exists)] {
+            assert_eq!(numbers(&format!("c 1:2 {letters}")).requests, request.into());
         }
         for letters in ["rwm", "mwr", "wmr"] {
-            assert_eq!(numbers(&format!("c 1:2 {letters}")).access, Access::All);
+            assert_eq!(numbers(&format!("c 1:2 {letters}")).requests, RequestSet::ALL);
         }
         for open in ["a *:* rwm", "* *:* rwm"] {
-            let pattern = Pattern { kind: None, major: None, minor: None, access: Access::All };
+            let pattern = Pattern { kind: None, major: None, minor: None, requests: RequestSet::ALL };
             assert_eq!(numbers(open), pattern);
         }
         assert_eq!(parse(b"/dev/nvidia 0"), Ok(Asked::Node(b"/dev/nvidia 0")));
@@ -211,7 +195,7 @@ mod tests {
         }
     }
 
-    /// Make sure that what is not in the grammar is refused with its reason.
+    /// Make sure that a text outside of the grammar is refused with the reason.
     #[test]
     fn bad() {
         for (text, why) in [

@@ -40,7 +40,7 @@ pub struct DiffArgs {
     pub sides: Sides,
 }
 
-/// What is compared: two sides, in the order of the command line.
+/// The two sides of a comparison, in the order of the command line.
 #[derive(Clone, Debug)]
 pub struct Sides {
     /// The first one.
@@ -63,7 +63,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// How headings call it.
+    /// The name of this side in headings.
     pub fn name(&self) -> String {
         match self {
             Self::Word(word) => word.to_string_lossy().into_owned(),

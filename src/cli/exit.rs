@@ -1,8 +1,8 @@
-//! Exit codes: they tell "no" from "could not ask".
+//! Exit codes: they distinguish "no" from "could not ask".
 
 use std::process::ExitCode;
 
-/// What the exit code says.
+/// The meaning of an exit code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Exit {
     /// 0: yes, allowed, equal, nothing missing.
@@ -27,8 +27,8 @@ impl Exit {
         }
     }
 
-    /// The worse of two. A malformed question is worst, because it will not
-    /// get better with more rights; then what is unknown, then a plain no.
+    /// The worse of two. A malformed question is worst, because more rights do not
+    /// help it; then an unknown answer, then a plain no.
     #[must_use]
     pub fn worst(self, other: Self) -> Self {
         if other.rank() > self.rank() { other } else { self }

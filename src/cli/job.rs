@@ -28,7 +28,7 @@ pub struct JobArgs {
     /// Jobs, by number or SLUID, or steps.
     #[arg(value_name = "ID", required_unless_present = "from_env", help_heading = "Arguments")]
     pub ids: Vec<String>,
-    /// What was allocated.
+    /// The allocation.
     #[command(flatten)]
     pub allocation: AllocationArgs,
 }

@@ -51,7 +51,7 @@ pub struct LeftoversArgs {
         ignore_case = true
     )]
     pub kill: Option<KillSignal>,
-    /// What was allocated.
+    /// The allocation.
     #[command(flatten)]
     pub allocation: AllocationArgs,
 }
@@ -66,6 +66,6 @@ pub enum KillSignal {
     Term,
     /// As from a keyboard.
     Int,
-    /// As from a terminal that is gone.
+    /// Hang up: as if its terminal were closed.
     Hup,
 }

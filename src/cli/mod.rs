@@ -10,6 +10,7 @@ mod cgroup;
 mod check;
 pub mod device;
 mod diff;
+mod doctor;
 pub mod duration;
 mod exit;
 mod global;
@@ -28,10 +29,11 @@ mod watch;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 pub use allocation::{AllocationArgs, SlurmArgs};
-pub use audit::{AuditArgs, FailOn};
+pub use audit::AuditArgs;
 pub use cgroup::CgroupArgs;
 pub use check::{CheckArgs, ExplainArgs};
 pub use diff::{DiffArgs, Side, Sides};
+pub use doctor::DoctorArgs;
 pub use exit::Exit;
 pub use global::{Color, Global};
 pub use job::JobArgs;
@@ -59,7 +61,7 @@ pub struct Cli {
     /// Options of every command.
     #[command(flatten)]
     pub global: Global,
-    /// What to do; `node` by default.
+    /// The subcommand; `node` by default.
     #[command(subcommand)]
     pub command: Option<Command>,
 }
@@ -73,7 +75,7 @@ Examples:
   gpumap explain --cgroup /user.slice 'c 195:3 rw'  Why, instruction by instruction.
   gpumap audit                                      Is every GPU isolated as it should be?
   gpumap snapshot -o node.json                      Save everything for later.
-  gpumap --from node.json cgroup -r /               Look at it on another machine.
+  gpumap --from node.json cgroup -r /               WantedFacts at it on another machine.
 
 Exit status: 0 yes or clean, 1 no, 2 could not work, 3 incomplete or unknown.
 See gpumap(1) and `gpumap help COMMAND` for more.";
@@ -96,6 +98,7 @@ pub enum Command {
     Watch(WatchArgs),
     Vgpu(VgpuArgs),
     Repair(RepairArgs),
+    Doctor(DoctorArgs),
     Snapshot(SnapshotArgs),
     Schema(SchemaArgs),
     Completions(CompletionsArgs),
@@ -104,7 +107,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// The command's name, as it stands in the JSON envelope.
+    /// The command's name, as in the JSON envelope.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Node(_) => "node",
@@ -119,6 +122,7 @@ impl Command {
             Self::Leftovers(_) => "leftovers",
             Self::Watch(_) => "watch",
             Self::Vgpu(_) => "vgpu",
+            Self::Doctor(_) => "doctor",
             Self::Repair(_) => "repair",
             Self::Snapshot(_) => "snapshot",
             Self::Schema(_) => "schema",
@@ -169,8 +173,7 @@ mod tests {
         }
     }
 
-    /// Make sure that the environment stands in for a job's name, and nothing
-    /// else does.
+    /// Make sure that only the environment can replace a job's name.
     #[test]
     fn jobs_are_named() {
         let parses = |line: &str| Cli::try_parse_from(line.split(' ')).is_ok();

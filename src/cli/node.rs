@@ -27,7 +27,7 @@ Examples:
   gpumap node -v
   gpumap --from node.json node --json")]
 pub struct NodeArgs {
-    /// What was allocated.
+    /// The allocation.
     #[command(flatten)]
     pub allocation: AllocationArgs,
 }

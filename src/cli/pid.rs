@@ -28,7 +28,7 @@ pub struct PidArgs {
     /// saw; FILE is the file that it keeps.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub state: Option<PathBuf>,
-    /// What was allocated.
+    /// The allocation.
     #[command(flatten)]
     pub allocation: AllocationArgs,
 }

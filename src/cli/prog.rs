@@ -46,7 +46,7 @@ pub struct ProgArgs {
     /// Compile the rules in this file, or in standard input for `-`.
     #[arg(long, value_name = "RULES", value_hint = ValueHint::FilePath, conflicts_with_all = ["program", "maps"])]
     pub compile: Option<PathBuf>,
-    /// Save the compiled instructions here, 8 bytes each, beside showing them.
+    /// Save the compiled instructions to this file, 8 bytes each, and show them too.
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "compile")]
     pub output: Option<PathBuf>,
 }

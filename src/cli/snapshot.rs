@@ -37,7 +37,10 @@ pub struct SnapshotArgs {
     /// anything else is written to (see FILES in gpumap(1)).
     #[arg(short, long, value_name = "FILE", default_value = "-", value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
-    /// Where Slurm says what it allocated.
+    /// Save too how the node is set up, which `gpumap --from FILE doctor` judges.
+    #[arg(long)]
+    pub setup: bool,
+    /// Options that say where Slurm names its allocation.
     #[command(flatten)]
     pub slurm: SlurmArgs,
 }

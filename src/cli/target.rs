@@ -1,4 +1,5 @@
-//! Whose policy a question is about: a cgroup, a process, a job, or programs.
+//! The options that name the policy a question is about: a cgroup, a process, a
+//! job, or programs.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -6,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use clap::{Args, ValueHint};
 
-/// Options that choose whose policy is asked about.
+/// Options that choose the policy to ask.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Target (default: gpumap's own cgroup)")]
 pub struct TargetArgs {
@@ -35,16 +36,16 @@ pub struct TargetArgs {
     pub maps: Option<PathBuf>,
 }
 
-/// Whose policy is asked about.
+/// The policy to ask.
 #[derive(Clone, Copy, Debug)]
 pub enum Target<'a> {
-    /// That of a cgroup.
+    /// The policy of a cgroup.
     Cgroup(&'a Path),
-    /// That of a process's cgroup.
+    /// The policy of a process's cgroup.
     Pid(u32),
-    /// That of a job's own cgroup.
+    /// The policy of a job's own cgroup.
     Job(&'a str),
-    /// That of programs, in run order.
+    /// The policy of programs, in run order.
     Programs(&'a [ProgramSource]),
     /// None was named: gpumap's own cgroup, or the one a saved observation was
     /// taken for.
@@ -52,7 +53,7 @@ pub enum Target<'a> {
 }
 
 impl TargetArgs {
-    /// The one target that was given.
+    /// The one target on the command line.
     pub fn target(&self) -> Target<'_> {
         match (&self.cgroup, self.pid, &self.job, self.prog.as_slice()) {
             (Some(path), ..) => Target::Cgroup(path),
@@ -64,7 +65,7 @@ impl TargetArgs {
     }
 }
 
-/// Where a program comes from.
+/// The source of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProgramSource {
     /// The kernel, by program id.

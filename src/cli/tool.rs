@@ -13,7 +13,7 @@ pub struct SchemaArgs {
     pub of: SchemaOf,
 }
 
-/// What a schema can be had for.
+/// The documents that have a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SchemaOf {
     /// The answers that --json prints.

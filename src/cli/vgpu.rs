@@ -6,12 +6,11 @@ use clap::{Args, ValueHint};
 
 /// Show what a shared region of HAMi's libvgpu.so or of SoftMig says.
 ///
-/// The libraries share a GPU by intercepting CUDA calls. They keep limits, use
-/// and processes in a file that all processes of a container map, the shared
-/// region: `/tmp/cudevshr.cache`, or the one that
-/// CUDA_DEVICE_MEMORY_SHARED_CACHE names. Which build wrote it is told from its
-/// size, its version and its contents. A file that two builds have written to
-/// is `mixed`, and no value is read from it.
+/// The libraries share a GPU by intercepting CUDA calls. They keep limits, use and
+/// processes in a file that all processes of a container map, the shared region:
+/// `/tmp/cudevshr.cache`, or the one that CUDA_DEVICE_MEMORY_SHARED_CACHE names. The
+/// size, the version and the contents of the file show which build wrote it. A file
+/// that two builds have written to is `mixed`, and no value is read from it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

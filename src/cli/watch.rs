@@ -7,23 +7,22 @@ use clap::{Args, ValueHint};
 
 /// Report what changes, as it happens.
 ///
-/// One line an event, with --json one JSON document a line. Events are: a
-/// process changes the variables that choose its devices (setenv and its kin of
-/// every C library in use); a new process asks for devices; a process
-/// initialises CUDA, HIP or ROCr, after which a change has no effect; device
-/// programs are attached, replaced or lost, with the exact difference of their
-/// rules; a process is moved to another cgroup, with the GPUs that it gained or
-/// lost; a process opens or closes GPUs.
+/// gpumap prints one line for each event, with --json one JSON document a line.
+/// Events are: a process changes the variables that choose its devices (with setenv
+/// and similar functions of every C library in use); a new process asks for devices;
+/// a process initialises CUDA, HIP or ROCr, after which a change has no effect;
+/// device programs are attached, replaced or lost, with the exact difference of
+/// their rules; a process is moved to another cgroup, with the GPUs that it gained
+/// or lost; a process opens or closes GPUs.
 ///
-/// The first line says which kernel interfaces serve and after how long
+/// The first line names the kernel interfaces in use and the time after which
 /// everything was in place. If changes of some processes are not seen as they
 /// happen, a second line counts these processes, and -v names them.
 ///
-/// gpumap loads BPF programs into the kernel for this, which takes root and
-/// Linux 5.8 or later with BTF. They are gone when gpumap ends, however it ends.
+/// gpumap loads BPF programs into the kernel for this, which takes root and Linux
+/// 5.8 or later with BTF. The kernel removes them when gpumap ends, however it ends.
 ///
-/// The manual page gpumap-watch(1) describes every event, the cost, and the
-/// limits.
+/// The manual page gpumap-watch(1) describes every event, the cost, and the limits.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

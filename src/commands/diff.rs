@@ -10,7 +10,7 @@ use super::subject::programs::{Gathered, gather};
 use super::subject::{self, Resolved};
 use crate::analyse::Subject;
 use crate::cli::{self, DiffArgs, Exit, ProgramSource, Side, Sides};
-use crate::model::CgroupPath;
+use crate::model::{CgroupPath, ProblemCode};
 use crate::observation::{Observation, Scope, Text};
 use crate::observe::{self, Target};
 use crate::report::{Diff, Payload};
@@ -80,7 +80,7 @@ fn observations(
     Ok(whole_file(invocation, b)?.map(|b| (a, b)))
 }
 
-/// A file of a subtree beside a cgroup: both as that whole subtree.
+/// Compares a saved subtree with a live cgroup: both sides are the whole subtree.
 fn subtrees(
     invocation: &mut Invocation<'_>,
     (a, b): (&Side, &Side),
@@ -126,7 +126,7 @@ fn beside(
             if !is_whole(&file, &text) {
                 return Ok(None);
             }
-            invocation.look.detail = true;
+            invocation.wanted_facts.detail = true;
             (text, observe::cgroups(&invocation.options(), &[Target { path, recursive: true }])?)
         }
     };
@@ -161,7 +161,7 @@ fn moments(
         (_, Some(node)) => {
             let diff =
                 Diff { a: a_name.to_owned(), b: b_name.to_owned(), equal: node.equal, ..Diff::default() };
-            let gpus = analyse::node(&b, &analyse::Granted::default())?.gpus;
+            let gpus = analyse::node(&b, &analyse::CallerAllocation::default())?.gpus;
             Payload { diff: Some(diff), gpus, ..Payload::default() }
         }
         ((Err(failure), _) | (_, Err(failure)), None) => return Err(failure),
@@ -174,7 +174,7 @@ fn moments(
     finish(invocation, &both(a, b), payload)
 }
 
-/// What an operand means: an id, a file, a cgroup in a file, a cgroup.
+/// Resolves an operand: a program id, a file, a cgroup in a file, or a cgroup.
 fn operand(
     invocation: &mut Invocation<'_>,
     side: &Side,
@@ -219,9 +219,9 @@ fn word(
 /// A word that is no cgroup is no file either: the user may have mistyped both.
 fn neither(failure: Failure) -> Failure {
     match failure {
-        Failure::Problem(problem) if problem.code == "no-cgroup" => {
+        Failure::Problem(problem) if problem.code == ProblemCode::NoCgroup => {
             let why = format!("no such file, and {}", problem.why);
-            Failure::new("no-cgroup", problem.what, why, &problem.needs)
+            Failure::new(ProblemCode::NoCgroup, problem.what, why, &problem.needs)
         }
         failure => failure,
     }
@@ -242,8 +242,8 @@ fn program(
     }
 }
 
-/// A saved observation stands for the one cgroup it was taken for, a program
-/// file for its programs in order.
+/// A saved observation means the one cgroup it was taken for, a program file its
+/// programs in order.
 fn file(invocation: &mut Invocation<'_>, path: &Path) -> Result<Resolved, Failure> {
     let (bytes, name) = (files::read(invocation, path)?, files::name(path));
     if saved::is_gpumap_json(&bytes) {
@@ -265,7 +265,7 @@ fn split(text: &OsStr) -> Option<(&Path, &Path)> {
     pairs.find(|(file, _)| file.is_file()).map(|(file, cgroup)| (file, Path::new(cgroup)))
 }
 
-/// The envelope speaks of the first node and of both sides' problems.
+/// The envelope describes the first node and has the problems of both sides.
 fn both(mut a: Observation, b: Observation) -> Observation {
     a.errors.extend(b.errors);
     a.errors.sort();

@@ -5,12 +5,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use super::invocation::{Failure, Invocation};
 use super::subject;
 use super::subject::devices::Devices;
-use super::subject::question::request;
 use crate::cli::device::{self, Asked, Pattern};
 use crate::cli::{Exit, ExplainArgs};
 use crate::gpu::NameError;
 use crate::model::Verdict;
-use crate::model::{Device, Request};
+use crate::model::{Device, ProblemCode, Request};
 use crate::{analyse, render};
 
 /// Runs the command.
@@ -30,16 +29,19 @@ fn one(asked: &Asked<'_>, text: &[u8], devices: &Devices) -> Result<(Device, Req
     let name = || String::from_utf8_lossy(text);
     match asked {
         Asked::Node(path) => {
-            let device = devices.node(path).map_err(|why| Failure::new("no-node", name(), why, ""))?;
+            let device =
+                devices.node(path).map_err(|why| Failure::new(ProblemCode::NoNode, name(), why, ""))?;
             Ok((device, Request::ReadWrite))
         }
         Asked::Name(word) => {
-            let bad = |why: NameError| Failure::new("bad-device", format!("'{word}'"), why.to_string(), "");
+            let bad = |why: NameError| {
+                Failure::new(ProblemCode::BadDevice, format!("'{word}'"), why.to_string(), "")
+            };
             Ok((devices.named(word).map_err(bad)?, Request::ReadWrite))
         }
-        Asked::Numbers(Pattern { kind: Some(kind), major: Some(major), minor: Some(minor), access }) => {
+        Asked::Numbers(Pattern { kind: Some(kind), major: Some(major), minor: Some(minor), requests }) => {
             let device = Device { kind: *kind, major: *major, minor: *minor };
-            request(*access).map(|request| (device, request)).ok_or_else(|| several(&name()))
+            requests.single().map(|request| (device, request)).ok_or_else(|| several(&name()))
         }
         Asked::Numbers(_) => Err(several(&name())),
     }
@@ -47,7 +49,12 @@ fn one(asked: &Asked<'_>, text: &[u8], devices: &Devices) -> Result<(Device, Req
 
 fn several(name: &str) -> Failure {
     let needs = "name one type, one number and one request, such as 'c 195:3 rw'";
-    Failure::new("bad-device", format!("'{name}'"), "more than one question, and a proof answers one", needs)
+    Failure::new(
+        ProblemCode::BadDevice,
+        format!("'{name}'"),
+        "more than one question, and a proof answers one",
+        needs,
+    )
 }
 
 fn exit(verdict: Verdict) -> Exit {

@@ -11,7 +11,7 @@ use crate::{analyse, observe, render};
 
 /// Runs the command.
 pub(super) fn run(invocation: &mut Invocation<'_>, args: &JobArgs) -> Result<Exit, Failure> {
-    allocation::look(invocation, &args.allocation.slurm)?;
+    allocation::request(invocation, &args.allocation.slurm)?;
     let jobs = job_name::all(&args.ids, args.allocation.slurm.from_env)?;
     let (observation, parts) = match saved::from_option(invocation)? {
         Some(mut observation) => {

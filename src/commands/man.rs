@@ -7,8 +7,8 @@ use std::io::{self, Write as _};
 use clap_mangen::Man;
 
 use super::invocation::Failure;
-use crate::audit;
 use crate::cli::{self, Exit, ManArgs};
+use crate::{audit, doctor};
 
 /// Hand-written sections of gpumap(1).
 const GENERAL: [&str; 7] = [
@@ -20,7 +20,7 @@ const GENERAL: [&str; 7] = [
     include_str!("../../man/sections/files.roff"),
     include_str!("../../man/sections/examples.roff"),
 ];
-/// What every other page ends with.
+/// The end of every other page.
 const SEE_ALSO: &str = include_str!("../../man/sections/see-also.roff");
 
 /// The format of `--porcelain` and the rule of `--kill`, for gpumap-leftovers(1).
@@ -34,6 +34,11 @@ const WATCH: &str = include_str!("../../man/sections/watch.roff");
 
 /// Two stories, what not to do and the limits, for gpumap-repair(1).
 const REPAIR: &str = include_str!("../../man/sections/repair.roff");
+
+/// How the section about the checks of `doctor` begins.
+const CHECKS: &str = ".SH CHECKS\nEvery check is \\fBok\\fR, a \\fBnote\\fR (worth knowing, nothing is lost by it), \
+\\fBmissing\\fR (something can be had that is not there; the fix is named) or \\fBunknown\\fR (it could not be \
+looked at). Checks that do not apply to a node are left out.\n";
 
 /// Runs the command.
 pub(super) fn run(args: &ManArgs) -> Result<Exit, Failure> {
@@ -63,6 +68,7 @@ fn sections(command: &str) -> Vec<String> {
         "leftovers" => vec![PORCELAIN.to_owned()],
         "audit" => vec![AUDIT.to_owned(), findings()],
         "watch" => vec![WATCH.to_owned()],
+        "doctor" => vec![checks()],
         "repair" => vec![REPAIR.to_owned()],
         _ => Vec::new(),
     };
@@ -79,6 +85,15 @@ fn findings() -> String {
             let text = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
             section.push_str(&format!(".PP\n{}\n", roff(&text)));
         }
+    }
+    section
+}
+
+/// The checks of `doctor`.
+fn checks() -> String {
+    let mut section = CHECKS.to_owned();
+    for kind in doctor::kinds() {
+        section.push_str(&format!(".TP\n.B {}\n{}\n", roff(kind.id), roff(kind.page)));
     }
     section
 }

@@ -11,6 +11,7 @@ mod cgroup;
 mod check;
 mod completions;
 mod diff;
+mod doctor;
 mod explain;
 mod job;
 mod leftovers;
@@ -43,7 +44,7 @@ use crate::cli::{Cli, Command, Exit, NodeArgs};
 use crate::policy::deadline;
 use crate::render::Style;
 
-/// What a command reads and writes beside what it is about.
+/// The streams that a command reads and writes.
 pub struct Streams<'a> {
     /// Standard input.
     pub input: &'a mut dyn Input,
@@ -67,8 +68,8 @@ pub fn run(cli: &Cli) -> Exit {
     run_on(cli, style, Streams { input: &mut *input, out: &mut out, err: &mut err })
 }
 
-/// Runs a parsed command line against the given streams; for callers inside
-/// of a process, such as the fuzz targets. Without a command that is `node`.
+/// Runs a parsed command line on the streams, for callers inside of a process such
+/// as the fuzz targets. Without a subcommand it runs `node`.
 ///
 /// A panic becomes exit code 2, after the panic hook in force was called.
 pub fn run_on(cli: &Cli, style: Style, streams: Streams<'_>) -> Exit {
@@ -117,6 +118,7 @@ fn dispatch(invocation: &mut Invocation<'_>, command: &Command) -> Result<Exit, 
         Command::Leftovers(args) => leftovers::run(invocation, args),
         Command::Watch(args) => watch::run(invocation, args),
         Command::Vgpu(args) => vgpu::run(invocation, args),
+        Command::Doctor(args) => doctor::run(invocation, args),
         Command::Repair(args) => repair::run(invocation, args),
         Command::Snapshot(args) => snapshot::run(invocation, args),
         Command::Schema(args) => schema::run(invocation, args),

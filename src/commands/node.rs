@@ -12,7 +12,7 @@ use crate::{analyse, render};
 /// Runs the command. A saved observation answers for all that it was taken
 /// for.
 pub(super) fn run(invocation: &mut Invocation<'_>, args: &NodeArgs) -> Result<Exit, Failure> {
-    allocation::look(invocation, &args.allocation.slurm)?;
+    allocation::request(invocation, &args.allocation.slurm)?;
     let observation = match saved::from_option(invocation)? {
         Some(mut observation) => {
             allocation::add(invocation, &args.allocation.slurm, &mut observation)?;

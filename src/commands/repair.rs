@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use super::files::saved;
 use super::invocation::{Failure, Invocation};
 use super::subject::devices::Devices;
-use super::subject::{self, Resolved, question};
+use super::subject::{self, Resolved};
 use crate::analyse::Subject;
 use crate::cli::device::{self, Asked};
 use crate::cli::{Exit, RepairArgs};
 use crate::gpu::NameError;
-use crate::model::{Device, MAX_MAJOR, MAX_MINOR, RepairState, Request, RequestSet, Verdict};
+use crate::model::{Device, MAX_MAJOR, MAX_MINOR, ProblemCode, RepairState, Request, RequestSet, Verdict};
 use crate::observation::{Observation, Text};
 use crate::observe::{self, Target};
 use crate::policy::{Numbers, Rule};
@@ -21,7 +21,7 @@ use crate::repair::{self, Like, RepairRequest};
 
 /// Runs the command.
 pub(super) fn run(invocation: &mut Invocation<'_>, args: &RepairArgs) -> Result<Exit, Failure> {
-    invocation.look.units = true;
+    invocation.wanted_facts.units = true;
     let (observation, path) = resolve(invocation, args)?;
     let like = match &args.like {
         Some(file) => {
@@ -54,7 +54,7 @@ fn resolve(invocation: &mut Invocation<'_>, args: &RepairArgs) -> Result<(Observ
         None => subject::live(invocation, args.target())?,
     };
     let Resolved { observation, subject: Subject::Cgroup(path) } = resolved else {
-        return Err(Failure::new("usage", "repair", "programs have no owner", "name a cgroup"));
+        return Err(Failure::new(ProblemCode::Usage, "repair", "programs have no owner", "name a cgroup"));
     };
     if !is_live {
         return Ok((observation, path));
@@ -76,15 +76,17 @@ fn rule(text: &[u8], known: &Devices) -> Result<Rule, Failure> {
     let name = || String::from_utf8_lossy(text);
     match device::parse(text).map_err(|why| Failure::device(text, why))? {
         Asked::Node(path) => {
-            let device = known.node(path).map_err(|why| Failure::new("no-node", name(), why, ""))?;
+            let device =
+                known.node(path).map_err(|why| Failure::new(ProblemCode::NoNode, name(), why, ""))?;
             Ok(one(device))
         }
         Asked::Name(word) => {
-            let bad = |why: NameError| Failure::new("bad-device", format!("'{word}'"), why.to_string(), "");
+            let bad = |why: NameError| {
+                Failure::new(ProblemCode::BadDevice, format!("'{word}'"), why.to_string(), "")
+            };
             known.named(word).map(one).map_err(bad)
         }
         Asked::Numbers(pattern) => {
-            let asked = question::question(pattern);
             let numbers = |number: Option<u32>, max| Numbers {
                 first: number.unwrap_or(0),
                 last: number.unwrap_or(max),
@@ -92,10 +94,10 @@ fn rule(text: &[u8], known: &Devices) -> Result<Rule, Failure> {
             };
             Ok(Rule {
                 verdict: Verdict::Allow,
-                kind: asked.kind,
-                major: numbers(asked.major, MAX_MAJOR),
-                minor: numbers(asked.minor, MAX_MINOR),
-                requests: with_parts(asked.requests),
+                kind: pattern.kind,
+                major: numbers(pattern.major, MAX_MAJOR),
+                minor: numbers(pattern.minor, MAX_MINOR),
+                requests: with_parts(pattern.requests),
             })
         }
     }

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
+use super::doctor;
 use super::files::{self, saved};
 use super::invocation::{Failure, Invocation};
 use super::subject::allocation;
@@ -12,12 +13,15 @@ use crate::report::Payload;
 
 /// Runs the command.
 pub(super) fn run(invocation: &mut Invocation<'_>, args: &SnapshotArgs) -> Result<Exit, Failure> {
-    allocation::look(invocation, &args.slurm)?;
-    invocation.look.units = true;
+    allocation::request(invocation, &args.slurm)?;
+    invocation.wanted_facts.units = true;
     let all = [PathBuf::from("/")];
     let is_all = args.paths.is_empty();
     let paths = if is_all && invocation.global.from.is_none() { &all } else { args.paths.as_slice() };
     let mut observation = saved::observe(invocation, paths, args.recursive || is_all)?;
+    if args.setup && invocation.global.from.is_none() {
+        observation.setup = Some(Box::new(doctor::setup(invocation)));
+    }
     if invocation.global.from.is_some() {
         allocation::add(invocation, &args.slurm, &mut observation)?;
     }

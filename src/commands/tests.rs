@@ -4,9 +4,10 @@ use clap::Parser as _;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::model::ProblemCode;
 use crate::render::json::Stream;
 
-/// Panics are told through one place: one test at a time.
+/// Panics are caught in one static place, so these tests run one after the other.
 static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 /// Exit code, standard output and standard error of a command that does `work`.
@@ -52,14 +53,14 @@ fn a_panic_is_a_failure() {
     assert_eq!((text_exit, text.len()), (2, 0));
 }
 
-/// Make sure that nothing is put behind a document of which a part is out.
+/// Make sure that nothing follows a document of which a part is out.
 #[test]
 fn a_document_that_is_out_stays_as_it_is() {
     let half = [b"{\"a\":\"".as_slice(), &[b'x'; 1 << 17]].concat();
     let (exit, out, err) = outcome(&["--json", "node"], |invocation, _| {
         invocation.out.write_all(&half)?;
         invocation.out.flush()?;
-        Err(Failure::new("x", "y", "z", ""))
+        Err(Failure::new(ProblemCode::Usage, "y", "z", ""))
     });
     assert_eq!((exit, out == half, err.as_str()), (2, true, "gpumap: y: z\n"));
 }

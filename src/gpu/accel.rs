@@ -1,4 +1,4 @@
-//! Accelerators that are no GPUs: the accel class (Gaudi, qaic, NPUs), and
+//! Lists accelerators that are no GPUs: the accel class (Gaudi, qaic, NPUs), and
 //! drivers with a dynamic major of their own (older Gaudi, AWS Neuron).
 
 use crate::model::Vendor;
@@ -53,7 +53,7 @@ fn siblings(facts: &GpuFacts, address: Option<Address>) -> Vec<(u32, u32)> {
     same.filter_map(|(_, dev)| Some((ACCEL, dev.trim().strip_prefix("261:")?.parse().ok()?))).collect()
 }
 
-/// Nodes whose name and major both belong to one of [`OWN_MAJOR`].
+/// Nodes whose name and major both belong to an entry of [`OWN_MAJOR`].
 fn own_major(facts: &GpuFacts) -> Vec<Gpu> {
     let majors = Majors::new(facts);
     let mut found: Vec<Gpu> = Vec::new();

@@ -1,5 +1,5 @@
-//! AMD GPUs, from the KFD topology. The gate is the render node: amdkfd itself
-//! asks the device cgroup about it, while `/dev/kfd` is one for all.
+//! Lists AMD GPUs, from the KFD topology. The gate of a GPU is its render node:
+//! amdkfd itself asks the device cgroup about it, while all GPUs share `/dev/kfd`.
 
 use std::collections::BTreeSet;
 
@@ -51,7 +51,7 @@ fn property(properties: &str, name: &str) -> Option<u64> {
     values.next()?.trim().parse().ok()
 }
 
-/// Where the GPU is on PCI; `location_id` 0 is a device that is not.
+/// The PCI address of the GPU; a device with `location_id` 0 has none.
 fn address(properties: &str) -> Option<Address> {
     let location = property(properties, "location_id").and_then(narrow).filter(|location| *location > 0)?;
     let domain = property(properties, "domain").and_then(narrow).unwrap_or(0);

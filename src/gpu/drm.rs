@@ -1,4 +1,4 @@
-//! DRM devices: the card and render nodes of every GPU, and the GPUs that are
+//! Lists DRM devices: the card and render nodes of every GPU, and the GPUs that are
 //! known by them alone (Intel; AMD without KFD; open drivers of others).
 
 use crate::model::Vendor;
@@ -11,8 +11,8 @@ use super::pci::Address;
 
 /// The DRM class in sysfs.
 pub(super) const CLASS: &str = "/sys/class/drm/";
-/// Drivers without a GPU behind them, and AMD's partitions: amdgpu makes the
-/// render nodes of all possible partitions, so only KFD tells which exist.
+/// Drivers that have no GPU, and AMD's partitions: amdgpu makes the render nodes of
+/// all possible partitions, so only KFD tells which exist.
 const NO_GPU: [&str; 3] = ["vgem", "vkms", "amdgpu_xcp"];
 
 /// One DRM minor.
@@ -21,9 +21,9 @@ pub(super) struct Entry<'a> {
     render: bool,
     /// Its minor number; the major is [`DRM`].
     pub(super) minor: u32,
-    /// The PCI device behind it.
+    /// The PCI device that it belongs to.
     pub(super) pci: Option<Address>,
-    /// The name of the device behind it, PCI or not.
+    /// The name of the device that it belongs to, PCI or not.
     device: Option<&'a str>,
     /// The driver's name.
     driver: Option<&'a str>,
@@ -69,7 +69,7 @@ fn is_known(entry: &Entry<'_>, known: &[Gpu]) -> bool {
     })
 }
 
-/// A GPU whose gate is this render node.
+/// Describes the GPU whose gate is this render node.
 fn gpu(facts: &GpuFacts, entries: &[Entry<'_>], entry: &Entry<'_>) -> Gpu {
     let pci = entry.pci.map(|address| Pci::new(facts, address));
     let vendor = vendor(pci.as_ref().and_then(Pci::vendor), entry.driver);

@@ -1,5 +1,5 @@
-//! Looking things up in the facts: attribute values, `Key: value` files,
-//! PCI attributes, the nodes of a device number.
+//! Looks things up in the facts: attribute values, `Key: value` files, PCI
+//! attributes, the nodes of a device number.
 
 use std::ops::Bound;
 
@@ -55,7 +55,7 @@ impl<'a> Pci<'a> {
         u32::from_str_radix(self.text("vendor")?.strip_prefix("0x")?, 16).ok()
     }
 
-    /// The NUMA node; sysfs says -1 where there is none.
+    /// The NUMA node; sysfs has -1 for none.
     pub(super) fn numa_node(&self) -> Option<u32> {
         self.text("numa_node")?.parse().ok()
     }

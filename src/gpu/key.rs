@@ -14,8 +14,8 @@ pub(super) fn sort(gpus: &mut [Gpu]) {
     });
 }
 
-/// Gives every GPU the first of UUID, PCI address and `major:minor` that no
-/// other GPU has too; where even that fails, `vendor#position` in the list.
+/// Sets the key of every GPU: the first of UUID, PCI address and `major:minor` that
+/// no other GPU has; if all are shared, `vendor#position` in the list.
 pub(super) fn assign(gpus: &mut [Gpu]) {
     let mut uses = BTreeMap::new();
     for name in gpus.iter().flat_map(names) {
@@ -28,7 +28,7 @@ pub(super) fn assign(gpus: &mut [Gpu]) {
     }
 }
 
-/// What can name a GPU, best first.
+/// The names that a GPU can have as its key, the best first.
 fn names(gpu: &Gpu) -> impl Iterator<Item = String> + use<> {
     let number = gpu.major.zip(gpu.minor).map(|(major, minor)| format!("{major}:{minor}"));
     [gpu.uuid.clone(), gpu.pci.clone(), number].into_iter().flatten()

@@ -100,8 +100,8 @@ fn fixed(major: u32, minor: u32) -> Option<String> {
     Some(label)
 }
 
-/// What a driver calls its node with this minor, where that is known; else
-/// the driver's name.
+/// The name that a driver gives to its node with this minor, where that is known;
+/// else the driver's name.
 fn by_driver(name: &str, minor: u32) -> String {
     match (name, minor) {
         ("nvidia-uvm", 1) => "nvidia-uvm-tools".to_owned(),

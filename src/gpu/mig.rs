@@ -62,7 +62,7 @@ fn minor(facts: &GpuFacts, gpu: u32, (gi, ci): (u32, Option<u32>), access: &str)
     }
 }
 
-/// The minor that the table gives for a name.
+/// The minor that the table lists for a name.
 fn tabled(facts: &GpuFacts, name: &str) -> Option<u32> {
     let lines = text(facts, MINORS)?.lines();
     let mut minors = lines.filter_map(|line| line.strip_prefix(name)?.strip_prefix(' '));

@@ -1,10 +1,10 @@
-//! The GPU inventory: every GPU of a node in every index space the system
-//! offers, from plain facts.
+//! The GPU inventory: every GPU of a node with all the numbers that the system has
+//! for it, from plain facts.
 //!
-//! A GPU has several numbers and none of them can be computed from another:
-//! the device minor that rules name is the driver's to choose, the NVML index
-//! follows PCI order, a UUID is stable. They are joined by PCI address, from
-//! what the driver's own files say.
+//! A GPU has several numbers, and none of them can be computed from another: the
+//! driver chooses the device minor that rules name, the NVML index follows PCI
+//! order, a UUID is stable. They are joined by PCI address, from what the driver's
+//! own files say.
 
 mod accel;
 mod amd;

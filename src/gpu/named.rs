@@ -93,8 +93,8 @@ fn is_address(gpu: &Gpu, name: &str) -> bool {
     Address::parse(&asked) == Some(pci)
 }
 
-/// What is missing in a name that is the beginning of a GPU's PCI address, or the
-/// numbers of a device.
+/// Why a name is incomplete: it is the beginning of a GPU's PCI address, or the
+/// numbers of a device without its type.
 fn incomplete(gpus: &[Gpu], name: &str) -> Option<NameError> {
     let functions = (0..8).map(|function| format!("{name}.{function}"));
     let mut addresses = functions.filter(|address| gpus.iter().any(|gpu| is_address(gpu, address)));

@@ -1,6 +1,6 @@
-//! GPUs that are known by their device nodes alone, because the driver is not
-//! loaded or its files are hidden. Only fixed majors count: a dynamic major may
-//! belong to any driver.
+//! Lists GPUs that are known by their device nodes alone, because the driver is not
+//! loaded or its files are hidden. Only fixed majors count, because a dynamic major
+//! may belong to any driver.
 
 use std::collections::BTreeSet;
 
@@ -12,9 +12,8 @@ use super::devices::{ACCEL, DRM, DRM_FIRST_RENDER, NVIDIA, NVIDIA_LAST_GPU};
 use super::facts::{chars, nodes, number, under};
 use super::{accel, drm};
 
-/// One GPU per device number for each class of which no driver file is
-/// known. Whose GPU a render node is cannot be told: its vendor is `drm`, or
-/// `accel` for the accel class.
+/// One GPU for each device number of a class without driver files. The vendor of a
+/// render node is unknown then: it is `drm`, or `accel` for the accel class.
 pub(super) fn driverless(facts: &GpuFacts) -> Vec<Gpu> {
     let absent = |prefix| under(facts, prefix).next().is_none();
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! NVIDIA GPUs, from the information files of the driver.
+//! Lists NVIDIA GPUs, from the information files of the driver.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,8 @@ use super::facts::{Pci, nodes, under, value};
 use super::mig;
 use super::pci::Address;
 
-/// Where the driver lists its GPUs, one directory per PCI address.
+/// The directory in which the driver lists its GPUs, one directory for each PCI
+/// address.
 const GPUS: &str = "/proc/driver/nvidia/gpus/";
 
 /// The driver's GPUs in PCI order. Directories that are no PCI address are

@@ -1,4 +1,4 @@
-//! PCI addresses: parsed, so that their order is numeric.
+//! Parses PCI addresses, so that they sort by number.
 
 use std::fmt;
 

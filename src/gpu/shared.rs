@@ -1,5 +1,5 @@
-//! Device nodes that all GPUs of a vendor share. They are no GPUs, but a job
-//! that may not open the needed ones cannot use any.
+//! Lists device nodes that all GPUs of a vendor share. They are no GPUs, but a job
+//! that may not open the needed ones cannot use any GPU.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,7 @@ pub struct SharedNode {
     pub present: bool,
 }
 
-/// What is known about one role beforehand.
+/// The known facts about one role.
 struct Role {
     /// The role; its word is the name of the node in `/dev`.
     role: SharedRole,
@@ -96,8 +96,7 @@ fn of_role(facts: &GpuFacts, majors: &Majors<'_>, role: &Role) -> Vec<SharedNode
     found
 }
 
-/// Whether the driver behind a role is loaded: a dynamic major is known only
-/// then.
+/// Whether the driver of a role is loaded: a dynamic major is known only then.
 fn is_loaded(facts: &GpuFacts, role: &Role) -> bool {
     role.fixed.is_none() || under(facts, "/proc/driver/nvidia/").next().is_some()
 }

@@ -41,7 +41,7 @@ pub trait Loader {
     fn load(&self, wanted: &Wanted<'_>) -> Result<Box<dyn Loaded>, LoadError>;
 }
 
-/// Who loads objects.
+/// The libraries that can load objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
     /// aya.
@@ -63,7 +63,7 @@ impl Engine {
     }
 }
 
-/// What is to be loaded.
+/// An object to be loaded.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
     /// The object.
@@ -75,9 +75,9 @@ pub struct Wanted<'a> {
     pub left_out: &'a [&'a str],
     /// Programs that the kernel may refuse: they are left out then.
     pub optional: &'a [&'a str],
-    /// A map whose capacity is not the one of the source: its name and how many
-    /// entries it has (bytes, of a ring). No two objects have such a map of the
-    /// same name.
+    /// A map whose capacity differs from the source: its name and its number of
+    /// entries (of a ring, its bytes). No two objects have such a map with the same
+    /// name.
     pub capacity: Option<(&'static str, u32)>,
 }
 
@@ -155,13 +155,13 @@ pub trait Loaded {
     fn iterator(&mut self, program: &'static str, over: Over<'_>) -> Result<Box<dyn Iterate>, LoadError>;
 }
 
-/// What an iterator runs over.
+/// The objects of the kernel that an iterator visits.
 #[derive(Clone, Copy, Debug)]
 pub enum Over<'a> {
     /// All objects of its kind.
     All,
-    /// A cgroup and everything below, parents first. The descriptor is that of
-    /// its directory, and not one of `O_PATH`. Since Linux 6.1.
+    /// A cgroup and everything below, parents first. The descriptor is of its
+    /// directory and was not opened with `O_PATH`. Since Linux 6.1.
     Cgroups(BorrowedFd<'a>),
 }
 
@@ -178,8 +178,8 @@ pub trait Iterate: fmt::Debug + Send + Sync {
 
 /// A ring buffer. Its descriptor is readable when it has records.
 pub trait Ring: AsFd + Send {
-    /// Gives records to `take`, oldest first, until that returns false or there
-    /// are none left. Whether there are none left.
+    /// Passes records to `take`, oldest first, until it returns false or the ring is
+    /// empty. Returns whether the ring is empty.
     fn read(&mut self, take: &mut dyn FnMut(&[u8]) -> bool) -> bool;
 }
 
@@ -194,7 +194,7 @@ impl Attached {
         Self { link: Box::new(link), descriptors }
     }
 
-    /// How many descriptors it takes, at most.
+    /// The most descriptors that it opens.
     pub fn descriptors(&self) -> usize {
         self.descriptors
     }
@@ -248,8 +248,8 @@ pub fn shared() -> Result<Rc<dyn Loader>, LoadError> {
     share(Engine::chosen()?)
 }
 
-/// A loader with this engine. As long as somebody holds it, [`shared`] gives it
-/// to everybody in this thread.
+/// Makes a loader with this engine. As long as a caller holds it, [`shared`] returns
+/// it to all callers in this thread.
 ///
 /// # Errors
 ///

@@ -1,8 +1,8 @@
-//! What an environment says of devices: the state of a variable, and how sure
+//! What an environment says about devices: the state of a variable, and how certain
 //! its meaning is.
 
 words! {
-    /// How sure it is which devices a variable means, the surest first.
+    /// How certain it is which devices a variable means, the most certain first.
     pub enum Certainty {
         /// A document of the vendor settles it, or the source of an open runtime.
         Documented,
@@ -30,7 +30,7 @@ words! {
 }
 
 open_words! {
-    /// An interface to GPUs that reads variables of its own.
+    /// An interface to GPUs that reads its own variables.
     pub enum ApiName {
         /// NVIDIA's.
         #[default]
@@ -51,7 +51,7 @@ open_words! {
     pub enum CutCode {
         /// The entry fits several GPUs.
         Ambiguous,
-        /// It names a device that stands in the list already.
+        /// It names a device that is already in the list.
         Duplicate,
         /// It is empty.
         EmptyEntry,

@@ -1,7 +1,7 @@
-//! Paths of cgroups: where one is among others.
+//! Paths of cgroups, and whether one is at or below another.
 
-/// A cgroup's path from the cgroup root on: `/` is the root, and slashes at the
-/// end mean nothing.
+/// A cgroup's path from the cgroup root: `/` is the root, and slashes at the end are
+/// ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CgroupPath<'a>(&'a [u8]);
 

@@ -5,9 +5,8 @@ use std::fmt;
 use super::Request;
 
 words! {
-    /// Character or block device, with the numbers the kernel gives each in
-    /// `access_type` (`BPF_DEVCG_DEV_BLOCK`, `BPF_DEVCG_DEV_CHAR` in
-    /// `linux/bpf.h`).
+    /// Character or block device. The numbers are those of the kernel in
+    /// `access_type` (`BPF_DEVCG_DEV_BLOCK`, `BPF_DEVCG_DEV_CHAR` in `linux/bpf.h`).
     pub enum DeviceType {
         /// A block device, 1.
         Block = 1,

@@ -4,7 +4,7 @@
 use std::fmt;
 
 open_words! {
-    /// Who made a GPU; `Other` is the name of its driver.
+    /// The maker of a GPU; `Other` is the name of its driver.
     pub enum Vendor {
         /// AMD.
         Amd,
@@ -17,7 +17,7 @@ open_words! {
 }
 
 open_words! {
-    /// What a device node is for that all GPUs of a vendor share.
+    /// The purpose of a device node that all GPUs of a vendor share.
     pub enum SharedRole {
         /// The paravirtual GPU of WSL.
         #[default]
@@ -56,7 +56,7 @@ impl SharedRole {
 open_words! {
     /// A way in which owners share GPUs on purpose.
     pub enum SharingMode {
-        /// Each has MIG instances of its own.
+        /// Each owner has MIG instances of its own.
         #[default]
         Mig,
         /// NVIDIA's Multi-Process Service.

@@ -1,21 +1,21 @@
-//! Whose a cgroup is.
+//! Owners of cgroups: jobs, steps, tasks, pods, containers, units.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{JobIdSource, OwnerKind};
 
-/// The owner of a cgroup, read off its path: the innermost one whose name root's
-/// daemons gave. Fields that mean nothing for a kind are left out.
+/// The owner of a cgroup, read from its path: the innermost one whose name root's
+/// daemons gave. Fields that do not apply to a kind are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Owner {
-    /// What it is; `cgroup` for a path that nobody is known for, then in `name`:
-    /// in lists of owners, and where there are `claims`.
+    /// What it is. `cgroup` is a path without a known owner; the path is then in
+    /// `name`, in lists of owners and where there are `claims`.
     pub kind: OwnerKind,
     /// Job number of Slurm, ParaStation or CraneSched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_id: Option<u64>,
-    /// Where `job_id` comes from: `path`, `stepd-title`, `stepd-socket`, or
+    /// The source of `job_id`: `path`, `stepd-title`, `stepd-socket`, or
     /// `environment`, which the user can fake.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_id_source: Option<JobIdSource>,
@@ -70,9 +70,9 @@ pub struct Owner {
     /// started in, the container that Slurm runs in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outer: Option<Box<Owner>>,
-    /// What the names of the cgroups inside it say, the outermost first. Whoever
-    /// runs there may have made them: they are no identity, and a job that is
-    /// named here alone is not that job.
+    /// What the names of cgroups inside it say, the outermost first. Processes that
+    /// run there may have made these cgroups: the names are no identity, and a job
+    /// that is named only here is not that job.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub claims: Vec<Owner>,
 }

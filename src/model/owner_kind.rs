@@ -1,12 +1,12 @@
 //! Kinds of owners, and what is known of each.
 
 open_words! {
-    /// What an owner of cgroups is: a job of a scheduler, a container, a service;
-    /// in the order of the words.
+    /// The kind of an owner of cgroups: a job of a scheduler, a container, a
+    /// service; in the order of the words.
     pub enum OwnerKind {
         /// A container of Apptainer.
         Apptainer,
-        /// A path that nobody is known for.
+        /// A path without a known owner.
         #[default]
         Cgroup,
         /// A container of containerd.
@@ -65,7 +65,7 @@ impl OwnerKind {
         matches!(self, Docker | Containerd | Nerdctl | CriO | Podman | Pod)
     }
 
-    /// Whether it is part of the machine itself, to which nobody grants GPUs.
+    /// Whether it is part of the machine itself, to which no GPUs are allocated.
     pub fn is_service(&self) -> bool {
         matches!(self, Self::Unit | Self::Session | Self::User | Self::Cgroup)
     }

@@ -1,4 +1,5 @@
-//! Codes of problems: what kind of thing could not be seen or done.
+//! Codes of problems, which say what kind of thing could not be seen or done, and
+//! codes of notes, which say what an answer does not cover.
 
 use std::cmp::Ordering;
 use std::str::FromStr as _;
@@ -12,30 +13,66 @@ use strum::{Display, EnumString, IntoStaticStr};
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum ProblemCode {
-    /// A device that the caller names is none.
+    /// A baseline of an audit cannot be used.
+    BadBaseline,
+    /// The configuration of an audit cannot be used.
+    BadConfig,
+    /// The caller names something that is no device.
     BadDevice,
     /// The entries of a map do not make sense.
     BadMaps,
-    /// A file that stands for a device node cannot be parsed.
+    /// A file in place of a device node cannot be parsed.
     BadNode,
+    /// A file is no saved observation or report.
+    BadObservation,
+    /// A file is no program.
+    BadProgram,
+    /// A text is no list of rules.
+    BadRules,
+    /// The state that a watch saved cannot be used.
+    BadState,
+    /// gpumap itself has a defect.
+    Bug,
     /// A cgroup was removed while it was read.
     CgroupGone,
     /// The programs of a cgroup changed each time they were read.
     ChangedWhileRead,
     /// The v1 devices controller cannot be read.
     DevicesV1,
+    /// A file cannot be read or written.
+    File,
     /// Processes are not listed by BPF iterators.
     Iterators,
     /// The layout of a shared region is mixed or unknown.
     Layout,
+    /// Two files say different things of one map.
+    MapConflict,
+    /// A cgroup does not exist.
+    NoCgroup,
     /// A saved file has no details of processes.
     NoDetails,
+    /// No finding has the id that the caller names.
+    NoFinding,
+    /// A job does not exist here.
+    NoJob,
+    /// A device node does not exist.
+    NoNode,
     /// A process does not exist.
     NoProcess,
+    /// A program does not exist.
+    NoProgram,
     /// A right is missing.
     NoRight,
+    /// A saved file does not say how the node is set up.
+    NoSetup,
+    /// A directory is no cgroup.
+    NotACgroup,
     /// The kernel was not asked for its own answers.
     NotVerified,
+    /// The node cannot be observed at all.
+    Observe,
+    /// An output file cannot be used.
+    Output,
     /// A query for device programs failed.
     QueryFailed,
     /// Rules were left out.
@@ -54,7 +91,13 @@ pub enum ProblemCode {
     Unreadable,
     /// The command line is wrong.
     Usage,
-    /// A code of a command, or one that a later gpumap knows.
+    /// A watch cannot start.
+    Watch,
+    /// A name fits several cgroups.
+    WhichCgroup,
+    /// A name fits several jobs.
+    WhichJob,
+    /// A code that a later gpumap knows.
     #[strum(default)]
     #[serde(untagged)]
     Other(String),
@@ -81,12 +124,6 @@ impl Default for ProblemCode {
     }
 }
 
-impl PartialEq<&str> for ProblemCode {
-    fn eq(&self, word: &&str) -> bool {
-        self.as_str() == *word
-    }
-}
-
 impl Ord for ProblemCode {
     fn cmp(&self, other: &Self) -> Ordering {
         self.as_str().cmp(other.as_str())
@@ -96,6 +133,17 @@ impl Ord for ProblemCode {
 impl PartialOrd for ProblemCode {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
+    }
+}
+
+open_words! {
+    /// The subject of a note.
+    pub enum NoteCode {
+        /// gpumap cannot see some ways to hold a device.
+        #[default]
+        NotVisible,
+        /// gpumap passed something over because it cannot be the job's.
+        PassedOver,
     }
 }
 

@@ -27,7 +27,8 @@ words! {
         #[serde(rename = "softmig-1.1")]
         #[strum(serialize = "softmig-1.1")]
         Softmig1_1,
-        /// SoftMig's branch 2.06. No file of it was at hand to test with.
+        /// SoftMig's branch 2.06. It was not tested with a file that this branch
+        /// wrote.
         #[serde(rename = "softmig-2.0")]
         #[strum(serialize = "softmig-2.0")]
         Softmig2_0,

@@ -75,6 +75,12 @@ impl RequestSet {
         Self(self.0 | other.0)
     }
 
+    /// The one request in the set; `None` if there are none or several.
+    pub fn single(self) -> Option<Request> {
+        let mut requests = self.iter();
+        requests.next().filter(|_| requests.next().is_none())
+    }
+
     /// Whether the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
@@ -135,8 +141,8 @@ impl fmt::Display for RequestSet {
 #[error("no such requests (r, w, m, f together, such as rw or rwm, or one by one: r,w)")]
 pub struct BadRequests;
 
-/// Reads what the other direction writes. Letters may stand in any order: `r` and
-/// `w` together mean `rw` too, and `r`, `w` and `m` together mean all five.
+/// Parses what `Display` writes. Letters may stand in any order: `r` and `w`
+/// together mean `rw` too, and `r`, `w` and `m` together mean all five.
 impl FromStr for RequestSet {
     type Err = BadRequests;
 

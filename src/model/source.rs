@@ -1,7 +1,7 @@
-//! Where a statement about a job comes from.
+//! Where a statement about a job comes from, and whether its user can fake it.
 
 open_words! {
-    /// Who says which GPUs were allocated.
+    /// The source of an allocation.
     pub enum AllocationSource {
         /// The environment of the job's processes, which the user can fake.
         #[default]
@@ -22,7 +22,7 @@ impl AllocationSource {
 }
 
 open_words! {
-    /// What tells the number of a job.
+    /// The source of a job's number.
     pub enum JobIdSource {
         /// The environment of its processes, which the user can fake.
         #[default]
@@ -37,7 +37,7 @@ open_words! {
 }
 
 open_words! {
-    /// What makes a process a job's.
+    /// The evidence that a process belongs to a job.
     pub enum JobEvidence {
         /// Its cgroup.
         #[default]

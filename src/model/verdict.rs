@@ -1,26 +1,26 @@
-//! Verdicts: what comes of a request.
+//! Verdicts: whether the kernel allows a request.
 
 words! {
-    /// What the kernel will say.
+    /// The answer of the kernel to one request.
     pub enum Verdict {
         /// The request succeeds.
         Allow,
         /// The request fails.
         Deny,
-        /// gpumap cannot tell; the reason stands beside it.
+        /// gpumap cannot know; a reason comes with it.
         #[default]
         Unknown,
     }
 }
 
 words! {
-    /// What the kernel will say of several requests or devices.
+    /// The answers of the kernel to several requests or devices.
     pub enum Verdicts {
         /// All succeed.
         Allow,
         /// All fail.
         Deny,
-        /// gpumap cannot tell; the reason stands beside it.
+        /// gpumap cannot know; a reason comes with it.
         #[default]
         Unknown,
         /// Some succeed and some fail.
@@ -28,8 +28,8 @@ words! {
     }
 }
 
-/// What a device program returned; nothing is known of one that could not be
-/// followed.
+/// The verdict of a device program that returned this; `None` is a program that
+/// could not be followed.
 impl From<Option<bool>> for Verdict {
     fn from(returned: Option<bool>) -> Self {
         match returned {

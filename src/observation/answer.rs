@@ -1,10 +1,10 @@
-//! A fact, or why it is missing: "nothing" and "could not ask" never look
-//! alike.
+//! A fact, or the reason why it is missing. The two never look alike: "there is
+//! none" is a fact, "could not ask" is not.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What came of asking for a fact.
+/// A fact, or the reason why it is missing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Answer<T> {

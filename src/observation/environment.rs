@@ -1,5 +1,5 @@
-//! The part of an environment that gpumap understands. Nothing else is kept:
-//! environments hold secrets.
+//! The part of an environment that gpumap understands. The rest is never kept,
+//! because environments hold secrets.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,8 +12,8 @@ pub struct Environment {
     /// In the order of the environment, repeated ones too: `getenv` takes the
     /// first.
     pub variables: Vec<Variable>,
-    /// Why the environment was not read to its end. A variable that is listed
-    /// is right all the same; one that is not may follow.
+    /// Why the environment was not read to its end. The variables that are listed
+    /// are right; others may be missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<String>,
 }
@@ -25,7 +25,7 @@ pub struct Variable {
     pub name: String,
     /// Its value.
     pub value: Text,
-    /// Whether the value is longer than what was kept of it.
+    /// Whether the value is longer than the part that was kept.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
 }

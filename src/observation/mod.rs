@@ -11,18 +11,18 @@ mod answer;
 mod environment;
 mod limits;
 mod process;
+mod setup;
 mod slurm;
 mod text;
 mod unit;
 mod verification;
 
-use crate::model::ProblemCode;
 use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::DeviceType;
+use crate::model::{DeviceType, MapType, ProblemCode};
 
 pub use activity::{
     Activity, ActivityLibrary, ContextSums, CopiedBytes, DURATION_CLASSES, ErrorCount, FIRST_DURATION_BITS,
@@ -32,6 +32,7 @@ pub use activity_reading::ActivityReading;
 pub use answer::Answer;
 pub use environment::{Environment, Variable};
 pub use process::{Detail, HeldDevice, Process, User};
+pub use setup::{CgroupMount, OwnFile, Rights, Setup, SlurmFile, SlurmSetup, Trial};
 pub use slurm::{ConfigFile, Slurm};
 pub use text::{HexBytes, Text};
 pub use unit::{DeviceNumber, NamedNode, Unit};
@@ -51,14 +52,14 @@ pub struct Observation {
     pub taken_at: String,
     /// The node.
     pub host: Host,
-    /// What was asked for: the analysis answers for these.
+    /// The cgroups that were asked for: the analysis answers for these.
     #[serde(default)]
     pub scope: Vec<Scope>,
     /// The processes that were asked for one by one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pids: Vec<u32>,
-    /// The cgroup that gpumap itself was in, if that is in this hierarchy:
-    /// whoever made what is above it is believed.
+    /// The cgroup that gpumap itself was in, if it is in this hierarchy. Names of
+    /// the cgroups above it are trusted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_cgroup: Option<Text>,
     /// Cgroups in walk order, parents before children; the ancestors of every
@@ -86,6 +87,10 @@ pub struct Observation {
     /// What Slurm's files and hooks say.
     #[serde(default, skip_serializing_if = "Slurm::is_empty")]
     pub slurm: Slurm,
+    /// How the node is set up for gpumap, which `gpumap snapshot --setup` saves for
+    /// `gpumap doctor`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<Box<Setup>>,
     /// What the files of systemd's units say about devices.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub units: Vec<Unit>,
@@ -137,7 +142,7 @@ pub enum CgroupMode {
     /// cgroup2 alone.
     #[default]
     Unified,
-    /// cgroup2 beside at least one v1 controller.
+    /// cgroup2 and at least one v1 controller.
     Hybrid,
     /// v1 only: no device programs are possible.
     Legacy,
@@ -192,7 +197,7 @@ pub struct Attached {
 pub struct Program {
     /// Kernel-wide program id.
     pub id: u32,
-    /// Name given at load, at most 15 bytes, often empty.
+    /// Name that its loader gave it, at most 15 bytes, often empty.
     pub name: Text,
     /// The kernel's tag, 16 hex digits.
     pub tag: String,
@@ -207,8 +212,8 @@ pub struct Program {
     pub map_ids: Vec<u32>,
     /// The translated (xlated) instructions, 8 bytes each.
     pub xlated: Answer<HexBytes>,
-    /// Kernel symbols behind the `imm` of call instructions, as far as they
-    /// could be resolved; empty when kallsyms is hidden.
+    /// Kernel symbols of the `imm` values of call instructions, as far as they could
+    /// be resolved; empty if kallsyms is hidden.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub calls: BTreeMap<i32, String>,
 }
@@ -220,8 +225,8 @@ pub struct Map {
     pub id: u32,
     /// Map type as bpftool names it (`hash`, `array`, `lru_hash`, …).
     #[serde(rename = "type")]
-    pub kind: String,
-    /// Name given at creation.
+    pub kind: MapType,
+    /// Name that its creator gave it.
     pub name: Text,
     /// Key size in bytes.
     pub key_size: u32,
@@ -246,7 +251,7 @@ pub struct Map {
 impl Map {
     /// Whether its entries are maps.
     pub fn holds_maps(&self) -> bool {
-        matches!(self.kind.as_str(), "array_of_maps" | "hash_of_maps")
+        matches!(self.kind, MapType::ArrayOfMaps | MapType::HashOfMaps)
     }
 
     /// Ids of the maps inside, if its entries are maps.
@@ -323,7 +328,7 @@ pub struct DevicesV1Group {
     pub list: Answer<Vec<String>>,
 }
 
-/// What the system says about GPUs, as it said it.
+/// What the system says about GPUs, unchanged.
 ///
 /// Paths are as on the node (without the `--gpu-root` prefix).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

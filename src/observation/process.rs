@@ -19,8 +19,8 @@ pub struct Process {
     /// State of its main thread, one letter (`/proc/PID/stat` field 3).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<char>,
-    /// Number of its threads (field 20); a main thread that has ended counts as
-    /// long as others go on.
+    /// Number of its threads (field 20). A main thread that has ended counts while
+    /// other threads run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<u32>,
     /// Command name, at most 15 bytes, chosen by the process itself.
@@ -34,8 +34,7 @@ pub struct Process {
     /// environment and no descriptors of its own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub kernel_thread: bool,
-    /// What it asks for and holds, where that was looked at. Kernel threads
-    /// have none.
+    /// What it asks for and holds, if that was observed. Kernel threads have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<Detail>,
 }
@@ -43,9 +42,9 @@ pub struct Process {
 /// What one process asks for and holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Detail {
-    /// The title that root's slurmstepd gives itself in `/proc/PID/cmdline`, at
-    /// most 256 bytes, without trailing NULs: it tells the job's number. Empty
-    /// for all others, whose arguments are nobody's business.
+    /// The title that root's slurmstepd gives itself in `/proc/PID/cmdline`, at most
+    /// 256 bytes, without trailing NULs: it contains the job's number. Empty for all
+    /// other processes, whose arguments are private.
     #[serde(default, skip_serializing_if = "Text::is_empty")]
     pub title: Text,
     /// The executable, as `/proc/PID/exe` names it.
@@ -59,16 +58,16 @@ pub struct Detail {
     pub at_exec: Answer<Environment>,
     /// The environment now, from the `environ` array in the process's memory.
     pub live: Answer<Environment>,
-    /// Distinct character and block devices that it has open or mapped, in any
-    /// of its threads. Descriptors that only name a file (`O_PATH`) are none.
+    /// Distinct character and block devices that it has open or mapped, in any of
+    /// its threads. Descriptors that only name a file (`O_PATH`) do not count.
     pub devices: Answer<Vec<HeldDevice>>,
-    /// Why it may hold more devices than are listed: a descriptor that cannot
-    /// be looked behind, a limit that was reached.
+    /// Why it may hold more devices than are listed: a descriptor that cannot be
+    /// resolved, or a limit that was reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub devices_cut: Option<String>,
 }
 
-/// A device number behind a process's descriptors or mappings.
+/// The device number of a process's descriptors or mappings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct HeldDevice {
     /// `char` or `block`.

@@ -1,4 +1,4 @@
-//! What Slurm says of its allocations outside of the cgroups.
+//! What Slurm's files and hooks say about allocations.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,8 +11,8 @@ pub struct Slurm {
     /// The node's `gres.conf`, which decides what Slurm's GPU numbers mean.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gres_conf: Option<ConfigFile>,
-    /// The environment gpumap itself was given, if it was told that it runs in
-    /// a Prolog or Epilog (`--from-env`).
+    /// The environment of gpumap itself, if it runs in a Prolog or Epilog
+    /// (`--from-env`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hook: Option<Environment>,
 }

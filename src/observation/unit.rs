@@ -14,8 +14,8 @@ pub struct Unit {
     pub name: Text,
     /// Its cgroup, relative to the cgroup root, with a leading `/`.
     pub cgroup: Text,
-    /// Its unit file; null if there is none, as for slices that nobody wrote
-    /// and units that are gone.
+    /// Its unit file; null if there is none, as for slices without a file and units
+    /// that are gone.
     #[serde(default)]
     pub fragment: Option<String>,
     /// The files that have such lines, in the order in which systemd applies
@@ -23,7 +23,7 @@ pub struct Unit {
     /// unit files hold secrets.
     #[serde(default)]
     pub files: Vec<ConfigFile>,
-    /// What is behind the paths that these lines name.
+    /// The devices that the paths in these lines lead to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<NamedNode>,
     /// Files that decide and could not be read, each with the reason.
@@ -36,7 +36,7 @@ pub struct Unit {
 pub struct NamedNode {
     /// The path.
     pub path: String,
-    /// The device behind it, links followed; `Known(null)` if there is none.
+    /// The device that it leads to, links followed; `Known(null)` if there is none.
     pub device: Answer<Option<DeviceNumber>>,
 }
 

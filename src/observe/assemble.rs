@@ -43,8 +43,8 @@ pub fn cgroups(options: &Options, targets: &[Target]) -> Result<Observation, Obs
     Ok(observation)
 }
 
-/// Demotes problems about cgroups that were removed meanwhile to remarks: nothing is
-/// left of them to know. A cgroup that was asked for by name stays a problem.
+/// Turns problems about cgroups that were removed while observing into remarks,
+/// because they no longer matter. A cgroup that the caller named stays a problem.
 fn pass_over_gone(observation: &mut Observation) {
     let named: BTreeSet<_> = observation.scope.iter().map(|scope| scope.path.lossy()).collect();
     let is_passed =
@@ -87,20 +87,20 @@ pub(super) fn observe(
     observation
 }
 
-/// Observes processes: their details, their cgroups with ancestors, the node's
-/// GPUs. Other processes of those cgroups are listed there, but not read.
-/// Processes that do not exist are problems (`no-process`) beside others that
-/// do; a number that is only a thread's is no process.
+/// Observes processes: their details, their cgroups with ancestors, the node's GPUs.
+/// Other processes of those cgroups are listed there, but not read. Processes that
+/// do not exist are problems (`no-process`) if others do exist; the number of a mere
+/// thread is no process.
 ///
 /// # Errors
 ///
-/// None of the processes exists or has a cgroup that can be seen from here;
-/// no cgroup hierarchy.
+/// None of the processes exists or has a cgroup that can be seen from here; no
+/// cgroup hierarchy.
 pub fn processes(options: &Options, pids: &[u32]) -> Result<Observation, ObserveError> {
     processes_and(options, pids, &[])
 }
 
-/// The same with further cgroups. Those that are gone are left out.
+/// Observes processes, and further cgroups. Cgroups that are gone are left out.
 ///
 /// # Errors
 ///

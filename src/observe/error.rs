@@ -16,7 +16,7 @@ pub enum ObserveError {
     Mounts {
         /// The file.
         path: PathBuf,
-        /// What happened.
+        /// The error.
         errno: Errno,
     },
     /// No cgroup2 mount and no v1 devices mount.
@@ -40,7 +40,7 @@ pub enum ObserveError {
     V1Directory {
         /// The directory as asked.
         path: PathBuf,
-        /// Where cgroup2 is mounted.
+        /// The mount point of cgroup2.
         cgroup2: Option<PathBuf>,
     },
     /// A directory on another file system.
@@ -48,7 +48,7 @@ pub enum ObserveError {
     NotACgroup {
         /// The directory as asked.
         path: PathBuf,
-        /// Where cgroup2 is mounted.
+        /// The mount point of cgroup2.
         cgroup2: Option<PathBuf>,
     },
     /// A cgroup2 directory, but not below the root in use.
@@ -78,7 +78,7 @@ pub enum ObserveError {
     Open {
         /// The path as asked.
         path: PathBuf,
-        /// What happened.
+        /// The error.
         errno: Errno,
     },
     /// No program with this id.
@@ -100,9 +100,9 @@ pub enum ObserveError {
     NoRight {
         /// The id as asked.
         id: u32,
-        /// What happened.
+        /// The error in words.
         why: String,
-        /// What would make it work; empty if no right would.
+        /// The right or setting that would make it work; empty if none would.
         needs: String,
     },
     /// Any other failure to read a program.
@@ -110,7 +110,7 @@ pub enum ObserveError {
     Program {
         /// The id as asked.
         id: u32,
-        /// What happened.
+        /// The error in words.
         why: String,
     },
     /// No such process.
@@ -121,7 +121,7 @@ pub enum ObserveError {
         /// The proc file system.
         proc: PathBuf,
     },
-    /// A process that keeps whoever reads it waiting.
+    /// A process whose memory or files block every reader.
     #[error("process {pid} does not answer: not even its descriptors can be read without waiting for it")]
     SilentProcess {
         /// The pid as asked.
@@ -163,7 +163,7 @@ pub enum ObserveError {
     Moved {
         /// The pid as asked.
         pid: u32,
-        /// Where it is now.
+        /// The cgroup it is in now.
         path: PathBuf,
     },
     /// The process outlives its cgroup.
@@ -171,7 +171,7 @@ pub enum ObserveError {
     CgroupRemoved {
         /// The pid as asked.
         pid: u32,
-        /// Where the cgroup was.
+        /// The cgroup that it was in.
         path: PathBuf,
     },
 }

@@ -13,15 +13,15 @@ pub struct Options {
     pub proc: PathBuf,
     /// Prefix of the GPU inventory's paths.
     pub gpu_root: PathBuf,
-    /// When to stop and return what was found so far.
+    /// When to stop and return the facts so far.
     pub deadline: Option<Instant>,
     /// Whether to read environments and held devices of processes.
     pub detail: bool,
-    /// Whether to name the users of processes whose details are not read.
+    /// Whether to look up the users of processes whose details are not read.
     pub users: bool,
-    /// Where Slurm's `gres.conf` is. By default the usual places are tried.
+    /// The path of Slurm's `gres.conf`. By default the usual places are tried.
     pub gres_conf: Option<PathBuf>,
-    /// Whether gpumap's own environment is that of a Slurm hook.
+    /// Whether gpumap runs in a hook of Slurm.
     pub hook: bool,
     /// Whether to read what systemd's unit files say about devices.
     pub units: bool,

@@ -12,7 +12,7 @@ use crate::sys::caps::{Capabilities, Capability};
 #[derive(Debug, Default)]
 pub(super) struct Log {
     pub(super) problems: Vec<Problem>,
-    told: HashSet<&'static str>,
+    reported: HashSet<&'static str>,
     deadline: Option<Instant>,
 }
 
@@ -45,7 +45,7 @@ impl Log {
         why: impl Into<String>,
         needs: impl Into<String>,
     ) {
-        if self.told.insert(what) {
+        if self.reported.insert(what) {
             self.add(code, what, why, needs);
         }
     }
@@ -55,11 +55,11 @@ impl Log {
         self.deadline
     }
 
-    /// Whether the deadline has passed; says so once, with what was cut short
-    /// first.
+    /// Whether the deadline has passed. The first call after it reports what was cut
+    /// short.
     pub(super) fn out_of_time(&mut self, doing: &str) -> bool {
         let late = self.deadline.is_some_and(|deadline| Instant::now() >= deadline);
-        if late && self.told.insert("timeout") {
+        if late && self.reported.insert("timeout") {
             self.add(
                 ProblemCode::Timeout,
                 doing,
@@ -71,8 +71,8 @@ impl Log {
     }
 }
 
-/// A refusal in words: the error, and whether gpumap has the needed capability all
-/// the same (a user namespace, a security module or a filter refuses then).
+/// A refusal in words: the error, and whether gpumap has the needed capability. If
+/// it has it, a user namespace, a security module or a filter refused.
 pub(super) fn refusal(error: BpfError, sufficient: &[Capability]) -> String {
     let held = Capabilities::effective().is_some_and(|set| sufficient.iter().any(|one| set.has(*one)));
     if held {

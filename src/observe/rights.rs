@@ -7,7 +7,7 @@ use nix::sys::stat::stat;
 
 use crate::sys::caps::{Capabilities, Capability};
 
-/// What it takes to look into other users' processes.
+/// The capabilities for looking into other users' processes.
 const READING: [Capability; 2] = [Capability::SysPtrace, Capability::DacReadSearch];
 /// Either suffices to follow `/proc/PID/map_files`.
 const MAPPED: [Capability; 2] = [Capability::CheckpointRestore, Capability::SysAdmin];
@@ -57,7 +57,7 @@ impl Rights {
         if part == Part::Mapped && !self.mapped { MAPPED_TEXT.to_owned() } else { self.reading.clone() }
     }
 
-    /// What refuses although no capability is missing: ` although …`.
+    /// What refuses if no capability is missing: ` although …`.
     pub(super) fn refuser(&self, part: Part) -> String {
         let has = " although gpumap has CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH";
         if part == Part::Memory && self.no_debugging {

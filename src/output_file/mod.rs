@@ -12,7 +12,7 @@
 //!   stays what it is (`through`).
 //! - anything else is refused.
 
-mod place;
+mod destination;
 mod replace;
 mod through;
 
@@ -21,7 +21,7 @@ use std::path::Path;
 
 use nix::errno::Errno;
 
-use place::Place;
+use destination::Destination;
 
 /// Why nothing was written.
 #[derive(Debug, thiserror::Error)]
@@ -29,9 +29,9 @@ pub enum OutputError {
     /// The name leads where gpumap does not write.
     #[error("{why}")]
     Refused {
-        /// What is wrong with it.
+        /// The reason.
         why: String,
-        /// What to do instead.
+        /// The advice.
         needs: &'static str,
     },
     /// A system call failed.
@@ -51,16 +51,16 @@ impl OutputError {
     }
 }
 
-/// Writes what `write` writes to `path`, as the module says: a file that has
-/// the name afterwards is whole.
+/// Writes the output of `write` to `path`, as the module describes: whatever has the
+/// name afterwards is whole.
 ///
 /// # Errors
 ///
-/// What `write` answers, those of the system calls, and a refusal. Nothing is
-/// left behind, and a file that was there is as it was.
+/// An error of `write`, an error of a system call, or a refusal. Then nothing is
+/// left behind, and an existing file is unchanged.
 pub fn save(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), OutputError> {
-    match place::find(path)? {
-        Place::File { directory, name } => replace::replace(&directory, &name, write),
-        Place::Stream(target) => through::write(&target, write),
+    match destination::find(path)? {
+        Destination::File { directory, name } => replace::replace(&directory, &name, write),
+        Destination::Stream(target) => through::write(&target, write),
     }
 }

@@ -22,7 +22,7 @@ use super::OutputError;
 const TRIES: usize = 16;
 
 /// Writes a new file and gives it the name. All calls are relative to the open
-/// directory, so nobody can put another one in its place meanwhile.
+/// directory, so that no other directory can take its place.
 pub(super) fn replace(
     directory: &OwnedFd,
     name: &CStr,
@@ -46,8 +46,8 @@ struct Temporary<'a> {
     name: Option<CString>,
 }
 
-/// A new file without a name (`O_TMPFILE`), which is gone by itself whatever
-/// ends gpumap; where the file system has none, one with a temporary name.
+/// A new file without a name (`O_TMPFILE`), which vanishes however gpumap ends; if
+/// the file system cannot do that, one with a temporary name.
 fn create(directory: &OwnedFd) -> Result<(File, Temporary<'_>), OutputError> {
     let mode = Mode::S_IRUSR | Mode::S_IWUSR;
     let common = OFlag::O_WRONLY | OFlag::O_CLOEXEC;
@@ -62,7 +62,7 @@ fn create(directory: &OwnedFd) -> Result<(File, Temporary<'_>), OutputError> {
 }
 
 impl Temporary<'_> {
-    /// Gives the file a name: it must have one to take another's place.
+    /// Gives the file a temporary name, which it needs to replace another file.
     fn link(&mut self, file: &File) -> Result<(), OutputError> {
         let handle = format!("/proc/self/fd/{}", file.as_raw_fd());
         let link =
@@ -89,7 +89,7 @@ impl Drop for Temporary<'_> {
     }
 }
 
-/// Tries names that nobody can foresee until one is free.
+/// Tries unpredictable names until one is free.
 fn with_new_name<T>(mut make: impl FnMut(&CStr) -> Result<T, Errno>) -> Result<(T, CString), OutputError> {
     for _ in 0..TRIES {
         // The hash has a key that the system chose at random.

@@ -14,8 +14,9 @@ use super::OutputError;
 /// Milliseconds that a reader may take nothing.
 const PATIENCE: u16 = 10_000;
 
-/// Opens what the handle stands for, and writes. Opening does not wait for a
-/// reader, writing not for ever. What a regular file holds stays before it.
+/// Opens the file of the handle, and writes. Opening does not wait for a reader, and
+/// writing waits for a limited time. A regular file keeps its contents; the output
+/// is appended.
 pub(super) fn write(
     target: &OwnedFd,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,

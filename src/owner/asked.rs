@@ -1,15 +1,15 @@
-//! A job or a step of it as Slurm's tools print it: `4711`, `4711.0`,
-//! `4711.batch`, `4711_3`, `4711+1`.
+//! A job or a step of it as Slurm's tools print it: `4711`, `4711.0`, `4711.batch`,
+//! `4711_3`, `4711+1`.
 //!
-//! The kernel's cgroups are named by job number alone. Which number an array
-//! task or a component of a heterogeneous job has, only the environments of its
-//! processes say. A process is believed for the job that its cgroup puts it in,
-//! so nobody can pass another's job off as an array task of his own.
+//! Cgroups are named by the job's number alone. Only the environments of its
+//! processes say which number an array task or a component of a heterogeneous job
+//! has. A process is believed only for the job of its own cgroup, so nobody can
+//! make another's job look like an array task of his own.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::place::number;
+use super::path_name::number;
 use super::slurm::STEPS;
 use super::{Directory, JobName};
 use crate::model::Owner;
@@ -24,7 +24,7 @@ pub struct AskedJob {
     pub step: Option<AskedStep>,
 }
 
-/// What a job is called.
+/// A name of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AskedName {
     /// Its own number or SLUID.
@@ -35,8 +35,8 @@ pub enum AskedName {
     Component(u64, u64),
 }
 
-/// A step's name, `0`, `batch`, `extern`, with its component of a heterogeneous
-/// job where that was given (`0+1`).
+/// A step's name, `0`, `batch`, `extern`, with its component of a heterogeneous job
+/// if the user named one (`0+1`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AskedStep {
     name: String,
@@ -75,9 +75,9 @@ impl AskedName {
         }
     }
 
-    /// Whether a process that was started with this environment may say that
-    /// its job is called so. For a component the step's name in its cgroup
-    /// decides: all components are told the number of the first.
+    /// Whether a process that was started with this environment may confirm this
+    /// name for its job. For a component the step's name in its cgroup decides,
+    /// because all components have the number of the first in their environment.
     pub fn may_be_said_by(&self, environment: &Environment) -> bool {
         let value = |name: &str| {
             let variable = environment.get(name).filter(|variable| !variable.cut)?;
@@ -92,8 +92,8 @@ impl AskedName {
         }
     }
 
-    /// The numbers of the jobs that are called so, as their processes say: one,
-    /// unless nobody says it or somebody lies.
+    /// The numbers of the jobs that have this name, as their processes say: one,
+    /// unless no process says it or a process lies.
     pub fn numbers(&self, observation: &Observation) -> BTreeSet<u64> {
         let directory = Directory::new(observation);
         let number = |process: &Process| {
@@ -206,7 +206,7 @@ mod tests {
         Process { cgroup, detail: Some(detail), ..Process::default() }
     }
 
-    /// Make sure that a process speaks for its own job alone.
+    /// Make sure that a process can name only its own job.
     #[test]
     fn whose_word() {
         let task = [("SLURM_ARRAY_JOB_ID", "70"), ("SLURM_ARRAY_TASK_ID", "3")];
@@ -227,8 +227,8 @@ mod tests {
         assert_eq!(leader, Some(JobName::Number(80)));
     }
 
-    /// Make sure that a step of another job, or in a container's job, is told
-    /// apart.
+    /// Make sure that a step of another job, or in a container's job, is not taken
+    /// for this one.
     #[test]
     fn steps() {
         let owner =

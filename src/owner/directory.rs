@@ -1,10 +1,10 @@
 //! The owners of all cgroups of one observation.
 //!
-//! Slurm's SLUIDs hide the job's number. It is taken from whoever can be
-//! trusted most: the title of root's slurmstepd in the job, then the name of
-//! the socket it listens on, then what the job's processes were started with,
-//! which the user can fake. Sources of one kind that contradict each other
-//! leave the number open, and nothing less trusted is asked then.
+//! Slurm's SLUIDs hide the job's number. It is taken from the most trusted source
+//! that has it: the title of root's slurmstepd in the job, then the name of the
+//! socket it listens on, then what the job's processes were started with, which the
+//! user can fake. Where sources of one kind contradict each other the number stays
+//! unknown, and less trusted sources are not asked.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -79,7 +79,7 @@ fn job_of_environment(detail: &Detail, owner: &Owner) -> Option<u64> {
     if foreign || environment.get("SLURM_HET_SIZE").is_some() {
         return None;
     }
-    super::place::number(text("SLURM_JOB_ID")?.value.as_bytes())
+    super::path_name::number(text("SLURM_JOB_ID")?.value.as_bytes())
 }
 
 fn resolved(path: &Text, ground: &Ground, claims: &BTreeMap<&[u8], Claims>) -> Option<Owner> {
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(number(vec![socket, env("9")]), said(7, "stepd-socket"));
     }
 
-    /// Make sure that environments which speak of other jobs are not believed.
+    /// Make sure that environments that name other jobs are not believed.
     #[test]
     fn foreign_environments() {
         let env = |variables: &[_]| vec![process(1000, "/step_0/user", "", variables)];

@@ -1,12 +1,12 @@
-//! Containers by the names that container engines give to their scopes and
-//! directories (systemd/common.go of opencontainers/cgroups, cri-o's
+//! Recognises containers by the names that container engines give to their scopes
+//! and directories (systemd/common.go of opencontainers/cgroups, cri-o's
 //! internal/config/cgmgr, podman's libpod/container_*.go).
 
-use super::place::{Match, Place, container_id};
+use super::path_name::{Match, PathName, container_id};
 use super::pod;
 use crate::model::{Owner, OwnerKind, OwnerPart};
 
-/// What stands before an id, the kind it means, and the part.
+/// Prefixes of ids, the kind of owner of each, and the part.
 const PREFIXES: [(&str, OwnerKind, Option<OwnerPart>); 8] = [
     ("docker-", OwnerKind::Docker, None),
     ("cri-containerd-", OwnerKind::Containerd, None),
@@ -19,7 +19,7 @@ const PREFIXES: [(&str, OwnerKind, Option<OwnerPart>); 8] = [
 ];
 
 /// A container's directory.
-pub(super) fn recognise(place: Place<'_, '_>) -> Option<Match> {
+pub(super) fn recognise(place: PathName<'_, '_>) -> Option<Match> {
     if let Some(owner) = bare(place) {
         return Match::tree(owner, 2);
     }
@@ -39,14 +39,14 @@ fn named(name: &[u8]) -> Option<Owner> {
     let name = name.strip_suffix(b".scope").unwrap_or(name);
     PREFIXES.into_iter().find_map(|(prefix, kind, part)| {
         let id = container_id(name.strip_prefix(prefix.as_bytes())?)?;
-        Some(Owner { container: Some(id), part, ..Place::owner(kind) })
+        Some(Owner { container: Some(id), part, ..PathName::owner(kind) })
     })
 }
 
 /// `docker/ID`: Docker's cgroupfs driver.
-fn bare(place: Place<'_, '_>) -> Option<Owner> {
+fn bare(place: PathName<'_, '_>) -> Option<Owner> {
     let id = container_id(place.ahead(1).filter(|_| place.name() == b"docker")?)?;
-    Some(Owner { container: Some(id), ..Place::owner(OwnerKind::Docker) })
+    Some(Owner { container: Some(id), ..PathName::owner(OwnerKind::Docker) })
 }
 
 /// `SLICE:PREFIX:ID`, which is what becomes of the systemd driver's argument
@@ -59,5 +59,5 @@ fn mismatched(name: &[u8]) -> Option<Owner> {
         part.is_none() && known.strip_suffix('-').map(str::as_bytes) == Some(prefix)
     })?;
     let outer = pod::of_slice(slice).map(Box::new);
-    Some(Owner { container: Some(id), outer, ..Place::owner(kind) })
+    Some(Owner { container: Some(id), outer, ..PathName::owner(kind) })
 }

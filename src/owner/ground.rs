@@ -14,12 +14,12 @@ use std::collections::BTreeMap;
 
 use crate::observation::{Observation, Text};
 
-/// What is known of a hierarchy besides the names in it.
+/// The facts that decide which names in a hierarchy are trusted.
 #[derive(Clone, Debug, Default)]
 pub struct Ground {
     /// Names of gpumap's own cgroup and those above it.
     own: Vec<Vec<u8>>,
-    /// Whom directories belong to that are not root's, by path.
+    /// The owners of directories that are not root's, by path.
     delegated: BTreeMap<Vec<u8>, u32>,
 }
 
@@ -39,14 +39,14 @@ impl Ground {
         Self { delegated: delegated.collect(), ..Self::around(observation.own_cgroup.as_ref()) }
     }
 
-    /// How many names from the top on lead to gpumap's own cgroup.
+    /// How many names from the top lead to gpumap's own cgroup.
     pub(super) fn shared(&self, names: &[&[u8]]) -> usize {
         self.own.iter().zip(names).take_while(|(own, name)| own.as_slice() == **name).count()
     }
 
-    /// How many names from the top on were given by root: what is in a
-    /// directory of somebody else is not among them, unless that is the root,
-    /// which the caller chose.
+    /// How many names from the top root gave. Names in a directory of another user
+    /// are not among them, unless that directory is the hierarchy's root, which the
+    /// caller chose.
     pub(super) fn given_by_root(&self, path: &[u8], ends: &[usize]) -> usize {
         if self.delegated.is_empty() {
             return ends.len();

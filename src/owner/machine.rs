@@ -1,6 +1,6 @@
-//! Virtual machines and containers of libvirt (src/util/vircgroup.c).
+//! Recognises virtual machines and containers of libvirt (src/util/vircgroup.c).
 
-use super::place::{Match, Place, between, number, text, unescape};
+use super::path_name::{Match, PathName, between, number, text, unescape};
 use crate::model::{Owner, OwnerKind};
 
 /// libvirt's drivers that make cgroups.
@@ -9,7 +9,7 @@ const DRIVERS: [&[u8]; 2] = [b"qemu", b"lxc"];
 /// `machine-DRIVER\x2dN\x2dNAME.scope`, or `machine/DRIVER-N-NAME.libvirt-DRIVER`
 /// where there is no systemd. libvirt cuts long names and drops characters that
 /// systemd does not take.
-pub(super) fn recognise(place: Place<'_, '_>) -> Option<Match> {
+pub(super) fn recognise(place: PathName<'_, '_>) -> Option<Match> {
     if let Some(name) = between(place.name(), "machine-", ".scope") {
         return Match::tree(owner(&unescape(name))?, 1);
     }
@@ -23,5 +23,5 @@ fn owner(name: &[u8]) -> Option<Owner> {
     let mut parts = name.splitn(3, |byte| *byte == b'-');
     let (driver, id, name) = (parts.next()?, parts.next()?, parts.next()?);
     let good = DRIVERS.contains(&driver) && number(id).is_some() && !name.is_empty();
-    good.then(|| Owner { name: Some(text(name)), ..Place::owner(OwnerKind::Libvirt) })
+    good.then(|| Owner { name: Some(text(name)), ..PathName::owner(OwnerKind::Libvirt) })
 }

@@ -13,7 +13,7 @@ mod engine;
 mod ground;
 mod job;
 mod machine;
-mod place;
+mod path_name;
 mod pod;
 mod scan;
 mod schedulers;
@@ -33,13 +33,11 @@ pub(crate) use stepd::{job_of_socket, job_of_title};
 
 impl Ground {
     /// The owner that a cgroup path names, relative to the cgroup root: the
-    /// innermost one that root's daemons named, with those around it in `outer`
-    /// and those that are named inside it in `claims`. `None` where nothing is
-    /// recognised.
+    /// innermost one that root's daemons named, with those around it in `outer` and
+    /// those that are named inside it in `claims`. `None` if nothing is recognised.
     ///
-    /// What is below an owner's directory is its too: a container that plain
-    /// runc makes, whose name can be anything, belongs to the job it was started
-    /// in.
+    /// Everything below an owner's directory belongs to it: a container that plain
+    /// runc makes, whose name can be anything, belongs to the job it was started in.
     pub fn owner(&self, path: &[u8]) -> Option<Owner> {
         scan::scan(path, self).owner()
     }

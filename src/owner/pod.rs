@@ -1,6 +1,7 @@
-//! Pods: Kubernetes' with either cgroup driver, and podman's.
+//! Recognises pods: those of Kubernetes with either cgroup driver, and those of
+//! podman.
 
-use super::place::{Match, Place, between, container_id};
+use super::path_name::{Match, PathName, between, container_id};
 use crate::model::{Owner, OwnerKind, PodClass};
 
 /// Kubernetes' classes below `kubepods`; a pod of neither is guaranteed.
@@ -10,13 +11,13 @@ const CLASSES: [(&str, PodClass); 2] =
 const ENGINES: &[OwnerKind] =
     &[OwnerKind::Docker, OwnerKind::Containerd, OwnerKind::Nerdctl, OwnerKind::CriO, OwnerKind::Podman];
 
-/// A pod, or a container in it whose runtime the path does not tell.
-pub(super) fn recognise(place: Place<'_, '_>) -> Option<Match> {
+/// A pod, or a container in it. The path does not name the container's runtime.
+pub(super) fn recognise(place: PathName<'_, '_>) -> Option<Match> {
     systemd(place).or_else(|| cgroupfs(place)).or_else(|| podman(place))
 }
 
-/// The pod of `[PREFIX-]kubepods[-CLASS]-podUID.slice`, where a `_` stands for
-/// each `-` of the uid (kubelet's cgroup manager, systemd driver).
+/// The pod of `[PREFIX-]kubepods[-CLASS]-podUID.slice`, in which `_` replaces each
+/// `-` of the uid (kubelet's cgroup manager, systemd driver).
 pub(super) fn of_slice(name: &[u8]) -> Option<Owner> {
     let name = std::str::from_utf8(name.strip_suffix(b".slice")?).ok()?;
     let (above, uid) = name.rsplit_once("-pod")?;
@@ -25,12 +26,12 @@ pub(super) fn of_slice(name: &[u8]) -> Option<Owner> {
     pod(&uid.replace('_', "-"), class.map(|(_, class)| class)).filter(|_| known)
 }
 
-fn systemd(place: Place<'_, '_>) -> Option<Match> {
+fn systemd(place: PathName<'_, '_>) -> Option<Match> {
     with_container(place, of_slice(place.name())?, 1)
 }
 
 /// `kubepods[/CLASS]/podUID[/CONTAINER]` (the cgroupfs driver).
-fn cgroupfs(place: Place<'_, '_>) -> Option<Match> {
+fn cgroupfs(place: PathName<'_, '_>) -> Option<Match> {
     let name = place.ahead(1).filter(|_| place.name() == b"kubepods")?;
     let class = CLASSES.into_iter().find(|(class, _)| class.as_bytes() == name);
     let above = 1 + usize::from(class.is_some());
@@ -38,27 +39,27 @@ fn cgroupfs(place: Place<'_, '_>) -> Option<Match> {
     with_container(place, pod(uid, class.map(|(_, class)| class))?, above + 1)
 }
 
-/// Container runtimes with the cgroupfs driver all name a container's cgroup by
-/// its bare id: whose it is cannot be told.
-fn with_container(place: Place<'_, '_>, pod: Owner, taken: usize) -> Option<Match> {
+/// Container runtimes with the cgroupfs driver all name a container's cgroup by its
+/// bare id, so the runtime is unknown.
+fn with_container(place: PathName<'_, '_>, pod: Owner, taken: usize) -> Option<Match> {
     match place.ahead(taken).and_then(container_id) {
         Some(id) => Match::tree(Owner { container: Some(id), ..pod }, taken + 1),
         None => Some(Match::plain(pod, taken)?.making(ENGINES)),
     }
 }
 
-/// A uid, or the hash that stands for one in pods from the kubelet's own files.
+/// A uid, or the hash that replaces it for pods from the kubelet's own files.
 fn pod(uid: &str, class: Option<PodClass>) -> Option<Owner> {
     let digits = uid.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
     let good = digits && (32..=36).contains(&uid.len());
     let qos = Some(class.unwrap_or(PodClass::Guaranteed));
-    good.then(|| Owner { pod: Some(uid.to_owned()), qos, ..Place::owner(OwnerKind::Pod) })
+    good.then(|| Owner { pod: Some(uid.to_owned()), qos, ..PathName::owner(OwnerKind::Pod) })
 }
 
 /// `[PARENT-]libpod_pod_ID.slice` (podman, libpod/runtime_pod_linux.go).
-fn podman(place: Place<'_, '_>) -> Option<Match> {
+fn podman(place: PathName<'_, '_>) -> Option<Match> {
     let name = place.name();
     let at = name.windows(11).position(|part| part == b"libpod_pod_")?;
     let id = container_id(between(name.get(at..)?, "libpod_pod_", ".slice")?)?;
-    Some(Match::plain(Owner { pod: Some(id), ..Place::owner(OwnerKind::Pod) }, 1)?.making(ENGINES))
+    Some(Match::plain(Owner { pod: Some(id), ..PathName::owner(OwnerKind::Pod) }, 1)?.making(ENGINES))
 }

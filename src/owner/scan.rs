@@ -3,7 +3,7 @@
 //! gave the names; after that it is a claim.
 
 use super::ground::{Ground, split};
-use super::place::{Match, Place};
+use super::path_name::{Match, PathName};
 use super::{container, engine, machine, pod, schedulers, slurm, unit};
 use crate::model::{Owner, OwnerKind};
 
@@ -14,7 +14,7 @@ const DEPTH: usize = 16;
 /// and the kubelet's without systemd.
 const PARENTS: [&[u8]; 2] = [b"libpod_parent", b"kubelet"];
 
-type Recogniser = fn(Place<'_, '_>) -> Option<Match>;
+type Recogniser = fn(PathName<'_, '_>) -> Option<Match>;
 
 /// The first that matches wins: names with a meaning of their own come before
 /// units.
@@ -41,7 +41,7 @@ pub(super) struct Found<'a> {
     pub(super) job: Option<&'a [u8]>,
 }
 
-/// What a path says.
+/// The owners and claims in a path.
 #[derive(Debug, Default)]
 pub(super) struct Scan<'a> {
     /// Owners whose names root's daemons gave, outermost first.
@@ -63,7 +63,7 @@ pub(super) fn scan<'a>(path: &'a [u8], ground: &Ground) -> Scan<'a> {
         trust: Trust::Everything,
         scan: Scan::default(),
     };
-    let mut place = Place { names: &names, at: 0, users: false, top: true };
+    let mut place = PathName { names: &names, at: 0, users: false, top: true };
     while place.at < names.len() {
         place = reader.step(place, &names);
     }
@@ -75,7 +75,7 @@ pub(super) fn scan<'a>(path: &'a [u8], ground: &Ground) -> Scan<'a> {
 enum Trust {
     /// All: this is where root's daemons put their owners.
     Everything,
-    /// Those of owners that are made in the one before.
+    /// Kinds of owners that are made inside the one before.
     These(&'static [OwnerKind]),
     /// None.
     Nothing,
@@ -103,30 +103,30 @@ struct Reader<'a, 'n> {
 }
 
 impl<'a> Reader<'a, '_> {
-    /// Reads what is at a place: the place after it.
-    fn step<'n>(&mut self, place: Place<'a, 'n>, names: &'n [&'a [u8]]) -> Place<'a, 'n> {
+    /// Reads the names at a position, and returns the next position.
+    fn step<'n>(&mut self, place: PathName<'a, 'n>, names: &'n [&'a [u8]]) -> PathName<'a, 'n> {
         if place.at >= self.given {
             self.distrust(place.at);
         } else if place.at > 0 && place.at <= self.shared && !self.is_private() {
             self.trust = Trust::Everything;
         }
-        // What root did not name is not read together with what root named.
+        // Names that root gave are not read together with names that others gave.
         let visible = if place.at < self.given { names.get(..self.given).unwrap_or(names) } else { names };
-        let here = Place { names: visible, ..place };
+        let here = PathName { names: visible, ..place };
         let users = place.users || unit::manager(place.name()).is_some();
         let Some(found) = ALL.iter().find_map(|recogniser| recogniser(here)) else {
             let is_slice = place.name().ends_with(b".slice");
             if !is_slice && !PARENTS.contains(&place.name()) {
                 self.distrust(place.at + 1);
             }
-            return Place { at: place.at + 1, top: place.top && is_slice, users, ..place };
+            return PathName { at: place.at + 1, top: place.top && is_slice, users, ..place };
         };
-        let next = Place { at: place.at + found.taken, top: found.tree, users, ..place };
+        let next = PathName { at: place.at + found.taken, top: found.tree, users, ..place };
         self.take(found, place.at);
         next
     }
 
-    /// Adds an owner, or what is claimed to be one.
+    /// Adds an owner or a claim.
     fn take(&mut self, found: Match, at: usize) {
         let Match { owner, taken, makes, .. } = found;
         if !self.trust.takes(&owner) {
@@ -165,9 +165,9 @@ impl<'a> Reader<'a, '_> {
     }
 }
 
-/// Puts owners into each other, the last innermost, and what is claimed inside
-/// it. One name may have told of two, the outer of which is in place already.
-/// Where nobody is known for what surrounds the claims, its path is the owner.
+/// Nests owners, the last innermost, with the claims inside it. If one name
+/// described two owners, the outer one is in place already. If the claims have no
+/// known owner, the path around them is the owner.
 pub(super) fn nested(owners: Vec<Owner>, claims: Vec<Owner>, end: &[u8]) -> Option<Owner> {
     let innermost = owners.into_iter().fold(None, |around: Option<Owner>, owner| {
         let outer = match owner.outer {
@@ -176,7 +176,7 @@ pub(super) fn nested(owners: Vec<Owner>, claims: Vec<Owner>, end: &[u8]) -> Opti
         };
         Some(Owner { outer, ..owner })
     });
-    let unknown = || Owner { name: Some(super::place::text(end)), ..Place::owner(OwnerKind::Cgroup) };
+    let unknown = || Owner { name: Some(super::path_name::text(end)), ..PathName::owner(OwnerKind::Cgroup) };
     match innermost {
         None if claims.is_empty() => None,
         innermost => Some(Owner { claims, ..innermost.unwrap_or_else(unknown) }),
@@ -184,12 +184,12 @@ pub(super) fn nested(owners: Vec<Owner>, claims: Vec<Owner>, end: &[u8]) -> Opti
 }
 
 impl<'a> Scan<'a> {
-    /// The innermost owner, with what is around and what is claimed inside.
+    /// The innermost owner, with those around it and the claims inside it.
     pub(super) fn owner(self) -> Option<Owner> {
         self.owner_with(|found| found.owner)
     }
 
-    /// The same with more known of each owner.
+    /// The same, after `more` has added facts to each owner.
     pub(super) fn owner_with(self, more: impl FnMut(Found<'a>) -> Owner) -> Option<Owner> {
         let end = self.end.unwrap_or(b"/");
         nested(self.owners.into_iter().map(more).collect(), self.claims, end)

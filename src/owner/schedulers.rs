@@ -1,15 +1,15 @@
-//! Schedulers other than Slurm.
+//! Recognises jobs of schedulers other than Slurm.
 
-use super::place::{Match, Place, number, numbered, text, unescape};
+use super::path_name::{Match, PathName, number, numbered, text, unescape};
 use super::slurm::numbered_job;
 use crate::model::{Owner, OwnerKind, OwnerPart};
 
 /// ParaStation: `slurm/user-NAME/job-N[/step-N]/tasks` (psmgmt,
 /// plugins/jail).
-pub(super) fn parastation(place: Place<'_, '_>) -> Option<Match> {
+pub(super) fn parastation(place: PathName<'_, '_>) -> Option<Match> {
     let user = place.ahead(1)?.strip_prefix(b"user-").filter(|_| place.name() == b"slurm")?;
     let user = Some(text(user)).filter(|user| !user.is_empty())?;
-    let mut owner = Owner { user: Some(user), ..Place::owner(OwnerKind::Parastation) };
+    let mut owner = Owner { user: Some(user), ..PathName::owner(OwnerKind::Parastation) };
     let Some(id) = place.ahead(2).and_then(|name| numbered(name, "job-")) else {
         return Match::plain(owner, 2);
     };
@@ -20,10 +20,10 @@ pub(super) fn parastation(place: Place<'_, '_>) -> Option<Match> {
 }
 
 /// CraneSched: `crane/[overflow/]job_N/step_N/{system|user}/task_N`.
-pub(super) fn crane(place: Place<'_, '_>) -> Option<Match> {
+pub(super) fn crane(place: PathName<'_, '_>) -> Option<Match> {
     let above = 1 + usize::from(place.ahead(1) == Some(b"overflow"));
     let id = numbered(place.ahead(above).filter(|_| place.name() == b"crane")?, "job_")?;
-    let mut owner = Place::owner(OwnerKind::Crane);
+    let mut owner = PathName::owner(OwnerKind::Crane);
     numbered_job(&mut owner, id);
     let Some(step) = place.ahead(above + 1).and_then(|name| numbered(name, "step_")) else {
         return Match::plain(owner, above + 1);
@@ -37,22 +37,22 @@ pub(super) fn crane(place: Place<'_, '_>) -> Option<Match> {
 }
 
 /// OpenPBS: `pbs_jobs.service/jobid/ID` (pbs_cgroups.PY).
-pub(super) fn pbs(place: Place<'_, '_>) -> Option<Match> {
+pub(super) fn pbs(place: PathName<'_, '_>) -> Option<Match> {
     let inside = place.name() == b"pbs_jobs.service" && place.ahead(1)? == b"jobid";
     let id = unescape(place.ahead(2).filter(|_| inside)?);
     let good = id.first().is_some_and(u8::is_ascii_digit);
-    good.then(|| Match::plain(Owner { job: Some(text(&id)), ..Place::owner(OwnerKind::Pbs) }, 3)).flatten()
+    good.then(|| Match::plain(Owner { job: Some(text(&id)), ..PathName::owner(OwnerKind::Pbs) }, 3)).flatten()
 }
 
 /// HTCondor: `htcondor/condor_EXECUTE_SLOT.slice/SAME.scope`, EXECUTE being the
 /// execute directory with `_` for `/`; without suffixes where it is no slice
 /// (proc_family_direct_cgroup_v2.cpp). The slot is what follows the last
 /// `_slot`, as slots are called unless the configuration says otherwise.
-pub(super) fn htcondor(place: Place<'_, '_>) -> Option<Match> {
+pub(super) fn htcondor(place: PathName<'_, '_>) -> Option<Match> {
     let name = place.ahead(1).filter(|_| place.name() == b"htcondor")?;
     let job = name.strip_suffix(b".slice").unwrap_or(name);
     let at = job.windows(6).rposition(|part| matches!(part, [b'_', b's', b'l', b'o', b't', b'0'..=b'9']))?;
-    let owner = Owner { name: Some(text(job.get(at + 1..)?)), ..Place::owner(OwnerKind::Htcondor) };
+    let owner = Owner { name: Some(text(job.get(at + 1..)?)), ..PathName::owner(OwnerKind::Htcondor) };
     let same = place.ahead(2).and_then(|below| below.strip_suffix(b".scope")) == Some(job);
     Match::plain(owner, 2 + usize::from(same))
 }
@@ -60,7 +60,7 @@ pub(super) fn htcondor(place: Place<'_, '_>) -> Option<Match> {
 /// Flux: `[imp-]shell-RANK-ID.service` with a job id in F58
 /// (bulk-exec.c of flux-core; the id's alphabet is RFC 19's). Flux starts its
 /// jobs in the systemd of the user it runs as, so this one is recognised there.
-pub(super) fn flux(place: Place<'_, '_>) -> Option<Match> {
+pub(super) fn flux(place: PathName<'_, '_>) -> Option<Match> {
     let name = place.name().strip_prefix(b"imp-").unwrap_or(place.name());
     let name = name.strip_prefix(b"shell-")?.strip_suffix(b".service").filter(|_| place.top)?;
     let dash = name.iter().position(|byte| *byte == b'-')?;
@@ -68,7 +68,8 @@ pub(super) fn flux(place: Place<'_, '_>) -> Option<Match> {
     let id = unescape(name.get(dash + 1..)?);
     let digits = id.strip_prefix("ƒ".as_bytes()).or_else(|| id.strip_prefix(b"f"))?;
     let good = (1..=11).contains(&digits.len()) && digits.iter().all(|digit| is_base58(*digit));
-    good.then(|| Match::plain(Owner { job: Some(text(&id)), ..Place::owner(OwnerKind::Flux) }, 1)).flatten()
+    good.then(|| Match::plain(Owner { job: Some(text(&id)), ..PathName::owner(OwnerKind::Flux) }, 1))
+        .flatten()
 }
 
 fn is_base58(digit: u8) -> bool {

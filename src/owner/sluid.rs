@@ -11,8 +11,8 @@ const LENGTH: usize = 13;
 const MILLISECOND_BITS: u32 = 42;
 const COUNTER_BITS: u32 = 10;
 
-/// When a job was submitted, RFC 3339, as its SLUID says; `None` for what is
-/// no SLUID.
+/// When a job was submitted, RFC 3339, as its SLUID says; `None` if the name is no
+/// SLUID.
 pub(super) fn submitted_at(name: &[u8]) -> Option<String> {
     let value = value(name)?;
     let milliseconds = value >> COUNTER_BITS & ((1 << MILLISECOND_BITS) - 1);

@@ -1,6 +1,7 @@
-//! Slurm's jobs, by the layouts of its two cgroup plugins.
+//! Recognises Slurm's jobs, by the layouts of its two cgroup plugins: the path of a
+//! job, a step or a task is parsed here.
 
-use super::place::{Match, Place, number, numbered, text, uid};
+use super::path_name::{Match, PathName, number, numbered, text, uid};
 use super::sluid;
 use crate::model::{JobIdSource, Owner, OwnerKind, OwnerPart};
 
@@ -13,9 +14,9 @@ pub(super) const STEPS: [&str; 5] = ["batch", "extern", "interactive", "TBD", "T
 
 /// `[NODE_]slurmstepd.scope/{job_N|SLUID}/step_S/{slurm|user/task_T}`, in
 /// whatever slice.
-pub(super) fn v2(place: Place<'_, '_>) -> Option<Match> {
+pub(super) fn v2(place: PathName<'_, '_>) -> Option<Match> {
     let node = scope(place.name())?;
-    let mut owner = Owner { node, ..Place::owner(OwnerKind::Slurm) };
+    let mut owner = Owner { node, ..PathName::owner(OwnerKind::Slurm) };
     let Some(name) = place.ahead(1) else { return Match::plain(owner, 1) };
     owner.part = match name {
         b"system" => Some(OwnerPart::System),
@@ -44,13 +45,13 @@ pub(super) fn v2(place: Place<'_, '_>) -> Option<Match> {
 
 /// `slurm[_NODE]/uid_U/job_N/step_S/task_T`
 /// (src/plugins/cgroup/v1/cgroup_v1.c).
-pub(super) fn v1(place: Place<'_, '_>) -> Option<Match> {
+pub(super) fn v1(place: PathName<'_, '_>) -> Option<Match> {
     let node = match place.name() {
         b"slurm" => None,
         name => Some(text(name.strip_prefix(b"slurm_")?)),
     };
     let uid = uid(place.ahead(1)?.strip_prefix(b"uid_")?)?;
-    let mut owner = Owner { node, uid: Some(uid), ..Place::owner(OwnerKind::Slurm) };
+    let mut owner = Owner { node, uid: Some(uid), ..PathName::owner(OwnerKind::Slurm) };
     let Some(id) = place.ahead(2).and_then(|name| numbered(name, "job_")) else {
         return Match::plain(owner, 2);
     };

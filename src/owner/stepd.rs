@@ -1,7 +1,7 @@
-//! Job numbers from slurmstepd: the title it gives itself and the name of the
-//! socket it listens on. Both say the number that a SLUID hides.
+//! Reads job numbers from slurmstepd: the title it gives itself and the name of the
+//! socket it listens on. Both contain the number that a SLUID hides.
 
-use super::place::number;
+use super::path_name::number;
 
 /// The job of `slurmstepd: [JOB.STEP]`, which may say `stepmgr` too (set in
 /// src/slurmd/slurmstepd/slurmstepd.c).
@@ -35,7 +35,7 @@ pub(crate) fn job_of_socket(name: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// Make sure that every form of the title is read, and nothing beside.
+    /// Make sure that every form of the title is read, and no other text.
     #[test]
     fn titles() {
         for good in [

@@ -1,6 +1,6 @@
-//! What systemd runs: units, login sessions, and users' own managers.
+//! Recognises what systemd runs: units, login sessions, and users' own managers.
 
-use super::place::{Match, Place, between, text, uid};
+use super::path_name::{Match, PathName, between, text, uid};
 use crate::model::{Owner, OwnerKind};
 
 /// Units that have processes, systemd.unit(5). Slices have none of their own.
@@ -14,13 +14,13 @@ const DAEMONS: [(&[u8], &[OwnerKind]); 4] = [
     (b"docker.service", &[OwnerKind::Docker]),
     (b"crio.service", &[OwnerKind::CriO]),
 ];
-/// What root's systemd starts in the slice of a user.
+/// The owners that root's systemd starts in the slice of a user.
 const OF_USER: &[OwnerKind] = &[OwnerKind::User, OwnerKind::Session, OwnerKind::Unit];
 
 /// A unit, a session, or a user's slice or manager.
-pub(super) fn recognise(place: Place<'_, '_>) -> Option<Match> {
+pub(super) fn recognise(place: PathName<'_, '_>) -> Option<Match> {
     let name = place.name();
-    // What a user makes says nothing of other users.
+    // A name that a user gave says nothing about other users.
     if !place.users {
         if let Some(uid) = manager(name) {
             return Match::tree(user(uid), 1);
@@ -36,7 +36,7 @@ pub(super) fn recognise(place: Place<'_, '_>) -> Option<Match> {
     // are two units.
     let unit = place.top && SUFFIXES.iter().any(|suffix| name.len() > suffix.len() && name.ends_with(suffix));
     let makes = DAEMONS.iter().find(|(daemon, _)| *daemon == name).map_or(&[][..], |(_, makes)| makes);
-    let owner = || Owner { name: Some(text(name)), ..Place::owner(OwnerKind::Unit) };
+    let owner = || Owner { name: Some(text(name)), ..PathName::owner(OwnerKind::Unit) };
     unit.then(|| Some(Match::plain(owner(), 1)?.making(makes))).flatten()
 }
 
@@ -50,12 +50,12 @@ fn slice(name: &[u8]) -> Option<u32> {
 }
 
 /// `user-UID.slice/session-N.scope` (systemd-logind).
-fn session(place: Place<'_, '_>) -> Option<Owner> {
+fn session(place: PathName<'_, '_>) -> Option<Owner> {
     let uid = slice(place.parent()?)?;
     let session = between(place.name(), "session-", ".scope")?;
-    Some(Owner { session: Some(text(session)), uid: Some(uid), ..Place::owner(OwnerKind::Session) })
+    Some(Owner { session: Some(text(session)), uid: Some(uid), ..PathName::owner(OwnerKind::Session) })
 }
 
 fn user(uid: u32) -> Owner {
-    Owner { uid: Some(uid), ..Place::owner(OwnerKind::User) }
+    Owner { uid: Some(uid), ..PathName::owner(OwnerKind::User) }
 }

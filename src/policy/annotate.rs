@@ -1,4 +1,4 @@
-//! What an instruction means in terms of the question: `r4 = major`.
+//! Explains what an instruction computes in terms of the question: `r4 = major`.
 
 use crate::bytecode::{Comparison, Operand, Operation};
 
@@ -12,7 +12,7 @@ use crate::model::Request;
 
 /// Names what registers hold.
 #[derive(Debug)]
-pub struct Meaning<'a> {
+pub struct Annotation<'a> {
     code: &'a Code<'a>,
     /// The fields of the question, by name.
     fields: Vec<(&'static str, Word)>,
@@ -20,7 +20,7 @@ pub struct Meaning<'a> {
     question: Option<u64>,
 }
 
-impl<'a> Meaning<'a> {
+impl<'a> Annotation<'a> {
     /// For one question, or for all of them.
     pub fn new(code: &'a Code<'a>, symbols: &mut Symbols, question: Option<u64>) -> Self {
         let [access_type, major, minor] = context_words(&mut symbols.diagram);
@@ -36,9 +36,8 @@ impl<'a> Meaning<'a> {
         Self { code, fields, question }
     }
 
-    /// What `operation` does, given the registers before it and, if it is
-    /// known, what it leaves in the register it writes. Empty where the
-    /// disassembly says as much.
+    /// Explains what `operation` does, from the registers before it and, if it is
+    /// known, its result. Empty if the disassembly says as much.
     pub fn of(
         &self,
         operation: &Operation,
@@ -215,7 +214,7 @@ fn number(value: u64) -> String {
     }
 }
 
-/// `major = 195` as `major (195)`, to stand inside a comparison.
+/// Turns `major = 195` into `major (195)`, for use inside a comparison.
 fn in_brackets(text: String) -> String {
     text.split_once(" = ").map_or(text.clone(), |(name, value)| format!("{name} ({value})"))
 }

@@ -28,8 +28,8 @@ const LOAD_BYTE: u8 = opcode::LDX | opcode::MEM | opcode::B;
 const LOAD_POINTER: u8 = opcode::LDX | opcode::MEM | opcode::DW;
 const STORE_BYTE: u8 = opcode::ST | opcode::MEM | opcode::B;
 
-/// What the kernel writes behind the call of a lookup in a hash table:
-/// `htab_map_gen_lookup`, `htab_of_map_gen_lookup`, `htab_lru_map_gen_lookup`
+/// The instructions that the kernel writes after the call of a lookup in a hash
+/// table: `htab_map_gen_lookup`, `htab_of_map_gen_lookup`, `htab_lru_map_gen_lookup`
 /// and `htab_percpu_map_gen_lookup` (`kernel/bpf/hashtab.c`).
 const AFTER_HASH: &[&[Form]] = &[
     &[(JUMP_IF_EQUAL, 0, 0, Some(1), Some(0)), (ADD, 0, 0, Some(0), None)],
@@ -132,14 +132,14 @@ fn moved(insn: Insn, at: usize, places: &[Option<usize>]) -> Option<Insn> {
     }
 }
 
-/// How many slots the call at `at` takes with what follows it, if it may be
-/// the call that the kernel makes of a lookup in a hash table.
+/// How many slots the call at `at` takes with the instructions after it, if it may
+/// be the kernel's call for a lookup in a hash table.
 pub fn hash_lookup(insns: &[Insn], at: usize) -> Option<usize> {
     AFTER_HASH.iter().find(|form| is_at(insns, at + 1, form)).map(|form| 1 + form.len())
 }
 
-/// What the part was that begins at `at` and is no call: a lookup in an array,
-/// or what it is.
+/// The original of the part that begins at `at` and is no call: a lookup in an
+/// array, or the part itself.
 pub fn part_without_call(insns: &[Insn], at: usize) -> Part {
     match array_lookup(insns, at) {
         Some(slots) => Part { slots, helper: helper::number("bpf_map_lookup_elem") },
@@ -147,8 +147,7 @@ pub fn part_without_call(insns: &[Insn], at: usize) -> Part {
     }
 }
 
-/// How many slots the lookup in an array at `at` takes, if there is one that
-/// the kernel wrote out.
+/// How many slots the inlined array lookup at `at` takes, if there is one.
 fn array_lookup(insns: &[Insn], at: usize) -> Option<usize> {
     const START: &[Form] = &[(ADD, 1, 0, Some(0), None), (LOAD_WORD, 0, 2, Some(0), Some(0))];
     const SCALE: [u8; 2] = [SHIFT, MULTIPLY];

@@ -97,8 +97,8 @@ impl Machine<'_> {
         (Value::pointer(Base::Bytes(key), Word::ZERO), value)
     }
 
-    /// What follows the return of a function: the next round of the helper
-    /// that called it, or the program. `None` if the function is the program.
+    /// The position after a function has returned: the next round of the helper that
+    /// called it, or the program. `None` if the function is the program.
     pub(super) fn after_return(&mut self, state: &mut State) -> Option<Next> {
         let Some(rounds) = state.rounds() else { return state.ret().map(Next::To) };
         let returned = state.registers[0].word(self.symbols);

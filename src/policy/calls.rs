@@ -17,16 +17,15 @@ const AX: usize = 11;
 const CONTEXT_SIZE: u64 = 12;
 
 impl Machine<'_> {
-    /// Runs the helper behind `helper` and sets r0 to r5 as the call leaves
-    /// them.
+    /// Runs a helper and sets r0 to r5 as the call leaves them.
     pub fn call_helper(&mut self, helper: i32, state: &mut State) -> Result<(), Stop> {
         let code = self.code;
         let name = code.symbol(helper);
         if helpers::is_tail_call(helper, name) {
             return self.tail_call(state);
         }
-        // The one call that uses the kernel's own register, and no other: it
-        // takes and gives back how often a loop may still go round.
+        // No other call uses the kernel's own register: it holds how often a loop
+        // may still repeat.
         state.registers[AX] = Value::Unset;
         if name == Some("arch_bpf_timed_may_goto") {
             state.registers[AX] = self.unknown(8, "it depends on how long a loop takes (may_goto)");
@@ -40,8 +39,8 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// A tail call: where the map of programs has no program at the index, the
-    /// program goes on behind the call (`__bpf_tail_call`, `kernel/bpf/core.c`).
+    /// A tail call. If the map of programs has no program at the index, the program
+    /// continues after the call (`__bpf_tail_call`, `kernel/bpf/core.c`).
     fn tail_call(&mut self, state: &mut State) -> Result<(), Stop> {
         let goes_on_elsewhere = || Stop("the program continues in another one (tail call)".into());
         let here = self.guard();
@@ -162,9 +161,10 @@ impl Machine<'_> {
         }
     }
 
-    /// A call whose function could not be named, because the reader may not
-    /// see kernel addresses and the program's tag proves nothing. What follows it proves nothing: a program may have
-    /// written itself what the kernel puts behind a lookup that it inlines.
+    /// A call whose function could not be named, because the reader may not see
+    /// kernel addresses and the program's tag proves nothing. The instructions after
+    /// it prove nothing either: a program may contain the same instructions that the
+    /// kernel writes after a lookup that it inlines.
     fn call_nameless(&mut self, state: &mut State) -> Value {
         if self.surroundings.has_retval {
             let why = "a call whose name the kernel hides may change the result: give gpumap CAP_SYSLOG, set kernel.kptr_restrict below 2";

@@ -1,5 +1,5 @@
-//! What a program may overwrite, whatever it does: the bound for its parts that
-//! gpumap cannot follow.
+//! Finds what a program may overwrite, whatever it does. This bounds the parts of a
+//! program that gpumap cannot follow.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,8 @@ use super::written::{Spoil, Written};
 /// The frame pointer.
 const R10: usize = 10;
 
-/// What a store through an address of unknown origin may write: the maps that
-/// the program was given, and the maps inside them.
+/// The maps that a store through an address of unknown origin may write: those of
+/// the program, and the maps inside them.
 pub fn own(maps: &[Table<'_>]) -> Written {
     let mut own = Written::default();
     for table in maps.iter().filter(|table| !table.read_only) {
@@ -31,7 +31,7 @@ pub fn own(maps: &[Table<'_>]) -> Written {
     own
 }
 
-/// What a part of the program that is not followed may write.
+/// The maps that a part of the program may write that is not followed.
 pub fn unfollowed<'o>(
     operations: impl Iterator<Item = &'o Operation>,
     calls: &BTreeMap<i32, String>,
@@ -45,7 +45,7 @@ pub fn unfollowed<'o>(
             Operation::Store { .. } | Operation::Atomic { .. } => written.add_all(own),
             Operation::CallHelper { helper } => match calls.get(helper).map(String::as_str) {
                 Some(name) if helpers::is_harmless(name) => {}
-                // The program goes on in another one, with other maps.
+                // The program continues in another one, with other maps.
                 name if helpers::is_tail_call(*helper, name) => return Written::everything(),
                 _ => written.add_all(&handed(maps, own)),
             },
@@ -60,15 +60,15 @@ pub fn unfollowed<'o>(
     written
 }
 
-/// What a helper may write to that gpumap does not know: before Linux 6.12 some
-/// helpers wrote to read-only maps as well (`bpf_strtol`, CVE-2024-49861).
+/// The maps that a helper may write that gpumap does not know. Before Linux 6.12
+/// some helpers wrote to read-only maps as well (`bpf_strtol`, CVE-2024-49861).
 fn handed(maps: &[Table<'_>], own: &Written) -> Written {
     let mut handed = own.clone();
     maps.iter().for_each(|table| handed.spoil(table.id, &Spoil::ALL));
     handed
 }
 
-/// What a program may write whose instructions are not known.
+/// The maps that a program may write whose instructions are not known.
 pub fn unread(program: &Program, maps: &[Map]) -> Written {
     let tables = table::of_program(program, maps);
     let may_go_on = |table: &Table<'_>| matches!(table.kind, TableKind::Programs | TableKind::Absent);

@@ -20,17 +20,17 @@ const MAX_INSNS: usize = 1_000_000;
 /// A program ready to run.
 #[derive(Debug)]
 pub struct Code<'a> {
-    /// What each slot does.
+    /// The operation of each slot.
     pub operations: Vec<Operation>,
-    /// Where paths meet and what stays live.
+    /// Where paths meet, and which registers are still used.
     pub flow: Flow,
-    /// Symbols behind helper calls.
+    /// Names of the functions that calls lead to.
     calls: Cow<'a, BTreeMap<i32, String>>,
     /// The maps of the program, and after them those inside these.
     pub maps: Vec<Table<'a>>,
-    /// What a part of the program that could not be followed may write.
+    /// The maps that a part of the program may write that could not be followed.
     pub unfollowed: Written,
-    /// What a store through an address of unknown origin may write.
+    /// The maps that a store through an address of unknown origin may write.
     pub own: Written,
     may_touch_retval: bool,
     is_blinded: bool,
@@ -65,14 +65,14 @@ impl<'a> Code<'a> {
         Ok(Self { operations, flow, calls, maps, unfollowed, own, may_touch_retval, is_blinded })
     }
 
-    /// What `written` spoils of the program's maps, by their place.
+    /// The places in the program's maps that `written` may have changed.
     pub fn spoiled_by(&self, written: &Written) -> Places {
         let spoiled = |table: &Table<'_>| written.of(table.id, table.read_only);
         self.maps.iter().enumerate().filter_map(|(place, table)| Some((place, spoiled(table)?))).collect()
     }
 
-    /// Whether the program has maps and names none of them: the kernel has
-    /// blinded its constants, and a map's address looks like a number.
+    /// Whether the program has maps but names none of them: the kernel has blinded
+    /// its constants, so a map's address looks like a number.
     pub fn is_blinded(&self) -> bool {
         self.is_blinded
     }

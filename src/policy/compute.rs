@@ -35,8 +35,8 @@ pub fn arithmetic(
     }
 }
 
-/// The address of this CPU's copy. Pointers to per-CPU values stand for any
-/// CPU's copy already.
+/// The address of this CPU's copy. A pointer to a per-CPU value already means any
+/// CPU's copy.
 fn on_this_cpu(source: &Value, symbols: &mut Symbols) -> Value {
     let mut copy = |value: &Value| match value {
         Value::Pointer(_) => value.clone(),
@@ -128,7 +128,7 @@ fn on_words(kind: Arithmetic, width: usize, dst: &Word, source: &Word, symbols: 
     result.zero_extended(width)
 }
 
-/// Where `dst comparison source` holds on the low `width` bits.
+/// The questions for which `dst comparison source` holds on the low `width` bits.
 pub fn condition(
     comparison: Comparison,
     width: usize,
@@ -174,9 +174,9 @@ fn are_in_one_place(a: &Pointer, b: &Pointer) -> bool {
     is_one && a.base == b.base
 }
 
-/// Where two addresses in one object compare so. Addresses of the kernel are in
-/// the upper half and no object crosses its end, so their order, signed or not,
-/// is that of the signed distances from the object's start.
+/// The questions for which the comparison of two addresses in one object holds.
+/// Kernel addresses are in the upper half and no object crosses its end, so their
+/// order, signed or not, is that of the signed distances from the object's start.
 fn pointer_condition(comparison: Comparison, a: &Word, b: &Word, symbols: &mut Symbols) -> Bdd {
     let is_small = |word: &Word| word.bits()[31..].windows(2).all(|pair| pair[0] == pair[1]);
     let comparison = match comparison {

@@ -55,7 +55,7 @@ impl Drop for Restore {
 mod tests {
     use super::*;
 
-    /// Make sure that a limit holds inside and is gone afterwards.
+    /// Make sure that a limit applies inside and ends afterwards.
     #[test]
     fn limits_nest() {
         assert!(!is_over());

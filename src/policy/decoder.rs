@@ -1,4 +1,4 @@
-//! One program or several in run order → one policy.
+//! Decodes one program, or several in run order, into one policy.
 
 use crate::observation::{Map, Program};
 
@@ -20,22 +20,21 @@ pub const DENIED: i32 = -1;
 /// Errors are -4095 to -1 (`MAX_ERRNO`, `linux/err.h`).
 const MAX_ERRNO: u64 = 4095;
 
-/// Diagram operations before gpumap gives up on the programs of one policy:
-/// about a second. They share it, but each has [`LEAST_BUDGET`]. Fuzzing looks
-/// for wrong steps, not for many of them.
+/// Diagram operations before gpumap gives up on the programs of one policy: about a
+/// second. The programs share it, but each has [`LEAST_BUDGET`]. Fuzzing looks for
+/// wrong steps, so fewer are enough.
 const BUDGET: u64 = if cfg!(fuzzing) { 400_000 } else { 20_000_000 };
 /// Enough for some hundred rules.
 const LEAST_BUDGET: u64 = 200_000;
-/// The same for one question: some milliseconds. What is known are constants
-/// then, which cost nothing; a million questions about what is not known must
-/// not cost a day.
+/// The budget of one question: some milliseconds. Known inputs are constants there,
+/// which cost nothing; a million questions about unknown inputs must not take a day.
 const BUDGET_OF_QUESTION: u64 = 30_000;
-/// How often a policy is worked out again because a program turned out to
-/// write to what another, or the same one, has read. After that, all that they
-/// may write at all counts as written.
+/// How often a policy is computed again because a program turned out to write to
+/// what it or another one has read. After that, everything that the programs may
+/// write counts as written.
 const MAX_ROUNDS: usize = 8;
 
-/// Why a policy is unknown whose diagram outgrew its limits.
+/// The reason of a policy whose diagram exceeded its limits.
 const TOO_COMPLEX: &str = "the programs are too complex for gpumap's limits";
 
 /// Decodes programs and answers questions about policies. Policies of one
@@ -44,9 +43,9 @@ const TOO_COMPLEX: &str = "the programs are too complex for gpumap's limits";
 pub struct Decoder {
     pub(super) diagram: Diagram,
     reachable: Bdd,
-    /// Where policies are unknown, by reason.
+    /// The regions in which policies are unknown, by reason.
     open: Vec<(Bdd, String)>,
-    /// What answers questions that policies leave open.
+    /// The answers to questions that policies leave open.
     pub(super) fallbacks: Fallbacks,
 }
 
@@ -98,8 +97,8 @@ impl Decoder {
         Policy { fallback: self.fallbacks.programs(programs, context, written), ..policy }
     }
 
-    /// The policy, what the programs may write (so that what is read there is
-    /// not used), and whether some paths were given up as too complex.
+    /// The policy, what the programs may write (so that reads of it are unknown),
+    /// and whether some paths were given up as too complex.
     pub(super) fn settle(
         &mut self,
         codes: &[ProgramCode<'_>],
@@ -118,9 +117,9 @@ impl Decoder {
         (self.unknown_policy(TOO_COMPLEX), Written::everything(), false)
     }
 
-    /// The policy, provided that no program writes more than `written`; what
-    /// they do write is added there. Also whether that was anything new, and
-    /// whether some paths were given up.
+    /// The policy, provided that no program writes more than `written`; what they do
+    /// write is added there. Also returns whether that was new, and whether some
+    /// paths were given up.
     fn attempt(
         &mut self,
         codes: &[ProgramCode<'_>],
@@ -174,8 +173,8 @@ impl Decoder {
         }
     }
 
-    /// The answer to a question that a policy leaves open, and why there is
-    /// none.
+    /// The answer to a question that a policy leaves open, or the reason why there
+    /// is none.
     fn fall_back(&self, fallback: Fallback, bits: u64) -> (Verdict, Option<String>) {
         match self.fallbacks.get(fallback) {
             None => (Verdict::Unknown, None),
@@ -229,13 +228,13 @@ impl Decoder {
         self.whole(Policy { fallback, ..all })
     }
 
-    /// What the programs answer to one question: the kernel's answer, except
-    /// for a device that it never asks about ([`Device::is_never_asked`]).
+    /// The programs' answer to one question. It is the kernel's answer too, except
+    /// for a device that the kernel never asks about ([`Device::is_never_asked`]).
     pub fn verdict(&self, policy: Policy, device: Device, request: Request) -> Verdict {
         self.verdict_of(policy, inputs::assignment(device, request))
     }
 
-    /// The same by the question's bits.
+    /// The same for the bits of a question.
     pub(super) fn verdict_of(&self, policy: Policy, bits: u64) -> Verdict {
         match self.drawn(policy, bits) {
             Verdict::Unknown => self.fall_back(policy.fallback, bits).0,
@@ -243,7 +242,7 @@ impl Decoder {
         }
     }
 
-    /// What the diagram alone says.
+    /// The answer of the diagram alone.
     pub(super) fn drawn(&self, policy: Policy, bits: u64) -> Verdict {
         let holds = |function| self.diagram.evaluate(function, bits) == Some(true);
         match (holds(policy.allow), holds(policy.deny)) {
@@ -299,7 +298,7 @@ impl Decoder {
         if deadline::is_over() { deadline::WHY } else { TOO_COMPLEX }
     }
 
-    /// Where the policy is unknown, by reason.
+    /// The regions in which the policy is unknown, by reason.
     pub(super) fn open_regions(&mut self, policy: Policy) -> Vec<(Bdd, String)> {
         let unknown = self.unknown(policy);
         if unknown == Bdd::FALSE {
@@ -317,7 +316,7 @@ impl Decoder {
         regions
     }
 
-    /// Where the policy is unknown.
+    /// The region in which the policy is unknown.
     pub(super) fn unknown(&mut self, policy: Policy) -> Bdd {
         let known = self.diagram.or(policy.allow, policy.deny);
         self.diagram.and(self.reachable, !known)
@@ -381,7 +380,7 @@ pub(super) struct ProgramCode<'a> {
 }
 
 impl ProgramCode<'_> {
-    /// What the program may write at most.
+    /// The most that the program may write.
     fn most_written(&self) -> Written {
         match &self.code {
             Ok(code) => code.unfollowed.clone(),

@@ -1,4 +1,4 @@
-//! The v1 devices controller: `devices.list` as a policy.
+//! Decodes `devices.list` of the v1 devices controller into a policy.
 
 use super::decoder::Decoder;
 use super::diagram::Bdd;
@@ -36,8 +36,8 @@ impl Decoder {
         self.policy_where(allowed, !allowed)
     }
 
-    /// What all `policies` say alike; where they differ, unknown because of
-    /// `why`. No policy allows everything.
+    /// A policy with the verdicts that all `policies` share. Where they differ it is
+    /// unknown, because of `why`. Without policies it allows everything.
     pub fn agreement(&mut self, policies: &[Policy], why: &str) -> Policy {
         let Some((first, rest)) = policies.split_first() else { return self.all_of(&[]) };
         let (allow, deny) = rest.iter().fold((first.allow, first.deny), |(allow, deny), policy| {

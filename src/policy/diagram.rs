@@ -24,7 +24,7 @@ const INITIAL_SLOTS: usize = 1 << 9;
 /// Marks a cache entry of a two-operand operation; no node can have this index.
 const AND: u32 = u32::MAX;
 const XOR: u32 = u32::MAX - 1;
-/// The same for [`Diagram::compose`], less the variable.
+/// The mark of [`Diagram::compose`], minus the variable.
 const COMPOSE: u32 = u32::MAX - 2;
 
 /// Operations between two looks at the clock: some tenths of a millisecond.
@@ -59,8 +59,8 @@ pub struct Diagram {
     budget: u64,
     /// Nodes at which the budget ends.
     room: usize,
-    /// Set for good once something did not fit: whatever is built on it later
-    /// is worthless too.
+    /// Becomes true for ever once something did not fit: whatever is built later is
+    /// worthless too.
     full: bool,
 }
 
@@ -131,8 +131,8 @@ impl Diagram {
         self.room = MAX_NODES;
     }
 
-    /// The same, and nodes only up to some part of all, so that room is left
-    /// to do something with what was built.
+    /// Sets the budget, and limits nodes to a part of all, so that room is left to
+    /// work with the result.
     pub fn set_budget_with_reserve(&mut self, steps: u64) {
         self.budget = steps;
         self.room = MAX_NODES / 4 * 3;
@@ -149,8 +149,8 @@ impl Diagram {
         self.nodes.len()
     }
 
-    /// How many nodes another diagram may have to be taken in without a danger
-    /// of filling this one.
+    /// How many nodes another diagram may have to be copied into this one without
+    /// filling it.
     pub fn room(&self) -> usize {
         (MAX_NODES - self.nodes.len().min(MAX_NODES)) / 4
     }
@@ -160,7 +160,7 @@ impl Diagram {
         self.budget == 0 || self.full
     }
 
-    /// Makes [`Diagram::exhausted`] true for good.
+    /// Makes [`Diagram::exhausted`] true for ever.
     pub fn give_up(&mut self) {
         self.full = true;
         self.budget = 0;
@@ -294,8 +294,8 @@ impl Diagram {
         .negated_if(negate)
     }
 
-    /// `function` with `replacement` in place of `variable`. What `function`
-    /// decides without `variable` is not gone through again.
+    /// `function` with `replacement` in place of `variable`. Parts of `function`
+    /// that do not depend on `variable` are not visited.
     pub fn compose(&mut self, function: Bdd, variable: Variable, replacement: Bdd) -> Bdd {
         let top = self.nodes[function.index()].variable;
         if top > variable {
@@ -361,7 +361,7 @@ impl Diagram {
             return Bdd::FALSE;
         }
         let result = operation(self);
-        // The table may have grown meanwhile.
+        // The table may have grown since.
         let slot = hash(key) & (self.memos.len() - 1);
         if !self.exhausted() {
             self.memos[slot] = Memo { key, result };

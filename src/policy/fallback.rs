@@ -1,20 +1,20 @@
-//! Answers to single questions where a policy as a whole is too complex: the
-//! programs run on that question alone.
+//! Answers single questions where a policy as a whole is too complex: it runs the
+//! programs on that question alone.
 //!
-//! The machine is the same, with the 36 bits of the question as constants, so
-//! there is one semantics. What the programs may write was settled for all
-//! questions before: an earlier question may have written it.
+//! The machine is the same, with the 36 bits of the question as constants, so there
+//! is one semantics. What the programs may write was found for all questions
+//! before, because an earlier question may have caused the write.
 
 use crate::observation::{Map, Program, with_inner};
 
 use super::types::{Combination, Context, Fallback, Policy};
 use super::written::Written;
 
-/// What answers open questions, of all policies of a decoder.
+/// The answerers of open questions, of all policies of a decoder.
 #[derive(Debug, Default)]
 pub struct Fallbacks(Vec<Answerer>);
 
-/// What answers open questions of one policy.
+/// Answers the open questions of one policy.
 #[derive(Debug, PartialEq)]
 pub enum Answerer {
     /// These programs, run for each question.
@@ -61,7 +61,7 @@ impl Fallbacks {
         self.add(Answerer::All(policies.to_vec()))
     }
 
-    /// The same answers have the same number, so that equal policies are equal.
+    /// Equal answerers get the same number, so that equal policies are equal.
     fn add(&mut self, answerer: Answerer) -> Fallback {
         let known = self.0.iter().position(|known| *known == answerer);
         Fallback(
@@ -72,7 +72,7 @@ impl Fallbacks {
         )
     }
 
-    /// What answers the questions that a policy leaves open, if anything does.
+    /// The answerer of the questions that a policy leaves open.
     pub fn get(&self, fallback: Fallback) -> Option<&Answerer> {
         self.0.get(fallback.0.checked_sub(1)?)
     }

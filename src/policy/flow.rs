@@ -1,5 +1,5 @@
-//! What can be said about a program before running it: where paths meet,
-//! which registers still matter, whether it loops.
+//! Analyses a program before it runs: where paths meet, which registers are still
+//! used, whether it loops.
 
 use crate::bytecode::{Arithmetic, Operand, Operation};
 
@@ -22,7 +22,7 @@ impl Flow {
     }
 }
 
-/// Where control may go from `pc`, calls being stepped over.
+/// The slots that may follow `pc`; calls are stepped over.
 fn successors(operations: &[Operation], pc: usize) -> [Option<usize>; 2] {
     let next = Some(pc + operations[pc].slots());
     match operations[pc] {
@@ -69,8 +69,8 @@ fn joins(operations: &[Operation]) -> (Vec<bool>, bool) {
     (arrivals.into_iter().map(|count| count > 1).collect(), loops)
 }
 
-/// Passes after which a contrived tangle of jumps is given up on: all
-/// registers count as live then, which costs time but no exactness.
+/// Passes before a contrived tangle of jumps is given up. Then all registers count
+/// as used, which costs time but no exactness.
 const MAX_PASSES: usize = 100;
 
 fn live(operations: &[Operation]) -> Vec<u16> {

@@ -137,8 +137,8 @@ impl Frame {
         merged
     }
 
-    /// Where the spilled value begins that `offset` is part of, if all of it
-    /// is still there.
+    /// The start of the spilled value that contains `offset`, if all of it is still
+    /// there.
     fn spill_at(&self, offset: i16) -> Option<i16> {
         match self.bytes.get(&offset) {
             Some(Byte::Part(_, part)) => {

@@ -9,8 +9,8 @@ use std::collections::BinaryHeap;
 
 use super::diagram::{Bdd, Diagram, Variable};
 
-/// First of the variables that stand for a piece while what leads to it is
-/// folded; after all variables of questions and fresh bits. They are used
+/// First of the variables that represent a piece while the pieces before it are
+/// folded; they come after all variables of questions and fresh bits. They are used
 /// again, so that equal rules share their diagrams.
 const FIRST_PIECE: Variable = 1 << 24;
 
@@ -128,16 +128,17 @@ impl Graph {
         }
     }
 
-    /// The n-th result as a function of the question. Where no path leads to
-    /// an exit the function is `FALSE`.
+    /// The n-th result as a function of the question. Where no path leads to an exit
+    /// the function is `FALSE`.
     ///
-    /// A rule is several branches with the same place to go when they fail. So
-    /// that each branch does not go through all that the rules after it decide,
-    /// a variable stands for that place until the rule is complete.
+    /// A rule is several branches with the same target when they fail. A variable
+    /// represents that target until the rule is complete, so that each branch does
+    /// not repeat everything that the later rules decide.
     pub fn fold(&self, result: usize, diagram: &mut Diagram) -> Bdd {
         let mut folded = vec![Bdd::FALSE; self.nodes.len()];
         let mut seen = folded.clone();
-        // Meeting points and what stands for them, by dominator, latest first.
+        // Meeting points and the variables that represent them, by dominator, latest
+        // first.
         let mut meetings: Vec<Vec<(NodeId, Variable)>> = vec![Vec::new(); self.nodes.len()];
         let (mut free, mut next) = (Vec::new(), FIRST_PIECE);
         for (id, node) in self.nodes.iter().enumerate().rev() {
@@ -158,7 +159,7 @@ impl Graph {
         folded.first().copied().unwrap_or(Bdd::FALSE)
     }
 
-    /// A piece's result, given what the pieces after it look like.
+    /// A piece's result, from the results of the pieces after it.
     fn ending(&self, node: &Node, result: usize, seen: &[Bdd], diagram: &mut Diagram) -> Bdd {
         match &node.end {
             End::Open => Bdd::FALSE,

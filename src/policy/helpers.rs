@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-/// What a helper does besides returning a number that gpumap does not know.
+/// The effects of a helper besides returning a number that gpumap does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Nothing that a program or a later question could see.
@@ -16,16 +16,16 @@ pub enum Effect {
     Fills(usize, Option<usize>),
     /// Puts entries into the map in r1 or takes some out.
     Changes,
-    /// The same, and writes the memory at r2.
+    /// Reads as `Reads` does, and writes the memory at r2.
     Takes,
     /// Returns memory for a record, or null.
     Record,
-    /// Returns the value that the map in r1 keeps for something outside of the
-    /// program; null if the flag is set and there is none.
+    /// Returns the value that the map in r1 keeps for an object outside of the
+    /// program; null if the flag is set and the object has none.
     Storage { may_be_null: bool },
 }
 
-/// Helpers that read what they are given, or nothing.
+/// Helpers that read their arguments, or nothing.
 const READERS: &[&str] = &[
     "bpf_get_prandom_u32",
     "bpf_user_rnd_u32",
@@ -58,7 +58,7 @@ const READERS: &[&str] = &[
     "bpf_strncmp",
 ];
 
-/// What the kernel function `name` does as a helper; `None` if gpumap does not
+/// The effect of the kernel function `name` as a helper; `None` if gpumap does not
 /// know it.
 pub fn effect(name: &str) -> Option<Effect> {
     if READERS.contains(&name) {
@@ -109,7 +109,7 @@ pub fn lookup(name: &str) -> Option<Found> {
     })
 }
 
-/// What a lookup function returns.
+/// The result of a lookup function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// A hash table's element.
@@ -120,18 +120,18 @@ pub enum Found {
     ValueOfCpu,
 }
 
-/// Whether a call of `name` writes no map, whatever it is given, and comes
-/// back to the program.
+/// Whether a call of `name` writes no map, whatever its arguments, and returns to
+/// the program.
 pub fn is_harmless(name: &str) -> bool {
     let modelled = ["bpf_get_current_cgroup_id", "bpf_get_retval", "bpf_set_retval"];
     effect(name) == Some(Effect::Nothing) || lookup(name).is_some() || modelled.contains(&name)
 }
 
-/// How the kernel dumps a tail call, whatever the reader's rights: by the
-/// helper's number (`BPF_FUNC_tail_call`, `linux/bpf.h`).
+/// The number of a tail call (`BPF_FUNC_tail_call`, `linux/bpf.h`), which the kernel
+/// shows in every dump, whatever the reader's rights.
 const TAIL_CALL: i32 = 12;
 
-/// Whether a call goes on in another program.
+/// Whether a call continues in another program.
 pub fn is_tail_call(helper: i32, name: Option<&str>) -> bool {
     helper == TAIL_CALL || name == Some("bpf_tail_call")
 }
@@ -157,8 +157,8 @@ pub fn kernel_function(name: &str) -> Option<KernelFunction> {
     })
 }
 
-/// Whether gpumap runs the kernel function behind this call, by the symbols
-/// behind a program's calls.
+/// Whether gpumap carries out the kernel function of this call, by the names of a
+/// program's calls.
 pub fn is_known_function(calls: &BTreeMap<i32, String>, call: i32) -> bool {
     calls.get(&call).is_some_and(|name| kernel_function(name).is_some())
 }

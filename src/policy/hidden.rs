@@ -27,18 +27,18 @@ use super::helpers;
 const MAX_GUESSES: usize = 2000;
 /// Most bytes that are hashed for one program: some milliseconds.
 const MAX_HASHED: usize = 1 << 20;
-/// Longest program in bytes whose calls are looked for.
+/// The longest program, in bytes, whose calls are searched.
 const MAX_PROGRAM: usize = 64 << 10;
 /// Most calls that are guessed one by one.
 const MAX_ALONE: usize = 64;
-/// Most programs whose calls are remembered.
+/// The most programs whose calls are remembered.
 const MAX_REMEMBERED: usize = 64;
 /// Instructions before a call that are searched for its arguments.
 const WINDOW: usize = 24;
 /// A call of a function of the kernel or of the program.
 const CALL: u8 = opcode::JMP | opcode::CALL;
-/// Stands for the function that the kernel calls in place of a lookup that it
-/// writes out; helpers' numbers are positive.
+/// Represents the function that the kernel calls for a lookup that it inlines;
+/// helpers' numbers are positive.
 const ELEMENT: i32 = -1;
 /// `bpf_map_lookup_elem`.
 const LOOKUP: i32 = 1;
@@ -48,12 +48,12 @@ const LOOKUP: i32 = 1;
 pub struct Named {
     /// The dump, each call by a number of [`Named::calls`].
     pub insns: Vec<Insn>,
-    /// The functions behind these numbers.
+    /// The functions of these numbers.
     pub calls: BTreeMap<i32, String>,
 }
 
-/// What helpers are called with and what they may be, the likeliest first:
-/// number of arguments, whether the first is a map, name.
+/// The likely helpers by their arguments, the likeliest first: number of arguments,
+/// whether the first is a map, name.
 const LIKELY: &[(usize, bool, &str)] = &[
     (0, false, "bpf_get_current_cgroup_id"),
     (0, false, "bpf_get_current_pid_tgid"),
@@ -104,7 +104,7 @@ struct Hidden {
 }
 
 thread_local! {
-    /// What was found out, by program: a policy is worked out in many runs.
+    /// The results by program, because one policy takes many runs.
     static REMEMBERED: RefCell<HashMap<Key, Option<Rc<Named>>>> = RefCell::default();
 }
 
@@ -152,7 +152,7 @@ fn search(tag: [u8; tag::TAG_SIZE], insns: &[Insn]) -> Option<Named> {
     is_found.then(|| name(insns, &hidden, &search.chosen))
 }
 
-/// The tag that the kernel told; all zeros is none.
+/// The tag that the kernel reported; all zeros means none.
 fn tag_of(program: &Program) -> Option<[u8; tag::TAG_SIZE]> {
     let is_tag =
         program.tag.len() == 2 * tag::TAG_SIZE && program.tag.bytes().all(|digit| digit.is_ascii_hexdigit());
@@ -189,8 +189,8 @@ impl Hidden {
     }
 }
 
-/// How many arguments are set up at the end of `before`, and whether the first
-/// is a map.
+/// How many arguments are set up at the end of `before`, and whether the first is a
+/// map.
 fn arguments(before: &[Insn]) -> (usize, bool) {
     let (mut set, mut takes_map) = ([false; 6], false);
     for insn in before.iter().rev().take(WINDOW) {
@@ -223,7 +223,7 @@ struct Search<'a> {
     insns: &'a [Insn],
     tag: [u8; tag::TAG_SIZE],
     hidden: &'a [Hidden],
-    /// What begins at each slot, by the last guess.
+    /// The part that begins at each slot, by the last guess.
     parts: Vec<Part>,
     /// The last guess: what each call is.
     chosen: Vec<i32>,
@@ -239,7 +239,7 @@ impl Search<'_> {
         (0..=groups.len() * LIKELY.len()).any(|rank| self.descend(groups, rank))
     }
 
-    /// Tries all guesses whose ranks add up to `rank`; whether one is right.
+    /// Tries all guesses whose ranks add up to `rank`; returns whether one is right.
     fn descend(&mut self, groups: &[Vec<usize>], rank: usize) -> bool {
         if self.left == 0 {
             return false;

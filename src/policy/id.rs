@@ -1,4 +1,4 @@
-//! A name for a policy that is the same wherever the policy is the same.
+//! Computes a name for a policy: equal policies have equal names.
 
 use std::collections::HashMap;
 

@@ -1,9 +1,8 @@
-//! The variables of a diagram: the 36 bits of the kernel's question, and
-//! fresh bits for everything gpumap cannot know.
+//! The variables of a diagram: the 36 bits of the kernel's question, and fresh bits
+//! for everything gpumap cannot know.
 //!
-//! A fresh bit stands for "either": a verdict that comes out the same for both
-//! values is known all the same, one that does not is unknown, and the bit's
-//! reason says why.
+//! A fresh bit stands for "either value". A verdict that is the same for both
+//! values is known; one that differs is unknown, and the bit's reason says why.
 
 use std::collections::BTreeSet;
 
@@ -85,8 +84,7 @@ fn number(diagram: &mut Diagram, first: Variable, width: u32, shift: u32) -> [Bd
     bits
 }
 
-/// Where the request is one that the kernel makes: mknod never comes with read
-/// or write.
+/// The questions that the kernel asks: mknod never comes with read or write.
 pub fn reachable(diagram: &mut Diagram) -> Bdd {
     let [write, read, mknod] = [0, 1, 2].map(|bit| diagram.variable(REQUEST + bit));
     let opens = diagram.or(write, read);
@@ -102,7 +100,7 @@ pub fn only(diagram: &mut Diagram, bits: u64) -> Bdd {
     })
 }
 
-/// The diagram of one run and the reasons behind its fresh bits.
+/// The diagram of one run, and the reasons of its fresh bits.
 #[derive(Debug)]
 pub struct Symbols {
     /// The functions.
@@ -119,8 +117,8 @@ impl Default for Symbols {
 }
 
 impl Symbols {
-    /// A word whose low `width` bits gpumap knows nothing about, because of
-    /// `why`. If there are too many such bits, the diagram's budget ends.
+    /// A word whose low `width` bits are unknown, because of `why`. Too many such
+    /// bits end the diagram's budget.
     pub fn unknown_word(&mut self, width: u32, why: &str) -> Word {
         if self.next + width > FIRST_FRESH + MAX_FRESH {
             self.diagram.exhaust();
@@ -129,7 +127,7 @@ impl Symbols {
         self.fresh_word(width, why)
     }
 
-    /// The same for the result of a path that is given up, also when there are
+    /// A word for the result of a path that is given up. It works even if there are
     /// too many such bits.
     pub fn lost_word(&mut self, width: u32, why: &str) -> Word {
         if self.next + width > FIRST_FRESH + MAX_FRESH + FRESH_RESERVE {
@@ -187,7 +185,7 @@ impl Symbols {
         None
     }
 
-    /// The reason behind a fresh variable.
+    /// The reason of a fresh variable.
     pub fn reason(&self, variable: Variable) -> Option<&str> {
         let after = self.reasons.partition_point(|(first, _)| *first <= variable);
         self.reasons.get(after.checked_sub(1)?).map(|(_, why)| why.as_str())

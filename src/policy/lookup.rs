@@ -1,4 +1,4 @@
-//! Lookups in maps: which entry a key finds, for all keys at once.
+//! Looks up keys in maps: which entry each key finds, for all keys at once.
 
 use std::rc::Rc;
 
@@ -165,7 +165,7 @@ impl Machine<'_> {
         }
     }
 
-    /// The map whose address an array of maps keeps at `pointer`, or null.
+    /// The map whose address an array of maps has at `pointer`, or null.
     pub fn inner_at(&mut self, map: usize, places: &[(Bdd, i64)]) -> Value {
         let maps = places
             .iter()
@@ -234,7 +234,8 @@ impl Machine<'_> {
         hits
     }
 
-    /// Where the first `count` bits of `key` are those of `prefix`.
+    /// The questions for which the first `count` bits of `key` are those of
+    /// `prefix`.
     fn begins_with(&mut self, key: &[Byte], prefix: &[u8], count: u32) -> Bdd {
         let bits = key.iter().zip(prefix).flat_map(|(bits, byte)| {
             (0..8).rev().map(move |place| if byte >> place & 1 == 1 { bits[place] } else { !bits[place] })
@@ -258,9 +259,9 @@ impl Machine<'_> {
         Value::of_alternatives(vec![(exists, value), (!exists, 0.into())], self.symbols)
     }
 
-    /// A CPU's copy of the entry at `index` of a per-CPU array, for the
-    /// questions of `guard`. Unlike the values of an array, the copies of two
-    /// entries are not beside each other in memory.
+    /// A CPU's copy of the entry at `index` of a per-CPU array, for the questions of
+    /// `guard`. Unlike the values of an array, the copies of two entries are not
+    /// adjacent in memory.
     pub fn per_cpu_entry(&mut self, map: usize, index: &Word, guard: Bdd) -> Value {
         let cases = index.cases(guard, MAX_PLACES, &mut self.symbols.diagram);
         let hits = cases.map(|cases| {
@@ -270,7 +271,7 @@ impl Machine<'_> {
         self.selected(map, hits, Found::Value)
     }
 
-    /// Where the bytes are equal to `constant`.
+    /// The questions for which the bytes are equal to `constant`.
     fn equals(&mut self, bytes: &[Byte], constant: &[u8]) -> Bdd {
         let mut equal = Bdd::TRUE;
         for (bits, byte) in bytes.iter().zip(constant) {

@@ -1,4 +1,5 @@
-//! Loads and stores: the program's argument, its stack, the values of maps.
+//! Carries out loads and stores: the program's argument, its stack, the values of
+//! maps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -149,7 +150,8 @@ impl Machine<'_> {
         }
     }
 
-    /// Where a pointer can lead, with the questions for which it does.
+    /// The places that a pointer can lead to, each with the questions for which it
+    /// does.
     fn places(&mut self, pointer: &Pointer, offset: i64) -> Option<Vec<(Bdd, i64)>> {
         if let Some(known) = pointer.offset.as_constant() {
             return Some(vec![(Bdd::TRUE, (known as i64).wrapping_add(offset))]);
@@ -228,13 +230,14 @@ impl Machine<'_> {
         Value::Scalar(self.one_of(map, &readings, size))
     }
 
-    /// Why what is read of a map that this program, or another one that is asked
-    /// together with it, writes is unknown.
+    /// Why a read of a map is unknown that this program, or another one in force
+    /// with it, writes.
     pub fn why_written(&self, map: usize) -> String {
         format!("it depends on map {}, to which the device programs themselves write", self.code.maps[map].id)
     }
 
-    /// What is read where its guard holds; equal readings share the work.
+    /// The result of a read from several places, by their guards; equal readings
+    /// share the work.
     fn one_of(&mut self, map: usize, readings: &[(Bdd, Reading)], size: usize) -> Word {
         let mut guards: BTreeMap<Reading, Bdd> = BTreeMap::new();
         for (guard, reading) in readings {
@@ -331,8 +334,8 @@ impl Machine<'_> {
         Spoil { keys: false, bytes: Bytes::Only(bytes) }
     }
 
-    /// A write through an address of unknown origin: to any map that the
-    /// program may reach, or to a stack whose address was lost on the way.
+    /// A write through an address of unknown origin: to any map that the program may
+    /// reach, or to a stack whose address was lost on the way.
     pub fn write_anywhere(&mut self, why: &str, state: &mut State) {
         state.forget_frames(&Rc::from(why));
         self.spoil_all(state, &self.code.own.clone());
@@ -346,7 +349,7 @@ impl Machine<'_> {
         }
     }
 
-    /// The same for many maps.
+    /// Forgets the contents of many maps.
     pub fn spoil_all(&mut self, state: &mut State, written: &Written) {
         self.writes.add_all(written);
         for (place, spoil) in self.code.spoiled_by(written) {
@@ -425,7 +428,7 @@ impl Machine<'_> {
     }
 }
 
-/// Whether what is read at `place` of a map's values may have been written.
+/// Whether a read at `place` of a map's values may find something that was written.
 fn is_spoiled(state: &State, map: usize, place: i64, size: usize) -> bool {
     let place = usize::try_from(place).ok();
     state.spoiled(map).is_some_and(|spoil| place.is_none_or(|place| spoil.bytes.touch(place, size)))

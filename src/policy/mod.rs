@@ -25,6 +25,7 @@
 //! reason from where it arises (`unknown_word` in `inputs`);
 //! [`Decoder::why`] tells those that a verdict depends on.
 
+mod always_listed;
 mod annotate;
 mod as_loaded;
 mod assumptions;
@@ -41,7 +42,6 @@ mod devices_v1;
 pub mod diagram;
 mod fallback;
 mod flow;
-mod focus;
 mod frame;
 mod graph;
 mod helpers;
@@ -66,9 +66,9 @@ mod value;
 mod word;
 mod written;
 
+pub use always_listed::AlwaysListed;
 pub use compile::CompileError;
 pub use decoder::Decoder;
-pub use focus::Focus;
 pub use notation::BadRules;
 pub use proof::{Followed, Proof};
 pub use question::Question;

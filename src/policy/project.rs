@@ -1,23 +1,23 @@
-//! Eliminates inputs that cannot be known: what is known for either value of
-//! each, what is not, and why.
+//! Eliminates inputs that cannot be known, and tells what is known for either value
+//! of each, what is not, and why.
 
 use std::collections::BTreeSet;
 
 use super::diagram::{Bdd, Diagram};
 use super::inputs::{FIRST_FRESH, Symbols};
 
-/// Reasons told apart for one policy; the rest share one.
+/// Reasons that are kept apart for one policy; the rest share one.
 const MAX_REASONS: usize = 16;
 
 /// A function of the question alone, and where it has no value.
 #[derive(Debug)]
 pub struct Projection {
-    /// Where the function is true whatever the fresh bits.
+    /// The questions for which the function is true whatever the fresh bits.
     pub yes: Bdd,
-    /// Where it is false whatever the fresh bits.
+    /// The questions for which it is false whatever the fresh bits.
     pub no: Bdd,
-    /// Where it is neither, by reason. Regions of different reasons may
-    /// overlap.
+    /// The questions for which it is neither, by reason. Regions of different
+    /// reasons may overlap.
     pub open: Vec<(Bdd, String)>,
 }
 
@@ -49,7 +49,7 @@ fn by_reason(symbols: &Symbols, leaves: &BTreeSet<Bdd>) -> Vec<(String, BTreeSet
                 None => {}
             }
         }
-        // However many reasons there are, no open leaf goes unexplained.
+        // Every open leaf has a reason, however many reasons there are.
         if !reasons.iter().any(|(_, behind)| behind.contains(leaf))
             && let Some((_, behind)) = reasons.last_mut()
         {

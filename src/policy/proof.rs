@@ -1,9 +1,9 @@
-//! Why one question is answered as it is: every program followed instruction
-//! by instruction.
+//! Proves the answer to one question: it follows every program instruction by
+//! instruction.
 
 use crate::observation::Program;
 
-use super::annotate::{Meaning, written};
+use super::annotate::{Annotation, written};
 use super::code::Code;
 use super::deadline;
 use super::decoder::{Decoder, ProgramCode, after_return, codes, surroundings};
@@ -19,7 +19,7 @@ use crate::model::{Device, Request, Verdict};
 pub struct Proof {
     /// The programs in run order.
     pub programs: Vec<Followed>,
-    /// What comes out.
+    /// The verdict.
     pub verdict: Verdict,
     /// Why it is unknown.
     pub why: Option<String>,
@@ -32,7 +32,7 @@ pub struct Followed {
     pub steps: Vec<(usize, String)>,
     /// Slot of the instruction that set the returned value.
     pub decided_at: Option<usize>,
-    /// What it returned: true allows; `None` is unknown.
+    /// The result: true allows; `None` is unknown.
     pub returned: Option<bool>,
     /// The error in force after the kernel looked at it; `None` is unknown.
     pub retval: Option<i32>,
@@ -75,16 +75,16 @@ impl Decoder {
         Proof { programs: followed, verdict, why }
     }
 
-    /// What each instruction of a program means, whatever the question: slot
-    /// and meaning of every instruction that can be reached. Empty if the
-    /// program cannot be decoded.
+    /// The meaning of each instruction of a program, for all questions: slot and
+    /// meaning of every instruction that can be reached. Empty if the program cannot
+    /// be decoded.
     pub fn annotate(&mut self, program: &Program, context: &Context<'_>) -> Vec<(usize, String)> {
         let Ok(code) = Code::new(program, context.maps) else { return Vec::new() };
         let symbols = &mut Symbols::default();
         let (_, writes, _) = self.settle(&codes(&[program], context), context);
         let machine = Machine::new(&code, symbols, surroundings(context, None), &writes);
         let visits = machine.visits();
-        let meaning = Meaning::new(&code, symbols, None);
+        let meaning = Annotation::new(&code, symbols, None);
         visits
             .iter()
             .take_while(|_| !deadline::is_over())
@@ -145,7 +145,7 @@ fn signed(word: &Word, symbols: &Symbols, bits: u64) -> Option<i32> {
 }
 
 fn steps(code: &Code<'_>, symbols: &mut Symbols, trace: &[Trace], bits: u64) -> Vec<(usize, String)> {
-    let meaning = Meaning::new(code, symbols, Some(bits));
+    let meaning = Annotation::new(code, symbols, Some(bits));
     let mut steps = Vec::with_capacity(trace.len());
     for (index, step) in trace.iter().enumerate() {
         let Some(operation) = code.operations.get(step.pc) else { continue };

@@ -1,4 +1,5 @@
-//! Questions with wildcards: does everything that matches get one answer?
+//! Answers questions with wildcards: whether everything that matches gets one
+//! verdict.
 
 use std::collections::HashSet;
 
@@ -66,8 +67,8 @@ impl Decoder {
         }
     }
 
-    /// The function's value where the `fixed` variables have the given values,
-    /// if it is the same for all others.
+    /// The function's value for the given values of the `fixed` variables, if it is
+    /// the same for all values of the others.
     fn constant_where(&self, function: Bdd, (fixed, values): (u64, u64)) -> Option<bool> {
         let (mut seen, mut stack, mut found) = (HashSet::new(), vec![function], None);
         while let Some(at) = stack.pop() {

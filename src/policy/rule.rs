@@ -1,4 +1,4 @@
-//! One rule: devices and requests that share a verdict.
+//! A rule: devices and requests that share a verdict.
 
 use crate::model::{DeviceType, RequestSet, Verdict};
 
@@ -18,7 +18,7 @@ pub struct Numbers {
 pub struct Mask {
     /// The bits that matter.
     pub mask: u32,
-    /// What they are.
+    /// Their values.
     pub value: u32,
 }
 
@@ -38,7 +38,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// How many questions the rule is about.
+    /// The number of questions that the rule covers.
     pub(super) fn questions(&self) -> u64 {
         let count = |numbers: Numbers| match numbers.mask {
             None => u64::from(numbers.last - numbers.first) + 1,

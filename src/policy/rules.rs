@@ -1,15 +1,15 @@
-//! Policies as rules for people: a default and disjoint exceptions.
+//! Writes policies as rules for people: a default and disjoint exceptions.
 //!
-//! Each request is written down by itself as boxes of device numbers, and
-//! equal boxes of different requests are then one rule; this is what turns
-//! "mknod of everything, and these devices" back into the two thoughts it was.
+//! Each request is written as boxes of device numbers, and equal boxes of different
+//! requests then become one rule. This turns a policy back into the two sentences
+//! that its author meant, such as "mknod of everything, and these devices".
 
 use std::collections::BTreeMap;
 use std::fmt;
 
+use super::always_listed::AlwaysListed;
 use super::decoder::Decoder;
 use super::diagram::{Bdd, Diagram, Variable};
-use super::focus::Focus;
 use super::inputs::{self, MAJOR, MAJOR_BITS, MINOR, MINOR_BITS, REQUEST, REQUEST_BITS, TYPE};
 use super::rule::{Mask, Numbers, Rule};
 use super::types::Fallback;
@@ -55,19 +55,20 @@ impl Decoder {
     /// The policy as a default and disjoint rules. What programs say of `c 0:0`
     /// is in them, although the kernel never asks.
     pub fn rules(&mut self, policy: Policy) -> RuleList {
-        self.rules_with(policy, &Focus::NOTHING)
+        self.rules_with(policy, &AlwaysListed::NOTHING)
     }
 
-    /// The same; where a policy has no short form, the rules of what is in
-    /// `focus` are there all the same.
-    pub fn rules_with(&mut self, policy: Policy, focus: &Focus) -> RuleList {
+    /// The rules of a policy. Even if it has no short form, the rules about devices
+    /// in `always_listed` are there.
+    pub fn rules_with(&mut self, policy: Policy, always_listed: &AlwaysListed) -> RuleList {
         if self.diagram.exhausted() {
             return self.no_rules();
         }
-        let policy = self.with_answers(policy, focus);
-        let mut list = self.written_down(policy, focus);
+        let policy = self.with_answers(policy, always_listed);
+        let mut list = self.written_down(policy, always_listed);
         if policy.fallback != Fallback::NONE {
-            // What the diagram leaves open has an answer for who asks.
+            // Questions that the diagram leaves open are answered one by one when
+            // asked.
             let open = self.unknown(policy);
             let open = self.questions(open);
             list.omitted = (list.omitted.unwrap_or(0) + open > 0).then(|| list.omitted.unwrap_or(0) + open);
@@ -75,14 +76,14 @@ impl Decoder {
         if self.diagram.exhausted() { self.no_rules() } else { list }
     }
 
-    /// What stands for the rules of a policy where they cannot be worked out.
+    /// A placeholder for rules that cannot be computed.
     fn no_rules(&self) -> RuleList {
         let unknown = vec![(self.why_exhausted().to_owned(), Vec::new())];
         RuleList { default: Verdict::Unknown, rules: Vec::new(), unknown, omitted: None }
     }
 
     /// The rules, provided that the diagram holds them all.
-    fn written_down(&mut self, policy: Policy, focus: &Focus) -> RuleList {
+    fn written_down(&mut self, policy: Policy, always_listed: &AlwaysListed) -> RuleList {
         let unknown = self.unknown(policy);
         let regions =
             [(Verdict::Deny, policy.deny), (Verdict::Allow, policy.allow), (Verdict::Unknown, unknown)];
@@ -92,7 +93,7 @@ impl Decoder {
             match self.region_rules(region, verdict) {
                 Ok(rules) => list.rules.extend(rules),
                 Err(count) => {
-                    let rules = self.rules_in_focus(region, verdict, focus);
+                    let rules = self.always_listed_rules(region, verdict, always_listed);
                     let shown: u64 = rules.iter().map(Rule::questions).sum();
                     list.omitted = Some(list.omitted.unwrap_or(0) + count.saturating_sub(shown));
                     list.rules.extend(rules);
@@ -102,21 +103,22 @@ impl Decoder {
         list.rules.sort_by_key(order);
         for (region, why) in self.open_regions(policy) {
             let rules = self.region_rules(region, Verdict::Unknown);
-            let rules = rules.unwrap_or_else(|_| self.rules_in_focus(region, Verdict::Unknown, focus));
+            let rules =
+                rules.unwrap_or_else(|_| self.always_listed_rules(region, Verdict::Unknown, always_listed));
             list.unknown.push((why, rules));
         }
         list
     }
 
-    /// Where `a` and `b` differ.
+    /// The differences between `a` and `b`.
     pub fn changes(&mut self, a: Policy, b: Policy) -> Vec<Change> {
-        self.changes_with(a, b, &Focus::NOTHING)
+        self.changes_with(a, b, &AlwaysListed::NOTHING)
     }
 
-    /// The same; where a difference has no short form, the rules of what is in
-    /// `focus` are there all the same.
-    pub fn changes_with(&mut self, a: Policy, b: Policy, focus: &Focus) -> Vec<Change> {
-        let (a, b) = (self.with_answers(a, focus), self.with_answers(b, focus));
+    /// The differences between `a` and `b`. Even if they have no short form, those
+    /// about devices in `always_listed` are there.
+    pub fn changes_with(&mut self, a: Policy, b: Policy, always_listed: &AlwaysListed) -> Vec<Change> {
+        let (a, b) = (self.with_answers(a, always_listed), self.with_answers(b, always_listed));
         let (in_a, in_b) = (self.by_verdict(a), self.by_verdict(b));
         let mut changes = Vec::new();
         for (from, was) in in_a {
@@ -128,7 +130,7 @@ impl Decoder {
                 let (rules, omitted) = match self.region_rules(region, to) {
                     Ok(rules) => (rules, None),
                     Err(count) => {
-                        let rules = self.rules_in_focus(region, to, focus);
+                        let rules = self.always_listed_rules(region, to, always_listed);
                         let shown: u64 = rules.iter().map(Rule::questions).sum();
                         (rules, Some(count.saturating_sub(shown)))
                     }
@@ -137,7 +139,7 @@ impl Decoder {
             }
         }
         if self.diagram.exhausted() {
-            // What was found may be wrong and is not all.
+            // The differences that were found may be wrong and are not all.
             return vec![Change {
                 from: Verdict::Unknown,
                 to: Verdict::Unknown,
@@ -428,8 +430,8 @@ impl Numbers {
     }
 }
 
-/// Where the number in `width` variables from `first` has the bits of `value`
-/// under `mask`, and `rest` holds.
+/// The questions for which the number in `width` variables from `first` has the bits
+/// of `value` under `mask`, and `rest` holds.
 fn cube(diagram: &mut Diagram, first: Variable, width: u32, mask: u32, value: u32, rest: Bdd) -> Bdd {
     (0..width).fold(rest, |below, place| {
         let variable = first + width - 1 - place;

@@ -1,4 +1,4 @@
-//! Everything that changes while a program runs.
+//! The state of a running program: everything that its instructions change.
 
 use std::rc::Rc;
 
@@ -23,11 +23,11 @@ pub struct State {
     pub registers: [Value; REGISTERS],
     /// Stack frames, the caller's first.
     frames: Vec<Rc<Frame>>,
-    /// Where each caller goes on and what it kept in r6 to r9.
+    /// The callers: where each continues, and its r6 to r9.
     callers: Vec<Caller>,
     /// The error the hook will return, 32 bits: 0 or a negative errno.
     pub retval: Word,
-    /// What may have changed in the program's maps, by their place.
+    /// What may have changed in the program's maps, by position.
     written: Rc<Places>,
 }
 
@@ -36,14 +36,14 @@ pub struct State {
 pub struct Rounds {
     /// The function's first instruction.
     pub target: usize,
-    /// The map whose entries are gone through, with the register that names
-    /// it; `None` counts.
+    /// The map whose entries are visited, with the register that names it; `None`
+    /// for a plain count.
     pub map: Option<(usize, Value)>,
-    /// How many rounds there are.
+    /// The number of rounds.
     pub count: u64,
     /// The round that is running.
     pub round: u64,
-    /// What the program hands to its function.
+    /// The argument that the program passes to its function.
     pub argument: Value,
 }
 
@@ -56,8 +56,8 @@ struct Caller {
 }
 
 impl State {
-    /// The start of a program: r1 is the context, r10 the stack; what is
-    /// `written` of its maps is not to be trusted.
+    /// The start of a program: r1 is the context, r10 the stack. Contents of its
+    /// maps that are in `written` are unknown.
     pub fn start(retval: Word, written: Rc<Places>) -> Self {
         let mut registers = std::array::from_fn(|_| Value::Unset);
         registers[1] = Value::pointer(Base::Context, Word::ZERO);
@@ -79,7 +79,7 @@ impl State {
         true
     }
 
-    /// Leaves a subprogram; where the caller goes on, or `None` from the
+    /// Leaves a subprogram; returns where the caller continues, or `None` from the
     /// program itself.
     pub fn ret(&mut self) -> Option<usize> {
         let caller = self.callers.pop()?;
@@ -92,14 +92,15 @@ impl State {
         Some(caller.resume)
     }
 
-    /// What a call of a helper leaves: its result, and nothing in r1 to r5.
+    /// Sets the registers after a call of a helper: its result, and nothing in r1 to
+    /// r5.
     pub fn end_call(&mut self, result: Value) {
         self.registers[0] = result;
         self.registers[1..6].fill(Value::Unset);
     }
 
-    /// Where the callers go on, outermost first, and the round of the helper
-    /// that calls.
+    /// Where the callers continue, outermost first, and the round of the helper that
+    /// calls.
     pub fn resumes(&self) -> impl Iterator<Item = (usize, u64)> {
         self.callers.iter().map(|caller| (caller.resume, caller.rounds.as_ref().map_or(0, |it| it.round)))
     }
@@ -152,7 +153,7 @@ impl State {
         self.frames.iter_mut().for_each(|frame| Rc::make_mut(frame).forget_all(why));
     }
 
-    /// What may have changed in a map; `None` if nothing did.
+    /// What may have changed in a map; `None` if nothing has.
     pub fn spoiled(&self, map: usize) -> Option<&Spoil> {
         self.written.get(&map)
     }
@@ -203,7 +204,7 @@ fn live_registers(live: u16) -> impl Iterator<Item = usize> {
 }
 
 impl Rounds {
-    /// Goes on to the next round; where the function begins.
+    /// Starts the next round; returns where the function begins.
     pub fn advance(&mut self) -> usize {
         self.round += 1;
         self.target

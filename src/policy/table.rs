@@ -1,6 +1,7 @@
 //! A map as the program sees it: how lookups in it work and what its values
 //! hold, as far as the observation says.
 
+use crate::model::MapType;
 use crate::observation::{Answer, HiddenBytes, Map, MapEntry, Program, with_inner};
 
 /// `BPF_F_RDONLY_PROG`: the verifier lets no program write to the map
@@ -12,9 +13,9 @@ const READ_ONLY: u32 = 1 << 7;
 pub struct Table<'a> {
     /// Map id.
     pub id: u32,
-    /// How lookups in it work.
+    /// The kind of its lookups.
     pub kind: TableKind,
-    /// Whether every CPU has values of its own.
+    /// Whether every CPU has its own values.
     pub per_cpu: bool,
     /// Whether no program may write to it.
     pub read_only: bool,
@@ -29,7 +30,7 @@ pub struct Table<'a> {
     hidden: &'a [HiddenBytes],
 }
 
-/// How lookups in a map work.
+/// The kinds of lookups in a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableKind {
     /// By equal key.
@@ -44,7 +45,7 @@ pub enum TableKind {
     ArrayOfMaps,
     /// By equal key, entries are maps themselves.
     HashOfMaps,
-    /// Entries are programs to go on in.
+    /// Entries are programs to continue in.
     Programs,
     /// Memory that programs share with user space.
     Arena,
@@ -155,8 +156,8 @@ impl<'a> Table<'a> {
         Some(programs.filter_map(|entry| Some(u32::from_le_bytes(*entry.key.0.first_chunk()?))).collect())
     }
 
-    /// Which entry of an array of maps is the map at `index`; `None` if there
-    /// is none.
+    /// The position of the entry of an array of maps that is the map at `index`;
+    /// `None` if there is none.
     pub fn slot(&self, index: u64) -> Option<usize> {
         let key = u32::try_from(index).ok()?.to_le_bytes();
         self.entries.as_ref().ok()?.iter().position(|entry| entry.key.0 == key)
@@ -229,19 +230,19 @@ pub fn of_program<'a>(program: &Program, maps: &'a [Map]) -> Vec<Table<'a>> {
 }
 
 fn kind(map: &Map) -> (TableKind, bool) {
-    match map.kind.as_str() {
-        "hash" | "lru_hash" => (TableKind::Hash, false),
-        "percpu_hash" | "lru_percpu_hash" => (TableKind::Hash, true),
-        "array" if map.key_size == 4 => (TableKind::Array, false),
-        "percpu_array" if map.key_size == 4 => (TableKind::Array, true),
-        "lpm_trie" if map.key_size > 4 => (TableKind::Trie, false),
-        "cgroup_storage" => (TableKind::CgroupStorage, false),
-        "percpu_cgroup_storage" => (TableKind::CgroupStorage, true),
-        "array_of_maps" if map.key_size == 4 => (TableKind::ArrayOfMaps, false),
-        "hash_of_maps" => (TableKind::HashOfMaps, false),
-        "prog_array" if map.key_size == 4 => (TableKind::Programs, false),
-        "arena" => (TableKind::Arena, false),
-        "" => (TableKind::Absent, false),
+    match &map.kind {
+        MapType::Hash | MapType::LruHash => (TableKind::Hash, false),
+        MapType::PercpuHash | MapType::LruPercpuHash => (TableKind::Hash, true),
+        MapType::Array if map.key_size == 4 => (TableKind::Array, false),
+        MapType::PercpuArray if map.key_size == 4 => (TableKind::Array, true),
+        MapType::LpmTrie if map.key_size > 4 => (TableKind::Trie, false),
+        MapType::CgroupStorage => (TableKind::CgroupStorage, false),
+        MapType::PercpuCgroupStorage => (TableKind::CgroupStorage, true),
+        MapType::ArrayOfMaps if map.key_size == 4 => (TableKind::ArrayOfMaps, false),
+        MapType::HashOfMaps => (TableKind::HashOfMaps, false),
+        MapType::ProgArray if map.key_size == 4 => (TableKind::Programs, false),
+        MapType::Arena => (TableKind::Arena, false),
+        kind if kind.is_unknown() => (TableKind::Absent, false),
         _ => (TableKind::Other, false),
     }
 }

@@ -3,7 +3,7 @@
 use super::diagram::Bdd;
 use crate::observation::Map;
 
-/// What programs read besides their arguments.
+/// The inputs of programs besides their arguments.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
     /// The maps, with contents.
@@ -26,22 +26,22 @@ pub enum Combination {
     Retval,
 }
 
-/// What one or more programs decide, for every device and request. Equal
+/// The decisions of one or more programs, for every device and request. Equal
 /// policies of one decoder are equal values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Policy {
-    /// Where the request is allowed for certain.
+    /// The questions that are certainly allowed.
     pub(super) allow: Bdd,
-    /// Where it is denied for certain.
+    /// The questions that are certainly denied.
     pub(super) deny: Bdd,
-    /// What answers single questions that both leave open.
+    /// Answers single questions that both leave open.
     pub(super) fallback: Fallback,
 }
 
 impl Combination {
-    /// What a kernel of release `uname -r` does. Kernels whose distributor
-    /// ports BPF back inside an old number (`.el`) count as new: for them only
-    /// trying would tell, and the new rule claims less.
+    /// The combination rule of a kernel of release `uname -r`. Kernels whose
+    /// distributor ports BPF back to an old version (`.el`) count as new, because
+    /// the new rule claims less and only trying would tell.
     pub fn of_kernel(release: &str) -> Self {
         let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
         match (numbers.next(), numbers.next()) {

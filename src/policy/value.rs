@@ -16,22 +16,22 @@ pub enum Value {
     Scalar(Word),
     /// An address.
     Pointer(Rc<Pointer>),
-    /// Depends on the path: where each guard holds, the value beside it. The
-    /// guards are disjoint and the values never `Choice` themselves.
+    /// Depends on the path: for the questions of each guard, the value with it. The
+    /// guards are disjoint, and the values are never `Choice` themselves.
     Choice(Rc<Vec<(Bdd, Value)>>),
 }
 
 /// An address gpumap understands.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pointer {
-    /// What it points into.
+    /// The object that it points into.
     pub base: Base,
-    /// How far, in bytes.
+    /// The distance from its start in bytes.
     pub offset: Word,
 }
 
-/// What a pointer points into. Maps are named by their place in the list the
-/// program was given.
+/// The object that a pointer points into. Maps are named by their position in the
+/// program's list.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Base {
     /// The program's argument.
@@ -42,29 +42,30 @@ pub enum Base {
     MapObject(usize),
     /// A hash table element: a fixed, kernel dependent step before its value.
     HashElement(Rc<Selection>),
-    /// Where a per-CPU hash table's element keeps the address of its values.
+    /// The slot in a per-CPU hash table's element that has the address of its
+    /// values.
     PerCpuSlot(Rc<Selection>),
     /// The value of one of the selected entries of a map.
     MapValue(Rc<Selection>),
     /// The values of an array map, one after the other.
     Array(usize),
-    /// Where a per-CPU array map keeps the addresses of its values, 8 bytes
-    /// each.
+    /// The slots of a per-CPU array map that have the addresses of its values, 8
+    /// bytes each.
     PerCpuSlots(usize),
-    /// Where a hash table's element keeps the address of a map.
+    /// The slot in a hash table's element that has the address of a map.
     InnerSlot(Rc<Selection>),
-    /// Where an array of maps keeps the addresses of maps, 8 bytes each.
+    /// The slots of an array of maps that have the addresses of maps, 8 bytes each.
     InnerSlots(usize),
     /// Memory that only this run of the program sees, such as a record for
     /// user space.
     Scratch,
     /// The subprogram that begins here, to be called back by a helper.
     Subprogram(usize),
-    /// Bytes that nobody writes: the key of a map that a helper goes through.
+    /// Bytes that no code writes: the key of a map whose entries a helper visits.
     Bytes(Rc<[u8]>),
 }
 
-/// What the elements of a hash table hold.
+/// The contents of the elements of a hash table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holds {
     /// Values.
@@ -80,7 +81,7 @@ pub enum Holds {
 pub struct Selection {
     /// The map.
     pub map: usize,
-    /// What its elements hold.
+    /// The contents of its elements.
     pub holds: Holds,
     /// Entry numbers, each with where it is the one found; `None` if it may be
     /// any entry, also one that was not observed.
@@ -113,8 +114,8 @@ impl Value {
         }
     }
 
-    /// The value made of `alternatives`, whose guards are disjoint: those of
-    /// one kind are folded into one.
+    /// The value that is one of `alternatives`, whose guards are disjoint;
+    /// alternatives of one kind are folded into one.
     pub fn of_alternatives(alternatives: Vec<(Bdd, Self)>, symbols: &mut Symbols) -> Self {
         let mut folded: Vec<(Bdd, Self)> = Vec::with_capacity(alternatives.len());
         for (guard, value) in alternatives {
@@ -171,7 +172,7 @@ impl Value {
         Self::of_alternatives(alternatives, symbols)
     }
 
-    /// The value as a number; what is not a number is unknown.
+    /// The value as a number; a value that is no number is unknown.
     pub fn word(&self, symbols: &mut Symbols) -> Word {
         match self {
             Self::Scalar(word) => word.clone(),

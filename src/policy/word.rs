@@ -71,8 +71,8 @@ impl Word {
         Self::from_bits(std::array::from_fn(|place| bit(self.bit(place), other.bit(place))))
     }
 
-    /// Whether a number may be an address in the kernel: one that fits into 32
-    /// bits is none. Which other numbers are addresses differs between
+    /// Whether a number may be an address in the kernel. A number that fits into 32
+    /// bits is never one. Which other numbers are addresses differs between
     /// machines: with five-level page tables, maps are at `0xff11…`.
     pub fn may_be_address(&self) -> bool {
         match self {
@@ -302,7 +302,7 @@ impl Word {
         }
     }
 
-    /// Where the two words are equal.
+    /// The questions for which the two words are equal.
     pub fn equal_to(&self, other: &Self, diagram: &mut Diagram) -> Bdd {
         if let (Self::Constant(a), Self::Constant(b)) = (self, other) {
             return Bdd::constant(a == b);
@@ -324,7 +324,7 @@ impl Word {
         equal
     }
 
-    /// Where `self` is less than `other`, unsigned.
+    /// The questions for which `self` is less than `other`, unsigned.
     pub fn less_than(&self, other: &Self, diagram: &mut Diagram) -> Bdd {
         (0..64).fold(Bdd::FALSE, |less, place| {
             let (a, b) = (self.bit(place), other.bit(place));
@@ -333,7 +333,7 @@ impl Word {
         })
     }
 
-    /// Where `self` is less than `other`, both signed.
+    /// The questions for which `self` is less than `other`, both signed.
     pub fn signed_less_than(&self, other: &Self, diagram: &mut Diagram) -> Bdd {
         let flip = |word: &Self| {
             let mut bits = word.bits();

@@ -1,16 +1,16 @@
-//! Which map contents are not what was observed, because a program may have
-//! written there since.
+//! Finds map contents that may differ from what was observed, because a program may
+//! have written there since.
 //!
-//! A policy answers the next question, and every question before it ran the
-//! same programs. What any of them may write, at any question, is therefore
-//! unknown for all of them.
+//! A policy answers the next question, and every question before it ran the same
+//! programs. So what any of them may write, at any question, is unknown for all of
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What may have changed in one map.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spoil {
-    /// Entries may have come and gone.
+    /// Entries may have been added and removed.
     pub keys: bool,
     /// The bytes of values that may have changed.
     pub bytes: Bytes,
@@ -19,7 +19,7 @@ pub struct Spoil {
 /// Some bytes of every value of a map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Bytes {
-    /// These, counted from the start of the value.
+    /// These bytes, counted from the start of the value.
     Only(BTreeSet<usize>),
     /// All of them.
     All,
@@ -82,8 +82,8 @@ impl Written {
         Self { maps: BTreeMap::new(), everything: true }
     }
 
-    /// What is spoiled of map `id`; `None` if nothing is. `read_only` maps are
-    /// those that the verifier lets no program write to.
+    /// What may have changed in map `id`; `None` if nothing has. `read_only` maps
+    /// are those that the verifier lets no program write to.
     pub fn of(&self, id: u32, read_only: bool) -> Option<Spoil> {
         match self.everything && !read_only {
             true => Some(Spoil::ALL),
@@ -113,5 +113,5 @@ impl Written {
     }
 }
 
-/// What is spoiled of a program's maps, by their place in its list.
+/// What may have changed in a program's maps, by their position in its list.
 pub type Places = BTreeMap<usize, Spoil>;

@@ -26,7 +26,8 @@ fn none(audit: &Audit) -> String {
     if audit.known > 0 { "No new finding." } else { "No finding." }.to_owned()
 }
 
-/// `1 critical finding, 2 warnings, 1 note`, without those there are none of.
+/// `1 critical finding, 2 warnings, 1 note`; severities without a finding are left
+/// out.
 fn counts(audit: &Audit) -> String {
     let counts = audit.counts;
     let parts = [(counts.critical, "critical finding"), (counts.warning, "warning"), (counts.note, "note")];

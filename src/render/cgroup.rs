@@ -76,8 +76,8 @@ fn program_part(out: &mut dyn Write, cgroup: &Cgroup, payload: &Payload) -> io::
     }
 }
 
-/// Whether nothing stands in the way of any device. Without a program that is
-/// so unless the v1 controller has a say.
+/// Whether every device may be opened: there is no program, and the v1 controller
+/// does not restrict either.
 fn allows_everything(cgroup: &Cgroup, payload: &Payload) -> bool {
     let policy = payload.policies.as_ref().and_then(|policies| policies.get(&cgroup.policy));
     policy.is_some_and(|policy| policy.default == Verdict::Allow && policy.exact && policy.rules.is_empty())

@@ -103,8 +103,8 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    /// Make sure that a loop is told by its first round, its length and its
-    /// end, and that everything can be had.
+    /// Make sure that a loop is shown by its first round, its length and its end,
+    /// and that everything is shown on request.
     #[test]
     fn long_paths_are_folded() {
         assert_eq!(printed(400, false).lines().count(), 400);

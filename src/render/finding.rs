@@ -7,7 +7,7 @@ use crate::model::Confidence;
 use crate::model::Owner;
 use crate::report::{Decision, Finding, FindingDevice, FindingProcess};
 
-/// Where the text of a line begins.
+/// The column at which the text of a line begins.
 const INDENT: usize = 13;
 /// Entries of a kind that are shown before the rest is counted.
 const SHOWN: usize = 6;
@@ -49,13 +49,13 @@ fn lines(
     for (index, text) in entries.iter().take(shown).chain(&rest).enumerate() {
         let name = if index == 0 { name } else { "" };
         let first = format!("  {name:<11}");
-        // What belongs to the line above stands further in than the next entry.
+        // A continued line is indented more than the next entry.
         wrap::write(out, &first, INDENT + 2, usize::from(style.width), text)?;
     }
     Ok(())
 }
 
-/// The cgroup; its owner is named first unless its name is that of the cgroup.
+/// The cgroup. Its owner comes first, unless the owner's name is that of the cgroup.
 fn place(finding: &Finding) -> Option<String> {
     let whose = finding.owner.as_ref().map(whose);
     let path = finding.cgroup.as_deref().map(|path| sanitize::with_hex(path, finding.cgroup_hex.as_deref()));
@@ -88,8 +88,7 @@ fn process(process: &FindingProcess) -> String {
         Some(name) => format!("user {}", process_facts::named(&sanitize::short(name, 24, "…"))),
         None => format!("uid {}", process.uid),
     };
-    let unusual = |state: &&str| !matches!(*state, "running" | "sleeping");
-    let state = process.state.as_deref().filter(unusual).map(|state| format!(", {state}"));
+    let state = process.state.as_ref().filter(|state| !state.is_usual()).map(|state| format!(", {state}"));
     let age = process.age_seconds.map(|seconds| format!(" ({} old)", process_facts::age(seconds)));
     let started = process.started_at.as_deref().map(|at| format!(", started {}", sanitize::text(at)));
     let parts = [state, started, age].into_iter().flatten().collect::<String>();

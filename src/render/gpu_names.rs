@@ -19,7 +19,7 @@ pub(super) fn key_names(keys: &[String], instances: &[String], gpus: &[Gpu]) -> 
     whole.chain(instances.iter().map(|instance| instance_name(instance, gpus))).collect()
 }
 
-/// The set that somebody holds; what is denied by now is marked: `nvidia1!`.
+/// The set that an owner or process holds; what is denied now is marked: `nvidia1!`.
 pub(super) fn held_names(keys: &[String], instances: &[String], denied: &[String], gpus: &[Gpu]) -> String {
     let part = |is_denied: bool| {
         let of =

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use super::gpu_names::{self, find, gate, instance_name, name};
 use super::table::{self, Last};
 use super::{Style, names, sanitize};
-use crate::model::Verdict;
+use crate::model::{RequestSet, Verdict};
 use crate::report::{Gpu, GpuVerdict};
 
 /// Places of the columns that are left out where they say nothing.
@@ -40,7 +40,7 @@ pub(super) fn write(
 /// Whether the verdict for `rw` tells those for all requests.
 fn says_all(gpu: &GpuVerdict) -> bool {
     match gpu.verdict {
-        Verdict::Allow => gpu.requests == "rwm",
+        Verdict::Allow => gpu.requests == RequestSet::ALL.to_string(),
         _ => gpu.requests.is_empty(),
     }
 }
@@ -67,7 +67,7 @@ pub(super) fn compact(verdicts: &[GpuVerdict], gpus: &[Gpu]) -> String {
     text
 }
 
-/// How many GPUs are allowed, without counting for denied what is unknown.
+/// The number of allowed GPUs; GPUs with unknown verdicts are not counted as denied.
 pub(super) fn tally(verdicts: &[GpuVerdict]) -> String {
     let count = |verdict| verdicts.iter().filter(|gpu| gpu.verdict == verdict).count();
     let all = verdicts.len();

@@ -60,7 +60,7 @@ fn heading(out: &mut dyn Write, top: &OwnerSets) -> io::Result<()> {
     writeln!(out)
 }
 
-/// Where a job's number comes from, for people.
+/// The source of a job's number, for people.
 pub(super) fn source_name(source: &JobIdSource) -> String {
     match source {
         JobIdSource::StepdTitle => "the title of its slurmstepd".to_owned(),

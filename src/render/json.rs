@@ -23,10 +23,10 @@ fn part<T: Serialize>(out: &mut dyn Write, value: &T) -> io::Result<()> {
     value.serialize(&mut Serializer::with_formatter(&mut *out, Visible)).map_err(io::Error::from)
 }
 
-/// A document with one list that is written as its elements come.
+/// A document with one list that is written element by element.
 ///
-/// Each call writes its bytes at once, so the document can be ended between
-/// any two calls, whatever went wrong there.
+/// Each call writes its bytes immediately, so the document can be ended between any
+/// two calls, whatever went wrong there.
 #[derive(Debug, Default)]
 pub struct Stream {
     bytes: Vec<u8>,

@@ -52,7 +52,7 @@ pub fn write(
         .try_for_each(|(pid, why)| writeln!(out, "  {pid}: holds: {}", sanitize::short(why, 300, "…")))
 }
 
-/// What `--kill` did.
+/// The action of `--kill`.
 fn done(leftover: &Leftover) -> Option<String> {
     match (leftover.killed?, &leftover.spared) {
         (true, _) => Some("killed".to_owned()),
@@ -64,8 +64,9 @@ fn and_unseen(count: usize) -> String {
     if count == 0 { String::new() } else { format!(", and {count} could not be looked into") }
 }
 
-/// Prints pid, start time, uid, reason, GPU keys and what was done of each
-/// process that was seen to hold one, separated by tabs. The format is in the manual and stays.
+/// Prints pid, start time, uid, reason, GPU keys and the action for each process
+/// that holds a GPU, separated by tabs. The manual describes the format, which does
+/// not change.
 pub fn porcelain(out: &mut dyn Write, _: Style, payload: &Payload) -> io::Result<()> {
     for leftover in payload.leftovers.iter().flatten().filter(|leftover| is_found(leftover)) {
         let it = &leftover.process;
@@ -88,7 +89,7 @@ fn is_found(leftover: &Leftover) -> bool {
     leftover.process.held.is_some()
 }
 
-/// Prints what no look can see, beside the answer.
+/// Prints the limits of the answer.
 pub fn notes(err: &mut dyn Write, payload: &Payload) -> io::Result<()> {
     let mut notes = payload.notes.iter().flatten();
     notes.try_for_each(|note| writeln!(err, "gpumap: note: {}", sanitize::text(&note.text)))

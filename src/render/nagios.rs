@@ -10,7 +10,7 @@ use crate::report::{Finding, Payload};
 /// The longest text, so that the whole line is within what old agents send.
 const TEXT: usize = 600;
 
-/// What Nagios knows.
+/// The states of Nagios.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nagios {
     /// Nothing worse than a note, and everything was seen.
@@ -74,7 +74,8 @@ pub fn unknown(out: &mut dyn Write, why: &str) -> io::Result<()> {
     writeln!(out, "GPUMAP {} - {}", Nagios::Unknown.word(), text(why))
 }
 
-/// What made the state unknown: the first problem, or else what is not known.
+/// The reason why the state is unknown: the first problem, or else what is not
+/// known.
 fn unseen(payload: &Payload, problems: &[Problem]) -> String {
     let remark = payload.audit.iter().flat_map(|audit| &audit.remarks).next().cloned();
     let why = match problems.split_first() {
@@ -105,8 +106,8 @@ fn devices(finding: &Finding) -> String {
     }
 }
 
-/// What separates the text from the numbers must not stand in it; neither must
-/// a line's end, which `sanitize` sees to.
+/// Removes the character that separates the text from the numbers. `sanitize` has
+/// removed line ends.
 fn text(text: &str) -> String {
     sanitize::short(text, TEXT, "…").replace('|', "/")
 }

@@ -19,8 +19,8 @@ pub(super) fn set(names: Vec<String>) -> String {
     ranges.chain(others).collect::<Vec<_>>().join(" ")
 }
 
-/// The names of a list in its order, which means something: `nvidia2,3,0,1`,
-/// never a range, which would look like a set.
+/// The names of a list in its order, which has a meaning: `nvidia2,3,0,1`, never a
+/// range, which would look like a set.
 pub(super) fn list(names: &[String]) -> String {
     let same_stem = |a: &String, b: &String| match (split(a), split(b)) {
         (Some((a, _)), Some((b, _))) => a == b,
@@ -58,8 +58,8 @@ fn ranges(numbers: &[u32]) -> String {
 mod tests {
     use super::*;
 
-    /// Make sure that a set is sorted, a list is not, and what is no numbered
-    /// name stays whole.
+    /// Make sure that a set is sorted, a list is not, and a name without a number
+    /// stays whole.
     #[test]
     fn folding() {
         let names = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();

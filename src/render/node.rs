@@ -66,8 +66,8 @@ fn rows(group: &[OwnerSets]) -> impl Iterator<Item = Row<'_>> {
     })
 }
 
-/// A node has hundreds of services that no program restricts: what they could
-/// open is no news. Whoever holds something is shown, with what is around it.
+/// A node has hundreds of services that no program restricts; what they could open
+/// is not interesting. Every holder is shown, with the owners around it.
 fn is_shown(row: &OwnerSets, below: &[OwnerSets], gpus: usize) -> bool {
     let matters = |row: &OwnerSets| !owner::is_background(&row.owner) || holds(row) && !is_unseen(row, gpus);
     matters(row) || below.iter().any(matters)

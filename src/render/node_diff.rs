@@ -1,4 +1,4 @@
-//! What changed on a node, one line each.
+//! Prints what changed on a node, one line each.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use crate::report::{Gpu, NodeDiff, OwnerAt, OwnerGpus, PolicyChange, ProgramMove
 /// Cgroups named before the rest is counted.
 const SHOWN: usize = 3;
 
-/// Prints it; `with_rules` unless they stand there already.
+/// Prints the changes; `with_rules` unless the rules are printed elsewhere.
 pub(super) fn write(
     out: &mut dyn Write,
     style: Style,

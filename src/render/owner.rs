@@ -8,11 +8,11 @@ use crate::model::{JobIdSource, Owner, OwnerKind};
 
 /// The longest name in a table.
 const NAME: usize = 28;
-/// As many characters of a container's id as Docker shows.
+/// The length of a container's id as Docker shows it.
 const ID: usize = 12;
 
-/// Hexadecimal digits in a row that can only be a container's id: 64 of runc and
-/// its kin, at least 32 elsewhere.
+/// Hexadecimal digits in a row that can only be a container's id: runc and similar
+/// runtimes have 64, others at least 32.
 const WHOLE_ID: usize = 32;
 
 /// Text in which every whole container id is as short as Docker shows it.
@@ -45,15 +45,16 @@ pub(super) fn label(owner: &Owner, depth: usize) -> String {
     format!("{}{text}{}", "  ".repeat(depth), part(owner))
 }
 
-/// An owner with what is around it in one kind: `slurm job 4711, step 0, task 1`.
+/// An owner with the owners around it of the same kind: `slurm job 4711, step 0,
+/// task 1`.
 pub(super) fn full(owner: &Owner) -> String {
     let task = owner.task.as_ref().map(|task| format!("task {}", short(task)));
     let parts = [Some(whole(owner)), step(owner), task, claimed(owner)];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// Whether nobody asks after it unless it holds a GPU: no job, pod, container
-/// or virtual machine.
+/// Whether it is only interesting if it holds a GPU: no job, pod, container or
+/// virtual machine.
 pub(super) fn is_background(owner: &Owner) -> bool {
     rank(owner) == Rank::Other
 }
@@ -96,8 +97,8 @@ fn whole(owner: &Owner) -> String {
     }
 }
 
-/// What the innermost name in an owner claims: a name that the owner itself may
-/// have made up.
+/// The claim of the innermost name in an owner, which the owner itself may have
+/// invented.
 fn claimed(owner: &Owner) -> Option<String> {
     owner.claims.last().map(|claim| format!("calling itself {}", whole(claim)))
 }

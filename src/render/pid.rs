@@ -9,7 +9,7 @@ use crate::report::{ActiveProcess, Api, Asked, Cgroup, Claim, Gpu, OwnerSets, Pa
 
 /// Characters of a variable's value.
 const VALUE: usize = 40;
-/// Where the text of a line begins.
+/// The column at which the text of a line begins.
 const INDENT: usize = 11;
 
 /// Prints each process of the answer, separated by an empty line.
@@ -55,7 +55,7 @@ fn one(
     if let Some(nothing) = nothing_of(it) {
         return writeln!(out, "\n{nothing}");
     }
-    // What the scheduler's own daemon may do says nothing of the job.
+    // What the scheduler's own daemon may open says nothing about the job.
     if cgroup.owner.as_ref().is_some_and(|owner| owner.part.is_none()) {
         sets(out, style, it, payload)?;
     }
@@ -69,7 +69,7 @@ fn one(
     activity::section(out, style, activity, is_it, inventory)
 }
 
-/// What stands for everything else where a process cannot have any of it. One
+/// The line that replaces all others if a process cannot hold anything. A process
 /// that an older gpumap saw with devices open keeps its list of them.
 fn nothing_of(it: &Process) -> Option<&'static str> {
     let holds = it.held_unknown.is_some()
@@ -93,9 +93,8 @@ fn identity(out: &mut dyn Write, it: &Process) -> io::Result<()> {
         Some(_) => writeln!(out, "  user     {} (uid {})", process_facts::user(it, VALUE), it.uid)?,
         None => writeln!(out, "  user     uid {}", it.uid)?,
     }
-    let state = it.state.as_deref();
-    state.map_or(Ok(()), |state| {
-        writeln!(out, "  state    {}, {}", process_facts::letter(Some(state)), process_facts::meaning(state))
+    it.state.as_ref().map_or(Ok(()), |state| {
+        writeln!(out, "  state    {}, {}", state.letter(), process_facts::meaning(state))
     })?;
     let age =
         it.age_seconds.map(|seconds| format!(", {} old", process_facts::age(seconds))).unwrap_or_default();
@@ -145,7 +144,7 @@ fn owners<'a>(it: &Process, payload: &'a Payload) -> Option<(&'a OwnerSets, &'a 
     Some((top, around().max_by_key(|row| (row.cgroup.len(), row.depth))?))
 }
 
-/// What its environment says of its job, beside what its cgroup says.
+/// The job in its environment, compared with that of its cgroup.
 fn claim(claim: &Claim) -> String {
     let job = claim.job_id.map(|id| format!("job {id}"));
     let job = job
@@ -205,7 +204,7 @@ fn variable(asked: &Asked, name: &str) -> String {
     }
 }
 
-/// What each interface makes of it.
+/// The result of each interface.
 fn results(out: &mut dyn Write, style: Style, visible: &Visible, gpus: &[Gpu]) -> io::Result<()> {
     let moments = [
         ("at exec", Some(&visible.at_exec)),

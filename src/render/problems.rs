@@ -22,8 +22,8 @@ pub fn line(problem: &Problem) -> String {
     sanitize::text(&format!("{what}{}{needs}", problem.why)).into_owned()
 }
 
-/// The same where a line has little room: a long name, such as a path that a
-/// user made, loses its middle, so that the reason stays.
+/// A problem for a line with little room: a long name, such as a path that a user
+/// chose, loses its middle, so that the reason stays.
 pub(super) fn brief(problem: &Problem) -> String {
     const NAME: usize = 80;
     let name: Vec<char> = problem.what.chars().collect();
@@ -36,9 +36,9 @@ pub(super) fn brief(problem: &Problem) -> String {
     line(&Problem { what, ..problem.clone() })
 }
 
-/// Prints what was missing. Problems that differ only in the thing they are
-/// about share a line unless `all` is set, so that a missing right is said
-/// once and not 5000 times.
+/// Prints problems. Problems that differ only in the thing they are about share a
+/// line unless `all` is set, so that a missing right is printed once and not 5000
+/// times.
 pub fn write(err: &mut dyn Write, problems: &[Problem], all: bool) -> io::Result<()> {
     if all {
         return problems.iter().try_for_each(|problem| writeln!(err, "gpumap: {}", line(problem)));

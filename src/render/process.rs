@@ -14,8 +14,8 @@ const SHOWN: usize = 10;
 const COMMAND: usize = 16;
 const VALUE: usize = 20;
 
-/// Where in its job a process is.
-pub(super) type Place<'a> = &'a dyn Fn(&Process) -> String;
+/// The part of its job that a process is in.
+pub(super) type PlaceInJob<'a> = &'a dyn Fn(&Process) -> String;
 
 /// Prints the heading and the table; with `place`, a column for it.
 pub(super) fn write(
@@ -23,7 +23,7 @@ pub(super) fn write(
     style: Style,
     processes: &[&Process],
     gpus: &[Gpu],
-    place: Option<Place<'_>>,
+    place: Option<PlaceInJob<'_>>,
 ) -> io::Result<()> {
     if processes.is_empty() {
         return writeln!(out, "\nProcesses: none");
@@ -75,7 +75,7 @@ fn details(process: &Process, gpus: &[Gpu]) -> Vec<String> {
     vec![asks, result, held(process, gpus)]
 }
 
-/// What it asks for: at exec, and after an arrow what that became.
+/// The value it asks with: at exec, and after an arrow the new one.
 fn asks(visible: &Visible) -> String {
     let (at_exec, live) = (value(&visible.at_exec, VALUE), value(&visible.live, VALUE));
     let watched = visible.last_set.as_ref().map(|asked| value(asked, VALUE));
@@ -112,9 +112,11 @@ pub(super) fn value(asked: &Asked, max: usize) -> String {
     quoted(text)
 }
 
-/// A user's text beside gpumap's own words.
+/// A user's text between gpumap's own words.
 pub(super) fn quoted(text: String) -> String {
-    let is_word = matches!(text.as_str(), "" | "unset" | "empty" | "?" | "-");
+    let states = [ValueState::Unset, ValueState::Empty];
+    let is_state = states.into_iter().any(|state| text == <&str>::from(state));
+    let is_word = is_state || matches!(text.as_str(), "" | "?" | "-");
     if is_word || text.contains([' ', '→', '"']) { format!("\"{text}\"") } else { text }
 }
 
@@ -145,8 +147,7 @@ pub(super) fn held(process: &Process, inventory: &[Gpu]) -> String {
     }
 }
 
-/// Where a list ends early and why something is unknown; alike ones share a
-/// line.
+/// Where a list ends early and why something is unknown; equal notes share a line.
 fn notes(out: &mut dyn Write, processes: &[&Process]) -> io::Result<()> {
     let mut notes: Vec<(String, Vec<u32>)> = Vec::new();
     for process in processes {
@@ -190,7 +191,7 @@ pub(super) fn reason(moment: &str, asked: &Asked, text: &str) -> String {
     format!("{moment}: {read}{}", why(text))
 }
 
-/// What a process says of another job than the one it is in.
+/// Another job than its own that a process names.
 fn other_job(claim: &Claim) -> Option<String> {
     let text = claim.why.as_deref()?;
     let job = claim.job_id.map(|id| id.to_string()).or_else(|| claim.sluid.clone())?;

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::sanitize;
+use crate::model::ProcessState;
 use crate::report::Process;
 
 /// Characters of a user's name in a table.
@@ -20,7 +21,7 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// Those that these processes need.
+    /// The columns that these processes need.
     pub(super) fn of<'a>(processes: impl Iterator<Item = &'a Process> + Clone) -> Self {
         Self {
             state: processes.clone().any(|process| process.state.is_some()),
@@ -36,7 +37,7 @@ impl Columns {
 
     /// Their cells for one process.
     pub(super) fn cells(self, process: &Process) -> impl Iterator<Item = String> {
-        let state = self.state.then(|| letter(process.state.as_deref()).to_owned());
+        let state = self.state.then(|| process.state.as_ref().map_or('?', ProcessState::letter).to_string());
         let age = self.age.then(|| process.age_seconds.map_or_else(|| "?".to_owned(), age));
         std::iter::once(user(process, NAME)).chain(state).chain(age)
     }
@@ -66,34 +67,19 @@ pub(super) fn age(seconds: u64) -> String {
     }
 }
 
-/// The letter that ps(1) and top(1) have for a state; `?` where it is not known.
-pub(super) fn letter(state: Option<&str>) -> &'static str {
+/// A state in words.
+pub(super) fn meaning(state: &ProcessState) -> &'static str {
     match state {
-        Some("running") => "R",
-        Some("sleeping") => "S",
-        Some("uninterruptible") => "D",
-        Some("stopped") => "T",
-        Some("traced") => "t",
-        Some("zombie" | "main-thread-ended") => "Z",
-        Some("dead") => "X",
-        Some("idle") => "I",
-        _ => "?",
-    }
-}
-
-/// What a state means, for people.
-pub(super) fn meaning(state: &str) -> &'static str {
-    match state {
-        "running" => "running, or ready to run",
-        "sleeping" => "sleeping",
-        "uninterruptible" => "waits inside the kernel; it cannot be killed until that ends",
-        "stopped" => "stopped by a signal",
-        "traced" => "held by a debugger",
-        "zombie" => "a zombie: it has ended, and its parent has not fetched its exit status",
-        "main-thread-ended" => "its main thread has ended, other threads go on",
-        "dead" => "is being removed",
-        "idle" => "an idle kernel thread",
-        _ => "unknown",
+        ProcessState::Running => "running, or ready to run",
+        ProcessState::Sleeping => "sleeping",
+        ProcessState::Uninterruptible => "waits inside the kernel; it cannot be killed until that ends",
+        ProcessState::Stopped => "stopped by a signal",
+        ProcessState::Traced => "held by a debugger",
+        ProcessState::Zombie => "a zombie: it has ended, and its parent has not fetched its exit status",
+        ProcessState::MainThreadEnded => "its main thread has ended, other threads go on",
+        ProcessState::Dead => "is being removed",
+        ProcessState::Idle => "an idle kernel thread",
+        ProcessState::Other(_) => "unknown",
     }
 }
 
@@ -102,12 +88,12 @@ pub(super) fn legend<'a>(
     out: &mut dyn Write,
     processes: impl Iterator<Item = &'a Process>,
 ) -> io::Result<()> {
-    let mut states: Vec<&str> = processes.filter_map(|process| process.state.as_deref()).collect();
-    states.retain(|state| !matches!(letter(Some(state)), "R" | "S" | "?"));
+    let mut states: Vec<&ProcessState> = processes.filter_map(|process| process.state.as_ref()).collect();
+    states.retain(|state| !state.is_usual() && !matches!(state, ProcessState::Other(_)));
     states.sort_unstable();
     states.dedup();
     let mut states = states.iter();
-    states.try_for_each(|state| writeln!(out, "  {} {}", letter(Some(state)), meaning(state)))
+    states.try_for_each(|state| writeln!(out, "  {} {}", state.letter(), meaning(state)))
 }
 
 #[cfg(test)]

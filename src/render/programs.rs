@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use super::sanitize;
+use crate::model::AttachFlag;
 use crate::report::{Effective, Program};
 
 /// Prints the programs in run order.
@@ -23,7 +24,8 @@ pub(super) fn write(
 pub(super) fn title(id: u32, program: Option<&Program>) -> String {
     let Some(program) = program else { return format!("{id}  (not seen)") };
     let name = if program.name.is_empty() { "(no name)".into() } else { sanitize::text(&program.name) };
-    let writer = program.writer.as_deref().map(|writer| format!("  like {}", sanitize::text(writer)));
+    let writer =
+        program.writer.as_ref().map(|writer| format!("  like {}", sanitize::text(&writer.to_string())));
     let size = match program.insns {
         Some(count) => format!("  {count} insns"),
         None => "  instructions not readable".to_owned(),
@@ -36,8 +38,9 @@ pub(super) fn title(id: u32, program: Option<&Program>) -> String {
 }
 
 /// Where a program is attached, with the flags: `at /a/b (multi, link)`.
-pub(super) fn place(attached_at: &str, flags: &[String]) -> String {
-    let flags = if flags.is_empty() { String::new() } else { format!(" ({})", flags.join(", ")) };
+pub(super) fn place(attached_at: &str, flags: &[AttachFlag]) -> String {
+    let words: Vec<String> = flags.iter().map(AttachFlag::to_string).collect();
+    let flags = if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) };
     match attached_at {
         "" => format!("attached at a cgroup that could not be asked{flags}"),
         path => format!("attached at {}{flags}", sanitize::text(path)),

@@ -67,7 +67,7 @@ fn list(out: &mut dyn Write, style: Style, missing: &[Rule]) -> io::Result<()> {
 /// A program as it is talked about.
 fn title(denier: &Denier) -> String {
     let name = if denier.name.is_empty() { String::new() } else { format!(" \"{}\"", denier.name) };
-    let writer = denier.writer.as_deref().map(|writer| format!(" ({writer})")).unwrap_or_default();
+    let writer = denier.writer.as_ref().map(|writer| format!(" ({writer})")).unwrap_or_default();
     let loaded =
         if denier.loaded_at.is_empty() { String::new() } else { format!(", loaded at {}", denier.loaded_at) };
     format!("program {}{name}{writer}, attached at {}{loaded}", denier.program, denier.attached_at)

@@ -6,9 +6,8 @@ use super::{Style, sanitize};
 use crate::model::{MAX_MAJOR, MAX_MINOR, RuleType, Verdict};
 use crate::report::{Gpu, GpuNode, Mask, Policy, Rule};
 
-/// A rule without its verdict: `c 195:0-2 rwm`, `a *:* rwm`,
-/// `c 195:* rw  minor & 0x1 = 0x1`; behind it who has a major that is another
-/// on each boot.
+/// A rule without its verdict: `c 195:0-2 rwm`, `a *:* rwm`, `c 195:* rw minor & 0x1
+/// = 0x1`; then the driver of a major that changes with each boot.
 pub(super) fn notation(rule: &Rule) -> String {
     let kind = match rule.kind {
         RuleType::Char => "c",
@@ -159,7 +158,7 @@ mod tests {
         let gpu = Gpu { nodes: vec![node], ..Gpu::default() };
         let expected = "allow all but deny c 195:4 rwm, c 195:0 rwm, c 195:1 rwm, … and 2 more";
         assert_eq!(brief(&policy, &[gpu]), expected);
-        // What no rules describe is part of the policy.
+        // Questions that no rule describes are part of the policy.
         let omitted = Some(crate::report::Omitted { questions: 7 });
         let policy = Policy { default: Verdict::Allow, omitted, ..Policy::default() };
         let expected = "allow all but 7 device and request pairs that no short rules describe";

@@ -37,7 +37,7 @@ pub fn bytes(bytes: &[u8]) -> Cow<'_, str> {
     out.into()
 }
 
-/// Text of a report, which gives what is not UTF-8 lossily and again as hex.
+/// Text of a report, which contains text that is not UTF-8 lossily and also as hex.
 pub fn with_hex<'a>(lossy: &'a str, hex: Option<&str>) -> Cow<'a, str> {
     match hex.and_then(decode) {
         Some(raw) => bytes(&raw).into_owned().into(),
@@ -45,15 +45,14 @@ pub fn with_hex<'a>(lossy: &'a str, hex: Option<&str>) -> Cow<'a, str> {
     }
 }
 
-/// Text from the system in at most `max` characters, safe to print; what was
-/// cut off is replaced by `end`. Reads no more of it than that, however long
-/// it is.
+/// Text from the system in at most `max` characters, safe to print; the rest is
+/// replaced by `end`. Reads no more of a long text than that.
 pub fn short(long: &str, max: usize, end: &str) -> String {
     let head: String = long.chars().take(max.saturating_add(1)).collect();
     cut(&text(&head), max, end)
 }
 
-/// The same for text of a report, which gives what is not UTF-8 again as hex.
+/// The same for text of a report, which contains text that is not UTF-8 also as hex.
 pub fn short_with_hex(lossy: &str, hex: Option<&str>, max: usize) -> String {
     let bytes = max.saturating_add(1).saturating_mul(4);
     match hex.map(|hex| hex.get(..bytes.saturating_mul(2)).unwrap_or(hex)).and_then(decode) {
@@ -69,7 +68,7 @@ fn cut(safe: &str, max: usize, end: &str) -> String {
     safe.chars().take(max.saturating_sub(end.chars().count())).chain(end.chars()).collect()
 }
 
-/// Whether a character hides, moves or reorders what is around it.
+/// Whether a character hides, moves or reorders the text around it.
 pub(super) fn is_hostile(c: char) -> bool {
     c.is_control()
         || matches!(c,

@@ -11,7 +11,7 @@ use super::{Style, gpu_names, names, owner, sanitize};
 use crate::model::{AllocationSource, CgroupPath, JobIdSource};
 use crate::report::{Gpu, GpuSet, OwnerSets};
 
-/// Reasons told before the rest is counted.
+/// Reasons that are printed before the rest is counted.
 const REASONS: usize = 6;
 /// The least that owners' names have.
 const LEAST: usize = 16;
@@ -46,7 +46,7 @@ pub(super) fn write(out: &mut dyn Write, style: Style, rows: &[&OwnerSets], gpus
     reasons(out, style, rows)
 }
 
-/// What the sets leave for the owner's name if no GPU's name is broken.
+/// The width that the sets leave for the owner's name if no GPU's name is broken.
 fn room_for_names(width: usize, header: &[&str], rows: &[Vec<String>]) -> usize {
     let columns = header.iter().enumerate().skip(1);
     let sets: usize = columns.map(|(index, name)| usize::from(table::least(index, name, rows))).sum();
@@ -112,9 +112,8 @@ fn legend(out: &mut dyn Write, rows: &[&OwnerSets]) -> io::Result<()> {
     gpu_names::denied_legend(out, rows.iter().any(|row| !row.held_denied.is_empty()))
 }
 
-/// Why something is unknown, or why an owner gets nothing, each reason once. An
-/// allocation is unknown wherever nobody gave one, so that is told with -v
-/// alone.
+/// Why something is unknown, or why an owner gets nothing, each reason once. Without
+/// a source every allocation is unknown, so that reason is printed with -v only.
 fn reasons(out: &mut dyn Write, style: Style, rows: &[&OwnerSets]) -> io::Result<()> {
     let mut told: Vec<String> = Vec::new();
     let mut nothing: Vec<(&str, Vec<&OwnerSets>)> = Vec::new();

@@ -1,18 +1,18 @@
 //! Colour, width and length of the output, which depend on the terminal and `-v`.
 
-use crate::model::{Severity, Verdict};
+use crate::model::{Severity, Verdict, Verdicts};
 use std::borrow::Cow;
 
 use owo_colors::OwoColorize as _;
 
-/// How to lay text out.
+/// The layout of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     /// Columns to use.
     pub width: u16,
     /// Whether verdicts are coloured.
     pub color: bool,
-    /// Whether to list what is otherwise counted.
+    /// Whether to list entries that are otherwise counted.
     pub all: bool,
 }
 
@@ -34,11 +34,11 @@ impl Style {
         if !self.color {
             return word.into();
         }
-        match word.trim_end() {
-            "allow" => word.green().to_string().into(),
-            "deny" => word.red().to_string().into(),
-            "unknown" | "mixed" => word.yellow().to_string().into(),
-            _ => word.into(),
+        match word.trim_end().parse() {
+            Ok(Verdicts::Allow) => word.green().to_string().into(),
+            Ok(Verdicts::Deny) => word.red().to_string().into(),
+            Ok(Verdicts::Unknown | Verdicts::Mixed) => word.yellow().to_string().into(),
+            Err(_) => word.into(),
         }
     }
 

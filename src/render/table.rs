@@ -49,7 +49,7 @@ pub(super) fn write(
 /// The longest word that is never broken.
 const WORD: usize = 14;
 
-/// How narrow a column may become: its header and its words stay whole.
+/// The least width of a column: its header and its words stay whole.
 pub(super) fn least(index: usize, name: &str, rows: &[Vec<String>]) -> u16 {
     let cells = rows.iter().filter_map(|row| row.get(index));
     let words = cells.flat_map(|cell| cell.split(' ')).map(|word| word.chars().take(WORD).count());
@@ -57,13 +57,13 @@ pub(super) fn least(index: usize, name: &str, rows: &[Vec<String>]) -> u16 {
     u16::try_from(wide).unwrap_or(u16::MAX)
 }
 
-/// How wide a column is if nothing is broken.
+/// The width of a column if nothing is broken.
 fn most(index: usize, name: &str, rows: &[Vec<String>]) -> usize {
     let cells = rows.iter().filter_map(|row| row.get(index));
     cells.map(|cell| cell.chars().count()).max().unwrap_or(0).max(name.len()) + 2
 }
 
-/// How wide columns of cells would be, one beside the other.
+/// The width of columns side by side.
 pub(super) fn width(columns: &[(&str, Vec<String>)]) -> usize {
     let wide = |(name, cells): &(&str, Vec<String>)| {
         let cells = cells.iter().map(|cell| cell.chars().count());
@@ -72,7 +72,7 @@ pub(super) fn width(columns: &[(&str, Vec<String>)]) -> usize {
     columns.iter().map(wide).sum()
 }
 
-/// What happens to a last column that is too wide.
+/// The layout of a last column that is too wide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Last {
     /// It is broken into lines.

@@ -34,7 +34,7 @@ fn cgroup() {
     golden("cgroup", cgroups);
 }
 
-/// Make sure that unknown verdicts, masks and omitted rules are told.
+/// Make sure that unknown verdicts, masks and omitted rules are shown.
 #[test]
 fn unknown() {
     golden("unknown", cgroups);
@@ -102,8 +102,8 @@ fn cgroup_with_details() {
     golden("cgroup-details", cgroups);
 }
 
-/// Make sure that leftovers are told for people and for scripts, and that
-/// "none" is not said where some could not be seen.
+/// Make sure that leftovers are printed for people and for scripts, and that "none"
+/// is not printed if some could not be seen.
 #[test]
 fn left_over() {
     golden("leftovers", |out, style, payload| leftovers(out, style, payload, "job 4711", true));
@@ -158,8 +158,8 @@ fn findings(out: &mut dyn std::io::Write, style: Style, payload: &Payload) -> st
     audit(out, style, payload, true)
 }
 
-/// Make sure that findings read from what is wrong to what to do, in 80 columns
-/// and escaped, and that a clean node is one line.
+/// Make sure that a finding begins with the problem and ends with the advice, in 80
+/// columns and escaped, and that a clean node is one line.
 #[test]
 fn audits() {
     golden("audit", findings);

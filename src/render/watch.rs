@@ -1,4 +1,4 @@
-//! Events, a line each.
+//! Prints the events of `gpumap watch`, a line each.
 
 use std::io::{self, Write};
 
@@ -64,7 +64,7 @@ fn what(event: &Event, gpus: &[Gpu]) -> String {
     }
 }
 
-/// What is not seen, a line for each sentence of a `start` event.
+/// The limits of a watch, a line for each sentence of a `start` event.
 pub fn not_seen(out: &mut dyn Write, event: &Event) -> io::Result<()> {
     event.not_seen.iter().try_for_each(|one| writeln!(out, "  not covered: {}", sanitize::text(one)))
 }
@@ -75,7 +75,7 @@ fn ready(event: &Event) -> String {
     event.ready_after_ms.map(after).unwrap_or_default()
 }
 
-/// What is not covered, on one line however much it is.
+/// The processes that are not covered, on one line however many there are.
 fn uncovered(event: &Event) -> String {
     match event.uncovered.unwrap_or_default() {
         0 => "everything is covered".to_owned(),

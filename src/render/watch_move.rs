@@ -1,11 +1,11 @@
-//! A move to another cgroup in words: whose it left, from where to where, and
-//! which GPUs that gives and takes.
+//! Prints a move to another cgroup: the owner it left, from where to where, and the
+//! GPUs that it gained and lost.
 
 use super::{gpu_names, names, owner, sanitize};
 use crate::model::EventCause;
 use crate::report::{Event, Gpu, MoveEvent};
 
-/// As many characters of a path are shown.
+/// The most characters of a path that are shown.
 const PATH: usize = 160;
 
 /// `left slurm job 7, step 0: moved from /a to /b, gained nvidia1`.
@@ -64,7 +64,8 @@ mod tests {
         what(&event, &MoveEvent { from_owner, ..moved }, &[gpu(0), gpu(1)])
     }
 
-    /// Make sure that a line says what was left, both places, and the GPUs.
+    /// Make sure that a line names the owner that was left, both places, and the
+    /// GPUs.
     #[test]
     fn lines() {
         let from = || MoveEvent { from: Some(JOB.to_owned()), left: Some(true), ..MoveEvent::default() };

@@ -1,16 +1,16 @@
-//! A change of programs on one line: what it does first, then what happened.
+//! Prints a change of programs on one line: first its effect, then what happened.
 
 use super::{gpu_names, names, owner, rules, sanitize};
-use crate::model::{EventKind, Verdict};
+use crate::model::{EventKind, Verdict, Writer};
 use crate::report::{Change, Event, Gpu, PolicyEvent, PolicyProgram};
 
-/// As many programs or rules are shown before the rest is counted.
+/// The most programs or rules that are shown before the rest is counted.
 const SHOWN: usize = 6;
-/// As many characters of a path or a program's name are shown.
+/// The most characters of a path or a program's name that are shown.
 const PATH: usize = 160;
 
-/// The line of an event that is about programs; `None` for others.
-/// `inventory` gives GPUs their names.
+/// The line of an event about programs; `None` for other events. `inventory` has the
+/// names of GPUs.
 pub fn line(event: &Event, inventory: &[Gpu]) -> Option<String> {
     let what = match (&event.policy, event.event) {
         (Some(policy), _) => change(event, policy, inventory),
@@ -68,8 +68,9 @@ fn effect(policy: &PolicyEvent, inventory: &[Gpu]) -> String {
 }
 
 fn programs(event: &Event, policy: &PolicyEvent) -> Vec<String> {
-    let of = |all: &[PolicyProgram], word: &str| {
-        let mut parts: Vec<String> = all.iter().take(SHOWN).map(|one| program(one, word, event)).collect();
+    let of = |all: &[PolicyProgram], word: &str, preposition: &str| {
+        let shown = all.iter().take(SHOWN);
+        let mut parts: Vec<String> = shown.map(|one| program(one, (word, preposition), event)).collect();
         parts.extend(
             all.len()
                 .checked_sub(SHOWN)
@@ -78,8 +79,8 @@ fn programs(event: &Event, policy: &PolicyEvent) -> Vec<String> {
         );
         parts
     };
-    let mut parts = of(&policy.gone, "gone");
-    parts.extend(of(&policy.attached, "attached"));
+    let mut parts = of(&policy.gone, "gone", "from");
+    parts.extend(of(&policy.attached, "attached", "to"));
     if !policy.maps.is_empty() {
         let ids: Vec<String> = policy.maps.iter().take(SHOWN).map(u32::to_string).collect();
         let more = if policy.maps.len() > SHOWN { " …" } else { "" };
@@ -89,21 +90,21 @@ fn programs(event: &Event, policy: &PolicyEvent) -> Vec<String> {
 }
 
 /// `program 1727 sd_devices attached to /system.slice (systemd)`.
-fn program(program: &PolicyProgram, word: &str, event: &Event) -> String {
+fn program(program: &PolicyProgram, (word, preposition): (&str, &str), event: &Event) -> String {
     let name = match program.name.as_str() {
         "" => String::new(),
         name => format!(" {}", sanitize::short(name, PATH, "…")),
     };
     let at = &program.place.attached_at;
     let elsewhere = !at.is_empty() && event.cgroup.as_ref() != Some(at);
-    let preposition = if word == "gone" { "from" } else { "to" };
+
     let at = if elsewhere {
         format!(" {preposition} {}", sanitize::short(at, PATH, "…"))
     } else {
         String::new()
     };
-    let writer = program.writer.as_deref();
-    let writer = writer.map(|writer| format!(" ({})", sanitize::text(writer))).unwrap_or_default();
+    let writer = program.writer.as_ref().map(Writer::to_string);
+    let writer = writer.map(|writer| format!(" ({})", sanitize::text(&writer))).unwrap_or_default();
     format!("program {}{name} {word}{at}{writer}", program.place.id)
 }
 
@@ -185,7 +186,7 @@ mod tests {
         assert_eq!((policy.lost.len(), policy.gained.len()), (0, 1));
         let line = super::line(&Event { policy: Some(policy), ..event.clone() }, &[]).unwrap();
         assert!(line.contains("program 1727 sd_devices gone (systemd), 195:0 195:255 510:0 rw now allowed"));
-        // Removed with its programs: nobody lost anything.
+        // The cgroup was removed with its programs: no process lost anything.
         let mut without = after.clone();
         without.cgroups.retain(|cgroup| cgroup.path != path);
         let policy = analyse::change(&after, &without, &path).unwrap();
@@ -198,8 +199,8 @@ mod tests {
         assert_eq!((policy.attached.len(), policy.removed), (2, false));
     }
 
-    /// Make sure that hostile names show themselves and cannot forge a line,
-    /// and that what is cut is counted.
+    /// Make sure that hostile names are escaped and cannot forge a line, and that
+    /// entries that are left out are counted.
     #[test]
     fn hostile() {
         let program = PolicyProgram { name: "x\x1b[2J".to_owned(), ..PolicyProgram::default() };

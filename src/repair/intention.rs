@@ -1,7 +1,7 @@
 //! What should be allowed, and who says so.
 
 use crate::analyse::{self, InForce, Stack};
-use crate::model::IntentionSource;
+use crate::model::{IntentionSource, Writer};
 use crate::observation::{Observation, Text};
 use crate::policy::{Decoder, Policy, Rule};
 use crate::report::Intention;
@@ -57,7 +57,7 @@ pub(super) fn in_unit<'a>(path: &Text, stack: &'a Stack) -> Option<InUnit<'a>> {
 }
 
 fn is_systemd(program: &InForce, unit: &str) -> bool {
-    program.writer == Some("systemd") && program.place.attached_at == unit
+    program.writer == Some(Writer::Systemd) && program.place.attached_at == unit
 }
 
 /// What the programs of a container's runtime allow, which systemd's, loaded
@@ -120,7 +120,7 @@ fn age(program: &InForce) -> (&str, u32) {
 }
 
 fn title(program: &InForce) -> String {
-    match program.writer {
+    match &program.writer {
         Some(writer) => format!("program {} ({writer})", program.place.id),
         None => format!("program {}", program.place.id),
     }

@@ -2,7 +2,7 @@
 //! keeps its rules elsewhere, so that nobody else may change it.
 
 use crate::analyse::InForce;
-use crate::model::{Owner, OwnerKind};
+use crate::model::{Owner, OwnerKind, Writer};
 
 /// What the owner of a program can do, a sentence.
 pub(super) fn advice(program: &InForce, owner: Option<&Owner>) -> String {
@@ -10,24 +10,26 @@ pub(super) fn advice(program: &InForce, owner: Option<&Owner>) -> String {
     let at = &program.place.attached_at;
     let kind = owner.map(|owner| &owner.kind);
     let name = owner.and_then(|owner| owner.name.as_deref()).unwrap_or("NAME");
-    match (program.writer, kind) {
-        (Some("libvirt"), _) | (_, Some(OwnerKind::Libvirt)) => format!(
+    match (&program.writer, kind) {
+        (Some(Writer::Libvirt), _) | (_, Some(OwnerKind::Libvirt)) => format!(
             "program {id} at {at} reads libvirt's own map: give the device to the machine with virsh attach-device, or in cgroup_device_acl of qemu.conf"
         ),
-        (Some("LXC"), _) | (_, Some(OwnerKind::Lxc)) => format!(
+        (Some(Writer::Lxc), _) | (_, Some(OwnerKind::Lxc)) => format!(
             "program {id} at {at} is LXC's: lxc-cgroup -n {name} devices.allow 'c MAJOR:MINOR rw' changes it, and lxc.cgroup2.devices.allow in its configuration lasts"
         ),
-        (_, Some(OwnerKind::Slurm)) | (Some("Slurm"), _) => format!(
+        (_, Some(OwnerKind::Slurm)) | (Some(Writer::Slurm), _) => format!(
             "program {id} at {at} is Slurm's, which gives a step its devices when it starts: correct gres.conf or the allocation, and start a new step"
         ),
         (_, Some(OwnerKind::Htcondor | OwnerKind::Crane | OwnerKind::Parastation))
-        | (Some("HTCondor"), _) => format!(
+        | (Some(Writer::Htcondor), _) => format!(
             "program {id} at {at} belongs to a scheduler that writes it by its own records: change the scheduler's configuration"
         ),
-        (Some("crun" | "crun before 0.19"), _) => format!(
+        (Some(Writer::Crun | Writer::OldCrun), _) => format!(
             "program {id} at {at} is crun's: crun update -r FILE CONTAINER changes it, where FILE holds the whole devices list of the container and the device"
         ),
-        (Some("systemd"), _) => format!("program {id} at {at} is systemd's, of a unit that others share"),
+        (Some(Writer::Systemd), _) => {
+            format!("program {id} at {at} is systemd's, of a unit that others share")
+        }
         _ => format!(
             "program {id} at {at} is the limit that the container was started with, and no command of its runtime changes it: make the container again with the device (CDI, --device)"
         ),

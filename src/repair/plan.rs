@@ -7,13 +7,13 @@ use super::{owners, systemd};
 use crate::analyse::{self, AnalyseError, InForce, Stack, rule_of};
 use crate::gpu;
 use crate::model::{
-    CgroupPath, Device, DeviceType, MAX_MAJOR, MAX_MINOR, RepairState, Request, RuleType, Verdict,
+    CgroupPath, Device, DeviceType, MAX_MAJOR, MAX_MINOR, RepairState, Request, RuleType, Verdict, Writer,
 };
 use crate::observation::{Observation, Text};
 use crate::owner::Directory;
 use crate::policy::{Decoder, Numbers, Policy, Rule};
 use crate::report::{self, Denier, Payload, Repair};
-use crate::unit::{self, Meaning};
+use crate::unit::{self, DeviceRules};
 
 /// What is asked for.
 #[derive(Clone, Debug, Default)]
@@ -138,9 +138,9 @@ impl Planner<'_> {
         let Some(found) = found else {
             return Err(format!("what the files of {} say about devices was not seen", unit.lossy()));
         };
-        let filter = match unit::meaning(found, &self.observation.gpu_facts) {
-            Meaning::Open => return Ok((unit, None)),
-            Meaning::Filter(filter) => filter,
+        let filter = match unit::device_rules(found, &self.observation.gpu_facts) {
+            DeviceRules::Open => return Ok((unit, None)),
+            DeviceRules::Filter(filter) => filter,
         };
         if let Some(allow) = filter.unresolved.first() {
             return Err(format!("what {} of {} stands for is not known", allow.device, unit.lossy()));
@@ -223,7 +223,8 @@ impl Planner<'_> {
         let at = Some(program.place.attached_at.as_str());
         let unit = intention::unit_of(self.path);
         let own = [unit.as_ref(), Some(self.path)];
-        program.writer == Some("systemd") && own.iter().any(|path| path.map(Text::lossy).as_deref() == at)
+        program.writer == Some(Writer::Systemd)
+            && own.iter().any(|path| path.map(Text::lossy).as_deref() == at)
     }
 
     /// The step where one program alone denies.
@@ -232,7 +233,8 @@ impl Planner<'_> {
             return Err(owners::advice(program, self.repair.owner.as_ref()));
         }
         let at = &program.place.attached_at;
-        let is_twin = |other: &&InForce| other.writer == Some("systemd") && other.place.attached_at == *at;
+        let is_twin =
+            |other: &&InForce| other.writer == Some(Writer::Systemd) && other.place.attached_at == *at;
         if self.stack.programs.iter().filter(is_twin).count() > 1 {
             return Err(format!(
                 "more than one program at {at} looks like systemd's, which changes only its own"
@@ -358,7 +360,7 @@ fn denier(program: &InForce, denies: Vec<report::Rule>) -> Denier {
         name: program.name.clone(),
         attached_at: program.place.attached_at.clone(),
         flags: program.place.flags.clone(),
-        writer: program.writer.map(str::to_owned),
+        writer: program.writer.clone(),
         loaded_at: program.loaded_at.clone(),
         denies,
     }

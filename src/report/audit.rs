@@ -3,20 +3,19 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::Severity;
+use crate::model::{FailOn, Severity};
 
-/// How an audit was made and what became of its findings.
+/// How an audit was made, and which of its findings count.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Audit {
     /// From which severity on a finding makes the exit status 1: `critical`,
     /// `warning`, `note`, or `never`.
-    pub fail_on: String,
+    pub fail_on: FailOn,
     /// Whether a finding that counts is as severe as that.
     pub failed: bool,
     /// Findings that count, by severity.
     pub counts: Counts,
-    /// Findings that the configuration accepts; they stand in `findings` with
-    /// the reason.
+    /// Findings that the configuration accepts; `findings` has them with the reason.
     pub ignored: usize,
     /// Findings left out because the baseline has them.
     pub known: usize,
@@ -27,14 +26,14 @@ pub struct Audit {
     /// answer is incomplete.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fixed: Vec<FixedFinding>,
-    /// What was looked at.
+    /// The numbers of things that were examined.
     pub checked: Checked,
     /// Whether a verdict, a policy, a set or a process in it is unknown.
     pub unknown: bool,
-    /// What whoever reads the audit should know of how it was made.
+    /// Remarks on how the audit was made, for its readers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
-    /// What it takes to make it again.
+    /// The options that make the same audit again.
     pub options: AuditOptions,
 }
 
@@ -60,12 +59,12 @@ pub struct FixedFinding {
     pub summary: String,
 }
 
-/// What was looked at.
+/// The numbers of things that an audit examined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Checked {
     /// Cgroups.
     pub cgroups: usize,
-    /// Jobs, containers, pods, virtual machines: owners whose GPUs are theirs.
+    /// Jobs, containers, pods, virtual machines: owners with GPUs of their own.
     pub tenants: usize,
     /// Processes.
     pub processes: usize,
@@ -73,7 +72,7 @@ pub struct Checked {
     pub gpus: usize,
 }
 
-/// What an audit was told beside the observation.
+/// The options of an audit, besides the observation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditOptions {
     /// `--allocated`.
@@ -106,7 +105,7 @@ pub struct FindingKind {
     pub id: String,
     /// Severity unless the configuration says otherwise.
     pub severity: Severity,
-    /// What it is, a few words.
+    /// A short description.
     pub title: String,
     /// Paragraphs separated by empty lines.
     pub page: String,

@@ -1,13 +1,13 @@
-//! What `gpumap watch` reports, one value an event and a line.
+//! The events of `gpumap watch`: one JSON document on one line each.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Asked, Change, Effective, Omitted};
-use crate::model::{EventCause, EventKind, Owner, SharedRole, ValueState};
+use crate::model::{EventCause, EventKind, Owner, SharedRole, ValueState, Writer};
 use crate::observation::{HeldDevice, Problem};
 
-/// One event. Fields that mean nothing for its kind are left out.
+/// One event. Fields that do not apply to its kind are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
     /// Always [`super::SCHEMA`].
@@ -16,7 +16,7 @@ pub struct Event {
     pub command: String,
     /// When it happened, RFC 3339.
     pub at: String,
-    /// What it tells.
+    /// Its kind.
     pub event: EventKind,
     /// The process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -27,10 +27,10 @@ pub struct Event {
     /// Hex of the cgroup's path if it is not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup_hex: Option<String>,
-    /// Whose cgroup that is.
+    /// The owner of that cgroup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
-    /// How it came about.
+    /// The cause of the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub how: Option<EventCause>,
     /// The variable.
@@ -42,8 +42,8 @@ pub struct Event {
     /// Its value now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new: Option<Value>,
-    /// What the process asked for before: before the change, or before it
-    /// executed its program.
+    /// What the process asked for earlier: before the change, or before it executed
+    /// its program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_before: Option<Asked>,
     /// What it asks for now, inside the set its cgroup allows.
@@ -54,7 +54,7 @@ pub struct Event {
     /// out where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effective: Option<bool>,
-    /// What happened to the programs of a cgroup.
+    /// The change of a cgroup's programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyEvent>,
     /// From which cgroup a process was moved, and what that changes.
@@ -66,28 +66,28 @@ pub struct Event {
     /// Number of events that were lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<u64>,
-    /// Whose events were lost, and how many of them.
+    /// The processes whose events were lost, and how many of each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost_by: Vec<LostBy>,
-    /// What serves as the source of these events (`uprobe`, `fanotify`, …), in
-    /// `start`.
+    /// The kernel interfaces that these events come from (`uprobe`, `fanotify`, …),
+    /// in `start`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub engines: Vec<String>,
-    /// What this watch cannot see, a sentence each, in `start`: processes that it
-    /// found and does not cover among it.
+    /// What this watch cannot see, a sentence each, in `start`; this includes
+    /// processes that it found and does not cover.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_seen: Vec<String>,
     /// How long it took to begin, in milliseconds, in `start` and `ready`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_after_ms: Option<u64>,
-    /// How many of the processes that were there are not covered, in `ready`.
+    /// How many of the processes that were running are not covered, in `ready`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uncovered: Option<usize>,
     /// What cannot be watched, in `problem`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<Problem>,
     /// Why something is not known or not covered; in `visible` and `process` also
-    /// why what is asked for gives no GPU.
+    /// why the value selects no GPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
@@ -99,7 +99,7 @@ pub struct LostBy {
     /// user namespace, who made the outermost one; null for users who are not
     /// counted by themselves.
     pub uid: Option<u32>,
-    /// How many.
+    /// The number of events.
     pub events: u64,
 }
 
@@ -138,7 +138,7 @@ pub struct Value {
     /// Hex of the value if it is not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw_hex: Option<String>,
-    /// Whether the value is longer than what was kept of it (4 KiB).
+    /// Whether the value is longer than the part that was kept (4 KiB).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
 }
@@ -152,7 +152,7 @@ pub struct MoveEvent {
     /// Hex of that path if it is not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_hex: Option<String>,
-    /// Whose cgroup that is.
+    /// The owner of that cgroup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_owner: Option<Owner>,
     /// Whether the process left the job, container, pod or virtual machine that
@@ -166,10 +166,10 @@ pub struct MoveEvent {
     /// out, as `lost`, where the rules of one of the cgroups are not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gained: Option<Vec<String>>,
-    /// Those that it can no longer open.
+    /// GPUs that it can no longer open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<Vec<String>>,
-    /// Those for which that is unknown on one side alone.
+    /// GPUs for which that is unknown on one side alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,
 }
@@ -187,8 +187,8 @@ pub struct DevicesEvent {
     /// Nodes that all GPUs share (`nvidiactl`, `nvidia-uvm`, `kfd`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held_shared: Vec<SharedRole>,
-    /// What of `held` and `held_instances` the process's rules deny by now;
-    /// left out where that is not known, and when they were closed.
+    /// Which of `held` and `held_instances` the process's rules deny now; left out
+    /// if that is not known, and when they were closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_denied: Option<Vec<String>>,
 }
@@ -204,14 +204,14 @@ pub struct PolicyEvent {
     /// for others that say the same, as Slurm does with every step.
     #[serde(default)]
     pub equal: bool,
-    /// Whether the cgroup was removed and its programs with it; nobody lost
-    /// anything then.
+    /// Whether the cgroup was removed and its programs with it; then no process lost
+    /// anything.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub removed: bool,
     /// Maps whose contents changed and that programs in force read, by id.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub maps: Vec<u32>,
-    /// The exact difference of what is allowed.
+    /// The exact difference between the rules.
     pub changes: Vec<Change>,
     /// If some of the difference has no short form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -237,7 +237,7 @@ pub struct PolicyProgram {
     /// Its name.
     pub name: String,
     /// Software whose programs have this shape.
-    pub writer: Option<String>,
+    pub writer: Option<Writer>,
     /// When it was loaded, RFC 3339.
     pub loaded_at: String,
 }

@@ -4,15 +4,15 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::Owner;
 use crate::model::{Confidence, Severity, Verdict};
+use crate::model::{Owner, ProcessState};
 
 /// One finding.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// Stable id in kebab-case; `gpumap audit --explain ID` documents it.
     pub id: String,
-    /// How bad it is.
+    /// Its severity.
     pub severity: Severity,
     /// Names the same finding in another audit of the same node: id, owner,
     /// place and devices, without pids, program ids and times.
@@ -24,7 +24,7 @@ pub struct Finding {
     /// Hex of the cgroup's path if it is not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup_hex: Option<String>,
-    /// Whose cgroup that is.
+    /// The owner of that cgroup.
     pub owner: Option<Owner>,
     /// Further owners concerned, such as the other one of a double grant.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -33,13 +33,13 @@ pub struct Finding {
     pub processes: Vec<FindingProcess>,
     /// Devices concerned, in every index space.
     pub devices: Vec<FindingDevice>,
-    /// What decided: the programs in force and the instruction of each.
+    /// The decision: the programs in force and the instruction of each.
     pub programs: Vec<Decision>,
-    /// How sure it is.
+    /// How certain it is.
     pub confidence: Confidence,
     /// Facts it rests on, one clause each.
     pub evidence: Vec<String>,
-    /// Excuses that were considered and do not hold, one clause each.
+    /// Excuses that were checked and do not apply, one clause each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub excuses: Vec<String>,
     /// What to do about it.
@@ -59,7 +59,7 @@ pub struct FindingProcess {
     pub pid: u32,
     /// Start time in clock ticks since boot.
     pub start_time: u64,
-    /// The same as a time of day, RFC 3339; left out where the boot's is not
+    /// The same as a time of day, RFC 3339; left out if the time of the boot is not
     /// known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<String>,
@@ -73,7 +73,7 @@ pub struct FindingProcess {
     pub user: Option<String>,
     /// Its state, with the words of `processes` of a cgroup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub state: Option<String>,
+    pub state: Option<ProcessState>,
     /// Command name.
     pub comm: String,
 }
@@ -81,8 +81,8 @@ pub struct FindingProcess {
 /// A device of a finding.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct FindingDevice {
-    /// Key of the GPU, or `KEY/GI/CI` of a MIG instance; null for a device
-    /// that is none.
+    /// Key of the GPU, or `KEY/GI/CI` of a MIG instance; null for a device that
+    /// belongs to none.
     pub gpu: Option<String>,
     /// Device number as in rules, `c 195:3`; null where it has none.
     pub number: Option<String>,

@@ -6,6 +6,7 @@
 
 mod activity;
 mod audit;
+mod doctor;
 mod event;
 mod finding;
 mod node_diff;
@@ -20,7 +21,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{InstanceKey, Owner, RuleType, Vendor, Verdict, Verdicts};
+use crate::model::{AttachFlag, InstanceKey, NoteCode, Owner, RuleType, Vendor, Verdict, Verdicts, Writer};
 use crate::observation::{Host, Observation, Problem};
 
 pub use activity::{
@@ -28,6 +29,7 @@ pub use activity::{
     Rates, StreamUse, Work,
 };
 pub use audit::{Audit, AuditConfig, AuditOptions, Checked, Counts, FindingKind, FixedFinding};
+pub use doctor::DoctorCheck;
 pub use event::{DevicesEvent, Event, EventProcess, LostBy, MoveEvent, PolicyEvent, PolicyProgram, Value};
 pub use finding::{Decision, Finding, FindingDevice, FindingProcess};
 pub use node_diff::{AllocationChange, NodeDiff, OwnerAt, OwnerGpus, PolicyChange, ProgramMove};
@@ -52,9 +54,9 @@ pub struct Document {
     pub taken_at: String,
     /// The node they were observed on.
     pub host: Host,
-    /// Whether nothing is missing; false goes with at least one error, an
-    /// `unknown` verdict or policy, an owner whose allowed or held GPUs are not
-    /// known, or a process that could not be looked into.
+    /// Whether nothing is missing. It is false if there is an error, an `unknown`
+    /// verdict or policy, an owner whose allowed or held GPUs are not known, or a
+    /// process that could not be looked into.
     pub complete: bool,
     /// What is missing and what would help.
     pub errors: Vec<Problem>,
@@ -86,14 +88,14 @@ pub struct Payload {
     /// Answers of `audit`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub findings: Option<Vec<Finding>>,
-    /// What `audit` says beside its findings.
+    /// The data of `audit` besides its findings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit: Option<Audit>,
     /// The documentation of findings, as `audit --list` and `--explain` give it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kinds: Option<Vec<FindingKind>>,
-    /// What the answer rests on; only `audit --report` fills it in, and --from
-    /// reads it.
+    /// The facts that the answer rests on; only `audit --report` fills it in, and
+    /// --from reads it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observation: Option<Box<Observation>>,
     /// The job that `leftovers` was asked about: its number or SLUID.
@@ -105,7 +107,7 @@ pub struct Payload {
     /// What processes do with their GPUs, where a gpumap counts their calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activity: Option<Box<Activity>>,
-    /// What no command can see, and so does not make the answer incomplete.
+    /// Limits of every command, which do not make the answer incomplete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notes: Option<Vec<Note>>,
     /// Answers of `check`.
@@ -120,6 +122,9 @@ pub struct Payload {
     /// The answer of `repair`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repair: Option<Repair>,
+    /// Answers of `doctor`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub doctor: Option<Vec<DoctorCheck>>,
     /// The answer of `diff`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<Diff>,
@@ -128,8 +133,8 @@ pub struct Payload {
 /// A limit of an answer that nothing could lift.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Note {
-    /// What it is about, in kebab-case.
-    pub code: String,
+    /// What it is about.
+    pub code: NoteCode,
     /// The limit, a sentence.
     pub text: String,
 }
@@ -144,12 +149,12 @@ pub struct Cgroup {
     pub path_hex: Option<String>,
     /// Cgroup id (inode number of the directory).
     pub id: u64,
-    /// Who it belongs to; null where not recognised.
+    /// The owner; null if it was not recognised.
     pub owner: Option<Owner>,
     /// Programs in force, in run order.
     pub programs: Vec<Effective>,
-    /// Why the programs in force could not be asked; `programs` is empty then
-    /// without meaning that there is none.
+    /// Why the programs in force could not be asked; then `programs` is empty, but
+    /// there may be programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub programs_unknown: Option<String>,
     /// Key into `policies`.
@@ -168,7 +173,7 @@ pub struct Effective {
     /// The cgroup it is attached to; empty if that could not be asked.
     pub attached_at: String,
     /// `multi`, `override`, `preorder`, `link`; none is `[]`.
-    pub flags: Vec<String>,
+    pub flags: Vec<AttachFlag>,
 }
 
 /// One loaded program.
@@ -176,12 +181,12 @@ pub struct Effective {
 pub struct Program {
     /// Kernel id (0 for a program from a file).
     pub id: u32,
-    /// Name given at load, often empty.
+    /// Name that its loader gave it, often empty.
     pub name: String,
     /// Kernel tag.
     pub tag: String,
-    /// Software whose programs have this shape; a label, never a fact.
-    pub writer: Option<String>,
+    /// Software whose programs have this shape. It is a label and no fact.
+    pub writer: Option<Writer>,
     /// Number of instructions (8-byte slots); null if they could not be read.
     pub insns: Option<usize>,
     /// Load time, RFC 3339.
@@ -205,8 +210,7 @@ pub struct Line {
     pub pc: usize,
     /// As bpftool prints it.
     pub text: String,
-    /// What it computes, such as `r4 = major`; empty if it says no more than
-    /// `text`.
+    /// What it computes, such as `r4 = major`; empty if that is no more than `text`.
     pub meaning: String,
 }
 
@@ -232,7 +236,7 @@ pub struct Policy {
 /// One rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Rule {
-    /// What becomes of these requests.
+    /// The verdict on these requests.
     pub verdict: Verdict,
     /// `char`, `block` or `any`.
     #[serde(rename = "type")]
@@ -249,8 +253,8 @@ pub struct Rule {
     /// If set, only minors with `minor & mask == value` are meant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub minor_mask: Option<Mask>,
-    /// Drivers that have this major on this boot, where the kernel gives it out
-    /// anew on each.
+    /// Drivers that have this major on this boot, if the kernel assigns it anew on
+    /// each boot.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
 }
@@ -260,7 +264,7 @@ pub struct Rule {
 pub struct Mask {
     /// The bits that matter.
     pub mask: u32,
-    /// What they must be.
+    /// The values of these bits.
     pub value: u32,
 }
 
@@ -272,7 +276,7 @@ pub struct Omitted {
     pub questions: u64,
 }
 
-/// Where verdicts are unknown, and why.
+/// A region of unknown verdicts, and why.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Unknown {
     /// The rules concerned, in rule notation.
@@ -329,7 +333,7 @@ pub struct GpuNode {
     pub major: u32,
     /// Minor number.
     pub minor: u32,
-    /// Whether opening this node is what gives the GPU.
+    /// Whether opening this node gives access to the GPU.
     pub gate: bool,
 }
 
@@ -428,7 +432,7 @@ pub struct ProgramProof {
     /// Where it is attached.
     pub attached_at: String,
     /// With which flags.
-    pub flags: Vec<String>,
+    pub flags: Vec<AttachFlag>,
     /// Its name.
     pub name: String,
     /// The instructions executed, in order.
@@ -466,13 +470,13 @@ pub struct Diff {
     /// is below it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub a_cgroup: Option<String>,
-    /// The same of the second side.
+    /// The one cgroup of the second side, in the same case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub b_cgroup: Option<String>,
     /// Whether the policies are equal, which takes that both are known.
     pub equal: bool,
-    /// Whether part of either side is unknown: beside the differences that are
-    /// listed there may be others.
+    /// Whether part of either side is unknown: there may be more differences than
+    /// are listed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unknown: bool,
     /// Where they differ.

@@ -11,14 +11,14 @@ use crate::model::Owner;
 pub struct NodeDiff {
     /// Whether nothing of it changed.
     pub equal: bool,
-    /// Whether the node was started anew in between: ids then mean nothing to
-    /// each other.
+    /// Whether the node was rebooted in between; then ids of the two sides cannot be
+    /// compared.
     pub rebooted: bool,
     /// Owners that came.
     pub come: Vec<OwnerAt>,
     /// Owners that went.
     pub gone: Vec<OwnerAt>,
-    /// Programs attached to and gone from cgroups that are in both.
+    /// Programs attached to and removed from cgroups that are in both.
     pub programs: Vec<ProgramMove>,
     /// Policies that changed, each with the cgroups concerned.
     pub policies: Vec<PolicyChange>,
@@ -31,13 +31,13 @@ pub struct NodeDiff {
 /// An owner and its topmost cgroup.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OwnerAt {
-    /// Who.
+    /// The owner.
     pub owner: Owner,
     /// Its topmost cgroup.
     pub cgroup: String,
 }
 
-/// Programs attached to one cgroup and gone from it.
+/// Programs attached to one cgroup and removed from it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProgramMove {
     /// The cgroup they are attached to.
@@ -60,10 +60,10 @@ pub struct PolicyChange {
     pub omitted: Option<Omitted>,
 }
 
-/// What an owner may open that it could not, and the reverse.
+/// GPUs that an owner may open now and could not before, and the reverse.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OwnerGpus {
-    /// Who.
+    /// The owner.
     pub owner: Owner,
     /// Its topmost cgroup.
     pub cgroup: String,
@@ -78,7 +78,7 @@ pub struct OwnerGpus {
 /// An allocation that changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AllocationChange {
-    /// Who.
+    /// The owner.
     pub owner: Owner,
     /// Its topmost cgroup.
     pub cgroup: String,

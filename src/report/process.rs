@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::GpuSet;
-use crate::model::{ApiName, Certainty, CutCode, JobEvidence, Owner, SharedRole, ValueState};
+use crate::model::{ApiName, Certainty, CutCode, JobEvidence, Owner, ProcessState, SharedRole, ValueState};
 
 /// One process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -14,12 +14,12 @@ pub struct Process {
     /// Start time in clock ticks since boot; with the pid it names the process
     /// for ever.
     pub start_time: u64,
-    /// The same as a time of day, RFC 3339 to the second; null if the
-    /// observation does not tell when the node was booted.
+    /// The same as a time of day, RFC 3339 to the second; null if the observation
+    /// does not say when the node was booted.
     #[serde(default)]
     pub started_at: Option<String>,
-    /// How many seconds before the observation that was; left out where
-    /// `started_at` is not known.
+    /// How many seconds before the observation that was; left out if `started_at` is
+    /// not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_seconds: Option<u64>,
     /// Effective uid.
@@ -31,16 +31,16 @@ pub struct Process {
     /// Hex of the name if it is not UTF-8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_hex: Option<String>,
-    /// `running`, `sleeping`, `uninterruptible` (waits in the kernel and cannot
-    /// be killed meanwhile), `stopped`, `traced` (a debugger holds it), `zombie`
-    /// (has ended and waits for its parent), `main-thread-ended` (its other
-    /// threads go on), `dead`, `idle` (a waiting kernel thread) or `other`; left
-    /// out where that was not observed.
+    /// `running`, `sleeping`, `uninterruptible` (waits in the kernel and cannot be
+    /// killed until that ends), `stopped`, `traced` (a debugger holds it), `zombie`
+    /// (has ended and waits for its parent), `main-thread-ended` (its other threads
+    /// run), `dead`, `idle` (a waiting kernel thread) or `other`; left out if that
+    /// was not observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub state: Option<String>,
-    /// Whether it is a thread of the kernel: it has no program, no environment and
-    /// no descriptors of its own, asks for no GPU and holds none. Left out for
-    /// all others.
+    pub state: Option<ProcessState>,
+    /// Whether it is a thread of the kernel. Such a thread has no program, no
+    /// environment and no descriptors, asks for no GPU and holds none. Left out for
+    /// all other processes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub kernel_thread: bool,
     /// Command name.
@@ -60,16 +60,15 @@ pub struct Process {
     /// MIG instances whose capabilities it has open, `KEY/GI/CI`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held_instances: Vec<String>,
-    /// What of `held` and `held_instances` its rules deny by now: the kernel
-    /// asks them when a device is opened, not afterwards.
+    /// Which of `held` and `held_instances` its rules deny now. The kernel checks
+    /// rules only when a device is opened.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held_denied: Vec<String>,
     /// Nodes that all GPUs share and that it has open (`nvidiactl`,
     /// `nvidia-uvm`, `kfd`): the last two are a hint that it computes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held_shared: Vec<SharedRole>,
-    /// Why `held` is null, or why it may not be all: what it lists is held all
-    /// the same.
+    /// Why `held` is null, or why the process may hold more than it lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_unknown: Option<String>,
     /// The GPUs that it handed work to since its calls are counted; left out where
@@ -79,7 +78,7 @@ pub struct Process {
     /// How many seconds ago its last call was; left out where no call was counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_seconds: Option<u64>,
-    /// What its environment says of its job.
+    /// The job that its environment names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<Claim>,
 }
@@ -89,11 +88,11 @@ impl Process {
     /// nothing.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        matches!(self.state.as_deref(), Some("zombie" | "dead"))
+        self.state.as_ref().is_some_and(ProcessState::has_ended)
     }
 }
 
-/// What a process asks its driver's libraries for, as of several moments.
+/// The devices that a process asks its driver's libraries for, at several moments.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Visible {
     /// In the environment of its last execve.
@@ -112,7 +111,7 @@ pub struct Visible {
     pub changed: Option<bool>,
 }
 
-/// What one environment asks for.
+/// The devices that one environment asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Asked {
     /// Value of the deciding variable.
@@ -129,8 +128,8 @@ pub struct Asked {
     /// MIG instances among them, `KEY/GI/CI`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instances: Vec<String>,
-    /// How sure `gpus` is: `documented`, `modelled` (no document settles it,
-    /// independent models of the driver agree) or `unknown`; the least sure of
+    /// How certain `gpus` is: `documented`, `modelled` (no document settles it,
+    /// independent models of the driver agree) or `unknown`; the least certain of
     /// the interfaces.
     pub confidence: Certainty,
     /// Where and why the list ends early.
@@ -138,8 +137,8 @@ pub struct Asked {
     /// Why it is unknown, or what else there is to know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// The same for each interface that this node has GPUs for; the fields
-    /// above are those of the first.
+    /// The same for each interface that this node has GPUs for; the fields above are
+    /// those of the first interface.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub apis: Vec<Api>,
     /// Every variable that was looked at and is set.
@@ -147,7 +146,7 @@ pub struct Asked {
     pub variables: Vec<RawVariable>,
 }
 
-/// What one programming interface makes of an environment.
+/// The meaning of an environment for one programming interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Api {
     /// `cuda`, `hip`, `rocr`, `opencl`, `level-zero`.
@@ -195,7 +194,7 @@ pub struct Cut {
     pub why: String,
 }
 
-/// A variable as it stands in the environment.
+/// A variable of the environment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RawVariable {
     /// Name.
@@ -210,7 +209,7 @@ pub struct RawVariable {
     pub idle: bool,
 }
 
-/// What a process's environment says of its job. The user can fake it.
+/// The job that a process's environment names. The user can fake it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Claim {
     /// `SLURM_JOB_ID`, if it is a number.
@@ -221,9 +220,9 @@ pub struct Claim {
     /// `SLURM_JOB_SLUID`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sluid: Option<String>,
-    /// Whether it names the job whose cgroup the process is in; null where
-    /// that job's number is not known, or the process is in no job's cgroup
-    /// and `outside` says so.
+    /// Whether it names the job whose cgroup the process is in. Null if that job's
+    /// number is not known, or if the process is in no job's cgroup, as `outside`
+    /// says.
     pub agrees: Option<bool>,
     /// Whether it names a job and the process is in no job's cgroup.
     pub outside: bool,
@@ -239,7 +238,7 @@ pub struct Leftover {
     /// The process.
     #[serde(flatten)]
     pub process: Process,
-    /// Whose cgroup it is in.
+    /// The owner of the cgroup it is in.
     pub owner: Option<Owner>,
     /// Why it is this job's: `cgroup`, or `environment` if it left the job's
     /// cgroup and its environment names the job.

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Rule;
-use crate::model::{IntentionSource, Owner, RepairState};
+use crate::model::{AttachFlag, IntentionSource, Owner, RepairState, Writer};
 
 /// What gives lost device access back to a cgroup.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -61,9 +61,9 @@ pub struct Denier {
     /// Where it is attached.
     pub attached_at: String,
     /// `multi`, `override`, `preorder`, `link`; none is `[]`.
-    pub flags: Vec<String>,
+    pub flags: Vec<AttachFlag>,
     /// Software whose programs have this shape; a label, never a fact.
-    pub writer: Option<String>,
+    pub writer: Option<Writer>,
     /// When it was loaded, RFC 3339.
     pub loaded_at: String,
     /// What it denies of what is missing.

@@ -8,10 +8,10 @@ use crate::model::{AllocationSource, Owner, SharingMode};
 /// One owner and its four sets. None is inferred from another.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OwnerSets {
-    /// Whose.
+    /// The owner.
     pub owner: Owner,
-    /// How deep it is in the list: 0 for a job, 1 for its steps, 2 for their
-    /// tasks and for containers inside.
+    /// Its depth in the list: 0 for a job, 1 for its steps, 2 for their tasks and
+    /// for containers inside.
     pub depth: usize,
     /// The topmost cgroup that is its.
     pub cgroup: String,
@@ -20,16 +20,17 @@ pub struct OwnerSets {
     pub cgroup_hex: Option<String>,
     /// Its processes, without those of the scheduler itself.
     pub processes: usize,
-    /// What the scheduler granted.
+    /// The GPUs that the scheduler allocated.
     pub allocated: GpuSet,
-    /// What its processes may open (`rw`).
+    /// The GPUs that its processes may open (`rw`).
     pub allowed: GpuSet,
-    /// What its processes ask for now, by the environments in their memory; where
-    /// those could not be read it is unknown, whatever they asked for at exec.
+    /// The GPUs that its processes ask for now, by the environments in their memory.
+    /// If those could not be read it is unknown, whatever the processes asked for at
+    /// exec.
     pub visible: GpuSet,
-    /// What its processes have open.
+    /// The GPUs that its processes have open.
     pub held: GpuSet,
-    /// What of `held` the rules of the process that holds it deny by now.
+    /// GPUs in `held` that the rules of the holding process deny now.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held_denied: Vec<String>,
     /// The GPUs that its processes handed work to since their calls are counted;
@@ -48,17 +49,17 @@ pub struct OwnerSets {
 /// A set of GPUs by key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GpuSet {
-    /// Those that are certainly in it, in inventory order; null if nothing is
+    /// GPUs that are certainly in the set, in inventory order; null if nothing is
     /// known of the set.
     pub gpus: Option<Vec<String>>,
     /// MIG instances in it, `KEY/GI/CI`; the GPUs they are on are in `gpus`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instances: Vec<String>,
-    /// Those that may or may not be in it.
+    /// GPUs that may or may not be in the set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,
-    /// Why something of it is unknown, what it rests on, or why what is asked
-    /// for comes to nothing.
+    /// Why part of it is unknown, what it rests on, or why the processes' values
+    /// select nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub why: Vec<String>,
     /// Where it comes from. Of `allocated`: `hook` (the environment of Prolog
@@ -74,7 +75,7 @@ impl GpuSet {
         self.source.as_ref().is_some_and(AllocationSource::is_trusted)
     }
 
-    /// Where it comes from, as text; `unknown` where that is not known.
+    /// The source as text; `unknown` if it is not known.
     pub fn source_name(&self) -> String {
         self.source.as_ref().map_or_else(|| "unknown".to_owned(), ToString::to_string)
     }

@@ -1,10 +1,10 @@
-//! Whether something that can be known is not.
+//! Tells whether an answer leaves something unknown that could be known.
 
 use super::{GpuSet, NodeDiff, OwnerSets, Payload, Policy, Process};
-use crate::model::{RepairState, ValueState, Verdict, Verdicts};
+use crate::model::{CheckState, RepairState, ValueState, Verdict, Verdicts};
 
 impl Payload {
-    /// What is unknown, a few words each.
+    /// The unknown parts, a few words each.
     pub fn unknown_parts(&self) -> Vec<&'static str> {
         let parts = [
             (has_unknown_verdict(self), "what some cgroups may open"),
@@ -21,6 +21,7 @@ impl Payload {
         has_unknown_verdict(self)
             || has_unknown_process(self)
             || has_unknown_set(self)
+            || self.doctor.iter().flatten().any(|check| check.state == CheckState::Unknown)
             || self.audit.as_ref().is_some_and(|audit| audit.unknown)
             || self.repair.as_ref().is_some_and(|repair| repair.state == RepairState::Unknown)
     }
@@ -32,10 +33,10 @@ fn has_unknown_process(payload: &Payload) -> bool {
     cgroups.chain(leftovers.map(|leftover| &leftover.process)).any(is_unseen)
 }
 
-/// Whether a process could not be looked into. An environment in memory that
-/// cannot be found is normal (static programs have none in the usual place),
-/// and so is a value whose meaning nothing documents: both are only said. One
-/// that has ended has no environment, and nothing is missing.
+/// Whether a process could not be looked into. An environment in memory that cannot
+/// be found is normal (static programs have none in the usual place), and so is a
+/// value whose meaning no document settles: both are only mentioned. A process that
+/// has ended has no environment, so nothing is missing.
 fn is_unseen(process: &Process) -> bool {
     let visible = process.visible.as_ref();
     let asks = visible
@@ -118,7 +119,7 @@ mod tests {
         assert!(process(ValueState::Unset, ValueState::Unset, Some("no right")).has_unknown());
         let mut ended = process(ValueState::Unknown, ValueState::Unknown, None);
         ended.cgroups.iter_mut().flatten().flat_map(|one| &mut one.processes).for_each(|one| {
-            one.state = Some("zombie".to_owned());
+            one.state = Some(crate::model::ProcessState::Zombie);
         });
         assert!(!ended.has_unknown());
     }

@@ -36,7 +36,7 @@ pub enum Answer {
     FilePermission,
     /// `ENOENT` or `ENOTDIR`: there is no such node.
     NoSuchFile,
-    /// `ENXIO`: no driver behind the node. The access itself is not refused.
+    /// `ENXIO`: the node has no driver. The access itself is not refused.
     NoDevice,
     /// `ENOSYS`: before Linux 5.8 the question cannot be asked for an effective
     /// uid that differs from the real one.
@@ -62,8 +62,8 @@ pub fn probe(path: &Path, access: Access) -> Answer {
     }
 }
 
-/// The same about what a handle stands for, one opened with `O_PATH`: no
-/// device is opened. Since Linux 5.8.
+/// Asks the same about a handle, opened with `O_PATH`; no device is opened. Since
+/// Linux 5.8.
 pub fn probe_handle<Fd: AsFd>(node: Fd, access: Access) -> Answer {
     let flags = c_long::from(libc::AT_EACCESS | libc::AT_EMPTY_PATH);
     let (fd, mode) = (c_long::from(node.as_fd().as_raw_fd()), c_long::from(mode(access)));
@@ -97,7 +97,7 @@ fn faccessat(call: c_long, path: &CString, mode: c_int) -> Result<(), Errno> {
     Errno::result(result).map(drop)
 }
 
-/// What a result of faccessat(2) on a device node means.
+/// The meaning of a result of faccessat(2) on a device node.
 pub(super) fn answer(result: Result<(), Errno>) -> Answer {
     match result {
         Ok(()) => Answer::Allowed,

@@ -22,7 +22,7 @@ use super::stat::{FileKind, FileStat, stat_at};
 #[derive(Debug)]
 pub struct Dir(OwnedFd);
 
-/// What `fstat` says of a directory.
+/// Facts that `fstat` returns about a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirStat {
     /// Inode number; of a cgroup directory this is the cgroup id.
@@ -88,13 +88,13 @@ impl Dir {
         })
     }
 
-    /// Names of the subdirectories, in the file system's order. Asks nothing
-    /// when `stat` shows that there are none, which on kernfs the link count
-    /// tells exactly.
+    /// Names of the subdirectories, in the file system's order. Makes no call if
+    /// `stat` shows that there are none, which the link count of kernfs tells
+    /// exactly.
     ///
     /// # Errors
     ///
-    /// Those of openat(2) and getdents(2).
+    /// openat(2) or getdents(2) failed.
     pub fn subdirectories(&self, stat: DirStat) -> Result<Vec<CString>, Errno> {
         if stat.links == 2 {
             return Ok(Vec::new());
@@ -122,8 +122,8 @@ impl Dir {
         read_all(&self.open_file(name)?, buffer, limit)
     }
 
-    /// The same for a file that the kernel hands out in one piece, as most of
-    /// `/proc/PID`: its first short read is its end, and is not asked for again.
+    /// Reads a file that the kernel returns in one piece, as most of `/proc/PID`:
+    /// the first short read is its end, and no further read follows.
     ///
     /// # Errors
     ///
@@ -158,11 +158,11 @@ impl Dir {
         Ok((reopen(&place)?, stat))
     }
 
-    /// Where a symbolic link of this directory leads.
+    /// The target of a symbolic link in this directory.
     ///
     /// # Errors
     ///
-    /// Those of readlinkat(2).
+    /// readlinkat(2) failed.
     pub fn link(&self, name: &CStr) -> Result<Vec<u8>, Errno> {
         readlinkat(self, name).map(std::os::unix::ffi::OsStringExt::into_vec)
     }
@@ -195,17 +195,17 @@ impl From<File> for Dir {
     }
 }
 
-/// Reads an open file from its current offset to its end, at most `limit`
-/// bytes, into `buffer`, whose allocation is used again.
+/// Reads an open file from its current offset to its end, at most `limit` bytes,
+/// into `buffer`, whose allocation is reused.
 ///
 /// # Errors
 ///
-/// Those of read(2); `EFBIG` for a file over the limit.
+/// read(2) failed; `EFBIG` for a file over the limit.
 pub fn read_all<Fd: AsFd>(file: Fd, buffer: &mut Vec<u8>, limit: usize) -> Result<(), Errno> {
     read_to(file, buffer, limit, End::Empty)
 }
 
-/// What tells the end of a file.
+/// How the end of a file is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// A read of no bytes.
@@ -266,7 +266,7 @@ fn is_harmless(major: u64, minor: u64) -> bool {
     matches!((major, minor), (1, 3) | (4 | 5, _) | (136..=143, _))
 }
 
-/// Opens what an `O_PATH` handle stands for.
+/// Opens the file of an `O_PATH` handle.
 fn reopen(place: &OwnedFd) -> Result<File, Errno> {
     let again = format!("/proc/self/fd/{}", place.as_raw_fd());
     let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
@@ -294,7 +294,7 @@ fn flags() -> OFlag {
 mod tests {
     use super::*;
 
-    /// Make sure that handles list, read with a bound, and refuse what is not a
+    /// Make sure that handles list, read with a bound, and refuse anything but a
     /// directory.
     #[test]
     fn handles() {

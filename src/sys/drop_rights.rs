@@ -25,16 +25,17 @@ struct Data {
     inheritable: u32,
 }
 
-/// Gives up every capability but these in all five sets, the right to gain any
-/// by executing a file (`PR_SET_NO_NEW_PRIVS`), and that others of the same user
+/// Gives up every capability but these in all five sets, the right to gain any by
+/// executing a file (`PR_SET_NO_NEW_PRIVS`), and forbids others of the same user to
 /// look into this process (`PR_SET_DUMPABLE`).
 ///
-/// Rights are those of a thread: call it before there is a second one.
+/// Each thread has capabilities of its own, so call it before there is a second
+/// thread.
 ///
 /// # Errors
 ///
-/// Those of capset(2) and prctl(2). That the bounding set stays as it is where
-/// `CAP_SETPCAP` is missing is none: nothing can be gained by it then.
+/// capset(2) or prctl(2) failed. Without `CAP_SETPCAP` the bounding set stays as it
+/// is, which is no error, because nothing can be gained by it then.
 pub fn keep_only(kept: &[Capability]) -> Result<(), Errno> {
     let kept = kept.iter().fold(0, |set: u64, capability| set | 1 << *capability as u8);
     prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0)?;
@@ -56,8 +57,8 @@ pub fn keep_only(kept: &[Capability]) -> Result<(), Errno> {
     prctl(libc::PR_SET_DUMPABLE, 0, 0)
 }
 
-/// Keeps of the permitted and the effective set what is in `kept`; inherits
-/// nothing.
+/// Removes from the permitted and the effective set all that is not in `kept`;
+/// inherits nothing.
 fn narrow(kept: u64) -> Result<(), Errno> {
     let mut header = Header { version: VERSION, pid: 0 };
     let mut data = [Data::default(); 2];
@@ -86,8 +87,8 @@ mod tests {
     use super::*;
     use crate::sys::caps::Capabilities;
 
-    /// Make sure that a thread keeps what it was told, and no other thread
-    /// loses anything.
+    /// Make sure that a thread keeps the capabilities it asked for, and that no
+    /// other thread loses any.
     #[test]
     fn thread() {
         let before = Capabilities::effective();

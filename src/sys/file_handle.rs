@@ -11,7 +11,7 @@ use super::dir::Dir;
 /// `linux/exportfs.h`).
 const KERNFS: c_int = 0xfe;
 
-/// `struct file_handle` of open_by_handle_at(2) with such a handle behind it.
+/// `struct file_handle` of open_by_handle_at(2), with the handle's bytes.
 #[repr(C)]
 struct Handle {
     bytes: u32,

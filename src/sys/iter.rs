@@ -66,13 +66,13 @@ impl Iterator {
         Self::create(LinkBody { program: raw(program), ..LinkBody::default() })
     }
 
-    /// One over a cgroup and everything below, parents first. Since Linux 6.1;
-    /// needs `CAP_BPF` and `CAP_PERFMON`.
+    /// An iterator over a cgroup and everything below, parents first. Since Linux
+    /// 6.1; needs `CAP_BPF` and `CAP_PERFMON`.
     ///
     /// # Errors
     ///
-    /// Those of bpf(2); `EBADF` for a descriptor of anything but a cgroup2
-    /// directory (one opened with `O_PATH` is none).
+    /// bpf(2) failed; `EBADF` for a descriptor of anything but a cgroup2 directory
+    /// (one opened with `O_PATH` will not do).
     pub fn over_cgroups(program: BorrowedFd<'_>, top: BorrowedFd<'_>) -> Result<Self, BpfError> {
         let info = CgroupInfo { order: PARENTS_FIRST, fd: raw(top), id: 0 };
         Self::create(LinkBody {
@@ -117,7 +117,8 @@ fn owned(fd: libc::c_long) -> OwnedFd {
 mod tests {
     use super::*;
 
-    /// Make sure that what is no program is refused, and named.
+    /// Make sure that a descriptor of something else than a program is refused, with
+    /// its name.
     #[test]
     fn refused() {
         let file = File::open("/dev/null").unwrap();

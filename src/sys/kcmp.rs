@@ -8,14 +8,14 @@ use nix::errno::Errno;
 /// `KCMP_FILES` of `linux/kcmp.h`.
 const FILES: libc::c_long = 2;
 
-/// Compares the tables of descriptors of two threads: equal if it is one and
-/// the same, else in an order that stays while the machine runs and means
-/// nothing. Since Linux 3.5; takes the right to look into both.
+/// Compares the descriptor tables of two threads: equal if they are one and the
+/// same, else in an order that has no meaning but stays the same while the machine
+/// runs. Since Linux 3.5; takes the right to look into both.
 ///
 /// # Errors
 ///
-/// `ENOSYS` where the kernel was built without it, `ESRCH` for a thread that is
-/// gone, `EPERM` without the right.
+/// `ENOSYS` if the kernel was built without it, `ESRCH` for a thread that is gone,
+/// `EPERM` without the right.
 pub fn compare_files(one: u32, other: u32) -> Result<Ordering, Errno> {
     let (one, other, none) = (libc::c_long::from(one), libc::c_long::from(other), libc::c_long::default());
     // SAFETY: the call takes numbers only and changes nothing.

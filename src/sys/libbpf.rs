@@ -1,4 +1,4 @@
-//! What libbpf does and libbpf-rs 0.27 has no call for.
+//! Calls of libbpf that libbpf-rs 0.27 does not offer.
 
 use libbpf_rs::libbpf_sys::{BPF_TRACE_UPROBE_SESSION, bpf_program__set_expected_attach_type};
 use libbpf_rs::{AsRawLibbpf as _, OpenProgramMut};

@@ -6,6 +6,7 @@
 pub mod access;
 pub mod bpf;
 pub mod caps;
+pub mod clock;
 pub mod dir;
 pub mod drop_rights;
 pub mod file_handle;

@@ -16,7 +16,7 @@ impl Pidfd {
     ///
     /// # Errors
     ///
-    /// ESRCH: there is none. ENOSYS: the kernel is older.
+    /// ESRCH: there is no such process. ENOSYS: the kernel is older.
     pub fn open(pid: u32) -> Result<Self, Errno> {
         let pid = c_int::try_from(pid).map_err(|_| Errno::ESRCH)?;
         let flags: c_uint = 0;

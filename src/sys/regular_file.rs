@@ -21,17 +21,18 @@ pub struct RegularFile {
 }
 
 impl RegularFile {
-    /// What `name` leads to, links followed; an absolute name needs no `dir`.
+    /// Finds the file that `name` leads to, links followed; an absolute name needs
+    /// no `dir`.
     ///
     /// # Errors
     ///
-    /// Those of openat(2) and statx(2) (`EACCES` where a FUSE file system lets
-    /// nobody but its owner look); `EINVAL` for anything but a regular file.
+    /// openat(2) or statx(2) failed (`EACCES` if a FUSE file system admits only its
+    /// owner); `EINVAL` for anything but a regular file.
     pub fn find<Fd: AsFd>(dir: Fd, name: &CStr) -> Result<Self, Errno> {
         Self::new(openat(dir, name, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())?)
     }
 
-    /// The same for a path.
+    /// Finds the file that a path leads to.
     ///
     /// # Errors
     ///
@@ -45,12 +46,12 @@ impl RegularFile {
         if stat.kind == FileKind::Regular { Ok(Self { place, stat }) } else { Err(Errno::EINVAL) }
     }
 
-    /// What it is.
+    /// Its facts.
     pub fn stat(&self) -> &FileStat {
         &self.stat
     }
 
-    /// A path that leads to this very file, whatever has its name by now.
+    /// A path that leads to this very file, even if another file has its name now.
     pub fn path(&self) -> PathBuf {
         format!("/proc/self/fd/{}", self.place.as_raw_fd()).into()
     }
@@ -83,8 +84,8 @@ mod tests {
     use super::*;
     use crate::sys::dir::Dir;
 
-    /// Make sure that only regular files are found, that a file stays the one
-    /// that it was, and that what is read is the file.
+    /// Make sure that only regular files are found, that a handle keeps its file,
+    /// and that this file is read.
     #[test]
     fn stays() {
         let directory = std::env::temp_dir().join(format!("gpumap-regular-{}", std::process::id()));

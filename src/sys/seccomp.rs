@@ -23,7 +23,7 @@ const FORBIDDEN: [c_long; 29] = [
     libc::SYS_kexec_load,
     libc::SYS_kexec_file_load,
     libc::SYS_reboot,
-    // What is where in the file system.
+    // These change the tree of files.
     libc::SYS_mount,
     libc::SYS_umount2,
     libc::SYS_move_mount,
@@ -45,14 +45,14 @@ const FORBIDDEN: [c_long; 29] = [
     libc::SYS_quotactl,
 ];
 
-/// Makes those in `FORBIDDEN` fail with `EPERM` from now on, in this thread and in
-/// all that it starts. The kernel remembers which calls are allowed (since Linux
-/// 5.11), so they cost what they did.
+/// Makes the calls in `FORBIDDEN` fail with `EPERM` from now on, in this thread and
+/// in all that it starts. The kernel remembers which calls are allowed (since Linux
+/// 5.11), so those cost no more than before.
 ///
 /// # Errors
 ///
-/// Those of seccomp(2). A kernel built without it is none: nothing is given up
-/// there.
+/// seccomp(2) failed. A kernel built without it is no error: then nothing is given
+/// up.
 pub fn forbid() -> Result<(), Error> {
     match apply_filter(&program()?) {
         Err(Error::Seccomp(error)) if error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
@@ -74,8 +74,8 @@ mod tests {
 
     use super::*;
 
-    /// Make sure that another program cannot be run after it, and that
-    /// everything else goes on.
+    /// Make sure that no other program can be executed after it, and that everything
+    /// else still works.
     #[test]
     fn thread() {
         let refused = std::thread::spawn(|| {

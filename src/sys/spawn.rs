@@ -123,8 +123,8 @@ fn start(
 /// `CLONE_INTO_CGROUP`, `linux/sched.h`.
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
-/// What the child does: system calls alone. It allocates nothing, takes no
-/// lock, runs no destructor and cannot panic.
+/// The child's part: system calls alone. It allocates nothing, takes no lock, runs
+/// no destructor and cannot panic.
 fn child(asked: &[(RawFd, c_int)], answers: &mut [u8], writer: RawFd, parent: c_long) -> ! {
     // SAFETY: plain system calls with numbers; the empty path is terminated,
     // and the buffer is as long as is said. errno is this thread's own.

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use nix::errno::Errno;
 
-/// What is asked for.
+/// The facts that are requested.
 const WANTED: u32 = libc::STATX_BASIC_STATS | libc::STATX_MNT_ID;
 
 /// The kinds of file that matter here.
@@ -23,7 +23,7 @@ pub enum FileKind {
     Other,
 }
 
-/// What a file is.
+/// The facts about a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileStat {
     /// Its kind.
@@ -38,8 +38,8 @@ pub struct FileStat {
     pub size: u64,
     /// Owner.
     pub uid: u32,
-    /// Permission bits, `S_ISUID` to `S_IXOTH`. Those of the group show the
-    /// mask of an access control list: nobody it names has more.
+    /// Permission bits, `S_ISUID` to `S_IXOTH`. If the file has an access control
+    /// list, the group's bits are its mask: no user or group in the list has more.
     pub permissions: u16,
     /// Hard links; 0 of a file that was removed.
     pub links: u32,
@@ -53,15 +53,15 @@ pub struct FileStat {
     pub immutable: bool,
 }
 
-/// What is behind `name`, the last link followed (the links in `/proc/PID/fd`
-/// and `map_files` lead to the very file). An empty name is `dir` itself. A
-/// network or FUSE file system answers from its cache
-/// (`AT_STATX_DONT_SYNC`), so that a server that hangs holds nobody up. Since
-/// Linux 4.11.
+/// Facts about the file that `name` leads to, the last link followed (the links in
+/// `/proc/PID/fd` and `map_files` lead to the very file). An empty name is `dir`
+/// itself. A network or FUSE file system answers from its cache
+/// (`AT_STATX_DONT_SYNC`), so that a server that hangs blocks nobody. Since Linux
+/// 4.11.
 ///
 /// # Errors
 ///
-/// Those of statx(2).
+/// statx(2) failed.
 pub fn stat_at<Fd: AsFd>(dir: Fd, name: &CStr) -> Result<FileStat, Errno> {
     let flags = libc::AT_EMPTY_PATH | libc::AT_NO_AUTOMOUNT | libc::AT_STATX_DONT_SYNC;
     let mut stat = MaybeUninit::<libc::statx>::zeroed();

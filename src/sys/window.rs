@@ -15,8 +15,8 @@ use std::ptr::NonNull;
 use libc::{c_void, iovec};
 use nix::errno::Errno;
 
-/// Bytes that are mapped at a time; a multiple of every page size in use. What
-/// is mapped counts as this process's memory.
+/// Bytes that are mapped at a time; a multiple of every page size in use. Mapped
+/// bytes count as this process's memory.
 const WINDOW: usize = 1 << 20;
 
 /// A file and the part of it that is mapped.
@@ -74,7 +74,7 @@ impl Windowed {
 /// A mapped part of a file.
 #[derive(Debug)]
 struct Mapped {
-    /// Where it begins in the file.
+    /// Its offset in the file.
     start: u64,
     address: NonNull<c_void>,
 }

@@ -7,7 +7,7 @@ use super::settings::Allow;
 use crate::model::DeviceType;
 use crate::observation::{Answer, DeviceNumber, GpuFacts, Unit};
 
-/// What the names in settings stand for on this node.
+/// The devices that the names in settings mean on this node.
 pub(super) struct DeviceNames<'a> {
     pub(super) unit: &'a Unit,
     pub(super) gpu_facts: &'a GpuFacts,
@@ -49,7 +49,7 @@ impl DeviceNames<'_> {
         Some(majors)
     }
 
-    /// The device behind a path: `Some(None)` where there is none, for which
+    /// The device that a path leads to: `Some(None)` if there is none, so that
     /// systemd makes no rule; `None` if not known.
     fn path(&self, path: &str) -> Option<Option<DeviceNumber>> {
         if let Some(number) = by_number(path) {

@@ -10,15 +10,15 @@ use crate::model::{Device, DeviceType, Request, Verdict};
 /// An allow list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// What is allowed.
+    /// The rules that allow.
     pub rules: Vec<Rule>,
-    /// What may be allowed too, but could not be resolved.
+    /// Settings that may allow more, but could not be resolved.
     pub unresolved: Vec<Allow>,
     /// Why the rules may be others, one clause each.
     pub doubts: Vec<String>,
 }
 
-/// One rule; a number that is missing stands for all.
+/// One rule; a missing number means all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// Character or block.

@@ -12,7 +12,7 @@ pub(super) fn matches(pattern: &str, name: &str) -> Option<bool> {
     }
     let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
     let (mut at, mut to) = (0, 0);
-    // Where the last star was, and what it has eaten so far.
+    // The last star, and how many bytes it has matched so far.
     let mut star: Option<(usize, usize)> = None;
     while to < name.len() {
         match pattern.get(at) {

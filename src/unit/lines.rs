@@ -9,13 +9,13 @@ const KEYS: [&str; 6] =
 /// One line `KEY=VALUE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// What is set.
+    /// The name of the setting.
     pub key: String,
     /// The text after `=` without blanks around it.
     pub value: String,
 }
 
-/// What of a unit file is kept: the lines of one section that decide on
+/// The part of a unit file that is kept: the lines of one section that decide on
 /// devices, below a line with the section's name; empty if there are none.
 pub fn device_lines(text: &[u8], section: &str) -> String {
     let found = settings(text, section);

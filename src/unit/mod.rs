@@ -4,18 +4,18 @@
 //! Where a setting cannot be resolved exactly, the verdict is unknown.
 
 mod device_names;
+mod device_rules;
 mod filter;
 mod glob;
 mod lines;
-mod meaning;
 mod settings;
 mod unit_names;
 
 #[cfg(test)]
 mod tests;
 
+pub use device_rules::{DeviceRules, device_rules};
 pub use filter::{Filter, Rule};
 pub use lines::{Setting, device_lines, settings};
-pub use meaning::{Meaning, meaning};
 pub use settings::{Allow, Policy, Settings};
-pub use unit_names::{drop_in_names, of_cgroup, section};
+pub use unit_names::{UnitKind, drop_in_names, of_cgroup};

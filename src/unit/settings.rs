@@ -1,7 +1,7 @@
-//! A unit's settings, all its files together.
+//! Reads a unit's settings from all its files together.
 
 use super::lines::{self, Setting};
-use super::unit_names;
+use super::unit_names::UnitKind;
 use crate::observation::Unit;
 
 /// `DevicePolicy=`, systemd.resource-control(5).
@@ -45,12 +45,16 @@ impl Settings {
     /// The settings of a unit, file after file.
     pub fn of(unit: &Unit) -> Self {
         let name = unit.name.lossy();
-        let Some(section) = unit_names::section(&name) else { return Self::default() };
+        let Some(kind) = UnitKind::of(&name) else { return Self::default() };
         let mut settings = Self { doubts: unit.unread.clone(), ..Self::default() };
         for file in &unit.files {
-            lines::settings(file.text.as_bytes(), section).iter().for_each(|line| settings.apply(line));
+            lines::settings(file.text.as_bytes(), kind.section())
+                .iter()
+                .for_each(|line| settings.apply(line));
         }
-        if unit.fragment.is_none() && !may_lack_file(&name) {
+        // Slices need no file, and `init.scope` never has one.
+        let may_lack_file = kind == UnitKind::Slice || name == "init.scope";
+        if unit.fragment.is_none() && !may_lack_file {
             settings.doubts.push("its unit file was not found".to_owned());
         }
         settings.imply();
@@ -113,11 +117,6 @@ impl Settings {
             self.allow.push(Allow { device: "char-rtc".to_owned(), access: 2 });
         }
     }
-}
-
-/// Slices need no file, and `init.scope` never has one.
-fn may_lack_file(name: &str) -> bool {
-    name.ends_with(".slice") || name == "init.scope"
 }
 
 fn access(letters: &str) -> u32 {

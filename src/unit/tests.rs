@@ -7,12 +7,12 @@ const DEVICES: &str = "Character devices:\n  1 mem\n136 pts\n195 nvidia\n195 nvi
 
 fn filter(lines: &str) -> Filter {
     match of(lines) {
-        Meaning::Filter(filter) => filter,
-        Meaning::Open => panic!("no filter: {lines}"),
+        DeviceRules::Filter(filter) => filter,
+        DeviceRules::Open => panic!("no filter: {lines}"),
     }
 }
 
-fn of(lines: &str) -> Meaning {
+fn of(lines: &str) -> DeviceRules {
     let number = DeviceNumber { kind: DeviceType::Char, major: 195, minor: 3 };
     let named = |path: &str, device| NamedNode { path: path.into(), device };
     let unit = Unit {
@@ -27,7 +27,7 @@ fn of(lines: &str) -> Meaning {
         ..Unit::default()
     };
     let files = [("/proc/devices".to_owned(), DEVICES.to_owned())].into();
-    meaning(&unit, &GpuFacts { files, ..GpuFacts::default() })
+    device_rules(&unit, &GpuFacts { files, ..GpuFacts::default() })
 }
 
 fn ask(filter: &Filter, major: u32, minor: u32, request: Request) -> Verdict {
@@ -36,8 +36,8 @@ fn ask(filter: &Filter, major: u32, minor: u32, request: Request) -> Verdict {
 
 #[test]
 fn auto_without_devices_is_open() {
-    assert_eq!(of(""), Meaning::Open);
-    assert_eq!(of("DevicePolicy=auto\nDeviceAllow=/dev/nvidia3\nDeviceAllow="), Meaning::Open);
+    assert_eq!(of(""), DeviceRules::Open);
+    assert_eq!(of("DevicePolicy=auto\nDeviceAllow=/dev/nvidia3\nDeviceAllow="), DeviceRules::Open);
 }
 
 /// Make sure that the pseudo devices are there, unless the policy is strict.

@@ -1,14 +1,44 @@
 //! Names of units: which cgroups are units, and where a unit's drop-ins are.
 
-/// Kinds of units that have cgroups, and the section of their device settings.
-const SECTIONS: [(&str, &str); 6] = [
-    ("service", "Service"),
-    ("scope", "Scope"),
-    ("slice", "Slice"),
-    ("socket", "Socket"),
-    ("mount", "Mount"),
-    ("swap", "Swap"),
-];
+use strum::{Display, EnumString};
+
+/// A kind of unit that has a cgroup. Its text is the ending of such a unit's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, Display)]
+#[strum(serialize_all = "lowercase")]
+pub enum UnitKind {
+    /// A process that systemd starts.
+    Service,
+    /// Processes that others started and hand over to systemd.
+    Scope,
+    /// A group of units.
+    Slice,
+    /// A socket.
+    Socket,
+    /// A mount point.
+    Mount,
+    /// A swap device.
+    Swap,
+}
+
+impl UnitKind {
+    /// The kind of the unit with this name; `None` if such units have no cgroup.
+    pub fn of(name: &str) -> Option<Self> {
+        let (stem, ending) = name.rsplit_once('.')?;
+        ending.parse().ok().filter(|_| !stem.is_empty())
+    }
+
+    /// The section of a unit's file that holds its device settings.
+    pub fn section(self) -> &'static str {
+        match self {
+            Self::Service => "Service",
+            Self::Scope => "Scope",
+            Self::Slice => "Slice",
+            Self::Socket => "Socket",
+            Self::Mount => "Mount",
+            Self::Swap => "Swap",
+        }
+    }
+}
 
 /// The unit of the system's manager whose own cgroup a path is. Units are in
 /// slices alone; what a unit makes below itself, a user's manager included, is
@@ -16,8 +46,12 @@ const SECTIONS: [(&str, &str); 6] = [
 pub fn of_cgroup(path: &[u8]) -> Option<&str> {
     let mut parts = path.strip_prefix(b"/")?.split(|byte| *byte == b'/').rev();
     let name = unescaped(parts.next()?)?;
-    section(name)?;
-    parts.all(|part| unescaped(part).is_some_and(|part| part.ends_with(".slice"))).then_some(name)
+    UnitKind::of(name)?;
+    parts.all(|part| unescaped(part).is_some_and(is_slice)).then_some(name)
+}
+
+fn is_slice(name: &str) -> bool {
+    UnitKind::of(name) == Some(UnitKind::Slice)
 }
 
 /// systemd puts `_` before names that the kernel could take for files of its
@@ -25,13 +59,6 @@ pub fn of_cgroup(path: &[u8]) -> Option<&str> {
 fn unescaped(name: &[u8]) -> Option<&str> {
     let name = std::str::from_utf8(name).ok()?;
     Some(name.strip_prefix('_').unwrap_or(name))
-}
-
-/// The section of a unit's device settings.
-pub fn section(name: &str) -> Option<&'static str> {
-    let (stem, kind) = name.rsplit_once('.')?;
-    let known = SECTIONS.iter().find(|(suffix, _)| *suffix == kind);
-    known.filter(|_| !stem.is_empty()).map(|(_, section)| *section)
 }
 
 /// The names whose `.d` directories hold drop-ins of a unit, the most specific

@@ -1,7 +1,7 @@
-//! Whether the bytes of a region can be what a layout says they are.
+//! Checks whether the bytes of a region can be what a layout says they are.
 //!
-//! Builds leave the spare fields of their structures zero. Where a spare field
-//! is written, the writer had another structure.
+//! Builds leave the spare fields of their structures zero. Where a spare field is
+//! written, the writer had another structure.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! The answer of one environment, from those of all interfaces.
+//! Combines the answers of all interfaces into that of one environment.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::level_zero::Variables;
 use super::openable::OpenableGpus;
 use super::outcome::{Device, Outcome};
 use super::population::in_both_worlds;
-use super::variable::State;
+use super::variable::VariableState;
 use super::{cuda, level_zero, rocm};
 
 /// CUDA's variable, which HIP reads too.
@@ -54,8 +54,8 @@ pub(super) fn asked(environment: &Answer<Environment>, gpus: &[Gpu], reach: &Ope
 
 impl<'a> Question<'a> {
     /// The state of a variable.
-    fn state(&self, name: &str) -> State<'a> {
-        State::of(self.environment, name)
+    fn state(&self, name: &str) -> VariableState<'a> {
+        VariableState::of(self.environment, name)
     }
 
     /// Whether a vendor has a GPU here.
@@ -78,7 +78,7 @@ impl<'a> Question<'a> {
 
     /// Whether an MPS server counts the devices that ordinals name (NVIDIA MPS
     /// documentation, device provisioning).
-    fn is_renumbered(&self, visible: State<'_>) -> bool {
+    fn is_renumbered(&self, visible: VariableState<'_>) -> bool {
         let is_client = MPS.iter().any(|name| self.state(name).is_set());
         is_client && visible.value().is_some_and(|value| cuda::is_ordinal(value.as_bytes()))
     }
@@ -102,7 +102,8 @@ impl<'a> Question<'a> {
     fn hip_variable(&self) -> &'static str {
         let own = "HIP_VISIBLE_DEVICES";
         match (self.state(own), self.state(CUDA)) {
-            (State::Unset | State::Empty, State::Value(_)) | (State::Unset, State::Empty) => CUDA,
+            (VariableState::Unset | VariableState::Empty, VariableState::Value(_))
+            | (VariableState::Unset, VariableState::Empty) => CUDA,
             _ => own,
         }
     }
@@ -110,16 +111,18 @@ impl<'a> Question<'a> {
     /// An interface on top of ROCR.
     fn relative(&self, api: ApiName, variable: &str) -> Api {
         let (rocr, visible) = (self.state("ROCR_VISIBLE_DEVICES"), self.state(variable));
-        let unseen = matches!((&api, self.state(CUDA)), (ApiName::Hip, State::Unknown(_)));
+        let unseen = matches!((&api, self.state(CUDA)), (ApiName::Hip, VariableState::Unknown(_)));
         let visible = match (visible, self.state(CUDA)) {
-            (State::Unset | State::Empty, unknown @ State::Unknown(_)) if unseen => unknown,
+            (VariableState::Unset | VariableState::Empty, unknown @ VariableState::Unknown(_)) if unseen => {
+                unknown
+            }
             _ => visible,
         };
         let outcome = in_both_worlds(&Vendor::Amd, self.gpus, self.reach, |world| {
             rocm::relative(world, &rocm::rocr(world, rocr), visible)
         });
         let outcome = match visible {
-            State::Empty if outcome.why.is_none() => {
+            VariableState::Empty if outcome.why.is_none() => {
                 outcome.with_why("an empty value is none to this interface")
             }
             _ => outcome,

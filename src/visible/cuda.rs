@@ -8,16 +8,20 @@ use super::order;
 use super::ordinal;
 use super::outcome::{Device, Listing, Outcome, agreed};
 use super::population::Population;
-use super::variable::State;
+use super::variable::VariableState;
 use crate::model::Certainty;
 
 /// The devices of a process.
-pub(super) fn resolve(population: &Population<'_>, visible: State<'_>, order: State<'_>) -> Outcome {
+pub(super) fn resolve(
+    population: &Population<'_>,
+    visible: VariableState<'_>,
+    order: VariableState<'_>,
+) -> Outcome {
     let resolved = match visible {
-        State::Unknown(why) => Outcome::unknown(why),
-        State::Empty => Outcome::none(Certainty::Documented),
-        State::Unset => in_models(population, order, everything),
-        State::Value(variable) => listed(population, order, &List::of(variable)),
+        VariableState::Unknown(why) => Outcome::unknown(why),
+        VariableState::Empty => Outcome::none(Certainty::Documented),
+        VariableState::Unset => in_models(population, order, everything),
+        VariableState::Value(variable) => listed(population, order, &List::of(variable)),
     };
     match population.allowed.is_empty() {
         true => nothing(resolved),
@@ -31,7 +35,7 @@ fn nothing(resolved: Outcome) -> Outcome {
 }
 
 /// The devices of a list; its first entry fixes the kind.
-fn listed(population: &Population<'_>, order: State<'_>, list: &List<'_>) -> Outcome {
+fn listed(population: &Population<'_>, order: VariableState<'_>, list: &List<'_>) -> Outcome {
     match list.entries.first() {
         None => super::selection::open_ended(),
         Some(first) if first.starts_with(b"MIG-") => mig::select(list, population),
@@ -76,7 +80,11 @@ fn everything(base: &Listing) -> Outcome {
 
 /// Asks once, or once in each model if MIG is on somewhere: the models count
 /// GPUs with MIG differently, and agree that a process gets one instance.
-fn in_models(population: &Population<'_>, order: State<'_>, select: impl Fn(&Listing) -> Outcome) -> Outcome {
+fn in_models(
+    population: &Population<'_>,
+    order: VariableState<'_>,
+    select: impl Fn(&Listing) -> Outcome,
+) -> Outcome {
     let (places, order) = order::cuda(population, order);
     if !places.iter().any(|place| mig::is_on(population, *place)) {
         let devices = places.into_iter().map(Device::whole).collect();

@@ -1,7 +1,7 @@
-//! Intel: `ZE_AFFINITY_MASK` (Level Zero specification, core programming
-//! guide). A mask selects and does not reorder. Unless
-//! `ZE_FLAT_DEVICE_HIERARCHY` is `COMPOSITE` its numbers count tiles, and how
-//! many tiles a GPU has is not known here.
+//! Intel: `ZE_AFFINITY_MASK` (Level Zero specification, core programming guide). A
+//! mask selects devices and does not reorder them. Unless
+//! `ZE_FLAT_DEVICE_HIERARCHY` is `COMPOSITE` its numbers count tiles, and gpumap
+//! does not know how many tiles a GPU has.
 
 use super::list::List;
 use super::mig::decimal;
@@ -9,18 +9,18 @@ use super::order;
 use super::outcome::{Device, Listing, Outcome};
 use super::population::Population;
 use super::selection::{Selection, disputed, open_ended};
-use super::variable::State;
+use super::variable::VariableState;
 use crate::model::Certainty;
 
 /// The three variables.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Variables<'a> {
     /// `ZE_AFFINITY_MASK`.
-    pub(super) mask: State<'a>,
+    pub(super) mask: VariableState<'a>,
     /// `ZE_FLAT_DEVICE_HIERARCHY`.
-    pub(super) hierarchy: State<'a>,
+    pub(super) hierarchy: VariableState<'a>,
     /// `ZE_ENABLE_PCI_ID_DEVICE_ORDER`.
-    pub(super) order: State<'a>,
+    pub(super) order: VariableState<'a>,
 }
 
 /// The devices of a process.
@@ -29,22 +29,22 @@ pub(super) fn resolve(population: &Population<'_>, variables: Variables<'_>) -> 
     let base = Listing { devices: places.into_iter().map(Device::whole).collect(), order };
     match variables.mask {
         _ if base.devices.is_empty() => Outcome::none(Certainty::Documented),
-        State::Unknown(why) => Outcome::unknown(why),
-        State::Unset => Outcome::known(base.devices, base.order, Certainty::Documented),
-        State::Empty => Outcome::unknown("no document says what an empty mask selects"),
-        State::Value(variable) => masked(&base, variables.hierarchy, &List::of(variable)),
+        VariableState::Unknown(why) => Outcome::unknown(why),
+        VariableState::Unset => Outcome::known(base.devices, base.order, Certainty::Documented),
+        VariableState::Empty => Outcome::unknown("no document says what an empty mask selects"),
+        VariableState::Value(variable) => masked(&base, variables.hierarchy, &List::of(variable)),
     }
 }
 
 /// The devices of a mask.
-fn masked(base: &Listing, hierarchy: State<'_>, list: &List<'_>) -> Outcome {
+fn masked(base: &Listing, hierarchy: VariableState<'_>, list: &List<'_>) -> Outcome {
     if list.open {
         return open_ended();
     }
     let composite = hierarchy.value().is_some_and(|value| value.as_bytes() == b"COMPOSITE");
     match list.entries.as_slice() {
         _ if composite => whole(base, list),
-        [b"0"] if !matches!(hierarchy, State::Unknown(_)) => {
+        [b"0"] if !matches!(hierarchy, VariableState::Unknown(_)) => {
             let why = "device 0 is the first GPU or its first tile (ZE_FLAT_DEVICE_HIERARCHY)";
             let first = whole(base, list);
             if first.listing.is_some() { first.with_why(why) } else { first }

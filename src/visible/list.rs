@@ -1,5 +1,5 @@
-//! A value as a list of entries between commas, as bytes: nothing says that
-//! it is text.
+//! Splits a value into the entries between its commas. The value is bytes and need
+//! not be text.
 
 use crate::model::CutCode;
 use crate::observation::Variable;

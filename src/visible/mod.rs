@@ -1,11 +1,11 @@
 //! Which GPUs a process asks its driver's libraries for: the meaning of
-//! `CUDA_VISIBLE_DEVICES` and its kin inside the set the cgroup allows.
+//! `CUDA_VISIBLE_DEVICES` and similar variables inside the set that the cgroup
+//! allows.
 //!
 //! The libraries leave out what they cannot open and count the rest from 0, so
-//! every value is read inside that set. Values are bytes of a user: nothing in
-//! them is trusted. Where no document says what a value means, independent
-//! models of the driver are asked, and where they differ the answer is
-//! unknown.
+//! every value is read inside that set. Users write these values, so nothing in
+//! them is trusted. Where no document says what a value means, independent models
+//! of the driver are compared, and where they differ the answer is unknown.
 
 mod answer;
 mod cuda;

@@ -1,11 +1,11 @@
-//! In which order a process counts the GPUs that it may open, before any list
-//! is applied.
+//! Finds the order in which a process counts the GPUs that it may open, before any
+//! list is applied.
 
 use crate::report::Gpu;
 
 use super::outcome::Order;
 use super::population::Population;
-use super::variable::State;
+use super::variable::VariableState;
 
 /// A PCI address as numbers.
 type Address = (u32, u32, u32, u32);
@@ -14,12 +14,12 @@ type Address = (u32, u32, u32, u32);
 /// variables). `PCI_BUS_ID` is what it says. The default, `FASTEST_FIRST`, is a
 /// heuristic; GPUs of one model stand in PCI order in practice. Any other
 /// value is one of the two, and nobody says which.
-pub(super) fn cuda(population: &Population<'_>, variable: State<'_>) -> (Vec<usize>, Order) {
+pub(super) fn cuda(population: &Population<'_>, variable: VariableState<'_>) -> (Vec<usize>, Order) {
     let Some(places) = by_pci(population) else {
         return unordered(population, "not every GPU has a PCI address of its own");
     };
     let by_bus = variable.value().is_some_and(|value| value.as_bytes() == b"PCI_BUS_ID")
-        && !matches!(variable, State::Value(variable) if variable.cut);
+        && !matches!(variable, VariableState::Value(variable) if variable.cut);
     match by_bus || places.len() < 2 {
         true => (places, Order::Known),
         false if same_model(population) => (places, Order::Assumed),
@@ -51,7 +51,7 @@ pub(super) fn rocm(population: &Population<'_>) -> (Vec<usize>, Order) {
 
 /// Level Zero's order: PCI if `ZE_ENABLE_PCI_ID_DEVICE_ORDER` is 1 (Level Zero
 /// specification, core programming guide), else the driver's own.
-pub(super) fn level_zero(population: &Population<'_>, variable: State<'_>) -> (Vec<usize>, Order) {
+pub(super) fn level_zero(population: &Population<'_>, variable: VariableState<'_>) -> (Vec<usize>, Order) {
     let by_bus = variable.value().is_some_and(|value| value.as_bytes() == b"1");
     match by_pci(population) {
         Some(places) if by_bus || places.len() < 2 => (places, Order::Known),

@@ -1,6 +1,6 @@
-//! The GPUs of a vendor that a process can count: those that the cgroup allows.
-//! GPUs with unknown verdicts are once left out and once included; an answer that
-//! is the same both times does not depend on them.
+//! The GPUs of a vendor that a process can count: those that the cgroup allows. A
+//! GPU with an unknown verdict is left out in one attempt and included in another;
+//! an answer that is the same both times does not depend on it.
 
 use crate::model::Certainty;
 use crate::model::{SharedRole, Vendor, Verdict};

@@ -8,22 +8,24 @@ use super::order;
 use super::outcome::{Device, Listing, Order, Outcome};
 use super::population::Population;
 use super::selection::{Selection, Step, disputed, open_ended};
-use super::variable::State;
+use super::variable::VariableState;
 use crate::model::{Certainty, CutCode};
 
 /// Certainty of what the runtimes' source says.
 const SURE: Certainty = Certainty::Documented;
 
 /// `ROCR_VISIBLE_DEVICES`: unset is all, empty is none.
-pub(super) fn rocr(population: &Population<'_>, visible: State<'_>) -> Outcome {
+pub(super) fn rocr(population: &Population<'_>, visible: VariableState<'_>) -> Outcome {
     let (places, order) = order::rocm(population);
     let base = Listing { devices: places.into_iter().map(Device::whole).collect(), order };
     match visible {
         _ if base.devices.is_empty() => Outcome::none(SURE),
-        State::Unknown(why) => Outcome::unknown(why),
-        State::Empty => Outcome::none(SURE),
-        State::Unset => Outcome::known(base.devices, base.order, SURE),
-        State::Value(variable) => filtered(population, &base, &List::of(variable).without_final_comma()),
+        VariableState::Unknown(why) => Outcome::unknown(why),
+        VariableState::Empty => Outcome::none(SURE),
+        VariableState::Unset => Outcome::known(base.devices, base.order, SURE),
+        VariableState::Value(variable) => {
+            filtered(population, &base, &List::of(variable).without_final_comma())
+        }
     }
 }
 
@@ -144,14 +146,16 @@ fn strtol(token: &[u8]) -> Strtol {
 
 /// `HIP_VISIBLE_DEVICES`, `CUDA_VISIBLE_DEVICES` or `GPU_DEVICE_ORDINAL`: an
 /// empty value is none at all, ordinals count what ROCR left.
-pub(super) fn relative(population: &Population<'_>, rocr: &Outcome, visible: State<'_>) -> Outcome {
+pub(super) fn relative(population: &Population<'_>, rocr: &Outcome, visible: VariableState<'_>) -> Outcome {
     if rocr.is_none() {
         return Outcome::none(SURE);
     }
     match visible {
-        State::Unknown(why) => Outcome::unknown(why),
-        State::Unset | State::Empty => Outcome { cut: None, ..rocr.clone() },
-        State::Value(variable) => counted(population, rocr, &List::of(variable).without_final_comma()),
+        VariableState::Unknown(why) => Outcome::unknown(why),
+        VariableState::Unset | VariableState::Empty => Outcome { cut: None, ..rocr.clone() },
+        VariableState::Value(variable) => {
+            counted(population, rocr, &List::of(variable).without_final_comma())
+        }
     }
 }
 

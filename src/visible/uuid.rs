@@ -1,5 +1,5 @@
-//! Which GPU a UUID or the beginning of one names. A beginning must be unique
-//! "in the system" (CUDA Programming Guide); whether that counts GPUs which
+//! Finds the GPU that a UUID or the beginning of one names. A beginning must be
+//! unique "in the system" (CUDA Programming Guide); whether that counts GPUs which
 //! the process cannot open is not documented.
 
 use super::outcome::Device;

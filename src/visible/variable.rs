@@ -6,7 +6,7 @@ use crate::observation::{Answer, Environment, Text, Variable};
 
 /// What an environment says of one variable.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum State<'a> {
+pub(super) enum VariableState<'a> {
     /// It is certainly not set.
     Unset,
     /// It is set to nothing.
@@ -17,7 +17,7 @@ pub(super) enum State<'a> {
     Unknown(&'a str),
 }
 
-impl<'a> State<'a> {
+impl<'a> VariableState<'a> {
     /// The state of the first variable with this name, which is the one that
     /// `getenv` finds (POSIX leaves repeated names open; libc takes the first).
     pub(super) fn of(environment: &'a Answer<Environment>, name: &str) -> Self {

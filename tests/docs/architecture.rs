@@ -1,5 +1,5 @@
-//! CONTRIBUTING.md with the code: which room imports which, and the places that
-//! it sends a newcomer to.
+//! Compares CONTRIBUTING.md with the code: which room imports which, where a
+//! newcomer is sent, and whether words that are types are compared as texts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -127,6 +127,88 @@ fn facts_know_nothing_of_answers() {
         for answers in ["report", "analyse", "audit", "render", "commands"] {
             assert!(!imports[facts].contains(answers), "src/{facts} imports src/{answers}");
         }
+    }
+}
+
+/// Files that may compare texts with words of the schemas, because they read texts
+/// that others wrote: Slurm, drivers, systemd, people.
+const READERS: [&str; 5] = [
+    "allocation/gres.rs",
+    "gpu/label.rs",
+    "policy/notation.rs",
+    "unit/settings.rs",
+    "watch/source/probes.rs",
+];
+
+/// The words of all closed sets in the schemas.
+fn schema_words() -> BTreeSet<String> {
+    let mut words = BTreeSet::new();
+    for name in ["gpumap-1", "gpumap-1.events", "gpumap.observation-1"] {
+        let text = fs::read(root().join(format!("man/{name}.schema.json"))).expect("a schema");
+        let schema = serde_json::from_slice(&text).expect("JSON");
+        collect_words(&schema, &mut words);
+    }
+    words
+}
+
+fn collect_words(schema: &serde_json::Value, words: &mut BTreeSet<String>) {
+    let text = |value: &serde_json::Value| value.as_str().map(str::to_owned);
+    words.extend(schema.get("enum").and_then(|list| list.as_array()).into_iter().flatten().filter_map(text));
+    words.extend(schema.get("const").and_then(text));
+    match schema {
+        serde_json::Value::Object(fields) => fields.values().for_each(|value| collect_words(value, words)),
+        serde_json::Value::Array(items) => items.iter().for_each(|value| collect_words(value, words)),
+        _ => {}
+    }
+}
+
+/// The texts that a line of code compares something with: those after `==`, `!=`,
+/// `|` and `Some(`, and those before `=>` and `|`.
+fn compared(line: &str) -> Vec<&str> {
+    let pieces: Vec<&str> = line.split('"').collect();
+    let texts = pieces.iter().enumerate().skip(1).step_by(2);
+    let is_compared = |at: usize| {
+        let before = pieces[at - 1].trim_end().trim_end_matches("Some(").trim_end_matches('&').trim_end();
+        let after =
+            pieces.get(at + 1).map_or("", |after| after.trim_start().trim_start_matches(')').trim_start());
+        let is_arm = after.starts_with("=>") || after.starts_with("| ") || after.starts_with("if ");
+        before.ends_with("==")
+            || before.ends_with("!=")
+            || before.ends_with('|')
+            || before.is_empty() && is_arm
+    };
+    texts.filter(|(at, _)| is_compared(*at)).map(|(_, text)| *text).collect()
+}
+
+/// Make sure that the words of closed sets are types inside of the program: no code
+/// but the model's and that of [`READERS`] compares a text with one.
+#[test]
+fn words_of_closed_sets_are_types() {
+    let words = schema_words();
+    assert!(words.contains("slurm") && words.contains("zombie"), "the schemas have the words");
+    let source = root().join("src");
+    for file in rust_files(&source) {
+        let name = file.strip_prefix(&source).expect("a file of src").to_str().expect("text");
+        if name.starts_with("model/") || READERS.contains(&name) {
+            continue;
+        }
+        for line in code(&file).lines() {
+            let found = compared(line).into_iter().find(|text| words.contains(*text));
+            assert_eq!(found, None, "src/{name}: {line}");
+        }
+    }
+}
+
+/// Make sure that comparisons are seen, and that other texts are not.
+#[test]
+fn comparisons_are_found() {
+    for line in
+        ["kind == \"slurm\"", "\"slurm\" => 1,", "Some(\"slurm\" | \"x\") => 1", "a != Some(\"slurm\")"]
+    {
+        assert!(compared(line).contains(&"slurm"), "{line}");
+    }
+    for line in ["text(\"slurm\")", "let word = \"slurm\";", "(\"slurm\", OwnerKind::Slurm),"] {
+        assert!(compared(line).is_empty(), "{line}");
     }
 }
 

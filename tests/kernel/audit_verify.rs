@@ -1,5 +1,5 @@
-//! `--verify` against this kernel: what a process in the cgroup is told, what
-//! gpumap decoded, and that nothing is left behind.
+//! Compares `--verify` with this kernel: what a process in the cgroup may open,
+//! what gpumap decoded, and that nothing is left behind.
 
 use std::fs;
 use std::os::fd::AsFd as _;
@@ -10,9 +10,9 @@ use crate::support::bpf::MULTI;
 use crate::support::cgroup::Cgroup;
 use crate::support::host;
 use crate::support::node::{Sleeper, attach_deny, relative};
-use gpumap::analyse::{self, Granted};
+use gpumap::analyse::{self, CallerAllocation};
 use gpumap::audit::{self, Config};
-use gpumap::model::Severity;
+use gpumap::model::{ProblemCode, Severity};
 use gpumap::observation::{Answer, Observation, Verification};
 use gpumap::observe::verify::{Node, verify};
 use gpumap::observe::{self, Options, Target};
@@ -75,7 +75,7 @@ fn answers(observation: &Observation) -> Vec<(&str, Answer<bool>)> {
 }
 
 fn mismatches(observation: &Observation) -> Vec<Finding> {
-    let payload = audit::audit(observation, &Granted::default(), &Config::default()).unwrap();
+    let payload = audit::audit(observation, &CallerAllocation::default(), &Config::default()).unwrap();
     payload.findings.unwrap().into_iter().filter(|found| found.id == "verify-mismatch").collect()
 }
 
@@ -124,7 +124,7 @@ fn reasons() {
         verify(&inventory.options(), &mut observation, &[path.as_str().into()], nodes);
         let last = observation.verified.pop().unwrap();
         assert_eq!(
-            observation.errors.iter().any(|error| error.code == "not-verified"),
+            observation.errors.iter().any(|error| error.code == ProblemCode::NotVerified),
             observation.verified.is_empty()
         );
         last.allowed.missing().unwrap().to_owned()

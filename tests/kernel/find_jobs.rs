@@ -1,5 +1,5 @@
-//! Jobs are found by the names of their cgroups, wherever root's daemons made
-//! them, and nowhere else.
+//! Finds jobs by the names of their cgroups, wherever root's daemons made them, and
+//! nowhere else.
 
 use crate::support::host;
 use std::fs;

@@ -1,6 +1,6 @@
-//! Names of cgroups that are made by others than root's daemons: real cgroups of
-//! this kernel, with processes that hold GPUs, asked about by every command that
-//! looks for a job.
+//! Asks every command that looks for a job about cgroups whose names others than
+//! root's daemons made. The cgroups are real and hold processes that have GPUs
+//! open.
 
 use std::fs;
 use std::os::unix::fs::chown;

@@ -1,5 +1,5 @@
-//! The decoder against the kernel: generated programs, attached for real, every
-//! verdict compared.
+//! Compares the decoder with the kernel on generated programs: each is loaded and
+//! attached, and every verdict is compared.
 //!
 //! `GPUMAP_CASES` sets the number of programs of each class, `GPUMAP_SEED` the
 //! first seed (failures print theirs).

@@ -1,5 +1,5 @@
-//! What is left of a job, wherever it is, and what `--kill` ends of it: real
-//! processes in real cgroups of this kernel.
+//! Tests what `leftovers` finds of a job, wherever it is, and what `--kill` ends of
+//! it: real processes in real cgroups of this kernel.
 //!
 //! Needs setpriv.
 

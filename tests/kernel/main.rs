@@ -17,6 +17,7 @@ mod assumptions;
 mod audit_verify;
 mod commands;
 mod compiled;
+mod doctor;
 mod find_jobs;
 mod forged_jobs;
 mod generated;

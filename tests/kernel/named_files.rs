@@ -1,5 +1,5 @@
-//! The files that gpumap is told to write and to read, where the name leads to
-//! a device, a FIFO, a link or another user's file (root).
+//! Tests the files that gpumap is asked to write and to read, where the name leads
+//! to a device, a FIFO, a link or another user's file (root).
 
 use std::fs;
 use std::io::Read as _;

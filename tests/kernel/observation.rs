@@ -1,7 +1,8 @@
-//! Observation against the live kernel.
+//! Compares what is observed with the running kernel.
 
 use crate::support::host;
 use crate::support::programs;
+use crate::support::sysctl::Setting;
 use crate::support::threads;
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -18,6 +19,7 @@ use crate::support::bpf::{MULTI, OVERRIDE, PREORDER};
 use crate::support::cgroup::Tree;
 use crate::support::node::Sleeper;
 use crate::support::programs::prog_id;
+use gpumap::model::{MapType, ProblemCode};
 
 fn target(path: &Path, recursive: bool) -> Target {
     Target { path: path.to_owned(), recursive }
@@ -266,8 +268,8 @@ fn map_contents() {
     assert_eq!(entries(map_of(&seen, &empty)), []);
     let found = map_of(&seen, &array);
     assert_eq!(
-        (found.kind.as_str(), found.value_size, found.max_entries, found.frozen),
-        ("array", 12, 5, true)
+        (found.kind.clone(), found.value_size, found.max_entries, found.frozen),
+        (MapType::Array, 12, 5, true)
     );
     assert_eq!(entries(found).len(), 5);
     assert_eq!(entries(found)[2], (vec![2, 0, 0, 0], b"twelve bytes".to_vec()));
@@ -379,7 +381,7 @@ fn deadline() {
     let Some(root) = host::shared() else { return };
     let options = Options { deadline: Some(Instant::now()), ..Options::default() };
     let seen = observe::cgroups(&options, &[target(&root, true)]).unwrap();
-    assert_eq!(seen.errors.iter().filter(|problem| problem.code == "timeout").count(), 1);
+    assert_eq!(seen.errors.iter().filter(|problem| problem.code == ProblemCode::Timeout).count(), 1);
 }
 
 /// Make sure that ids that are no device program are refused in words.
@@ -411,7 +413,8 @@ fn no_rights() {
             .all(|cgroup| cgroup.effective.missing().is_some_and(|why| why.contains("CAP_NET_ADMIN")))
     );
     assert!(seen.cgroups.iter().all(|cgroup| cgroup.own.missing().is_some()));
-    let problems: Vec<_> = seen.errors.iter().filter(|problem| problem.code == "no-right").collect();
+    let problems: Vec<_> =
+        seen.errors.iter().filter(|problem| problem.code == ProblemCode::NoRight).collect();
     assert_eq!(problems.len(), 1, "{:?}", seen.errors);
     assert!(problems[0].needs.contains("CAP_SYS_ADMIN"));
     assert_eq!(seen.processes[0].pid, sleeper.pid());
@@ -460,7 +463,7 @@ fn swapped_programs() {
                     assert!(ids.iter().all(|id| seen.programs.iter().any(|program| program.id == *id)))
                 }
                 Answer::Missing(_) => {
-                    assert!(seen.errors.iter().any(|problem| problem.code == "changed-while-read"))
+                    assert!(seen.errors.iter().any(|problem| problem.code == ProblemCode::ChangedWhileRead))
                 }
             }
         }
@@ -506,7 +509,7 @@ fn deep_nesting() {
     top.child(vec!["d"; 300].join("/"));
     let seen = look(top.path(), true);
     let [problem] = seen.errors.as_slice() else { panic!("{:?}", seen.errors) };
-    assert_eq!(problem.code, "too-deep");
+    assert_eq!(problem.code, ProblemCode::TooDeep);
     assert!(seen.cgroups.len() > 250);
 }
 
@@ -514,13 +517,11 @@ fn deep_nesting() {
 /// row of zeros.
 #[test]
 fn blinded_without_addresses() {
-    const HARDEN: &str = "/proc/sys/net/core/bpf_jit_harden";
     let Some(root) = host::exclusive() else { return };
     let top = Tree::new(&root);
-    let before = fs::read(HARDEN).unwrap();
-    fs::write(HARDEN, "2").unwrap();
+    let hardened = Setting::change("net/core/bpf_jit_harden", "2").unwrap();
     let program = programs::constant("blinded", 1);
-    fs::write(HARDEN, before).unwrap();
+    drop(hardened);
     programs::attach(&top.handle(), &program, 0);
     let path = top.path().to_owned();
     let seen = threads::without_capability(34, move || look(&path, false));

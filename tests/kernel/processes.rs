@@ -1,4 +1,4 @@
-//! What processes ask for and hold, against real processes.
+//! Compares what processes ask for and hold with real processes.
 
 use crate::support::cgroup::Tree;
 use crate::support::host;
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use gpumap::model::DeviceType;
+use gpumap::model::{DeviceType, ProblemCode};
 use gpumap::observation::{Answer, Detail, Environment, HeldDevice, Observation, Process};
 use gpumap::observe::{self, ObserveError, Options};
 
@@ -310,7 +310,7 @@ fn without_rights() {
     assert!(detail.title.is_empty() && detail.devices.known().is_some());
     let told: Vec<_> = seen.errors.iter().filter(|one| one.what.starts_with("/proc/PID/")).collect();
     assert_eq!(told.len(), 4, "{told:?}");
-    assert!(told.iter().all(|one| one.code == "no-right" && one.what.ends_with("of 2 processes")));
+    assert!(told.iter().all(|one| one.code == ProblemCode::NoRight && one.what.ends_with("of 2 processes")));
 }
 
 /// Make sure that only the processes that are asked for are read.
@@ -330,7 +330,7 @@ fn by_number() {
     let plain = observe::processes(&Options::default(), &[first]).unwrap();
     assert_eq!((plain.processes.len(), plain.processes[0].detail.clone()), (1, None));
     let seen = look(&[4_194_303, first]);
-    assert!(seen.processes.len() == 1 && seen.errors.iter().any(|one| one.code == "no-process"));
+    assert!(seen.processes.len() == 1 && seen.errors.iter().any(|one| one.code == ProblemCode::NoProcess));
     let gone = observe::processes(&Options::default(), &[4_194_303]);
     assert!(matches!(gone, Err(ObserveError::NoSuchProcess { pid: 4_194_303, .. })));
 }

@@ -1,5 +1,5 @@
-//! Lists of programs by the iterator over cgroups and by `BPF_PROG_QUERY`: one
-//! node, one answer.
+//! Reads lists of programs by the iterator over cgroups and by `BPF_PROG_QUERY`:
+//! both must give the same answer.
 
 use std::collections::HashMap;
 use std::fs::{self, File};

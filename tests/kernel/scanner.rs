@@ -1,4 +1,4 @@
-//! Processes by `/proc` and by BPF iterators: one node, one answer.
+//! Lists processes by `/proc` and by BPF iterators: both must give the same answer.
 
 use crate::support::cgroup::Tree;
 use crate::support::host;

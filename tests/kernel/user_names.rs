@@ -1,5 +1,5 @@
-//! Whose processes are, what they do and how old they are: names come from the
-//! node, and no name service can keep gpumap from answering.
+//! Tests users, states and ages of processes: names come from the node, and no name
+//! service can keep gpumap from answering.
 
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};

@@ -1,4 +1,4 @@
-//! The decoder against recorded kernel verdicts, on programs made by real
+//! Compares the decoder with recorded kernel verdicts, on programs made by real
 //! software. Needs no privileges.
 
 use crate::support::bench::Facts;

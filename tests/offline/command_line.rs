@@ -74,6 +74,7 @@ fn help() {
         "leftovers",
         "vgpu",
         "repair",
+        "doctor",
         "snapshot",
     ];
     for name in names.into_iter().chain(["schema", "completions"]) {

@@ -1,5 +1,5 @@
-//! The compiler of policies with the decoder: a program that is made of a
-//! policy is read as that policy again.
+//! Compares the compiler of policies with the decoder: a program that is compiled
+//! from a policy must be decoded as that policy.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The GPU inventory of whole file trees: fixtures with expected answers,
+//! Tests the GPU inventory of whole file trees: fixtures with expected answers,
 //! hostile text, and real device nodes.
 
 use std::collections::BTreeSet;
@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use gpumap::gpu::{describe, inventory, shared_nodes};
-use gpumap::model::DeviceType;
+use gpumap::model::{DeviceType, ProblemCode};
 use gpumap::observation::{DeviceNode, GpuFacts};
 use gpumap::observe::gpu::collect;
 use proptest::prelude::*;
@@ -125,7 +125,7 @@ fn too_many_nodes_are_a_problem() {
     }
     let mut errors = Vec::new();
     assert_eq!(collect(&scratch.0, &mut errors).nodes.len(), 4096);
-    assert_eq!(errors[0].code, "too-many");
+    assert_eq!(errors[0].code, ProblemCode::TooMany);
 }
 
 #[test]

@@ -27,6 +27,7 @@ mod proofs;
 mod rbpf;
 mod regressions;
 mod scenarios;
+mod settings;
 #[path = "../support/mod.rs"]
 mod support;
 mod unit_settings;

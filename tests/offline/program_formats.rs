@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use gpumap::bytecode::{Insn, SavedProgram, disasm, maps, read};
+use gpumap::model::MapType;
 use gpumap::observation::Answer;
 use proptest::prelude::*;
 
@@ -277,7 +278,7 @@ fn captured_maps_are_read() {
     let stem = root().join("libvirt/9.0.0-lvgpu-libvirt");
     let maps = maps(&fs::read_to_string(file(&stem, "json")).unwrap()).unwrap();
     let [map] = maps.as_slice() else { panic!("{maps:?}") };
-    assert_eq!((map.id, map.kind.as_str(), map.key_size, map.value_size), (343, "hash", 8, 4));
+    assert_eq!((map.id, &map.kind, map.key_size, map.value_size), (343, &MapType::Hash, 8, 4));
     let entries = map.entries.known().unwrap();
     assert_eq!(entries[0].key.0, [0xff, 0, 0, 0, 0xc3, 0, 0, 0]);
     assert_eq!(entries[0].value.0, [2, 0, 6, 0]);

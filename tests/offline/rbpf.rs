@@ -1,9 +1,9 @@
-//! The decoder against rbpf, an interpreter by other people. No privileges
-//! needed.
+//! Compares the decoder with rbpf, an interpreter by other people. Needs no
+//! privileges.
 //!
-//! rbpf 0.3 knows no calls between subprograms, no v4 instructions, no atomics
-//! and no maps, and it sign-extends the results of 32-bit additions and
-//! multiplications: the generated programs keep clear of these.
+//! rbpf 0.3 knows no calls between subprograms, no v4 instructions, no atomics and
+//! no maps, and it sign-extends the results of 32-bit additions and
+//! multiplications. The generated programs avoid these.
 
 use crate::support::concrete::Machine;
 use crate::support::generate::random::{self, RBPF};

@@ -2,7 +2,7 @@
 //! Found by the generated programs of `tests/kernel/generated.rs`; no privileges needed.
 
 use crate::support::asm::{Asm, alu, cond, size};
-use gpumap::model::{Device, DeviceType, Request, Verdict};
+use gpumap::model::{Device, DeviceType, MapType, Request, Verdict};
 use gpumap::observation::{Answer, HexBytes, Map, MapEntry, Program};
 use gpumap::policy::{Combination, Context, Decoder};
 
@@ -64,7 +64,7 @@ fn a_map_the_program_writes_later_is_unknown() {
     let mut asm = Asm::new();
     let map = Map {
         id: 7,
-        kind: "array".into(),
+        kind: MapType::Array,
         key_size: 4,
         value_size: 8,
         max_entries: 1,
@@ -119,7 +119,7 @@ fn addresses_with_five_levels() {
         asm.exit();
         let map = Map {
             id: 1,
-            kind: "array".into(),
+            kind: MapType::Array,
             key_size: 4,
             value_size: 8,
             max_entries: 1,

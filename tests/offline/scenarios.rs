@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use gpumap::analyse::{self, Granted};
+use gpumap::analyse::{self, CallerAllocation};
 use gpumap::model::Owner;
 use gpumap::observation::Observation;
 use gpumap::owner::JobName;
@@ -300,7 +300,7 @@ fn compare_node(payload: &Payload, expected: Node) -> Differences {
 fn sets_are_as_documented() {
     let mut all = Vec::new();
     for scene in scenario::all().iter().filter(|scene| is_node(scene.name)) {
-        let payload = analyse::node(&observation(scene.name), &Granted::default()).unwrap();
+        let payload = analyse::node(&observation(scene.name), &CallerAllocation::default()).unwrap();
         let found = compare_node(&payload, expected(scene.name));
         all.extend(found.0.into_iter().map(|difference| format!("{}: {difference}", scene.name)));
     }
@@ -311,7 +311,7 @@ fn sets_are_as_documented() {
 #[test]
 fn reasons_are_true() {
     let why = |name: &str, wanted: &str| {
-        let payload = analyse::node(&observation(name), &Granted::default()).unwrap();
+        let payload = analyse::node(&observation(name), &CallerAllocation::default()).unwrap();
         let owners = payload.owners.unwrap();
         let row = owners.iter().find(|row| label(&row.owner) == wanted).unwrap();
         (row.allocated.why.join("; "), row.visible.why.join("; "))
@@ -328,7 +328,7 @@ fn reasons_are_true() {
 }
 
 fn node(name: &str) -> Payload {
-    analyse::node(&observation(name), &Granted::default()).unwrap()
+    analyse::node(&observation(name), &CallerAllocation::default()).unwrap()
 }
 
 /// Make sure that what was opened before the rules came is marked, in the
@@ -374,7 +374,7 @@ fn majors_have_names() {
 #[test]
 fn start_times() {
     let started = |observation: &Observation| {
-        let cgroups = analyse::node(observation, &Granted::default()).unwrap().cgroups.unwrap();
+        let cgroups = analyse::node(observation, &CallerAllocation::default()).unwrap().cgroups.unwrap();
         let mut processes = cgroups.into_iter().flat_map(|cgroup| cgroup.processes);
         processes.find(|process| process.pid == 702).unwrap().started_at
     };
@@ -414,7 +414,8 @@ fn leftovers_are_the_jobs() {
         let name = scene.name;
         let expected: Left = expected(name);
         let payload =
-            analyse::leftovers(&observation(name), &JobName::Number(7), &Granted::default()).unwrap();
+            analyse::leftovers(&observation(name), &JobName::Number(7), &CallerAllocation::default())
+                .unwrap();
         let names = Names::new(payload.gpus.as_deref().unwrap());
         let holds = |leftover: &Leftover| Holds {
             by: leftover.belongs_by.to_string(),

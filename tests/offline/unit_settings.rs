@@ -1,11 +1,11 @@
-//! What unit settings mean, against the kernel's verdicts on the programs that
+//! Compares what unit settings mean with the kernel's verdicts on the programs that
 //! systemd made of them (`fixtures/programs/systemd`).
 
 use std::path::Path;
 
 use gpumap::model::{Device, DeviceType, Request, Verdict};
 use gpumap::observation::{Answer, ConfigFile, DeviceNumber, GpuFacts, NamedNode, Unit};
-use gpumap::unit::{Filter, Meaning, meaning};
+use gpumap::unit::{DeviceRules, Filter, device_rules};
 
 /// As the captured systemd saw it.
 const DEVICES: &str = "Character devices:\n136 pts\n195 nvidia\n195 nvidiactl\n226 drm\n237 nvidia-caps\n\
@@ -59,9 +59,9 @@ fn filter(settings: &str) -> Filter {
         ..Unit::default()
     };
     let files = [("/proc/devices".to_owned(), DEVICES.to_owned())].into();
-    match meaning(&unit, &GpuFacts { files, ..GpuFacts::default() }) {
-        Meaning::Filter(filter) => filter,
-        Meaning::Open => Filter::default(),
+    match device_rules(&unit, &GpuFacts { files, ..GpuFacts::default() }) {
+        DeviceRules::Filter(filter) => filter,
+        DeviceRules::Open => Filter::default(),
     }
 }
 

@@ -1,5 +1,5 @@
-//! Shared regions that real builds of libvgpu.so and SoftMig wrote, with what
-//! each build's own C header reads in them.
+//! Reads shared regions that real builds of libvgpu.so and SoftMig wrote, and
+//! compares each with what that build's own C header reads.
 
 use std::fs;
 use std::io::Read as _;

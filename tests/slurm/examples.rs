@@ -1,4 +1,4 @@
-//! The examples for other things than Slurm, run: the check of NHC with stand-ins
+//! Runs the examples for other things than Slurm: the check of NHC with stand-ins
 //! for what NHC has, the Nagios command, the systemd units.
 
 use std::fs;

@@ -1,6 +1,6 @@
-//! What somebody types who does not know gpumap yet: paths from where they are,
-//! names as other tools print them, wrong directories, no rights. No answer may
-//! be about something else than what was asked.
+//! Types what somebody types who does not know gpumap yet: paths from where they
+//! are, names as other tools print them, wrong directories, no rights. No answer
+//! may be about something else than what was asked.
 
 use std::path::Path;
 use std::process::{Command, Output};

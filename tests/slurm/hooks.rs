@@ -1,4 +1,4 @@
-//! The examples, run: Slurm's hooks by a real Slurm, with the gpumap under test
+//! Runs Slurm's hooks of the examples by a real Slurm, with the gpumap under test
 //! and with ones that are broken in every way.
 //!
 //! Needs what `job_cgroups` needs.

@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use gpumap::bytecode::Insn;
+use gpumap::model::MapType;
 use gpumap::observation::{Answer, HexBytes, HiddenBytes, Map, MapEntry, Program, Text};
 
 use super::bpf::{Attr, bpf, bpf_fd};
@@ -99,7 +100,7 @@ pub fn map(id: u32) -> io::Result<Map> {
     let room = if per_cpu { value_size.next_multiple_of(8) * possible_cpus() } else { value_size };
     Ok(Map {
         id,
-        kind: kind_name(kind).into(),
+        kind: MapType::of(kind_name(kind)),
         name: info.text(24),
         key_size,
         value_size,

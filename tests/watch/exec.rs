@@ -1,5 +1,5 @@
-//! What `gpumap watch` knows of the environment that a program is given, told by
-//! the kernel before the program's first instruction.
+//! Compares what `gpumap watch` knows of the environment that a program gets with
+//! what it got. The kernel reports it before the program's first instruction.
 
 use crate::support::host;
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! Devices of GPUs that processes open and close, told by `watch`.
+//! Compares the opens and closes of GPU devices that `watch` reports with what
+//! processes do.
 //!
 //! No GPU is needed: the inventory is that of a node on which `/dev/full`, which
 //! everybody can open, is an accelerator.

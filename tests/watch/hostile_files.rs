@@ -1,6 +1,6 @@
-//! `gpumap watch` among users whose files are hostile: libraries that change
-//! while they are looked at, that lie, that cannot be read, that are many, that
-//! are huge, that are gone.
+//! Runs `gpumap watch` among users whose files are hostile: libraries that change
+//! while they are read, that lie, that cannot be read, that are many, huge or
+//! deleted.
 
 use crate::support::elf;
 use crate::support::host;

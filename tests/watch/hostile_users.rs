@@ -1,6 +1,6 @@
-//! `gpumap watch` among users who want it to hang, to end or to tell lies: with
-//! memory that never comes, with floods of events, with output that nobody
-//! reads.
+//! Runs `gpumap watch` among users who want it to hang, to end or to report what is
+//! false: with memory that never comes, with floods of events, with output that
+//! nobody reads.
 
 use crate::support::host;
 use std::collections::{BTreeMap, BTreeSet};

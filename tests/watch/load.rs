@@ -1,5 +1,5 @@
-//! `gpumap watch` under load: what it says it keeps up with, it keeps up with,
-//! and beyond that nothing is lost without being counted.
+//! Runs `gpumap watch` under load: up to the rate that its manual promises no event
+//! is lost, and beyond that every loss is counted.
 
 use crate::support::host;
 use std::collections::HashSet;

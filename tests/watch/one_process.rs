@@ -1,5 +1,5 @@
-//! `gpumap watch --pid` on the running kernel: one process, all that it becomes,
-//! and no other.
+//! Runs `gpumap watch --pid` on the running kernel: it must follow one process,
+//! whatever it becomes, and no other.
 
 use crate::support::host;
 use gpumap::model::EventKind;

@@ -1,5 +1,5 @@
-//! Programs attached, replaced and lost on the running kernel, and what
-//! `watch::policy` says of it.
+//! Attaches, replaces and removes programs on the running kernel, and compares the
+//! events of `watch::policy` with that.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -17,8 +17,8 @@ use crate::support::container::Container;
 use crate::support::source::{MapKind, MapSpec};
 use crate::support::watching::Watch;
 use crate::support::{host, inspect, node};
-use gpumap::model::EventKind;
 use gpumap::model::Verdict;
+use gpumap::model::{AttachFlag, EventKind, ProblemCode};
 use gpumap::observe::monitor::cgroups::{ListSource, Notification};
 use gpumap::observe::{Options, Target};
 use gpumap::render;
@@ -111,7 +111,7 @@ fn attach_replace_detach() {
         let (event, policy) = one(watcher);
         assert_eq!(event.cgroup.unwrap(), node::relative(top.path()));
         assert_eq!((ids(&policy.attached), policy.gone.len()), (vec![id(&a)], 0));
-        assert_eq!(policy.attached[0].place.flags, ["multi"]);
+        assert_eq!(policy.attached[0].place.flags, [AttachFlag::Multi]);
         assert!(!policy.attached[0].loaded_at.is_empty());
         assert_eq!((policy.lost.len(), policy.gained.len(), policy.equal), (1, 0, false));
         let rule = &policy.changes[0];
@@ -130,7 +130,7 @@ fn attach_replace_detach() {
 
         // As Slurm does: another program with the same content.
         attach(top.dir(), &a, OVERRIDE, None).unwrap();
-        assert_eq!(one(watcher).1.attached[0].place.flags, ["override"]);
+        assert_eq!(one(watcher).1.attached[0].place.flags, [AttachFlag::Override]);
         let same = deny(0);
         attach(top.dir(), &same, OVERRIDE, None).unwrap();
         let (event, policy) = one(watcher);
@@ -150,7 +150,7 @@ fn links() {
         let (a, b) = (deny(0), deny(1));
         let link = bpf::link(top.dir(), &a, 0).unwrap();
         let (_, policy) = one(watcher);
-        assert_eq!(policy.attached[0].place.flags, ["multi", "link"]);
+        assert_eq!(policy.attached[0].place.flags, [AttachFlag::Multi, AttachFlag::Link]);
         bpf::update_link(&link, &b).unwrap();
         let (_, policy) = one(watcher);
         assert_eq!((ids(&policy.attached), ids(&policy.gone)), (vec![id(&b)], vec![id(&a)]));
@@ -545,7 +545,7 @@ fn without_rights() {
         assert_eq!(unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) }, 0);
         let mut watcher = watch(&path, true, None);
         let problems = watcher.problems();
-        assert!(problems.iter().any(|problem| problem.code == "no-right"), "{problems:#?}");
+        assert!(problems.iter().any(|problem| problem.code == ProblemCode::NoRight), "{problems:#?}");
         assert!(watcher.engine().starts_with("lists+"), "{}", watcher.engine());
         (watcher, path)
     });
@@ -602,7 +602,9 @@ fn containers() {
         let path = node::relative(&container.cgroup());
         let policy = of(&watcher.check(), &path);
         assert!(!policy.attached.is_empty() && policy.gone.is_empty());
-        assert!(policy.attached[0].writer.as_deref().is_some_and(|writer| writer.contains(runtime)));
+        assert!(
+            policy.attached[0].writer.as_ref().is_some_and(|writer| writer.to_string().contains(runtime))
+        );
         assert_eq!((policy.lost.len(), policy.equal), (3, false));
         // Its own update puts the same rules in force again, or nothing new.
         container.update(runtime);

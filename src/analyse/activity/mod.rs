@@ -24,8 +24,8 @@ use std::collections::HashMap;
 use crate::observation::{Activity, ActivityReading, Observation};
 use crate::report::{self, ActiveProcess, CountedLibrary, Payload, Work};
 
-use super::join::Join;
-use super::{AnalyseError, Granted, node};
+use super::joined_node::JoinedNode;
+use super::{AnalyseError, CallerAllocation, node};
 use amounts::{rates, seconds};
 use clock::Clock;
 use neighbours::Neighbours;
@@ -67,8 +67,12 @@ impl Follower {
     /// # Errors
     ///
     /// As [`super::node()`].
-    pub fn report(&mut self, observation: &Observation, granted: &Granted) -> Result<Payload, AnalyseError> {
-        let mut join = Join::new(observation);
+    pub fn report(
+        &mut self,
+        observation: &Observation,
+        granted: &CallerAllocation,
+    ) -> Result<Payload, AnalyseError> {
+        let mut join = JoinedNode::new(observation);
         let answer = node::answer(&mut join, granted)?;
         let activity = observation.activity.as_deref().map(|reading| {
             let activity = self.read(reading, &join, &answer);
@@ -79,7 +83,12 @@ impl Follower {
     }
 
     /// One reading, beside the answer of `node` from the same observation.
-    fn read(&mut self, reading: &ActivityReading, join: &Join<'_>, answer: &Payload) -> report::Activity {
+    fn read(
+        &mut self,
+        reading: &ActivityReading,
+        join: &JoinedNode<'_>,
+        answer: &Payload,
+    ) -> report::Activity {
         let clock = Clock::of(reading);
         let before = self.before.as_ref().filter(|before| is_earlier(before, &reading.sums));
         let since = Since::new(before);
@@ -134,7 +143,7 @@ fn is_earlier(before: &Activity, now: &Activity) -> bool {
 
 /// What an observation's reading tells of the processes that the answer of `node`
 /// has.
-pub(super) fn of_present(join: &Join<'_>, answer: &Payload) -> Option<report::Activity> {
+pub(super) fn of_present(join: &JoinedNode<'_>, answer: &Payload) -> Option<report::Activity> {
     let reading = join.observation.activity.as_deref()?;
     let mut activity = Follower::default().read(reading, join, answer);
     let processes = answer.cgroups.iter().flatten().flat_map(|cgroup| &cgroup.processes);

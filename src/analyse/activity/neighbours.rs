@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::super::join::Join;
+use super::super::joined_node::JoinedNode;
 use super::process::{Place, SetFlags};
 use crate::model::{CgroupPath, Verdict};
 use crate::observation::{ProcessActivity, Text};
@@ -12,7 +12,7 @@ use crate::report::{Cgroup, Gpu, GpuSet, Payload, Process};
 /// The rest of an answer, to be looked up.
 #[derive(Debug)]
 pub(super) struct Neighbours<'a> {
-    join: &'a Join<'a>,
+    join: &'a JoinedNode<'a>,
     /// What is known to be allocated, by the topmost cgroup of its owner.
     allocated: HashMap<&'a str, &'a GpuSet>,
     processes: HashMap<(u32, u64), (&'a Cgroup, &'a Process)>,
@@ -20,7 +20,7 @@ pub(super) struct Neighbours<'a> {
 }
 
 impl<'a> Neighbours<'a> {
-    pub(super) fn new(join: &'a Join<'_>, answer: &'a Payload) -> Self {
+    pub(super) fn new(join: &'a JoinedNode<'_>, answer: &'a Payload) -> Self {
         let cgroups = answer.cgroups.iter().flatten();
         let processes = cgroups.flat_map(|cgroup| cgroup.processes.iter().map(move |it| (cgroup, it)));
         let key = |process: &Process| (process.pid, process.start_time);

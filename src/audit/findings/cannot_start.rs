@@ -7,7 +7,8 @@ use super::stale_numbers;
 use crate::audit::facts::{Facts, Tenant};
 use crate::audit::finding;
 use crate::audit::kind::{Family, Kind};
-use crate::audit::tenants::{about_gpus, count, describe, gpus_with, views};
+use crate::audit::tenants::{about_gpus, count, gpus_with, views};
+use crate::audit::wording;
 use crate::gpu::SharedNode;
 use crate::model::Severity;
 use crate::model::{Request, Vendor, Verdict};
@@ -21,11 +22,11 @@ const START: Kind = Kind {
 A tenant may open a GPU, but not a node that all GPUs of the vendor share and that every program needs: nvidiactl and \
 nvidia-uvm for CUDA, kfd for ROCm. cuInit fails, or finds no device.
 
-How it comes about: an allow-list that names /dev/nvidiaN alone; nvidia-uvm was loaded only after the list was written; \
+Causes: an allow-list that names /dev/nvidiaN alone; nvidia-uvm was loaded only after the list was written; \
 a second program, such as systemd's after a daemon-reload, that does not know the node.
 
-What excuses it: another cgroup of the tenant in which the same vendor's GPUs can be used, or a finding stale-major, \
-which names the cause. A container that is to draw and not to compute (NVIDIA_DRIVER_CAPABILITIES without compute) \
+Excuses: another cgroup of the tenant in which the same vendor's GPUs can be used, or a finding stale-major, \
+which names the cause. A container that renders and does not compute (NVIDIA_DRIVER_CAPABILITIES without compute) \
 needs no nvidia-uvm: accept the finding in the configuration.
 
 What to do: add the nodes to the specification (CDI lists them), and start the tenant again.",
@@ -90,7 +91,7 @@ fn report(
     let gpus = gpus_of(facts, place, vendor);
     let roles: BTreeSet<String> = denied.iter().map(|node| node.role.to_string()).collect();
     let roles = roles.into_iter().collect::<Vec<_>>().join(" and ");
-    let owner = describe(&tenant.sets.owner);
+    let owner = wording::owner(&tenant.sets.owner);
     let api = if *vendor == Vendor::Amd { "ROCm" } else { "CUDA" };
     let summary = format!("{owner} may open {} but not {roles}: {api} cannot start", count(gpus.len()));
     let mut found = about_gpus(facts, &START, place, &[], summary);

@@ -19,10 +19,10 @@ const UNLOADED: Kind = Kind {
 Device nodes of GPUs exist, and /proc/devices, which is the same in every container, has no driver for their major \
 number. An open fails for everybody (ENXIO), whatever the rules say. Other findings that concern these GPUs alone are left out.
 
-How it comes about: nodes that were made by hand, by a container image or by udev, or that outlived the driver; a driver \
+Causes: nodes that were made by hand, by a container image or by udev, or that outlived the driver; a driver \
 that failed to load.
 
-What excuses it: a driver that has the major number.
+Excuses: a driver that has the major number.
 
 What to do: load the driver, or remove the nodes. Audit again when it is loaded: who may open the GPUs counts from then on.",
 };
@@ -52,8 +52,8 @@ pub(in crate::audit) fn is_only_about(finding: &Finding, keys: &BTreeSet<String>
         && finding.devices.iter().all(|device| is_one(&device.gpu))
 }
 
-/// The keys of GPUs whose major number no driver has. Where `/proc/devices` was
-/// not seen, none is.
+/// The keys of GPUs whose major number belongs to no driver; empty if
+/// `/proc/devices` was not seen.
 pub(in crate::audit) fn gpus_without_driver(facts: &Facts<'_>) -> BTreeSet<String> {
     let gpu_facts = &facts.inspection.observation().gpu_facts;
     let is_seen =

@@ -1,10 +1,11 @@
-//! Cgroups inside a tenant that may open what the tenant itself may not.
+//! Finds cgroups inside a tenant that may open what the tenant itself may not.
 
 use std::collections::HashMap;
 
 use crate::audit::facts::{Facts, Tenant};
 use crate::audit::kind::{Family, Kind};
-use crate::audit::tenants::{about_gpus, count, describe, exclusive_with, in_words, number};
+use crate::audit::tenants::{about_gpus, count, exclusive_with, in_words, number};
+use crate::audit::wording;
 use crate::model::Confidence;
 use crate::model::Request;
 use crate::model::Severity;
@@ -19,12 +20,12 @@ const DROPPED: Kind = Kind {
     page: "\
 A cgroup inside a job or container may open GPUs that the cgroup around it may not. The program around it was attached \
 so that programs below override it (BPF_F_ALLOW_OVERRIDE), which is how Slurm attaches those of jobs and steps: \
-whoever attaches another program further down puts it out of force there. Nothing is logged.
+another program that is attached to a lower cgroup replaces it there. Nothing is logged.
 
-How it comes about: root starts a container (runc, crun, docker, podman) in a cgroup below a batch step; a runtime with \
+Causes: root starts a container (runc, crun, docker, podman) in a cgroup below a batch step; a runtime with \
 rights of its own does it for a user; a tool rewrites the programs of a step's cgroup.
 
-What excuses it: sharing.whole_node, or sharing.gpus for each of the GPUs. A program below that is narrower than the \
+Excuses: sharing.whole_node, or sharing.gpus for each of the GPUs. A program below that is narrower than the \
 job's, such as that of a step or task, is no finding.
 
 What to do: let containers in jobs run without cgroups of their own (runc and crun: cgroups managed by the job; podman: \
@@ -40,10 +41,10 @@ The same programs are in force on a cgroup and on one below it, and yet the lowe
 may not: the program looks the caller's cgroup id up in a map, and only the upper cgroup is listed. Every process that \
 may make a cgroup there and move into it escapes.
 
-How it comes about: CraneSched's program knows a task by the id of the task's own cgroup and allows what it does not \
+Causes: CraneSched's program knows a task by the id of the task's own cgroup and allows what it does not \
 find. Containers, and users to whom the cgroup is delegated, make cgroups below it.
 
-What excuses it: sharing.whole_node, or sharing.gpus for each of the GPUs.
+Excuses: sharing.whole_node, or sharing.gpus for each of the GPUs.
 
 What to do: do not delegate the task's cgroup; use a version of the scheduler that goes by ancestors \
 (bpf_get_current_ancestor_cgroup_id) or lists new cgroups too.",
@@ -115,14 +116,15 @@ fn wider(facts: &Facts<'_>, outer: usize, inner: usize) -> Option<Wider> {
 fn report(facts: &mut Facts<'_>, tenant: &Tenant, kind: Kind, wider: &[Wider]) -> Option<Finding> {
     let lives = |(_, inner, _): &&Wider| !facts.cgroups()[*inner].processes.is_empty();
     let (outer, inner, own) = wider.iter().find(lives).or(wider.first())?;
-    // Those of this very cgroup first: the decisions are about the first.
+    // The GPUs of this very cgroup come first, because the decisions are about the
+    // first GPU.
     let mut gpus = own.clone();
     for gpu in wider.iter().flat_map(|(_, _, gpus)| gpus) {
         if !gpus.contains(gpu) {
             gpus.push(*gpu);
         }
     }
-    let owner = describe(&tenant.sets.owner);
+    let owner = wording::owner(&tenant.sets.owner);
     let summary =
         format!("a cgroup inside {owner} may open {} that the cgroup around it may not", count(gpus.len()));
     let mut found = about_gpus(facts, &kind, *inner, &gpus, summary);
@@ -138,7 +140,7 @@ fn report(facts: &mut Facts<'_>, tenant: &Tenant, kind: Kind, wider: &[Wider]) -
     Some(found)
 }
 
-/// What may be opened in another cgroup.
+/// The same GPUs that may be opened in another cgroup.
 fn also(facts: &Facts<'_>, place: usize, gpus: &[usize]) -> String {
     let numbers = gpus.iter().filter_map(|gpu| number(&facts.inspection.gpus()[*gpu]));
     let numbers: Vec<String> = numbers.map(|(major, minor)| format!("c {major}:{minor}")).collect();

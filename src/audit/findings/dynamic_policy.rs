@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::analyse::{Granted, Inspection};
+use crate::analyse::{CallerAllocation, Inspection};
 use crate::audit::facts::{Facts, Tenant, char};
 use crate::audit::kind::{Family, Kind};
-use crate::audit::tenants::{about_gpus, count, describe, gpus_with, number, views};
+use crate::audit::tenants::{about_gpus, count, gpus_with, number, views};
+use crate::audit::wording;
 use crate::model::Severity;
 use crate::model::{Request, Verdict};
 use crate::observation::{Answer, Map, Observation};
@@ -17,13 +18,13 @@ const DYNAMIC: Kind = Kind {
     title: "the verdict rests on a map that can change",
     page: "\
 Whether a job, container or VM may open a GPU depends on the contents of a BPF map that is not frozen. The verdict is \
-right for the moment of the observation; whoever may write to the map can change it without attaching anything, and \
-nothing of it shows in the list of programs.
+right for the moment of the observation. A process that may write to the map can change the verdict without attaching \
+a program, so the list of programs does not show it.
 
-How it comes about: libvirt, ParaStation, CraneSched and OAR write their rules into maps by design. Maps pinned below \
+Causes: libvirt, ParaStation, CraneSched and OAR write their rules into maps by design. Maps pinned below \
 /sys/fs/bpf can be written by everybody who may open the pin.
 
-What excuses it: a frozen map; a map that no GPU's verdict depends on.
+Excuses: a frozen map; a map that no GPU's verdict depends on.
 
 What to do: nothing where that software runs; see that the pins of its maps belong to root, mode 0600. Audit again \
 after changes rather than trusting an old answer.",
@@ -37,10 +38,10 @@ fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
     if open.is_empty() {
         return Vec::new();
     }
-    // What is still known if the contents of these maps are not is what does
-    // not depend on them.
+    // Without the contents of these maps, only verdicts that do not depend on them
+    // are known.
     let blind = without(observation, &open);
-    let Ok(mut blind) = Inspection::new(&blind, &Granted::default()) else { return Vec::new() };
+    let Ok(mut blind) = Inspection::new(&blind, &CallerAllocation::default()) else { return Vec::new() };
     let tenants = facts.tenants.clone();
     tenants.iter().filter_map(|tenant| look(facts, &mut blind, tenant, &open)).collect()
 }
@@ -90,7 +91,7 @@ fn report(
     gpus: &[usize],
     open: &BTreeSet<u32>,
 ) -> Finding {
-    let owner = describe(&tenant.sets.owner);
+    let owner = wording::owner(&tenant.sets.owner);
     let summary = format!("what {owner} may do with {} depends on a map that can change", count(gpus.len()));
     let mut found = about_gpus(facts, &DYNAMIC, place, gpus, summary);
     let observation = facts.inspection.observation();

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::audit::facts::{Facts, whole};
 use crate::audit::kind::{Family, Kind};
-use crate::audit::tenants::{about, describe, is_daemon};
+use crate::audit::tenants::{about, is_daemon};
+use crate::audit::wording;
 use crate::model::Severity;
 use crate::model::{Owner, OwnerKind};
 use crate::report::Finding;
@@ -14,15 +15,15 @@ const FORGED: Kind = Kind {
     severity: Severity::Warning,
     title: "a cgroup inside one owner is called like another's job",
     page: "\
-Whoever runs in a container, a job or a login of their own may be able to make cgroups there, and may call them \
-anything: slurmstepd.scope/job_71 too. gpumap believes a name only where root's daemons put such names (see OWNERS in \
+A user in a container, a job or a login may be able to make cgroups there, and may give them any name, such as \
+slurmstepd.scope/job_71. gpumap believes a name only where root's daemons put such names (see OWNERS in \
 gpumap(1)), so nothing inside counts for that job. Other tools that look for job_71 anywhere in a path believe it: \
 they bill the job, end its processes, or overlook that two owners may open the same GPU.
 
-How it comes about: somebody wants to pass for that job; or a container runs a scheduler of its own, which by chance \
+Causes: a user wants to be taken for that job; or a container runs a scheduler of its own, which by chance \
 gave the same number to a job.
 
-What excuses it: no job of that name is on the node, as when a container runs a scheduler of its own; a [[daemon]] \
+Excuses: no job of that name is on the node, as when a container runs a scheduler of its own; a [[daemon]] \
 entry of the configuration for the cgroup.
 
 What to do: look at the processes there and ask the owner. A container that runs a scheduler of its own belongs into \
@@ -76,13 +77,13 @@ fn report(facts: &Facts<'_>, place: usize, owner: &Owner, job: &Owner) -> Findin
                 name.as_deref().or(identity.session.as_deref()).unwrap_or_default()
             )
         }
-        _ => describe(&identity),
+        _ => wording::owner(&identity),
     };
-    let summary = format!("a cgroup of {who} is called like {}", describe(job));
+    let summary = format!("a cgroup of {who} is called like {}", wording::owner(job));
     let mut found = about(facts, &FORGED, place, summary);
     found.others = vec![job.clone()];
     found.evidence.insert(0, format!("{who} made this cgroup, or could have: it is not the scheduler's"));
-    found.evidence.push(format!("{} is on this node, elsewhere", describe(job)));
+    found.evidence.push(format!("{} is on this node, elsewhere", wording::owner(job)));
     found.excuses.push("a job of that name is on the node".to_owned());
     found.excuses.push("no [[daemon]] entry covers its cgroup".to_owned());
     found.advice =

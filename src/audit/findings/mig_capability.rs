@@ -1,11 +1,13 @@
-//! MIG capabilities of instances that are somebody else's.
+//! Finds MIG capabilities that are open to a tenant to which the instance was not
+//! allocated.
 
 use crate::audit::facts::{Facts, Tenant};
 use crate::audit::finding;
 use crate::audit::kind::{Family, Kind};
 use crate::audit::permissions::{Dac, dac, node};
-use crate::audit::tenants::{about_gpus, describe, is_shared, number, views};
-use crate::model::{AllocationSource, Confidence, Request, Severity, Verdict};
+use crate::audit::tenants::{about_gpus, is_shared, number, views};
+use crate::audit::wording;
+use crate::model::{AllocationSource, Confidence, InstanceKey, Request, Severity, Verdict};
 use crate::report::{Finding, FindingDevice, Gpu, MigInstance};
 
 const OPEN: Kind = Kind {
@@ -14,13 +16,13 @@ const OPEN: Kind = Kind {
     title: "MIG instances of others are open",
     page: "\
 A tenant that was allocated MIG instances of a GPU may open the capability nodes of other instances of the same GPU, \
-and the GPU itself, which all of its tenants share. That is all it takes to compute on them.
+and the GPU itself, which all of its tenants share. No other right is needed to compute on them.
 
-How it comes about: gres.conf lists the GPU without the capability nodes of its instances, and Slurm's program allows \
+Causes: gres.conf lists the GPU without the capability nodes of its instances, and Slurm's program allows \
 what it does not list; instances were made after slurmd had read its files; a container was given every capability \
-(c MAJOR:* rw). CAP_SYS_ADMIN in the initial user namespace stands in for every capability, whatever the nodes say.
+(c MAJOR:* rw). CAP_SYS_ADMIN in the initial user namespace replaces every capability node.
 
-What excuses it: file permissions of the capability nodes (0444 as the driver makes them); sharing.whole_node, or sharing.gpus for the GPU; an allocation that is not known, or names whole GPUs \
+Excuses: file permissions of the capability nodes (0444 as the driver makes them); sharing.whole_node, or sharing.gpus for the GPU; an allocation that is not known, or names whole GPUs \
 or every instance.
 
 What to do: AutoDetect=nvml, or MultipleFiles= with /dev/nvidia-caps/nvidia-capN of both levels for each instance, and \
@@ -96,14 +98,11 @@ fn capabilities(instance: &MigInstance) -> Option<Vec<(u32, u32)>> {
 }
 
 fn key(gpu: &Gpu, instance: &MigInstance) -> String {
-    match instance.ci {
-        Some(ci) => format!("{}/{}/{ci}", gpu.key, instance.gi),
-        None => format!("{}/{}", gpu.key, instance.gi),
-    }
+    InstanceKey { gpu: &gpu.key, gi: instance.gi, ci: instance.ci }.to_string()
 }
 
 fn report(facts: &mut Facts<'_>, tenant: &Tenant, place: usize, open: &[(usize, MigInstance)]) -> Finding {
-    let owner = describe(&tenant.sets.owner);
+    let owner = wording::owner(&tenant.sets.owner);
     let summary = format!("{owner} may open {} MIG instances that it was not allocated", open.len());
     let mut found = about_gpus(facts, &OPEN, place, &[], summary);
     for (at, instance) in open {

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::audit::facts::{Facts, Tenant};
 use crate::audit::kind::{Family, Kind};
-use crate::audit::tenants::{about_gpus, count, describe, exclusive_with, number, views};
+use crate::audit::tenants::{about_gpus, count, exclusive_with, number, views};
+use crate::audit::wording;
 use crate::model::Request;
 use crate::model::Severity;
 use crate::model::Verdict;
@@ -16,12 +17,12 @@ const UNDONE: Kind = Kind {
     title: "a later program undoes a denial",
     page: "\
 Several programs are in force on a cgroup. One of them denies a GPU, but one that runs later calls bpf_set_retval(0) \
-and returns 1, and the kernel (Linux 5.18 and newer) goes by what is left at the end: the GPU may be opened. Who reads \
-the programs one by one takes the GPU for denied.
+and returns 1. The kernel (Linux 5.18 and newer) uses the error that is left at the end, so the GPU may be opened. A \
+reader of the single programs would think that the GPU is denied.
 
-How it comes about: a program that is meant to replace errors by others, or one that was written to open a door.
+Causes: a program that replaces errors by others, or one that was written to circumvent the denial.
 
-What excuses it: sharing.whole_node, or sharing.gpus for each of the GPUs.
+Excuses: sharing.whole_node, or sharing.gpus for each of the GPUs.
 
 What to do: find out who attached the later program (its uid and load time: gpumap prog) and detach it, or attach the \
 denial so that it runs after it.",
@@ -38,7 +39,7 @@ fn look(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<Finding> {
     let mut seen = BTreeSet::new();
     for place in views(facts, tenant) {
         let ids: Vec<u32> = facts.cgroups()[place].programs.iter().map(|program| program.id).collect();
-        // Only a program whose result depends on others can undo anything.
+        // Only a program whose result depends on others can override a denial.
         let may_undo = ids.len() > 1 && ids.iter().any(|id| facts.inspection.depends_on_place(*id));
         if !may_undo || !seen.insert(ids) {
             continue;
@@ -61,7 +62,7 @@ fn is_denied_by_one(facts: &mut Facts<'_>, place: usize, gpu: usize) -> bool {
 }
 
 fn report(facts: &mut Facts<'_>, tenant: &Tenant, place: usize, gpus: &[usize]) -> Finding {
-    let owner = describe(&tenant.sets.owner);
+    let owner = wording::owner(&tenant.sets.owner);
     let summary = format!("{owner} may open {} that one of its programs denies", count(gpus.len()));
     let mut found = about_gpus(facts, &UNDONE, place, gpus, summary);
     found

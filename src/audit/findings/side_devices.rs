@@ -6,7 +6,8 @@ use crate::audit::facts::{Facts, Tenant};
 use crate::audit::finding;
 use crate::audit::kind::{Family, Kind};
 use crate::audit::permissions::{Dac, dac, node};
-use crate::audit::tenants::{about, describe, exclusive_with, gpus_with, views};
+use crate::audit::tenants::{about, exclusive_with, gpus_with, views};
+use crate::audit::wording;
 use crate::gpu;
 use crate::model::Confidence;
 use crate::model::Severity;
@@ -20,16 +21,16 @@ const RENDER: Kind = Kind {
     title: "a denied GPU's DRM node is open",
     page: "\
 A job or container may not open an NVIDIA GPU (/dev/nvidiaN), but may open its render or card node below /dev/dri. With \
-modeset on, nvidia-drm lets whoever has the render node allocate memory on the GPU. Nobody can compute there or read \
-what others keep there, but memory can be taken from the GPU's owner.
+modeset on, nvidia-drm lets a process that has the render node open allocate memory on the GPU. The process cannot \
+compute there or read the memory of others, but it can use up memory of the GPU's owner.
 
-How it comes about: Slurm, HTCondor and ParaStation deny what they are told to and allow the rest; udev gives render \
-nodes mode 0666 on many distributions; drivers from 560 on turn modeset on by themselves.
+Causes: Slurm, HTCondor and ParaStation deny the devices in their configuration and allow the rest; udev gives render \
+nodes mode 0666 on many distributions; drivers from 560 on turn modeset on by default.
 
-What excuses it: modeset is off (/sys/module/nvidia_drm/parameters/modeset is N), so that the node can do nothing, or \
+Excuses: modeset is off (/sys/module/nvidia_drm/parameters/modeset is N), so that the node can do nothing, or \
 was not observed; file permissions that let neither everybody nor a user of the job in; sharing.whole_node and \
-sharing.gpus. AMD's and Intel's render nodes are the GPUs themselves and no side door; /dev/kfd of AMD, without a \
-render node, gives nothing.
+sharing.gpus. AMD's and Intel's render nodes are the GPUs themselves; /dev/kfd of AMD gives no access without a \
+render node.
 
 What to do: list the DRM nodes in gres.conf (MultipleFiles=/dev/nvidia0,/dev/dri/renderD128), give them mode 0660, or \
 load nvidia-drm with modeset=0.",
@@ -40,13 +41,13 @@ const CONFIG: Kind = Kind {
     severity: Severity::Critical,
     title: "a tenant may change the MIG configuration",
     page: "\
-A job or container may open the capability node mig/config of nvidia-caps, by which MIG instances of all GPUs are made \
-and destroyed: other tenants' too.
+A job or container may open the capability node mig/config of nvidia-caps, by which MIG instances of all GPUs are \
+created and destroyed, also those of other tenants.
 
-How it comes about: the device program allows what it is not told to deny, and the node's mode, 0400 for root as the \
+Causes: the device program allows every device that it does not deny by name, and the node's mode, 0400 for root as the \
 driver makes it, was widened, or processes of the tenant run as root.
 
-What excuses it: the node's mode and owner let nobody of the tenant in; sharing.whole_node; a program that names the \
+Excuses: the node's mode and owner let nobody of the tenant in; sharing.whole_node; a program that names the \
 node, for a tenant that is to manage MIG.
 
 What to do: restore mode 0400 (nvidia-modprobe, or udev rules), run nothing of tenants as root, list the node in \
@@ -58,13 +59,13 @@ const IMEX: Kind = Kind {
     severity: Severity::Warning,
     title: "IMEX channels are open to every tenant",
     page: "\
-A job or container that has GPUs may open IMEX channels that no program gave to it. Whoever shares a channel can import \
+A job or container that has GPUs may open IMEX channels that no program gave to it. All who share a channel can import \
 GPU memory that others export through it, on all nodes of an NVLink domain.
 
-How it comes about: the device program allows what it is not told to deny; channel nodes have mode 0666 by default; \
+Causes: the device program allows every device that it does not deny by name; channel nodes have mode 0666 by default; \
 channel 0 was made for everybody (NVreg_CreateImexChannel0=1).
 
-What excuses it: the node's mode and owner let nobody of the tenant in; a program that names the channel; \
+Excuses: the node's mode and owner let nobody of the tenant in; a program that names the channel; \
 sharing.whole_node; a tenant that may open no GPU, or all of them.
 
 What to do: one channel per job (Slurm: SwitchType=switch/nvidia_imex), and modes that keep the others out.",
@@ -86,7 +87,8 @@ fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
 /// At most one finding of each kind.
 fn look(facts: &mut Facts<'_>, tenant: &Tenant) -> Vec<Finding> {
     let mut places = views(facts, tenant);
-    // Who may open everything has been told of already, or is meant to.
+    // Places where everything is open have a finding already, or are open on
+    // purpose.
     places.retain(|place| !exclusive_with(facts, *place, Verdict::Deny).is_empty());
     let kinds = [render, config, imex];
     kinds.into_iter().filter_map(|kind| places.iter().find_map(|place| kind(facts, tenant, *place))).collect()
@@ -107,7 +109,7 @@ fn render(facts: &mut Facts<'_>, tenant: &Tenant, place: usize) -> Option<Findin
     let open: Vec<_> =
         nodes.filter(|(_, node)| opens(facts, place, (node.major, node.minor), Request::ReadWrite)).collect();
     let numbers: Vec<(u32, u32)> = open.iter().map(|(_, node)| (node.major, node.minor)).collect();
-    let owner = describe(&tenant.sets.owner);
+    let owner = wording::owner(&tenant.sets.owner);
     let summary = format!("{owner} may open DRM nodes of GPUs that it may not open");
     let mut found = report(facts, RENDER, place, &numbers, Request::ReadWrite, summary)?;
     for (device, (gpu, _)) in found.devices.iter_mut().zip(&open) {
@@ -129,7 +131,8 @@ fn config(facts: &mut Facts<'_>, tenant: &Tenant, place: usize) -> Option<Findin
     let number = (gpu::char_major(gpu_facts, "nvidia-caps")?, minor);
     let open = is_default_allow(facts, place) && opens(facts, place, number, Request::Read);
     let numbers = if open { vec![number] } else { Vec::new() };
-    let summary = format!("{} may change the MIG configuration of every GPU", describe(&tenant.sets.owner));
+    let summary =
+        format!("{} may change the MIG configuration of every GPU", wording::owner(&tenant.sets.owner));
     let mut found = report(facts, CONFIG, place, &numbers, Request::Read, summary)?;
     found.advice = "restore mode 0400 of the node, and run nothing of tenants as root".to_owned();
     Some(found)
@@ -144,7 +147,8 @@ fn imex(facts: &mut Facts<'_>, tenant: &Tenant, place: usize) -> Option<Finding>
         nodes.filter(|node| node.path.starts_with(CHANNELS)).map(|node| (node.major, node.minor)).collect();
     let open: Vec<(u32, u32)> =
         channels.into_iter().filter(|number| opens(facts, place, *number, Request::ReadWrite)).collect();
-    let summary = format!("{} may open IMEX channels that nothing gave to it", describe(&tenant.sets.owner));
+    let summary =
+        format!("{} may open IMEX channels that nothing gave to it", wording::owner(&tenant.sets.owner));
     let mut found = report(facts, IMEX, place, &open, Request::ReadWrite, summary)?;
     found.advice = "give each job a channel of its own and deny the others".to_owned();
     Some(found)

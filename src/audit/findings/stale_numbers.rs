@@ -4,7 +4,8 @@
 use crate::audit::facts::{Facts, Tenant};
 use crate::audit::finding;
 use crate::audit::kind::{Family, Kind};
-use crate::audit::tenants::{about, describe, gpus_with, views};
+use crate::audit::tenants::{about, gpus_with, views};
+use crate::audit::wording;
 use crate::gpu;
 use crate::model::Severity;
 use crate::model::{Confidence, DeviceType};
@@ -21,10 +22,10 @@ and is denied nvidia-uvm under the number of this boot, while its rules allow mi
 which is nvidia-uvm's no longer. CUDA does not start, and if the number belongs to another driver now, the rule opens \
 that driver's devices.
 
-How it comes about: a specification with numbers instead of names (lxc.cgroup2.devices.allow, DeviceAllow=char-510, \
+Causes: a specification with numbers instead of names (lxc.cgroup2.devices.allow, DeviceAllow=char-510, \
 a container's config.json) that outlived a reboot or a reload of the driver.
 
-What excuses it: the number of this boot is allowed too; the major is one of the NVIDIA driver's.
+Excuses: the number of this boot is allowed too; the major is one of the NVIDIA driver's.
 
 What to do: write names (DeviceAllow=char-nvidia-uvm) or let CDI write the numbers at each start; start the container \
 again.",
@@ -35,14 +36,14 @@ const MINOR: Kind = Kind {
     severity: Severity::Warning,
     title: "a rule allows an NVIDIA GPU that does not exist",
     page: "\
-The rules of a tenant allow c 195:N, but no GPU of the node has this minor. The tenant lacks a GPU that it was given, \
-and whichever GPU gets the number next is its: minors are handed out anew when a GPU is bound again, hot-plugged, or \
-its MIG mode changes.
+The rules of a tenant allow c 195:N, but no GPU of the node has this minor. The tenant lacks a GPU that it was \
+allocated, and it will have the GPU that gets this minor next: the driver assigns minors again when a GPU is bound, \
+hot-plugged, or its MIG mode changes.
 
-How it comes about: a GPU fell off the bus or was unbound after the tenant started; numbers in a specification that was \
+Causes: a GPU fell off the bus or was unbound after the tenant started; numbers in a specification that was \
 written for another node.
 
-What excuses it: a rule for a whole range of the major, such as c 195:* or char-nvidia; GPUs whose minor the driver \
+Excuses: a rule for a whole range of the major, such as c 195:* or char-nvidia; GPUs whose minor the driver \
 does not tell (lost or excluded ones), since it may be theirs. Whether the driver was loaded again after the program, \
 so that an existing number means another GPU, cannot be seen and is not looked for.
 
@@ -115,7 +116,7 @@ fn major(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<Finding> {
     let names =
         gpu::driver_names(&facts.inspection.observation().gpu_facts, DeviceType::Char, major).join(", ");
     let names = if names.is_empty() { "no driver's".to_owned() } else { format!("that of {names}") };
-    let owner = describe(&tenant.sets.owner);
+    let owner = wording::owner(&tenant.sets.owner);
     let summary = format!("{owner} is allowed major {major} instead of nvidia-uvm's, and it is {names} now");
     let mut found = about(facts, &MAJOR, place, summary);
     found.devices = vec![finding::device((major, 0), None), finding::device((major, 1), None)];
@@ -153,7 +154,7 @@ fn minor(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<Finding> {
         minors.retain(|minor| facts.verdict(place, number(*minor), Request::ReadWrite) == Verdict::Allow);
         (!minors.is_empty()).then_some((place, minors))
     })?;
-    let owner = describe(&tenant.sets.owner);
+    let owner = wording::owner(&tenant.sets.owner);
     let summary = format!("the rules of {owner} allow NVIDIA GPUs that do not exist");
     let mut found = about(facts, &MINOR, place, summary);
     let device = |minor: &u32| finding::device((NVIDIA, *minor), Some(&format!("nvidia{minor}")));

@@ -1,11 +1,11 @@
 //! Audits of the fixtures of these families.
 
-use crate::analyse::Granted;
+use crate::analyse::CallerAllocation;
 use crate::audit::{Config, audit};
 use crate::model::Verdict;
 use crate::report::Finding;
 
-/// What these families find; others have their say elsewhere.
+/// The findings of these families; other findings are tested elsewhere.
 const IDS: [&str; 14] = [
     "no-device-program",
     "program-detached",
@@ -28,7 +28,7 @@ fn findings(path: &std::path::Path) -> Vec<Finding> {
     let observation = serde_json::from_str(&text).unwrap();
     let config = std::fs::read_to_string(path.with_extension("toml")).ok();
     let config: Config = config.map(|text| text.parse().unwrap()).unwrap_or_default();
-    let answer = audit(&observation, &Granted::default(), &config).unwrap();
+    let answer = audit(&observation, &CallerAllocation::default(), &config).unwrap();
     answer.findings.unwrap_or_default()
 }
 

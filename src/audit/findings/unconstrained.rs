@@ -2,7 +2,8 @@
 
 use crate::audit::facts::{Facts, Tenant};
 use crate::audit::kind::{Family, Kind};
-use crate::audit::tenants::{about_gpus, count, describe, exclusive_with, is_daemon, places};
+use crate::audit::tenants::{about_gpus, count, exclusive_with, is_daemon, places};
+use crate::audit::wording;
 use crate::model::Confidence;
 use crate::model::Severity;
 use crate::model::Verdict;
@@ -18,13 +19,13 @@ The processes of a job are in cgroups on which no device program is in force, so
 of the node whose file permissions they pass. Variables such as CUDA_VISIBLE_DEVICES are advice that every program may \
 ignore.
 
-How it comes about: Slurm without ConstrainDevices=yes in cgroup.conf, or without File= in gres.conf; Slurm before \
+Causes: Slurm without ConstrainDevices=yes in cgroup.conf, or without File= in gres.conf; Slurm before \
 25.05 after a program could not be loaded, which it only logs; Slurm in a user namespace without a BPF token, which \
 skips the devices; HTCondor with STARTER_HIDE_GPU_DEVICES=false, or where it did not find the GPU's minor; OpenPBS and \
 LSF on a host without the v1 devices controller; Flux under a user's systemd, which may not load programs; somebody \
 detached the programs.
 
-What excuses it: sharing.whole_node in the configuration, where jobs get whole nodes; sharing.gpus for each GPU that \
+Excuses: sharing.whole_node in the configuration, where jobs get whole nodes; sharing.gpus for each GPU that \
 everybody may use; a v1 device cgroup other than the root's. A job without processes is left out.
 
 What to do: set ConstrainDevices=yes and list every GPU with File= or AutoDetect= in gres.conf, then look into the \
@@ -38,13 +39,13 @@ const CONTAINER: Kind = Kind {
     page: "\
 A container of docker, containerd, CRI-O, podman or Kubernetes runs without any device program in force and may open \
 every GPU of the node. runc, crun and youki attach a program to each container's cgroup, to a privileged one too \
-(there it allows everything), so none at all means that somebody took it away.
+(there it allows everything), so a container without a program has lost it.
 
-How it comes about: agents that want to see all GPUs detach the programs of their own container, as the Datadog agent \
+Causes: agents that want to see all GPUs detach the programs of their own container, as the Datadog agent \
 does with gpu_monitoring.configure_cgroup_perms; a tool that hot-mounts devices failed half way; youki was built \
 without its feature cgroupsv2_devices; the runtime is none of the three, such as a sandbox.
 
-What excuses it: a [[daemon]] entry of the configuration for the container's cgroup; sharing.whole_node and \
+Excuses: a [[daemon]] entry of the configuration for the container's cgroup; sharing.whole_node and \
 sharing.gpus; a container of a user's own engine, which has no right to attach programs and can open no more than its \
 user; a v1 device cgroup other than the root's.
 
@@ -66,7 +67,7 @@ fn look(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<Finding> {
     let gpus = exclusive_with(facts, place, Verdict::Allow);
     let summary = format!(
         "no device program constrains {}: it may open {}",
-        describe(&tenant.sets.owner),
+        wording::owner(&tenant.sets.owner),
         count(gpus.len())
     );
     let mut found = about_gpus(facts, &kind, place, &gpus, summary);
@@ -98,13 +99,13 @@ fn explain(found: &mut Finding, is_job: bool) {
             .to_owned();
 }
 
-/// What to call it; `None` for owners that need not have a program.
+/// The kind of finding; `None` for owners that need no program.
 fn kind_for(owner: &Owner) -> Option<Kind> {
     if owner.kind.is_job() {
         return Some(JOB);
     }
-    // The program of a pod is that of its containers. Around a container in a
-    // job the job is what lacks a program.
+    // A pod's program is that of its containers. Of a container in a job, the job is
+    // what lacks a program.
     let mut around = std::iter::successors(owner.outer.as_deref(), |outer| outer.outer.as_deref());
     let excused =
         around.any(|outer| outer.kind.is_job() || matches!(outer.kind, OwnerKind::User | OwnerKind::Session));
@@ -120,8 +121,8 @@ fn is_open(facts: &Facts<'_>, place: usize) -> bool {
         && !exclusive_with(facts, place, Verdict::Allow).is_empty()
 }
 
-/// Whether a v1 device cgroup below the root constrains one of the processes:
-/// its list may allow GPUs and be a constraint all the same.
+/// Whether a v1 device cgroup below the root constrains one of the processes. Its
+/// list may allow GPUs and still constrain.
 fn is_in_v1_group(facts: &Facts<'_>, cgroup: &Cgroup) -> bool {
     let has_v1 = facts.inspection.observation().devices_v1.is_some();
     let group = |process| facts.observed(process).and_then(|process| process.devices_v1.as_ref());

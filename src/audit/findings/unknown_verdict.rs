@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::audit::facts::{Facts, Tenant};
 use crate::audit::kind::{Family, Kind};
-use crate::audit::tenants::{about_gpus, count, describe, exclusive_with, places};
+use crate::audit::tenants::{about_gpus, count, exclusive_with, places};
+use crate::audit::wording;
 use crate::model::Verdict;
 use crate::model::{ProblemCode, Severity};
 use crate::report::{Cgroup, Finding};
@@ -14,16 +15,16 @@ const UNKNOWN: Kind = Kind {
     severity: Severity::Warning,
     title: "a GPU's verdict is unknown",
     page: "\
-Whether a job, container, pod or VM may open a GPU could not be found out. It counts neither as allowed nor as denied, \
-and other findings about it may be missing.
+gpumap could not find out whether a job, container, pod or VM may open a GPU. The GPU counts neither as allowed nor as \
+denied, and other findings about it may be missing.
 
-How it comes about: gpumap had no right to read a program (CAP_SYS_ADMIN, CAP_BPF); the kernel hides instructions (net.core.bpf_jit_harden, kernel.kptr_restrict) or a security module refuses \
-them; a program went away meanwhile; a program asks for something no observer can know, such as the time; a v1 device \
+Causes: gpumap had no right to read a program (CAP_SYS_ADMIN, CAP_BPF); the kernel hides instructions (net.core.bpf_jit_harden, kernel.kptr_restrict) or a security module refuses \
+them; a program was removed while it was read; a program depends on something no observer can know, such as the time; a v1 device \
 cgroup allows by default, whose denials the kernel does not show; the processes of a cgroup are in different v1 \
 device cgroups. A gpumap that may not ask for the programs of any cgroup (CAP_NET_ADMIN, CAP_SYS_ADMIN) makes no \
 finding for each job: the audit as a whole is incomplete then.
 
-What excuses it: sharing.whole_node, or sharing.gpus for each of the GPUs: everybody may open them then.
+Excuses: sharing.whole_node, or sharing.gpus for each of the GPUs: everybody may open them then.
 
 What to do: run gpumap as root, with the rights and settings that the evidence names, and audit again.",
 };
@@ -57,7 +58,7 @@ fn look(facts: &mut Facts<'_>, tenant: &Tenant) -> Option<Finding> {
     gpus.dedup();
     let reasons: BTreeSet<String> =
         unclear.iter().flat_map(|place| reasons(&facts.cgroups()[*place])).collect();
-    let owner = describe(&tenant.sets.owner);
+    let owner = wording::owner(&tenant.sets.owner);
     let summary = format!("whether {owner} may open {} is unknown", count(gpus.len()));
     let mut found = about_gpus(facts, &UNKNOWN, place, &gpus, summary);
     found.evidence.extend(reasons);

@@ -16,11 +16,13 @@ const MISMATCH: Kind = Kind {
     severity: Severity::Critical,
     title: "the kernel decides otherwise than gpumap says",
     page: "\
-With `--verify`, a short-lived process was started in the cgroup itself and asked the kernel, with faccessat(2), whether it may open a device node. The answer differs from the verdict that gpumap decoded from the programs in force.
+With `--verify`, gpumap started a process in the cgroup for a moment, which asked the kernel, with faccessat(2), whether it may open a device node. The answer differs from the verdict that gpumap decoded from the programs in force.
 
-This is a bug of gpumap: all of its verdicts on this node are in doubt. Please report it, with `gpumap snapshot` of the node.
+Causes: a bug of gpumap. All of its verdicts on this node are in doubt.
 
-Two things excuse it and are looked for: programs that were exchanged between the two looks, which make the answer unknown; and contents of maps that changed in that time, for which the confidence is no more than likely. A node whose permission bits or security module refuse makes the answer unknown as well.",
+Excuses: programs that were replaced between observation and question, which makes the answer unknown; contents of maps that changed in that time, for which the confidence is no more than likely. A node whose permission bits or security module refuse makes the answer unknown as well.
+
+What to do: please report it, with `gpumap snapshot` of the node.",
 };
 
 fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
@@ -62,8 +64,8 @@ fn mismatch(facts: &mut Facts<'_>, one: &Verification) -> Option<Finding> {
     Some(found)
 }
 
-/// Whether the denial is the v1 controller's: its groups are those of the
-/// processes, and the one that asked was in gpumap's, which allows.
+/// Whether the v1 controller made the denial: its groups apply to the processes,
+/// while the process that asked was in gpumap's group, which allows.
 fn is_of_v1(facts: &Facts<'_>, kernel: Verdict, programs: &[Decision]) -> bool {
     let has_v1 = facts.inspection.observation().devices_v1.is_some();
     has_v1 && kernel == Verdict::Allow && programs.iter().all(|one| one.returns == Verdict::Allow)

@@ -8,14 +8,15 @@ use crate::audit::Config;
 use crate::cli::AuditArgs;
 use crate::commands::files;
 use crate::commands::invocation::{Failure, Invocation, envelope};
+use crate::model::ProblemCode;
 use crate::observation::Observation;
 use crate::report::{AuditConfig, AuditOptions, Document, Payload};
 
-/// Where the configuration is if nobody says.
+/// The path of the configuration unless the caller names another.
 const USUAL: &str = "/etc/gpumap.toml";
 
-/// The configuration that was asked for, else that of the report which is read
-/// again, else this node's. A saved observation is of another node perhaps.
+/// The configuration that the caller names, else that of the report being read
+/// again, else this node's. A saved observation may be of another node.
 pub(super) fn config(
     invocation: &mut Invocation<'_>,
     args: &AuditArgs,
@@ -30,7 +31,7 @@ pub(super) fn config(
     let Some(found) = found else { return Ok((Config::default(), None)) };
     let bad = |error: crate::audit::ConfigError| {
         let needs = "see CONFIGURATION in gpumap-audit(1), and gpumap audit --list for ids";
-        Failure::new("bad-config", &*found.path, error.to_string(), needs)
+        Failure::new(ProblemCode::BadConfig, &*found.path, error.to_string(), needs)
     };
     let config = found.text.parse().map_err(bad)?;
     Ok((config, Some(found)))
@@ -48,7 +49,7 @@ fn is_there(path: &Path) -> Result<bool, Failure> {
 fn read(invocation: &mut Invocation<'_>, path: &Path) -> Result<AuditConfig, Failure> {
     let name = files::name(path);
     let text = String::from_utf8(files::read(invocation, path)?);
-    let text = text.map_err(|_| Failure::new("bad-config", &*name, "not UTF-8", ""))?;
+    let text = text.map_err(|_| Failure::new(ProblemCode::BadConfig, &*name, "not UTF-8", ""))?;
     Ok(AuditConfig { path: name, text })
 }
 
@@ -56,7 +57,7 @@ fn read(invocation: &mut Invocation<'_>, path: &Path) -> Result<AuditConfig, Fai
 pub(super) fn baseline(invocation: &mut Invocation<'_>, path: &Path) -> Result<Document, Failure> {
     let bytes = files::read(invocation, path)?;
     let needs = "save one with gpumap audit --report FILE";
-    let bad = |why: String| Failure::new("bad-baseline", files::name(path), why, needs);
+    let bad = |why: String| Failure::new(ProblemCode::BadBaseline, files::name(path), why, needs);
     let document: Document =
         serde_json::from_slice(&bytes).map_err(|error| bad(format!("not an audit: {error}")))?;
     if document.schema != crate::report::SCHEMA || document.payload.findings.is_none() {
@@ -77,7 +78,7 @@ pub(super) fn report(
     files::save(path, &document)
 }
 
-/// What it takes to make the audit again.
+/// Keeps the options and files that are needed to make the audit again.
 pub(super) fn remember(payload: &mut Payload, options: AuditOptions) {
     if let Some(audit) = &mut payload.audit {
         audit.options = options;

@@ -5,13 +5,13 @@ mod documents;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use crate::analyse::{self, Granted};
-use crate::audit::{self, Config, FailOn, Scope};
-use crate::cli::{self, AuditArgs, Exit};
+use crate::analyse::{self, CallerAllocation};
+use crate::audit::{self, Config, Scope};
+use crate::cli::{AuditArgs, Exit};
 use crate::commands::files::{self, saved};
 use crate::commands::invocation::{Failure, Invocation, envelope};
 use crate::commands::subject::{allocation, job_name};
-use crate::model::Severity;
+use crate::model::ProblemCode;
 use crate::observation::{Observation, Text};
 use crate::observe::{self, Target};
 use crate::render::{self, Nagios};
@@ -24,14 +24,19 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &AuditArgs) -> Result<E
         return document(invocation, args.explain.as_deref());
     }
     if args.nagios && invocation.global.json {
-        return Err(Failure::new("usage", "--nagios", "does not go with --json", "choose one of the two"));
+        return Err(Failure::new(
+            ProblemCode::Usage,
+            "--nagios",
+            "does not go with --json",
+            "choose one of the two",
+        ));
     }
     if args.verify && invocation.global.from.is_some() {
         let why = "the kernel cannot be asked about a saved node";
-        return Err(Failure::new("usage", "--verify", why, "leave it out"));
+        return Err(Failure::new(ProblemCode::Usage, "--verify", why, "leave it out"));
     }
-    allocation::look(invocation, &args.allocation.slurm)?;
-    invocation.look.units = true;
+    allocation::request(invocation, &args.allocation.slurm)?;
+    invocation.wanted_facts.units = true;
     let subject = subject(invocation, args)?;
     let mut payload =
         audit::audit_within(&subject.observation, &subject.granted, &subject.config, &subject.scope)?;
@@ -39,7 +44,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &AuditArgs) -> Result<E
     if let Some(path) = &args.baseline {
         audit::compare(&mut payload, &documents::baseline(invocation, path)?);
     }
-    audit::judge(&mut payload, limit(args.limit()));
+    audit::judge(&mut payload, args.limit());
     if let Some(path) = &args.report {
         let saved = documents::report(invocation, path, &subject.observation, &payload);
         keep_finding(invocation, saved, &payload)?;
@@ -64,10 +69,10 @@ fn keep_finding(
     }
 }
 
-/// What an audit is about.
+/// The subject of an audit.
 struct Subject {
     observation: Observation,
-    granted: Granted,
+    granted: CallerAllocation,
     config: Config,
     scope: Scope,
     options: AuditOptions,
@@ -80,7 +85,7 @@ fn subject(invocation: &mut Invocation<'_>, args: &AuditArgs) -> Result<Subject,
         verify(invocation, &mut observation)?;
     }
     let (config, file) = documents::config(invocation, args, former.config)?;
-    let granted = Granted { list: args.allocation.allocated.clone().or(former.allocated) };
+    let granted = CallerAllocation { list: args.allocation.allocated.clone().or(former.allocated) };
     let job =
         if args.allocation.slurm.from_env { Some(job_name::one(invocation, None, true)?) } else { None };
     let former_job = former.job.as_deref().map(job_name::own).transpose()?;
@@ -119,11 +124,10 @@ fn find(invocation: &Invocation<'_>, observation: &Observation, path: &Path) -> 
     }
     let path = observe::path_cgroup(&invocation.options(), path)?;
     let found = saved::find(observation, &path);
-    found.map_err(|_| Failure::new("no-cgroup", path.to_string_lossy(), "no such cgroup", ""))
+    found.map_err(|_| Failure::new(ProblemCode::NoCgroup, path.to_string_lossy(), "no such cgroup", ""))
 }
 
-/// The whole node, or what was saved, with what a report says of how it was
-/// made.
+/// The whole node, or a saved one, with the options that its report was made with.
 fn observe(invocation: &mut Invocation<'_>) -> Result<(Observation, AuditOptions), Failure> {
     let Some(path) = invocation.global.from.clone() else {
         let all = Target { path: PathBuf::from("/"), recursive: true };
@@ -137,8 +141,8 @@ fn observe(invocation: &mut Invocation<'_>) -> Result<(Observation, AuditOptions
     Ok((saved::parse(&bytes, &name)?, AuditOptions::default()))
 }
 
-/// Prints the findings. One that is bad enough is an answer, whatever else
-/// could not be seen; that there is none is one only if everything was seen.
+/// Prints the findings. A finding that fails the audit decides the exit code, even
+/// if something could not be seen; "no finding" does so only if everything was seen.
 fn answer(
     invocation: &mut Invocation<'_>,
     args: &AuditArgs,
@@ -167,8 +171,8 @@ fn exit(state: Nagios) -> Exit {
     }
 }
 
-/// Ends an invocation without an answer, in the way that the caller can bear:
-/// trouble of gpumap is no news of the node.
+/// Ends an invocation without an answer, in the form that the caller expects: a
+/// failure of gpumap says nothing about the node.
 pub(super) fn fail(invocation: &mut Invocation<'_>, args: &AuditArgs, failure: &Failure) -> Exit {
     if args.nagios {
         let _nobody_left = render::nagios_unknown(invocation.out, &failure.to_string());
@@ -187,7 +191,7 @@ fn document(invocation: &mut Invocation<'_>, id: Option<&str>) -> Result<Exit, F
             Some(kind) => vec![kind],
             None => {
                 let needs = "gpumap audit --list lists all";
-                return Err(Failure::new("no-finding", "--explain", audit::no_such_id(id), needs));
+                return Err(Failure::new(ProblemCode::NoFinding, "--explain", audit::no_such_id(id), needs));
             }
         },
     };
@@ -200,13 +204,4 @@ fn document(invocation: &mut Invocation<'_>, id: Option<&str>) -> Result<Exit, F
     let payload = Payload { kinds: Some(kinds.collect()), ..Payload::default() };
     let view = if id.is_some() { render::finding_pages } else { render::finding_list };
     invocation.answer(&envelope::blank(), payload, view)
-}
-
-fn limit(limit: cli::FailOn) -> FailOn {
-    match limit {
-        cli::FailOn::Critical => Some(Severity::Critical),
-        cli::FailOn::Warning => Some(Severity::Warning),
-        cli::FailOn::Note => Some(Severity::Note),
-        cli::FailOn::Never => None,
-    }
 }

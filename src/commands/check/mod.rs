@@ -23,9 +23,9 @@ use oracle::Oracle;
 
 /// Longest line read from standard input; the rest of it is thrown away.
 const LINE: u64 = 4096;
-/// Bad lines and reasons told on standard error.
+/// Bad lines and reasons that are printed on standard error.
 const SHOWN: usize = 16;
-/// Bad lines told in `errors` of the JSON; each has its answer in `checks`.
+/// Bad lines in `errors` of the JSON; each also has its answer in `checks`.
 const LISTED: usize = 1000;
 
 /// Runs the command.
@@ -37,7 +37,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &CheckArgs) -> Result<E
     for device in args.devices.iter().filter(|device| *device != "-") {
         let why = device::parse(device.as_bytes()).ok().and_then(|asked| oracle.refuses(&asked));
         if let Some(why) = why {
-            return Err(Failure::new("bad-device", quoted(device.as_bytes()), why.to_string(), ""));
+            return Err(Failure::new(ProblemCode::BadDevice, quoted(device.as_bytes()), why.to_string(), ""));
         }
     }
     let mut checking = Checking::new(invocation, oracle);
@@ -283,5 +283,5 @@ fn quoted(device: &[u8]) -> String {
 }
 
 fn stdin(error: std::io::Error) -> Failure {
-    Failure::new("file", "standard input", error.to_string(), "")
+    Failure::new(ProblemCode::File, "standard input", error.to_string(), "")
 }

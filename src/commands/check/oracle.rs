@@ -7,29 +7,28 @@ use std::os::unix::fs::FileTypeExt as _;
 use super::own_access;
 use crate::analyse::{Checker, Question};
 use crate::cli::CheckArgs;
-use crate::cli::device::{Access, Asked, Pattern};
+use crate::cli::device::{Asked, Pattern};
 use crate::commands::invocation::{Failure, Invocation};
 use crate::commands::subject;
 use crate::commands::subject::devices::Devices;
-use crate::commands::subject::question::{question, request};
 use crate::gpu::NameError;
-use crate::model::{Device, Request, Verdicts};
+use crate::model::{Device, ProblemCode, Request, Verdicts};
 use crate::observation::Observation;
 
-/// What answers a question.
+/// The source of verdicts.
 pub(super) enum Oracle {
     /// A decoded policy.
     Policy {
         /// The policy.
         checker: Box<Checker>,
-        /// Where the policy is from.
+        /// The facts that hold the policy.
         observation: Box<Observation>,
-        /// Where device paths and names are looked up.
+        /// Where to look up device paths and names.
         devices: Box<Devices>,
     },
     /// The kernel, about gpumap itself.
     Kernel {
-        /// Where names are looked up.
+        /// Where to look up names.
         devices: Box<Devices>,
     },
 }
@@ -46,7 +45,7 @@ impl Oracle {
             if invocation.global.from.is_some() {
                 let why = "it asks the kernel what gpumap itself may open now, and a saved observation cannot say that";
                 return Err(Failure::new(
-                    "usage",
+                    ProblemCode::Usage,
                     "--self",
                     why,
                     "leave out --from, or ask about a cgroup, job or pid",
@@ -61,7 +60,7 @@ impl Oracle {
         Ok(Self::Policy { checker, observation: Box::new(source.observation), devices })
     }
 
-    /// Why a name is no device's, if that is so.
+    /// Why a name belongs to no device; `None` if it belongs to one.
     pub(super) fn refuses(&self, asked: &Asked<'_>) -> Option<NameError> {
         let Asked::Name(name) = asked else { return None };
         self.devices().named(name).err()
@@ -73,7 +72,7 @@ impl Oracle {
         }
     }
 
-    /// The facts behind the answers; none where the kernel answers.
+    /// The facts that the answers rest on; none where the kernel answers.
     pub(super) fn observation(&self) -> Option<&Observation> {
         match self {
             Self::Policy { observation, .. } => Some(observation),
@@ -81,7 +80,7 @@ impl Oracle {
         }
     }
 
-    /// The verdict alone; does not allocate for a device given by number.
+    /// The verdict alone. It does not allocate for a device that is named by number.
     pub(super) fn verdict(&self, asked: &Asked<'_>) -> Verdicts {
         match (self, asked) {
             (Self::Policy { checker, .. }, Asked::Numbers(pattern)) => checker.verdict(&question(*pattern)),
@@ -116,6 +115,11 @@ impl Oracle {
     }
 }
 
+fn question(pattern: Pattern) -> Question {
+    let Pattern { kind, major, minor, requests } = pattern;
+    Question { kind, major, minor, requests }
+}
+
 fn of_device(device: Device) -> Question {
     let Device { kind, major, minor } = device;
     Question { kind: Some(kind), major: Some(major), minor: Some(minor), requests: Request::ReadWrite.into() }
@@ -123,17 +127,17 @@ fn of_device(device: Device) -> Question {
 
 fn kernel(asked: &Asked<'_>, devices: &Devices) -> Answer {
     let unknown = |why: &str| (UNKNOWN, Some(why.to_owned()));
-    let (path, access) = match asked {
+    let (path, requests) = match asked {
         Asked::Name(name) => match devices.named(name).map(|device| devices.node_for(device)) {
-            Ok(Some(path)) => (path, Access::ReadWrite),
+            Ok(Some(path)) => (path, Request::ReadWrite.into()),
             Ok(None) => return unknown(&no_node(devices)),
             Err(why) => return unknown(&why.to_string()),
         },
-        Asked::Node(path) => (devices.local_path(path), Access::ReadWrite),
-        Asked::Numbers(Pattern { kind: Some(kind), major: Some(major), minor: Some(minor), access }) => {
+        Asked::Node(path) => (devices.local_path(path), Request::ReadWrite.into()),
+        Asked::Numbers(Pattern { kind: Some(kind), major: Some(major), minor: Some(minor), requests }) => {
             let device = Device { kind: *kind, major: *major, minor: *minor };
             match devices.node_for(device) {
-                Some(path) => (path, *access),
+                Some(path) => (path, *requests),
                 None => return unknown(&no_node(devices)),
             }
         }
@@ -142,7 +146,7 @@ fn kernel(asked: &Asked<'_>, devices: &Devices) -> Answer {
     if path.metadata().is_ok_and(|metadata| !is_device(&metadata)) {
         return unknown("it is not a device node");
     }
-    match request(access) {
+    match requests.single() {
         Some(request) => {
             let (verdict, why) = own_access::ask(&path, request);
             (verdict.into(), why)

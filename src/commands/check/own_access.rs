@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::model::{Request, Verdict};
 use crate::observe::own_access::{Access, Answer, probe};
 
-/// The kernel's answer and, unless it is a plain yes, what was in the way.
+/// The kernel's answer and, unless it allows, the reason.
 pub(super) fn ask(path: &Path, request: Request) -> (Verdict, Option<String>) {
     let Some(access) = access(request) else {
         return (Verdict::Unknown, Some("access(2) cannot ask for mknod".to_owned()));
@@ -41,7 +41,7 @@ fn access(request: Request) -> Option<Access> {
 mod tests {
     use super::*;
 
-    /// Make sure that the two ends of the scale are told apart.
+    /// Make sure that "allowed" and "no such node" are different answers.
     #[test]
     fn null_and_nothing() {
         assert_eq!(ask(Path::new("/dev/null"), Request::ReadWrite), (Verdict::Allow, None));

@@ -10,15 +10,16 @@ use nix::errno::Errno;
 
 use crate::commands::invocation::input::Input;
 use crate::commands::invocation::{Failure, Invocation};
+use crate::model::ProblemCode;
 use crate::sys::dir::open_readable;
 
 /// The largest file that is read.
 const LIMIT: usize = 256 << 20;
-/// Bytes that are asked for at once.
+/// The most bytes of one read.
 const PIECE: usize = 1 << 16;
 
-/// Reads a file; `-` is standard input. Until the time limit, which is none if
-/// the user gave none, a pipe may take its time.
+/// Reads a file; `-` is standard input. A pipe may be slow until the time limit, and
+/// for ever if there is no limit.
 pub(crate) fn read(invocation: &mut Invocation<'_>, path: &Path) -> Result<Vec<u8>, Failure> {
     let until = invocation.deadline();
     if path.as_os_str() == "-" {
@@ -27,7 +28,7 @@ pub(crate) fn read(invocation: &mut Invocation<'_>, path: &Path) -> Result<Vec<u
     let mut file = open_readable(path).map_err(|error| match error {
         Errno::EINVAL => {
             let why = "a device: gpumap opens none";
-            Failure::new("file", path.to_string_lossy(), why, "name a file, a FIFO or -")
+            Failure::new(ProblemCode::File, path.to_string_lossy(), why, "name a file, a FIFO or -")
         }
         error => Failure::file(path, &error.into()),
     })?;
@@ -45,7 +46,12 @@ fn bounded(source: &mut dyn Input, until: Option<Instant>, path: &Path) -> Resul
         };
         bytes.extend_from_slice(piece.get(..count).unwrap_or_default());
         if bytes.len() > LIMIT {
-            return Err(Failure::new("too-large", path.to_string_lossy(), "larger than 256 MiB", ""));
+            return Err(Failure::new(
+                ProblemCode::TooLarge,
+                path.to_string_lossy(),
+                "larger than 256 MiB",
+                "",
+            ));
         }
     }
 }
@@ -55,10 +61,10 @@ fn failed(path: &Path, error: &io::Error) -> Failure {
         return Failure::file(path, error);
     }
     let why = "the time limit was reached before it was read";
-    Failure::new("timeout", path.to_string_lossy(), why, "a larger --timeout")
+    Failure::new(ProblemCode::Timeout, path.to_string_lossy(), why, "a larger --timeout")
 }
 
-/// How a file is called in messages.
+/// The name of a file in messages.
 pub(crate) fn name(path: &Path) -> String {
     if path.as_os_str() == "-" { "standard input".to_owned() } else { path.to_string_lossy().into_owned() }
 }
@@ -69,8 +75,7 @@ mod tests {
 
     use super::*;
 
-    /// Make sure that what comes late is waited for, and not longer than
-    /// until the time is over.
+    /// Make sure that slow input is waited for, but not after the time limit.
     #[test]
     fn pipes_are_waited_for() {
         let late = |after: u64, until: u64| {

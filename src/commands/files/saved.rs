@@ -7,11 +7,12 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::commands::invocation::{Failure, Invocation};
+use crate::model::ProblemCode;
 use crate::observation::{Observation, SCHEMA, Scope, Text};
 use crate::observe::{self, Target};
 use crate::report::{self, AuditOptions, Document};
 
-/// The observation `--from` names, if it is given.
+/// The observation that `--from` names.
 pub(crate) fn from_option(invocation: &mut Invocation<'_>) -> Result<Option<Observation>, Failure> {
     let Some(path) = invocation.global.from.clone() else { return Ok(None) };
     load(invocation, &path).map(Some)
@@ -50,13 +51,13 @@ pub(crate) fn parse(bytes: &[u8], name: &str) -> Result<Observation, Failure> {
         (_, Some(error)) => (format!("not an observation: {error}"), "save one with gpumap snapshot"),
         (_, None) => ("not an observation".to_owned(), "save one with gpumap snapshot"),
     };
-    Err(Failure::new("bad-observation", name, why, needs))
+    Err(Failure::new(ProblemCode::BadObservation, name, why, needs))
 }
 
 /// The observation, unless it asks for more work than any node is worth.
 fn bounded(observation: Observation, name: &str) -> Result<Observation, Failure> {
     match observation.excess() {
-        Some(why) => Err(Failure::new("too-large", name, why, "save one with gpumap snapshot")),
+        Some(why) => Err(Failure::new(ProblemCode::TooLarge, name, why, "save one with gpumap snapshot")),
         None => Ok(observation),
     }
 }
@@ -70,14 +71,14 @@ pub(crate) fn is_report(bytes: &[u8]) -> bool {
 /// The observation in what `audit --report` saved, and how that was made.
 pub(crate) fn report(bytes: &[u8], name: &str) -> Result<(Observation, AuditOptions), Failure> {
     let bad = |error: serde_json::Error| {
-        Failure::new("bad-observation", name, format!("not a report of an audit: {error}"), "")
+        Failure::new(ProblemCode::BadObservation, name, format!("not a report of an audit: {error}"), "")
     };
     let document: Document = serde_json::from_slice(bytes).map_err(bad)?;
     let options = document.payload.audit.map(|audit| audit.options).unwrap_or_default();
     match document.payload.observation {
         Some(observation) if observation.schema == SCHEMA => Ok((bounded(*observation, name)?, options)),
         _ => Err(Failure::new(
-            "bad-observation",
+            ProblemCode::BadObservation,
             name,
             "holds no observation that this gpumap can read",
             "update this gpumap",
@@ -110,14 +111,19 @@ pub(crate) fn find(observation: &Observation, path: &Path) -> Result<Text, Failu
         return Ok(text);
     }
     let needs = "gpumap --from FILE cgroup -r / lists what it holds";
-    Err(Failure::new("no-cgroup", text.lossy(), "no such cgroup in the saved observation", needs))
+    Err(Failure::new(ProblemCode::NoCgroup, text.lossy(), "no such cgroup in the saved observation", needs))
 }
 
 /// The cgroup of a process in an observation.
 pub(crate) fn cgroup_of_pid(observation: &Observation, pid: u32) -> Result<Text, Failure> {
     let process = observation.processes.iter().find(|process| process.pid == pid);
     process.map(|process| process.cgroup.clone()).ok_or_else(|| {
-        Failure::new("no-process", format!("pid {pid}"), "no such process in the saved observation", "")
+        Failure::new(
+            ProblemCode::NoProcess,
+            format!("pid {pid}"),
+            "no such process in the saved observation",
+            "",
+        )
     })
 }
 
@@ -128,7 +134,7 @@ pub(crate) fn only_cgroup(observation: &Observation, name: &str) -> Result<Text,
         _ => {
             let count = observation.cgroups.len();
             let needs = "name a cgroup: --cgroup /PATH, in a diff FILE:/PATH";
-            Err(Failure::new("which-cgroup", name, format!("holds {count} cgroups"), needs))
+            Err(Failure::new(ProblemCode::WhichCgroup, name, format!("holds {count} cgroups"), needs))
         }
     }
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::commands::invocation::Failure;
+use crate::model::ProblemCode;
 use crate::output_file::{self, OutputError};
 use crate::render;
 
@@ -24,6 +25,8 @@ pub(crate) fn save_bytes(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 pub(crate) fn failure(path: &Path, error: &OutputError) -> Failure {
     match error {
         OutputError::System(error) => Failure::file(path, error),
-        OutputError::Refused { why, needs } => Failure::new("output", path.to_string_lossy(), why, needs),
+        OutputError::Refused { why, needs } => {
+            Failure::new(ProblemCode::Output, path.to_string_lossy(), why, needs)
+        }
     }
 }

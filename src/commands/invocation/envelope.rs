@@ -34,7 +34,7 @@ pub(crate) struct Head<'a> {
 pub(crate) struct Tail<'a> {
     /// Whether nothing is missing.
     pub complete: bool,
-    /// What is missing.
+    /// The problems of the answer.
     pub errors: &'a [Problem],
 }
 

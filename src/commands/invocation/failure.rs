@@ -13,7 +13,7 @@ use crate::observe::{ObserveError, is_root};
 /// Why a command gave no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// The question or its sources are bad; the user is told.
+    /// The question or its sources are bad.
     #[error("{}", crate::render::problem(.0))]
     Problem(Box<Problem>),
     /// Standard output cannot be written. A reader that went away is not a
@@ -24,8 +24,8 @@ pub enum Failure {
 
 impl Failure {
     /// A problem with a thing, and what would help.
-    pub fn new(code: &str, what: impl Into<String>, why: impl Into<String>, needs: &str) -> Self {
-        let (code, needs) = (ProblemCode::of(code), needs.to_owned());
+    pub fn new(code: ProblemCode, what: impl Into<String>, why: impl Into<String>, needs: &str) -> Self {
+        let needs = needs.to_owned();
         Self::Problem(Box::new(Problem { code, what: what.into(), why: why.into(), needs }))
     }
 
@@ -34,17 +34,22 @@ impl Failure {
         let is_refused = error.kind() == io::ErrorKind::PermissionDenied;
         let needs =
             if is_refused && !is_root() { "run as root, or name a file that you may use" } else { "" };
-        Self::new("file", path.to_string_lossy(), reason(error), needs)
+        Self::new(ProblemCode::File, path.to_string_lossy(), reason(error), needs)
     }
 
     /// A device that is not in the grammar.
     pub fn device(asked: &[u8], why: BadDevice) -> Self {
-        Self::new("bad-device", format!("'{}'", String::from_utf8_lossy(asked)), why.to_string(), GRAMMAR)
+        Self::new(
+            ProblemCode::BadDevice,
+            format!("'{}'", String::from_utf8_lossy(asked)),
+            why.to_string(),
+            GRAMMAR,
+        )
     }
 
     /// A program file that cannot be read.
     pub fn program_file(name: &str, error: &ReadError) -> Self {
-        Self::new("bad-program", name, error.to_string(), "")
+        Self::new(ProblemCode::BadProgram, name, error.to_string(), "")
     }
 }
 
@@ -52,12 +57,12 @@ impl From<AnalyseError> for Failure {
     fn from(error: AnalyseError) -> Self {
         match error {
             AnalyseError::NoCgroup(path) => {
-                Self::new("no-cgroup", path.lossy(), "not in the observation", "")
+                Self::new(ProblemCode::NoCgroup, path.lossy(), "not in the observation", "")
             }
             AnalyseError::NoProgram(id) => {
-                Self::new("no-program", format!("program {id}"), "not in the observation", "")
+                Self::new(ProblemCode::NoProgram, format!("program {id}"), "not in the observation", "")
             }
-            AnalyseError::Allocated(why) => Self::new("usage", "--allocated", why, ""),
+            AnalyseError::Allocated(why) => Self::new(ProblemCode::Usage, "--allocated", why, ""),
         }
     }
 }
@@ -67,15 +72,15 @@ impl From<ObserveError> for Failure {
         let code = match &error {
             ObserveError::NoRight { id, why, needs } => {
                 let why = format!("not allowed to open it: {why}");
-                return Self::new("no-right", format!("BPF program {id}"), why, needs);
+                return Self::new(ProblemCode::NoRight, format!("BPF program {id}"), why, needs);
             }
-            ObserveError::NoSuchCgroup { .. } => "no-cgroup",
-            ObserveError::CgroupRemoved { .. } => "cgroup-gone",
-            ObserveError::V1Directory { .. } | ObserveError::NotACgroup { .. } => "not-a-cgroup",
-            ObserveError::NoSuchProgram { .. } => "no-program",
-            ObserveError::NoSuchProcess { .. } => "no-process",
-            ObserveError::NoSuchJob { .. } => "no-job",
-            _ => "observe",
+            ObserveError::NoSuchCgroup { .. } => ProblemCode::NoCgroup,
+            ObserveError::CgroupRemoved { .. } => ProblemCode::CgroupGone,
+            ObserveError::V1Directory { .. } | ObserveError::NotACgroup { .. } => ProblemCode::NotACgroup,
+            ObserveError::NoSuchProgram { .. } => ProblemCode::NoProgram,
+            ObserveError::NoSuchProcess { .. } => ProblemCode::NoProcess,
+            ObserveError::NoSuchJob { .. } => ProblemCode::NoJob,
+            _ => ProblemCode::Observe,
         };
         Self::new(code, "", error.to_string(), "")
     }

@@ -23,7 +23,7 @@ pub trait Input: Read {
 /// Bytes that are there.
 impl Input for &[u8] {}
 
-/// A file, a pipe, a terminal: whatever a descriptor stands for.
+/// A file, a pipe or a terminal.
 impl Input for File {
     fn wait(&mut self, until: Option<Instant>) -> io::Result<()> {
         loop {

@@ -31,23 +31,23 @@ pub struct Invocation<'a> {
     pub global: &'a Global,
     /// The command's name.
     pub command: &'static str,
-    /// How text is laid out.
+    /// The layout of text.
     pub style: Style,
     /// The answer.
     pub out: &'a mut Output<'a>,
-    /// What goes wrong.
+    /// Standard error.
     pub err: &'a mut dyn Write,
-    /// What to look for.
-    pub look: Look,
-    /// Whether a document was begun whose list is written as it comes.
+    /// The facts to observe.
+    pub wanted_facts: WantedFacts,
+    /// Whether a JSON document is unfinished whose list is written entry by entry.
     pub(crate) is_open: bool,
     start: Instant,
     stdin: Option<&'a mut dyn Input>,
 }
 
-/// What a command wants to be looked for.
+/// The facts that a command needs, besides cgroups and programs.
 #[derive(Clone, Debug, Default)]
-pub struct Look {
+pub struct WantedFacts {
     /// What processes ask for and hold.
     pub detail: bool,
     /// Slurm's hook environment, in gpumap's own.
@@ -73,8 +73,8 @@ impl<'a> Invocation<'a> {
         stdin: &'a mut dyn Input,
         err: &'a mut dyn Write,
     ) -> Self {
-        let (look, start) = (Look::default(), Instant::now());
-        Self { global, command, style, out, err, look, is_open: false, start, stdin: Some(stdin) }
+        let (wanted_facts, start) = (WantedFacts::default(), Instant::now());
+        Self { global, command, style, out, err, wanted_facts, is_open: false, start, stdin: Some(stdin) }
     }
 
     /// When to stop looking.
@@ -82,30 +82,30 @@ impl<'a> Invocation<'a> {
         self.start.checked_add(self.global.timeout?)
     }
 
-    /// When to stop decoding: a quarter of the time limit later, so that what
-    /// was seen until the last moment can still be understood.
+    /// The moment at which decoding stops: a quarter of the time limit after
+    /// observing, so that facts that were seen last can still be decoded.
     pub fn decode_until(&self) -> Option<Instant> {
         self.deadline()?.checked_add(self.global.timeout? / 4)
     }
 
-    /// Where to look, and until when.
+    /// Where to observe, and until when.
     pub fn options(&self) -> observe::Options {
         observe::Options {
             cgroup_root: self.global.cgroup_root.clone(),
             proc: self.global.proc.clone(),
             gpu_root: self.global.gpu_root.clone(),
             deadline: self.deadline(),
-            detail: self.look.detail,
-            gres_conf: self.look.gres_conf.clone(),
-            hook: self.look.hook,
-            users: self.look.users,
-            units: self.look.units,
+            detail: self.wanted_facts.detail,
+            gres_conf: self.wanted_facts.gres_conf.clone(),
+            hook: self.wanted_facts.hook,
+            users: self.wanted_facts.users,
+            units: self.wanted_facts.units,
             ..observe::Options::default()
         }
     }
 
-    /// Refuses a `--gpu-root` that lists no GPU because nothing is there: that
-    /// would look like a node without GPUs.
+    /// Refuses a `--gpu-root` that does not exist: its answer would look like that
+    /// of a node without GPUs.
     pub fn check_roots(&self) -> Result<(), Failure> {
         let root = &self.global.gpu_root;
         if self.global.from.is_some() || root == Path::new("/") {
@@ -113,7 +113,12 @@ impl<'a> Invocation<'a> {
         }
         let bad = |why: &str| {
             let needs = "name the directory that holds the proc, sys and dev of the node";
-            Err(Failure::new("usage", format!("--gpu-root {}", root.to_string_lossy()), why, needs))
+            Err(Failure::new(
+                ProblemCode::Usage,
+                format!("--gpu-root {}", root.to_string_lossy()),
+                why,
+                needs,
+            ))
         };
         match root.metadata() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => bad("there is no such directory"),
@@ -129,7 +134,12 @@ impl<'a> Invocation<'a> {
     /// Standard input, for the one option that may read it.
     pub fn stdin(&mut self) -> Result<&'a mut dyn Input, Failure> {
         self.stdin.take().ok_or_else(|| {
-            Failure::new("usage", "standard input", "asked for twice", "use a file for one of the two")
+            Failure::new(
+                ProblemCode::Usage,
+                "standard input",
+                "asked for twice",
+                "use a file for one of the two",
+            )
         })
     }
 
@@ -163,12 +173,12 @@ impl<'a> Invocation<'a> {
         Ok(if complete { Exit::Yes } else { Exit::Incomplete })
     }
 
-    /// Says what was missing.
+    /// Prints the problems.
     pub fn problems(&mut self, problems: &[Problem]) -> Result<(), Failure> {
         render::problems(self.err, problems, self.global.verbose > 0)?;
         let mut missing = problems.iter().filter(|problem| problem.code == ProblemCode::NoRight);
         let is_saved = self.global.from.is_some();
-        // What root was refused is not to be had by saving it as root once more.
+        // Advice to run as root would not help where root itself saved the file.
         if missing.any(|problem| !is_saved || !problem.needs.is_empty()) {
             self.say_what_to_do()?;
         }
@@ -188,8 +198,8 @@ impl<'a> Invocation<'a> {
         writeln!(self.err, "gpumap: {line}")
     }
 
-    /// Ends the invocation without an answer. There is nobody left to tell if
-    /// standard error fails too, so errors of writing end here.
+    /// Ends the invocation without an answer. If standard error fails too, errors of
+    /// writing are dropped.
     pub fn fail(&mut self, failure: &Failure) -> Exit {
         match failure {
             Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return Exit::Yes,
@@ -203,13 +213,13 @@ impl<'a> Invocation<'a> {
         Exit::Failed
     }
 
-    /// Tells what ended the command. Nothing but the end of a document can
-    /// stand behind one of which a part is out.
+    /// Prints the problem that ended the command. If part of a JSON document is out
+    /// already, only its end can follow.
     fn tell(&mut self, problem: &Problem) -> io::Result<()> {
         let is_free = self.is_open || !self.global.json || self.out.take_back_line();
         self.out.flush()?;
         writeln!(self.err, "gpumap: {}", render::problem(problem))?;
-        if problem.code == "no-right" && self.global.from.is_none() {
+        if problem.code == ProblemCode::NoRight && self.global.from.is_none() {
             self.say_what_to_do()?;
         }
         if self.is_open {
@@ -222,8 +232,7 @@ impl<'a> Invocation<'a> {
     }
 }
 
-/// What to say where a policy has no short form, so that its rules are not all
-/// there.
+/// The problem of a policy without a short form, whose rules are not all listed.
 fn left_out(payload: &Payload) -> Option<Problem> {
     let is_cut = |policy: &&crate::report::Policy| policy.omitted.is_some();
     let count = payload.policies.iter().flat_map(|policies| policies.values()).filter(is_cut).count();
@@ -235,7 +244,7 @@ fn left_out(payload: &Payload) -> Option<Problem> {
     })
 }
 
-/// What is said where decoding had to stop for `--timeout`.
+/// The problem of decoding that had to stop for `--timeout`.
 pub(crate) fn late() -> Problem {
     Problem {
         code: ProblemCode::Timeout,

@@ -9,11 +9,11 @@ use std::io::{self, Write};
 /// Bytes that are kept back at most.
 const CAPACITY: usize = 1 << 16;
 
-/// Where a command writes its answer.
+/// The output of a command.
 pub struct Output<'a> {
     to: &'a mut dyn Write,
     buffer: Vec<u8>,
-    /// Whether the last byte that was given away ended a line.
+    /// Whether the last byte that was passed on ended a line.
     at_line_start: bool,
 }
 
@@ -23,15 +23,15 @@ impl<'a> Output<'a> {
         Self { to, buffer: Vec::with_capacity(CAPACITY), at_line_start: true }
     }
 
-    /// Takes the unfinished last line back. Answers `false` if a part of it
-    /// has been given away already, so that nothing can stand behind it.
+    /// Drops the unfinished last line. Returns `false` if part of it was passed on
+    /// already; then nothing may follow it.
     pub fn take_back_line(&mut self) -> bool {
         let end = self.buffer.iter().rposition(|byte| *byte == b'\n');
         self.buffer.truncate(end.map_or(0, |end| end + 1));
         end.is_some() || self.at_line_start
     }
 
-    /// Gives the buffer away. What could not be written is not tried again.
+    /// Passes the buffer on. Bytes that could not be written are not tried again.
     fn give(&mut self) -> io::Result<()> {
         let Some(last) = self.buffer.last() else { return Ok(()) };
         self.at_line_start = *last == b'\n';
@@ -60,8 +60,8 @@ impl Write for Output<'_> {
 mod tests {
     use super::*;
 
-    /// Make sure that whole lines stay, that what was kept back is taken back,
-    /// and that what was given away is not forgotten.
+    /// Make sure that whole lines stay, that an unfinished line can be dropped, and
+    /// that a line that was passed on in part is remembered.
     #[test]
     fn lines_are_taken_back() {
         let mut bytes = Vec::new();

@@ -5,12 +5,12 @@ use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
 use std::sync::Mutex;
 
 use super::Failure;
+use crate::model::ProblemCode;
 
-/// Characters of a panic's message that are told.
+/// The most characters of a panic's message that are printed.
 const MESSAGE: usize = 300;
 
-/// Where and why the first panic happened. It may be one of another thread,
-/// which the main thread passes on.
+/// The place and message of the first panic, which may be of another thread.
 static FIRST: Mutex<Option<String>> = Mutex::new(None);
 
 /// Keeps the report of a panic for [`caught`] instead of printing it.
@@ -34,7 +34,7 @@ fn bug() -> Failure {
     let first = FIRST.lock().ok().and_then(|mut first| first.take());
     let place = first.unwrap_or_else(|| "at an unknown place".to_owned());
     let needs = "this is a bug in gpumap: please report this line, the command and its input";
-    Failure::new("bug", "gpumap", format!("broke off {place}"), needs)
+    Failure::new(ProblemCode::Bug, "gpumap", format!("broke off {place}"), needs)
 }
 
 /// `at src/file.rs:LINE: message`, on one line.

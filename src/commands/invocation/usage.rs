@@ -8,14 +8,14 @@ use crate::model::ProblemCode;
 use crate::observation::Problem;
 use crate::render;
 
-/// Prints what clap has to say: help and version on standard output, a usage
-/// error on standard error, and with --json an envelope beside it.
+/// Prints clap's message: help and version on standard output, a usage error on
+/// standard error, and with --json an envelope too.
 pub fn refuse(error: &clap::Error) -> Exit {
     let _nobody_left = error.print();
     if !error.use_stderr() {
         return Exit::Yes;
     }
-    // Not `env::args()`, which panics at what is not UTF-8.
+    // `env::args()` would panic at arguments that are not UTF-8.
     let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     let words: Vec<String> = words.take_while(|word| word != "--").collect();
     if words.iter().any(|word| word == "--json") {
@@ -26,8 +26,8 @@ pub fn refuse(error: &clap::Error) -> Exit {
     exit(&words)
 }
 
-/// An audit's caller may not be able to bear a failure, and clap has not come as
-/// far as to know.
+/// The exit code. An audit in a hook must not fail, and clap has not parsed enough
+/// to know that.
 fn exit(words: &[String]) -> Exit {
     let has = |option: &str| {
         words

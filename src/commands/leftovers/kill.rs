@@ -12,6 +12,7 @@ use nix::sys::signal::Signal;
 
 use crate::cli::KillSignal;
 use crate::commands::invocation::{Failure, Invocation};
+use crate::model::ProblemCode;
 use crate::observe;
 use crate::report::{Leftover, Payload};
 use crate::sys::pidfd::Pidfd;
@@ -23,20 +24,20 @@ const GONE: &str = "it has ended, or is no longer a leftover";
 pub(super) fn refuse(invocation: &Invocation<'_>) -> Result<(), Failure> {
     if invocation.global.from.is_some() {
         let needs = "leave --from out: what is saved may have ended, and its pid be another's";
-        return Err(Failure::new("usage", "--kill", "ends processes of this node only", needs));
+        return Err(Failure::new(ProblemCode::Usage, "--kill", "ends processes of this node only", needs));
     }
     if invocation.global.proc != Path::new("/proc") {
         let needs = "leave --proc out: pids of another /proc may be other processes here";
-        return Err(Failure::new("usage", "--kill", "ends processes of this node only", needs));
+        return Err(Failure::new(ProblemCode::Usage, "--kill", "ends processes of this node only", needs));
     }
     Ok(())
 }
 
-/// Ends those that may be ended, and says of each what was done.
+/// Ends the processes that may be ended, and returns what was done to each.
 ///
 /// # Errors
 ///
-/// Why the second look could not be had; nothing was ended then.
+/// The second observation failed; no process was ended.
 pub(super) fn end<'a>(
     leftovers: impl Iterator<Item = &'a mut Leftover>,
     signal: KillSignal,

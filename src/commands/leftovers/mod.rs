@@ -17,12 +17,17 @@ use crate::{analyse, observe, render};
 /// be seen; that none was found is one only if everything was seen.
 pub(super) fn run(invocation: &mut Invocation<'_>, args: &LeftoversArgs) -> Result<Exit, Failure> {
     if args.porcelain && invocation.global.json {
-        return Err(Failure::new("usage", "--porcelain", "does not go with --json", "choose one of the two"));
+        return Err(Failure::new(
+            ProblemCode::Usage,
+            "--porcelain",
+            "does not go with --json",
+            "choose one of the two",
+        ));
     }
     if args.kill.is_some() {
         kill::refuse(invocation)?;
     }
-    allocation::look(invocation, &args.allocation.slurm)?;
+    allocation::request(invocation, &args.allocation.slurm)?;
     let job = job_name::one(invocation, args.job.as_deref(), args.allocation.slurm.from_env)?;
     let granted = allocation::granted(&args.allocation);
     let observation = observe(invocation, args, &job)?;
@@ -51,16 +56,16 @@ fn observe(
     }
     let hook = match slurm.from_env {
         true => job_name::hook(),
-        // The name was given, by the hook of this very job or by hand: when it began
-        // says which processes cannot be its own. Whose it is, was not asked.
+        // The caller or this job's own hook named the job. Its start time shows
+        // which processes cannot belong to it. Its user was not asked for.
         false if job_name::is_hooks(job) => JobHook { uid: None, ..job_name::hook() },
         false => JobHook::default(),
     };
     Ok(observe::leftovers(&invocation.options(), job, hook)?)
 }
 
-/// The problem of an observation in which nobody looked into any process: one
-/// that left the job could not be found.
+/// The problem of an observation without details of any process: a process that left
+/// the job could not be found in it.
 fn undetailed(observation: &Observation) -> Option<Problem> {
     if observation.processes.iter().any(|process| process.detail.is_some()) {
         return None;
@@ -102,7 +107,8 @@ mod tests {
     use super::*;
     use crate::report::{Leftover, Process};
 
-    /// Make sure that a process nobody could look into is not called found.
+    /// Make sure that a process that could not be looked into is not reported as
+    /// found.
     #[test]
     fn unseen_is_not_found() {
         let leftover = |held: Option<Vec<String>>| {

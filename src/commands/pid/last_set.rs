@@ -4,9 +4,10 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use crate::analyse::{self, Granted};
+use crate::analyse::{self, CallerAllocation};
 use crate::commands::files;
 use crate::commands::invocation::{Failure, Invocation};
+use crate::model::ProblemCode;
 use crate::observation::{Answer, Observation, Process};
 use crate::report::{Payload, Visible};
 use crate::watch::state::{self, Entry};
@@ -21,17 +22,22 @@ pub(super) fn add(
     let bytes = files::read(invocation, path)?;
     let bad = |why: String| {
         let why = format!("no state file of gpumap watch: {why}");
-        Failure::new("bad-state", files::name(path), why, "")
+        Failure::new(ProblemCode::BadState, files::name(path), why, "")
     };
     let state = state::parse(&bytes).map_err(bad)?;
     if state.boot_id != observation.host.boot_id {
-        return Err(Failure::new("bad-state", path.to_string_lossy(), "written on another host or boot", ""));
+        return Err(Failure::new(
+            ProblemCode::BadState,
+            path.to_string_lossy(),
+            "written on another host or boot",
+            "",
+        ));
     }
     let entries: HashMap<(u32, u64), Entry> =
         state.processes.into_iter().map(|entry| ((entry.pid, entry.start_time), entry)).collect();
     let mut then = observation.clone();
     then.processes.iter_mut().for_each(|process| set(process, &entries));
-    let then = analyse::node(&then, &Granted::default())?;
+    let then = analyse::node(&then, &CallerAllocation::default())?;
     let mut found: HashMap<u32, Visible> = processes(then).collect();
     let now = payload.cgroups.iter_mut().flatten().flat_map(|cgroup| &mut cgroup.processes);
     for process in now {

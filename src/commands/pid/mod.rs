@@ -11,7 +11,7 @@ use crate::{analyse, observe, render};
 
 /// Runs the command.
 pub(super) fn run(invocation: &mut Invocation<'_>, args: &PidArgs) -> Result<Exit, Failure> {
-    allocation::look(invocation, &args.allocation.slurm)?;
+    allocation::request(invocation, &args.allocation.slurm)?;
     let observation = match saved::from_option(invocation)? {
         Some(mut observation) => {
             allocation::add(invocation, &args.allocation.slurm, &mut observation)?;

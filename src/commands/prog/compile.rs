@@ -7,12 +7,13 @@ use crate::analyse;
 use crate::cli::Exit;
 use crate::commands::files;
 use crate::commands::invocation::{Failure, Invocation, envelope};
+use crate::model::ProblemCode;
 use crate::observation::{Observation, Program};
 use crate::policy::Decoder;
 use crate::render;
 
-/// Compiles the rules in a file, shows the program, and saves it if `output` is
-/// given; `-` there prints the bytes and nothing else.
+/// Compiles the rules in a file, shows the program, and saves it if `output` names a
+/// file; with `-` it prints the bytes alone.
 pub(super) fn run(
     invocation: &mut Invocation<'_>,
     rules: &Path,
@@ -36,10 +37,11 @@ pub(super) fn run(
 }
 
 fn compiled(text: &[u8], name: &str) -> Result<Program, Failure> {
-    let bad = |why: String| Failure::new("bad-rules", name, why, "see NOTATION in gpumap(1)");
+    let bad = |why: String| Failure::new(ProblemCode::BadRules, name, why, "see NOTATION in gpumap(1)");
     let text = std::str::from_utf8(text).map_err(|error| bad(format!("not text: {error}")))?;
     let mut decoder = Decoder::new();
     let policy = decoder.policy_of_text(text).map_err(|error| bad(error.to_string()))?;
-    analyse::compiled(&mut decoder, policy)
-        .map_err(|error| Failure::new("too-large", name, error.to_string(), "use fewer rules, or ranges"))
+    analyse::compiled(&mut decoder, policy).map_err(|error| {
+        Failure::new(ProblemCode::TooLarge, name, error.to_string(), "use fewer rules, or ranges")
+    })
 }

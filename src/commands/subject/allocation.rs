@@ -1,27 +1,28 @@
 //! The options that tell what Slurm allocated: `--allocated`, `--from-env`,
 //! `--gres-conf`.
 
-use crate::analyse::Granted;
+use crate::analyse::CallerAllocation;
 use crate::cli::{AllocationArgs, SlurmArgs};
 use crate::commands::files;
 use crate::commands::invocation::{Failure, Invocation};
+use crate::model::ProblemCode;
 use crate::observation::{ConfigFile, Observation};
 
-/// What the caller says was allocated.
-pub(crate) fn granted(args: &AllocationArgs) -> Granted {
-    Granted { list: args.allocated.clone() }
+/// The allocation that the caller names.
+pub(crate) fn granted(args: &AllocationArgs) -> CallerAllocation {
+    CallerAllocation { list: args.allocated.clone() }
 }
 
 /// Asks observation to look for it. A saved observation has its own hook
 /// environment, or none: this process's is of another moment.
-pub(crate) fn look(invocation: &mut Invocation<'_>, args: &SlurmArgs) -> Result<(), Failure> {
+pub(crate) fn request(invocation: &mut Invocation<'_>, args: &SlurmArgs) -> Result<(), Failure> {
     if args.from_env && invocation.global.from.is_some() {
         let needs = "name the job, and what it was allocated with --allocated";
-        return Err(Failure::new("usage", "--from-env", "does not go with --from", needs));
+        return Err(Failure::new(ProblemCode::Usage, "--from-env", "does not go with --from", needs));
     }
-    invocation.look.detail = true;
-    invocation.look.hook = args.from_env;
-    invocation.look.gres_conf.clone_from(&args.gres_conf);
+    invocation.wanted_facts.detail = true;
+    invocation.wanted_facts.hook = args.from_env;
+    invocation.wanted_facts.gres_conf.clone_from(&args.gres_conf);
     Ok(())
 }
 

@@ -17,7 +17,7 @@ use crate::observation::{GpuFacts, Observation};
 use crate::observe;
 use crate::report::Gpu;
 
-/// Where devices are looked up that are not given by number.
+/// Looks up devices that are named by a path or a name.
 pub(crate) struct Devices {
     facts: OnceCell<GpuFacts>,
     gpus: OnceCell<Vec<Gpu>>,
@@ -26,7 +26,7 @@ pub(crate) struct Devices {
 }
 
 impl Devices {
-    /// Those of an observation: one that was saved, or one of this node.
+    /// The devices of an observation, saved or live.
     pub(crate) fn of(invocation: &Invocation<'_>, observation: &Observation) -> Self {
         let is_saved = invocation.global.from.is_some();
         // Programs from files come without a node: this one is looked at when
@@ -40,8 +40,8 @@ impl Devices {
         self.facts.get_or_init(|| observe::gpus(&self.options).gpu_facts)
     }
 
-    /// The device behind a path: as saved, or as it is now. The reason
-    /// otherwise.
+    /// The device behind a path: as saved, or as it is now; else the reason why
+    /// there is none.
     pub(crate) fn node(&self, path: &[u8]) -> Result<Device, String> {
         let known = self.facts().nodes.iter().find(|node| node.path.as_bytes() == path);
         match known {

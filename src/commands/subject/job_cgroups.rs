@@ -2,7 +2,7 @@
 
 use super::job_name;
 use crate::commands::invocation::Failure;
-use crate::model::CgroupPath;
+use crate::model::{CgroupPath, ProblemCode};
 use crate::observation::{Observation, Scope, Text};
 use crate::owner::{AskedStep, Directory, JobName};
 
@@ -37,7 +37,7 @@ pub(crate) fn only(observation: &Observation, part: &Part) -> Result<Text, Failu
             let why = format!("has {} cgroups here", several.len());
             let paths: Vec<_> = several.iter().map(|path| path.lossy()).collect();
             let needs = format!("name one with --cgroup: {}", paths.join(", "));
-            Err(Failure::new("which-cgroup", text(part), why, &needs))
+            Err(Failure::new(ProblemCode::WhichCgroup, text(part), why, &needs))
         }
     }
 }
@@ -50,7 +50,7 @@ fn started_in(observation: &Observation, path: &Text, part: &Part) -> Text {
     if part.step.is_some() && is_there { user } else { path.clone() }
 }
 
-/// How messages call it.
+/// The part in words, for messages.
 fn text(part: &Part) -> String {
     let step = part.step.as_ref().map(|step| format!(".{step}")).unwrap_or_default();
     job_name::text(&part.job) + &step
@@ -81,7 +81,7 @@ fn tops<'a>(
             Some(_) => "gpumap job shows which steps a job has",
             None => "gpumap node shows which jobs there are",
         };
-        return Err(Failure::new("no-job", text(part), "has no cgroup here", needs));
+        return Err(Failure::new(ProblemCode::NoJob, text(part), "has no cgroup here", needs));
     }
     Ok(tops)
 }

@@ -3,6 +3,7 @@
 use std::env;
 
 use crate::commands::invocation::{Failure, Invocation};
+use crate::model::ProblemCode;
 use crate::observation::Observation;
 use crate::observe::{self, JobHook};
 use crate::owner::{AskedJob, AskedName, JobName};
@@ -23,17 +24,19 @@ pub(crate) fn one(invocation: &Invocation<'_>, id: Option<&str>, from_env: bool)
     let named = id.map(parse).transpose()?;
     if let Some(AskedJob { step: Some(_), .. }) = &named {
         let what = format!("'{}'", id.unwrap_or_default());
-        return Err(Failure::new("usage", what, "is a step", "name the whole job"));
+        return Err(Failure::new(ProblemCode::Usage, what, "is a step", "name the whole job"));
     }
     let hook = if from_env { Some(of_hook()?) } else { None };
     match (named.map(|named| named.job), hook) {
         (Some(AskedName::Own(JobName::Number(named))), Some(hook)) if hook != JobName::Number(named) => {
             let why = "names another job than SLURM_JOB_ID, which --from-env takes";
-            Err(Failure::new("usage", format!("--job {named}"), why, "leave out one of the two"))
+            Err(Failure::new(ProblemCode::Usage, format!("--job {named}"), why, "leave out one of the two"))
         }
         (_, Some(hook)) => Ok(hook),
         (Some(named), None) => live(invocation, &named),
-        (None, None) => Err(Failure::new("usage", "", "no job was named", "name one with --job ID")),
+        (None, None) => {
+            Err(Failure::new(ProblemCode::Usage, "", "no job was named", "name one with --job ID"))
+        }
     }
 }
 
@@ -41,7 +44,7 @@ pub(crate) fn one(invocation: &Invocation<'_>, id: Option<&str>, from_env: bool)
 pub(crate) fn parse(id: &str) -> Result<AskedJob, Failure> {
     AskedJob::parse(id).ok_or_else(|| {
         let needs = "write its number, such as 4711, or its SLUID, such as sEKNKTV3WPV500; a step as 4711.0, 4711.batch; an array task as 4711_3";
-        Failure::new("usage", format!("'{id}'"), "not a job", needs)
+        Failure::new(ProblemCode::Usage, format!("'{id}'"), "not a job", needs)
     })
 }
 
@@ -49,7 +52,7 @@ pub(crate) fn parse(id: &str) -> Result<AskedJob, Failure> {
 pub(crate) fn own(id: &str) -> Result<JobName, Failure> {
     match parse(id)? {
         AskedJob { job: AskedName::Own(name), step: None } => Ok(name),
-        _ => Err(Failure::new("usage", format!("'{id}'"), "not a job's own number", "")),
+        _ => Err(Failure::new(ProblemCode::Usage, format!("'{id}'"), "not a job's own number", "")),
     }
 }
 
@@ -73,17 +76,17 @@ pub(crate) fn in_observation(observation: &Observation, name: &AskedName) -> Res
         [] => {
             let why = format!("no process here says that its job is called so{}", unread(observation));
             let needs = "name it by its own number, as squeue -o %A prints it";
-            Err(Failure::new("no-job", format!("job {name}"), why, needs))
+            Err(Failure::new(ProblemCode::NoJob, format!("job {name}"), why, needs))
         }
         several => {
             let several: Vec<String> = several.iter().map(u64::to_string).collect();
             let why = format!("processes of several jobs say so: {}", several.join(", "));
-            Err(Failure::new("which-job", format!("job {name}"), why, "name it by its own number"))
+            Err(Failure::new(ProblemCode::WhichJob, format!("job {name}"), why, "name it by its own number"))
         }
     }
 }
 
-/// What was not read, so that a job may be there all the same.
+/// What was not read, in words: the job may still exist there.
 fn unread(observation: &Observation) -> String {
     let Some(first) = observation.errors.first() else { return String::new() };
     let more = match observation.errors.len() - 1 {
@@ -94,20 +97,20 @@ fn unread(observation: &Observation) -> String {
     format!("; not everything could be read: {}{more}{help}", render::problem(first))
 }
 
-/// The user whose job the hook is for, if Slurm says.
+/// The user of the hook's job, if Slurm names one.
 pub(crate) fn hook() -> JobHook {
     let uid = || env::var("SLURM_JOB_UID").ok()?.parse().ok();
     let began = || env::var("SLURM_JOB_START_TIME").ok()?.parse().ok();
     JobHook { uid: uid(), began: began().filter(|began| *began > 0) }
 }
 
-/// Whether gpumap's own environment is that of this job's hook.
+/// Whether gpumap runs in the hook of this job.
 pub(crate) fn is_hooks(job: &JobName) -> bool {
     let named = env::var("SLURM_JOB_ID").ok().and_then(|id| JobName::parse(&id));
     named.as_ref() == Some(job)
 }
 
-/// How messages and headings call a job.
+/// The job's name in messages and headings.
 pub(crate) fn text(job: &JobName) -> String {
     match job {
         JobName::Number(number) => format!("job {number}"),
@@ -121,7 +124,7 @@ fn of_hook() -> Result<JobName, Failure> {
     number.map(JobName::Number).ok_or_else(|| {
         let why = if id.is_empty() { "SLURM_JOB_ID is not set" } else { "SLURM_JOB_ID is not a job number" };
         Failure::new(
-            "usage",
+            ProblemCode::Usage,
             "--from-env",
             why,
             "--from-env is for a Prolog or Epilog; elsewhere name the job by its number",
@@ -133,7 +136,8 @@ fn of_hook() -> Result<JobName, Failure> {
 mod tests {
     use super::*;
 
-    /// Make sure that what is no job is refused with both forms there are.
+    /// Make sure that a text that is no job is refused with both forms of a job's
+    /// name.
     #[test]
     fn refusal_names_both_forms() {
         for bad in ["", "x", "4711_x", "4711.x", "4711.", "-1", "99999999999999999999", "\x1b[2J"] {

@@ -6,7 +6,6 @@ pub(crate) mod devices;
 pub(crate) mod job_cgroups;
 pub(crate) mod job_name;
 pub(crate) mod programs;
-pub(crate) mod question;
 
 use std::path::Path;
 

@@ -6,10 +6,11 @@ use crate::bytecode;
 use crate::cli::ProgramSource;
 use crate::commands::files::{self, saved};
 use crate::commands::invocation::{Failure, Invocation, envelope};
+use crate::model::ProblemCode;
 use crate::observation::{Map, Observation, Problem, Program, with_inner};
 use crate::observe;
 
-/// Programs in the order given, with the facts they need.
+/// Programs in the order of the question, with the facts they need.
 pub(crate) struct Gathered {
     /// Holds the programs and their maps.
     pub observation: Observation,
@@ -59,7 +60,7 @@ impl Gathered {
         let program = from.programs.iter().find(|program| program.id == id).ok_or_else(|| {
             let why = "no such program in the observation";
             Failure::new(
-                "no-program",
+                ProblemCode::NoProgram,
                 format!("program {id}"),
                 why,
                 "a file whose name is a number is written ./17",
@@ -79,7 +80,7 @@ impl Gathered {
         self.add_bytes(&bytes, &files::name(path))
     }
 
-    /// The same for a file that has been read.
+    /// Adds the programs of a file that has been read.
     pub(crate) fn add_bytes(&mut self, bytes: &[u8], name: &str) -> Result<(), Failure> {
         if saved::is_gpumap_json(bytes) {
             let observation = saved::parse(bytes, name)?;
@@ -100,7 +101,7 @@ impl Gathered {
         let bytes = files::read(invocation, path)?;
         let name = files::name(path);
         let text = std::str::from_utf8(&bytes)
-            .map_err(|error| Failure::new("bad-maps", &name, format!("not text: {error}"), ""))?;
+            .map_err(|error| Failure::new(ProblemCode::BadMaps, &name, format!("not text: {error}"), ""))?;
         let maps = bytecode::maps(text).map_err(|error| Failure::program_file(&name, &error))?;
         for map in maps {
             self.observation.maps.retain(|known| known.id != map.id);
@@ -109,8 +110,8 @@ impl Gathered {
         Ok(())
     }
 
-    /// Adds a program; another one of the same id (from another machine) gets
-    /// a number of its own.
+    /// Adds a program. If another one (from another machine) has its id, it gets a
+    /// new one.
     fn add_program(&mut self, mut program: Program) {
         let same_id = self.observation.programs.iter().find(|known| known.id == program.id);
         let is_known = same_id == Some(&program);
@@ -131,7 +132,7 @@ impl Gathered {
             Some(_) => {
                 let why = "differs between the programs' sources";
                 let needs = "ask about programs of one node and one time";
-                Err(Failure::new("map-conflict", format!("map {}", map.id), why, needs))
+                Err(Failure::new(ProblemCode::MapConflict, format!("map {}", map.id), why, needs))
             }
             None => {
                 self.observation.maps.push(map.clone());

@@ -5,15 +5,15 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Bytes that one user may cause at once, some 180,000 changes of usual length,
-/// and those that come back in a second: some 5 GiB a day.
+/// Bytes that one user may cause in a burst, some 180,000 changes of usual length,
+/// and those that are added in a second: some 5 GiB a day.
 const AT_ONCE: u64 = 128 << 20;
 const A_SECOND: u64 = 64 << 10;
 /// Bytes of the shortest event.
 const LEAST: u64 = 32;
 
-/// What users have left. A user is who answers for a process; those of whom that
-/// is not known are one.
+/// The bytes that users have left. A user is the one responsible for a process;
+/// processes without a known one share one allowance.
 #[derive(Debug, Default)]
 pub(super) struct Allowances(BTreeMap<Option<u32>, Allowance>);
 
@@ -22,7 +22,7 @@ struct Allowance {
     /// Bytes that were used, as of this moment.
     used: u64,
     at: Instant,
-    /// Events that were not printed and not told of.
+    /// Events that were not printed and not counted in the output yet.
     untold: u64,
 }
 
@@ -49,8 +49,8 @@ impl Allowances {
         is_used_up
     }
 
-    /// How many events of each user were not printed since this was asked last.
-    /// Users who have all of theirs again are forgotten.
+    /// How many events of each user were not printed since the last call. Users
+    /// whose allowance is full again are forgotten.
     pub(super) fn untold(&mut self, now: Instant) -> Vec<(Option<u32>, u64)> {
         let mut untold = Vec::new();
         self.0.retain(|user, allowance| {
@@ -86,8 +86,8 @@ pub(super) fn why() -> String {
 mod tests {
     use super::*;
 
-    /// Make sure that one user's use leaves another's alone, that what is not
-    /// printed is counted once, and that time gives bytes back.
+    /// Make sure that users do not share allowances, that an event that is not
+    /// printed is counted once, and that allowances fill up again.
     #[test]
     fn apart() {
         let (mut all, now) = (Allowances::default(), Instant::now());

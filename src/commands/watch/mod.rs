@@ -19,7 +19,7 @@ use crate::cli::{Exit, WatchArgs};
 use crate::commands::files;
 use crate::commands::invocation::{Failure, Invocation};
 use crate::loader;
-use crate::model::EventKind;
+use crate::model::{EventKind, ProblemCode};
 use crate::observation::Observation;
 use crate::observe::Options;
 use crate::report::{Event, Gpu};
@@ -35,7 +35,8 @@ use allowance::Allowances;
 use output::Output;
 use users::Users;
 
-/// How often environments are read again, and the state is written at most.
+/// How often environments are read again, and how often the state is written at
+/// most.
 const REREAD: Duration = Duration::from_secs(1);
 const WRITE: Duration = Duration::from_millis(100);
 
@@ -44,10 +45,10 @@ const PROBES: &str = "GPUMAP_TEST_PROBES";
 /// How many cgroups are followed at most, for tests.
 const CGROUPS: &str = "GPUMAP_TEST_CGROUPS";
 
-/// What a watch needs as long as it runs: programs are read by id with
-/// `CAP_SYS_ADMIN` alone, libraries that appear get their probes with it or with
-/// `CAP_BPF` and `CAP_PERFMON`, processes of all users are looked into, and files
-/// of their libraries read.
+/// The capabilities that a watch needs as long as it runs: it reads programs by id
+/// (`CAP_SYS_ADMIN` alone), attaches probes to libraries that appear (with it, or
+/// with `CAP_BPF` and `CAP_PERFMON`), looks into processes of all users, and reads
+/// the files of their libraries.
 const KEPT: [Capability; 7] = [
     Capability::SysAdmin,
     Capability::SysPtrace,
@@ -58,26 +59,31 @@ const KEPT: [Capability; 7] = [
     Capability::Bpf,
 ];
 
-/// Gives up what a watch does not need. Before the first thread: each has rights
-/// of its own.
+/// Gives up the capabilities that a watch does not need. It is called before the
+/// first thread starts, because each thread has capabilities of its own.
 fn give_up_rights() -> Result<(), Failure> {
     let given_up = keep_only(&KEPT).map_err(|errno| errno.desc().to_owned());
     let given_up = given_up.and_then(|()| seccomp::forbid().map_err(|error| error.to_string()));
     let fix = "a sandbox that allows capset(2), prctl(2) and seccomp(2)";
-    given_up.map_err(|why| Failure::new("watch", "giving up rights", why, fix))
+    given_up.map_err(|why| Failure::new(ProblemCode::Watch, "giving up rights", why, fix))
 }
 
 /// Runs the command.
 pub(super) fn run(invocation: &mut Invocation<'_>, args: &WatchArgs) -> Result<Exit, Failure> {
     if invocation.global.from.is_some() {
-        return Err(Failure::new("usage", "--from", "a saved observation does not change", "leave it out"));
+        return Err(Failure::new(
+            ProblemCode::Usage,
+            "--from",
+            "a saved observation does not change",
+            "leave it out",
+        ));
     }
     let begun = Instant::now();
     give_up_rights()?;
     let signals = signals()?;
     let scope = scope::of(invocation, args)?;
     let (options, targets) = (options(invocation)?, scope::targets(invocation, &scope)?);
-    // One loader serves all parts; a part that cannot go on without it says so.
+    // All parts share one loader. A part that does not work without it reports that.
     let loader = loader::shared();
     let (processes, policies) = thread::scope(|threads| {
         let policies = threads.spawn(|| PolicyWatcher::list(&options, &targets));
@@ -129,7 +135,7 @@ impl Processes {
     /// already followed, so that no change falls between.
     fn start(options: &Options, scope: &Scope) -> Result<Self, Failure> {
         let opens = OpensWatcher::start(options, scope)
-            .map_err(|error| Failure::new("watch", "processes", error.to_string(), ""))?;
+            .map_err(|error| Failure::new(ProblemCode::Watch, "processes", error.to_string(), ""))?;
         let source = Source::start(scope, &options.proc, mode()?).map_err(refused)?;
         let node = observe::gpus(options);
         let root = Path::new(&node.host.cgroup_root);
@@ -142,10 +148,10 @@ impl Processes {
 /// A running command.
 struct Watch<'s, 'a> {
     invocation: &'s mut Invocation<'a>,
-    /// Where lines go, and those that were not given to it yet.
+    /// The output, and the lines that it has not taken yet.
     output: Output,
     text: Vec<u8>,
-    /// How much more users may be the cause of.
+    /// The output that each user may still cause.
     allowances: Allowances,
     signals: SignalFd,
     /// It was to end while its output was not read.
@@ -161,7 +167,7 @@ struct Watch<'s, 'a> {
     end: Option<Instant>,
     /// Whether there was a change.
     changed: bool,
-    /// Whether the state file is behind, and when it was written.
+    /// Whether the state file is older than the state, and when it was written.
     dirty: bool,
     written: Option<Instant>,
     /// Processes of which a line was printed, until they end.
@@ -171,8 +177,9 @@ struct Watch<'s, 'a> {
 }
 
 impl Watch<'_, '_> {
-    /// Says what serves, what is not covered, and that all is in place since
-    /// `begun`. Which processes are not covered is for those who ask for more.
+    /// Prints the first event: the kernel interfaces in use, what is not covered,
+    /// and that everything is in place since `begun`. The processes that are not
+    /// covered are listed with -v only.
     fn start(&mut self, source: &mut Source, begun: Instant) -> Result<(), Failure> {
         let mut engines = source.engines();
         engines.extend(self.others.iter().map(|other| other.engine()));
@@ -213,7 +220,7 @@ impl Watch<'_, '_> {
         }
     }
 
-    /// Ends: what is still to be told is given a moment, the state is written.
+    /// Ends the watch: the output has a moment to be read, and the state is written.
     fn finish(&mut self, over: bool) -> Result<Exit, Failure> {
         self.written = None;
         self.save()?;
@@ -241,7 +248,7 @@ impl Watch<'_, '_> {
         self.tell_untold()
     }
 
-    /// Says how many events were not printed, and whose.
+    /// Prints how many events of each user were not printed.
     fn tell_untold(&mut self) -> Result<(), Failure> {
         let untold = self.allowances.untold(Instant::now());
         if untold.is_empty() {
@@ -285,8 +292,8 @@ fn options(invocation: &Invocation<'_>) -> Result<Options, Failure> {
     let options = invocation.options();
     let Some(number) = std::env::var_os(CGROUPS) else { return Ok(options) };
     let number = number.to_str().and_then(|number| number.parse().ok());
-    let most_cgroups =
-        number.ok_or_else(|| Failure::new("usage", CGROUPS, "no number", "a number of cgroups"))?;
+    let most_cgroups = number
+        .ok_or_else(|| Failure::new(ProblemCode::Usage, CGROUPS, "no number", "a number of cgroups"))?;
     Ok(Options { most_cgroups, ..options })
 }
 
@@ -294,7 +301,8 @@ fn options(invocation: &Invocation<'_>) -> Result<Options, Failure> {
 fn mode() -> Result<Option<Mode>, Failure> {
     let Some(name) = std::env::var_os(PROBES) else { return Ok(None) };
     let mode = name.to_str().and_then(Mode::named);
-    mode.map(Some).ok_or_else(|| Failure::new("usage", PROBES, "no kind of probes", "session or pair"))
+    mode.map(Some)
+        .ok_or_else(|| Failure::new(ProblemCode::Usage, PROBES, "no kind of probes", "session or pair"))
 }
 
 /// The signals that end a watch, as a descriptor. Blocked before anything else
@@ -304,7 +312,7 @@ fn signals() -> Result<SignalFd, Failure> {
     let fd = set
         .thread_block()
         .and_then(|()| SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK));
-    fd.map_err(|errno| Failure::new("watch", "signals", errno.desc(), ""))
+    fd.map_err(|errno| Failure::new(ProblemCode::Watch, "signals", errno.desc(), ""))
 }
 
 fn refused(error: WatchError) -> Failure {
@@ -316,5 +324,5 @@ fn refused(error: WatchError) -> Failure {
         WatchError::Load(_) | WatchError::Attach(..) => "root, and Linux 5.8 or later",
         WatchError::Object(_) | WatchError::Wait(_) => "",
     };
-    Failure::new("watch", "", error.to_string(), needs)
+    Failure::new(ProblemCode::Watch, "", error.to_string(), needs)
 }

@@ -21,16 +21,16 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 
 /// Bytes that may wait to be written before nothing more is taken.
 const LIMIT: usize = 1 << 20;
-/// Bytes that are written at once: not more than a pipe takes as a whole
-/// (`PIPE_BUF` is 4096), so that lines appear as they are taken.
+/// Bytes of one write: not more than a pipe takes as a whole (`PIPE_BUF` is 4096),
+/// so that lines appear as they are taken.
 const PIECE: usize = 4096;
-/// How long the reader has for what is left when the watch ends.
+/// How long the reader may take for the rest when the watch ends.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// What the writing thread shares with the one that gives it text.
+/// The state that the writing thread shares with the one that sends text.
 #[derive(Debug)]
 struct Shared {
-    /// Bytes that were given and are not written yet.
+    /// Bytes that were sent and are not written yet.
     waiting: AtomicUsize,
     /// Why nothing more can be written.
     error: Mutex<Option<io::Error>>,
@@ -62,11 +62,11 @@ impl Output {
         Ok(Self { sender, shared })
     }
 
-    /// Gives text to be written. Does not wait.
+    /// Sends text to be written, without waiting.
     ///
     /// # Errors
     ///
-    /// Those of what was written before: a reader that went away.
+    /// An earlier write failed, for example because the reader closed its end.
     pub(super) fn give(&self, text: Vec<u8>) -> io::Result<()> {
         self.check()?;
         self.shared.waiting.fetch_add(text.len(), Ordering::SeqCst);
@@ -97,7 +97,8 @@ impl Output {
     /// Waits until not more than this waits to be written.
     fn wait(&self, most: usize, stop: Option<BorrowedFd<'_>>, end: Option<Instant>) -> bool {
         loop {
-            // Before it is asked: what comes after that makes it readable again.
+            // This is read before the check below: a change after it makes the
+            // descriptor readable again.
             let _progress = self.shared.progress.read();
             if self.shared.waiting.load(Ordering::SeqCst) <= most {
                 return true;
@@ -120,7 +121,7 @@ impl Output {
     }
 }
 
-/// Writes what comes until nobody gives more, or it cannot be written.
+/// Writes texts until the sender is closed or writing fails.
 fn write(mut file: File, receiver: &Receiver<Vec<u8>>, shared: &Shared) {
     while let Ok(text) = receiver.recv() {
         for piece in text.chunks(PIECE) {
@@ -147,8 +148,8 @@ mod tests {
 
     use super::*;
 
-    /// Make sure that a reader that does not read keeps nobody waiting beyond
-    /// the end, and that one that reads gets everything in its order.
+    /// Make sure that a reader that does not read delays the end by no more than the
+    /// grace time, and that one that reads gets everything in order.
     #[test]
     fn slow_reader() {
         let (mut reader, writer) = io::pipe().unwrap();

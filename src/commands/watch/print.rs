@@ -12,17 +12,17 @@ use crate::model::EventKind;
 use crate::report::Event;
 use crate::{render, watch};
 
-/// Bytes that are given away at once where there are many events.
+/// Bytes that are sent together where there are many events.
 const PIECE: usize = 1 << 16;
 /// Processes that are remembered because a line was printed: of those beyond the
 /// end is not printed.
 const SHOWN: usize = 1 << 18;
-/// How long facts are taken without looking whether the watch is to end.
+/// How long facts are taken without checking whether the watch is to end.
 const LONG: Duration = Duration::from_secs(1);
 
 impl Watch<'_, '_> {
-    /// Events are written as they come, and given away once for all of these
-    /// facts: a system call for each costs more than the rest.
+    /// Events are collected and sent once for all of these facts, because a system
+    /// call for each event costs more than all the rest.
     pub(super) fn take(&mut self, facts: Vec<watch::Fact>) -> Result<(), Failure> {
         let (any, begun) = (!facts.is_empty(), Instant::now());
         for fact in facts {
@@ -49,8 +49,8 @@ impl Watch<'_, '_> {
         Ok(())
     }
 
-    /// Gives what was written away. If too much waits to be read, waits until
-    /// there is room, or until the watch is to end: then the rest is not told.
+    /// Sends what was collected. If too much waits for the reader, it waits for
+    /// room, or for the end of the watch; then the rest is dropped.
     fn flush(&mut self) -> Result<(), Failure> {
         self.output.give(std::mem::take(&mut self.text))?;
         self.stopped |= !self.output.has_room(self.signals.as_fd(), self.end);
@@ -101,7 +101,7 @@ impl Watch<'_, '_> {
         Ok(())
     }
 
-    /// Lets go of a process of which nothing is printed any more.
+    /// Forgets a process of which nothing will be printed any more.
     fn forget(&mut self, event: &Event) {
         if let (EventKind::Exit, Some(process)) = (event.event, &event.process) {
             self.shown.remove(&(process.pid, process.start_time.unwrap_or_default()));
@@ -112,7 +112,7 @@ impl Watch<'_, '_> {
     fn is_news(&mut self, event: &Event) -> bool {
         let all = self.invocation.style.all;
         let who = event.process.as_ref().and_then(|process| Some((process.pid, process.start_time?)));
-        // What serves and that it is ready is one line, unless something is missing.
+        // The start and ready events are one line, unless something is missing.
         let is_said = event.event == EventKind::Ready && event.uncovered == Some(0);
         let Some(who) = who else { return all || !(is_said || is_replacement(event)) };
         match event.event {
@@ -129,9 +129,9 @@ impl Watch<'_, '_> {
 }
 
 impl Watch<'_, '_> {
-    /// Whether nobody who watches the whole node asks after this move: it gives the
-    /// process no GPU, and it leads out of no job and no container. Services and
-    /// schedulers move processes into their cgroups like that all the time.
+    /// Whether a watch of the whole node need not show a move: the process gains no
+    /// GPU, and leaves no job and no container. Services and schedulers move
+    /// processes into their cgroups all the time.
     fn is_ordinary_move(&self, event: &Event) -> bool {
         let Some(moved) = &event.moved else { return false };
         if moved.from.is_none() && event.cgroup.is_none() {
@@ -148,8 +148,8 @@ fn is_replacement(event: &Event) -> bool {
     event.policy.as_ref().is_some_and(|policy| policy.equal)
 }
 
-/// Whether a program asks for what was asked for before it was executed, as
-/// most commands in a shell do.
+/// Whether a program asks for the same devices as the one that executed it, as most
+/// commands of a shell do.
 fn is_inherited(event: &Event) -> bool {
     event.event == EventKind::Process && event.asked_before.is_some() && event.asked_before == event.asked
 }

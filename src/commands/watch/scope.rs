@@ -12,7 +12,7 @@ use crate::observation::Observation;
 use crate::observe::{self, Options, Target};
 use crate::watch::Scope;
 
-/// Whom to watch: what is named, or everything.
+/// The processes and cgroups that the caller names, or everything.
 pub(super) fn of(invocation: &Invocation<'_>, args: &WatchArgs) -> Result<Scope, Failure> {
     let options = Options { detail: false, ..invocation.options() };
     let mut scope = Scope { pids: args.pid.clone(), ..Scope::default() };
@@ -36,8 +36,8 @@ pub(super) fn of(invocation: &Invocation<'_>, args: &WatchArgs) -> Result<Scope,
     Ok(scope)
 }
 
-/// The cgroups whose programs are watched: those that were named with
-/// everything below, those of the processes, or all.
+/// The cgroups whose programs are watched: those that the caller names with
+/// everything below, those of named processes, or all.
 pub(super) fn targets(invocation: &Invocation<'_>, scope: &Scope) -> Result<Vec<Target>, Failure> {
     if scope.all {
         return Ok(vec![Target { path: "/".into(), recursive: true }]);

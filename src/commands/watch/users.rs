@@ -9,13 +9,13 @@ use crate::report::EventProcess;
 
 /// Users that are remembered at most; then all are forgotten.
 const KEPT: usize = 4096;
-/// How long a name, or that there is none, is taken to stay.
+/// How long a user's name is kept, or that there is none.
 const FRESH: Duration = Duration::from_secs(300);
 /// Looking for names takes at most this part of the time: a name service may be
 /// slow, and users decide in how many user namespaces their processes run.
 const SHARE: u32 = 20;
 
-/// What was found out about users.
+/// The names of users that have been looked up.
 #[derive(Debug)]
 pub(super) struct Users {
     options: Options,

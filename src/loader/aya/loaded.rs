@@ -1,4 +1,4 @@
-//! What aya has loaded.
+//! The programs and maps of one object that aya has loaded.
 
 use std::io::Read;
 use std::num::NonZeroU32;

@@ -1,6 +1,6 @@
-//! The engine that a plain build has: aya, with system calls of
-//! [`crate::sys`] for what aya 0.14 does not know (session probes, iterators
-//! over cgroups, maps without types).
+//! Loads objects with aya, the engine of a plain build. System calls of
+//! [`crate::sys`] do what aya 0.14 does not know: session probes, iterators over
+//! cgroups, maps without types.
 
 mod loaded;
 mod session;
@@ -31,8 +31,8 @@ self_cell! {
 pub(super) struct KernelTypes(Shared);
 
 impl KernelTypes {
-    /// Reads the types. A new aya loader has read its own copy already and
-    /// gives it to nobody. It is dropped first, so that there is one copy at a
+    /// Reads the types. A new aya loader has read a copy of its own, which it does
+    /// not share. That loader is dropped first, so that there is only one copy at a
     /// time.
     pub(super) fn read() -> Result<Self, LoadError> {
         let mut loader = EbpfLoader::new();

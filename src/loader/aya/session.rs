@@ -1,4 +1,4 @@
-//! The session program: aya relocates it, [`crate::sys::bpf`] loads and
+//! Loads the session program: aya relocates it, [`crate::sys::bpf`] loads and
 //! attaches it, because aya 0.14 does not know session probes.
 
 use std::collections::HashSet;

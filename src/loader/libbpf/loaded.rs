@@ -1,4 +1,4 @@
-//! What libbpf has loaded.
+//! The programs and maps of one object that libbpf has loaded.
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -47,7 +47,7 @@ impl Loaded for Programs {
         let map = self.map(map)?;
         let values = map.keys().map(|key| Ok((map.lookup(&key, MapFlags::ANY).map_err(refused)?, key)));
         let values: Result<Vec<_>, LoadError> = values.collect();
-        // One that has gone meanwhile has no value.
+        // An entry that was deleted since has no value.
         Ok(values?.into_iter().filter_map(|(value, key)| Some((key, value?))).collect())
     }
 

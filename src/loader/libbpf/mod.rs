@@ -1,4 +1,5 @@
-//! The engine of the cargo feature `libbpf`: libbpf through libbpf-rs.
+//! Loads objects with libbpf through libbpf-rs, the engine of the cargo feature
+//! `libbpf`.
 
 mod loaded;
 mod ring;
@@ -18,7 +19,7 @@ use loaded::Programs;
 pub(super) struct Libbpf(());
 
 impl Libbpf {
-    /// The engine. libbpf writes no messages of its own to stderr from now on.
+    /// Makes the engine, and keeps libbpf from writing messages to stderr.
     pub(super) fn new() -> Self {
         set_print(None);
         Self(())
@@ -26,8 +27,8 @@ impl Libbpf {
 }
 
 impl Loader for Libbpf {
-    /// libbpf loads an object as a whole. So where the kernel refuses it, it is
-    /// loaded again without the optional programs.
+    /// Loads an object. libbpf loads it as a whole, so if the kernel refuses it, it
+    /// is loaded again without the optional programs.
     fn load(&self, wanted: &Wanted<'_>) -> Result<Box<dyn Loaded>, LoadError> {
         let object = load(wanted, &[]).or_else(|error| match wanted.optional {
             [] => Err(error),

@@ -1,5 +1,5 @@
-//! A ring buffer as libbpf reads it: libbpf hands each record to a function
-//! that was named when the reader was made. That function keeps them for whoever
+//! Reads a ring buffer with libbpf. libbpf hands each record to a function that was
+//! named when the reader was made; that function keeps the records for whoever
 //! reads next.
 
 use std::collections::VecDeque;

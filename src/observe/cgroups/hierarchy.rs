@@ -23,14 +23,14 @@ const OWN_LIMIT: usize = 256 << 10;
 pub(in crate::observe) struct Hierarchy {
     /// Its root directory, held open.
     pub(in crate::observe) handle: Dir,
-    /// Where that is, and which part of the hierarchy it is.
+    /// The mount, and the part of the hierarchy that it shows.
     pub(in crate::observe) mount: Mount,
     /// How the host mounts its cgroups.
     pub(in crate::observe) mode: CgroupMode,
     /// The v1 devices controller.
     pub(in crate::observe) devices: Option<Mount>,
     /// Whether uids here are those of the host. In a user namespace, directories of
-    /// the host's root look like those of nobody.
+    /// the host's root have the uid of `nobody`.
     pub(in crate::observe) sees_uids: bool,
     mounts: Mounts,
     proc: PathBuf,

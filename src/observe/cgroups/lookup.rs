@@ -13,7 +13,7 @@ use crate::owner::Ground;
 use crate::sys::dir::Dir;
 use crate::sys::file_handle;
 
-/// What the kernel appends to the path of a removed cgroup.
+/// The text that the kernel appends to the path of a removed cgroup.
 pub(in crate::observe) const DELETED: &[u8] = b" (deleted)";
 /// Bytes of `/proc/PID/cgroup`.
 const LIMIT: usize = 256 << 10;
@@ -31,11 +31,11 @@ pub struct PinnedProcess {
 }
 
 impl PinnedProcess {
-    /// The process that has this pid now.
+    /// Opens the process that has this pid now.
     ///
     /// # Errors
     ///
-    /// There is none.
+    /// There is no such process.
     pub fn new(options: &Options, pid: u32) -> Result<Self, ObserveError> {
         let proc = options.proc.clone();
         match Dir::open(&proc.join(pid.to_string())) {
@@ -68,12 +68,12 @@ impl PinnedProcess {
         if removed { Err(ObserveError::CgroupRemoved { pid, path }) } else { Ok(path) }
     }
 
-    /// Checks that the process still exists and is still in this cgroup, so that what
-    /// was found out about the cgroup is true of the process.
+    /// Checks that the process still exists and is still in this cgroup, so that
+    /// facts about the cgroup hold for the process.
     ///
     /// # Errors
     ///
-    /// As [`Self::cgroup`]; it has moved.
+    /// The same as of [`Self::cgroup`], or the process has moved.
     pub fn still_in(&self, options: &Options, cgroup: &Path) -> Result<(), ObserveError> {
         let now = self.cgroup(options)?;
         if now == cgroup { Ok(()) } else { Err(ObserveError::Moved { pid: self.pid, path: now }) }
@@ -99,8 +99,8 @@ pub fn pid_cgroup(options: &Options, pid: u32) -> Result<PathBuf, ObserveError> 
     PinnedProcess::new(options, pid)?.cgroup(options)
 }
 
-/// The same for a process that was seen before. Another process that has its pid by
-/// now is not taken for it.
+/// The cgroup of a process that was seen before. If its pid belongs to another
+/// process now, that is an error.
 ///
 /// # Errors
 ///
@@ -128,7 +128,7 @@ pub fn id_cgroup(options: &Options, id: u64) -> Option<PathBuf> {
     let hierarchy = Hierarchy::find(options).ok().filter(|hierarchy| !hierarchy.is_legacy())?;
     let found = path(&file_handle::open(&hierarchy.handle, id).ok()?)?;
     let below = found.strip_prefix(path(&hierarchy.handle)?).ok()?;
-    // One that is removed meanwhile has another path.
+    // A cgroup that was removed has another path.
     let there = hierarchy.handle.child(&Path::new(".").join(below)).ok()?;
     (there.stat().ok()?.inode == id).then(|| Path::new("/").join(below))
 }
@@ -137,8 +137,7 @@ fn path(dir: &impl AsFd) -> Option<PathBuf> {
     std::fs::read_link(format!("/proc/self/fd/{}", dir.as_fd().as_raw_fd())).ok()
 }
 
-/// Where gpumap is in the hierarchy, which decides whose names of cgroups it
-/// trusts.
+/// The cgroups whose names gpumap trusts, from its own place in the hierarchy.
 pub fn ground(options: &Options) -> Ground {
     let own = Hierarchy::find(options).ok().and_then(|hierarchy| hierarchy.own_cgroup(&options.proc));
     Ground::around(own.map(Into::into).as_ref())
@@ -148,8 +147,8 @@ pub fn ground(options: &Options) -> Ground {
 mod tests {
     use super::*;
 
-    /// Make sure that another process with the same pid is another one, and that
-    /// one that has ended is none.
+    /// Make sure that a process with a pid that is used again is another process,
+    /// and that a process that has ended is not found.
     #[test]
     fn pinned() {
         let options = Options::default();

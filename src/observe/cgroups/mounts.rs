@@ -18,8 +18,8 @@ const LIMIT: usize = 64 << 20;
 /// `fdinfo` of a directory has five short lines.
 const FDINFO_LIMIT: usize = 4096;
 
-/// v1 controllers as the kernel names them in mount options. `name=systemd`
-/// and kin are hierarchies without a controller.
+/// v1 controllers as the kernel names them in mount options. Hierarchies like
+/// `name=systemd` have no controller.
 const CONTROLLERS: [&[u8]; 14] = [
     b"cpu",
     b"cpuacct",
@@ -42,7 +42,7 @@ const CONTROLLERS: [&[u8]; 14] = [
 pub(in crate::observe) struct Mount {
     /// The kernel's number for this mount, first in its line of mountinfo.
     pub(in crate::observe) id: u64,
-    /// Where it is mounted.
+    /// Its mount point.
     pub(in crate::observe) point: PathBuf,
     /// Which directory of the hierarchy is mounted there, `/` for the whole,
     /// as this cgroup namespace sees it.
@@ -191,7 +191,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Undoes the `\040` escapes of the mount table.
+/// Decodes the `\040` escapes of the mount table.
 fn unescape(field: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(field.len());
     let mut rest = field;

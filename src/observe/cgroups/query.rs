@@ -17,7 +17,7 @@ const NEEDS: &str = "CAP_NET_ADMIN or CAP_SYS_ADMIN (CAP_BPF as well before Linu
 /// The programs in force, and those that are attached directly.
 pub(in crate::observe) type Lists = (Answer<Vec<u32>>, Answer<Attached>);
 
-/// The cgroup was removed meanwhile.
+/// The cgroup was removed while it was queried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::observe) struct Gone;
 

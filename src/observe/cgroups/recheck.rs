@@ -20,7 +20,7 @@ use crate::sys::dir::Dir;
 /// How often cgroups are queried again.
 const ROUNDS: usize = 3;
 
-/// Reads all programs of `seen` until no list changes meanwhile.
+/// Reads all programs of `seen` until no list has changed since.
 pub(in crate::observe) fn settle(
     hierarchy: &Hierarchy,
     seen: &mut Vec<VisitedCgroup>,

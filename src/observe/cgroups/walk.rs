@@ -109,7 +109,7 @@ struct Walker<'a> {
     list_query: ListQuery,
     is_legacy: bool,
     sees_uids: bool,
-    /// Whether another thread walks meanwhile.
+    /// Whether another thread walks the other half at the same time.
     is_half: bool,
     seen: Vec<VisitedCgroup>,
     path: Vec<u8>,
@@ -153,8 +153,8 @@ impl Walker<'_> {
         names.iter().for_each(|name| self.below(dir, name, |walker, dir| walker.subtree(dir, depth + 1)));
     }
 
-    /// Walks the second half in a thread of its own; the order stays. Half of
-    /// the first large directory's names is half of the work on most nodes.
+    /// Walks the second half in another thread and keeps the order. Half of the
+    /// names of the first large directory is half of the work on most nodes.
     fn halves(&mut self, dir: &Dir, names: &[CString], depth: usize) {
         let (first, second) = names.split_at(names.len() / 2);
         let mut log = Log::new(self.log.deadline());
@@ -181,7 +181,7 @@ impl Walker<'_> {
             Some(seen) => self.seen.extend(seen),
             None => self.each(dir, names, depth),
         }
-        // What is said once is said once by both.
+        // A problem that both halves found is reported once.
         let news = log.problems.into_iter().filter(|problem| !self.log.problems.contains(problem));
         let news: Vec<_> = news.collect();
         self.log.problems.extend(news);
@@ -202,7 +202,7 @@ impl Walker<'_> {
         self.path.truncate(length);
     }
 
-    /// Asks one cgroup everything; `None` if it is gone.
+    /// Reads everything about one cgroup; `None` if it is gone.
     fn record(&mut self, dir: &Dir, requested: bool) -> Option<DirStat> {
         let stat = dir.stat().map_err(|errno| self.failed(errno)).ok()?;
         let Ok((effective, own)) = self.list_query.lists(dir, self.log) else {
@@ -276,7 +276,7 @@ fn is_gone(errno: Errno) -> bool {
     matches!(errno, Errno::ENOENT | Errno::ENODEV)
 }
 
-/// Pids of `cgroup.procs`; 0 stands for processes of other pid namespaces.
+/// Pids of `cgroup.procs`; 0 is a process of another pid namespace.
 pub(in crate::observe) fn parse_pids(text: &[u8]) -> Vec<u32> {
     let lines = text.split(|byte| *byte == b'\n');
     let pids = lines.filter_map(|line| std::str::from_utf8(line).ok()?.parse().ok());

@@ -12,9 +12,9 @@ use super::tree::Tree;
 
 /// Nodes kept in all.
 const NODE_LIMIT: usize = 4096;
-/// Bytes of a stand-in that are read.
+/// The most bytes of a stand-in that are read.
 const STAND_IN_LIMIT: usize = 256;
-/// Permission bits of a stand-in that names none: what the NVIDIA driver uses.
+/// Permission bits of a stand-in without any: those that the NVIDIA driver uses.
 const STAND_IN_MODE: u32 = 0o666;
 /// Name prefixes in `/dev` itself: NVIDIA, AMD compute, Gaudi (`hl0`,
 /// `hl_controlD0`), AWS Neuron, GPUs in WSL.
@@ -37,7 +37,7 @@ pub(super) fn collect(tree: &mut Tree<'_>) {
     limit(tree);
 }
 
-/// Records one node; directories and links are none.
+/// Records one node; directories and links are left out.
 fn node(tree: &mut Tree<'_>, path: String) {
     match fs::symlink_metadata(tree.real(&path)) {
         Ok(meta) if meta.is_file() && !tree.live => stand_in(tree, path),
@@ -65,7 +65,7 @@ fn from_metadata(path: String, meta: &Metadata) -> Option<DeviceNode> {
     })
 }
 
-/// A regular file that stands for a node.
+/// Reads a regular file in place of a device node.
 fn stand_in(tree: &mut Tree<'_>, path: String) {
     let text: io::Result<String> = tree.text(&path, STAND_IN_LIMIT);
     match text.map(|text| parse(&path, &text)) {
@@ -95,7 +95,7 @@ fn parse(path: &str, text: &str) -> Option<DeviceNode> {
     words.next().is_none().then_some(node)
 }
 
-/// Leaves out what is over the limit, and says so.
+/// Drops nodes beyond the limit, and reports that.
 fn limit(tree: &mut Tree<'_>) {
     if tree.facts.nodes.len() > NODE_LIMIT {
         tree.facts.nodes.truncate(NODE_LIMIT);

@@ -2,7 +2,7 @@
 
 use super::tree::Tree;
 
-/// Where the driver puts its files.
+/// The directory of the driver's files.
 const DRIVER: &str = "/proc/driver/nvidia";
 /// Whether nvidia-drm can do more than name devices.
 const MODESET: &str = "/sys/module/nvidia_drm/parameters/modeset";

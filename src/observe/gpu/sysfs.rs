@@ -15,7 +15,7 @@ const CLASS_LIMIT: usize = 4096;
 /// PCI attributes that are read. `product_name` and `unique_id` are amdgpu's.
 const ATTRIBUTES: [&str; 6] = ["vendor", "device", "class", "numa_node", "product_name", "unique_id"];
 
-/// Collects the classes, then the PCI devices behind what was found.
+/// Collects the classes, then the PCI devices of the entries found.
 pub(super) fn collect(tree: &mut Tree<'_>) {
     kfd(tree);
     class(tree, "/sys/class/drm", |name| numbered(name, "card") || numbered(name, "renderD"));

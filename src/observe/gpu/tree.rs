@@ -23,7 +23,7 @@ pub(super) struct Tree<'a> {
     root: &'a Path,
     /// Whether the root is the node's own `/`.
     pub(super) live: bool,
-    /// What was found.
+    /// The facts so far.
     pub(super) facts: GpuFacts,
     errors: &'a mut Vec<Problem>,
     budget: usize,
@@ -37,7 +37,7 @@ impl<'a> Tree<'a> {
         Self { root, live, facts: GpuFacts::default(), errors, budget: TOTAL_LIMIT }
     }
 
-    /// Where a path of the node lies on this system.
+    /// The path on this system of a path on the node.
     pub(super) fn real(&self, path: &str) -> PathBuf {
         self.root.join(path.trim_start_matches('/'))
     }
@@ -109,8 +109,8 @@ impl<'a> Tree<'a> {
         names
     }
 
-    /// Records why something that exists could not be read. What is absent or
-    /// just vanished is no problem.
+    /// Records why something that exists could not be read. Something that is absent
+    /// or has just vanished is no problem.
     pub(super) fn failed(&mut self, path: &str, error: &io::Error) {
         if let Some(problem) = problem(path, error) {
             self.errors.push(problem);
@@ -137,7 +137,8 @@ fn read_regular(path: &Path, limit: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What an error on `path` means to the user; `None` if the thing is absent.
+/// The problem that an error on `path` means; `None` if there is nothing at the
+/// path.
 fn problem(path: &str, error: &io::Error) -> Option<Problem> {
     let (code, why, needs) = match error.raw_os_error() {
         Some(libc::ENOENT | libc::ENODEV | libc::ENXIO | libc::ENOTDIR) => return None,
@@ -174,7 +175,7 @@ mod tests {
     #[test]
     fn other_failures_are_named() {
         let unreadable = problem("/proc/devices", &io::Error::from_raw_os_error(libc::EIO)).unwrap();
-        assert_eq!(unreadable.code, "unreadable");
+        assert_eq!(unreadable.code, ProblemCode::Unreadable);
     }
 
     #[test]

@@ -18,9 +18,9 @@ use crate::observe::processes::survey::ProcessFilter;
 use crate::observe::processes::{by_pid, survey};
 use crate::owner::AskedName;
 
-/// Observes the processes whose environment at exec may say that their job is
-/// called `name`, and nothing else of the node; see [`AskedName::numbers`]. What
-/// could not be read is in `errors`.
+/// Observes the processes whose environment at exec may name the job `name`, and
+/// nothing else of the node; see [`AskedName::numbers`]. Failures to read are in
+/// `errors`.
 ///
 /// # Errors
 ///
@@ -37,12 +37,12 @@ pub fn job_claims(options: &Options, name: &AskedName) -> Result<Observation, Ob
             Vec::new()
         });
     let pids: Vec<u32> = found.iter().map(|(pid, _)| *pid).collect();
-    // Those that ended meanwhile say nothing any more.
+    // Processes that have ended no longer matter.
     let processes = by_pid::read_all(&options, &hierarchy, &pids, &mut Log::new(options.deadline));
     let mut observation = host::blank(&options, Some(&hierarchy));
     observation.processes = processes.unwrap_or_default();
     observation.processes.retain(|process| found.contains(&(process.pid, process.start_time)));
-    // Whose the directories around them are tells which names count.
+    // The owners of the directories above decide which names are trusted.
     let (mut plan, _) = WalkPlan::new(&hierarchy, &[])?;
     for process in &observation.processes {
         if let Ok(parts) = hierarchy.resolve(Path::new(OsStr::from_bytes(process.cgroup.as_bytes()))) {

@@ -20,14 +20,14 @@ use crate::observe::processes::survey::ProcessFilter;
 use crate::observe::processes::{by_pid, collect, survey};
 use crate::owner::JobName;
 
-/// How often the job's cgroups are looked for while they are being removed.
+/// How often the job's cgroups are searched while they are being removed.
 const TRIES: usize = 5;
 /// Seconds by which the clock of Slurm's controller, which tells when a job began,
 /// may be ahead of this node's: authentication fails beyond that (munge's default
 /// time to live is 300 seconds).
 const SLACK: i64 = 300;
 
-/// What a hook of a job says about the job.
+/// The facts about a job that its hook has.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct JobHook {
     /// The job's user.
@@ -36,9 +36,9 @@ pub struct JobHook {
     pub began: Option<i64>,
 }
 
-/// Observes what may be left of a job: its cgroups if they are still there,
-/// and every process elsewhere whose environment names it; of one user only,
-/// if the job's is known.
+/// Observes what may be left of a job: its cgroups if they still exist, and every
+/// process elsewhere whose environment names it; only processes of the job's user,
+/// if that is known.
 ///
 /// # Errors
 ///
@@ -51,7 +51,8 @@ pub fn leftovers(options: &Options, job: &JobName, hook: JobHook) -> Result<Obse
     let named = named(options, &hierarchy, job, filter, &mut log, &mut remarks);
     let (mut plan, scope) = plan(options, &hierarchy, job)?;
     for process in &named {
-        // Where no cgroup can be walked to, the process is looked at alone.
+        // A cgroup that cannot be walked to is left out, and only the process is
+        // read.
         let path = Path::new(OsStr::from_bytes(process.cgroup.as_bytes()));
         if let Ok(parts) = hierarchy.resolve(path) {
             plan.mention(parts);
@@ -65,7 +66,7 @@ pub fn leftovers(options: &Options, job: &JobName, hook: JobHook) -> Result<Obse
         merge(inside, by_pid::keep_present(options, named, seen))
     };
     let mut observation = observe(options, &hierarchy, &plan, node, processes, log);
-    // That the job's cgroups go is what is meant to happen.
+    // The job's cgroups are expected to vanish.
     observation.errors.retain(|problem| problem.code != ProblemCode::CgroupGone);
     observation.remarks = remarks;
     Ok(observation)
@@ -92,7 +93,7 @@ fn named(
     });
     let pids: Vec<u32> = found.iter().map(|(pid, _)| *pid).collect();
     let mut processes = by_pid::read_anywhere(options, hierarchy, &pids, log);
-    // One that has the pid of another that ended meanwhile is none of these.
+    // A process whose pid belonged to one of these before is not one of these.
     processes.retain(|process| found.contains(&(process.pid, process.start_time)));
     processes
 }

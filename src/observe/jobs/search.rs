@@ -33,8 +33,8 @@ const MAX_DEPTH: usize = 256;
 /// Bytes of `cgroup.procs` in the directory of a step's daemon.
 const LIMIT: usize = 256 << 10;
 
-/// Observes jobs: their cgroups with everything below, wherever the scheduler
-/// puts them.
+/// Observes jobs: their cgroups with everything below, wherever the scheduler made
+/// them.
 ///
 /// # Errors
 ///
@@ -169,7 +169,8 @@ impl<'a> Search<'a> {
         self.jobs.insert(path.to_vec(), owner);
     }
 
-    /// The number of a job whose directory has its SLUID, from its step daemons.
+    /// The number of a job whose directory is named by its SLUID, from its step
+    /// daemons.
     fn number(&self, job: &Dir, path: &[u8]) -> Option<u64> {
         let steps = job.subdirectories(job.stat().ok()?).ok()?;
         let mut steps = steps.iter().filter(|name| name.to_bytes().starts_with(b"step_"));
@@ -204,14 +205,14 @@ impl<'a> Search<'a> {
 
     fn down(&mut self, dir: &Dir, name: &CStr, visit: impl FnOnce(&mut Self, &Dir)) {
         match dir.child(name).and_then(|child| Ok((child.stat()?.uid, child))) {
-            // What is in a user's directory was named by the user.
+            // Names in a user's directory were given by the user.
             Ok((uid, _)) if uid != 0 && self.hierarchy.sees_uids => {}
             Ok((_, child)) => visit(self, &child),
             Err(errno) => self.failed(errno),
         }
     }
 
-    /// Notes a directory that cannot be read, unless it is gone.
+    /// Records a directory that cannot be read, unless it is gone.
     fn failed(&mut self, errno: Errno) {
         self.incomplete |= !matches!(errno, Errno::ENOENT | Errno::ENODEV);
     }
@@ -230,8 +231,8 @@ impl<'a> Search<'a> {
         missing.map_or(Ok(()), |name| Err(self.missing(name)))
     }
 
-    /// The same for those that went before the walk came to them. One that was
-    /// not reached in time is no such.
+    /// Checks again for jobs that vanished before the walk reached them. A job that
+    /// the walk did not reach in time is not one of these.
     fn still_there(mut self, observation: Observation) -> Result<Observation, ObserveError> {
         let seen: BTreeSet<_> = observation.cgroups.iter().map(|cgroup| cgroup.path.lossy()).collect();
         let gone = observation.errors.iter().filter(|problem| problem.code == ProblemCode::CgroupGone);

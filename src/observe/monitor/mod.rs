@@ -1,5 +1,5 @@
 //! Keeps facts up to date: which programs cgroups have, and which processes there
-//! are. A refresh costs only what has to be read again, and tells what changed.
+//! are. A refresh reads only what may have changed, and reports the changes.
 
 pub mod cgroups;
 mod node;

@@ -33,12 +33,12 @@ pub struct NodeMonitor {
     processes: ProcessMonitor,
 }
 
-/// What one refresh found.
+/// The changes that one refresh found.
 #[derive(Debug)]
 pub struct NodeChanges {
-    /// What happened to programs; `None` if nothing did.
+    /// Changes of programs; `None` if there are none.
     pub programs: Option<PolicyChange>,
-    /// What happened to processes.
+    /// Changes of processes.
     pub processes: ProcessChanges,
 }
 
@@ -57,8 +57,7 @@ impl NodeMonitor {
         Self::start_with(options, targets, engine, None)
     }
 
-    /// The same, with lists of programs read from `source`, or from the better
-    /// one.
+    /// Starts with lists of programs from `source`, or from the better one.
     ///
     /// # Errors
     ///
@@ -73,11 +72,11 @@ impl NodeMonitor {
         Ok(Self { cgroups, processes: ProcessMonitor::start(options, engine)? })
     }
 
-    /// Checks everything again, cgroups and processes at the same time.
+    /// Checks cgroups and processes again, both at the same time.
     ///
     /// # Errors
     ///
-    /// Why processes can no longer be seen at all.
+    /// Processes cannot be listed any more.
     pub fn refresh(&mut self) -> Result<NodeChanges, ScanError> {
         let (cgroups, processes) = (&mut self.cgroups, &mut self.processes);
         thread::scope(|scope| {
@@ -98,7 +97,7 @@ impl NodeMonitor {
         format!("{}, {}", self.cgroups.engine(), self.processes.engine().name())
     }
 
-    /// What could not be seen since the last call.
+    /// The problems since the last call.
     pub fn problems(&mut self) -> Vec<Problem> {
         let mut problems = self.cgroups.problems();
         problems.extend(self.processes.problem());

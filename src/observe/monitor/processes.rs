@@ -1,4 +1,4 @@
-//! Keeps the list of processes up to date and tells what became of them.
+//! Keeps the list of processes up to date and reports which came, changed and went.
 
 use std::cmp::Ordering;
 
@@ -21,7 +21,8 @@ pub struct ProcessMonitor {
     refused: Option<String>,
 }
 
-/// What happened between two refreshes. What came and went in between is not seen.
+/// The changes between two refreshes. A process that came and went in between is not
+/// among them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessChanges {
     /// Processes that began, as they are.
@@ -72,7 +73,7 @@ impl ProcessMonitor {
         Ok(Self { options: options.clone(), contents, scanner, all, refused })
     }
 
-    /// How they are listed.
+    /// The way in which processes are listed.
     pub fn engine(&self) -> ScanMethod {
         self.scanner.engine()
     }
@@ -89,11 +90,11 @@ impl ProcessMonitor {
         Some(Problem { code, what, why, needs: "root, and Linux 5.8 or later with BTF".to_owned() })
     }
 
-    /// Looks again. Iterators that fail are given up for `/proc`.
+    /// Lists the processes again. If iterators fail, `/proc` is used from then on.
     ///
     /// # Errors
     ///
-    /// Why `/proc` cannot be listed.
+    /// `/proc` cannot be listed.
     pub fn refresh(&mut self) -> Result<ProcessChanges, ScanError> {
         let now = match self.scanner.scan() {
             Err(error) if self.engine() == ScanMethod::Iterators => {
@@ -128,7 +129,7 @@ impl ProcessChanges {
         }
     }
 
-    /// What became of one process.
+    /// Compares one process with the last refresh.
     fn one(&mut self, old: Option<ProcessSummary>, new: Option<&ProcessSummary>) {
         match (old, new) {
             (Some(old), Some(new)) => self.both(&old, new),
@@ -204,8 +205,8 @@ mod tests {
         changes.iter().map(|one| (one.process.pid, one.process.start_time, of(one))).collect()
     }
 
-    /// Make sure that a pid that is used again is two processes, and that
-    /// devices are told of those that come and go as well.
+    /// Make sure that a pid that is used again is two processes, and that both ways
+    /// report the devices of processes that come and go.
     #[test]
     fn changes() {
         let before = vec![

@@ -51,8 +51,8 @@ pub(in crate::observe) fn read_all(
     Ok(processes)
 }
 
-/// Reads these processes wherever their cgroups are. Those that ended are left out;
-/// those that live and cannot be read are problems.
+/// Reads these processes wherever their cgroups are. Processes that ended are left
+/// out; those that live and cannot be read are problems.
 pub(in crate::observe) fn read_anywhere(
     options: &Options,
     hierarchy: &Hierarchy,

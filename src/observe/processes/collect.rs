@@ -24,8 +24,8 @@ use crate::sys::dir::Dir;
 /// that unless somebody tries to fill gpumap's memory.
 const KEPT: usize = 128 << 20;
 
-/// Reads the processes that the walk listed and that still are where they
-/// were; those that ended meanwhile are left out.
+/// Reads the processes that the walk listed and that are still in the same cgroup;
+/// those that ended since are left out.
 pub(in crate::observe) fn collect(
     options: &Options,
     hierarchy: &Hierarchy,
@@ -46,8 +46,7 @@ pub(in crate::observe) fn collect(
     processes
 }
 
-/// A process that moved to a cgroup nobody asked about is no longer of
-/// interest.
+/// Drops processes that moved to a cgroup which was not asked for.
 fn drop_moved(processes: &mut Vec<Process>, seen: &[VisitedCgroup]) {
     let requested = seen.iter().filter(|seen| seen.requested);
     let requested: HashSet<&[u8]> = requested.map(|seen| seen.cgroup.path.as_bytes()).collect();
@@ -112,8 +111,8 @@ fn tell(options: &Options, log: &mut Log, hidden: &[u32], silent: &[u32]) {
     }
 }
 
-/// Reads without helpers what is not in the memory of processes: none of that
-/// can wait for a process.
+/// Reads without helpers everything that is not in the memory of processes, because
+/// none of it can block on a process.
 fn by_itself(
     hierarchy: &Hierarchy,
     wanted: &[Wanted<'_>],

@@ -14,10 +14,10 @@ use crate::sys::stat::stat_at;
 const LIMIT: usize = 64 << 10;
 const LEVELS: usize = 33;
 
-/// The user who answers for a process, by uid: its real one (that of its
-/// directory in `/proc` is root's where it is not dumpable). Of a process in a
-/// user namespace, the one who made the outermost, for there a user is many
-/// uids. `own`: the inode number of gpumap's user namespace.
+/// The user who is responsible for a process, by uid: its real one (the owner of its
+/// directory in `/proc` is root if the process is not dumpable). For a process in a
+/// user namespace, the user who created the outermost namespace, because inside it
+/// that user has many uids. `own`: the inode number of gpumap's user namespace.
 ///
 /// `None` for a process that is gone.
 pub(crate) fn responsible_user(process: &Dir, own: Option<u64>) -> Option<u32> {
@@ -28,9 +28,10 @@ pub(crate) fn responsible_user(process: &Dir, own: Option<u64>) -> Option<u32> {
     users(process)?.first().copied()
 }
 
-/// Whether a process may be a user's: one of its uids (real, effective, saved, of
-/// the file system) is the user's, as in a set-user-ID program, or it is in a user
-/// namespace of the user's, where it has other uids. What cannot be told may be.
+/// Whether a process may belong to a user: one of its uids (real, effective, saved,
+/// of the file system) is the user's, as in a set-user-ID program, or it is in a
+/// user namespace of the user's, where it has other uids. If that cannot be read, it
+/// may.
 pub(super) fn may_be_of(process: &Dir, user: u32, own: Option<u64>) -> bool {
     if users(process).is_none_or(|users| users.contains(&user)) {
         return true;
@@ -49,8 +50,8 @@ pub(crate) fn own_namespace() -> Option<u64> {
     stat.ok().map(|stat| stat.inode)
 }
 
-/// Who made the outermost namespace below this process's; `None` if it is this
-/// process's.
+/// The user who created the outermost namespace below gpumap's; `None` if the
+/// process is in gpumap's own.
 fn maker(mut namespace: OwnedFd, own: Option<u64>) -> Option<u32> {
     let mut found = None;
     for _ in 0..LEVELS {
@@ -83,8 +84,7 @@ fn uids(status: &[u8]) -> Option<[u32; 4]> {
 mod tests {
     use super::*;
 
-    /// Make sure that this process is charged to who runs it, and may be nobody
-    /// else's.
+    /// Make sure that this process belongs to the user who runs it, and to no other.
     #[test]
     fn own() {
         let process = Dir::open("/proc/self".as_ref()).unwrap();

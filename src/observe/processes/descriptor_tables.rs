@@ -16,17 +16,17 @@ use crate::sys::kcmp::compare_files;
 const THREADS: usize = 1 << 14;
 const TABLES: usize = 512;
 
-/// A process whose tables are looked for.
+/// A process whose descriptor tables are searched.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::observe) struct DescriptorTables<'a> {
     /// Its directory.
     pub(in crate::observe) process: &'a Dir,
-    /// The directory and number of the thread that is read first: the main
-    /// thread, or one that goes on without it.
+    /// The directory and number of the thread that is read first: the main thread,
+    /// or another if that has ended.
     pub(in crate::observe) first: (&'a Dir, u32),
     /// Whether it has other threads.
     pub(in crate::observe) several: bool,
-    /// Whether pids of this `/proc` are those of system calls.
+    /// Whether this `/proc` has the pids that system calls use.
     pub(in crate::observe) is_own: bool,
 }
 
@@ -78,8 +78,8 @@ impl DescriptorTables<'_> {
     }
 }
 
-/// Whether the table of a thread is that of one of these, or where it belongs
-/// among them.
+/// The position of a thread's table among these: the table it shares, or the place
+/// where its own belongs.
 fn find(known: &[u32], tid: u32) -> Result<Result<(), usize>, Errno> {
     let (mut low, mut high) = (0, known.len());
     while low < high {

@@ -43,8 +43,8 @@ pub(super) struct Subject<'a> {
     pub(super) dir: &'a Dir,
     /// Whether its title is kept.
     pub(super) titled: bool,
-    /// Whether its main thread has ended. Other threads may go on and hold what it
-    /// held.
+    /// Whether its main thread has ended. Other threads may still run and hold what
+    /// it held.
     pub(super) ended: bool,
     /// Whether it has other threads.
     pub(super) several: bool,
@@ -55,7 +55,7 @@ pub(super) struct Subject<'a> {
 #[derive(Debug)]
 pub(super) struct DetailReader<'a> {
     refusals: &'a Refusals,
-    /// Whether pids of this `/proc` are those of system calls.
+    /// Whether this `/proc` has the pids that system calls use.
     is_own: bool,
     files: MappedFiles,
     text: Vec<u8>,
@@ -72,7 +72,7 @@ struct Thread<'a> {
     tid: u32,
 }
 
-/// Where the kernel has put code, arguments and environment.
+/// The addresses of code, arguments and environment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Areas {
     code: u64,

@@ -24,7 +24,7 @@ const DESCRIPTORS: u32 = 1 << 20;
 const DEVICES: usize = 4096;
 /// Bytes of `fdinfo`.
 const INFO_LIMIT: usize = 64 << 10;
-/// How often a descriptor is inspected that changes meanwhile.
+/// How often a descriptor is inspected that changes each time.
 const TRIES: usize = 3;
 /// Majors of character devices that no GPU has (`linux/major.h`): memory,
 /// terminals and pseudo-terminals.
@@ -146,14 +146,13 @@ fn may_be_device(path: &[u8]) -> bool {
     path.starts_with(b"/dev/") && !path.starts_with(b"/dev/shm/") && !path.starts_with(b"/dev/zero (deleted)")
 }
 
-/// Adds the devices behind the descriptors of a process or thread until the time
-/// is up. A descriptor that its file system refuses to describe counts as
-/// unknown.
+/// Adds the devices of the descriptors of a process or thread, until the time is up.
+/// A descriptor that its file system refuses to describe counts as unknown.
 ///
 /// # Errors
 ///
-/// Those of opening and listing the directory; `EACCES` where nothing behind
-/// descriptors may be seen.
+/// Opening or listing the directory failed; `EACCES` if no descriptor may be
+/// inspected.
 pub(super) fn descriptors(dir: &Dir, held: &mut HeldDevices, end: Instant) -> Result<(), Errno> {
     let fds = dir.child(c"fd")?;
     let mut refused = None;
@@ -183,13 +182,13 @@ fn is_right(errno: Errno) -> bool {
 }
 
 /// Whether descriptors may be inspected at all, which takes a right of its own. If
-/// so, it was the file that refused.
+/// so, the file itself refused.
 fn may_look(fds: &Dir, name: &CStr) -> bool {
     !matches!(fds.link(name), Err(errno) if is_right(errno))
 }
 
-/// The device behind a descriptor; `None` if the descriptor was closed meanwhile,
-/// or only names the device (`O_PATH`).
+/// The device of a descriptor; `None` if the descriptor was closed since, or only
+/// names the device (`O_PATH`).
 fn device(dir: &Dir, fds: &Dir, name: &CStr) -> Result<Option<FileStat>, Errno> {
     for _ in 0..TRIES {
         let stat = match stat_at(fds, name) {
@@ -211,7 +210,7 @@ fn device(dir: &Dir, fds: &Dir, name: &CStr) -> Result<Option<FileStat>, Errno> 
 }
 
 /// Whether the descriptor has the file open instead of only naming it; `None` if it
-/// leads elsewhere by now.
+/// has another file by now.
 fn is_opened(dir: &Dir, fds: &Dir, name: &CStr, stat: &FileStat) -> Result<Option<bool>, Errno> {
     let (major, _) = stat.rdev;
     let is_terminal = TERMINALS.contains(&major) || PSEUDO_TERMINALS.contains(&major);
@@ -229,8 +228,8 @@ fn is_opened(dir: &Dir, fds: &Dir, name: &CStr, stat: &FileStat) -> Result<Optio
     Ok(opened(&text, stat.inode))
 }
 
-/// What `fdinfo` says: flags of open(2) in octal, and since Linux 5.14 the
-/// inode, so that both are of the same file.
+/// Parses `fdinfo`: flags of open(2) in octal, and since Linux 5.14 the inode, which
+/// shows that both are of the same file.
 fn opened(text: &[u8], inode: u64) -> Option<bool> {
     let field = |name: &[u8]| {
         let line = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(name))?;

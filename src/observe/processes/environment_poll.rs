@@ -23,7 +23,8 @@ pub(crate) struct PolledEnvironment {
     pub(crate) start_time: u64,
     pub(crate) uid: u32,
     pub(crate) comm: Text,
-    /// Where the environment of its last execve ends; 0 if the kernel does not tell.
+    /// The address at which the environment of its last execve ends; 0 if the kernel
+    /// does not say.
     pub(crate) env_end: u64,
     pub(crate) environment: Answer<Environment>,
 }
@@ -53,7 +54,7 @@ pub(crate) fn executed(proc: &Path, pid: u32) -> Option<PolledEnvironment> {
     ask(proc, vec![(pid, Which::Executed)]).pop()
 }
 
-/// Asks the helpers, and starts them if there are none.
+/// Asks the helpers, and starts them if necessary.
 fn ask(proc: &Path, questions: Vec<(u32, Which)>) -> Vec<PolledEnvironment> {
     HELPERS.with_borrow_mut(|helpers| {
         if helpers.as_ref().is_none_or(|(place, _)| place != proc) {
@@ -92,7 +93,7 @@ fn look(
 ) -> Option<PolledEnvironment> {
     let dir = proc.child(format!("{pid}/.").as_str()).ok()?;
     let uid = dir.stat().ok()?.uid;
-    // In this order: the area is that of the memory, or it is dead.
+    // The order matters: the area belongs to this memory, or the memory is dead.
     let mut memory =
         if which == Which::Executed && depth == Depth::Full { Some(Memory::open(&dir)) } else { None };
     let mut text = Vec::new();

@@ -21,7 +21,7 @@ const IMAGES: usize = 1 << 12;
 /// Which version of which file.
 type Version = ((u32, u32), u64, u64, (i64, u32));
 
-/// What is known of files so far.
+/// The files that are known so far.
 #[derive(Debug, Default)]
 pub(super) struct MappedFiles {
     images: HashMap<(Version, Role), Rc<Result<Image, String>>>,
@@ -66,7 +66,7 @@ impl MappedFiles {
         Ok(image)
     }
 
-    /// What a mapped file is, if it is a device.
+    /// The device that a mapped file is; `None` for other files.
     pub(super) fn device(&mut self, dir: &Dir, mapping: &Mapping<'_>) -> Result<Option<FileStat>, Errno> {
         if self.regular.contains(&mapping.file()) {
             return Ok(None);

@@ -11,12 +11,12 @@ pub(crate) struct Mapping<'a> {
     /// Major and minor number of the file system.
     pub(crate) dev: (u32, u32),
     pub(crate) inode: u64,
-    /// As the process's root shows it; newlines are escaped, and a removed file
-    /// has ` (deleted)` behind it.
+    /// The path in the process's root directory; newlines are escaped, and `
+    /// (deleted)` follows that of a removed file.
     pub(crate) path: &'a [u8],
 }
 
-/// The mappings of files in the text of `maps`; what is malformed or cut is
+/// The mappings of files in the text of `maps`; lines that are malformed or cut are
 /// left out.
 pub(crate) fn mappings(text: &[u8]) -> impl Iterator<Item = Mapping<'_>> {
     text.split_inclusive(|byte| *byte == b'\n').filter_map(|line| parse(line.strip_suffix(b"\n")?))
@@ -39,7 +39,7 @@ fn parse(line: &[u8]) -> Option<Mapping<'_>> {
     Some(Mapping { start, end, offset, executable, dev, inode, path: rest.trim_ascii_start() })
 }
 
-/// A number up to `end`, and what comes after it.
+/// A number up to `end`, and the rest after it.
 fn number(text: &[u8], end: u8, base: u32) -> Option<(u64, &[u8])> {
     let mut value: u64 = 0;
     for (at, byte) in text.iter().enumerate() {

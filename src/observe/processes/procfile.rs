@@ -45,7 +45,7 @@ pub(crate) fn parse_stat(text: &[u8]) -> Option<Stat<'_>> {
     let close = text.iter().rposition(|byte| *byte == b')')?;
     let comm = text.get(open + 1..close)?;
     let rest = std::str::from_utf8(text.get(close + 1..)?).ok()?;
-    // Field 3 is the first after the name; nth() goes on behind the last.
+    // Field 3 is the first after the name; nth() counts from there.
     let mut fields = rest.split_ascii_whitespace();
     let state = *fields.next()?.as_bytes().first()?;
     let flags = fields.nth(9 - 4)?.parse().ok()?;
@@ -64,8 +64,8 @@ impl Stat<'_> {
         self.flags & KERNEL_THREAD != 0
     }
 
-    /// Whether it has ended or is ending: it will not run again, and lets go of
-    /// what it holds. That can take a while.
+    /// Whether it has ended or is ending: it will not run again, and releases what
+    /// it holds, which can take time.
     pub(crate) fn is_ending(&self) -> bool {
         self.has_ended() || self.flags & EXITING != 0
     }
@@ -109,7 +109,7 @@ mod tests {
         [b"17 (", comm, b")", rest.as_bytes(), more.as_bytes(), b"\n"].concat()
     }
 
-    /// Make sure that no name can forge the fields behind it.
+    /// Make sure that no name can forge the fields after it.
     #[test]
     fn hostile_names() {
         for comm in [&b"bash"[..], b") S 1 2 (", b"a\nb)", b"\xff\x1b[2J", b"", b"((", b"))"] {

@@ -23,7 +23,7 @@ use crate::sys::dir::Dir;
 const CGROUP_LIMIT: usize = 256 << 10;
 const STATUS_LIMIT: usize = 64 << 10;
 
-/// Reads processes; what one needs is used again for the next.
+/// Reads processes, and reuses the buffers for the next one.
 pub(super) struct Reader<'a> {
     context: &'a Context<'a>,
     detail_reader: DetailReader<'a>,
@@ -68,7 +68,7 @@ impl<'a> Reader<'a> {
             let titled = uid == 0 && comm == Text::from(STEP_DAEMON);
             let subject = Subject { pid, dir: &dir, titled, ended, several, depth };
             let look = self.detail_reader.read(&subject).map_err(|_| Unread::Gone)?;
-            // What nothing could be read of may have ended meanwhile.
+            // A process of which nothing could be read may have ended.
             if look.at_exec.known().is_none() && look.live.known().is_none() {
                 let stat = parse_stat(self.file(&dir, c"stat", STAT_LIMIT)?).ok_or(Unread::Gone)?;
                 state = Some(char::from(stat.state));
@@ -108,7 +108,7 @@ impl<'a> Reader<'a> {
         let own = match (line, line.and_then(|line| hierarchy.mount.inside(line)), wanted.cgroup) {
             (_, Some(inside), _) => inside.into(),
             (_, None, Some(walked)) => walked.clone(),
-            // As the kernel writes what is outside of a namespace.
+            // The form in which the kernel writes paths outside of a namespace.
             (Some(line), None, None) if wanted.anywhere => [b"/..", line].concat().into(),
             (Some(line), None, None) => return Err(Unread::Outside(line.into())),
             (None, None, None) => return Err(Unread::NoCgroup),

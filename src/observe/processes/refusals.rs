@@ -15,7 +15,7 @@ use crate::observe::problems::Log;
 use crate::observe::rights::{Part, Rights};
 use crate::sys::dir::Dir;
 
-/// What could not be read.
+/// The kinds of facts that could not be read.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::observe) enum ReadKind {
     AtExec,
@@ -64,7 +64,7 @@ const NAMED: usize = 3;
 /// process is named.
 const CROWD: u32 = 16;
 
-/// Counts, in the order of [`ReadKind`]; empty where there are none.
+/// Counts, in the order of [`ReadKind`]; an empty list means zeros.
 pub(in crate::observe) type Counts = Vec<u32>;
 
 impl Refusals {
@@ -132,15 +132,15 @@ impl Refusals {
                 continue;
             };
             let (refused, needs) = self.refused(part);
-            // Where no right is missing, these processes are special.
+            // If no right is missing, these processes are special.
             let is_crowd = !needs.is_empty() && count > CROWD;
             let who = if is_crowd { String::new() } else { who(proc, &pids.borrow(), count) };
             log.add(ProblemCode::NoRight, what, format!("permission denied{who}{refused}"), needs);
         }
     }
 
-    /// What refuses this part of a process although no right is missing; or else the
-    /// missing rights.
+    /// The reason why this part of a process is refused: missing rights, or else
+    /// what refuses in spite of them.
     fn refused(&self, part: Part) -> (String, String) {
         let rights = self.rights.get_or_init(Rights::own);
         match rights.missing(part) {

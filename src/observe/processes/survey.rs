@@ -19,10 +19,10 @@ use crate::observation::{Answer, Environment, Problem, Text};
 use crate::observe::problems::Log;
 use crate::sys::dir::Dir;
 
-/// A process whose environment matters: its pid and its start time.
+/// A process whose environment names the job: its pid and its start time.
 pub(in crate::observe) type Candidate = (u32, u64);
 
-/// Which processes are looked for. A field that is `None` excludes nobody.
+/// The processes to look for. A field that is `None` does not filter.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::observe) struct ProcessFilter {
     /// The user.
@@ -32,7 +32,7 @@ pub(in crate::observe) struct ProcessFilter {
     pub(in crate::observe) since: Option<u64>,
 }
 
-/// What is found of one process.
+/// The facts about one process.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Surveyed {
     /// When it started, if its environment matters.
@@ -49,18 +49,18 @@ struct Unread {
     refused: bool,
 }
 
-/// The processes of one user, or of all, whose environment at exec is one that
-/// matters. Of other users' processes nothing is read but whose they are. What is
-/// found may have ended, and its pid be another's, before it is read with
-/// [`asked`](super::asked()): compare start times then.
+/// The processes of one user, or of all, whose environment at exec names the job. Of
+/// other users' processes only the owner is read. A found process may end and its
+/// pid be reused before it is read with [`asked`](super::asked()), so compare start
+/// times then.
 ///
-/// Processes that may be among them and whose environment may not be read, or
-/// that do not answer, are told in `log`, each with its name; those that cannot
-/// be are told in `remarks`.
+/// Processes that may be among them and whose environment may not be read, or that
+/// do not answer, are reported in `log`, each with its name; those that certainly
+/// are not are reported in `remarks`.
 ///
 /// # Errors
 ///
-/// Those of listing the proc file system.
+/// Listing the proc file system failed.
 pub(in crate::observe) fn survey(
     proc: &Path,
     filter: ProcessFilter,
@@ -151,7 +151,7 @@ fn survey_one(
     if let Some(why) = depth.refusal() {
         return unread(why.to_owned(), false);
     }
-    // In this order: the area is that of the memory, or it is dead.
+    // The order matters: the area belongs to this memory, or the memory is dead.
     let mut memory = Memory::open(dir);
     let Ok(()) = dir.read_piece(c"stat", buffer, STAT_LIMIT) else { return Surveyed::default() };
     let Some(stat) = parse_stat(buffer) else { return Surveyed::default() };

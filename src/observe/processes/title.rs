@@ -14,8 +14,8 @@ const LIMIT: u64 = 256;
 /// (`slurmstepd: [4711.batch]`).
 pub(super) const STEP_DAEMON: &[u8] = b"slurmstepd";
 
-/// The title of a step's daemon, without trailing NULs; empty for all others,
-/// whose arguments may be secrets.
+/// The title of a step's daemon, without trailing NULs; empty for all other
+/// processes, whose arguments may be secrets.
 pub(super) fn of_daemon(memory: &mut Memory, arguments: (u64, u64), last: u64) -> Text {
     let mut text = Vec::new();
     read(memory, arguments, last, &mut text);
@@ -24,10 +24,10 @@ pub(super) fn of_daemon(memory: &mut Memory, arguments: (u64, u64), last: u64) -
     if title.starts_with(STEP_DAEMON) { title.into() } else { Text::default() }
 }
 
-/// The same of the process with this directory.
+/// The title of the process with this directory.
 pub(in crate::observe) fn of_process(dir: &Dir) -> Text {
     let mut text = Vec::new();
-    // In this order: the areas are those of the memory, or it is dead.
+    // The order matters: the areas belong to this memory, or the memory is dead.
     let Ok(mut memory) = Memory::open(dir) else { return Text::default() };
     if dir.read_piece(c"stat", &mut text, STAT_LIMIT).is_err() {
         return Text::default();
@@ -46,7 +46,7 @@ fn read(memory: &mut Memory, (start, end): (u64, u64), last: u64, text: &mut Vec
     }
     let is_whole = memory.array::<1>(end - 1) == Ok([0]);
     let end = if is_whole { end } else { last.max(end) };
-    // What can be read of it is enough.
+    // The part that can be read is enough.
     let _fault = memory.area((start, end.min(start.saturating_add(LIMIT))), text);
     if !is_whole {
         let length = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());

@@ -23,7 +23,7 @@ use crate::sys::stat::stat_at;
 const PASSWD_LIMIT: u64 = 8 << 20;
 /// Users that the name service is asked for; processes of more are rare.
 const ASKED: usize = 256;
-/// How long all of its answers may take together. A cache answers in far less.
+/// How long all of its answers may take together. A cache needs far less.
 const PATIENCE: Duration = Duration::from_millis(300);
 /// The part of the remaining time that it may take.
 const PART: u32 = 8;
@@ -51,8 +51,8 @@ pub fn user_names(options: &Options, mut wanted: BTreeSet<u32>) -> Vec<User> {
     names.into_iter().map(|(uid, name)| User { uid, name }).collect()
 }
 
-/// Whether the users of the processes are those of the files that gpumap sees:
-/// not where it looks from a container at the node's processes.
+/// Whether the processes' users are those of the files that gpumap sees. They are
+/// not if gpumap observes the node's processes from inside a container.
 fn is_here(proc: &Path) -> bool {
     let place = |path: &Path| {
         let stat = stat_at(&Dir::open(path).ok()?, c"").ok()?;
@@ -63,8 +63,8 @@ fn is_here(proc: &Path) -> bool {
     is_own(proc) && first.is_none_or(|first| Some(first) == place(Path::new("/")))
 }
 
-/// Those of the wanted users that a file in the format of passwd(5) names; as
-/// for the C library, the first line about a user counts.
+/// The wanted users that a file in the format of passwd(5) names. As for the C
+/// library, the first line about a user counts.
 fn passwd(mut text: impl BufRead, wanted: &BTreeSet<u32>) -> BTreeMap<u32, Text> {
     let (mut names, mut line) = (BTreeMap::new(), Vec::new());
     while text.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) && names.len() < wanted.len() {
@@ -84,7 +84,7 @@ fn user(line: &[u8]) -> Option<(u32, &[u8])> {
     is_name.then_some((std::str::from_utf8(uid).ok()?.parse().ok()?, name))
 }
 
-/// Asks for the names of users in a helper, and takes what comes in time.
+/// Asks for the names of users in a helper, and uses the answers that come in time.
 fn ask(
     wanted: BTreeSet<u32>,
     patience: Duration,
@@ -97,7 +97,7 @@ fn ask(
     }
     let end = Instant::now() + patience;
     let work = |channel: &mut Channel| {
-        // An empty message stands for a user without a name.
+        // An empty message means a user without a name.
         wanted.iter().all(|uid| channel.send(&name(*uid).unwrap_or_default()));
     };
     let Ok(mut helper) = Helper::start(&[], work) else { return names };
@@ -135,8 +135,8 @@ fn name_service(_: u32) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// Make sure that the first line about a user counts, and that lines of
-    /// another form name nobody.
+    /// Make sure that the first line about a user counts, and that malformed lines
+    /// are ignored.
     #[test]
     fn lines() {
         let text = b"root:x:0:0::/:/bin/sh\ntoor:x:0:0::/:/bin/sh\n+nis:x:7:7\n:x:8:8\nodd:x:-1:1\n\
@@ -149,8 +149,8 @@ mod tests {
         assert_eq!(passwd(&text[..], &BTreeSet::from([1])), BTreeMap::new());
     }
 
-    /// Make sure that a name service that never answers costs no more than the
-    /// time it is given, and that what it said before stays.
+    /// Make sure that a name service that never answers costs no more than the time
+    /// limit, and that its earlier answers are kept.
     #[test]
     fn silence() {
         let answer = |uid: u32| match uid {

@@ -30,13 +30,13 @@ pub(super) enum Unread {
     Silent,
 }
 
-/// What is needed to read a process.
+/// The options for reading a process.
 #[derive(Debug)]
 pub(super) struct Context<'a> {
     pub(super) proc: &'a Dir,
     pub(super) hierarchy: &'a Hierarchy,
     pub(super) detail: bool,
-    /// Whether pids of this `/proc` are those of system calls.
+    /// Whether this `/proc` has the pids that system calls use.
     pub(super) is_own: bool,
     pub(super) refusals: Refusals,
 }

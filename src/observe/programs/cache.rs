@@ -72,7 +72,7 @@ impl ProgramCache {
         with_inner(ids, |id| self.maps.get(&id))
     }
 
-    /// Forgets what is not attached after all.
+    /// Forgets programs that are not attached any more.
     pub(in crate::observe) fn keep(&mut self, wanted: impl Fn(u32) -> bool) {
         self.programs.retain(|id, _| wanted(*id));
         let used = self.used(self.programs.values());

@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 
 use crate::bytecode::btf;
-use crate::model::ProblemCode;
+use crate::model::{MapType, ProblemCode};
 use crate::observation::{Answer, HexBytes, HiddenBytes, Map, MapEntry};
 use crate::observe::problems::{Log, refusal};
 use crate::observe::rights::{refused, unless_held};
@@ -46,7 +46,7 @@ fn stable(read: impl Fn() -> Result<Contents, BpfError>) -> Result<Contents, Bpf
 fn describe(info: &MapInfo, frozen: bool) -> Map {
     Map {
         id: info.id,
-        kind: bpf::map_type_name(info.kind),
+        kind: MapType::of_number(info.kind),
         name: info.name.as_slice().into(),
         key_size: info.key_size,
         value_size: info.value_size,

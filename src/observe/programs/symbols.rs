@@ -151,8 +151,8 @@ ffffffff81000900 T alias\t[module]
         scan(&mut text.as_bytes(), &wanted.iter().copied().collect()).map(|names| names.into_iter().collect())
     }
 
-    /// Make sure that symbols on both sides of the base are found, and nothing
-    /// is made up.
+    /// Make sure that symbols on both sides of the base are found, and that no name
+    /// is invented.
     #[test]
     fn distances() {
         let names = find(TEXT, &[0xf0, -0x710, 5]).unwrap();
@@ -160,7 +160,7 @@ ffffffff81000900 T alias\t[module]
         assert_eq!(find(TEXT, &[5]).unwrap(), []);
     }
 
-    /// Make sure that hidden addresses are told from absent symbols.
+    /// Make sure that hidden addresses and absent symbols are different answers.
     #[test]
     fn hidden() {
         let hidden = "0000000000000000 T __bpf_call_base\n0000000000000000 T after\n";

@@ -66,7 +66,7 @@ fn iterators(
     heap::give_back();
     let first = scanner.scan()?;
     let seen = first.iter().find(|process| process.pid == own.pid).ok_or_else(other)?;
-    // Other threads open and close files meanwhile.
+    // Other threads open and close files in between.
     own.devices.clone_from(&seen.devices);
     if contents == ScanContents::DevicesOnly {
         own.at_exec.clone_from(&seen.at_exec);

@@ -30,7 +30,7 @@ impl EnvironmentCache {
         self.next.insert(task.pid, (key(task), at_exec.clone()));
     }
 
-    /// Ends a scan: what was not kept is forgotten.
+    /// Ends a scan: environments that were not used are forgotten.
     pub(super) fn turn(&mut self) {
         self.last = std::mem::take(&mut self.next);
     }
@@ -57,8 +57,8 @@ mod tests {
         }
     }
 
-    /// Make sure that an environment is that of one program of one process, and
-    /// of the last scan.
+    /// Make sure that an environment is only used for the same program of the same
+    /// process, and only from the last scan.
     #[test]
     fn programs() {
         let at_exec = Answer::Known(Environment::default());

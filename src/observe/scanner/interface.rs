@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::loader::LoadError;
 use crate::observation::{Answer, Environment, HeldDevice, Text};
 
-/// How processes are listed.
+/// The way in which processes are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScanMethod {
     /// BPF iterators over processes and their files. Needs root and Linux 5.8
@@ -17,7 +17,7 @@ pub enum ScanMethod {
 }
 
 impl ScanMethod {
-    /// What it is called in answers: `iterators` or `proc`.
+    /// Its name in answers: `iterators` or `proc`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Iterators => "iterators",
@@ -52,15 +52,15 @@ pub struct ProcessSummary {
     pub uid: u32,
     /// Command name, at most 15 bytes, chosen by the process itself.
     pub comm: Text,
-    /// Id of its cgroup: the inode number of the directory. `None` where it is
-    /// not known: there is no cgroup2, or the cgroup is outside of what is
-    /// mounted, or `/proc` shows it as removed.
+    /// Id of its cgroup: the inode number of the directory. `None` if it is not
+    /// known: there is no cgroup2, the cgroup is outside of the mount, or `/proc`
+    /// shows it as removed.
     pub cgroup: Option<u64>,
     /// The environment at the last execve; missing where it was not asked for.
     pub at_exec: Answer<Environment>,
-    /// Distinct devices behind its open descriptors, those of every table of
-    /// descriptors that its threads have, each table once. Mappings are not
-    /// looked at, and descriptors that only name a file (`O_PATH`) are none.
+    /// Distinct devices of its open descriptors, from every descriptor table that
+    /// its threads have, each table once. Mappings are not included, nor are
+    /// descriptors that only name a file (`O_PATH`).
     pub devices: Answer<Vec<HeldDevice>>,
     /// Why it may have more devices open than are listed.
     pub devices_cut: Option<String>,
@@ -71,12 +71,12 @@ pub trait Scanner: std::fmt::Debug + Send {
     /// The way it uses.
     fn engine(&self) -> ScanMethod;
     /// Every process in the order of pids, without kernel threads and without
-    /// those that are ending or have ended. One that comes or goes
-    /// meanwhile may be there or not.
+    /// processes that are ending or have ended. A process that comes or goes during
+    /// the scan may be in the list or not.
     ///
     /// # Errors
     ///
-    /// Why the processes cannot be listed at all.
+    /// The processes cannot be listed at all.
     fn scan(&mut self) -> Result<Vec<ProcessSummary>, ScanError>;
 }
 
@@ -95,7 +95,7 @@ pub enum ScanError {
     /// The kernel does not run a program that it has loaded.
     #[error("the iterators cannot be read ({0})")]
     Read(String),
-    /// What they show is not what `/proc` shows.
+    /// The iterators do not show the same processes as `/proc`.
     #[error("the iterators do not show gpumap as {0} does: another pid or time namespace")]
     OtherNamespace(String),
     /// The proc file system cannot be listed.

@@ -18,12 +18,12 @@ use crate::loader::objects::SCAN;
 use crate::loader::{self, Iterate, Over, Wanted};
 use crate::observation::Answer;
 
-/// Bytes of one read: more than the kernel gives at once (eight pages), so that
-/// no record is torn.
+/// Bytes of one read: more than the kernel returns at once (eight pages), so that no
+/// record is split.
 const ROOM: usize = 64 << 10;
 /// Why there is no environment where none was asked for.
 const NOT_ASKED: &str = "it was not asked for";
-/// Times that the kernel may ask for a read again.
+/// How often the kernel may ask for a read to be repeated.
 const RETRIES: usize = 1000;
 
 /// Sees processes by iterators.
@@ -40,12 +40,12 @@ pub(super) struct Iterators {
 }
 
 impl Iterators {
-    /// Loads the programs. They are gone with the value.
+    /// Loads the programs. The kernel removes them when the value is dropped.
     ///
     /// # Errors
     ///
-    /// Why they cannot be loaded: the kernel is too old or has no BTF, or a
-    /// right is missing (`CAP_BPF` and `CAP_PERFMON`, or `CAP_SYS_ADMIN`).
+    /// They cannot be loaded: the kernel is too old or has no BTF, or a right is
+    /// missing (`CAP_BPF` and `CAP_PERFMON`, or `CAP_SYS_ADMIN`).
     pub(super) fn load(reader: Reader, contents: ScanContents) -> Result<Self, ScanError> {
         let mut loaded = loader::shared()?.load(&Wanted::whole(&SCAN))?;
         let tasks = loaded.iterator("tasks", Over::All)?;
@@ -126,8 +126,8 @@ fn processes(
     Ok((found, seen))
 }
 
-/// Gives processes their environments: those that are known still, and those
-/// that helpers read now.
+/// Adds environments to processes: known ones that are still valid, and those that
+/// helpers read now.
 fn with_environments(
     tasks: Vec<Task>,
     reader: &mut Reader,
@@ -143,7 +143,7 @@ fn with_environments(
             Some(at_exec) => Some((task.program, at_exec)),
             None => next.next().and_then(|place| read.remove(&place)),
         };
-        // One without is gone.
+        // A process without an environment is gone.
         let Some((program, at_exec)) = executed else { continue };
         if program == task.program && at_exec.known().is_some() {
             known.keep(&task, &at_exec);
@@ -185,8 +185,8 @@ fn process((program, at_exec): Executed, task: Task, reader: &Reader) -> Process
     }
 }
 
-/// Runs a program over everything. `visit` takes the first record of what it is
-/// given and returns its length; `None` for one that is not whole.
+/// Runs a program over all its objects. `visit` parses the first record of the bytes
+/// and returns its length; `None` for an incomplete record.
 fn each(
     iterator: &dyn Iterate,
     buffer: &mut [u8],

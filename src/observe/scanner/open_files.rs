@@ -10,7 +10,7 @@ use crate::observe::processes::devices::HeldDevices;
 /// Devices by process.
 pub(super) type Devices = HashMap<(u32, u64), Process>;
 
-/// What is open in one process.
+/// The open devices of one process.
 #[derive(Debug, Default)]
 pub(super) struct Process {
     pub(super) held: HeldDevices,

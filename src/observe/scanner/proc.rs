@@ -24,7 +24,7 @@ impl Scanner for ProcScanner {
         self.reader.forget();
         let pids = self.reader.pids()?;
         let mut found = self.reader.processes(&pids);
-        // The kernel lists by pid; a file tree that stands for it may not.
+        // The kernel lists by pid; a fixture directory may not.
         found.sort_unstable_by_key(|process| process.pid);
         Ok(found)
     }

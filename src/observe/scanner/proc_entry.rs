@@ -24,7 +24,7 @@ const TRIES: usize = 3;
 const TIME: Duration = Duration::from_secs(2);
 const NO_ENVIRONMENT: &str = "it executes a program or is ending: it has no environment";
 
-/// What to find out about a process.
+/// What to read of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Question {
     /// Everything.
@@ -33,19 +33,19 @@ pub(super) enum Question {
     Environment(u64),
 }
 
-/// What was found out.
+/// What was read of a process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum EntryAnswer {
     /// A process without the id of its cgroup, and the path of its cgroup instead.
     Process(ProcessSummary, Option<Text>),
-    /// Where its code and stack begin, and its environment.
+    /// The addresses at which its code and stack begin, and its environment.
     Environment((u64, u64), Answer<Environment>),
 }
 
 /// Reads processes; buffers are reused for the next one.
 pub(super) struct EntryReader<'a> {
     pub(super) root: &'a Dir,
-    /// Whether pids of this `/proc` are those of system calls.
+    /// Whether this `/proc` has the pids that system calls use.
     pub(super) is_own: bool,
     pub(super) refusals: Refusals,
     pub(super) text: Vec<u8>,
@@ -66,8 +66,7 @@ impl EntryReader<'_> {
         }
     }
 
-    /// One process; `None` if it is gone, has ended or is a thread of the
-    /// kernel.
+    /// One process; `None` if it is gone, has ended or is a kernel thread.
     fn process(&mut self, pid: u32, dir: &Dir, depth: Depth) -> Option<EntryAnswer> {
         let uid = dir.stat().ok()?.uid;
         let stat = self.stat(dir).filter(|stat| !stat.is_kernel_thread)?;
@@ -100,7 +99,7 @@ impl EntryReader<'_> {
         Some(EntryAnswer::Process(process, cgroup))
     }
 
-    /// What the tables of descriptors have, and why that may not be all.
+    /// The devices in the descriptor tables, and why they may not be all.
     fn devices(&self, tables: DescriptorTables<'_>) -> (Answer<Vec<HeldDevice>>, Option<String>) {
         match tables.read(Instant::now() + TIME) {
             Ok(held) => {
@@ -160,7 +159,7 @@ impl EntryReader<'_> {
     }
 }
 
-/// What `stat` says.
+/// Facts from `stat`.
 struct Known {
     start_time: u64,
     threads: u32,

@@ -24,7 +24,7 @@ use crate::sys::helper;
 pub(super) struct Reader {
     proc: PathBuf,
     root: Dir,
-    /// Whether pids of this `/proc` are those of system calls.
+    /// Whether this `/proc` has the pids that system calls use.
     is_own: bool,
     hierarchy: Option<Hierarchy>,
     /// Ids of cgroups by their lines in `/proc/PID/cgroup`, for one scan.
@@ -56,7 +56,7 @@ impl Reader {
         self.hierarchy.is_some()
     }
 
-    /// Forgets the cgroups: their names may be others' by now.
+    /// Forgets the cgroups, because their names may have been reused.
     pub(super) fn forget(&mut self) {
         self.cgroups.clear();
     }
@@ -78,8 +78,8 @@ impl Reader {
         self.processes(&[std::process::id()]).pop()
     }
 
-    /// These processes, without those that are gone, have ended or are threads
-    /// of the kernel.
+    /// These processes, without those that are gone, have ended or are kernel
+    /// threads.
     pub(super) fn processes(&mut self, pids: &[u32]) -> Vec<ProcessSummary> {
         let questions: Vec<_> = pids.iter().map(|pid| (*pid, Question::All)).collect();
         let (mut all, mut lines) = (Vec::new(), Vec::new());
@@ -97,8 +97,8 @@ impl Reader {
         all
     }
 
-    /// The environments of processes with these start times, by their place in
-    /// the list; none of those that are gone.
+    /// The environments of processes with these start times, by position in the
+    /// list; processes that are gone are left out.
     pub(super) fn environments(&mut self, processes: &[(u32, u64)]) -> HashMap<usize, Executed> {
         let question = |(pid, start_time): &(u32, u64)| (*pid, Question::Environment(*start_time));
         let questions: Vec<_> = processes.iter().map(question).collect();

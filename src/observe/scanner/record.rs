@@ -34,7 +34,7 @@ pub(super) struct Task {
 pub(super) struct Open {
     pub(super) pid: u32,
     pub(super) start_time: u64,
-    /// These are for comparing alone.
+    /// Only for comparing.
     pub(super) table: u64,
     pub(super) thread: u32,
     pub(super) kind: FileKind,
@@ -97,7 +97,7 @@ mod tests {
         record
     }
 
-    /// Make sure that processes are read one behind the other.
+    /// Make sure that records of several processes are read in a row.
     #[test]
     fn processes() {
         let two = [record(0), record(NO_PROCESS)].concat();

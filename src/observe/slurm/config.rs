@@ -20,8 +20,8 @@ use crate::sys::dir::{Dir, read_all};
 const FILE_LIMIT: usize = 1 << 20;
 /// Bytes of a variable that are kept: what one argument may have.
 const VALUE_LIMIT: usize = 128 << 10;
-/// Where `gres.conf` usually is; the first is that of a configless slurmd.
-const PLACES: [&str; 4] = [
+/// The usual places of `gres.conf`; the first is that of a configless slurmd.
+pub(in crate::observe) const PLACES: [&str; 4] = [
     "/run/slurm/conf/gres.conf",
     "/etc/slurm/gres.conf",
     "/etc/slurm-llnl/gres.conf",
@@ -72,9 +72,9 @@ fn found(
     Some(None)
 }
 
-/// The bytes of a regular file, which may be behind links (`/etc/slurm` often
-/// is one).
-fn read(path: &Path) -> Result<Vec<u8>, Errno> {
+/// The bytes of a regular file. The path may contain links (`/etc/slurm` often is
+/// one).
+pub(in crate::observe) fn read(path: &Path) -> Result<Vec<u8>, Errno> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = Dir::open(directory.unwrap_or(Path::new(".")))?;
     let name = path.file_name().ok_or(Errno::EISDIR)?;
@@ -85,7 +85,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Errno> {
     Ok(bytes)
 }
 
-/// What of an environment a hook's is used for.
+/// The variables of a hook that gpumap uses.
 fn hook(variables: impl Iterator<Item = (OsString, OsString)>) -> Environment {
     let known = |(name, value): (OsString, OsString)| {
         let name = HOOK_VARIABLES.iter().find(|known| name == **known)?;
@@ -111,8 +111,8 @@ mod tests {
         assert_eq!(kept.get("SLURM_JOB_GPUS").unwrap().value, Text::from("0,1"));
     }
 
-    /// Make sure that a named file that cannot be read is told, and one in a
-    /// usual place that does not exist is not.
+    /// Make sure that a file that the caller names and that cannot be read is
+    /// reported, and that a missing one in a usual place is not.
     #[test]
     fn named_files_are_missed() {
         let mut log = Log::new(None);

@@ -59,12 +59,12 @@ fn served(process: &Dir) -> Option<u64> {
 }
 
 /// Bound Unix sockets that a process has open and that are named like those of
-/// slurmstepd (`NODE_JOB.STEP[.HET]`), by file name, sorted. `process` is a
-/// handle of `/proc/PID`; what cannot be read is none.
+/// slurmstepd (`NODE_JOB.STEP[.HET]`), by file name, sorted. `process` is a handle
+/// of `/proc/PID`; empty if it cannot be read.
 ///
-/// Meant for root's processes in the `slurm` directory of a job with a SLUID,
-/// and only if the title does not tell the job: the socket table of a node
-/// can be large.
+/// It is meant for root's processes in the `slurm` directory of a job with a SLUID,
+/// and only if the title does not contain the job's number, because the socket table
+/// of a node can be large.
 pub(in crate::observe) fn sockets(process: &Dir) -> Vec<Text> {
     let inodes = inodes(process).unwrap_or_default();
     if inodes.is_empty() {
@@ -82,8 +82,7 @@ pub(in crate::observe) fn sockets(process: &Dir) -> Vec<Text> {
     names
 }
 
-/// Inodes of the sockets behind a process's descriptors, as `/proc/PID/fd`
-/// writes them.
+/// Inodes of the sockets of a process's descriptors, as `/proc/PID/fd` writes them.
 fn inodes(process: &Dir) -> Result<Vec<u64>, Errno> {
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let mut listing = Listing::openat(process, c"fd", flags, Mode::empty())?;
@@ -98,15 +97,15 @@ fn inodes(process: &Dir) -> Result<Vec<u64>, Errno> {
 /// Inode and file name of a socket bound to a path, from a line of `net/unix`
 /// (`unix_seq_show` in net/unix/af_unix.c: six columns, the inode, the path).
 ///
-/// A path may hold a newline and so forge a line. The true line is there all
-/// the same, so a forger can only make a process contradict itself.
+/// A path may contain a newline and so forge a line. The true line is still there,
+/// so a forger can only make a process contradict itself.
 fn bound(line: &[u8]) -> Option<(u64, &[u8])> {
     let (inode, path) = (0..6).try_fold(line, |rest, _| Some(column(rest)?.1)).and_then(column)?;
     let inode = std::str::from_utf8(inode).ok()?.parse().ok()?;
     path.starts_with(b"/").then(|| (inode, path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()))
 }
 
-/// The first column, and what follows the blank behind it.
+/// The first column, and the rest after its blank.
 fn column(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let line = line.trim_ascii_start();
     let end = line.iter().position(|byte| *byte == b' ')?;

@@ -36,8 +36,8 @@ impl Reader {
         lines
     }
 
-    /// A link to `/dev/null` or an empty file masks. One that is gone since it
-    /// was listed is as if it had not been there.
+    /// A link to `/dev/null` or an empty file masks the unit. A file that was
+    /// removed since it was listed is ignored.
     fn read(&mut self, path: &Path, section: &'static str) -> Lines {
         let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else { return Err(Errno::EINVAL) };
         let name = CString::new(name.as_bytes()).map_err(|_| Errno::EINVAL)?;

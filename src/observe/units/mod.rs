@@ -21,7 +21,7 @@ use crate::model::{DeviceType, ProblemCode};
 use crate::observation::{Answer, Attached, ConfigFile, DeviceNumber, NamedNode, Text, Unit};
 use crate::sys::dir::Dir;
 use crate::sys::stat::{FileKind, stat_at};
-use crate::unit::{Settings, of_cgroup, section};
+use crate::unit::{Settings, UnitKind, of_cgroup};
 use files::Reader;
 use search::Search;
 
@@ -30,9 +30,9 @@ const UNIT_LIMIT: usize = 8192;
 /// Paths of one unit that are looked up.
 const PATH_LIMIT: usize = 256;
 
-/// Collects the units of the observed cgroups whose files say something about
-/// devices, or at or below whose cgroup a device program is attached. Empty where
-/// systemd does not run, sd_booted(3).
+/// Collects the units of the observed cgroups whose files have settings about
+/// devices, or that have a device program attached at or below their cgroup. Empty
+/// if systemd does not run, sd_booted(3).
 pub(super) fn collect(options: &Options, seen: &[VisitedCgroup], log: &mut Log) -> Vec<Unit> {
     if !options.unit_root.join("run/systemd/system").is_dir() {
         return Vec::new();
@@ -95,7 +95,7 @@ impl Collector<'_> {
             fragment: fragment.as_deref().map(|path| self.shown(path)),
             ..Unit::default()
         };
-        let section = section(name).unwrap_or_default();
+        let section = UnitKind::of(name).map(UnitKind::section).unwrap_or_default();
         let drop_ins = self.search.drop_ins(name);
         for (path, is_fragment) in
             fragment.iter().map(|path| (path, true)).chain(drop_ins.iter().map(|path| (path, false)))
@@ -131,7 +131,7 @@ impl Collector<'_> {
     }
 }
 
-/// The device behind a path; it is never opened.
+/// The device that a path leads to; it is never opened.
 fn device(root: &Path, path: &str) -> Answer<Option<DeviceNumber>> {
     let Ok(name) = CString::new(path.trim_start_matches('/')) else { return Answer::Known(None) };
     let stat = Dir::open(root).and_then(|root| stat_at(&root, &name));

@@ -29,7 +29,7 @@ const ENTRY_LIMIT: usize = 65_536;
 /// Drop-ins of one directory.
 const DROP_IN_LIMIT: usize = 1024;
 
-/// The directories with what is in them.
+/// The directories and the files in them.
 #[derive(Debug)]
 pub(super) struct Search {
     dirs: Vec<(PathBuf, HashSet<String>)>,
@@ -61,9 +61,9 @@ impl Search {
         find(name).or_else(|| find(&template(name)?))
     }
 
-    /// The drop-ins in the order in which they are applied: by file name,
-    /// wherever they are. Of several with one name the first counts: first by
-    /// place, then the more specific one, those of the whole kind last.
+    /// The drop-ins in the order in which systemd applies them: by file name,
+    /// whatever their directory. Of several with one name only the first counts:
+    /// first by directory, then the more specific one, those of the whole kind last.
     pub(super) fn drop_ins(&mut self, name: &str) -> Vec<PathBuf> {
         let mut specific = drop_in_names(name);
         let kind = specific.pop().unwrap_or_default();

@@ -27,7 +27,7 @@ pub struct Node {
 /// A node, held open without opening its device.
 pub(super) struct Handle<'a> {
     node: &'a Node,
-    /// The handle, or why there is none.
+    /// The handle, or the reason why there is none.
     pub(super) place: Result<OwnedFd, String>,
     immutable: bool,
 }
@@ -61,13 +61,13 @@ impl<'a> Handle<'a> {
         Self { node, place: Err(why), immutable: false }
     }
 
-    /// What is known of it in a cgroup.
+    /// The answers about it in a cgroup.
     pub(super) fn verification(&self, cgroup: &Text, allowed: Answer<bool>) -> Verification {
         let Node { path, major, minor } = self.node.clone();
         Verification { cgroup: cgroup.clone(), path, major, minor, request: REQUEST.to_owned(), allowed }
     }
 
-    /// What the kernel's answer says of the device policy.
+    /// The verdict of the device policy that follows from the kernel's answer.
     pub(super) fn answer(&self, answer: access::Answer) -> Answer<bool> {
         let why = match answer {
             access::Answer::Allowed => return Answer::Known(true),

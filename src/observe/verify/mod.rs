@@ -30,12 +30,11 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const REQUEST: &str = "rw";
 
 /// Asks the kernel in each cgroup about each character device, and adds the answers
-/// to the observation. Only cgroups that have processes are used: a first
-/// process in an empty cgroup would trigger whoever watches its `populated`
-/// state.
+/// to the observation. Only cgroups with processes are used, because a first process
+/// in an empty cgroup would change its `populated` state, which others may watch.
 ///
-/// Since Linux 5.8; the process has to be allowed into the cgroup (root). What
-/// could not be asked is an answer that is missing, with the reason.
+/// Since Linux 5.8; the process has to be allowed into the cgroup (root). A question
+/// that could not be asked has a missing answer, with the reason.
 pub fn verify(options: &Options, observation: &mut Observation, cgroups: &[Text], nodes: &[Node]) {
     let mut log = Log::new(options.deadline);
     let v1 = observation.devices_v1.is_some();

@@ -1,7 +1,7 @@
-//! Instructions for a tree of tests.
+//! Writes the instructions for a tree of tests.
 //!
-//! Each node's instructions stand once, behind all that lead to it, so every
-//! jump goes forward.
+//! Each node's instructions stand once, after all that lead to it, so every jump
+//! goes forward.
 
 use super::tree::{Field, Node, NodeId, Test, Tree};
 use crate::bytecode::{Insn, opcode};
@@ -14,7 +14,7 @@ const MINOR: i16 = 8;
 const TYPE_MASK: i32 = 0xffff;
 const REQUEST_SHIFT: i32 = 16;
 
-/// Instructions of a conditional jump whose target is out of its reach.
+/// Instructions of a conditional jump whose target is too far away.
 const FAR: usize = 3;
 
 /// The program.
@@ -26,7 +26,7 @@ pub(super) fn program(tree: &Tree) -> Vec<Insn> {
     code
 }
 
-/// Loads the fields that are tested, each into a register of its own.
+/// Loads the tested fields, each into its own register.
 fn loads(tree: &Tree) -> Vec<Insn> {
     let is_tested = |field| tree.nodes.iter().any(|node| matches!(node, Node::Test(of, ..) if *of == field));
     let load = |field, off| Insn {
@@ -59,10 +59,11 @@ fn register(field: Field) -> u8 {
     }
 }
 
-/// Where the nodes stand.
+/// The positions of the nodes.
 struct Layout<'a> {
     tree: &'a Tree,
-    /// The nodes, those that are jumped to behind those that jump.
+    /// The nodes in the order of their instructions: each after all nodes that jump
+    /// to it.
     order: Vec<NodeId>,
     /// By node: whether its jump takes the long form.
     is_far: Vec<bool>,
@@ -82,7 +83,7 @@ impl<'a> Layout<'a> {
         layout
     }
 
-    /// The nodes with those that stand behind them.
+    /// The nodes, each with the one that follows it.
     fn pairs(&self) -> impl Iterator<Item = (NodeId, Option<NodeId>)> {
         let next = self.order.iter().skip(1).copied().map(Some).chain([None]);
         self.order.iter().copied().zip(next)
@@ -102,8 +103,8 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Gives jumps that do not reach their targets the long form. Whether there
-    /// were any, so that all places changed.
+    /// Gives jumps that do not reach their targets the long form. Returns whether
+    /// there were any, because that moves all positions.
     fn stretch(&mut self) -> bool {
         let far = |(node, next)| {
             let jump = self.jump(node, next)?;
@@ -116,7 +117,7 @@ impl<'a> Layout<'a> {
         !far.is_empty()
     }
 
-    /// How a node goes on; `None` for a verdict.
+    /// The jump of a node; `None` for a verdict.
     fn jump(&self, node: NodeId, next: Option<NodeId>) -> Option<Jump> {
         let Node::Test(field, test, yes, no) = self.tree.nodes[node] else { return None };
         let (op, number, target, other) = match test {
@@ -161,9 +162,9 @@ impl<'a> Layout<'a> {
 /// A test with where its outcomes lead.
 struct Jump {
     test: Insn,
-    /// Where it jumps to.
+    /// The node it jumps to.
     target: NodeId,
-    /// Where the other outcome goes on, unless it stands right behind.
+    /// The node of the other outcome, unless it follows directly.
     otherwise: Option<NodeId>,
 }
 

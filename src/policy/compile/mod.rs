@@ -1,8 +1,8 @@
-//! From a policy back to a device program: the decoder's inverse.
+//! Compiles a policy into a device program: the inverse of the decoder.
 //!
-//! `tree` turns the diagram of what is allowed into tests of whole fields,
-//! `emit` turns the tests into instructions. Decoding the program again
-//! gives the same policy.
+//! `tree` turns the diagram of what is allowed into tests of whole fields, `emit`
+//! turns the tests into instructions. Decoding the program again gives the same
+//! policy.
 
 mod emit;
 mod tree;

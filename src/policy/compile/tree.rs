@@ -1,8 +1,8 @@
-//! A policy as tests of the question's fields: first the type and the request,
-//! then the major number, then the minor number.
+//! Turns a policy into tests of the question's fields: first the type and the
+//! request, then the major number, then the minor number.
 //!
-//! A field is searched by halves where its values fall into few ranges, and
-//! tested bit by bit where that takes fewer tests. Equal parts are one node.
+//! A field whose values fall into few ranges is searched by halves; where fewer
+//! tests are enough, it is tested bit by bit. Equal parts share one node.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,7 +14,7 @@ use crate::model::{DeviceType, Request};
 /// instructions.
 const MAX_RANGES: usize = 1 << 17;
 
-/// Tests of ranges that are preferred to one test of a bit: searching ends
+/// The number of range tests that are preferred to one test of a bit: searching ends
 /// after fewer tests, and is quicker to verify and to decode again.
 const RANGES_FOR_A_BIT: usize = 8;
 
@@ -27,7 +27,7 @@ pub(super) enum Field {
     Minor,
 }
 
-/// What a node asks.
+/// The question of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Test {
     /// Whether the field is below this number.
@@ -44,7 +44,7 @@ pub(super) type NodeId = usize;
 pub(super) enum Node {
     /// Allow or deny.
     Leaf(bool),
-    /// Where to go on for yes and for no.
+    /// The next node for yes and for no.
     Test(Field, Test, NodeId, NodeId),
 }
 
@@ -119,7 +119,7 @@ impl Tree {
         node
     }
 
-    /// What comes after a field.
+    /// The tree after a field.
     fn behind(&mut self, diagram: &Diagram, function: Bdd, field: Field) -> NodeId {
         match function.as_constant() {
             Some(value) => self.node(Node::Leaf(value)),
@@ -191,8 +191,8 @@ fn ranges(diagram: &Diagram, function: Bdd, first: Variable, width: u32) -> Opti
     split(diagram, function, first, first + width, 0, &mut ranges).then_some(ranges)
 }
 
-/// Appends the ranges of the values from `from` on whose bits before `variable`
-/// are fixed. Whether there was room.
+/// Appends the ranges of the values from `from` on whose bits before `variable` are
+/// fixed. Returns whether there was room.
 fn split(
     diagram: &Diagram,
     function: Bdd,

@@ -22,21 +22,21 @@ use super::value::{Base, Value};
 use super::word::Word;
 use super::written::{Places, Written};
 
-/// Instructions run before gpumap gives up on a program: some tenths of a
-/// second. The verifier goes through a million at most, but over many paths.
+/// Instructions before gpumap gives up on a program: some tenths of a second. The
+/// verifier visits a million at most, but over many paths.
 const MAX_STEPS: usize = if cfg!(fuzzing) { 20_000 } else { 400_000 };
-/// The same for one question: some milliseconds.
+/// The limit of one question: some milliseconds.
 const MAX_STEPS_OF_QUESTION: usize = 50_000;
 /// Diagram operations for putting the paths of a run together.
 const MAX_FOLD_STEPS: u64 = 10_000_000;
-/// Most pieces of a run that was cut off which are put together all the same.
+/// The most pieces of a run that was cut off whose results are still combined.
 const MAX_CUT_PIECES: usize = 1 << 16;
 /// Instructions between two looks at the clock.
 const CLOCK_STEPS: usize = 256;
 /// Bits of the hook's error.
 pub const RETVAL_BITS: usize = 32;
 
-/// What a program reads besides its own code and maps.
+/// The inputs of a program besides its own code and maps.
 #[derive(Clone, Copy, Debug)]
 pub struct Surroundings {
     /// The id of the cgroup asked about.
@@ -49,19 +49,17 @@ pub struct Surroundings {
     pub budget: u64,
 }
 
-/// What a program decides, as functions of the question and the fresh bits.
+/// The decisions of a program, as functions of the question and the fresh bits.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Where it returns 1.
+    /// The questions for which it returns 1.
     pub allows: Bdd,
     /// The error in force after it, 32 bits, before the kernel looks at what
     /// it returned.
     pub retval: Word,
-    /// What it may write: what the next run reads there is not what was
-    /// observed.
+    /// What it may write: the next run does not find there what was observed.
     pub writes: Written,
-    /// Whether some of its paths were given up because the run outgrew its
-    /// limits.
+    /// Whether some of its paths were given up because the run exceeded its limits.
     pub is_cut: bool,
 }
 
@@ -95,7 +93,7 @@ pub type Visit = (Registers, Option<Registers>);
 /// The values of all registers.
 pub type Registers = [Value; super::state::REGISTERS];
 
-/// How a followed run ended.
+/// The end of a followed run.
 #[derive(Clone, Debug)]
 pub enum End {
     /// At `exit`: whether r0 is not zero, `None` if that depends on something
@@ -109,18 +107,18 @@ pub enum End {
 #[derive(Debug)]
 pub struct Stop(pub String);
 
-/// Where to go next.
+/// The position after a step.
 #[expect(clippy::large_enum_variant, reason = "lives for one step, on the stack")]
 pub enum Next {
     /// On at this instruction.
     To(usize),
     /// One of two ways.
     Branch {
-        /// Where the first is taken.
+        /// The questions for which the first is taken.
         condition: Bdd,
         /// The first, with what it starts from.
         taken: (usize, State),
-        /// The other, which starts from what is there.
+        /// The other position, which continues with the current state.
         otherwise: usize,
     },
     /// The program ends.
@@ -135,7 +133,7 @@ pub struct Machine<'a> {
     /// The functions and fresh bits; shared by programs that run after each
     /// other.
     pub symbols: &'a mut Symbols,
-    /// What else it reads.
+    /// The other inputs.
     pub surroundings: Surroundings,
     context: [Word; 3],
     graph: Graph,
@@ -143,7 +141,7 @@ pub struct Machine<'a> {
     /// The one question that is followed, with its cube.
     followed: Option<(u64, Bdd)>,
     pending: BTreeMap<Position, Vec<(Edge, State)>>,
-    /// What is not to be trusted from the start.
+    /// Places in the maps whose contents are unknown from the start.
     written: Rc<Places>,
     /// What the program may write.
     pub writes: Written,
@@ -159,8 +157,7 @@ pub struct Machine<'a> {
 type Position = [u64; 9];
 
 impl<'a> Machine<'a> {
-    /// A machine for `code`. What is `written` of its maps is not to be
-    /// trusted.
+    /// A machine for `code`. Contents that are in `written` are unknown.
     pub fn new(
         code: &'a Code<'a>,
         symbols: &'a mut Symbols,
@@ -189,9 +186,8 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Runs the program for all questions, or for the one that is asked. Paths
-    /// that outgrow the limits end with a result that is not known; the others
-    /// stand.
+    /// Runs the program for all questions, or for the one that is asked. Paths that
+    /// exceed the limits get an unknown result; the others keep theirs.
     pub fn run(mut self, retval: &Word) -> Outcome {
         let is_cut = self.all_pieces(retval);
         let outcome = self.outcome(retval, is_cut);
@@ -199,7 +195,7 @@ impl<'a> Machine<'a> {
         outcome
     }
 
-    /// Runs all pieces; whether some were given up.
+    /// Runs all pieces; returns whether some were given up.
     fn all_pieces(&mut self, retval: &Word) -> bool {
         self.symbols.diagram.set_budget_with_reserve(self.surroundings.budget);
         self.node = self.graph.add(Vec::new());
@@ -221,7 +217,7 @@ impl<'a> Machine<'a> {
         self.graph.exit(self.node, results);
     }
 
-    /// The result of paths that are given up. They share one: each question
+    /// The result of paths that are given up. They share one, because each question
     /// takes one path.
     fn cut_results(&mut self) -> Vec<Bdd> {
         if self.cut_results.is_none() {
@@ -244,8 +240,8 @@ impl<'a> Machine<'a> {
     fn outcome(&mut self, retval: &Word, is_cut: bool) -> Outcome {
         let is_single = self.surroundings.question.is_some();
         self.symbols.diagram.set_budget(if is_single { self.surroundings.budget } else { MAX_FOLD_STEPS });
-        // An endless loop of a file leaves so many pieces that what is known
-        // of them is not worth the time.
+        // An endless loop in a file leaves so many pieces that combining them is not
+        // worth the time.
         if is_cut && (self.graph.len() > MAX_CUT_PIECES || deadline::is_over()) {
             return self.lost_outcome(retval);
         }
@@ -279,8 +275,7 @@ impl<'a> Machine<'a> {
         Outcome { is_cut: true, ..outcome }
     }
 
-    /// Whether the run has outgrown its limits: the last step means nothing
-    /// then.
+    /// Whether the run has exceeded its limits; then the last step means nothing.
     pub fn is_exhausted(&self) -> bool {
         let is_late = self.steps.is_multiple_of(CLOCK_STEPS) && deadline::is_over();
         is_late || self.steps >= self.most_steps() || self.symbols.diagram.exhausted()
@@ -295,9 +290,9 @@ impl<'a> Machine<'a> {
         if deadline::is_over() { deadline::WHY } else { self.why_exhausted }
     }
 
-    /// Goes on where `arrivals` meet. At the end of the program nothing is
-    /// gained by merging them, and merging needs guards, which of a thousand
-    /// rules with a common end are large.
+    /// Continues where `arrivals` meet. At the end of the program they are not
+    /// merged: merging needs guards, which are large for a thousand rules with a
+    /// common end.
     fn meet(&mut self, position: Position, arrivals: Vec<(Edge, State)>) {
         let pc = slot_of(&position);
         if matches!(self.code.operations.get(pc), Some(Operation::Exit)) {
@@ -412,8 +407,8 @@ impl<'a> Machine<'a> {
         self.finish(allows, &state.retval);
     }
 
-    /// Ends a path whose result is unknown. What comes after it may write all
-    /// that the program may write.
+    /// Ends a path with an unknown result. Code after it may write everything that
+    /// the program may write.
     fn lose(&mut self, why: &str) {
         self.writes.add_all(&self.code.unfollowed);
         let results = self.lost_results(why);
@@ -476,9 +471,9 @@ impl<'a> Machine<'a> {
         (trace, end)
     }
 
-    /// Runs the program for all questions and tells for every instruction that
-    /// is reached the registers before it and, where the next instruction
-    /// follows at once, after it.
+    /// Runs the program for all questions and returns, for every instruction that is
+    /// reached, the registers before it and, if the next instruction follows
+    /// directly, after it.
     pub fn visits(mut self) -> BTreeMap<usize, Visit> {
         self.visits = Some(BTreeMap::new());
         self.all_pieces(&Word::ZERO);

@@ -104,9 +104,9 @@ impl Machine<'_> {
         Value::Scalar(self.symbols.unknown_word(64, &why.unwrap_or_else(|| missing_map(map))))
     }
 
-    /// What `r0 = r1` leaves in r0. The kernel writes the same for
-    /// `bpf_rdonly_cast(r1)`, after which the program may read anything near a
-    /// map's structure; no other code has use for the address of a map in r0.
+    /// The value of r0 after `r0 = r1`. The kernel writes the same instruction for
+    /// `bpf_rdonly_cast(r1)`, after which the program may read anything near a map's
+    /// structure; no other code needs the address of a map in r0.
     fn perhaps_cast(&mut self, value: &Value) -> Value {
         let is_map = |value: &Value| match value {
             Value::Pointer(pointer) => matches!(pointer.base, Base::MapObject(_)),

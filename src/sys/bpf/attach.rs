@@ -1,7 +1,7 @@
-//! The only calls of [`super`] that change something: they load and attach
-//! session probes (one program that runs at the entry and at the return of
-//! functions in files, Linux 6.13) and write into maps. What they made is gone
-//! with the descriptors.
+//! The only calls of [`super`] that change something: they load and attach session
+//! probes (one program that runs at the entry and at the return of functions in
+//! files, Linux 6.13) and write into maps. The kernel removes what they made when
+//! the descriptors are closed.
 
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -19,9 +19,9 @@ const NAME_SIZE: usize = 16;
 /// The beginning of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Where it is in the file, in bytes.
+    /// Its offset in the file, in bytes.
     pub offset: u64,
-    /// What the program is told of it (`bpf_get_attach_cookie`).
+    /// The number that the program gets for it (`bpf_get_attach_cookie`).
     pub cookie: u64,
 }
 

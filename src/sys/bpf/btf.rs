@@ -1,4 +1,4 @@
-//! Type information by id.
+//! Reads type information by id.
 
 use std::os::fd::AsRawFd;
 

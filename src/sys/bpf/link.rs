@@ -1,4 +1,4 @@
-//! Links: who keeps a program attached.
+//! Reads links, which keep programs attached.
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
@@ -53,7 +53,7 @@ pub fn next_link_id(id: u32) -> Result<Option<u32>, BpfError> {
 ///
 /// # Errors
 ///
-/// Gone if there is none, refused without the right.
+/// `Gone` if no link has the id, `Refused` without the right.
 pub fn link_by_id(id: u32) -> Result<OwnedFd, BpfError> {
     fd_by_id(Command::LinkById, id, 0)
 }

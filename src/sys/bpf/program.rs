@@ -1,4 +1,4 @@
-//! Programs by id: what they are and their translated instructions.
+//! Reads programs by id: what they are, and their translated instructions.
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
@@ -40,7 +40,7 @@ pub struct ProgramInfo {
     pub xlated: Xlated,
 }
 
-/// What the kernel said when asked for the translated instructions.
+/// The kernel's answer to a request for the translated instructions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Xlated {
     /// The bytes, 8 an instruction.
@@ -78,7 +78,7 @@ struct RawInfo {
 ///
 /// # Errors
 ///
-/// Gone if there is none, refused without the right.
+/// `Gone` if no program has the id, `Refused` without the right.
 pub fn program_by_id(id: u32) -> Result<OwnedFd, BpfError> {
     fd_by_id(Command::ProgramById, id, 0)
 }

@@ -18,9 +18,9 @@ pub const MAX_QUERY_IDS: usize = 1 << 16;
 /// Which of the two lists of a cgroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListKind {
-    /// What is attached to this very cgroup.
+    /// The programs attached to this very cgroup.
     Own,
-    /// What is in force here, ancestors' programs included, in run order.
+    /// The programs in force here, ancestors' programs included, in run order.
     Effective,
 }
 

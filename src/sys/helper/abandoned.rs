@@ -18,13 +18,13 @@ pub fn own() -> Vec<u32> {
     all.iter().map(|pid| pid.cast_unsigned()).collect()
 }
 
-/// How many helpers were killed and do not end.
+/// How many helpers were killed and have not ended.
 pub fn left_behind() -> usize {
     sweep();
     LEFT.lock().unwrap_or_else(PoisonError::into_inner).len()
 }
 
-/// Waits for abandoned helpers that have ended meanwhile.
+/// Waits for abandoned helpers that have ended since.
 pub(super) fn sweep() {
     let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
     left.retain(|process| !process.has_ended());

@@ -55,7 +55,7 @@ impl Channel {
     }
 
     /// Sends a message as [`send`](Self::send) does, but together with those that
-    /// follow at once: waking the reader costs more than most messages do.
+    /// follow immediately: waking the reader costs more than most messages do.
     pub fn queue(&mut self, message: &[u8]) -> bool {
         let listens = self.put(message);
         let waits = self.outbox.len() < TOGETHER && self.since.elapsed() < WAIT;
@@ -119,8 +119,8 @@ pub(super) fn fork(
     Ok(Child::new(pid))
 }
 
-/// Lets go of everything that is the other process's: it must not be held
-/// open by a helper that cannot be ended.
+/// Closes everything that belongs to the parent process, so that a helper that
+/// cannot be ended does not hold it open.
 fn detach(parent: u32, kept: &[RawFd]) {
     // SAFETY: numbers alone. The other process may have ended before it could be
     // tied to it.
@@ -200,7 +200,7 @@ fn unmap_shared() {
     }
 }
 
-/// Where a shared mapping begins and ends, from its line in `maps`.
+/// The addresses at which a shared mapping begins and ends, from its line in `maps`.
 fn shared(line: &[u8]) -> Option<(usize, usize)> {
     let mut words = std::str::from_utf8(line.get(..80).unwrap_or(line)).ok()?.split(' ');
     let (start, end) = words.next()?.split_once('-')?;

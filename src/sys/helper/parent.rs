@@ -59,11 +59,11 @@ impl Helper {
         }
     }
 
-    /// The next message that is there already; `None` if there is none yet.
+    /// The next message that has arrived; `None` if there is none yet.
     ///
     /// # Errors
     ///
-    /// The helper has ended, or what it sends is no message.
+    /// The helper has ended, or has sent something that is no message.
     pub fn receive(&mut self) -> Result<Option<Vec<u8>>, Ended> {
         loop {
             if let Some(message) = whole(&mut self.inbox)? {
@@ -78,8 +78,8 @@ impl Helper {
         }
     }
 
-    /// How many messages the helper has made, those included that it did not
-    /// send yet.
+    /// How many messages the helper has made, including those that it did not send
+    /// yet.
     pub fn made(&mut self) -> u64 {
         self.made_before = self.made_before.saturating_add(self.made.read().unwrap_or(0));
         self.made_before
@@ -122,7 +122,8 @@ mod tests {
         None
     }
 
-    /// Make sure that messages of all sizes come back whole, and that the end is told.
+    /// Make sure that messages of all sizes arrive whole, and that the end is
+    /// reported.
     #[test]
     fn messages() {
         let echo = |channel: &mut Channel| {
@@ -152,8 +153,8 @@ mod tests {
             channel.send(&[u8::try_from(count).unwrap_or(u8::MAX)]);
         };
         let mut helper = Helper::start(&[kept.as_fd()], list).unwrap();
-        // Three of /dev/null, the channel and its counter, what is kept, and the
-        // listing itself.
+        // Three of /dev/null, the channel and its counter, the kept descriptors, and
+        // the listing itself.
         assert_eq!(next(&mut helper), Some(vec![7]));
     }
 

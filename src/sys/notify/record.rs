@@ -9,14 +9,14 @@ const VERSION: u8 = 3;
 const OVERFLOW: u64 = 0x4000;
 /// `FAN_EVENT_INFO_TYPE_DFID_NAME`.
 const DIRECTORY_AND_NAME: u8 = 2;
-/// Where the handle starts in that piece: its header and a file system id
-/// before it.
+/// The offset of the handle in that piece: its header and a file system id come
+/// before.
 const HANDLE: usize = 4 + 8;
 /// `FILEID_KERNFS` of `linux/exportfs.h` (since Linux 5.5): 8 bytes, the inode
 /// number.
 const KERNFS: u32 = 0xfe;
 
-/// What happened to some directory.
+/// A change in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// A directory was made in or removed from the one with this inode number
@@ -28,7 +28,7 @@ pub enum Notice {
     Lost,
 }
 
-/// Hands over every event in what was read. What does not parse is
+/// Passes every event in the bytes to `visit`. Bytes that do not parse are
 /// [`Notice::Lost`].
 pub(super) fn parse(bytes: &[u8], visit: &mut impl FnMut(Notice)) {
     let mut rest = bytes;

@@ -116,6 +116,22 @@ impl Source {
         std::mem::take(&mut self.ready)
     }
 
+    /// The kind of probes that this kernel takes: loads the programs and removes them
+    /// again. Nothing is attached.
+    ///
+    /// # Errors
+    ///
+    /// Why the kernel takes none, as [`Self::start`].
+    pub fn possible_mode() -> Result<Mode, WatchError> {
+        Kernel::load(None).map(|kernel| kernel.mode())
+    }
+
+    /// Paths of the drivers' libraries that are installed below `root`, where their
+    /// initialisation is seen from the first process on.
+    pub fn installed_drivers(root: &Path) -> Vec<PathBuf> {
+        drivers::installed(root)
+    }
+
     /// What serves as source.
     pub fn engines(&self) -> Vec<String> {
         vec![self.kernel.mode().engine().to_owned(), "raw_tracepoint".to_owned()]

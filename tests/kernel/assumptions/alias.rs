@@ -1,4 +1,4 @@
-//! Maps that are reached by more than one way.
+//! Tests maps that a program reaches in more than one way.
 
 use super::{array, finish, load, look_up, map, never_wrong, return_flag, unless_trigger, zero_key};
 use crate::support::asm::{Asm, alu, cond, helper, size};

@@ -1,5 +1,5 @@
-//! Counters, records and iteration beside a policy: what they write is no more
-//! than what they can reach.
+//! Tests counters, records and iteration beside a policy: they must write no more
+//! than they can reach.
 
 use super::{array, exact, finish};
 use crate::support::asm::{Asm, alu, cond, helper, size};

@@ -1,5 +1,5 @@
-//! Programs whose calls have no names, because the kernel hides its symbols:
-//! what a call is, only the program's tag may prove.
+//! Tests programs whose calls have no names because the kernel hides its symbols.
+//! Only the program's tag may prove what a call is.
 
 use gpumap::bytecode::tag;
 

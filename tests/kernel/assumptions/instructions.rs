@@ -1,4 +1,4 @@
-//! Every instruction at the ends of its range: each bit of what it leaves is
+//! Tests every instruction at the ends of its range: each bit of the result is
 //! compared with the kernel's, for a program as it is loaded and for one whose
 //! constants the kernel has blinded.
 

@@ -1,4 +1,4 @@
-//! Writes after a point that the decoder does not follow.
+//! Tests writes after a point that the decoder does not follow.
 
 use super::{array, finish, load, map, never_wrong, return_flag, set_flag, unless_trigger};
 use crate::support::asm::{Asm, Label, alu, cond, helper, size};

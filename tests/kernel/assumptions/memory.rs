@@ -1,4 +1,4 @@
-//! Memory that is neither the stack nor a plain map: casts, arenas, locks,
+//! Tests memory that is neither the stack nor a plain map: casts, arenas, locks,
 //! variables of the kernel, and maps of programs.
 
 use std::os::fd::AsRawFd as _;

@@ -1,5 +1,5 @@
-//! Programs written to break what the decoder assumes, one for each way that was
-//! thought of, and the kernel's answers about them.
+//! Tests what the decoder assumes: each program was written to break one
+//! assumption, and the kernel's verdicts are compared with the decoder's.
 
 mod alias;
 mod counters;

@@ -1,4 +1,4 @@
-//! Addresses that are compared with each other.
+//! Tests addresses that a program compares with each other.
 
 use super::{array, finish, load, map, never_wrong, unless_trigger, zero_key};
 use crate::support::asm::{Asm, Label, alu, cond, helper, size};

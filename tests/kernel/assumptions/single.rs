@@ -1,4 +1,4 @@
-//! One question where the policy as a whole is too complex.
+//! Tests single questions where the policy as a whole is too complex.
 
 use super::{exact, finish};
 use crate::support::asm::{Asm, alu, cond, size};

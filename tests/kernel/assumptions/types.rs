@@ -1,5 +1,5 @@
-//! What the kernel's types make possible: pointers of the kernel in map values
-//! and reads of kernel memory.
+//! Tests what the kernel's types make possible: pointers of the kernel in map
+//! values, and reads of kernel memory.
 
 use super::{Bench, TRIGGER, finish, judge, load, map};
 use crate::support::asm::{Asm, cond, helper, size};

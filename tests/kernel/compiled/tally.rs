@@ -1,4 +1,4 @@
-//! What came out, by class.
+//! Counts the results by class.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! Every view of the command on the same programs: they must say the same.
+//! Compares every view of the command on the same programs: they must say the same.
 
 use std::io::Write as _;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! C programs at random, as people write them: a policy with counters, maps,
+//! Writes random C programs as people write them: a policy with counters, maps,
 //! loops and functions around it.
 
 use std::fmt::Write as _;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use gpumap::bytecode::Insn;
-use gpumap::model::{Device, Request};
+use gpumap::model::{Device, MapType, Request};
 use gpumap::observation::Map;
 
 use super::Unmodelled;
@@ -48,7 +48,7 @@ impl<'a> Memory<'a> {
         let map = &self.maps[at];
         self.regions.entry(address).or_insert_with(|| {
             let mut object = vec![0; layout.array_value];
-            if map.kind == "array" {
+            if map.kind == MapType::Array {
                 for entry in map.entries.known().expect("dumped") {
                     object.extend(&entry.value.0);
                     object.resize(object.len().next_multiple_of(8), 0);
@@ -62,7 +62,7 @@ impl<'a> Memory<'a> {
     /// `__htab_map_lookup_elem`: the element, or 0.
     pub fn look_up(&mut self, map: u64, key: u64) -> Result<u64, Unmodelled> {
         let at = (map.wrapping_sub(MAPS) / REGION) as usize;
-        let found = self.maps.get(at).filter(|map| map.kind.ends_with("hash"));
+        let found = self.maps.get(at).filter(|map| map.kind.to_string().ends_with("hash"));
         let map = found.ok_or_else(|| Unmodelled("a lookup in no hash".into()))?;
         let key = self.bytes(key, map.key_size as usize)?.to_vec();
         let entries = map.entries.known().expect("dumped");

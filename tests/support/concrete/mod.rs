@@ -1,7 +1,7 @@
 //! A plain interpreter of translated programs: one question at a time, numbers
-//! instead of symbols. A second opinion beside the kernel that shows the bench
-//! itself to be right, and says what an instruction means when the decoder and
-//! the kernel disagree.
+//! instead of symbols. It is a second opinion beside the kernel: it shows that the
+//! bench itself is right, and what an instruction means when the decoder and the
+//! kernel disagree.
 
 mod alu;
 mod memory;

@@ -1,4 +1,4 @@
-//! What a runtime is given: a root file system and `config.json`.
+//! What a runtime gets: a root file system and `config.json`.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,5 +1,5 @@
-//! What a runtime does with a container that runs. It sees what it saw at the
-//! start.
+//! Commands of a runtime for a container that runs. They see the mounts that it saw
+//! at the start.
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;

@@ -1,5 +1,5 @@
-//! What gpumap answered, as sets of GPUs, and what the kernel says instead. A
-//! GPU is called by the minor number of its gate.
+//! Reads gpumap's answers as sets of GPUs, and asks the kernel for the same. A GPU
+//! is called by the minor number of its gate.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,4 +1,4 @@
-//! What a cluster must not leave behind.
+//! Checks that a cluster leaves nothing behind.
 
 use std::fs;
 use std::path::PathBuf;

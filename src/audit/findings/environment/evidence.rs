@@ -1,4 +1,5 @@
-//! Variables and GPUs in the words of these findings, and how sure they are.
+//! Writes variables and GPUs into the evidence of these findings, and says how sure
+//! they are.
 
 use std::collections::BTreeSet;
 

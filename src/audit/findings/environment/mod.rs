@@ -1,7 +1,7 @@
-//! Finds environments that select other GPUs than the job has. CUDA reports none
-//! of these mistakes.
+//! Finds environments that select other GPUs than the job has. CUDA reports none of
+//! these mistakes.
 //!
-//! One finding for a tenant and a kind, however many processes inherited the
+//! A tenant gets one finding of each kind, however many processes inherited the
 //! variable and however many values there are.
 
 mod evidence;
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::audit::access::{Access, verdict};
 use crate::audit::facts::Facts;
-use crate::audit::kind::{Family, Kind};
+use crate::audit::kind::Family;
 use crate::audit::{finding, wording};
 use crate::model::Confidence;
 use crate::model::Request;
@@ -22,18 +22,19 @@ use crate::model::ValueState;
 use crate::model::Verdict;
 use crate::report::{Finding, Process};
 
+use pages::EnvironmentKind;
 use problem::Problem;
 
-/// What this file looks for.
+/// The kinds of this family.
 pub(super) const FAMILY: Family = Family {
     kinds: &[
-        pages::OUT_OF_RANGE,
-        pages::FOREIGN_UUID,
-        pages::DUPLICATE,
-        pages::MIXED_KINDS,
-        pages::CHANGED,
-        pages::UNSET_BUT_GPU,
-        pages::INDEX_SPACE,
+        pages::OUT_OF_RANGE.kind,
+        pages::FOREIGN_UUID.kind,
+        pages::DUPLICATE.kind,
+        pages::MIXED_KINDS.kind,
+        pages::CHANGED.kind,
+        pages::UNSET_BUT_GPU.kind,
+        pages::INDEX_SPACE.kind,
     ],
     find,
 };
@@ -41,11 +42,11 @@ pub(super) const FAMILY: Family = Family {
 /// All processes of one tenant with one kind of problem.
 #[derive(Debug)]
 struct Group {
-    kind: Kind,
+    about: EnvironmentKind,
     /// The first of their cgroups.
     place: usize,
     processes: Vec<Process>,
-    /// What each distinct value is and does, in words.
+    /// Each distinct value and its effect, in words.
     clauses: BTreeSet<String>,
     /// Places of the GPUs concerned.
     gpus: BTreeSet<usize>,
@@ -99,8 +100,8 @@ fn add(
     process: &Process,
     problem: Problem,
 ) {
-    let group = groups.entry((tenant, problem.kind.id)).or_insert_with(|| Group {
-        kind: problem.kind,
+    let group = groups.entry((tenant, problem.about.kind.id)).or_insert_with(|| Group {
+        about: problem.about,
         place,
         processes: Vec::new(),
         clauses: BTreeSet::new(),
@@ -135,8 +136,9 @@ fn report(facts: &mut Facts<'_>, tenant: usize, group: Group) -> Option<Finding>
     let mut evidence = wording::clauses(group.clauses.into_iter().collect());
     evidence.extend((left_out > 0).then(|| format!("{left_out} processes with the same are not listed")));
     evidence.extend((group.confidence == Confidence::Likely).then(|| pages::MODELLED.to_owned()));
-    let is_own_mistake = group.kind.id == pages::FOREIGN_UUID.id && !group.by_rule;
-    let severity = if is_own_mistake { Severity::Note } else { group.kind.severity };
+    let kind = &group.about.kind;
+    let is_own_mistake = kind.id == pages::FOREIGN_UUID.kind.id && !group.by_rule;
+    let severity = if is_own_mistake { Severity::Note } else { kind.severity };
     Some(Finding {
         severity,
         owner: Some(owner.clone()),
@@ -145,12 +147,12 @@ fn report(facts: &mut Facts<'_>, tenant: usize, group: Group) -> Option<Finding>
         programs: programs.unwrap_or_default(),
         confidence: group.confidence,
         evidence,
-        excuses: pages::excuses(&group.kind),
-        advice: pages::advice(&group.kind).to_owned(),
+        excuses: vec![group.about.excuse.to_owned()],
+        advice: group.about.advice.to_owned(),
         ..finding::at(
-            &group.kind,
+            kind,
             facts.cgroups().get(group.place)?,
-            format!("{}: {} of {}", group.kind.title, who, wording::owner(&owner)),
+            format!("{}: {} of {}", kind.title, who, wording::owner(&owner)),
         )
     })
 }

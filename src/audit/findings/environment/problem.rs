@@ -3,16 +3,15 @@
 use std::collections::BTreeSet;
 
 use super::evidence::{asks, confidence, named, places};
-use super::pages;
+use super::pages::{self, EnvironmentKind};
 use crate::audit::facts::Facts;
-use crate::audit::kind::Kind;
 use crate::model::{Certainty, Confidence, CutCode};
 use crate::report::{Api, Asked, Cut, Visible};
 
 /// One problem of one process.
 #[derive(Debug)]
 pub(super) struct Problem {
-    pub(super) kind: Kind,
+    pub(super) about: EnvironmentKind,
     pub(super) clause: String,
     pub(super) gpus: BTreeSet<usize>,
     pub(super) confidence: Confidence,
@@ -23,18 +22,18 @@ pub(super) struct Problem {
 /// people write to hide all GPUs, are no problem.
 pub(super) fn cuts(facts: &Facts<'_>, now: &Asked) -> Vec<Problem> {
     let cuts = now.apis.iter().filter_map(|api| Some((api, api.cut.as_ref()?)));
-    let known = cuts.filter_map(|(api, cut)| Some((api, cut, kind(&cut.code)?)));
+    let known = cuts.filter_map(|(api, cut)| Some((api, cut, about_cut(&cut.code)?)));
     let mut problems: Vec<Problem> = Vec::new();
-    for (api, cut, kind) in known {
+    for (api, cut, about) in known {
         // HIP on top of CUDA's variable tells the same a second time.
-        if problems.iter().all(|other| other.kind.id != kind.id) {
-            problems.push(problem(facts, api, cut, kind));
+        if problems.iter().all(|other| other.about.kind.id != about.kind.id) {
+            problems.push(problem(facts, api, cut, about));
         }
     }
     problems
 }
 
-fn kind(code: &CutCode) -> Option<Kind> {
+fn about_cut(code: &CutCode) -> Option<EnvironmentKind> {
     Some(match code {
         CutCode::OutOfRange => pages::OUT_OF_RANGE,
         CutCode::NotAllowed | CutCode::NoSuchGpu => pages::FOREIGN_UUID,
@@ -44,7 +43,7 @@ fn kind(code: &CutCode) -> Option<Kind> {
     })
 }
 
-fn problem(facts: &Facts<'_>, api: &Api, cut: &Cut, kind: Kind) -> Problem {
+fn problem(facts: &Facts<'_>, api: &Api, cut: &Cut, about: EnvironmentKind) -> Problem {
     let named_gpus = facts.inspection.gpus().iter().enumerate().filter(|(_, gpu)| {
         let uuid = gpu.uuid.as_deref().unwrap_or_default();
         cut.code == CutCode::NotAllowed && cut.entry.len() > 4 && uuid.starts_with(&cut.entry)
@@ -65,7 +64,7 @@ fn problem(facts: &Facts<'_>, api: &Api, cut: &Cut, kind: Kind) -> Problem {
         gpus,
         confidence: if sure { Confidence::Certain } else { Confidence::Likely },
         by_rule: cut.code == CutCode::NotAllowed,
-        kind,
+        about,
     }
 }
 
@@ -86,7 +85,7 @@ pub(super) fn changed(facts: &Facts<'_>, visible: &Visible) -> Option<Problem> {
         [before, now].iter().flat_map(|asked| asked.gpus.iter().flatten()).cloned().collect();
     let sure = if before.confidence == now.confidence { confidence(now) } else { Confidence::Likely };
     Some(Problem {
-        kind: pages::CHANGED,
+        about: pages::CHANGED,
         clause: format!("at execve {}; now {}", of(before), of(now)),
         gpus: places(facts, &keys),
         confidence: sure,

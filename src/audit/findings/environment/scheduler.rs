@@ -1,5 +1,5 @@
-//! What an environment asks for on a node whose rules confine nobody: there
-//! the variable is all that keeps jobs apart, and it can miss.
+//! Checks environments on a node whose rules confine nobody. There the variable is
+//! all that keeps jobs apart, and it can select the wrong GPUs.
 
 use super::evidence::{asks, confidence, named, places};
 use super::pages;
@@ -9,7 +9,7 @@ use crate::audit::facts::Facts;
 use crate::model::{AllocationSource, Confidence, SharedRole, ValueState};
 use crate::report::{Asked, GpuSet, Process};
 
-/// A process of a job whose rules let it open more than it was allocated, and
+/// Finds a process of a job whose rules let it open more than it was allocated, and
 /// that asks for GPUs of others.
 pub(super) fn problem(
     facts: &Facts<'_>,
@@ -33,7 +33,7 @@ pub(super) fn problem(
     if foreign.is_empty() || facts.config.sharing.whole_node {
         return None;
     }
-    let kind = match now.state {
+    let about = match now.state {
         ValueState::Unset if computes(process) => pages::UNSET_BUT_GPU,
         ValueState::Value if is_slurms(facts, now, allocated) => pages::INDEX_SPACE,
         _ => return None,
@@ -43,7 +43,7 @@ pub(super) fn problem(
     let sure =
         if set.source == Some(AllocationSource::Claimed) { Confidence::Claimed } else { confidence(now) };
     Some(Problem {
-        kind,
+        about,
         clause: format!(
             "{}: it gets {}; it was allocated {} ({source})",
             asks(variable, now.raw.as_deref()),
@@ -63,8 +63,8 @@ fn computes(process: &Process) -> bool {
         || process.held_shared.iter().any(SharedRole::hints_at_computing)
 }
 
-/// Whether the value is a list of Slurm's numbers of what it allocated: then
-/// nobody chose those GPUs, two ways of counting did.
+/// Whether the value is a list of Slurm's numbers of what it allocated. Then nobody
+/// chose those GPUs: CUDA counts them in another order.
 fn is_slurms(facts: &Facts<'_>, now: &Asked, allocated: &[String]) -> bool {
     let gpus = facts.inspection.gpus();
     let own: Vec<u32> =
@@ -77,7 +77,7 @@ fn is_slurms(facts: &Facts<'_>, now: &Asked, allocated: &[String]) -> bool {
     numbers.is_some_and(|numbers| !numbers.is_empty() && numbers.iter().all(|number| own.contains(number)))
 }
 
-/// Whether an allocation rests on nothing but its source.
+/// Whether the allocation is known from its source alone, without doubts.
 fn confidence_of(set: &GpuSet) -> bool {
     set.source == Some(AllocationSource::Claimed) || set.why.is_empty()
 }

@@ -15,8 +15,8 @@ use crate::report::{Finding, FindingDevice, Gpu, GpuSet, MigInstance};
 /// A device, the cgroup it matters in, and its GPU.
 type Wrong = (FindingDevice, usize, Gpu);
 
-/// Both differences of every tenant whose allocation is known. What is open to
-/// all, or granted twice, is not told again.
+/// Compares the allocation of every tenant with its rules, in both directions. GPUs
+/// that are open to all or granted twice have a finding already.
 pub(super) fn find(
     facts: &mut Facts<'_>,
     access: &Access,
@@ -39,7 +39,7 @@ pub(super) fn find(
     findings
 }
 
-/// What a constrained tenant may open beside its allocation.
+/// The GPUs that a constrained tenant may open besides its allocation.
 fn extra(
     facts: &mut Facts<'_>,
     access: &Access,
@@ -81,8 +81,8 @@ fn extra(
     found
 }
 
-/// What a tenant was allocated and may open from none of its cgroups. A step
-/// may have less than its job; the job's own cgroup then has it all.
+/// The GPUs that a tenant was allocated and may open from none of its cgroups. A
+/// step may have fewer than its job; then the job's own cgroup has all.
 fn missing(
     facts: &Facts<'_>,
     access: &Access,
@@ -138,7 +138,7 @@ fn with_missing(
     })
 }
 
-/// What both findings have in common, the owner and the devices in words.
+/// The part that both findings share: the owner and the devices in words.
 fn base(
     facts: &mut Facts<'_>,
     tenant: usize,

@@ -39,7 +39,7 @@ pub(super) fn find(facts: &mut Facts<'_>, access: &Access, unmanaged: &BTreeSet<
     found
 }
 
-/// With MIG the node is everybody's: the instances are what is granted.
+/// In MIG mode all share the GPU's node: the instances are what is granted.
 fn instances(facts: &mut Facts<'_>, access: &Access, gpu: &Gpu, holders: &[Holder]) -> Vec<Double> {
     let mut found = Vec::new();
     for part in &gpu.mig {
@@ -105,7 +105,7 @@ fn conflict(
     Some(Double { finding, covers })
 }
 
-/// What is known of its allocation.
+/// The tenant's allocation, as evidence.
 fn claim(tenant: &Tenant, key: &str, gpu: &Gpu) -> String {
     let set = &tenant.sets.allocated;
     let source = set.source_name();

@@ -28,7 +28,7 @@ pub(super) fn processes(facts: &Facts<'_>, places: &[usize], key: &str) -> Vec<F
     all.into_iter().take(finding::LISTED).map(finding::process).collect()
 }
 
-/// What decided on a GPU in a cgroup.
+/// The programs that decided on a GPU in a cgroup.
 pub(super) fn decisions(facts: &mut Facts<'_>, place: usize, gpu: &Gpu) -> Vec<Decision> {
     match gpu.major.zip(gpu.minor) {
         Some(number) => facts.decisions(place, number, Request::ReadWrite),
@@ -36,8 +36,8 @@ pub(super) fn decisions(facts: &mut Facts<'_>, place: usize, gpu: &Gpu) -> Vec<D
     }
 }
 
-/// What decided on an instance: on the last of its capabilities, which are
-/// opened for reading; on the GPU where there is no instance.
+/// The programs that decided on an instance: on the last of its capabilities, which
+/// are opened for reading. Without an instance, those that decided on the GPU.
 pub(super) fn decided(
     facts: &mut Facts<'_>,
     place: usize,

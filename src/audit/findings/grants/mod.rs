@@ -17,7 +17,7 @@ use crate::report::Finding;
 pub(super) use double::may_share;
 pub(super) use open::unmanaged;
 
-/// What this file looks for.
+/// The kinds of this family.
 pub(super) const FAMILY: Family = Family {
     kinds: &[pages::OPEN_TO_ALL, pages::DOUBLE_GRANT, pages::GRANT_WITHOUT_ALLOC, pages::ALLOC_WITHOUT_GRANT],
     find,

@@ -1,4 +1,4 @@
-//! GPUs that no rule names, so that every constrained job may open them.
+//! Finds GPUs that no rule names, so that every constrained job may open them.
 
 use super::double::may_share;
 use super::evidence::{decisions, processes};
@@ -11,12 +11,12 @@ use crate::model::Request;
 use crate::model::Verdict;
 use crate::report::{Finding, Gpu, GpuSet};
 
-/// The GPUs that nobody's rules name, whether or not that is meant so.
+/// The GPUs that no tenant's rules name, whether or not that is intended.
 pub(in crate::audit) fn unmanaged(facts: &mut Facts<'_>, access: &Access) -> Vec<usize> {
     find(facts, access).into_iter().map(|(gpu, _)| gpu).collect()
 }
 
-/// Those GPUs, each with a finding unless the configuration excuses it.
+/// The same GPUs, each with a finding unless the configuration excuses it.
 pub(super) fn find(facts: &mut Facts<'_>, access: &Access) -> Vec<(usize, Option<Finding>)> {
     let tenants = listed(facts, access);
     let gpus = facts.inspection.gpus().to_vec();
@@ -32,7 +32,7 @@ pub(super) fn find(facts: &mut Facts<'_>, access: &Access) -> Vec<(usize, Option
     found
 }
 
-/// Tenants with processes whose programs let through what no rule names.
+/// Tenants with processes whose programs allow devices that no rule names.
 fn listed(facts: &mut Facts<'_>, access: &Access) -> Vec<usize> {
     let tenants: Vec<(usize, Vec<usize>)> = access
         .own
@@ -64,11 +64,11 @@ fn is_open(facts: &mut Facts<'_>, access: &Access, tenants: &[usize], index: usi
         && places.iter().all(|place| is_unnamed(facts, *place, number, Request::ReadWrite))
 }
 
-/// Whether "no rule names it" can mean nothing but "nobody cares for it".
+/// Whether a GPU is certainly unmanaged if no rule names it.
 ///
-/// Slurm writes a rule for every device of `gres.conf`, those it grants too.
-/// Others write denials alone, or ask a map: there it takes two strangers who
-/// both may open the GPU, or one who certainly did not get it.
+/// Slurm writes a rule for every device of `gres.conf`, granted ones too. Other
+/// writers write denials only, or ask a map. For those the proof is two unrelated
+/// tenants that both may open the GPU, or one that certainly was not allocated it.
 fn is_proven(facts: &Facts<'_>, access: &Access, tenants: &[usize], gpu: &Gpu) -> bool {
     let lacks = |tenant: &usize| {
         facts.tenants.get(*tenant).is_some_and(|one| is_told_without(&one.sets.allocated, gpu))
@@ -103,8 +103,8 @@ fn uses_maps(facts: &Facts<'_>, places: &[usize]) -> bool {
     })
 }
 
-/// The owners come and go while the finding stays: they stand in the
-/// evidence, so that it is the same finding tomorrow.
+/// Owners come and go while the finding stays. They stand in the evidence, so that
+/// tomorrow's finding has the same fingerprint.
 fn report(facts: &mut Facts<'_>, access: &Access, tenants: &[usize], gpu: &Gpu) -> Finding {
     let name = wording::gpu(gpu);
     let own: Vec<_> = tenants.iter().filter_map(|tenant| access.own.get(*tenant)).collect();
@@ -140,7 +140,7 @@ fn report(facts: &mut Facts<'_>, access: &Access, tenants: &[usize], gpu: &Gpu) 
     }
 }
 
-/// What one tenant adds: that it is constrained, and opens the GPU.
+/// The evidence of one tenant: that it is constrained, and opens the GPU.
 fn clause(facts: &Facts<'_>, access: &Access, tenant: usize) -> Option<String> {
     let own = access.own.get(tenant)?;
     let gpus = facts.inspection.gpus().iter().enumerate();

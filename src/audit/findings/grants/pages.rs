@@ -8,19 +8,19 @@ pub(super) const OPEN_TO_ALL: Kind = Kind {
     severity: Severity::Critical,
     title: "a GPU that every constrained job may open because no rule names it",
     page: "\
-The programs of constrained jobs deny some GPUs, but let this one through by the instruction that lets through every device nobody \
-names. Every job on the node can use it, whether or not it was allocated a GPU.
+The programs of constrained jobs deny some GPUs, but no rule names this one: the instruction that allows every other \
+device allows it too. Every job on the node can use it, whether or not it was allocated a GPU.
 
-Slurm writes rules for the devices of gres.conf alone, and its program allows everything else. A GPU that was added to the node, or \
-left out of gres.conf, or that got another minor, is open to every job. Schedulers that hide devices one by one leave open what they \
-do not know.
+Causes: Slurm writes rules only for the devices of gres.conf, and its program allows everything else. A GPU that was \
+added to the node, was left out of gres.conf, or got another minor is open to every job. Schedulers that deny devices \
+one by one leave open what they do not know.
 
-It fires for a Slurm job that is denied another GPU; for any job that was certainly not allocated this one; and elsewhere when two \
-unrelated owners may both open it. It is excused where the configuration shares the GPU (sharing.gpus) or gives whole nodes to jobs \
-(sharing.whole_node). A job without any program is another finding.
+Excuses: the configuration shares the GPU (sharing.gpus) or gives whole nodes to jobs (sharing.whole_node). The \
+finding needs a Slurm job that is denied another GPU, a job that was certainly not allocated this one, or two \
+unrelated owners that may both open it. A job without any program is another finding.
 
-List every GPU in gres.conf, also those no partition offers, restart slurmd, and start new jobs: the programs of running jobs stay as \
-they are.",
+What to do: list every GPU in gres.conf, also those that no partition offers, restart slurmd, and start new jobs. The \
+programs of running jobs do not change.",
 };
 
 pub(super) const DOUBLE_GRANT: Kind = Kind {
@@ -28,19 +28,21 @@ pub(super) const DOUBLE_GRANT: Kind = Kind {
     severity: Severity::Critical,
     title: "one GPU or MIG instance that two owners may open",
     page: "\
-Two jobs, containers or machines that have nothing to do with each other may both open the same GPU, or both capabilities of the same \
-MIG instance. They can disturb each other, and one may see what the other leaves in memory.
+Two jobs, containers or machines that have nothing to do with each other may both open the same GPU, or both \
+capabilities of the same MIG instance. They can disturb each other, and one may see what the other leaves in memory.
 
-It comes about by two managers that do not know of each other (Slurm and Docker, two slurmd), by a device that is listed twice, by \
-minors that changed while jobs ran, and by a container started by hand with all GPUs.
+Causes: two managers that do not know of each other (Slurm and Docker, two slurmd); a device that is listed twice; \
+minors that changed while jobs ran; a container that was started by hand with all GPUs.
 
-It is excused if both share by shard or both by MPS (Slurm's variables in their environment, or an MPS daemon among their processes), \
-if they are parts of one job or pod or one is inside the other, if one has no processes left, if the GPU has MIG and they open \
-different instances, and where the configuration says so (sharing.gpus; needed for Kubernetes time slicing, which leaves no trace). \
-Privileged containers, which may open every device there is, and jobs without a program were granted nothing and do not count; nor \
-does a GPU that no rule names (gpu-open-to-all), nor a capability that no rule names.
+Excuses: both share by shard or both by MPS (Slurm's variables in their environment, or an MPS daemon among their \
+processes); they are parts of one job or pod, or one is inside the other; one has no processes left; the GPU has MIG \
+and they open different instances; the configuration shares the GPU (sharing.gpus; needed for Kubernetes time slicing, \
+which leaves no trace). Privileged containers, which may open every device, and jobs without a program were granted \
+nothing and do not count. Neither does a GPU that no rule names (gpu-open-to-all), nor a capability that no rule \
+names.
 
-Ask the scheduler whose GPU it is, end or confine the other, and keep the GPUs of each manager apart.",
+What to do: ask the scheduler to which owner it allocated the GPU, end or confine the other, and keep the GPUs of each \
+manager apart.",
 };
 
 pub(super) const GRANT_WITHOUT_ALLOC: Kind = Kind {
@@ -50,16 +52,17 @@ pub(super) const GRANT_WITHOUT_ALLOC: Kind = Kind {
     page: "\
 Device rules are in force on the job, and they let it open a GPU that the scheduler did not allocate to it.
 
-The allocation is told by the environment of Prolog or Epilog (--from-env) or by the caller (--allocated). Without them it is read off \
-the environment of the job's processes, which the user can fake: the finding is a warning then, and its confidence is claimed. What \
-Slurm's numbers mean is told by gres.conf; assumptions stand in the evidence.
+The allocation comes from the environment of Prolog or Epilog (--from-env) or from the caller (--allocated). Without \
+them it is read from the environment of the job's processes, which the user can fake: then the finding is a warning, \
+and its confidence is claimed. gres.conf says which GPUs Slurm's numbers mean; the evidence names assumptions.
 
-It comes about by a program that another one replaced, by a container runtime that grants what it likes, and by minors that changed. \
-It is excused where the allocation of that GPU is not known, and where the configuration shares the GPU (sharing.gpus) or gives whole \
-nodes (sharing.whole_node). A GPU that is open to all or granted twice is reported as that alone; a job without any program is another \
-finding.
+Causes: another program replaced the job's; a container runtime grants GPUs by itself; minors changed.
 
-Look at the deciding instruction (gpumap explain), and at who loaded the program and when.",
+Excuses: the allocation of that GPU is not known; the configuration shares the GPU (sharing.gpus) or gives whole nodes \
+(sharing.whole_node). A GPU that is open to all or granted twice has a finding of its own, and so has a job without \
+any program.
+
+What to do: look at the deciding instruction (gpumap explain), and at who loaded the program and when.",
 };
 
 pub(super) const ALLOC_WITHOUT_GRANT: Kind = Kind {
@@ -67,14 +70,15 @@ pub(super) const ALLOC_WITHOUT_GRANT: Kind = Kind {
     severity: Severity::Warning,
     title: "a job that may not open a GPU it was allocated",
     page: "\
-The scheduler allocated a GPU to the job, and every cgroup of the job is denied it: what the job starts there fails, or runs without \
-it. Isolation holds.
+The scheduler allocated a GPU to the job, but every cgroup of the job is denied it: programs of the job fail, or run \
+without the GPU. Isolation holds.
 
-It comes about by systemctl daemon-reload, after which systemd adds its own, narrower program; by an agent that narrows; by a GPU whose \
-minor changed or whose node is gone; and by a gres.conf whose numbers are not those of slurmd.
+Causes: systemctl daemon-reload, after which systemd adds its own, narrower program; an agent that takes devices away; \
+a GPU whose minor changed or whose node is gone; a gres.conf whose numbers are not those of slurmd.
 
-A step that has less than its job is no finding: the job's own cgroup counts too. Where the allocation is read off the environment of \
-the job's processes, confidence is claimed.
+Excuses: the job's own cgroup may open the GPU, and only a step may not. If the allocation is read from the \
+environment of the job's processes, confidence is claimed.
 
-Compare the rules in force (gpumap cgroup) with gres.conf, and start the job again on healthy rules.",
+What to do: compare the rules in force (gpumap cgroup) with gres.conf, and start the job again once the rules are \
+right.",
 };

@@ -1,6 +1,6 @@
-//! Programs that may hold GPUs which are somebody else's: the driver's own
-//! daemons, monitoring, MPS, display servers, and those the configuration
-//! names. Never by a command name: that is free to choose.
+//! Recognises programs that may hold GPUs of others: the driver's own daemons,
+//! monitoring, MPS, display servers, and those that the configuration names. A
+//! command name is no proof, because every process can choose its own.
 
 use crate::audit::access::Access;
 use crate::audit::facts::Facts;
@@ -71,8 +71,8 @@ impl Candidate<'_> {
         })
     }
 
-    /// A daemon in a system service: as root, or as the user that its own unit
-    /// gives it.
+    /// Whether it is a daemon in a system service: as root, or as the user that its
+    /// own unit sets.
     fn is_daemon(&self) -> bool {
         let Some(rest) = self.process.cgroup.strip_prefix("/system.slice/") else { return false };
         let Some((_, units)) = DAEMONS.iter().find(|(name, _)| self.is(name)) else { return false };
@@ -86,8 +86,8 @@ impl Candidate<'_> {
         outside && self.process.uid == 0 && self.is("nvidia-smi")
     }
 
-    /// The MPS daemons: of root, or of a user who has processes in a job or
-    /// container here, whose clients the server works for.
+    /// Whether it is an MPS daemon: of root, or of a user who has processes in a job
+    /// or container here, which are the server's clients.
     fn is_mps(&self) -> bool {
         let is_mps = self.is("nvidia-cuda-mps-server") || self.is("nvidia-cuda-mps-control");
         is_mps && (self.process.uid == 0 || self.has_tenant())

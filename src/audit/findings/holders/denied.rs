@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::daemon;
-use super::evidence::{Told, having, is_told, listed, names, owners, process_name};
+use super::evidence::{Reported, having, is_reported, listed, names, owners, process_name};
 use super::pages::HELD_NOT_ALLOWED;
 use crate::audit::access::Access;
 use crate::audit::facts::Facts;
@@ -12,18 +12,18 @@ use crate::model::{DeviceType, Severity};
 use crate::model::{Request, Verdict};
 use crate::report::{Finding, Gpu, Process};
 
-/// What one process has open: the device's number, and its GPU by place.
+/// A device that one process has open: its number, and its GPU by position.
 type Number = (u32, u32);
 
 /// One finding for each cgroup and GPU.
-pub(super) fn find(facts: &mut Facts<'_>, access: &Access, told: &mut Told) -> Vec<Finding> {
+pub(super) fn find(facts: &mut Facts<'_>, access: &Access, reported: &mut Reported) -> Vec<Finding> {
     let gpus = facts.inspection.gpus().to_vec();
     let granted = access.granted(facts);
     let mut findings = Vec::new();
     for place in 0..facts.cgroups().len() {
-        for ((gpu, number), processes) in in_cgroup(facts, access, place, &gpus, told) {
+        for ((gpu, number), processes) in in_cgroup(facts, access, place, &gpus, reported) {
             let Some(of) = gpus.get(gpu) else { continue };
-            told.extend(processes.iter().map(|one| (one.pid, one.start_time, of.key.clone())));
+            reported.extend(processes.iter().map(|one| (one.pid, one.start_time, of.key.clone())));
             let others = having(facts, access, &granted, gpu, access.innermost.get(place).copied().flatten());
             findings.extend(report(facts, place, (of, number), &processes, &others));
         }
@@ -37,7 +37,7 @@ fn in_cgroup(
     access: &Access,
     place: usize,
     gpus: &[Gpu],
-    told: &Told,
+    reported: &Reported,
 ) -> BTreeMap<(usize, Number), Vec<Process>> {
     let Some(cgroup) = facts.cgroups().get(place) else { return BTreeMap::new() };
     let holds = |process: &&Process| process.held.as_ref().is_some_and(|held| !held.is_empty());
@@ -49,7 +49,7 @@ fn in_cgroup(
         }
         let mut seen = Vec::new();
         for (gpu, number) in numbers(facts, &process, gpus) {
-            let is_new = gpus.get(gpu).is_some_and(|gpu| !is_told(told, &process, &gpu.key));
+            let is_new = gpus.get(gpu).is_some_and(|gpu| !is_reported(reported, &process, &gpu.key));
             if is_new && !seen.contains(&gpu) && is_denied(facts, place, number) {
                 seen.push(gpu);
                 found.entry((gpu, number)).or_default().push(process.clone());

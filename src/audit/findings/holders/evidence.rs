@@ -8,12 +8,12 @@ use crate::audit::{finding, wording};
 use crate::model::Owner;
 use crate::report::{FindingDevice, FindingProcess, Process};
 
-/// Processes, with the GPU, that a finding has told of: one cause, one finding.
-pub(super) type Told = BTreeSet<(u32, u64, String)>;
+/// Processes, with the GPU, that already have a finding: one cause, one finding.
+pub(super) type Reported = BTreeSet<(u32, u64, String)>;
 
-/// Whether a process was told of with a GPU.
-pub(super) fn is_told(told: &Told, process: &Process, gpu: &str) -> bool {
-    told.contains(&(process.pid, process.start_time, gpu.to_owned()))
+/// Whether a process already has a finding about this GPU.
+pub(super) fn is_reported(reported: &Reported, process: &Process, gpu: &str) -> bool {
+    reported.contains(&(process.pid, process.start_time, gpu.to_owned()))
 }
 
 /// The processes of a finding, the first of them.

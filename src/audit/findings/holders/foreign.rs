@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::grants;
 use super::daemon;
-use super::evidence::{Told, having, is_told, listed, names, owners, process_name};
+use super::evidence::{Reported, having, is_reported, listed, names, owners, process_name};
 use super::pages::HELD_BY_FOREIGN;
 use crate::audit::access::Access;
 use crate::audit::facts::Facts;
@@ -13,7 +13,7 @@ use crate::model::{Confidence, Owner, Request, SharedRole};
 use crate::report::{Finding, Gpu, Process};
 
 /// One finding for each cgroup and GPU.
-pub(super) fn find(facts: &mut Facts<'_>, access: &Access, told: &Told) -> Vec<Finding> {
+pub(super) fn find(facts: &mut Facts<'_>, access: &Access, reported: &Reported) -> Vec<Finding> {
     let foreign: Vec<usize> = (0..facts.cgroups().len()).filter(|place| holds(facts, *place)).collect();
     if foreign.is_empty() {
         return Vec::new();
@@ -33,7 +33,7 @@ pub(super) fn find(facts: &mut Facts<'_>, access: &Access, told: &Told) -> Vec<F
                 continue;
             }
             let having = having(facts, access, &granted, index, None);
-            let holders = holders(facts, gpu, &processes, &having, told);
+            let holders = holders(facts, gpu, &processes, &having, reported);
             findings.extend(report(facts, place, gpu, &holders, &having));
         }
     }
@@ -47,9 +47,9 @@ fn holds(facts: &Facts<'_>, place: usize) -> bool {
     })
 }
 
-/// The processes of a cgroup that are in nobody's job. A container that may
-/// open every device counts as nobody's unless it is root's: monitoring runs
-/// so, and an engine without root cannot confine.
+/// The processes of a cgroup that belong to no job. A container that may open every
+/// device counts as no job unless it is root's, because monitoring runs that way,
+/// and an engine without root cannot confine.
 fn outsiders(facts: &Facts<'_>, access: &Access, place: usize) -> Vec<Process> {
     let tenant = access.innermost.get(place).copied().flatten();
     let unconfined = tenant.is_some_and(|tenant| {
@@ -70,13 +70,13 @@ fn is_inside(owner: &Owner) -> bool {
     owner.outer.as_deref().is_some_and(|outer| !outer.kind.is_service() || is_inside(outer))
 }
 
-/// Those that hold a GPU which others have; with MIG, an instance of theirs.
+/// The processes that hold a GPU of others; in MIG mode, an instance of others.
 fn holders(
     facts: &Facts<'_>,
     gpu: &Gpu,
     processes: &[Process],
     having: &[usize],
-    told: &Told,
+    reported: &Reported,
 ) -> Vec<Process> {
     if having.is_empty() {
         return Vec::new();
@@ -89,7 +89,7 @@ fn holders(
     let holds = |process: &&Process| {
         let node = process.held.as_ref().is_some_and(|held| held.contains(&gpu.key));
         let instance = process.held_instances.iter().any(|instance| theirs.contains(instance));
-        node && (gpu.mig.is_empty() || instance) && !is_told(told, process, &gpu.key)
+        node && (gpu.mig.is_empty() || instance) && !is_reported(reported, process, &gpu.key)
     };
     processes.iter().filter(holds).cloned().collect()
 }
@@ -118,10 +118,10 @@ fn report(
         .extend(wording::clauses(having.iter().filter_map(|tenant| claim(facts, *tenant, gpu)).collect()));
     let granted = having.iter().filter_map(|tenant| facts.tenants.get(*tenant));
     let by_rules = granted.clone().any(|tenant| {
-        let told = tenant.sets.allocated.is_trusted();
+        let is_trusted = tenant.sets.allocated.is_trusted();
         let denied =
             tenant.sets.allowed.gpus.as_ref().is_some_and(|gpus| gpus.len() < facts.inspection.gpus().len());
-        told || denied
+        is_trusted || denied
     });
     let cgroup = facts.cgroups().get(place)?;
     let verb = if holders.len() == 1 { "holds" } else { "hold" };
@@ -149,7 +149,7 @@ fn report(
     })
 }
 
-/// Who the holders are.
+/// The holders, as evidence.
 fn clauses(facts: &Facts<'_>, holders: &[Process]) -> Vec<String> {
     let clause = |process: &Process| {
         let exe =

@@ -13,9 +13,9 @@ use crate::audit::facts::Facts;
 use crate::audit::kind::Family;
 use crate::report::Finding;
 
-use evidence::Told;
+use evidence::Reported;
 
-/// What this file looks for.
+/// The kinds of this family.
 pub(super) const FAMILY: Family = Family {
     kinds: &[
         pages::HELD_NOT_ALLOWED,
@@ -28,10 +28,10 @@ pub(super) const FAMILY: Family = Family {
 
 fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
     let access = Access::new(facts);
-    let mut told = Told::new();
-    let mut findings = outside::find(facts, &access, &mut told);
-    findings.extend(denied::find(facts, &access, &mut told));
-    findings.extend(foreign::find(facts, &access, &told));
+    let mut reported = Reported::new();
+    let mut findings = outside::find(facts, &access, &mut reported);
+    findings.extend(denied::find(facts, &access, &mut reported));
+    findings.extend(foreign::find(facts, &access, &reported));
     findings.extend(outside::mismatches(facts, &access));
     findings
 }

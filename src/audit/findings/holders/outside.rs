@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::daemon;
-use super::evidence::{Told, devices, listed, process_name};
+use super::evidence::{Reported, devices, listed, process_name};
 use super::pages::{JOB_CLAIM_MISMATCH, PROCESS_OUTSIDE_JOB};
 use crate::audit::access::Access;
 use crate::audit::facts::{Facts, Tenant, whole};
@@ -23,7 +23,7 @@ const SERVICE: [&str; 3] = ["slurmd", "slurmstepd", "sshd"];
 /// Processes in no job's cgroup that name a job of this node, or that name any
 /// job and hold a GPU. A shell of salloc is a process outside of its job, and
 /// no concern of a node that the job is not on.
-pub(super) fn find(facts: &mut Facts<'_>, access: &Access, told: &mut Told) -> Vec<Finding> {
+pub(super) fn find(facts: &mut Facts<'_>, access: &Access, reported: &mut Reported) -> Vec<Finding> {
     let claims = |claim: &Claim| claim.outside;
     let mut found = Vec::new();
     for ((place, job), processes) in by_job(facts, claims) {
@@ -38,13 +38,13 @@ pub(super) fn find(facts: &mut Facts<'_>, access: &Access, told: &mut Told) -> V
     for (place, job, processes) in found {
         let tenant = processes.first().and_then(|process| named(facts, process.claim.as_ref()?)).cloned();
         let holders: Vec<Process> = processes.iter().filter(|process| holds(process)).cloned().collect();
-        let reported = if tenant.is_some() { processes } else { holders };
-        let held = reported.iter().flat_map(|process| {
+        let concerned = if tenant.is_some() { processes } else { holders };
+        let held = concerned.iter().flat_map(|process| {
             let held = process.held.iter().flatten();
             held.map(|key| (process.pid, process.start_time, key.clone()))
         });
-        told.extend(held);
-        findings.extend(report(facts, place, &job, &reported, tenant.as_ref()));
+        reported.extend(held);
+        findings.extend(report(facts, place, &job, &concerned, tenant.as_ref()));
     }
     findings
 }
@@ -74,8 +74,8 @@ fn by_job<'a>(facts: &'a Facts<'_>, wanted: impl Fn(&Claim) -> bool) -> ByJob<'a
     found
 }
 
-/// What runs outside of its job by right: root's daemons and hooks in the
-/// scheduler's own cgroups, and jobs of schedulers that set Slurm's variables.
+/// Whether a process runs outside of its job rightly: root's daemons and hooks in
+/// the scheduler's own cgroups, and jobs of schedulers that set Slurm's variables.
 fn is_service(facts: &Facts<'_>, access: &Access, process: &Process, place: usize) -> bool {
     let owner = facts.cgroups().get(place).and_then(|cgroup| cgroup.owner.as_ref());
     let other_job =

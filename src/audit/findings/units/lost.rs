@@ -1,11 +1,11 @@
-//! Two programs in force, and systemd's later one denies what the first
-//! allows.
+//! Finds access that systemd has taken away: two programs are in force, and
+//! systemd's later one denies what the first allows.
 
 use super::needed::{Needed, names};
 use super::pages::LOST;
 use crate::audit::facts::Facts;
 use crate::audit::finding;
-use crate::model::Confidence;
+use crate::model::{Confidence, Writer};
 use crate::model::{Request, Verdict};
 use crate::observation::{self, Text};
 use crate::report::{Effective, Finding};
@@ -15,7 +15,7 @@ pub(super) fn find(facts: &mut Facts<'_>, wanted: &[Needed]) -> Vec<Finding> {
     (0..facts.cgroups().len()).filter_map(|place| at(facts, place, wanted)).collect()
 }
 
-/// The programs in force in a cgroup, by whose they are.
+/// The programs in force in a cgroup, by their owners.
 struct Programs {
     /// systemd's, of the unit.
     systemd: Effective,
@@ -106,5 +106,5 @@ fn age<'a>(facts: &Facts<'a>, id: u32) -> (&'a str, u32) {
 fn is_systemd(facts: &Facts<'_>, id: u32) -> bool {
     let programs = facts.inspection.payload().programs.as_ref();
     let program = programs.and_then(|programs| programs.get(&id));
-    program.and_then(|program| program.writer.as_deref()).is_some_and(|writer| writer == "systemd")
+    program.is_some_and(|program| program.writer == Some(Writer::Systemd))
 }

@@ -1,5 +1,5 @@
-//! GPU access that systemd takes away at a daemon-reload: its own programs are
-//! made of unit files, which know nothing of what a container runtime granted.
+//! Finds GPU access that systemd takes away at a daemon-reload. systemd makes its
+//! programs from unit files, which do not contain what a container runtime granted.
 
 mod lost;
 mod needed;

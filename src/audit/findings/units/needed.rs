@@ -1,4 +1,4 @@
-//! The devices that decide whether GPUs can be used.
+//! Lists the devices that decide whether GPUs can be used.
 
 use crate::audit::facts::{Facts, char};
 use crate::audit::finding;

@@ -1,4 +1,4 @@
-//! Units whose settings deny what is allowed in them now.
+//! Finds units whose settings deny what is allowed in them now.
 
 use super::needed::{Needed, names};
 use super::pages::RELOAD;
@@ -8,18 +8,18 @@ use crate::model::Confidence;
 use crate::model::{CgroupPath, Request, Verdict};
 use crate::observation::{self, Text, Unit};
 use crate::report::Finding;
-use crate::unit::{Filter, Meaning, meaning};
+use crate::unit::{DeviceRules, Filter, device_rules};
 
 /// `BPF_F_ALLOW_MULTI` (`linux/bpf.h`): without it systemd's program cannot be
-/// attached beside another.
+/// attached besides another.
 const MULTI: u32 = 2;
 /// Processes that a finding names.
 const PROCESS_LIMIT: usize = 32;
 
 pub(super) fn find(facts: &mut Facts<'_>, wanted: &[Needed]) -> Vec<Finding> {
     let observation = facts.inspection.observation();
-    let of_unit = |unit: &Unit| match meaning(unit, &observation.gpu_facts) {
-        Meaning::Filter(filter) if is_attachable(facts, unit) => at(facts, unit, &filter, wanted),
+    let of_unit = |unit: &Unit| match device_rules(unit, &observation.gpu_facts) {
+        DeviceRules::Filter(filter) if is_attachable(facts, unit) => at(facts, unit, &filter, wanted),
         _ => None,
     };
     observation.units.iter().filter_map(of_unit).collect()
@@ -54,8 +54,8 @@ fn at(facts: &mut Facts<'_>, unit: &Unit, filter: &Filter, wanted: &[Needed]) ->
     Some(found)
 }
 
-/// What is allowed now and would be denied. The nodes that all GPUs need count
-/// where a GPU is allowed.
+/// The devices that are allowed now and would be denied. Nodes that all GPUs need
+/// count where a GPU is allowed.
 fn lost<'w>(
     facts: &mut Facts<'_>,
     place: usize,
@@ -76,9 +76,9 @@ fn is_attachable(facts: &Facts<'_>, unit: &Unit) -> bool {
     own.is_some_and(|own| own.programs.is_empty() || own.flags & MULTI != 0)
 }
 
-/// The unit's cgroup and those below where a lost GPU would be missed: a
-/// program beside the unit's own decides there, a process has a GPU open, or
-/// it is a job's or container's.
+/// The unit's cgroup and those below where a lost GPU would be missed: another
+/// program than the unit's own decides there, a process has a GPU open, or it
+/// belongs to a job or container.
 fn places(facts: &Facts<'_>, unit: &Unit) -> Vec<usize> {
     let missed = |place: &usize| {
         let path = facts.path(*place);

@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use crate::analyse::Granted;
+use crate::analyse::CallerAllocation;
 use crate::audit::{self, Config};
 use crate::model::{Confidence, Severity};
 use crate::observation::Observation;
@@ -11,7 +11,7 @@ fn audit(path: &str) -> Vec<Finding> {
     let text = std::fs::read_to_string(&path).unwrap();
     let observation: Observation = serde_json::from_str(&text).unwrap();
     let ours = ["access-lost", "reload-would-lose", "verify-mismatch"];
-    let payload = audit::audit(&observation, &Granted::default(), &Config::default()).unwrap();
+    let payload = audit::audit(&observation, &CallerAllocation::default(), &Config::default()).unwrap();
     payload.findings.unwrap().into_iter().filter(|found| ours.contains(&found.id.as_str())).collect()
 }
 
@@ -49,7 +49,7 @@ fn kernel_disagrees() {
     assert_eq!((devices(&found), found.confidence), (vec!["nvidia0"], Confidence::Certain));
 }
 
-/// Make sure that what is excused or clean is silent.
+/// Make sure that excused and clean observations have no finding.
 #[test]
 fn silence() {
     for id in ["access-lost", "reload-would-lose", "verify-mismatch"] {

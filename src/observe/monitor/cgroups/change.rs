@@ -18,7 +18,7 @@ use crate::sys::dir::Dir;
 
 /// How often cgroups are queried again, as in a single observation.
 const ROUNDS: usize = 3;
-/// The GPU inventory is read again with a change if it is older than this.
+/// The GPU inventory is read again for a change if it is older than this.
 const FACTS: Duration = Duration::from_secs(10);
 
 /// Own list, its revision, programs in force.
@@ -30,14 +30,14 @@ pub struct PolicyChange {
     /// The cgroups concerned and their ancestors as they were, with their
     /// programs.
     pub before: Observation,
-    /// The same as they are.
+    /// The observation after the change.
     pub after: Observation,
-    /// The cgroups that were asked for and whose list of programs in force changed,
-    /// that came or went with programs of their own, or whose programs read a map
-    /// that changed; parents first.
+    /// The cgroups that were asked for and that changed: their list of programs in
+    /// force changed, they came or went with programs of their own, or their
+    /// programs read a map that changed. Parents come first.
     pub cgroups: Vec<Text>,
-    /// By cgroup, how many changes of its own list left no trace: programs that came
-    /// and went between two checks.
+    /// By cgroup, how many changes of its own list cannot be shown: programs that
+    /// came and went between two checks.
     pub unseen: BTreeMap<Text, u64>,
 }
 
@@ -64,8 +64,8 @@ impl MonitoredCgroups {
         step
     }
 
-    /// Queries the cgroups concerned and reads their programs until nothing changes
-    /// meanwhile.
+    /// Queries the cgroups concerned and reads their programs until no list has
+    /// changed since.
     pub(super) fn read(&mut self, found: &mut Differences, log: &mut Log) {
         self.read_rounds(ROUNDS, found, log);
     }
@@ -110,7 +110,7 @@ impl MonitoredCgroups {
     ) -> bool {
         let listed = self.nodes.get(path).and_then(|node| shown(&walked?.get(node.cgroup.id)?));
         let Some((own, revision, effective)) = listed.or_else(|| self.ask(path, log)) else {
-            // If it is gone, the next look takes it out.
+            // If it is gone, the next check removes it.
             return false;
         };
         self.has_revisions |= revision > 0;
@@ -130,7 +130,8 @@ impl MonitoredCgroups {
         true
     }
 
-    /// Own list, its revision, and the programs in force; `None` if it is gone.
+    /// The own list, its revision, and the programs in force; `None` if the cgroup
+    /// is gone.
     fn ask(&mut self, path: &Text, log: &mut Log) -> Option<Lists> {
         let list_query = &mut self.list_query;
         // Own list first: a change after it shows in the revision at the next

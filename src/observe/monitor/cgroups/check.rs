@@ -15,7 +15,7 @@ use crate::observe::problems::Log;
 use crate::sys::bpf::{ListKind, query};
 use crate::sys::dir::Dir;
 
-/// How one cgroup compares with what is known of it.
+/// The result of comparing one cgroup with the last check.
 enum Comparison {
     Same,
     Gone,

@@ -10,12 +10,12 @@ use crate::observation::{Program, Text};
 use crate::observe::problems::Log;
 use crate::observe::programs::maps;
 
-/// How long one check may read maps; the next check goes on with the others.
+/// The longest time that one check reads maps; the next check reads the others.
 const TIME: Duration = Duration::from_millis(20);
 
 impl MonitoredCgroups {
-    /// Reads maps again, the longest unread first, and notes the cgroups on which
-    /// programs are in force that use a changed map.
+    /// Reads maps again, the longest unread first, and finds the cgroups whose
+    /// programs in force use a changed map.
     pub(super) fn reread_maps(&mut self, found: &mut Differences, log: &mut Log) {
         let start = Instant::now();
         let mut changed = BTreeSet::new();

@@ -52,7 +52,7 @@ impl CgroupMonitor {
         Self::start_with(options, targets, engine, None)
     }
 
-    /// The same, with lists read from `source`, or from the better one.
+    /// Starts a monitor that reads lists from `source`, or from the better one.
     ///
     /// # Errors
     ///
@@ -86,7 +86,7 @@ impl CgroupMonitor {
             options: options.clone(),
             blank: Observation { scope: scope.clone(), ..host::blank(options, Some(&hierarchy)) },
             nodes: Nodes::new(scope, options.most_cgroups),
-            // Before anything is listed: what comes from now on is told.
+            // This comes before the first list, so that no later change is missed.
             notifier: Notifier::new(&hierarchy, engine),
             lists: Lists::by_queries(),
             list_query: ListQuery::new(hierarchy.is_legacy()),
@@ -117,9 +117,10 @@ impl CgroupMonitor {
         }
     }
 
-    /// How changes are found: `revision+fanotify` or `revision+inotify`, with `lists`
-    /// instead of `revision` where the kernel counts no revisions, or `polling`;
-    /// then `, cgroup iterator` where lists are not queried one by one.
+    /// The ways in which changes are found: `revision+fanotify` or
+    /// `revision+inotify`, with `lists` instead of `revision` where the kernel
+    /// counts no revisions, or `polling`; then `, cgroup iterator` where lists are
+    /// not queried one by one.
     pub fn engine(&self) -> String {
         let notification = match (self.cgroups.notifier.engine(), self.cgroups.has_revisions) {
             (Notification::Fanotify, true) => "revision+fanotify",
@@ -139,7 +140,7 @@ impl CgroupMonitor {
         self.cgroups.notifier.fd()
     }
 
-    /// What could not be seen since the last call.
+    /// The problems since the last call.
     pub fn problems(&mut self) -> Vec<Problem> {
         std::mem::take(&mut self.cgroups.problems)
     }

@@ -35,7 +35,7 @@ pub(super) struct Nodes {
     scope: Vec<Scope>,
     /// The most cgroups that are monitored.
     most: usize,
-    /// How many more directories may be held open.
+    /// How many more directories may stay open.
     room: u64,
 }
 
@@ -132,8 +132,8 @@ impl Nodes {
         self.below(path).into_iter().filter(own).collect()
     }
 
-    /// Calls `visit` with the directory of a cgroup: the one held open, else
-    /// opened again.
+    /// Calls `visit` with the directory of a cgroup, which is opened again if it is
+    /// not kept open.
     pub(super) fn with_dir<T>(
         &self,
         hierarchy: &Hierarchy,
@@ -196,8 +196,8 @@ pub(super) fn child(path: &Text, name: &[u8]) -> Text {
 mod tests {
     use super::*;
 
-    /// Make sure that a path's neighbours are not taken for its children, and
-    /// that ancestors of what is asked for are followed, their others not.
+    /// Make sure that neighbours of a path are not taken for its children, and that
+    /// of ancestors only the requested children are followed.
     #[test]
     fn paths() {
         let scope = vec![

@@ -28,12 +28,12 @@ pub(super) enum Notifier {
     Nobody,
 }
 
-/// What the backend reported.
+/// The changes that the backend reported.
 #[derive(Debug, Default)]
 pub(super) struct Notices {
-    /// Inode numbers of cgroups whose children were made or removed.
+    /// Inode numbers of cgroups whose children were created or removed.
     pub(super) inodes: Vec<u64>,
-    /// The same as paths.
+    /// Paths of cgroups whose children were created or removed.
     pub(super) paths: Vec<Text>,
     /// Notifications were lost: anything may have happened.
     pub(super) lost: bool,

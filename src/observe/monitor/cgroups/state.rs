@@ -13,14 +13,14 @@ use crate::observe::options::Options;
 use crate::observe::problems::Log;
 use crate::observe::programs::cache::ProgramCache;
 
-/// How often everything is listed again, however well notification works.
+/// How often everything is listed again, even if notification works.
 pub(super) const RESCAN: Duration = Duration::from_secs(60);
 /// Problems that are kept until they are fetched.
 const MAX_PROBLEMS: usize = 1000;
 /// The revision of a list that was never changed.
 pub(super) const FIRST_REVISION: u64 = 1;
 
-/// What the monitor keeps of its cgroups.
+/// The state of the monitor.
 #[derive(Debug)]
 pub(super) struct MonitoredCgroups {
     pub(super) options: Options,
@@ -35,18 +35,19 @@ pub(super) struct MonitoredCgroups {
     pub(super) has_revisions: bool,
     pub(super) rescan_at: Instant,
     pub(super) facts_at: Option<Instant>,
-    /// The map that was last read again.
+    /// The map that was read last.
     pub(super) map_turn: u32,
 }
 
-/// What one check found.
+/// The differences that one check found.
 #[derive(Debug, Default)]
 pub(super) struct Differences {
     /// Changed and removed cgroups as they were before.
     pub(super) before: BTreeMap<Text, Cgroup>,
     /// New cgroups.
     pub(super) fresh: BTreeSet<Text>,
-    /// Cgroups whose own programs changed, with how many changes the kernel counted.
+    /// Cgroups whose own programs changed, with the number of changes that the
+    /// kernel counted.
     pub(super) changed: BTreeMap<Text, u64>,
     /// Cgroups whose children have to be listed again.
     pub(super) stale: BTreeSet<Text>,

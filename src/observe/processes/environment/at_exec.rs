@@ -14,8 +14,8 @@ use crate::observe::processes::refusals::{ReadKind, Refusals};
 const LIMIT: u64 = 8 << 20;
 const OVERWRITTEN: &str = "the process has written over it (a title)";
 
-/// Reads it from `area`, which must have been asked for after the memory was
-/// opened. `buffer` is used again.
+/// Reads the environment from `area`, which must have been read after the memory was
+/// opened. `buffer` is reused.
 pub(in crate::observe) fn read(
     memory: &mut Result<Memory, Errno>,
     area: (u64, u64),
@@ -37,10 +37,10 @@ pub(in crate::observe) fn read(
     }
 }
 
-/// A title begins where the environment began, and NULs fill what it leaves:
-/// an area whose first entry is no assignment is no longer an environment.
-/// Variables behind the title are whole, others may be lost. `cut` is why the
-/// text ends before the area does.
+/// Parses the area. A title begins where the environment began, and NULs fill the
+/// rest, so an area whose first entry is no assignment is no environment any more.
+/// Variables after the title are whole, others may be lost. `cut` is why the text
+/// ends before the area does.
 fn parse(text: &[u8], cut: Option<&str>) -> Answer<Environment> {
     let whole = text.iter().rposition(|byte| *byte == 0).unwrap_or(0);
     let text = if cut.is_some() { text.get(..whole).unwrap_or_default() } else { text };

@@ -8,7 +8,7 @@ use crate::observation::{Environment, Variable};
 pub(in crate::observe::processes) const VALUE_LIMIT: usize = 16 << 10;
 /// Bytes of an entry that tell whether it is wanted: the longest name and `=`.
 pub(in crate::observe::processes) const NAME_LIMIT: usize = 64;
-/// How often one name is kept: `getenv` finds the first, and a second shows that
+/// How often one name is kept. `getenv` finds the first; a second one shows that
 /// there are several.
 const REPEATED: usize = 8;
 /// Bytes of values that are kept of an environment.
@@ -49,7 +49,7 @@ pub(in crate::observe::processes) fn variable(name: &str, value: &[u8]) -> Varia
 pub(in crate::observe::processes) struct VariableFilter {
     kept: Environment,
     bytes: usize,
-    /// What was left out, if anything was.
+    /// Why variables were left out, if any were.
     full: Option<String>,
 }
 
@@ -114,7 +114,7 @@ mod tests {
     }
 
     /// Make sure that no environment is kept beyond its limits, that this is
-    /// told, and that names that come later are kept all the same.
+    /// reported, and that other names after the limit are still kept.
     #[test]
     fn limits() {
         let mut kept = VariableFilter::default();

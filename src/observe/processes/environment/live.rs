@@ -40,7 +40,7 @@ fn settled(memory: &mut Memory, place: EnvironLocation) -> Answer<Environment> {
     Answer::Missing(CHANGES.to_owned())
 }
 
-/// Reads it once; `None` if it changed meanwhile.
+/// Reads it once; `None` if it changed while it was read.
 fn attempt(memory: &mut Memory, place: EnvironLocation) -> Result<Option<Environment>, Fault> {
     let start = pointer(memory, place)?;
     let mut environment = Environment::default();

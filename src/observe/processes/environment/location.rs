@@ -14,13 +14,13 @@ use crate::sys::dir::Dir;
 
 /// `AT_PHDR` of `linux/auxvec.h`.
 const AT_PHDR: u64 = 3;
-/// How far the start of a segment may lie behind the start of its mapping: the
-/// largest page of the architectures at hand.
+/// The largest distance of a segment's start from the start of its mapping: the
+/// largest page of the supported architectures.
 const LARGEST_PAGE: u64 = 64 << 10;
 /// Files that are looked into for one process: a program has one C library, and
 /// two or three where a container's tools are at work.
 const FILES: usize = 256;
-/// How long the files of one process may take.
+/// The longest time that the files of one process may take.
 const TIME: Duration = Duration::from_secs(2);
 
 const STRIPPED: &str = "static executable without symbols: the environ array cannot be found";
@@ -36,7 +36,7 @@ pub(in crate::observe::processes) struct EnvironLocation {
     pub(in crate::observe::processes) width: usize,
 }
 
-/// Why there is none.
+/// Why the array was not found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::observe::processes) enum NoEnviron {
     Errno(Errno),
@@ -94,8 +94,8 @@ fn fixed(executable: &Image, bias: Option<u64>) -> Result<Vec<EnvironLocation>, 
     Ok(vec![EnvironLocation { address: value.wrapping_add(bias), width: executable.width }])
 }
 
-/// The ELF files behind these mappings, each with every address it is loaded
-/// at. A file that is only mapped as data matches no segment.
+/// The ELF files of these mappings, each with every address it is loaded at. A file
+/// that is only mapped as data matches no segment.
 fn load<'a>(
     dir: &Dir,
     mapped: impl Iterator<Item = &'a Mapping<'a>>,
@@ -104,7 +104,7 @@ fn load<'a>(
 ) -> Result<(), NoEnviron> {
     let (mut seen, begun) = (Vec::new(), Instant::now());
     for mapping in mapped {
-        // One that is mapped again elsewhere may be loaded twice.
+        // A file that is mapped at another place may be loaded twice.
         if !seen.contains(&mapping.file()) {
             seen.push(mapping.file());
         }
@@ -133,8 +133,8 @@ fn named(objects: &[(Image, u64)], index: usize) -> Vec<EnvironLocation> {
     objects.iter().filter_map(place).collect()
 }
 
-/// What the executable's addresses are off by: the kernel tells where its
-/// program headers are.
+/// The offset of the executable's addresses: the kernel says where its program
+/// headers are.
 fn load_bias(executable: &Image, auxv: &[u8]) -> Option<u64> {
     let mut words = auxv.chunks_exact(executable.width.max(1)).map(word);
     loop {

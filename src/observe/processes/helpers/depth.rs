@@ -5,10 +5,11 @@ use serde::{Deserialize, Serialize};
 /// Why the memory of a process was not read that kept its reader waiting.
 pub(in crate::observe) const SILENT: &str =
     "its memory does not answer (a page of a FUSE file or of userfaultfd)";
-/// Why nothing was read of a process whose user's other processes took too long.
+/// The reason for a process that was not read because its user's other processes
+/// took too long.
 pub(in crate::observe) const SPENT: &str = "processes of the same user took more than 10 seconds to look into (descriptors, libraries, environments)";
 
-/// How far a process may be looked into.
+/// How much of a process may be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Depth {
     /// Everything, its memory included.
@@ -16,8 +17,8 @@ pub(crate) enum Depth {
     /// Nothing of its memory, nor what takes the lock of its memory: reading that
     /// did not end before.
     WithoutMemory,
-    /// Nothing whose length the process chooses: the processes of its user already
-    /// took too long.
+    /// Nothing whose length the process chooses, because the processes of its user
+    /// took too long already.
     Minimal,
 }
 

@@ -27,11 +27,11 @@ const SHARE: usize = 32;
 /// Questions that a helper is sent at a time. It gets more as soon as it has no
 /// more than these left.
 const CHUNK: usize = 16;
-/// How long a helper works on what it was sent before it returns the rest. By
-/// then the pool may know better how deep to look into whom.
+/// How long a helper works on its requests before it returns the rest. After that
+/// the pool may know better how much to read of each process.
 const MOMENT: Duration = Duration::from_millis(250);
-/// How long a helper may wait for one process, and the minimum where the deadline
-/// is near.
+/// How long a helper may wait for one process, and the minimum if the deadline is
+/// near.
 const PATIENCE: Duration = Duration::from_secs(1);
 const LEAST_PATIENCE: Duration = Duration::from_millis(50);
 /// The part of the remaining time that one process may cost.
@@ -51,7 +51,7 @@ pub(crate) struct HelperPool<'a, Question, Answer> {
     slow: SlowProcesses,
 }
 
-/// What a helper runs until no more questions come.
+/// The function of a helper, which runs until no more questions come.
 type Work<'a, Question, Answer> = dyn Fn(&Dir, Requests<'_, Question, Answer>) + Send + 'a;
 
 /// The questions that a helper receives.
@@ -98,8 +98,8 @@ where
     Question: Clone + Serialize + DeserializeOwned,
     Answer: Serialize + DeserializeOwned,
 {
-    /// A pool whose helpers run `work` with the proc file system and their
-    /// requests. No helper starts before the first question.
+    /// A pool whose helpers run `work` with the proc file system and their requests.
+    /// No helper starts before the first question.
     pub(crate) fn new(proc: Dir, work: impl Fn(&Dir, Requests<'_, Question, Answer>) + Send + 'a) -> Self {
         // Asked once: the answer takes reading the limits of every cgroup above.
         let most = std::thread::available_parallelism().map_or(1, usize::from).min(HELPERS);
@@ -122,7 +122,7 @@ where
             }
             self.hand_out(&mut queue);
             if self.helpers.iter().all(|worker| worker.asked.is_empty()) {
-                // No helper could be started for what is left.
+                // No helper could be started for the remaining questions.
                 queue.rest().for_each(|index| each(index, None));
                 return;
             }
@@ -168,12 +168,12 @@ where
         Some(Worker { helper, asked: VecDeque::new(), answered: 0, since: Instant::now() })
     }
 
-    /// How long the pool can wait for replies before it has to act by itself.
+    /// How long the pool can wait for replies before it has to act.
     fn next_look(&self, patience: Duration, deadline: Option<Instant>) -> Duration {
         let busy = self.helpers.iter().filter(|worker| !worker.asked.is_empty());
         let ends = busy.map(|worker| worker.since + patience).chain(deadline);
         let next = ends.min().map_or(patience, |end| end.saturating_duration_since(Instant::now()));
-        // One that is overdue and at work is looked at again soon.
+        // A helper that is overdue and still working is checked again soon.
         next.max(Duration::from_millis(5))
     }
 
@@ -304,8 +304,8 @@ impl<Question: DeserializeOwned, Answer: Serialize> Requests<'_, Question, Answe
     }
 }
 
-/// How long one process may keep a helper waiting: with a deadline, only a part of
-/// the remaining time.
+/// How long one process may block a helper: with a deadline, only a part of the
+/// remaining time.
 fn patience(deadline: Option<Instant>) -> Duration {
     let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
     left.map_or(PATIENCE, |left| (left / PART).clamp(LEAST_PATIENCE, PATIENCE))
@@ -315,8 +315,8 @@ fn patience(deadline: Option<Instant>) -> Duration {
 mod tests {
     use super::*;
 
-    /// Make sure that one question without an answer costs no other its own:
-    /// answers that a helper made and could not send are asked for again.
+    /// Make sure that one question without an answer does not cost the answers to
+    /// others: answers that a helper found and could not send are asked for again.
     #[test]
     fn one_is_silent() {
         const SILENT: u32 = 37;

@@ -10,11 +10,11 @@ use crate::observe::processes::procfile::parse_stat;
 use crate::sys::dir::Dir;
 use crate::sys::helper::left_behind;
 
-/// How many processes of one user, and of all users, may keep helpers waiting.
+/// How many processes of one user, and of all users, may block helpers.
 const OF_A_USER: usize = 3;
 const OF_ALL: usize = 16;
-/// How long the processes of one user may take together, and the time from which
-/// on a process counts: an ordinary one takes less than a tenth of it.
+/// How long the processes of one user may take together, and the time from which on
+/// a process counts. An ordinary process takes less than a tenth of it.
 const TIME_OF_A_USER: Duration = Duration::from_secs(10);
 const LONG: Duration = Duration::from_millis(2);
 /// How long these facts are remembered.
@@ -56,7 +56,7 @@ impl SlowProcesses {
         *spent = spent.saturating_add(time);
     }
 
-    /// How far a process may be looked into.
+    /// How much of a process may be read.
     pub(super) fn depth(&mut self, proc: &Dir, pid: u32) -> Depth {
         self.processes.retain(|_, stall| stall.when.elapsed() < REMEMBERED);
         self.users.retain(|_, (_, since)| since.elapsed() < REMEMBERED);

@@ -24,7 +24,7 @@ use pages::Pages;
 const CALLS: u32 = 4096;
 const BYTES: usize = 128 << 20;
 const TIME: Duration = Duration::from_secs(3);
-/// An address at which nothing is ever mapped, on any architecture at hand.
+/// An address at which nothing is ever mapped, on any supported architecture.
 const NOWHERE: u64 = 0x7fff_ffff_ffff_f000;
 
 /// An address space, and what may still be read of it.
@@ -32,7 +32,7 @@ const NOWHERE: u64 = 0x7fff_ffff_ffff_f000;
 pub(in crate::observe) struct Memory {
     file: File,
     pages: Pages,
-    /// Where devices are mapped: reading there would be reading the device.
+    /// The mappings of devices: reading there would read the device.
     devices: Vec<(u64, u64)>,
     calls: u32,
     bytes: usize,
@@ -86,7 +86,7 @@ impl Memory {
         }
     }
 
-    /// How much of `length` bytes lies before the next device.
+    /// How many of `length` bytes lie before the next device.
     fn before_devices(&self, address: u64, length: usize) -> Result<usize, Fault> {
         let ahead = self.devices.iter().filter(|(_, end)| *end > address).map(|(start, _)| *start).min();
         match ahead.map(|start| start.saturating_sub(address)) {

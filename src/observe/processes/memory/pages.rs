@@ -27,9 +27,9 @@ const FILE: u64 = 1 << 61;
 const GUARD: u64 = 1 << 58;
 /// Since Linux 5.13: userfaultfd write-protects it.
 const WRITE_PROTECTED: u64 = 1 << 57;
-/// The number of the swap area, and the least `MAX_SWAPFILES` of
-/// `linux/swap.h`: higher numbers stand for memory of devices, pages that are
-/// being moved and marks.
+/// The bits for the number of the swap area, and the least `MAX_SWAPFILES` of
+/// `linux/swap.h`: higher numbers mean memory of devices, pages that are being
+/// moved, and markers.
 const AREA: u64 = 0x1f;
 const AREAS: u64 = 23;
 
@@ -44,7 +44,7 @@ impl Pages {
     }
 
     /// How many bytes from `address` on, at most `length`, can be read without
-    /// waiting for a page; at least one.
+    /// blocking on a page; at least one.
     pub(super) fn ready(&self, address: u64, length: usize) -> Result<usize, Fault> {
         let size = size();
         let inside = usize::try_from(address % size as u64).unwrap_or(0);
@@ -58,7 +58,8 @@ impl Pages {
             Ok(_) => {}
             Err(_) => return Err(Fault::Absent),
         }
-        // What was not told is zero: a page that is not there.
+        // Entries that could not be read are zero, which means a page that is not
+        // there.
         let there = wanted.chunks_exact(ENTRY).take_while(|entry| is_there(super::word(entry)));
         match (there.count() * size).saturating_sub(inside).min(length) {
             0 => Err(Fault::Absent),
@@ -72,8 +73,7 @@ impl Pages {
     }
 }
 
-/// Whether reading this page waits for nobody but, at most, the disk that is
-/// swapped to.
+/// Whether reading this page blocks on nothing but, at most, the swap disk.
 fn is_there(entry: u64) -> bool {
     let is_swapped = entry & (SWAPPED | FILE | GUARD | WRITE_PROTECTED) == SWAPPED;
     entry & PRESENT != 0 || (is_swapped && entry & AREA < AREAS)
@@ -103,8 +103,8 @@ mod tests {
         }
     }
 
-    /// Make sure that of this process's own memory what was written is there, and
-    /// what was never touched is not.
+    /// Make sure that written memory of this process counts as present, and
+    /// untouched memory does not.
     #[test]
     fn own() {
         let dir = Dir::open("/proc/self".as_ref()).unwrap();

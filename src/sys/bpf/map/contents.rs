@@ -1,11 +1,11 @@
-//! Every entry of a map: in batches where the kernel can, else key by key.
+//! Reads every entry of a map: in batches where the kernel can, else key by key.
 
 use std::collections::HashSet;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use super::super::{Body, BpfError, Command, call};
 use super::MapInfo;
-use super::kinds::{Shape, shape};
+use super::shape::{Shape, shape};
 
 /// `CONFIG_NR_CPUS` is at most this on every architecture. Per-CPU values are
 /// read into room for as many CPUs, so that a wrong `possible` file cannot
@@ -15,7 +15,7 @@ const MAX_CPUS: usize = 8192;
 const BATCH_ENTRIES: usize = 4096;
 const BATCH_BYTES: usize = 1 << 20;
 
-/// How much of a map is read.
+/// The bounds on reading a map.
 #[derive(Clone, Copy, Debug)]
 pub struct ContentLimits {
     /// Entries.
@@ -30,7 +30,7 @@ impl Default for ContentLimits {
     }
 }
 
-/// What came of reading a map.
+/// The result of reading a map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Contents {
     /// Every entry, key and value, in the kernel's order.

@@ -1,7 +1,7 @@
-//! Maps by id: what they are, and everything they hold.
+//! Reads maps by id: what they are, and everything they hold.
 
 mod contents;
-mod kinds;
+mod shape;
 
 use std::fs::File;
 use std::io::Read;
@@ -10,7 +10,6 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use super::{BpfError, Command, fd_by_id, info};
 
 pub use contents::{ContentLimits, Contents, contents, possible_cpus};
-pub use kinds::map_type_name;
 
 /// `BPF_F_RDONLY`: the descriptor can look up, not update.
 const READ_ONLY: u32 = 1 << 3;
@@ -60,12 +59,12 @@ struct RawInfo {
     kernel_types: u32,
 }
 
-/// Opens a map by id, for reading only. Since Linux 4.13, read-only since
-/// 4.15; needs `CAP_SYS_ADMIN`.
+/// Opens a map by id, for reading only. Since Linux 4.13, read-only since 4.15;
+/// needs `CAP_SYS_ADMIN`.
 ///
 /// # Errors
 ///
-/// Gone if there is none, refused without the right or if the map was made
+/// `Gone` if no map has the id, `Refused` without the right or if the map was made
 /// write-only for user space.
 pub fn map_by_id(id: u32) -> Result<OwnedFd, BpfError> {
     fd_by_id(Command::MapById, id, READ_ONLY)
@@ -95,11 +94,11 @@ pub fn map_info(map: BorrowedFd<'_>) -> Result<MapInfo, BpfError> {
 
 /// Whether the map has one value of the stated size for each key.
 pub(super) fn has_plain_values(info: &MapInfo) -> bool {
-    kinds::shape(info.kind) == Some(kinds::Shape::Plain)
+    shape::shape(info.kind) == Some(shape::Shape::Plain)
 }
 
-/// Whether a map is frozen, from `/proc/self/fdinfo` (since Linux 5.2; `false`
-/// if it cannot be told). bpf(2) itself does not say.
+/// Whether a map is frozen, from `/proc/self/fdinfo` (since Linux 5.2; `false` if
+/// that cannot be read). bpf(2) itself does not say.
 pub fn map_frozen(map: BorrowedFd<'_>) -> bool {
     let mut text = String::new();
     let read = File::open(format!("/proc/self/fdinfo/{}", map.as_raw_fd()))

@@ -13,8 +13,8 @@ use crate::sys::dir::Dir;
 const PROGRAM: &str = "lists";
 /// The ring that it writes to.
 const RING: &str = "lists_ring";
-/// Bytes of the smallest and the largest ring. Sizes are powers of two; what is
-/// used of it is memory of gpumap, twice.
+/// Bytes of the smallest and the largest ring. Sizes are powers of two. The used
+/// part counts twice as memory of gpumap.
 const ROOM: (usize, usize) = (256 << 10, 64 << 20);
 
 /// Why there is no walk.
@@ -61,14 +61,14 @@ impl Walk {
         Ok(Self { iterator, ring: loaded.ring(RING)?, last: 0 })
     }
 
-    /// Walks over every cgroup once; the kernel lets none change meanwhile.
+    /// Walks over every cgroup once; the kernel lets none change during the walk.
     ///
     /// # Errors
     ///
-    /// [`ListsError::Read`], or [`ListsError::NotWhole`] when there are more
-    /// cgroups than the ring has room for.
+    /// [`ListsError::Read`], or [`ListsError::NotWhole`] when there are more cgroups
+    /// than the ring has room for.
     pub fn read(&mut self) -> Result<Walked, ListsError> {
-        // What a walk that failed has left.
+        // The rest of a walk that failed.
         self.ring.read(&mut |_| true);
         let mut file = self.iterator.open().map_err(|error| ListsError::Read(error.to_string()))?;
         // It writes to the ring alone.

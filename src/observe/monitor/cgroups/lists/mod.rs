@@ -21,7 +21,7 @@ const MANY: usize = 500;
 /// The iterator is not used if it would show this many times the monitored
 /// cgroups.
 const TIMES: usize = 3;
-/// After this many failed walks in a row the iterator is given up.
+/// After this many failed walks in a row the iterator is not used any more.
 const FAILURES: u8 = 3;
 
 /// How the lists of programs are read.
@@ -88,7 +88,7 @@ impl Lists {
     }
 }
 
-/// Bytes that the records take, with as much again for new cgroups.
+/// Bytes that the records take, and as many again for new cgroups.
 fn room(nodes: &Nodes) -> usize {
     let ids = |node: &Node| {
         let own = node.cgroup.own.known().map_or(0, |own| own.programs.len());

@@ -12,7 +12,7 @@ const OWN_CUT: u16 = 1;
 const EFFECTIVE_CUT: u16 = 2;
 const END: u16 = 4;
 
-/// What a walk has shown of one cgroup.
+/// The lists of one cgroup in a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listed<'a> {
     /// Of the own list; 0 where the kernel counts none (before Linux 6.17).
@@ -21,8 +21,8 @@ pub struct Listed<'a> {
     pub links: u64,
     /// Attach flags of the own list.
     pub attach_flags: u32,
-    /// Ids of its own programs, as `BPF_PROG_QUERY` lists them; `None` if
-    /// there are more than the iterator shows (64).
+    /// Ids of its own programs, as `BPF_PROG_QUERY` lists them; `None` if there are
+    /// more than a record has room for (64).
     pub own: Option<&'a [u32]>,
     /// Ids of the programs in force in run order; `None` for more than 128.
     pub effective: Option<&'a [u32]>,
@@ -32,7 +32,7 @@ pub struct Listed<'a> {
 #[derive(Debug, Default)]
 pub struct Walked {
     all: HashMap<u64, Entry>,
-    /// Those of all cgroups one behind the other.
+    /// The ids of all cgroups, one list after the other.
     ids: Vec<u32>,
 }
 
@@ -45,7 +45,7 @@ struct Entry {
     effective: Option<Range<usize>>,
 }
 
-/// What a record is.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
     Cgroup,
@@ -58,18 +58,18 @@ impl Walked {
         Self { all: HashMap::with_capacity(cgroups), ids: Vec::with_capacity(cgroups) }
     }
 
-    /// How many cgroups there are.
+    /// The number of cgroups.
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Whether there are none.
+    /// Whether the walk has no cgroup.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// A cgroup by its id, which is the inode number of its directory; `None`
-    /// if it was gone, or was not there yet.
+    /// The cgroup with this id, which is the inode number of its directory; `None`
+    /// if the walk did not meet it.
     pub fn get(&self, id: u64) -> Option<Listed<'_>> {
         let entry = self.all.get(&id)?;
         let ids = |range: &Option<Range<usize>>| self.ids.get(range.clone()?);
@@ -143,8 +143,8 @@ mod tests {
         record
     }
 
-    /// Make sure that lists are told apart, and that one that was cut is not
-    /// taken for a whole one.
+    /// Make sure that lists do not mix, and that a list that was cut is not taken
+    /// for a whole one.
     #[test]
     fn lists() {
         let mut walked = Walked::default();
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!((walked.get(43), walked.len()), (None, 3));
     }
 
-    /// Make sure that a walk with a record missing is none, wherever it is.
+    /// Make sure that a walk that lacks any record is refused.
     #[test]
     fn gaps() {
         let mut walked = Walked::default();

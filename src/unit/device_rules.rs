@@ -1,5 +1,5 @@
-//! The rules that systemd makes of a unit's settings (`src/core/cgroup.c` of
-//! systemd).
+//! Builds the rules that systemd makes from a unit's settings (`src/core/cgroup.c`
+//! of systemd).
 
 use super::device_names::DeviceNames;
 use super::filter::{Filter, Rule};
@@ -7,9 +7,9 @@ use super::settings::{Policy, Settings};
 use crate::model::DeviceType;
 use crate::observation::{GpuFacts, Unit};
 
-/// What systemd makes of the settings.
+/// The device rules that systemd makes from the settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Meaning {
+pub enum DeviceRules {
     /// No program: the unit restricts nothing.
     Open,
     /// A program with these rules.
@@ -24,11 +24,11 @@ const RULE_LIMIT: usize = 100_000;
 const STATIC: [(u32, u32); 7] = [(1, 3), (1, 5), (1, 7), (1, 8), (1, 9), (5, 0), (5, 2)];
 
 /// The rules that systemd would make of a unit's settings now.
-pub fn meaning(unit: &Unit, gpu_facts: &GpuFacts) -> Meaning {
+pub fn device_rules(unit: &Unit, gpu_facts: &GpuFacts) -> DeviceRules {
     let settings = Settings::of(unit);
     let is_open = settings.policy == Policy::Auto && settings.allow.is_empty();
     if is_open && settings.doubts.is_empty() {
-        return Meaning::Open;
+        return DeviceRules::Open;
     }
     let mut filter = Filter { doubts: settings.doubts.clone(), ..Filter::default() };
     if settings.policy != Policy::Strict {
@@ -42,7 +42,7 @@ pub fn meaning(unit: &Unit, gpu_facts: &GpuFacts) -> Meaning {
             break;
         }
     }
-    Meaning::Filter(filter)
+    DeviceRules::Filter(filter)
 }
 
 /// Adds what `closed` always allows.

@@ -4,7 +4,7 @@ use crate::model::{Owner, OwnerKind};
 
 /// A name in a path, with what is around it.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'p, 'n> {
+pub(super) struct PathName<'p, 'n> {
     /// All names of the path.
     pub(super) names: &'n [&'p [u8]],
     /// Which of them it is.
@@ -19,18 +19,18 @@ pub(super) struct Place<'p, 'n> {
 /// An owner, and what of the path says so.
 #[derive(Debug)]
 pub(super) struct Match {
-    /// Without what is around it.
+    /// Without the owners around it.
     pub(super) owner: Owner,
-    /// How many names were read; at least one.
+    /// The number of names that were read; at least one.
     pub(super) taken: usize,
-    /// Whether a systemd of its own may run below.
+    /// Whether another systemd may run below.
     pub(super) tree: bool,
-    /// Kinds of owners that root's daemons make right inside it. Whatever else
-    /// is named there is named by those whom the owner runs.
+    /// Kinds of owners that root's daemons make directly inside it. Any other name
+    /// there was given by processes of the owner.
     pub(super) makes: &'static [OwnerKind],
 }
 
-impl<'p> Place<'p, '_> {
+impl<'p> PathName<'p, '_> {
     /// The name.
     pub(super) fn name(self) -> &'p [u8] {
         self.ahead(0).unwrap_or_default()
@@ -53,30 +53,30 @@ impl<'p> Place<'p, '_> {
 }
 
 impl Match {
-    /// What `taken` names say, without a systemd below.
+    /// An owner that `taken` names describe, without a systemd below.
     pub(super) fn plain(owner: Owner, taken: usize) -> Option<Self> {
         Some(Self { owner, taken, tree: false, makes: &[] })
     }
 
-    /// The same of something that a systemd may run in.
+    /// An owner in which a systemd may run.
     pub(super) fn tree(owner: Owner, taken: usize) -> Option<Self> {
         Some(Self { owner, taken, tree: true, makes: &[] })
     }
 
-    /// The same of something inside which root's daemons make owners too.
+    /// An owner inside which root's daemons make owners too.
     pub(super) fn making(self, makes: &'static [OwnerKind]) -> Self {
         Self { makes, ..self }
     }
 }
 
-/// What is between a prefix and a suffix, if that is not nothing.
+/// The text between a prefix and a suffix, if it is not empty.
 pub(super) fn between<'a>(name: &'a [u8], prefix: &str, suffix: &str) -> Option<&'a [u8]> {
     let rest = name.strip_prefix(prefix.as_bytes())?.strip_suffix(suffix.as_bytes())?;
     (!rest.is_empty()).then_some(rest)
 }
 
-/// A number as programs write it: decimal, no sign, no leading zeros. One that
-/// does not fit is none.
+/// A number as programs write it: decimal, no sign, no leading zeros; `None` if it
+/// is too large.
 pub(super) fn number(text: &[u8]) -> Option<u64> {
     let canonical = text.iter().all(u8::is_ascii_digit) && (text.len() == 1 || text.first() != Some(&b'0'));
     std::str::from_utf8(text).ok().filter(|_| canonical)?.parse().ok()
@@ -108,8 +108,8 @@ pub(super) fn text(name: &[u8]) -> String {
     out
 }
 
-/// Undoes the `\xNN` of systemd.unit(5). The `-` that stand for `/` in unit
-/// names of paths stay.
+/// Decodes the `\xNN` of systemd.unit(5). The `-` that replace `/` in unit names of
+/// paths stay.
 pub(super) fn unescape(name: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(name.len());
     let mut rest = name;

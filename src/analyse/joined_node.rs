@@ -21,7 +21,7 @@ use super::{AnalyseError, programs};
 /// An observation, its inventory and owners, and policies as far as they were
 /// needed.
 #[derive(Debug)]
-pub(super) struct Join<'a> {
+pub(super) struct JoinedNode<'a> {
     pub(super) observation: &'a Observation,
     pub(super) gpus: Vec<Gpu>,
     pub(super) owners: Directory,
@@ -36,7 +36,7 @@ pub(super) struct Join<'a> {
     views: HashMap<Policy, Rc<GpuVerdicts>>,
 }
 
-impl<'a> Join<'a> {
+impl<'a> JoinedNode<'a> {
     pub(super) fn new(observation: &'a Observation) -> Self {
         let gpus = gpu::inventory(&observation.gpu_facts);
         let shared = gpu::shared_nodes(&observation.gpu_facts);
@@ -61,8 +61,8 @@ impl<'a> Join<'a> {
         self.users.get(&uid).copied()
     }
 
-    /// What may be reached from a cgroup by the processes `inside`: one view,
-    /// or one for each process where the v1 controller has a say.
+    /// The GPUs that the processes `inside` a cgroup may open: one view, or one for
+    /// each process where the v1 controller restricts devices.
     pub(super) fn views(
         &mut self,
         cgroup: &observation::Cgroup,
@@ -79,7 +79,7 @@ impl<'a> Join<'a> {
         self.view_of(policy)
     }
 
-    /// What one process may reach; `None` where its cgroup was not observed.
+    /// The GPUs that one process may open; `None` if its cgroup was not observed.
     pub(super) fn view_of_process(&mut self, process: &Process) -> Option<Rc<GpuVerdicts>> {
         let cgroup = self.cgroups.get(&process.cgroup).copied()?;
         Some(self.view(cgroup, &[process]))
@@ -128,7 +128,7 @@ impl<'a> Join<'a> {
             .collect()
     }
 
-    /// What one program returns by itself.
+    /// The result of one program by itself.
     pub(super) fn program_verdict(&mut self, id: u32, device: Device, request: Request) -> Verdict {
         match self.policies.alone(id, &mut self.decoder) {
             Some(policy) => self.decoder.verdict(policy, device, request),

@@ -1,7 +1,7 @@
-//! What rules are never left out: those of GPU devices.
+//! Keeps the rules about GPU devices when other rules are left out.
 //!
-//! A policy may have no short form (a hash of the minor number, say). Then its
-//! rules are left out and counted, but whoever asks gpumap asks about GPUs.
+//! A policy may have no short form (a hash of the minor number, for example). Then
+//! some of its rules are left out and counted, but never those about GPUs.
 
 use super::decoder::Decoder;
 use super::diagram::Bdd;
@@ -16,24 +16,23 @@ use crate::model::{Device, DeviceType, MAX_MINOR, Request, Verdict};
 const GPU_MINORS: u32 = 256;
 /// `nvidia-frontend`, whose minors below 255 are GPUs, and DRM.
 const FIXED_MAJORS: [u32; 2] = [195, 226];
-/// How many of NVIDIA's minors are asked about one by one where a policy can
-/// only be asked and not be drawn.
+/// How many of NVIDIA's minors are asked one by one if a policy has no diagram.
 const ASKED: u32 = 16;
 
 /// The devices whose rules are always shown.
 #[derive(Clone, Debug)]
-pub struct Focus {
+pub struct AlwaysListed {
     /// Majors of GPU drivers, character devices.
     majors: Vec<u32>,
     /// Devices that are there.
     devices: Vec<Device>,
 }
 
-impl Focus {
+impl AlwaysListed {
     /// No device: rules that are left out are left out.
     pub const NOTHING: Self = Self { majors: Vec::new(), devices: Vec::new() };
 
-    /// What GPU drivers have on every node, and on this one.
+    /// The devices that GPU drivers have on every node, and on this one.
     pub fn new(majors: impl IntoIterator<Item = u32>, devices: impl IntoIterator<Item = Device>) -> Self {
         let mut devices: Vec<Device> = devices.into_iter().collect();
         let usual = |minor| Device { kind: DeviceType::Char, major: FIXED_MAJORS[0], minor };
@@ -52,13 +51,18 @@ impl Decoder {
     /// The rules of a part of `region` that has a short form: GPU drivers with
     /// all their minors if possible, else with those that GPUs have, and the
     /// devices of this node.
-    pub(super) fn rules_in_focus(&mut self, region: Bdd, verdict: Verdict, focus: &Focus) -> Vec<Rule> {
+    pub(super) fn always_listed_rules(
+        &mut self,
+        region: Bdd,
+        verdict: Verdict,
+        always_listed: &AlwaysListed,
+    ) -> Vec<Rule> {
         let mut rules = Vec::new();
-        for major in &focus.majors {
+        for major in &always_listed.majors {
             let all = self.part(region, *major, [0, MAX_MINOR]);
             rules.extend(self.region_rules(all, verdict).unwrap_or_else(|_| {
                 let mut part = self.part(region, *major, [0, GPU_MINORS - 1]);
-                for device in focus.devices.iter().filter(|device| device.major == *major) {
+                for device in always_listed.devices.iter().filter(|device| device.major == *major) {
                     let one = self.part(region, *major, [device.minor, device.minor]);
                     part = self.diagram.or(part, one);
                 }
@@ -83,9 +87,9 @@ impl Decoder {
 
     /// The policy with the answers about devices in focus drawn in, where it
     /// leaves them open and its programs can be asked.
-    pub(super) fn with_answers(&mut self, policy: Policy, focus: &Focus) -> Policy {
+    pub(super) fn with_answers(&mut self, policy: Policy, always_listed: &AlwaysListed) -> Policy {
         let (mut allow, mut deny) = (policy.allow, policy.deny);
-        for device in focus.devices.iter().filter(|_| policy.fallback != Fallback::NONE) {
+        for device in always_listed.devices.iter().filter(|_| policy.fallback != Fallback::NONE) {
             for request in Request::ALL {
                 let bits = inputs::assignment(*device, request);
                 if self.drawn(policy, bits) != Verdict::Unknown {

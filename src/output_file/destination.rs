@@ -24,8 +24,8 @@ use super::OutputError;
 /// Symbolic links that are followed (`MAXSYMLINKS`, `linux/namei.h`).
 const LINK_LIMIT: usize = 40;
 
-/// What is at the end of a name.
-pub(super) enum Place {
+/// The kind of file that a name leads to.
+pub(super) enum Destination {
     /// Nothing or a regular file.
     File {
         /// The directory that holds it.
@@ -44,7 +44,7 @@ struct Step {
 }
 
 /// The place that `path` names.
-pub(super) fn find(path: &Path) -> Result<Place, OutputError> {
+pub(super) fn find(path: &Path) -> Result<Destination, OutputError> {
     let mut walk = Walk { at: open(AT_FDCWD, c".")?, links: 0, left: VecDeque::new() };
     walk.go_on_with(path)?;
     walk.run()
@@ -59,7 +59,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// Goes on with the components of `path` before those that are left.
+    /// Puts the components of `path` before those that are left.
     fn go_on_with(&mut self, path: &Path) -> Result<(), OutputError> {
         if path.is_absolute() {
             self.at = open(AT_FDCWD, c"/")?;
@@ -70,7 +70,7 @@ impl Walk {
             _ => None,
         });
         let mut parts: Vec<OsString> = parts.map(OsStr::to_owned).collect();
-        // A slash or a dot at the end stands for a directory.
+        // A slash or a dot at the end means a directory.
         if path.as_os_str().as_bytes().ends_with(b"/") || path.as_os_str().as_bytes().ends_with(b"/.") {
             parts.push(".".into());
         }
@@ -78,13 +78,13 @@ impl Walk {
         Ok(())
     }
 
-    fn run(mut self) -> Result<Place, OutputError> {
+    fn run(mut self) -> Result<Destination, OutputError> {
         loop {
             let Some(name) = self.left.pop_front() else { return Err(is_directory()) };
             let is_last = self.left.is_empty();
             let name = CString::new(name.into_vec()).map_err(|_| Errno::EINVAL)?;
             let step = match self.look(&name) {
-                Err(Errno::ENOENT) if is_last => return Ok(Place::File { directory: self.at, name }),
+                Err(Errno::ENOENT) if is_last => return Ok(Destination::File { directory: self.at, name }),
                 step => step?,
             };
             match kind(&step.stat) {
@@ -98,7 +98,7 @@ impl Walk {
                 _ if !is_last => return Err(Errno::ENOTDIR.into()),
                 SFlag::S_IFREG => {
                     self.trust(&step.stat, "file")?;
-                    return Ok(Place::File { directory: self.at, name });
+                    return Ok(Destination::File { directory: self.at, name });
                 }
                 _ => {
                     self.trust(&step.stat, "file")?;
@@ -154,10 +154,10 @@ impl Walk {
     }
 }
 
-/// What may be written to without taking its place.
-fn stream(step: Step) -> Result<Place, OutputError> {
+/// A file that may be written to without replacing it.
+fn stream(step: Step) -> Result<Destination, OutputError> {
     match kind(&step.stat) {
-        SFlag::S_IFIFO | SFlag::S_IFCHR | SFlag::S_IFREG => Ok(Place::Stream(step.handle)),
+        SFlag::S_IFIFO | SFlag::S_IFCHR | SFlag::S_IFREG => Ok(Destination::Stream(step.handle)),
         SFlag::S_IFDIR => Err(is_directory()),
         SFlag::S_IFBLK => {
             Err(OutputError::refused("a block device", "name a file, a FIFO or a character device"))

@@ -1,0 +1,45 @@
+//! `gpumap doctor`: what gpumap can know on a node, and what is missing.
+
+use super::files::saved;
+use super::invocation::{Failure, Invocation};
+use crate::cli::{DoctorArgs, Exit};
+use crate::model::{CheckState, ProblemCode};
+use crate::observation::{Setup, Trial};
+use crate::observe;
+use crate::watch::Source;
+use crate::{doctor, render};
+
+/// Runs the command.
+pub(super) fn run(invocation: &mut Invocation<'_>, args: &DoctorArgs) -> Result<Exit, Failure> {
+    let (mut observation, mut setup) = match saved::from_option(invocation)? {
+        Some(mut observation) => {
+            let setup = observation.setup.take().ok_or_else(|| {
+                let why = "it does not hold the setup of the node";
+                Failure::new(ProblemCode::NoSetup, "--from", why, "save it with gpumap snapshot --setup")
+            })?;
+            (observation, *setup)
+        }
+        None => (observe::gpus(&invocation.options()), setup(invocation)),
+    };
+    if args.redact {
+        doctor::redact(&mut observation, &mut setup);
+    }
+    let payload = doctor::examine(&observation, &setup);
+    let is_missing = payload.doctor.iter().flatten().any(|check| check.state == CheckState::Missing);
+    let seen = invocation.answer(&observation, payload, render::doctor)?;
+    Ok(if is_missing { Exit::No } else { seen })
+}
+
+/// The setup of this node, with what `watch` needs of it.
+pub(super) fn setup(invocation: &Invocation<'_>) -> Setup {
+    let options = invocation.options();
+    let mut setup = observe::setup(&options);
+    let what = "environment-changes".to_owned();
+    setup.trials.push(match Source::possible_mode() {
+        Ok(mode) => Trial { what, engine: Some(mode.engine().to_owned()), refused: None },
+        Err(error) => Trial { what, engine: None, refused: Some(error.to_string()) },
+    });
+    let libraries = Source::installed_drivers(&options.gpu_root);
+    setup.libraries = libraries.iter().map(|path| path.to_string_lossy().into_owned()).collect();
+    setup
+}

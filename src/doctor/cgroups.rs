@@ -1,0 +1,87 @@
+//! Where cgroups are mounted.
+
+use super::kind::{Found, Kind, Node, missing, note, ok};
+use crate::observation::{Answer, CgroupMode, CgroupMount};
+
+pub(super) const KINDS: &[Kind] = &[
+    Kind {
+        id: "cgroup.hierarchy",
+        page: "Device programs exist in cgroup2 alone. On a legacy host the v1 devices controller decides, and \
+               gpumap shows what it lists.",
+        look: hierarchy,
+    },
+    Kind {
+        id: "cgroup.hidden-mount",
+        page: "A later mount at the same place, or above it, hides a mount of cgroup2. gpumap takes the first one \
+               that can be reached.",
+        look: hidden,
+    },
+    Kind {
+        id: "cgroup.root",
+        page: "Where only a part of the hierarchy is mounted, as in a container, programs above that part are in \
+               force and cannot be seen.",
+        look: root,
+    },
+    Kind {
+        id: "cgroup.devices-v1",
+        page: "Beside cgroup2 the v1 devices controller can be mounted. Both have to allow a device. The kernel \
+               does not show the denials of a v1 group that allows by default; verdicts there are unknown.",
+        look: devices_v1,
+    },
+];
+
+fn hierarchy(node: &Node<'_>) -> Option<Found> {
+    let place = match &node.setup.hierarchy {
+        Answer::Known(place) => place,
+        Answer::Missing(why) => {
+            let fix = "mount -t cgroup2 none /sys/fs/cgroup, or name its place with --cgroup-root DIR";
+            return Some(missing(format!("No cgroup hierarchy can be used: {why}."), fix));
+        }
+    };
+    Some(match node.observation.host.cgroup_mode {
+        CgroupMode::Unified => ok(format!("cgroup2 is mounted at {place}, without v1 controllers.")),
+        CgroupMode::Hybrid => note(format!("cgroup2 is mounted at {place}, beside v1 controllers (hybrid).")),
+        CgroupMode::Legacy => missing(
+            format!("Only v1 controllers are mounted ({place}): there are no device programs."),
+            "boot with systemd.unified_cgroup_hierarchy=1",
+        ),
+    })
+}
+
+fn hidden(node: &Node<'_>) -> Option<Found> {
+    let hidden: Vec<&str> =
+        node.setup.cgroup2.iter().filter(|mount| mount.hidden).map(|mount| mount.point.as_str()).collect();
+    let is_reached = node.setup.cgroup2.iter().any(|mount| !mount.hidden);
+    let text = format!("Later mounts hide cgroup2 at {}.", hidden.join(", "));
+    match (hidden.is_empty(), is_reached) {
+        (true, _) => None,
+        (false, true) => Some(note(format!("{text} gpumap uses another mount."))),
+        (false, false) => {
+            Some(missing(text, "mount cgroup2 at another place and give it as --cgroup-root DIR"))
+        }
+    }
+}
+
+fn root(node: &Node<'_>) -> Option<Found> {
+    let place = node.setup.hierarchy.known()?;
+    let in_use = |mount: &&CgroupMount| mount.point == *place && !mount.hidden;
+    let mount = node.setup.cgroup2.iter().find(in_use)?;
+    let is_part =
+        mount.root != "/" || node.setup.rights.foreign_namespaces.iter().any(|name| name == "cgroup");
+    Some(if is_part {
+        missing(
+            "Only a part of the cgroup hierarchy can be seen: what is attached above it is in force and not shown.",
+            "run gpumap outside of the container, or mount the whole hierarchy into it",
+        )
+    } else {
+        ok("The whole cgroup hierarchy can be seen.")
+    })
+}
+
+fn devices_v1(node: &Node<'_>) -> Option<Found> {
+    let place = node.setup.devices_v1.as_deref()?;
+    let text = format!(
+        "The v1 devices controller is mounted at {place}: it has its own say, and hides its denials."
+    );
+    Some(note(text).with_fix("boot with systemd.unified_cgroup_hierarchy=1 if nothing uses v1 any more"))
+}

@@ -1,0 +1,138 @@
+//! What the kernel is built and set to show.
+
+use super::kind::{Found, Kind, Node, missing, note, ok, unknown};
+use crate::observation::Answer;
+
+pub(super) const KINDS: &[Kind] = &[
+    Kind {
+        id: "kernel.queries",
+        page: "gpumap asks the kernel which programs are in force on a cgroup (BPF_PROG_QUERY). Without an \
+               answer nothing is known about what cgroups may open.",
+        look: queries,
+    },
+    Kind {
+        id: "kernel.lockdown",
+        page: "Under lockdown in confidentiality mode the kernel refuses BPF programs the helpers that read its \
+               memory. The checks of engines show what works all the same.",
+        look: lockdown,
+    },
+    Kind {
+        id: "kernel.btf",
+        page: "BTF is the kernel's description of its own types (CONFIG_DEBUG_INFO_BTF). The BPF programs of \
+               gpumap watch and the iterators need it; answers of other commands do not depend on it.",
+        look: btf,
+    },
+    Kind {
+        id: "kernel.symbols",
+        page: "Programs call helpers by address. Names come from /proc/kallsyms, which shows addresses to \
+               CAP_SYSLOG, or to nobody with kernel.kptr_restrict=2. Without them some calls are proved by the \
+               program's tag, and others make verdicts unknown.",
+        look: symbols,
+    },
+    Kind {
+        id: "kernel.jit-harden",
+        page: "With net.core.bpf_jit_harden the kernel blinds constants of programs before it shows them. gpumap \
+               undoes that; programs with several maps can stay unknown.",
+        look: jit_harden,
+    },
+    Kind {
+        id: "kernel.ptrace",
+        page: "With kernel.yama.ptrace_scope=3 nobody may read the memory of a process. gpumap then knows what \
+               processes asked for when they were executed, and not what they set since.",
+        look: ptrace,
+    },
+    Kind {
+        id: "kernel.hidepid",
+        page: "With the option hidepid of /proc, processes of others are visible to CAP_SYS_PTRACE alone.",
+        look: hidepid,
+    },
+    Kind {
+        id: "kernel.clock",
+        page: "Times in answers are those of the node's clock. Clocks that differ make answers of several nodes \
+               and metrics hard to compare.",
+        look: clock,
+    },
+];
+
+fn queries(node: &Node<'_>) -> Option<Found> {
+    Some(match node.setup.queries.missing() {
+        None => ok("The kernel says which programs are in force on cgroups."),
+        Some(why) => missing(
+            format!("The kernel does not say which programs are in force on cgroups: {why}."),
+            "run gpumap as root on Linux 4.15 or later with cgroup2 mounted",
+        ),
+    })
+}
+
+fn lockdown(node: &Node<'_>) -> Option<Found> {
+    let text = node.value("/sys/kernel/security/lockdown")?;
+    text.contains("[confidentiality]").then(|| {
+        note("The kernel is locked down for confidentiality: BPF programs may not read its memory.")
+            .with_fix("if an engine is refused, boot with lockdown=integrity")
+    })
+}
+
+fn btf(node: &Node<'_>) -> Option<Found> {
+    Some(match &node.setup.btf {
+        Answer::Known(size) => ok(format!("The kernel describes its types ({} KiB of BTF).", size >> 10)),
+        Answer::Missing(why) => missing(
+            format!("The kernel does not describe its types: {why}."),
+            "use a kernel with CONFIG_DEBUG_INFO_BTF=y and mount sysfs",
+        ),
+    })
+}
+
+fn symbols(node: &Node<'_>) -> Option<Found> {
+    let restrict = node.value("/proc/sys/kernel/kptr_restrict");
+    Some(match node.setup.symbols.known() {
+        Some(true) => ok("/proc/kallsyms shows addresses, so helpers of programs have names."),
+        Some(false) if restrict == Some("2") => missing(
+            "/proc/kallsyms shows no addresses to anybody: kernel.kptr_restrict is 2.",
+            "sysctl kernel.kptr_restrict=1",
+        ),
+        Some(false) => missing("/proc/kallsyms shows no addresses.", "give gpumap CAP_SYSLOG"),
+        None => unknown("/proc/kallsyms cannot be read.", "use a kernel with CONFIG_KALLSYMS=y"),
+    })
+}
+
+fn jit_harden(node: &Node<'_>) -> Option<Found> {
+    let value = node.value("/proc/sys/net/core/bpf_jit_harden")?;
+    (value != "0").then(|| {
+        note(format!(
+            "net.core.bpf_jit_harden is {value}: the kernel blinds the constants of programs. gpumap undoes \
+             that, except where it matters which of several maps a program reads."
+        ))
+    })
+}
+
+fn ptrace(node: &Node<'_>) -> Option<Found> {
+    let value = node.value("/proc/sys/kernel/yama/ptrace_scope")?;
+    (value == "3").then(|| {
+        missing(
+            "kernel.yama.ptrace_scope is 3: nobody may read what processes set at run time.",
+            "set kernel.yama.ptrace_scope to 2 at the next boot (3 cannot be taken back)",
+        )
+    })
+}
+
+fn hidepid(node: &Node<'_>) -> Option<Found> {
+    let value = node.setup.hidepid.as_deref()?;
+    Some(if node.has("CAP_SYS_PTRACE") {
+        note(format!("/proc is mounted with hidepid={value}. CAP_SYS_PTRACE sees through it."))
+    } else {
+        missing(
+            format!("/proc is mounted with hidepid={value}: processes of others are not visible."),
+            "give gpumap CAP_SYS_PTRACE, or run it as root",
+        )
+    })
+}
+
+fn clock(node: &Node<'_>) -> Option<Found> {
+    Some(match node.setup.clock_synchronized.known() {
+        Some(true) => ok("The clock is synchronised."),
+        Some(false) => note("The kernel takes its clock for not synchronised.").with_fix(
+            "run chronyd, ntpd or systemd-timesyncd, unless the host of this machine sets its clock",
+        ),
+        None => note("Whether the clock is synchronised is not known."),
+    })
+}

@@ -1,0 +1,81 @@
+//! What a kind of check is, and what it finds.
+
+use crate::model::CheckState;
+use crate::observation::{Answer, Observation, Setup};
+use crate::report::Gpu;
+
+/// One kind of check.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// Stable id: the part of the setup, a dot, and what is looked at.
+    pub id: &'static str,
+    /// The manual's paragraph: what depends on it.
+    pub page: &'static str,
+    /// Looks; `None` where it does not apply.
+    pub(super) look: fn(&Node<'_>) -> Option<Found>,
+}
+
+/// The facts about a node that checks look at.
+pub(super) struct Node<'a> {
+    pub(super) observation: &'a Observation,
+    pub(super) setup: &'a Setup,
+    /// The GPUs of the node.
+    pub(super) gpus: Vec<Gpu>,
+}
+
+impl Node<'_> {
+    /// A setting of the kernel by path; `None` where there is no such file.
+    pub(super) fn setting(&self, path: &str) -> Option<&Answer<String>> {
+        self.setup.settings.get(path)
+    }
+
+    /// A setting that could be read.
+    pub(super) fn value(&self, path: &str) -> Option<&str> {
+        self.setting(path)?.known().map(String::as_str)
+    }
+
+    /// Whether gpumap has a capability; false where that is not known.
+    pub(super) fn has(&self, capability: &str) -> bool {
+        self.setup.rights.capabilities.known().is_some_and(|held| held.iter().any(|name| name == capability))
+    }
+
+    /// Whether a program of this name runs.
+    pub(super) fn runs(&self, name: &str) -> bool {
+        self.setup.software.known().is_some_and(|names| names.iter().any(|one| one == name))
+    }
+}
+
+/// What a check found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) state: CheckState,
+    pub(super) text: String,
+    pub(super) fix: Option<String>,
+}
+
+/// As gpumap needs it.
+pub(super) fn ok(text: impl Into<String>) -> Found {
+    Found { state: CheckState::Ok, text: text.into(), fix: None }
+}
+
+/// Worth knowing.
+pub(super) fn note(text: impl Into<String>) -> Found {
+    Found { state: CheckState::Note, text: text.into(), fix: None }
+}
+
+/// Something is missing, and this helps.
+pub(super) fn missing(text: impl Into<String>, fix: impl Into<String>) -> Found {
+    Found { state: CheckState::Missing, text: text.into(), fix: Some(fix.into()) }
+}
+
+/// It could not be looked at, and this helps.
+pub(super) fn unknown(text: impl Into<String>, fix: impl Into<String>) -> Found {
+    Found { state: CheckState::Unknown, text: text.into(), fix: Some(fix.into()) }
+}
+
+impl Found {
+    /// With something to do all the same.
+    pub(super) fn with_fix(self, fix: impl Into<String>) -> Self {
+        Self { fix: Some(fix.into()), ..self }
+    }
+}

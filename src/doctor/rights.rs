@@ -1,0 +1,66 @@
+//! What gpumap itself may do.
+
+use super::kind::{Found, Kind, Node, missing, note, ok, unknown};
+
+pub(super) const KINDS: &[Kind] = &[
+    Kind {
+        id: "rights.capabilities",
+        page: "Root has every right that gpumap uses. Without CAP_SYS_ADMIN no program's instructions are \
+               shown and every verdict of a cgroup with programs is unknown; without CAP_SYS_PTRACE and \
+               CAP_DAC_READ_SEARCH other users' environments and descriptors stay closed. PRIVILEGES in \
+               gpumap(1) lists which command needs what.",
+        look: capabilities,
+    },
+    Kind {
+        id: "rights.namespaces",
+        page: "In a user namespace other than the node's, capabilities do not count for programs and for \
+               processes of others. In another pid or cgroup namespace gpumap sees a part of the node alone.",
+        look: namespaces,
+    },
+    Kind {
+        id: "rights.seccomp",
+        page: "A container runtime or a systemd unit can filter system calls. gpumap needs bpf(2), and \
+               gpumap watch perf_event_open(2) and fanotify_init(2) as well.",
+        look: seccomp,
+    },
+];
+
+/// Capabilities, and what is lost without them.
+const NEEDED: [(&str, &str); 3] = [
+    ("CAP_SYS_ADMIN", "the instructions of device programs"),
+    ("CAP_SYS_PTRACE", "environments and memory of other users' processes"),
+    ("CAP_DAC_READ_SEARCH", "descriptors of other users' processes and closed directories"),
+];
+
+fn capabilities(node: &Node<'_>) -> Option<Found> {
+    let run = "run gpumap as root of the node, or give it these capabilities";
+    if let Some(why) = node.setup.rights.capabilities.missing() {
+        return Some(unknown(format!("The capabilities of gpumap are not known: {why}."), run));
+    }
+    let lacking = NEEDED.iter().filter(|(name, _)| !node.has(name));
+    let lacking: Vec<String> = lacking.map(|(name, lost)| format!("{name} ({lost})")).collect();
+    Some(match lacking.as_slice() {
+        [] => ok("gpumap has CAP_SYS_ADMIN, CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH."),
+        names => missing(format!("gpumap lacks {}.", names.join(", ")), run),
+    })
+}
+
+fn namespaces(node: &Node<'_>) -> Option<Found> {
+    Some(match node.setup.rights.foreign_namespaces.as_slice() {
+        [] => ok("gpumap is in the node's own user, pid and cgroup namespaces."),
+        names => missing(
+            format!(
+                "gpumap is in another {} namespace than the node: it sees a part of it.",
+                names.join(" and ")
+            ),
+            "run gpumap outside of the container",
+        ),
+    })
+}
+
+fn seccomp(node: &Node<'_>) -> Option<Found> {
+    node.setup.rights.seccomp.then(|| {
+        note("A seccomp filter is in force. What it refuses shows in the checks of engines below.")
+            .with_fix("if an engine is refused, allow bpf, perf_event_open, fanotify_init and fanotify_mark")
+    })
+}

@@ -1,0 +1,131 @@
+//! Slurm's configuration, as its files have it. Which version of Slurm runs is not
+//! known: that would take asking it.
+
+use super::kind::{Found, Kind, Node, missing, note, ok, unknown};
+use crate::observation::SlurmFile;
+
+pub(super) const KINDS: &[Kind] = &[
+    Kind {
+        id: "slurm.configuration",
+        page: "gpumap reads slurm.conf, cgroup.conf and gres.conf where Slurm and its packages put them. It asks \
+               no daemon of Slurm.",
+        look: configuration,
+    },
+    Kind {
+        id: "slurm.constrain-devices",
+        page: "Without ConstrainDevices=yes in cgroup.conf Slurm attaches no device program, and every job may \
+               open every GPU.",
+        look: constrain,
+    },
+    Kind {
+        id: "slurm.task-plugin",
+        page: "ConstrainDevices has an effect with task/cgroup in TaskPlugin of slurm.conf alone.",
+        look: task_plugin,
+    },
+    Kind {
+        id: "slurm.gres",
+        page: "Slurm denies the devices that gres.conf names and allows all others: a GPU that is missing there \
+               is open to every job. gres.conf also fixes what Slurm's GPU numbers mean.",
+        look: gres,
+    },
+];
+
+fn configuration(node: &Node<'_>) -> Option<Found> {
+    let slurm = &node.setup.slurm;
+    let files = [&slurm.slurm_conf, &slurm.cgroup_conf, &slurm.gres_conf];
+    let paths: Vec<&str> = files.into_iter().flatten().map(|file| file.path.as_str()).collect();
+    Some(match paths.as_slice() {
+        [] if node.runs("slurmd") => unknown(
+            "slurmd runs, and its configuration is in none of the usual places.",
+            "give gres.conf with --gres-conf FILE where a command takes it",
+        ),
+        [] => note("No configuration of Slurm was found. That is right on a node without Slurm."),
+        paths => ok(format!("Slurm's files: {}.", paths.join(", "))),
+    })
+}
+
+/// What a key is set to in a file that is there.
+enum Value<'a> {
+    Known(Option<&'a str>),
+    Unread(String),
+}
+
+fn value<'a>(file: &'a SlurmFile, key: &str) -> Value<'a> {
+    if let Some(why) = file.values.missing() {
+        return Value::Unread(format!("{}: {why}", file.path));
+    }
+    match (file.value(key), file.value("include")) {
+        (None, Some(_)) => Value::Unread(format!("{} includes other files, which are not read", file.path)),
+        (value, _) => Value::Known(value),
+    }
+}
+
+fn constrain(node: &Node<'_>) -> Option<Found> {
+    let slurm = &node.setup.slurm;
+    let fix = "set ConstrainDevices=yes in cgroup.conf and restart slurmd";
+    let Some(file) = &slurm.cgroup_conf else {
+        let is_here = slurm.slurm_conf.is_some();
+        return is_here.then(|| missing("There is no cgroup.conf: Slurm constrains no devices.", fix));
+    };
+    Some(match value(file, "constraindevices") {
+        Value::Known(Some(value)) if value.eq_ignore_ascii_case("yes") => {
+            ok("ConstrainDevices is on: Slurm attaches device programs to jobs.")
+        }
+        Value::Known(_) => missing("ConstrainDevices is off: every job may open every GPU.", fix),
+        Value::Unread(why) => {
+            unknown(format!("Whether Slurm constrains devices is not known: {why}."), "run gpumap as root")
+        }
+    })
+}
+
+fn task_plugin(node: &Node<'_>) -> Option<Found> {
+    let file = node.setup.slurm.slurm_conf.as_ref()?;
+    let fix = "set TaskPlugin=task/affinity,task/cgroup in slurm.conf and restart slurmd";
+    Some(match value(file, "taskplugin") {
+        Value::Known(Some(plugins)) if has_cgroup(plugins) => ok(format!("TaskPlugin is {plugins}.")),
+        Value::Known(Some(plugins)) => missing(
+            format!("TaskPlugin is {plugins}, without task/cgroup: Slurm constrains no devices."),
+            fix,
+        ),
+        Value::Known(None) => missing("TaskPlugin is not set: Slurm constrains no devices.", fix),
+        Value::Unread(why) => unknown(format!("TaskPlugin is not known: {why}."), "run gpumap as root"),
+    })
+}
+
+/// Plugins go by their whole name or without `task/`.
+fn has_cgroup(plugins: &str) -> bool {
+    plugins.split(',').any(|plugin| plugin.trim().trim_start_matches("task/").eq_ignore_ascii_case("cgroup"))
+}
+
+fn gres(node: &Node<'_>) -> Option<Found> {
+    let slurm = &node.setup.slurm;
+    let Some(file) = &slurm.gres_conf else {
+        let is_lacking = slurm.slurm_conf.is_some() && !node.gpus.is_empty();
+        return is_lacking.then(|| {
+            missing(
+                "There are GPUs, and there is no gres.conf: Slurm neither grants nor denies them.",
+                "name every GPU in gres.conf, or set AutoDetect there",
+            )
+        });
+    };
+    let Some(values) = file.values.known() else {
+        let why = file.values.missing().unwrap_or_default();
+        return Some(unknown(format!("{} cannot be read: {why}.", file.path), "run gpumap as root"));
+    };
+    let lines =
+        values.iter().filter(|(key, value)| key == "name" && value.eq_ignore_ascii_case("gpu")).count();
+    let detects = file.value("autodetect").filter(|value| !value.eq_ignore_ascii_case("off"));
+    Some(match (lines, detects) {
+        (_, Some(how)) => note(format!("gres.conf lets Slurm detect GPUs (AutoDetect={how}).")),
+        (0, None) if file.value("include").is_some() => unknown(
+            "gres.conf names no GPU itself and includes other files, which are not read.",
+            "--gres-conf FILE",
+        ),
+        (0, None) if node.gpus.is_empty() => note("gres.conf names no GPU."),
+        (0, None) => missing(
+            "gres.conf names no GPU: Slurm allows all of them to every job.",
+            "name every GPU in gres.conf, or set AutoDetect there",
+        ),
+        (lines, None) => ok(format!("gres.conf names GPUs in {lines} lines.")),
+    })
+}

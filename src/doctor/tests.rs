@@ -1,0 +1,201 @@
+//! Checks of nodes that lack one thing each.
+
+use super::*;
+use crate::model::CheckState;
+use crate::observation::{Answer, CgroupMode, CgroupMount, OwnFile, Rights, SlurmFile, Trial};
+
+/// A node on which nothing is missing.
+fn whole() -> (Observation, Setup) {
+    let all = ["CAP_SYS_ADMIN", "CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH"].map(str::to_owned).to_vec();
+    let setup = Setup {
+        rights: Rights { capabilities: Answer::Known(all), ..Rights::default() },
+        btf: Answer::Known(5 << 20),
+        symbols: Answer::Known(true),
+        queries: Answer::Known(()),
+        hierarchy: Answer::Known("/sys/fs/cgroup".to_owned()),
+        cgroup2: vec![CgroupMount {
+            point: "/sys/fs/cgroup".to_owned(),
+            root: "/".to_owned(),
+            hidden: false,
+        }],
+        trials: vec![Trial { what: "processes".to_owned(), engine: Some("x".to_owned()), refused: None }],
+        clock_synchronized: Answer::Known(true),
+        own_file: Answer::Known(OwnFile {
+            path: "/usr/bin/gpumap".to_owned(),
+            mode: 0o755,
+            ..OwnFile::default()
+        }),
+        ..Setup::default()
+    };
+    (Observation::default(), setup)
+}
+
+/// The checks of an id after a change to the whole node.
+fn after(id: &str, change: impl FnOnce(&mut Observation, &mut Setup)) -> Option<DoctorCheck> {
+    let (mut observation, mut setup) = whole();
+    change(&mut observation, &mut setup);
+    examine(&observation, &setup).doctor.unwrap().into_iter().find(|check| check.id == id)
+}
+
+fn state(id: &str, change: impl FnOnce(&mut Observation, &mut Setup)) -> Option<CheckState> {
+    after(id, change).map(|check| check.state)
+}
+
+fn setting(setup: &mut Setup, path: &str, value: &str) {
+    setup.settings.insert(path.to_owned(), Answer::Known(value.to_owned()));
+}
+
+fn conf(pairs: &[(&str, &str)]) -> Option<SlurmFile> {
+    let pair = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+    let values = Answer::Known(pairs.iter().map(pair).collect());
+    Some(SlurmFile { path: "/etc/slurm/x.conf".to_owned(), values })
+}
+
+fn no<T>() -> Answer<T> {
+    Answer::Missing("why".to_owned())
+}
+
+/// Make sure that nothing is missing of a node that has everything, and that what
+/// does not apply is left out.
+#[test]
+fn nothing_missing() {
+    let (observation, setup) = whole();
+    let checks = examine(&observation, &setup).doctor.unwrap();
+    assert!(
+        checks.iter().all(|check| matches!(check.state, CheckState::Ok | CheckState::Note)),
+        "{checks:#?}"
+    );
+    for id in ["driver.nvidia", "slurm.gres", "kernel.hidepid", "cgroup.hidden-mount", "engine.program-lists"]
+    {
+        assert!(checks.iter().all(|check| check.id != id), "{id}");
+    }
+}
+
+/// Make sure that each lack is told by its own check, with a fix.
+#[test]
+fn one_lack_each() {
+    type Change = fn(&mut Observation, &mut Setup);
+    let cases: [(&str, Change); 19] = [
+        ("rights.capabilities", |_, setup| setup.rights.capabilities = Answer::Known(Vec::new())),
+        ("rights.namespaces", |_, setup| setup.rights.foreign_namespaces = vec!["user".to_owned()]),
+        ("kernel.queries", |_, setup| setup.queries = no()),
+        ("kernel.btf", |_, setup| setup.btf = no()),
+        ("kernel.symbols", |_, setup| setup.symbols = Answer::Known(false)),
+        ("kernel.ptrace", |_, setup| setting(setup, "/proc/sys/kernel/yama/ptrace_scope", "3")),
+        ("kernel.hidepid", |_, setup| {
+            setup.hidepid = Some("2".to_owned());
+            setup.rights.capabilities = Answer::Known(Vec::new());
+        }),
+        ("engine.processes", |_, setup| {
+            setup.trials[0] =
+                Trial { what: "processes".to_owned(), engine: None, refused: Some("why".to_owned()) }
+        }),
+        ("cgroup.hierarchy", |_, setup| setup.hierarchy = no()),
+        ("cgroup.hierarchy", |observation, _| observation.host.cgroup_mode = CgroupMode::Legacy),
+        ("cgroup.hidden-mount", |_, setup| setup.cgroup2[0].hidden = true),
+        ("cgroup.root", |_, setup| setup.cgroup2[0].root = "/docker/x".to_owned()),
+        ("cgroup.root", |_, setup| setup.rights.foreign_namespaces = vec!["cgroup".to_owned()]),
+        ("slurm.constrain-devices", |_, setup| setup.slurm.slurm_conf = conf(&[])),
+        ("slurm.constrain-devices", |_, setup| setup.slurm.cgroup_conf = conf(&[("constraindevices", "no")])),
+        ("slurm.task-plugin", |_, setup| setup.slurm.slurm_conf = conf(&[])),
+        ("slurm.task-plugin", |_, setup| {
+            setup.slurm.slurm_conf = conf(&[("taskplugin", "task/affinity,task/none")]);
+        }),
+        ("gpumap.file", |_, setup| {
+            setup.own_file = Answer::Known(OwnFile { mode: 0o775, ..OwnFile::default() })
+        }),
+        ("gpumap.file", |_, setup| {
+            setup.own_file = Answer::Known(OwnFile { mode: 0o755, replaced: true, ..OwnFile::default() });
+        }),
+    ];
+    for (id, change) in cases {
+        let check = after(id, change).unwrap_or_else(|| panic!("{id} is left out"));
+        assert_eq!(check.state, CheckState::Missing, "{check:?}");
+        assert!(check.fix.is_some_and(|fix| !fix.is_empty()), "{id}");
+    }
+}
+
+/// Make sure that what could not be read is unknown, and never ok or missing.
+#[test]
+fn unread_is_unknown() {
+    type Change = fn(&mut Observation, &mut Setup);
+    let unread = || Some(SlurmFile { path: "/etc/slurm/x.conf".to_owned(), values: no() });
+    let cases: [(&str, Change); 4] = [
+        ("rights.capabilities", |_, setup| setup.rights.capabilities = no()),
+        ("kernel.symbols", |_, setup| setup.symbols = no()),
+        ("software.detaching-agents", |_, setup| setup.software = no()),
+        ("gpumap.file", |_, setup| setup.own_file = no()),
+    ];
+    for (id, change) in cases {
+        assert_eq!(state(id, change), Some(CheckState::Unknown), "{id}");
+    }
+    let files = |setup: &mut Setup| {
+        setup.slurm.slurm_conf = unread();
+        setup.slurm.cgroup_conf = unread();
+        setup.slurm.gres_conf = unread();
+    };
+    for id in ["slurm.constrain-devices", "slurm.task-plugin", "slurm.gres"] {
+        assert_eq!(state(id, |_, setup| files(setup)), Some(CheckState::Unknown), "{id}");
+    }
+    // A file that is included may have what this one lacks.
+    let included = |_: &mut Observation, setup: &mut Setup| {
+        setup.slurm.slurm_conf = conf(&[("include", "more.conf")]);
+    };
+    assert_eq!(state("slurm.task-plugin", included), Some(CheckState::Unknown));
+}
+
+/// Make sure that Slurm's words are read as Slurm reads them.
+#[test]
+fn slurm_words() {
+    let plugin = |plugins: &'static str| {
+        state("slurm.task-plugin", move |_, setup| setup.slurm.slurm_conf = conf(&[("taskplugin", plugins)]))
+    };
+    for plugins in ["task/cgroup", "task/affinity,task/cgroup", "cgroup", "affinity,cgroup"] {
+        assert_eq!(plugin(plugins), Some(CheckState::Ok), "{plugins}");
+    }
+    assert_eq!(plugin("task/cgroups"), Some(CheckState::Missing));
+    let last = conf(&[("constraindevices", "yes"), ("constraindevices", "NO")]);
+    assert_eq!(
+        state("slurm.constrain-devices", |_, setup| setup.slurm.cgroup_conf = last),
+        Some(CheckState::Missing)
+    );
+}
+
+/// Make sure that nothing of a site is left in a redacted answer.
+#[test]
+fn redacted() {
+    let (mut observation, mut setup) = whole();
+    let secret = "s3cret";
+    observation.host.name = format!("{secret}.example.org");
+    observation.host.boot_id = secret.to_owned();
+    observation.host.cgroup_root = format!("/srv/{secret}");
+    setup.hierarchy = Answer::Known(format!("/srv/{secret}"));
+    setup.cgroup2 =
+        vec![CgroupMount { point: format!("/srv/{secret}"), root: format!("/{secret}"), hidden: true }];
+    setup.devices_v1 = Some(format!("/srv/{secret}"));
+    setup.libraries = vec![format!("/home/{secret}/libcuda.so.1")];
+    setup.own_file = Answer::Known(OwnFile { path: format!("/home/{secret}/gpumap"), ..OwnFile::default() });
+    setup.slurm.slurm_conf = conf(&[("include", secret)]);
+    setup.slurm.gres_conf = conf(&[("include", secret)])
+        .map(|file| SlurmFile { path: format!("/home/{secret}/gres.conf"), ..file });
+    redact(&mut observation, &mut setup);
+    let payload = examine(&observation, &setup);
+    for text in [
+        serde_json::to_string(&payload).unwrap(),
+        serde_json::to_string(&observation).unwrap(),
+        serde_json::to_string(&setup).unwrap(),
+    ] {
+        assert!(!text.contains(secret), "{text}");
+    }
+}
+
+/// Make sure that ids are unique, that each names its part, and that each has a page.
+#[test]
+fn ids() {
+    let mut ids: Vec<&str> = kinds().map(|kind| kind.id).collect();
+    ids.sort_unstable();
+    let count = ids.len();
+    ids.dedup();
+    assert_eq!(ids.len(), count);
+    assert!(kinds().all(|kind| kind.id.split('.').count() == 2 && kind.page.ends_with('.')));
+}

@@ -1,0 +1,138 @@
+//! How a node is set up for gpumap: rights, kernel, cgroups, drivers, Slurm. It
+//! decides what gpumap can know there, and is what `gpumap doctor` judges.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Answer;
+
+/// The setup of a node. No name of a user, job or process is in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Setup {
+    /// What gpumap itself may do.
+    pub rights: Rights,
+    /// Small files of `/proc/sys`, `/sys/kernel` and `/sys/module` as they read,
+    /// by path. Files that do not exist are left out.
+    #[serde(default)]
+    pub settings: BTreeMap<String, Answer<String>>,
+    /// Size in bytes of the kernel's description of its types (BTF).
+    pub btf: Answer<u64>,
+    /// Whether the kernel shows the addresses of its functions.
+    pub symbols: Answer<bool>,
+    /// Whether the kernel answers which programs are attached to the cgroup root.
+    pub queries: Answer<()>,
+    /// Ways of looking that were tried.
+    #[serde(default)]
+    pub trials: Vec<Trial>,
+    /// Where the cgroup hierarchy that gpumap uses is mounted.
+    pub hierarchy: Answer<String>,
+    /// All mounts of cgroup2, in mount order.
+    #[serde(default)]
+    pub cgroup2: Vec<CgroupMount>,
+    /// Where the v1 devices controller is mounted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub devices_v1: Option<String>,
+    /// The `hidepid` option of `/proc`, if it is set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hidepid: Option<String>,
+    /// Files of drivers' libraries where the dynamic linker looks for them.
+    #[serde(default)]
+    pub libraries: Vec<String>,
+    /// What of Slurm's configuration concerns GPUs.
+    #[serde(default)]
+    pub slurm: SlurmSetup,
+    /// Known programs that run: `nvidia-persistenced` and agents that detach
+    /// device programs, by the names of their processes.
+    #[serde(default)]
+    pub software: Answer<Vec<String>>,
+    /// Whether the kernel takes its clock for synchronised (adjtimex(2)).
+    pub clock_synchronized: Answer<bool>,
+    /// The file of this gpumap.
+    pub own_file: Answer<OwnFile>,
+}
+
+/// The rights of the process that looked.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Rights {
+    /// Effective uid.
+    pub uid: u32,
+    /// Names of the effective capabilities that gpumap has a use for.
+    pub capabilities: Answer<Vec<String>>,
+    /// Namespaces (`user`, `cgroup`, `pid`) other than those of the node.
+    #[serde(default)]
+    pub foreign_namespaces: Vec<String>,
+    /// Whether a seccomp filter is in force.
+    #[serde(default)]
+    pub seccomp: bool,
+}
+
+/// A way of looking that was tried.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Trial {
+    /// What is looked at: `processes`, `program-lists`, `cgroup-changes`,
+    /// `environment-changes`.
+    pub what: String,
+    /// The engine in use; null where nothing works.
+    pub engine: Option<String>,
+    /// Why a better engine does not work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+}
+
+/// A mount of cgroup2.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CgroupMount {
+    /// Where.
+    pub point: String,
+    /// Which directory of the hierarchy is mounted there.
+    pub root: String,
+    /// Whether another mount hides it.
+    pub hidden: bool,
+}
+
+/// Slurm's files on this node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SlurmSetup {
+    /// `slurm.conf`: the values of `taskplugin`, `grestypes` and `include`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slurm_conf: Option<SlurmFile>,
+    /// `cgroup.conf`: the values of `constraindevices` and `include`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup_conf: Option<SlurmFile>,
+    /// `gres.conf`: the values of `name`, `autodetect` and `include`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gres_conf: Option<SlurmFile>,
+}
+
+/// A configuration file of Slurm.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SlurmFile {
+    /// Where it is.
+    pub path: String,
+    /// Keys in lower case with their values in the order of the file; or why it
+    /// could not be read.
+    pub values: Answer<Vec<(String, String)>>,
+}
+
+impl SlurmFile {
+    /// The last value of a key, as Slurm takes it.
+    pub fn value(&self, key: &str) -> Option<&str> {
+        let values = self.values.known()?;
+        values.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+    }
+}
+
+/// The file of the gpumap that looked.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OwnFile {
+    /// Its path.
+    pub path: String,
+    /// Owner.
+    pub uid: u32,
+    /// Permission bits.
+    pub mode: u32,
+    /// Whether the file was removed or replaced since this gpumap started.
+    pub replaced: bool,
+}

@@ -1,0 +1,119 @@
+//! What the kernel says of itself: settings, types, symbols, its clock.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _};
+use std::path::{Path, PathBuf};
+
+use crate::observation::Answer;
+use crate::sys::clock;
+
+/// Settings below `/proc/sys` on which what gpumap can see depends.
+const SYSCTLS: [&str; 6] = [
+    "kernel/unprivileged_bpf_disabled",
+    "kernel/kptr_restrict",
+    "kernel/yama/ptrace_scope",
+    "kernel/perf_event_paranoid",
+    "net/core/bpf_jit_enable",
+    "net/core/bpf_jit_harden",
+];
+/// Files of sysfs: the security modules, and the versions of drivers.
+const FILES: [&str; 8] = [
+    "/sys/kernel/security/lockdown",
+    "/sys/kernel/security/lsm",
+    "/sys/module/nvidia/version",
+    "/sys/module/nvidia/initstate",
+    "/sys/module/amdgpu/initstate",
+    "/sys/module/amdgpu/version",
+    "/sys/module/i915/initstate",
+    "/sys/module/xe/initstate",
+];
+/// Where aya and libbpf look for the types of the kernel.
+const BTF: &str = "/sys/kernel/btf/vmlinux";
+/// Bytes of a setting, of the mount table, of a line of symbols.
+const SETTING_LIMIT: u64 = 4096;
+const MOUNTS_LIMIT: u64 = 64 << 20;
+const SYMBOLS_LIMIT: u64 = 4096;
+
+/// The settings by path, as on a node whose proc is at `/proc`.
+pub(super) fn settings(proc: &Path) -> BTreeMap<String, Answer<String>> {
+    let sysctls = SYSCTLS.iter().map(|name| (format!("/proc/sys/{name}"), proc.join("sys").join(name)));
+    let files = FILES.iter().map(|path| ((*path).to_owned(), PathBuf::from(path)));
+    sysctls.chain(files).filter_map(|(name, path)| Some((name, setting(&path)?))).collect()
+}
+
+/// The text of a small file; `None` where there is none.
+fn setting(path: &Path) -> Option<Answer<String>> {
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(SETTING_LIMIT).read_to_string(&mut text));
+    match read {
+        Ok(_) => Some(Answer::Known(text.trim().to_owned())),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => None,
+        Err(error) => Some(Answer::Missing(error.to_string())),
+    }
+}
+
+/// How large the description of the kernel's types is. It has to be readable.
+pub(super) fn btf() -> Answer<u64> {
+    let size = File::open(BTF).and_then(|file| file.metadata());
+    size.map_or_else(|error| Answer::Missing(format!("{BTF}: {error}")), |found| Answer::Known(found.len()))
+}
+
+/// Whether the first symbols of the kernel have addresses other than 0.
+pub(super) fn symbols(proc: &Path) -> Answer<bool> {
+    let path = proc.join("kallsyms");
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) => return Answer::Missing(format!("{}: {error}", path.display())),
+    };
+    let lines = BufReader::new(file.take(SYMBOLS_LIMIT)).split(b'\n').map_while(Result::ok);
+    let is_address = |line: &Vec<u8>| line.split(|byte| *byte == b' ').next().is_some_and(is_not_zero);
+    Answer::Known(lines.take(16).any(|line| is_address(&line)))
+}
+
+fn is_not_zero(word: &[u8]) -> bool {
+    word.iter().any(|digit| *digit != b'0')
+}
+
+/// The `hidepid` option with which `/proc` is mounted, unless it is off.
+pub(super) fn hidepid(proc: &Path) -> Option<String> {
+    let mut table = String::new();
+    File::open(proc.join("self/mounts")).ok()?.take(MOUNTS_LIMIT).read_to_string(&mut table).ok()?;
+    let real = fs::canonicalize(proc).unwrap_or_else(|_| proc.to_owned());
+    hidden_processes(&table, &real)
+}
+
+/// The same of a mount table (proc_pid_mounts(5)). A later line hides an earlier one.
+fn hidden_processes(table: &str, proc: &Path) -> Option<String> {
+    let mut lines = table.lines().rev().map(|line| line.split(' ').collect::<Vec<_>>());
+    let line = lines.find(|fields| fields.get(1).is_some_and(|point| Path::new(point) == proc))?;
+    let value = line.get(3)?.split(',').find_map(|option| option.strip_prefix("hidepid="))?;
+    (!matches!(value, "0" | "off")).then(|| value.to_owned())
+}
+
+/// Whether the clock is synchronised.
+pub(super) fn clock() -> Answer<bool> {
+    clock::is_synchronized().map_or_else(|errno| Answer::Missing(errno.desc().to_owned()), Answer::Known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that the option of the right mount is told, and not one that is
+    /// off.
+    #[test]
+    fn hidden() {
+        let table = "proc /other proc rw,hidepid=2 0 0\nproc /proc proc rw,hidepid=invisible 0 0\n";
+        assert_eq!(hidden_processes(table, Path::new("/proc")).as_deref(), Some("invisible"));
+        let later = format!("{table}proc /proc proc rw,hidepid=0 0 0\n");
+        assert_eq!(hidden_processes(&later, Path::new("/proc")), None);
+        assert_eq!(hidden_processes("x", Path::new("/proc")), None);
+    }
+
+    /// Make sure that hidden addresses are not taken for shown ones.
+    #[test]
+    fn addresses() {
+        assert!(!is_not_zero(b"0000000000000000") && is_not_zero(b"ffffffff81000000") && !is_not_zero(b""));
+    }
+}

@@ -1,0 +1,35 @@
+//! How the node is set up for gpumap: the facts that `gpumap doctor` judges.
+//!
+//! Nothing here is started, changed or waited for. BPF programs are loaded to see
+//! which the kernel takes, and are gone again before the answer is given.
+
+mod cgroup_mounts;
+mod kernel;
+mod own;
+mod slurm_files;
+mod software;
+mod trials;
+
+use crate::observation::Setup;
+use crate::observe::options::Options;
+
+/// Collects the setup of the node. Slurm's files are read below `gpu_root`, like the
+/// GPUs. What `watch` needs of the kernel is not asked here.
+pub fn setup(options: &Options) -> Setup {
+    let (settings, btf) = (kernel::settings(&options.proc), kernel::btf());
+    let mut setup = Setup {
+        rights: own::rights(),
+        settings,
+        btf,
+        symbols: kernel::symbols(&options.proc),
+        hidepid: kernel::hidepid(&options.proc),
+        slurm: slurm_files::collect(&options.gpu_root),
+        software: software::running(&options.proc),
+        clock_synchronized: kernel::clock(),
+        own_file: own::file(),
+        ..Setup::default()
+    };
+    cgroup_mounts::collect(options, &mut setup);
+    setup.trials = trials::try_all(options);
+    setup
+}

@@ -1,0 +1,84 @@
+//! gpumap itself: its rights and its file.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+
+use nix::sys::stat::stat;
+
+use crate::observation::{Answer, OwnFile, Rights};
+use crate::sys::caps::{Capabilities, Capability};
+
+/// The capabilities that gpumap has a use for.
+const USED: [Capability; 8] = [
+    Capability::SysAdmin,
+    Capability::SysPtrace,
+    Capability::DacReadSearch,
+    Capability::Syslog,
+    Capability::NetAdmin,
+    Capability::Bpf,
+    Capability::Perfmon,
+    Capability::CheckpointRestore,
+];
+/// Inode numbers of the node's own namespaces, `PROC_*_INIT_INO` of
+/// `linux/proc_ns.h`.
+const NAMESPACES: [(&str, u64); 3] = [("user", 0xEFFF_FFFD), ("cgroup", 0xEFFF_FFFB), ("pid", 0xEFFF_FFFC)];
+
+/// What this process may do.
+pub(super) fn rights() -> Rights {
+    let held = Capabilities::effective();
+    let names =
+        |held: Capabilities| USED.iter().filter(|one| held.has(**one)).map(ToString::to_string).collect();
+    let foreign = NAMESPACES.iter().filter(|(name, inode)| is_other(name, *inode));
+    Rights {
+        uid: nix::unistd::geteuid().as_raw(),
+        capabilities: held.map(names).map_or_else(
+            || Answer::Missing("/proc/thread-self/status cannot be read".to_owned()),
+            Answer::Known,
+        ),
+        foreign_namespaces: foreign.map(|(name, _)| (*name).to_owned()).collect(),
+        seccomp: has_filter(&fs::read_to_string("/proc/self/status").unwrap_or_default()),
+    }
+}
+
+/// Whether this process is in another namespace of this kind than the node's.
+fn is_other(name: &str, inode: u64) -> bool {
+    stat(format!("/proc/self/ns/{name}").as_str()).is_ok_and(|space| space.st_ino != inode)
+}
+
+/// Whether a status says that system calls are filtered (`SECCOMP_MODE_FILTER`).
+fn has_filter(status: &str) -> bool {
+    status.lines().find_map(|line| line.strip_prefix("Seccomp:")).is_some_and(|mode| mode.trim() == "2")
+}
+
+/// The file that this process executes.
+pub(super) fn file() -> Answer<OwnFile> {
+    let find = || {
+        let path = fs::read_link("/proc/self/exe")?;
+        let metadata = fs::metadata("/proc/self/exe")?;
+        // The kernel adds this to the name of a file that was removed.
+        let replaced = path.as_os_str().as_bytes().ends_with(b" (deleted)");
+        let path = path.to_string_lossy().trim_end_matches(" (deleted)").to_owned();
+        Ok(OwnFile { path, uid: metadata.uid(), mode: metadata.mode() & 0o7777, replaced })
+    };
+    find().map_or_else(|error: std::io::Error| Answer::Missing(error.to_string()), Answer::Known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that strict mode and no mode are no filter.
+    #[test]
+    fn filters() {
+        assert!(has_filter("Name:\tx\nSeccomp:\t2\nSeccomp_filters:\t1\n"));
+        assert!(!has_filter("Seccomp:\t0\nSeccomp_filters:\t2\n") && !has_filter(""));
+    }
+
+    /// Make sure that a test's own file is found.
+    #[test]
+    fn own_file() {
+        let file = file().known().cloned().unwrap();
+        assert!(!file.replaced && file.mode & 0o100 != 0 && file.path.starts_with('/'), "{file:?}");
+    }
+}

@@ -1,0 +1,133 @@
+//! What `gpumap doctor` says on this node: with all rights, with none, with a
+//! cgroup2 mount that a later one hides, and with Slurm's files below a root.
+//!
+//! Needs setpriv and unshare.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::support::{host, node};
+
+/// The checks of a document, by id.
+fn check<'a>(document: &'a Value, id: &str) -> &'a Value {
+    let checks = document["doctor"].as_array().expect("checks");
+    checks.iter().find(|check| check["id"] == id).unwrap_or_else(|| panic!("{id}: {document}"))
+}
+
+fn state<'a>(document: &'a Value, id: &str) -> &'a str {
+    check(document, id)["state"].as_str().expect("a state")
+}
+
+/// Make sure that with all rights the engines are those that the commands use, that
+/// nothing is unknown, and that the exit status follows from the states.
+#[test]
+fn with_all_rights() {
+    let Some(_host) = host::shared() else { return };
+    let (document, code) = node::json(&["doctor"]);
+    for id in ["rights.capabilities", "kernel.queries", "kernel.btf", "engine.cgroup-changes"] {
+        assert_eq!(state(&document, id), "ok", "{}", check(&document, id));
+    }
+    let found = check(&document, "engine.processes")["found"].as_str().expect("text");
+    assert!(found.contains("iterators"), "{found}");
+    assert!(
+        check(&document, "engine.environment-changes")["found"].as_str().expect("text").contains("uprobe")
+    );
+    let checks = document["doctor"].as_array().expect("checks");
+    let is_missing = checks.iter().any(|check| check["state"] == "missing");
+    assert!(checks.iter().all(|check| check["state"] != "unknown"), "{document}");
+    assert_eq!(code, i32::from(is_missing), "{document}");
+}
+
+/// Make sure that without any capability each lack is told with its fix, and that
+/// the answer is one document.
+#[test]
+fn without_rights() {
+    let Some(_host) = host::shared() else { return };
+    let gpumap = node::command::<&str>(&[]);
+    let output = Command::new("setpriv")
+        .args(["--bounding-set=-all", "--inh-caps=-all"])
+        .arg(gpumap.get_program())
+        .args(["--json", "doctor"])
+        .current_dir("/")
+        .output()
+        .expect("setpriv");
+    let (document, code) = node::document(&output);
+    assert_eq!(code, 1);
+    for id in ["rights.capabilities", "kernel.queries", "engine.cgroup-changes", "engine.environment-changes"]
+    {
+        let check = check(&document, id);
+        assert_eq!(check["state"], "missing", "{check}");
+        assert!(check["fix"].as_str().is_some_and(|fix| !fix.is_empty()), "{check}");
+    }
+    let found = check(&document, "rights.capabilities")["found"].as_str().expect("text");
+    assert!(
+        ["CAP_SYS_ADMIN", "CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH"].iter().all(|name| found.contains(name))
+    );
+    let nobody = node::as_nobody(&["doctor"]);
+    let text = String::from_utf8(nobody.stdout).expect("text");
+    assert!(nobody.status.code() == Some(1) && text.contains("rights.capabilities"), "{text}");
+}
+
+/// Make sure that a cgroup2 mount that a later mount hides is told.
+#[test]
+fn hidden_mount() {
+    let Some(host) = host::shared() else { return };
+    let gpumap = node::command::<&str>(&[]);
+    let script = "mount -t tmpfs gpumap-doctor \"$1\" && shift && exec \"$@\"";
+    let output = Command::new("unshare")
+        .args(["-m", "--propagation", "private", "sh", "-c", script, "sh"])
+        .arg(host.join(""))
+        .arg(gpumap.get_program())
+        .args(["--json", "doctor"])
+        .current_dir("/")
+        .output()
+        .expect("unshare");
+    let (document, code) = node::document(&output);
+    assert_eq!((code, state(&document, "cgroup.hidden-mount")), (1, "missing"), "{document}");
+    assert_eq!(state(&document, "cgroup.hierarchy"), "missing", "{document}");
+}
+
+/// A tree with the invented GPUs and these files of Slurm.
+fn tree(name: &str, files: &[(&str, &str)]) -> PathBuf {
+    let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("doctor-{name}"));
+    let _none = fs::remove_dir_all(&root);
+    fs::create_dir_all(root.join("etc/slurm")).expect("a directory");
+    for part in ["proc", "sys", "dev"] {
+        std::os::unix::fs::symlink(node::four_gpus().join(part), root.join(part)).expect("a link");
+    }
+    for (file, text) in files {
+        fs::write(root.join("etc/slurm").join(file), text).expect("a file");
+    }
+    root
+}
+
+/// Make sure that Slurm's files below a root are judged by what they say.
+#[test]
+fn slurm_files() {
+    let Some(_host) = host::shared() else { return };
+    let judge = |root: &Path| {
+        let (document, _) = node::json(&["doctor", "--gpu-root", root.to_str().expect("text")]);
+        ["slurm.constrain-devices", "slurm.task-plugin", "slurm.gres"]
+            .map(|id| state(&document, id).to_owned())
+    };
+    let good = tree(
+        "good",
+        &[
+            ("slurm.conf", "TaskPlugin=task/affinity,task/cgroup\nGresTypes=gpu\n"),
+            ("cgroup.conf", "constraindevices=no\nConstrainDevices = yes\n"),
+            ("gres.conf", "NodeName=x Name=gpu File=/dev/nvidia[0-3]\n"),
+        ],
+    );
+    assert_eq!(judge(&good), ["ok"; 3]);
+    let bad =
+        tree("bad", &[("slurm.conf", "#TaskPlugin=task/cgroup\n"), ("cgroup.conf", ""), ("gres.conf", "")]);
+    assert_eq!(judge(&bad), ["missing"; 3]);
+    let elsewhere = tree(
+        "elsewhere",
+        &[("slurm.conf", "include a\n"), ("cgroup.conf", "Include b\n"), ("gres.conf", "include /c\n")],
+    );
+    assert_eq!(judge(&elsewhere), ["unknown"; 3]);
+}
