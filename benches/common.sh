@@ -47,7 +47,7 @@ watch() {
 	done
 	sleep 0.3
 }
-watch_gpumap() { watch '"start"' target/release/gpumap watch --json "$@"; }
+watch_gpumap() { watch '"start"' target/dist/gpumap watch --json "$@"; }
 
 # Makes 5,000 cgroups with 100 device programs below $top.
 cgroups() { "$work/tree" make "$top" 50 100 100; }

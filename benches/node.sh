@@ -7,7 +7,7 @@ rounds=${1:-7}
 . "$(dirname "$0")/common.sh"
 
 cc -O2 -Wall -o "$work/tree" benches/tree.c
-cargo build --release -q
+cargo build --profile dist -q
 cgroups
 crowd
 
@@ -22,7 +22,7 @@ timed() {
 	awk -v name="$name" -v best="$(best "$name")" -v median="$(median "$name")" 'BEGIN {
 		printf "%-16s best %7.2f ms, median %7.2f ms\n", name, best / 1e6, median / 1e6 }'
 }
-gpumap() { echo target/release/gpumap --cgroup-root "$top" --gpu-root fixtures/gpu/four-h200 "$@"; }
+gpumap() { echo target/dist/gpumap --cgroup-root "$top" --gpu-root fixtures/gpu/four-h200 "$@"; }
 timed true /bin/true
 timed node $(gpumap node)
 timed node-json $(gpumap node --json)

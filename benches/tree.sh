@@ -6,7 +6,7 @@ rounds=${1:-7}
 . "$(dirname "$0")/common.sh"
 
 cc -O2 -Wall -o "$work/tree" benches/tree.c
-cargo build --release
+cargo build --profile dist
 cgroups
 
 # Whole processes, both: start, scan and, for gpumap, analysis and JSON.
@@ -19,7 +19,7 @@ timed() {
 }
 for round in $(seq "$rounds"); do
 	timed bare "$work/tree" scan "$top"
-	timed gpumap target/release/gpumap cgroup -r "$top" --json
+	timed gpumap target/dist/gpumap cgroup -r "$top" --json
 done
 for figure in best median; do
 	awk -v what=$figure -v a="$($figure bare)" -v b="$($figure gpumap)" 'BEGIN {

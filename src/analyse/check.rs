@@ -1,6 +1,6 @@
 //! The answers of `gpumap check`: many questions about one policy.
 
-use crate::model::Verdicts;
+use crate::model::{Verdict, Verdicts};
 use crate::observation::Observation;
 use crate::policy::{Combination, Decoder, Policy, Question};
 use crate::report::Check;
@@ -8,33 +8,99 @@ use crate::report::Check;
 use super::policies::Policies;
 use super::{AnalyseError, Subject};
 
+/// Questions that are answered one by one before a policy that may be complex
+/// is drawn as a whole.
+const ONE_BY_ONE: u32 = 64;
+
 /// Answers many questions about one policy; what `gpumap check` streams through.
 #[derive(Debug)]
 pub struct Checker {
+    observation: Observation,
+    subject: Subject,
     decoder: Decoder,
-    policy: Policy,
+    /// What answers single questions as long as nothing is drawn.
+    undrawn: Option<Policy>,
+    /// How many questions it still answers.
+    left: u32,
+    /// The whole policy, once it is drawn.
+    policy: Option<Policy>,
     /// Whether the kernel may be one that asks about making whiteouts.
     asks_all: bool,
 }
 
 impl Checker {
-    /// Decodes the subject's policy once.
-    pub fn new(observation: &Observation, subject: &Subject) -> Result<Self, AnalyseError> {
-        let mut decoder = Decoder::new();
-        let policy = Policies::new(observation).of_subject(subject, &mut decoder)?;
+    /// Decodes the subject's policy once, or where that may take long, when it
+    /// is needed.
+    ///
+    /// # Errors
+    ///
+    /// The subject is not part of the observation.
+    pub fn new(observation: Observation, subject: Subject) -> Result<Self, AnalyseError> {
         let combination = Combination::of_kernel(&observation.host.kernel);
-        Ok(Self { decoder, policy, asks_all: combination == Combination::AllMustAllow })
+        let mut decoder = Decoder::new();
+        let undrawn = Policies::new(&observation).undrawn(&subject, &mut decoder);
+        let asks_all = combination == Combination::AllMustAllow;
+        let mut checker =
+            Self { observation, subject, decoder, undrawn, left: ONE_BY_ONE, policy: None, asks_all };
+        if undrawn.is_none() {
+            let policy =
+                Policies::new(&checker.observation).of_subject(&checker.subject, &mut checker.decoder);
+            checker.policy = Some(policy?);
+        }
+        Ok(checker)
+    }
+
+    /// The facts behind the answers.
+    pub fn observation(&self) -> &Observation {
+        &self.observation
     }
 
     /// The verdict alone; for a device without wildcards this allocates
-    /// nothing and takes tens of nanoseconds.
-    pub fn verdict(&self, question: &Question) -> Verdicts {
+    /// nothing and takes tens of nanoseconds once the policy is drawn.
+    pub fn verdict(&mut self, question: &Question) -> Verdicts {
         if let Some(device) = question.device()
             && question.requests.iter().all(|request| device.is_never_asked(request, self.asks_all))
         {
             return Verdicts::Allow;
         }
-        self.decoder.verdict_of_all(self.policy, question).map_or(Verdicts::Mixed, Verdicts::from)
+        if let Some(known) = self.one_by_one(question) {
+            return known;
+        }
+        let policy = self.drawn();
+        self.decoder.verdict_of_all(policy, question).map_or(Verdicts::Mixed, Verdicts::from)
+    }
+
+    /// The verdict by running the programs on nothing but the question, where
+    /// that settles it.
+    fn one_by_one(&mut self, question: &Question) -> Option<Verdicts> {
+        let undrawn = self.undrawn.filter(|_| self.policy.is_none())?;
+        let device = question.device()?;
+        self.left = self.left.checked_sub(1)?;
+        let mut verdicts =
+            question.requests.iter().map(|request| self.decoder.verdict(undrawn, device, request));
+        let first = verdicts.next()?;
+        let mut same = first != Verdict::Unknown;
+        for verdict in verdicts {
+            if verdict == Verdict::Unknown {
+                return None;
+            }
+            same &= verdict == first;
+        }
+        match (first, same) {
+            (Verdict::Unknown, _) => None,
+            (_, true) => Some(first.into()),
+            (_, false) => Some(Verdicts::Mixed),
+        }
+    }
+
+    /// The whole policy.
+    fn drawn(&mut self) -> Policy {
+        if let Some(policy) = self.policy {
+            return policy;
+        }
+        let policy = Policies::new(&self.observation).of_subject(&self.subject, &mut self.decoder);
+        let policy = policy.unwrap_or_else(|error| self.decoder.unknown_policy(&error.to_string()));
+        *self.policy.insert(policy)
     }
 
     /// The verdict with the reason where it is unknown or mixed; `asked` is
@@ -48,19 +114,20 @@ impl Checker {
         Check { device: asked.to_owned(), verdict, why }
     }
 
-    fn why_unknown(&self, question: &Question) -> String {
+    fn why_unknown(&mut self, question: &Question) -> String {
+        let policy = self.drawn();
         let mut reasons = match (question.device(), question.requests.iter().next()) {
-            (Some(device), Some(request)) => self.decoder.why(self.policy, device, request),
+            (Some(device), Some(request)) => self.decoder.why(policy, device, request),
             _ => Vec::new(),
         };
         if reasons.is_empty() {
-            reasons = self.decoder.reasons(self.policy).into_iter().map(str::to_owned).collect();
+            reasons = self.decoder.reasons(policy).into_iter().map(str::to_owned).collect();
         }
         reasons.join("; ")
     }
 
     /// Which requests get which verdict, or that it is the numbers that differ.
-    fn why_mixed(&self, question: &Question) -> String {
+    fn why_mixed(&mut self, question: &Question) -> String {
         let parts: Vec<String> = question
             .requests
             .iter()

@@ -24,7 +24,10 @@ pub fn explain(
         places.iter().filter_map(|place| super::program(observation, place.id).ok()).collect();
     let context = policies.context(cgroup_id);
     let proof = decoder.prove(&programs, &context, device, request);
-    let policy = policies.of_subject(subject, &mut decoder)?;
+    let policy = match policies.undrawn(subject, &mut decoder) {
+        Some(policy) if decoder.verdict(policy, device, request) != Verdict::Unknown => policy,
+        _ => policies.of_subject(subject, &mut decoder)?,
+    };
     let asks_all = context.combination == Combination::AllMustAllow;
     let is_asked = !device.is_never_asked(request, asks_all);
     let verdict = match is_asked {

@@ -60,6 +60,37 @@ impl<'a> Policies<'a> {
         }
     }
 
+    /// A policy of a subject for single questions, where its programs may be too
+    /// complex as a whole ([`Decoder::undrawn`]); `None` otherwise.
+    pub(super) fn undrawn(&self, subject: &Subject, decoder: &mut Decoder) -> Option<Policy> {
+        let (ids, cgroup) = match subject {
+            Subject::Cgroup(path) => {
+                let cgroup = super::cgroup(self.observation, path).ok()?;
+                (cgroup.effective.known()?, Some(cgroup))
+            }
+            Subject::Programs(ids) => (ids, None),
+        };
+        let programs: Option<Vec<&Program>> = ids.iter().map(|id| self.programs.get(id).copied()).collect();
+        let context = self.context(cgroup.map(|cgroup| cgroup.id));
+        let policy = decoder.undrawn(&programs?, &context)?;
+        let groups = cgroup.map(|cgroup| {
+            let inside = self.observation.processes.iter().filter(|process| process.cgroup == cgroup.path);
+            self.groups(inside)
+        });
+        Some(match groups.and_then(|groups| self.of_groups(&groups, decoder)) {
+            Some(v1) => decoder.all_of(&[policy, v1]),
+            None => policy,
+        })
+    }
+
+    /// The v1 groups of these processes, where that controller is mounted.
+    fn groups<'p>(&self, inside: impl Iterator<Item = &'p Process>) -> BTreeSet<Option<Text>> {
+        match self.observation.devices_v1 {
+            Some(_) => inside.map(|process| process.devices_v1.clone()).collect(),
+            None => BTreeSet::new(),
+        }
+    }
+
     /// The policy of a cgroup: its programs and, where it is mounted, the v1
     /// controller of the processes inside.
     pub(super) fn of_cgroup(
@@ -73,10 +104,7 @@ impl<'a> Policies<'a> {
             return decoder.unknown_policy(&format!("the programs in force could not be asked: {why}"));
         };
         let by_place = ids.iter().any(|id| self.alone(*id, decoder).is_none());
-        let groups: BTreeSet<Option<Text>> = match self.observation.devices_v1 {
-            Some(_) => inside.iter().map(|process| process.devices_v1.clone()).collect(),
-            None => BTreeSet::new(),
-        };
+        let groups = self.groups(inside.iter().copied());
         let key = (ids.clone(), by_place.then_some(cgroup.id), groups);
         if let Some(policy) = self.known.get(&key) {
             return *policy;

@@ -216,6 +216,14 @@ pub struct Program {
     /// be resolved; empty if kallsyms is hidden.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub calls: BTreeMap<i32, String>,
+    /// Ids of the programs (type `ext`) that run in the place of functions of
+    /// this one (`freplace`), which the instructions do not show.
+    #[serde(default, skip_serializing_if = "is_none_at_all")]
+    pub replaced_by: Answer<Vec<u32>>,
+}
+
+fn is_none_at_all(ids: &Answer<Vec<u32>>) -> bool {
+    ids.known().is_some_and(Vec::is_empty)
 }
 
 /// One BPF map and its contents at the time of the observation.

@@ -2,7 +2,8 @@
 //!
 //! Every exact answer rests on these sentences. Each names its source in
 //! Linux, the code here that relies on it, and the test that asks the kernel
-//! (of `tests/kernel/assumptions` where no other file is named). A new kernel that breaks
+//! (of `tests/kernel/assumptions` where no other file is named; "by hand" are
+//! the C programs of `tests/kernel/compiled/by_hand`). A new kernel that breaks
 //! one makes that test fail; a new shortcut in the decoder belongs into this
 //! list first.
 //!
@@ -23,21 +24,39 @@
 //!
 //! 4. Only the maps in its own list, and the maps inside those, unless it goes
 //!    on in another program: `bpf_prog::aux::used_maps`, filled by
-//!    `resolve_pseudo_ldimm64`. `clobber`; `alias::a_store_through_an_outer_map`,
+//!    `resolve_pseudo_ldimm64`. `clobber`, `stores`; `alias::a_store_through_an_outer_map`,
 //!    `alias::an_update_through_an_outer_map`.
 //! 5. No map with `BPF_F_RDONLY_PROG`: `check_map_access_type`. Helpers that
 //!    gpumap does not know are excepted (CVE-2024-49861). `clobber::handed`.
 //! 6. A kernel function may end the program (`bpf_throw`), so that the path is
 //!    lost, and what comes after it may write: `machine::lose`;
-//!    `lost::after_a_kernel_function`, `lost::for_the_next_program`.
+//!    `lost::after_a_kernel_function`, `lost::for_the_next_program`, by hand
+//!    "exceptions". Those of `helpers::HARMLESS_FUNCTIONS` come back and write
+//!    nothing that a program sees (`kernel/bpf/helpers.c`); by hand "rcu",
+//!    "preemption", "pointer_of_the_kernel".
 //! 7. A function called back has its own frame, the registers and stack that it
 //!    is handed, and the maps: `calls::call_unmodelled` forgets all of those.
 //! 8. A helper writes at most the memory that it is handed; those in `helpers`
 //!    write what their prototypes say (`bpf_func_proto`, `kernel/bpf/`).
 //!    `counters::records`, `counters::updates`.
+//!    Memory that is described by a dynptr counts as written when the dynptr is
+//!    made, which only a map's value and a record can be
+//!    (`bpf_dynptr_from_mem`, `check_helper_call`); by hand "dynptr_…",
+//!    "slice_into_the_policy".
 //! 9. A store through an address that gpumap lost track of goes to a map of the
 //!    program or to its stack: `memory::write_anywhere`;
 //!    `alias::a_stack_pointer_beside_a_helper`.
+//!
+//! 32. The address of a map's value comes from an instruction that names the
+//!     map, from a lookup, from a stack, from a function of the program, or from
+//!     a helper that was handed the map or a value of it: nothing that is read
+//!     from a map or from the kernel leads to where a program may write in a map
+//!     (`check_mem_access`, `map_kptr_match_type`). `stores`; by hand
+//!     "complex_…".
+//! 33. A function that a timer or a work queue calls later is one of the program,
+//!     handed the map and the value of the timer (`bpf_timer_cb`,
+//!     `kernel/bpf/helpers.c`). What it writes is written between two questions.
+//!     `calls::call_unmodelled`; by hand "timer", "timer_beside", "work_queue".
 //!
 //! **What is in a map**
 //!
@@ -115,14 +134,37 @@
 //! 30. A tail call to an index without a program falls through, and only user
 //!     space puts programs into the map (`check_map_func_compatibility`).
 //!     `calls::tail_call`; `memory::a_map_without_programs`.
-//! 31. No program of type `EXT` replaces a function of a device program
-//!     (`bpf_check_attach_target`): the dump does not show it, and gpumap does
-//!     not look for it. No test: it is a gap, not a guarantee.
+//! 31. A function of a device program is replaced (`freplace`) only by a program
+//!     of type `EXT` through a link that names its target, and only if the device
+//!     program has types (`bpf_check_attach_target`,
+//!     `bpf_tracing_link_fill_link_info`, `kernel/bpf/syscall.c`; before Linux
+//!     5.13 the link does not name it, before 5.8 it cannot be listed, and the
+//!     program is unknown). `observe::programs::replaced`, `code::replaced`;
+//!     `tests/offline/regressions.rs`, `replaced_function`. Not asked of a kernel:
+//!     that of the tests refuses every program that attaches to another one
+//!     (`EPERM` before the verifier sees it, whatever the arguments).
+//! 34. Programs that watch (`fentry`, `fexit`) do not change what a device program
+//!     returns; one that does (`fmod_ret`) attaches to no BPF program, and in the
+//!     kernel to functions that are open to error injection or belong to the
+//!     security modules (`bpf_check_attach_target`,
+//!     `check_attach_modify_return`). What it refuses there is not the device
+//!     cgroup's answer. No test, for the same reason.
+//! 35. Masks of CPUs are not for device programs (`cpumask_kfunc_init`), by hand
+//!     "cpumask", and neither are stacks of their own (`bpf_enable_priv_stack`,
+//!     for programs that trace).
 //!
 //! **What is asked**
 //!
 //! 17. Requests are 0, 1, 2, 4 and 6, majors below 4096, minors below 2^20, and
 //!     `c 0:0` is not asked about: `devcgroup_inode_permission`, `fs/namei.c`.
 //!     `inputs::reachable`, `Device::is_never_asked`; `tests/kernel/commands.rs`.
+//! 36. What others than the device programs asked about write to their maps
+//!     between the observation and a question is not foreseen: user space, by
+//!     bpf(2) or where it has mapped an array, and programs of other kinds that
+//!     share a map. An answer is that of the moment of the observation; by hand
+//!     "globals".
+//! 37. Programs and links may be replaced while gpumap asks:
+//!     `observe::cgroups::recheck` asks again until nothing changed;
+//!     `updates::a_link_that_is_updated`.
 //! 18. Between two questions the same programs may have run on any other
 //!     question: `decoder::settle`; all of `tests/kernel/assumptions/lost.rs`.

@@ -13,6 +13,10 @@ use super::written::Spoil;
 
 /// The kernel's own register, r11.
 const AX: usize = 11;
+/// Most bytes of a value that are told apart where a helper writes them.
+const MOST_FILLED: usize = 64;
+/// Bytes of `struct bpf_dynptr` (`linux/bpf.h`).
+const DYNPTR: u64 = 16;
 /// Bytes of `struct bpf_cgroup_dev_ctx`.
 const CONTEXT_SIZE: u64 = 12;
 
@@ -97,6 +101,15 @@ impl Machine<'_> {
                 let size = size.and_then(|size| state.registers[size].as_constant());
                 self.fill(to, size, why, state);
             }
+            Effect::FillsBytes(to, size) => self.fill(to, Some(size), why, state),
+            Effect::MakesDynptr { to } => {
+                self.fill(1, None, why, state);
+                self.fill(to, Some(DYNPTR), why, state);
+            }
+            Effect::CallsBackLater => {
+                self.fill(1, Some(helpers::TIMER), why, state);
+                self.spoil_all(state, &self.code.unfollowed().clone());
+            }
             Effect::Changes => self.change_map(why, state),
             Effect::Takes => {
                 self.change_map(why, state);
@@ -150,21 +163,34 @@ impl Machine<'_> {
                 }
             }
             Base::MapObject(map) | Base::InnerSlots(map) => self.spoil(state, *map, &Spoil::ALL),
-            Base::Array(map) | Base::PerCpuSlots(map) => self.spoil(state, *map, &Spoil::VALUES),
-            Base::HashElement(selection)
-            | Base::PerCpuSlot(selection)
-            | Base::InnerSlot(selection)
-            | Base::MapValue(selection) => {
+            Base::PerCpuSlots(map) => self.spoil(state, *map, &Spoil::VALUES),
+            Base::Array(map) => {
+                let spoil = self.filled(pointer, size, Some(self.code.maps[*map].stride()));
+                self.spoil(state, *map, &spoil);
+            }
+            Base::MapValue(selection) => {
+                let spoil = self.filled(pointer, size, None);
+                self.spoil(state, selection.map, &spoil);
+            }
+            Base::HashElement(selection) | Base::PerCpuSlot(selection) | Base::InnerSlot(selection) => {
                 self.spoil(state, selection.map, &Spoil::VALUES);
             }
             Base::Context | Base::Scratch | Base::Subprogram(_) | Base::Bytes(_) => {}
         }
     }
 
-    /// A call whose function could not be named, because the reader may not see
-    /// kernel addresses and the program's tag proves nothing. The instructions after
-    /// it prove nothing either: a program may contain the same instructions that the
-    /// kernel writes after a lookup that it inlines.
+    /// The bytes of a map's values that a helper writes, `size` of them if that
+    /// is known.
+    fn filled(&mut self, pointer: &Pointer, size: Option<u64>, stride: Option<usize>) -> Spoil {
+        match size.and_then(|size| usize::try_from(size).ok()).filter(|size| *size <= MOST_FILLED) {
+            Some(size) => self.spoil_of(pointer, 0, size, stride),
+            None => Spoil::VALUES,
+        }
+    }
+
+    /// A call whose function could not be named, because the reader may not
+    /// see kernel addresses and the program's tag proves nothing. What follows it proves nothing: a program may have
+    /// written itself what the kernel puts behind a lookup that it inlines.
     fn call_nameless(&mut self, state: &mut State) -> Value {
         if self.surroundings.has_retval {
             let why = "a call whose name the kernel hides may change the result: give gpumap CAP_SYSLOG, set kernel.kptr_restrict below 2";
@@ -208,7 +234,7 @@ impl Machine<'_> {
         if calls_back {
             let why = format!("{why}, which calls back into the program");
             state.forget_frames(&Rc::from(why.as_str()));
-            self.spoil_all(state, &self.code.unfollowed.clone());
+            self.spoil_all(state, &self.code.unfollowed().clone());
             if self.code.may_touch_retval() {
                 state.retval = self.symbols.unknown_word(RETVAL_BITS as u32, &why);
             }

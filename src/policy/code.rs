@@ -1,44 +1,44 @@
 //! A program made ready to run: operations, flow, the maps it can reach.
 
-use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use crate::bytecode::{Insn, Operation};
-use crate::observation::{Map, Program};
+use crate::bytecode::{Arithmetic, Insn, Operand, Operation};
+use crate::observation::{Answer, Map, Program};
 
 use super::clobber;
 use super::flow::Flow;
 use super::helpers::{self, KernelFunction};
 use super::hidden;
+use super::stores::Stores;
 use super::table::{self, Table};
 use super::written::{Places, Written};
 
 /// Longest program the kernel loads (`BPF_COMPLEXITY_LIMIT_INSNS`,
 /// `linux/bpf.h`).
 const MAX_INSNS: usize = 1_000_000;
+/// Additions and exclusive ors of two registers from which on a program may be
+/// too complex; one multiplication or variable shift is enough.
+const COMPLEX: usize = 16;
 
-/// A program ready to run.
-#[derive(Debug)]
-pub struct Code<'a> {
-    /// The operation of each slot.
-    pub operations: Vec<Operation>,
-    /// Where paths meet, and which registers are still used.
-    pub flow: Flow,
-    /// Names of the functions that calls lead to.
-    calls: Cow<'a, BTreeMap<i32, String>>,
-    /// The maps of the program, and after them those inside these.
-    pub maps: Vec<Table<'a>>,
-    /// The maps that a part of the program may write that could not be followed.
-    pub unfollowed: Written,
-    /// The maps that a store through an address of unknown origin may write.
-    pub own: Written,
+/// The instructions of a program, prepared: what is the same whatever its maps
+/// hold. Copies are cheap.
+#[derive(Clone, Debug)]
+pub struct Parsed {
+    operations: Arc<Vec<Operation>>,
+    flow: Arc<Flow>,
+    calls: Arc<BTreeMap<i32, String>>,
     may_touch_retval: bool,
-    is_blinded: bool,
+    names_maps: bool,
 }
 
-impl<'a> Code<'a> {
+impl Parsed {
     /// Prepares `program`; the reason if its instructions are not known.
-    pub fn new(program: &'a Program, maps: &'a [Map]) -> Result<Self, String> {
+    pub fn of(program: &Program) -> Result<Self, String> {
+        if let Some(why) = replaced(program) {
+            return Err(why);
+        }
         let bytes = program.xlated.known().ok_or_else(|| {
             let why = program.xlated.missing().unwrap_or_default();
             format!("the instructions of program {} could not be read: {why}", program.id)
@@ -49,20 +49,79 @@ impl<'a> Code<'a> {
             format!("program {} has {} bytes, which is no program", program.id, bytes.0.len())
         })?;
         let (insns, calls) = match hidden::named(program, &insns) {
-            Some(named) => (named.insns.clone(), Cow::Owned(named.calls.clone())),
-            None => (insns, Cow::Borrowed(&program.calls)),
+            Some(named) => (named.insns.clone(), named.calls.clone()),
+            None => (insns, program.calls.clone()),
         };
         let operations = Operation::decode_all(&insns);
-        let flow = Flow::of(&operations);
-        let maps = table::of_program(program, maps);
-        let may_touch_retval = each(&operations).any(|operation| may_touch_retval(operation, &calls));
-        let own = clobber::own(&maps);
-        let unfollowed = clobber::unfollowed(each(&operations), &calls, &maps, &own);
         let names_maps = |operation: &Operation| {
             matches!(operation, Operation::LoadMap { .. } | Operation::LoadMapValue { .. })
         };
-        let is_blinded = !maps.is_empty() && !each(&operations).any(names_maps);
-        Ok(Self { operations, flow, calls, maps, unfollowed, own, may_touch_retval, is_blinded })
+        let may_touch_retval = each(&operations).any(|operation| may_touch_retval(operation, &calls));
+        let names_maps = each(&operations).any(names_maps);
+        Ok(Self {
+            flow: Arc::new(Flow::of(&operations)),
+            may_touch_retval,
+            names_maps,
+            operations: Arc::new(operations),
+            calls: Arc::new(calls),
+        })
+    }
+}
+
+/// A program ready to run.
+#[derive(Debug)]
+pub struct Code<'a> {
+    /// What each slot does.
+    pub operations: Arc<Vec<Operation>>,
+    /// Where paths meet and what stays live.
+    pub flow: Arc<Flow>,
+    /// Symbols behind helper calls.
+    calls: Arc<BTreeMap<i32, String>>,
+    /// The maps of the program, and after them those inside these.
+    pub maps: Vec<Table<'a>>,
+    /// What a part of the program that could not be followed may write, once
+    /// somebody has asked.
+    unfollowed: OnceCell<Written>,
+    /// What a store through an address of unknown origin may write.
+    pub own: Written,
+    may_touch_retval: bool,
+    is_blinded: bool,
+}
+
+impl<'a> Code<'a> {
+    /// Prepares `program`; the reason if its instructions are not known.
+    pub fn new(program: &Program, maps: &'a [Map]) -> Result<Self, String> {
+        Ok(Self::with(Parsed::of(program)?, program, maps))
+    }
+
+    /// The same with the instructions prepared before.
+    pub fn with(parsed: Parsed, program: &Program, maps: &'a [Map]) -> Self {
+        let Parsed { operations, flow, calls, may_touch_retval, names_maps } = parsed;
+        let maps = table::of_program(program, maps);
+        let own = clobber::own(&maps);
+        let is_blinded = !maps.is_empty() && !names_maps;
+        Self { operations, flow, calls, maps, unfollowed: OnceCell::new(), own, may_touch_retval, is_blinded }
+    }
+
+    /// Whether the program calculates in a way that may outgrow a diagram of
+    /// all questions: a policy of comparisons does not.
+    pub fn may_be_complex(&self) -> bool {
+        let mixes = |operation: &&Operation| {
+            let Operation::Arithmetic { kind, source, .. } = operation else { return false };
+            let is_register = matches!(source, Operand::Register(_));
+            match kind {
+                Arithmetic::Mul | Arithmetic::Div | Arithmetic::Mod => true,
+                Arithmetic::SignedDiv | Arithmetic::SignedMod => true,
+                Arithmetic::Move | Arithmetic::MoveSigned(_) | Arithmetic::And | Arithmetic::Or => false,
+                _ => is_register,
+            }
+        };
+        let weight = |operation: &Operation| match operation {
+            Operation::Arithmetic { kind: Arithmetic::Add | Arithmetic::Sub, .. } => 1,
+            Operation::Arithmetic { kind: Arithmetic::Xor, .. } => 1,
+            _ => COMPLEX,
+        };
+        each(&self.operations).filter(mixes).map(weight).sum::<usize>() >= COMPLEX
     }
 
     /// The places in the program's maps that `written` may have changed.
@@ -71,8 +130,16 @@ impl<'a> Code<'a> {
         self.maps.iter().enumerate().filter_map(|(place, table)| Some((place, spoiled(table)?))).collect()
     }
 
-    /// Whether the program has maps but names none of them: the kernel has blinded
-    /// its constants, so a map's address looks like a number.
+    /// What a part of the program that could not be followed may write.
+    pub fn unfollowed(&self) -> &Written {
+        self.unfollowed.get_or_init(|| {
+            let Self { operations, flow, calls, maps, own, is_blinded, .. } = self;
+            Stores { operations, flow, calls, maps, own, is_blinded: *is_blinded }.written()
+        })
+    }
+
+    /// Whether the program has maps and names none of them: the kernel has
+    /// blinded its constants, and a map's address looks like a number.
     pub fn is_blinded(&self) -> bool {
         self.is_blinded
     }
@@ -113,6 +180,20 @@ impl<'a> Code<'a> {
             Operation::CallHelper { helper } => Some(self.symbol(*helper)),
             _ => None,
         })
+    }
+}
+
+/// Why the instructions are not what runs, if that is so or may be.
+pub fn replaced(program: &Program) -> Option<String> {
+    let id = program.id;
+    match &program.replaced_by {
+        Answer::Known(by) => {
+            let first = by.first()?;
+            Some(format!("program {first} runs in the place of a function of program {id} (freplace)"))
+        }
+        Answer::Missing(why) => Some(format!(
+            "it is not known whether another program runs in the place of a function of program {id} (freplace): {why}"
+        )),
     }
 }
 

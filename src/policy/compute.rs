@@ -103,8 +103,21 @@ fn moved(pointer: &Pointer, by: &Word, kind: Arithmetic, symbols: &mut Symbols) 
 }
 
 fn on_words(kind: Arithmetic, width: usize, dst: &Word, source: &Word, symbols: &mut Symbols) -> Word {
-    let diagram = &mut symbols.diagram;
     let (a, b) = (dst.zero_extended(width), source.zero_extended(width));
+    let carries = matches!(
+        kind,
+        Arithmetic::Add
+            | Arithmetic::Sub
+            | Arithmetic::Mul
+            | Arithmetic::Div
+            | Arithmetic::Mod
+            | Arithmetic::SignedDiv
+            | Arithmetic::SignedMod
+    );
+    if carries && let Some(why) = symbols.why_both_unknown(&a, &b) {
+        return symbols.unknown_word(width as u32, &why);
+    }
+    let diagram = &mut symbols.diagram;
     let signed = |word: &Word| word.sign_extended(width);
     let log_width = if width == 64 { 6 } else { 5 };
     let result = match kind {
@@ -197,6 +210,9 @@ fn word_condition(comparison: Comparison, width: usize, a: &Word, b: &Word, symb
         AnyBit, Equal, Greater, GreaterEqual, Less, LessEqual, NotEqual, SignedGreater, SignedGreaterEqual,
         SignedLess, SignedLessEqual,
     };
+    if let Some(why) = symbols.why_both_unknown(a, b) {
+        return symbols.unknown_bit(&why);
+    }
     let diagram = &mut symbols.diagram;
     let (a, b) = match comparison {
         SignedGreater | SignedGreaterEqual | SignedLess | SignedLessEqual => {

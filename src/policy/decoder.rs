@@ -91,7 +91,10 @@ impl Decoder {
         context: &Context<'_>,
     ) -> Policy {
         let (policy, written, is_cut) = self.settle(codes, context);
-        if !is_cut || deadline::is_over() {
+        // A single question may be settled where all at once are not.
+        let mut may_know_more =
+            || codes.iter().any(ProgramCode::may_be_complex) && self.unknown(policy) != Bdd::FALSE;
+        if deadline::is_over() || !(is_cut || may_know_more()) {
             return policy;
         }
         Policy { fallback: self.fallbacks.programs(programs, context, written), ..policy }
@@ -107,7 +110,7 @@ impl Decoder {
         let mut written = Written::default();
         for round in 0.. {
             if round == MAX_ROUNDS {
-                codes.iter().for_each(|code| written.add_all(&code.most_written()));
+                written.add_all(&most_written(codes));
             }
             let (policy, is_new, is_cut) = self.attempt(codes, context, &mut written);
             if !is_new || round == MAX_ROUNDS {
@@ -151,20 +154,33 @@ impl Decoder {
         (policy, run.is_new, run.is_cut)
     }
 
+    /// A policy of programs that may be too complex as a whole: nothing of it is
+    /// drawn, and each question is answered by running the programs on that
+    /// question alone. An answer that is known is the same as that of
+    /// [`Decoder::policy`]. `None` where drawing it will be quick.
+    pub fn undrawn(&mut self, programs: &[&Program], context: &Context<'_>) -> Option<Policy> {
+        let codes = codes(programs, context);
+        let is_complex = codes.iter().any(ProgramCode::may_be_complex);
+        if !is_complex {
+            return None;
+        }
+        let fallback = self.fallbacks.programs(programs, context, most_written(&codes));
+        Some(Policy { allow: Bdd::FALSE, deny: Bdd::FALSE, fallback })
+    }
+
     /// The answer to one question by running the programs on it alone, and why
     /// it is unknown.
     pub(super) fn ask(
-        programs: &[&Program],
+        codes: &[ProgramCode<'_>],
         context: &Context<'_>,
         written: &Written,
         bits: u64,
     ) -> (Verdict, Option<String>) {
-        let codes = codes(programs, context);
         let symbols = &mut Symbols::default();
         let mut written = written.clone();
         let surroundings = surroundings(context, Some(bits));
         let mut run = Run { surroundings, written: &mut written, is_new: false, is_cut: false };
-        let allowed = run.in_sequence(&codes, symbols);
+        let allowed = run.in_sequence(codes, symbols);
         match symbols.diagram.evaluate(allowed, bits) {
             _ if symbols.diagram.exhausted() => (Verdict::Unknown, Some(TOO_COMPLEX.to_owned())),
             Some(true) => (Verdict::Allow, None),
@@ -179,10 +195,7 @@ impl Decoder {
         match self.fallbacks.get(fallback) {
             None => (Verdict::Unknown, None),
             Some(Answerer::Programs(stack)) => {
-                let programs: Vec<&Program> = stack.programs.iter().collect();
-                let context =
-                    Context { maps: &stack.maps, cgroup_id: stack.cgroup_id, combination: stack.combination };
-                Self::ask(&programs, &context, &stack.written, bits)
+                Self::ask(&stack.codes(), &stack.context(), &stack.written, bits)
             }
             Some(Answerer::All(policies)) => {
                 let mut open = None;
@@ -373,17 +386,30 @@ fn code_depends_on_place(code: &Result<Code<'_>, String>, context: &Context<'_>)
 }
 
 /// A program made ready to run, if its instructions are known.
+#[derive(Debug)]
 pub(super) struct ProgramCode<'a> {
     pub(super) program: &'a Program,
     pub(super) code: Result<Code<'a>, String>,
-    maps: &'a [Map],
+    pub(super) maps: &'a [Map],
+}
+
+/// What the programs may write at most.
+pub(super) fn most_written(codes: &[ProgramCode<'_>]) -> Written {
+    let mut written = Written::default();
+    codes.iter().for_each(|code| written.add_all(&code.most_written()));
+    written
 }
 
 impl ProgramCode<'_> {
-    /// The most that the program may write.
+    /// Whether the program as a whole may outgrow the limits.
+    pub(super) fn may_be_complex(&self) -> bool {
+        self.code.as_ref().is_ok_and(Code::may_be_complex)
+    }
+
+    /// What the program may write at most.
     fn most_written(&self) -> Written {
         match &self.code {
-            Ok(code) => code.unfollowed.clone(),
+            Ok(code) => code.unfollowed().clone(),
             Err(_) => clobber::unread(self.program, self.maps),
         }
     }

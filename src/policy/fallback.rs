@@ -5,8 +5,12 @@
 //! is one semantics. What the programs may write was found for all questions
 //! before, because an earlier question may have caused the write.
 
+use std::cell::OnceCell;
+
 use crate::observation::{Map, Program, with_inner};
 
+use super::code::{Code, Parsed};
+use super::decoder::ProgramCode;
 use super::types::{Combination, Context, Fallback, Policy};
 use super::written::Written;
 
@@ -24,7 +28,7 @@ pub enum Answerer {
 }
 
 /// Programs with all that they read.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub struct Stack {
     /// The programs in run order.
     pub programs: Vec<Program>,
@@ -36,6 +40,39 @@ pub struct Stack {
     pub combination: Combination,
     /// What the programs may have written before the question.
     pub written: Written,
+    /// The programs prepared, once a question was asked.
+    parsed: OnceCell<Vec<Result<Parsed, String>>>,
+}
+
+impl PartialEq for Stack {
+    fn eq(&self, other: &Self) -> bool {
+        let all = |stack: &Self| (stack.cgroup_id, stack.combination);
+        all(self) == all(other)
+            && self.programs == other.programs
+            && self.maps == other.maps
+            && self.written == other.written
+    }
+}
+
+impl Stack {
+    /// What the programs read.
+    pub fn context(&self) -> Context<'_> {
+        Context { maps: &self.maps, cgroup_id: self.cgroup_id, combination: self.combination }
+    }
+
+    /// The programs ready to run; they are parsed once.
+    pub fn codes(&self) -> Vec<ProgramCode<'_>> {
+        let parsed = self.parsed.get_or_init(|| self.programs.iter().map(Parsed::of).collect());
+        self.programs
+            .iter()
+            .zip(parsed)
+            .map(|(program, parsed)| ProgramCode {
+                program,
+                code: parsed.clone().map(|parsed| Code::with(parsed, program, &self.maps)),
+                maps: &self.maps,
+            })
+            .collect()
+    }
 }
 
 impl Fallbacks {
@@ -50,6 +87,7 @@ impl Fallbacks {
             cgroup_id: context.cgroup_id,
             combination: context.combination,
             written,
+            parsed: OnceCell::new(),
         }))
     }
 

@@ -14,6 +14,13 @@ pub enum Effect {
     /// Writes the memory that the first of these registers points to, as many
     /// bytes as the second says; without a second, an unknown number.
     Fills(usize, Option<usize>),
+    /// Writes so many bytes of the memory that this register points to.
+    FillsBytes(usize, u64),
+    /// Makes the 16 bytes at this register a description (a dynptr) of the
+    /// memory at r1, through which that may be written to later.
+    MakesDynptr { to: usize },
+    /// Writes the timer at r1, which calls the function in r2 some time later.
+    CallsBackLater,
     /// Puts entries into the map in r1 or takes some out.
     Changes,
     /// Reads as `Reads` does, and writes the memory at r2.
@@ -25,7 +32,11 @@ pub enum Effect {
     Storage { may_be_null: bool },
 }
 
-/// Helpers that read their arguments, or nothing.
+/// Bytes of `struct bpf_timer` (`linux/bpf.h`).
+pub const TIMER: u64 = 16;
+
+/// Helpers that read what they are given, or nothing. Those for dynptrs write
+/// to memory that was counted as written when the dynptr was made.
 const READERS: &[&str] = &[
     "bpf_get_prandom_u32",
     "bpf_user_rnd_u32",
@@ -56,6 +67,9 @@ const READERS: &[&str] = &[
     "bpf_spin_lock",
     "bpf_spin_unlock",
     "bpf_strncmp",
+    "bpf_dynptr_write",
+    "bpf_ringbuf_submit_dynptr",
+    "bpf_ringbuf_discard_dynptr",
 ];
 
 /// The effect of the kernel function `name` as a helper; `None` if gpumap does not
@@ -76,8 +90,17 @@ pub fn effect(name: &str) -> Option<Effect> {
         | "bpf_probe_read" => Effect::Fills(1, Some(2)),
         "bpf_get_ns_current_pid_tgid" => Effect::Fills(3, Some(4)),
         "bpf_ringbuf_reserve" => Effect::Record,
+        // The old pointer, which is in r0, was in the place of the new one.
+        "bpf_kptr_xchg" => Effect::FillsBytes(1, 8),
+        "bpf_timer_init" | "bpf_timer_start" | "bpf_timer_cancel" => Effect::FillsBytes(1, TIMER),
+        // In r3 the verifier adds an address of the kernel's own.
+        "bpf_timer_set_callback" => Effect::CallsBackLater,
+        "bpf_dynptr_from_mem" | "bpf_ringbuf_reserve_dynptr" => Effect::MakesDynptr { to: 4 },
+        "bpf_dynptr_read" => Effect::Fills(1, Some(2)),
         "bpf_get_local_storage" => Effect::Storage { may_be_null: false },
-        "bpf_cgrp_storage_get" | "bpf_task_storage_get" => Effect::Storage { may_be_null: true },
+        "bpf_cgrp_storage_get" | "bpf_task_storage_get" | "bpf_task_storage_get_recur" => {
+            Effect::Storage { may_be_null: true }
+        }
         _ if ["_update_elem", "_delete_elem", "_push_elem"].iter().any(|end| name.ends_with(end)) => {
             Effect::Changes
         }
@@ -127,8 +150,14 @@ pub fn is_harmless(name: &str) -> bool {
     effect(name) == Some(Effect::Nothing) || lookup(name).is_some() || modelled.contains(&name)
 }
 
-/// The number of a tail call (`BPF_FUNC_tail_call`, `linux/bpf.h`), which the kernel
-/// shows in every dump, whatever the reader's rights.
+/// Whether a helper writes nothing by itself and calls a function of the
+/// program.
+pub fn only_calls_back(name: &str) -> bool {
+    name == "bpf_loop" || name.starts_with("bpf_for_each_")
+}
+
+/// How the kernel dumps a tail call, whatever the reader's rights: by the
+/// helper's number (`BPF_FUNC_tail_call`, `linux/bpf.h`).
 const TAIL_CALL: i32 = 12;
 
 /// Whether a call continues in another program.
@@ -145,7 +174,28 @@ pub enum KernelFunction {
     NextNumber,
     /// `void bpf_iter_num_destroy(struct bpf_iter_num *it)`
     DestroyIterator,
+    /// One that writes nothing that a program could see, comes back to the
+    /// program, and returns nothing or a pointer of the kernel.
+    Harmless,
 }
+
+/// Functions that take or give back what keeps an object of the kernel there,
+/// or keep others from running meanwhile.
+const HARMLESS_FUNCTIONS: &[&str] = &[
+    "bpf_rcu_read_lock",
+    "bpf_rcu_read_unlock",
+    "bpf_preempt_disable",
+    "bpf_preempt_enable",
+    "bpf_task_acquire",
+    "bpf_task_release",
+    "bpf_task_from_pid",
+    "bpf_task_from_vpid",
+    "bpf_cgroup_acquire",
+    "bpf_cgroup_release",
+    "bpf_cgroup_ancestor",
+    "bpf_cgroup_from_id",
+    "bpf_task_under_cgroup",
+];
 
 /// The kernel function of this name, if gpumap runs it.
 pub fn kernel_function(name: &str) -> Option<KernelFunction> {
@@ -153,6 +203,7 @@ pub fn kernel_function(name: &str) -> Option<KernelFunction> {
         "bpf_iter_num_new" => KernelFunction::NewIterator,
         "bpf_iter_num_next" => KernelFunction::NextNumber,
         "bpf_iter_num_destroy" => KernelFunction::DestroyIterator,
+        name if HARMLESS_FUNCTIONS.contains(&name) => KernelFunction::Harmless,
         _ => return None,
     })
 }

@@ -15,6 +15,11 @@ const MAX_LOOPS: u64 = 8 << 20;
 impl Machine<'_> {
     /// Runs a function of the kernel and sets r0 to r5 as the call leaves them.
     pub(super) fn call_kernel(&mut self, function: KernelFunction, state: &mut State) -> Result<(), Stop> {
+        if function == KernelFunction::Harmless {
+            let result = self.unknown(8, "it depends on an object of the kernel");
+            state.end_call(result);
+            return Ok(());
+        }
         let iterator = state.registers[1].clone();
         let is_stack = matches!(&iterator, Value::Pointer(to) if matches!(to.base, Base::Stack(_)));
         if !is_stack {
@@ -23,7 +28,7 @@ impl Machine<'_> {
         let result = match function {
             KernelFunction::NewIterator => self.new_iterator(&iterator, state)?,
             KernelFunction::NextNumber => self.next_number(&iterator, state)?,
-            KernelFunction::DestroyIterator => {
+            KernelFunction::DestroyIterator | KernelFunction::Harmless => {
                 self.set_iterator(&iterator, &Word::ZERO, &Word::ZERO, state)?;
                 Value::Unset
             }

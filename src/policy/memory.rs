@@ -323,7 +323,7 @@ impl Machine<'_> {
     }
 
     /// The bytes of a map's values that a store touches.
-    fn spoil_of(&mut self, pointer: &Pointer, offset: i64, size: usize, stride: Option<usize>) -> Spoil {
+    pub fn spoil_of(&mut self, pointer: &Pointer, offset: i64, size: usize, stride: Option<usize>) -> Spoil {
         let Some(places) = self.places(pointer, offset) else { return Spoil::VALUES };
         let mut bytes = BTreeSet::new();
         for (_, place) in places {
@@ -397,7 +397,12 @@ impl Machine<'_> {
         let width = size * 8;
         let old = Value::Scalar(self.load(state, &address, offset, size).word(self.symbols));
         let operand = state.registers[source].clone();
+        // Of a map only what may have been written is kept, not what.
+        let is_stack =
+            |value: &Value| matches!(value, Value::Pointer(to) if matches!(to.base, Base::Stack(_)));
+        let is_kept = address.alternatives().iter().any(|(_, value)| is_stack(value));
         let new = match kind {
+            _ if !is_kept => Value::Unset,
             AtomicKind::Arithmetic(kind) => compute::arithmetic(kind, width, &old, &operand, self.symbols),
             AtomicKind::Exchange => operand,
             AtomicKind::CompareExchange => {

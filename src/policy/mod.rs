@@ -15,8 +15,9 @@
 //!   instructions. **What a helper means is in `helpers`**;
 //! * `graph` folds the paths into one function of the question, `project`
 //!   eliminates inputs that cannot be known;
-//! * `decoder` combines the programs of a list. What `clobber` and `written`
-//!   say may be overwritten is not used;
+//! * `decoder` combines the programs of a list. What may be overwritten is not
+//!   used: `written` is what the runs found, `stores` (with `reach`) and
+//!   `clobber` bound what those parts write that are not followed;
 //! * `rules` writes the policy down for people, `proof` follows one question,
 //!   `fallback` runs the programs on one question where the policy as a whole
 //!   is too complex.
@@ -56,10 +57,12 @@ mod notation;
 mod project;
 mod proof;
 mod question;
+mod reach;
 mod regions;
 mod rule;
 mod rules;
 mod state;
+mod stores;
 mod table;
 mod types;
 mod value;

@@ -6,13 +6,17 @@ use crate::observation::Program;
 use super::annotate::{Annotation, written};
 use super::code::Code;
 use super::deadline;
-use super::decoder::{Decoder, ProgramCode, after_return, codes, surroundings};
+use super::decoder::{Decoder, ProgramCode, after_return, codes, most_written, surroundings};
+use super::diagram::Bdd;
 use super::inputs::{self, Symbols};
-use super::machine::{End, Machine, Outcome, RETVAL_BITS, Trace};
+use super::machine::{End, Machine, Outcome, RETVAL_BITS, Surroundings, Trace};
 use super::types::Context;
 use super::word::Word;
 use super::written::Written;
 use crate::model::{Device, Request, Verdict};
+
+/// Diagram operations for following one question through a program in words.
+const BUDGET_OF_WORDS: u64 = 1_000_000;
 
 /// The way of one question through all programs.
 #[derive(Clone, Debug)]
@@ -50,21 +54,17 @@ impl Decoder {
         request: Request,
     ) -> Proof {
         let codes = codes(programs, context);
-        let (policy, writes, is_cut) = self.settle(&codes, context);
         let bits = inputs::assignment(device, request);
-        let symbols = &mut Symbols::default();
-        let mut retval = Word::ZERO;
-        let mut followed = Vec::with_capacity(codes.len());
-        for code in &codes {
-            let (part, after) = follow(code, symbols, &retval, context, &writes, bits);
-            followed.push(part);
-            retval = after;
+        if let Some(proof) = quick_proof(&codes, context, bits) {
+            return proof;
         }
-        let allowed = retval.equal_to(&Word::ZERO, &mut symbols.diagram);
+        let (policy, writes, is_cut) = self.settle(&codes, context);
+        let symbols = &mut Symbols::default();
+        let (followed, allowed) = follow_all(&codes, symbols, context, &writes, bits);
         // One way through the programs does not show that the others, which
         // something unknown may choose, lead to the same answer: the policy does.
         let (verdict, why) = match self.drawn(policy, bits) {
-            Verdict::Unknown if is_cut => Self::ask(programs, context, &writes, bits),
+            Verdict::Unknown if is_cut => Self::ask(&codes, context, &writes, bits),
             Verdict::Unknown => (Verdict::Unknown, Some(self.why_unknown(policy, bits).join("; "))),
             known => (known, None),
         };
@@ -98,6 +98,40 @@ impl Decoder {
     }
 }
 
+/// The proof of programs that may be too complex as a whole, where the question
+/// alone settles it.
+fn quick_proof(codes: &[ProgramCode<'_>], context: &Context<'_>, bits: u64) -> Option<Proof> {
+    if !codes.iter().any(ProgramCode::may_be_complex) {
+        return None;
+    }
+    let writes = most_written(codes);
+    let (verdict, _) = Decoder::ask(codes, context, &writes, bits);
+    if verdict == Verdict::Unknown {
+        return None;
+    }
+    let (programs, _) = follow_all(codes, &mut Symbols::default(), context, &writes, bits);
+    let is_whole = programs.iter().all(|program| program.why.is_none());
+    is_whole.then_some(Proof { programs, verdict, why: None })
+}
+
+/// All programs followed in run order, and where the request is allowed.
+fn follow_all(
+    codes: &[ProgramCode<'_>],
+    symbols: &mut Symbols,
+    context: &Context<'_>,
+    writes: &Written,
+    bits: u64,
+) -> (Vec<Followed>, Bdd) {
+    let mut retval = Word::ZERO;
+    let mut followed = Vec::with_capacity(codes.len());
+    for code in codes {
+        let (part, after) = follow(code, symbols, &retval, context, writes, bits);
+        followed.push(part);
+        retval = after;
+    }
+    (followed, retval.equal_to(&Word::ZERO, &mut symbols.diagram))
+}
+
 /// One program followed, and the error in force after it.
 fn follow(
     code: &ProgramCode<'_>,
@@ -109,8 +143,7 @@ fn follow(
 ) -> (Followed, Word) {
     let (mut followed, outcome) = match &code.code {
         Ok(code) => {
-            let machine = Machine::new(code, symbols, surroundings(context, None), writes);
-            let (trace, end) = machine.follow(bits, retval);
+            let (trace, end) = run(code, symbols, retval, context, writes, bits);
             let (mut followed, outcome) = ended(end, symbols, retval, context);
             followed.decided_at = decided_at(code, &trace);
             followed.steps = steps(code, symbols, &trace, bits);
@@ -122,6 +155,26 @@ fn follow(
     followed.returned = symbols.diagram.evaluate(outcome.allows, bits);
     followed.retval = signed(&after, symbols, bits);
     (followed, after)
+}
+
+/// Follows one program with the words of the question, so that the meaning of
+/// each step can be told; where that gets too complex, with its numbers.
+fn run(
+    code: &Code<'_>,
+    symbols: &mut Symbols,
+    retval: &Word,
+    context: &Context<'_>,
+    writes: &Written,
+    bits: u64,
+) -> (Vec<Trace>, End) {
+    let in_words = Surroundings { budget: BUDGET_OF_WORDS, ..surroundings(context, None) };
+    let machine = Machine::new(code, symbols, in_words, writes);
+    match machine.follow(bits, retval) {
+        (_, End::Lost(_)) if code.may_be_complex() => {
+            Machine::new(code, symbols, surroundings(context, Some(bits)), writes).follow(bits, retval)
+        }
+        run => run,
+    }
 }
 
 fn ended(end: End, symbols: &mut Symbols, retval: &Word, context: &Context<'_>) -> (Followed, Outcome) {

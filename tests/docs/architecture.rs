@@ -131,9 +131,11 @@ fn facts_know_nothing_of_answers() {
 }
 
 /// Files that may compare texts with words of the schemas, because they read texts
-/// that others wrote: Slurm, drivers, systemd, people.
-const READERS: [&str; 5] = [
+/// that others wrote: Slurm, drivers, the kernel (names of namespaces), systemd,
+/// people.
+const READERS: [&str; 6] = [
     "allocation/gres.rs",
+    "doctor/cgroups.rs",
     "gpu/label.rs",
     "policy/notation.rs",
     "unit/settings.rs",
@@ -162,20 +164,16 @@ fn collect_words(schema: &serde_json::Value, words: &mut BTreeSet<String>) {
     }
 }
 
-/// The texts that a line of code compares something with: those after `==`, `!=`,
-/// `|` and `Some(`, and those before `=>` and `|`.
+/// The texts that a line of code compares something with: those after `==` and
+/// `!=`, those of patterns like `"a" | "b"`, and those before `=>`.
 fn compared(line: &str) -> Vec<&str> {
     let pieces: Vec<&str> = line.split('"').collect();
     let texts = pieces.iter().enumerate().skip(1).step_by(2);
     let is_compared = |at: usize| {
-        let before = pieces[at - 1].trim_end().trim_end_matches("Some(").trim_end_matches('&').trim_end();
-        let after =
-            pieces.get(at + 1).map_or("", |after| after.trim_start().trim_start_matches(')').trim_start());
-        let is_arm = after.starts_with("=>") || after.starts_with("| ") || after.starts_with("if ");
-        before.ends_with("==")
-            || before.ends_with("!=")
-            || before.ends_with('|')
-            || before.is_empty() && is_arm
+        let before = pieces[at - 1].trim_end().trim_end_matches("Some(").trim_end_matches('&').trim();
+        let after = pieces.get(at + 1).map_or("", |after| after.trim_start_matches(')').trim());
+        let is_arm = before.is_empty() && (after.starts_with("=>") || after.starts_with("if "));
+        before.ends_with("==") || before.ends_with("!=") || before == "|" || after == "|" || is_arm
     };
     texts.filter(|(at, _)| is_compared(*at)).map(|(_, text)| *text).collect()
 }
@@ -207,7 +205,12 @@ fn comparisons_are_found() {
     {
         assert!(compared(line).contains(&"slurm"), "{line}");
     }
-    for line in ["text(\"slurm\")", "let word = \"slurm\";", "(\"slurm\", OwnerKind::Slurm),"] {
+    for line in [
+        "text(\"slurm\")",
+        "let word = \"slurm\";",
+        "(\"slurm\", OwnerKind::Slurm),",
+        "or_else(|| \"slurm\")",
+    ] {
         assert!(compared(line).is_empty(), "{line}");
     }
 }

@@ -129,3 +129,30 @@ fn addresses_with_five_levels() {
         assert_eq!(decode(asm, &[map], 195, 0), Verdict::Unknown, "{address:#x}");
     }
 }
+
+/// Make sure that a program of which another one replaces a function is
+/// unknown, names the other, and counts as a writer of every map.
+#[test]
+fn replaced_function() {
+    let program = |replaced_by| {
+        let mut asm = Asm::new();
+        asm.verdict(0);
+        let xlated = Answer::Known(HexBytes(asm.finish("").bytes()));
+        Program { id: 5, tag: "00".repeat(8), xlated, replaced_by, ..Program::default() }
+    };
+    let context = Context { maps: &[], cgroup_id: None, combination: Combination::Retval };
+    let device = Device { kind: DeviceType::Char, major: 195, minor: 0 };
+    for (replaced_by, expected) in [
+        (Answer::Known(vec![77]), "program 77"),
+        (Answer::Missing("the kernel's links could not be listed".to_owned()), "links could not be listed"),
+    ] {
+        let mut decoder = Decoder::new();
+        let policy = decoder.policy(&[&program(replaced_by)], &context);
+        assert_eq!(decoder.verdict(policy, device, Request::Read), Verdict::Unknown);
+        let why = decoder.why(policy, device, Request::Read).join("; ");
+        assert!(why.contains(expected) && why.contains("freplace"), "{why}");
+    }
+    let mut decoder = Decoder::new();
+    let policy = decoder.policy(&[&program(Answer::default())], &context);
+    assert_eq!(decoder.verdict(policy, device, Request::Read), Verdict::Deny);
+}

@@ -73,6 +73,7 @@ pub fn program(fd: &OwnedFd) -> io::Result<Program> {
         map_ids,
         xlated: Answer::Known(HexBytes(xlated)),
         calls,
+        ..Program::default()
     })
 }
 

@@ -19,11 +19,9 @@ use crate::observation::Observation;
 pub(super) enum Oracle {
     /// A decoded policy.
     Policy {
-        /// The policy.
+        /// The policy, and the facts it is from.
         checker: Box<Checker>,
-        /// The facts that hold the policy.
-        observation: Box<Observation>,
-        /// Where to look up device paths and names.
+        /// Where device paths and names are looked up.
         devices: Box<Devices>,
     },
     /// The kernel, about gpumap itself.
@@ -55,9 +53,9 @@ impl Oracle {
             return Ok(Self::Kernel { devices });
         }
         let source = subject::resolve(invocation, &args.target)?;
-        let checker = Box::new(Checker::new(&source.observation, &source.subject)?);
         let devices = Box::new(Devices::of(invocation, &source.observation));
-        Ok(Self::Policy { checker, observation: Box::new(source.observation), devices })
+        let checker = Box::new(Checker::new(source.observation, source.subject)?);
+        Ok(Self::Policy { checker, devices })
     }
 
     /// Why a name belongs to no device; `None` if it belongs to one.
@@ -75,19 +73,24 @@ impl Oracle {
     /// The facts that the answers rest on; none where the kernel answers.
     pub(super) fn observation(&self) -> Option<&Observation> {
         match self {
-            Self::Policy { observation, .. } => Some(observation),
+            Self::Policy { checker, .. } => Some(checker.observation()),
             Self::Kernel { .. } => None,
         }
     }
 
-    /// The verdict alone. It does not allocate for a device that is named by number.
-    pub(super) fn verdict(&self, asked: &Asked<'_>) -> Verdicts {
-        match (self, asked) {
-            (Self::Policy { checker, .. }, Asked::Numbers(pattern)) => checker.verdict(&question(*pattern)),
-            (Self::Policy { checker, .. }, _) => {
-                self.device(asked).map_or(UNKNOWN, |device| checker.verdict(&of_device(device)))
-            }
-            (Self::Kernel { devices }, _) => kernel(asked, devices).0,
+    /// The verdict alone; does not allocate for a device given by number.
+    pub(super) fn verdict(&mut self, asked: &Asked<'_>) -> Verdicts {
+        let question = match (&*self, asked) {
+            (Self::Kernel { devices }, _) => return kernel(asked, devices).0,
+            (_, Asked::Numbers(pattern)) => question(*pattern),
+            _ => match self.device(asked) {
+                Ok(device) => of_device(device),
+                Err(_) => return UNKNOWN,
+            },
+        };
+        match self {
+            Self::Policy { checker, .. } => checker.verdict(&question),
+            Self::Kernel { .. } => UNKNOWN,
         }
     }
 

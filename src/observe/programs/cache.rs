@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 
 use super::maps;
+use super::replaced::Replacements;
 use crate::model::ProblemCode;
 use crate::observation::{Answer, HexBytes, Map, Program, with_inner};
 use crate::observe::host::BootClock;
@@ -18,15 +19,18 @@ pub(in crate::observe) struct ProgramCache {
     pub(in crate::observe) programs: BTreeMap<u32, Program>,
     pub(in crate::observe) maps: BTreeMap<u32, Map>,
     clock: BootClock,
+    /// What replaces functions, once it was asked for.
+    replacements: Option<Replacements>,
 }
 
 impl ProgramCache {
     pub(in crate::observe) fn new() -> Self {
-        Self { programs: BTreeMap::new(), maps: BTreeMap::new(), clock: BootClock::now() }
+        Self { programs: BTreeMap::new(), maps: BTreeMap::new(), clock: BootClock::now(), replacements: None }
     }
 
     /// Reads the programs that are not known yet, and their maps.
     pub(in crate::observe) fn load(&mut self, ids: impl Iterator<Item = u32>, log: &mut Log) {
+        self.replacements = None;
         for id in ids {
             if !self.programs.contains_key(&id) {
                 let program = if log.out_of_time("reading programs") {
@@ -45,6 +49,10 @@ impl ProgramCache {
             self.maps.entry(*map).or_insert_with(|| maps::read(*map, log));
         }
         self.add_inner(log);
+        let replaced_by = match info.has_types {
+            true => self.replacements.get_or_insert_with(|| Replacements::now(log)).of(info.id),
+            false => Answer::default(),
+        };
         Program {
             id: info.id,
             name: info.name.into(),
@@ -55,6 +63,7 @@ impl ProgramCache {
             map_ids: info.map_ids,
             xlated: instructions(info.id, info.xlated, log),
             calls: BTreeMap::new(),
+            replaced_by,
         }
     }
 

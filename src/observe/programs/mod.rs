@@ -2,4 +2,5 @@
 
 pub(super) mod cache;
 pub(super) mod maps;
+mod replaced;
 pub(super) mod symbols;

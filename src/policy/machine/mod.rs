@@ -222,7 +222,7 @@ impl<'a> Machine<'a> {
     fn cut_results(&mut self) -> Vec<Bdd> {
         if self.cut_results.is_none() {
             let why = self.why_exhausted().to_owned();
-            self.writes.add_all(&self.code.unfollowed);
+            self.writes.add_all(self.code.unfollowed());
             self.cut_results = Some(self.lost_results(&why));
         }
         self.cut_results.clone().unwrap_or_default()
@@ -410,7 +410,7 @@ impl<'a> Machine<'a> {
     /// Ends a path with an unknown result. Code after it may write everything that
     /// the program may write.
     fn lose(&mut self, why: &str) {
-        self.writes.add_all(&self.code.unfollowed);
+        self.writes.add_all(self.code.unfollowed());
         let results = self.lost_results(why);
         self.graph.exit(self.node, results);
     }

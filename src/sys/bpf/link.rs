@@ -4,6 +4,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use super::{BpfError, Command, IdBody, call, fd_by_id, info};
 
+/// `BPF_LINK_TYPE_TRACING`.
+const TRACING_LINK: u32 = 2;
 /// `BPF_LINK_TYPE_CGROUP`.
 const CGROUP_LINK: u32 = 3;
 /// `BPF_CGROUP_DEVICE` of `enum bpf_attach_type`.
@@ -18,6 +20,16 @@ pub struct LinkInfo {
     pub program: u32,
     /// Cgroup id; 0 once the cgroup is gone.
     pub cgroup: u64,
+}
+
+/// A link from a program to a function of the kernel or of another program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TracingLink {
+    /// Program id.
+    pub program: u32,
+    /// Where the function is in another program, that one's id; else the id of
+    /// types. 0 before Linux 5.13.
+    pub target: u32,
 }
 
 /// `struct bpf_link_info` up to the cgroup member.
@@ -65,11 +77,48 @@ pub fn link_by_id(id: u32) -> Result<OwnedFd, BpfError> {
 ///
 /// Those of bpf(2).
 pub fn link_info(link: BorrowedFd<'_>) -> Result<Option<LinkInfo>, BpfError> {
+    let raw = read(link)?;
+    let device = raw.kind == CGROUP_LINK && raw.attach_type == CGROUP_DEVICE;
+    Ok(device.then_some(LinkInfo { id: raw.id, program: raw.program, cgroup: raw.cgroup }))
+}
+
+/// What a link of tracing leads to; `None` for other links. Since Linux 5.8.
+///
+/// # Errors
+///
+/// Those of bpf(2).
+pub fn tracing_link(link: BorrowedFd<'_>) -> Result<Option<TracingLink>, BpfError> {
+    let raw = read(link)?;
+    Ok((raw.kind == TRACING_LINK).then(|| tracing(&raw)))
+}
+
+/// The tracing member of the union has `attach_type` and `target_obj_id`, 32
+/// bits each, where the cgroup's has its id.
+fn tracing(raw: &RawInfo) -> TracingLink {
+    let [.., a, b, c, d] = raw.cgroup.to_ne_bytes();
+    TracingLink { program: raw.program, target: u32::from_ne_bytes([a, b, c, d]) }
+}
+
+fn read(link: BorrowedFd<'_>) -> Result<RawInfo, BpfError> {
     let mut raw = RawInfo::default();
     // SAFETY: `RawInfo` is a prefix of `bpf_link_info`; link types that would
     // write to an address held in it (tracepoints, multi-probes) read a null
     // there and write nothing.
     unsafe { info(link.as_raw_fd(), &mut raw)? };
-    let device = raw.kind == CGROUP_LINK && raw.attach_type == CGROUP_DEVICE;
-    Ok(device.then_some(LinkInfo { id: raw.id, program: raw.program, cgroup: raw.cgroup }))
+    Ok(raw)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that the target of a tracing link is read from its place.
+    #[test]
+    fn tracing_member() {
+        let mut cgroup = [0; 8];
+        cgroup[4..].copy_from_slice(&77_u32.to_ne_bytes());
+        let raw = RawInfo { program: 5, cgroup: u64::from_ne_bytes(cgroup), ..RawInfo::default() };
+        assert_eq!(tracing(&raw), TracingLink { program: 5, target: 77 });
+        assert_eq!(std::mem::offset_of!(RawInfo, cgroup), 16);
+    }
 }

@@ -25,10 +25,11 @@ use thiserror::Error;
 
 pub use attach::{Entry, attach_session, has_sessions, load_session, put};
 pub use btf::types_by_id;
-pub use link::{LinkInfo, link_by_id, link_info, next_link_id};
+pub use link::{LinkInfo, TracingLink, link_by_id, link_info, next_link_id, tracing_link};
 pub use map::{ContentLimits, Contents, MapInfo, contents, map_by_id, map_frozen, map_info, possible_cpus};
 pub use program::{
-    CGROUP_DEVICE_PROGRAM, MAX_PROGRAM_BYTES, ProgramInfo, Xlated, program_by_id, program_info,
+    CGROUP_DEVICE_PROGRAM, EXTENSION_PROGRAM, MAX_PROGRAM_BYTES, ProgramInfo, Xlated, program_by_id,
+    program_info,
 };
 pub use query::{ListKind, MAX_QUERY_IDS, Query, query};
 

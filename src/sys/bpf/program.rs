@@ -6,6 +6,8 @@ use super::{BpfError, Command, fd_by_id, info};
 
 /// `BPF_PROG_TYPE_CGROUP_DEVICE`.
 pub const CGROUP_DEVICE_PROGRAM: u32 = 15;
+/// `BPF_PROG_TYPE_EXT`: takes the place of a function of another program.
+pub const EXTENSION_PROGRAM: u32 = 28;
 /// The longest translated program that is read, in bytes. The verifier takes
 /// up to a million instructions of 8 bytes; rewriting can lengthen them.
 pub const MAX_PROGRAM_BYTES: usize = 64 << 20;
@@ -36,6 +38,8 @@ pub struct ProgramInfo {
     /// Ids of its maps (since Linux 4.15); empty without `CAP_SYS_ADMIN` or
     /// `CAP_BPF`.
     pub map_ids: Vec<u32>,
+    /// Whether it was loaded with types (BTF, since Linux 5.0).
+    pub has_types: bool,
     /// Its translated instructions.
     pub xlated: Xlated,
 }
@@ -54,7 +58,8 @@ pub enum Xlated {
     TooLong(usize),
 }
 
-/// `struct bpf_prog_info` up to `gpl_compatible`.
+/// `struct bpf_prog_info` up to `btf_id`. Counts of further lists are 0, so that
+/// the kernel writes to none of their addresses.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 struct RawInfo {
@@ -72,6 +77,11 @@ struct RawInfo {
     name: [u8; 16],
     ifindex: u32,
     bits: u32,
+    netns: [u64; 2],
+    jited_counts: [u32; 2],
+    jited_lists: [u64; 2],
+    types: u32,
+    function_size: u32,
 }
 
 /// Opens a program by id. Since Linux 4.13; needs `CAP_SYS_ADMIN`.
@@ -139,6 +149,7 @@ fn build(raw: &RawInfo, mut bytes: Vec<u8>, mut maps: Vec<u32>) -> ProgramInfo {
         load_time: raw.load_time,
         uid: raw.uid,
         map_ids: maps,
+        has_types: raw.types != 0,
         xlated,
     }
 }
@@ -166,6 +177,7 @@ mod tests {
         assert_eq!(std::mem::offset_of!(RawInfo, load_time), 40);
         assert_eq!(std::mem::offset_of!(RawInfo, map_ids), 56);
         assert_eq!(std::mem::offset_of!(RawInfo, bits), 84);
-        assert_eq!(size_of::<RawInfo>(), 88);
+        assert_eq!(std::mem::offset_of!(RawInfo, types), 128);
+        assert_eq!(size_of::<RawInfo>(), 136);
     }
 }

@@ -10,6 +10,7 @@ mod memory;
 mod pointers;
 mod single;
 mod types;
+mod updates;
 
 use crate::support;
 use std::os::fd::OwnedFd;

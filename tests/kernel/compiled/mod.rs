@@ -22,6 +22,7 @@ macro_rules! above {
     }};
 }
 
+mod by_hand;
 mod clang;
 mod expression;
 mod mapped;

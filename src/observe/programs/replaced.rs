@@ -1,0 +1,103 @@
+//! Device programs of which a function was replaced (`freplace`).
+//!
+//! A program of type `EXT` may take the place of a function of another one,
+//! if that was loaded with types (BTF; `bpf_check_attach_target`,
+//! `kernel/bpf/verifier.c`). The dump of the other one goes on to show what
+//! was loaded. The kernel tells of it in the links alone: each names the
+//! program that it leads to. Only where a device program has types does gpumap
+//! ask for them; what most software attaches has none.
+
+use std::os::fd::AsFd as _;
+
+use crate::observation::Answer;
+use crate::observe::problems::{Log, refusal};
+use crate::observe::rights::unless_held;
+use crate::sys::bpf::{self, BpfError, TracingLink};
+use crate::sys::caps::Capability::SysAdmin;
+
+/// No more links than this are looked at.
+const MAX_LINKS: usize = 1 << 20;
+
+/// A program of type `EXT` in the place of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Replacement {
+    /// The program that runs instead.
+    by: u32,
+    /// The program whose function it replaces; `None` if the kernel (before
+    /// Linux 5.13) does not say.
+    of: Option<u32>,
+}
+
+/// All replaced functions of the node at one moment.
+#[derive(Debug)]
+pub(super) struct Replacements(Result<Vec<Replacement>, String>);
+
+impl Replacements {
+    /// Asks the kernel for all links.
+    pub(super) fn now(log: &mut Log) -> Self {
+        let found = list(log).map_err(|error| why(error, log));
+        Self(found.unwrap_or_else(Err))
+    }
+
+    /// The programs that replace functions of program `id`.
+    pub(super) fn of(&self, id: u32) -> Answer<Vec<u32>> {
+        match &self.0 {
+            Ok(all) => {
+                let here = all.iter().filter(|one| one.of.is_none_or(|of| of == id));
+                Answer::Known(here.map(|one| one.by).collect())
+            }
+            Err(why) => Answer::Missing(why.clone()),
+        }
+    }
+}
+
+fn list(log: &mut Log) -> Result<Result<Vec<Replacement>, String>, BpfError> {
+    let (mut found, mut last) = (Vec::new(), 0);
+    for _ in 0..MAX_LINKS {
+        let Some(id) = bpf::next_link_id(last)? else { break };
+        if log.out_of_time("listing links") {
+            return Ok(Err("the time limit was reached".to_owned()));
+        }
+        match bpf::link_by_id(id).and_then(|link| bpf::tracing_link(link.as_fd())) {
+            Ok(Some(link)) => found.extend(replacement(link)?),
+            Err(error) if !error.is_gone() => return Err(error),
+            Ok(None) | Err(_) => {}
+        }
+        last = id;
+    }
+    Ok(Ok(found))
+}
+
+/// What a link replaces, if its program is one that replaces: others that
+/// watch a program (`fentry`, `fexit`) change nothing of it.
+fn replacement(link: TracingLink) -> Result<Option<Replacement>, BpfError> {
+    let info = match super::cache::info(link.program) {
+        Err(error) if error.is_gone() => return Ok(None),
+        info => info?,
+    };
+    let of = (link.target != 0).then_some(link.target);
+    Ok((info.kind == bpf::EXTENSION_PROGRAM).then_some(Replacement { by: link.program, of }))
+}
+
+fn why(error: BpfError, log: &mut Log) -> String {
+    if error.is_refused() {
+        log.no_right("BPF links", refusal(error, &[SysAdmin]), unless_held(&[SysAdmin], "CAP_SYS_ADMIN"));
+    }
+    format!("the kernel's links could not be listed: {error}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that a link whose target is not known counts for every
+    /// program, and one that is known for its own alone.
+    #[test]
+    fn targets() {
+        let all = |of| Replacements(Ok(vec![Replacement { by: 9, of }]));
+        assert_eq!(all(Some(5)).of(5), Answer::Known(vec![9]));
+        assert_eq!(all(Some(5)).of(6), Answer::Known(Vec::new()));
+        assert_eq!(all(None).of(6), Answer::Known(vec![9]));
+        assert!(Replacements(Err("no right".to_owned())).of(6).missing().is_some());
+    }
+}

@@ -1,0 +1,542 @@
+//! What the parts of a program that are not followed may write: every store of
+//! the program, with where its address can lead ([`reach`](super::reach)).
+//!
+//! All instructions that can be reached are gone through until nothing new
+//! turns up. What is kept on any stack, returned by any function and handed to
+//! any function that a helper calls is one set each. An instruction that is
+//! not reached this way (the function that handles an exception, say) counts
+//! as if it wrote anywhere.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::bytecode::{Arithmetic, Operand, Operation};
+
+use super::clobber;
+use super::flow::Flow;
+use super::helpers::{self, Effect, Found};
+use super::reach::{Number, Place, Reach};
+use super::state::REGISTERS;
+use super::table::{Table, TableKind};
+use super::written::{Bytes, Spoil, Written};
+
+/// Instructions gone through before every store counts as one to anywhere.
+const MAX_STEPS: usize = 1 << 20;
+/// Times that the program is gone through because more is kept on the stack.
+const MAX_ROUNDS: usize = 16;
+/// The frame pointer.
+const R10: usize = 10;
+
+type Registers = [Reach; REGISTERS];
+
+/// A program to go through.
+pub struct Stores<'a> {
+    pub operations: &'a [Operation],
+    pub flow: &'a Flow,
+    pub calls: &'a BTreeMap<i32, String>,
+    pub maps: &'a [Table<'a>],
+    /// What a store to anywhere may write.
+    pub own: &'a Written,
+    /// Whether the kernel blinded the program: addresses of maps look like
+    /// numbers.
+    pub is_blinded: bool,
+}
+
+impl Stores<'_> {
+    /// All that the program may write.
+    pub fn written(&self) -> Written {
+        let tail_call = |operation: &Operation| matches!(operation, Operation::CallHelper { helper } if helpers::is_tail_call(*helper, self.name(*helper)));
+        if self.operations.iter().any(tail_call) {
+            // The program goes on in another one, with other maps.
+            return Written::everything();
+        }
+        let search = (!self.is_blinded).then(|| Search::of(self)).flatten();
+        match search {
+            Some(search) => search.with_unseen(),
+            None => self.anywhere((0..self.operations.len()).filter(|pc| self.is_operation(*pc))),
+        }
+    }
+
+    fn name(&self, helper: i32) -> Option<&str> {
+        self.calls.get(&helper).map(String::as_str)
+    }
+
+    /// Whether an instruction begins here, not its second slot.
+    fn is_operation(&self, pc: usize) -> bool {
+        pc.checked_sub(1).is_none_or(|before| self.operations[before].slots() == 1)
+    }
+
+    /// What these instructions write if their addresses are not known.
+    fn anywhere(&self, operations: impl Iterator<Item = usize>) -> Written {
+        let mut written = Written::default();
+        for pc in operations {
+            match &self.operations[pc] {
+                Operation::Store { base, .. } | Operation::Atomic { base, .. } if *base == R10 => {}
+                Operation::Store { .. } | Operation::Atomic { .. } => written.add_all(self.own),
+                Operation::CallHelper { helper } => match self.name(*helper) {
+                    Some(name) if helpers::is_harmless(name) => {}
+                    _ => written.add_all(&clobber::handed(self.maps, self.own)),
+                },
+                // An iterator is on the stack.
+                Operation::CallKernel { function } if helpers::is_known_function(self.calls, *function) => {}
+                Operation::CallKernel { .. }
+                | Operation::Unsupported(_)
+                | Operation::LoadSubprogram { .. } => {
+                    written.add_all(&clobber::handed(self.maps, self.own));
+                }
+                _ => {}
+            }
+        }
+        written
+    }
+}
+
+/// A program being gone through.
+struct Search<'a> {
+    code: &'a Stores<'a>,
+    written: Written,
+    /// What is kept on any stack.
+    kept: Reach,
+    /// What any function returns.
+    returned: Reach,
+    /// What a function is handed that a helper calls.
+    handed: Reach,
+    /// What was found where paths meet.
+    meetings: BTreeMap<usize, Registers>,
+    waiting: Vec<(usize, Registers)>,
+    seen: Vec<bool>,
+    steps: usize,
+    /// Whether one of the sets for the whole program grew.
+    has_grown: bool,
+    /// Whether all sets are complete, so that what a store reaches is noted.
+    is_complete: bool,
+}
+
+impl<'a> Search<'a> {
+    /// Goes through the program; `None` if that takes too long.
+    fn of(code: &'a Stores<'a>) -> Option<Self> {
+        let mut search = Self {
+            code,
+            written: Written::default(),
+            kept: Reach::any_number(),
+            returned: Reach::any_number(),
+            handed: Reach::any_number(),
+            meetings: BTreeMap::new(),
+            waiting: Vec::new(),
+            seen: vec![false; code.operations.len()],
+            steps: 0,
+            has_grown: true,
+            is_complete: false,
+        };
+        for _ in 0..MAX_ROUNDS {
+            if !std::mem::take(&mut search.has_grown) {
+                search.is_complete = true;
+                search.go_through(search.meetings.clone())?;
+                return Some(search);
+            }
+            search.meetings.clear();
+            search.go_through(BTreeMap::new())?;
+        }
+        None
+    }
+
+    /// Goes through the program from its start and from these meeting points.
+    fn go_through(&mut self, meetings: BTreeMap<usize, Registers>) -> Option<()> {
+        self.waiting.extend(meetings);
+        self.enter(0, &[(1, Place::Argument.into())]);
+        while let Some((pc, registers)) = self.waiting.pop() {
+            self.go_on(pc, registers)?;
+        }
+        Some(())
+    }
+
+    /// Notes what may be written.
+    fn note(&mut self, written: &Written) {
+        if self.is_complete {
+            self.written.add_all(written);
+        }
+    }
+
+    /// What is written, with the instructions that were never reached.
+    fn with_unseen(self) -> Written {
+        let is_unseen = |pc: &usize| !self.seen[*pc] && self.code.is_operation(*pc);
+        let mut written = self.code.anywhere((0..self.code.operations.len()).filter(is_unseen));
+        written.add_all(&self.written);
+        written
+    }
+
+    /// A function begins with these arguments.
+    fn enter(&mut self, pc: usize, arguments: &[(usize, Reach)]) {
+        let mut registers: Registers = std::array::from_fn(|_| Reach::any_number());
+        registers[R10] = Place::Stack.into();
+        for (register, argument) in arguments {
+            registers[*register] = argument.clone();
+        }
+        self.arrive(pc, registers);
+    }
+
+    /// Goes on at `pc`, if anything new comes of it.
+    fn arrive(&mut self, pc: usize, registers: Registers) {
+        if !self.code.flow.joins.get(pc).copied().unwrap_or(false) {
+            return self.waiting.push((pc, registers));
+        }
+        let is_new = match self.meetings.get_mut(&pc) {
+            None => {
+                self.meetings.insert(pc, registers);
+                true
+            }
+            Some(known) => {
+                let joined = known.iter_mut().zip(&registers);
+                joined.fold(false, |is_new, (known, register)| known.join(register) | is_new)
+            }
+        };
+        if is_new && let Some(known) = self.meetings.get(&pc) {
+            self.waiting.push((pc, known.clone()));
+        }
+    }
+
+    /// Goes from `pc` to the next meeting point or end. `None` if it has taken
+    /// too long.
+    fn go_on(&mut self, mut pc: usize, mut registers: Registers) -> Option<()> {
+        loop {
+            self.steps += 1;
+            if self.steps > MAX_STEPS {
+                return None;
+            }
+            let Some(operation) = self.code.operations.get(pc) else { return Some(()) };
+            self.seen[pc] = true;
+            let next = match *operation {
+                Operation::Jump { target } => target,
+                Operation::Branch { target, .. } => {
+                    self.arrive(target, registers.clone());
+                    pc + 1
+                }
+                Operation::Exit => {
+                    self.has_grown |= self.returned.join(&registers[0]);
+                    return Some(());
+                }
+                Operation::Unsupported(_) => {
+                    self.note(&clobber::handed(self.code.maps, self.code.own));
+                    return Some(());
+                }
+                Operation::CallLocal { target } => {
+                    let arguments: Vec<(usize, Reach)> =
+                        (1..6).map(|register| (register, registers[register].clone())).collect();
+                    self.enter(target, &arguments);
+                    self.end_call(&mut registers, self.returned.clone());
+                    pc + 1
+                }
+                _ => {
+                    self.step(operation, &mut registers);
+                    pc + operation.slots()
+                }
+            };
+            if self.code.flow.joins.get(next).copied().unwrap_or(false) {
+                self.arrive(next, registers);
+                return Some(());
+            }
+            pc = next;
+        }
+    }
+
+    fn end_call(&self, registers: &mut Registers, result: Reach) {
+        registers[0] = result;
+        registers[1..6].fill(Reach::any_number());
+    }
+
+    /// What an instruction leaves after which the next one follows.
+    fn step(&mut self, operation: &Operation, registers: &mut Registers) {
+        match *operation {
+            Operation::Arithmetic { kind, width, dst, source, .. } => {
+                let right = match source {
+                    Operand::Register(register) => registers[register].clone(),
+                    Operand::Immediate(number) => Number::Exact(number).into(),
+                };
+                registers[dst] = self.arithmetic(kind, width, &registers[dst], &right);
+            }
+            Operation::LoadConstant { dst, value } => registers[dst] = Number::Exact(value).into(),
+            Operation::LoadMap { dst, map } => registers[dst] = self.map(map, Place::Map).into(),
+            Operation::LoadMapValue { dst, map, offset } => {
+                let value = |place| Place::Value(place, Some(offset.into()));
+                registers[dst] = self.map(map, value).into();
+            }
+            Operation::LoadSubprogram { dst, target } => {
+                registers[dst] = Place::Function.into();
+                let arguments: Vec<(usize, Reach)> =
+                    (1..6).map(|register| (register, self.handed.clone())).collect();
+                self.enter(target, &arguments);
+            }
+            Operation::LoadUnknown { dst } => registers[dst] = Place::Anywhere.into(),
+            Operation::SwapBytes { dst, .. } => registers[dst] = Reach::any_number(),
+            Operation::Load { dst, base, size, signed, .. } => {
+                registers[dst] =
+                    if signed { Reach::any_number() } else { self.loaded(&registers[base], size) };
+            }
+            Operation::Store { base, offset, size, source } => {
+                if let Operand::Register(source) = source {
+                    self.keep(&registers[source]);
+                }
+                self.store(&registers[base], offset.into(), size);
+            }
+            Operation::Atomic { base, offset, size, source, fetches, .. } => {
+                self.keep(&registers[source]);
+                self.store(&registers[base], offset.into(), size);
+                if let Some(register) = fetches {
+                    registers[register] = self.loaded(&registers[base], size);
+                }
+            }
+            Operation::CallHelper { helper } => {
+                let result = self.helper(self.code.name(helper), registers);
+                self.end_call(registers, result);
+            }
+            Operation::CallKernel { function } => {
+                // An iterator is on the stack, and so is its number.
+                let result = match helpers::is_known_function(self.code.calls, function) {
+                    true => Reach { number: Number::ANY, ..Reach::of([Place::Stack]) },
+                    false => self.unmodelled(registers),
+                };
+                self.end_call(registers, result);
+            }
+            _ => {}
+        }
+    }
+
+    fn map(&self, id: u32, place: impl Fn(usize) -> Place) -> Place {
+        let known = self.code.maps.iter().position(|table| table.id == id);
+        known.map_or(Place::Anywhere, place)
+    }
+
+    fn arithmetic(&self, kind: Arithmetic, width: usize, left: &Reach, right: &Reach) -> Reach {
+        let (a, b) = (left.number, right.number);
+        let number = match kind {
+            Arithmetic::Move => b,
+            Arithmetic::Add => a.plus(b),
+            Arithmetic::Mul => a.times(b),
+            Arithmetic::And => a.masked(b),
+            Arithmetic::ShiftLeft => match b {
+                Number::Exact(by @ 0..32) => a.times(Number::Exact(1 << by)),
+                _ => Number::ANY,
+            },
+            _ => Number::ANY,
+        };
+        let number = if width == 64 { number } else { number.low_half() };
+        let places = match (kind, width) {
+            (Arithmetic::Move | Arithmetic::MovePerCpu, 64) => right.places.iter().copied().collect(),
+            (Arithmetic::MoveSpace, _) => vec![Place::Anywhere],
+            (Arithmetic::Move | Arithmetic::MoveSigned(_) | Arithmetic::MovePerCpu, _) => {
+                right.moved(Number::ANY, self.code.maps)
+            }
+            // One of the two is a number: the verifier adds no addresses.
+            (Arithmetic::Add, 64) => {
+                let mut places = left.moved(b, self.code.maps);
+                places.extend(right.moved(a, self.code.maps));
+                places
+            }
+            (Arithmetic::Sub, 64) => {
+                let by = match b {
+                    Number::Exact(by) => Number::Exact(by.wrapping_neg()),
+                    other => other,
+                };
+                let mut places = left.moved(by, self.code.maps);
+                places.extend(right.moved(Number::ANY, self.code.maps));
+                places
+            }
+            _ => left
+                .moved(Number::ANY, self.code.maps)
+                .into_iter()
+                .chain(right.moved(Number::ANY, self.code.maps))
+                .collect(),
+        };
+        let mut result = Reach::of(places);
+        result.number = number;
+        result
+    }
+
+    /// What is read at `address`. No value of a map and no memory of the
+    /// kernel holds the address of a map's value that a program may write to.
+    fn loaded(&self, address: &Reach, size: usize) -> Reach {
+        let mut loaded = Reach::from(Number::of_bytes(size));
+        if size != 8 {
+            return loaded;
+        }
+        for place in &address.places {
+            match *place {
+                Place::Stack | Place::Anywhere => drop(loaded.join(&self.kept)),
+                Place::Slot(map) if self.code.maps[map].kind.holds_maps() => {
+                    loaded.join(&Reach::of(self.inside(map)));
+                }
+                Place::Slot(map) => drop(loaded.join(&Place::Value(map, Some(0)).into())),
+                _ => {}
+            }
+        }
+        loaded
+    }
+
+    /// The maps inside a map.
+    fn inside(&self, map: usize) -> Vec<Place> {
+        let table = &self.code.maps[map];
+        let Ok(entries) = &table.entries else { return vec![Place::Anywhere] };
+        let inner =
+            entries.iter().map(|entry| entry.map_id().map_or(Place::Anywhere, |id| self.map(id, Place::Map)));
+        inner.collect()
+    }
+
+    fn keep(&mut self, value: &Reach) {
+        self.has_grown |= self.kept.join(value);
+    }
+
+    fn store(&mut self, address: &Reach, offset: i64, size: usize) {
+        let is_writable = |place: &Place| !matches!(place, Place::Argument | Place::Function);
+        if !address.places.iter().any(is_writable) {
+            self.note(self.code.own);
+        }
+        for place in &address.places {
+            match *place {
+                Place::Stack | Place::Record | Place::Argument | Place::Function => {}
+                // The inlined lookup in an LRU map marks the element as used.
+                Place::Element(_) if size == 1 => {}
+                Place::Value(map, Some(at)) => {
+                    self.spoil(map, &self.bytes(map, at.saturating_add(offset), size))
+                }
+                Place::Value(map, None) => self.spoil(map, &Spoil::VALUES),
+                Place::Element(map) | Place::Slot(map) | Place::Map(map) => self.spoil(map, &Spoil::ALL),
+                Place::Anywhere => self.note(self.code.own),
+            }
+        }
+    }
+
+    fn bytes(&self, map: usize, at: i64, size: usize) -> Spoil {
+        let table = &self.code.maps[map];
+        let stride = table.stride();
+        let is_array = table.kind == TableKind::Array && !table.per_cpu;
+        let at = if is_array { at.rem_euclid(stride as i64) } else { at };
+        match usize::try_from(at) {
+            Ok(at) if at + size <= stride => {
+                Spoil { keys: false, bytes: Bytes::Only((at..at + size).collect::<BTreeSet<usize>>()) }
+            }
+            _ => Spoil::VALUES,
+        }
+    }
+
+    fn spoil(&mut self, map: usize, spoil: &Spoil) {
+        if let Some(table) = self.code.maps.get(map).filter(|_| self.is_complete) {
+            self.written.spoil(table.id, spoil);
+        }
+    }
+
+    /// A helper: what it writes, and what it returns.
+    fn helper(&mut self, name: Option<&str>, registers: &Registers) -> Reach {
+        let Some(name) = name else { return self.unmodelled(registers) };
+        if let Some(found) = helpers::lookup(name) {
+            return Reach::of(self.found(found, &registers[1]));
+        }
+        if helpers::is_harmless(name) {
+            return Reach::any_number();
+        }
+        if helpers::only_calls_back(name) {
+            self.hand(&registers[1..6]);
+            return Reach::any_number();
+        }
+        match helpers::effect(name) {
+            None => return self.unmodelled(registers),
+            Some(Effect::Nothing) => {}
+            Some(Effect::Fills(to, _)) => self.fill(&registers[to], &Spoil::VALUES),
+            Some(Effect::FillsBytes(to, size)) => self.fill_bytes(&registers[to], size as usize),
+            Some(Effect::CallsBackLater) => {
+                self.fill_bytes(&registers[1], helpers::TIMER as usize);
+                self.hand(&registers[1..2]);
+            }
+            // What is written through the new one is memory that is handed here.
+            Some(Effect::MakesDynptr { to }) => {
+                self.fill(&registers[1], &Spoil::VALUES);
+                self.fill(&registers[to], &Spoil::VALUES);
+                self.hand(&registers[1..6]);
+                let handed = self.handed.clone();
+                self.keep(&handed);
+            }
+            Some(Effect::Changes) => self.change(&registers[1]),
+            Some(Effect::Takes) => {
+                self.change(&registers[1]);
+                self.fill(&registers[2], &Spoil::VALUES);
+            }
+            Some(Effect::Record) => return Reach::of([Place::Record]),
+            Some(Effect::Storage { .. }) => return Reach::of(self.found(Found::Value, &registers[1])),
+        }
+        Reach::any_number()
+    }
+
+    /// What a lookup in the maps at `address` may find.
+    fn found(&self, found: Found, address: &Reach) -> Vec<Place> {
+        let places = address.places.iter().flat_map(|place| match *place {
+            Place::Map(map) if found == Found::Element => vec![Place::Element(map)],
+            Place::Map(map) if self.code.maps[map].kind.holds_maps() => self.inside(map),
+            Place::Map(map) if self.code.maps[map].kind != TableKind::Absent => {
+                vec![Place::Value(map, Some(0))]
+            }
+            _ => vec![Place::Anywhere],
+        });
+        let places: Vec<Place> = places.collect();
+        if places.is_empty() { vec![Place::Anywhere] } else { places }
+    }
+
+    /// The map at `address` gets or loses entries.
+    fn change(&mut self, address: &Reach) {
+        if address.places.is_empty() {
+            self.fill(&Place::Anywhere.into(), &Spoil::ALL);
+        }
+        self.fill(address, &Spoil::ALL);
+    }
+
+    /// The memory at `address` is written by a helper.
+    fn fill(&mut self, address: &Reach, spoil: &Spoil) {
+        for place in &address.places {
+            match *place {
+                Place::Value(map, _) | Place::Element(map) | Place::Slot(map) => self.spoil(map, spoil),
+                Place::Map(map) => self.spoil(map, &Spoil::ALL),
+                Place::Anywhere => self.note(&clobber::handed(self.code.maps, self.code.own)),
+                Place::Stack | Place::Argument | Place::Record | Place::Function => {}
+            }
+        }
+    }
+
+    /// A helper writes so many bytes at `address`.
+    fn fill_bytes(&mut self, address: &Reach, size: usize) {
+        for place in &address.places {
+            match *place {
+                Place::Value(map, Some(at)) => self.spoil(map, &self.bytes(map, at, size)),
+                other => self.fill(&other.into(), &Spoil::VALUES),
+            }
+        }
+    }
+
+    /// A function of the kernel that gpumap does not know: it may write to all
+    /// that it is handed, keep it, give it back, and call back.
+    fn unmodelled(&mut self, registers: &Registers) -> Reach {
+        self.hand(&registers[1..6]);
+        for register in &registers[1..6] {
+            self.fill(register, &Spoil::ALL);
+            if register.places.contains(&Place::Stack) {
+                let kept = self.kept.clone();
+                self.fill(&kept, &Spoil::ALL);
+            }
+        }
+        let handed = self.handed.clone();
+        self.keep(&handed);
+        Place::Anywhere.into()
+    }
+
+    /// A function that is called back may get any of these.
+    fn hand(&mut self, arguments: &[Reach]) {
+        for register in arguments {
+            let mut handed = Reach::any_number();
+            for place in &register.places {
+                match *place {
+                    // The map itself, a key in it, a value of it.
+                    Place::Map(map) => handed.places.extend([Place::Map(map), Place::Value(map, None)]),
+                    Place::Value(map, _) => handed.places.extend([Place::Map(map), Place::Value(map, None)]),
+                    other => drop(handed.places.insert(other)),
+                }
+            }
+            self.has_grown |= self.handed.join(&handed);
+        }
+    }
+}

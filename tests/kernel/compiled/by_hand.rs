@@ -1,0 +1,193 @@
+//! C programs written by hand against what the decoder assumes, one a file in
+//! `by_hand/`: what each one does, and which answers may be unknown.
+//!
+//! * `// unknown: none`: every answer is known;
+//! * `// unknown: major N`: answers about this driver alone may be unknown, and
+//!   at least one is;
+//! * `// unknown: some`: what is asked changes the policy, so that some answers
+//!   must be unknown;
+//! * `// refused`: this kernel does not take the program. Where one does, the
+//!   test asks for a better line;
+//! * `// fill: MAP KEY VALUE`: an entry, in hexadecimal digits.
+
+use std::path::{Path, PathBuf};
+
+use gpumap::model::{Device, DeviceType, Request, Verdict};
+use gpumap::observation::{Observation, Program};
+use gpumap::policy::{Combination, Context, Decoder};
+
+use super::clang::{self, Clang, Pins};
+use super::write::Fill;
+use super::{Asked, Scratch, put, views};
+use crate::support::bench::Bench;
+use crate::support::bpf::MULTI;
+use crate::support::{host, inspect};
+
+/// The driver about which questions change something: asked about first.
+const TRIGGER: u32 = 7;
+
+/// What the head of a file says.
+#[derive(Debug, PartialEq)]
+enum Expected {
+    Known,
+    UnknownFor(u32),
+    SomeUnknown,
+    Refused,
+}
+
+/// Make sure that no answer about these programs differs from the kernel's,
+/// also for a reader to whom it hides the names of helpers, and that what does
+/// not depend on state that questions change is known.
+#[test]
+fn programs_written_by_hand_match_the_kernel() {
+    let Some(_host) = host::shared() else { return };
+    let Some(clang) = clang::clang() else { return };
+    let (scratch, pins) = (Scratch::new(), Pins::new().expect("a BPF file system"));
+    let mut bench = Bench::new().expect("scratch cgroups and an oracle");
+    let only = std::env::var("GPUMAP_ONLY").unwrap_or_default();
+    let failures: Vec<String> = files()
+        .iter()
+        .filter(|path| path.to_string_lossy().contains(&only))
+        .filter_map(|path| one(path, clang, &pins, &mut bench, &scratch.0).err())
+        .collect();
+    assert!(failures.is_empty(), "{} programs:\n{}", failures.len(), failures.join("\n"));
+}
+
+fn files() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernel/compiled/by_hand");
+    let entries = std::fs::read_dir(folder).expect("programs");
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("a file").path()).collect();
+    files.sort();
+    files
+}
+
+fn one(path: &Path, clang: &Clang, pins: &Pins, bench: &mut Bench, scratch: &Path) -> Result<(), String> {
+    let text = std::fs::read_to_string(path).expect("a program");
+    let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+    let object = scratch.join(format!("{name}.o"));
+    let whole = format!("{}\n{text}", include_str!("prelude.h"));
+    clang.compile(&whole, "-O2", "v3", &object).map_err(|log| format!("{name}: clang: {log}"))?;
+    let expected = expected(&text);
+    let loaded = match (pins.load(&object, &name), &expected) {
+        (Err(_), Expected::Refused) => return Ok(()),
+        (Ok(_), Expected::Refused) => return Err(format!("{name}: this kernel takes it now")),
+        (loaded, _) => loaded.map_err(|log| format!("{name}: {log}"))?,
+    };
+    fills(&text).iter().for_each(|fill| put(fill, &loaded));
+    let (snapshot, devices) = (scratch.join("snapshot.json"), devices());
+    let cgroup = bench.leaf().path().to_owned();
+    let program = loaded.program("policy").expect("a pinned program");
+    let allowed = bench.ask_after(&[(program, MULTI)], &devices, || views::snapshot(&cgroup, &snapshot));
+    let asked = Asked { snapshot, cgroup: cgroup.to_string_lossy().into_owned(), devices, allowed };
+    if expected == Expected::Known {
+        views::agree(&asked).map_err(|difference| format!("{name}: {difference}"))?;
+    }
+    judge(&asked, &expected).map_err(|difference| format!("{name}: {difference}"))
+}
+
+fn expected(text: &str) -> Expected {
+    let said = text.lines().find_map(|line| line.strip_prefix("// unknown: "));
+    match said {
+        None if text.contains("\n// refused\n") => Expected::Refused,
+        Some("none") => Expected::Known,
+        Some("some") => Expected::SomeUnknown,
+        Some(other) => {
+            let major = other.strip_prefix("major ").and_then(|major| major.parse().ok());
+            Expected::UnknownFor(major.expect("a driver"))
+        }
+        None => panic!("the file does not say what is expected"),
+    }
+}
+
+fn fills(text: &str) -> Vec<Fill> {
+    let fill = |line: &str| {
+        let mut words = line.split(' ').map(str::to_owned);
+        let map = words.next().expect("a map");
+        let [key, value] = [words.next(), words.next()].map(|word| bytes(&word.expect("bytes")));
+        Fill { map, per_cpu: false, entries: vec![(key, value)] }
+    };
+    text.lines().filter_map(|line| line.strip_prefix("// fill: ")).map(fill).collect()
+}
+
+fn bytes(digits: &str) -> Vec<u8> {
+    let byte = |pair: &[u8]| {
+        let pair = std::str::from_utf8(pair).expect("digits");
+        u8::from_str_radix(pair, 16).expect("two digits")
+    };
+    digits.as_bytes().chunks(2).map(byte).collect()
+}
+
+/// The trigger first, then numbers on both sides of what the programs decide.
+fn devices() -> Vec<Device> {
+    let mut devices = Vec::new();
+    for (major, minor) in (0..8).map(|minor| (TRIGGER, minor)).chain([
+        (195, 0),
+        (195, 1),
+        (195, 2),
+        (195, 3),
+        (195, 4),
+        (195, 255),
+        (226, 0),
+        (226, 128),
+        (1, 3),
+        (1, 0x505),
+        (8, 31),
+        (508, 0xf0f00),
+        (4095, 0xf_ffff),
+    ]) {
+        devices.extend([DeviceType::Char, DeviceType::Block].map(|kind| Device { kind, major, minor }));
+    }
+    devices
+}
+
+fn judge(asked: &Asked, expected: &Expected) -> Result<(), String> {
+    let text = std::fs::read_to_string(&asked.snapshot).expect("a snapshot");
+    let observation: Observation = serde_json::from_str(&text).expect("an observation");
+    let cgroup = observation.cgroups.iter().find(|one| asked.cgroup.ends_with(one.path.lossy().as_ref()));
+    let cgroup = cgroup.expect("the cgroup asked about");
+    let mut programs: Vec<Program> = observation.programs.clone();
+    programs.retain(|program| program.name.lossy() == "policy");
+    let context =
+        Context { maps: &observation.maps, cgroup_id: Some(cgroup.id), combination: Combination::Retval };
+    let unknown = unknown(&programs, &context, asked)?;
+    programs.iter_mut().for_each(inspect::hide);
+    unknown_when_hidden(&programs, &context, asked)?;
+    let fits = match expected {
+        Expected::Known => unknown.is_empty(),
+        Expected::UnknownFor(major) => {
+            !unknown.is_empty() && unknown.iter().all(|(device, _)| device.major == *major)
+        }
+        Expected::SomeUnknown => !unknown.is_empty(),
+        Expected::Refused => true,
+    };
+    let first = unknown.first().map(|(device, why)| format!("{device}: {why}"));
+    let total = asked.devices.len() * Request::ALL.len();
+    if fits { Ok(()) } else { Err(format!("{} of {total} are unknown: {first:?}", unknown.len())) }
+}
+
+fn unknown_when_hidden(programs: &[Program], context: &Context<'_>, asked: &Asked) -> Result<(), String> {
+    unknown(programs, context, asked).map(drop).map_err(|why| format!("with hidden names: {why}"))
+}
+
+/// The questions whose answer is unknown, and why; the error is a wrong answer.
+fn unknown(
+    programs: &[Program],
+    context: &Context<'_>,
+    asked: &Asked,
+) -> Result<Vec<(Device, String)>, String> {
+    let programs: Vec<&Program> = programs.iter().collect();
+    let mut decoder = Decoder::new();
+    let policy = decoder.policy(&programs, context);
+    let mut unknown = Vec::new();
+    for (device, allowed) in asked.devices.iter().zip(&asked.allowed) {
+        for request in Request::ALL {
+            let kernel = if allowed.contains(request) { Verdict::Allow } else { Verdict::Deny };
+            match decoder.verdict(policy, *device, request) {
+                Verdict::Unknown => unknown.push((*device, decoder.why(policy, *device, request).join("; "))),
+                verdict if verdict == kernel => {}
+                verdict => return Err(format!("{device} {request:?}: {verdict}, {kernel} by the kernel")),
+            }
+        }
+    }
+    Ok(unknown)
+}
