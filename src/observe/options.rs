@@ -27,7 +27,12 @@ pub struct Options {
     pub units: bool,
     /// Prefix of the unit files' paths and of the device nodes they name.
     pub unit_root: PathBuf,
+    /// The most cgroups that a monitor follows. Tests lower it.
+    pub most_cgroups: usize,
 }
+
+/// The most cgroups that a monitor follows unless a test lowers it.
+const MOST_CGROUPS: usize = 1 << 18;
 
 impl Default for Options {
     fn default() -> Self {
@@ -42,6 +47,7 @@ impl Default for Options {
             hook: false,
             units: false,
             unit_root: "/".into(),
+            most_cgroups: MOST_CGROUPS,
         }
     }
 }

@@ -13,6 +13,7 @@ mod event;
 mod fact;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+mod node;
 mod not_seen;
 pub mod opens;
 pub mod policy;

@@ -14,7 +14,7 @@ use crate::analyse::{Holdings, denied_of};
 use crate::model::EventKind;
 use crate::observation::Text;
 use crate::observe::monitor::{DeviceChange, ProcessMonitor};
-use crate::observe::scanner::{ProcessSummary, ScanError, ScanMethod};
+use crate::observe::scanner::{ProcessSummary, ScanContents, ScanError, ScanMethod};
 use crate::observe::{self, Options};
 use crate::owner::Ground;
 use crate::report::Event;
@@ -65,7 +65,7 @@ impl OpensWatcher {
         engine: Option<ScanMethod>,
     ) -> Result<Self, ScanError> {
         let options = Options { detail: false, deadline: None, units: false, hook: false, ..options.clone() };
-        let processes = ProcessMonitor::start(&options, engine)?;
+        let processes = ProcessMonitor::start_with(&options, engine, ScanContents::DevicesOnly)?;
         let facts = observe::gpus(&options);
         let now = Instant::now();
         let mut watcher = Self {

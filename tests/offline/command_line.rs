@@ -99,6 +99,14 @@ fn no_command() {
     assert_eq!((&document["command"], &document["complete"]), (&"node".into(), &true.into()));
 }
 
+/// Make sure that a saved observation is not passed over silently by what asks the
+/// kernel.
+#[test]
+fn own_access_of_a_saved_node() {
+    let said = refused(&["--from", "empty.json", "check", "--self", "c 1:3"]);
+    assert!(said.starts_with("--self: ") && said.contains("leave out --from"), "{said}");
+}
+
 /// Make sure that what is no job, and a job that is not there, are told apart.
 #[test]
 fn jobs() {

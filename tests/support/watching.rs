@@ -118,8 +118,13 @@ impl Watch {
 
     /// The same with a kind of probes, and what serves.
     pub fn start_with(mode: Option<&str>, arguments: &[&str]) -> (Self, Vec<String>) {
+        Self::start_in(mode.map(|mode| ("GPUMAP_TEST_PROBES", mode)), arguments)
+    }
+
+    /// The same with a variable of the tests (CONTRIBUTING.md).
+    pub fn start_in(variable: Option<(&str, &str)>, arguments: &[&str]) -> (Self, Vec<String>) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpumap"));
-        command.envs(mode.map(|mode| ("GPUMAP_TEST_PROBES", mode)));
+        command.envs(variable);
         command.args(["watch", "--json"]).args(arguments).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let output = child.stdout.take().unwrap();

@@ -21,7 +21,7 @@ fn watched() -> Option<(Place, Watch)> {
 }
 
 /// What each mode of the program must give after its very first call.
-fn every_mode(place: &Place, watch: &Watch, program: &Path) {
+pub(super) fn every_mode(place: &Place, watch: &Watch, program: &Path) {
     let long = ["x".repeat(327), "x".repeat(4096)];
     let modes: [(&str, &[Change<'_>]); 8] = [
         ("", &[]),

@@ -21,6 +21,7 @@ mod hostile_users;
 mod load;
 mod moves;
 mod one_process;
+mod probe_places;
 mod program_changes;
 #[path = "../support/mod.rs"]
 mod support;

@@ -3,7 +3,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,7 @@ use crate::support::bpf::{self, MULTI, OVERRIDE, attach, detach};
 use crate::support::cgroup::Cgroup;
 use crate::support::container::Container;
 use crate::support::source::{MapKind, MapSpec};
+use crate::support::watching::Watch;
 use crate::support::{host, inspect, node};
 use gpumap::model::Verdict;
 use gpumap::model::{AttachFlag, EventKind, ProblemCode};
@@ -343,6 +344,57 @@ fn contents() {
     });
 }
 
+/// A program that jumps for nvidia1 to the first program of an array, and denies
+/// it where there is none; and that array.
+fn calling() -> (OwnedFd, OwnedFd) {
+    let mut asm = Asm::new();
+    let spec = MapSpec {
+        kind: MapKind::ProgArray,
+        key_size: 4,
+        value_size: 4,
+        max_entries: 1,
+        flags: 0,
+        freeze: false,
+        entries: Vec::new(),
+    };
+    let (map, allow) = (asm.map(spec), asm.label());
+    asm.ldx(size::W, 2, 1, 4);
+    asm.jump_if(cond::NE, 2, 195, allow);
+    asm.ldx(size::W, 2, 1, 8);
+    asm.jump_if(cond::NE, 2, 1, allow);
+    asm.ld_map(2, map);
+    asm.mov(3, 0);
+    asm.call(helper::TAIL_CALL);
+    asm.verdict(0);
+    asm.bind(allow);
+    asm.verdict(1);
+    let mut loaded = bpf::load(&asm.finish("calls a program")).unwrap();
+    (loaded.program, loaded.maps.remove(0))
+}
+
+/// Make sure that a program that is put into an array of programs, and one that
+/// is taken out again, is a change of the policy that jumps there.
+#[test]
+fn arrays_of_programs() {
+    with_engines(|top, watcher| {
+        let (program, array) = calling();
+        attach(top.dir(), &program, MULTI, None).unwrap();
+        watcher.check();
+        assert!(watcher.check().is_empty());
+        let target = deny(2);
+        let entry = target.as_raw_fd().to_ne_bytes();
+        for (change, verdict) in [(true, "unknown"), (false, "deny")] {
+            if change { bpf::update(&array, &[0; 4], &entry) } else { bpf::delete(&array, &[0; 4]) }.unwrap();
+            let (event, policy) = one(watcher);
+            assert_eq!(event.cgroup.as_deref(), Some(node::relative(top.path()).as_str()));
+            assert!(policy.attached.is_empty() && policy.gone.is_empty() && !policy.equal);
+            assert_eq!(policy.maps.len(), 1, "{policy:#?}");
+            let changes: Vec<&str> = policy.changes.iter().map(|change| change.to.into()).collect();
+            assert!(!changes.is_empty() && changes.iter().all(|to| *to == verdict), "{policy:#?}");
+        }
+    });
+}
+
 /// Make sure that waiting ends when a cgroup comes, and that nothing stays
 /// readable afterwards.
 #[test]
@@ -583,4 +635,20 @@ fn containers() {
 fn of(events: &[Event], path: &str) -> PolicyEvent {
     let found = events.iter().find(|event| event.cgroup.as_deref() == Some(path));
     found.unwrap_or_else(|| panic!("{path}: {events:#?}")).policy.clone().unwrap()
+}
+
+/// Make sure that a user is told, once, that there are more cgroups than gpumap
+/// follows.
+#[test]
+fn more_than_are_followed() {
+    let Some(_host) = host::shared() else { return };
+    let top = Cgroup::new().unwrap();
+    let _children: Vec<Cgroup> = (0..20).map(|at| top.child(&format!("c{at}")).unwrap()).collect();
+    let words = ["--cgroup", top.path().to_str().unwrap(), "--for", "4s"];
+    let (watch, _) = Watch::start_in(Some(("GPUMAP_TEST_CGROUPS", "8")), &words);
+    let events = watch.until(|event| event.event == EventKind::End);
+    let problems: Vec<_> = events.iter().filter_map(|event| event.problem.as_ref()).collect();
+    assert_eq!(problems.len(), 1, "{events:#?}");
+    assert_eq!((problems[0].code.as_str(), problems[0].what.as_str()), ("too-many", "cgroups"));
+    assert!(problems[0].why.starts_with("more cgroups than gpumap follows"), "{problems:#?}");
 }

@@ -12,7 +12,7 @@ use crate::commands::invocation::{Failure, Invocation};
 use crate::commands::subject;
 use crate::commands::subject::devices::Devices;
 use crate::gpu::NameError;
-use crate::model::{Device, Request, Verdicts};
+use crate::model::{Device, ProblemCode, Request, Verdicts};
 use crate::observation::Observation;
 
 /// The source of verdicts.
@@ -40,6 +40,15 @@ impl Oracle {
     /// The oracle that the options ask for.
     pub(super) fn new(invocation: &mut Invocation<'_>, args: &CheckArgs) -> Result<Self, Failure> {
         if args.own {
+            if invocation.global.from.is_some() {
+                let why = "it asks the kernel what gpumap itself may open now, and a saved observation cannot say that";
+                return Err(Failure::new(
+                    ProblemCode::Usage,
+                    "--self",
+                    why,
+                    "leave out --from, or ask about a cgroup, job or pid",
+                ));
+            }
             let devices = Box::new(Devices::of(invocation, &Observation::default()));
             return Ok(Self::Kernel { devices });
         }

@@ -9,6 +9,7 @@ mod users;
 use std::collections::HashSet;
 use std::os::fd::AsFd as _;
 use std::path::Path;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SigSet, Signal};
@@ -19,6 +20,8 @@ use crate::commands::files;
 use crate::commands::invocation::{Failure, Invocation};
 use crate::loader;
 use crate::model::{EventKind, ProblemCode};
+use crate::observation::Observation;
+use crate::observe::Options;
 use crate::report::{Event, Gpu};
 use crate::sys::caps::Capability;
 use crate::sys::drop_rights::keep_only;
@@ -26,7 +29,7 @@ use crate::sys::heap;
 use crate::sys::seccomp;
 use crate::watch::opens::OpensWatcher;
 use crate::watch::policy::PolicyWatcher;
-use crate::watch::{self, EventSource, Mode, Source, Tracker, WatchError};
+use crate::watch::{self, EventSource, Mode, Scope, Source, Tracker, WatchError};
 use crate::{gpu, observe};
 use allowance::Allowances;
 use output::Output;
@@ -39,6 +42,8 @@ const WRITE: Duration = Duration::from_millis(100);
 
 /// The kind of probes that is to serve, for tests (CONTRIBUTING.md).
 const PROBES: &str = "GPUMAP_TEST_PROBES";
+/// How many cgroups are followed at most, for tests.
+const CGROUPS: &str = "GPUMAP_TEST_CGROUPS";
 
 /// The capabilities that a watch needs as long as it runs: it reads programs by id
 /// (`CAP_SYS_ADMIN` alone), attaches probes to libraries that appear (with it, or
@@ -77,18 +82,17 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &WatchArgs) -> Result<E
     give_up_rights()?;
     let signals = signals()?;
     let scope = scope::of(invocation, args)?;
-    let proc = invocation.global.proc.clone();
+    let (options, targets) = (options(invocation)?, scope::targets(invocation, &scope)?);
     // All parts share one loader. A part that does not work without it reports that.
     let loader = loader::shared();
-    let opens = OpensWatcher::start(&invocation.options(), &scope)
-        .map_err(|error| Failure::new(ProblemCode::Watch, "processes", error.to_string(), ""))?;
-    let mut source = Source::start(&scope, &proc, mode()?).map_err(refused)?;
-    let node = observe::gpus(&invocation.options());
-    let root = Path::new(&node.host.cgroup_root);
-    let mut tracker = Tracker::new(invocation.options()).within(scope.clone(), root);
-    tracker.learn(scope.processes(&proc));
-    let targets = scope::targets(invocation, &scope)?;
-    let policies = PolicyWatcher::start(&invocation.options(), &targets)?;
+    let (processes, policies) = thread::scope(|threads| {
+        let policies = threads.spawn(|| PolicyWatcher::list(&options, &targets));
+        let processes = Processes::start(&options, &scope);
+        (processes, policies.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    });
+    let Processes { opens, mut source, tracker, node } = processes?;
+    let mut policies = policies?;
+    policies.choose_lists();
     drop(loader);
     heap::give_back();
     let end = args.lasting.and_then(|lasting| Instant::now().checked_add(lasting));
@@ -115,6 +119,30 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &WatchArgs) -> Result<E
     };
     watch.start(&mut source, begun)?;
     watch.follow(&mut source)
+}
+
+/// The parts of a watch that follow processes.
+struct Processes {
+    opens: OpensWatcher,
+    source: Source,
+    tracker: Tracker,
+    /// The node's GPUs.
+    node: Observation,
+}
+
+impl Processes {
+    /// Starts them one after another: environments are read when their changes are
+    /// already followed, so that no change falls between.
+    fn start(options: &Options, scope: &Scope) -> Result<Self, Failure> {
+        let opens = OpensWatcher::start(options, scope)
+            .map_err(|error| Failure::new(ProblemCode::Watch, "processes", error.to_string(), ""))?;
+        let source = Source::start(scope, &options.proc, mode()?).map_err(refused)?;
+        let node = observe::gpus(options);
+        let root = Path::new(&node.host.cgroup_root);
+        let mut tracker = Tracker::new(options.clone()).within(scope.clone(), root);
+        tracker.learn(scope.processes(&options.proc));
+        Ok(Self { opens, source, tracker, node })
+    }
 }
 
 /// A running command.
@@ -257,6 +285,16 @@ impl Watch<'_, '_> {
         self.written = Some(Instant::now());
         Ok(())
     }
+}
+
+/// The options, with fewer cgroups where a test wants that.
+fn options(invocation: &Invocation<'_>) -> Result<Options, Failure> {
+    let options = invocation.options();
+    let Some(number) = std::env::var_os(CGROUPS) else { return Ok(options) };
+    let number = number.to_str().and_then(|number| number.parse().ok());
+    let most_cgroups = number
+        .ok_or_else(|| Failure::new(ProblemCode::Usage, CGROUPS, "no number", "a number of cgroups"))?;
+    Ok(Options { most_cgroups, ..options })
 }
 
 /// The mode that a test wants.

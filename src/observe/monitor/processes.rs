@@ -7,12 +7,13 @@ use crate::observation::{HeldDevice, Problem};
 use crate::observe::options::Options;
 use crate::observe::scanner;
 use crate::observe::scanner::ChosenScanner;
-use crate::observe::scanner::{ProcessSummary, ScanError, ScanMethod, Scanner};
+use crate::observe::scanner::{ProcessSummary, ScanContents, ScanError, ScanMethod, Scanner};
 
 /// All processes of the node as of the last refresh.
 #[derive(Debug)]
 pub struct ProcessMonitor {
     options: Options,
+    contents: ScanContents,
     scanner: Box<dyn Scanner>,
     /// In the order of pids.
     all: Vec<ProcessSummary>,
@@ -54,9 +55,22 @@ impl ProcessMonitor {
     ///
     /// As [`scanner::start`].
     pub fn start(options: &Options, engine: Option<ScanMethod>) -> Result<Self, ScanError> {
-        let ChosenScanner { mut scanner, refused } = scanner::start(options, engine)?;
-        let all = scanner.scan()?;
-        Ok(Self { options: options.clone(), scanner, all, refused })
+        Self::start_with(options, engine, ScanContents::Environments)
+    }
+
+    /// The same with the contents that are wanted of processes.
+    ///
+    /// # Errors
+    ///
+    /// As [`scanner::start`].
+    pub fn start_with(
+        options: &Options,
+        engine: Option<ScanMethod>,
+        contents: ScanContents,
+    ) -> Result<Self, ScanError> {
+        let (ChosenScanner { mut scanner, refused }, first) = scanner::start_with(options, engine, contents)?;
+        let all = first.map_or_else(|| scanner.scan(), Ok)?;
+        Ok(Self { options: options.clone(), contents, scanner, all, refused })
     }
 
     /// The way in which processes are listed.
@@ -85,7 +99,9 @@ impl ProcessMonitor {
         let now = match self.scanner.scan() {
             Err(error) if self.engine() == ScanMethod::Iterators => {
                 self.refused = Some(error.to_string());
-                self.scanner = scanner::start(&self.options, Some(ScanMethod::Proc))?.scanner;
+                let by_proc = Some(ScanMethod::Proc);
+                let (chosen, _) = scanner::start_with(&self.options, by_proc, self.contents)?;
+                self.scanner = chosen.scanner;
                 self.scanner.scan()?
             }
             now => now?,

@@ -1,6 +1,6 @@
 //! Chooses the way to list processes that works here.
 
-use super::interface::{ProcessSummary, ScanError, ScanMethod, Scanner};
+use super::interface::{ProcessSummary, ScanContents, ScanError, ScanMethod, Scanner};
 use super::iterators::Iterators;
 use super::proc::ProcScanner;
 use super::reader::Reader;
@@ -24,34 +24,54 @@ pub struct ChosenScanner {
 ///
 /// Why the named way does not work, or why `/proc` cannot be read.
 pub fn start(options: &Options, engine: Option<ScanMethod>) -> Result<ChosenScanner, ScanError> {
-    let by_proc =
-        || -> Result<Box<dyn Scanner>, ScanError> { Ok(Box::new(ProcScanner::new(Reader::new(options)?))) };
-    let refused = match engine {
-        Some(ScanMethod::Proc) => return Ok(ChosenScanner { scanner: by_proc()?, refused: None }),
-        Some(ScanMethod::Iterators) => {
-            return Ok(ChosenScanner { scanner: Box::new(iterators(options)?), refused: None });
+    start_with(options, engine, ScanContents::Environments).map(|(chosen, _)| chosen)
+}
+
+/// The same with the contents that are wanted, and with the scan that was made
+/// meanwhile, if one was.
+///
+/// # Errors
+///
+/// As [`start`].
+pub(in crate::observe) fn start_with(
+    options: &Options,
+    engine: Option<ScanMethod>,
+    contents: ScanContents,
+) -> Result<(ChosenScanner, Option<Vec<ProcessSummary>>), ScanError> {
+    let mut refused = None;
+    if engine != Some(ScanMethod::Proc) {
+        match iterators(options, contents) {
+            Ok((scanner, first)) => {
+                return Ok((ChosenScanner { scanner: Box::new(scanner), refused: None }, Some(first)));
+            }
+            Err(error) if engine.is_some() => return Err(error),
+            Err(error) => refused = Some(error.to_string()),
         }
-        None => match iterators(options) {
-            Ok(scanner) => return Ok(ChosenScanner { scanner: Box::new(scanner), refused: None }),
-            Err(error) => error.to_string(),
-        },
-    };
-    Ok(ChosenScanner { scanner: by_proc()?, refused: Some(refused) })
+    }
+    let scanner = ProcScanner::new(Reader::new(options)?);
+    Ok((ChosenScanner { scanner: Box::new(scanner), refused }, None))
 }
 
 /// The iterators, if they and `/proc` agree about this very process. They do not
 /// if `/proc` belongs to another pid namespace, or if a time namespace shifts
-/// start times.
-fn iterators(options: &Options) -> Result<Iterators, ScanError> {
+/// start times. With their first scan.
+fn iterators(
+    options: &Options,
+    contents: ScanContents,
+) -> Result<(Iterators, Vec<ProcessSummary>), ScanError> {
     let other = || ScanError::OtherNamespace(options.proc.display().to_string());
     let mut reader = Reader::new(options)?;
     let mut own = reader.own().filter(|_| is_own(&options.proc)).ok_or_else(other)?;
-    let mut scanner = Iterators::load(reader)?;
+    let mut scanner = Iterators::load(reader, contents)?;
     heap::give_back();
-    let seen = scanner.scan()?.into_iter().find(|process| process.pid == own.pid).ok_or_else(other)?;
+    let first = scanner.scan()?;
+    let seen = first.iter().find(|process| process.pid == own.pid).ok_or_else(other)?;
     // Other threads open and close files in between.
     own.devices.clone_from(&seen.devices);
-    if same(&seen, &own) { Ok(scanner) } else { Err(other()) }
+    if contents == ScanContents::DevicesOnly {
+        own.at_exec.clone_from(&seen.at_exec);
+    }
+    if same(seen, &own) { Ok((scanner, first)) } else { Err(other()) }
 }
 
 /// Whether both are equal in everything that both know.

@@ -26,6 +26,16 @@ impl ScanMethod {
     }
 }
 
+/// What a scan reads of a process besides who it is and its open devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScanContents {
+    /// The environment at its last execve, which takes most of the time of a first
+    /// scan.
+    Environments,
+    /// Nothing. The scanner by `/proc` may read environments all the same.
+    DevicesOnly,
+}
+
 /// A process at one moment, without its memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessSummary {
@@ -46,7 +56,7 @@ pub struct ProcessSummary {
     /// known: there is no cgroup2, the cgroup is outside of the mount, or `/proc`
     /// shows it as removed.
     pub cgroup: Option<u64>,
-    /// The environment at the last execve.
+    /// The environment at the last execve; missing where it was not asked for.
     pub at_exec: Answer<Environment>,
     /// Distinct devices of its open descriptors, from every descriptor table that
     /// its threads have, each table once. Mappings are not included, nor are

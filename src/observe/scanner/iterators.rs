@@ -8,7 +8,7 @@ use std::thread;
 use nix::time::{ClockId, clock_gettime};
 
 use super::environment_cache::EnvironmentCache;
-use super::interface::{ProcessSummary, ScanError, ScanMethod, Scanner};
+use super::interface::{ProcessSummary, ScanContents, ScanError, ScanMethod, Scanner};
 use super::open_files;
 use super::open_files::Devices;
 use super::reader::{Executed, Reader};
@@ -21,6 +21,8 @@ use crate::observation::Answer;
 /// Bytes of one read: more than the kernel returns at once (eight pages), so that no
 /// record is split.
 const ROOM: usize = 64 << 10;
+/// Why there is no environment where none was asked for.
+const NOT_ASKED: &str = "it was not asked for";
 /// How often the kernel may ask for a read to be repeated.
 const RETRIES: usize = 1000;
 
@@ -32,6 +34,7 @@ pub(super) struct Iterators {
     known: EnvironmentCache,
     /// For what the iterators do not read.
     reader: Reader,
+    contents: ScanContents,
     /// One for each of the two.
     buffers: [Vec<u8>; 2],
 }
@@ -43,12 +46,12 @@ impl Iterators {
     ///
     /// They cannot be loaded: the kernel is too old or has no BTF, or a right is
     /// missing (`CAP_BPF` and `CAP_PERFMON`, or `CAP_SYS_ADMIN`).
-    pub(super) fn load(reader: Reader) -> Result<Self, ScanError> {
+    pub(super) fn load(reader: Reader, contents: ScanContents) -> Result<Self, ScanError> {
         let mut loaded = loader::shared()?.load(&Wanted::whole(&SCAN))?;
         let tasks = loaded.iterator("tasks", Over::All)?;
         let files = loaded.iterator("files", Over::All)?;
         let buffers = [vec![0; ROOM], vec![0; ROOM]];
-        Ok(Self { tasks, files, known: EnvironmentCache::default(), reader, buffers })
+        Ok(Self { tasks, files, known: EnvironmentCache::default(), reader, contents, buffers })
     }
 
     /// Adds what `/proc` lists and no iterator has shown: processes that have
@@ -70,10 +73,11 @@ impl Scanner for Iterators {
         // A tick earlier: a process has its start time before it is there.
         let begun = now().saturating_sub(1);
         let [tasks, files] = &mut self.buffers;
+        let contents = self.contents;
         let (links, reader, known) = ((&*self.tasks, &*self.files), &mut self.reader, &mut self.known);
         let (processes, devices) = thread::scope(|scope| {
             let devices = scope.spawn(|| open_devices(links.1, files));
-            let processes = processes(links.0, tasks, reader, known);
+            let processes = processes(links.0, tasks, reader, known, contents);
             (processes, devices.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         });
         self.known.turn();
@@ -101,6 +105,7 @@ fn processes(
     buffer: &mut [u8],
     reader: &mut Reader,
     known: &mut EnvironmentCache,
+    contents: ScanContents,
 ) -> Result<(Vec<ProcessSummary>, HashSet<u32>), ScanError> {
     let (mut tasks, mut seen) = (Vec::new(), HashSet::new());
     each(iterator, buffer, |bytes| {
@@ -111,12 +116,23 @@ fn processes(
         }
         Some(length)
     })?;
-    Ok((glimpses(tasks, reader, known), seen))
+    let found = match contents {
+        ScanContents::Environments => with_environments(tasks, reader, known),
+        ScanContents::DevicesOnly => {
+            let unread = || Answer::Missing(NOT_ASKED.to_owned());
+            tasks.into_iter().map(|task| process((task.program, unread()), task, reader)).collect()
+        }
+    };
+    Ok((found, seen))
 }
 
 /// Adds environments to processes: known ones that are still valid, and those that
 /// helpers read now.
-fn glimpses(tasks: Vec<Task>, reader: &mut Reader, known: &mut EnvironmentCache) -> Vec<ProcessSummary> {
+fn with_environments(
+    tasks: Vec<Task>,
+    reader: &mut Reader,
+    known: &mut EnvironmentCache,
+) -> Vec<ProcessSummary> {
     let last: Vec<_> = tasks.iter().map(|task| known.take(task)).collect();
     let new = tasks.iter().zip(&last).filter(|(_, last)| last.is_none());
     let new: Vec<(u32, u64)> = new.map(|(task, _)| (task.pid, task.start_time)).collect();
@@ -128,7 +144,11 @@ fn glimpses(tasks: Vec<Task>, reader: &mut Reader, known: &mut EnvironmentCache)
             None => next.next().and_then(|place| read.remove(&place)),
         };
         // A process without an environment is gone.
-        found.extend(executed.map(|executed| process(task, executed, reader, known)));
+        let Some((program, at_exec)) = executed else { continue };
+        if program == task.program && at_exec.known().is_some() {
+            known.keep(&task, &at_exec);
+        }
+        found.push(process((program, at_exec), task, reader));
     }
     found
 }
@@ -151,15 +171,7 @@ fn now() -> u64 {
 }
 
 /// A process without its devices.
-fn process(
-    task: Task,
-    (program, at_exec): Executed,
-    reader: &Reader,
-    known: &mut EnvironmentCache,
-) -> ProcessSummary {
-    if program == task.program && at_exec.known().is_some() {
-        known.keep(&task, &at_exec);
-    }
+fn process((program, at_exec): Executed, task: Task, reader: &Reader) -> ProcessSummary {
     ProcessSummary {
         pid: task.pid,
         start_time: task.start_time,

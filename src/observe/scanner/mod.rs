@@ -15,8 +15,9 @@ mod proc_entry;
 mod reader;
 mod record;
 
+pub(super) use choose::start_with;
 pub use choose::{ChosenScanner, start};
-pub use interface::{ProcessSummary, ScanError, ScanMethod, Scanner};
+pub use interface::{ProcessSummary, ScanContents, ScanError, ScanMethod, Scanner};
 
 /// Reads bytes as the records of the iterators, for the fuzz targets.
 #[cfg(fuzzing)]

@@ -1,7 +1,7 @@
 //! Programs that are attached, replaced and lost, seen as they change.
 
 mod event;
-mod told;
+mod reported;
 
 use std::os::fd::BorrowedFd;
 
@@ -12,7 +12,7 @@ use crate::observe::monitor::cgroups::{CgroupMonitor, ListSource, Notification};
 use crate::observe::{ObserveError, Options, Target};
 use crate::report::{Event, Gpu};
 use event::events;
-use told::Told;
+use reported::ReportedProblems;
 
 /// Watches the programs in force on cgroups.
 ///
@@ -20,13 +20,13 @@ use told::Told;
 /// cgroups. Since Linux 4.15, best since 6.17.
 #[derive(Debug)]
 pub struct PolicyWatcher {
-    follower: CgroupMonitor,
+    monitor: CgroupMonitor,
     gpus: Vec<Gpu>,
-    told: Told,
+    reported: ReportedProblems,
 }
 
 impl PolicyWatcher {
-    /// Starts watching `targets`, with everything as it is now for a start.
+    /// Starts watching `targets`, and takes the current state as the baseline.
     ///
     /// # Errors
     ///
@@ -47,15 +47,33 @@ impl PolicyWatcher {
         engine: Option<Notification>,
         source: Option<ListSource>,
     ) -> Result<Self, ObserveError> {
-        let follower = CgroupMonitor::start_with(options, targets, engine, source)?;
-        Ok(Self { follower, gpus: Vec::new(), told: Told::default() })
+        CgroupMonitor::start_with(options, targets, engine, source).map(Self::new)
+    }
+
+    /// The first half of [`Self::start`], which may run in another thread: see
+    /// [`CgroupMonitor::list`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::start`].
+    pub fn list(options: &Options, targets: &[Target]) -> Result<Self, ObserveError> {
+        CgroupMonitor::list(options, targets, None).map(Self::new)
+    }
+
+    /// The second half.
+    pub fn choose_lists(&mut self) {
+        self.monitor.choose_lists(None);
+    }
+
+    fn new(monitor: CgroupMonitor) -> Self {
+        Self { monitor, gpus: Vec::new(), reported: ReportedProblems::default() }
     }
 
     /// What serves as the source: `revision+fanotify`, `revision+inotify`,
     /// `lists+fanotify`, `lists+inotify` (Linux before 6.17), `polling`; then
     /// `, cgroup iterator` where many cgroups are followed and it works.
     pub fn engine(&self) -> String {
-        self.follower.engine()
+        self.monitor.engine()
     }
 
     /// Readable when cgroups came or went; `None` when polling. Programs that
@@ -64,12 +82,12 @@ impl PolicyWatcher {
     /// all the time, for every call looks at every cgroup (measured: 2 µs each,
     /// less by the iterator).
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.follower.fd()
+        self.monitor.fd()
     }
 
     /// What could not be seen since the last call, with what it would take.
     pub fn problems(&mut self) -> Vec<Problem> {
-        self.follower.problems()
+        self.monitor.problems()
     }
 
     /// The GPUs that the latest events speak of.
@@ -80,7 +98,7 @@ impl PolicyWatcher {
     /// What changed since the last call: `policy` events, and `lost` where
     /// programs came and went in between. Does not wait.
     pub fn check(&mut self) -> Vec<Event> {
-        let Some(step) = self.follower.check() else { return Vec::new() };
+        let Some(step) = self.monitor.check() else { return Vec::new() };
         let mut comparison = Comparison::new(&step.before, &step.after);
         let events = events(&step, &mut comparison);
         self.gpus = comparison.gpus().to_vec();
@@ -96,7 +114,7 @@ impl EventSource for PolicyWatcher {
     fn events(&mut self) -> Vec<Event> {
         let mut events = self.check();
         let problems = self.problems();
-        events.extend(self.told.news(problems));
+        events.extend(self.reported.new_ones(problems));
         events
     }
 }

@@ -2,7 +2,6 @@
 //! compared with the last.
 
 use std::collections::{BTreeSet, HashMap};
-use std::{fs, io};
 
 use super::changes::Change;
 use super::environment::{differences, value};
@@ -10,10 +9,9 @@ use super::state::known;
 use super::{EACH, PROCESSES, Tracker, subject};
 use crate::model::{EventCause, EventKind};
 use crate::observation::Environment;
-use crate::observe::processes::environment_poll::{self, PolledEnvironment};
+use crate::observe::processes::environment_poll::PolledEnvironment;
 use crate::report::Event;
 use crate::watch::Subject;
-use crate::watch::clock::now_ns;
 
 /// Environments that are read again at a time: those of processes whose calls
 /// are not seen, of those of which a call was seen but not what it changed, of
@@ -53,7 +51,7 @@ impl Tracker {
         let pids = self.in_turn();
         let changes = |pid: &u32| self.processes.get(pid).map_or(0, |state| state.changes);
         let before: HashMap<u32, u64> = pids.iter().map(|pid| (*pid, changes(pid))).collect();
-        let seen = environment_poll::live(self.resolver.proc(), pids.iter().copied());
+        let seen = self.node.environments(&pids.iter().copied().collect::<Vec<_>>());
         let there: BTreeSet<u32> = seen.iter().map(|peek| peek.pid).collect();
         let gone: Vec<u32> = pids.difference(&there).copied().collect();
         for pid in &gone {
@@ -64,7 +62,7 @@ impl Tracker {
             let changes = before.get(&peek.pid).copied().unwrap_or(0);
             (peek, changes)
         });
-        Reread { seen: seen.collect(), gone, at: now_ns() }
+        Reread { seen: seen.collect(), gone, at: self.node.now() }
     }
 
     /// The processes whose turn it is.
@@ -97,11 +95,11 @@ impl Tracker {
     /// A process whose end was among the events that were lost.
     fn vanished(&mut self, pid: u32) -> Option<Event> {
         let subject = self.processes.get(&pid)?.subject.clone();
-        let place = fs::symlink_metadata(self.resolver.proc().join(pid.to_string()));
-        if !place.is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+        if !self.node.has_ended(pid) {
             return None;
         }
-        let event = self.ended(now_ns(), &subject)?;
+        let now = self.node.now();
+        let event = self.ended(now, &subject)?;
         Some(event.because("its end was not seen: it is gone"))
     }
 
@@ -137,7 +135,8 @@ impl Tracker {
         let why = format!(
             "it changed a variable whose name could not be read, and its environment cannot be read either ({why})"
         );
-        let now = jiff::Timestamp::now().to_string();
+        let now = self.node.now();
+        let now = self.time(now);
         Some(self.about(EventKind::Uncovered, now, subject).because(why))
     }
 
@@ -152,16 +151,17 @@ impl Tracker {
         let Some(state) = self.state(subject) else { return Vec::new() };
         let Some(before) = state.replace(Some(now.clone())) else { return Vec::new() };
         let names = differences(&before, &now);
+        let at = self.node.now();
         let change = |name: &String| {
             let (old, new, before) = (value(&before, name), value(&now, name), asked.clone());
-            self.changed(subject, Change { at: now_ns(), how: EventCause::Memory, name, old, new, before })
+            self.changed(subject, Change { at, how: EventCause::Memory, name, old, new, before })
         };
         names.iter().filter_map(change).collect()
     }
 
     /// The calls of a process are not seen, for this reason.
     pub(super) fn not_covered(&mut self, pid: u32, why: String) -> Option<Event> {
-        let peek = environment_poll::live(self.resolver.proc(), [pid]).pop()?;
+        let peek = self.node.environments(&[pid]).pop()?;
         let subject = subject(&peek);
         let unreadable = peek.environment.missing().map(str::to_owned);
         let environment = known(peek);
@@ -177,7 +177,8 @@ impl Tracker {
                 format!("{why}; its environment is read again every second")
             }
         };
-        let now = jiff::Timestamp::now().to_string();
+        let now = self.node.now();
+        let now = self.time(now);
         Some(self.about(EventKind::Uncovered, now, &subject).because(why))
     }
 }

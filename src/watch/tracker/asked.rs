@@ -3,11 +3,10 @@
 use std::rc::Rc;
 
 use super::Tracker;
-use super::place::Place;
-use super::resolve::Known;
 use crate::model::EventKind;
 use crate::report::{Asked, Event};
 use crate::watch::Subject;
+use crate::watch::node::{CgroupReach, OwnedCgroup};
 
 impl Tracker {
     /// An event about a process in its cgroup, without what happened.
@@ -21,8 +20,8 @@ impl Tracker {
 
     /// The cgroup of a process: that of the event, or as it was when it was
     /// last looked at.
-    pub(super) fn place(&mut self, subject: &Subject) -> Option<Rc<Place>> {
-        let now = self.resolver.place(subject);
+    pub(super) fn place(&mut self, subject: &Subject) -> Option<Rc<OwnedCgroup>> {
+        let now = self.node.cgroup_of(subject);
         let state = self.state(subject)?;
         state.place = now.or(state.place.take());
         state.place.clone()
@@ -31,13 +30,13 @@ impl Tracker {
     /// What a process asks for with the environment that it has; `None` where
     /// its cgroup is gone.
     pub(super) fn asked(&mut self, subject: &Subject) -> Option<Asked> {
-        let known = self.asker(subject)?;
+        let known = self.reach(subject)?;
         Some(self.state(subject)?.asked(&known))
     }
 
     /// The same where its cgroup is gone, and what it may open with it.
     pub(super) fn asked_nowhere(&mut self, subject: &Subject) -> Option<Asked> {
-        let known = self.resolver.nowhere(subject)?;
+        let known = self.node.reach_without_cgroup(subject)?;
         Some(known.asked(self.state(subject)?.environment.as_ref()))
     }
 
@@ -48,12 +47,12 @@ impl Tracker {
         asked: &Asked,
         name: Option<&str>,
     ) -> Option<String> {
-        self.asker(subject)?.why_none(asked, name)
+        self.reach(subject)?.why_none(asked, name)
     }
 
-    fn asker(&mut self, subject: &Subject) -> Option<Rc<Known>> {
+    fn reach(&mut self, subject: &Subject) -> Option<Rc<CgroupReach>> {
         let place = self.place(subject)?;
-        self.resolver.asker(subject, &place)
+        self.node.reach(subject, &place)
     }
 }
 

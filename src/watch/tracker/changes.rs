@@ -2,12 +2,10 @@
 
 use super::Tracker;
 use super::environment::{apply, differences, of_new, value};
-use super::mapped;
 use crate::model::ValueState;
 use crate::model::{EventCause, EventKind};
 use crate::observation::Environment;
 use crate::report::{Asked, Event, Value};
-use crate::watch::clock::now_ns;
 use crate::watch::{NewValue, Subject};
 
 /// One changed variable.
@@ -116,7 +114,7 @@ impl Tracker {
 
     /// The event of a change that the environment has already.
     pub(super) fn changed(&mut self, subject: &Subject, change: Change<'_>) -> Option<Event> {
-        let at = self.clock.time(change.at);
+        let at = self.node.time(change.at);
         let state = self.state(subject)?;
         state.changes += 1;
         state.told = true;
@@ -147,8 +145,8 @@ impl Tracker {
     /// Whether a change has an effect in its process.
     fn effective(&mut self, name: &str, at: u64, subject: &Subject) -> Option<bool> {
         let mut effect = self.state(subject)?.effect;
-        let look = || mapped::drivers(self.resolver.proc(), subject.pid);
-        let answer = effect.of(name, at, now_ns(), look);
+        let now = self.node.now();
+        let answer = effect.of(name, at, now, || self.node.mapped_drivers(subject.pid));
         self.state(subject)?.effect = effect;
         answer
     }

@@ -5,7 +5,6 @@ use super::environment::chooses;
 use super::state::{State, known};
 use crate::model::{EventCause, EventKind};
 use crate::observation::Environment;
-use crate::observe::processes::environment_poll;
 use crate::report::Event;
 use crate::watch::{Driver, Subject};
 
@@ -16,8 +15,8 @@ const UNNAMED: &str =
 impl Tracker {
     /// The environment of a program whose event does not tell it, which ends at
     /// an address with this low half: if the process is still there.
-    pub(super) fn given(&self, subject: &Subject, env_end: u32) -> Option<Environment> {
-        let peek = environment_poll::executed(self.resolver.proc(), subject.pid);
+    pub(super) fn given(&mut self, subject: &Subject, env_end: u32) -> Option<Environment> {
+        let peek = self.node.environment_at_exec(subject.pid);
         // Else it executed another program since, whose event comes next.
         let peek = peek.filter(|peek| {
             let same = peek.env_end == 0 || peek.env_end & u64::from(u32::MAX) == u64::from(env_end);

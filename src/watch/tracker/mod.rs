@@ -13,12 +13,8 @@ mod environment;
 mod gaps;
 mod last_set;
 mod life;
-mod mapped;
 mod moved;
-mod place;
 mod recent;
-mod remember;
-mod resolve;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -30,14 +26,13 @@ use std::path::{Path, PathBuf};
 
 use crate::observation::Environment;
 use crate::observe::Options;
-use crate::observe::processes::environment_poll::{self, PolledEnvironment};
+use crate::observe::processes::environment_poll::PolledEnvironment;
 use crate::report::{Event, Gpu};
-use crate::watch::clock::{Clock, now_ns};
+use crate::watch::node::{LiveNode, NodeReader};
 use crate::watch::{Fact, Scope, Subject};
 use gaps::Gaps;
 use moved::Move;
 use recent::Recent;
-use resolve::Resolver;
 use state::{Memory, State};
 use turns::Turns;
 use weights::Weights;
@@ -55,11 +50,10 @@ const LEARNT: usize = 128;
 /// Keeps what processes ask for.
 #[derive(Debug)]
 pub struct Tracker {
-    resolver: Resolver,
+    node: Box<dyn NodeReader>,
     /// Whose moves are told, and where cgroup2 is mounted.
     scope: Scope,
     root: PathBuf,
-    clock: Clock,
     processes: HashMap<u32, State>,
     gaps: Gaps,
     /// How often nothing could be said of an account's processes because there
@@ -82,11 +76,15 @@ pub struct Tracker {
 impl Tracker {
     /// Knows nothing yet, and tells of everybody.
     pub fn new(options: Options) -> Self {
+        Self::of(Box::new(LiveNode::new(options)))
+    }
+
+    /// The same for another node than the running one.
+    fn of(node: Box<dyn NodeReader>) -> Self {
         Self {
-            resolver: Resolver::new(options),
+            node,
             scope: Scope { all: true, ..Scope::default() },
             root: PathBuf::new(),
-            clock: Clock::now(),
             processes: HashMap::new(),
             gaps: Gaps::default(),
             untold: BTreeMap::new(),
@@ -109,12 +107,11 @@ impl Tracker {
     /// Reads the environments of processes that run already. To be called when
     /// the source has begun, so that no change falls between.
     pub fn learn(&mut self, pids: impl IntoIterator<Item = u32>) {
-        let own = std::process::id();
-        let pids: Vec<u32> = pids.into_iter().filter(|pid| *pid != own).collect();
+        let pids: Vec<u32> = pids.into_iter().collect();
         for some in pids.chunks(LEARNT) {
-            let begun = now_ns();
-            let peeks = environment_poll::live(self.resolver.proc(), some.iter().copied());
-            let ended = now_ns();
+            let begun = self.node.now();
+            let peeks = self.node.environments(some);
+            let ended = self.node.now();
             for peek in peeks {
                 let pid = peek.pid;
                 let Some(state) = self.state(&subject(&peek)) else { continue };
@@ -128,7 +125,7 @@ impl Tracker {
 
     /// The node's GPUs as of the last event.
     pub fn gpus(&self) -> &[Gpu] {
-        &self.resolver.gpus
+        self.node.gpus()
     }
 
     /// The user who answers for a process that is kept or was the last to end;
@@ -208,16 +205,16 @@ impl Tracker {
 
     /// RFC 3339 of nanoseconds since boot.
     fn time(&mut self, at: u64) -> String {
-        self.clock.time(at).to_string()
+        self.node.time(at).to_string()
     }
 
     /// The environment that the process has in memory now.
-    fn read(&self, subject: &Subject) -> Option<Memory> {
-        let begun = now_ns();
-        let peek = environment_poll::live(self.resolver.proc(), [subject.pid]).pop();
+    fn read(&mut self, subject: &Subject) -> Option<Memory> {
+        let begun = self.node.now();
+        let peek = self.node.environments(&[subject.pid]).pop();
         let environment: Environment =
             state::known(peek.filter(|peek| peek.start_time == subject.start_time)?)?;
-        Some(Memory { begun, ended: now_ns(), environment })
+        Some(Memory { begun, ended: self.node.now(), environment })
     }
 }
 

@@ -4,11 +4,11 @@
 use std::rc::Rc;
 
 use super::Tracker;
-use super::place::Place;
 use crate::analyse::left_owner;
 use crate::model::{EventCause, EventKind};
 use crate::report::{Event, MoveEvent};
 use crate::watch::Subject;
+use crate::watch::node::OwnedCgroup;
 
 /// A move, as the kernel tells it.
 #[derive(Clone, Copy, Debug)]
@@ -31,11 +31,11 @@ impl Tracker {
             return None;
         }
         let from = self.departed(subject, moved);
-        let to = self.resolver.cgroup(subject.cgroup);
+        let to = self.node.cgroup(subject.cgroup);
         let is_named = self.scope.all || self.scope.pids.contains(&subject.pid);
         // One that is gone and was never seen says nothing: schedulers make and
         // remove cgroups with every step of every job.
-        let is_inside = |place: &Option<Rc<Place>>| {
+        let is_inside = |place: &Option<Rc<OwnedCgroup>>| {
             place.as_ref().is_some_and(|place| self.scope.has_cgroup(&self.root, &place.path))
         };
         if !(is_named || is_inside(&from) || is_inside(&to)) {
@@ -59,14 +59,14 @@ impl Tracker {
     }
 
     /// Where it was: what the kernel told, or where it was seen last.
-    fn departed(&mut self, subject: &Subject, moved: Move) -> Option<Rc<Place>> {
+    fn departed(&mut self, subject: &Subject, moved: Move) -> Option<Rc<OwnedCgroup>> {
         let state = self.processes.get(&subject.pid);
         let state = state.filter(|state| state.subject.start_time == subject.start_time);
         let last = state.and_then(|state| Some((state.subject.cgroup, state.place.clone()?)));
         match moved.from {
             Some(id) => {
                 let last = last.filter(|(seen, _)| *seen == id).map(|(_, place)| place);
-                self.resolver.cgroup(id).or(last)
+                self.node.cgroup(id).or(last)
             }
             None if moved.thread.is_none() => last.map(|(_, place)| place),
             None => None,
@@ -77,8 +77,8 @@ impl Tracker {
         &mut self,
         subject: &Subject,
         moved: Move,
-        from: Option<&Place>,
-        to: Option<&Place>,
+        from: Option<&OwnedCgroup>,
+        to: Option<&OwnedCgroup>,
     ) -> MoveEvent {
         let mut event = MoveEvent {
             from: from.map(|place| place.path.lossy().into_owned()),
@@ -90,8 +90,8 @@ impl Tracker {
         let (Some(from), Some(to)) = (from, to) else { return event };
         event.left = Some(left_owner(from.owner.as_ref(), to.owner.as_ref()));
         // That of before first: its cgroup may go at any moment.
-        let Some(before) = self.resolver.asker(subject, from) else { return event };
-        let Some(after) = self.resolver.asker(subject, to) else { return event };
+        let Some(before) = self.node.reach(subject, from) else { return event };
+        let Some(after) = self.node.reach(subject, to) else { return event };
         let reach = after.difference(&before);
         (event.gained, event.lost, event.unknown) = (Some(reach.gained), Some(reach.lost), reach.unknown);
         event

@@ -12,12 +12,11 @@ use jiff::Timestamp;
 use super::effect::Effect;
 use super::environment::shorten;
 use super::gaps::Gaps;
-use super::place::Place;
-use super::resolve::Known;
 use crate::observation::{Answer, Environment};
 use crate::observe::processes::environment_poll::PolledEnvironment;
 use crate::report::Asked;
 use crate::watch::Subject;
+use crate::watch::node::{CgroupReach, OwnedCgroup};
 
 /// An environment that was read from memory, between two moments in
 /// nanoseconds since boot.
@@ -32,7 +31,7 @@ pub(super) struct Memory {
 #[derive(Clone, Debug, Default)]
 pub(super) struct State {
     pub(super) subject: Subject,
-    pub(super) place: Option<Rc<Place>>,
+    pub(super) place: Option<Rc<OwnedCgroup>>,
     /// As far as it is known; `None` where it is not.
     pub(super) environment: Option<Environment>,
     /// What was read, as long as calls of before that may be still to come.
@@ -145,7 +144,7 @@ impl State {
     }
 
     /// What it asks for with its environment.
-    pub(super) fn asked(&mut self, known: &Known) -> Asked {
+    pub(super) fn asked(&mut self, known: &CgroupReach) -> Asked {
         if let Some((serial, asked)) = &self.asked
             && *serial == known.serial
         {

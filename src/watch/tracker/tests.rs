@@ -1,16 +1,107 @@
-//! Facts of processes that are nowhere: what events say without `/proc`.
+//! Facts of processes on a node that a test makes up.
 
-use std::path::PathBuf;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use jiff::Timestamp;
 
 use super::*;
 use crate::model::{EventCause, EventKind};
+use crate::observation::{Answer, Text, Variable};
 use crate::watch::NewValue;
+use crate::watch::driver::Drivers;
+use crate::watch::node::{CgroupReach, OwnedCgroup};
 
 const A: &str = "CUDA_VISIBLE_DEVICES";
 const B: &str = "HIP_VISIBLE_DEVICES";
 
+/// A node without cgroups, where these processes have these values of one
+/// variable.
+#[derive(Clone, Debug, Default)]
+struct MadeUp(Rc<RefCell<BTreeMap<u32, &'static str>>>);
+
+impl NodeReader for MadeUp {
+    fn environments(&mut self, pids: &[u32]) -> Vec<PolledEnvironment> {
+        pids.iter().filter_map(|pid| self.environment_at_exec(*pid)).collect()
+    }
+
+    fn environment_at_exec(&mut self, pid: u32) -> Option<PolledEnvironment> {
+        let value = *self.0.borrow().get(&pid)?;
+        let variables = vec![Variable { name: A.to_owned(), value: value.into(), cut: false }];
+        let environment = Answer::Known(Environment { variables, cut: None });
+        let comm = Text::default();
+        Some(PolledEnvironment { pid, start_time: 1, uid: 0, comm, env_end: 0, environment })
+    }
+
+    fn mapped_drivers(&mut self, _pid: u32) -> Option<Drivers> {
+        None
+    }
+
+    fn has_ended(&mut self, pid: u32) -> bool {
+        !self.0.borrow().contains_key(&pid)
+    }
+
+    fn cgroup_of(&mut self, _subject: &Subject) -> Option<Rc<OwnedCgroup>> {
+        None
+    }
+
+    fn cgroup(&mut self, _id: u64) -> Option<Rc<OwnedCgroup>> {
+        None
+    }
+
+    fn reach(&mut self, _subject: &Subject, _cgroup: &OwnedCgroup) -> Option<Rc<CgroupReach>> {
+        None
+    }
+
+    fn reach_without_cgroup(&mut self, _subject: &Subject) -> Option<CgroupReach> {
+        None
+    }
+
+    fn gpus(&self) -> &[Gpu] {
+        &[]
+    }
+
+    fn now(&self) -> u64 {
+        100
+    }
+
+    fn time(&mut self, at: u64) -> Timestamp {
+        Timestamp::from_nanosecond(at.into()).unwrap()
+    }
+}
+
 fn tracker() -> Tracker {
-    Tracker::new(Options { proc: PathBuf::from("/nonexistent"), ..Options::default() })
+    Tracker::of(Box::new(MadeUp::default()))
+}
+
+/// Make sure that what a process had when the watch began is what a change
+/// replaces, and that a change without a call is found when the environment is
+/// polled.
+#[test]
+fn polled() {
+    let node = MadeUp::default();
+    let mut tracker = Tracker::of(Box::new(node.clone()));
+    node.0.borrow_mut().insert(7, "0,1");
+    tracker.learn([7]);
+    let change = |tracker: &mut Tracker, at, value: &str| {
+        let value = NewValue::Value { bytes: value.into(), cut: false };
+        let (subject, how) = (process(7), EventCause::Setenv);
+        tracker.take(Fact::Set { at, subject, how, name: A, value, keep: false })
+    };
+    assert_eq!(values(&change(&mut tracker, 101, "2")), (Some("0,1"), Some("2")));
+    node.0.borrow_mut().insert(7, "3");
+    let reread = tracker.reread();
+    let events = tracker.compare(reread);
+    assert_eq!(values(&events), (Some("2"), Some("3")));
+    assert_eq!(
+        (events[0].how, events[0].at.as_str()),
+        (Some(EventCause::Memory), "1970-01-01T00:00:00.0000001Z")
+    );
+    // A poll that a call has overtaken says nothing.
+    node.0.borrow_mut().insert(7, "4");
+    let reread = tracker.reread();
+    change(&mut tracker, 102, "5");
+    assert!(tracker.compare(reread).is_empty());
 }
 
 fn process(pid: u32) -> Subject {

@@ -67,13 +67,28 @@ impl MonitoredCgroups {
     /// Queries the cgroups concerned and reads their programs until no list has
     /// changed since.
     pub(super) fn read(&mut self, found: &mut Differences, log: &mut Log) {
+        self.read_rounds(ROUNDS, found, log);
+    }
+
+    /// The same for the first time, when nothing is compared yet. One round is
+    /// enough if every program could be read: what changed meanwhile differs from
+    /// what is kept, so the next check finds it.
+    pub(super) fn read_first(&mut self, found: &mut Differences, log: &mut Log) {
+        self.read_rounds(1, found, log);
+        let is_read = |id: u32| self.cache.programs.get(&id).is_some_and(|it| it.xlated.known().is_some());
+        if self.nodes.iter().any(|(_, node)| !ids(&node.cgroup).all(is_read)) {
+            self.read(found, log);
+        }
+    }
+
+    fn read_rounds(&mut self, rounds: usize, found: &mut Differences, log: &mut Log) {
         let tops: BTreeSet<&Text> = found.fresh.iter().chain(found.changed.keys()).collect();
         let below = |path: &Text| -> bool {
             std::iter::successors(Some(path.clone()), parent).skip(1).any(|above| tops.contains(&above))
         };
         let outer = tops.iter().filter(|path| !below(path));
         let affected: BTreeSet<Text> = outer.flat_map(|path| self.nodes.below(path)).collect();
-        for _ in 0..ROUNDS {
+        for _ in 0..rounds {
             let walked = self.lists.walk(affected.len());
             let is_new = |path: &&Text| self.refresh(path, walked.as_ref(), found, log);
             let changed: Vec<Text> = affected.iter().filter(is_new).cloned().collect();
@@ -98,6 +113,7 @@ impl MonitoredCgroups {
             // If it is gone, the next check removes it.
             return false;
         };
+        self.has_revisions |= revision > 0;
         let Some(node) = self.nodes.get_mut(path) else { return false };
         let count = node.advance(revision);
         if count > 0 && !found.fresh.contains(path) {

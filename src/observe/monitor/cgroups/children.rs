@@ -1,7 +1,6 @@
 //! Adds cgroups that came and drops those that went.
 
 use std::collections::BTreeSet;
-use std::os::fd::AsFd;
 
 use nix::errno::Errno;
 
@@ -10,7 +9,6 @@ use super::state::{Differences, MonitoredCgroups};
 use crate::model::ProblemCode;
 use crate::observation::{Answer, Attached, Cgroup, Text};
 use crate::observe::problems::Log;
-use crate::sys::bpf::{ListKind, query};
 use crate::sys::dir::Dir;
 
 impl MonitoredCgroups {
@@ -75,12 +73,7 @@ impl MonitoredCgroups {
             pids: Vec::new(),
             uid: (stat.uid != 0 && self.hierarchy.sees_uids).then_some(stat.uid),
         };
-        let revision = query(dir.as_fd(), ListKind::Own).map_or(0, |own| own.revision);
-        self.has_revisions |= revision > 0;
         self.nodes.insert(cgroup, stat, requested, dir);
-        if let Some(node) = self.nodes.get_mut(path) {
-            node.revision = revision;
-        }
         self.list(path).unwrap_or_else(|| Ok(Vec::new()))
     }
 }

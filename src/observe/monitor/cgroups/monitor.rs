@@ -63,12 +63,29 @@ impl CgroupMonitor {
         engine: Option<Notification>,
         source: Option<ListSource>,
     ) -> Result<Self, ObserveError> {
+        let mut monitor = Self::list(options, targets, engine)?;
+        monitor.choose_lists(source);
+        Ok(monitor)
+    }
+
+    /// The first half of [`Self::start_with`]: lists the cgroups and reads their
+    /// programs, by queries. It loads nothing into the kernel, so it may run in a
+    /// thread that has no loader.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::observe::cgroups()`].
+    pub fn list(
+        options: &Options,
+        targets: &[Target],
+        engine: Option<Notification>,
+    ) -> Result<Self, ObserveError> {
         let hierarchy = Hierarchy::find(options)?;
         let (_, scope) = WalkPlan::new(&hierarchy, targets)?;
         let mut cgroups = MonitoredCgroups {
             options: options.clone(),
             blank: Observation { scope: scope.clone(), ..host::blank(options, Some(&hierarchy)) },
-            nodes: Nodes::new(scope),
+            nodes: Nodes::new(scope, options.most_cgroups),
             // This comes before the first list, so that no later change is missed.
             notifier: Notifier::new(&hierarchy, engine),
             lists: Lists::by_queries(),
@@ -85,11 +102,19 @@ impl CgroupMonitor {
             let mut found = Differences::default();
             let mut log = Log::new(None);
             cgroups.add_cgroups(&"/".into(), &mut found, &mut log);
-            cgroups.read(&mut found, &mut log);
+            cgroups.read_first(&mut found, &mut log);
             cgroups.tidy(log);
-            cgroups.lists = Lists::choose(&cgroups.hierarchy, &cgroups.nodes, source);
         }
         Ok(Self { cgroups })
+    }
+
+    /// The second half: how lists are read from now on, from `source` or from the
+    /// better one.
+    pub fn choose_lists(&mut self, source: Option<ListSource>) {
+        let cgroups = &mut self.cgroups;
+        if !cgroups.hierarchy.is_legacy() {
+            cgroups.lists = Lists::choose(&cgroups.hierarchy, &cgroups.nodes, source);
+        }
     }
 
     /// The ways in which changes are found: `revision+fanotify` or

@@ -13,9 +13,6 @@ use crate::observation::{Cgroup, Scope, Text};
 use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::sys::dir::{Dir, DirStat};
 
-/// The most cgroups that are monitored.
-const MAX_CGROUPS: usize = 1 << 18;
-
 /// One cgroup.
 #[derive(Debug)]
 pub(super) struct Node {
@@ -36,6 +33,8 @@ pub(super) struct Nodes {
     all: BTreeMap<Text, Node>,
     by_id: HashMap<u64, Text>,
     scope: Vec<Scope>,
+    /// The most cgroups that are monitored.
+    most: usize,
     /// How many more directories may stay open.
     room: u64,
 }
@@ -50,10 +49,11 @@ impl Node {
 }
 
 impl Nodes {
-    /// Leaves half of the open files to other uses.
-    pub(super) fn new(scope: Vec<Scope>) -> Self {
+    /// No cgroups yet, and at most so many. Leaves half of the open files to other
+    /// uses.
+    pub(super) fn new(scope: Vec<Scope>, most: usize) -> Self {
         let room = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft / 2);
-        Self { all: BTreeMap::new(), by_id: HashMap::new(), scope, room }
+        Self { all: BTreeMap::new(), by_id: HashMap::new(), scope, most, room }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -61,7 +61,7 @@ impl Nodes {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.all.len() >= MAX_CGROUPS
+        self.all.len() >= self.most
     }
 
     /// Whether a cgroup is asked for (true), leads to one that is (false), or
@@ -204,7 +204,7 @@ mod tests {
             Scope { path: "/a/b".into(), recursive: true },
             Scope { path: "/c".into(), recursive: false },
         ];
-        let mut nodes = Nodes::new(scope);
+        let mut nodes = Nodes::new(scope, 100);
         let wanted = |path: &str| nodes.wanted(&path.into());
         assert_eq!(
             [wanted("/"), wanted("/a"), wanted("/a/b"), wanted("/a/b/c")].map(Option::unwrap),

@@ -10,14 +10,16 @@ use crate::observe::monitor::cgroups::nodes::{Node, Nodes};
 use crate::sys::bpf::{ListKind, query};
 use crate::sys::dir::Dir;
 
-/// Whether a walk agrees about every cgroup that was the same before and after
-/// it, and about one at least.
+/// Whether a walk says what the queries had said before it, of one cgroup at
+/// least, and of every one of which they say the same after it. Only those are
+/// queried again about which the walk says something else.
 pub(super) fn passes(hierarchy: &Hierarchy, nodes: &Nodes, walked: &Walked) -> bool {
-    let mut compared = 0;
-    nodes.iter().filter(|(path, node)| is_unchanged(hierarchy, nodes, path, node)).all(|(_, node)| {
-        compared += 1;
-        walked.get(node.cgroup.id).is_some_and(|listed| agrees(&listed, node))
-    }) && compared > 0
+    let mut agreed = 0;
+    nodes.iter().all(|(path, node)| {
+        let agrees = walked.get(node.cgroup.id).is_some_and(|listed| agrees(&listed, node));
+        agreed += usize::from(agrees);
+        agrees || !is_unchanged(hierarchy, nodes, path, node)
+    }) && agreed > 0
 }
 
 /// Whether the queries say, after the walk, what they had said before it.

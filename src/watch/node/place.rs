@@ -21,14 +21,14 @@ const KEPT: usize = 1024;
 
 /// A cgroup and its owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
+pub(in crate::watch) struct OwnedCgroup {
     /// Path relative to the cgroup root.
-    pub(super) path: Text,
+    pub(in crate::watch) path: Text,
     /// Whose it is.
-    pub(super) owner: Option<Owner>,
+    pub(in crate::watch) owner: Option<Owner>,
 }
 
-impl Place {
+impl OwnedCgroup {
     pub(super) fn new(path: &Text, ground: &Ground) -> Self {
         let owner = ground.owner(path.as_bytes());
         Self { path: path.clone(), owner }
@@ -41,9 +41,9 @@ pub(super) struct Places {
     ground: Ground,
     /// By id. A cgroup of the second version keeps its path as long as it is
     /// there, and no other ever gets its id: this never grows old.
-    by_id: HashMap<u64, Rc<Place>>,
+    by_id: HashMap<u64, Rc<OwnedCgroup>>,
     /// Where processes were.
-    by_process: Remembered<(u32, u64), Option<Rc<Place>>>,
+    by_process: Remembered<(u32, u64), Option<Rc<OwnedCgroup>>>,
     /// Paths that ids led to, or that they led nowhere.
     looked: Remembered<u64, Option<PathBuf>>,
 }
@@ -57,24 +57,24 @@ impl Places {
 
     /// The cgroup of a process at an event, if the event names one that was seen
     /// or is there; else the one that it is in now, if it still is there.
-    pub(super) fn of(&mut self, options: &Options, subject: &Subject) -> Option<Rc<Place>> {
+    pub(super) fn of(&mut self, options: &Options, subject: &Subject) -> Option<Rc<OwnedCgroup>> {
         if let Some(place) = self.by_id(options, subject.cgroup) {
             return Some(place);
         }
         let ground = &self.ground;
         self.by_process.get((subject.pid, subject.start_time), || {
             let path = observe::process_cgroup(options, subject.pid, subject.start_time).ok()?;
-            Some(Rc::new(Place::new(&path.as_os_str().as_bytes().into(), ground)))
+            Some(Rc::new(OwnedCgroup::new(&path.as_os_str().as_bytes().into(), ground)))
         })
     }
 
     /// The cgroup of an id, if it is there or was seen: no process is asked.
-    pub(super) fn by_id(&mut self, options: &Options, id: u64) -> Option<Rc<Place>> {
+    pub(super) fn by_id(&mut self, options: &Options, id: u64) -> Option<Rc<OwnedCgroup>> {
         let known = self.by_id.get(&id).cloned();
         known.or_else(|| self.named(options, id))
     }
 
-    fn named(&mut self, options: &Options, id: u64) -> Option<Rc<Place>> {
+    fn named(&mut self, options: &Options, id: u64) -> Option<Rc<OwnedCgroup>> {
         let look = || (id != 0).then(|| observe::id_cgroup(options, id)).flatten();
         let path = self.looked.get(id, look)?;
         self.remember(id, &path.as_os_str().as_bytes().into());
@@ -86,7 +86,7 @@ impl Places {
         if self.by_id.len() >= KEPT && !self.by_id.contains_key(&id) {
             self.by_id.clear();
         }
-        self.by_id.entry(id).or_insert_with(|| Rc::new(Place::new(path, &self.ground)));
+        self.by_id.entry(id).or_insert_with(|| Rc::new(OwnedCgroup::new(path, &self.ground)));
     }
 }
 

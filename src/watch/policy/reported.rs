@@ -1,4 +1,4 @@
-//! Problems, each told once: what cannot be watched stays so, and every look finds
+//! Reports each problem once: what cannot be watched stays so, and every check finds
 //! it again.
 
 use std::collections::HashSet;
@@ -7,16 +7,16 @@ use crate::model::{EventKind, ProblemCode};
 use crate::observation::Problem;
 use crate::report::Event;
 
-/// Problems that are told; that there are more is the last one.
+/// Problems that are reported; the last report says that there are more.
 const MOST: usize = 100;
 
-/// What was told.
+/// The problems that were reported.
 #[derive(Debug, Default)]
-pub(super) struct Told(HashSet<(String, String, String)>);
+pub(super) struct ReportedProblems(HashSet<(String, String, String)>);
 
-impl Told {
-    /// The events of those that are new.
-    pub(super) fn news(&mut self, problems: Vec<Problem>) -> Vec<Event> {
+impl ReportedProblems {
+    /// An event for each problem that was not reported before.
+    pub(super) fn new_ones(&mut self, problems: Vec<Problem>) -> Vec<Event> {
         problems.into_iter().filter_map(|problem| self.one(problem)).collect()
     }
 
@@ -40,8 +40,8 @@ impl Told {
 mod tests {
     use super::*;
 
-    /// Make sure that a problem is told once, and that what is not told any more
-    /// is said.
+    /// Make sure that a problem is reported once, and that the last report says
+    /// that more are not.
     #[test]
     fn once() {
         let problem = |what: usize| Problem {
@@ -50,13 +50,13 @@ mod tests {
             why: "no".to_owned(),
             needs: String::new(),
         };
-        let mut told = Told::default();
-        assert_eq!(told.news(vec![problem(0), problem(0), problem(1)]).len(), 2);
-        assert!(told.news(vec![problem(1)]).is_empty());
-        let rest = told.news((2..300).map(problem).collect());
+        let mut reported = ReportedProblems::default();
+        assert_eq!(reported.new_ones(vec![problem(0), problem(0), problem(1)]).len(), 2);
+        assert!(reported.new_ones(vec![problem(1)]).is_empty());
+        let rest = reported.new_ones((2..300).map(problem).collect());
         assert_eq!(rest.len(), MOST - 1);
         let last = rest.last().and_then(|event| event.problem.as_ref()).map(|one| one.code.as_str());
         assert_eq!(last, Some("too-many"));
-        assert!(told.news(vec![problem(999)]).is_empty());
+        assert!(reported.new_ones(vec![problem(999)]).is_empty());
     }
 }

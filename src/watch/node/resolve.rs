@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use super::place::{Place, Places, STAYS};
+use super::place::{OwnedCgroup, Places, STAYS};
 use super::remember::Remembered;
 use crate::analyse::{CgroupGpus, MovedReach};
 use crate::observation::{Answer, CgroupMode, Environment, Observation, Process, Text};
@@ -26,30 +26,30 @@ const LIMIT: usize = 256 << 10;
 /// Observations that are remembered.
 const REMEMBERED: usize = 256;
 
-/// One observation, and what is to be asked of it.
+/// What one observation of a cgroup says of the GPUs that a process may open in it.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(in crate::watch) struct CgroupReach {
     at: Instant,
     /// Of all observations, this one.
-    pub(super) serial: u64,
+    pub(in crate::watch) serial: u64,
     asker: CgroupGpus,
 }
 
-impl Known {
+impl CgroupReach {
     /// What a process may open here that it could not where `before` answers, and
     /// the other way round.
-    pub(super) fn difference(&self, before: &Self) -> MovedReach {
+    pub(in crate::watch) fn difference(&self, before: &Self) -> MovedReach {
         CgroupGpus::difference(&before.asker, &self.asker)
     }
 
     /// Why an environment that asks for this gets no GPU: see [`CgroupGpus::why_none`].
-    pub(super) fn why_none(&self, asked: &Asked, variable: Option<&str>) -> Option<String> {
+    pub(in crate::watch) fn why_none(&self, asked: &Asked, variable: Option<&str>) -> Option<String> {
         self.asker.why_none(asked, variable)
     }
 
     /// What an environment asks for; one that is not known asks for something
     /// unknown.
-    pub(super) fn asked(&self, environment: Option<&Environment>) -> Asked {
+    pub(in crate::watch) fn asked(&self, environment: Option<&Environment>) -> Asked {
         self.asker.asked(&match environment {
             Some(environment) => Answer::Known(environment.clone()),
             None => Answer::Missing("its environment is not known".to_owned()),
@@ -68,7 +68,7 @@ pub(super) struct Resolver {
     places: Places,
     /// The cgroups of the v1 devices controller, which no event names.
     groups: Remembered<(u32, u64), Option<Text>>,
-    known: HashMap<Key, Rc<Known>>,
+    known: HashMap<Key, Rc<CgroupReach>>,
     serial: u64,
     /// Whether the v1 controller has a say, as of the last observation.
     v1: bool,
@@ -96,18 +96,18 @@ impl Resolver {
     }
 
     /// The cgroup that a process was in, if it can be told.
-    pub(super) fn place(&mut self, subject: &Subject) -> Option<Rc<Place>> {
+    pub(super) fn place(&mut self, subject: &Subject) -> Option<Rc<OwnedCgroup>> {
         self.places.of(&self.options, subject)
     }
 
     /// The cgroup of this id, if it is there or was seen; no process is asked.
-    pub(super) fn cgroup(&mut self, id: u64) -> Option<Rc<Place>> {
+    pub(super) fn cgroup(&mut self, id: u64) -> Option<Rc<OwnedCgroup>> {
         self.places.by_id(&self.options, id)
     }
 
     /// What answers for a process in a cgroup; `None` where the cgroup is
     /// gone.
-    pub(super) fn asker(&mut self, subject: &Subject, cgroup: &Place) -> Option<Rc<Known>> {
+    pub(super) fn reach(&mut self, subject: &Subject, cgroup: &OwnedCgroup) -> Option<Rc<CgroupReach>> {
         let key = self.key(subject, cgroup);
         if let Some(known) = self.known.get(&key).filter(|known| known.at.elapsed() < FRESH) {
             return Some(known.clone());
@@ -117,22 +117,22 @@ impl Resolver {
     }
 
     /// What answers for a process whose cgroup is gone.
-    pub(super) fn nowhere(&mut self, subject: &Subject) -> Option<Known> {
+    pub(super) fn nowhere(&mut self, subject: &Subject) -> Option<CgroupReach> {
         if self.serial == 0 {
             // Nobody has looked at the node's GPUs yet.
-            self.observe(subject, &Place { path: "/".into(), ..Place::default() })?;
+            self.observe(subject, &OwnedCgroup { path: "/".into(), ..OwnedCgroup::default() })?;
         }
         let asker = CgroupGpus::nowhere(self.gpus.clone());
-        Some(Known { at: Instant::now(), serial: self.serial, asker })
+        Some(CgroupReach { at: Instant::now(), serial: self.serial, asker })
     }
 
-    fn key(&mut self, subject: &Subject, cgroup: &Place) -> Key {
+    fn key(&mut self, subject: &Subject, cgroup: &OwnedCgroup) -> Key {
         let group = || v1_group(&self.options.proc, subject.pid);
         let group = if self.v1 { self.groups.get((subject.pid, subject.start_time), group) } else { None };
         (cgroup.path.clone(), group)
     }
 
-    fn observe(&mut self, subject: &Subject, cgroup: &Place) -> Option<Rc<Known>> {
+    fn observe(&mut self, subject: &Subject, cgroup: &OwnedCgroup) -> Option<Rc<CgroupReach>> {
         let pid = subject.pid;
         let at = Instant::now();
         let group = v1_group(&self.options.proc, pid);
@@ -150,7 +150,7 @@ impl Resolver {
         if let Some(seen) = seen.filter(|_| observation.host.cgroup_mode != CgroupMode::Legacy) {
             self.places.remember(seen.id, &cgroup.path);
         }
-        let known = Rc::new(Known { at, serial: self.serial, asker });
+        let known = Rc::new(CgroupReach { at, serial: self.serial, asker });
         // One that moved meanwhile may have been seen before or after that.
         if group == v1_group(&self.options.proc, pid) {
             // Of one that is not there nothing is known of v1.
@@ -160,7 +160,7 @@ impl Resolver {
         Some(known)
     }
 
-    fn keep(&mut self, key: Key, known: Rc<Known>) {
+    fn keep(&mut self, key: Key, known: Rc<CgroupReach>) {
         if self.known.len() >= REMEMBERED {
             self.known.retain(|_, known| known.at.elapsed() < FRESH);
         }
