@@ -143,6 +143,14 @@ impl<'a> Policies<'a> {
         policy
     }
 
+    /// What the v1 controller says of these processes; `None` where it is not
+    /// mounted or nobody is there to ask about.
+    pub(super) fn v1_of(&self, inside: &[&Process], decoder: &mut Decoder) -> Option<Policy> {
+        self.observation.devices_v1.as_ref()?;
+        let groups = inside.iter().map(|process| process.devices_v1.clone()).collect();
+        self.of_groups(&groups, decoder)
+    }
+
     /// The v1 policy for the processes in a cgroup; `None` if there is no process.
     fn of_groups(&self, groups: &BTreeSet<Option<Text>>, decoder: &mut Decoder) -> Option<Policy> {
         if groups.is_empty() {

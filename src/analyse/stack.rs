@@ -18,6 +18,8 @@ pub struct Stack {
     /// The same with the v1 controller of the processes inside, where that is
     /// mounted.
     pub whole: Policy,
+    /// What that controller says by itself; `None` where it has no say.
+    pub v1: Option<Policy>,
 }
 
 /// One program in force.
@@ -54,7 +56,8 @@ pub fn stack(observation: &Observation, path: &Text, decoder: &mut Decoder) -> R
     let inside: Vec<&Process> =
         observation.processes.iter().filter(|process| process.cgroup == *path).collect();
     let whole = policies.of_cgroup(cgroup, &inside, decoder);
-    Ok(Stack { programs, together, whole })
+    let v1 = policies.v1_of(&inside, decoder);
+    Ok(Stack { programs, together, whole, v1 })
 }
 
 fn in_force(

@@ -124,8 +124,8 @@ impl Planner<'_> {
     fn after_reload(&mut self) -> Result<Policy, String> {
         let (_, files) = self.of_files()?;
         Ok(match files {
-            Some(files) => self.decoder.all_of(&[self.stack.whole, files]),
-            None => self.stack.whole,
+            Some(files) => self.decoder.all_of(&[self.stack.together, files]),
+            None => self.stack.together,
         })
     }
 
@@ -197,11 +197,11 @@ impl Planner<'_> {
         }
     }
 
-    /// The v1 controller, where it is mounted, denies by itself.
+    /// Tells what the v1 controller, where it is mounted, denies by itself.
     fn refuse_v1(&mut self, missing: Policy) {
-        let by_programs = self.decoder.missing(self.stack.together, missing);
-        let by_v1 = self.decoder.narrowed(missing, by_programs);
-        if !self.decoder.allows_nothing(by_v1) {
+        let Some(v1) = self.stack.v1 else { return };
+        let denied = self.decoder.missing(v1, missing);
+        if !self.decoder.allows_nothing(denied) {
             self.repair.refusals.push(
                 "the v1 devices controller, which is mounted too, denies some of it: write to devices.allow of the v1 cgroup".to_owned(),
             );
@@ -279,6 +279,8 @@ impl Planner<'_> {
 
     /// Takes a step, and tells what stays denied after it.
     fn finish(&mut self, step: report::RepairStep, missing: Policy, after: Policy) {
+        let after: Vec<Policy> = [after].into_iter().chain(self.stack.v1).collect();
+        let after = self.decoder.all_of(&after);
         let remaining = self.decoder.missing(after, missing);
         self.repair.remaining = self.rules(remaining);
         self.repair.steps.push(step);

@@ -251,6 +251,35 @@ fn others_do_not_gain() {
     assert!(unseen.refusals[0].contains("was not seen"), "{:?}", unseen.refusals);
 }
 
+/// Make sure that a denial of the v1 controller is told, and counts as remaining: the
+/// command changes programs alone.
+#[test]
+fn the_v1_controller_denies_too() {
+    let mut observation = lost("DevicePolicy=strict\nDeviceAllow=/dev/char/1:3 rwm");
+    let list = vec!["c *:* m".to_owned(), "c 1:3 rwm".to_owned(), "c 195:255 rw".to_owned()];
+    let group = crate::observation::DevicesV1Group {
+        path: "/box".into(),
+        list: crate::observation::Answer::Known(list),
+    };
+    observation.devices_v1 = Some(crate::observation::DevicesV1 {
+        mount: "/sys/fs/cgroup/devices".to_owned(),
+        groups: vec![group],
+    });
+    for process in &mut observation.processes {
+        process.devices_v1 = Some("/box".into());
+    }
+    let repair = of(&observation, &RepairRequest::default());
+    assert_eq!((state(&repair).as_str(), repair.steps.len()), ("missing", 1), "{:?}", repair.refusals);
+    assert!(
+        repair.refusals.iter().any(|why| why.contains("the v1 devices controller")),
+        "{:?}",
+        repair.refusals
+    );
+    let major_minor = |rule: &crate::report::Rule| (rule.major[0], rule.minor[0]);
+    let remaining: Vec<_> = repair.remaining.iter().map(major_minor).collect();
+    assert!(remaining.contains(&(195, 0)) && !remaining.contains(&(195, 255)), "{remaining:?}");
+}
+
 /// Make sure that a name that is no unit's never becomes a word of a command.
 #[test]
 fn hostile_names_are_no_units() {
