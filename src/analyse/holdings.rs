@@ -56,6 +56,7 @@ pub fn denied_of(observation: &Observation, pid: u32, devices: &[HeldDevice]) ->
         live: unasked(),
         devices: Answer::Known(devices.to_vec()),
         devices_cut: None,
+        vgpu: None,
     });
     let mut join = JoinedNode::new(observation);
     join.view_of_process(&process)?;

@@ -10,6 +10,7 @@ use crate::observation::{self, Observation, Process, Program, Text};
 use crate::owner::Directory;
 use crate::policy::{Decoder, Followed, Policy};
 use crate::report::{self, Cgroup, Effective, Gpu, Payload};
+use crate::vgpu::Survey;
 
 use super::attachment::Tree;
 use super::gpu_verdicts::GpuVerdicts;
@@ -26,6 +27,8 @@ pub(super) struct JoinedNode<'a> {
     pub(super) gpus: Vec<Gpu>,
     pub(super) owners: Directory,
     pub(super) numbers: Numbers,
+    /// Limits of HAMi-core and SoftMig.
+    pub(super) survey: Survey,
     shared: Vec<SharedNode>,
     tree: Tree<'a>,
     cgroups: HashMap<&'a Text, &'a observation::Cgroup>,
@@ -44,6 +47,7 @@ impl<'a> JoinedNode<'a> {
             observation,
             owners: Directory::new(observation),
             numbers: Numbers::new(&gpus, &shared),
+            survey: Survey::new(observation),
             gpus,
             shared,
             tree: Tree::new(&observation.cgroups),

@@ -1,11 +1,11 @@
-//! Finds owners that share a GPU on purpose: by MIG, MPS or shards. Two owners that
-//! may open one GPU are no fault then.
+//! Finds owners that share a GPU on purpose: by MIG, MPS, shards or interception.
+//! Two owners that may open one GPU are no fault then.
 
 use crate::model::SharingMode;
 use crate::observation::{Environment, Process};
 use crate::report::{Gpu, OwnerSets};
 
-/// How an owner shares its GPUs: `mig`, `mps`, `shard`.
+/// How an owner shares its GPUs: `mig`, `mps`, `shard`, `interception`.
 pub(super) fn of(sets: &OwnerSets, processes: &[&Process], gpus: &[Gpu]) -> Vec<SharingMode> {
     let says = |name: &str| environments(processes).any(|environment| environment.get(name).is_some());
     let all = [
@@ -15,6 +15,7 @@ pub(super) fn of(sets: &OwnerSets, processes: &[&Process], gpus: &[Gpu]) -> Vec<
             says("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE") || processes.iter().any(|one| is_mps(one)),
         ),
         (SharingMode::Shard, says("SLURM_SHARDS_ON_NODE")),
+        (SharingMode::Interception, processes.iter().any(|one| is_intercepted(one))),
     ];
     all.into_iter().filter(|(_, shares)| *shares).map(|(mode, _)| mode).collect()
 }
@@ -31,6 +32,17 @@ fn uses_instances(sets: &OwnerSets, gpus: &[Gpu]) -> bool {
     let allowed = sets.allowed.instances.len();
     let named = [&sets.allocated, &sets.visible, &sets.held];
     (allowed > 0 && allowed < total) || named.iter().any(|set| !set.instances.is_empty())
+}
+
+/// Whether it has root's library of HAMi-core or SoftMig loaded, which is put
+/// between processes that share a GPU and the driver.
+fn is_intercepted(process: &Process) -> bool {
+    let traces = process.detail.as_ref().and_then(|detail| detail.vgpu.as_ref());
+    let mut libraries = traces.into_iter().flat_map(|traces| &traces.libraries);
+    libraries.any(|library| {
+        let is_roots = library.file.known().is_some_and(|file| file.uid == 0 && file.mode & 0o002 == 0);
+        library.executable && is_roots
+    })
 }
 
 /// `nvidia-cuda-mps-server` owns the context of all its clients. A command name has

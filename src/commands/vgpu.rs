@@ -1,16 +1,105 @@
-//! `gpumap vgpu`: what a shared region of libvgpu.so says.
+//! `gpumap vgpu`: limits of libvgpu.so and SoftMig, and whether they are in
+//! force.
 
-use super::files;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use super::files::{self, saved};
 use super::invocation::{Failure, Invocation, envelope};
+use super::subject::job_cgroups::{self, Part};
+use super::subject::job_name;
 use crate::cli::{Exit, VgpuArgs};
 use crate::model::{ProblemCode, RegionLayout};
-use crate::observation::Problem;
-use crate::report::Payload;
-use crate::{render, vgpu};
+use crate::observation::{Observation, Problem, Scope, SharedRegion};
+use crate::observe::{self, Target};
+use crate::report::{Payload, Process};
+use crate::{analyse, render, vgpu};
 
 /// Runs the command.
 pub(super) fn run(invocation: &mut Invocation<'_>, args: &VgpuArgs) -> Result<Exit, Failure> {
-    let file = files::read(invocation, &args.region)?;
+    if let Some(region) = &args.region {
+        return one_region(invocation, region);
+    }
+    invocation.look.detail = true;
+    let observation = match saved::from_option(invocation)? {
+        Some(observation) => narrow(observation, args)?,
+        None => live(invocation, args)?,
+    };
+    let payload = analyse::limits(&observation)?;
+    let is_broken = payload.processes.iter().flatten().any(|process| counts(process, args) && fails(process));
+    let exit = invocation.answer(&observation, payload, render::limits)?;
+    Ok(if is_broken { Exit::No } else { exit })
+}
+
+/// Whether a process counts for the exit code: it uses a GPU, or was asked
+/// about.
+fn counts(process: &Process, args: &VgpuArgs) -> bool {
+    let limits = process.vgpu.as_ref();
+    args.pid.is_some()
+        || limits.is_some_and(|limits| limits.uses_gpu != Some(false) || limits.entry.is_some())
+}
+
+fn fails(process: &Process) -> bool {
+    process.vgpu.as_ref().is_some_and(|limits| limits.is_broken())
+}
+
+/// Observes what was asked about.
+fn live(invocation: &Invocation<'_>, args: &VgpuArgs) -> Result<Observation, Failure> {
+    let options = invocation.options();
+    if let Some(pid) = args.pid {
+        return one_process(&options, pid);
+    }
+    if let Some(job) = &args.job {
+        let asked = job_name::parse(job)?;
+        let part = Part { job: job_name::live(invocation, &asked.job)?, step: asked.step };
+        let mut observation = observe::jobs(&options, std::slice::from_ref(&part.job))?;
+        job_cgroups::narrow(&mut observation, &[part])?;
+        return Ok(observation);
+    }
+    let path = args.cgroup.clone().unwrap_or_else(|| PathBuf::from("/"));
+    Ok(observe::cgroups(&options, &[Target { path, recursive: true }])?)
+}
+
+/// Observes a process, and those of its cgroup: who shares its region matters
+/// too. What cannot be seen of the others is no fault of this answer.
+fn one_process(options: &observe::Options, pid: u32) -> Result<Observation, Failure> {
+    let mut observation = observe::processes(options, &[pid])?;
+    let targets = observation.processes.iter().map(|process| Target {
+        path: OsStr::from_bytes(process.cgroup.as_bytes()).into(),
+        recursive: false,
+    });
+    let Ok(around) = observe::cgroups(options, &targets.collect::<Vec<_>>()) else { return Ok(observation) };
+    observation.processes.extend(around.processes.into_iter().filter(|process| process.pid != pid));
+    for region in around.regions {
+        let is_same = |known: &SharedRegion| (known.dev, known.inode) == (region.dev, region.inode);
+        if !observation.regions.iter().any(is_same) {
+            observation.regions.push(region);
+        }
+    }
+    Ok(observation)
+}
+
+/// Narrows a saved observation to what was asked about.
+fn narrow(mut observation: Observation, args: &VgpuArgs) -> Result<Observation, Failure> {
+    if let Some(job) = &args.job {
+        let asked = job_name::parse(job)?;
+        let part = Part { job: job_name::in_observation(&observation, &asked.job)?, step: asked.step };
+        job_cgroups::narrow(&mut observation, &[part])?;
+    } else if let Some(pid) = args.pid {
+        let path = saved::cgroup_of_pid(&observation, pid)?;
+        observation.scope = vec![Scope { path, recursive: false }];
+        observation.pids = vec![pid];
+    } else if let Some(path) = &args.cgroup {
+        let path = saved::find(&observation, path)?;
+        observation.scope = vec![Scope { path, recursive: true }];
+    }
+    Ok(observation)
+}
+
+/// Reads a shared region by itself.
+fn one_region(invocation: &mut Invocation<'_>, path: &Path) -> Result<Exit, Failure> {
+    let file = files::read(invocation, path)?;
     let region = vgpu::read(&file);
     let mut observation = envelope::blank();
     let needs = match region.layout {
@@ -21,7 +110,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &VgpuArgs) -> Result<Ex
     if !needs.is_empty() {
         observation.errors.push(Problem {
             code: ProblemCode::Layout,
-            what: files::name(&args.region),
+            what: files::name(path),
             why: region.why.clone().unwrap_or_default(),
             needs: needs.to_owned(),
         });

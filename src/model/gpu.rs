@@ -63,6 +63,8 @@ open_words! {
         Mps,
         /// Slurm's shards.
         Shard,
+        /// A library between processes and the driver: HAMi-core, SoftMig.
+        Interception,
     }
 }
 

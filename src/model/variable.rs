@@ -38,6 +38,47 @@ pub const VARIABLES: [&str; 34] = [
     "ZE_FLAT_DEVICE_HIERARCHY",
 ];
 
+/// Variables of HAMi-core and SoftMig that are kept too, sorted. `watch` does not
+/// follow their changes: the libraries read them once.
+pub const LIMIT_VARIABLES: [&str; 36] = [
+    "CUDA_DEVICE_MEMORY_LIMIT",
+    "CUDA_DEVICE_MEMORY_LIMIT_0",
+    "CUDA_DEVICE_MEMORY_LIMIT_1",
+    "CUDA_DEVICE_MEMORY_LIMIT_10",
+    "CUDA_DEVICE_MEMORY_LIMIT_11",
+    "CUDA_DEVICE_MEMORY_LIMIT_12",
+    "CUDA_DEVICE_MEMORY_LIMIT_13",
+    "CUDA_DEVICE_MEMORY_LIMIT_14",
+    "CUDA_DEVICE_MEMORY_LIMIT_15",
+    "CUDA_DEVICE_MEMORY_LIMIT_2",
+    "CUDA_DEVICE_MEMORY_LIMIT_3",
+    "CUDA_DEVICE_MEMORY_LIMIT_4",
+    "CUDA_DEVICE_MEMORY_LIMIT_5",
+    "CUDA_DEVICE_MEMORY_LIMIT_6",
+    "CUDA_DEVICE_MEMORY_LIMIT_7",
+    "CUDA_DEVICE_MEMORY_LIMIT_8",
+    "CUDA_DEVICE_MEMORY_LIMIT_9",
+    "CUDA_DEVICE_MEMORY_SHARED_CACHE",
+    "CUDA_DEVICE_SM_LIMIT",
+    "CUDA_DEVICE_SM_LIMIT_0",
+    "CUDA_DEVICE_SM_LIMIT_1",
+    "CUDA_DEVICE_SM_LIMIT_10",
+    "CUDA_DEVICE_SM_LIMIT_11",
+    "CUDA_DEVICE_SM_LIMIT_12",
+    "CUDA_DEVICE_SM_LIMIT_13",
+    "CUDA_DEVICE_SM_LIMIT_14",
+    "CUDA_DEVICE_SM_LIMIT_15",
+    "CUDA_DEVICE_SM_LIMIT_2",
+    "CUDA_DEVICE_SM_LIMIT_3",
+    "CUDA_DEVICE_SM_LIMIT_4",
+    "CUDA_DEVICE_SM_LIMIT_5",
+    "CUDA_DEVICE_SM_LIMIT_6",
+    "CUDA_DEVICE_SM_LIMIT_7",
+    "CUDA_DEVICE_SM_LIMIT_8",
+    "CUDA_DEVICE_SM_LIMIT_9",
+    "GPU_CORE_UTILIZATION_POLICY",
+];
+
 /// The variables of Prolog, Epilog and task hooks that gpumap uses; the others
 /// (user, partition, exit codes) are not kept.
 pub const HOOK_VARIABLES: [&str; 18] = [
@@ -98,7 +139,7 @@ mod tests {
     /// can be searched.
     #[test]
     fn lists() {
-        assert!(VARIABLES.is_sorted() && HOOK_VARIABLES.is_sorted());
+        assert!(VARIABLES.is_sorted() && HOOK_VARIABLES.is_sorted() && LIMIT_VARIABLES.is_sorted());
         for name in device_variables().chain(HOOK_VARIABLES) {
             assert!(VARIABLES.binary_search(&name).is_ok(), "{name}");
         }

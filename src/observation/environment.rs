@@ -21,7 +21,8 @@ pub struct Environment {
 /// One variable.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Variable {
-    /// One of [`VARIABLES`](crate::model::VARIABLES).
+    /// One of [`VARIABLES`](crate::model::VARIABLES) or
+    /// [`LIMIT_VARIABLES`](crate::model::LIMIT_VARIABLES).
     pub name: String,
     /// Its value.
     pub value: Text,

@@ -8,6 +8,9 @@ const TABLE: usize = 1 << 25;
 /// Bytes that are compared to find every ancestor of every cgroup: the length
 /// of each path times its levels. 5000 paths of usual length need two million.
 const PATHS: usize = 1 << 31;
+/// Shared regions that are put together again, each of 2 MB. A node has one for
+/// each container with a GPU.
+const REGIONS: usize = 4096;
 
 impl Observation {
     /// Why the observation asks for far more work than its size justifies;
@@ -25,6 +28,9 @@ impl Observation {
         });
         if work.fold(0, usize::saturating_add) > TABLE {
             return Some("the devices of its processes' contexts are too many".to_owned());
+        }
+        if self.regions.len() > REGIONS {
+            return Some(format!("{} shared regions are too many", self.regions.len()));
         }
         let paths = self.cgroups.iter().map(|cgroup| &cgroup.path);
         let paths = paths.chain(self.processes.iter().map(|process| &process.cgroup));
@@ -56,6 +62,10 @@ mod tests {
         all.gpu_facts = facts(1000);
         assert_eq!(all.excess(), None);
         all.gpu_facts = facts(10_000);
+        assert!(all.excess().is_some());
+        let region = crate::observation::SharedRegion::default();
+        all.gpu_facts = facts(1000);
+        all.regions = vec![region; REGIONS + 1];
         assert!(all.excess().is_some());
         let deep = Observation { cgroups: vec![cgroup(&"/a".repeat(100_000))], ..Observation::default() };
         assert!(deep.excess().is_some());

@@ -16,6 +16,7 @@ mod slurm;
 mod text;
 mod unit;
 mod verification;
+mod vgpu;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,6 +38,10 @@ pub use slurm::{ConfigFile, Slurm};
 pub use text::{HexBytes, Text};
 pub use unit::{DeviceNumber, NamedNode, Unit};
 pub use verification::Verification;
+pub use vgpu::{
+    FileFacts, JobFile, LARGEST_REGION, MappedFile, Preload, RegionContents, SharedRegion, SparseBytes,
+    VgpuTraces, take_regions,
+};
 
 /// The schema name of the observations this version writes.
 pub const SCHEMA: &str = "gpumap.observation/1";
@@ -78,6 +83,9 @@ pub struct Observation {
     /// The users who have `processes`, as far as the node names them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub users: Vec<User>,
+    /// Files that `processes` map as shared regions of HAMi-core or SoftMig.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub regions: Vec<SharedRegion>,
     /// The v1 devices controller, where it is mounted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub devices_v1: Option<DevicesV1>,

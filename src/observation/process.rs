@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, Environment, Text};
+use super::{Answer, Environment, Text, VgpuTraces};
 use crate::model::DeviceType;
 
 /// One process, pinned by its start time.
@@ -65,6 +65,10 @@ pub struct Detail {
     /// resolved, or a limit that was reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub devices_cut: Option<String>,
+    /// What shows of HAMi-core or SoftMig, where anything does: a library or a
+    /// region is mapped, or the environment at exec names limits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vgpu: Option<Box<VgpuTraces>>,
 }
 
 /// The device number of a process's descriptors or mappings.

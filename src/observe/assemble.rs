@@ -18,7 +18,7 @@ use super::programs::symbols;
 use super::slurm::config;
 use super::{gpu, host, rights, units};
 use crate::model::ProblemCode;
-use crate::observation::{Observation, Problem, Process};
+use crate::observation::{Observation, Problem, Process, take_regions};
 use crate::sys::bpf::CGROUP_DEVICE_PROGRAM;
 use crate::sys::caps::Capability::SysAdmin;
 
@@ -68,6 +68,8 @@ pub(super) fn observe(
     recheck::settle(hierarchy, &mut seen, &mut cache, &mut log);
     links::fill(&mut seen, &mut log);
     observation.processes = processes(&seen, &mut log);
+    let details = observation.processes.iter_mut().filter_map(|process| process.detail.as_mut());
+    observation.regions = take_regions(details.filter_map(|detail| detail.vgpu.as_deref_mut()));
     if let Some(mount) = &hierarchy.devices {
         observation.devices_v1 = Some(devices_v1::collect(mount, &observation.processes, &mut log));
     }

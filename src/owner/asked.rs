@@ -201,6 +201,7 @@ mod tests {
             live: Answer::default(),
             devices: Answer::default(),
             devices_cut: None,
+            vgpu: None,
         };
         let cgroup = format!("/system.slice/slurmstepd.scope/job_{job}/step_{step}/user").into();
         Process { cgroup, detail: Some(detail), ..Process::default() }

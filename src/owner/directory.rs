@@ -121,6 +121,7 @@ mod tests {
             live: Answer::default(),
             devices: Answer::default(),
             devices_cut: None,
+            vgpu: None,
         };
         Process { uid, cgroup: format!("{JOB}{below}").into(), detail: Some(detail), ..Process::default() }
     }

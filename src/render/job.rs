@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{Style, activity, inventory, owner, process, programs, rules, sanitize, sets};
+use super::{Style, activity, inventory, limits, owner, process, programs, rules, sanitize, sets};
 use crate::model::{CgroupPath, JobIdSource};
 use crate::report::{ActiveProcess, Cgroup, Effective, Gpu, GpuSet, OwnerSets, Payload, Policy, Process};
 
@@ -39,6 +39,7 @@ fn one(out: &mut dyn Write, style: Style, group: &[OwnerSets], payload: &Payload
         let is_its = |it: &ActiveProcess| it.cgroup.as_deref().is_some_and(|path| is_in(path, &top.cgroup));
         activity::section(out, style, activity, is_its, inventory)?;
     }
+    limits::section(out, style, &own, inventory)?;
     rule_part(out, &cgroups, payload)?;
     program_part(out, &cgroups, payload)
 }

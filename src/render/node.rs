@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{Style, inventory, owner, sets};
+use super::{Style, inventory, limits, owner, sets};
 use crate::report::{Gpu, OwnerSets, Payload};
 
 /// Prints both tables.
@@ -15,7 +15,12 @@ pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result
     };
     inventory::write(out, style, &title, &gpus)?;
     writeln!(out)?;
-    owners(out, style, payload)
+    owners(out, style, payload)?;
+    if !style.all {
+        return Ok(());
+    }
+    let processes = payload.cgroups.iter().flatten().flat_map(|cgroup| &cgroup.processes);
+    limits::section(out, style, &processes.collect::<Vec<_>>(), payload.gpus.as_deref().unwrap_or_default())
 }
 
 fn owners(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()> {

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::table::{self, Last};
-use super::{Style, activity, cgroup, gpu_names, job, owner, process, process_facts, sanitize, sets};
+use super::{Style, activity, cgroup, gpu_names, job, limits, owner, process, process_facts, sanitize, sets};
 use crate::model::{Certainty, CgroupPath, JobIdSource, ValueState};
 use crate::report::{ActiveProcess, Api, Asked, Cgroup, Claim, Gpu, OwnerSets, Payload, Process, Visible};
 
@@ -64,6 +64,7 @@ fn one(
         results(out, style, visible, inventory)?;
     }
     held(out, it, inventory)?;
+    limits::section(out, style, &[it], inventory)?;
     let Some(activity) = payload.activity.as_deref().filter(|_| it.used.is_some()) else { return Ok(()) };
     let is_it = |other: &ActiveProcess| (other.pid, other.start_time) == (it.pid, it.start_time);
     activity::section(out, style, activity, is_it, inventory)

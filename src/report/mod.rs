@@ -36,7 +36,7 @@ pub use node_diff::{AllocationChange, NodeDiff, OwnerAt, OwnerGpus, PolicyChange
 pub use process::{Api, Asked, Claim, Cut, Leftover, Process, RawVariable, Visible};
 pub use repair::{Denier, Intention, Repair, RepairStep};
 pub use sets::{GpuSet, OwnerSets};
-pub use vgpu::{Region, RegionDevice, RegionProcess};
+pub use vgpu::{LimitVerdict, MappedRegion, Region, RegionDevice, RegionProcess, Vgpu, VgpuDevice, VgpuFile};
 
 /// The schema name of every document.
 pub const SCHEMA: &str = "gpumap/1";
@@ -125,6 +125,13 @@ pub struct Payload {
     /// Answers of `doctor`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doctor: Option<Vec<DoctorCheck>>,
+    /// Answers of `vgpu`: the processes that have or were meant to have limits
+    /// of HAMi-core or SoftMig.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processes: Option<Vec<Process>>,
+    /// The shared regions that they map.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regions: Option<Vec<MappedRegion>>,
     /// The answer of `diff`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<Diff>,

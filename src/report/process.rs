@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::GpuSet;
+use super::{GpuSet, Vgpu};
 use crate::model::{ApiName, Certainty, CutCode, JobEvidence, Owner, ProcessState, SharedRole, ValueState};
 
 /// One process.
@@ -81,6 +81,10 @@ pub struct Process {
     /// The job that its environment names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<Claim>,
+    /// Its limits under HAMi-core's libvgpu.so or SoftMig, where it has or was
+    /// meant to have any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vgpu: Option<Box<Vgpu>>,
 }
 
 impl Process {

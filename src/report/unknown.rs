@@ -24,6 +24,7 @@ impl Payload {
             || self.doctor.iter().flatten().any(|check| check.state == CheckState::Unknown)
             || self.audit.as_ref().is_some_and(|audit| audit.unknown)
             || self.repair.as_ref().is_some_and(|repair| repair.state == RepairState::Unknown)
+            || self.processes.iter().flatten().any(has_unknown_limit)
     }
 }
 
@@ -42,6 +43,14 @@ fn is_unseen(process: &Process) -> bool {
     let asks = visible
         .is_some_and(|it| it.live.state == ValueState::Unknown && it.at_exec.state == ValueState::Unknown);
     (asks && !process.has_ended()) || process.held_unknown.is_some()
+}
+
+/// Whether limits of a process are unknown that may use a GPU.
+fn has_unknown_limit(process: &Process) -> bool {
+    let limits = process.vgpu.as_ref();
+    limits.is_some_and(|limits| {
+        limits.is_unknown() && (limits.uses_gpu != Some(false) || limits.entry.is_some())
+    })
 }
 
 fn has_unknown_set(payload: &Payload) -> bool {

@@ -10,7 +10,7 @@ use std::path::Path;
 use nix::NixPath;
 use nix::dir::{Dir as Listing, Type};
 use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, OFlag, openat, readlinkat};
+use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat, openat2, readlinkat};
 use nix::sys::stat::{Mode, SFlag, fstat, major, minor};
 use nix::sys::statfs::{CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, fstatfs};
 use nix::unistd::read;
@@ -21,6 +21,26 @@ use super::stat::{FileKind, FileStat, stat_at};
 /// no read permission on the directory itself.
 #[derive(Debug)]
 pub struct Dir(OwnedFd);
+
+/// A file that was found and not opened.
+#[derive(Debug)]
+pub struct Place(OwnedFd);
+
+impl Place {
+    /// Opens it for reading, if it is a regular file: the file that was found,
+    /// whatever has its name by now. Does not wait for whoever holds a lease.
+    ///
+    /// # Errors
+    ///
+    /// Those of openat(2); `EINVAL` for anything but a regular file,
+    /// `EWOULDBLOCK` where another process has a lease.
+    pub fn open_regular(&self) -> Result<File, Errno> {
+        if stat_at(&self.0, c"")?.kind != FileKind::Regular {
+            return Err(Errno::EINVAL);
+        }
+        reopen(&self.0)
+    }
+}
 
 /// Facts that `fstat` returns about a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,6 +176,30 @@ impl Dir {
             return Err(Errno::EINVAL);
         }
         Ok((reopen(&place)?, stat))
+    }
+
+    /// Finds a file as a process does whose root this directory is: links lead
+    /// nowhere else, and the links of `/proc` nowhere at all. Nothing is opened.
+    /// A last link is followed if `follow` says so. Since Linux 5.6.
+    ///
+    /// # Errors
+    ///
+    /// Those of openat2(2); `ENOSYS` before Linux 5.6.
+    pub fn find_inside(&self, path: &CStr, follow: bool) -> Result<(Place, FileStat), Errno> {
+        let last = if follow { OFlag::empty() } else { OFlag::O_NOFOLLOW };
+        let how = OpenHow::new()
+            .flags(OFlag::O_PATH | OFlag::O_CLOEXEC | last)
+            .resolve(ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS);
+        // EAGAIN: somebody renamed something on the way.
+        let mut tries = 0;
+        let place = loop {
+            match openat2(self, path, how) {
+                Err(Errno::EAGAIN) if tries < 8 => tries += 1,
+                found => break found?,
+            }
+        };
+        let stat = stat_at(&place, c"")?;
+        Ok((Place(place), stat))
     }
 
     /// The target of a symbolic link in this directory.
@@ -308,6 +352,10 @@ mod tests {
         assert_eq!(buffer.last(), Some(&b'\n'));
         assert_eq!(me.read_into(c"status", &mut buffer, 10), Err(Errno::EFBIG));
         assert_eq!(proc.child("version").unwrap_err(), Errno::ENOTDIR);
+        // A link of /proc is not followed, and `..` stays inside.
+        assert_eq!(me.find_inside(c"exe", true).unwrap_err(), Errno::ELOOP);
+        let (place, _) = me.find_inside(c"../../comm", true).unwrap();
+        assert!(place.open_regular().is_ok());
         assert!(is_plain_file(Path::new("/proc/version")) && !is_plain_file(Path::new("/proc")));
     }
 }

@@ -2,16 +2,31 @@
 //! `libvgpu.so` and SoftMig's `libsoftmig.so`.
 //!
 //! Both keep what they know in a file that the processes of a container map,
-//! the shared region. This room reads such a file: `layout` decides which
-//! build wrote it, `region` reads its fields, `limits` says what a process
-//! was meant to have. It is pure, and every byte may
-//! come from a hostile user.
+//! the shared region. `layout` decides which build wrote such a file, `region`
+//! reads its fields, `limits` reads limits as the libraries do.
+//!
+//! Whether the limits of a process are in force is judged from what shows
+//! outside of it. `registered` makes the checks that all limits share: library
+//! loaded, region mapped, layout known, entry there. `memory` and `sm` go on
+//! for one device each. `survey` does so for the processes of an observation.
+//!
+//! The room is pure, and every byte may come from a hostile user.
 
+mod case;
 mod fit;
 mod layout;
 mod limits;
+mod meant;
+mod memory;
 mod offsets;
+mod order;
 mod region;
+mod registered;
+mod sm;
+mod survey;
+mod totals;
 
 pub use limits::{Limits, number};
 pub use region::read;
+pub use survey::{KnownGpu, Place, Survey};
+pub use totals::memory_of;

@@ -31,5 +31,6 @@ mod settings;
 #[path = "../support/mod.rs"]
 mod support;
 mod unit_settings;
+mod vgpu_in_force;
 mod vgpu_regions;
 mod visible_devices;

@@ -23,6 +23,7 @@ mod unconstrained;
 mod units;
 mod unknown_verdict;
 mod verify_mismatch;
+mod vgpu;
 
 #[cfg(test)]
 mod tests;
@@ -50,4 +51,5 @@ pub(super) const FAMILIES: &[Family] = &[
     unknown_verdict::FAMILY,
     verify_mismatch::FAMILY,
     activity::FAMILY,
+    vgpu::FAMILY,
 ];

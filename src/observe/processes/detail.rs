@@ -17,6 +17,7 @@ use super::procfile::STAT_LIMIT;
 use super::procfile::parse_stat;
 use super::refusals::{ReadKind, Refusals};
 use super::title;
+use super::vgpu::{Looked, TraceReader};
 use crate::observation::{Answer, Detail, Environment, Text};
 use crate::sys::dir::Dir;
 
@@ -58,6 +59,7 @@ pub(super) struct DetailReader<'a> {
     /// Whether this `/proc` has the pids that system calls use.
     is_own: bool,
     files: MappedFiles,
+    traces: TraceReader,
     text: Vec<u8>,
     maps: Vec<u8>,
 }
@@ -82,7 +84,14 @@ struct Areas {
 
 impl<'a> DetailReader<'a> {
     pub(super) fn new(refusals: &'a Refusals, is_own: bool) -> Self {
-        Self { refusals, is_own, files: MappedFiles::default(), text: Vec::new(), maps: Vec::new() }
+        Self {
+            refusals,
+            is_own,
+            files: MappedFiles::default(),
+            traces: TraceReader::default(),
+            text: Vec::new(),
+            maps: Vec::new(),
+        }
     }
 
     /// Reads a process.
@@ -159,6 +168,8 @@ impl<'a> DetailReader<'a> {
             (Err(errno), _) => Answer::Missing(self.refusals.why(ReadKind::Live, *errno)),
             (_, Err(errno)) => Answer::Missing(self.refusals.why(ReadKind::Live, *errno)),
         };
+        let cut = self.maps.len() > MAPS_LIMIT;
+        detail.vgpu = self.traces.read(Looked { dir, maps: &self.maps, cut, detail: &detail });
         detail
     }
 
@@ -282,5 +293,6 @@ fn remains() -> Detail {
         live: ended(),
         devices: Answer::default(),
         devices_cut: None,
+        vgpu: None,
     }
 }

@@ -88,7 +88,7 @@ fn version(stat: &FileStat) -> Version {
 
 /// Finds a mapped file below the process's directory: the mapping's own link,
 /// or, where that is not allowed, its path if the same file is still there.
-fn find(dir: &Dir, mapping: &Mapping<'_>) -> Result<(FileStat, CString), Errno> {
+pub(super) fn find(dir: &Dir, mapping: &Mapping<'_>) -> Result<(FileStat, CString), Errno> {
     let link = CString::new(format!("map_files/{:x}-{:x}", mapping.start, mapping.end));
     let link = link.map_err(|_| Errno::EINVAL)?;
     let errno = match stat_at(dir, &link) {

@@ -8,6 +8,8 @@ pub(crate) struct Mapping<'a> {
     /// Offset of `start` in the file.
     pub(crate) offset: u64,
     pub(crate) executable: bool,
+    /// Whether what is written there goes into the file (`w` and `s`).
+    pub(crate) writes_file: bool,
     /// Major and minor number of the file system.
     pub(crate) dev: (u32, u32),
     pub(crate) inode: u64,
@@ -27,7 +29,8 @@ pub(crate) fn mappings(text: &[u8]) -> impl Iterator<Item = Mapping<'_>> {
 fn parse(line: &[u8]) -> Option<Mapping<'_>> {
     let (start, rest) = number(line, b'-', 16)?;
     let (end, rest) = number(rest, b' ', 16)?;
-    let (executable, rest) = (*rest.get(2)? == b'x', rest.get(5..)?);
+    let (executable, writes_file) = (*rest.get(2)? == b'x', *rest.get(1)? == b'w' && *rest.get(3)? == b's');
+    let rest = rest.get(5..)?;
     let (offset, rest) = number(rest, b' ', 16)?;
     let (major, rest) = number(rest, b':', 16)?;
     let (minor, rest) = number(rest, b' ', 16)?;
@@ -36,7 +39,8 @@ fn parse(line: &[u8]) -> Option<Mapping<'_>> {
         return None;
     }
     let dev = (u32::try_from(major).ok()?, u32::try_from(minor).ok()?);
-    Some(Mapping { start, end, offset, executable, dev, inode, path: rest.trim_ascii_start() })
+    let path = rest.trim_ascii_start();
+    Some(Mapping { start, end, offset, executable, writes_file, dev, inode, path })
 }
 
 /// A number up to `end`, and the rest after it.
@@ -79,8 +83,9 @@ mod tests {
         assert_eq!(found.len(), 2, "{found:?}");
         let path = &b"/a b\\012/libc.so.6 (deleted)"[..];
         let (start, end, offset, dev) = (0x7f10, 0x7f20, 0xa000, (0xfd, 0x1f));
-        assert_eq!(found[0], Mapping { start, end, offset, executable: true, dev, inode: 17, path });
+        let (executable, writes_file) = (true, false);
+        assert_eq!(found[0], Mapping { start, end, offset, executable, writes_file, dev, inode: 17, path });
         assert_eq!(found[0].name(), b"libc.so.6");
-        assert!(found[1].path.is_empty() && !found[1].executable);
+        assert!(found[1].path.is_empty() && !found[1].executable && found[1].writes_file);
     }
 }

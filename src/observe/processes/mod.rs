@@ -20,4 +20,5 @@ pub(super) mod refusals;
 pub(super) mod survey;
 pub(super) mod title;
 pub(super) mod users;
+mod vgpu;
 mod wanted;

@@ -194,6 +194,7 @@ fn detail(proc: &Proc<'_>) -> Detail {
             live: Answer::Missing(refused()),
             devices: Answer::Missing(refused()),
             devices_cut: None,
+            vgpu: None,
         };
     }
     let at_exec = environment(&proc.env);
@@ -214,6 +215,7 @@ fn detail(proc: &Proc<'_>) -> Detail {
         live,
         devices: Answer::Known(proc.open.iter().map(held).collect()),
         devices_cut: None,
+        vgpu: None,
     }
 }
 

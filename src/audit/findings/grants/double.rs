@@ -120,7 +120,7 @@ fn claim(tenant: &Tenant, key: &str, gpu: &Gpu) -> String {
 
 fn excuses(gpu: &Gpu) -> Vec<String> {
     let mut excuses = vec![
-        "they do not all share GPUs by shard, and do not all by MPS".to_owned(),
+        "they do not all share GPUs by shard, nor all by MPS, nor all by libvgpu.so".to_owned(),
         "they are not of one job or pod, and none is inside another".to_owned(),
         "all of them have processes, so none has just ended".to_owned(),
         "the configuration does not share it (sharing.gpus)".to_owned(),
@@ -136,7 +136,10 @@ fn excuses(gpu: &Gpu) -> Vec<String> {
 pub(in crate::audit::findings) fn may_share(facts: &Facts<'_>, one: usize, other: usize) -> bool {
     let (Some(one), Some(other)) = (facts.tenants.get(one), facts.tenants.get(other)) else { return false };
     let both = |mode: SharingMode| [one, other].iter().all(|tenant| tenant.sets.shares.contains(&mode));
-    both(SharingMode::Shard) || both(SharingMode::Mps) || is_one(&one.sets.owner, &other.sets.owner)
+    both(SharingMode::Shard)
+        || both(SharingMode::Mps)
+        || both(SharingMode::Interception)
+        || is_one(&one.sets.owner, &other.sets.owner)
 }
 
 /// Whether one owner is inside the other, or both inside the same job, or

@@ -1,7 +1,7 @@
-//! Selects what is kept of an environment: the names of [`VARIABLES`], and no more
-//! of a value than can ever be meaningful.
+//! Selects what is kept of an environment: the names of [`VARIABLES`] and of
+//! [`LIMIT_VARIABLES`], and no more of a value than can ever be meaningful.
 
-use crate::model::VARIABLES;
+use crate::model::{LIMIT_VARIABLES, VARIABLES};
 use crate::observation::{Environment, Variable};
 
 /// Bytes kept of a value.
@@ -22,6 +22,11 @@ const BEGINNINGS: [bool; 256] = {
         beginnings[VARIABLES[at].as_bytes()[0] as usize] = true;
         at += 1;
     }
+    let mut at = 0;
+    while at < LIMIT_VARIABLES.len() {
+        beginnings[LIMIT_VARIABLES[at].as_bytes()[0] as usize] = true;
+        at += 1;
+    }
     beginnings
 };
 
@@ -33,8 +38,11 @@ pub(in crate::observe::processes) fn wanted(entry: &[u8]) -> Option<(&'static st
     }
     let equals = entry.iter().take(NAME_LIMIT).position(|byte| *byte == b'=')?;
     let (name, value) = (entry.get(..equals)?, entry.get(equals + 1..)?);
-    let index = VARIABLES.binary_search_by(|known| known.as_bytes().cmp(name)).ok()?;
-    Some((VARIABLES.get(index)?, value))
+    let find = |known: &'static [&'static str]| {
+        let index = known.binary_search_by(|known| known.as_bytes().cmp(name)).ok()?;
+        known.get(index).copied()
+    };
+    Some((find(&VARIABLES).or_else(|| find(&LIMIT_VARIABLES))?, value))
 }
 
 /// A variable as it is kept.
@@ -109,7 +117,8 @@ mod tests {
         for other in [&b"CUDA_VISIBLE_DEVICES"[..], b"CUDA_VISIBLE_DEVICE=0", b"=", b"", b"SECRET=x"] {
             assert_eq!(wanted(other), None);
         }
-        assert!(VARIABLES.iter().all(|name| name.len() < NAME_LIMIT));
+        assert!(VARIABLES.iter().chain(&LIMIT_VARIABLES).all(|name| name.len() < NAME_LIMIT));
+        assert_eq!(wanted(b"CUDA_DEVICE_SM_LIMIT_3=40"), Some(("CUDA_DEVICE_SM_LIMIT_3", &b"40"[..])));
         assert!(!variable("A", &[b'x'; VALUE_LIMIT]).cut && variable("A", &[b'x'; VALUE_LIMIT + 1]).cut);
     }
 

@@ -1,0 +1,100 @@
+//! Whether limits of a library that shares GPUs by interception hold.
+
+words! {
+    /// Whether a limit is in force for a process.
+    pub enum InForce {
+        /// It holds.
+        Yes,
+        /// It does not hold.
+        No,
+        /// It holds with a gap that is named beside it.
+        Partly,
+        /// This cannot be seen from outside; the reason stands beside it.
+        #[default]
+        Unknown,
+    }
+}
+
+words! {
+    /// Why a limit is in force, is not, or is not known to be.
+    pub enum LimitCode {
+        /// The library is loaded and has the process in its region with this limit.
+        Held,
+        /// No limit is set.
+        NoLimit,
+        /// The process does not have the library loaded.
+        NotLoaded,
+        /// The library is loaded, and no call of CUDA or NVML went through it.
+        NoRegion,
+        /// SoftMig has no file of limits for the job.
+        NoJobFile,
+        /// SoftMig does not take the file of the job's limits.
+        JobFileRefused,
+        /// The region has no entry of the process.
+        NoEntry,
+        /// The entry of the process was moved, and it writes to the old place.
+        MovedEntry,
+        /// The entry is marked as gone.
+        EntryGone,
+        /// A limit was meant, and the region has none.
+        LimitMissing,
+        /// The limit in the region is higher than the one that was meant.
+        LimitHigher,
+        /// The limit is not below the memory of the GPU.
+        AboveTotal,
+        /// The memory of the GPU is not known, so that the limit may be above it.
+        TotalUnknown,
+        /// SoftMig does not refuse memory to root.
+        RootExempt,
+        /// NVML was initialized before CUDA, and the devices have another order.
+        NvmlFirst,
+        /// The devices have another order, and it is not known what was first.
+        OrderUnknown,
+        /// GPU_CORE_UTILIZATION_POLICY switches SM limits off.
+        PolicyDisabled,
+        /// The region switches SM limits off.
+        SwitchedOff,
+        /// The region switches SM limits off, and some builds do not look.
+        SwitchUnknown,
+        /// The library has not found the pid of the process on the node.
+        NoHostPid,
+        /// The library takes another process for this one.
+        HostPidOfAnother,
+        /// The process has not made a context yet.
+        NoContext,
+        /// Processes use the region with different libraries.
+        MixedLibraries,
+        /// Builds of different layouts have written to the region.
+        MixedRegion,
+        /// The layout of the region is not known.
+        LayoutUnknown,
+        /// The region could not be read.
+        RegionUnread,
+        /// The process maps several regions.
+        SeveralRegions,
+        /// The library's file is one that others than root can write.
+        LibraryOfUser,
+        /// The environment is not known, or it changed.
+        EnvironmentUnknown,
+        /// The process has a user namespace of its own.
+        UserNamespace,
+        /// Not enough was read of the process.
+        #[default]
+        Unread,
+    }
+}
+
+words! {
+    /// Where the limits that a process was meant to have were found.
+    pub enum MeantBy {
+        /// Nowhere: no limit was meant.
+        #[default]
+        Nobody,
+        /// In the environment that it was started with.
+        Environment,
+        /// In the file that SoftMig's prolog writes for the job.
+        JobFile,
+        /// In the environment of another process of its container.
+        Container,
+    }
+}

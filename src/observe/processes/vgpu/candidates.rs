@@ -1,0 +1,99 @@
+//! Which mappings may be the library or a shared region.
+
+use memchr::memmem;
+
+use crate::observe::processes::mappings::{Mapping, mappings};
+
+/// How the libraries' files are named: `libvgpu.so`, `libvgpu.so.v2.5.0`.
+pub(super) const LIBRARIES: [&[u8]; 2] = [b"libvgpu.so", b"libsoftmig.so"];
+/// What the names of regions contain, unless somebody chooses another.
+const REGION: &[u8] = b".cache";
+/// Bytes of the regions of every layout.
+const SIZES: [u64; 5] = [804_680, 1_197_896, 2_008_952, 2_008_984, 2_140_032];
+/// Sizes of pages: mappings end at the end of one.
+const PAGES: [u64; 3] = [4 << 10, 16 << 10, 64 << 10];
+/// Different files of each kind that are looked at.
+const FILES: usize = 8;
+
+/// Mappings of different files.
+#[derive(Debug, Default)]
+pub(super) struct Candidates<'a> {
+    /// Those named like the libraries, with whether any part is executable.
+    pub(super) libraries: Vec<(Mapping<'a>, bool)>,
+    /// Those that may be regions.
+    pub(super) regions: Vec<Mapping<'a>>,
+}
+
+/// Whether the text of the mappings can name either.
+pub(super) fn may_have_any(maps: &[u8]) -> bool {
+    LIBRARIES.iter().any(|name| memmem::find(maps, name).is_some())
+        || memmem::find(maps, b"-s ").is_some() && memmem::find(maps, REGION).is_some()
+        || memmem::find(maps, b"ws ").is_some() && memmem::find(maps, REGION).is_some()
+}
+
+/// Sorts the mappings. A region is mapped from its beginning, shared and
+/// writable; beside the library its size or its name is enough, without one it
+/// takes both. `named` is the path that the environment gives.
+pub(super) fn find<'a>(maps: &'a [u8], named: Option<&[u8]>) -> Candidates<'a> {
+    let mut found = Candidates::default();
+    for mapping in mappings(maps).filter(|mapping| is_library(mapping.name())) {
+        let count = found.libraries.len();
+        match found.libraries.iter_mut().find(|(known, _)| known.file() == mapping.file()) {
+            Some((_, executable)) => *executable |= mapping.executable,
+            None if count < FILES => found.libraries.push((mapping, mapping.executable)),
+            None => {}
+        }
+    }
+    let is_hooked = !found.libraries.is_empty();
+    for mapping in mappings(maps).filter(|mapping| mapping.writes_file && mapping.offset == 0) {
+        let is_named = memmem::find(mapping.name(), REGION).is_some() || named == Some(path(&mapping));
+        let is_sized = has_size(mapping.end.saturating_sub(mapping.start));
+        let is_region = if is_hooked { is_named || is_sized } else { is_named && is_sized };
+        let is_known = found.regions.iter().any(|known| known.file() == mapping.file());
+        if is_region && !is_known && found.regions.len() < FILES {
+            found.regions.push(mapping);
+        }
+    }
+    found
+}
+
+/// The path of a mapped file without the kernel's mark.
+pub(super) fn path<'a>(mapping: &Mapping<'a>) -> &'a [u8] {
+    mapping.path.strip_suffix(b" (deleted)").unwrap_or(mapping.path)
+}
+
+pub(super) fn is_library(name: &[u8]) -> bool {
+    LIBRARIES.iter().any(|library| name.starts_with(library))
+}
+
+fn has_size(length: u64) -> bool {
+    SIZES.iter().any(|size| PAGES.iter().any(|page| size.next_multiple_of(*page) == length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that libraries and regions are told from other files, and that
+    /// a file that is mapped twice counts once.
+    #[test]
+    fn kinds() {
+        let text = b"7f0000000000-7f00001eb000 rw-s 00000000 fe:00 9 /usr/local/vgpu/a.cache (deleted)\n\
+            7f0001000000-7f00011eb000 rw-s 00000000 fe:00 9 /usr/local/vgpu/a.cache (deleted)\n\
+            7f0002000000-7f00021eb000 r--s 00000000 fe:00 10 /var/cache/fonts.cache-7\n\
+            7f0003000000-7f0003001000 rw-s 00000000 fe:00 11 /dev/shm/other\n\
+            7f0004000000-7f00040c5000 rw-s 00000000 fe:00 12 /dev/shm/region of v0a\n\
+            7f0005000000-7f0005010000 r--p 00000000 fe:00 13 /usr/local/vgpu/libvgpu.so.v2.5.0\n\
+            7f0005010000-7f0005020000 r-xp 00010000 fe:00 13 /usr/local/vgpu/libvgpu.so.v2.5.0\n";
+        assert!(may_have_any(text));
+        let found = find(text, None);
+        let inodes: Vec<u64> = found.regions.iter().map(|region| region.inode).collect();
+        assert_eq!((inodes, found.libraries.len()), (vec![9, 12], 1));
+        assert!(found.libraries[0].1);
+        let without: Vec<u8> =
+            text.split_inclusive(|byte| *byte == b'\n').take(5).flatten().copied().collect();
+        let found = find(&without, None);
+        assert_eq!(found.regions.iter().map(|region| region.inode).collect::<Vec<_>>(), [9]);
+        assert!(!may_have_any(b"7f00-7f10 r-xp 00000000 fe:00 3 /usr/lib/libc.so.6\n"));
+    }
+}

@@ -1,0 +1,84 @@
+//! Finds what shows of HAMi-core and SoftMig in a process: their library among
+//! its mappings, the shared region it maps, what the loader of its root loads.
+//!
+//! A process of a node without them costs three searches in the text of its
+//! mappings.
+
+mod candidates;
+mod files;
+mod job_files;
+mod preload;
+mod status;
+
+use crate::model::{DeviceType, LIMIT_VARIABLES};
+use crate::observation::{Answer, Detail, VgpuTraces};
+use crate::sys::dir::Dir;
+
+/// Major number of NVIDIA's devices (`linux/major.h` keeps it for local use).
+const NVIDIA: u32 = 195;
+
+/// Finds traces in one process after another.
+#[derive(Debug, Default)]
+pub(super) struct TraceReader {
+    regions: files::RegionReader,
+    /// The inode number of gpumap's user namespace.
+    own: Option<Option<u64>>,
+}
+
+/// A process whose traces are looked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Looked<'a> {
+    /// Its directory in `/proc`.
+    pub(super) dir: &'a Dir,
+    /// The text of its mappings, and whether there is more.
+    pub(super) maps: &'a [u8],
+    pub(super) cut: bool,
+    /// What else was read of it.
+    pub(super) detail: &'a Detail,
+}
+
+impl TraceReader {
+    /// The traces in a process, if there are any.
+    pub(super) fn read(&mut self, looked: Looked<'_>) -> Option<Box<VgpuTraces>> {
+        let is_mapped = candidates::may_have_any(looked.maps);
+        let has_limits = has_limits(looked.detail);
+        if !is_mapped && !has_limits && !holds_gpu(looked.detail) {
+            return None;
+        }
+        let mut traces = VgpuTraces { cut: looked.cut, ..VgpuTraces::default() };
+        if is_mapped {
+            let found = candidates::find(looked.maps, environment_path(looked.detail));
+            traces.libraries = found.libraries.iter().map(|one| files::library(looked.dir, one)).collect();
+            traces.regions = found.regions.iter().map(|one| self.regions.region(looked.dir, one)).collect();
+        }
+        traces.preload = preload::read(looked.dir);
+        traces.job_files = job_files::read(looked.dir, looked.detail);
+        let shows = !traces.libraries.is_empty() || !traces.regions.is_empty() || has_limits;
+        let is_preloaded = traces.preload.known().is_some_and(Option::is_some);
+        if !shows && !is_preloaded && traces.job_files.is_empty() {
+            return None;
+        }
+        status::fill(looked.dir, &mut traces);
+        let own = *self.own.get_or_insert_with(super::credentials::own_namespace);
+        traces.other_user_namespace = status::is_elsewhere(looked.dir, own);
+        Some(Box::new(traces))
+    }
+}
+
+fn has_limits(detail: &Detail) -> bool {
+    let environments = [&detail.at_exec, &detail.live].into_iter().filter_map(Answer::known);
+    environments
+        .flat_map(|one| &one.variables)
+        .any(|variable| LIMIT_VARIABLES.binary_search(&variable.name.as_str()).is_ok())
+}
+
+/// The path of the region that the environment names.
+fn environment_path(detail: &Detail) -> Option<&[u8]> {
+    let variable = detail.at_exec.known()?.get("CUDA_DEVICE_MEMORY_SHARED_CACHE")?;
+    Some(variable.value.as_bytes())
+}
+
+fn holds_gpu(detail: &Detail) -> bool {
+    let devices = detail.devices.known().map(Vec::as_slice).unwrap_or_default();
+    devices.iter().any(|device| device.kind == DeviceType::Char && device.major == NVIDIA)
+}

@@ -1,0 +1,79 @@
+//! Which limits a process was meant to have, whatever it has.
+
+use super::limits::Limits;
+use super::offsets::DEVICES;
+use crate::model::{LIMIT_VARIABLES, MeantBy};
+use crate::observation::{Environment, JobFile, VgpuTraces};
+
+/// How the file of SoftMig's library is named.
+pub(super) const SOFTMIG: &[u8] = b"libsoftmig.so";
+/// SM limits that limit anything, in percent.
+pub(super) const SM_LIMITS: std::ops::Range<u64> = 1..100;
+
+/// The limits that a process was meant to have.
+#[derive(Clone, Debug)]
+pub(super) struct Meant {
+    /// The limits; `None` where its environment is not known.
+    pub(super) limits: Option<Limits>,
+    pub(super) by: MeantBy,
+    /// The file or process that named them.
+    pub(super) place: Option<String>,
+}
+
+impl Limits {
+    /// No limit at all.
+    pub(super) fn none() -> Self {
+        Self { memory: [0; DEVICES], sm: [100; DEVICES] }
+    }
+
+    /// Whether any of them limits anything.
+    pub(super) fn are_any(&self) -> bool {
+        self.memory.iter().any(|bytes| *bytes > 0) || self.sm.iter().any(|sm| SM_LIMITS.contains(sm))
+    }
+}
+
+/// The limits that an environment names.
+pub(super) fn of_environment(environment: &Environment) -> Limits {
+    Limits::from_variables(|name| environment.get(name).map(|variable| variable.value.as_bytes()))
+}
+
+/// Whether an environment has any variable of the libraries: one that was wiped
+/// has none.
+pub(super) fn has_any_variable(environment: &Environment) -> bool {
+    environment.variables.iter().any(|one| LIMIT_VARIABLES.binary_search(&one.name.as_str()).is_ok())
+}
+
+/// Whether SoftMig is meant to limit a process: it has its library, or its
+/// loader is told to load it.
+pub(super) fn is_softmig(traces: &VgpuTraces) -> bool {
+    let is_named = |text: &[u8]| text.windows(SOFTMIG.len()).any(|part| part == SOFTMIG);
+    let preload = traces.preload.known().and_then(Option::as_ref);
+    traces.libraries.iter().any(|library| is_named(library.path.as_bytes()))
+        || preload.is_some_and(|preload| is_named(preload.text.as_bytes()))
+        || !traces.job_files.is_empty()
+}
+
+impl Meant {
+    /// What a process's own environment or its job's file names. In a job
+    /// SoftMig goes by the file alone.
+    pub(super) fn of(traces: &VgpuTraces, at_exec: Option<&Environment>, is_in_job: bool) -> Self {
+        let says_job = at_exec.is_some_and(|environment| environment.get("SLURM_JOB_ID").is_some());
+        if is_softmig(traces) && (is_in_job || says_job) {
+            return Self::of_job(traces.job_files.first());
+        }
+        let Some(environment) = at_exec else {
+            return Self { limits: None, by: MeantBy::Nobody, place: None };
+        };
+        let limits = of_environment(environment);
+        let by = if limits.are_any() { MeantBy::Environment } else { MeantBy::Nobody };
+        Self { limits: Some(limits), by, place: None }
+    }
+
+    fn of_job(file: Option<&JobFile>) -> Self {
+        let Some(file) = file else {
+            return Self { limits: Some(Limits::none()), by: MeantBy::Nobody, place: None };
+        };
+        let limits = file.text.known().map(|text| Limits::from_job_file(text.as_bytes()));
+        Self { limits, by: MeantBy::JobFile, place: Some(file.path.lossy().into_owned()) }
+    }
+}

@@ -1,0 +1,130 @@
+//! Whether the memory limit of a device is in force for a registered process.
+
+use bytesize::ByteSize;
+
+use super::case::{Case, Registered, verdict};
+use super::order::{First, Order};
+use crate::model::InForce::{No, Partly, Unknown, Yes};
+use crate::model::{LimitCode, RegionLayout};
+use crate::report::LimitVerdict;
+
+/// The largest limit that is below the memory of every GPU of a data centre:
+/// the smallest have 8 GiB.
+const BELOW_ALL: u64 = 8 << 30;
+
+/// One device of a process.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked<'a> {
+    pub(super) order: &'a Result<Order, LimitVerdict>,
+    pub(super) device: usize,
+    /// The limit that was meant; `None` where it is not known.
+    pub(super) meant: Option<u64>,
+    /// Memory of the GPU.
+    pub(super) total: Option<u64>,
+}
+
+/// Whether the memory limit of one device holds.
+pub(super) fn judge(case: &Case<'_>, registered: &Registered<'_>, asked: Asked<'_>) -> LimitVerdict {
+    let limit = registered.region.limit.as_deref().unwrap_or_default();
+    let limit = limit.get(asked.device).copied().unwrap_or(0);
+    let meant = asked.meant.unwrap_or(0);
+    if limit == 0 {
+        return match meant {
+            0 => verdict(No, LimitCode::NoLimit, "no memory limit is set"),
+            _ => verdict(
+                No,
+                LimitCode::LimitMissing,
+                format!("its region has no memory limit, {} was meant", size(meant)),
+            ),
+        };
+    }
+    if registered.moved {
+        let why = "its entry in the region was moved, and it goes on writing to the old place: its use is not counted";
+        return verdict(No, LimitCode::MovedEntry, why);
+    }
+    if let Some(exempt) = exempt(case, registered).or_else(|| reordered(registered, asked)) {
+        return exempt;
+    }
+    match asked.total {
+        Some(total) if limit >= total => {
+            let why = format!("the limit of {} is not below the GPU's {}", size(limit), size(total));
+            verdict(No, LimitCode::AboveTotal, why)
+        }
+        // The driver and error correction keep some of it.
+        Some(total) if limit > total / 10 * 9 => {
+            let why = format!(
+                "the limit of {} may be above what programs have of the GPU's {}",
+                size(limit),
+                size(total)
+            );
+            verdict(Unknown, LimitCode::TotalUnknown, why)
+        }
+        None if limit > BELOW_ALL => {
+            let why =
+                format!("the limit is {}, and how much memory the GPU has is not known here", size(limit));
+            verdict(Unknown, LimitCode::TotalUnknown, why)
+        }
+        _ if meant > 0 && limit > meant => {
+            let why = format!("it is held to the {} in its region, {} was meant", size(limit), size(meant));
+            verdict(Partly, LimitCode::LimitHigher, why)
+        }
+        _ => verdict(Yes, LimitCode::Held, format!("it is held to {}", size(limit))),
+    }
+}
+
+/// SoftMig lets root have all memory.
+fn exempt(case: &Case<'_>, registered: &Registered<'_>) -> Option<LimitVerdict> {
+    if !matches!(registered.region.layout, RegionLayout::Softmig1_1 | RegionLayout::Softmig2_0) {
+        return None;
+    }
+    match (case.uid, case.traces.other_user_namespace) {
+        (0, _) => Some(verdict(No, LimitCode::RootExempt, "SoftMig refuses no memory to root")),
+        (_, Some(false)) => None,
+        _ => {
+            let why = "SoftMig refuses no memory to root, and whether it is root in its user namespace is not known";
+            Some(verdict(Unknown, LimitCode::UserNamespace, why))
+        }
+    }
+}
+
+/// What the order of devices does to the limit; the builds of 2024 that have no
+/// version do not mind.
+fn reordered(registered: &Registered<'_>, asked: Asked<'_>) -> Option<LimitVerdict> {
+    if matches!(registered.region.layout, RegionLayout::V0a | RegionLayout::V0b) {
+        return None;
+    }
+    let order = match asked.order {
+        Ok(order) => order,
+        Err(unknown) => return Some(unknown.clone()),
+    };
+    let numbers = match order {
+        Order::Same => return None,
+        Order::Unknown => {
+            let why =
+                "CUDA_VISIBLE_DEVICES names devices in a way that the library's numbers do not follow from";
+            return Some(verdict(Unknown, LimitCode::OrderUnknown, why));
+        }
+        Order::Other(numbers) => numbers,
+    };
+    if order.nvml(asked.device) == Some(asked.device) {
+        return None;
+    }
+    match order.first(registered) {
+        First::Cuda => None,
+        First::Nvml if !numbers.contains(&asked.device) => {
+            let why = "it initialized NVML before CUDA and CUDA_VISIBLE_DEVICES reorders its devices: its use is \
+                       booked under another device than the limit";
+            Some(verdict(No, LimitCode::NvmlFirst, why))
+        }
+        First::Nvml | First::Unknown => {
+            let why = "CUDA_VISIBLE_DEVICES reorders its devices: whether the limit holds depends on whether it \
+                       initialized CUDA or NVML first, which does not show";
+            Some(verdict(Unknown, LimitCode::OrderUnknown, why))
+        }
+    }
+}
+
+/// Bytes for people.
+pub(super) fn size(bytes: u64) -> String {
+    ByteSize(bytes).to_string()
+}

@@ -1,0 +1,170 @@
+//! Whether the library has a process in its region: the checks that memory and
+//! SM limits share, in the order in which they rule each other out.
+
+use super::case::{Case, Registered, verdict};
+use super::meant;
+use crate::model::InForce::{No, Unknown};
+use crate::model::{LimitCode, RegionLayout};
+use crate::observation::{Answer, FileFacts, MappedFile};
+use crate::report::{LimitVerdict, Region, RegionProcess};
+
+/// `initialized_flag` of a region.
+const MAGIC: u32 = super::offsets::MAGIC;
+/// Permission to write for everybody.
+const OTHERS_WRITE: u16 = 0o002;
+
+/// The entry of the process in the region, or why its limits are not in force.
+pub(super) fn check<'a>(case: &Case<'a>) -> Result<Registered<'a>, LimitVerdict> {
+    let library = library(case)?;
+    let region = region(case, library)?;
+    let Some(inner) = case.traces.pids.last() else {
+        return Err(verdict(Unknown, LimitCode::Unread, "its pids could not be read"));
+    };
+    let outer_pid = case.traces.pids.first().copied().unwrap_or(*inner);
+    entry(region, *inner, outer_pid)
+}
+
+/// The one library that is loaded, and that nobody but root can have written.
+fn library<'a>(case: &Case<'a>) -> Result<&'a MappedFile, LimitVerdict> {
+    let mut loaded = case.traces.libraries.iter().filter(|library| library.executable);
+    let library = match (loaded.next(), loaded.next()) {
+        (None, _) if case.traces.cut => {
+            return Err(verdict(Unknown, LimitCode::Unread, "its mappings were not read to their end"));
+        }
+        (None, _) => return Err(not_loaded(case)),
+        (Some(library), None) => library,
+        (Some(_), Some(_)) => {
+            return Err(verdict(Unknown, LimitCode::MixedLibraries, "it has several such libraries loaded"));
+        }
+    };
+    match &library.file {
+        Answer::Known(file) if file.uid != 0 || file.mode & OTHERS_WRITE != 0 => {
+            Err(verdict(Unknown, LimitCode::LibraryOfUser, of_user(library, file)))
+        }
+        Answer::Known(_) => Ok(library),
+        Answer::Missing(why) => {
+            let why = format!("the owner of {} is not known: {why}", library.path.lossy());
+            Err(verdict(Unknown, LimitCode::Unread, why))
+        }
+    }
+}
+
+fn of_user(library: &MappedFile, file: &FileFacts) -> String {
+    let path = library.path.lossy();
+    match file.uid {
+        0 => format!("everybody can write {path}: what code it is cannot be told from its name"),
+        uid => format!("{path} belongs to uid {uid}: what code it is cannot be told from its name"),
+    }
+}
+
+fn not_loaded(case: &Case<'_>) -> LimitVerdict {
+    let preload = case.traces.preload.known().and_then(Option::as_ref);
+    let why = match preload {
+        Some(preload) if !preload.missing.is_empty() => {
+            "its loader is told to load a library that is not there".to_owned()
+        }
+        Some(_) => {
+            "the library is not loaded, although the loader of its root is told to: a static program, \
+                    one of another C library, or one that began earlier"
+                .to_owned()
+        }
+        None => "the library is not loaded: nothing is between it and the driver".to_owned(),
+    };
+    verdict(No, LimitCode::NotLoaded, why)
+}
+
+/// The one region, if its layout is known.
+fn region<'a>(case: &Case<'a>, library: &MappedFile) -> Result<&'a Region, LimitVerdict> {
+    let is_region = |region: &&Result<&Region, String>| {
+        region.as_ref().is_ok_and(|region| region.initialized_flag == Some(MAGIC))
+    };
+    let (mut inside, all) = (case.regions.iter().filter(is_region), case.regions);
+    let region = match (inside.next(), inside.next(), all) {
+        (Some(region), None, _) | (None, _, [region]) => region,
+        (None, _, []) if case.traces.cut => {
+            return Err(verdict(Unknown, LimitCode::Unread, "its mappings were not read to their end"));
+        }
+        (None, _, []) => return Err(without_region(case, library)),
+        _ => return Err(verdict(Unknown, LimitCode::SeveralRegions, "it maps several regions")),
+    };
+    let region = match region {
+        Ok(region) => *region,
+        Err(why) => return Err(verdict(Unknown, LimitCode::RegionUnread, format!("its region: {why}"))),
+    };
+    let why = region.why.as_deref().unwrap_or_default();
+    match region.layout {
+        RegionLayout::Mixed => {
+            Err(verdict(Unknown, LimitCode::MixedRegion, format!("its region cannot be read: {why}")))
+        }
+        RegionLayout::Unknown => {
+            Err(verdict(Unknown, LimitCode::LayoutUnknown, format!("its region cannot be read: {why}")))
+        }
+        _ if case.libraries_differ => Err(verdict(
+            Unknown,
+            LimitCode::MixedLibraries,
+            "processes use its region with different files of the library, and not all builds read each other's",
+        )),
+        _ => Ok(region),
+    }
+}
+
+/// Why the library has made no region.
+fn without_region(case: &Case<'_>, library: &MappedFile) -> LimitVerdict {
+    let softmig = library.path.as_bytes().windows(meant::SOFTMIG.len()).any(|part| part == meant::SOFTMIG);
+    if !softmig || !case.is_in_job {
+        let why = "the library is loaded, but no call of CUDA or NVML has gone through it";
+        return verdict(No, LimitCode::NoRegion, why);
+    }
+    let Some(file) = case.traces.job_files.first() else {
+        let why = "SoftMig has no file of limits for its job, and limits nothing without one";
+        return verdict(No, LimitCode::NoJobFile, why);
+    };
+    let path = file.path.lossy();
+    let why = match (file.outside, file.regular, file.file.uid, case.traces.other_user_namespace) {
+        (true, ..) => format!("its root does not show {path}"),
+        (_, false, ..) => format!("SoftMig does not take {path}: it is no regular file"),
+        (_, _, uid, _) if uid != 0 => {
+            format!("SoftMig does not take {path}: it belongs to uid {uid}, not to root")
+        }
+        (.., Some(true)) => format!("SoftMig does not take {path}: in its user namespace it is not root's"),
+        _ => {
+            return verdict(
+                No,
+                LimitCode::NoRegion,
+                "the library is loaded, but no call of CUDA or NVML has gone through it",
+            );
+        }
+    };
+    verdict(No, LimitCode::JobFileRefused, why)
+}
+
+/// The entry with the process's own pid.
+fn entry(region: &Region, inner: u32, outer_pid: u32) -> Result<Registered<'_>, LimitVerdict> {
+    let all = region.procs.as_deref().unwrap_or_default();
+    let is_own = |entry: &&RegionProcess| u32::try_from(entry.pid) == Ok(inner);
+    let counted = all.iter().filter(is_own).filter(|entry| entry.in_range);
+    // A pid that was used before may have left an entry.
+    let best = |entry: &&RegionProcess| (u32::try_from(entry.hostpid) == Ok(outer_pid), entry.status != 0);
+    let entry = counted.max_by_key(best);
+    let old = all.iter().filter(is_own).find(|entry| !entry.in_range && entry.status != 0);
+    let Some(entry) = entry else {
+        return Err(match old {
+            Some(_) => verdict(No, LimitCode::MovedEntry, "the library counts its entry no longer"),
+            None => verdict(No, LimitCode::NoEntry, "the region has no entry with its pid"),
+        });
+    };
+    if entry.status == 0 {
+        return Err(verdict(
+            Unknown,
+            LimitCode::EntryGone,
+            "its entry is marked as that of a process that is gone",
+        ));
+    }
+    let moves = matches!(region.layout, RegionLayout::V1_1Post | RegionLayout::V1_2);
+    let moved = moves && old.is_some_and(|old| total(old) > total(entry));
+    Ok(Registered { region, entry, moved, outer_pid })
+}
+
+fn total(entry: &RegionProcess) -> u64 {
+    entry.devices.iter().map(|device| device.total).fold(0, u64::saturating_add)
+}

@@ -1,0 +1,392 @@
+//! Whether limits are in force, told from what shows outside of processes that
+//! ran under real builds of HAMi-core and SoftMig, with what came of them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use flate2::read::GzDecoder;
+use gpumap::model::{InForce, LimitCode};
+use gpumap::observation::{
+    Answer, Detail, Environment, FileFacts, JobFile, MappedFile, Observation, Preload, Process, SharedRegion,
+    SparseBytes, Text, Variable, VgpuTraces,
+};
+use gpumap::report::{LimitVerdict, Vgpu};
+use gpumap::vgpu::{Place, Survey};
+use serde_json::Value;
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/vgpu")
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// A capture's truth, wherever it lies.
+fn truth(name: &str) -> Value {
+    let beside = fixtures().join(format!("{name}.json"));
+    json(&if beside.exists() { beside } else { fixtures().join(format!("outside/{name}.json")) })
+}
+
+/// The region that a capture saved.
+fn region(name: &str, inode: u64) -> Option<SharedRegion> {
+    let packed = fs::File::open(fixtures().join(format!("{name}.bin.gz"))).ok()?;
+    let mut bytes = Vec::new();
+    GzDecoder::new(packed).read_to_end(&mut bytes).unwrap();
+    let size = bytes.len() as u64;
+    let contents = Answer::Known(SparseBytes::of(&bytes, size));
+    Some(SharedRegion { dev: [0xfe, 0], inode, file: FileFacts { uid: 0, mode: 0o666, size }, contents })
+}
+
+/// A process as gpumap would have observed it.
+fn observed(capture: &Value, process: &Value) -> Process {
+    let outside = &process["proc"];
+    let variables = outside["environ"].as_object().unwrap().iter().map(|(name, value)| Variable {
+        name: name.clone(),
+        value: value.as_str().unwrap().into(),
+        cut: false,
+    });
+    let environment = Answer::Known(Environment { variables: variables.collect(), cut: None });
+    let mut traces = VgpuTraces {
+        pids: serde_json::from_value(outside["nspid"].clone()).unwrap(),
+        other_user_namespace: Some(false),
+        ..VgpuTraces::default()
+    };
+    if let Some(text) = outside["ld_so_preload"].as_str() {
+        traces.preload = Answer::Known(Some(Preload { text: text.into(), missing: Vec::new() }));
+    }
+    for line in outside["maps"].as_array().unwrap() {
+        add_mapping(&mut traces, line.as_str().unwrap());
+    }
+    traces.job_files = job_files(capture, &outside["environ"]);
+    let detail = Detail {
+        title: Text::default(),
+        exe: Answer::default(),
+        stepd_sockets: Vec::new(),
+        at_exec: environment.clone(),
+        live: environment,
+        devices: Answer::default(),
+        devices_cut: None,
+        vgpu: Some(Box::new(traces)),
+    };
+    Process {
+        pid: process["pid"].as_u64().unwrap() as u32,
+        start_time: 1,
+        uid: outside["uid"].as_u64().unwrap() as u32,
+        cgroup: "/c".into(),
+        detail: Some(detail),
+        ..Process::default()
+    }
+}
+
+fn add_mapping(traces: &mut VgpuTraces, line: &str) {
+    let mut words = line.split_ascii_whitespace();
+    let (_, flags, inode) = (words.next(), words.next().unwrap(), words.nth(2).unwrap().parse().unwrap());
+    let path = words.next().unwrap();
+    let mapped = MappedFile {
+        path: path.into(),
+        dev: [0xfe, 0],
+        inode,
+        deleted: words.next() == Some("(deleted)"),
+        executable: flags.contains('x'),
+        file: Answer::Known(FileFacts { uid: 0, mode: 0o755, size: 0 }),
+        contents: None,
+    };
+    let name = path.rsplit('/').next().unwrap();
+    let list = match name {
+        _ if name.starts_with("libvgpu.so") || name.starts_with("libsoftmig.so") => &mut traces.libraries,
+        _ if flags == "rw-s" => &mut traces.regions,
+        _ => return,
+    };
+    match list.iter_mut().find(|known| known.inode == inode) {
+        Some(known) => known.executable |= mapped.executable,
+        None => list.push(mapped),
+    }
+}
+
+/// The files that the prolog wrote, in SoftMig's order.
+fn job_files(capture: &Value, environ: &Value) -> Vec<JobFile> {
+    let Some(job) = environ["SLURM_JOB_ID"].as_str() else { return Vec::new() };
+    let task = environ["SLURM_ARRAY_TASK_ID"].as_str().map(|task| format!("{job}_{task}.conf"));
+    let names = task.into_iter().chain([format!("{job}.conf")]);
+    let file = |name: String| {
+        let lines = capture["conf"][&name].as_array()?.iter().map(|line| line.as_str().unwrap());
+        Some(JobFile {
+            path: format!("/var/run/softmig/{name}").into(),
+            outside: false,
+            regular: capture["name"] != "softmig-job-conf-symlink",
+            file: FileFacts { uid: 0, mode: 0o644, size: 0 },
+            text: Answer::Known(lines.collect::<Vec<_>>().join("\n").into()),
+        })
+    };
+    names.filter_map(file).collect()
+}
+
+/// The observation that a capture would have been.
+fn observation(capture: &Value) -> Observation {
+    let name = capture["name"].as_str().unwrap();
+    let alive = capture["processes"].as_array().unwrap().iter().filter(|process| process["proc"].is_object());
+    let processes: Vec<Process> = alive.map(|process| observed(capture, process)).collect();
+    let mut regions: BTreeMap<u64, SharedRegion> = BTreeMap::new();
+    for process in &processes {
+        for mapped in &process.detail.as_ref().unwrap().vgpu.as_ref().unwrap().regions {
+            // Who had the file before it was removed still has that one.
+            let from =
+                if mapped.deleted { name.replace("-new", "-old") } else { name.replace("-old", "-new") };
+            if let Some(region) = region(&from, mapped.inode) {
+                regions.insert(mapped.inode, region);
+            }
+        }
+    }
+    Observation { processes, regions: regions.into_values().collect(), ..Observation::default() }
+}
+
+fn judged(observation: &Observation, pid: u32, total: Option<u64>) -> Vgpu {
+    let process = observation.processes.iter().find(|process| process.pid == pid).unwrap();
+    let gpu_of = |uuid: &str| Some((uuid.to_owned(), total));
+    let place = Place { in_slurm_job: false, in_container: true, uses_gpu: Some(true), gpu_of: &gpu_of };
+    Survey::new(observation).of(process, place).unwrap()
+}
+
+/// What cannot be seen from outside, and why. Everything else of the table must
+/// be told.
+const UNSEEN: &[(&str, &str, &str, LimitCode)] = &[
+    // Both devices have use, and either order of initialization would give that.
+    ("v1.1-cvd-reorder-nvml-first", "a", "memory", LimitCode::OrderUnknown),
+    ("v1.1post-cvd-reorder-nvml-first", "a", "memory", LimitCode::OrderUnknown),
+    ("v1.2-cvd-reorder-nvml-first", "a", "memory", LimitCode::OrderUnknown),
+    ("v1.2-cvd-reorder", "a", "memory", LimitCode::OrderUnknown),
+    // The same file with builds that look at the switch once, or always.
+    ("v1.1post-switch-off", "a", "sm", LimitCode::SwitchUnknown),
+    ("v1.2-switch-off", "a", "sm", LimitCode::SwitchUnknown),
+    ("v1.2early-switch-off", "a", "sm", LimitCode::SwitchUnknown),
+    // Two builds on one file: what holds depends on which two.
+    ("v1.1post-then-1.1", "b", "memory", LimitCode::MixedRegion),
+    ("v1.1post-then-1.1", "b", "sm", LimitCode::MixedRegion),
+    ("v1.2-then-1.1", "b", "memory", LimitCode::MixedLibraries),
+    ("v1.2-then-1.1", "b", "sm", LimitCode::MixedLibraries),
+    // The file that was removed was not captured.
+    ("v1.2-deleted-new", "a", "sm", LimitCode::RegionUnread),
+];
+
+/// Make sure that every process of the table is told right: what held is in
+/// force, what did not is not, and where it cannot be seen the reason is the one
+/// that is listed here.
+#[test]
+fn every_observed_process() {
+    let table = fs::read_to_string(fixtures().join("outside/observed.tsv")).unwrap();
+    let mut wrong = Vec::new();
+    let mut told = 0;
+    for line in table.lines().skip(1) {
+        let cells: Vec<&str> = line.split('\t').collect();
+        let (name, process, state, pid) = (cells[0], cells[2], cells[3], cells[4]);
+        if !["running", "suspended"].contains(&state) {
+            continue;
+        }
+        let capture = truth(name);
+        let answer = judged(&observation(&capture), pid.parse().unwrap(), Some(80 << 30));
+        assert_eq!(answer.suspended.unwrap_or(false), state == "suspended", "{line}");
+        assert_eq!(answer.library.is_some(), cells[6] == "yes", "{line}");
+        for (what, verdict, truth) in [("memory", &answer.memory, cells[8]), ("sm", &answer.sm, cells[9])] {
+            let unseen = UNSEEN.iter().find(|one| (one.0, one.1, one.2) == (name, process, what));
+            let is_right = match unseen {
+                Some((.., code)) => (verdict.in_force, verdict.code) == (InForce::Unknown, *code),
+                None => is_right(verdict, truth),
+            };
+            told += 1;
+            if !is_right {
+                wrong.push(format!("{name} {process} {what}: {truth:?} told as {verdict:?}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {told}:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(told > 200, "{told}");
+}
+
+fn is_right(verdict: &LimitVerdict, truth: &str) -> bool {
+    match truth {
+        "held" => matches!(verdict.in_force, InForce::Yes | InForce::Partly),
+        "not held" => verdict.in_force == InForce::No,
+        // The library ended the process that went over the limit.
+        "killed" => verdict.in_force == InForce::Yes,
+        "no limit" => verdict.in_force == InForce::No,
+        "limit above total" => (verdict.in_force, verdict.code) == (InForce::No, LimitCode::AboveTotal),
+        "" => !verdict.why.is_empty(),
+        // Some devices held and others not.
+        _ => false,
+    }
+}
+
+/// Make sure that each way to be hooked or not is told right. The rows say what
+/// showed of a process, the limit was 2 GiB.
+#[test]
+fn every_way_to_be_hooked() {
+    let rows = json(&fixtures().join("outside/in-force.json"));
+    let capture = truth("v1.2-one-plain");
+    for row in rows.as_array().unwrap() {
+        let mut observation = observation(&capture);
+        let pid = observation.processes[0].pid;
+        let traces = observation.processes[0].detail.as_mut().unwrap().vgpu.as_mut().unwrap();
+        let is = |field: &str| row[field] == true;
+        if !is("lib_mapped") {
+            traces.libraries.clear();
+        }
+        if !is("region_mapped") {
+            traces.regions.clear();
+        }
+        let text =
+            row["ld_so_preload"].as_str().map(|text| Preload { text: text.into(), missing: Vec::new() });
+        traces.preload = Answer::Known(text);
+        let answer = judged(&observation, pid, Some(80 << 30));
+        let allocated = row["allocated_until_refused"].as_u64();
+        let held = allocated.map_or(is("slot"), |bytes| bytes <= 2 << 30);
+        let expected = if held { InForce::Yes } else { InForce::No };
+        assert_eq!((answer.memory.in_force, answer.sm.in_force), (expected, expected), "{row}\n{answer:?}");
+        let code = match (is("lib_mapped"), is("region_mapped")) {
+            (false, _) => LimitCode::NotLoaded,
+            (true, false) => LimitCode::NoRegion,
+            (true, true) => LimitCode::Held,
+        };
+        assert_eq!((answer.memory.code, answer.sm.code), (code, code), "{row}");
+    }
+}
+
+/// One process under 1.2 with 2 GiB and 30 %, changed.
+fn changed(change: impl FnOnce(&mut Process, &mut Vec<u8>)) -> Vgpu {
+    let mut observation = observation(&truth("v1.2-one-plain"));
+    let mut bytes = observation.regions[0].contents.known().unwrap().whole().unwrap();
+    let process = &mut observation.processes[0];
+    let pid = process.pid;
+    change(process, &mut bytes);
+    observation.regions[0].contents = Answer::Known(SparseBytes::of(&bytes, bytes.len() as u64));
+    judged(&observation, pid, Some(80 << 30))
+}
+
+fn traces(process: &mut Process) -> &mut VgpuTraces {
+    process.detail.as_mut().unwrap().vgpu.as_mut().unwrap()
+}
+
+fn variables(process: &mut Process, change: impl Fn(&mut Vec<Variable>)) {
+    let detail = process.detail.as_mut().unwrap();
+    for environment in [&mut detail.at_exec, &mut detail.live] {
+        if let Answer::Known(environment) = environment {
+            change(&mut environment.variables);
+        }
+    }
+}
+
+fn set(process: &mut Process, name: &str, value: &str) {
+    variables(process, |all| {
+        all.retain(|one| one.name != name);
+        all.push(Variable { name: name.to_owned(), value: value.into(), cut: false });
+    });
+}
+
+/// Make sure that nobody gets a yes by a file of his own with the library's name,
+/// by data of that name, or by an entry that is not his.
+#[test]
+fn forged_libraries() {
+    let code = |answer: Vgpu| (answer.memory.in_force, answer.memory.code, answer.sm.in_force);
+    let facts = |uid, mode| Answer::Known(FileFacts { uid, mode, size: 1 });
+    let own = changed(|process, _| traces(process).libraries[0].file = facts(1000, 0o755));
+    assert_eq!(code(own), (InForce::Unknown, LimitCode::LibraryOfUser, InForce::Unknown));
+    let open = changed(|process, _| traces(process).libraries[0].file = facts(0, 0o777));
+    assert_eq!(code(open), (InForce::Unknown, LimitCode::LibraryOfUser, InForce::Unknown));
+    let data = changed(|process, _| traces(process).libraries[0].executable = false);
+    assert_eq!(code(data), (InForce::No, LimitCode::NotLoaded, InForce::No));
+    let other = changed(|process, _| traces(process).pids = vec![process.pid, 9999]);
+    assert_eq!(code(other), (InForce::No, LimitCode::NoEntry, InForce::No));
+    let hidden = changed(|process, _| traces(process).pids.clear());
+    assert_eq!(code(hidden), (InForce::Unknown, LimitCode::Unread, InForce::Unknown));
+    let twice = changed(|process, _| {
+        let second = MappedFile { inode: 7, ..traces(process).libraries[0].clone() };
+        traces(process).libraries.push(second);
+    });
+    assert_eq!(code(twice), (InForce::Unknown, LimitCode::MixedLibraries, InForce::Unknown));
+}
+
+/// Make sure that a limit which is higher than meant, or gone from the region, is
+/// no yes, and that one which is lower is.
+#[test]
+fn limits_that_differ() {
+    for (memory, sm, expected) in [
+        ("1g", "20", (InForce::Partly, LimitCode::LimitHigher)),
+        ("4g", "50", (InForce::Yes, LimitCode::Held)),
+    ] {
+        let answer = changed(|process, _| {
+            set(process, "CUDA_DEVICE_MEMORY_LIMIT", memory);
+            set(process, "CUDA_DEVICE_SM_LIMIT", sm);
+        });
+        assert_eq!((answer.memory.in_force, answer.memory.code), expected);
+        assert_eq!((answer.sm.in_force, answer.sm.code), expected);
+    }
+    let gone = changed(|_, bytes| bytes[1600..1856].fill(0));
+    assert_eq!((gone.memory.code, gone.sm.code), (LimitCode::LimitMissing, LimitCode::LimitMissing));
+}
+
+/// Make sure that nothing is told of an SM limit or of reordered devices where
+/// the environment is not known or changed.
+#[test]
+fn unknown_environments() {
+    let unread = changed(|process, _| {
+        let detail = process.detail.as_mut().unwrap();
+        detail.at_exec = Answer::Missing("no right".to_owned());
+        detail.live = Answer::Missing("no right".to_owned());
+    });
+    let unknown = (InForce::Unknown, LimitCode::EnvironmentUnknown);
+    assert_eq!((unread.memory.in_force, unread.memory.code), unknown);
+    assert_eq!((unread.sm.in_force, unread.sm.code), unknown);
+    let became = changed(|process, _| {
+        set(process, "GPU_CORE_UTILIZATION_POLICY", "force");
+        let Answer::Known(live) = &mut process.detail.as_mut().unwrap().live else { panic!() };
+        live.variables.retain(|one| one.name != "GPU_CORE_UTILIZATION_POLICY");
+    });
+    assert_eq!((became.memory.in_force, became.sm.in_force), (InForce::Yes, InForce::Unknown));
+}
+
+/// Make sure that a limit at or above the GPU's memory is no yes, and that a
+/// large one is not one where the memory is not known.
+#[test]
+fn memory_of_gpus() {
+    let capture = truth("v1.2-over-total");
+    let (observation, pid) = (observation(&capture), capture["processes"][0]["pid"].as_u64().unwrap() as u32);
+    let code = |total| judged(&observation, pid, total).memory.code;
+    assert_eq!(code(Some(80 << 30)), LimitCode::AboveTotal);
+    assert_eq!(code(Some(210 << 30)), LimitCode::TotalUnknown);
+    assert_eq!(code(None), LimitCode::TotalUnknown);
+    assert_eq!(code(Some(400 << 30)), LimitCode::Held);
+}
+
+/// Make sure that SoftMig's exception for root is known, and unknown where the
+/// process may be root in a namespace.
+#[test]
+fn softmig_and_root() {
+    let capture = truth("softmig-job");
+    let pid = capture["processes"][0]["pid"].as_u64().unwrap() as u32;
+    let told = |uid, namespace| {
+        let mut observation = observation(&capture);
+        observation.processes[0].uid = uid;
+        traces(&mut observation.processes[0]).other_user_namespace = namespace;
+        let answer = judged(&observation, pid, Some(80 << 30));
+        (answer.memory.in_force, answer.memory.code)
+    };
+    assert_eq!(told(65534, Some(false)), (InForce::Yes, LimitCode::Held));
+    assert_eq!(told(0, Some(false)), (InForce::No, LimitCode::RootExempt));
+    assert_eq!(told(65534, Some(true)), (InForce::Unknown, LimitCode::UserNamespace));
+    assert_eq!(told(65534, None), (InForce::Unknown, LimitCode::UserNamespace));
+}
+
+/// Make sure that a process whose environment was wiped is measured by what its
+/// container was meant to have.
+#[test]
+fn wiped_environments() {
+    let mut all = observation(&truth("v1.2-env-wiped"));
+    let pid = all.processes[0].pid;
+    assert_eq!(judged(&all, pid, None).memory.code, LimitCode::NoLimit);
+    all.processes.extend(observation(&truth("v1.2-one-plain")).processes);
+    let answer = judged(&all, pid, None);
+    assert_eq!((answer.memory.in_force, answer.memory.code), (InForce::No, LimitCode::LimitMissing));
+    assert_eq!(answer.devices[0].memory_meant, Some(2 << 30));
+}
