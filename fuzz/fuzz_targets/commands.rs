@@ -15,6 +15,8 @@ use libfuzzer_sys::fuzz_target;
 /// Command lines that together reach every part of the analysis; each is run with
 /// `--json` too.
 const LINES: [&str; 26] = [
+/// Each stands for a way through the analysis; with `--json` too.
+const LINES: [&str; 28] = [
     "node",
     "node -v --allocated 0,1",
     "cgroup -r /",
@@ -41,6 +43,8 @@ const LINES: [&str; 26] = [
     "leftovers --job 1",
     "leftovers --job 1 --porcelain",
     "snapshot",
+    "vgpu",
+    "vgpu --pid 1000 -v",
 ];
 
 static COMMANDS: LazyLock<Vec<Cli>> = LazyLock::new(|| {

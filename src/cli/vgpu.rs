@@ -34,9 +34,9 @@ Examples:
   gpumap vgpu --region /proc/4711/root/tmp/cudevshr.cache --json
 
 Exit status: 0 every limit that was meant is in force, 1 one is not, 2 gpumap could
-not work, 3 it is not known of one. A process that has no GPU open and has not
-called the library does not count, unless --pid names it. With --region: 0 read, 2
-could not read the file, 3 its layout is mixed or unknown.")]
+not work, 3 it is not known of one and none is known not to be. A process that has
+no GPU open and has not called the library does not count, unless --pid names it.
+With --region: 0 read, 2 could not read the file, 3 its layout is mixed or unknown.")]
 pub struct VgpuArgs {
     /// The processes of this job, by number or SLUID, or of one of its steps.
     #[arg(long, value_name = "ID", conflicts_with_all = ["pid", "cgroup", "region"])]

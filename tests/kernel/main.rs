@@ -32,4 +32,5 @@ mod scanner;
 #[path = "../support/mod.rs"]
 mod support;
 mod user_names;
+mod vgpu;
 mod views;

@@ -9,6 +9,8 @@
  *   environ-string   environ points to a string there
  *   environ-array    environ itself is there
  *   environ-area     the area that /proc/PID/environ shows is there
+ *   region           a file of the size of a shared region is mapped, and no page
+ *                    of it ever comes (fuse alone)
  *   lock             the lock of the memory map is held (see stuck_lock) */
 #include "stuck.h"
 
@@ -71,6 +73,15 @@ static void cover_area(void)
 		stuck_fail("mremap");
 }
 
+/* What libvgpu.so does with its region; 197 pages are those of layout v0a. */
+static void map_region(void)
+{
+	int fd = stuck_file();
+
+	if (mmap(NULL, 197 * STUCK_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED)
+		stuck_fail("region");
+}
+
 int main(int words, char **word)
 {
 	static char *strings[2];
@@ -96,6 +107,8 @@ int main(int words, char **word)
 		environ = (char **)page;
 	} else if (!strcmp(how, "environ-area")) {
 		cover_area();
+	} else if (!strcmp(how, "region")) {
+		map_region();
 	} else if (strcmp(how, "lock") && pthread_create(&thread, NULL, call, NULL)) {
 		stuck_fail("thread");
 	}

@@ -1,0 +1,304 @@
+//! Limits of libvgpu.so as `gpumap vgpu` tells them of living processes, honest
+//! and hostile ones. The library is a stand-in: it makes a process look as one
+//! that the real library has registered.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use flate2::read::GzDecoder;
+use serde_json::Value;
+
+use crate::support::host;
+use crate::support::victim::{Scratch, Victim};
+
+const SUPPORT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/c");
+const CAPTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/vgpu/v1.2-one-plain.bin.gz");
+/// No command may take longer, whatever it looks at.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// The stand-in library and a region that the real one wrote: 2 GiB and 30 %,
+/// one entry, no process.
+struct Bench {
+    scratch: Scratch,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let bench = Self { scratch: Scratch::new() };
+        let source = format!("{SUPPORT}/libvgpu.c");
+        let mut compiler = Command::new("gcc");
+        compiler.args(["-O1", "-w", "-shared", "-fPIC", &source, "-o"]).arg(bench.library());
+        let built = compiler.output().unwrap();
+        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+        fs::set_permissions(bench.library(), fs::Permissions::from_mode(0o755)).unwrap();
+        bench.write_region("r.cache");
+        bench
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.scratch.path().join(name)
+    }
+
+    fn library(&self) -> PathBuf {
+        self.path("libvgpu.so")
+    }
+
+    fn write_region(&self, name: &str) -> PathBuf {
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut GzDecoder::new(fs::File::open(CAPTURE).unwrap()), &mut bytes)
+            .unwrap();
+        fs::write(self.path(name), &bytes).unwrap();
+        self.path(name)
+    }
+
+    /// A program with the library, this region and further variables; it is
+    /// there once it has said so.
+    fn hooked(&self, region: &Path, variables: &[(&str, &str)], words: &[&str]) -> Victim {
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).env_clear();
+        command.env("LD_PRELOAD", self.library()).env("HOOKED_REGION", region).env("HOOKED_READY", "1");
+        command.env("CUDA_DEVICE_MEMORY_LIMIT", "2g").env("CUDA_DEVICE_SM_LIMIT", "30");
+        command.envs(variables.iter().copied());
+        Victim::with_env(&mut command)
+    }
+}
+
+/// A process that ends with the value.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The exit code and the answer of `gpumap ARGUMENTS --json`.
+fn gpumap(arguments: &[&str]) -> (i32, Value) {
+    let begun = Instant::now();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gpumap"));
+    let output = command.args(arguments).arg("--json").stdin(Stdio::null()).output().unwrap();
+    assert!(begun.elapsed() < LONGEST, "{arguments:?} took {:?}", begun.elapsed());
+    let code = output.status.code().unwrap_or_else(|| panic!("{arguments:?}: {}", output.status));
+    (code, serde_json::from_slice(&output.stdout).unwrap_or(Value::Null))
+}
+
+fn limits(pid: u32) -> (i32, Value) {
+    let (code, answer) = gpumap(&["vgpu", "--pid", &pid.to_string()]);
+    (code, answer["processes"][0]["vgpu"].clone())
+}
+
+fn codes(limits: &Value) -> (&str, &str) {
+    (limits["memory"]["code"].as_str().unwrap_or("none"), limits["sm"]["code"].as_str().unwrap_or("none"))
+}
+
+/// The only child of a process.
+fn child(pid: u32) -> u32 {
+    for _ in 0..500 {
+        let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+        if let Some(child) = text.split_ascii_whitespace().next() {
+            return child.parse().unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("{pid} has no child");
+}
+
+/// Make sure that each way to be registered, or not, is told of a living process.
+#[test]
+fn registered_or_not() {
+    let Some(_host) = host::shared() else { return };
+    let bench = Bench::new();
+    let region = bench.path("r.cache");
+    let held = bench.hooked(&region, &[("HOOKED_ENTRY", "0")], &["sleep", "600"]);
+    let (code, told) = limits(held.pid());
+    assert_eq!((code, codes(&told)), (0, ("held", "held")), "{told}");
+    assert_eq!(told["devices"][0]["memory_limit"], 2_u64 << 30);
+    assert_eq!((&told["layout"], &told["host_pid"]), (&"1.2".into(), &held.pid().into()));
+
+    let without_entry = bench.hooked(&region, &[], &["sleep", "600"]);
+    let (code, told) = limits(without_entry.pid());
+    assert_eq!((code, codes(&told)), (1, ("no-entry", "no-entry")), "{told}");
+
+    let second = bench.write_region("s.cache");
+    let unknown_pid =
+        bench.hooked(&second, &[("HOOKED_ENTRY", "0"), ("HOOKED_HOST_PID", "0")], &["sleep", "600"]);
+    assert_eq!(codes(&limits(unknown_pid.pid()).1), ("held", "no-host-pid"));
+
+    let third = bench.write_region("t.cache");
+    let higher = [("HOOKED_ENTRY", "0"), ("CUDA_DEVICE_MEMORY_LIMIT", "1g")];
+    let higher = bench.hooked(&third, &higher, &["sleep", "600"]);
+    let (code, told) = limits(higher.pid());
+    assert_eq!((code, codes(&told)), (1, ("limit-higher", "held")), "{told}");
+
+    let mut plain = Command::new("sh");
+    plain.args(["-c", "echo ready; exec sleep 600"]).env_clear().env("CUDA_DEVICE_MEMORY_LIMIT", "1g");
+    let plain = Victim::with_env(&mut plain);
+    let (code, told) = limits(plain.pid());
+    assert_eq!((code, codes(&told)), (1, ("not-loaded", "not-loaded")), "{told}");
+}
+
+/// Make sure that a process in a pid namespace of its own is found by its inner
+/// pid, and that another's pid on the node is told.
+#[test]
+fn pid_namespaces() {
+    let Some(_host) = host::shared() else { return };
+    let bench = Bench::new();
+    for (host_pid, expected) in [("0", ("held", "no-host-pid")), ("1", ("held", "host-pid-of-another"))] {
+        let region = bench.write_region(&format!("{host_pid}.cache"));
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--kill-child", "env", "HOOKED_READY=1", "HOOKED_ENTRY=0"]);
+        command.arg(format!("LD_PRELOAD={}", bench.library().display()));
+        command.arg(format!("HOOKED_REGION={}", region.display()));
+        command.arg(format!("HOOKED_HOST_PID={host_pid}"));
+        command.args(["CUDA_DEVICE_MEMORY_LIMIT=2g", "CUDA_DEVICE_SM_LIMIT=30", "sleep", "600"]);
+        let outside = Victim::with_env(&mut command);
+        let pid = child(outside.pid());
+        let (_, told) = limits(pid);
+        assert_eq!((codes(&told), &told["inner_pid"]), (expected, &1.into()), "{pid}: {told}");
+    }
+}
+
+/// Make sure that the region is the one that the process has, whatever became of
+/// its name, and that a saved node answers as the living one.
+#[test]
+fn replaced_regions() {
+    let Some(_host) = host::shared() else { return };
+    let bench = Bench::new();
+    let region = bench.path("r.cache");
+    let held = bench.hooked(&region, &[("HOOKED_ENTRY", "0")], &["sleep", "600"]);
+    fs::remove_file(&region).unwrap();
+    // Another takes its name, and says that there is no limit.
+    fs::write(&region, vec![0; 2_008_953]).unwrap();
+    let (_, told) = limits(held.pid());
+    assert_eq!((codes(&told), &told["region"]["deleted"]), (("held", "held"), &true.into()), "{told}");
+    let saved = bench.path("node.json");
+    let _ = gpumap(&["snapshot", "-o", saved.to_str().unwrap()]);
+    let (_, again) = gpumap(&["--from", saved.to_str().unwrap(), "vgpu", "--pid", &held.pid().to_string()]);
+    assert_eq!(again["processes"][0]["vgpu"], told);
+}
+
+/// Make sure that a library that a user could have written is no yes.
+#[test]
+fn libraries_of_users() {
+    let Some(_host) = host::shared() else { return };
+    let bench = Bench::new();
+    std::os::unix::fs::chown(bench.library(), Some(54_321), None).unwrap();
+    let own = bench.hooked(&bench.path("r.cache"), &[("HOOKED_ENTRY", "0")], &["sleep", "600"]);
+    let (code, told) = limits(own.pid());
+    assert_eq!((code, codes(&told)), (3, ("library-of-user", "library-of-user")), "{told}");
+}
+
+/// Make sure that a region of 2 GB, one that is cut off again and again and one
+/// of garbage end in an answer.
+#[test]
+fn regions_that_lie() {
+    let Some(_host) = host::shared() else { return };
+    let bench = Bench::new();
+    let sparse = bench.path("sparse.cache");
+    fs::File::create(&sparse).unwrap().set_len(2 << 30).unwrap();
+    let large = bench.hooked(&sparse, &[], &["sleep", "600"]);
+    assert_eq!(codes(&limits(large.pid()).1).0, "layout-unknown");
+
+    let garbage = bench.path("garbage.cache");
+    fs::write(&garbage, vec![0xa5; 2_008_953]).unwrap();
+    let hostile = bench.hooked(&garbage, &[], &["sleep", "600"]);
+    assert_eq!(codes(&limits(hostile.pid()).1).0, "layout-unknown");
+
+    let cut = bench.write_region("cut.cache");
+    let mapped = bench.hooked(&cut, &[("HOOKED_ENTRY", "0")], &["sleep", "600"]);
+    let file = fs::File::options().write(true).open(&cut).unwrap();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                file.set_len(17).unwrap();
+                file.set_len(2_008_953).unwrap();
+            }
+        });
+        for _ in 0..10 {
+            let (code, told) = limits(mapped.pid());
+            assert!([1, 3].contains(&code), "{told}");
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
+/// Make sure that a region on a file system that never answers holds nobody up,
+/// and that others are answered.
+#[test]
+fn regions_that_never_come() {
+    let Some(_host) = host::exclusive() else { return };
+    let bench = Bench::new();
+    let stuck = bench.path("stuck");
+    let source = format!("{SUPPORT}/stuck.c");
+    let built =
+        Command::new("gcc").args(["-O1", "-w", "-pthread", &source, "-o"]).arg(&stuck).output().unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let mut command = Command::new(&stuck);
+    command.args(["fuse", "region"]).env_clear().env("LD_PRELOAD", bench.library());
+    command.env("CUDA_DEVICE_MEMORY_LIMIT", "2g").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut attacker = Ended(command.spawn().unwrap());
+    let mut line = String::new();
+    let output = attacker.0.stdout.take().unwrap();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(output), &mut line).unwrap();
+    assert!(line.starts_with("ready"), "{line:?}");
+    let held = bench.hooked(&bench.path("r.cache"), &[("HOOKED_ENTRY", "0")], &["sleep", "600"]);
+    let (code, answer) = gpumap(&["vgpu", "--timeout", "6s"]);
+    assert_eq!(code, 3, "{answer}");
+    let processes = answer["processes"].as_array().unwrap();
+    let other = processes.iter().find(|one| one["pid"] == held.pid()).unwrap();
+    assert_eq!(other["vgpu"]["memory"]["code"], "held", "{answer}");
+    assert!(answer["errors"].to_string().contains(&attacker.0.id().to_string()), "{answer}");
+}
+
+/// Make sure that a FIFO in the place of the loader's list is not waited for, and
+/// that a link leads nowhere but below the process's own root.
+#[test]
+fn lists_of_the_loader() {
+    let Some(_host) = host::shared() else { return };
+    let bench = Bench::new();
+    let secret = bench.path("secret");
+    fs::write(&secret, "/nowhere/libvgpu.so\n").unwrap();
+    let link = format!("ln -s /proc/1/root{} /etc/ld.so.preload", secret.display());
+    for make in ["mkfifo /etc/ld.so.preload", link.as_str()] {
+        // Nothing is executed after the list is there: the loader would wait for it.
+        let script = format!("mount -t tmpfs none /etc; sleep 600 & {make}; echo ready; wait");
+        let mut command = Command::new("unshare");
+        command.args(["-m", "sh", "-c", &script]).env("CUDA_DEVICE_MEMORY_LIMIT", "1g");
+        let victim = Victim::with_env(&mut command);
+        let (code, told) = limits(victim.pid());
+        assert_eq!((code, codes(&told).0), (1, "not-loaded"), "{make}: {told}");
+        assert!(!told.to_string().contains("nowhere"), "{make}: {told}");
+        // The shell's own child would stay.
+        let sleeping = child(victim.pid());
+        let _ = Command::new("kill").arg(sleeping.to_string()).status();
+    }
+}
+
+/// Make sure that many processes with large regions of their own end in an
+/// answer for all.
+#[test]
+fn many_regions() {
+    let Some(_host) = host::exclusive() else { return };
+    let bench = Bench::new();
+    let processes: Vec<Victim> = (0..100)
+        .map(|number| {
+            let path = bench.path(&format!("{number}.cache"));
+            fs::write(&path, vec![number as u8 | 1; 2_008_953]).unwrap();
+            bench.hooked(&path, &[], &["sleep", "600"])
+        })
+        .collect();
+    let (code, answer) = gpumap(&["vgpu"]);
+    let told = answer["processes"].as_array().unwrap();
+    assert!([1, 3].contains(&code), "{code}");
+    for process in &processes {
+        let one = told.iter().find(|one| one["pid"] == process.pid()).unwrap();
+        let code = one["vgpu"]["memory"]["code"].as_str().unwrap();
+        assert!(["layout-unknown", "region-unread"].contains(&code), "{one}");
+    }
+}
