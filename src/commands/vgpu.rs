@@ -13,7 +13,7 @@ use crate::cli::{Exit, VgpuArgs};
 use crate::model::{ProblemCode, RegionLayout};
 use crate::observation::{Observation, Problem, Scope, SharedRegion};
 use crate::observe::{self, Target};
-use crate::report::{Payload, Process};
+use crate::report::Payload;
 use crate::{analyse, render, vgpu};
 
 /// Runs the command.
@@ -27,21 +27,18 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &VgpuArgs) -> Result<Ex
         None => live(invocation, args)?,
     };
     let payload = analyse::limits(&observation)?;
-    let is_broken = payload.processes.iter().flatten().any(|process| counts(process, args) && fails(process));
+    let counted = payload.processes.iter().flatten().filter_map(|process| process.vgpu.as_ref());
+    // A process that was named counts, whether or not it uses a GPU.
+    let counted = counted.filter(|limits| args.pid.is_some() || limits.may_use_gpu());
+    let (broken, unknown) = counted.fold((false, false), |(broken, unknown), limits| {
+        (broken || limits.is_broken(), unknown || limits.is_unknown())
+    });
     let exit = invocation.answer(&observation, payload, render::limits)?;
-    Ok(if is_broken { Exit::No } else { exit })
-}
-
-/// Whether a process counts for the exit code: it uses a GPU, or was asked
-/// about.
-fn counts(process: &Process, args: &VgpuArgs) -> bool {
-    let limits = process.vgpu.as_ref();
-    args.pid.is_some()
-        || limits.is_some_and(|limits| limits.uses_gpu != Some(false) || limits.entry.is_some())
-}
-
-fn fails(process: &Process) -> bool {
-    process.vgpu.as_ref().is_some_and(|limits| limits.is_broken())
+    Ok(match (broken, unknown) {
+        (true, _) => Exit::No,
+        (false, true) => Exit::Incomplete,
+        (false, false) => exit,
+    })
 }
 
 /// Observes what was asked about.

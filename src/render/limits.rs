@@ -44,8 +44,9 @@ pub(super) fn section(
 }
 
 fn table(out: &mut dyn Write, style: Style, processes: &[&Process], inventory: &[Gpu]) -> io::Result<()> {
-    let is_idle = |one: &&&Process| one.vgpu.as_ref().is_some_and(|limits| limits.uses_gpu == Some(false));
-    let matters = |one: &&&Process| style.all || processes.len() == 1 || !is_idle(one) || is_registered(one);
+    let matters = |one: &&&Process| {
+        style.all || processes.len() == 1 || one.vgpu.as_ref().is_some_and(|limits| limits.may_use_gpu())
+    };
     let shown: Vec<&Process> = processes.iter().filter(matters).copied().collect();
     let rows: Vec<Vec<String>> = shown.iter().flat_map(|one| rows(one, inventory)).collect();
     if !rows.is_empty() {
@@ -64,11 +65,6 @@ fn table(out: &mut dyn Write, style: Style, processes: &[&Process], inventory: &
             plural(count, "has", "have"),
         ),
     }
-}
-
-/// Whether the library has the process in a region.
-fn is_registered(process: &Process) -> bool {
-    process.vgpu.as_ref().is_some_and(|limits| limits.entry.is_some())
 }
 
 fn plural<'a>(count: usize, one: &'a str, many: &'a str) -> &'a str {

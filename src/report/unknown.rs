@@ -47,10 +47,7 @@ fn is_unseen(process: &Process) -> bool {
 
 /// Whether limits of a process are unknown that may use a GPU.
 fn has_unknown_limit(process: &Process) -> bool {
-    let limits = process.vgpu.as_ref();
-    limits.is_some_and(|limits| {
-        limits.is_unknown() && (limits.uses_gpu != Some(false) || limits.entry.is_some())
-    })
+    process.vgpu.as_ref().is_some_and(|limits| limits.is_unknown() && limits.may_use_gpu())
 }
 
 fn has_unknown_set(payload: &Payload) -> bool {

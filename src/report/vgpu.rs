@@ -278,6 +278,14 @@ impl Vgpu {
         })
     }
 
+    /// Whether there may be something to limit: the process may have a GPU open,
+    /// or the library has it in a region, or may have.
+    #[must_use]
+    pub fn may_use_gpu(&self) -> bool {
+        let may_be_registered = self.entry.is_some() || self.region.is_some() && self.is_unknown();
+        self.uses_gpu != Some(false) || may_be_registered
+    }
+
     /// Whether a limit may be in force and may be not.
     #[must_use]
     pub fn is_unknown(&self) -> bool {

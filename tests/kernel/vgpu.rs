@@ -220,7 +220,7 @@ fn regions_that_lie() {
                 file.set_len(2_008_953).unwrap();
             }
         });
-        for _ in 0..10 {
+        for _ in 0..3 {
             let (code, told) = limits(mapped.pid());
             assert!([1, 3].contains(&code), "{told}");
         }
@@ -289,7 +289,11 @@ fn many_regions() {
     let processes: Vec<Victim> = (0..100)
         .map(|number| {
             let path = bench.path(&format!("{number}.cache"));
-            fs::write(&path, vec![number as u8 | 1; 2_008_953]).unwrap();
+            let mut bytes = vec![number as u8 | 1; 2_008_953];
+            if number < 12 {
+                bytes[..4].copy_from_slice(&19_920_718_u32.to_le_bytes());
+            }
+            fs::write(&path, bytes).unwrap();
             bench.hooked(&path, &[], &["sleep", "600"])
         })
         .collect();
@@ -297,7 +301,8 @@ fn many_regions() {
     let told = answer["processes"].as_array().unwrap();
     assert!([1, 3].contains(&code), "{code}");
     for process in &processes {
-        let one = told.iter().find(|one| one["pid"] == process.pid()).unwrap();
+        let one = told.iter().find(|one| one["pid"] == process.pid());
+        let one = one.unwrap_or_else(|| panic!("{} is missing: {}", process.pid(), answer["errors"]));
         let code = one["vgpu"]["memory"]["code"].as_str().unwrap();
         assert!(["layout-unknown", "region-unread"].contains(&code), "{one}");
     }

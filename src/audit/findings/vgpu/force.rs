@@ -1,6 +1,6 @@
 //! Limits that were meant and do not hold.
 
-use super::{About, may_use_gpu, pages, report};
+use super::{About, pages, report};
 use crate::audit::facts::Facts;
 use crate::model::{InForce, LimitCode};
 use crate::report::{Finding, LimitVerdict, Process, Vgpu};
@@ -37,7 +37,7 @@ pub(super) fn find(facts: &Facts<'_>) -> Vec<Finding> {
 }
 
 fn not_in_force(_: &Process, limits: &Vgpu) -> Option<String> {
-    if !may_use_gpu(limits) {
+    if !limits.may_use_gpu() {
         return None;
     }
     let fails = |verdict: &LimitVerdict| {

@@ -108,9 +108,3 @@ fn devices(facts: &Facts<'_>, faults: &[Fault<'_>]) -> Vec<crate::report::Findin
     };
     facts.inspection.gpus().iter().filter(|gpu| is_theirs(&gpu.key)).map(finding::gpu).collect()
 }
-
-/// Whether a process may use a GPU: one that has none open and is in no region
-/// uses nothing that could be limited.
-fn may_use_gpu(limits: &Vgpu) -> bool {
-    limits.uses_gpu != Some(false) || limits.entry.is_some()
-}

@@ -1,6 +1,6 @@
 //! Slices of a GPU that Slurm gives out, without SoftMig's limits.
 
-use super::{About, may_use_gpu, pages, report};
+use super::{About, pages, report};
 use crate::audit::facts::Facts;
 use crate::model::{LimitCode, OwnerKind};
 use crate::observation::{Answer, Preload, VgpuTraces};
@@ -42,7 +42,7 @@ fn slice(facts: &Facts<'_>, process: &Process, limits: &Vgpu) -> Option<String> 
     let is_job = owners.is_some_and(|owner| owner.kind == OwnerKind::Slurm);
     let has_none = matches!(limits.memory.code, LimitCode::NoJobFile | LimitCode::JobFileRefused)
         || limits.memory.code == LimitCode::NoLimit;
-    (is_slice && is_job && has_none && may_use_gpu(limits)).then(|| limits.memory.why.clone())
+    (is_slice && is_job && has_none && limits.may_use_gpu()).then(|| limits.memory.why.clone())
 }
 
 fn preload(facts: &Facts<'_>, process: &Process, limits: &Vgpu) -> Option<String> {

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::FileExt as _;
 
 use nix::errno::Errno;
@@ -18,9 +19,12 @@ use crate::sys::stat::{FileKind, FileStat};
 
 /// Bytes that are read of a file that is too large for a region.
 const BEGINNING: usize = 4096;
-/// Bytes of the regions that one helper reads; together they are a node's worth
-/// of containers.
-const BYTES: usize = 64 << 20;
+/// Bytes that one helper keeps of the regions of one owner: of hundreds of
+/// containers, for most of a region is zero.
+const BYTES: usize = 16 << 20;
+/// How every region begins (`initialized_flag`, little-endian); 0 before it is
+/// ready.
+const MAGIC: u32 = 19_920_718;
 
 /// Reads shared regions, each as often as a process has it: a process may have
 /// registered since the last.
@@ -28,7 +32,8 @@ const BYTES: usize = 64 << 20;
 pub(super) struct RegionReader {
     /// What was handed out of a file before.
     last: HashMap<([u32; 2], u64), Answer<SparseBytes>>,
-    bytes: usize,
+    /// Bytes kept so far, by owner.
+    bytes: HashMap<u32, usize>,
     buffer: Vec<u8>,
 }
 
@@ -60,39 +65,59 @@ impl RegionReader {
             Ok((_, stat)) if stat.inode != mapping.inode => {
                 Answer::Missing("another file has its name".to_owned())
             }
-            Ok((file, stat)) => self.contents(&file, stat.size),
+            Ok((file, stat)) => self.contents(&file, &stat),
             Err(errno) => Answer::Missing(why(errno)),
         };
         let known = self.last.entry(([mapping.dev.0, mapping.dev.1], mapping.inode));
         if matches!(&known, Entry::Occupied(known) if *known.get() == bytes) {
             return None;
         }
-        self.bytes += bytes.known().map_or(0, SparseBytes::len);
         known.insert_entry(bytes.clone());
         Some(RegionContents { at: now(), bytes })
     }
 
-    fn contents(&mut self, file: &File, size: u64) -> Answer<SparseBytes> {
-        if self.bytes > BYTES {
-            return Answer::Missing(format!("regions of all processes are over {} MiB", BYTES >> 20));
+    /// What a file says: all of it if it can be a region, else its beginning.
+    fn contents(&mut self, file: &File, stat: &FileStat) -> Answer<SparseBytes> {
+        let kept = self.bytes.entry(stat.uid).or_default();
+        if *kept > BYTES {
+            let why = format!("regions of uid {} are over {} MiB", stat.uid, BYTES >> 20);
+            return Answer::Missing(why);
         }
-        let is_large = size > LARGEST_REGION as u64;
-        let wanted = if is_large { BEGINNING } else { usize::try_from(size).unwrap_or(BEGINNING) };
-        self.buffer.resize(wanted, 0);
-        let mut filled = 0;
-        while filled < wanted {
-            let Some(rest) = self.buffer.get_mut(filled..) else { break };
-            match file.read_at(rest, filled as u64) {
-                // It was cut off since.
-                Ok(0) => break,
-                Ok(count) => filled += count,
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Answer::Missing(format!("it cannot be read: {error}")),
+        let read = read(file, &mut self.buffer, BEGINNING).and_then(|begin| {
+            let flag = self.buffer.first_chunk().copied().map(u32::from_le_bytes);
+            let size = usize::try_from(stat.size).unwrap_or(usize::MAX);
+            match flag {
+                Some(MAGIC) if size <= LARGEST_REGION => {
+                    read(file, &mut self.buffer, size).map(|whole| (whole, whole as u64))
+                }
+                _ => Ok((begin, stat.size)),
+            }
+        });
+        match read {
+            Err(error) => Answer::Missing(format!("it cannot be read: {error}")),
+            Ok((length, size)) => {
+                let bytes = SparseBytes::of(self.buffer.get(..length).unwrap_or_default(), size);
+                *kept += bytes.len();
+                Answer::Known(bytes)
             }
         }
-        let read = self.buffer.get(..filled).unwrap_or_default();
-        Answer::Known(SparseBytes::of(read, if is_large { size } else { filled as u64 }))
     }
+}
+
+/// Reads the first `wanted` bytes of a file; fewer where it ends before, which it
+/// may do while it is read.
+fn read(file: &File, buffer: &mut Vec<u8>, wanted: usize) -> io::Result<usize> {
+    buffer.resize(wanted, 0);
+    let mut filled = 0;
+    while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, filled as u64) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
 }
 
 /// A mapping of a library.
