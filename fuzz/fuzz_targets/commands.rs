@@ -14,8 +14,6 @@ use libfuzzer_sys::fuzz_target;
 
 /// Command lines that together reach every part of the analysis; each is run with
 /// `--json` too.
-const LINES: [&str; 26] = [
-/// Each stands for a way through the analysis; with `--json` too.
 const LINES: [&str; 28] = [
     "node",
     "node -v --allocated 0,1",

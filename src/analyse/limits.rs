@@ -6,14 +6,14 @@ use crate::observation::{self, Observation};
 use crate::report::{MappedRegion, Payload, Process, Vgpu};
 use crate::vgpu::{Place, Survey, memory_of};
 
-use super::join::Join;
-use super::{AnalyseError, Granted, node};
+use super::joined_node::JoinedNode;
+use super::{AnalyseError, CallerAllocation, node};
 
 /// Major number of NVIDIA's devices.
 const NVIDIA: u32 = 195;
 
 /// What the libraries do for a process, of which `answer` says what it holds.
-pub(super) fn of(process: &observation::Process, answer: &Process, join: &Join<'_>) -> Option<Vgpu> {
+pub(super) fn of(process: &observation::Process, answer: &Process, join: &JoinedNode<'_>) -> Option<Vgpu> {
     let owner = join.owners.of(&process.cgroup);
     let mut around = std::iter::successors(owner, |owner: &&Owner| owner.outer.as_deref());
     let gpu_of = |uuid: &str| {
@@ -47,7 +47,7 @@ fn uses_gpu(process: &observation::Process, answer: &Process) -> Option<bool> {
 ///
 /// As [`super::node()`].
 pub fn limits(observation: &Observation) -> Result<Payload, AnalyseError> {
-    let payload = node(observation, &Granted::default())?;
+    let payload = node(observation, &CallerAllocation::default())?;
     let cgroups = payload.cgroups.into_iter().flatten();
     let processes: Vec<Process> =
         cgroups.flat_map(|cgroup| cgroup.processes).filter(|process| process.vgpu.is_some()).collect();

@@ -21,7 +21,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &VgpuArgs) -> Result<Ex
     if let Some(region) = &args.region {
         return one_region(invocation, region);
     }
-    invocation.look.detail = true;
+    invocation.wanted_facts.detail = true;
     let observation = match saved::from_option(invocation)? {
         Some(observation) => narrow(observation, args)?,
         None => live(invocation, args)?,
