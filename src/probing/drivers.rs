@@ -8,11 +8,11 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use super::driver::is_driver;
 use super::{files, linker};
 use crate::sys::dir::Dir;
 use crate::sys::regular_file::RegularFile;
 use crate::sys::stat::{FileStat, stat_at};
-use crate::watch::driver::is_driver;
 
 /// Where distributions, vendors' installers and node images put drivers,
 /// beside what the dynamic linker's configuration names.
