@@ -225,6 +225,7 @@ pub struct StreamSums {
     /// For how long, all of them together.
     pub wait_ns: u64,
     /// How long threads were in copies that return when they are done.
+    #[serde(default)]
     pub copy_wait_ns: u64,
     /// Times that a thread asked whether the stream or an event is done.
     pub queries: u64,

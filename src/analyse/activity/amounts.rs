@@ -141,6 +141,7 @@ fn stream_difference(now: &StreamSums, before: &StreamSums) -> Option<StreamSums
         fill_bytes: now.fill_bytes.checked_sub(before.fill_bytes)?,
         waits: now.waits.checked_sub(before.waits)?,
         wait_ns: now.wait_ns.checked_sub(before.wait_ns)?,
+        copy_wait_ns: now.copy_wait_ns.checked_sub(before.copy_wait_ns)?,
         queries: now.queries.checked_sub(before.queries)?,
         errors: now.errors.checked_sub(before.errors)?,
         first_ns: now.first_ns,
