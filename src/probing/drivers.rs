@@ -37,7 +37,7 @@ const ENTRIES: usize = 1 << 16;
 const LIBRARIES: usize = 64;
 
 /// Paths of the libraries below `root`, each file once.
-pub(super) fn installed(root: &Path) -> Vec<PathBuf> {
+pub fn installed(root: &Path) -> Vec<PathBuf> {
     let mut seen = HashSet::new();
     let paths = directories(root).into_iter().filter(|directory| is_roots(directory));
     let paths = paths.flat_map(|directory| libraries(&directory));

@@ -33,6 +33,7 @@ use std::time::Duration;
 use crate::loader::Attached;
 use crate::sys::window::Windowed;
 
+pub use drivers::installed as installed_drivers;
 pub use files::{FileId, none};
 pub use functions::{Place, places};
 pub use libraries::{Coverage, Libraries};

@@ -116,7 +116,7 @@ impl Source {
     /// Paths of the drivers' libraries that are installed below `root`, where their
     /// initialisation is seen from the first process on.
     pub fn installed_drivers(root: &Path) -> Vec<PathBuf> {
-        drivers::installed(root)
+        crate::probing::installed_drivers(root)
     }
 
     /// What serves as source.
