@@ -33,7 +33,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ActivityArgs) -> Resul
     let mut follower = Follower::new(invocation.global.verbose > 0);
     follower.begin(&session.read().map_err(refused)?);
     let end = args.lasting.and_then(|lasting| Instant::now().checked_add(lasting));
-    let counting = Counting {
+    let mut counting = Counting {
         output: Output::start(std::io::stdout().as_fd())?,
         signals,
         invocation,
@@ -60,7 +60,7 @@ struct Counting<'s, 'a> {
 
 impl Counting<'_, '_> {
     /// Tells one interval after another until the end, or a signal.
-    fn follow(mut self, session: &mut Session, end: Option<Instant>) -> Result<Exit, Failure> {
+    fn follow(&mut self, session: &mut Session, end: Option<Instant>) -> Result<Exit, Failure> {
         let mut next = Instant::now() + self.args.every;
         loop {
             let until = end.map_or(next, |end| end.min(next));
@@ -70,8 +70,11 @@ impl Counting<'_, '_> {
             }
             let complete = self.interval(session)?;
             let over = end.is_some_and(|end| Instant::now() >= end);
-            if self.args.once || over {
-                return self.finish(complete || !self.args.once);
+            if self.args.once {
+                return self.finish(complete);
+            }
+            if over {
+                return self.finish(true);
             }
             // An interval that took longer than it should begins the next one late.
             next = (next + self.args.every).max(Instant::now());
@@ -131,7 +134,7 @@ impl Counting<'_, '_> {
         Ok(())
     }
 
-    fn finish(self, complete: bool) -> Result<Exit, Failure> {
+    fn finish(&self, complete: bool) -> Result<Exit, Failure> {
         let written = self.output.finish()?;
         Ok(if complete && written { Exit::Yes } else { Exit::Incomplete })
     }

@@ -12,7 +12,8 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ActivityArgs) -> Resul
     let narrows = !args.cgroup.is_empty() || !args.job.is_empty() || !args.pid.is_empty();
     if narrows || args.lasting.is_some() || args.state.is_some() {
         let why = "shows all that the file holds, once";
-        let needs = "leave out --cgroup, --job, --pid, --for and --state; gpumap --from FILE job ID shows one job";
+        let needs =
+            "leave out --cgroup, --job, --pid, --for and --state; gpumap --from FILE job ID shows one job";
         return Err(Failure::new("usage", what, why, needs));
     }
     let Some(observation) = saved::from_option(invocation)? else {

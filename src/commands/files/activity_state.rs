@@ -15,7 +15,7 @@ use nix::unistd::geteuid;
 use super::{name, read_from, saved};
 use crate::commands::invocation::{Failure, Invocation};
 use crate::model::ProblemCode;
-use crate::observation::{ActivityReading, Observation, Problem, SCHEMA};
+use crate::observation::{ActivityReading, Observation, Problem};
 use crate::sys::dir::open_readable;
 
 /// Where the file is looked for that nobody names.
@@ -29,20 +29,19 @@ const LEAST_AGE: i64 = 30;
 /// What to do to have a file that can be used.
 const KEEP_ONE: &str = "keep one with gpumap activity --state FILE";
 
-/// Bytes in which the schema of a file stands that gpumap wrote.
-const HEAD: usize = 256;
+/// Bytes of a file that is looked at to tell what it is.
+const LOOKED_AT: u64 = 64 << 20;
 
-/// Whether a file begins like an observation.
+/// Whether a file is an observation, by its schema.
 pub(crate) fn is_one(path: &Path) -> bool {
     let Ok(file) = open_readable(path) else { return false };
     // A FIFO could be read only once.
     if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
         return false;
     }
-    let mut head = Vec::new();
-    let limit = u64::try_from(HEAD).unwrap_or(u64::MAX);
-    let is_read = file.take(limit).read_to_end(&mut head).is_ok();
-    is_read && head.windows(SCHEMA.len()).any(|part| part == SCHEMA.as_bytes())
+    let mut bytes = Vec::new();
+    let is_read = file.take(LOOKED_AT).read_to_end(&mut bytes).is_ok();
+    is_read && saved::is_observation(&bytes)
 }
 
 /// Adds the counts of a state file to an observation: of the named one, or of the
@@ -68,7 +67,11 @@ pub(crate) fn add(
     }
 }
 
-fn add_usual(invocation: &mut Invocation<'_>, path: &Path, observation: &mut Observation) -> Result<(), Failure> {
+fn add_usual(
+    invocation: &mut Invocation<'_>,
+    path: &Path,
+    observation: &mut Observation,
+) -> Result<(), Failure> {
     let is_there = path.symlink_metadata().map(|_| true);
     if is_there.unwrap_or_else(|error| error.kind() == ErrorKind::PermissionDenied && geteuid().is_root()) {
         let found = read(invocation, path, true).and_then(|bytes| parse(&bytes, &name(path), observation));
@@ -117,7 +120,8 @@ fn parse(bytes: &[u8], name: &str, observation: &Observation) -> Result<Activity
     if theirs.is_empty() || theirs != ours {
         return Err(Failure::new("bad-state", name, "written on another host or boot", KEEP_ONE));
     }
-    let reading = kept.activity.ok_or_else(|| Failure::new("bad-state", name, "holds no counts of calls", KEEP_ONE))?;
+    let reading =
+        kept.activity.ok_or_else(|| Failure::new("bad-state", name, "holds no counts of calls", KEEP_ONE))?;
     Ok(*reading)
 }
 

@@ -42,7 +42,12 @@ fn states(named: &[PathBuf]) -> Result<(Option<&Path>, Option<&Path>), Failure> 
         let kept = if activity_state::is_one(path) { &mut of_activity } else { &mut of_watch };
         if kept.replace(path.as_path()).is_some() {
             let why = "names a second file of the same kind";
-            return Err(Failure::new("usage", format!("--state {}", path.to_string_lossy()), why, "name one of each"));
+            return Err(Failure::new(
+                "usage",
+                format!("--state {}", path.to_string_lossy()),
+                why,
+                "name one of each",
+            ));
         }
     }
     Ok((of_activity, of_watch))

@@ -1,5 +1,5 @@
 //! The output of commands that run on: a thread writes it, so that a slow reader never
-//! holds up the watch.
+//! holds them up.
 //!
 //! Standard output may be a pipe that nobody reads or a terminal that is stopped,
 //! and its open file description belongs to others as well: it cannot be made

@@ -40,9 +40,12 @@ pub(in crate::commands) fn of(
     Ok(scope)
 }
 
-/// The cgroups whose programs are watched: those that the caller names with
-/// everything below, those of named processes, or all.
-pub(in crate::commands) fn targets(invocation: &Invocation<'_>, scope: &Scope) -> Result<Vec<Target>, Failure> {
+/// The cgroups whose programs are watched: those that were named with
+/// everything below, those of the processes, or all.
+pub(in crate::commands) fn targets(
+    invocation: &Invocation<'_>,
+    scope: &Scope,
+) -> Result<Vec<Target>, Failure> {
     if scope.all {
         return Ok(vec![Target { path: "/".into(), recursive: true }]);
     }

@@ -14,9 +14,9 @@ use nix::sys::signalfd::SignalFd;
 
 use crate::cli::{Exit, WatchArgs};
 use crate::commands::files;
+use crate::commands::invocation::{Failure, Invocation};
 use crate::commands::resident::output::Output;
 use crate::commands::resident::{self, scope};
-use crate::commands::invocation::{Failure, Invocation};
 use crate::loader;
 use crate::model::{EventKind, ProblemCode};
 use crate::observation::Observation;
