@@ -45,6 +45,16 @@ impl Bench {
         Self { place, client, own }
     }
 
+    /// The cgroup of its processes.
+    pub fn cgroup(&self) -> &Path {
+        &self.place.cgroup
+    }
+
+    /// What the driver says that it was called with.
+    pub fn truth_text(&self) -> String {
+        fs::read_to_string(self.truth()).unwrap()
+    }
+
     fn truth(&self) -> PathBuf {
         self.client.with_file_name("truth")
     }

@@ -1,6 +1,7 @@
 //! `gpumap::activity` with what a stand-in driver says was really called.
 
 mod bench;
+mod command;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
