@@ -13,7 +13,7 @@ use super::invocation::{Failure, Invocation, envelope};
 use super::resident::output::Output;
 use super::resident::{self, scope};
 use crate::activity::{ActivityError, Options, Session};
-use crate::analyse::{Follower, Granted};
+use crate::analyse::{CallerAllocation, Follower};
 use crate::cli::{ActivityArgs, Exit};
 use crate::model::ProblemCode;
 use crate::observation::{ActivityReading, Observation};
@@ -26,8 +26,8 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ActivityArgs) -> Resul
     if invocation.global.from.is_some() {
         return saved::run(invocation, args);
     }
-    resident::give_up_rights("activity")?;
-    let signals = resident::signals("activity")?;
+    resident::give_up_rights(ProblemCode::Activity)?;
+    let signals = resident::signals(ProblemCode::Activity)?;
     let scope = scope::of(invocation, &args.pid, &args.cgroup, &args.job)?;
     let mut session = Session::start(&scope, &invocation.global.proc, options(args)).map_err(refused)?;
     let mut follower = Follower::new(invocation.global.verbose > 0);
@@ -106,7 +106,7 @@ impl Counting<'_, '_> {
             sums,
         };
         let observation = interval::observe(self.invocation, reading);
-        let payload = self.follower.report(&observation, &Granted::default())?;
+        let payload = self.follower.report(&observation, &CallerAllocation::default())?;
         if let Some(path) = &self.args.state {
             files::save(path, &observation)?;
         }
@@ -162,5 +162,5 @@ fn refused(error: ActivityError) -> Failure {
         true => "root of the node, outside of this user namespace (container)",
         false => "root, and Linux 5.15 or later with BTF (CONFIG_DEBUG_INFO_BTF)",
     };
-    Failure::new("activity", "", error.to_string(), needs)
+    Failure::new(ProblemCode::Activity, "", error.to_string(), needs)
 }

@@ -110,7 +110,7 @@ fn read(invocation: &mut Invocation<'_>, path: &Path, is_roots: bool) -> Result<
         (_, _, 1..) => "others than its owner may write it",
         _ => return read_from(invocation, file, path),
     };
-    Err(Failure::new("bad-state", path.to_string_lossy(), why, KEEP_ONE))
+    Err(Failure::new(ProblemCode::BadState, path.to_string_lossy(), why, KEEP_ONE))
 }
 
 /// The counts in a state file of this boot.
@@ -118,10 +118,11 @@ fn parse(bytes: &[u8], name: &str, observation: &Observation) -> Result<Activity
     let kept = saved::parse(bytes, name)?;
     let (theirs, ours) = (&kept.host.boot_id, &observation.host.boot_id);
     if theirs.is_empty() || theirs != ours {
-        return Err(Failure::new("bad-state", name, "written on another host or boot", KEEP_ONE));
+        return Err(Failure::new(ProblemCode::BadState, name, "written on another host or boot", KEEP_ONE));
     }
-    let reading =
-        kept.activity.ok_or_else(|| Failure::new("bad-state", name, "holds no counts of calls", KEEP_ONE))?;
+    let reading = kept
+        .activity
+        .ok_or_else(|| Failure::new(ProblemCode::BadState, name, "holds no counts of calls", KEEP_ONE))?;
     Ok(*reading)
 }
 
@@ -140,7 +141,7 @@ fn age_of(reading: &ActivityReading, observation: &Observation) -> Option<Signed
 fn old(path: &Path, age: SignedDuration) -> Problem {
     let seconds = age.as_secs();
     Problem {
-        code: ProblemCode::of("bad-state"),
+        code: ProblemCode::BadState,
         what: path.to_string_lossy().into_owned(),
         why: format!("its counts are {seconds} seconds old and not used: the gpumap that kept it has ended"),
         needs: KEEP_ONE.to_owned(),

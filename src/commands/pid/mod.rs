@@ -8,6 +8,7 @@ use crate::cli::{Exit, PidArgs};
 use crate::commands::files::{activity_state, saved};
 use crate::commands::invocation::{Failure, Invocation};
 use crate::commands::subject::allocation;
+use crate::model::ProblemCode;
 use crate::observation::{Observation, Scope};
 use crate::{analyse, observe, render};
 
@@ -43,7 +44,7 @@ fn states(named: &[PathBuf]) -> Result<(Option<&Path>, Option<&Path>), Failure> 
         if kept.replace(path.as_path()).is_some() {
             let why = "names a second file of the same kind";
             return Err(Failure::new(
-                "usage",
+                ProblemCode::Usage,
                 format!("--state {}", path.to_string_lossy()),
                 why,
                 "name one of each",

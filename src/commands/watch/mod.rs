@@ -51,8 +51,8 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &WatchArgs) -> Result<E
         ));
     }
     let begun = Instant::now();
-    resident::give_up_rights("watch")?;
-    let signals = resident::signals("watch")?;
+    resident::give_up_rights(ProblemCode::Watch)?;
+    let signals = resident::signals(ProblemCode::Watch)?;
     let scope = scope::of(invocation, &args.pid, &args.cgroup, &args.job)?;
     let (options, targets) = (options(invocation)?, scope::targets(invocation, &scope)?);
     // All parts share one loader. A part that does not work without it reports that.
