@@ -11,7 +11,7 @@
  */
 #pragma once
 
-#include "kernel.h"
+#include "task.h"
 #include "gpumap.h"
 
 /* User space maps it twice: that is resident memory of gpumap. */
@@ -67,31 +67,6 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 } losses SEC(".maps");
-
-/* The kernel nests user namespaces this deep at most (create_user_ns). */
-#define NESTED 33
-
-/* The user who answers for a thread. Not its effective user: that is root for
- * whoever executes sudo. In a user namespace it is who made the outermost one,
- * for a user owns 65,536 others there; or, if root made it, the first user that
- * it has room for, which tells one container from another. */
-static __always_inline __u32 account_of(struct task_struct *task)
-{
-	struct cred *cred = read_field(task, cred);
-	struct user_namespace *space = read_field(cred, user_ns);
-	int level = read_field(space, level);
-
-	if (level == 0)
-		return read_field(cred, uid.val);
-	for (int above = 0; above < NESTED && level > 1; above++, level--)
-		space = read_field(space, parent);
-	__u32 owner = read_field(space, owner.val);
-	/* With more than five extents they are elsewhere. */
-	__u32 extents = read_field(space, uid_map.nr_extents);
-
-	return owner || !extents || extents > 5 ? owner :
-		read_field(space, uid_map.extent[0].lower_first);
-}
 
 static __always_inline void count_lost(__u32 account)
 {

@@ -21,7 +21,9 @@
 HELPER(void *, bpf_map_lookup_elem, 1, void *map, const void *key);
 HELPER(long, bpf_map_update_elem, 2, void *map, const void *key, const void *value, __u64 flags);
 HELPER(long, bpf_map_delete_elem, 3, void *map, const void *key);
+HELPER(__u64, bpf_ktime_get_ns, 5, void);
 HELPER(__u64, bpf_get_current_pid_tgid, 14, void);
+HELPER(long, bpf_get_current_comm, 16, void *into, __u32 size);
 HELPER(__u64, bpf_get_current_task, 35, void);
 HELPER(long, bpf_probe_read_user, 112, void *into, __u32 size, const void *from);
 HELPER(long, bpf_probe_read_kernel, 113, void *into, __u32 size, const void *from);

@@ -43,8 +43,8 @@ struct task_struct {
 struct task_struct___old { __u64 real_start_time; } RELOCATED;
 
 /* Registers at the entry or return of a function. */
-struct pt_regs___x86 { unsigned long di, si, dx, ax, ip; } RELOCATED;
-struct user_pt_regs___arm { __u64 regs[31]; __u64 pc; } RELOCATED;
+struct pt_regs___x86 { unsigned long di, si, dx, cx, r8, r9, ax, ip, sp; } RELOCATED;
+struct user_pt_regs___arm { __u64 regs[31]; __u64 sp; __u64 pc; } RELOCATED;
 
 #define is_x86() field_exists(((struct pt_regs___x86 *)0)->di)
 

@@ -5,6 +5,7 @@
 //! touching the system, [`render`] prints them. A saved observation enters at the
 //! second stage, so everything that works on a live node works from a file.
 
+pub mod activity;
 pub mod allocation;
 pub mod analyse;
 pub mod audit;
@@ -23,6 +24,7 @@ pub mod observe;
 pub mod output_file;
 pub mod owner;
 pub mod policy;
+pub mod probing;
 pub mod render;
 pub mod repair;
 pub mod report;

@@ -81,6 +81,12 @@ pub struct AuditArgs {
     /// List all kinds of findings; observe nothing.
     #[arg(long)]
     pub list: bool,
+    /// Add what processes do with their GPUs, as a running `gpumap activity --state`
+    /// counts it; FILE is the file that it keeps.
+    ///
+    /// The default is /run/gpumap/activity.json if root keeps it there.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub state: Option<PathBuf>,
     /// The allocation.
     #[command(flatten)]
     pub allocation: AllocationArgs,

@@ -1,6 +1,8 @@
 //! `gpumap job`.
 
-use clap::Args;
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
 
 use super::AllocationArgs;
 
@@ -28,6 +30,12 @@ pub struct JobArgs {
     /// Jobs, by number or SLUID, or steps.
     #[arg(value_name = "ID", required_unless_present = "from_env", help_heading = "Arguments")]
     pub ids: Vec<String>,
+    /// Add what processes do with their GPUs, as a running `gpumap activity --state`
+    /// counts it; FILE is the file that it keeps.
+    ///
+    /// The default is /run/gpumap/activity.json if root keeps it there.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub state: Option<PathBuf>,
     /// The allocation.
     #[command(flatten)]
     pub allocation: AllocationArgs,

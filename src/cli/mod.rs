@@ -4,6 +4,7 @@
 //! Help, manual pages and completions are made from these definitions. They import
 //! nothing else of the crate, so that this works without running a command.
 
+mod activity;
 mod allocation;
 mod audit;
 mod cgroup;
@@ -28,6 +29,7 @@ mod watch;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
+pub use activity::ActivityArgs;
 pub use allocation::{AllocationArgs, SlurmArgs};
 pub use audit::AuditArgs;
 pub use cgroup::CgroupArgs;
@@ -96,6 +98,7 @@ pub enum Command {
     Audit(AuditArgs),
     Leftovers(LeftoversArgs),
     Watch(WatchArgs),
+    Activity(ActivityArgs),
     Vgpu(VgpuArgs),
     Repair(RepairArgs),
     Doctor(DoctorArgs),
@@ -121,6 +124,7 @@ impl Command {
             Self::Audit(_) => "audit",
             Self::Leftovers(_) => "leftovers",
             Self::Watch(_) => "watch",
+            Self::Activity(_) => "activity",
             Self::Vgpu(_) => "vgpu",
             Self::Doctor(_) => "doctor",
             Self::Repair(_) => "repair",

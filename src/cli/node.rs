@@ -1,6 +1,8 @@
 //! `gpumap node`, which is also `gpumap` alone.
 
-use clap::Args;
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
 
 use super::AllocationArgs;
 
@@ -27,6 +29,12 @@ Examples:
   gpumap node -v
   gpumap --from node.json node --json")]
 pub struct NodeArgs {
+    /// Add what processes do with their GPUs, as a running `gpumap activity --state`
+    /// counts it; FILE is the file that it keeps.
+    ///
+    /// The default is /run/gpumap/activity.json if root keeps it there.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub state: Option<PathBuf>,
     /// The allocation.
     #[command(flatten)]
     pub allocation: AllocationArgs,

@@ -25,9 +25,12 @@ pub struct PidArgs {
     #[arg(value_name = "PID", required = true, help_heading = "Arguments")]
     pub pids: Vec<u32>,
     /// Add the last change of each process that a running `gpumap watch --state`
-    /// saw; FILE is the file that it keeps.
+    /// saw, or what processes do with their GPUs, as a running `gpumap activity
+    /// --state` counts it; FILE is the file that it keeps. May be repeated.
+    ///
+    /// Of activity the default is /run/gpumap/activity.json if root keeps it there.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub state: Option<PathBuf>,
+    pub state: Vec<PathBuf>,
     /// The allocation.
     #[command(flatten)]
     pub allocation: AllocationArgs,

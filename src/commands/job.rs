@@ -1,6 +1,6 @@
 //! `gpumap job`: what jobs were allocated, may open, ask for and hold.
 
-use super::files::saved;
+use super::files::{activity_state, saved};
 use super::invocation::{Failure, Invocation};
 use super::subject::job_cgroups::Part;
 use super::subject::{allocation, job_cgroups, job_name};
@@ -13,7 +13,7 @@ use crate::{analyse, observe, render};
 pub(super) fn run(invocation: &mut Invocation<'_>, args: &JobArgs) -> Result<Exit, Failure> {
     allocation::request(invocation, &args.allocation.slurm)?;
     let jobs = job_name::all(&args.ids, args.allocation.slurm.from_env)?;
-    let (observation, parts) = match saved::from_option(invocation)? {
+    let (mut observation, parts) = match saved::from_option(invocation)? {
         Some(mut observation) => {
             allocation::add(invocation, &args.allocation.slurm, &mut observation)?;
             let parts = parts(&jobs, |name| job_name::in_observation(&observation, name))?;
@@ -25,6 +25,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &JobArgs) -> Result<Exi
             (live(invocation, &parts)?, parts)
         }
     };
+    activity_state::add(invocation, args.state.as_deref(), &mut observation)?;
     let mut payload = analyse::node(&observation, &allocation::granted(&args.allocation))?;
     analyse::without_partial_jobs(&mut payload, |owner| {
         parts.iter().any(|part| part.step.is_none() && part.job.is(owner))

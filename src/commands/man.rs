@@ -34,6 +34,8 @@ const WATCH: &str = include_str!("../../man/sections/watch.roff");
 
 /// Two stories, what not to do and the limits, for gpumap-repair(1).
 const REPAIR: &str = include_str!("../../man/sections/repair.roff");
+/// What is counted, what is not, and the state file, for gpumap-activity(1).
+const ACTIVITY: &str = include_str!("../../man/sections/activity.roff");
 
 /// How the section about the checks of `doctor` begins.
 const CHECKS: &str = ".SH CHECKS\nEvery check is \\fBok\\fR, a \\fBnote\\fR (worth knowing, nothing is lost by it), \
@@ -70,6 +72,7 @@ fn sections(command: &str) -> Vec<String> {
         "watch" => vec![WATCH.to_owned()],
         "doctor" => vec![checks()],
         "repair" => vec![REPAIR.to_owned()],
+        "activity" => vec![ACTIVITY.to_owned()],
         _ => Vec::new(),
     };
     own.into_iter().chain([SEE_ALSO.to_owned()]).collect()

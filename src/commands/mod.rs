@@ -6,6 +6,7 @@
 //! the JSON envelope), `subject` (from what the user named to cgroups, jobs,
 //! programs and devices) and `files` (what is read from and written to files).
 
+mod activity;
 mod audit;
 mod cgroup;
 mod check;
@@ -28,6 +29,7 @@ mod watch;
 // No subcommands, but what they share.
 mod files;
 mod invocation;
+mod resident;
 mod subject;
 
 pub use invocation::input::Input;
@@ -88,8 +90,9 @@ fn attempt(
     let mut out = Output::new(streams.out);
     let mut invocation =
         Invocation::new(&cli.global, command.name(), style, &mut out, streams.input, streams.err);
-    // A watch has no end that its policies could be late for.
-    let until = if matches!(command, Command::Watch(_)) { None } else { invocation.decode_until() };
+    // What runs on has no end that its policies could be late for.
+    let runs_on = matches!(command, Command::Watch(_) | Command::Activity(_));
+    let until = if runs_on { None } else { invocation.decode_until() };
     let result = deadline::within(until, || {
         panic::caught(|| {
             let exit = work(&mut invocation, command)?;
@@ -117,6 +120,7 @@ fn dispatch(invocation: &mut Invocation<'_>, command: &Command) -> Result<Exit, 
         Command::Audit(args) => audit::run(invocation, args),
         Command::Leftovers(args) => leftovers::run(invocation, args),
         Command::Watch(args) => watch::run(invocation, args),
+        Command::Activity(args) => activity::run(invocation, args),
         Command::Vgpu(args) => vgpu::run(invocation, args),
         Command::Doctor(args) => doctor::run(invocation, args),
         Command::Repair(args) => repair::run(invocation, args),

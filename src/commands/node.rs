@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::files::saved;
+use super::files::{activity_state, saved};
 use super::invocation::{Failure, Invocation};
 use super::subject::allocation;
 use crate::cli::{Exit, NodeArgs};
@@ -13,7 +13,7 @@ use crate::{analyse, render};
 /// for.
 pub(super) fn run(invocation: &mut Invocation<'_>, args: &NodeArgs) -> Result<Exit, Failure> {
     allocation::request(invocation, &args.allocation.slurm)?;
-    let observation = match saved::from_option(invocation)? {
+    let mut observation = match saved::from_option(invocation)? {
         Some(mut observation) => {
             allocation::add(invocation, &args.allocation.slurm, &mut observation)?;
             observation
@@ -23,6 +23,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &NodeArgs) -> Result<Ex
             observe::cgroups(&invocation.options(), &[all])?
         }
     };
+    activity_state::add(invocation, args.state.as_deref(), &mut observation)?;
     let payload = analyse::node(&observation, &allocation::granted(&args.allocation))?;
     invocation.answer(&observation, payload, render::node)
 }

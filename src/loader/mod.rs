@@ -101,6 +101,13 @@ pub trait Loaded {
     /// No map of this name, or the kernel's reason.
     fn put(&mut self, map: &'static str, key: &[u8], value: &[u8]) -> Result<(), LoadError>;
 
+    /// Takes an entry out of a map, if it is there.
+    ///
+    /// # Errors
+    ///
+    /// No map of this name, or the kernel's reason.
+    fn remove(&mut self, map: &'static str, key: &[u8]) -> Result<(), LoadError>;
+
     /// All keys and values of a map.
     ///
     /// # Errors
@@ -124,7 +131,7 @@ pub trait Loaded {
     fn attach_tracepoint(&mut self, program: &'static str, tracepoint: &str) -> Result<(), LoadError>;
 
     /// Runs a program at the entry of a function or at its return, whichever
-    /// the program is for.
+    /// the program is for. A cookie other than 0 needs Linux 5.15.
     ///
     /// # Errors
     ///
@@ -133,7 +140,7 @@ pub trait Loaded {
         &mut self,
         program: &'static str,
         file: &Path,
-        offset: u64,
+        entry: Entry,
         pid: Option<u32>,
     ) -> Result<Attached, LoadError>;
 

@@ -17,6 +17,8 @@ pub enum ProblemCode {
     BadBaseline,
     /// The configuration of an audit cannot be used.
     BadConfig,
+    /// Calls of drivers' libraries cannot be counted.
+    Activity,
     /// The caller names something that is no device.
     BadDevice,
     /// The entries of a map do not make sense.

@@ -31,7 +31,8 @@ pub struct Activity {
     pub since_ns: u64,
     /// One launch out of so many was timed, and looked at when it returned. 1:
     /// every launch was. Durations of launches, and errors that launches return,
-    /// are counted in these alone. The number of launches is always exact.
+    /// are counted in these alone; all other calls are counted whole. A launch
+    /// that fails and was not looked at counts as a launch.
     pub sampled_every: u32,
     /// How calls are seen: `uprobe.session`, or `uprobe` on kernels before 6.13.
     pub engine: String,
@@ -68,7 +69,8 @@ pub enum GpuApi {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LostRoom {
     /// The table: `processes`, `threads`, `contexts`, `streams`, `blocks`,
-    /// `events`, `graphs`, `errors` or `devices`.
+    /// `events`, `graphs`, `errors` or `devices`; `records`, which say where to look
+    /// for libraries; or `batches` of copies with more sizes than were read.
     pub map: String,
     /// How many times there was none. Of `blocks`: allocations that are counted
     /// as such, and whose bytes are not.
@@ -173,7 +175,8 @@ pub struct ContextSums {
     pub failed: u64,
     /// Bytes of device memory that are allocated now; this goes down too.
     pub bytes: u64,
-    /// The most that this ever was.
+    /// The most that this and `physical_bytes` together ever were. With several
+    /// threads it may be off by the blocks that they are about to free.
     pub peak_bytes: u64,
     /// Bytes of managed memory now (`cuMemAllocManaged`), which is on the device
     /// or the host and may exceed the device's.
@@ -196,7 +199,7 @@ pub struct StreamSums {
     /// The context, as in [`ContextSums::context`].
     pub context: u64,
     /// Its handle. 0: the default stream of the context; 2: the default streams
-    /// of its threads, summed.
+    /// of its threads, summed; 3: streams beyond those that are counted apart.
     pub stream: u64,
     /// Kernels that were launched. One that was captured into a graph is none.
     pub launches: u64,
@@ -216,11 +219,14 @@ pub struct StreamSums {
     pub fills: u64,
     /// Their bytes.
     pub fill_bytes: u64,
-    /// Times that a thread waited: for the stream, for an event that was
-    /// recorded in it, or in a copy that waits.
+    /// Times that a thread waited for the stream, or for an event that was
+    /// recorded in it.
     pub waits: u64,
     /// For how long, all of them together.
     pub wait_ns: u64,
+    /// How long threads were in copies that return when they are done.
+    #[serde(default)]
+    pub copy_wait_ns: u64,
     /// Times that a thread asked whether the stream or an event is done.
     pub queries: u64,
     /// Calls that failed.

@@ -1,6 +1,27 @@
-//! Asks the kernel about its clock.
+//! The kernel's clocks.
+
+use std::time::Duration;
 
 use nix::errno::Errno;
+use nix::time::{ClockId, clock_gettime};
+
+/// Nanoseconds since boot, with the time that the node was asleep
+/// (`CLOCK_BOOTTIME`): what start times of processes are of.
+pub fn boot_ns() -> u64 {
+    read(ClockId::CLOCK_BOOTTIME)
+}
+
+/// Nanoseconds since boot, without the time that the node was asleep
+/// (`CLOCK_MONOTONIC`).
+pub fn monotonic_ns() -> u64 {
+    read(ClockId::CLOCK_MONOTONIC)
+}
+
+/// 0 if there is no such clock.
+fn read(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock).map(Duration::from);
+    now.map_or(0, |now| u64::try_from(now.as_nanos()).unwrap_or(u64::MAX))
+}
 
 /// Whether the kernel takes its clock for synchronised, as NTP daemons tell it.
 ///

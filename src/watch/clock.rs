@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use nix::time::{ClockId, clock_gettime};
+
+pub(super) use crate::sys::clock::boot_ns as now_ns;
 
 /// Both clocks at one moment. They are read once for many events, and before
 /// an event that is newer than the last reading: never for one in the future.
@@ -26,12 +27,6 @@ impl Clock {
         let ago = Duration::from_nanos(self.boot.saturating_sub(at));
         self.day.checked_sub(ago).unwrap_or(self.day)
     }
-}
-
-/// Nanoseconds since boot (`CLOCK_BOOTTIME`).
-pub(super) fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::CLOCK_BOOTTIME).map(Duration::from);
-    now.map_or(0, |now| u64::try_from(now.as_nanos()).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! What the source of process events says, before it is put into the words of
 //! an answer.
 
-use super::driver::Driver;
 use crate::model::EventCause;
 use crate::observation::{Environment, Text};
+use crate::probing::driver::Driver;
 
 /// A process at the moment of an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -8,7 +8,6 @@
 //! GPUs that processes open and close.
 
 mod clock;
-mod driver;
 mod event;
 mod fact;
 #[cfg(fuzzing)]
@@ -17,7 +16,6 @@ mod node;
 mod not_seen;
 pub mod opens;
 pub mod policy;
-mod scope;
 mod source;
 pub mod state;
 mod tracker;
@@ -25,11 +23,11 @@ mod tracker;
 use crate::loader::LoadError;
 use crate::report::Event;
 
-pub use driver::Driver;
+pub use crate::probing::driver::Driver;
+pub use crate::probing::{Mode, Scope};
 pub use fact::{Fact, NewValue, Subject};
 pub use not_seen::not_seen;
-pub use scope::Scope;
-pub use source::{Mode, Source};
+pub use source::Source;
 pub use tracker::{LastSet, Reread, Tracker};
 
 /// A further source of events: what changes policies, for instance.

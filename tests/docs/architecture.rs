@@ -139,7 +139,7 @@ const READERS: [&str; 6] = [
     "gpu/label.rs",
     "policy/notation.rs",
     "unit/settings.rs",
-    "watch/source/probes.rs",
+    "probing/mode.rs",
 ];
 
 /// The words of all closed sets in the schemas.

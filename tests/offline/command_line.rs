@@ -72,6 +72,7 @@ fn help() {
         "diff",
         "audit",
         "leftovers",
+        "activity",
         "vgpu",
         "repair",
         "doctor",

@@ -12,6 +12,7 @@
     reason = "this is test code: a surprise ends the test, and tests talk to the kernel by themselves"
 )]
 
+mod activity_state;
 mod allocation;
 mod audit_reports;
 mod captures;

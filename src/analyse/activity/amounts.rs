@@ -32,6 +32,7 @@ pub(super) fn of_stream(sums: &StreamSums) -> Work {
         fill_bytes: sums.fill_bytes,
         waits: sums.waits,
         wait_seconds: seconds(sums.wait_ns),
+        copy_wait_seconds: seconds(sums.copy_wait_ns),
         queries: sums.queries,
         failed_calls: sums.errors,
         ..Work::default()
@@ -81,6 +82,7 @@ pub(super) fn sum(a: Work, b: Work) -> Work {
         failed_allocations: a.failed_allocations.saturating_add(b.failed_allocations),
         waits: a.waits.saturating_add(b.waits),
         wait_seconds: a.wait_seconds + b.wait_seconds,
+        copy_wait_seconds: a.copy_wait_seconds + b.copy_wait_seconds,
         queries: a.queries.saturating_add(b.queries),
         failed_calls: a.failed_calls.saturating_add(b.failed_calls),
     }
@@ -112,6 +114,7 @@ pub(super) fn rates(work: &Work, seconds: f64) -> Option<Rates> {
         fill_bytes: per(work.fill_bytes),
         waits: per(work.waits),
         wait_seconds: work.wait_seconds / seconds,
+        copy_wait_seconds: work.copy_wait_seconds / seconds,
     })
 }
 
@@ -141,6 +144,7 @@ fn stream_difference(now: &StreamSums, before: &StreamSums) -> Option<StreamSums
         fill_bytes: now.fill_bytes.checked_sub(before.fill_bytes)?,
         waits: now.waits.checked_sub(before.waits)?,
         wait_ns: now.wait_ns.checked_sub(before.wait_ns)?,
+        copy_wait_ns: now.copy_wait_ns.checked_sub(before.copy_wait_ns)?,
         queries: now.queries.checked_sub(before.queries)?,
         errors: now.errors.checked_sub(before.errors)?,
         first_ns: now.first_ns,

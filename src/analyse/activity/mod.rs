@@ -98,7 +98,10 @@ impl Follower {
             Reader { clock, since: &since, interval, neighbours: &neighbours, streams: self.streams };
         let mut known = HashMap::new();
         let mut processes: Vec<ActiveProcess> = Vec::new();
-        for counted in &reading.sums.processes {
+        // By id, so that what is alike below stands in the same order each time.
+        let mut in_order: Vec<_> = reading.sums.processes.iter().collect();
+        in_order.sort_by_key(|counted| counted.id);
+        for counted in in_order {
             let key = (counted.pid, counted.start_time, counted.id);
             let mut its = self.known.remove(&key).unwrap_or_default();
             processes.push(reader.process(counted, &mut its));

@@ -75,6 +75,9 @@ impl Reader<'_> {
         for (device, sums) in by_device(counted) {
             let (meaning, sets) = self.meaning(counted, device, known);
             let one = self.on_device(counted, device, &sums, meaning, sets);
+            if one.counts == Work::default() && one.memory == MemoryUse::default() {
+                continue;
+            }
             let key = one.gpu.clone().map(|gpu| (one.api, gpu, one.instance.clone()));
             let place = key.map(|key| *places.entry(key).or_insert(gpus.len()));
             match place.and_then(|place| gpus.get_mut(place)) {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::analyse::{self, CallerAllocation};
 use crate::audit::{self, Config, Scope};
 use crate::cli::{AuditArgs, Exit};
-use crate::commands::files::{self, saved};
+use crate::commands::files::{self, activity_state, saved};
 use crate::commands::invocation::{Failure, Invocation, envelope};
 use crate::commands::subject::{allocation, job_name};
 use crate::model::ProblemCode;
@@ -81,6 +81,7 @@ struct Subject {
 fn subject(invocation: &mut Invocation<'_>, args: &AuditArgs) -> Result<Subject, Failure> {
     let (mut observation, former) = observe(invocation)?;
     allocation::add(invocation, &args.allocation.slurm, &mut observation)?;
+    activity_state::add(invocation, args.state.as_deref(), &mut observation)?;
     if args.verify {
         verify(invocation, &mut observation)?;
     }

@@ -1,9 +1,10 @@
 //! Files that a command reads and writes: bounded reading, saved observations,
 //! and files that are written whole or not at all.
 
+pub(crate) mod activity_state;
 mod read;
 pub(crate) mod saved;
 mod write;
 
-pub(crate) use read::{name, read};
+pub(crate) use read::{name, read, read_from};
 pub(crate) use write::{failure, save, save_bytes};

@@ -1,6 +1,7 @@
 //! Reads files that others wrote: at most 256 MiB, no longer than `--timeout`,
 //! and never a device.
 
+use std::fs::File;
 use std::io::{self, ErrorKind};
 
 use std::path::Path;
@@ -33,6 +34,15 @@ pub(crate) fn read(invocation: &mut Invocation<'_>, path: &Path) -> Result<Vec<u
         error => Failure::file(path, &error.into()),
     })?;
     bounded(&mut file, until, path)
+}
+
+/// Reads an open file; `path` is its name, for messages.
+pub(crate) fn read_from(
+    invocation: &mut Invocation<'_>,
+    mut file: File,
+    path: &Path,
+) -> Result<Vec<u8>, Failure> {
+    bounded(&mut file, invocation.deadline(), path)
 }
 
 fn bounded(source: &mut dyn Input, until: Option<Instant>, path: &Path) -> Result<Vec<u8>, Failure> {
@@ -71,8 +81,6 @@ pub(crate) fn name(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
-
     use super::*;
 
     /// Make sure that slow input is waited for, but not after the time limit.

@@ -31,6 +31,11 @@ pub(crate) fn is_gpumap_json(bytes: &[u8]) -> bool {
         && serde_json::from_slice::<Head>(bytes).is_ok_and(|head| head.schema.starts_with("gpumap"))
 }
 
+/// Whether a file says that it is an observation.
+pub(crate) fn is_observation(bytes: &[u8]) -> bool {
+    serde_json::from_slice::<Head>(bytes).is_ok_and(|head| head.schema == SCHEMA)
+}
+
 /// Reads an observation; `name` is the file's, for messages.
 pub(crate) fn parse(bytes: &[u8], name: &str) -> Result<Observation, Failure> {
     if is_report(bytes) {

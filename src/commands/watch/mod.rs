@@ -1,9 +1,7 @@
 //! `gpumap watch`: reports changes as they happen.
 
 mod allowance;
-mod output;
 mod print;
-mod scope;
 mod users;
 
 use std::collections::HashSet;
@@ -12,27 +10,24 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{SigSet, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::signalfd::SignalFd;
 
 use crate::cli::{Exit, WatchArgs};
 use crate::commands::files;
 use crate::commands::invocation::{Failure, Invocation};
+use crate::commands::resident::output::Output;
+use crate::commands::resident::{self, scope};
 use crate::loader;
 use crate::model::{EventKind, ProblemCode};
 use crate::observation::Observation;
 use crate::observe::Options;
 use crate::report::{Event, Gpu};
-use crate::sys::caps::Capability;
-use crate::sys::drop_rights::keep_only;
 use crate::sys::heap;
-use crate::sys::seccomp;
 use crate::watch::opens::OpensWatcher;
 use crate::watch::policy::PolicyWatcher;
 use crate::watch::{self, EventSource, Mode, Scope, Source, Tracker, WatchError};
 use crate::{gpu, observe};
 use allowance::Allowances;
-use output::Output;
 use users::Users;
 
 /// How often environments are read again, and how often the state is written at
@@ -45,29 +40,6 @@ const PROBES: &str = "GPUMAP_TEST_PROBES";
 /// How many cgroups are followed at most, for tests.
 const CGROUPS: &str = "GPUMAP_TEST_CGROUPS";
 
-/// The capabilities that a watch needs as long as it runs: it reads programs by id
-/// (`CAP_SYS_ADMIN` alone), attaches probes to libraries that appear (with it, or
-/// with `CAP_BPF` and `CAP_PERFMON`), looks into processes of all users, and reads
-/// the files of their libraries.
-const KEPT: [Capability; 7] = [
-    Capability::SysAdmin,
-    Capability::SysPtrace,
-    Capability::DacReadSearch,
-    Capability::Syslog,
-    Capability::NetAdmin,
-    Capability::Perfmon,
-    Capability::Bpf,
-];
-
-/// Gives up the capabilities that a watch does not need. It is called before the
-/// first thread starts, because each thread has capabilities of its own.
-fn give_up_rights() -> Result<(), Failure> {
-    let given_up = keep_only(&KEPT).map_err(|errno| errno.desc().to_owned());
-    let given_up = given_up.and_then(|()| seccomp::forbid().map_err(|error| error.to_string()));
-    let fix = "a sandbox that allows capset(2), prctl(2) and seccomp(2)";
-    given_up.map_err(|why| Failure::new(ProblemCode::Watch, "giving up rights", why, fix))
-}
-
 /// Runs the command.
 pub(super) fn run(invocation: &mut Invocation<'_>, args: &WatchArgs) -> Result<Exit, Failure> {
     if invocation.global.from.is_some() {
@@ -79,9 +51,9 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &WatchArgs) -> Result<E
         ));
     }
     let begun = Instant::now();
-    give_up_rights()?;
-    let signals = signals()?;
-    let scope = scope::of(invocation, args)?;
+    resident::give_up_rights(ProblemCode::Watch)?;
+    let signals = resident::signals(ProblemCode::Watch)?;
+    let scope = scope::of(invocation, &args.pid, &args.cgroup, &args.job)?;
     let (options, targets) = (options(invocation)?, scope::targets(invocation, &scope)?);
     // All parts share one loader. A part that does not work without it reports that.
     let loader = loader::shared();
@@ -303,16 +275,6 @@ fn mode() -> Result<Option<Mode>, Failure> {
     let mode = name.to_str().and_then(Mode::named);
     mode.map(Some)
         .ok_or_else(|| Failure::new(ProblemCode::Usage, PROBES, "no kind of probes", "session or pair"))
-}
-
-/// The signals that end a watch, as a descriptor. Blocked before anything else
-/// is begun: threads inherit that.
-fn signals() -> Result<SignalFd, Failure> {
-    let set: SigSet = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().collect();
-    let fd = set
-        .thread_block()
-        .and_then(|()| SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK));
-    fd.map_err(|errno| Failure::new(ProblemCode::Watch, "signals", errno.desc(), ""))
 }
 
 fn refused(error: WatchError) -> Failure {

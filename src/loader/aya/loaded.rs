@@ -7,7 +7,7 @@ use std::path::Path;
 
 use aya::Ebpf;
 use aya::maps::{MapData, RingBuf};
-use aya::programs::uprobe::UProbeScope;
+use aya::programs::uprobe::{UProbeAttachPoint, UProbeScope};
 use aya::programs::{Iter, Program, RawTracePoint, UProbe};
 
 use super::session::{Session, descriptor};
@@ -34,6 +34,10 @@ impl Programs {
 impl Loaded for Programs {
     fn put(&mut self, map: &'static str, key: &[u8], value: &[u8]) -> Result<(), LoadError> {
         bpf::put(self.map(map)?, key, value).map_err(refused)
+    }
+
+    fn remove(&mut self, map: &'static str, key: &[u8]) -> Result<(), LoadError> {
+        bpf::remove(self.map(map)?, key).map_err(refused)
     }
 
     fn entries(&self, map: &'static str) -> Result<Entries, LoadError> {
@@ -63,13 +67,16 @@ impl Loaded for Programs {
         &mut self,
         program: &'static str,
         file: &Path,
-        offset: u64,
+        entry: Entry,
         pid: Option<u32>,
     ) -> Result<Attached, LoadError> {
         let scope = pid.and_then(NonZeroU32::new).map_or(UProbeScope::AllProcesses, UProbeScope::OneProcess);
         let program: &mut UProbe =
             self.program(program)?.try_into().map_err(|_| LoadError::Missing(program))?;
-        let link = program.attach(offset, file, scope).and_then(|id| program.take_link(id));
+        // A kernel before 5.15 knows no cookies.
+        let cookie = (entry.cookie != 0).then_some(entry.cookie);
+        let point = UProbeAttachPoint { location: entry.offset.into(), cookie };
+        let link = program.attach(point, file, scope).and_then(|id| program.take_link(id));
         // A descriptor of the link, and one of its event.
         link.map(|link| Attached::new(link, 2)).map_err(|error| LoadError::refused(&error))
     }

@@ -11,7 +11,7 @@ use aya::maps::Map;
 use aya::{Btf, Ebpf};
 use aya_obj::generated::bpf_insn;
 
-use crate::loader::objects::{Object, SESSION_PROGRAM as PROGRAM};
+use crate::loader::objects::Object;
 use crate::loader::{Entry, LoadError};
 use crate::sys::bpf::{attach_session, has_sessions, load_session};
 
@@ -19,7 +19,10 @@ use crate::sys::bpf::{attach_session, has_sessions, load_session};
 pub(super) struct Session(OwnedFd);
 
 /// The program with the offsets of this kernel's fields, not loaded yet.
-pub(super) struct Prepared(aya_obj::Object);
+pub(super) struct Prepared {
+    object: aya_obj::Object,
+    program: &'static str,
+}
 
 impl Prepared {
     /// Reads the object and puts the offsets of the kernel's fields into it.
@@ -27,10 +30,10 @@ impl Prepared {
     /// # Errors
     ///
     /// What the kernel's types lack.
-    pub(super) fn new(object: &Object, types: &Btf) -> Result<Self, LoadError> {
-        let mut object = aya_obj::Object::parse(object.code).map_err(|error| LoadError::refused(&error))?;
+    pub(super) fn new(wanted: &Object, types: &Btf) -> Result<Self, LoadError> {
+        let mut object = aya_obj::Object::parse(wanted.code).map_err(|error| LoadError::refused(&error))?;
         object.relocate_btf(types).map_err(|error| LoadError::refused(&error))?;
-        Ok(Self(object))
+        Ok(Self { object, program: wanted.session })
     }
 
     /// Puts the descriptors of the maps of `ebpf` into its instructions.
@@ -39,7 +42,7 @@ impl Prepared {
     ///
     /// A map that is not there: a fault of the build.
     pub(super) fn with_maps(mut self, ebpf: &Ebpf) -> Result<Self, LoadError> {
-        let object = &mut self.0;
+        let object = &mut self.object;
         let maps = object.maps.clone();
         let known = maps.iter().filter_map(|(name, map)| {
             let descriptor = descriptor(ebpf.map(name)?)?;
@@ -56,11 +59,11 @@ impl Prepared {
     ///
     /// Why it cannot be used: a kernel before 6.13, or a missing right.
     pub(super) fn load(&self) -> Result<Session, LoadError> {
-        let object = &self.0;
-        let program = object.programs.get(PROGRAM).ok_or(LoadError::Missing(PROGRAM))?;
-        let code = object.functions.get(&program.function_key()).ok_or(LoadError::Missing(PROGRAM))?;
+        let Self { object, program: name } = self;
+        let program = object.programs.get(*name).ok_or(LoadError::Missing(name))?;
+        let code = object.functions.get(&program.function_key()).ok_or(LoadError::Missing(name))?;
         let code: Vec<[u8; 8]> = code.instructions.iter().map(bytes).collect();
-        let program = load_session(PROGRAM, &object.license, &code);
+        let program = load_session(name, &object.license, &code);
         let program = program.map_err(|error| LoadError::refused(&error))?;
         if !has_sessions(program.as_fd()) {
             return Err(LoadError::Refused("no session probes".to_owned()));

@@ -10,19 +10,19 @@ use libbpf_rs::{
 };
 
 use super::ring::Queue;
-use crate::loader::objects::SESSION_PROGRAM;
 use crate::loader::{Attached, Entries, Entry, Iterate, LoadError, Loaded, Over, Ring};
 
 /// The programs and maps of an object.
 pub(super) struct Programs {
     object: Object,
-    session: Option<Object>,
+    /// An object, and the name of its session program.
+    session: Option<(Object, &'static str)>,
     /// Links of tracepoints.
     links: Vec<Link>,
 }
 
 impl Programs {
-    pub(super) fn new(object: Object, session: Option<Object>) -> Self {
+    pub(super) fn new(object: Object, session: Option<(Object, &'static str)>) -> Self {
         Self { object, session, links: Vec::new() }
     }
 
@@ -41,6 +41,13 @@ pub(super) fn program<'o>(object: &'o Object, name: &'static str) -> Result<Prog
 impl Loaded for Programs {
     fn put(&mut self, map: &'static str, key: &[u8], value: &[u8]) -> Result<(), LoadError> {
         self.map(map)?.update(key, value, MapFlags::ANY).map_err(refused)
+    }
+
+    fn remove(&mut self, map: &'static str, key: &[u8]) -> Result<(), LoadError> {
+        match self.map(map)?.delete(key) {
+            Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => Err(refused(error)),
+            _ => Ok(()),
+        }
     }
 
     fn entries(&self, map: &'static str) -> Result<Entries, LoadError> {
@@ -66,13 +73,13 @@ impl Loaded for Programs {
         &mut self,
         name: &'static str,
         file: &Path,
-        offset: u64,
+        entry: Entry,
         pid: Option<u32>,
     ) -> Result<Attached, LoadError> {
         let program = program(&self.object, name)?;
         let retprobe = program.section().as_encoded_bytes().starts_with(b"uretprobe");
-        let options = UprobeOpts { retprobe, ..UprobeOpts::default() };
-        let link = program.attach_uprobe_with_opts(process(pid), file, size(offset)?, options);
+        let options = UprobeOpts { retprobe, cookie: entry.cookie, ..UprobeOpts::default() };
+        let link = program.attach_uprobe_with_opts(process(pid), file, size(entry.offset)?, options);
         // A descriptor of the link, and one of its event.
         link.map(|link| Attached::new(link, 2)).map_err(refused)
     }
@@ -83,13 +90,12 @@ impl Loaded for Programs {
         entries: &[Entry],
         pid: Option<u32>,
     ) -> Result<Attached, LoadError> {
-        let session = self.session.as_ref().ok_or(LoadError::Missing("session"))?;
+        let (session, name) = self.session.as_ref().ok_or(LoadError::Missing("session"))?;
         let offsets: Result<Vec<usize>, LoadError> = entries.iter().map(|entry| size(entry.offset)).collect();
         let cookies = entries.iter().map(|entry| entry.cookie).collect();
         let options =
             UprobeMultiOpts { offsets: offsets?, cookies, session: true, ..UprobeMultiOpts::default() };
-        let link =
-            program(session, SESSION_PROGRAM)?.attach_uprobe_multi_with_opts(process(pid), file, "", options);
+        let link = program(session, name)?.attach_uprobe_multi_with_opts(process(pid), file, "", options);
         link.map(|link| Attached::new(link, 1)).map_err(refused)
     }
 

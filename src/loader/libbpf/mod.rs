@@ -9,7 +9,7 @@ use std::os::fd::AsFd as _;
 
 use libbpf_rs::{MapCore as _, Object, ObjectBuilder, OpenObject, set_print};
 
-use super::objects::{self, SESSION_PROGRAM};
+use super::objects;
 use super::{LoadError, Loaded, Loader, Wanted};
 use crate::sys::bpf::has_sessions;
 use crate::sys::libbpf::expect_session;
@@ -35,6 +35,7 @@ impl Loader for Libbpf {
             optional => load(wanted, optional),
         })?;
         let session = wanted.session.map(|session| load_session(session, &object)).transpose()?;
+        let session = session.zip(wanted.session.map(|wanted| wanted.session));
         Ok(Box::new(Programs::new(object, session)))
     }
 }
@@ -55,8 +56,8 @@ fn load(wanted: &Wanted<'_>, without: &[&str]) -> Result<Object, LoadError> {
 }
 
 /// Loads the session program with the maps of the object that is loaded.
-fn load_session(object: &objects::Object, with: &Object) -> Result<Object, LoadError> {
-    let mut object = open(object)?;
+fn load_session(wanted: &objects::Object, with: &Object) -> Result<Object, LoadError> {
+    let mut object = open(wanted)?;
     for mut map in object.maps_mut() {
         if let Some(shared) = with.maps().find(|shared| shared.name() == map.name()) {
             map.reuse_fd(shared.as_fd()).map_err(|error| LoadError::refused(&error))?;
@@ -66,7 +67,7 @@ fn load_session(object: &objects::Object, with: &Object) -> Result<Object, LoadE
         expect_session(&mut program).map_err(|error| LoadError::refused(&error))?;
     }
     let object = object.load().map_err(|error| LoadError::refused(&error))?;
-    let program = loaded::program(&object, SESSION_PROGRAM)?;
+    let program = loaded::program(&object, wanted.session)?;
     if !has_sessions(program.as_fd()) {
         return Err(LoadError::Refused("no session probes".to_owned()));
     }

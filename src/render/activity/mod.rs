@@ -142,6 +142,7 @@ fn stream(stream: &StreamUse) -> Vec<String> {
     let name = match stream.stream.as_str() {
         "0x0" => "default stream".to_owned(),
         "0x2" => "threads' default".to_owned(),
+        "0x3" => "further streams".to_owned(),
         handle => sanitize::short(handle, 18, "…"),
     };
     let empty = String::new;
@@ -171,9 +172,11 @@ fn amounts_of(counts: &Work, rates: Option<&Rates>) -> [String; 2] {
 /// The share of time that threads waited, or how long they did.
 fn waits(counts: &Work, rates: Option<&Rates>) -> String {
     match rates {
-        Some(rates) => format!("{:.0} %", rates.wait_seconds * 100.0),
-        None if counts.wait_seconds <= 0.0 => "-".to_owned(),
-        None => amounts::duration(counts.wait_seconds),
+        Some(rates) => format!("{:.0} %", (rates.wait_seconds + rates.copy_wait_seconds) * 100.0),
+        None => match counts.wait_seconds + counts.copy_wait_seconds {
+            waited if waited <= 0.0 => "-".to_owned(),
+            waited => amounts::duration(waited),
+        },
     }
 }
 

@@ -198,7 +198,8 @@ pub struct StreamUse {
     /// Handle of its context, hexadecimal; `0x0` where that is not known.
     pub context: String,
     /// Its handle, hexadecimal. `0x0` is the context's default stream, `0x2` the
-    /// default streams of its threads, together.
+    /// default streams of its threads, together, `0x3` those beyond the number that is
+    /// counted apart.
     pub stream: String,
     /// What was done since counting began.
     pub counts: Work,

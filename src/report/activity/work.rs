@@ -40,6 +40,8 @@ pub struct Work {
     pub waits: u64,
     /// For how long, all threads together.
     pub wait_seconds: f64,
+    /// For how long threads were in copies that wait; not part of `wait_seconds`.
+    pub copy_wait_seconds: f64,
     /// Times that a thread asked whether something is done.
     pub queries: u64,
     /// Calls that failed.
@@ -85,6 +87,8 @@ pub struct Rates {
     pub waits: f64,
     /// Seconds that threads waited: 1 is one thread that did nothing else.
     pub wait_seconds: f64,
+    /// Seconds that threads were in copies that wait.
+    pub copy_wait_seconds: f64,
 }
 
 /// Memory that processes have allocated, as they asked for it: the driver rounds up,

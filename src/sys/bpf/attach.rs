@@ -172,6 +172,31 @@ pub fn put(map: BorrowedFd<'_>, key: &[u8], value: &[u8]) -> Result<(), BpfError
     unsafe { call(Command::MapUpdate, &mut body) }.map(drop)
 }
 
+/// Takes an entry out of a map of gpumap's own; one that is not there is no
+/// error. Since Linux 3.18.
+///
+/// # Errors
+///
+/// `EINVAL` if the key has another size than the map's, or if the map is not one
+/// from keys to single values; else those of bpf(2).
+pub fn remove(map: BorrowedFd<'_>, key: &[u8]) -> Result<(), BpfError> {
+    let info = map_info(map)?;
+    if key.len() != info.key_size as usize || !has_plain_values(&info) {
+        return Err(BpfError { command: Command::MapDelete.name(), errno: libc::EINVAL });
+    }
+    let mut body = UpdateBody {
+        map: map.as_raw_fd().cast_unsigned(),
+        key: key.as_ptr() as u64,
+        ..UpdateBody::default()
+    };
+    // SAFETY: the key is as long as the kernel reads: the size of the map's keys,
+    // which never changes, was compared.
+    match unsafe { call(Command::MapDelete, &mut body) } {
+        Err(error) if error.is_gone() => Ok(()),
+        result => result.map(drop),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

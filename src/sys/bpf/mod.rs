@@ -23,7 +23,7 @@ use libc::{c_long, c_ulong};
 use nix::errno::Errno;
 use thiserror::Error;
 
-pub use attach::{Entry, attach_session, has_sessions, load_session, put};
+pub use attach::{Entry, attach_session, has_sessions, load_session, put, remove};
 pub use btf::types_by_id;
 pub use link::{LinkInfo, TracingLink, link_by_id, link_info, next_link_id, tracing_link};
 pub use map::{ContentLimits, Contents, MapInfo, contents, map_by_id, map_frozen, map_info, possible_cpus};
@@ -47,6 +47,7 @@ const ENOTSUPP: i32 = 524;
 pub(super) enum Command {
     MapLookup = 1,
     MapUpdate = 2,
+    MapDelete = 3,
     MapNextKey = 4,
     ProgramLoad = 5,
     ProgramById = 13,
@@ -101,6 +102,7 @@ impl Command {
         match self {
             Self::MapLookup => "BPF_MAP_LOOKUP_ELEM",
             Self::MapUpdate => "BPF_MAP_UPDATE_ELEM",
+            Self::MapDelete => "BPF_MAP_DELETE_ELEM",
             Self::MapNextKey => "BPF_MAP_GET_NEXT_KEY",
             Self::ProgramLoad => "BPF_PROG_LOAD",
             Self::ProgramById => "BPF_PROG_GET_FD_BY_ID",

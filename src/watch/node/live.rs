@@ -11,10 +11,10 @@ use super::resolve::{CgroupReach, Resolver};
 use super::{NodeReader, mapped};
 use crate::observe::Options;
 use crate::observe::processes::environment_poll::{self, PolledEnvironment};
+use crate::probing::driver::Drivers;
 use crate::report::Gpu;
 use crate::watch::Subject;
 use crate::watch::clock::{Clock, now_ns};
-use crate::watch::driver::Drivers;
 
 /// Reads the running node. Answers about cgroups serve for moments.
 #[derive(Debug)]

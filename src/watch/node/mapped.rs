@@ -5,8 +5,8 @@ use std::path::Path;
 use nix::errno::Errno;
 
 use crate::observe::processes::mappings::mappings;
+use crate::probing::driver::{Driver, Drivers, driver};
 use crate::sys::dir::{Dir, read_all};
-use crate::watch::driver::{Driver, Drivers, driver};
 
 /// Bytes that are read of a process's map.
 const LIMIT: usize = 4 << 20;

@@ -16,8 +16,8 @@ use std::rc::Rc;
 use jiff::Timestamp;
 
 use super::Subject;
-use super::driver::Drivers;
 use crate::observe::processes::environment_poll::PolledEnvironment;
+use crate::probing::driver::Drivers;
 use crate::report::Gpu;
 
 pub(super) use live::LiveNode;

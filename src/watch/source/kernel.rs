@@ -3,11 +3,12 @@
 
 use std::path::Path;
 
-use super::probes::{ENVIRON, Mode, Probe};
+use super::probes::{ENVIRON, Probe};
 use super::record::{NAME, OTHERS};
 use crate::loader::objects::{SESSION, WATCH};
 use crate::loader::{self, Attached, Entry, Loaded, Loader, Over, Ring, Wanted};
 use crate::model::VARIABLES;
+use crate::probing::Mode;
 use crate::sys::heap;
 use crate::watch::WatchError;
 
@@ -178,8 +179,9 @@ impl Kernel {
         offset: u64,
         pid: Option<u32>,
     ) -> Result<Vec<Attached>, WatchError> {
+        let entry = Entry { offset, cookie: 0 };
         let programs = std::iter::once(probe.exit).chain(probe.entry);
-        let links = programs.map(|program| self.loaded.attach_function(program, file, offset, pid));
+        let links = programs.map(|program| self.loaded.attach_function(program, file, entry, pid));
         let links: Result<Vec<_>, _> = links.collect();
         links.map_err(|error| WatchError::Attach(probe.function.to_owned(), error.to_string()))
     }

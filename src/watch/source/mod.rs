@@ -1,22 +1,11 @@
 //! Facts of processes as they happen.
 
-mod budget;
-mod drivers;
 mod executed;
-mod files;
-mod functions;
-mod ground;
 mod kernel;
-mod libraries;
-mod linker;
-mod locks;
-mod look;
 mod losses;
-mod mounts;
+mod prober;
 mod probes;
 mod record;
-mod release;
-mod waiting;
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
@@ -25,16 +14,14 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+use crate::probing::{Coverage, Libraries, Mode, Waiting};
 use crate::watch::clock::now_ns;
 use executed::Executed;
 use kernel::Kernel;
-use libraries::{Coverage, Libraries};
 use losses::Losses;
-use waiting::Waiting;
+use prober::Watched;
 
 use crate::watch::{Fact, Scope, WatchError};
-
-pub use probes::Mode;
 
 /// Facts that one call gives at most: the others wait in the ring.
 const BATCH: usize = 4096;
@@ -55,7 +42,7 @@ const SAY: Duration = Duration::from_secs(60);
 /// A running watch. All of it ends with the value, or with the process.
 pub struct Source {
     kernel: Kernel,
-    libraries: Libraries,
+    libraries: Libraries<Watched>,
     /// The only processes that are looked at; `None`: any.
     only: Option<Vec<u32>>,
     proc: PathBuf,
@@ -129,7 +116,7 @@ impl Source {
     /// Paths of the drivers' libraries that are installed below `root`, where their
     /// initialisation is seen from the first process on.
     pub fn installed_drivers(root: &Path) -> Vec<PathBuf> {
-        drivers::installed(root)
+        crate::probing::installed_drivers(root)
     }
 
     /// What serves as source.
@@ -282,7 +269,7 @@ pub mod fuzzing {
     pub fn symbols(file: std::fs::File) {
         let size = file.metadata().map_or(0, |meta| meta.len());
         let file = crate::sys::window::Windowed::new(file, size);
-        let _offsets = super::functions::probe_offsets(file, &["setenv", "putenv"], true);
+        let _offsets = crate::probing::places(file, &["setenv", "putenv"], true);
     }
 
     /// Reads bytes as a record of the ring buffer.

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use crate::watch::driver::{Driver, Drivers};
+use crate::probing::driver::{Driver, Drivers};
 
 /// How long a process that maps a library is not looked at again. The answer is
 /// "not known" meanwhile, which is never wrong.

@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use super::*;
 use crate::model::{EventCause, EventKind};
 use crate::observation::{Answer, Text, Variable};
+use crate::probing::driver::Drivers;
 use crate::watch::NewValue;
-use crate::watch::driver::Drivers;
 use crate::watch::node::{CgroupReach, OwnedCgroup};
 
 const A: &str = "CUDA_VISIBLE_DEVICES";

@@ -4,7 +4,7 @@
 mod tests;
 
 use crate::model::{EventCause, VARIABLES};
-use crate::watch::driver::Driver;
+use crate::probing::driver::Driver;
 use crate::watch::fact::{Fact, NewValue, Subject};
 
 /// Nanoseconds of a clock tick of `/proc` (`USER_HZ` is 100 everywhere).

@@ -1,10 +1,9 @@
-//! Finds the processes and cgroups that `gpumap watch` was asked to watch.
+//! Finds the processes and cgroups that a command was asked to follow.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::cli::WatchArgs;
 use crate::commands::invocation::{Failure, Invocation};
 use crate::commands::subject::job_cgroups::Part;
 use crate::commands::subject::{job_cgroups, job_name};
@@ -12,19 +11,24 @@ use crate::observation::Observation;
 use crate::observe::{self, Options, Target};
 use crate::watch::Scope;
 
-/// The processes and cgroups that the caller names, or everything.
-pub(super) fn of(invocation: &Invocation<'_>, args: &WatchArgs) -> Result<Scope, Failure> {
+/// Whom to follow: the processes, cgroups and jobs that are named, or everything.
+pub(in crate::commands) fn of(
+    invocation: &Invocation<'_>,
+    pids: &[u32],
+    cgroups: &[PathBuf],
+    jobs: &[String],
+) -> Result<Scope, Failure> {
     let options = Options { detail: false, ..invocation.options() };
-    let mut scope = Scope { pids: args.pid.clone(), ..Scope::default() };
-    if !args.pid.is_empty() {
-        observe::processes(&options, &args.pid)?;
+    let mut scope = Scope { pids: pids.to_vec(), ..Scope::default() };
+    if !pids.is_empty() {
+        observe::processes(&options, pids)?;
     }
-    if !args.cgroup.is_empty() {
+    if !cgroups.is_empty() {
         let target = |path: &PathBuf| Target { path: path.clone(), recursive: false };
-        let targets: Vec<Target> = args.cgroup.iter().map(target).collect();
+        let targets: Vec<Target> = cgroups.iter().map(target).collect();
         add(&mut scope, &observe::cgroups(&options, &targets)?);
     }
-    for asked in job_name::all(&args.job, false)? {
+    for asked in job_name::all(jobs, false)? {
         let job = job_name::live(invocation, &asked.job)?;
         let mut observation = observe::jobs(&options, std::slice::from_ref(&job))?;
         if asked.step.is_some() {
@@ -36,9 +40,12 @@ pub(super) fn of(invocation: &Invocation<'_>, args: &WatchArgs) -> Result<Scope,
     Ok(scope)
 }
 
-/// The cgroups whose programs are watched: those that the caller names with
-/// everything below, those of named processes, or all.
-pub(super) fn targets(invocation: &Invocation<'_>, scope: &Scope) -> Result<Vec<Target>, Failure> {
+/// The cgroups whose programs are watched: those that were named with
+/// everything below, those of the processes, or all.
+pub(in crate::commands) fn targets(
+    invocation: &Invocation<'_>,
+    scope: &Scope,
+) -> Result<Vec<Target>, Failure> {
     if scope.all {
         return Ok(vec![Target { path: "/".into(), recursive: true }]);
     }

@@ -8,11 +8,11 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use super::driver::is_driver;
 use super::{files, linker};
 use crate::sys::dir::Dir;
 use crate::sys::regular_file::RegularFile;
 use crate::sys::stat::{FileStat, stat_at};
-use crate::watch::driver::is_driver;
 
 /// Where distributions, vendors' installers and node images put drivers,
 /// beside what the dynamic linker's configuration names.
@@ -37,7 +37,7 @@ const ENTRIES: usize = 1 << 16;
 const LIBRARIES: usize = 64;
 
 /// Paths of the libraries below `root`, each file once.
-pub(super) fn installed(root: &Path) -> Vec<PathBuf> {
+pub fn installed(root: &Path) -> Vec<PathBuf> {
     let mut seen = HashSet::new();
     let paths = directories(root).into_iter().filter(|directory| is_roots(directory));
     let paths = paths.flat_map(|directory| libraries(&directory));

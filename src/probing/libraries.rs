@@ -8,14 +8,15 @@
 //! itself concerns nobody but who uses it.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::Debug;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::drivers;
 use super::files::{self, Asker, FileId, Files, Use, Version, Wanted};
-use super::kernel::Kernel;
 use super::look::{FILES, Found, Lookers, Seen, start};
-use super::probes::{DRIVERS, ENVIRON, Probe};
+use super::{FileKind, Prober};
 use crate::observe::processes::credentials;
 use crate::sys::dir::Dir;
 use crate::sys::regular_file::RegularFile;
@@ -33,11 +34,11 @@ const NODE: u32 = 0;
 
 /// The files that were looked at, and who uses them.
 #[derive(Debug)]
-pub(super) struct Libraries {
+pub struct Libraries<P> {
     /// Whether every file is watched for each process apart, so that no other
     /// process is slowed down.
     apart: bool,
-    files: Files,
+    files: Files<P>,
     processes: BTreeMap<u32, Process>,
     /// Drivers' libraries that are installed, mapped or not.
     installed: Vec<PathBuf>,
@@ -72,7 +73,7 @@ struct Looked {
 
 /// What became of one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Coverage {
+pub enum Coverage {
     /// Its changes are seen.
     Covered,
     /// They are not, for this reason.
@@ -81,10 +82,10 @@ pub(super) enum Coverage {
     None,
 }
 
-impl Libraries {
+impl<P: Clone + Debug> Libraries<P> {
     /// No files yet. `apart`: each will be watched for one process, not for all
     /// that map it. `proc` has the processes of the node.
-    pub(super) fn new(apart: bool, proc: &Path) -> Self {
+    pub fn new(apart: bool, proc: &Path) -> Self {
         let (processes, installed, lookers) = (BTreeMap::new(), Vec::new(), Lookers::default());
         let now = Instant::now();
         Self { apart, files: Files::new(proc), processes, installed, lookers, checked: (0, now), listed: now }
@@ -92,7 +93,13 @@ impl Libraries {
 
     /// Watches the files of one process that are not watched yet. One that is
     /// not `followed` only has files of root's watched, for all.
-    pub(super) fn cover(&mut self, kernel: &mut Kernel, proc: &Path, pid: u32, followed: bool) -> Coverage {
+    pub fn cover(
+        &mut self,
+        prober: &mut impl Prober<Place = P>,
+        proc: &Path,
+        pid: u32,
+        followed: bool,
+    ) -> Coverage {
         let begun = Instant::now();
         let uid = self.processes.get(&pid).and_then(|known| known.uid);
         if let Some(Err(over)) = uid.map(|uid| self.files.budgets.has_time(uid, begun)) {
@@ -115,7 +122,7 @@ impl Libraries {
         self.processes.entry(pid).or_default().start = looked.start;
         let start = looked.start;
         let mut process = Looked { pid, dir: looked.dir, followed, seen: Vec::new() };
-        let result = seen.and_then(|seen| self.look_at(kernel, &mut process, seen));
+        let result = seen.and_then(|seen| self.look_at(prober, &mut process, seen));
         self.keep(pid, &process.seen);
         self.charge(proc, pid, begun.elapsed());
         // What was attached by number belongs to this process only if it is
@@ -129,7 +136,7 @@ impl Libraries {
 
     /// Finds the drivers' libraries that are installed on the node, and watches
     /// them before a process maps them.
-    pub(super) fn cover_drivers(&mut self, kernel: &mut Kernel) {
+    pub fn cover_drivers(&mut self, prober: &mut impl Prober<Place = P>) {
         self.installed = drivers::installed(Path::new("/"));
         self.listed = Instant::now();
         if self.apart {
@@ -138,9 +145,16 @@ impl Libraries {
         let mut seen = Vec::new();
         for path in self.installed.clone() {
             if let Ok(file) = RegularFile::find_path(&path) {
-                let wanted = Wanted { file: &file, mapped: None, probes: &DRIVERS, executable: false };
+                let wanted = Wanted {
+                    file: &file,
+                    mapped: None,
+                    kind: FileKind::Driver,
+                    shown: path.as_os_str().as_bytes(),
+                };
                 let asker = Asker { process: None, uid: 0, pid: None, apart: false };
-                let _no_driver = self.watch(kernel, NODE, &wanted, &asker);
+                if let Err(why) = self.watch(prober, NODE, &wanted, &asker) {
+                    prober.refused(wanted.shown, None, &why);
+                }
                 seen.push(files::id(file.stat()));
             }
         }
@@ -150,14 +164,14 @@ impl Libraries {
     /// A process executed another program. If a thread other than the first did
     /// it, what was attached to the first one is of no use any more: all of it
     /// is attached anew, and the old kept until that is done.
-    pub(super) fn executed(&mut self, pid: u32, start: u64) {
+    pub fn executed(&mut self, pid: u32, start: u64) {
         if let Some(process) = self.processes.get_mut(&pid).filter(|process| process.start == start) {
             process.before.extend(process.uses.drain());
         }
     }
 
     /// Ends what is kept of a process from before it executed a program.
-    pub(super) fn settled(&mut self, pid: u32) {
+    pub fn settled(&mut self, pid: u32) {
         let before = self.processes.get_mut(&pid).map(|process| std::mem::take(&mut process.before));
         for (id, ended) in before.into_iter().flatten() {
             self.files.end(id, ended);
@@ -166,7 +180,7 @@ impl Libraries {
 
     /// A process was forked: it has the files of its parent. Whether it must be
     /// looked at, because its parent's probes are not its own.
-    pub(super) fn forked(&mut self, pid: u32, start: u64, parent: u32) -> bool {
+    pub fn forked(&mut self, pid: u32, start: u64, parent: u32) -> bool {
         if self.apart || self.start_of(pid) == Some(start) {
             return false;
         }
@@ -180,7 +194,7 @@ impl Libraries {
     }
 
     /// A process ended.
-    pub(super) fn exited(&mut self, pid: u32, start: u64) {
+    pub fn exited(&mut self, pid: u32, start: u64) {
         if self.start_of(pid) == Some(start) {
             self.forget(pid);
         }
@@ -199,18 +213,35 @@ impl Libraries {
 
     /// Lets go of what nobody uses; looks for installed drivers from time to
     /// time.
-    pub(super) fn tidy(&mut self, kernel: &mut Kernel, proc: &Path) {
+    pub fn tidy(&mut self, prober: &mut impl Prober<Place = P>, proc: &Path) {
         if self.checked.1.elapsed() >= CHECK {
             self.check(proc);
         }
         if self.listed.elapsed() >= INSTALLED {
-            self.cover_drivers(kernel);
+            self.cover_drivers(prober);
         }
-        self.files.tidy();
+        self.files.tidy(prober);
+    }
+
+    /// How many processes are known.
+    pub fn processes(&self) -> usize {
+        self.processes.len()
+    }
+
+    /// The known process that comes after this one, by pid.
+    pub fn after(&self, pid: u32) -> Option<u32> {
+        let after = (std::ops::Bound::Excluded(pid), std::ops::Bound::Unbounded);
+        self.processes.range(after).map(|(pid, _)| *pid).next()
+    }
+
+    /// The processes that have none of the files: pids, and starts in clock ticks.
+    pub fn idle(&self) -> impl Iterator<Item = (u32, u64)> {
+        let idle = self.processes.iter().filter(|(_, process)| process.uses.is_empty());
+        idle.map(|(pid, process)| (*pid, process.start))
     }
 
     /// How many files are watched.
-    pub(super) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.files.count()
     }
 
@@ -230,34 +261,44 @@ impl Libraries {
         }
     }
 
-    fn look_at(&mut self, kernel: &mut Kernel, process: &mut Looked, seen: Seen) -> Result<(), String> {
+    fn look_at<Q: Prober<Place = P>>(
+        &mut self,
+        prober: &mut Q,
+        process: &mut Looked,
+        seen: Seen,
+    ) -> Result<(), String> {
         if self.apart {
             for path in self.installed.clone() {
                 let found = Found {
                     file: RegularFile::find_path(&path).map_err(|_| String::new()),
                     mapped: None,
-                    executable: false,
+                    shown: path.as_os_str().as_bytes().to_vec(),
                 };
-                let _no_driver = self.file(kernel, process, &found, &DRIVERS);
+                let _no_driver = self.file(prober, process, &found, FileKind::Driver);
             }
         }
         for driver in &seen.drivers {
-            let _no_driver = self.file(kernel, process, driver, &DRIVERS);
+            if let Err(why) = self.file(prober, process, driver, FileKind::Driver) {
+                prober.refused(&driver.shown, Some(process.pid), &why);
+            }
+        }
+        if !Q::C_LIBRARIES {
+            return Ok(());
         }
         if let Some(executable) = &seen.executable {
             // A program without a C library: it may have the functions in itself.
-            return self.file(kernel, process, executable, &ENVIRON).map_err(|why| match why {
-                why if why == files::none(true) => why,
+            return self.file(prober, process, executable, FileKind::Executable).map_err(|why| match why {
+                why if why == files::none(FileKind::Executable) => why,
                 why => format!("its executable is not watched: {why}"),
             });
         }
         let libraries = seen.libraries.iter();
         let results: Vec<_> =
-            libraries.map(|library| self.file(kernel, process, library, &ENVIRON)).collect();
+            libraries.map(|library| self.file(prober, process, library, FileKind::CLibrary)).collect();
         // One beside it may have the name and not the functions.
         let any = results.iter().any(Result::is_ok);
         let mut failed = results.into_iter().filter_map(Result::err);
-        match failed.find(|why| !any || why != files::none(false)) {
+        match failed.find(|why| !any || why != files::none(FileKind::CLibrary)) {
             Some(why) => Err(format!("its C library is not watched: {why}")),
             None if seen.more => Err(format!("it maps more than {FILES} C libraries")),
             None => Ok(()),
@@ -267,24 +308,24 @@ impl Libraries {
     /// Watches one file that a process has.
     fn file(
         &mut self,
-        kernel: &mut Kernel,
+        prober: &mut impl Prober<Place = P>,
         process: &mut Looked,
         found: &Found,
-        probes: &'static [Probe],
+        kind: FileKind,
     ) -> Result<(), String> {
         let file = found.file.as_ref().map_err(Clone::clone)?;
         process.seen.push(files::id(file.stat()));
         let uid = self.uid(&process.dir, process.pid).ok_or("it is gone")?;
-        let wanted = Wanted { file, mapped: found.mapped, probes, executable: found.executable };
+        let wanted = Wanted { file, mapped: found.mapped, kind, shown: &found.shown };
         let pid = process.followed.then_some(process.pid);
         let asker = Asker { process: Some(&process.dir), uid, pid, apart: self.apart };
-        self.watch(kernel, process.pid, &wanted, &asker)
+        self.watch(prober, process.pid, &wanted, &asker)
     }
 
     /// Watches a file for a process, unless it is.
     fn watch(
         &mut self,
-        kernel: &mut Kernel,
+        prober: &mut impl Prober<Place = P>,
         pid: u32,
         wanted: &Wanted<'_>,
         asker: &Asker<'_>,
@@ -297,7 +338,7 @@ impl Libraries {
         if let Some(changed) = process.uses.remove(&id) {
             self.files.end(id, changed);
         }
-        let begun = self.files.begin(kernel, wanted, asker)?;
+        let begun = self.files.begin(prober, wanted, asker)?;
         process.uses.insert(id, begun);
         Ok(())
     }

@@ -1,26 +1,24 @@
-//! The files that are known: what watches them, or why nothing does, and how
+//! The files that are known: what is attached to them, or why nothing does, and how
 //! many processes use them. A file is let go soon after its last process.
 
 use std::collections::HashMap;
+use std::fmt::Debug;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::budget::Budgets;
-use super::functions::probe_offsets;
 use super::ground::{Ground, Grounds};
-use super::kernel::Kernel;
 use super::locks::Locks;
 use super::look::Mapped;
-use super::probes::Probe;
 use super::release::{Release, descriptors};
+use super::{FileKind, Prober, Target};
 use crate::loader::Attached;
 use crate::sys::dir::Dir;
 use crate::sys::regular_file::RegularFile;
 use crate::sys::stat::FileStat;
 
-/// How long a file stays watched that no process uses: the next command of a
-/// script most likely uses it again. It keeps the file system busy.
-const UNUSED: Duration = Duration::from_secs(1);
+/// How often it is looked which files nobody uses.
+const TIDY: Duration = Duration::from_millis(250);
 /// How long a failure is remembered, which keeps nothing busy.
 const FAILED: Duration = Duration::from_secs(30);
 
@@ -29,7 +27,7 @@ const FAILED: Duration = Duration::from_secs(30);
 const AT_END: Duration = Duration::from_secs(5);
 
 /// Which file it is among those that exist.
-pub(super) type FileId = ((u32, u32), u64);
+pub type FileId = ((u32, u32), u64);
 
 /// What a file contains, as far as its inode tells: a number that is used again
 /// for another file comes with other times.
@@ -45,10 +43,10 @@ pub(super) struct Wanted<'a> {
     pub(super) file: &'a RegularFile,
     /// The mapping by which it was found.
     pub(super) mapped: Option<Mapped>,
-    /// What is watched in it.
-    pub(super) probes: &'static [Probe],
-    /// Whether it is a process's executable.
-    pub(super) executable: bool,
+    /// What it is to the process.
+    pub(super) kind: FileKind,
+    /// Its name, for display.
+    pub(super) shown: &'a [u8],
 }
 
 /// For whom a file is watched.
@@ -76,31 +74,31 @@ pub(super) struct Use {
 
 /// A file that was looked at.
 #[derive(Debug)]
-struct Known {
+struct Known<P> {
     version: Version,
     /// Who is charged.
     uid: u32,
     users: usize,
     /// Since when nobody uses it.
     since: Instant,
-    state: State,
+    state: State<P>,
 }
 
 /// What watches a file.
 #[derive(Debug)]
-enum State {
+enum State<P> {
     /// Probes in every process.
     Shared(Vec<Attached>),
     /// Probes in each process apart, here.
-    Apart(Vec<(&'static Probe, u64)>),
+    Apart(Vec<P>),
     /// Nothing, for this reason.
     Failed(String),
 }
 
 /// All of them.
 #[derive(Debug)]
-pub(super) struct Files {
-    known: HashMap<FileId, Known>,
+pub(super) struct Files<P> {
+    known: HashMap<FileId, Known<P>>,
     pub(super) budgets: Budgets,
     pub(super) grounds: Grounds,
     release: Release,
@@ -120,7 +118,7 @@ pub(super) fn id(stat: &FileStat) -> FileId {
     (stat.dev, stat.inode)
 }
 
-impl Files {
+impl<P: Clone + Debug> Files<P> {
     /// None yet. `proc` has the processes that may map them.
     pub(super) fn new(proc: &Path) -> Self {
         let budgets = Budgets::new();
@@ -136,7 +134,7 @@ impl Files {
     /// Why it is not watched.
     pub(super) fn begin(
         &mut self,
-        kernel: &mut Kernel,
+        prober: &mut impl Prober<Place = P>,
         wanted: &Wanted<'_>,
         asker: &Asker<'_>,
     ) -> Result<Use, String> {
@@ -145,8 +143,8 @@ impl Files {
             let now = Instant::now();
             self.budgets.allows(asker.uid, now)?;
             self.locks.free()?;
-            let state = self.look(kernel, wanted, asker).unwrap_or_else(State::Failed);
-            self.learn(id, version, asker.uid, state);
+            let state = self.look(prober, wanted, asker).unwrap_or_else(State::Failed);
+            self.learn(prober, id, version, asker.uid, state);
         }
         let known = self.known.get_mut(&id).ok_or("it is not known")?;
         let own = match &known.state {
@@ -156,8 +154,8 @@ impl Files {
                 let pid = asker.pid.ok_or("it may be watched in processes that are followed alone")?;
                 self.budgets.allows(asker.uid, Instant::now())?;
                 self.locks.free()?;
-                let path = wanted.file.path();
-                Some(kernel.attach(places, &path, Some(pid)).map_err(|error| error.to_string())?)
+                let target = Target { path: &wanted.file.path(), id, shown: wanted.shown, pid: Some(pid) };
+                Some(prober.attach(places, &target)?)
             }
         };
         known.users += 1;
@@ -188,19 +186,19 @@ impl Files {
     }
 
     /// Lets go of files that nobody uses.
-    pub(super) fn tidy(&mut self) {
+    pub(super) fn tidy<Q: Prober<Place = P>>(&mut self, prober: &mut Q) {
         let now = Instant::now();
-        if now.saturating_duration_since(self.tidied) < UNUSED / 4 {
+        if now.saturating_duration_since(self.tidied) < TIDY {
             return;
         }
         self.tidied = now;
-        let old = |known: &Known| {
-            let kept = if matches!(known.state, State::Failed(_)) { FAILED } else { UNUSED };
+        let old = |known: &Known<P>| {
+            let kept = if matches!(known.state, State::Failed(_)) { FAILED } else { Q::UNUSED };
             known.users == 0 && now.saturating_duration_since(known.since) >= kept
         };
         let ids: Vec<FileId> = self.known.iter().filter(|(_, known)| old(known)).map(|(id, _)| *id).collect();
         for id in ids {
-            self.forget(id);
+            self.forget(prober, id);
         }
         self.budgets.tidy(now);
     }
@@ -210,9 +208,16 @@ impl Files {
         self.known.values().filter(|known| !matches!(known.state, State::Failed(_))).count()
     }
 
-    fn learn(&mut self, id: FileId, version: Version, uid: u32, state: State) {
+    fn learn(
+        &mut self,
+        prober: &mut impl Prober<Place = P>,
+        id: FileId,
+        version: Version,
+        uid: u32,
+        state: State<P>,
+    ) {
         // One that was changed in place keeps its users.
-        let users = self.forget(id);
+        let users = self.forget(prober, id);
         let now = Instant::now();
         self.budgets.file(uid, true, now);
         if let State::Shared(links) = &state {
@@ -222,19 +227,25 @@ impl Files {
     }
 
     /// Forgets a file; how many used it.
-    fn forget(&mut self, id: FileId) -> usize {
+    fn forget(&mut self, prober: &mut impl Prober<Place = P>, id: FileId) -> usize {
         let Some(known) = self.known.remove(&id) else { return 0 };
         let now = Instant::now();
         self.budgets.file(known.uid, false, now);
         if let State::Shared(links) = known.state {
             self.budgets.closed(known.uid, descriptors(&links), now);
             self.release.end(links);
+            prober.released(id);
         }
         known.users
     }
 
     /// Reads a file, and watches it for everybody if it is root's.
-    fn look(&mut self, kernel: &mut Kernel, wanted: &Wanted<'_>, asker: &Asker<'_>) -> Result<State, String> {
+    fn look(
+        &mut self,
+        prober: &mut impl Prober<Place = P>,
+        wanted: &Wanted<'_>,
+        asker: &Asker<'_>,
+    ) -> Result<State<P>, String> {
         let ground = self.grounds.of(wanted.file, asker.process)?;
         if wanted.mapped.is_some_and(|mapped| !is_mapped(wanted.file.stat(), &ground, mapped)) {
             return Err("another file took its place while it was looked at".to_owned());
@@ -243,34 +254,32 @@ impl Files {
             nix::errno::Errno::EWOULDBLOCK => "another process has a lease on it".to_owned(),
             errno => format!("it cannot be opened ({})", errno.desc()),
         })?;
-        let names: Vec<&str> = wanted.probes.iter().map(|probe| probe.function).collect();
         let file = crate::sys::window::Windowed::new(file, wanted.file.stat().size);
-        let found = probe_offsets(file, &names, wanted.executable).map_err(|error| error.to_string())?;
-        if found.is_empty() {
-            return Err(none(wanted.executable).to_owned());
+        let path = wanted.file.path();
+        let target = Target { path: &path, id: id(wanted.file.stat()), shown: wanted.shown, pid: None };
+        let places = prober.find(file, wanted.kind, &target)?;
+        if places.is_empty() {
+            return Err(none(wanted.kind).to_owned());
         }
-        let probe = |name| wanted.probes.iter().find(|probe| probe.function == name);
-        let places: Vec<_> = found.iter().filter_map(|(name, place)| Some((probe(*name)?, *place))).collect();
         if asker.apart || !is_roots(wanted.file.stat(), &ground) {
             return Ok(State::Apart(places));
         }
-        let attached = kernel.attach(&places, &wanted.file.path(), None);
-        attached.map(State::Shared).map_err(|error| error.to_string())
+        prober.attach(&places, &target).map(State::Shared)
     }
 }
 
-impl Drop for Files {
+impl<P> Drop for Files<P> {
     /// All probes are taken out after this.
     fn drop(&mut self) {
-        if self.count() > 0 {
+        if self.known.values().any(|known| !matches!(known.state, State::Failed(_))) {
             self.locks.wait(Some(AT_END));
         }
     }
 }
 
 /// Why a file without any of the functions is not watched.
-pub(super) fn none(executable: bool) -> &'static str {
-    if executable {
+pub fn none(kind: FileKind) -> &'static str {
+    if kind == FileKind::Executable {
         "a static executable without the C library's functions, or without symbols"
     } else {
         "a library without the functions that are watched"

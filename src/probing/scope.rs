@@ -1,4 +1,4 @@
-//! Whom to watch.
+//! Whom to follow.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -12,7 +12,7 @@ use crate::observation::Text;
 /// Levels of cgroups that are walked, as many as the kernel side looks at.
 const LEVELS: usize = 32;
 
-/// Whom to watch: everything, or the union of processes and cgroups.
+/// Whom to follow: everything, or the union of processes and cgroups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scope {
     /// Every process.
@@ -25,13 +25,13 @@ pub struct Scope {
 
 impl Scope {
     /// The ids of the cgroups: their directories' inode numbers.
-    pub(super) fn cgroup_ids(&self) -> Vec<u64> {
+    pub fn cgroup_ids(&self) -> Vec<u64> {
         self.cgroups.iter().filter_map(|path| Some(fs::metadata(path).ok()?.ino())).collect()
     }
 
     /// Whether a cgroup is one of those or below one: by its path relative to the
     /// directory `root`.
-    pub(super) fn has_cgroup(&self, root: &Path, path: &Text) -> bool {
+    pub fn has_cgroup(&self, root: &Path, path: &Text) -> bool {
         let below = path.as_bytes().strip_prefix(b"/").unwrap_or(path.as_bytes());
         let path = root.join(Path::new(OsStr::from_bytes(below)));
         self.cgroups.iter().any(|cgroup| path.starts_with(cgroup))

@@ -9,29 +9,31 @@ use std::time::{Duration, Instant};
 /// When a process is looked at, from its execve or from the last look.
 const LOOKS: [Duration; 3] = [Duration::from_millis(1), Duration::from_millis(5), Duration::from_millis(250)];
 /// Processes of one account that wait, at most.
-pub(super) const EACH: usize = 4096;
+pub const EACH: usize = 4096;
 
 /// Who answers for a process; `None` where that is not known.
-type Account = Option<u32>;
+pub type Account = Option<u32>;
 
 /// A look that is to be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Look {
-    pub(super) account: Account,
-    pub(super) pid: u32,
+pub struct Look {
+    /// Who answers for the process.
+    pub account: Account,
+    /// The process.
+    pub pid: u32,
     number: usize,
 }
 
 impl Look {
     /// Whether it is the last one of the process.
-    pub(super) fn is_last(self) -> bool {
+    pub fn is_last(self) -> bool {
         self.number + 1 == LOOKS.len()
     }
 }
 
 /// The queues.
 #[derive(Debug, Default)]
-pub(super) struct Waiting {
+pub struct Waiting {
     accounts: BTreeMap<Account, Queues>,
     /// The account that had the last turn.
     last: Account,
@@ -44,12 +46,12 @@ struct Queues([VecDeque<(Instant, u32)>; LOOKS.len()]);
 impl Waiting {
     /// A process executed a program. Whether it will be looked at: not if too
     /// many of its account wait.
-    pub(super) fn add(&mut self, account: Account, pid: u32) -> bool {
+    pub fn add(&mut self, account: Account, pid: u32) -> bool {
         self.put(Look { account, pid, number: 0 })
     }
 
     /// It was looked at: there may be a further look.
-    pub(super) fn again(&mut self, look: Look) -> bool {
+    pub fn again(&mut self, look: Look) -> bool {
         self.put(Look { number: look.number + 1, ..look })
     }
 
@@ -64,12 +66,12 @@ impl Waiting {
     }
 
     /// When the next one is to be looked at.
-    pub(super) fn due(&self) -> Option<Instant> {
+    pub fn due(&self) -> Option<Instant> {
         self.accounts.values().filter_map(|queues| Some(queues.first()?.1)).min()
     }
 
     /// The next one whose time has come, an account after the other.
-    pub(super) fn next(&mut self, now: Instant) -> Option<Look> {
+    pub fn next(&mut self, now: Instant) -> Option<Look> {
         let is_due = |queues: &Queues| queues.first().is_some_and(|(_, due)| due <= now);
         let mut all = self.accounts.iter().filter(|(_, queues)| is_due(queues)).map(|(account, _)| *account);
         let first = all.next()?;

@@ -1,36 +1,48 @@
 //! Where probes are put in a file: which of the wanted functions it defines, and
 //! at which instruction of each a probe costs least.
 
-use crate::elf::{ElfError, ElfFile, SymbolKind, probe_place};
+use crate::elf::{Cost, ElfError, ElfFile, SymbolKind, probe_place};
 use crate::sys::window::Windowed;
 
-/// The file offsets of probes, for each function of these names that the file
-/// defines: in its dynamic symbols, or, in an executable that is linked
-/// statically, in its full symbol table.
+/// Where a probe is put for one function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place<'n> {
+    /// The function.
+    pub function: &'n str,
+    /// The offset of the probe in the file, in bytes.
+    pub offset: u64,
+    /// What a call costs that passes it.
+    pub cost: Cost,
+}
+
+/// The places of probes, for each function of these names that the file defines:
+/// in its dynamic symbols, or, in an executable that is linked statically, in its
+/// full symbol table.
 ///
 /// # Errors
 ///
 /// What the file is instead of code for this machine, that it is malformed or
 /// too large, or that one of the functions is none.
-pub(super) fn probe_offsets<'n>(
+pub fn places<'n>(
     mut file: Windowed,
     names: &[&'n str],
     executable: bool,
-) -> Result<Vec<(&'n str, u64)>, ElfError> {
+) -> Result<Vec<Place<'n>>, ElfError> {
     let mut file = ElfFile::open(|buffer: &mut [u8], offset| file.read_exact_at(buffer, offset))?;
     file.check_native()?;
     let mut symbols = file.exported(names, SymbolKind::Function)?;
     if executable && !file.has_interpreter() && symbols.iter().all(Option::is_none) {
         symbols = file.symbols(names, SymbolKind::Function)?.unwrap_or_default();
     }
-    let mut offsets = Vec::new();
+    let mut places = Vec::new();
     for (name, symbol) in names.iter().zip(symbols) {
         let Some(symbol) = symbol else { continue };
         let function = file.function(&symbol)?;
         let place = probe_place(&function.beginning);
-        offsets.push((*name, function.offset.saturating_add(place.behind)));
+        let offset = function.offset.saturating_add(place.behind);
+        places.push(Place { function: name, offset, cost: place.cost });
     }
-    Ok(offsets)
+    Ok(places)
 }
 
 #[cfg(test)]
@@ -51,9 +63,9 @@ mod tests {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
         let mut paths = maps.lines().filter_map(|line| Some(&line[line.find('/')?..]));
         let Some(libc) = paths.find(|path| path.contains("/libc.so")) else { return };
-        let found = probe_offsets(open(libc), &["setenv", "unsetenv", "no_such_function"], false).unwrap();
+        let found = places(open(libc), &["setenv", "unsetenv", "no_such_function"], false).unwrap();
         assert_eq!(found.len(), 2, "{found:?}");
-        assert!(found.iter().all(|(_, offset)| *offset > 0));
-        assert!(probe_offsets(open("/proc/self/cmdline"), &["setenv"], false).is_err());
+        assert!(found.iter().all(|place| place.offset > 0));
+        assert!(places(open("/proc/self/cmdline"), &["setenv"], false).is_err());
     }
 }

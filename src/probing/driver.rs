@@ -26,33 +26,37 @@ impl Driver {
 
 /// Some of the drivers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Drivers(u8);
+pub struct Drivers(u8);
 
 impl Drivers {
-    pub(super) fn of(drivers: &[Driver]) -> Self {
+    /// These.
+    pub fn of(drivers: &[Driver]) -> Self {
         drivers.iter().fold(Self::default(), |all, driver| all.and(*driver))
     }
 
     /// With one more.
-    pub(super) fn and(self, driver: Driver) -> Self {
+    pub fn and(self, driver: Driver) -> Self {
         Self(self.0 | 1 << driver as u8)
     }
 
-    pub(super) fn both(self, other: Self) -> Self {
+    /// Those that are in both.
+    pub fn both(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    pub(super) fn without(self, other: Self) -> Self {
+    /// Those that are not in the other.
+    pub fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    pub(super) fn is_empty(self) -> bool {
+    /// Whether it is none.
+    pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 }
 
 /// Whose library this is, by its name.
-pub(super) fn driver(name: &[u8]) -> Option<Driver> {
+pub fn driver(name: &[u8]) -> Option<Driver> {
     const KNOWN: [(&[u8], Driver); 3] = [
         (b"libcuda.so", Driver::Cuda),
         (b"libamdhip64.so", Driver::Hip),
@@ -62,6 +66,6 @@ pub(super) fn driver(name: &[u8]) -> Option<Driver> {
 }
 
 /// Whether a file is the library of a driver, by its name.
-pub(super) fn is_driver(name: &[u8]) -> bool {
+pub fn is_driver(name: &[u8]) -> bool {
     driver(name).is_some()
 }

@@ -1,5 +1,5 @@
-//! The output of `gpumap watch`: a thread writes it, so that a slow reader never
-//! holds up the watch.
+//! The output of commands that run on: a thread writes it, so that a slow reader never
+//! holds them up.
 //!
 //! Standard output may be a pipe that nobody reads or a terminal that is stopped,
 //! and its open file description belongs to others as well: it cannot be made
@@ -40,7 +40,7 @@ struct Shared {
 
 /// Standard output, written by a thread.
 #[derive(Debug)]
-pub(super) struct Output {
+pub(in crate::commands) struct Output {
     sender: Sender<Vec<u8>>,
     shared: Arc<Shared>,
 }
@@ -51,7 +51,7 @@ impl Output {
     /// # Errors
     ///
     /// No descriptor or thread is left.
-    pub(super) fn start(to: BorrowedFd<'_>) -> io::Result<Self> {
+    pub(in crate::commands) fn start(to: BorrowedFd<'_>) -> io::Result<Self> {
         let file = File::from(to.try_clone_to_owned()?);
         let progress = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
         let (waiting, error) = (AtomicUsize::new(0), Mutex::new(None));
@@ -67,7 +67,7 @@ impl Output {
     /// # Errors
     ///
     /// An earlier write failed, for example because the reader closed its end.
-    pub(super) fn give(&self, text: Vec<u8>) -> io::Result<()> {
+    pub(in crate::commands) fn give(&self, text: Vec<u8>) -> io::Result<()> {
         self.check()?;
         self.shared.waiting.fetch_add(text.len(), Ordering::SeqCst);
         self.sender.send(text).map_err(|_| io::ErrorKind::BrokenPipe.into())
@@ -75,7 +75,7 @@ impl Output {
 
     /// Waits until there is room for more. Whether there is: not if `stop` became
     /// readable before, or the time is up.
-    pub(super) fn has_room(&self, stop: BorrowedFd<'_>, end: Option<Instant>) -> bool {
+    pub(in crate::commands) fn has_room(&self, stop: BorrowedFd<'_>, end: Option<Instant>) -> bool {
         self.wait(LIMIT, Some(stop), end)
     }
 
@@ -84,7 +84,7 @@ impl Output {
     /// # Errors
     ///
     /// As [`Self::give`].
-    pub(super) fn finish(&self) -> io::Result<bool> {
+    pub(in crate::commands) fn finish(&self) -> io::Result<bool> {
         let done = self.wait(0, None, Instant::now().checked_add(GRACE));
         self.check().map(|()| done)
     }

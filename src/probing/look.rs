@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 
+use super::driver::is_driver;
 use crate::observe::processes::environment::location::is_c_library;
 use crate::observe::processes::mappings::{Mapping, mappings};
 use crate::observe::processes::procfile::parse_stat;
 use crate::sys::dir::{Dir, read_all};
 use crate::sys::regular_file::RegularFile;
-use crate::watch::driver::is_driver;
 
 /// Bytes that are read of one process's map: some thousand libraries.
 const MAPS_LIMIT: usize = 4 << 20;
@@ -61,8 +61,8 @@ pub(super) struct Found {
     pub(super) file: Result<RegularFile, String>,
     /// The file as the map had it.
     pub(super) mapped: Option<Mapped>,
-    /// Whether it is the process's executable.
-    pub(super) executable: bool,
+    /// Its name, for display.
+    pub(super) shown: Vec<u8>,
 }
 
 /// Device and inode number of a mapping.
@@ -145,11 +145,11 @@ fn files(dir: &Dir, text: &[u8]) -> Seen {
     let found = |mapping: &Mapping<'_>| {
         let name = CString::new(format!("map_files/{:x}-{:x}", mapping.start, mapping.end));
         let mapped = Some(Mapped { device: mapping.dev, inode: mapping.inode });
-        Found { file: find(dir, &name.unwrap_or_default()), mapped, executable: false }
+        Found { file: find(dir, &name.unwrap_or_default()), mapped, shown: mapping.path.to_vec() }
     };
     let (drivers, _) = distinct(text, is_driver);
     let (libraries, more) = distinct(text, is_c_library);
-    let executable = || Found { file: find(dir, c"exe"), mapped: None, executable: true };
+    let executable = || Found { file: find(dir, c"exe"), mapped: None, shown: b"its executable".to_vec() };
     let executable = libraries.is_empty().then(executable);
     let [drivers, libraries] = [drivers, libraries].map(|mapped| mapped.iter().map(found).collect());
     Seen { drivers, libraries, more, executable }

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * Allocations: what each context has now, had at most, and which blocks these
+ * are.
+ */
+#pragma once
+
+#include "activity_thread.h"
+
+static __always_inline int has_room(__u64 process, __u32 what)
+{
+	struct activity_process *known = bpf_map_lookup_elem(&processes, &process);
+	__u32 *count;
+
+	if (!known)
+		return 0;
+	count = what == LOST_STREAMS ? &known->streams : &known->contexts;
+	return __sync_fetch_and_add(count, 1) < (what == LOST_STREAMS ? MOST_STREAMS : MOST_CONTEXTS);
+}
+
+static __always_inline struct activity_context *context_sums(__u64 process, __u64 context)
+{
+	struct activity_context_key key = { process, context };
+	struct activity_context *sums = bpf_map_lookup_elem(&contexts, &key);
+
+	if (sums)
+		return sums;
+	if (!has_room(process, LOST_CONTEXTS)) {
+		lose(LOST_CONTEXTS);
+		return 0;
+	}
+	sums = FIND_OR_MAKE(contexts, &key, LOST_CONTEXTS);
+	/* HIP's device is part of the key. */
+	if (sums && context & HIP_CONTEXT)
+		sums->device = context;
+	return sums;
+}
+
+static __always_inline struct object_key block_key(__u64 process, __u64 address, __u32 memory)
+{
+	struct object_key key = { process, memory == PHYSICAL_MEMORY ? address | PHYSICAL_BIT : address };
+
+	return key;
+}
+
+/* The number of blocks of a process goes up or down. Whether it may. */
+static __always_inline int count_block(__u64 process, int more)
+{
+	struct activity_process *known = bpf_map_lookup_elem(&processes, &process);
+
+	if (!known)
+		return 0;
+	if (!more) {
+		__sync_fetch_and_add(&known->blocks, -1);
+		return 1;
+	}
+	if (__sync_fetch_and_add(&known->blocks, 1) < MOST_BLOCKS)
+		return 1;
+	__sync_fetch_and_add(&known->blocks, -1);
+	return 0;
+}
+
+/* One that is there already was freed with its context. */
+static __always_inline int keep_block(__u64 process, struct object_key *key, struct block *block)
+{
+	int is_new = !bpf_map_lookup_elem(&blocks, key);
+
+	if (is_new && !count_block(process, 1))
+		return 0;
+	if (!bpf_map_update_elem(&blocks, key, block, BPF_ANY))
+		return 1;
+	if (is_new)
+		count_block(process, 0);
+	return 0;
+}
+
+/* Several threads may raise it at once. */
+static __always_inline void raise_peak(struct activity_context *sums, __s64 bytes)
+{
+	for (int attempt = 0; attempt < 8; attempt++) {
+		__s64 peak = *(volatile __s64 *)&sums->peak;
+
+		if (bytes <= peak || __sync_val_compare_and_swap(&sums->peak, peak, bytes) == peak)
+			return;
+	}
+}
+
+static __always_inline void allocated(struct thread *thread, int result)
+{
+	__u64 process = thread->process, context = current_context(thread), size = thread->size;
+	__u32 memory = COOKIE_MEMORY(thread->cookie);
+	struct activity_context *sums = context_sums(process, context);
+	struct object_key key;
+	__u64 address;
+
+	if (!sums)
+		return;
+	if (result) {
+		add(&sums->failed, 1);
+		return;
+	}
+	add(&sums->allocations, 1);
+	/* The pitch is known now; `extra` is the address of where it is. */
+	if (COOKIE_EXTRA(thread->cookie) != NO_ARGUMENT)
+		size *= read_user(thread->extra);
+	address = read_user(thread->pointer);
+	key = block_key(process, address, memory);
+	struct block block = { .size = size, .context = context, .lives = sums->lives, .memory = memory };
+
+	if (!address || !keep_block(process, &key, &block)) {
+		lose(LOST_BLOCKS);
+		return;
+	}
+	__sync_fetch_and_add(&sums->blocks[memory & 3], 1);
+	__s64 before = __sync_fetch_and_add(&sums->bytes[memory & 3], size);
+
+	if (memory == DEVICE_MEMORY || memory == PHYSICAL_MEMORY)
+		raise_peak(sums, before + size +
+			   sums->bytes[memory == DEVICE_MEMORY ? PHYSICAL_MEMORY : DEVICE_MEMORY]);
+}
+
+/* A block is taken out of the table before the driver frees it: once it has,
+ * another thread may be given the same address, and its return may be seen
+ * first. */
+static __always_inline void take_block(struct thread *thread)
+{
+	__u32 memory = COOKIE_MEMORY(thread->cookie);
+	struct object_key key = block_key(thread->process, thread->pointer, memory);
+	struct block *block = bpf_map_lookup_elem(&blocks, &key);
+
+	if (!block) {
+		thread->taken.lives = ~0ULL;
+		return;
+	}
+	thread->taken = *block;
+	bpf_map_delete_elem(&blocks, &key);
+}
+
+/* The block goes back if the driver did not free it. */
+static __always_inline void freed(struct thread *thread, int result)
+{
+	struct block *taken = &thread->taken;
+	struct object_key key;
+	struct activity_context *sums;
+
+	if (taken->lives == ~0ULL)
+		return;
+	if (result) {
+		key = block_key(thread->process, thread->pointer, taken->memory);
+		bpf_map_update_elem(&blocks, &key, taken, BPF_NOEXIST);
+		return;
+	}
+	count_block(thread->process, 0);
+	sums = context_sums(thread->process, taken->context);
+	/* What its context freed as a whole was settled then. */
+	if (!sums || sums->lives != taken->lives)
+		return;
+	add(&sums->frees, 1);
+	__sync_fetch_and_add(&sums->blocks[taken->memory & 3], -1);
+	__sync_fetch_and_add(&sums->bytes[taken->memory & 3], -(__s64)taken->size);
+}
+
+/* A context is destroyed or reset: its memory is free. Physical memory belongs
+ * to the device. */
+static __always_inline void freed_all(__u64 process, __u64 context)
+{
+	struct activity_context_key key = { process, context };
+	struct activity_context *sums = bpf_map_lookup_elem(&contexts, &key);
+
+	if (!sums)
+		return;
+	add(&sums->lives, 1);
+	for (int memory = DEVICE_MEMORY; memory <= HOST_MEMORY; memory++) {
+		add(&sums->frees, sums->blocks[memory]);
+		sums->blocks[memory] = 0;
+		sums->bytes[memory] = 0;
+	}
+}

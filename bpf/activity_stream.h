@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * What is handed to streams: kernels, graphs, copies, fills; and who waits for
+ * them.
+ */
+#pragma once
+
+#include "activity_memory.h"
+
+/* Streams whose handle is no address are each context's own. */
+static __always_inline int is_default(__u64 stream)
+{
+	return stream <= STREAM_OTHERS;
+}
+
+static __always_inline struct activity_stream_key stream_key(struct thread *thread, __u64 stream)
+{
+	struct activity_stream_key key = {
+		.process = thread->process,
+		.context = is_default(stream) ? current_context(thread) :
+			COOKIE_HIP(thread->cookie) ? HIP_CONTEXT : 0,
+		.stream = stream,
+	};
+
+	return key;
+}
+
+/* The sums of a stream. A new one belongs to the thread's context. */
+static __always_inline struct activity_stream *stream_sums(struct thread *thread,
+							   struct activity_stream_key *key)
+{
+	struct activity_stream *sums = bpf_map_lookup_elem(&streams, key);
+
+	if (sums)
+		return sums;
+	if (!has_room(thread->process, LOST_STREAMS)) {
+		key->context = current_context(thread);
+		key->stream = STREAM_OTHERS;
+	}
+	sums = FIND_OR_MAKE(streams, key, LOST_STREAMS);
+	if (sums)
+		sums->context = current_context(thread);
+	return sums;
+}
+
+static __always_inline void seen(struct activity_stream *sums, __u64 now)
+{
+	sums->last = now;
+	if (!sums->first)
+		sums->first = now;
+}
+
+/* The class of a duration. */
+static __always_inline __u32 class_of(__u64 duration)
+{
+	__u64 value = duration >> FIRST_DURATION_BITS;
+	__u32 class = 0;
+
+	if (value >> (DURATIONS - 2))
+		return DURATIONS - 1;
+	if (value >> 8) { class += 8; value >>= 8; }
+	if (value >> 4) { class += 4; value >>= 4; }
+	if (value >> 2) { class += 2; value >>= 2; }
+	if (value >> 1) { class += 1; value >>= 1; }
+	return (class + (__u32)value) & (DURATIONS - 1);
+}
+
+/* A capture's stream. The default streams of threads are a stream each. */
+static __always_inline struct object_key capture_key(struct thread *thread, __u64 stream)
+{
+	struct object_key key = { thread->process, stream };
+
+	if (stream == STREAM_PER_THREAD)
+		key.address = PHYSICAL_BIT | (__u32)bpf_get_current_pid_tgid();
+	return key;
+}
+
+/* The capture that a stream takes part in: that of its origin, as long as it
+ * goes on. */
+static __always_inline struct capture *capture_of(struct thread *thread, __u64 stream)
+{
+	struct object_key key = capture_key(thread, stream);
+	struct capture *own = bpf_map_lookup_elem(&captures, &key), *origin;
+
+	if (!own || own->origin == key.address)
+		return own;
+	key.address = own->origin;
+	origin = bpf_map_lookup_elem(&captures, &key);
+	return origin && origin->number == own->number ? origin : 0;
+}
+
+/* Whether what is handed to the stream is kept in a graph and does not run. */
+static __always_inline struct capture *captured(struct thread *thread, struct activity_stream *sums)
+{
+	return sums->capturing ? capture_of(thread, thread->stream) : 0;
+}
+
+static __always_inline void launched(struct thread *thread, struct activity_stream *sums)
+{
+	struct capture *capture = captured(thread, sums);
+
+	if (capture) {
+		add(&capture->kernels, 1);
+		add(&sums->captured, 1);
+	} else {
+		add(&sums->launches, 1);
+	}
+}
+
+/* A launch that is not timed: all that is known at its entry. */
+static __always_inline void launched_untimed(struct thread *thread)
+{
+	struct activity_stream_key key = stream_key(thread, thread->stream);
+	struct activity_stream *sums = stream_sums(thread, &key);
+
+	if (!sums)
+		return;
+	seen(sums, bpf_ktime_get_ns());
+	launched(thread, sums);
+}
+
+/* A stream begins a capture, or joins the one of `origin`. */
+static __always_inline void begin_capture(struct thread *thread, struct activity_stream *sums,
+					  __u64 origin, __u64 number)
+{
+	struct object_key key = capture_key(thread, thread->stream);
+	struct capture capture = { origin ? origin : key.address, number, 0 };
+
+	if (bpf_map_update_elem(&captures, &key, &capture, BPF_ANY))
+		lose(LOST_GRAPHS);
+	else
+		__sync_fetch_and_add(&sums->capturing, 1);
+}
+
+static __always_inline void keep_graph(__u64 process, __u64 graph, __u64 kernels)
+{
+	struct object_key key = { process, graph };
+
+	if (graph && bpf_map_update_elem(&graphs, &key, &kernels, BPF_ANY))
+		lose(LOST_GRAPHS);
+}
+
+/* A capture that could not be ended has ended all the same. */
+static __always_inline void end_capture(struct thread *thread, struct activity_stream *sums, int result)
+{
+	struct object_key key = capture_key(thread, thread->stream);
+	struct capture *capture = bpf_map_lookup_elem(&captures, &key);
+
+	if (!capture || capture->origin != key.address)
+		return;
+	if (!result)
+		keep_graph(thread->process, read_user(thread->pointer), capture->kernels);
+	bpf_map_delete_elem(&captures, &key);
+	if (sums->capturing)
+		__sync_fetch_and_add(&sums->capturing, -1);
+}
+
+static __always_inline void record_event(struct thread *thread, struct activity_stream *sums,
+					 struct activity_stream_key *key)
+{
+	struct object_key event = { thread->process, thread->pointer };
+	struct recorded recorded = { .at = *key };
+	struct capture *capture = captured(thread, sums);
+
+	if (capture) {
+		recorded.origin = capture->origin;
+		recorded.capture = capture->number;
+	}
+	if (bpf_map_update_elem(&events, &event, &recorded, BPF_ANY))
+		lose(LOST_EVENTS);
+}
+
+/* A stream that waits for an event of a capture is captured, too. */
+static __always_inline void wait_in_stream(struct thread *thread, struct activity_stream *sums)
+{
+	struct object_key key = { thread->process, thread->pointer };
+	struct recorded *event = bpf_map_lookup_elem(&events, &key);
+	struct capture *origin;
+
+	if (!event || !event->capture || capture_of(thread, thread->stream))
+		return;
+	key.address = event->origin;
+	origin = bpf_map_lookup_elem(&captures, &key);
+	if (origin && origin->number == event->capture)
+		begin_capture(thread, sums, event->origin, event->capture);
+}
+
+static __always_inline void launched_graph(struct thread *thread, struct activity_stream *sums)
+{
+	struct object_key key = { thread->process, thread->pointer };
+	__u64 *kernels = bpf_map_lookup_elem(&graphs, &key);
+
+	add(&sums->graph_launches, 1);
+	if (kernels)
+		add(&sums->graph_kernels, *kernels);
+}
+
+/* An executable graph has the kernels of the graph that it is made of, or
+ * brought up to date with. */
+static __always_inline void made_graph(struct thread *thread, __u64 executable)
+{
+	struct object_key graph = { thread->process, thread->extra };
+	__u64 *kernels = bpf_map_lookup_elem(&graphs, &graph);
+
+	keep_graph(thread->process, executable, kernels ? *kernels : 0);
+}
+
+static __always_inline void copied(struct thread *thread, struct activity_stream *sums, __u64 took)
+{
+	__u32 direction = COOKIE_DIRECTION(thread->cookie);
+
+	if (captured(thread, sums))
+		return;
+	if (direction == DIRECTION_ARGUMENT)
+		direction = thread->extra;
+	/* Of a batch, `extra` is how many there are. */
+	add(&sums->copies, COOKIE_KIND(thread->cookie) == COPY_BATCH ? thread->extra : 1);
+	add(&sums->copied[direction & 3], thread->size);
+	if (COOKIE_WAITS(thread->cookie))
+		add(&sums->copy_wait_ns, took);
+}
+
+static __always_inline void filled(struct thread *thread, struct activity_stream *sums)
+{
+	if (captured(thread, sums))
+		return;
+	add(&sums->fills, 1);
+	add(&sums->fill_bytes, thread->size);
+}
+
+/* The driver made a stream: it belongs to the context of now. One at the address
+ * of an earlier one goes on with its sums, unless that was of another context:
+ * its sums go to that context's others. */
+static __always_inline void created_stream(struct thread *thread)
+{
+	struct activity_stream_key key = stream_key(thread, read_user(thread->pointer));
+	struct activity_stream_key others = { thread->process, 0, STREAM_OTHERS };
+	struct activity_stream *sums, *into;
+	__u64 context = current_context(thread);
+
+	if (is_default(key.stream))
+		return;
+	sums = stream_sums(thread, &key);
+	if (!sums)
+		return;
+	if (sums->context != context && !is_default(key.stream)) {
+		others.context = sums->context;
+		into = FIND_OR_MAKE(streams, &others, LOST_STREAMS);
+		if (into) {
+			into->context = sums->context;
+			for (int sum = 0; sum < STREAM_SUMS; sum++) {
+				add(&((__u64 *)into)[sum], ((__u64 *)sums)[sum]);
+				((__u64 *)sums)[sum] = 0;
+			}
+			seen(into, sums->last);
+		}
+		sums->context = context;
+		sums->first = sums->last = 0;
+	}
+	sums->capturing = 0;
+}

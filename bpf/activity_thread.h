@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * Threads that call a driver: which process they are of, which context is
+ * theirs, and the arguments of the call that they are in.
+ */
+#pragma once
+
+#include "activity_maps.h"
+
+/* Ids of processes: the pid (the kernel has at most 2^22) and when it was first
+ * seen, in units of 65 microseconds. No process executes two programs in that
+ * time, and no pid comes again. */
+#define PID_BITS 22
+#define TIME_SHIFT 16
+
+static __always_inline __u64 new_process(__u32 pid, __u64 cookie)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	__u64 id = bpf_ktime_get_boot_ns() >> TIME_SHIFT << PID_BITS | pid;
+	struct cred *cred = read_field(task, cred);
+	struct activity_process process = {
+		.start = start_of(task),
+		.cgroup = cgroup_of(task),
+		.first = bpf_ktime_get_ns(),
+		.pid = pid,
+		.uid = read_field(cred, euid.val),
+		.account = account_of(task),
+		.link = COOKIE_LINK(cookie),
+	};
+
+	bpf_get_current_comm(process.comm, sizeof(process.comm));
+	if (bpf_map_update_elem(&processes, &id, &process, BPF_ANY)) {
+		lose(LOST_PROCESSES);
+		return 0;
+	}
+	if (bpf_map_update_elem(&current, &pid, &id, BPF_NOEXIST)) {
+		/* Another thread was faster, or there is no room. */
+		__u64 *other = bpf_map_lookup_elem(&current, &pid);
+
+		if (!other || *other != id)
+			bpf_map_delete_elem(&processes, &id);
+		if (!other)
+			lose(LOST_PROCESSES);
+		return other ? *other : 0;
+	}
+	return id;
+}
+
+/* Whether the current thread began before its library was attached to: it may
+ * have chosen a context or a device that was not seen. */
+static __always_inline int began_before(__u64 cookie)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	__u32 link = COOKIE_LINK(cookie);
+	__u64 *since = bpf_map_lookup_elem(&attached, &link);
+	__u64 began = field_exists(task->start_boottime) ? read_field(task, start_boottime) : 0;
+
+	return !since || began <= *since;
+}
+
+static __always_inline struct thread *new_thread(__u32 tid, __u64 cookie)
+{
+	__u32 pid = bpf_get_current_pid_tgid() >> 32, zero = 0;
+	__u64 *known, process, *every;
+	struct thread *thread;
+
+	if (!in_scope())
+		return 0;
+	known = bpf_map_lookup_elem(&current, &pid);
+	process = known ? *known : new_process(pid, cookie);
+	if (!process)
+		return 0;
+	thread = FIND_OR_MAKE(threads, &tid, LOST_THREADS);
+	if (!thread)
+		return 0;
+	every = bpf_map_lookup_elem(&settings, &zero);
+	thread->process = process;
+	thread->every = every ? *every : 1;
+	thread->countdown = 1;
+	thread->hip_device = began_before(cookie) ? UNKNOWN_DEVICE : 0;
+	return thread;
+}
+
+static __always_inline __u64 current_context(struct thread *thread)
+{
+	__u32 top = thread->depth - 1;
+
+	if (COOKIE_HIP(thread->cookie))
+		return HIP_CONTEXT | (__u32)(thread->hip_device + 1);
+	return top < STACK ? thread->contexts[top & (STACK - 1)] : 0;
+}
+
+static __always_inline void pop_context(struct thread *thread)
+{
+	thread->depth -= thread->depth > 0;
+}
+
+static __always_inline void push_context(struct thread *thread, __u64 context)
+{
+	__u32 top = thread->depth++;
+
+	if (top < STACK)
+		thread->contexts[top & (STACK - 1)] = context;
+}
+
+/* NULL takes the top away. */
+static __always_inline void set_context(struct thread *thread, __u64 context)
+{
+	pop_context(thread);
+	if (context)
+		push_context(thread, context);
+}
+
+/* The arguments of a call, at its entry. */
+struct arguments {
+	__u64 registers[8];
+	__u64 others;         /* where those are that are in no register */
+	__u32 in_registers;
+};
+
+static __always_inline __u64 stack_pointer(void *ctx)
+{
+	if (is_x86())
+		return register_of((struct pt_regs___x86 *)ctx, sp);
+	return ((struct user_pt_regs___arm *)ctx)->sp;
+}
+
+static __always_inline void read_arguments(struct arguments *arguments, void *ctx)
+{
+	if (is_x86()) {
+		struct pt_regs___x86 *regs = ctx;
+
+		arguments->registers[0] = register_of(regs, di);
+		arguments->registers[1] = register_of(regs, si);
+		arguments->registers[2] = register_of(regs, dx);
+		arguments->registers[3] = register_of(regs, cx);
+		arguments->registers[4] = register_of(regs, r8);
+		arguments->registers[5] = register_of(regs, r9);
+		arguments->registers[6] = arguments->registers[7] = 0;
+		arguments->in_registers = 6;
+		/* The return address comes first. */
+		arguments->others = register_of(regs, sp) + 8;
+		return;
+	}
+	struct user_pt_regs___arm *regs = ctx;
+
+	for (int number = 0; number < 8; number++)
+		arguments->registers[number] = regs->regs[number];
+	arguments->in_registers = 8;
+	arguments->others = regs->sp;
+}
+
+/* The bytes at an address of the process; 0 if they cannot be read. */
+static __always_inline __u64 read_user(__u64 address)
+{
+	__u64 value = 0;
+
+	bpf_probe_read_user(&value, sizeof(value), (void *)address);
+	return value;
+}
+
+static __always_inline __u32 read_user_word(__u64 address)
+{
+	__u32 value = 0;
+
+	bpf_probe_read_user(&value, sizeof(value), (void *)address);
+	return value;
+}
+
+static __always_inline __u64 argument_of(struct arguments *arguments, __u32 number)
+{
+	if (number == NO_ARGUMENT)
+		return 0;
+	if (number < arguments->in_registers)
+		return arguments->registers[number & 7];
+	return read_user(arguments->others + 8 * (number - arguments->in_registers));
+}

@@ -1,0 +1,252 @@
+//! The entries of the kernel side's tables, as `bpf/activity.h` lays them out.
+
+use crate::observation::DURATION_CLASSES;
+
+/// The bit of a context's handle that says that it is HIP's: the rest is the
+/// ordinal of the device and 1, or 0.
+pub(super) const HIP_CONTEXT: u64 = 1 << 63;
+
+/// Takes numbers from the front of some bytes.
+struct Fields<'a>(&'a [u8]);
+
+impl Fields<'_> {
+    fn long(&mut self) -> Option<u64> {
+        let (number, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u64::from_ne_bytes(*number))
+    }
+
+    fn word(&mut self) -> Option<u32> {
+        let (number, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u32::from_ne_bytes(*number))
+    }
+
+    fn longs<const N: usize>(&mut self) -> Option<[u64; N]> {
+        let mut numbers = [0; N];
+        for number in &mut numbers {
+            *number = self.long()?;
+        }
+        Some(numbers)
+    }
+
+    fn bytes<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (bytes, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*bytes)
+    }
+}
+
+/// `struct activity_process`. Times but `start` are of `CLOCK_MONOTONIC`.
+#[derive(Clone, Debug)]
+pub(super) struct Process {
+    pub(super) start: u64,
+    pub(super) cgroup: u64,
+    pub(super) first: u64,
+    pub(super) ended: u64,
+    pub(super) pid: u32,
+    pub(super) uid: u32,
+    pub(super) executed: bool,
+    pub(super) link: u32,
+    pub(super) blocks: u32,
+    pub(super) comm: [u8; 16],
+}
+
+impl Process {
+    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+        let mut from = Fields(bytes);
+        let [start, cgroup, first, ended] = from.longs()?;
+        let (pid, uid, _account) = (from.word()?, from.word()?, from.word()?);
+        let (executed, link) = (from.word()? != 0, from.word()?);
+        let (_streams, _contexts, blocks) = (from.word()?, from.word()?, from.word()?);
+        Some(Self { start, cgroup, first, ended, pid, uid, executed, link, blocks, comm: from.bytes()? })
+    }
+}
+
+/// `struct activity_context_key` and `struct activity_context`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Context {
+    pub(super) context: u64,
+    pub(super) allocations: u64,
+    pub(super) frees: u64,
+    pub(super) failed: u64,
+    pub(super) waits: u64,
+    pub(super) wait_ns: u64,
+    /// Of devices, managed, of the host, physical.
+    pub(super) bytes: [u64; 4],
+    pub(super) peak: u64,
+    /// The ordinal of its device.
+    pub(super) device: Option<u32>,
+}
+
+impl Context {
+    pub(super) fn read(key: &[u8], value: &[u8]) -> Option<Self> {
+        let [_process, context] = Fields(key).longs()?;
+        let mut from = Fields(value);
+        let [allocations, frees, failed, waits, wait_ns] = from.longs()?;
+        let (bytes, peak) = (from.longs()?, from.long()?);
+        let device = from.word()?.checked_sub(1);
+        Some(Self { context, allocations, frees, failed, waits, wait_ns, bytes, peak, device })
+    }
+}
+
+/// `struct activity_stream_key` and `struct activity_stream`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stream {
+    pub(super) stream: u64,
+    pub(super) context: u64,
+    pub(super) launches: u64,
+    pub(super) graph_launches: u64,
+    pub(super) graph_kernels: u64,
+    pub(super) captured: u64,
+    pub(super) host_functions: u64,
+    pub(super) copies: u64,
+    /// To a device, from one, on one, not known.
+    pub(super) copied: [u64; 4],
+    pub(super) copy_wait_ns: u64,
+    pub(super) fills: u64,
+    pub(super) fill_bytes: u64,
+    pub(super) waits: u64,
+    pub(super) wait_ns: u64,
+    pub(super) queries: u64,
+    pub(super) errors: u64,
+    pub(super) durations: [u64; DURATION_CLASSES],
+    pub(super) first: u64,
+    pub(super) last: u64,
+}
+
+impl Stream {
+    pub(super) fn read(key: &[u8], value: &[u8]) -> Option<Self> {
+        let [_process, _context, stream] = Fields(key).longs()?;
+        let mut from = Fields(value);
+        let [launches, graph_launches, graph_kernels, captured, host_functions, copies] = from.longs()?;
+        let copied = from.longs()?;
+        let [copy_wait_ns, fills, fill_bytes, waits, wait_ns, queries, errors] = from.longs()?;
+        let durations = from.longs()?;
+        let [first, last, context] = from.longs()?;
+        Some(Self {
+            stream,
+            context,
+            launches,
+            graph_launches,
+            graph_kernels,
+            captured,
+            host_functions,
+            copies,
+            copied,
+            copy_wait_ns,
+            fills,
+            fill_bytes,
+            waits,
+            wait_ns,
+            queries,
+            errors,
+            durations,
+            first,
+            last,
+        })
+    }
+}
+
+/// `struct activity_error_key` and how often.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Failure {
+    pub(super) hip: bool,
+    pub(super) code: u32,
+    pub(super) count: u64,
+}
+
+impl Failure {
+    pub(super) fn read(key: &[u8], value: &[u8]) -> Option<Self> {
+        let mut from = Fields(key);
+        let (_process, hip, code) = (from.long()?, from.word()? != 0, from.word()?);
+        Some(Self { hip, code, count: Fields(value).long()? })
+    }
+}
+
+/// `struct activity_device_key` and `struct activity_device`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Device {
+    pub(super) hip: bool,
+    pub(super) ordinal: u32,
+    pub(super) uuid: [u8; 16],
+    /// 0: not named; 2: perhaps by a MIG instance.
+    pub(super) named: u32,
+}
+
+impl Device {
+    pub(super) fn read(key: &[u8], value: &[u8]) -> Option<Self> {
+        let mut from = Fields(key);
+        let (_process, hip, ordinal) = (from.long()?, from.word()? != 0, from.word()?);
+        let mut from = Fields(value);
+        let (uuid, _primary, named) = (from.bytes()?, from.long()?, from.word()?);
+        Some(Self { hip, ordinal, uuid, named })
+    }
+}
+
+/// `struct activity_life`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Life {
+    /// `CLOCK_BOOTTIME`.
+    pub(super) start: u64,
+    pub(super) event: LifeEvent,
+    pub(super) pid: u32,
+    pub(super) account: u32,
+}
+
+/// What happened to a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LifeEvent {
+    /// It executed a program, perhaps by another thread than its first one.
+    Exec {
+        by_other_thread: bool,
+    },
+    Exit,
+    /// It began, as a child of this process.
+    Fork(u32),
+}
+
+impl Life {
+    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+        let mut from = Fields(bytes);
+        let start = from.long()?;
+        let (kind, pid, parent, account) = (from.word()?, from.word()?, from.word()?, from.word()?);
+        let event = match kind {
+            1 => LifeEvent::Exec { by_other_thread: parent != pid },
+            2 => LifeEvent::Exit,
+            3 => LifeEvent::Fork(parent),
+            _ => return None,
+        };
+        Some(Self { start, event, pid, account })
+    }
+}
+
+/// The first eight bytes, as a number.
+pub(super) fn long(bytes: &[u8]) -> Option<u64> {
+    Fields(bytes).long()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that entries of the sizes of `bpf/activity.h` are read to their
+    /// last field, and shorter ones not.
+    #[test]
+    fn sizes() {
+        let bytes: Vec<u8> = (0..=255).chain(0..=255).collect();
+        let stream = Stream::read(&bytes[..24], &bytes[..296]).unwrap();
+        assert_eq!(stream.context.to_ne_bytes(), bytes[280..288]);
+        assert!(Stream::read(&bytes[..24], &bytes[..280]).is_none());
+        let context = Context::read(&bytes[..16], &bytes[..112]).unwrap();
+        assert_eq!(context.peak.to_ne_bytes(), bytes[72..80]);
+        assert_eq!(
+            context.device.map(|device| (device + 1).to_ne_bytes().to_vec()),
+            Some(bytes[80..84].to_vec())
+        );
+        assert_eq!(Process::read(&bytes[..80]).unwrap().comm, bytes[64..80]);
+        assert!(Process::read(&bytes[..79]).is_none());
+        assert_eq!(Device::read(&bytes[..16], &bytes[..32]).unwrap().named.to_ne_bytes(), bytes[24..28]);
+        assert!(Life::read(&bytes[..24]).is_none(), "no such kind");
+    }
+}

@@ -1,0 +1,166 @@
+//! `gpumap activity`: what processes do with their GPUs, interval by interval.
+
+mod interval;
+mod saved;
+
+use std::os::fd::AsFd as _;
+use std::time::Instant;
+
+use nix::sys::signalfd::SignalFd;
+
+use super::files;
+use super::invocation::{Failure, Invocation, envelope};
+use super::resident::output::Output;
+use super::resident::{self, scope};
+use crate::activity::{ActivityError, Options, Session};
+use crate::analyse::{CallerAllocation, Follower};
+use crate::cli::{ActivityArgs, Exit};
+use crate::model::ProblemCode;
+use crate::observation::{ActivityReading, Observation};
+use crate::observe;
+use crate::render;
+use crate::report::{Document, Payload};
+
+/// Runs the command.
+pub(super) fn run(invocation: &mut Invocation<'_>, args: &ActivityArgs) -> Result<Exit, Failure> {
+    if invocation.global.from.is_some() {
+        return saved::run(invocation, args);
+    }
+    resident::give_up_rights(ProblemCode::Activity)?;
+    let signals = resident::signals(ProblemCode::Activity)?;
+    let scope = scope::of(invocation, &args.pid, &args.cgroup, &args.job)?;
+    let mut session = Session::start(&scope, &invocation.global.proc, options(args)).map_err(refused)?;
+    let mut follower = Follower::new(invocation.global.verbose > 0);
+    follower.begin(&session.read().map_err(refused)?);
+    let end = args.lasting.and_then(|lasting| Instant::now().checked_add(lasting));
+    let mut counting = Counting {
+        output: Output::start(std::io::stdout().as_fd())?,
+        signals,
+        invocation,
+        args,
+        follower,
+        whole_node: scope.all,
+        printed: false,
+    };
+    counting.follow(&mut session, end)
+}
+
+/// A running command.
+struct Counting<'s, 'a> {
+    invocation: &'s mut Invocation<'a>,
+    args: &'s ActivityArgs,
+    output: Output,
+    signals: SignalFd,
+    follower: Follower,
+    /// Whether all processes of the node are counted.
+    whole_node: bool,
+    /// Whether an interval was printed already.
+    printed: bool,
+}
+
+impl Counting<'_, '_> {
+    /// Tells one interval after another until the end, or a signal.
+    fn follow(&mut self, session: &mut Session, end: Option<Instant>) -> Result<Exit, Failure> {
+        let mut next = Instant::now() + self.args.every;
+        loop {
+            let until = end.map_or(next, |end| end.min(next));
+            let stopped = self.wait(session, until)?;
+            if stopped {
+                return self.finish(true);
+            }
+            let complete = self.interval(session)?;
+            let over = end.is_some_and(|end| Instant::now() >= end);
+            if self.args.once {
+                return self.finish(complete);
+            }
+            if over {
+                return self.finish(true);
+            }
+            // An interval that took longer than it should begins the next one late.
+            next = (next + self.args.every).max(Instant::now());
+        }
+    }
+
+    /// Waits until a moment. Whether a signal came before.
+    fn wait(&mut self, session: &mut Session, until: Instant) -> Result<bool, Failure> {
+        loop {
+            if matches!(self.signals.read_signal(), Ok(Some(_))) {
+                return Ok(true);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(false);
+            }
+            session.wait(left, Some(self.signals.as_fd())).map_err(refused)?;
+        }
+    }
+
+    /// Reads the counts, tells what happened and keeps the state. Whether nothing is
+    /// missing.
+    fn interval(&mut self, session: &mut Session) -> Result<bool, Failure> {
+        let sums = session.read().map_err(refused)?;
+        let reading = ActivityReading {
+            at: jiff::Timestamp::now().to_string(),
+            every_ms: u64::try_from(self.args.every.as_millis()).unwrap_or(u64::MAX),
+            whole_node: self.whole_node,
+            sums,
+        };
+        let observation = interval::observe(self.invocation, reading);
+        let payload = self.follower.report(&observation, &CallerAllocation::default())?;
+        if let Some(path) = &self.args.state {
+            files::save(path, &observation)?;
+        }
+        let document = document(&observation, payload);
+        self.print(&document)?;
+        Ok(document.complete)
+    }
+
+    fn print(&mut self, document: &Document) -> Result<(), Failure> {
+        let mut text = Vec::new();
+        if self.invocation.global.json {
+            render::json::write(&mut text, document)?;
+        } else {
+            if std::mem::replace(&mut self.printed, true) {
+                text.push(b'\n');
+            }
+            render::activity(&mut text, self.invocation.style, &document.payload)?;
+        }
+        self.output.give(text)?;
+        if !self.invocation.global.json {
+            self.invocation.problems(&document.errors)?;
+        }
+        // Without a reader there is nothing to do but to wait for one, or for the end.
+        let _room = self.output.has_room(self.signals.as_fd(), None);
+        Ok(())
+    }
+
+    fn finish(&self, complete: bool) -> Result<Exit, Failure> {
+        let written = self.output.finish()?;
+        Ok(if complete && written { Exit::Yes } else { Exit::Incomplete })
+    }
+}
+
+/// The answer of one interval. A process that ended while it was looked at is no
+/// problem: what it did is told all the same.
+fn document(observation: &Observation, payload: Payload) -> Document {
+    let mut document = envelope::document("activity", observation, payload);
+    document.errors.retain(|problem| problem.code != ProblemCode::NoProcess);
+    let activity = document.payload.activity.as_deref();
+    let is_lost = activity.is_some_and(|activity| !activity.lost.is_empty());
+    let is_uncounted = activity.is_some_and(|it| it.uncovered.iter().any(|one| one.function.is_none()));
+    document.complete = document.errors.is_empty() && !is_lost && !is_uncounted;
+    document
+}
+
+/// How calls are counted.
+fn options(args: &ActivityArgs) -> Options {
+    Options { every: args.time_one_in, costly: args.costly, ..Options::default() }
+}
+
+fn refused(error: ActivityError) -> Failure {
+    let needs = match observe::is_in_user_namespace() {
+        true => "root of the node, outside of this user namespace (container)",
+        false => "root, and Linux 5.15 or later with BTF (CONFIG_DEBUG_INFO_BTF)",
+    };
+    Failure::new(ProblemCode::Activity, "", error.to_string(), needs)
+}

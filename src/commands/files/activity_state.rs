@@ -1,0 +1,149 @@
+//! The file that a running `gpumap activity --state` keeps: an observation with the
+//! newest counts. Other commands take the counts from it.
+//!
+//! What the file says is believed, so it must be root's, or the caller's own, and
+//! nobody else may write it.
+
+use std::io::{ErrorKind, Read as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use jiff::{SignedDuration, Timestamp};
+use nix::errno::Errno;
+use nix::unistd::geteuid;
+
+use super::{name, read_from, saved};
+use crate::commands::invocation::{Failure, Invocation};
+use crate::model::ProblemCode;
+use crate::observation::{ActivityReading, Observation, Problem};
+use crate::sys::dir::open_readable;
+
+/// Where the file is looked for that nobody names.
+pub(crate) const USUAL: &str = "/run/gpumap/activity.json";
+
+/// Counts are old when so many readings should have followed, and no less than this
+/// many seconds have passed.
+const MISSED_READINGS: i64 = 5;
+const LEAST_AGE: i64 = 30;
+
+/// What to do to have a file that can be used.
+const KEEP_ONE: &str = "keep one with gpumap activity --state FILE";
+
+/// Bytes of a file that is looked at to tell what it is.
+const LOOKED_AT: u64 = 64 << 20;
+
+/// Whether a file is an observation, by its schema.
+pub(crate) fn is_one(path: &Path) -> bool {
+    let Ok(file) = open_readable(path) else { return false };
+    // A FIFO could be read only once.
+    if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        return false;
+    }
+    let mut bytes = Vec::new();
+    let is_read = file.take(LOOKED_AT).read_to_end(&mut bytes).is_ok();
+    is_read && saved::is_observation(&bytes)
+}
+
+/// Adds the counts of a state file to an observation: of the named one, or of the
+/// usual one where there is one. One that was named and cannot be used is a failure,
+/// or a problem where it is only old; the usual one is then left out and this said.
+pub(crate) fn add(
+    invocation: &mut Invocation<'_>,
+    path: Option<&Path>,
+    observation: &mut Observation,
+) -> Result<(), Failure> {
+    match path {
+        Some(path) => {
+            let bytes = read(invocation, path, false)?;
+            let found = parse(&bytes, &name(path), observation)?;
+            match age_of(&found, observation) {
+                None => observation.activity = Some(Box::new(found)),
+                Some(age) => observation.errors.push(old(path, age)),
+            }
+            Ok(())
+        }
+        None if invocation.global.from.is_some() => Ok(()),
+        None => add_usual(invocation, Path::new(USUAL), observation),
+    }
+}
+
+fn add_usual(
+    invocation: &mut Invocation<'_>,
+    path: &Path,
+    observation: &mut Observation,
+) -> Result<(), Failure> {
+    let is_there = path.symlink_metadata().map(|_| true);
+    if is_there.unwrap_or_else(|error| error.kind() == ErrorKind::PermissionDenied && geteuid().is_root()) {
+        let found = read(invocation, path, true).and_then(|bytes| parse(&bytes, &name(path), observation));
+        let problem = match found {
+            Ok(found) => match age_of(&found, observation) {
+                None => {
+                    observation.activity = Some(Box::new(found));
+                    return Ok(());
+                }
+                Some(age) => old(path, age),
+            },
+            // Whoever may not read it has nothing to do about it.
+            Err(_) if !geteuid().is_root() => return Ok(()),
+            Err(Failure::Problem(problem)) => *problem,
+            Err(failure) => return Err(failure),
+        };
+        invocation.problems(std::slice::from_ref(&problem))?;
+        observation.remarks.push(problem);
+    }
+    Ok(())
+}
+
+/// The bytes of a state file, if it can be believed.
+fn read(invocation: &mut Invocation<'_>, path: &Path, is_roots: bool) -> Result<Vec<u8>, Failure> {
+    if path.as_os_str() == "-" {
+        return super::read(invocation, path);
+    }
+    let failed = |error: Errno| Failure::file(path, &error.into());
+    let file = open_readable(path).map_err(failed)?;
+    let metadata = file.metadata().map_err(|error| Failure::file(path, &error))?;
+    let owner = metadata.uid();
+    let is_believed = owner == 0 || (!is_roots && owner == geteuid().as_raw());
+    let why = match (metadata.is_file(), is_believed, metadata.mode() & 0o022) {
+        (false, ..) => "not a regular file",
+        (_, false, _) => "belongs to another user, who may have written anything into it",
+        (_, _, 1..) => "others than its owner may write it",
+        _ => return read_from(invocation, file, path),
+    };
+    Err(Failure::new(ProblemCode::BadState, path.to_string_lossy(), why, KEEP_ONE))
+}
+
+/// The counts in a state file of this boot.
+fn parse(bytes: &[u8], name: &str, observation: &Observation) -> Result<ActivityReading, Failure> {
+    let kept = saved::parse(bytes, name)?;
+    let (theirs, ours) = (&kept.host.boot_id, &observation.host.boot_id);
+    if theirs.is_empty() || theirs != ours {
+        return Err(Failure::new(ProblemCode::BadState, name, "written on another host or boot", KEEP_ONE));
+    }
+    let reading = kept
+        .activity
+        .ok_or_else(|| Failure::new(ProblemCode::BadState, name, "holds no counts of calls", KEEP_ONE))?;
+    Ok(*reading)
+}
+
+/// How old counts are, if that is too old.
+fn age_of(reading: &ActivityReading, observation: &Observation) -> Option<SignedDuration> {
+    let time = |text: &str| text.parse::<Timestamp>().ok();
+    let Some((then, now)) = time(&reading.at).zip(time(&observation.taken_at)) else {
+        return Some(SignedDuration::MAX);
+    };
+    let every = i64::try_from(reading.every_ms / 1000).unwrap_or(i64::MAX);
+    let most = SignedDuration::from_secs(every.saturating_mul(MISSED_READINGS).max(LEAST_AGE));
+    let age = now.duration_since(then);
+    (age > most).then_some(age)
+}
+
+fn old(path: &Path, age: SignedDuration) -> Problem {
+    let seconds = age.as_secs();
+    Problem {
+        code: ProblemCode::BadState,
+        what: path.to_string_lossy().into_owned(),
+        why: format!("its counts are {seconds} seconds old and not used: the gpumap that kept it has ended"),
+        needs: KEEP_ONE.to_owned(),
+    }
+}

@@ -1,0 +1,208 @@
+//! The stand-in driver, its clients, and its truth.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use gpumap::activity::{Mode, Options, Scope, Session};
+use gpumap::observation::ProcessActivity;
+
+use crate::support::host::Host;
+use crate::support::watching::Place;
+
+/// Both kinds of probes.
+pub const MODES: [Mode; 2] = [Mode::Session, Mode::Pair];
+
+/// A driver and programs that use it, in a cgroup of their own.
+pub struct Bench {
+    place: Place,
+    /// Plain functions, and those for threads' own default streams.
+    pub client: PathBuf,
+    pub own: PathBuf,
+}
+
+/// A process that has the library mapped.
+pub struct Held(Child);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Bench {
+    pub fn new(root: &Host) -> Self {
+        let place = Place::new(root);
+        let driver =
+            place.build("c/cuda/driver.c", "libcuda.so.1", "gcc -O2 -shared -fPIC -Wl,-soname,libcuda.so.1");
+        let directory = driver.parent().unwrap().to_str().unwrap();
+        let flags = |more: &str| format!("gcc -O2 {more}{} -Wl,-rpath,{directory}", driver.to_str().unwrap());
+        let client = place.build("c/cuda/client.c", "client", &flags(""));
+        let own = place.build("c/cuda/client.c", "own", &flags("-DOWN "));
+        Self { place, client, own }
+    }
+
+    /// The cgroup of its processes.
+    pub fn cgroup(&self) -> &Path {
+        &self.place.cgroup
+    }
+
+    /// What the driver says that it was called with.
+    pub fn truth_text(&self) -> String {
+        fs::read_to_string(self.truth()).unwrap()
+    }
+
+    fn truth(&self) -> PathBuf {
+        self.client.with_file_name("truth")
+    }
+
+    /// Starts a client.
+    pub fn start(&self, client: &Path, words: &[&str]) -> Child {
+        let _ = fs::remove_file(self.truth());
+        let mut all = vec![client.to_str().unwrap()];
+        all.extend(words);
+        let mut command = self.place.command(&all);
+        command.env("TRUTH", self.truth()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.spawn().unwrap()
+    }
+
+    /// A process that maps the library: what begins later is counted from its
+    /// first call.
+    pub fn hold(&self) -> Held {
+        let mut child = self.start(&self.client, &["stop"]);
+        read_line(&mut child, "stopped");
+        Held(child)
+    }
+
+    /// Begins to count.
+    pub fn session(&self, mode: Mode, every: u32) -> Session {
+        let scope = Scope { cgroups: vec![self.place.cgroup.clone()], ..Scope::default() };
+        let options = Options { every, mode: Some(mode), costly: false };
+        Session::start(&scope, "/proc".as_ref(), options).unwrap()
+    }
+
+    /// Runs a client from its beginning to its end; what was counted, and the
+    /// driver's truth.
+    pub fn run(&self, mode: Mode, every: u32, client: &Path, words: &[&str]) -> (ProcessActivity, String) {
+        let _held = self.hold();
+        let mut session = self.session(mode, every);
+        let mut child = self.start(client, words);
+        let pid = child.id();
+        assert!(child.wait().unwrap().success());
+        let process = read(&mut session, pid);
+        let reading = session.read().unwrap();
+        assert!(reading.lost.is_empty(), "{:?}", reading.lost);
+        assert!(reading.uncovered.is_empty(), "{:?}", reading.uncovered);
+        (process, fs::read_to_string(self.truth()).unwrap())
+    }
+}
+
+/// Waits until a process says something.
+pub fn read_line(child: &mut Child, expected: &str) {
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line.trim(), expected);
+}
+
+/// Lets it go on.
+pub fn go_on(child: &mut Child) {
+    child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+}
+
+/// What a process that has ended did.
+pub fn read(session: &mut Session, pid: u32) -> ProcessActivity {
+    let mut all = read_all(session, pid);
+    assert_eq!(all.len(), 1, "{all:?}");
+    all.remove(0)
+}
+
+/// The same of one that executed programs: one after the other.
+pub fn read_all(session: &mut Session, pid: u32) -> Vec<ProcessActivity> {
+    let begun = Instant::now();
+    let mut ended = Vec::new();
+    while begun.elapsed() < Duration::from_secs(20) {
+        let reading = session.read().unwrap();
+        ended.extend(reading.processes.into_iter().filter(|one| one.pid == pid && one.ended_ns.is_some()));
+        if ended.iter().any(|one: &ProcessActivity| !one.executed) {
+            return ended;
+        }
+        session.wait(Duration::from_millis(20), None).unwrap();
+    }
+    panic!("process {pid} does not end: {ended:?}");
+}
+
+/// Compares all sums with the driver's.
+pub fn compare(process: &ProcessActivity, truth: &str, what: &str) {
+    let mut real: Vec<String> = truth.lines().map(str::to_owned).collect();
+    let mut peaks = Vec::new();
+    for line in &mut real {
+        // The peak is compared by itself: threads' returns come in any order.
+        if line.starts_with("context") {
+            let mut words: Vec<&str> = line.split(' ').collect();
+            let peak: u64 = words.remove(10).parse().unwrap();
+            peaks.push((words[1].parse::<u64>().unwrap(), peak));
+            *line = words.join(" ");
+        }
+    }
+    // A stream that nothing was handed to may be in one of them alone.
+    real.retain(|line| !line.starts_with("stream") || !line.ends_with(" 0 0 0 0 0 0 0 0 0 0 0 0 0 0"));
+    let mut counted = counted(process);
+    real.sort_unstable();
+    counted.sort_unstable();
+    assert_eq!(counted, real, "{what}");
+    for (context, peak) in peaks {
+        let found = process.contexts.iter().find(|one| one.context == context).unwrap();
+        assert!(
+            found.peak_bytes.abs_diff(peak) <= peak / 4,
+            "{what}: {} instead of {peak}",
+            found.peak_bytes
+        );
+    }
+}
+
+/// The sums as the driver writes its own.
+fn counted(process: &ProcessActivity) -> Vec<String> {
+    let mut lines = Vec::new();
+    for s in &process.streams {
+        let sums = [
+            s.launches,
+            s.graph_launches,
+            s.graph_kernels,
+            s.captured,
+            s.host_functions,
+            s.copies,
+            s.bytes.to_device,
+            s.bytes.from_device,
+            s.bytes.on_device,
+            s.bytes.unknown,
+            s.fills,
+            s.fill_bytes,
+            s.waits,
+            s.queries,
+        ];
+        if sums.iter().any(|sum| *sum != 0) {
+            let sums: Vec<String> = sums.iter().map(u64::to_string).collect();
+            lines.push(format!("stream {} {} {}", s.context, s.stream, sums.join(" ")));
+        }
+    }
+    for c in &process.contexts {
+        lines.push(format!(
+            "context {} {} {} {} {} {} {} {} {} {}",
+            c.context,
+            c.device.unwrap(),
+            c.allocations,
+            c.frees,
+            c.failed,
+            c.bytes,
+            c.managed_bytes,
+            c.host_bytes,
+            c.physical_bytes,
+            c.waits
+        ));
+    }
+    lines.extend(process.errors.iter().map(|error| format!("error {} {}", error.code, error.count)));
+    lines
+}

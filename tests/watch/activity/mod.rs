@@ -1,0 +1,149 @@
+//! `gpumap::activity` with what a stand-in driver says was really called.
+
+mod bench;
+mod command;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::support::host;
+use bench::{Bench, MODES, compare};
+use gpumap::activity::Mode;
+
+/// Every kind of call that the client makes.
+const ALL: &[&str] = &[
+    "device:1",
+    "uuid:1",
+    "stream",
+    "launch:100",
+    "legacy:4",
+    "own:5",
+    "config:6",
+    "together:7",
+    "function:3",
+    "graph:4",
+    "copies:10",
+    "planes:7",
+    "batch:3",
+    "fills:9",
+    "memory:1000",
+    "churn:50",
+    "waits:3",
+    "push:2",
+    "launch:11",
+    "memory:2000",
+    "pop",
+    "launch:1",
+    "current",
+    "fork",
+];
+
+/// Make sure that every sum is what the driver says, whatever the probes, the
+/// variant of the functions and the number of threads.
+#[test]
+fn every_call() {
+    let Some(root) = host::shared() else { return };
+    let bench = Bench::new(&root);
+    for mode in MODES {
+        for (client, threads) in [(&bench.client, "1"), (&bench.own, "3"), (&bench.client, "8")] {
+            let mut words = vec!["-t", threads];
+            words.extend(ALL);
+            words.push("bad:2");
+            let (process, truth) = bench.run(mode, 1, client, &words);
+            compare(&process, &truth, &format!("{mode:?}, {threads} threads"));
+            assert!(!process.partial && !process.executed && process.ended_ns.is_some());
+            let device = &process.devices[0];
+            assert_eq!((device.ordinal, device.names_instance), (1, true));
+            assert_eq!(device.uuid, "21212121-2121-2121-2121-212121212121");
+        }
+    }
+}
+
+/// Make sure that launches are counted whole where few of them are timed.
+#[test]
+fn sampled() {
+    let Some(root) = host::shared() else { return };
+    let bench = Bench::new(&root);
+    for mode in MODES {
+        let (process, truth) =
+            bench.run(mode, 64, &bench.client, &["-t", "4", "device:0", "stream", "launch:1280", "graph:2"]);
+        compare(&process, &truth, &format!("{mode:?}"));
+        for stream in process.streams.iter().filter(|stream| stream.launches == 1280) {
+            let timed: u64 = stream.durations.iter().sum();
+            assert!((20..60).contains(&timed), "{timed} calls were timed");
+        }
+    }
+}
+
+/// Make sure that what was called before counting began is not made up: contexts
+/// are unknown until they are named, and a free of an unknown block takes nothing
+/// away.
+#[test]
+fn late() {
+    let Some(root) = host::shared() else { return };
+    let bench = Bench::new(&root);
+    for mode in MODES {
+        let words = ["device:1", "launch:50", "stop", "launch:3", "current", "launch:4", "churn:2"];
+        let mut client = bench.start(&bench.client, &words);
+        bench::read_line(&mut client, "stopped");
+        let mut session = bench.session(mode, 1);
+        bench::go_on(&mut client);
+        let pid = client.id();
+        assert!(client.wait().unwrap().success());
+        let process = bench::read(&mut session, pid);
+        assert!(process.partial && process.since_ns > 0, "{process:?}");
+        let mut launches: Vec<(bool, u64)> =
+            process.streams.iter().map(|stream| (stream.context != 0, stream.launches)).collect();
+        launches.sort_unstable();
+        assert_eq!(launches, [(false, 3), (true, 4)], "{mode:?}");
+        let context = process.contexts.iter().find(|context| context.context != 0).unwrap();
+        assert_eq!((context.allocations, context.frees, context.bytes), (2, 2, 0));
+    }
+}
+
+/// Make sure that a process that executes a program is another one from then on,
+/// and that one that is killed has ended with what it did.
+#[test]
+fn ends() {
+    let Some(root) = host::shared() else { return };
+    let bench = Bench::new(&root);
+    for mode in MODES {
+        let _held = bench.hold();
+        let mut session = bench.session(mode, 1);
+        let mut client = bench.start(&bench.client, &["device:0", "memory:100", "launch:5", "exec"]);
+        let pid = client.id();
+        assert!(client.wait().unwrap().success());
+        let both = bench::read_all(&mut session, pid);
+        let seen: BTreeMap<bool, u64> = both
+            .iter()
+            .map(|process| (process.executed, process.streams.iter().map(|stream| stream.launches).sum()))
+            .collect();
+        assert_eq!(seen, BTreeMap::from([(true, 5), (false, 7)]), "{mode:?}: {both:?}");
+        assert_ne!(both[0].id, both[1].id);
+
+        let mut client = bench.start(&bench.client, &["device:0", "memory:100", "launch:9", "stop"]);
+        bench::read_line(&mut client, "stopped");
+        let pid = client.id();
+        client.kill().unwrap();
+        client.wait().unwrap();
+        let process = bench::read(&mut session, pid);
+        assert_eq!(process.streams.iter().map(|stream| stream.launches).sum::<u64>(), 9);
+        assert!(process.ended_ns.is_some() && process.contexts.iter().any(|context| context.bytes > 0));
+        session.wait(Duration::from_millis(1), None).unwrap();
+        let again = session.read().unwrap();
+        assert!(again.processes.iter().all(|process| process.pid != pid), "it ended twice");
+        assert!(again.lost.is_empty(), "{:?}", again.lost);
+    }
+}
+
+/// Make sure that a process with more streams than are kept apart loses none of
+/// its launches.
+#[test]
+fn many_streams() {
+    let Some(root) = host::shared() else { return };
+    let bench = Bench::new(&root);
+    let (process, _) = bench.run(Mode::Session, 1, &bench.client, &["device:0", "streams:3000"]);
+    assert_eq!(process.streams.iter().map(|stream| stream.launches).sum::<u64>(), 3000);
+    let others = process.streams.iter().find(|stream| stream.stream == 3).unwrap();
+    assert!(others.launches >= 900 && process.streams.len() <= 2049, "{others:?}");
+}
