@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
  * What the kernel side of `gpumap watch` writes into the ring: shared with
- * src/watch/source/record.rs, which has the same numbers and tests the sizes.
+ * src/watch/source/record/mod.rs, which has the same numbers and tests the sizes.
  */
 #pragma once
 
@@ -120,9 +120,9 @@ struct long_change {
 	__u16 pad;
 };
 
-_Static_assert(sizeof(struct header) == 64, "as in src/watch/source/record.rs");
-_Static_assert(sizeof(struct forked) == 72, "as in src/watch/source/record.rs");
-_Static_assert(sizeof(struct moved) == 72, "as in src/watch/source/record.rs");
-_Static_assert(sizeof(struct short_change) == 136, "as in src/watch/source/record.rs");
-_Static_assert(sizeof(struct change) == 472, "as in src/watch/source/record.rs");
-_Static_assert(sizeof(struct long_change) == 4168, "as in src/watch/source/record.rs");
+_Static_assert(sizeof(struct header) == 64, "as in src/watch/source/record/mod.rs");
+_Static_assert(sizeof(struct forked) == 72, "as in src/watch/source/record/mod.rs");
+_Static_assert(sizeof(struct moved) == 72, "as in src/watch/source/record/mod.rs");
+_Static_assert(sizeof(struct short_change) == 136, "as in src/watch/source/record/mod.rs");
+_Static_assert(sizeof(struct change) == 472, "as in src/watch/source/record/mod.rs");
+_Static_assert(sizeof(struct long_change) == 4168, "as in src/watch/source/record/mod.rs");
