@@ -10,7 +10,7 @@ use super::kernel::Kernel;
 use crate::elf::Cost;
 use crate::loader::Attached;
 use crate::observation::{ActivityLibrary, GpuApi, Text, Uncovered};
-use crate::probing::{FileId, FileKind, Prober, Target, none, places};
+use crate::probing::{Coverage, FileId, FileKind, Prober, Target, none, places};
 use crate::sys::clock::boot_ns;
 use crate::sys::window::Windowed;
 
@@ -75,6 +75,19 @@ impl Counting {
         };
         if self.uncovered.len() < UNCOVERED && !self.uncovered.contains(&left_out) {
             self.uncovered.push(left_out);
+        }
+    }
+
+    /// Keeps why a process could not be looked at, until it could: which library
+    /// it uses is not known then, and its calls may be missing.
+    pub(super) fn looked_at(&mut self, pid: u32, coverage: &Coverage) {
+        let process = format!("/proc/{pid}");
+        let is_its = |left_out: &Uncovered| {
+            left_out.pid == Some(pid) && left_out.file.as_bytes() == process.as_bytes()
+        };
+        self.uncovered.retain(|left_out| !is_its(left_out));
+        if let Coverage::Uncovered(why) = coverage {
+            self.leave_out(process.as_bytes(), None, Some(pid), why);
         }
     }
 

@@ -14,7 +14,7 @@ use super::layout::{Life, LifeEvent};
 use super::prober::Counting;
 use super::reading::{Clocks, Tables, lost};
 use crate::observation::Activity;
-use crate::probing::{Libraries, Mode, Scope, Waiting};
+use crate::probing::{Coverage, Libraries, Mode, Scope, Waiting};
 use crate::sys::clock::{boot_ns, monotonic_ns};
 
 /// How long processes are looked at before others have their turn.
@@ -247,15 +247,21 @@ impl Session {
     fn cover_all(&mut self) {
         let own = std::process::id();
         for pid in self.scope.processes(&self.proc).into_iter().filter(|pid| *pid != own) {
-            self.cover(pid);
+            // One that did not answer in time may answer soon.
+            if !self.cover(pid) {
+                let _unless_too_many = self.waiting.add(None, pid);
+            }
         }
     }
 
-    /// Looks for libraries of a process that are not attached to yet.
-    fn cover(&mut self, pid: u32) {
+    /// Looks for libraries of a process that are not attached to yet. Whether
+    /// the process could be looked at.
+    fn cover(&mut self, pid: u32) -> bool {
         if self.only.as_ref().is_some_and(|only| !only.contains(&pid)) {
-            return;
+            return true;
         }
-        let _told_by_the_file = self.libraries.cover(&mut self.counting, &self.proc, pid, true);
+        let coverage = self.libraries.cover(&mut self.counting, &self.proc, pid, true);
+        self.counting.looked_at(pid, &coverage);
+        !matches!(coverage, Coverage::Uncovered(_))
     }
 }

@@ -122,16 +122,17 @@ pub fn read(session: &mut Session, pid: u32) -> ProcessActivity {
 /// The same of one that executed programs: one after the other.
 pub fn read_all(session: &mut Session, pid: u32) -> Vec<ProcessActivity> {
     let begun = Instant::now();
-    let mut ended = Vec::new();
+    let (mut ended, mut uncovered) = (Vec::new(), Vec::new());
     while begun.elapsed() < Duration::from_secs(20) {
         let reading = session.read().unwrap();
+        uncovered = reading.uncovered;
         ended.extend(reading.processes.into_iter().filter(|one| one.pid == pid && one.ended_ns.is_some()));
         if ended.iter().any(|one: &ProcessActivity| !one.executed) {
             return ended;
         }
         session.wait(Duration::from_millis(20), None).unwrap();
     }
-    panic!("process {pid} does not end: {ended:?}");
+    panic!("process {pid} does not end: {ended:?}; not covered: {uncovered:?}");
 }
 
 /// Compares all sums with the driver's.
