@@ -139,7 +139,7 @@
 //!     program has types (`bpf_check_attach_target`,
 //!     `bpf_tracing_link_fill_link_info`, `kernel/bpf/syscall.c`; before Linux
 //!     5.13 the link does not name it, before 5.8 it cannot be listed, and the
-//!     program is unknown). `observe::programs::replaced`, `code::replaced`;
+//!     program is unknown). `observe::programs::replaced`, `policy::replaced`;
 //!     `tests/offline/regressions.rs`, `replaced_function`. Not asked of a kernel:
 //!     that of the tests refuses every program that attaches to another one
 //!     (`EPERM` before the verifier sees it, whatever the arguments).

@@ -3,7 +3,7 @@
 
 use crate::observation::{Map, Program};
 
-use super::code;
+use super::replaced::replaced;
 use super::table::{self, Table, TableKind};
 use super::written::{Spoil, Written};
 
@@ -40,7 +40,7 @@ pub fn unread(program: &Program, maps: &[Map]) -> Written {
     // The kernel tells the tag together with the list of maps: without it, the
     // list is not known either.
     // What runs in the place of a function has maps of its own.
-    if program.tag.is_empty() || code::replaced(program).is_some() || tables.iter().any(may_go_on) {
+    if program.tag.is_empty() || replaced(program).is_some() || tables.iter().any(may_go_on) {
         return Written::everything();
     }
     handed(&tables, &own(&tables))

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::bytecode::{Arithmetic, Insn, Operand, Operation};
-use crate::observation::{Answer, Map, Program};
+use crate::observation::{Map, Program};
 
 use super::clobber;
 use super::flow::Flow;
 use super::helpers::{self, KernelFunction};
 use super::hidden;
+use super::replaced::replaced;
 use super::stores::Stores;
 use super::table::{self, Table};
 use super::written::{Places, Written};
@@ -180,20 +181,6 @@ impl<'a> Code<'a> {
             Operation::CallHelper { helper } => Some(self.symbol(*helper)),
             _ => None,
         })
-    }
-}
-
-/// Why the instructions are not what runs, if that is so or may be.
-pub fn replaced(program: &Program) -> Option<String> {
-    let id = program.id;
-    match &program.replaced_by {
-        Answer::Known(by) => {
-            let first = by.first()?;
-            Some(format!("program {first} runs in the place of a function of program {id} (freplace)"))
-        }
-        Answer::Missing(why) => Some(format!(
-            "it is not known whether another program runs in the place of a function of program {id} (freplace): {why}"
-        )),
     }
 }
 

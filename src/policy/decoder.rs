@@ -1,6 +1,6 @@
 //! Decodes one program, or several in run order, into one policy.
 
-use crate::observation::{Map, Program};
+use crate::observation::Program;
 
 use super::clobber;
 use super::code::Code;
@@ -9,6 +9,7 @@ use super::diagram::{Bdd, Diagram};
 use super::fallback::{Answerer, Fallbacks};
 use super::inputs::{self, Symbols};
 use super::machine::{Machine, Outcome, RETVAL_BITS, Surroundings};
+use super::program_code::{ProgramCode, codes, most_written};
 use super::project::{Projection, project};
 use super::types::{Combination, Context, Fallback, Policy};
 use super::word::Word;
@@ -383,45 +384,6 @@ fn touches_retval(code: &Result<Code<'_>, String>, context: &Context<'_>) -> boo
 fn code_depends_on_place(code: &Result<Code<'_>, String>, context: &Context<'_>) -> bool {
     touches_retval(code, context)
         || code.as_ref().is_ok_and(|code| code.may_read_cgroup_id() || !code.maps.is_empty())
-}
-
-/// A program made ready to run, if its instructions are known.
-#[derive(Debug)]
-pub(super) struct ProgramCode<'a> {
-    pub(super) program: &'a Program,
-    pub(super) code: Result<Code<'a>, String>,
-    pub(super) maps: &'a [Map],
-}
-
-/// What the programs may write at most.
-pub(super) fn most_written(codes: &[ProgramCode<'_>]) -> Written {
-    let mut written = Written::default();
-    codes.iter().for_each(|code| written.add_all(&code.most_written()));
-    written
-}
-
-impl ProgramCode<'_> {
-    /// Whether the program as a whole may outgrow the limits.
-    pub(super) fn may_be_complex(&self) -> bool {
-        self.code.as_ref().is_ok_and(Code::may_be_complex)
-    }
-
-    /// What the program may write at most.
-    fn most_written(&self) -> Written {
-        match &self.code {
-            Ok(code) => code.unfollowed().clone(),
-            Err(_) => clobber::unread(self.program, self.maps),
-        }
-    }
-}
-
-pub(super) fn codes<'a>(programs: &[&'a Program], context: &Context<'a>) -> Vec<ProgramCode<'a>> {
-    let ready = |program: &&'a Program| ProgramCode {
-        program,
-        code: Code::new(program, context.maps),
-        maps: context.maps,
-    };
-    programs.iter().map(ready).collect()
 }
 
 /// Runs of several programs that see what the others write.

@@ -10,7 +10,7 @@ use std::cell::OnceCell;
 use crate::observation::{Map, Program, with_inner};
 
 use super::code::{Code, Parsed};
-use super::decoder::ProgramCode;
+use super::program_code::ProgramCode;
 use super::types::{Combination, Context, Fallback, Policy};
 use super::written::Written;
 

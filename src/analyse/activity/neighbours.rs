@@ -4,10 +4,28 @@
 use std::collections::HashMap;
 
 use super::super::joined_node::JoinedNode;
-use super::process::{Place, SetFlags};
-use crate::model::{CgroupPath, Verdict};
+use crate::model::{CgroupPath, Owner, Verdict};
 use crate::observation::{ProcessActivity, Text};
 use crate::report::{Cgroup, Gpu, GpuSet, Payload, Process};
+
+/// Where a process is, and whose it is.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Place {
+    pub(super) cgroup: String,
+    pub(super) cgroup_hex: Option<String>,
+    pub(super) owner: Option<Owner>,
+    pub(super) user: Option<String>,
+    pub(super) user_hex: Option<String>,
+}
+
+/// Which of the four sets have a GPU; `None` where that is not known.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SetFlags {
+    pub(super) allocated: Option<bool>,
+    pub(super) allowed: Option<bool>,
+    pub(super) asked: Option<bool>,
+    pub(super) held: Option<bool>,
+}
 
 /// The rest of an answer, to be looked up.
 #[derive(Debug)]

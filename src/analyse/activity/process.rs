@@ -7,33 +7,14 @@ use super::amounts::{self, rates};
 use super::clock::Clock;
 use super::device::{Meaning, Witnesses};
 use super::error_name;
-use super::neighbours::Neighbours;
+use super::neighbours::{Neighbours, Place, SetFlags};
 use super::since::Since;
-use crate::model::{GpuEvidence, Owner};
+use crate::model::GpuEvidence;
 use crate::observation::{ContextSums, DURATION_CLASSES, ErrorCount, GpuApi, ProcessActivity, StreamSums};
 use crate::report::{ActiveProcess, CallError, GpuUse, MemoryUse, StreamUse, Work};
 
 /// A device of a process: of which interface, and which one by its own count.
 type DeviceKey = (GpuApi, Option<u32>);
-
-/// Where a process is, and whose it is.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Place {
-    pub(super) cgroup: String,
-    pub(super) cgroup_hex: Option<String>,
-    pub(super) owner: Option<Owner>,
-    pub(super) user: Option<String>,
-    pub(super) user_hex: Option<String>,
-}
-
-/// Which of the four sets have a GPU; `None` where that is not known.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct SetFlags {
-    pub(super) allocated: Option<bool>,
-    pub(super) allowed: Option<bool>,
-    pub(super) asked: Option<bool>,
-    pub(super) held: Option<bool>,
-}
 
 /// What is known of a process from readings before.
 #[derive(Debug, Default)]

@@ -71,7 +71,7 @@ fn list(log: &mut Log) -> Result<Result<Vec<Replacement>, String>, BpfError> {
 /// What a link replaces, if its program is one that replaces: others that
 /// watch a program (`fentry`, `fexit`) change nothing of it.
 fn replacement(link: TracingLink) -> Result<Option<Replacement>, BpfError> {
-    let info = match super::cache::info(link.program) {
+    let info = match bpf::program_by_id(link.program).and_then(|program| bpf::program_info(program.as_fd())) {
         Err(error) if error.is_gone() => return Ok(None),
         info => info?,
     };
