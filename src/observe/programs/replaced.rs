@@ -54,7 +54,7 @@ impl Replacements {
 fn list(log: &mut Log) -> Result<Result<Vec<Replacement>, String>, BpfError> {
     let (mut found, mut last) = (Vec::new(), 0);
     for _ in 0..MAX_LINKS {
-        let Some(id) = bpf::next_link_id(last)? else { break };
+        let Some(id) = bpf::next_link_id(last)? else { return Ok(Ok(found)) };
         if log.out_of_time("listing links") {
             return Ok(Err("the time limit was reached".to_owned()));
         }
@@ -65,7 +65,7 @@ fn list(log: &mut Log) -> Result<Result<Vec<Replacement>, String>, BpfError> {
         }
         last = id;
     }
-    Ok(Ok(found))
+    Ok(Err(format!("the node has more than {MAX_LINKS} links")))
 }
 
 /// What a link replaces, if its program is one that replaces: others that
