@@ -8,7 +8,7 @@
 use gpumap::observation::{ConfigFile, GpuFacts, Unit};
 use gpumap::owner::{JobName, of_path};
 use gpumap::model::{Device, DeviceType, Request};
-use gpumap::unit::{self, Meaning, device_lines, drop_in_names, of_cgroup};
+use gpumap::unit::{DeviceRules, device_lines, device_rules, drop_in_names, of_cgroup};
 use gpumap::{audit, cli, fuzzing, render, watch};
 use libfuzzer_sys::fuzz_target;
 
@@ -45,7 +45,7 @@ fn units(bytes: &[u8], text: &str) {
         ..GpuFacts::default()
     };
     let unit = Unit { name: "a.service".into(), fragment: Some("x".into()), files: vec![file], ..Unit::default() };
-    if let Meaning::Filter(filter) = unit::meaning(&unit, &gpu_facts) {
+    if let DeviceRules::Filter(filter) = device_rules(&unit, &gpu_facts) {
         let device = Device { kind: DeviceType::Char, major: 195, minor: 0 };
         Request::ALL.iter().for_each(|request| _ = filter.verdict(device, *request));
     }
