@@ -32,7 +32,7 @@ words! {
         JobFileRefused,
         /// The region has no entry of the process.
         NoEntry,
-        /// The entry of the process was moved, and it writes to the old place.
+        /// The entry of the process was moved, and it writes to the old place, or may.
         MovedEntry,
         /// The entry is marked as gone.
         EntryGone,
@@ -54,7 +54,8 @@ words! {
         PolicyDisabled,
         /// The region switches SM limits off.
         SwitchedOff,
-        /// The region switches SM limits off, and some builds do not look.
+        /// Some builds do not go by the region's SM switch as it is now, and what this
+        /// one goes by is not known.
         SwitchUnknown,
         /// The library has not found the pid of the process on the node.
         NoHostPid,
@@ -72,6 +73,10 @@ words! {
         RegionUnread,
         /// The process maps several regions.
         SeveralRegions,
+        /// A region has the process, and no file is named like the library.
+        LibraryUnnamed,
+        /// No build with this layout was ever seen at work.
+        Untested,
         /// The library's file is one that others than root can write.
         LibraryOfUser,
         /// The environment is not known, or it changed.

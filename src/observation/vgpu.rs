@@ -18,6 +18,9 @@ pub struct VgpuTraces {
     /// `regions` of the observation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub regions: Vec<MappedFile>,
+    /// What the library's own variables say in the memory of the process.
+    #[serde(default)]
+    pub variables: Answer<LibraryVariables>,
     /// Whether the list of mappings was not read to its end, so that there may
     /// be more of both.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -44,6 +47,28 @@ pub struct VgpuTraces {
     /// job, in this order, as far as they exist.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub job_files: Vec<JobFile>,
+}
+
+/// Variables of the library in the memory of one process. Those that its file has
+/// no symbol for are left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct LibraryVariables {
+    /// The region's SM switch as the library has noted it (`cached_util_switch`,
+    /// HAMi-core since April 2026); 0 is off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub util_switch: Option<i32>,
+    /// What it has read of GPU_CORE_UTILIZATION_POLICY (`env_utilization_switch`): 1
+    /// always on, 2 always off, 0 as the region says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<i32>,
+    /// Whether it has found the pid of the process on the node (`pidfound`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_pid_found: Option<i32>,
+    /// SM limits of 16 devices as the library has noted them (`cached_sm_limit`), in
+    /// percent.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sm_limits: Vec<i32>,
 }
 
 /// A file that is mapped.
@@ -88,6 +113,15 @@ pub struct FileFacts {
     pub mode: u16,
     /// Bytes.
     pub size: u64,
+}
+
+impl FileFacts {
+    /// Whether root owns it and nobody else may write it. An access list shows in
+    /// the bits of the group.
+    #[must_use]
+    pub fn is_of_root_alone(&self) -> bool {
+        self.uid == 0 && self.mode & 0o022 == 0
+    }
 }
 
 /// The list of libraries that the loader loads into every program.

@@ -147,7 +147,7 @@ fn of_process(limits: &Vgpu) -> Vec<String> {
     notes.extend(match (limits.meant_by, place) {
         (MeantBy::JobFile, Some(path)) => Some(format!("what was meant stands in {path}")),
         (MeantBy::Container, Some(who)) => {
-            Some(format!("its environment names no limit; that of {who} in its container does"))
+            Some(format!("what was meant stands in the environment of {who}, the first of its container"))
         }
         _ => None,
     });

@@ -1,7 +1,7 @@
 //! What is known of one process when its limits are judged.
 
 use super::meant::Meant;
-use crate::model::{InForce, LimitCode};
+use crate::model::{InForce, LimitCode, RegionLayout};
 use crate::observation::{Environment, VgpuTraces};
 use crate::report::{LimitVerdict, Region, RegionProcess};
 
@@ -27,10 +27,38 @@ pub(super) struct Case<'a> {
 pub(super) struct Registered<'a> {
     pub(super) region: &'a Region,
     pub(super) entry: &'a RegionProcess,
-    /// Whether the process writes to another place than the one that is counted.
-    pub(super) moved: bool,
+    /// Where the process writes its use.
+    pub(super) place: Place,
     /// Its pid on the node.
     pub(super) outer_pid: u32,
+}
+
+/// Where a process writes its use: the library may move its entry while it goes on
+/// writing to the old place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// The entry that is counted.
+    Counted,
+    /// An entry that is not counted any more.
+    Left,
+    /// One of the two: neither was written to since.
+    Unknown,
+}
+
+impl Place {
+    pub(super) fn is_counted(self) -> bool {
+        self == Self::Counted
+    }
+}
+
+impl Registered<'_> {
+    /// The verdict on limits of a layout of which no build was ever seen at work.
+    pub(super) fn untested(&self) -> Option<LimitVerdict> {
+        let why =
+            "its region has the layout of SoftMig 2.0, and whether that build holds limits was never seen";
+        let is_untested = self.region.layout == RegionLayout::Softmig2_0;
+        is_untested.then(|| verdict(InForce::Unknown, LimitCode::Untested, why))
+    }
 }
 
 impl<'a> Case<'a> {

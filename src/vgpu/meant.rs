@@ -2,7 +2,7 @@
 
 use super::limits::Limits;
 use super::offsets::DEVICES;
-use crate::model::{LIMIT_VARIABLES, MeantBy};
+use crate::model::MeantBy;
 use crate::observation::{Environment, JobFile, VgpuTraces};
 
 /// How the file of SoftMig's library is named.
@@ -26,6 +26,25 @@ impl Limits {
         Self { memory: [0; DEVICES], sm: [100; DEVICES] }
     }
 
+    /// These limits, and those of `others` where they are lower.
+    pub(super) fn at_most(&self, others: &Self) -> Self {
+        let memory = |own: u64, other: u64| match (own, other) {
+            (own, 0) => own,
+            (0, other) => other,
+            (own, other) => own.min(other),
+        };
+        let sm = |own: u64, other: u64| match (SM_LIMITS.contains(&own), SM_LIMITS.contains(&other)) {
+            (_, false) => own,
+            (false, true) => other,
+            (true, true) => own.min(other),
+        };
+        let each = |own: &[u64; DEVICES], others: &[u64; DEVICES], least: &dyn Fn(u64, u64) -> u64| {
+            let mut pairs = own.iter().zip(others);
+            std::array::from_fn(|_| pairs.next().map_or(0, |(own, other)| least(*own, *other)))
+        };
+        Self { memory: each(&self.memory, &others.memory, &memory), sm: each(&self.sm, &others.sm, &sm) }
+    }
+
     /// Whether any of them limits anything.
     pub(super) fn are_any(&self) -> bool {
         self.memory.iter().any(|bytes| *bytes > 0) || self.sm.iter().any(|sm| SM_LIMITS.contains(sm))
@@ -35,12 +54,6 @@ impl Limits {
 /// The limits that an environment names.
 pub(super) fn of_environment(environment: &Environment) -> Limits {
     Limits::from_variables(|name| environment.get(name).map(|variable| variable.value.as_bytes()))
-}
-
-/// Whether an environment has any variable of the libraries: one that was wiped
-/// has none.
-pub(super) fn has_any_variable(environment: &Environment) -> bool {
-    environment.variables.iter().any(|one| LIMIT_VARIABLES.binary_search(&one.name.as_str()).is_ok())
 }
 
 /// Whether SoftMig is meant to limit a process: it has its library, or its

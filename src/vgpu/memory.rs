@@ -2,15 +2,15 @@
 
 use bytesize::ByteSize;
 
-use super::case::{Case, Registered, verdict};
+use super::case::{Case, Place, Registered, verdict};
 use super::order::{First, Order};
 use crate::model::InForce::{No, Partly, Unknown, Yes};
 use crate::model::{LimitCode, RegionLayout};
 use crate::report::LimitVerdict;
 
-/// The largest limit that is below the memory of every GPU of a data centre:
-/// the smallest have 8 GiB.
-const BELOW_ALL: u64 = 8 << 30;
+/// The largest limit that is below the memory of every GPU that today's drivers
+/// take, and of every slice of one (MIG's smallest have 4.75 GiB).
+const BELOW_ALL: u64 = 2 << 30;
 
 /// One device of a process.
 #[derive(Clone, Copy, Debug)]
@@ -38,9 +38,21 @@ pub(super) fn judge(case: &Case<'_>, registered: &Registered<'_>, asked: Asked<'
             ),
         };
     }
-    if registered.moved {
-        let why = "its entry in the region was moved, and it goes on writing to the old place: its use is not counted";
-        return verdict(No, LimitCode::MovedEntry, why);
+    match registered.place {
+        Place::Counted => {}
+        Place::Left => {
+            let why = "its entry in the region was moved, and it goes on writing to the old place: its use is not \
+                       counted";
+            return verdict(No, LimitCode::MovedEntry, why);
+        }
+        Place::Unknown => {
+            let why = "the region has a second entry with its pid that is not counted, and which of the two it \
+                       writes to does not show";
+            return verdict(Unknown, LimitCode::MovedEntry, why);
+        }
+    }
+    if let Some(untested) = registered.untested() {
+        return untested;
     }
     if let Some(exempt) = exempt(case, registered).or_else(|| reordered(registered, asked)) {
         return exempt;
@@ -74,7 +86,7 @@ pub(super) fn judge(case: &Case<'_>, registered: &Registered<'_>, asked: Asked<'
 
 /// SoftMig lets root have all memory.
 fn exempt(case: &Case<'_>, registered: &Registered<'_>) -> Option<LimitVerdict> {
-    if !matches!(registered.region.layout, RegionLayout::Softmig1_1 | RegionLayout::Softmig2_0) {
+    if !matches!(registered.region.layout, RegionLayout::Softmig1_1) {
         return None;
     }
     match (case.uid, case.traces.other_user_namespace) {

@@ -1,7 +1,9 @@
 //! Whether the library has a process in its region: the checks that memory and
 //! SM limits share, in the order in which they rule each other out.
 
-use super::case::{Case, Registered, verdict};
+use std::cmp::Ordering;
+
+use super::case::{Case, Place, Registered, verdict};
 use super::meant;
 use crate::model::InForce::{No, Unknown};
 use crate::model::{LimitCode, RegionLayout};
@@ -10,8 +12,6 @@ use crate::report::{LimitVerdict, Region, RegionProcess};
 
 /// `initialized_flag` of a region.
 const MAGIC: u32 = super::offsets::MAGIC;
-/// Permission to write for everybody.
-const OTHERS_WRITE: u16 = 0o002;
 
 /// The entry of the process in the region, or why its limits are not in force.
 pub(super) fn check<'a>(case: &Case<'a>) -> Result<Registered<'a>, LimitVerdict> {
@@ -31,6 +31,11 @@ fn library<'a>(case: &Case<'a>) -> Result<&'a MappedFile, LimitVerdict> {
         (None, _) if case.traces.cut => {
             return Err(verdict(Unknown, LimitCode::Unread, "its mappings were not read to their end"));
         }
+        (None, _) if case.traces.libraries.is_empty() && has_entry(case) => {
+            let why = "a region has it, and no file that is named like the library is mapped: whether there is \
+                       one under another name is not known";
+            return Err(verdict(Unknown, LimitCode::LibraryUnnamed, why));
+        }
         (None, _) => return Err(not_loaded(case)),
         (Some(library), None) => library,
         (Some(_), Some(_)) => {
@@ -38,7 +43,7 @@ fn library<'a>(case: &Case<'a>) -> Result<&'a MappedFile, LimitVerdict> {
         }
     };
     match &library.file {
-        Answer::Known(file) if file.uid != 0 || file.mode & OTHERS_WRITE != 0 => {
+        Answer::Known(file) if !file.is_of_root_alone() => {
             Err(verdict(Unknown, LimitCode::LibraryOfUser, of_user(library, file)))
         }
         Answer::Known(_) => Ok(library),
@@ -49,10 +54,17 @@ fn library<'a>(case: &Case<'a>) -> Result<&'a MappedFile, LimitVerdict> {
     }
 }
 
+/// Whether a region that it maps has an entry with its pid.
+fn has_entry(case: &Case<'_>) -> bool {
+    let entries = case.regions.iter().flatten().flat_map(|region| region.procs.iter().flatten());
+    let own = case.traces.pids.last().copied();
+    entries.filter(|entry| entry.status != 0).any(|entry| u32::try_from(entry.pid).ok() == own)
+}
+
 fn of_user(library: &MappedFile, file: &FileFacts) -> String {
     let path = library.path.lossy();
     match file.uid {
-        0 => format!("everybody can write {path}: what code it is cannot be told from its name"),
+        0 => format!("others than root can write {path}: what code it is cannot be told from its name"),
         uid => format!("{path} belongs to uid {uid}: what code it is cannot be told from its name"),
     }
 }
@@ -146,9 +158,15 @@ fn entry(region: &Region, inner: u32, outer_pid: u32) -> Result<Registered<'_>, 
     // A pid that was used before may have left an entry.
     let best = |entry: &&RegionProcess| (u32::try_from(entry.hostpid) == Ok(outer_pid), entry.status != 0);
     let entry = counted.max_by_key(best);
-    let old = all.iter().filter(is_own).find(|entry| !entry.in_range && entry.status != 0);
+    // So may a process of another life of the container: it had another pid on the node.
+    let is_possible = |entry: &&RegionProcess| {
+        !entry.in_range
+            && entry.status != 0
+            && (entry.hostpid == 0 || u32::try_from(entry.hostpid) == Ok(outer_pid))
+    };
+    let old: Vec<&RegionProcess> = all.iter().filter(is_own).filter(is_possible).collect();
     let Some(entry) = entry else {
-        return Err(match old {
+        return Err(match old.first() {
             Some(_) => verdict(No, LimitCode::MovedEntry, "the library counts its entry no longer"),
             None => verdict(No, LimitCode::NoEntry, "the region has no entry with its pid"),
         });
@@ -161,10 +179,22 @@ fn entry(region: &Region, inner: u32, outer_pid: u32) -> Result<Registered<'_>, 
         ));
     }
     let moves = matches!(region.layout, RegionLayout::V1_1Post | RegionLayout::V1_2);
-    let moved = moves && old.is_some_and(|old| total(old) > total(entry));
-    Ok(Registered { region, entry, moved, outer_pid })
+    let places = old.iter().filter(|_| moves).map(|old| place(entry, old));
+    let place = places.max_by_key(|place| match place {
+        Place::Counted => 0,
+        Place::Unknown => 1,
+        Place::Left => 2,
+    });
+    Ok(Registered { region, entry, place: place.unwrap_or(Place::Counted), outer_pid })
 }
 
-fn total(entry: &RegionProcess) -> u64 {
-    entry.devices.iter().map(|device| device.total).fold(0, u64::saturating_add)
+/// Which of two entries of a process it writes to. Both were one when the entry was
+/// moved; each write adds to its lock's number, in builds that move entries.
+fn place(counted: &RegionProcess, old: &RegionProcess) -> Place {
+    match old.seqlock.cmp(&counted.seqlock) {
+        _ if old.hostpid == 0 && counted.hostpid != 0 => Place::Unknown,
+        Ordering::Greater => Place::Left,
+        Ordering::Less => Place::Counted,
+        Ordering::Equal => Place::Unknown,
+    }
 }

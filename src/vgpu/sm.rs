@@ -1,9 +1,16 @@
 //! Whether the SM limit of a device is in force for a registered process.
+//!
+//! Builds differ in what they go by. Those before April 2026 and SoftMig read the
+//! region at each launch. Those of April and May 2026 note its switch and its limits
+//! when CUDA is initialized, later ones note the switch ten times a second: what
+//! they have noted stands in the library's own variables, and no file tells which
+//! build it is.
 
 use super::case::{Case, Registered, verdict};
 use super::meant::SM_LIMITS;
 use crate::model::InForce::{No, Partly, Unknown, Yes};
 use crate::model::{LimitCode, RegionLayout};
+use crate::observation::LibraryVariables;
 use crate::report::LimitVerdict;
 
 /// The variable that overrules the switch in the region.
@@ -17,8 +24,7 @@ pub(super) fn judge(
     device: usize,
     meant: Option<u64>,
 ) -> LimitVerdict {
-    let limit = registered.region.sm_limit.as_deref().unwrap_or_default();
-    let limit = limit.get(device).copied().unwrap_or(0);
+    let limit = limit(case, registered, device);
     let meant = meant.filter(|meant| SM_LIMITS.contains(meant));
     if !SM_LIMITS.contains(&limit) {
         return match meant {
@@ -29,10 +35,13 @@ pub(super) fn judge(
             }
         };
     }
-    if let Some(off) = host_pid(registered).or_else(|| switch(case, registered)) {
+    if let Some(untested) = registered.untested() {
+        return untested;
+    }
+    if let Some(off) = host_pid(case, registered).or_else(|| switch(case, registered)) {
         return off;
     }
-    if registered.moved {
+    if !registered.place.is_counted() {
         let why = "its entry in the region was moved: which utilization the library compares is not known";
         return verdict(Unknown, LimitCode::MovedEntry, why);
     }
@@ -45,17 +54,33 @@ pub(super) fn judge(
     }
     match meant {
         Some(meant) if limit > meant => {
-            let why = format!("it is held to the {limit} % in its region, {meant} % was meant");
+            let why = format!("it is held to {limit} %, {meant} % was meant");
             verdict(Partly, LimitCode::LimitHigher, why)
         }
         _ => verdict(Yes, LimitCode::Held, format!("it is held to {limit} %")),
     }
 }
 
+/// What the library's own variables say, where they could be read.
+fn noted<'a>(case: &Case<'a>) -> Option<&'a LibraryVariables> {
+    case.traces.variables.known()
+}
+
+/// The limit that the library goes by: the one that it has noted, else the region's.
+fn limit(case: &Case<'_>, registered: &Registered<'_>, device: usize) -> u64 {
+    let noted = noted(case).and_then(|noted| noted.sm_limits.get(device)).filter(|limit| **limit != 0);
+    let in_region = || registered.region.sm_limit.as_deref().unwrap_or_default().get(device).copied();
+    match noted {
+        Some(limit) => u64::try_from(*limit).unwrap_or(0),
+        None => in_region().unwrap_or(0),
+    }
+}
+
 /// The library does nothing for a process whose pid on the node it has not
 /// found. It looks for it when the process makes a context.
-fn host_pid(registered: &Registered<'_>) -> Option<LimitVerdict> {
-    if registered.entry.hostpid != 0 {
+fn host_pid(case: &Case<'_>, registered: &Registered<'_>) -> Option<LimitVerdict> {
+    let found = noted(case).and_then(|noted| noted.host_pid_found);
+    if registered.entry.hostpid != 0 && found != Some(0) {
         return None;
     }
     Some(match registered.entry.devices.is_empty() {
@@ -74,24 +99,68 @@ fn host_pid(registered: &Registered<'_>) -> Option<LimitVerdict> {
 
 /// Whether the limit is switched off, by the environment or in the region.
 fn switch(case: &Case<'_>, registered: &Registered<'_>) -> Option<LimitVerdict> {
-    match case.variable(POLICY) {
-        Err(unknown) => return Some(unknown),
-        Ok(Some(b"FORCE" | b"force")) => return None,
-        Ok(Some(b"DISABLE" | b"disable")) => {
-            return Some(verdict(No, LimitCode::PolicyDisabled, format!("{POLICY} switches SM limits off")));
+    let noted = noted(case);
+    let policy = match noted.and_then(|noted| noted.policy) {
+        Some(policy) => Policy::of_number(policy),
+        None => match case.variable(POLICY) {
+            Ok(text) => Policy::of_text(text),
+            Err(unknown) if noted.is_none_or(|noted| noted.util_switch.is_none()) => return Some(unknown),
+            Err(_) => Policy::AsRegion,
+        },
+    };
+    match (noted.and_then(|noted| noted.util_switch), policy) {
+        (Some(0), Policy::Off) | (None, Policy::Off) => {
+            Some(verdict(No, LimitCode::PolicyDisabled, format!("{POLICY} switches SM limits off")))
         }
-        Ok(_) => {}
+        (Some(0), _) => Some(verdict(
+            No,
+            LimitCode::SwitchedOff,
+            "the library has noted that SM limits are switched off, and goes by that",
+        )),
+        (Some(_), _) | (None, Policy::On) => None,
+        (None, Policy::AsRegion) => of_region(case, registered),
     }
-    if registered.region.utilization_switch != Some(0) {
-        return None;
+}
+
+/// The switch of the region, where the build goes by it.
+fn of_region(case: &Case<'_>, registered: &Registered<'_>) -> Option<LimitVerdict> {
+    let is_off = registered.region.utilization_switch == Some(0);
+    let notes = matches!(registered.region.layout, RegionLayout::V1_1Post | RegionLayout::V1_2);
+    if notes {
+        let now = if is_off { "off" } else { "on" };
+        let because = case.traces.variables.missing().unwrap_or("its library does not name its variables");
+        let why = format!(
+            "its region switches SM limits {now}; builds of April and May 2026 go by what it said when the process \
+             began, and what this one has noted is not known: {because}"
+        );
+        return Some(verdict(Unknown, LimitCode::SwitchUnknown, why));
     }
-    Some(match registered.region.layout {
-        RegionLayout::V1_1Post | RegionLayout::V1_2 => verdict(
-            Unknown,
-            LimitCode::SwitchUnknown,
-            "its region switches SM limits off, but builds of April and May 2026 go by what it said when they \
-             began, and the file does not tell which build this is",
-        ),
-        _ => verdict(No, LimitCode::SwitchedOff, "its region switches SM limits off"),
-    })
+    is_off.then(|| verdict(No, LimitCode::SwitchedOff, "its region switches SM limits off"))
+}
+
+/// What decides beside the region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Policy {
+    On,
+    Off,
+    AsRegion,
+}
+
+impl Policy {
+    fn of_text(text: Option<&[u8]>) -> Self {
+        match text {
+            Some(b"FORCE" | b"force") => Self::On,
+            Some(b"DISABLE" | b"disable") => Self::Off,
+            _ => Self::AsRegion,
+        }
+    }
+
+    /// `env_utilization_switch` in `multiprocess_memory_limit.c`.
+    fn of_number(number: i32) -> Self {
+        match number {
+            1 => Self::On,
+            2 => Self::Off,
+            _ => Self::AsRegion,
+        }
+    }
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use jiff::Timestamp;
 
 use super::case::{Case, Registered, verdict};
-use super::meant::{Meant, has_any_variable, of_environment};
+use super::meant::{Meant, of_environment};
 use super::memory::Asked;
 use super::offsets::DEVICES;
 use super::order::{First, Order};
@@ -133,18 +133,19 @@ impl Survey {
         }
     }
 
-    /// Its own limits, or those of its container where its environment was
-    /// wiped.
+    /// Its own limits, or those of its container's first process where its own
+    /// environment was wiped or names higher ones: who has a container can start
+    /// programs with any environment.
     fn meant(&self, process: &Process, traces: &VgpuTraces, place: Place<'_>) -> Meant {
         let at_exec = process.detail.as_ref().and_then(|detail| detail.at_exec.known());
         let own = Meant::of(traces, at_exec, place.in_slurm_job);
-        let is_wiped = own.by == MeantBy::Nobody && at_exec.is_some_and(|one| !has_any_variable(one));
-        match self.examples.get(&process.cgroup) {
-            Some((pid, _, limits)) if is_wiped && place.in_container => Meant {
-                limits: Some(limits.clone()),
-                by: MeantBy::Container,
-                place: Some(format!("process {pid}")),
-            },
+        let Some((pid, _, limits)) = self.examples.get(&process.cgroup).filter(|_| place.in_container) else {
+            return own;
+        };
+        match own.limits.as_ref().map(|own| own.at_most(limits)) {
+            Some(least) if own.by != MeantBy::JobFile && own.limits.as_ref() != Some(&least) => {
+                Meant { limits: Some(least), by: MeantBy::Container, place: Some(format!("process {pid}")) }
+            }
             _ => own,
         }
     }

@@ -182,6 +182,148 @@ fn replaced_regions() {
     assert_eq!(again["processes"][0]["vgpu"], told);
 }
 
+/// Make sure that what the library has noted of the SM switch is read from the memory
+/// of the process, and that it is unknown for a library without a table of symbols.
+#[test]
+fn noted_switches() {
+    let Some(_host) = host::shared() else { return };
+    let bench = Bench::new();
+    for (variable, value, expected) in [
+        ("HOOKED_SWITCH", "0", ("no", "switched-off")),
+        ("HOOKED_FOUND", "0", ("no", "no-host-pid")),
+        ("CUDA_DEVICE_SM_LIMIT", "40", ("yes", "held")),
+    ] {
+        let region = bench.write_region(&format!("{variable}.cache"));
+        let hooked = bench.hooked(&region, &[("HOOKED_ENTRY", "0"), (variable, value)], &["sleep", "600"]);
+        let told = limits(hooked.pid()).1;
+        let sm = &told["sm"];
+        assert_eq!(
+            (sm["in_force"].as_str(), sm["code"].as_str()),
+            (Some(expected.0), Some(expected.1)),
+            "{told}"
+        );
+    }
+    let stripped = Command::new("strip").arg("--strip-all").arg(bench.library()).status().unwrap();
+    assert!(stripped.success());
+    let hooked = bench.hooked(&bench.write_region("s.cache"), &[("HOOKED_ENTRY", "0")], &["sleep", "600"]);
+    let (code, told) = limits(hooked.pid());
+    assert_eq!((code, codes(&told)), (3, ("held", "switch-unknown")), "{told}");
+    assert!(told["sm"]["why"].to_string().contains("symbols"), "{told}");
+}
+
+/// Make sure that a region is found whatever its name is, on a file system of the
+/// process's own mount namespace, by a hard or symbolic link, with all permissions
+/// taken away, and after its name was given to another file.
+#[test]
+fn regions_that_are_hard_to_find() {
+    let Some(_host) = host::shared() else { return };
+    let bench = Bench::new();
+    let entry = [("HOOKED_ENTRY", "0")];
+    let odd = bench.write_region("r.cache");
+    let names = [bench.path("no name that says it"), bench.path("hard"), bench.path("soft")];
+    fs::rename(&odd, &names[0]).unwrap();
+    fs::hard_link(&names[0], &names[1]).unwrap();
+    std::os::unix::fs::symlink(&names[0], &names[2]).unwrap();
+    for name in &names {
+        let hooked = bench.hooked(name, &entry, &["sleep", "600"]);
+        fs::set_permissions(&names[0], fs::Permissions::from_mode(0)).unwrap();
+        assert_eq!(codes(&limits(hooked.pid()).1), ("held", "held"), "{}", name.display());
+        fs::set_permissions(&names[0], fs::Permissions::from_mode(0o666)).unwrap();
+    }
+    // Its name is another's now, and that one says that nobody is limited.
+    let hooked = bench.hooked(&names[0], &entry, &["sleep", "600"]);
+    fs::rename(&names[0], bench.path("elsewhere")).unwrap();
+    fs::write(&names[0], vec![0; 2_008_953]).unwrap();
+    assert_eq!(codes(&limits(hooked.pid()).1), ("held", "held"));
+}
+
+/// Make sure that a region on a tmpfs or an overlay of the process's own mount
+/// namespace is read.
+#[test]
+fn regions_of_other_namespaces() {
+    let Some(_host) = host::shared() else { return };
+    let bench = Bench::new();
+    let region = bench.write_region("r.cache");
+    let dir = bench.path("inner");
+    fs::create_dir(&dir).unwrap();
+    let place = dir.display();
+    let overlay = format!(
+        "mount -t tmpfs none {place} && mkdir {place}/up {place}/work {place}/all && \
+         mount -t overlay -o lowerdir={},upperdir={place}/up,workdir={place}/work none {place}/all && \
+         touch {place}/all/r.cache && target={place}/all/r.cache",
+        bench.scratch.path().display()
+    );
+    let tmpfs =
+        format!("mount -t tmpfs none {place} && cp {} {place}/ && target={place}/r.cache", region.display());
+    for mounted in [tmpfs, overlay] {
+        let script = format!(
+            "{mounted} && HOOKED_REGION=$target HOOKED_READY=1 HOOKED_ENTRY=0 LD_PRELOAD={} exec sleep 600",
+            bench.library().display()
+        );
+        let mut command = Command::new("unshare");
+        command.args(["-m", "sh", "-c", &script]);
+        command.env("CUDA_DEVICE_MEMORY_LIMIT", "2g").env("CUDA_DEVICE_SM_LIMIT", "30");
+        let hooked = Victim::with_env(&mut command);
+        let told = limits(hooked.pid()).1;
+        assert_eq!(codes(&told), ("held", "held"), "{script}: {told}");
+    }
+}
+
+/// Make sure that a process which maps the library as data, its region for reading
+/// alone, or a copy of the region in private memory is a no.
+#[test]
+fn mapped_otherwise() {
+    let Some(_host) = host::shared() else { return };
+    let bench = Bench::new();
+    let region = bench.write_region("r.cache");
+    let script = "import mmap,sys,time\nf=open(sys.argv[1],'rb')\nm=mmap.mmap(f.fileno(),0,prot=mmap.PROT_READ)\n\
+                  print('ready',flush=True)\ntime.sleep(600)";
+    for mapped in [bench.library(), region.clone()] {
+        let hooked = bench.hooked(&region, &[], &["true"]);
+        drop(hooked);
+        let mut command = Command::new("python3");
+        command.args(["-c", script]).arg(&mapped).env("CUDA_DEVICE_MEMORY_LIMIT", "2g");
+        let plain = Victim::with_env(&mut command);
+        let (code, told) = limits(plain.pid());
+        assert_eq!((code, codes(&told).0), (1, "not-loaded"), "{}: {told}", mapped.display());
+        let mut command = Command::new("python3");
+        command.args(["-c", script]).arg(&mapped).env("CUDA_DEVICE_MEMORY_LIMIT", "2g");
+        command.env("LD_PRELOAD", bench.library());
+        let loaded = Victim::with_env(&mut command);
+        let (code, told) = limits(loaded.pid());
+        assert_eq!((code, codes(&told).0), (1, "no-region"), "{}: {told}", mapped.display());
+    }
+}
+
+/// Make sure that what a program does to its environment after it began changes
+/// nothing of what was meant, and that a killed process stays an entry and no more.
+#[test]
+fn environments_that_change_and_dead_entries() {
+    let Some(_host) = host::shared() else { return };
+    let bench = Bench::new();
+    let region = bench.write_region("r.cache");
+    let script = "import ctypes,time\nc=ctypes.CDLL(None)\nc.unsetenv(b'LD_PRELOAD')\n\
+                  c.setenv(b'CUDA_DEVICE_MEMORY_LIMIT',b'64g',1)\nprint('ready',flush=True)\ntime.sleep(600)";
+    let mut command = Command::new("python3");
+    command.args(["-c", script]).env("LD_PRELOAD", bench.library()).env("HOOKED_REGION", &region);
+    command.env("HOOKED_ENTRY", "0").env("CUDA_DEVICE_MEMORY_LIMIT", "1g").env("CUDA_DEVICE_SM_LIMIT", "30");
+    let changing = Victim::with_env(&mut command);
+    let told = limits(changing.pid()).1;
+    assert_eq!(
+        (codes(&told).0, &told["devices"][0]["memory_meant"]),
+        ("limit-higher", &(1_u64 << 30).into())
+    );
+    let pid = changing.pid();
+    drop(changing);
+    assert!(!Path::new(&format!("/proc/{pid}")).exists());
+    let (code, answer) = gpumap(&["vgpu", "--region", region.to_str().unwrap()]);
+    let entry = &answer["region"]["procs"][0];
+    assert_eq!((code, &entry["pid"], &entry["status"]), (0, &pid.into(), &1.into()), "{entry}");
+    // The next process has another entry, and its own verdict.
+    let next = bench.hooked(&region, &[("HOOKED_ENTRY", "0")], &["sleep", "600"]);
+    assert_eq!(codes(&limits(next.pid()).1).0, "held");
+}
+
 /// Make sure that a library that a user could have written is no yes.
 #[test]
 fn libraries_of_users() {

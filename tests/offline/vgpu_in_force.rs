@@ -7,10 +7,10 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
-use gpumap::model::{InForce, LimitCode};
+use gpumap::model::{InForce, LimitCode, MeantBy};
 use gpumap::observation::{
-    Answer, Detail, Environment, FileFacts, JobFile, MappedFile, Observation, Preload, Process, SharedRegion,
-    SparseBytes, Text, Variable, VgpuTraces,
+    Answer, Detail, Environment, FileFacts, JobFile, LibraryVariables, MappedFile, Observation, Preload,
+    Process, SharedRegion, SparseBytes, Text, Variable, VgpuTraces,
 };
 use gpumap::report::{LimitVerdict, Vgpu};
 use gpumap::vgpu::{Place, Survey};
@@ -61,6 +61,7 @@ fn observed(capture: &Value, process: &Value) -> Process {
         add_mapping(&mut traces, line.as_str().unwrap());
     }
     traces.job_files = job_files(capture, &outside["environ"]);
+    traces.variables = noted(capture, &outside["environ"]);
     let detail = Detail {
         title: Text::default(),
         exe: Answer::default(),
@@ -79,6 +80,27 @@ fn observed(capture: &Value, process: &Value) -> Process {
         detail: Some(detail),
         ..Process::default()
     }
+}
+
+/// What the library's own variables would have said. The captures do not have them:
+/// this is what the builds' source makes of the switch that each process met. Those
+/// of April and May 2026 note it once, and the captures changed the file after that;
+/// later ones note what the file says now.
+fn noted(capture: &Value, environ: &Value) -> Answer<LibraryVariables> {
+    let layout = capture["library"]["layout"].as_str().unwrap();
+    if !["1.1-post", "1.2"].contains(&layout) {
+        return Answer::default();
+    }
+    let policy = match environ["GPU_CORE_UTILIZATION_POLICY"].as_str() {
+        Some("force" | "FORCE") => 1,
+        Some("disable" | "DISABLE") => 2,
+        _ => 0,
+    };
+    let is_once = capture["library"]["date"].as_str().unwrap() < "2026-05-18";
+    let in_file = if is_once { 1 } else { capture["region"]["utilization_switch"].as_i64().unwrap_or(1) };
+    let switch = [in_file as i32, 1, 0][policy as usize];
+    let noted = LibraryVariables { util_switch: Some(switch), policy: Some(policy), ..Default::default() };
+    Answer::Known(noted)
 }
 
 fn add_mapping(traces: &mut VgpuTraces, line: &str) {
@@ -158,10 +180,6 @@ const UNSEEN: &[(&str, &str, &str, LimitCode)] = &[
     ("v1.1post-cvd-reorder-nvml-first", "a", "memory", LimitCode::OrderUnknown),
     ("v1.2-cvd-reorder-nvml-first", "a", "memory", LimitCode::OrderUnknown),
     ("v1.2-cvd-reorder", "a", "memory", LimitCode::OrderUnknown),
-    // The same file with builds that look at the switch once, or always.
-    ("v1.1post-switch-off", "a", "sm", LimitCode::SwitchUnknown),
-    ("v1.2-switch-off", "a", "sm", LimitCode::SwitchUnknown),
-    ("v1.2early-switch-off", "a", "sm", LimitCode::SwitchUnknown),
     // Two builds on one file: what holds depends on which two.
     ("v1.1post-then-1.1", "b", "memory", LimitCode::MixedRegion),
     ("v1.1post-then-1.1", "b", "sm", LimitCode::MixedRegion),
@@ -334,6 +352,7 @@ fn unknown_environments() {
         let detail = process.detail.as_mut().unwrap();
         detail.at_exec = Answer::Missing("no right".to_owned());
         detail.live = Answer::Missing("no right".to_owned());
+        traces(process).variables = Answer::default();
     });
     let unknown = (InForce::Unknown, LimitCode::EnvironmentUnknown);
     assert_eq!((unread.memory.in_force, unread.memory.code), unknown);
@@ -342,6 +361,7 @@ fn unknown_environments() {
         set(process, "GPU_CORE_UTILIZATION_POLICY", "force");
         let Answer::Known(live) = &mut process.detail.as_mut().unwrap().live else { panic!() };
         live.variables.retain(|one| one.name != "GPU_CORE_UTILIZATION_POLICY");
+        traces(process).variables = Answer::default();
     });
     assert_eq!((became.memory.in_force, became.sm.in_force), (InForce::Yes, InForce::Unknown));
 }
@@ -389,4 +409,127 @@ fn wiped_environments() {
     let answer = judged(&all, pid, None);
     assert_eq!((answer.memory.in_force, answer.memory.code), (InForce::No, LimitCode::LimitMissing));
     assert_eq!(answer.devices[0].memory_meant, Some(2 << 30));
+}
+
+/// A process under 1.2 with 30 %, with what its library has noted and what its region
+/// says of the switch.
+fn switched(noted: Answer<LibraryVariables>, in_region: u8) -> (InForce, LimitCode) {
+    let answer = changed(|process, bytes| {
+        traces(process).variables = noted;
+        bytes[2_008_900] = in_region;
+    });
+    (answer.sm.in_force, answer.sm.code)
+}
+
+/// Make sure that an SM limit of a build that notes the region's switch is told by
+/// what it has noted and by nothing else: not by the region, whatever that says.
+#[test]
+fn noted_switches() {
+    let of = |util_switch| Answer::Known(LibraryVariables { util_switch, ..Default::default() });
+    for in_region in [0, 1] {
+        assert_eq!(switched(of(Some(1)), in_region), (InForce::Yes, LimitCode::Held));
+        assert_eq!(switched(of(Some(0)), in_region), (InForce::No, LimitCode::SwitchedOff));
+        let unknown = (InForce::Unknown, LimitCode::SwitchUnknown);
+        assert_eq!(switched(of(None), in_region), unknown);
+        assert_eq!(switched(Answer::Missing("stripped".to_owned()), in_region), unknown);
+        // The environment decides for every build, before anything is noted.
+        let forced = LibraryVariables { policy: Some(1), ..Default::default() };
+        assert_eq!(switched(Answer::Known(forced), in_region), (InForce::Yes, LimitCode::Held));
+        let disabled = LibraryVariables { policy: Some(2), ..Default::default() };
+        assert_eq!(switched(Answer::Known(disabled), in_region), (InForce::No, LimitCode::PolicyDisabled));
+    }
+}
+
+/// Make sure that a pid on the node which somebody has written into the region, and
+/// limits that were changed there, count no more than what the library goes by.
+#[test]
+fn noted_pids_and_limits() {
+    let of = |found, limit| {
+        let (host_pid_found, sm_limits) = (Some(found), vec![limit; 16]);
+        Answer::Known(LibraryVariables { util_switch: Some(1), policy: None, host_pid_found, sm_limits })
+    };
+    assert_eq!(switched(of(1, 30), 1), (InForce::Yes, LimitCode::Held));
+    assert_eq!(switched(of(0, 30), 1), (InForce::No, LimitCode::NoHostPid));
+    assert_eq!(switched(of(1, 60), 1), (InForce::Partly, LimitCode::LimitHigher));
+    assert_eq!(switched(of(1, 100), 1), (InForce::No, LimitCode::LimitMissing));
+}
+
+/// Make sure that an entry which is not counted any more makes a no where the
+/// process writes to it, an unknown where that does not show, and nothing where a
+/// process of another time left it.
+#[test]
+fn moved_entries() {
+    let told = |host_pid: fn(i32) -> i32, newer: i64| {
+        let answer = changed(|process, bytes| {
+            let first = 1856..1856 + 1960;
+            let (entry, at) = (bytes[first.clone()].to_vec(), first.end + 1960);
+            bytes[at..at + 1960].copy_from_slice(&entry);
+            let pid = host_pid(process.pid as i32);
+            bytes[at + 4..at + 8].copy_from_slice(&pid.to_le_bytes());
+            let lock = i64::from_le_bytes(entry[1936..1944].try_into().unwrap()) + newer;
+            bytes[at + 1936..at + 1944].copy_from_slice(&lock.to_le_bytes());
+        });
+        (answer.memory.in_force, answer.memory.code)
+    };
+    let held = (InForce::Yes, LimitCode::Held);
+    assert_eq!(told(|own| own, 2), (InForce::No, LimitCode::MovedEntry));
+    assert_eq!(told(|own| own, 0), (InForce::Unknown, LimitCode::MovedEntry));
+    assert_eq!(told(|own| own, -2), held);
+    assert_eq!(told(|own| own + 1, 2), held);
+    assert_eq!(told(|_| 0, 2), (InForce::Unknown, LimitCode::MovedEntry));
+}
+
+/// Make sure that a lock that a dead writer holds for ever changes no verdict.
+#[test]
+fn locks_that_stay() {
+    let answer = changed(|_, bytes| {
+        bytes[1856 + 1936] |= 1;
+        // The lock of the region, and its owner.
+        bytes[24] = 0;
+        bytes[16..24].copy_from_slice(&4_194_000_u64.to_le_bytes());
+    });
+    assert_eq!((answer.memory.code, answer.sm.code), (LimitCode::Held, LimitCode::Held));
+}
+
+/// Make sure that a process which a region has, without a file of the library's
+/// name, is neither a yes nor a no, and that a library which a group can write is no
+/// yes.
+#[test]
+fn unnamed_libraries() {
+    let code = |answer: Vgpu| (answer.memory.in_force, answer.memory.code);
+    let unnamed = changed(|process, _| traces(process).libraries.clear());
+    assert_eq!(code(unnamed), (InForce::Unknown, LimitCode::LibraryUnnamed));
+    let other = changed(|process, _| {
+        traces(process).libraries.clear();
+        traces(process).pids = vec![process.pid, 9999];
+    });
+    assert_eq!(code(other), (InForce::No, LimitCode::NotLoaded));
+    let group = changed(|process, _| {
+        traces(process).libraries[0].file = Answer::Known(FileFacts { uid: 0, mode: 0o775, size: 1 });
+    });
+    assert_eq!(code(group), (InForce::Unknown, LimitCode::LibraryOfUser));
+    let unread = changed(|process, _| {
+        traces(process).libraries.clear();
+        traces(process).regions.clear();
+        traces(process).cut = true;
+    });
+    assert_eq!(code(unread), (InForce::Unknown, LimitCode::Unread));
+}
+
+/// Make sure that a process of a container which starts with higher limits and a
+/// region of its own is measured by what its container was given.
+#[test]
+fn environments_of_ones_own() {
+    let capture = truth("v1.2-one-plain");
+    let mut all = observation(&capture);
+    let mut first = all.processes[0].clone();
+    (first.pid, first.start_time) = (1, 0);
+    set(&mut first, "CUDA_DEVICE_MEMORY_LIMIT", "1g");
+    set(&mut first, "CUDA_DEVICE_SM_LIMIT", "10");
+    let pid = all.processes[0].pid;
+    all.processes.push(first);
+    let answer = judged(&all, pid, Some(80 << 30));
+    assert_eq!((answer.memory.in_force, answer.memory.code), (InForce::Partly, LimitCode::LimitHigher));
+    assert_eq!((answer.sm.in_force, answer.sm.code), (InForce::Partly, LimitCode::LimitHigher));
+    assert_eq!((answer.meant_by, answer.devices[0].memory_meant), (MeantBy::Container, Some(1 << 30)));
 }

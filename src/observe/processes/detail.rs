@@ -163,13 +163,15 @@ impl<'a> DetailReader<'a> {
             memory.avoid(devices);
         }
         detail.at_exec = at_exec::read(memory, areas.environment, &mut self.text, self.refusals);
-        detail.live = match (auxv, memory) {
+        detail.live = match (auxv, &mut *memory) {
             (Ok(auxv), Ok(memory)) => self.live(dir, auxv, memory),
             (Err(errno), _) => Answer::Missing(self.refusals.why(ReadKind::Live, *errno)),
             (_, Err(errno)) => Answer::Missing(self.refusals.why(ReadKind::Live, *errno)),
         };
-        let cut = self.maps.len() > MAPS_LIMIT;
-        detail.vgpu = self.traces.read(Looked { dir, maps: &self.maps, cut, detail: &detail });
+        // A living process has mappings: none were read where there are none.
+        let cut = self.maps.len() > MAPS_LIMIT || self.maps.is_empty();
+        let looked = Looked { dir, maps: &self.maps, cut, detail: &detail };
+        detail.vgpu = self.traces.read(looked, memory.as_mut().ok());
         detail
     }
 

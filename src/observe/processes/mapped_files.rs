@@ -19,7 +19,7 @@ const REMEMBERED: usize = 1 << 16;
 const IMAGES: usize = 1 << 12;
 
 /// Which version of which file.
-type Version = ((u32, u32), u64, u64, (i64, u32));
+pub(super) type Version = ((u32, u32), u64, u64, (i64, u32));
 
 /// The files that are known so far.
 #[derive(Debug, Default)]
@@ -82,7 +82,7 @@ impl MappedFiles {
     }
 }
 
-fn version(stat: &FileStat) -> Version {
+pub(super) fn version(stat: &FileStat) -> Version {
     (stat.dev, stat.inode, stat.size, stat.changed)
 }
 

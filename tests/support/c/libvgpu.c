@@ -5,6 +5,8 @@
  *   HOOKED_REGION=FILE   the region; unset: the library is loaded and no more
  *   HOOKED_ENTRY=N       entry of layout 1.2 to take; unset: none
  *   HOOKED_HOST_PID=P    default: getpid(); 0: not found
+ *   HOOKED_SWITCH=N      the SM switch that it has noted; default 1
+ *   HOOKED_FOUND=N       whether it has found its pid on the node; default 1
  *   HOOKED_READY         print "ready" once all is done
  */
 #define _GNU_SOURCE
@@ -22,6 +24,16 @@
 #define STRIDE 1960
 #define STATUS 1928
 
+/* As HAMi-core's C files name them. */
+static volatile int cached_util_switch, cached_sm_limit[16];
+volatile int env_utilization_switch __attribute__((visibility("hidden")));
+volatile int pidfound __attribute__((visibility("hidden")));
+
+static int number(const char *name, int other) {
+    const char *text = getenv(name);
+    return text ? atoi(text) : other;
+}
+
 static void caught(int signal) { (void)signal; }
 
 static void register_process(char *region) {
@@ -33,6 +45,11 @@ static void register_process(char *region) {
     pids[0] = getpid();
     pids[1] = host ? atoi(host) : getpid();
     *(int32_t *)(own + STATUS) = 1;
+    cached_util_switch = number("HOOKED_SWITCH", 1);
+    for (int device = 0; device < 16; device++)
+        cached_sm_limit[device] = number("CUDA_DEVICE_SM_LIMIT", 100);
+    env_utilization_switch = 0;
+    pidfound = number("HOOKED_FOUND", 1);
 }
 
 __attribute__((constructor)) static void begin(void) {

@@ -20,8 +20,9 @@ const FILES: usize = 8;
 pub(super) struct Candidates<'a> {
     /// Those named like the libraries, with whether any part is executable.
     pub(super) libraries: Vec<(Mapping<'a>, bool)>,
-    /// Those that may be regions.
-    pub(super) regions: Vec<Mapping<'a>>,
+    /// Those that may be regions, with whether name or size says so. Of the others
+    /// the first bytes decide.
+    pub(super) regions: Vec<(Mapping<'a>, bool)>,
 }
 
 /// Whether the text of the mappings can name either.
@@ -32,8 +33,9 @@ pub(super) fn may_have_any(maps: &[u8]) -> bool {
 }
 
 /// Sorts the mappings. A region is mapped from its beginning, shared and
-/// writable; beside the library its size or its name is enough, without one it
-/// takes both. `named` is the path that the environment gives.
+/// writable. Beside the library any such file may be one, for a build to come may
+/// have another size and a user another name; without the library it takes name
+/// and size. `named` is the path that the environment gives.
 pub(super) fn find<'a>(maps: &'a [u8], named: Option<&[u8]>) -> Candidates<'a> {
     let mut found = Candidates::default();
     for mapping in mappings(maps).filter(|mapping| is_library(mapping.name())) {
@@ -48,10 +50,12 @@ pub(super) fn find<'a>(maps: &'a [u8], named: Option<&[u8]>) -> Candidates<'a> {
     for mapping in mappings(maps).filter(|mapping| mapping.writes_file && mapping.offset == 0) {
         let is_named = memmem::find(mapping.name(), REGION).is_some() || named == Some(path(&mapping));
         let is_sized = has_size(mapping.end.saturating_sub(mapping.start));
-        let is_region = if is_hooked { is_named || is_sized } else { is_named && is_sized };
-        let is_known = found.regions.iter().any(|known| known.file() == mapping.file());
-        if is_region && !is_known && found.regions.len() < FILES {
-            found.regions.push(mapping);
+        let (is_sure, may_be) =
+            if is_hooked { (is_named || is_sized, true) } else { (true, is_named && is_sized) };
+        let is_known = found.regions.iter().any(|(known, _)| known.file() == mapping.file());
+        let alike = found.regions.iter().filter(|(_, known)| *known == is_sure).count();
+        if may_be && !is_known && alike < FILES {
+            found.regions.push((mapping, is_sure));
         }
     }
     found
@@ -87,13 +91,14 @@ mod tests {
             7f0005010000-7f0005020000 r-xp 00010000 fe:00 13 /usr/local/vgpu/libvgpu.so.v2.5.0\n";
         assert!(may_have_any(text));
         let found = find(text, None);
-        let inodes: Vec<u64> = found.regions.iter().map(|region| region.inode).collect();
-        assert_eq!((inodes, found.libraries.len()), (vec![9, 12], 1));
+        let inodes: Vec<(u64, bool)> =
+            found.regions.iter().map(|(region, sure)| (region.inode, *sure)).collect();
+        assert_eq!((inodes, found.libraries.len()), (vec![(9, true), (11, false), (12, true)], 1));
         assert!(found.libraries[0].1);
         let without: Vec<u8> =
             text.split_inclusive(|byte| *byte == b'\n').take(5).flatten().copied().collect();
         let found = find(&without, None);
-        assert_eq!(found.regions.iter().map(|region| region.inode).collect::<Vec<_>>(), [9]);
+        assert_eq!(found.regions.iter().map(|(region, _)| region.inode).collect::<Vec<_>>(), [9]);
         assert!(!may_have_any(b"7f00-7f10 r-xp 00000000 fe:00 3 /usr/lib/libc.so.6\n"));
     }
 }

@@ -39,9 +39,17 @@ pub(super) struct RegionReader {
 
 impl RegionReader {
     /// A mapping that may be a region; with contents, unless they are those
-    /// that were handed out last.
-    pub(super) fn region(&mut self, dir: &Dir, mapping: &Mapping<'_>) -> MappedFile {
+    /// that were handed out last. `None` for one that neither its name nor its size
+    /// nor its beginning makes a region.
+    pub(super) fn region(
+        &mut self,
+        dir: &Dir,
+        (mapping, is_sure): &(Mapping<'_>, bool),
+    ) -> Option<MappedFile> {
         let mut mapped = bare(mapping, false);
+        if !is_sure && !begins_as_region(dir, mapping) {
+            return None;
+        }
         match find(dir, mapping) {
             Ok((stat, _)) if stat.kind != FileKind::Regular => {
                 mapped.file = Answer::Missing("it is no regular file".to_owned());
@@ -52,7 +60,7 @@ impl RegionReader {
             }
             Err(errno) => mapped.file = Answer::Missing(why(errno)),
         }
-        mapped
+        Some(mapped)
     }
 
     fn changed(
@@ -102,6 +110,15 @@ impl RegionReader {
             }
         }
     }
+}
+
+/// Whether a mapped file is a regular one that begins as regions do.
+fn begins_as_region(dir: &Dir, mapping: &Mapping<'_>) -> bool {
+    let Ok((stat, link)) = find(dir, mapping) else { return false };
+    let file = (stat.kind == FileKind::Regular).then(|| dir.open_regular(&link).ok()).flatten();
+    let mut flag = [0; 4];
+    file.is_some_and(|(file, _)| file.read_exact_at(&mut flag, 0).is_ok())
+        && u32::from_le_bytes(flag) == MAGIC
 }
 
 /// Reads the first `wanted` bytes of a file; fewer where it ends before, which it

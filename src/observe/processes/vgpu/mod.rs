@@ -9,9 +9,11 @@ mod files;
 mod job_files;
 mod preload;
 mod status;
+mod variables;
 
 use crate::model::{DeviceType, LIMIT_VARIABLES};
 use crate::observation::{Answer, Detail, VgpuTraces};
+use crate::observe::processes::memory::Memory;
 use crate::sys::dir::Dir;
 
 /// Major number of NVIDIA's devices (`linux/major.h` keeps it for local use).
@@ -21,6 +23,7 @@ const NVIDIA: u32 = 195;
 #[derive(Debug, Default)]
 pub(super) struct TraceReader {
     regions: files::RegionReader,
+    variables: variables::VariableReader,
     /// The inode number of gpumap's user namespace.
     own: Option<Option<u64>>,
 }
@@ -39,7 +42,11 @@ pub(super) struct Looked<'a> {
 
 impl TraceReader {
     /// The traces in a process, if there are any.
-    pub(super) fn read(&mut self, looked: Looked<'_>) -> Option<Box<VgpuTraces>> {
+    pub(super) fn read(
+        &mut self,
+        looked: Looked<'_>,
+        memory: Option<&mut Memory>,
+    ) -> Option<Box<VgpuTraces>> {
         let is_mapped = candidates::may_have_any(looked.maps);
         let has_limits = has_limits(looked.detail);
         if !is_mapped && !has_limits && !holds_gpu(looked.detail) {
@@ -49,7 +56,12 @@ impl TraceReader {
         if is_mapped {
             let found = candidates::find(looked.maps, environment_path(looked.detail));
             traces.libraries = found.libraries.iter().map(|one| files::library(looked.dir, one)).collect();
-            traces.regions = found.regions.iter().map(|one| self.regions.region(looked.dir, one)).collect();
+            traces.regions =
+                found.regions.iter().filter_map(|one| self.regions.region(looked.dir, one)).collect();
+            traces.variables = match memory {
+                Some(memory) => self.variables.read(looked.dir, looked.maps, memory, &traces.libraries),
+                None => Answer::Missing("its memory cannot be read".to_owned()),
+            };
         }
         traces.preload = preload::read(looked.dir);
         traces.job_files = job_files::read(looked.dir, looked.detail);
