@@ -130,8 +130,8 @@ fn of_region(case: &Case<'_>, registered: &Registered<'_>) -> Option<LimitVerdic
         let now = if is_off { "off" } else { "on" };
         let because = case.traces.variables.missing().unwrap_or("its library does not name its variables");
         let why = format!(
-            "its region switches SM limits {now}; builds of April and May 2026 go by what it said when the process \
-             began, and what this one has noted is not known: {because}"
+            "whether the limit is switched on is not known: the region says {now}, but builds since April 2026 go by \
+             what they noted of that, and what this one noted cannot be read ({because})"
         );
         return Some(verdict(Unknown, LimitCode::SwitchUnknown, why));
     }

@@ -226,7 +226,7 @@ fn regions_that_are_hard_to_find() {
     std::os::unix::fs::symlink(&names[0], &names[2]).unwrap();
     for name in &names {
         let hooked = bench.hooked(name, &entry, &["sleep", "600"]);
-        fs::set_permissions(&names[0], fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(&names[0], fs::Permissions::from_mode(0o000)).unwrap();
         assert_eq!(codes(&limits(hooked.pid()).1), ("held", "held"), "{}", name.display());
         fs::set_permissions(&names[0], fs::Permissions::from_mode(0o666)).unwrap();
     }
