@@ -3,19 +3,21 @@
 use crate::model::AllocationSource;
 use crate::report::{Gpu, GpuSet};
 
-use super::Numbering;
-use super::resolve::{self, by_uuid, is_uuid, short};
+use super::lines::short;
+use super::numbering::Numbering;
+use super::resolve::{self, by_uuid, is_uuid};
 
 /// The forms of an entry that are accepted, for error messages.
 const FORMS: &str =
     "a UUID (GPU-…), a PCI address (0000:3b:00.0), a device node (/dev/nvidia3), Slurm's number, or `none`";
 
-/// The set that a list names.
+/// What `--allocated LIST` names: UUIDs, PCI addresses, `/dev` nodes, Slurm's
+/// numbers; `none` for none.
 ///
 /// # Errors
 ///
-/// An entry that names no GPU, or not exactly one.
-pub(super) fn given(list: &str, numbering: &Numbering, gpus: &[Gpu]) -> Result<GpuSet, String> {
+/// An entry that names no GPU of this node, with the reason.
+pub fn given(list: &str, numbering: &Numbering, gpus: &[Gpu]) -> Result<GpuSet, String> {
     let list = list.trim();
     if list.is_empty() {
         return Err(format!("the list is empty; give {FORMS}"));

@@ -7,8 +7,8 @@
 //! refuse or that gpumap does not know is an error that names the line.
 
 use super::hostlist;
+use super::lines::short;
 use super::lines::{self, Line};
-use super::resolve::short;
 
 /// How Slurm looks for GPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

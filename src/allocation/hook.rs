@@ -11,14 +11,31 @@ use crate::model::AllocationSource;
 use crate::observation::{Environment, Variable};
 use crate::report::{Gpu, GpuSet};
 
+use super::lines::short;
+use super::numbering::Numbering;
 use super::resolve::{self, is_uuid};
-use super::{Numbering, Of};
 
 /// Variables with the job's GPUs in Prolog and Epilog, best first.
 const GLOBAL: [&str; 3] = ["CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "SLURM_JOB_GPUS"];
 
-/// The GPUs that the hook's environment says were allocated.
-pub(super) fn of_hook(hook: &Environment, numbering: &Numbering, gpus: &[Gpu]) -> Option<GpuSet> {
+/// Which kind of process an environment belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// The job's on this node: certain in its batch script and where the job
+    /// has one node; in a step elsewhere the value is the batch node's.
+    Job,
+    /// A batch or interactive step. Its variable is the job's, set on its own node.
+    FirstStep,
+    /// Any other step.
+    Step,
+}
+
+/// What the hook environment says was allocated; `None` if it says nothing.
+///
+/// In Prolog and Epilog (`SLURM_SCRIPT_CONTEXT`) the visible devices are the
+/// node's; a job without any GPU variable has none. Variables that contradict
+/// each other make the set unknown.
+pub fn of_hook(hook: &Environment, numbering: &Numbering, gpus: &[Gpu]) -> Option<GpuSet> {
     let set =
         match hook.get("SLURM_SCRIPT_CONTEXT").map(|variable| variable.value.lossy().into_owned()).as_deref()
         {
@@ -30,8 +47,8 @@ pub(super) fn of_hook(hook: &Environment, numbering: &Numbering, gpus: &[Gpu]) -
     set.map(|set| GpuSet { source: Some(AllocationSource::Hook), ..set })
 }
 
-/// The GPUs that a process's environment says were allocated.
-pub(super) fn of_claim(env: &Environment, of: Of, numbering: &Numbering, gpus: &[Gpu]) -> Option<GpuSet> {
+/// The GPUs that a process's environment claims; `None` if it claims nothing.
+pub fn of_claim(env: &Environment, of: Of, numbering: &Numbering, gpus: &[Gpu]) -> Option<GpuSet> {
     let set = match of {
         Of::Job => job(env, numbering, gpus),
         Of::FirstStep => own(env, "SLURM_JOB_GPUS", numbering, gpus),
@@ -96,7 +113,7 @@ fn foreign(env: &Environment, numbering: &Numbering, gpus: &[Gpu]) -> Option<Gpu
     if known.is_empty() || known.contains(&node) {
         return None;
     }
-    let why = format!("the environment is of node {}, this is {}", resolve::short(&node), known.join(" or "));
+    let why = format!("the environment is of node {}, this is {}", short(&node), known.join(" or "));
     Some(resolve::unknown(why, gpus))
 }
 

@@ -4,7 +4,7 @@
 //! Names are matched without expanding the list, and expansion is bounded, because
 //! ten bytes can stand for four thousand million hosts.
 
-use super::resolve::short;
+use super::lines::short;
 
 /// More device files than a node has.
 const NAME_LIMIT: usize = 4096;

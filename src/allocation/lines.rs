@@ -8,8 +8,6 @@
 
 use std::collections::HashSet;
 
-use super::resolve::short;
-
 /// A logical line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Line {
@@ -118,6 +116,11 @@ fn not_a_pair(word: &str) -> String {
         return "gpumap does not follow Include".to_owned();
     }
     format!("`{}` is not Key=Value", short(word))
+}
+
+/// An entry, short enough for a message.
+pub(super) fn short(entry: &str) -> String {
+    entry.chars().take(64).collect()
 }
 
 #[cfg(test)]

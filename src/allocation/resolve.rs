@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::report::{Gpu, GpuSet};
 
-use super::Numbering;
+use super::lines::short;
+use super::numbering::Numbering;
 use super::slot::Slot;
 
 /// More entries than any list of Slurm's has.
@@ -74,6 +75,14 @@ pub(super) fn unknown(why: String, gpus: &[Gpu]) -> GpuSet {
     found.set(gpus)
 }
 
+impl Numbering {
+    /// The GPUs of a list as Slurm writes it: numbers and ranges of them,
+    /// UUIDs, MIG ids. What it names in another way makes the set unknown.
+    pub fn resolve(&self, text: &str, gpus: &[Gpu]) -> GpuSet {
+        list(text, self, gpus)
+    }
+}
+
 /// The set that a list names.
 pub(super) fn list(text: &str, numbering: &Numbering, gpus: &[Gpu]) -> GpuSet {
     let mut found = Found::default();
@@ -101,11 +110,6 @@ fn one(entry: &str, numbering: &Numbering, gpus: &[Gpu], found: &mut Found) {
     } else {
         found.unknown(format!("`{}` is neither a number nor a UUID", short(entry)));
     }
-}
-
-/// An entry, short enough for a message.
-pub(super) fn short(entry: &str) -> String {
-    entry.chars().take(64).collect()
 }
 
 fn range(entry: &str) -> Option<(u32, u32)> {

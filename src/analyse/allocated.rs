@@ -1,14 +1,22 @@
 //! Finds the GPUs that an owner was allocated, as a Slurm hook, the caller or the
 //! job's own processes say. They are never inferred from what is allowed.
 
-use crate::allocation::{Numbering, Of, of_claim, of_hook};
+use crate::allocation::{Numbering, Of, given, of_claim, of_hook};
 use crate::model::Owner;
-use crate::observation::{Environment, Process};
+use crate::observation::{Environment, Observation, Process};
 use crate::report::GpuSet;
 
+use super::error::AnalyseError;
 use super::job_claim::job_id;
 use super::joined_node::JoinedNode;
 use super::levels::{is_job, is_step, is_task};
+
+/// The allocation that the caller names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallerAllocation {
+    /// `--allocated`: a list of GPUs.
+    pub list: Option<String>,
+}
 
 /// The sources of an allocation besides processes: the caller and a hook.
 #[derive(Debug, Default)]
@@ -17,6 +25,21 @@ pub(super) struct KnownAllocation<'a> {
     pub(super) given: Option<GpuSet>,
     /// The environment of the hook that gpumap runs in.
     pub(super) hook: Option<&'a Environment>,
+}
+
+/// The source of the allocation, if it is better than claims of processes.
+pub(super) fn source<'a>(
+    observation: &'a Observation,
+    granted: &CallerAllocation,
+    numbering: &Numbering,
+    join: &JoinedNode<'_>,
+) -> Result<KnownAllocation<'a>, AnalyseError> {
+    let list = granted.list.as_deref();
+    let given = list.map(|list| given(list, numbering, &join.gpus)).transpose();
+    Ok(KnownAllocation {
+        given: given.map_err(AnalyseError::Allocated)?,
+        hook: observation.slurm.hook.as_ref(),
+    })
 }
 
 /// The GPUs that were allocated to an owner with these processes.

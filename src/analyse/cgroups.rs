@@ -3,7 +3,7 @@
 use crate::observation::Observation;
 use crate::report::Payload;
 
-use super::AnalyseError;
+use super::error::AnalyseError;
 use super::joined_node::{JoinedNode, by_cgroup, in_scope};
 use super::processes::Processes;
 

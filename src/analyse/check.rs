@@ -5,8 +5,9 @@ use crate::observation::Observation;
 use crate::policy::{Combination, Decoder, Policy, Question};
 use crate::report::Check;
 
+use super::error::AnalyseError;
 use super::policies::Policies;
-use super::{AnalyseError, Subject};
+use super::subject::Subject;
 
 /// Questions that are answered one by one before a policy that may be complex
 /// is drawn as a whole.

@@ -5,9 +5,11 @@ use crate::observation::Observation;
 use crate::policy::{AlwaysListed, Decoder, Policy};
 use crate::report::{Change, Diff, GpuChange, Omitted, Payload};
 
+use super::error::AnalyseError;
 use super::gpu_verdicts::gpu_verdicts;
 use super::policies::Policies;
-use super::{AnalyseError, Subject, rules};
+use super::rules;
+use super::subject::Subject;
 
 /// The answer of `gpumap diff`: the two policies may come from different
 /// observations. `names` are the sources as the user wrote them.

@@ -7,8 +7,10 @@ use crate::policy::{Combination, Decoder, Followed};
 use crate::report::{Effective, Payload, ProgramProof, Proof, Step};
 
 use super::attachment::Tree;
+use super::error::AnalyseError;
 use super::policies::Policies;
-use super::{AnalyseError, Subject};
+use super::subject;
+use super::subject::Subject;
 
 /// The answer of `gpumap explain`: why `request` on `device` is allowed or denied.
 pub fn explain(
@@ -21,7 +23,7 @@ pub fn explain(
     let mut policies = Policies::new(observation);
     let (target, places, cgroup_id) = places(observation, subject)?;
     let programs: Vec<&Program> =
-        places.iter().filter_map(|place| super::program(observation, place.id).ok()).collect();
+        places.iter().filter_map(|place| subject::program(observation, place.id).ok()).collect();
     let context = policies.context(cgroup_id);
     let proof = decoder.prove(&programs, &context, device, request);
     let policy = match policies.undrawn(subject, &mut decoder) {
@@ -66,13 +68,13 @@ fn places(
 ) -> Result<(String, Vec<Effective>, Option<u64>), AnalyseError> {
     match subject {
         Subject::Cgroup(path) => {
-            let cgroup = super::cgroup(observation, path)?;
+            let cgroup = subject::cgroup(observation, path)?;
             let effective = Tree::new(&observation.cgroups).effective(cgroup);
             Ok((path.lossy().into_owned(), effective, Some(cgroup.id)))
         }
         Subject::Programs(ids) => {
             for id in ids {
-                super::program(observation, *id)?;
+                subject::program(observation, *id)?;
             }
             let names: Vec<String> = ids.iter().map(|id| format!("program {id}")).collect();
             let places = ids.iter().map(|id| Effective { id: *id, ..Effective::default() });
@@ -85,7 +87,7 @@ fn places(
 fn has_programs(observation: &Observation, subject: &Subject) -> bool {
     match subject {
         Subject::Cgroup(path) => {
-            super::cgroup(observation, path).is_ok_and(|cgroup| cgroup.effective.known().is_some())
+            subject::cgroup(observation, path).is_ok_and(|cgroup| cgroup.effective.known().is_some())
         }
         Subject::Programs(_) => true,
     }

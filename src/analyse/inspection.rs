@@ -11,8 +11,10 @@ use crate::observation::{self, Observation, Text};
 use crate::policy::Followed;
 use crate::report::{Decision, Gpu, OwnerSets, Payload};
 
+use super::allocated::CallerAllocation;
+use super::error::AnalyseError;
 use super::joined_node::{JoinedNode, in_scope};
-use super::{AnalyseError, CallerAllocation, allocated, job_claim, node};
+use super::{allocated, job_claim, node};
 
 /// The answer of `node`, and further questions about the same observation.
 #[derive(Debug)]
@@ -116,7 +118,7 @@ fn told(join: &JoinedNode<'_>, granted: &CallerAllocation) -> Result<Option<Owne
     let observation = join.observation;
     let Some(job_id) = observation.slurm.hook.as_ref().and_then(job_claim::job_id) else { return Ok(None) };
     let numbering = Numbering::new(&observation.slurm, &observation.host.name, &join.gpus);
-    let source = node::source(observation, granted, &numbering, join)?;
+    let source = allocated::source(observation, granted, &numbering, join)?;
     let owner = Owner { kind: OwnerKind::Slurm, job_id: Some(job_id), ..Owner::default() };
     let allocated = allocated::of(&owner, &[], join, &numbering, &source);
     Ok(Some(OwnerSets { owner, allocated, ..OwnerSets::default() }))

@@ -13,11 +13,13 @@ use crate::report::{self, Cgroup, Effective, Gpu, Payload};
 use crate::vgpu::Survey;
 
 use super::attachment::Tree;
+use super::error::AnalyseError;
 use super::gpu_verdicts::GpuVerdicts;
 use super::held::Numbers;
 use super::policies::Policies;
+use super::programs;
 use super::rules::Table;
-use super::{AnalyseError, programs};
+use super::subject;
 
 /// An observation, its inventory and owners, and policies as far as they were
 /// needed.
@@ -117,7 +119,7 @@ impl<'a> JoinedNode<'a> {
     ) -> Vec<(Effective, String, Followed)> {
         let places = self.tree.effective(cgroup).into_iter();
         let known = places.filter_map(|place| {
-            let program = super::program(self.observation, place.id).ok()?;
+            let program = subject::program(self.observation, place.id).ok()?;
             Some((place, program))
         });
         let (places, programs): (Vec<Effective>, Vec<&Program>) = known.unzip();

@@ -7,11 +7,13 @@ use crate::observation::{Environment, Observation, Problem, Process};
 use crate::owner::JobName;
 use crate::report::{GpuSet, Leftover, Note, Payload};
 
+use super::allocated::CallerAllocation;
+use super::allocated::source;
+use super::error::AnalyseError;
+use super::job_claim;
 use super::joined_node::JoinedNode;
 use super::killable;
-use super::node::source;
 use super::processes::Processes;
-use super::{AnalyseError, CallerAllocation, job_claim};
 
 /// The processes of a job that hold one of its GPUs.
 ///

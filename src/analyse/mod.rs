@@ -14,6 +14,7 @@ mod change;
 mod check;
 mod compiled;
 mod diff;
+mod error;
 mod explain;
 mod gpu_verdicts;
 mod held;
@@ -30,67 +31,37 @@ mod node;
 mod node_diff;
 mod owners;
 mod policies;
+mod process_limits;
 mod processes;
 mod programs;
 mod rules;
 mod sets;
 mod sharing;
 mod stack;
+mod subject;
 mod verification;
 mod writer;
 
-use crate::observation::{Cgroup, Observation, Program, Text};
-
 pub use crate::policy::Question;
 pub use activity::Follower;
+pub use allocated::CallerAllocation;
 pub use cgroup_gpus::CgroupGpus;
 pub use cgroups::cgroups;
 pub use change::{Comparison, change};
 pub use check::Checker;
 pub use compiled::{NoProgram, compiled};
 pub use diff::diff;
+pub use error::AnalyseError;
 pub use explain::explain;
 pub use holdings::{Holdings, denied_of};
 pub use inspection::Inspection;
 pub use leftovers::leftovers;
 pub use limits::limits;
 pub use moves::{MovedReach, left_owner};
-pub use node::{CallerAllocation, node, without_partial_jobs};
+pub use node::{node, without_partial_jobs};
 pub use node_diff::node_diff;
 pub use programs::programs;
 pub use rules::rule as rule_of;
 pub use stack::{InForce, Stack, stack};
+pub use subject::Subject;
 pub use verification::{ToVerify, to_verify};
-
-/// The subject of a question about a policy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Subject {
-    /// The programs in force on one cgroup of the observation, by path
-    /// relative to the cgroup root with a leading `/`.
-    Cgroup(Text),
-    /// Programs of the observation by id, run in this order.
-    Programs(Vec<u32>),
-}
-
-/// Why analysis cannot answer.
-#[derive(Debug, thiserror::Error)]
-pub enum AnalyseError {
-    /// The observation does not hold the cgroup.
-    #[error("the observation has no cgroup {0:?}")]
-    NoCgroup(Text),
-    /// The observation does not hold the program.
-    #[error("the observation has no program {0}")]
-    NoProgram(u32),
-    /// `--allocated` names no GPU of this node.
-    #[error("--allocated: {0}")]
-    Allocated(String),
-}
-
-fn cgroup<'a>(observation: &'a Observation, path: &Text) -> Result<&'a Cgroup, AnalyseError> {
-    let found = observation.cgroups.iter().find(|cgroup| cgroup.path == *path);
-    found.ok_or_else(|| AnalyseError::NoCgroup(path.clone()))
-}
-
-fn program(observation: &Observation, id: u32) -> Result<&Program, AnalyseError> {
-    observation.programs.iter().find(|program| program.id == id).ok_or(AnalyseError::NoProgram(id))
-}

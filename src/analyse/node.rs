@@ -1,22 +1,17 @@
 //! The answer of `node`, `job` and `pid`: cgroups, and the four sets of their
 //! owners.
 
-use crate::allocation::{Numbering, given};
+use crate::allocation::Numbering;
 use crate::model::Owner;
 use crate::observation::Observation;
 use crate::report::{OwnerSets, Payload};
 
+use super::allocated::CallerAllocation;
+use super::error::AnalyseError;
 use super::joined_node::{JoinedNode, by_cgroup, in_scope};
 use super::owners::Owners;
 use super::processes::Processes;
-use super::{AnalyseError, activity, allocated, asked_order};
-
-/// The allocation that the caller names.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CallerAllocation {
-    /// `--allocated`: a list of GPUs.
-    pub list: Option<String>,
-}
+use super::{activity, allocated, asked_order};
 
 /// The answer for everything in the observation's scope; for single processes
 /// if it was taken for those.
@@ -36,7 +31,7 @@ pub(super) fn answer(join: &mut JoinedNode<'_>, granted: &CallerAllocation) -> R
     for gpu in &mut join.gpus {
         gpu.slurm_index = numbering.index_of(&gpu.key);
     }
-    let source = source(observation, granted, &numbering, join)?;
+    let source = allocated::source(observation, granted, &numbering, join)?;
     let mut processes = Processes::default();
     let mut owners = Owners::default();
     let inside = by_cgroup(observation);
@@ -74,19 +69,4 @@ pub fn without_partial_jobs(payload: &mut Payload, is_whole: impl Fn(&Owner) -> 
         _ => group.to_vec(),
     });
     payload.owners = Some(rows.collect());
-}
-
-/// The source of the allocation, if it is better than claims of processes.
-pub(super) fn source<'a>(
-    observation: &'a Observation,
-    granted: &CallerAllocation,
-    numbering: &Numbering,
-    join: &JoinedNode<'_>,
-) -> Result<allocated::KnownAllocation<'a>, AnalyseError> {
-    let list = granted.list.as_deref();
-    let given = list.map(|list| given(list, numbering, &join.gpus)).transpose();
-    Ok(allocated::KnownAllocation {
-        given: given.map_err(AnalyseError::Allocated)?,
-        hook: observation.slurm.hook.as_ref(),
-    })
 }

@@ -9,10 +9,12 @@ use crate::report::{
     AllocationChange, GpuSet, NodeDiff, OwnerAt, OwnerGpus, OwnerSets, PolicyChange, ProgramMove,
 };
 
+use super::allocated::CallerAllocation;
 use super::diff::changes;
+use super::error::AnalyseError;
 use super::joined_node::{by_cgroup, in_scope};
 use super::policies::Policies;
-use super::{AnalyseError, CallerAllocation, node, rules};
+use super::{node, rules};
 
 /// Compares two observations that were taken for the same cgroups; `None` if they
 /// were not, because an owner that one lacks may then exist.

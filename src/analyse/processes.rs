@@ -11,7 +11,7 @@ use crate::visible::asked;
 
 use super::gpu_verdicts::GpuVerdicts;
 use super::joined_node::JoinedNode;
-use super::{job_claim, limits};
+use super::{job_claim, process_limits};
 
 /// Reports processes, and remembers the last answer: processes that follow one
 /// another in a cgroup mostly ask for the same.
@@ -49,7 +49,7 @@ impl Processes {
             (None, why) => answer.held_unknown = Some(why.unwrap_or_default().to_owned()),
         }
         answer.claim = job_claim::of(process, join.owners.of(&process.cgroup));
-        answer.vgpu = limits::of(process, &answer, join).map(Box::new);
+        answer.vgpu = process_limits::of(process, &answer, join).map(Box::new);
         answer
     }
 

@@ -8,9 +8,11 @@ use crate::observation::{self, Observation};
 use crate::policy::Decoder;
 use crate::report::{Line, Payload, Program};
 
+use super::error::AnalyseError;
 use super::policies::Policies;
 use super::rules::Table;
-use super::{AnalyseError, writer};
+use super::subject;
+use super::writer;
 
 /// The answer of `gpumap prog`: the given programs with disassembly and rules.
 pub fn programs(observation: &Observation, ids: &[u32]) -> Result<Payload, AnalyseError> {
@@ -18,7 +20,7 @@ pub fn programs(observation: &Observation, ids: &[u32]) -> Result<Payload, Analy
     let mut policies = Policies::new(observation);
     let mut rules = Table::new(&observation.gpu_facts);
     for id in ids {
-        super::program(observation, *id)?;
+        subject::program(observation, *id)?;
     }
     let ids: BTreeSet<u32> = ids.iter().copied().collect();
     let mut programs = table(observation, &ids, &mut policies, &mut rules, &mut decoder);

@@ -1,8 +1,10 @@
 //! The programs in force on one cgroup one by one, with what each decides.
 
 use super::attachment::Tree;
+use super::error::AnalyseError;
 use super::policies::Policies;
-use super::{AnalyseError, cgroup, programs};
+use super::programs;
+use super::subject;
 use crate::model::Writer;
 use crate::observation::{self, Observation, Process, Program, Text};
 use crate::policy::{Decoder, Policy};
@@ -47,7 +49,7 @@ pub struct InForce {
 /// The observation does not hold the cgroup or one of its programs.
 pub fn stack(observation: &Observation, path: &Text, decoder: &mut Decoder) -> Result<Stack, AnalyseError> {
     let mut policies = Policies::new(observation);
-    let cgroup = cgroup(observation, path)?;
+    let cgroup = subject::cgroup(observation, path)?;
     let tree = Tree::new(&observation.cgroups);
     let programs = tree.effective(cgroup).into_iter();
     let programs = programs.map(|place| in_force(observation, cgroup, place, &mut policies, decoder));
@@ -67,7 +69,7 @@ fn in_force(
     policies: &mut Policies<'_>,
     decoder: &mut Decoder,
 ) -> Result<InForce, AnalyseError> {
-    let program: &Program = super::program(observation, place.id)?;
+    let program: &Program = subject::program(observation, place.id)?;
     let alone = policies.alone(place.id, decoder);
     let context = policies.context(Some(cgroup.id));
     let policy = alone.unwrap_or_else(|| decoder.policy(&[program], &context));

@@ -4,8 +4,9 @@
 
 use std::collections::BTreeSet;
 
+use super::allocated::CallerAllocation;
+use super::error::AnalyseError;
 use super::inspection::Inspection;
-use super::{AnalyseError, CallerAllocation};
 use crate::observation::{Observation, Text};
 
 /// The questions of `--verify`.

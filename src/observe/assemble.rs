@@ -15,7 +15,7 @@ use super::problems::{self, Log};
 use super::processes::{by_pid, collect, users};
 use super::programs::cache::{self, ProgramCache};
 use super::programs::symbols;
-use super::slurm::config;
+use super::slurm_config as config;
 use super::{gpu, host, rights, units};
 use crate::model::ProblemCode;
 use crate::observation::{Observation, Problem, Process, take_regions};

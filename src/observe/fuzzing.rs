@@ -5,7 +5,8 @@ use std::fs::File;
 use super::cgroups::mounts::Mounts;
 use super::processes::environment::filter;
 use super::processes::image::{self, Role};
-use super::processes::{mappings, procfile};
+use super::processes::mappings;
+use super::procfile;
 use super::scanner;
 use crate::observation::Environment;
 

@@ -3,7 +3,7 @@
 //!
 //! Each room answers one question: [`cgroups`](self::cgroups()) which cgroups there are and which
 //! programs are attached to them, `programs` what these programs and their maps
-//! hold, `processes` what a process is, asks for and holds, `jobs` and `slurm` which cgroups
+//! hold, `processes` what a process is, asks for and holds, `jobs` which cgroups
 //! belong to a job, `units` what systemd is configured to do, [`gpu`] which GPUs
 //! there are. [`scanner`] lists every process of the node, [`monitor`] keeps facts
 //! up to date, [`verify`] asks the kernel itself.
@@ -15,6 +15,7 @@
 
 mod assemble;
 mod cgroups;
+mod clock;
 mod error;
 #[cfg(fuzzing)]
 pub mod fuzzing;
@@ -25,11 +26,12 @@ pub mod monitor;
 mod options;
 mod problems;
 pub(crate) mod processes;
+pub(crate) mod procfile;
 pub(crate) mod programs;
 mod rights;
 pub mod scanner;
 mod setup;
-mod slurm;
+mod slurm_config;
 mod units;
 pub mod verify;
 

@@ -19,7 +19,7 @@ use nix::sys::stat::{FileStat, Mode, SFlag, fstat};
 use nix::sys::statfs::{PROC_SUPER_MAGIC, fstatfs};
 use nix::unistd::geteuid;
 
-use super::OutputError;
+use super::error::OutputError;
 
 /// Symbolic links that are followed (`MAXSYMLINKS`, `linux/namei.h`).
 const LINK_LIMIT: usize = 40;

@@ -13,43 +13,15 @@
 //! - anything else is refused.
 
 mod destination;
+mod error;
 mod replace;
 mod through;
 
 use std::io::{self, Write};
 use std::path::Path;
 
-use nix::errno::Errno;
-
 use destination::Destination;
-
-/// Why nothing was written.
-#[derive(Debug, thiserror::Error)]
-pub enum OutputError {
-    /// The name leads where gpumap does not write.
-    #[error("{why}")]
-    Refused {
-        /// The reason.
-        why: String,
-        /// The advice.
-        needs: &'static str,
-    },
-    /// A system call failed.
-    #[error("{0}")]
-    System(#[from] io::Error),
-}
-
-impl From<Errno> for OutputError {
-    fn from(errno: Errno) -> Self {
-        Self::System(errno.into())
-    }
-}
-
-impl OutputError {
-    fn refused(why: impl Into<String>, needs: &'static str) -> Self {
-        Self::Refused { why: why.into(), needs }
-    }
-}
+pub use error::OutputError;
 
 /// Writes the output of `write` to `path`, as the module describes: whatever has the
 /// name afterwards is whole.

@@ -16,7 +16,7 @@ use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat, renameat};
 use nix::sys::stat::Mode;
 use nix::unistd::{UnlinkatFlags, linkat, unlinkat};
 
-use super::OutputError;
+use super::error::OutputError;
 
 /// Names that are tried for the new file.
 const TRIES: usize = 16;

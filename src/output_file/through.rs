@@ -9,7 +9,7 @@ use nix::fcntl::{AT_FDCWD, OFlag, openat};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::Mode;
 
-use super::OutputError;
+use super::error::OutputError;
 
 /// Milliseconds that a reader may take nothing.
 const PATIENCE: u16 = 10_000;

@@ -10,8 +10,8 @@ use super::budget::Budgets;
 use super::ground::{Ground, Grounds};
 use super::locks::Locks;
 use super::look::Mapped;
+use super::prober::{FileId, FileKind, Prober, Target};
 use super::release::{Release, descriptors};
-use super::{FileKind, Prober, Target};
 use crate::loader::Attached;
 use crate::sys::dir::Dir;
 use crate::sys::regular_file::RegularFile;
@@ -25,9 +25,6 @@ const FAILED: Duration = Duration::from_secs(30);
 /// How long the end of a watch waits for processes that hold the locks of their
 /// memory maps. After that they hold up the node.
 const AT_END: Duration = Duration::from_secs(5);
-
-/// Which file it is among those that exist.
-pub type FileId = ((u32, u32), u64);
 
 /// What a file contains, as far as its inode tells: a number that is used again
 /// for another file comes with other times.

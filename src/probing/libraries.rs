@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::drivers;
-use super::files::{self, Asker, FileId, Files, Use, Version, Wanted};
+use super::files::{self, Asker, Files, Use, Version, Wanted};
 use super::look::{FILES, Found, Lookers, Seen, start};
-use super::{FileKind, Prober};
+use super::prober::{FileId, FileKind, Prober};
 use crate::observe::processes::credentials;
 use crate::sys::dir::Dir;
 use crate::sys::regular_file::RegularFile;

@@ -14,7 +14,7 @@ use nix::errno::Errno;
 use super::driver::is_driver;
 use crate::observe::processes::environment::location::is_c_library;
 use crate::observe::processes::mappings::{Mapping, mappings};
-use crate::observe::processes::procfile::parse_stat;
+use crate::observe::procfile::parse_stat;
 use crate::sys::dir::{Dir, read_all};
 use crate::sys::regular_file::RegularFile;
 

@@ -22,81 +22,16 @@ mod locks;
 mod look;
 mod mode;
 mod mounts;
+mod prober;
 mod release;
 mod scope;
 mod waiting;
 
-use std::fmt::Debug;
-use std::path::Path;
-use std::time::Duration;
-
-use crate::loader::Attached;
-use crate::sys::window::Windowed;
-
 pub use drivers::installed as installed_drivers;
-pub use files::{FileId, none};
+pub use files::none;
 pub use functions::{Place, places};
 pub use libraries::{Coverage, Libraries};
 pub use mode::Mode;
+pub use prober::{FileId, FileKind, Prober, Target};
 pub use scope::Scope;
 pub use waiting::{EACH, Look, Waiting};
-
-/// What a file is to a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileKind {
-    /// A driver's library, by its name.
-    Driver,
-    /// The C library, by its name.
-    CLibrary,
-    /// The executable of a process that maps no C library.
-    Executable,
-}
-
-/// Where probes are put.
-#[derive(Clone, Copy, Debug)]
-pub struct Target<'a> {
-    /// The file, held open: a path below `/proc/self/fd`.
-    pub path: &'a Path,
-    /// Which file it is.
-    pub id: FileId,
-    /// Its name, for display: a user may have chosen it.
-    pub shown: &'a [u8],
-    /// The only process that gets the probes; `None`: every one.
-    pub pid: Option<u32>,
-}
-
-/// Puts probes into files.
-pub trait Prober {
-    /// A place in a file, and what is put there.
-    type Place: Clone + Debug;
-
-    /// Whether C libraries, and executables without one, are looked at too.
-    const C_LIBRARIES: bool;
-    /// How long a file stays probed that no process uses.
-    const UNUSED: Duration;
-
-    /// Finds the places in a file. None: the file is none that is probed.
-    ///
-    /// # Errors
-    ///
-    /// Why it cannot be probed.
-    fn find(
-        &mut self,
-        file: Windowed,
-        kind: FileKind,
-        target: &Target<'_>,
-    ) -> Result<Vec<Self::Place>, String>;
-
-    /// Attaches the programs.
-    ///
-    /// # Errors
-    ///
-    /// Why the kernel does not.
-    fn attach(&mut self, places: &[Self::Place], target: &Target<'_>) -> Result<Vec<Attached>, String>;
-
-    /// A driver's library of a process is not probed, for this reason.
-    fn refused(&mut self, _shown: &[u8], _pid: Option<u32>, _why: &str) {}
-
-    /// The probes that a file has for all are taken out.
-    fn released(&mut self, _id: FileId) {}
-}

@@ -3,7 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Change, GpuSet, Omitted};
+use super::policy::Change;
+use super::policy::Omitted;
+use super::sets::GpuSet;
 use crate::model::Owner;
 
 /// The changes between two observations.

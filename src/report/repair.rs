@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Rule;
+use super::policy::Rule;
 use crate::model::{AttachFlag, IntentionSource, Owner, RepairState, Writer};
 
 /// What gives lost device access back to a cgroup.

@@ -1,6 +1,10 @@
 //! Tells whether an answer leaves something unknown that could be known.
 
-use super::{GpuSet, NodeDiff, OwnerSets, Payload, Policy, Process};
+use super::document::Payload;
+use super::node_diff::NodeDiff;
+use super::policy::Policy;
+use super::process::Process;
+use super::sets::{GpuSet, OwnerSets};
 use crate::model::{CheckState, RepairState, ValueState, Verdict, Verdicts};
 
 impl Payload {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// A room's name with the rooms that it imports.
 type Imports = BTreeMap<String, BTreeSet<String>>;
 
-fn root() -> &'static Path {
+pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
@@ -17,14 +17,14 @@ fn contributing() -> String {
 }
 
 /// Every Rust file below a directory.
-fn rust_files(dir: &Path) -> Vec<PathBuf> {
+pub(crate) fn rust_files(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).expect("a directory").flatten().map(|entry| entry.path());
     let files = entries.flat_map(|path| if path.is_dir() { rust_files(&path) } else { vec![path] });
     files.filter(|path| path.extension().is_some_and(|ending| ending == "rs")).collect()
 }
 
 /// What a file has besides tests and comments.
-fn code(file: &Path) -> String {
+pub(crate) fn code(file: &Path) -> String {
     if file.file_name().is_some_and(|name| name == "tests.rs") {
         return String::new();
     }

@@ -10,5 +10,6 @@
 )]
 
 mod architecture;
+mod circles;
 mod manual;
 mod readme;

@@ -12,7 +12,8 @@ use aya::programs::Program;
 use aya::{Btf, Ebpf, EbpfLoader};
 use self_cell::self_cell;
 
-use super::{LoadError, Loaded, Loader, Wanted, one_line};
+use super::error::one_line;
+use super::{LoadError, Loaded, Loader, Wanted};
 use loaded::Programs;
 use session::Prepared;
 

@@ -12,7 +12,7 @@ use super::mounts::{Mount, Mounts};
 use crate::observation::CgroupMode;
 use crate::observe::error::ObserveError;
 use crate::observe::options::Options;
-use crate::observe::processes::procfile::cgroup_line;
+use crate::observe::procfile::cgroup_line;
 use crate::sys::dir::{Dir, FileSystem, is_plain_file};
 
 /// Bytes of `/proc/self/cgroup`.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::hierarchy::Hierarchy;
 use crate::observe::error::ObserveError;
 use crate::observe::options::Options;
-use crate::observe::processes::procfile::{cgroup_line, parse_stat};
+use crate::observe::procfile::{cgroup_line, parse_stat};
 use crate::owner::Ground;
 use crate::sys::dir::Dir;
 use crate::sys::file_handle;

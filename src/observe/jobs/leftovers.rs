@@ -13,11 +13,11 @@ use crate::observe::assemble::observe;
 use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::observe::cgroups::walk::{VisitedCgroup, WalkPlan};
 use crate::observe::error::ObserveError;
-use crate::observe::host;
 use crate::observe::options::{Options, Target};
 use crate::observe::problems::Log;
 use crate::observe::processes::survey::ProcessFilter;
 use crate::observe::processes::{by_pid, collect, survey};
+use crate::observe::{clock, host};
 use crate::owner::JobName;
 
 /// How often the job's cgroups are searched while they are being removed.
@@ -101,7 +101,7 @@ fn named(
 /// When the job began, in clock ticks since boot, with some slack because the clocks
 /// of two nodes differ.
 fn ticks_since_boot(began: i64) -> Option<u64> {
-    let ticks = host::BootClock::now().ticks(began.checked_sub(SLACK)?)?;
+    let ticks = clock::BootClock::now().ticks(began.checked_sub(SLACK)?)?;
     u64::try_from(ticks).ok()
 }
 

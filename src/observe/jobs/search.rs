@@ -20,7 +20,7 @@ use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::observe::cgroups::walk::parse_pids;
 use crate::observe::error::ObserveError;
 use crate::observe::options::{Options, Target};
-use crate::observe::slurm::step_daemon;
+use crate::observe::processes::step_daemon;
 use crate::owner::{Ground, JobName};
 use crate::sys::dir::Dir;
 

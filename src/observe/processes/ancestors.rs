@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::procfile::STAT_LIMIT;
+use crate::observe::procfile::STAT_LIMIT;
 use crate::sys::dir::Dir;
 
 /// More levels than any shell or batch system nests.

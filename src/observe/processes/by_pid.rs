@@ -6,8 +6,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use super::collect::read;
-use super::procfile::STAT_LIMIT;
-use super::procfile::parse_stat;
 use super::wanted::{Unread, Wanted};
 use crate::model::ProblemCode;
 use crate::observation::Process;
@@ -17,6 +15,8 @@ use crate::observe::cgroups::walk::VisitedCgroup;
 use crate::observe::error::ObserveError;
 use crate::observe::options::Options;
 use crate::observe::problems::Log;
+use crate::observe::procfile::STAT_LIMIT;
+use crate::observe::procfile::parse_stat;
 use crate::sys::dir::Dir;
 
 /// Reads these processes. Each one that cannot be read is a problem; if none can

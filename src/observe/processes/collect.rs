@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use super::helpers::depth::Depth;
 use super::helpers::{HelperPool, Requests};
-use super::procfile::is_own;
 use super::reader::Reader;
 use super::refusals::{self, Counts, Refusals};
 use super::wanted::{Context, Unread, Wanted};
@@ -16,6 +15,7 @@ use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::observe::cgroups::walk::VisitedCgroup;
 use crate::observe::options::Options;
 use crate::observe::problems::Log;
+use crate::observe::procfile::is_own;
 use crate::observe::rights::unless_held;
 use crate::sys::caps::Capability;
 use crate::sys::dir::Dir;

@@ -13,12 +13,12 @@ use super::environment::{at_exec, live};
 use super::helpers::depth::Depth;
 use super::mapped_files::MappedFiles;
 use super::memory::Memory;
-use super::procfile::STAT_LIMIT;
-use super::procfile::parse_stat;
 use super::refusals::{ReadKind, Refusals};
 use super::title;
 use super::vgpu::{Looked, TraceReader};
 use crate::observation::{Answer, Detail, Environment, Text};
+use crate::observe::procfile::STAT_LIMIT;
+use crate::observe::procfile::parse_stat;
 use crate::sys::dir::Dir;
 
 /// Bytes read of `auxv` and `maps`.

@@ -10,10 +10,10 @@ use super::environment::at_exec;
 use super::helpers::depth::Depth;
 use super::helpers::{HelperPool, Requests};
 use super::memory::Memory;
-use super::procfile::parse_stat;
-use super::procfile::{STAT_LIMIT, is_own};
 use super::refusals::Refusals;
 use crate::observation::{Answer, Environment, Text};
+use crate::observe::procfile::parse_stat;
+use crate::observe::procfile::{STAT_LIMIT, is_own};
 use crate::sys::dir::Dir;
 
 /// A process and its environment at one moment.

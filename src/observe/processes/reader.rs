@@ -9,13 +9,13 @@ use nix::unistd::Pid;
 
 use super::detail::{DetailReader, Subject};
 use super::helpers::depth::Depth;
-use super::procfile::STAT_LIMIT;
-use super::procfile::{cgroup_line, parse_stat};
 use super::title::STEP_DAEMON;
 use super::wanted::{Context, Unread, Wanted};
 use crate::observation::{Process, Text};
 use crate::observe::cgroups::devices_v1;
-use crate::observe::slurm::step_daemon;
+use crate::observe::processes::step_daemon;
+use crate::observe::procfile::STAT_LIMIT;
+use crate::observe::procfile::{cgroup_line, parse_stat};
 use crate::owner;
 use crate::sys::dir::Dir;
 

@@ -7,11 +7,11 @@ use std::path::Path;
 use nix::errno::Errno;
 
 use super::helpers::depth::{Depth, SILENT, SPENT};
-use super::procfile::STAT_LIMIT;
-use super::procfile::parse_stat;
 use crate::model::ProblemCode;
 use crate::observation::Text;
 use crate::observe::problems::Log;
+use crate::observe::procfile::STAT_LIMIT;
+use crate::observe::procfile::parse_stat;
 use crate::observe::rights::{Part, Rights};
 use crate::sys::dir::Dir;
 

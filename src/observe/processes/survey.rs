@@ -11,12 +11,12 @@ use super::helpers::depth::Depth;
 use super::helpers::depth::SILENT;
 use super::helpers::{HelperPool, Requests};
 use super::memory::Memory;
-use super::procfile::STAT_LIMIT;
-use super::procfile::parse_stat;
 use super::refusals::Refusals;
 use crate::model::ProblemCode;
 use crate::observation::{Answer, Environment, Problem, Text};
 use crate::observe::problems::Log;
+use crate::observe::procfile::STAT_LIMIT;
+use crate::observe::procfile::parse_stat;
 use crate::sys::dir::Dir;
 
 /// A process whose environment names the job: its pid and its start time.

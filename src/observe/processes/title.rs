@@ -3,9 +3,9 @@
 //! block for ever.
 
 use super::memory::Memory;
-use super::procfile::STAT_LIMIT;
-use super::procfile::parse_stat;
 use crate::observation::Text;
+use crate::observe::procfile::STAT_LIMIT;
+use crate::observe::procfile::parse_stat;
 use crate::sys::dir::Dir;
 
 /// Bytes that are kept.

@@ -12,9 +12,9 @@ use std::io::{BufRead, BufReader, Read as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::procfile::is_own;
 use crate::observation::{Process, Text, User};
 use crate::observe::options::Options;
+use crate::observe::procfile::is_own;
 use crate::sys::dir::Dir;
 use crate::sys::helper::{Channel, Helper, wait};
 use crate::sys::stat::stat_at;

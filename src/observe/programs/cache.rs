@@ -7,7 +7,7 @@ use super::maps;
 use super::replaced::Replacements;
 use crate::model::ProblemCode;
 use crate::observation::{Answer, HexBytes, Map, Program, with_inner};
-use crate::observe::host::BootClock;
+use crate::observe::clock::BootClock;
 use crate::observe::problems::{Log, refusal};
 use crate::observe::rights::{refused, unless_held};
 use crate::sys::bpf::{self, BpfError, ProgramInfo, Xlated};

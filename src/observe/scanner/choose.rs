@@ -5,7 +5,7 @@ use super::iterators::Iterators;
 use super::proc::ProcScanner;
 use super::reader::Reader;
 use crate::observe::options::Options;
-use crate::observe::processes::procfile::is_own;
+use crate::observe::procfile::is_own;
 use crate::sys::heap;
 
 /// The way that was chosen.

@@ -11,9 +11,9 @@ use crate::observe::processes::descriptor_tables::DescriptorTables;
 use crate::observe::processes::environment::at_exec;
 use crate::observe::processes::helpers::depth::Depth;
 use crate::observe::processes::memory::Memory;
-use crate::observe::processes::procfile::STAT_LIMIT;
-use crate::observe::processes::procfile::{Stat, cgroup_line, parse_stat};
 use crate::observe::processes::refusals::{ReadKind, Refusals};
+use crate::observe::procfile::STAT_LIMIT;
+use crate::observe::procfile::{Stat, cgroup_line, parse_stat};
 use crate::sys::dir::Dir;
 
 /// Bytes read of `cgroup`, some fifteen lines.

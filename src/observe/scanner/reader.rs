@@ -14,8 +14,8 @@ use crate::observation::{Answer, Environment, Text};
 use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::observe::options::Options;
 use crate::observe::processes::helpers::{HelperPool, Requests};
-use crate::observe::processes::procfile::is_own;
 use crate::observe::processes::refusals::Refusals;
+use crate::observe::procfile::is_own;
 use crate::sys::dir::Dir;
 use crate::sys::helper;
 

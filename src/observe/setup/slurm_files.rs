@@ -6,7 +6,7 @@ use std::path::Path;
 use nix::errno::Errno;
 
 use crate::observation::{Answer, SlurmFile, SlurmSetup};
-use crate::observe::slurm::config::{PLACES, read};
+use crate::observe::slurm_config::{PLACES, read};
 
 /// Keys that are kept of each file, in lower case.
 const SLURM_CONF: &[&str] = &["taskplugin", "grestypes", "include"];

@@ -6,12 +6,14 @@ use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::Mode;
 
-use super::REQUEST;
 use crate::observation::{Answer, Text, Verification};
 use crate::observe::options::Options;
 use crate::sys::access::{self, Access};
 use crate::sys::dir::Dir;
 use crate::sys::stat::{FileKind, stat_at};
+
+/// The request that is asked about: opening a GPU for reading and writing.
+pub(super) const REQUEST: &str = "rw";
 
 /// A node to ask about.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -26,8 +26,6 @@ pub use handle::Node;
 pub const CGROUP_LIMIT: usize = 256;
 /// How long one process may take; the usual time is well below a millisecond.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The request that is asked about: opening a GPU for reading and writing.
-const REQUEST: &str = "rw";
 
 /// Asks the kernel in each cgroup about each character device, and adds the answers
 /// to the observation. Only cgroups with processes are used, because a first process
@@ -65,7 +63,7 @@ pub fn verify(options: &Options, observation: &mut Observation, cgroups: &[Text]
 
 /// The answers for a cgroup that could not be used at all.
 fn whole(cgroup: &Text, why: String) -> Verification {
-    let (cgroup, request) = (cgroup.clone(), REQUEST.to_owned());
+    let (cgroup, request) = (cgroup.clone(), handle::REQUEST.to_owned());
     Verification { cgroup, path: String::new(), major: 0, minor: 0, request, allowed: Answer::Missing(why) }
 }
 

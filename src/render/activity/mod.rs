@@ -2,15 +2,17 @@
 //! first, with the streams under it with -v.
 
 pub(super) mod amounts;
+mod gpu_of_use;
 mod notes;
 
 use std::io::{self, Write};
 
 use super::table::{self, Last};
-use super::{Style, gpu_names, owner, sanitize};
+use super::{Style, owner, sanitize};
 use crate::model::GpuEvidence;
 use crate::report::{ActiveProcess, Activity, Gpu, GpuUse, Payload, Rates, StreamUse, Work};
 use amounts::{byte_rate, bytes, count, idle};
+use gpu_of_use::gpu;
 
 /// Characters of a command name, and of an owner's.
 const COMMAND: usize = 15;
@@ -177,15 +179,5 @@ fn waits(counts: &Work, rates: Option<&Rates>) -> String {
             waited if waited <= 0.0 => "-".to_owned(),
             waited => amounts::duration(waited),
         },
-    }
-}
-
-/// The GPU's short name; `?` with the ordinal where it is not known which it is.
-pub(super) fn gpu(one: &GpuUse, gpus: &[Gpu]) -> String {
-    match (&one.instance, &one.gpu, one.ordinal) {
-        (Some(instance), ..) => gpu_names::instance_name(instance, gpus),
-        (None, Some(gpu), _) => gpu_names::name(gpu, gpus),
-        (None, None, Some(ordinal)) => format!("? (its {ordinal})"),
-        (None, None, None) => "?".to_owned(),
     }
 }

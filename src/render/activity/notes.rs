@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 
 use super::amounts::{duration, idle};
-use super::gpu;
+use super::gpu_of_use::gpu;
 use crate::observation::Uncovered;
 use crate::render::{Style, sanitize};
 use crate::report::{ActiveProcess, Activity, CallError, DurationClass, Gpu};

@@ -6,8 +6,10 @@
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
+use super::call::{Body, Command, call};
+use super::error::BpfError;
 use super::map::has_plain_values;
-use super::{Body, BpfError, Command, call, map_info};
+use super::map::map_info;
 
 /// `BPF_PROG_TYPE_KPROBE`, the type of programs at functions.
 const PROBE_PROGRAM: u32 = 2;

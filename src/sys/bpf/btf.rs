@@ -2,7 +2,8 @@
 
 use std::os::fd::AsRawFd;
 
-use super::{BpfError, Command, fd_by_id, info};
+use super::call::{Command, fd_by_id, info};
+use super::error::BpfError;
 
 /// Most bytes of types that are read; the kernel takes 16 MiB (`BTF_MAX_SIZE`),
 /// and those of a program are some kilobytes.

@@ -2,7 +2,8 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
-use super::{BpfError, Command, IdBody, call, fd_by_id, info};
+use super::call::{Command, IdBody, call, fd_by_id, info};
+use super::error::BpfError;
 
 /// `BPF_LINK_TYPE_TRACING`.
 const TRACING_LINK: u32 = 2;

@@ -2,7 +2,8 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
-use super::{BpfError, Command, fd_by_id, info};
+use super::call::{Command, fd_by_id, info};
+use super::error::BpfError;
 
 /// `BPF_PROG_TYPE_CGROUP_DEVICE`.
 pub const CGROUP_DEVICE_PROGRAM: u32 = 15;

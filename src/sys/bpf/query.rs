@@ -2,7 +2,8 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use super::{Body, BpfError, Command, call};
+use super::call::{Body, Command, call};
+use super::error::BpfError;
 
 /// `BPF_CGROUP_DEVICE` of `enum bpf_attach_type`.
 const CGROUP_DEVICE: u32 = 6;

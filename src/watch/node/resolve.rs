@@ -13,7 +13,7 @@ use super::place::{OwnedCgroup, Places, STAYS};
 use super::remember::Remembered;
 use crate::analyse::{CgroupGpus, MovedReach};
 use crate::observation::{Answer, CgroupMode, Environment, Observation, Process, Text};
-use crate::observe::processes::procfile::cgroup_line;
+use crate::observe::procfile::cgroup_line;
 use crate::observe::{self, Options, Target};
 use crate::report::{Asked, Gpu};
 use crate::sys::dir::Dir;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{About, pages, report};
+use super::by_cgroup::{About, report};
+use super::pages;
 use crate::audit::facts::Facts;
 use crate::observation::Observation;
 use crate::report::{Finding, Process, RegionProcess, Vgpu};

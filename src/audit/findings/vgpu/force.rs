@@ -1,6 +1,7 @@
 //! Limits that were meant and do not hold.
 
-use super::{About, pages, report};
+use super::by_cgroup::{About, report};
+use super::pages;
 use crate::audit::facts::Facts;
 use crate::model::{InForce, LimitCode};
 use crate::report::{Finding, LimitVerdict, Process, Vgpu};

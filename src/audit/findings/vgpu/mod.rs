@@ -1,18 +1,16 @@
 //! Findings about limits of HAMi-core's libvgpu.so and of SoftMig: whether they
 //! are in force, and whether what they rest on is sound.
 
+mod by_cgroup;
 mod entries;
 mod force;
 mod pages;
 mod regions;
 mod slices;
 
-use std::collections::BTreeMap;
-
 use crate::audit::facts::Facts;
-use crate::audit::finding;
-use crate::audit::kind::{Family, Kind};
-use crate::report::{Finding, Process, Vgpu};
+use crate::audit::kind::Family;
+use crate::report::Finding;
 
 pub(super) const FAMILY: Family = Family {
     kinds: &[
@@ -40,71 +38,4 @@ fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
     found.extend(regions::find(facts));
     found.extend(entries::find(facts));
     found
-}
-
-/// A process with its limits and what is wrong with it, a sentence.
-type Fault<'f> = (&'f Process, &'f Vgpu, String);
-
-/// What one kind of finding says of the processes of a cgroup.
-struct About {
-    kind: &'static Kind,
-    /// What they do, after their name: `may use GPU memory beyond its limit`.
-    summary: &'static str,
-    excuses: &'static [&'static str],
-    advice: &'static str,
-}
-
-/// One finding for each cgroup with a faulty process.
-fn report<'f>(
-    facts: &'f Facts<'_>,
-    about: &About,
-    fault: impl Fn(&'f Process, &'f Vgpu) -> Option<String>,
-) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for cgroup in facts.cgroups() {
-        let limited = cgroup.processes.iter().filter_map(|process| Some((process, process.vgpu.as_deref()?)));
-        let faults = limited.filter_map(|(process, limits)| Some((process, limits, fault(process, limits)?)));
-        let faults: Vec<Fault<'f>> = faults.collect();
-        let Some((first, ..)) = faults.first() else { continue };
-        let who = match faults.len() {
-            1 => format!("process {}", first.pid),
-            count => format!("process {} and {} more", first.pid, count - 1),
-        };
-        findings.push(Finding {
-            processes: faults
-                .iter()
-                .take(finding::LISTED)
-                .map(|(process, ..)| finding::process(process))
-                .collect(),
-            devices: devices(facts, &faults),
-            evidence: evidence(&faults),
-            excuses: about.excuses.iter().map(|excuse| (*excuse).to_owned()).collect(),
-            advice: about.advice.to_owned(),
-            ..finding::at(about.kind, cgroup, format!("{who}: {}", about.summary))
-        });
-    }
-    findings
-}
-
-/// What is wrong, each sentence once, with the first process it is so for.
-fn evidence(faults: &[Fault<'_>]) -> Vec<String> {
-    let mut by_text: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
-    for (process, _, text) in faults {
-        by_text.entry(text).or_default().push(process.pid);
-    }
-    let clause = |(text, pids): (&str, Vec<u32>)| match pids.as_slice() {
-        [pid] => format!("{pid}: {text}"),
-        [pid, rest @ ..] => format!("{pid} and {} more: {text}", rest.len()),
-        [] => text.to_owned(),
-    };
-    crate::audit::wording::clauses(by_text.into_iter().map(clause).collect())
-}
-
-/// The node's GPUs among their devices.
-fn devices(facts: &Facts<'_>, faults: &[Fault<'_>]) -> Vec<crate::report::FindingDevice> {
-    let is_theirs = |key: &str| {
-        let devices = faults.iter().flat_map(|(_, limits, _)| &limits.devices);
-        devices.into_iter().any(|device| device.gpu.as_deref() == Some(key))
-    };
-    facts.inspection.gpus().iter().filter(|gpu| is_theirs(&gpu.key)).map(finding::gpu).collect()
 }

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{About, pages, report};
+use super::by_cgroup::{About, report};
+use super::pages;
 use crate::audit::facts::Facts;
 use crate::audit::finding;
 use crate::model::Confidence;

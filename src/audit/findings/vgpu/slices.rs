@@ -1,6 +1,7 @@
 //! Slices of a GPU that Slurm gives out, without SoftMig's limits.
 
-use super::{About, pages, report};
+use super::by_cgroup::{About, report};
+use super::pages;
 use crate::audit::facts::Facts;
 use crate::model::{LimitCode, OwnerKind};
 use crate::observation::{Answer, Preload, VgpuTraces};

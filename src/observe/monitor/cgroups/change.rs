@@ -12,7 +12,7 @@ use crate::observe::cgroups::links;
 use crate::observe::cgroups::walk::VisitedCgroup;
 use crate::observe::problems::Log;
 use crate::observe::programs::{maps, symbols};
-use crate::observe::{gpu, host};
+use crate::observe::{clock, gpu};
 use crate::sys::bpf::{ListKind, query};
 use crate::sys::dir::Dir;
 
@@ -254,7 +254,7 @@ impl MonitoredCgroups {
         let map = |id| other_maps.get(&id).or_else(|| self.cache.maps.get(&id));
         let used = with_inner(programs.iter().flat_map(|program| program.map_ids.iter().copied()), map);
         let maps = used.into_iter().filter_map(map).cloned().collect();
-        Observation { taken_at: host::now(), cgroups, programs, maps, ..self.blank.clone() }
+        Observation { taken_at: clock::now(), cgroups, programs, maps, ..self.blank.clone() }
     }
 
     /// Reads the inventory unless it is fresh.

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use super::depth::Depth;
-use crate::observe::processes::procfile::parse_stat;
+use crate::observe::procfile::parse_stat;
 use crate::sys::dir::Dir;
 use crate::sys::helper::left_behind;
 

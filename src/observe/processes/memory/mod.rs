@@ -7,6 +7,7 @@
 //! itself (userfaultfd). That can take for ever. What a process has written is
 //! present or swapped out, and so are the strings that the kernel gave it.
 
+mod fault;
 mod pages;
 pub(super) mod strings;
 
@@ -17,7 +18,9 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 
 use crate::sys::dir::Dir;
+pub(in crate::observe) use fault::Fault;
 use pages::Pages;
+pub(in crate::observe::processes) use pages::word;
 
 /// Reads that one process may cost, bytes, and time: an environment that is
 /// made to be slow to read is cut.
@@ -37,17 +40,6 @@ pub(in crate::observe) struct Memory {
     calls: u32,
     bytes: usize,
     end: Instant,
-}
-
-/// Why there are no bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::observe) enum Fault {
-    /// Nothing is there that can be read without waiting for it.
-    Absent,
-    /// The address space is gone.
-    Gone,
-    /// Enough has been read.
-    Spent,
 }
 
 impl Memory {
@@ -130,24 +122,5 @@ impl Memory {
     /// mapped fails as long as it is, and ends after.
     pub(in crate::observe) fn is_alive(&self) -> bool {
         self.pages.is_alive() && !matches!(self.file.read_at(&mut [0], NOWHERE), Ok(0))
-    }
-}
-
-impl Fault {
-    /// In words.
-    pub(super) fn why(self) -> &'static str {
-        match self {
-            Self::Absent => "its memory cannot be read there: the page is not mapped or not resident",
-            Self::Gone => "it has ended",
-            Self::Spent => "it takes too long to read",
-        }
-    }
-}
-
-/// A pointer of 4 or 8 bytes in this machine's byte order.
-pub(in crate::observe::processes) fn word(bytes: &[u8]) -> u64 {
-    match bytes.try_into() {
-        Ok(long) => u64::from_ne_bytes(long),
-        Err(_) => bytes.try_into().map_or(0, |short| u32::from_ne_bytes(short).into()),
     }
 }

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use nix::errno::Errno;
 use nix::unistd::{SysconfVar, sysconf};
 
-use super::Fault;
+use super::fault::Fault;
 use crate::sys::dir::Dir;
 
 /// Bytes that are looked at with one call, whole pages.
@@ -60,7 +60,7 @@ impl Pages {
         }
         // Entries that could not be read are zero, which means a page that is not
         // there.
-        let there = wanted.chunks_exact(ENTRY).take_while(|entry| is_there(super::word(entry)));
+        let there = wanted.chunks_exact(ENTRY).take_while(|entry| is_there(word(entry)));
         match (there.count() * size).saturating_sub(inside).min(length) {
             0 => Err(Fault::Absent),
             ready => Ok(ready),
@@ -86,6 +86,14 @@ fn size() -> usize {
         let size = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
         size.and_then(|size| usize::try_from(size).ok()).unwrap_or(SMALLEST).max(SMALLEST)
     })
+}
+
+/// A pointer of 4 or 8 bytes in this machine's byte order.
+pub(in crate::observe::processes) fn word(bytes: &[u8]) -> u64 {
+    match bytes.try_into() {
+        Ok(long) => u64::from_ne_bytes(long),
+        Err(_) => bytes.try_into().map_or(0, |short| u32::from_ne_bytes(short).into()),
+    }
 }
 
 #[cfg(test)]

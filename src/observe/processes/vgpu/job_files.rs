@@ -5,7 +5,7 @@ use std::ffi::CString;
 use super::files::facts;
 use super::preload;
 use crate::observation::{Answer, Detail, JobFile};
-use crate::observe::processes::procfile::cgroup_line;
+use crate::observe::procfile::cgroup_line;
 use crate::owner;
 use crate::sys::dir::Dir;
 use crate::sys::stat::FileKind;

@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use super::super::{Body, BpfError, Command, call};
-use super::MapInfo;
+use super::info::MapInfo;
 use super::shape::{Shape, shape};
+use crate::sys::bpf::call::{Body, Command, call};
+use crate::sys::bpf::error::BpfError;
 
 /// `CONFIG_NR_CPUS` is at most this on every architecture. Per-CPU values are
 /// read into room for as many CPUs, so that a wrong `possible` file cannot

@@ -11,8 +11,8 @@ use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::observe::options::Options;
 use crate::observe::processes::helpers::depth::Depth;
 use crate::observe::processes::helpers::{HelperPool, Requests};
-use crate::observe::processes::procfile::cgroup_line;
 use crate::observe::processes::title;
+use crate::observe::procfile::cgroup_line;
 use crate::owner::{job_of_socket, job_of_title};
 use crate::sys::dir::Dir;
 

@@ -1,0 +1,38 @@
+//! Limits of HAMi-core and SoftMig on one process.
+
+use crate::model::{DeviceType, Owner};
+use crate::observation;
+use crate::report::{Process, Vgpu};
+use crate::vgpu::{Place, memory_of};
+
+use super::joined_node::JoinedNode;
+
+/// Major number of NVIDIA's devices.
+const NVIDIA: u32 = 195;
+
+/// What the libraries do for a process, of which `answer` says what it holds.
+pub(super) fn of(process: &observation::Process, answer: &Process, join: &JoinedNode<'_>) -> Option<Vgpu> {
+    let owner = join.owners.of(&process.cgroup);
+    let mut around = std::iter::successors(owner, |owner: &&Owner| owner.outer.as_deref());
+    let gpu_of = |uuid: &str| {
+        let gpu = join.gpus.iter().find(|gpu| gpu.uuid.as_deref() == Some(uuid))?;
+        Some((gpu.key.clone(), gpu.model.as_deref().and_then(memory_of)))
+    };
+    let place = Place {
+        in_slurm_job: around.clone().any(|owner| owner.kind.is_slurm()),
+        in_container: around.any(|owner| owner.kind.is_container()),
+        uses_gpu: uses_gpu(process, answer),
+        gpu_of: &gpu_of,
+    };
+    join.survey.of(process, place)
+}
+
+/// Whether it has a GPU open, one that the inventory lacks too.
+fn uses_gpu(process: &observation::Process, answer: &Process) -> Option<bool> {
+    let devices = process.detail.as_ref()?.devices.known();
+    let is_gpu = |device: &observation::HeldDevice| device.kind == DeviceType::Char && device.major == NVIDIA;
+    if answer.held.as_ref().is_some_and(|held| !held.is_empty()) || devices?.iter().any(is_gpu) {
+        return Some(true);
+    }
+    answer.held_unknown.is_none().then_some(false)
+}

@@ -1,0 +1,61 @@
+//! The time of day, and times since boot.
+
+use jiff::Timestamp;
+use nix::time::{ClockId, clock_gettime};
+
+/// The current time, RFC 3339 to the millisecond.
+pub(super) fn now() -> String {
+    let now = Timestamp::now();
+    Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now).to_string()
+}
+
+/// Nanoseconds of a clock tick of `/proc` (`USER_HZ` is 100 everywhere).
+const TICK: i128 = 10_000_000;
+
+/// Turns nanoseconds since boot into the time of day.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BootClock {
+    booted: Option<i128>,
+}
+
+impl BootClock {
+    /// Compares the clocks now (`CLOCK_BOOTTIME`, suspend included).
+    pub(super) fn now() -> Self {
+        let nanoseconds = |clock| {
+            let time = clock_gettime(clock).ok()?;
+            Some(i128::from(time.tv_sec()) * 1_000_000_000 + i128::from(time.tv_nsec()))
+        };
+        let booted = || Some(nanoseconds(ClockId::CLOCK_REALTIME)? - nanoseconds(ClockId::CLOCK_BOOTTIME)?);
+        Self { booted: booted() }
+    }
+
+    /// Clock ticks from boot to a moment, in seconds since 1970; negative before.
+    pub(super) fn ticks(self, second: i64) -> Option<i128> {
+        let since_boot = i128::from(second).checked_mul(1_000_000_000)?.checked_sub(self.booted?)?;
+        Some(since_boot.div_euclid(TICK))
+    }
+
+    /// RFC 3339 to the second; empty if unknown (0: a kernel before 4.15).
+    pub(super) fn stamp(self, since_boot: u64) -> String {
+        let stamp = || {
+            let at = self.booted?.checked_add(i128::from(since_boot))?.div_euclid(1_000_000_000);
+            Timestamp::from_second(i64::try_from(at).ok()?).ok()
+        };
+        if since_boot == 0 { None } else { stamp() }.map_or_else(String::new, |stamp| stamp.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that load times come out as whole seconds and never overflow.
+    #[test]
+    fn stamps() {
+        let clock = BootClock { booted: Some(1_700_000_000_999_999_999) };
+        assert_eq!(clock.stamp(1_000_000_001), "2023-11-14T22:13:22Z");
+        assert_eq!(clock.stamp(0), "");
+        assert_eq!(clock.stamp(u64::MAX).len(), 20);
+        assert_eq!(BootClock { booted: None }.stamp(5), "");
+    }
+}

@@ -1,0 +1,89 @@
+//! Policies as rules.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::model::{RuleType, Verdict};
+
+/// What is allowed, as disjoint rules.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Policy {
+    /// Equal ids are equal policies.
+    pub id: String,
+    /// Verdict of everything that no rule names.
+    pub default: Verdict,
+    /// Whether `default` and `rules` say everything there is to say: no
+    /// verdict is unknown and no rule is missing.
+    pub exact: bool,
+    /// Disjoint exceptions from `default`.
+    pub rules: Vec<Rule>,
+    /// Why verdicts are unknown, and where.
+    pub unknown: Vec<Unknown>,
+    /// If the policy has no short form: how many rules were left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub omitted: Option<Omitted>,
+}
+
+/// One rule.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct Rule {
+    /// The verdict on these requests.
+    pub verdict: Verdict,
+    /// `char`, `block` or `any`.
+    #[serde(rename = "type")]
+    pub kind: RuleType,
+    /// First and last major number.
+    pub major: [u32; 2],
+    /// First and last minor number.
+    pub minor: [u32; 2],
+    /// Which requests, such as `rwm` (see the manual for the notation).
+    pub requests: String,
+    /// If set, only majors with `major & mask == value` are meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub major_mask: Option<Mask>,
+    /// If set, only minors with `minor & mask == value` are meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub minor_mask: Option<Mask>,
+    /// Drivers that have this major on this boot, if the kernel assigns it anew on
+    /// each boot.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
+}
+
+/// A set of numbers by some of their bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct Mask {
+    /// The bits that matter.
+    pub mask: u32,
+    /// The values of these bits.
+    pub value: u32,
+}
+
+/// Rules that a policy is too irregular to list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Omitted {
+    /// Number of (type, major, minor, request) questions whose verdict is not
+    /// the default.
+    pub questions: u64,
+}
+
+/// A region of unknown verdicts, and why.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Unknown {
+    /// The rules concerned, in rule notation.
+    pub rules: Vec<String>,
+    /// The reason.
+    pub why: String,
+}
+
+/// One region on which two policies differ.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Change {
+    /// Verdict in the first policy.
+    pub from: Verdict,
+    /// Verdict in the second.
+    pub to: Verdict,
+    /// The devices and requests; its own `verdict` is the second policy's.
+    #[serde(flatten)]
+    pub rule: Rule,
+}
