@@ -30,7 +30,7 @@ pub use config::{ActivityLimits, Config, Daemon, Ignore, Sharing};
 pub use config_reader::{ConfigError, no_such_id};
 pub use kind::Kind;
 pub use outcome::{compare, judge};
-pub use scope::Scope;
+pub use scope::AuditScope;
 
 use facts::Facts;
 
@@ -44,7 +44,7 @@ pub fn audit(
     granted: &CallerAllocation,
     config: &Config,
 ) -> Result<Payload, AnalyseError> {
-    audit_within(observation, granted, config, &Scope::default())
+    audit_within(observation, granted, config, &AuditScope::default())
 }
 
 /// The findings that concern a part of the node.
@@ -56,7 +56,7 @@ pub fn audit_within(
     observation: &Observation,
     granted: &CallerAllocation,
     config: &Config,
-    scope: &Scope,
+    scope: &AuditScope,
 ) -> Result<Payload, AnalyseError> {
     let mut facts = Facts::new(observation, granted, config)?;
     let families = findings::FAMILIES.iter();
@@ -72,7 +72,7 @@ pub fn audit_within(
     Ok(Payload { findings: Some(found), gpus: Some(gpus), audit: Some(audit), ..Payload::default() })
 }
 
-fn summary(facts: &Facts<'_>, granted: &CallerAllocation, scope: &Scope) -> Audit {
+fn summary(facts: &Facts<'_>, granted: &CallerAllocation, scope: &AuditScope) -> Audit {
     let payload = facts.inspection.payload();
     let mut remarks = facts.config.expired(&facts.inspection.observation().taken_at);
     if !scope.is_here(payload) {

@@ -45,7 +45,7 @@ pub use pid::PidArgs;
 pub use prog::ProgArgs;
 pub use repair::RepairArgs;
 pub use snapshot::SnapshotArgs;
-pub use target::{ProgramSource, Target, TargetArgs};
+pub use target::{PolicyTarget, ProgramSource, TargetArgs};
 pub use tool::{CompletionsArgs, ManArgs, SchemaArgs, SchemaOf};
 pub use vgpu::VgpuArgs;
 pub use watch::WatchArgs;

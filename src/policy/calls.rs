@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::diagram::Bdd;
 use super::helpers::{self, Effect};
 use super::machine::{Machine, RETVAL_BITS, Stop};
-use super::state::State;
+use super::state::MachineState;
 use super::value::{Base, Pointer, Value};
 use super::word::Word;
 use super::written::Spoil;
@@ -22,7 +22,7 @@ const CONTEXT_SIZE: u64 = 12;
 
 impl Machine<'_> {
     /// Runs a helper and sets r0 to r5 as the call leaves them.
-    pub fn call_helper(&mut self, helper: i32, state: &mut State) -> Result<(), Stop> {
+    pub fn call_helper(&mut self, helper: i32, state: &mut MachineState) -> Result<(), Stop> {
         let code = self.code;
         let name = code.symbol(helper);
         if helpers::is_tail_call(helper, name) {
@@ -45,7 +45,7 @@ impl Machine<'_> {
 
     /// A tail call. If the map of programs has no program at the index, the program
     /// continues after the call (`__bpf_tail_call`, `kernel/bpf/core.c`).
-    fn tail_call(&mut self, state: &mut State) -> Result<(), Stop> {
+    fn tail_call(&mut self, state: &mut MachineState) -> Result<(), Stop> {
         let goes_on_elsewhere = || Stop("the program continues in another one (tail call)".into());
         let here = self.guard();
         let index = state.registers[3].word(self.symbols).zero_extended(32);
@@ -64,7 +64,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    fn call_named(&mut self, name: &str, state: &mut State) -> Result<Value, Stop> {
+    fn call_named(&mut self, name: &str, state: &mut MachineState) -> Result<Value, Stop> {
         if let Some(found) = helpers::lookup(name) {
             return self.lookup(state, found);
         }
@@ -94,7 +94,7 @@ impl Machine<'_> {
     }
 
     /// A helper of which gpumap knows all but the number it returns.
-    fn call_known(&mut self, effect: Effect, why: &str, state: &mut State) -> Value {
+    fn call_known(&mut self, effect: Effect, why: &str, state: &mut MachineState) -> Value {
         match effect {
             Effect::Nothing => {}
             Effect::Fills(to, size) => {
@@ -131,7 +131,7 @@ impl Machine<'_> {
     }
 
     /// The map in r1 gets or loses entries.
-    fn change_map(&mut self, why: &str, state: &mut State) {
+    fn change_map(&mut self, why: &str, state: &mut MachineState) {
         for (_, argument) in state.registers[1].alternatives() {
             match self.map_argument(&argument) {
                 Some(map) => self.spoil(state, map, &Spoil::ALL),
@@ -141,7 +141,7 @@ impl Machine<'_> {
     }
 
     /// The memory at `register` is written, `size` bytes if that is known.
-    fn fill(&mut self, register: usize, size: Option<u64>, why: &str, state: &mut State) {
+    fn fill(&mut self, register: usize, size: Option<u64>, why: &str, state: &mut MachineState) {
         for (_, argument) in state.registers[register].alternatives() {
             match &argument {
                 Value::Pointer(pointer) => self.fill_at(pointer, size, why, state),
@@ -151,7 +151,7 @@ impl Machine<'_> {
         }
     }
 
-    fn fill_at(&mut self, pointer: &Pointer, size: Option<u64>, why: &str, state: &mut State) {
+    fn fill_at(&mut self, pointer: &Pointer, size: Option<u64>, why: &str, state: &mut MachineState) {
         match &pointer.base {
             Base::Stack(frame) => {
                 let known = pointer.offset.as_constant().map(|offset| offset as i64);
@@ -191,7 +191,7 @@ impl Machine<'_> {
     /// A call whose function could not be named, because the reader may not
     /// see kernel addresses and the program's tag proves nothing. What follows it proves nothing: a program may have
     /// written itself what the kernel puts behind a lookup that it inlines.
-    fn call_nameless(&mut self, state: &mut State) -> Value {
+    fn call_nameless(&mut self, state: &mut MachineState) -> Value {
         if self.surroundings.has_retval {
             let why = "a call whose name the kernel hides may change the result: give gpumap CAP_SYSLOG, set kernel.kptr_restrict below 2";
             state.retval = self.symbols.unknown_word(RETVAL_BITS as u32, why);
@@ -202,14 +202,14 @@ impl Machine<'_> {
 
     /// Whether `bpf_probe_read_kernel(r1 = where to, r2 = bytes, r3 = from)`
     /// reads the program's own argument.
-    fn reads_context(&self, state: &State) -> bool {
+    fn reads_context(&self, state: &MachineState) -> bool {
         let Value::Pointer(from) = &state.registers[3] else { return false };
         let (at, size) = (from.offset.as_constant(), state.registers[2].as_constant());
         let is_inside = |at: u64, size: u64| at.checked_add(size).is_some_and(|end| end <= CONTEXT_SIZE);
         from.base == Base::Context && at.zip(size).is_some_and(|(at, size)| is_inside(at, size))
     }
 
-    fn probe_read_context(&mut self, state: &mut State) -> Result<Value, Stop> {
+    fn probe_read_context(&mut self, state: &mut MachineState) -> Result<Value, Stop> {
         let (to, from) = (state.registers[1].clone(), state.registers[3].clone());
         let size = state.registers[2].as_constant().unwrap_or_default().min(CONTEXT_SIZE);
         for place in 0..size as i64 {
@@ -222,7 +222,7 @@ impl Machine<'_> {
     /// A helper that gpumap does not model: its result is unknown, and so is
     /// all memory it was handed. One that calls back into the program may
     /// change all that the program may change.
-    fn call_unmodelled(&mut self, why: &str, state: &mut State) -> Value {
+    fn call_unmodelled(&mut self, why: &str, state: &mut MachineState) -> Value {
         for register in 1..6 {
             self.fill(register, None, why, state);
         }

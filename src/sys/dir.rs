@@ -24,9 +24,9 @@ pub struct Dir(OwnedFd);
 
 /// A file that was found and not opened.
 #[derive(Debug)]
-pub struct Place(OwnedFd);
+pub struct PathHandle(OwnedFd);
 
-impl Place {
+impl PathHandle {
     /// Opens it for reading, if it is a regular file: the file that was found,
     /// whatever has its name by now. Does not wait for whoever holds a lease.
     ///
@@ -185,7 +185,7 @@ impl Dir {
     /// # Errors
     ///
     /// Those of openat2(2); `ENOSYS` before Linux 5.6.
-    pub fn find_inside(&self, path: &CStr, follow: bool) -> Result<(Place, FileStat), Errno> {
+    pub fn find_inside(&self, path: &CStr, follow: bool) -> Result<(PathHandle, FileStat), Errno> {
         let last = if follow { OFlag::empty() } else { OFlag::O_NOFOLLOW };
         let how = OpenHow::new()
             .flags(OFlag::O_PATH | OFlag::O_CLOEXEC | last)
@@ -199,7 +199,7 @@ impl Dir {
             }
         };
         let stat = stat_at(&place, c"")?;
-        Ok((Place(place), stat))
+        Ok((PathHandle(place), stat))
     }
 
     /// The target of a symbolic link in this directory.
