@@ -59,17 +59,37 @@ pub fn audit_within(
     scope: &AuditScope,
 ) -> Result<Payload, AnalyseError> {
     let mut facts = Facts::new(observation, granted, config)?;
+    Ok(answer(&mut facts, granted, config, scope))
+}
+
+/// The answer of [`audit`], and that of [`crate::analyse::node()`] for the same facts,
+/// at little more than the cost of one.
+///
+/// # Errors
+///
+/// As [`crate::analyse::node()`].
+pub fn audit_and_node(
+    observation: &Observation,
+    granted: &CallerAllocation,
+    config: &Config,
+) -> Result<(Payload, Payload), AnalyseError> {
+    let mut facts = Facts::new(observation, granted, config)?;
+    let audit = answer(&mut facts, granted, config, &Scope::default());
+    Ok((audit, facts.inspection.into_payload()))
+}
+
+fn answer(facts: &mut Facts<'_>, granted: &CallerAllocation, config: &Config, scope: &Scope) -> Payload {
     let families = findings::FAMILIES.iter();
-    let mut found: Vec<_> = families.flat_map(|family| (family.find)(&mut facts)).collect();
-    let without_driver = findings::gpus_without_driver(&facts);
+    let mut found: Vec<_> = families.flat_map(|family| (family.find)(facts)).collect();
+    let without_driver = findings::gpus_without_driver(facts);
     found.retain(|one| !findings::is_only_about(one, &without_driver));
     found.retain(|one| scope.contains(one, facts.inspection.payload()));
     found.iter_mut().for_each(|one| finding::settle(one, config));
-    outcome::mark_ignored(&mut found, config, &observation.taken_at);
+    outcome::mark_ignored(&mut found, config, &facts.inspection.observation().taken_at);
     found.sort_by(finding::order);
-    let audit = summary(&facts, granted, scope);
+    let audit = summary(facts, granted, scope);
     let gpus = facts.inspection.gpus().to_vec();
-    Ok(Payload { findings: Some(found), gpus: Some(gpus), audit: Some(audit), ..Payload::default() })
+    Payload { findings: Some(found), gpus: Some(gpus), audit: Some(audit), ..Payload::default() }
 }
 
 fn summary(facts: &Facts<'_>, granted: &CallerAllocation, scope: &AuditScope) -> Audit {

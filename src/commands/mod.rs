@@ -14,6 +14,7 @@ mod completions;
 mod diff;
 mod doctor;
 mod explain;
+mod export;
 mod job;
 mod leftovers;
 mod man;
@@ -122,6 +123,7 @@ fn dispatch(invocation: &mut Invocation<'_>, command: &Command) -> Result<Exit, 
         Command::Watch(args) => watch::run(invocation, args),
         Command::Activity(args) => activity::run(invocation, args),
         Command::Vgpu(args) => vgpu::run(invocation, args),
+        Command::Export(args) => export::run(invocation, args),
         Command::Doctor(args) => doctor::run(invocation, args),
         Command::Repair(args) => repair::run(invocation, args),
         Command::Snapshot(args) => snapshot::run(invocation, args),

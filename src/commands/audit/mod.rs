@@ -15,7 +15,7 @@ use crate::model::ProblemCode;
 use crate::observation::{Observation, Text};
 use crate::observe::{self, CgroupTarget};
 use crate::render::{self, Nagios};
-use crate::report::{AuditOptions, FindingKind, Payload};
+use crate::report::{AuditOptions, Payload};
 use documents::remember;
 
 /// Runs the command.
@@ -85,7 +85,7 @@ fn subject(invocation: &mut Invocation<'_>, args: &AuditArgs) -> Result<AuditSub
     if args.verify {
         verify(invocation, &mut observation)?;
     }
-    let (config, file) = documents::config(invocation, args, former.config)?;
+    let (config, file) = files::config(invocation, args.config.as_deref(), former.config)?;
     let granted = CallerAllocation { list: args.allocation.allocated.clone().or(former.allocated) };
     let job =
         if args.allocation.slurm.from_env { Some(job_name::one(invocation, None, true)?) } else { None };
@@ -196,13 +196,8 @@ fn document(invocation: &mut Invocation<'_>, id: Option<&str>) -> Result<Exit, F
             }
         },
     };
-    let kinds = kinds.into_iter().map(|kind| FindingKind {
-        id: kind.id.to_owned(),
-        severity: kind.severity,
-        title: kind.title.to_owned(),
-        page: kind.page.to_owned(),
-    });
-    let payload = Payload { kinds: Some(kinds.collect()), ..Payload::default() };
+    let payload =
+        Payload { kinds: Some(kinds.into_iter().map(audit::Kind::document).collect()), ..Payload::default() };
     let view = if id.is_some() { render::finding_pages } else { render::finding_list };
     invocation.answer(&envelope::blank(), payload, view)
 }
