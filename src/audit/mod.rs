@@ -74,11 +74,11 @@ pub fn audit_and_node(
     config: &Config,
 ) -> Result<(Payload, Payload), AnalyseError> {
     let mut facts = Facts::new(observation, granted, config)?;
-    let audit = answer(&mut facts, granted, config, &Scope::default());
+    let audit = answer(&mut facts, granted, config, &AuditScope::default());
     Ok((audit, facts.inspection.into_payload()))
 }
 
-fn answer(facts: &mut Facts<'_>, granted: &CallerAllocation, config: &Config, scope: &Scope) -> Payload {
+fn answer(facts: &mut Facts<'_>, granted: &CallerAllocation, config: &Config, scope: &AuditScope) -> Payload {
     let families = findings::FAMILIES.iter();
     let mut found: Vec<_> = families.flat_map(|family| (family.find)(facts)).collect();
     let without_driver = findings::gpus_without_driver(facts);

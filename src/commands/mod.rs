@@ -92,7 +92,11 @@ fn attempt(
     let mut invocation =
         Invocation::new(&cli.global, command.name(), style, &mut out, streams.input, streams.err);
     // What runs on has no end that its policies could be late for.
-    let runs_on = matches!(command, Command::Watch(_) | Command::Activity(_));
+    let runs_on = match command {
+        Command::Watch(_) | Command::Activity(_) => true,
+        Command::Export(args) => args.runs_on(),
+        _ => false,
+    };
     let until = if runs_on { None } else { invocation.decode_until() };
     let result = deadline::within(until, || {
         panic::caught(|| {

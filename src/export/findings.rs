@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Answers;
+use super::answers::Answers;
 use super::catalogue::{FINDINGS, FINDINGS_IGNORED};
 use super::metric::{Family, count};
 use crate::model::Severity;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Answers;
+use super::answers::Answers;
 use super::catalogue::{BUILD, COMPLETE, DURATION, ERRORS, NODE, OBSERVED};
 use super::metric::{Family, count};
 use crate::observation::CgroupMode;

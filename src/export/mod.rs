@@ -7,6 +7,7 @@
 //! anything; `render` makes text of it.
 
 mod activity;
+mod answers;
 mod catalogue;
 mod changes;
 mod dcgm;
@@ -18,29 +19,13 @@ mod owner_name;
 mod owners;
 mod vgpu;
 
+pub use answers::Answers;
 pub use catalogue::CATALOGUE;
 pub use changes::Changes;
 pub use dcgm::JobMapping;
 pub use metric::{Family, Metric, MetricKind, Sample};
 
-use crate::report::{Document, FindingKind, Payload};
 use owner_name::OwnerNames;
-
-/// What metrics are made of.
-#[derive(Clone, Copy, Debug)]
-pub struct Answers<'a> {
-    /// The answer of `node`.
-    pub node: &'a Document,
-    /// The answer of `audit` for the same facts.
-    pub audit: &'a Payload,
-    /// Every kind of finding, so that those that were not found are 0.
-    pub kinds: &'a [FindingKind],
-    /// How long it took to observe and to analyse, in seconds; `None` for a saved
-    /// node.
-    pub duration: Option<f64>,
-    /// How many owners have samples of their own at most.
-    pub owner_limit: usize,
-}
 
 /// Every metric that the answers give, in the order of [`CATALOGUE`]. Those without a
 /// sample are left out.

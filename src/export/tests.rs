@@ -3,7 +3,9 @@
 use super::metric::plain;
 use super::*;
 use crate::model::{JobIdSource, Owner, OwnerKind, Severity, SharingMode};
-use crate::report::{Activity, Finding, Gpu, GpuSet, MigInstance, OwnerActivity, OwnerSets};
+use crate::report::{
+    Activity, Document, Finding, FindingKind, Gpu, GpuSet, MigInstance, OwnerActivity, OwnerSets, Payload,
+};
 
 fn set(gpus: &[&str]) -> GpuSet {
     GpuSet { gpus: Some(gpus.iter().map(|gpu| (*gpu).to_owned()).collect()), ..GpuSet::default() }

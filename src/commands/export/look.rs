@@ -8,11 +8,11 @@ use crate::audit::{self, Config};
 use crate::cli::ExportArgs;
 use crate::commands::files::{self, activity_state, saved};
 use crate::commands::invocation::{Failure, Invocation, envelope, late};
-use crate::export::{self, Answers, Family};
+use crate::export::{self, Answers, Family, JobMapping};
 use crate::observation::Problem;
-use crate::observe::{self, Target};
+use crate::observe::{self, CgroupTarget};
 use crate::policy::deadline;
-use crate::report::FindingKind;
+use crate::report::{FindingKind, Payload};
 
 /// Looks at the node.
 pub(super) struct Looker<'a> {
@@ -25,6 +25,10 @@ pub(super) struct Looker<'a> {
 pub(super) struct Look {
     /// Its metrics.
     pub families: Vec<Family>,
+    /// Which jobs have which GPUs.
+    pub mapping: JobMapping,
+    /// The answer of `node` that all of it was made from.
+    pub node: Payload,
     /// Whether all could be seen and every verdict is known.
     pub complete: bool,
     /// What could not be seen.
@@ -46,7 +50,7 @@ impl<'a> Looker<'a> {
         let mut observation = match saved::from_option(invocation)? {
             Some(observation) => observation,
             None => {
-                let all = Target { path: PathBuf::from("/"), recursive: true };
+                let all = CgroupTarget { path: PathBuf::from("/"), recursive: true };
                 observe::cgroups(&invocation.options(), &[all])?
             }
         };
@@ -65,6 +69,7 @@ impl<'a> Looker<'a> {
             duration: invocation.global.from.is_none().then(|| begun.elapsed().as_secs_f64()),
             owner_limit: self.args.owners,
         });
-        Ok(Look { families, complete: node.complete, errors: node.errors })
+        let mapping = JobMapping::of(&node.payload);
+        Ok(Look { families, mapping, complete: node.complete, errors: node.errors, node: node.payload })
     }
 }

@@ -1,16 +1,18 @@
 //! `gpumap export`: a node's answers as metrics for Prometheus.
 
+mod budget;
+mod dcgm;
+mod listen;
 mod look;
+mod monitor;
+mod outlets;
+mod resident;
 
-use std::io::Write as _;
-use std::path::Path;
-
-use super::files;
 use super::invocation::{Failure, Invocation};
 use crate::cli::{Exit, ExportArgs};
 use crate::model::ProblemCode;
-use crate::render::{self, MetricsFormat};
 use look::Looker;
+use outlets::Outlets;
 
 /// Runs the command.
 pub(super) fn run(invocation: &mut Invocation<'_>, args: &ExportArgs) -> Result<Exit, Failure> {
@@ -18,32 +20,16 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ExportArgs) -> Result<
         let needs = "use gpumap node --json and gpumap audit --json";
         return Err(Failure::new(ProblemCode::Usage, "--json", "metrics are no JSON", needs));
     }
-    if let Some(path) = &args.textfile {
-        check_name(path)?;
+    Outlets::check(args)?;
+    if args.runs_on() {
+        return resident::run(invocation, args);
     }
-    let mut looker = Looker::new(invocation, args)?;
-    let look = looker.look(invocation)?;
-    match &args.textfile {
-        Some(path) => {
-            files::save_public(path, |out| render::metrics(out, MetricsFormat::Classic, &look.families))?;
-        }
-        None => {
-            let format = if args.open_metrics { MetricsFormat::OpenMetrics } else { MetricsFormat::Classic };
-            render::metrics(invocation.out, format, &look.families)?;
-            invocation.out.flush()?;
-        }
-    }
+    let look = Looker::new(invocation, args)?.look(invocation)?;
+    let outlets = Outlets::new(args, None);
+    outlets.metrics(invocation, &look.families)?;
+    let unknown = outlets.mapping(&look.mapping)?;
+    let is_mapped = unknown.is_none();
     invocation.problems(&look.errors)?;
-    Ok(if look.complete { Exit::Yes } else { Exit::Incomplete })
-}
-
-/// node_exporter reads files of this ending alone; another would be written and never
-/// be read.
-fn check_name(path: &Path) -> Result<(), Failure> {
-    if path.extension().is_some_and(|ending| ending == "prom") {
-        return Ok(());
-    }
-    let why = "node_exporter reads files alone whose names end in .prom";
-    let needs = "write --textfile DIRECTORY/gpumap.prom";
-    Err(Failure::new(ProblemCode::Usage, path.to_string_lossy(), why, needs))
+    invocation.problems(&Vec::from_iter(unknown))?;
+    Ok(if look.complete && is_mapped { Exit::Yes } else { Exit::Incomplete })
 }
