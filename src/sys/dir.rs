@@ -292,7 +292,7 @@ fn read_to<Fd: AsFd>(file: Fd, buffer: &mut Vec<u8>, limit: usize, end: End) -> 
 /// # Errors
 ///
 /// Those of openat(2); `EINVAL` for other devices, `ENXIO` for a socket,
-/// `EISDIR` for a directory.
+/// `EISDIR` for a directory, `ENOTSUP` where /proc is not mounted.
 pub fn open_readable(path: &Path) -> Result<File, Errno> {
     let place = openat(AT_FDCWD, path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())?;
     let stat = fstat(&place)?;
@@ -314,7 +314,11 @@ fn is_harmless(major: u64, minor: u64) -> bool {
 fn reopen(place: &OwnedFd) -> Result<File, Errno> {
     let again = format!("/proc/self/fd/{}", place.as_raw_fd());
     let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-    openat(AT_FDCWD, again.as_str(), flags, Mode::empty()).map(File::from)
+    match openat(AT_FDCWD, again.as_str(), flags, Mode::empty()) {
+        // The file itself was found: what is missing is /proc.
+        Err(Errno::ENOENT) => Err(Errno::ENOTSUP),
+        opened => opened.map(File::from),
+    }
 }
 
 /// Whether `path` exists and is something else than a directory.
