@@ -25,4 +25,5 @@ mod runtimes;
 #[path = "../support/mod.rs"]
 mod support;
 mod systemd;
+mod vgpu;
 mod watch;
