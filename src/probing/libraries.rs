@@ -324,8 +324,8 @@ impl<P: Clone + Debug> Libraries<P> {
         for library in &seen.interceptors {
             self.file(prober, process, library, FileRole::Interceptor)?;
         }
-        let drivers = seen.drivers.iter().filter(|_| !seen.interceptors.is_empty());
-        drivers.map(|driver| self.file(prober, process, driver, FileRole::Driver)).collect()
+        let mut drivers = seen.drivers.iter().filter(|_| !seen.interceptors.is_empty());
+        drivers.try_for_each(|driver| self.file(prober, process, driver, FileRole::Driver))
     }
 
     /// Watches one file that a process has.
