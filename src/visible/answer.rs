@@ -34,7 +34,8 @@ pub(super) fn asked(environment: &Answer<Environment>, gpus: &[Gpu], reach: &Ope
         .filter(|apis| !apis.is_empty())
         .collect();
     let mains: Vec<&Api> = vendors.iter().filter_map(|apis| apis.first()).collect();
-    let none = question.api(ApiName::Cuda, CUDA, Outcome::none(Certainty::Documented));
+    let none = question.without_gpus();
+    let mains = if mains.is_empty() { vec![&none] } else { mains };
     let first = mains.first().copied().unwrap_or(&none);
     let unsure = mains.iter().rev().max_by_key(|api| api.confidence).copied().unwrap_or(first);
     let gpus: Option<Vec<Vec<String>>> = mains.iter().map(|api| api.gpus.clone()).collect();
@@ -61,6 +62,16 @@ impl<'a> Question<'a> {
     /// Whether a vendor has a GPU here.
     fn has(&self, vendor: &Vendor) -> bool {
         self.gpus.iter().any(|gpu| gpu.vendor == *vendor)
+    }
+
+    /// What stands for the interfaces on a node without any GPU: no value gives
+    /// one, but one that could not be read is not settled.
+    fn without_gpus(&self) -> Api {
+        let outcome = match self.state(CUDA) {
+            VariableState::Unknown(why) => Outcome::unknown(why),
+            _ => Outcome::none(Certainty::Documented),
+        };
+        self.api(ApiName::Cuda, CUDA, outcome)
     }
 
     /// CUDA.
