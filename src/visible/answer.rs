@@ -263,6 +263,18 @@ mod tests {
         }
     }
 
+    /// Make sure that without any GPU a value is documented to give none, and one
+    /// that could not be read stays unknown.
+    #[test]
+    fn nodes_without_gpus() {
+        let reach = OpenableGpus { gpus: Vec::new(), shared: Vec::new() };
+        let read = asked(&Answer::Known(Environment::default()), &[], &reach);
+        assert_eq!((read.gpus, read.confidence), (Some(Vec::new()), Certainty::Documented));
+        let unread = asked(&Answer::Missing("not allowed".to_owned()), &[], &reach);
+        assert_eq!((unread.gpus, unread.confidence), (None, Certainty::Unknown));
+        assert_eq!(unread.why.as_deref(), Some("not allowed"));
+    }
+
     /// Make sure that variables nobody reads here are marked.
     #[test]
     fn idle_variables() {
