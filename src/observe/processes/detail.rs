@@ -50,12 +50,12 @@ pub(super) struct Subject<'a> {
     /// Whether it has other threads.
     pub(super) several: bool,
     pub(super) depth: Depth,
-    pub(super) wanted: Wanted,
+    pub(super) parts: Parts,
 }
 
 /// What is read of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum Parts {
     /// Everything.
     All,
     /// Its current environment: no descriptor is looked at.
@@ -121,9 +121,9 @@ impl<'a> DetailReader<'a> {
             let mut memory = Memory::open(thread.dir);
             // After the memory was opened: these are of its program, or it is dead.
             let areas = self.areas(thread.dir).unwrap_or_default();
-            last = match subject.wanted {
-                Wanted::All => self.once(subject, &thread, &auxv, areas, &mut memory),
-                Wanted::Environment => self.environment_once(&thread, &auxv, &mut memory),
+            last = match subject.parts {
+                Parts::All => self.once(subject, &thread, &auxv, areas, &mut memory),
+                Parts::Environment => self.environment_once(&thread, &auxv, &mut memory),
             };
             let whole = memory.map_or(true, |memory| memory.is_alive()) && self::auxv(thread.dir) == auxv;
             let is_known = last.at_exec.known().is_some() || last.live.known().is_some();
@@ -139,8 +139,8 @@ impl<'a> DetailReader<'a> {
     /// The current environment of a process whose main thread lives; `None` if it is
     /// gone.
     pub(super) fn environment(&mut self, pid: u32, dir: &Dir) -> Option<Answer<Environment>> {
-        let (depth, wanted) = (Depth::Full, Wanted::Environment);
-        let subject = Subject { pid, dir, titled: false, ended: false, several: false, depth, wanted };
+        let (depth, parts) = (Depth::Full, Parts::Environment);
+        let subject = Subject { pid, dir, titled: false, ended: false, several: false, depth, parts };
         self.read(&subject).ok().map(|detail| detail.live)
     }
 
