@@ -8,14 +8,14 @@
 use std::error::Error;
 use std::time::Instant;
 
-use gpumap::observe::{Options, Target, cgroups};
+use gpumap::observe::{CgroupTarget, Options, cgroups};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     let Some(path) = arguments.first() else { return Ok(()) };
     let recursive = arguments.iter().any(|argument| argument == "-r");
     let runs = arguments.iter().skip(1).find_map(|argument| argument.parse().ok()).unwrap_or(10);
-    let targets = [Target { path: path.into(), recursive }];
+    let targets = [CgroupTarget { path: path.into(), recursive }];
     let mut last = None;
     for _ in 0..runs {
         let start = Instant::now();

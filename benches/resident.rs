@@ -13,7 +13,7 @@ use std::time::Instant;
 use gpumap::observe::monitor::cgroups::{CgroupMonitor, ListSource};
 use gpumap::observe::monitor::{NodeMonitor, ProcessMonitor};
 use gpumap::observe::scanner::ScanMethod;
-use gpumap::observe::{Options, Target};
+use gpumap::observe::{CgroupTarget, Options};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let engine = if engine == "proc" { ScanMethod::Proc } else { ScanMethod::Iterators };
     let runs = arguments.get(2).map_or(Ok(15), |runs| runs.parse())?;
     let options = Options { cgroup_root: Some(path.into()), ..Options::default() };
-    let targets = [Target { path: "/".into(), recursive: true }];
+    let targets = [CgroupTarget { path: "/".into(), recursive: true }];
     let start = Instant::now();
     let mut processes = ProcessMonitor::start(&options, Some(engine))?;
     println!("{:10} start    {:8.2} ms", engine.name(), start.elapsed().as_secs_f64() * 1e3);

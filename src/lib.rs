@@ -14,6 +14,7 @@ pub mod cli;
 pub mod commands;
 pub mod doctor;
 pub mod elf;
+pub mod export;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 pub mod gpu;

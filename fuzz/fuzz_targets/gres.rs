@@ -5,7 +5,7 @@
 
 use std::sync::LazyLock;
 
-use gpumap::allocation::{Numbering, Of, given, of_claim, of_hook};
+use gpumap::allocation::{Numbering, Of, caller_list, of_claim, of_hook};
 use gpumap::observation::{ConfigFile, Observation, Slurm};
 use gpumap::report::Gpu;
 use libfuzzer_sys::fuzz_target;
@@ -25,7 +25,7 @@ fuzz_target!(|bytes: &[u8]| {
     let slurm = Slurm { gres_conf: Some(gres_conf), hook: Some(hook.clone()), ..Slurm::default() };
     let numbering = Numbering::new(&slurm, &String::from_utf8_lossy(host), &GPUS);
     let list = String::from_utf8_lossy(list);
-    let _given = given(&list, &numbering, &GPUS);
+    let _given = caller_list(&list, &numbering, &GPUS);
     let set = numbering.resolve(&list, &GPUS);
     assert!(set.gpus.is_none_or(|gpus| gpus.len() <= GPUS.len()));
     of_hook(&hook, &numbering, &GPUS);

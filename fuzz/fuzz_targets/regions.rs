@@ -8,7 +8,7 @@ use gpumap::observation::{
     Answer, Detail, Environment, FileFacts, MappedFile, Observation, Process, SharedRegion, SparseBytes, Text,
     Variable, VgpuTraces,
 };
-use gpumap::vgpu::{Place, Survey, read};
+use gpumap::vgpu::{ProcessContext, Survey, read};
 use libfuzzer_sys::fuzz_target;
 
 /// Sizes and versions of the layouts.
@@ -80,7 +80,7 @@ fuzz_target!(|bytes: &[u8]| {
     let observation =
         Observation { processes: vec![process], regions: vec![shared], ..Observation::default() };
     let gpu_of = |_: &str| None;
-    let place = Place { in_slurm_job: false, in_container: true, uses_gpu: None, gpu_of: &gpu_of };
+    let place = ProcessContext { in_slurm_job: false, in_container: true, uses_gpu: None, gpu_of: &gpu_of };
     let limits = Survey::new(&observation).of(&observation.processes[0], place).unwrap();
     assert!(!limits.memory.why.is_empty() && limits.devices.len() <= 16);
 });

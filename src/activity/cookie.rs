@@ -9,7 +9,7 @@ pub(super) const LINKS: u64 = 4096;
 /// What a function does: `enum activity_kind`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Kind {
+pub(super) enum CallKind {
     Launch = 1,
     LaunchConfig = 2,
     LaunchGraph = 3,
@@ -75,7 +75,7 @@ pub(super) struct Cookie(u64);
 
 impl Cookie {
     /// A function of this kind, without arguments that matter.
-    pub(super) const fn new(kind: Kind) -> Self {
+    pub(super) const fn new(kind: CallKind) -> Self {
         let none = NONE << 8 | NONE << 12 | NONE << 16 | NONE << 20 | NONE << 24;
         Self(kind as u64 | none)
     }
@@ -119,7 +119,7 @@ impl Cookie {
         self.field(31, 1, 1)
     }
 
-    /// Bytes of a unit, as a power of two. Of [`Kind::NameDevice`]: 2 if the
+    /// Bytes of a unit, as a power of two. Of [`CallKind::NameDevice`]: 2 if the
     /// answer may be a MIG instance's, else 1.
     pub(super) const fn unit(self, power: u64) -> Self {
         self.field(32, 3, power)
@@ -149,7 +149,8 @@ impl Cookie {
     /// copies, fills, events, questions.
     pub(super) const fn is_frequent(self) -> bool {
         let kind = self.0 & 255;
-        kind <= Kind::Fill as u64 || (kind >= Kind::QueryStream as u64 && kind <= Kind::StreamWaits as u64)
+        kind <= CallKind::Fill as u64
+            || (kind >= CallKind::QueryStream as u64 && kind <= CallKind::StreamWaits as u64)
     }
 
     /// Whether it is HIP's.
@@ -165,7 +166,8 @@ mod tests {
     /// Make sure that each field is where the kernel side looks for it.
     #[test]
     fn fields() {
-        let cookie = Cookie::new(Kind::Copy).stream(3).size(2).direction(Direction::OnDevice).per_thread();
+        let cookie =
+            Cookie::new(CallKind::Copy).stream(3).size(2).direction(Direction::OnDevice).per_thread();
         let value = cookie.waits().unit(2).hip().memory(Memory::Physical).value(5);
         assert_eq!(value & 255, 5);
         assert_eq!([8, 12, 16, 20, 24].map(|shift| value >> shift & 15), [3, 2, 15, 15, 15]);

@@ -7,7 +7,7 @@ use super::ActivityError;
 use super::cookie::{Cookie, LINKS};
 use super::layout::long;
 use crate::loader::objects::{ACTIVITY, ACTIVITY_SESSION};
-use crate::loader::{self, Attached, Entries, Entry, Loaded, Ring, Wanted};
+use crate::loader::{self, AttachedProbes, Entries, FunctionEntry, Loaded, ObjectSpec, Ring};
 use crate::probing::Mode;
 use crate::sys::clock::boot_ns;
 use crate::sys::heap;
@@ -71,8 +71,9 @@ impl Kernel {
         Ok(self.loaded.put(map, key, value)?)
     }
 
-    /// Whom to count; `own` is never counted.
-    pub(super) fn follow(
+    /// Sets which processes are counted: all, or these pids and those in these cgroups.
+    /// `own`, gpumap itself, never is.
+    pub(super) fn set_scope(
         &mut self,
         all: bool,
         pids: &[u32],
@@ -108,14 +109,14 @@ impl Kernel {
         functions: &[(Cookie, u64)],
         file: &Path,
         pid: Option<u32>,
-    ) -> Result<(u32, Vec<Attached>), ActivityError> {
+    ) -> Result<(u32, Vec<AttachedProbes>), ActivityError> {
         let link = self.links % LINKS;
         self.links += 1;
         let place = u32::try_from(link).unwrap_or(0);
         self.put("attached", &place.to_ne_bytes(), &u64::MAX.to_ne_bytes())?;
-        let entries: Vec<Entry> = functions
+        let entries: Vec<FunctionEntry> = functions
             .iter()
-            .map(|(cookie, offset)| Entry { offset: *offset, cookie: cookie.value(link) })
+            .map(|(cookie, offset)| FunctionEntry { offset: *offset, cookie: cookie.value(link) })
             .collect();
         let links = match self.mode {
             Mode::Session => vec![self.loaded.attach_session(file, &entries, pid)?],
@@ -155,10 +156,12 @@ fn load_any(wanted: Option<Mode>) -> Result<(Box<dyn Loaded>, Mode), ActivityErr
     let mut result = Err(ActivityError::NoMode);
     for mode in Mode::ALL.into_iter().filter(|mode| wanted.is_none_or(|wanted| wanted == *mode)) {
         let with = match mode {
-            Mode::Session => {
-                Wanted { session: Some(&ACTIVITY_SESSION), left_out: &PAIR, ..Wanted::whole(&ACTIVITY) }
-            }
-            Mode::Pair => Wanted::whole(&ACTIVITY),
+            Mode::Session => ObjectSpec {
+                session: Some(&ACTIVITY_SESSION),
+                left_out: &PAIR,
+                ..ObjectSpec::whole(&ACTIVITY)
+            },
+            Mode::Pair => ObjectSpec::whole(&ACTIVITY),
         };
         result = loader.load(&with).map(|loaded| (loaded, mode)).map_err(ActivityError::from);
         if result.is_ok() {

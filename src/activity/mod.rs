@@ -17,7 +17,7 @@ use nix::errno::Errno;
 
 use crate::loader::LoadError;
 
-pub use crate::probing::{Mode, Scope};
+pub use crate::probing::{Mode, ProcessScope};
 pub use session::{Options, Session};
 
 /// Why nothing can be counted.

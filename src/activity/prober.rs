@@ -8,9 +8,9 @@ use super::cookie::Cookie;
 use super::functions;
 use super::kernel::Kernel;
 use crate::elf::Cost;
-use crate::loader::Attached;
+use crate::loader::AttachedProbes;
 use crate::observation::{ActivityLibrary, GpuApi, Text, Uncovered};
-use crate::probing::{Coverage, FileId, FileKind, Prober, Target, none, places};
+use crate::probing::{Coverage, FileId, FileRole, ProbeTarget, Prober, none, places};
 use crate::sys::clock::boot_ns;
 use crate::sys::window::Windowed;
 
@@ -107,8 +107,8 @@ impl Prober for Counting {
     fn find(
         &mut self,
         file: Windowed,
-        _kind: FileKind,
-        target: &Target<'_>,
+        _kind: FileRole,
+        target: &ProbeTarget<'_>,
     ) -> Result<Vec<Self::Place>, String> {
         let names: Vec<&str> = functions::all().iter().map(|function| function.name.as_str()).collect();
         let found = places(file, &names, false).map_err(|error| error.to_string())?;
@@ -126,7 +126,11 @@ impl Prober for Counting {
         Ok(wanted)
     }
 
-    fn attach(&mut self, places: &[Self::Place], target: &Target<'_>) -> Result<Vec<Attached>, String> {
+    fn attach(
+        &mut self,
+        places: &[Self::Place],
+        target: &ProbeTarget<'_>,
+    ) -> Result<Vec<AttachedProbes>, String> {
         let attached = self.kernel.attach(places, target.path, target.pid);
         let (link, links) = attached.map_err(|error| error.to_string())?;
         let api = if places.iter().any(|(cookie, _)| cookie.is_hip()) { GpuApi::Hip } else { GpuApi::Cuda };
@@ -142,7 +146,7 @@ impl Prober for Counting {
     }
 
     fn refused(&mut self, shown: &[u8], pid: Option<u32>, why: &str) {
-        if why != none(FileKind::Driver) {
+        if why != none(FileRole::Driver) {
             self.leave_out(shown, None, pid, why);
         }
     }

@@ -14,7 +14,7 @@ use super::layout::{Life, LifeEvent};
 use super::prober::Counting;
 use super::reading::{Clocks, Tables, lost};
 use crate::observation::Activity;
-use crate::probing::{Coverage, Libraries, Mode, Scope, Waiting};
+use crate::probing::{Coverage, Libraries, Mode, ProcessScope, Waiting};
 use crate::sys::clock::{boot_ns, monotonic_ns};
 
 /// How long processes are looked at before others have their turn.
@@ -52,7 +52,7 @@ impl Default for Options {
 pub struct Session {
     counting: Counting,
     libraries: Libraries<(Cookie, u64)>,
-    scope: Scope,
+    scope: ProcessScope,
     /// The only processes that are looked at; `None`: any in scope.
     only: Option<Vec<u32>>,
     proc: PathBuf,
@@ -80,9 +80,9 @@ impl Session {
     /// # Errors
     ///
     /// Why the kernel does not let it.
-    pub fn start(scope: &Scope, proc: &Path, options: Options) -> Result<Self, ActivityError> {
+    pub fn start(scope: &ProcessScope, proc: &Path, options: Options) -> Result<Self, ActivityError> {
         let mut kernel = Kernel::load(options.mode, options.every)?;
-        kernel.follow(scope.all, &scope.pids, &scope.cgroup_ids(), std::process::id())?;
+        kernel.set_scope(scope.all, &scope.pids, &scope.cgroup_ids(), std::process::id())?;
         kernel.attach_tracepoints()?;
         let only = (!scope.all && scope.cgroups.is_empty()).then(|| scope.pids.clone());
         let now = Instant::now();
@@ -228,7 +228,7 @@ impl Session {
             if look.is_last() {
                 self.libraries.settled(look.pid);
             }
-            let _unless_too_many = self.waiting.again(look);
+            let _unless_too_many = self.waiting.put_back(look);
         }
         if self.turned.elapsed() >= TURN {
             self.turned = Instant::now();

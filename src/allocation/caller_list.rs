@@ -17,7 +17,7 @@ const FORMS: &str =
 /// # Errors
 ///
 /// An entry that names no GPU of this node, with the reason.
-pub fn given(list: &str, numbering: &Numbering, gpus: &[Gpu]) -> Result<GpuSet, String> {
+pub fn caller_list(list: &str, numbering: &Numbering, gpus: &[Gpu]) -> Result<GpuSet, String> {
     let list = list.trim();
     if list.is_empty() {
         return Err(format!("the list is empty; give {FORMS}"));

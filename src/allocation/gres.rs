@@ -75,7 +75,7 @@ fn at(line: &Line, why: &str) -> String {
 /// A line that is not understood, or no line for this node among those for
 /// others.
 pub(super) fn read(text: &str, names: &Names) -> Result<Gres, String> {
-    let mut reader = Reader::default();
+    let mut reader = GresReader::default();
     for line in lines::parse(text) {
         reader.line(&line, names)?;
     }
@@ -89,7 +89,7 @@ pub(super) fn read(text: &str, names: &Names) -> Result<Gres, String> {
 }
 
 #[derive(Default)]
-struct Reader {
+struct GresReader {
     local: Option<AutoDetect>,
     global: Option<AutoDetect>,
     listed: Vec<Listed>,
@@ -99,7 +99,7 @@ struct Reader {
     others: bool,
 }
 
-impl Reader {
+impl GresReader {
     fn line(&mut self, line: &Line, names: &Names) -> Result<(), String> {
         if let Some(why) = &line.bad {
             return Err(at(line, why));
@@ -151,7 +151,7 @@ impl Reader {
     }
 }
 
-impl Reader {
+impl GresReader {
     fn list(&mut self, line: &Line) -> Result<(), String> {
         let listed = listed(line)?;
         self.files += listed.files.iter().map(Vec::len).sum::<usize>();

@@ -17,6 +17,6 @@ mod order;
 mod resolve;
 mod slot;
 
-pub use caller_list::given;
+pub use caller_list::caller_list;
 pub use hook::{Of, of_claim, of_hook};
 pub use numbering::Numbering;

@@ -16,7 +16,7 @@ const NUMBER_LIMIT: usize = 1 << 17;
 
 /// A set while it is collected.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct SetBuilder {
     keys: BTreeSet<String>,
     instances: BTreeSet<String>,
     maybe: BTreeSet<String>,
@@ -29,7 +29,7 @@ pub(super) struct Found {
     numbers: usize,
 }
 
-impl Found {
+impl SetBuilder {
     fn unknown(&mut self, why: String) {
         self.any = true;
         self.explain(why);
@@ -70,7 +70,7 @@ impl Found {
 
 /// A set of which nothing is known.
 pub(super) fn unknown(why: String, gpus: &[Gpu]) -> GpuSet {
-    let mut found = Found::default();
+    let mut found = SetBuilder::default();
     found.unknown(why);
     found.set(gpus)
 }
@@ -85,7 +85,7 @@ impl Numbering {
 
 /// The set that a list names.
 pub(super) fn list(text: &str, numbering: &Numbering, gpus: &[Gpu]) -> GpuSet {
-    let mut found = Found::default();
+    let mut found = SetBuilder::default();
     // Releases up to 18.08 set this word for a job without GPUs.
     if text.trim().is_empty() || text.trim() == "NoDevFiles" {
         return found.set(gpus);
@@ -100,7 +100,7 @@ pub(super) fn list(text: &str, numbering: &Numbering, gpus: &[Gpu]) -> GpuSet {
     found.set(gpus)
 }
 
-fn one(entry: &str, numbering: &Numbering, gpus: &[Gpu], found: &mut Found) {
+fn one(entry: &str, numbering: &Numbering, gpus: &[Gpu], found: &mut SetBuilder) {
     if let Some(uuid) = entry.strip_prefix("MIG-") {
         mig(entry, uuid, gpus, found);
     } else if is_uuid(entry) {
@@ -120,7 +120,7 @@ fn range(entry: &str) -> Option<(u32, u32)> {
     (first <= last).then_some((first, last))
 }
 
-fn numbers(first: u32, last: u32, numbering: &Numbering, found: &mut Found) {
+fn numbers(first: u32, last: u32, numbering: &Numbering, found: &mut SetBuilder) {
     let slots = match &numbering.meaning {
         Ok(slots) => slots,
         Err(why) => return found.unknown(format!("what Slurm's numbers mean is not determined: {why}")),
@@ -162,7 +162,7 @@ pub(super) fn by_uuid<'a>(prefix: &str, gpus: &'a [Gpu]) -> Vec<&'a Gpu> {
     gpus.iter().filter(|gpu| starts(gpu) || gpu.uuid.is_none()).collect()
 }
 
-fn uuid(entry: &str, gpus: &[Gpu], found: &mut Found) {
+fn uuid(entry: &str, gpus: &[Gpu], found: &mut SetBuilder) {
     match by_uuid(entry, gpus)[..] {
         [gpu] => _ = found.keys.insert(gpu.key.clone()),
         [] => found.unknown(format!("no GPU here has the UUID {}", short(entry))),
@@ -175,7 +175,7 @@ fn uuid(entry: &str, gpus: &[Gpu], found: &mut Found) {
 
 /// `MIG-GPU-UUID/GI/CI`, the form before driver 470, or the UUID of an
 /// instance, which no file of the kernel tells.
-fn mig(entry: &str, rest: &str, gpus: &[Gpu], found: &mut Found) {
+fn mig(entry: &str, rest: &str, gpus: &[Gpu], found: &mut SetBuilder) {
     let mut fields = rest.split('/');
     let (gpu, gi, ci) = (fields.next().unwrap_or_default(), fields.next(), fields.next());
     let number = |field: Option<&str>| field.and_then(|field| field.parse::<u32>().ok());

@@ -1,7 +1,7 @@
 //! Finds the GPUs that an owner was allocated, as a Slurm hook, the caller or the
 //! job's own processes say. They are never inferred from what is allowed.
 
-use crate::allocation::{Numbering, Of, given, of_claim, of_hook};
+use crate::allocation::{Numbering, Of, caller_list, of_claim, of_hook};
 use crate::model::Owner;
 use crate::observation::{Environment, Observation, Process};
 use crate::report::GpuSet;
@@ -35,7 +35,7 @@ pub(super) fn source<'a>(
     join: &JoinedNode<'_>,
 ) -> Result<KnownAllocation<'a>, AnalyseError> {
     let list = granted.list.as_deref();
-    let given = list.map(|list| given(list, numbering, &join.gpus)).transpose();
+    let given = list.map(|list| caller_list(list, numbering, &join.gpus)).transpose();
     Ok(KnownAllocation {
         given: given.map_err(AnalyseError::Allocated)?,
         hook: observation.slurm.hook.as_ref(),

@@ -98,7 +98,7 @@ impl<'a> Inspection<'a> {
     /// Which programs decided in a cgroup, in run order, and where.
     pub fn decisions(&mut self, cgroup: &Text, device: Device, request: Request) -> Vec<Decision> {
         let Some(cgroup) = self.cgroup(cgroup) else { return Vec::new() };
-        let followed = self.join.follow(cgroup, device, request);
+        let followed = self.join.runs_of(cgroup, device, request);
         followed.into_iter().map(|(place, name, followed)| decision(place, name, &followed)).collect()
     }
 

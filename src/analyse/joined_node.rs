@@ -111,7 +111,7 @@ impl<'a> JoinedNode<'a> {
 
     /// Follows the programs in force in a cgroup, in run order: where each is
     /// attached, its name, its run.
-    pub(super) fn follow(
+    pub(super) fn runs_of(
         &mut self,
         cgroup: &'a observation::Cgroup,
         device: Device,

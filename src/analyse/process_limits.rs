@@ -3,7 +3,7 @@
 use crate::model::{DeviceType, Owner};
 use crate::observation;
 use crate::report::{Process, Vgpu};
-use crate::vgpu::{Place, memory_of};
+use crate::vgpu::{ProcessContext, memory_of};
 
 use super::joined_node::JoinedNode;
 
@@ -18,7 +18,7 @@ pub(super) fn of(process: &observation::Process, answer: &Process, join: &Joined
         let gpu = join.gpus.iter().find(|gpu| gpu.uuid.as_deref() == Some(uuid))?;
         Some((gpu.key.clone(), gpu.model.as_deref().and_then(memory_of)))
     };
-    let place = Place {
+    let place = ProcessContext {
         in_slurm_job: around.clone().any(|owner| owner.kind.is_slurm()),
         in_container: around.any(|owner| owner.kind.is_container()),
         uses_gpu: uses_gpu(process, answer),

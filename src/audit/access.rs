@@ -13,7 +13,7 @@ const NOBODYS: (u32, u32) = (crate::model::MAX_MAJOR, crate::model::MAX_MINOR);
 
 /// The tenants of a node by cgroup.
 #[derive(Debug)]
-pub(super) struct Access {
+pub(super) struct TenantAccess {
     /// The innermost tenant of each cgroup of the answer; none for those of
     /// schedulers and runtimes themselves.
     pub(super) innermost: Vec<Option<usize>>,
@@ -36,7 +36,7 @@ pub(super) struct Own {
     pub(super) privileged: bool,
 }
 
-impl Access {
+impl TenantAccess {
     pub(super) fn new(facts: &Facts<'_>) -> Self {
         let tenants = facts.tenants.iter().enumerate();
         let index: HashMap<&Owner, usize> =

@@ -2,7 +2,7 @@
 
 use super::facts::Facts;
 use crate::model::Severity;
-use crate::report::Finding;
+use crate::report::{Finding, FindingKind};
 
 /// One kind of finding.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +16,19 @@ pub struct Kind {
     /// The manual's page: what the finding means, how it comes about, when it
     /// is excused, what to do. Empty lines separate paragraphs.
     pub page: &'static str,
+}
+
+impl Kind {
+    /// The same as an answer documents it.
+    #[must_use]
+    pub fn document(&self) -> FindingKind {
+        FindingKind {
+            id: self.id.to_owned(),
+            severity: self.severity,
+            title: self.title.to_owned(),
+            page: self.page.to_owned(),
+        }
+    }
 }
 
 /// The kinds of findings that one file looks for, and the function that does.

@@ -30,7 +30,7 @@ pub use config::{ActivityLimits, Config, Daemon, Ignore, Sharing};
 pub use config_reader::{ConfigError, no_such_id};
 pub use kind::Kind;
 pub use outcome::{compare, judge};
-pub use scope::Scope;
+pub use scope::AuditScope;
 
 use facts::Facts;
 
@@ -44,7 +44,7 @@ pub fn audit(
     granted: &CallerAllocation,
     config: &Config,
 ) -> Result<Payload, AnalyseError> {
-    audit_within(observation, granted, config, &Scope::default())
+    audit_within(observation, granted, config, &AuditScope::default())
 }
 
 /// The findings that concern a part of the node.
@@ -56,23 +56,43 @@ pub fn audit_within(
     observation: &Observation,
     granted: &CallerAllocation,
     config: &Config,
-    scope: &Scope,
+    scope: &AuditScope,
 ) -> Result<Payload, AnalyseError> {
     let mut facts = Facts::new(observation, granted, config)?;
+    Ok(answer(&mut facts, granted, config, scope))
+}
+
+/// The answer of [`audit`], and that of [`crate::analyse::node()`] for the same facts,
+/// at little more than the cost of one.
+///
+/// # Errors
+///
+/// As [`crate::analyse::node()`].
+pub fn audit_and_node(
+    observation: &Observation,
+    granted: &CallerAllocation,
+    config: &Config,
+) -> Result<(Payload, Payload), AnalyseError> {
+    let mut facts = Facts::new(observation, granted, config)?;
+    let audit = answer(&mut facts, granted, config, &AuditScope::default());
+    Ok((audit, facts.inspection.into_payload()))
+}
+
+fn answer(facts: &mut Facts<'_>, granted: &CallerAllocation, config: &Config, scope: &AuditScope) -> Payload {
     let families = findings::FAMILIES.iter();
-    let mut found: Vec<_> = families.flat_map(|family| (family.find)(&mut facts)).collect();
-    let without_driver = findings::gpus_without_driver(&facts);
+    let mut found: Vec<_> = families.flat_map(|family| (family.find)(facts)).collect();
+    let without_driver = findings::gpus_without_driver(facts);
     found.retain(|one| !findings::is_only_about(one, &without_driver));
     found.retain(|one| scope.contains(one, facts.inspection.payload()));
     found.iter_mut().for_each(|one| finding::settle(one, config));
-    outcome::mark_ignored(&mut found, config, &observation.taken_at);
+    outcome::mark_ignored(&mut found, config, &facts.inspection.observation().taken_at);
     found.sort_by(finding::order);
-    let audit = summary(&facts, granted, scope);
+    let audit = summary(facts, granted, scope);
     let gpus = facts.inspection.gpus().to_vec();
-    Ok(Payload { findings: Some(found), gpus: Some(gpus), audit: Some(audit), ..Payload::default() })
+    Payload { findings: Some(found), gpus: Some(gpus), audit: Some(audit), ..Payload::default() }
 }
 
-fn summary(facts: &Facts<'_>, granted: &CallerAllocation, scope: &Scope) -> Audit {
+fn summary(facts: &Facts<'_>, granted: &CallerAllocation, scope: &AuditScope) -> Audit {
     let payload = facts.inspection.payload();
     let mut remarks = facts.config.expired(&facts.inspection.observation().taken_at);
     if !scope.is_here(payload) {

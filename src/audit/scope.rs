@@ -10,14 +10,14 @@ use crate::report::{Finding, OwnerSets, Payload};
 
 /// The part of the node that an audit is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Scope {
+pub struct AuditScope {
     /// These cgroups and all below them; empty means all.
     pub paths: Vec<Text>,
     /// This job.
     pub job: Option<JobName>,
 }
 
-impl Scope {
+impl AuditScope {
     /// Whether a finding is about this part.
     pub(super) fn contains(&self, finding: &Finding, payload: &Payload) -> bool {
         self.is_in_place(finding, payload) && self.is_of_job(finding, payload)
@@ -92,8 +92,11 @@ mod tests {
             ..Finding::default()
         };
         for (id, expected) in [(1, true), (2, true), (3, false)] {
-            let job = Scope { job: Some(JobName::Number(id)), ..Scope::default() };
-            let path = Scope { paths: vec![Text::from(format!("/job_{id}").as_str())], ..Scope::default() };
+            let job = AuditScope { job: Some(JobName::Number(id)), ..AuditScope::default() };
+            let path = AuditScope {
+                paths: vec![Text::from(format!("/job_{id}").as_str())],
+                ..AuditScope::default()
+            };
             assert_eq!(job.contains(&finding, &payload), expected, "{id}");
             assert_eq!(path.contains(&finding, &payload), expected, "{id}");
         }

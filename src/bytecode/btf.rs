@@ -41,7 +41,7 @@ mod kind {
 pub fn hidden(btf: &[u8], id: u32, value_size: u32) -> Vec<HiddenBytes> {
     let walk = || {
         let types = Types::new(btf)?;
-        let mut walk = Walk { types, visits: 0, value_size, found: Vec::new() };
+        let mut walk = TypeWalk { types, visits: 0, value_size, found: Vec::new() };
         walk.at(id, 0, 0)?;
         Some(walk.found)
     };
@@ -136,14 +136,14 @@ impl<'a> Types<'a> {
     }
 }
 
-struct Walk<'a> {
+struct TypeWalk<'a> {
     types: Types<'a>,
     visits: usize,
     value_size: u32,
     found: Vec<HiddenBytes>,
 }
 
-impl Walk<'_> {
+impl TypeWalk<'_> {
     /// Looks through a value of type `id` at byte `offset`; `None` if it cannot
     /// be followed.
     fn at(&mut self, id: u32, offset: u32, depth: usize) -> Option<()> {

@@ -14,6 +14,7 @@ mod diff;
 mod doctor;
 pub mod duration;
 mod exit;
+mod export;
 mod global;
 mod job;
 mod leftovers;
@@ -37,6 +38,7 @@ pub use check::{CheckArgs, ExplainArgs};
 pub use diff::{DiffArgs, Side, Sides};
 pub use doctor::DoctorArgs;
 pub use exit::Exit;
+pub use export::ExportArgs;
 pub use global::{Color, Global};
 pub use job::JobArgs;
 pub use leftovers::{KillSignal, LeftoversArgs};
@@ -45,7 +47,7 @@ pub use pid::PidArgs;
 pub use prog::ProgArgs;
 pub use repair::RepairArgs;
 pub use snapshot::SnapshotArgs;
-pub use target::{ProgramSource, Target, TargetArgs};
+pub use target::{PolicyTarget, ProgramSource, TargetArgs};
 pub use tool::{CompletionsArgs, ManArgs, SchemaArgs, SchemaOf};
 pub use vgpu::VgpuArgs;
 pub use watch::WatchArgs;
@@ -101,6 +103,7 @@ pub enum Command {
     Activity(ActivityArgs),
     Vgpu(VgpuArgs),
     Repair(RepairArgs),
+    Export(ExportArgs),
     Doctor(DoctorArgs),
     Snapshot(SnapshotArgs),
     Schema(SchemaArgs),
@@ -126,6 +129,7 @@ impl Command {
             Self::Watch(_) => "watch",
             Self::Activity(_) => "activity",
             Self::Vgpu(_) => "vgpu",
+            Self::Export(_) => "export",
             Self::Doctor(_) => "doctor",
             Self::Repair(_) => "repair",
             Self::Snapshot(_) => "snapshot",

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgGroup, Args, ValueHint};
 
-use super::Target;
+use super::PolicyTarget;
 
 /// Show what gives lost device access back. It changes nothing.
 ///
@@ -69,12 +69,12 @@ pub struct RepairArgs {
 
 impl RepairArgs {
     /// The one target that was given.
-    pub fn target(&self) -> Target<'_> {
+    pub fn target(&self) -> PolicyTarget<'_> {
         match (&self.cgroup, self.pid, &self.job) {
-            (Some(path), ..) => Target::Cgroup(path.as_path()),
-            (_, Some(pid), _) => Target::Pid(pid),
-            (.., Some(job)) => Target::Job(job),
-            _ => Target::Cgroup(Path::new("/")),
+            (Some(path), ..) => PolicyTarget::Cgroup(path.as_path()),
+            (_, Some(pid), _) => PolicyTarget::Pid(pid),
+            (.., Some(job)) => PolicyTarget::Job(job),
+            _ => PolicyTarget::Cgroup(Path::new("/")),
         }
     }
 }

@@ -38,7 +38,7 @@ pub struct TargetArgs {
 
 /// The policy to ask.
 #[derive(Clone, Copy, Debug)]
-pub enum Target<'a> {
+pub enum PolicyTarget<'a> {
     /// The policy of a cgroup.
     Cgroup(&'a Path),
     /// The policy of a process's cgroup.
@@ -54,13 +54,13 @@ pub enum Target<'a> {
 
 impl TargetArgs {
     /// The one target on the command line.
-    pub fn target(&self) -> Target<'_> {
+    pub fn target(&self) -> PolicyTarget<'_> {
         match (&self.cgroup, self.pid, &self.job, self.prog.as_slice()) {
-            (Some(path), ..) => Target::Cgroup(path),
-            (_, Some(pid), ..) => Target::Pid(pid),
-            (_, _, Some(job), _) => Target::Job(job),
-            (.., []) => Target::Own,
-            (.., programs) => Target::Programs(programs),
+            (Some(path), ..) => PolicyTarget::Cgroup(path),
+            (_, Some(pid), ..) => PolicyTarget::Pid(pid),
+            (_, _, Some(job), _) => PolicyTarget::Job(job),
+            (.., []) => PolicyTarget::Own,
+            (.., programs) => PolicyTarget::Programs(programs),
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::analyse::Subject;
 use crate::cli::{self, DiffArgs, Exit, ProgramSource, Side, Sides};
 use crate::model::{CgroupPath, ProblemCode};
 use crate::observation::{Observation, Scope, Text};
-use crate::observe::{self, Target};
+use crate::observe::{self, CgroupTarget};
 use crate::report::{Diff, Payload};
 use crate::{analyse, render};
 
@@ -127,7 +127,7 @@ fn beside(
                 return Ok(None);
             }
             invocation.wanted_facts.detail = true;
-            (text, observe::cgroups(&invocation.options(), &[Target { path, recursive: true }])?)
+            (text, observe::cgroups(&invocation.options(), &[CgroupTarget { path, recursive: true }])?)
         }
     };
     if !is_whole(&file, &path) || !is_whole(&other, &path) {
@@ -182,9 +182,9 @@ fn operand(
 ) -> Result<Resolved, Failure> {
     let target = match side {
         Side::Word(text) => return word(invocation, text, from),
-        Side::Cgroup(path) => cli::Target::Cgroup(path),
-        Side::Pid(pid) => cli::Target::Pid(*pid),
-        Side::Job(id) => cli::Target::Job(id),
+        Side::Cgroup(path) => cli::PolicyTarget::Cgroup(path),
+        Side::Pid(pid) => cli::PolicyTarget::Pid(*pid),
+        Side::Job(id) => cli::PolicyTarget::Job(id),
     };
     match from {
         Some(observation) => subject::in_saved(observation.clone(), target),

@@ -6,7 +6,7 @@ use crate::cli::{DoctorArgs, Exit};
 use crate::model::{CheckState, ProblemCode};
 use crate::observation::{Setup, Trial};
 use crate::observe;
-use crate::watch::Source;
+use crate::watch::FactSource;
 use crate::{doctor, render};
 
 /// Runs the command.
@@ -35,11 +35,11 @@ pub(super) fn setup(invocation: &Invocation<'_>) -> Setup {
     let options = invocation.options();
     let mut setup = observe::setup(&options);
     let what = "environment-changes".to_owned();
-    setup.trials.push(match Source::possible_mode() {
+    setup.trials.push(match FactSource::possible_mode() {
         Ok(mode) => Trial { what, engine: Some(mode.engine().to_owned()), refused: None },
         Err(error) => Trial { what, engine: None, refused: Some(error.to_string()) },
     });
-    let libraries = Source::installed_drivers(&options.gpu_root);
+    let libraries = FactSource::installed_drivers(&options.gpu_root);
     setup.libraries = libraries.iter().map(|path| path.to_string_lossy().into_owned()).collect();
     setup
 }

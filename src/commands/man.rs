@@ -8,7 +8,8 @@ use clap_mangen::Man;
 
 use super::invocation::Failure;
 use crate::cli::{self, Exit, ManArgs};
-use crate::{audit, doctor};
+use crate::export::MetricKind;
+use crate::{audit, doctor, export};
 
 /// Hand-written sections of gpumap(1).
 const GENERAL: [&str; 7] = [
@@ -36,6 +37,13 @@ const WATCH: &str = include_str!("../../man/sections/watch.roff");
 const REPAIR: &str = include_str!("../../man/sections/repair.roff");
 /// What is counted, what is not, and the state file, for gpumap-activity(1).
 const ACTIVITY: &str = include_str!("../../man/sections/activity.roff");
+
+/// How metrics are used, for gpumap-export(1).
+const EXPORT: &str = include_str!("../../man/sections/export.roff");
+
+/// How the section about the metrics of `export` begins.
+const METRICS: &str =
+    ".SH METRICS\nA metric without a sample is left out, and so is a label without a value.\n";
 
 /// How the section about the checks of `doctor` begins.
 const CHECKS: &str = ".SH CHECKS\nEvery check is \\fBok\\fR, a \\fBnote\\fR (worth knowing, nothing is lost by it), \
@@ -73,6 +81,7 @@ fn sections(command: &str) -> Vec<String> {
         "doctor" => vec![checks()],
         "repair" => vec![REPAIR.to_owned()],
         "activity" => vec![ACTIVITY.to_owned()],
+        "export" => vec![metrics(), EXPORT.to_owned()],
         _ => Vec::new(),
     };
     own.into_iter().chain([SEE_ALSO.to_owned()]).collect()
@@ -97,6 +106,24 @@ fn checks() -> String {
     let mut section = CHECKS.to_owned();
     for kind in doctor::kinds() {
         section.push_str(&format!(".TP\n.B {}\n{}\n", roff(kind.id), roff(kind.page)));
+    }
+    section
+}
+
+/// The metrics of `export`.
+fn metrics() -> String {
+    let mut section = METRICS.to_owned();
+    for metric in export::CATALOGUE {
+        let kind = match metric.kind {
+            MetricKind::Gauge => "gauge",
+            MetricKind::Counter => "counter",
+            MetricKind::Info => "info",
+        };
+        let labels = match metric.labels {
+            [] => String::new(),
+            labels => format!(" {{{}}}", labels.join(", ")),
+        };
+        section.push_str(&format!(".TP\n.B {}\n{kind}{labels}: {}.\n", roff(metric.name), roff(metric.help)));
     }
     section
 }

@@ -14,6 +14,7 @@ mod completions;
 mod diff;
 mod doctor;
 mod explain;
+mod export;
 mod job;
 mod leftovers;
 mod man;
@@ -91,7 +92,11 @@ fn attempt(
     let mut invocation =
         Invocation::new(&cli.global, command.name(), style, &mut out, streams.input, streams.err);
     // What runs on has no end that its policies could be late for.
-    let runs_on = matches!(command, Command::Watch(_) | Command::Activity(_));
+    let runs_on = match command {
+        Command::Watch(_) | Command::Activity(_) => true,
+        Command::Export(args) => args.runs_on(),
+        _ => false,
+    };
     let until = if runs_on { None } else { invocation.decode_until() };
     let result = deadline::within(until, || {
         panic::caught(|| {
@@ -122,6 +127,7 @@ fn dispatch(invocation: &mut Invocation<'_>, command: &Command) -> Result<Exit, 
         Command::Watch(args) => watch::run(invocation, args),
         Command::Activity(args) => activity::run(invocation, args),
         Command::Vgpu(args) => vgpu::run(invocation, args),
+        Command::Export(args) => export::run(invocation, args),
         Command::Doctor(args) => doctor::run(invocation, args),
         Command::Repair(args) => repair::run(invocation, args),
         Command::Snapshot(args) => snapshot::run(invocation, args),

@@ -6,7 +6,7 @@ use super::files::{activity_state, saved};
 use super::invocation::{Failure, Invocation};
 use super::subject::allocation;
 use crate::cli::{Exit, NodeArgs};
-use crate::observe::{self, Target};
+use crate::observe::{self, CgroupTarget};
 use crate::{analyse, render};
 
 /// Runs the command. A saved observation answers for all that it was taken
@@ -19,7 +19,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &NodeArgs) -> Result<Ex
             observation
         }
         None => {
-            let all = Target { path: PathBuf::from("/"), recursive: true };
+            let all = CgroupTarget { path: PathBuf::from("/"), recursive: true };
             observe::cgroups(&invocation.options(), &[all])?
         }
     };

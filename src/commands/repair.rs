@@ -14,7 +14,7 @@ use crate::cli::{Exit, RepairArgs};
 use crate::gpu::NameError;
 use crate::model::{Device, MAX_MAJOR, MAX_MINOR, ProblemCode, RepairState, Request, RequestSet, Verdict};
 use crate::observation::{Observation, Text};
-use crate::observe::{self, Target};
+use crate::observe::{self, CgroupTarget};
 use crate::policy::{Numbers, Rule};
 use crate::render;
 use crate::repair::{self, Like, RepairRequest};
@@ -63,7 +63,7 @@ fn resolve(invocation: &mut Invocation<'_>, args: &RepairArgs) -> Result<(Observ
     let relative = PathBuf::from(std::ffi::OsStr::from_bytes(top.as_bytes()));
     let root = Path::new(&observation.host.cgroup_root);
     let whole = root.join(relative.strip_prefix("/").unwrap_or(&relative));
-    let target = Target { path: whole, recursive: true };
+    let target = CgroupTarget { path: whole, recursive: true };
     Ok((observe::cgroups(&invocation.options(), &[target])?, path))
 }
 

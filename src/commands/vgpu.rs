@@ -12,7 +12,7 @@ use super::subject::job_name;
 use crate::cli::{Exit, VgpuArgs};
 use crate::model::{ProblemCode, RegionLayout};
 use crate::observation::{Observation, Problem, Scope, SharedRegion};
-use crate::observe::{self, Target};
+use crate::observe::{self, CgroupTarget};
 use crate::report::Payload;
 use crate::{analyse, render, vgpu};
 
@@ -55,14 +55,14 @@ fn live(invocation: &Invocation<'_>, args: &VgpuArgs) -> Result<Observation, Fai
         return Ok(observation);
     }
     let path = args.cgroup.clone().unwrap_or_else(|| PathBuf::from("/"));
-    Ok(observe::cgroups(&options, &[Target { path, recursive: true }])?)
+    Ok(observe::cgroups(&options, &[CgroupTarget { path, recursive: true }])?)
 }
 
 /// Observes a process, and those of its cgroup: who shares its region matters
 /// too. What cannot be seen of the others is no fault of this answer.
 fn one_process(options: &observe::Options, pid: u32) -> Result<Observation, Failure> {
     let mut observation = observe::processes(options, &[pid])?;
-    let targets = observation.processes.iter().map(|process| Target {
+    let targets = observation.processes.iter().map(|process| CgroupTarget {
         path: OsStr::from_bytes(process.cgroup.as_bytes()).into(),
         recursive: false,
     });

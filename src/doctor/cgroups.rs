@@ -1,28 +1,28 @@
 //! Where cgroups are mounted.
 
-use super::kind::{Found, Kind, Node, missing, note, ok};
+use super::kind::{CheckKind, CheckResult, NodeFacts, missing, note, ok};
 use crate::observation::{Answer, CgroupMode, CgroupMount};
 
-pub(super) const KINDS: &[Kind] = &[
-    Kind {
+pub(super) const KINDS: &[CheckKind] = &[
+    CheckKind {
         id: "cgroup.hierarchy",
         page: "Device programs exist in cgroup2 alone. On a legacy host the v1 devices controller decides, and \
                gpumap shows what it lists.",
         look: hierarchy,
     },
-    Kind {
+    CheckKind {
         id: "cgroup.hidden-mount",
         page: "A later mount at the same place, or above it, hides a mount of cgroup2. gpumap takes the first one \
                that can be reached.",
         look: hidden,
     },
-    Kind {
+    CheckKind {
         id: "cgroup.root",
         page: "Where only a part of the hierarchy is mounted, as in a container, programs above that part are in \
                force and cannot be seen.",
         look: root,
     },
-    Kind {
+    CheckKind {
         id: "cgroup.devices-v1",
         page: "Beside cgroup2 the v1 devices controller can be mounted. Both have to allow a device. The kernel \
                does not show the denials of a v1 group that allows by default; verdicts there are unknown.",
@@ -30,7 +30,7 @@ pub(super) const KINDS: &[Kind] = &[
     },
 ];
 
-fn hierarchy(node: &Node<'_>) -> Option<Found> {
+fn hierarchy(node: &NodeFacts<'_>) -> Option<CheckResult> {
     let place = match &node.setup.hierarchy {
         Answer::Known(place) => place,
         Answer::Missing(why) => {
@@ -48,7 +48,7 @@ fn hierarchy(node: &Node<'_>) -> Option<Found> {
     })
 }
 
-fn hidden(node: &Node<'_>) -> Option<Found> {
+fn hidden(node: &NodeFacts<'_>) -> Option<CheckResult> {
     let hidden: Vec<&str> =
         node.setup.cgroup2.iter().filter(|mount| mount.hidden).map(|mount| mount.point.as_str()).collect();
     let is_reached = node.setup.cgroup2.iter().any(|mount| !mount.hidden);
@@ -62,7 +62,7 @@ fn hidden(node: &Node<'_>) -> Option<Found> {
     }
 }
 
-fn root(node: &Node<'_>) -> Option<Found> {
+fn root(node: &NodeFacts<'_>) -> Option<CheckResult> {
     let place = node.setup.hierarchy.known()?;
     let in_use = |mount: &&CgroupMount| mount.point == *place && !mount.hidden;
     let mount = node.setup.cgroup2.iter().find(in_use)?;
@@ -78,7 +78,7 @@ fn root(node: &Node<'_>) -> Option<Found> {
     })
 }
 
-fn devices_v1(node: &Node<'_>) -> Option<Found> {
+fn devices_v1(node: &NodeFacts<'_>) -> Option<CheckResult> {
     let place = node.setup.devices_v1.as_deref()?;
     let text = format!(
         "The v1 devices controller is mounted at {place}: it has its own say, and hides its denials."

@@ -1,43 +1,43 @@
 //! What the drivers of GPUs offer.
 
-use super::kind::{Found, Kind, Node, missing, note, ok};
+use super::kind::{CheckKind, CheckResult, NodeFacts, missing, note, ok};
 use crate::model::Vendor;
 use crate::report::Gpu;
 
-pub(super) const KINDS: &[Kind] = &[
-    Kind {
+pub(super) const KINDS: &[CheckKind] = &[
+    CheckKind {
         id: "driver.gpus",
         page: "gpumap lists GPUs from /proc/driver, sysfs and /dev. It never opens one.",
         look: gpus,
     },
-    Kind {
+    CheckKind {
         id: "driver.nvidia",
         page: "The NVIDIA driver names its GPUs in /proc/driver/nvidia: UUID, PCI address and minor number. \
                Without these files GPUs have the numbers of their nodes alone.",
         look: nvidia,
     },
-    Kind {
+    CheckKind {
         id: "driver.amd",
         page: "amdgpu describes its GPUs in sysfs and in the topology of KFD.",
         look: |node| other(node, &Vendor::Amd, "AMD", "amdgpu"),
     },
-    Kind {
+    CheckKind {
         id: "driver.intel",
         page: "i915 and xe describe their GPUs in sysfs.",
         look: |node| other(node, &Vendor::Intel, "Intel", "i915 or xe"),
     },
-    Kind {
+    CheckKind {
         id: "driver.nodes",
         page: "A GPU without a device node can be opened by nobody. nvidia-modprobe or udev makes the nodes.",
         look: nodes,
     },
-    Kind {
+    CheckKind {
         id: "driver.persistence",
         page: "Without nvidia-persistenced the NVIDIA driver gives up the state of a GPU that nobody has open; \
                the next job waits seconds for it, and settings are lost.",
         look: persistence,
     },
-    Kind {
+    CheckKind {
         id: "driver.libraries",
         page: "gpumap watch sees cuInit, hipInit and hsa_init in drivers' libraries where the dynamic linker \
                looks for them. A library elsewhere is found when a process has mapped it, which can be too late.",
@@ -45,7 +45,7 @@ pub(super) const KINDS: &[Kind] = &[
     },
 ];
 
-fn gpus(node: &Node<'_>) -> Option<Found> {
+fn gpus(node: &NodeFacts<'_>) -> Option<CheckResult> {
     let count = node.gpus.len();
     Some(match count {
         0 => note("No GPU is here: no driver shows one, and /dev has no node of one.")
@@ -55,11 +55,11 @@ fn gpus(node: &Node<'_>) -> Option<Found> {
     })
 }
 
-fn of<'a>(node: &'a Node<'_>, vendor: &Vendor) -> Vec<&'a Gpu> {
+fn of<'a>(node: &'a NodeFacts<'_>, vendor: &Vendor) -> Vec<&'a Gpu> {
     node.gpus.iter().filter(|gpu| gpu.vendor == *vendor).collect()
 }
 
-fn nvidia(node: &Node<'_>) -> Option<Found> {
+fn nvidia(node: &NodeFacts<'_>) -> Option<CheckResult> {
     let gpus = of(node, &Vendor::Nvidia);
     if gpus.is_empty() {
         return None;
@@ -90,12 +90,12 @@ fn release(text: &str) -> Option<&str> {
     line.split_whitespace().find(is_version)
 }
 
-fn other(node: &Node<'_>, vendor: &Vendor, name: &str, module: &str) -> Option<Found> {
+fn other(node: &NodeFacts<'_>, vendor: &Vendor, name: &str, module: &str) -> Option<CheckResult> {
     let count = of(node, vendor).len();
     (count > 0).then(|| ok(format!("sysfs describes {count} GPUs of {name} ({module}).")))
 }
 
-fn nodes(node: &Node<'_>) -> Option<Found> {
+fn nodes(node: &NodeFacts<'_>) -> Option<CheckResult> {
     let lacking =
         node.gpus.iter().filter(|gpu| !gpu.excluded && !gpu.nodes.iter().any(|node| node.gate)).count();
     (lacking > 0).then(|| {
@@ -106,7 +106,7 @@ fn nodes(node: &Node<'_>) -> Option<Found> {
     })
 }
 
-fn persistence(node: &Node<'_>) -> Option<Found> {
+fn persistence(node: &NodeFacts<'_>) -> Option<CheckResult> {
     if of(node, &Vendor::Nvidia).is_empty() {
         return None;
     }
@@ -117,7 +117,7 @@ fn persistence(node: &Node<'_>) -> Option<Found> {
     })
 }
 
-fn libraries(node: &Node<'_>) -> Option<Found> {
+fn libraries(node: &NodeFacts<'_>) -> Option<CheckResult> {
     if node.gpus.is_empty() && node.setup.libraries.is_empty() {
         return None;
     }

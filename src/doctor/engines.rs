@@ -1,34 +1,34 @@
 //! The ways of looking that work here: each was tried.
 
-use super::kind::{Found, Kind, Node, missing, note, ok};
+use super::kind::{CheckKind, CheckResult, NodeFacts, missing, note, ok};
 
-pub(super) const KINDS: &[Kind] = &[
-    Kind {
+pub(super) const KINDS: &[CheckKind] = &[
+    CheckKind {
         id: "engine.processes",
         page: "Processes and what they have open are listed by BPF iterators (Linux 5.8 with BTF) or from /proc, \
                which takes ten times as long. Both give the same answers.",
         look: |node| engine(node, "processes", "Processes are listed by"),
     },
-    Kind {
+    CheckKind {
         id: "engine.program-lists",
         page: "A resident gpumap reads the programs of many cgroups by a BPF iterator (Linux 6.1 with BTF), or \
                by a query for each cgroup.",
         look: |node| engine(node, "program-lists", "Programs of many cgroups are read by"),
     },
-    Kind {
+    CheckKind {
         id: "engine.cgroup-changes",
         page: "gpumap watch is told of new cgroups by fanotify or inotify, and sees new programs by the \
                revision that the kernel counts (Linux 6.17) or by comparing lists.",
         look: |node| engine(node, "cgroup-changes", "Changes of programs are noticed by"),
     },
-    Kind {
+    CheckKind {
         id: "engine.environment-changes",
         page: "gpumap watch sees setenv and its kin by uprobes: sessions since Linux 6.13, pairs since 5.8.",
         look: |node| engine(node, "environment-changes", "Changes of environments are seen by"),
     },
 ];
 
-fn engine(node: &Node<'_>, what: &str, begin: &str) -> Option<Found> {
+fn engine(node: &NodeFacts<'_>, what: &str, begin: &str) -> Option<CheckResult> {
     let trial = node.setup.trials.iter().find(|trial| trial.what == what)?;
     let why = trial.refused.as_deref().unwrap_or("no reason was given");
     Some(match (&trial.engine, &trial.refused) {

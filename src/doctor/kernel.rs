@@ -1,52 +1,52 @@
 //! What the kernel is built and set to show.
 
-use super::kind::{Found, Kind, Node, missing, note, ok, unknown};
+use super::kind::{CheckKind, CheckResult, NodeFacts, missing, note, ok, unknown};
 use crate::observation::Answer;
 
-pub(super) const KINDS: &[Kind] = &[
-    Kind {
+pub(super) const KINDS: &[CheckKind] = &[
+    CheckKind {
         id: "kernel.queries",
         page: "gpumap asks the kernel which programs are in force on a cgroup (BPF_PROG_QUERY). Without an \
                answer nothing is known about what cgroups may open.",
         look: queries,
     },
-    Kind {
+    CheckKind {
         id: "kernel.lockdown",
         page: "Under lockdown in confidentiality mode the kernel refuses BPF programs the helpers that read its \
                memory. The checks of engines show what works all the same.",
         look: lockdown,
     },
-    Kind {
+    CheckKind {
         id: "kernel.btf",
         page: "BTF is the kernel's description of its own types (CONFIG_DEBUG_INFO_BTF). The BPF programs of \
                gpumap watch and the iterators need it; answers of other commands do not depend on it.",
         look: btf,
     },
-    Kind {
+    CheckKind {
         id: "kernel.symbols",
         page: "Programs call helpers by address. Names come from /proc/kallsyms, which shows addresses to \
                CAP_SYSLOG, or to nobody with kernel.kptr_restrict=2. Without them some calls are proved by the \
                program's tag, and others make verdicts unknown.",
         look: symbols,
     },
-    Kind {
+    CheckKind {
         id: "kernel.jit-harden",
         page: "With net.core.bpf_jit_harden the kernel blinds constants of programs before it shows them. gpumap \
                undoes that; programs with several maps can stay unknown.",
         look: jit_harden,
     },
-    Kind {
+    CheckKind {
         id: "kernel.ptrace",
         page: "With kernel.yama.ptrace_scope=3 nobody may read the memory of a process. gpumap then knows what \
                processes asked for when they were executed, and not what they set since.",
         look: ptrace,
     },
-    Kind {
+    CheckKind {
         id: "kernel.hidepid",
         page: "With the option hidepid of /proc, processes of others are visible to CAP_SYS_PTRACE alone.",
         look: hidepid,
     },
-    Kind {
+    CheckKind {
         id: "kernel.clock",
         page: "Times in answers are those of the node's clock. Clocks that differ make answers of several nodes \
                and metrics hard to compare.",
@@ -54,7 +54,7 @@ pub(super) const KINDS: &[Kind] = &[
     },
 ];
 
-fn queries(node: &Node<'_>) -> Option<Found> {
+fn queries(node: &NodeFacts<'_>) -> Option<CheckResult> {
     Some(match node.setup.queries.missing() {
         None => ok("The kernel says which programs are in force on cgroups."),
         Some(why) => missing(
@@ -64,7 +64,7 @@ fn queries(node: &Node<'_>) -> Option<Found> {
     })
 }
 
-fn lockdown(node: &Node<'_>) -> Option<Found> {
+fn lockdown(node: &NodeFacts<'_>) -> Option<CheckResult> {
     let text = node.value("/sys/kernel/security/lockdown")?;
     text.contains("[confidentiality]").then(|| {
         note("The kernel is locked down for confidentiality: BPF programs may not read its memory.")
@@ -72,7 +72,7 @@ fn lockdown(node: &Node<'_>) -> Option<Found> {
     })
 }
 
-fn btf(node: &Node<'_>) -> Option<Found> {
+fn btf(node: &NodeFacts<'_>) -> Option<CheckResult> {
     Some(match &node.setup.btf {
         Answer::Known(size) => ok(format!("The kernel describes its types ({} KiB of BTF).", size >> 10)),
         Answer::Missing(why) => missing(
@@ -82,7 +82,7 @@ fn btf(node: &Node<'_>) -> Option<Found> {
     })
 }
 
-fn symbols(node: &Node<'_>) -> Option<Found> {
+fn symbols(node: &NodeFacts<'_>) -> Option<CheckResult> {
     let restrict = node.value("/proc/sys/kernel/kptr_restrict");
     Some(match node.setup.symbols.known() {
         Some(true) => ok("/proc/kallsyms shows addresses, so helpers of programs have names."),
@@ -95,7 +95,7 @@ fn symbols(node: &Node<'_>) -> Option<Found> {
     })
 }
 
-fn jit_harden(node: &Node<'_>) -> Option<Found> {
+fn jit_harden(node: &NodeFacts<'_>) -> Option<CheckResult> {
     let value = node.value("/proc/sys/net/core/bpf_jit_harden")?;
     (value != "0").then(|| {
         note(format!(
@@ -105,7 +105,7 @@ fn jit_harden(node: &Node<'_>) -> Option<Found> {
     })
 }
 
-fn ptrace(node: &Node<'_>) -> Option<Found> {
+fn ptrace(node: &NodeFacts<'_>) -> Option<CheckResult> {
     let value = node.value("/proc/sys/kernel/yama/ptrace_scope")?;
     (value == "3").then(|| {
         missing(
@@ -115,7 +115,7 @@ fn ptrace(node: &Node<'_>) -> Option<Found> {
     })
 }
 
-fn hidepid(node: &Node<'_>) -> Option<Found> {
+fn hidepid(node: &NodeFacts<'_>) -> Option<CheckResult> {
     let value = node.setup.hidepid.as_deref()?;
     Some(if node.has("CAP_SYS_PTRACE") {
         note(format!("/proc is mounted with hidepid={value}. CAP_SYS_PTRACE sees through it."))
@@ -127,7 +127,7 @@ fn hidepid(node: &Node<'_>) -> Option<Found> {
     })
 }
 
-fn clock(node: &Node<'_>) -> Option<Found> {
+fn clock(node: &NodeFacts<'_>) -> Option<CheckResult> {
     Some(match node.setup.clock_synchronized.known() {
         Some(true) => ok("The clock is synchronised."),
         Some(false) => note("The kernel takes its clock for not synchronised.").with_fix(

@@ -6,24 +6,24 @@ use crate::report::Gpu;
 
 /// One kind of check.
 #[derive(Clone, Copy, Debug)]
-pub struct Kind {
+pub struct CheckKind {
     /// Stable id: the part of the setup, a dot, and what is looked at.
     pub id: &'static str,
     /// The manual's paragraph: what depends on it.
     pub page: &'static str,
     /// Looks; `None` where it does not apply.
-    pub(super) look: fn(&Node<'_>) -> Option<Found>,
+    pub(super) look: fn(&NodeFacts<'_>) -> Option<CheckResult>,
 }
 
 /// The facts about a node that checks look at.
-pub(super) struct Node<'a> {
+pub(super) struct NodeFacts<'a> {
     pub(super) observation: &'a Observation,
     pub(super) setup: &'a Setup,
     /// The GPUs of the node.
     pub(super) gpus: Vec<Gpu>,
 }
 
-impl Node<'_> {
+impl NodeFacts<'_> {
     /// A setting of the kernel by path; `None` where there is no such file.
     pub(super) fn setting(&self, path: &str) -> Option<&Answer<String>> {
         self.setup.settings.get(path)
@@ -47,33 +47,33 @@ impl Node<'_> {
 
 /// What a check found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct CheckResult {
     pub(super) state: CheckState,
     pub(super) text: String,
     pub(super) fix: Option<String>,
 }
 
 /// As gpumap needs it.
-pub(super) fn ok(text: impl Into<String>) -> Found {
-    Found { state: CheckState::Ok, text: text.into(), fix: None }
+pub(super) fn ok(text: impl Into<String>) -> CheckResult {
+    CheckResult { state: CheckState::Ok, text: text.into(), fix: None }
 }
 
 /// Worth knowing.
-pub(super) fn note(text: impl Into<String>) -> Found {
-    Found { state: CheckState::Note, text: text.into(), fix: None }
+pub(super) fn note(text: impl Into<String>) -> CheckResult {
+    CheckResult { state: CheckState::Note, text: text.into(), fix: None }
 }
 
 /// Something is missing, and this helps.
-pub(super) fn missing(text: impl Into<String>, fix: impl Into<String>) -> Found {
-    Found { state: CheckState::Missing, text: text.into(), fix: Some(fix.into()) }
+pub(super) fn missing(text: impl Into<String>, fix: impl Into<String>) -> CheckResult {
+    CheckResult { state: CheckState::Missing, text: text.into(), fix: Some(fix.into()) }
 }
 
 /// It could not be looked at, and this helps.
-pub(super) fn unknown(text: impl Into<String>, fix: impl Into<String>) -> Found {
-    Found { state: CheckState::Unknown, text: text.into(), fix: Some(fix.into()) }
+pub(super) fn unknown(text: impl Into<String>, fix: impl Into<String>) -> CheckResult {
+    CheckResult { state: CheckState::Unknown, text: text.into(), fix: Some(fix.into()) }
 }
 
-impl Found {
+impl CheckResult {
     /// With something to do all the same.
     pub(super) fn with_fix(self, fix: impl Into<String>) -> Self {
         Self { fix: Some(fix.into()), ..self }

@@ -1,7 +1,7 @@
 //! What gpumap can and cannot know on a node, and what would help: the answers of
 //! `gpumap doctor`, from facts alone.
 //!
-//! Each file judges one part of the setup. To add a check, write a [`Kind`] and its
+//! Each file judges one part of the setup. To add a check, write a [`CheckKind`] and its
 //! function into the file of its part; the manual takes its page from there.
 
 mod cgroups;
@@ -19,13 +19,13 @@ use crate::gpu;
 use crate::observation::{Observation, Setup};
 use crate::report::{DoctorCheck, Payload};
 
-pub use kind::Kind;
+pub use kind::CheckKind;
 pub use redact::redact;
 
-use kind::Node;
+use kind::NodeFacts;
 
 /// The parts, in the order of the answer and of the manual.
-const PARTS: [&[Kind]; 8] = [
+const PARTS: [&[CheckKind]; 8] = [
     rights::KINDS,
     kernel::KINDS,
     engines::KINDS,
@@ -37,13 +37,13 @@ const PARTS: [&[Kind]; 8] = [
 ];
 
 /// Every kind of check in the order of the manual.
-pub fn kinds() -> impl Iterator<Item = &'static Kind> {
+pub fn kinds() -> impl Iterator<Item = &'static CheckKind> {
     PARTS.into_iter().flatten()
 }
 
 /// Judges the setup of a node, a check for each thing that applies there.
 pub fn examine(observation: &Observation, setup: &Setup) -> Payload {
-    let node = Node { observation, setup, gpus: gpu::inventory(&observation.gpu_facts) };
+    let node = NodeFacts { observation, setup, gpus: gpu::inventory(&observation.gpu_facts) };
     let checks = kinds().filter_map(|kind| {
         let found = (kind.look)(&node)?;
         Some(DoctorCheck { id: kind.id.to_owned(), state: found.state, found: found.text, fix: found.fix })

@@ -1,8 +1,8 @@
 //! gpumap's own version and file.
 
-use super::kind::{Found, Kind, Node, missing, ok, unknown};
+use super::kind::{CheckKind, CheckResult, NodeFacts, missing, ok, unknown};
 
-pub(super) const KINDS: &[Kind] = &[Kind {
+pub(super) const KINDS: &[CheckKind] = &[CheckKind {
     id: "gpumap.file",
     page: "What root executes nobody else should be able to change: not the file of gpumap. After an upgrade a \
            gpumap that still runs is the old one.",
@@ -12,7 +12,7 @@ pub(super) const KINDS: &[Kind] = &[Kind {
 /// Permission to write for the group or for others.
 const OTHERS_WRITE: u32 = 0o022;
 
-fn file(node: &Node<'_>) -> Option<Found> {
+fn file(node: &NodeFacts<'_>) -> Option<CheckResult> {
     let version = &node.observation.version;
     let file = match (node.setup.own_file.known(), node.setup.own_file.missing()) {
         (Some(file), _) => file,

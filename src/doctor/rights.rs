@@ -1,9 +1,9 @@
 //! What gpumap itself may do.
 
-use super::kind::{Found, Kind, Node, missing, note, ok, unknown};
+use super::kind::{CheckKind, CheckResult, NodeFacts, missing, note, ok, unknown};
 
-pub(super) const KINDS: &[Kind] = &[
-    Kind {
+pub(super) const KINDS: &[CheckKind] = &[
+    CheckKind {
         id: "rights.capabilities",
         page: "Root has every right that gpumap uses. Without CAP_SYS_ADMIN no program's instructions are \
                shown and every verdict of a cgroup with programs is unknown; without CAP_SYS_PTRACE and \
@@ -11,13 +11,13 @@ pub(super) const KINDS: &[Kind] = &[
                gpumap(1) lists which command needs what.",
         look: capabilities,
     },
-    Kind {
+    CheckKind {
         id: "rights.namespaces",
         page: "In a user namespace other than the node's, capabilities do not count for programs and for \
                processes of others. In another pid or cgroup namespace gpumap sees a part of the node alone.",
         look: namespaces,
     },
-    Kind {
+    CheckKind {
         id: "rights.seccomp",
         page: "A container runtime or a systemd unit can filter system calls. gpumap needs bpf(2), and \
                gpumap watch perf_event_open(2) and fanotify_init(2) as well.",
@@ -32,7 +32,7 @@ const NEEDED: [(&str, &str); 3] = [
     ("CAP_DAC_READ_SEARCH", "descriptors of other users' processes and closed directories"),
 ];
 
-fn capabilities(node: &Node<'_>) -> Option<Found> {
+fn capabilities(node: &NodeFacts<'_>) -> Option<CheckResult> {
     let run = "run gpumap as root of the node, or give it these capabilities";
     if let Some(why) = node.setup.rights.capabilities.missing() {
         return Some(unknown(format!("The capabilities of gpumap are not known: {why}."), run));
@@ -45,7 +45,7 @@ fn capabilities(node: &Node<'_>) -> Option<Found> {
     })
 }
 
-fn namespaces(node: &Node<'_>) -> Option<Found> {
+fn namespaces(node: &NodeFacts<'_>) -> Option<CheckResult> {
     Some(match node.setup.rights.foreign_namespaces.as_slice() {
         [] => ok("gpumap is in the node's own user, pid and cgroup namespaces."),
         names => missing(
@@ -58,7 +58,7 @@ fn namespaces(node: &Node<'_>) -> Option<Found> {
     })
 }
 
-fn seccomp(node: &Node<'_>) -> Option<Found> {
+fn seccomp(node: &NodeFacts<'_>) -> Option<CheckResult> {
     node.setup.rights.seccomp.then(|| {
         note("A seccomp filter is in force. What it refuses shows in the checks of engines below.")
             .with_fix("if an engine is refused, allow bpf, perf_event_open, fanotify_init and fanotify_mark")

@@ -1,28 +1,28 @@
 //! Slurm's configuration, as its files have it. Which version of Slurm runs is not
 //! known: that would take asking it.
 
-use super::kind::{Found, Kind, Node, missing, note, ok, unknown};
+use super::kind::{CheckKind, CheckResult, NodeFacts, missing, note, ok, unknown};
 use crate::observation::SlurmFile;
 
-pub(super) const KINDS: &[Kind] = &[
-    Kind {
+pub(super) const KINDS: &[CheckKind] = &[
+    CheckKind {
         id: "slurm.configuration",
         page: "gpumap reads slurm.conf, cgroup.conf and gres.conf where Slurm and its packages put them. It asks \
                no daemon of Slurm.",
         look: configuration,
     },
-    Kind {
+    CheckKind {
         id: "slurm.constrain-devices",
         page: "Without ConstrainDevices=yes in cgroup.conf Slurm attaches no device program, and every job may \
                open every GPU.",
         look: constrain,
     },
-    Kind {
+    CheckKind {
         id: "slurm.task-plugin",
         page: "ConstrainDevices has an effect with task/cgroup in TaskPlugin of slurm.conf alone.",
         look: task_plugin,
     },
-    Kind {
+    CheckKind {
         id: "slurm.gres",
         page: "Slurm denies the devices that gres.conf names and allows all others: a GPU that is missing there \
                is open to every job. gres.conf also fixes what Slurm's GPU numbers mean.",
@@ -30,7 +30,7 @@ pub(super) const KINDS: &[Kind] = &[
     },
 ];
 
-fn configuration(node: &Node<'_>) -> Option<Found> {
+fn configuration(node: &NodeFacts<'_>) -> Option<CheckResult> {
     let slurm = &node.setup.slurm;
     let files = [&slurm.slurm_conf, &slurm.cgroup_conf, &slurm.gres_conf];
     let paths: Vec<&str> = files.into_iter().flatten().map(|file| file.path.as_str()).collect();
@@ -60,7 +60,7 @@ fn value<'a>(file: &'a SlurmFile, key: &str) -> Value<'a> {
     }
 }
 
-fn constrain(node: &Node<'_>) -> Option<Found> {
+fn constrain(node: &NodeFacts<'_>) -> Option<CheckResult> {
     let slurm = &node.setup.slurm;
     let fix = "set ConstrainDevices=yes in cgroup.conf and restart slurmd";
     let Some(file) = &slurm.cgroup_conf else {
@@ -78,7 +78,7 @@ fn constrain(node: &Node<'_>) -> Option<Found> {
     })
 }
 
-fn task_plugin(node: &Node<'_>) -> Option<Found> {
+fn task_plugin(node: &NodeFacts<'_>) -> Option<CheckResult> {
     let file = node.setup.slurm.slurm_conf.as_ref()?;
     let fix = "set TaskPlugin=task/affinity,task/cgroup in slurm.conf and restart slurmd";
     Some(match value(file, "taskplugin") {
@@ -97,7 +97,7 @@ fn has_cgroup(plugins: &str) -> bool {
     plugins.split(',').any(|plugin| plugin.trim().trim_start_matches("task/").eq_ignore_ascii_case("cgroup"))
 }
 
-fn gres(node: &Node<'_>) -> Option<Found> {
+fn gres(node: &NodeFacts<'_>) -> Option<CheckResult> {
     let slurm = &node.setup.slurm;
     let Some(file) = &slurm.gres_conf else {
         let is_lacking = slurm.slurm_conf.is_some() && !node.gpus.is_empty();

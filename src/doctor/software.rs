@@ -1,8 +1,8 @@
 //! Other programs that run on the node.
 
-use super::kind::{Found, Kind, Node, note, ok, unknown};
+use super::kind::{CheckKind, CheckResult, NodeFacts, note, ok, unknown};
 
-pub(super) const KINDS: &[Kind] = &[Kind {
+pub(super) const KINDS: &[CheckKind] = &[CheckKind {
     id: "software.detaching-agents",
     page: "Some agents detach device programs from cgroups to reach GPUs themselves: Datadog's system-probe from \
            its own cgroup, container-hotplug from those of containers. Whatever is detached allows every device. \
@@ -14,7 +14,7 @@ pub(super) const KINDS: &[Kind] = &[Kind {
 const AGENTS: [(&str, &str); 2] =
     [("system-probe", "Datadog's system-probe"), ("container-hotpl", "container-hotplug")];
 
-fn agents(node: &Node<'_>) -> Option<Found> {
+fn agents(node: &NodeFacts<'_>) -> Option<CheckResult> {
     if let Some(why) = node.setup.software.missing() {
         return Some(unknown(
             format!("Processes cannot be listed: {why}."),

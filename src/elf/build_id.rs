@@ -6,8 +6,8 @@ use object::elf;
 use object::endian::NativeEndian;
 
 use super::ElfError;
-use super::header::{Header, Part};
-use super::reader::Reader;
+use super::header::{ElfHeader, FileRange};
+use super::reader::ElfReader;
 
 /// Notes that are looked at; real files have some five.
 const NOTES: usize = 256;
@@ -16,7 +16,7 @@ const LONGEST: u32 = 64;
 const NAME: &[u8; 4] = b"GNU\0";
 
 /// As [`super::ElfFile::build_id`].
-pub(super) fn read<R>(reader: &mut Reader<R>, header: &Header) -> Result<Option<Vec<u8>>, ElfError>
+pub(super) fn read<R>(reader: &mut ElfReader<R>, header: &ElfHeader) -> Result<Option<Vec<u8>>, ElfError>
 where
     R: FnMut(&mut [u8], u64) -> io::Result<()>,
 {
@@ -32,7 +32,11 @@ where
 /// Looks at the notes of one part: each has a header, a name, and its contents.
 /// Both are padded to 4 bytes, except where a note of 8 is aligned; the name
 /// `GNU` and its header need no padding in either.
-fn in_part<R>(reader: &mut Reader<R>, part: Part, left: &mut usize) -> Result<Option<Vec<u8>>, ElfError>
+fn in_part<R>(
+    reader: &mut ElfReader<R>,
+    part: FileRange,
+    left: &mut usize,
+) -> Result<Option<Vec<u8>>, ElfError>
 where
     R: FnMut(&mut [u8], u64) -> io::Result<()>,
 {

@@ -8,8 +8,8 @@ use object::endian::NativeEndian;
 use object::read::elf::{Dyn as _, FileHeader};
 
 use super::ElfError;
-use super::header::Header;
-use super::reader::Reader;
+use super::header::ElfHeader;
+use super::reader::ElfReader;
 use super::symbol::{self, Symbol, SymbolKind};
 
 /// Entries of the dynamic section that are looked at; real files have some 40.
@@ -29,7 +29,7 @@ struct Tables {
 
 /// Looks names up.
 struct Lookup<'a, R> {
-    reader: &'a mut Reader<R>,
+    reader: &'a mut ElfReader<R>,
     /// Offset of the symbols and of their names.
     symbols: u64,
     strings: u64,
@@ -38,8 +38,8 @@ struct Lookup<'a, R> {
 
 /// As [`super::ElfFile::exported`].
 pub(super) fn exported<E, R>(
-    reader: &mut Reader<R>,
-    header: &Header,
+    reader: &mut ElfReader<R>,
+    header: &ElfHeader,
     names: &[&str],
     kind: SymbolKind,
 ) -> Result<Vec<Option<Symbol>>, ElfError>
@@ -62,7 +62,7 @@ where
 
 /// Reads the dynamic section. Of entries that are there twice the last counts,
 /// as it does for the dynamic linker.
-fn tables<E, R>(reader: &mut Reader<R>, header: &Header) -> Result<Tables, ElfError>
+fn tables<E, R>(reader: &mut ElfReader<R>, header: &ElfHeader) -> Result<Tables, ElfError>
 where
     E: FileHeader<Endian = NativeEndian>,
     R: FnMut(&mut [u8], u64) -> io::Result<()>,

@@ -3,8 +3,8 @@
 use std::io;
 
 use super::ElfError;
-use super::header::Header;
-use super::reader::Reader;
+use super::header::ElfHeader;
+use super::reader::ElfReader;
 use super::symbol::Symbol;
 
 /// Bytes of a function that are read at most.
@@ -21,7 +21,11 @@ pub struct Function {
 }
 
 /// As [`super::ElfFile::function`].
-pub(super) fn read<R>(reader: &mut Reader<R>, header: &Header, symbol: &Symbol) -> Result<Function, ElfError>
+pub(super) fn read<R>(
+    reader: &mut ElfReader<R>,
+    header: &ElfHeader,
+    symbol: &Symbol,
+) -> Result<Function, ElfError>
 where
     R: FnMut(&mut [u8], u64) -> io::Result<()>,
 {

@@ -6,7 +6,7 @@ use object::elf;
 use object::endian::NativeEndian;
 use object::read::elf::{FileHeader, ProgramHeader as _};
 
-use super::reader::Reader;
+use super::reader::ElfReader;
 use super::{Elf32, Elf64, ElfError};
 
 /// Program headers that are looked at; real files have some 15.
@@ -54,23 +54,23 @@ impl Segment {
 
 /// Where something is in the file, in bytes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Part {
+pub(super) struct FileRange {
     pub(super) offset: u64,
     pub(super) size: u64,
 }
 
 /// What the header and the program headers say.
 #[derive(Clone, Debug)]
-pub(super) struct Header {
+pub(super) struct ElfHeader {
     pub(super) class: Class,
     kind: elf::FileType,
     machine: elf::Machine,
     /// The parts that are loaded.
     pub(super) segments: Vec<Segment>,
     /// The dynamic section.
-    pub(super) dynamic: Option<Part>,
+    pub(super) dynamic: Option<FileRange>,
     /// Parts with notes.
-    pub(super) notes: Vec<Part>,
+    pub(super) notes: Vec<FileRange>,
     pub(super) interpreter: bool,
     /// Where the section headers are, and how many.
     pub(super) sections: (u64, u16),
@@ -79,9 +79,9 @@ pub(super) struct Header {
     headers: (u64, Option<u64>),
 }
 
-impl Header {
+impl ElfHeader {
     /// Reads them.
-    pub(super) fn read<R>(reader: &mut Reader<R>) -> Result<Self, ElfError>
+    pub(super) fn read<R>(reader: &mut ElfReader<R>) -> Result<Self, ElfError>
     where
         R: FnMut(&mut [u8], u64) -> io::Result<()>,
     {
@@ -104,7 +104,7 @@ impl Header {
         }
     }
 
-    fn of<E, R>(reader: &mut Reader<R>, class: Class) -> Result<Self, ElfError>
+    fn of<E, R>(reader: &mut ElfReader<R>, class: Class) -> Result<Self, ElfError>
     where
         E: FileHeader<Endian = NativeEndian>,
         R: FnMut(&mut [u8], u64) -> io::Result<()>,
@@ -141,8 +141,8 @@ impl Header {
                 let executable = found.p_flags(NativeEndian).0 & elf::PF_X.0 != 0;
                 self.segments.push(Segment { offset, address, size, executable });
             }
-            elf::PT_DYNAMIC => self.dynamic = Some(Part { offset, size }),
-            elf::PT_NOTE => self.notes.push(Part { offset, size }),
+            elf::PT_DYNAMIC => self.dynamic = Some(FileRange { offset, size }),
+            elf::PT_NOTE => self.notes.push(FileRange { offset, size }),
             elf::PT_INTERP => self.interpreter = true,
             elf::PT_PHDR => self.headers.1 = Some(address),
             _ => {}

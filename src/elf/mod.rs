@@ -33,8 +33,8 @@ pub use header::{Class, Segment};
 pub use probe_place::{Cost, ProbePlace, probe_place};
 pub use symbol::{Symbol, SymbolKind};
 
-use header::Header;
-use reader::Reader;
+use header::ElfHeader;
+use reader::ElfReader;
 
 /// The layouts of `linux/elf.h` in this machine's byte order.
 type Elf32 = FileHeader32<NativeEndian>;
@@ -42,8 +42,8 @@ type Elf64 = FileHeader64<NativeEndian>;
 
 /// An ELF file in this machine's byte order, of 32 or 64 bits.
 pub struct ElfFile<R> {
-    reader: Reader<R>,
-    header: Header,
+    reader: ElfReader<R>,
+    header: ElfHeader,
 }
 
 impl<R: FnMut(&mut [u8], u64) -> io::Result<()>> ElfFile<R> {
@@ -56,8 +56,8 @@ impl<R: FnMut(&mut [u8], u64) -> io::Result<()>> ElfFile<R> {
     ///
     /// No ELF file, one of another byte order, or a malformed one.
     pub fn open(read: R) -> Result<Self, ElfError> {
-        let mut reader = Reader::new(read);
-        let header = Header::read(&mut reader)?;
+        let mut reader = ElfReader::new(read);
+        let header = ElfHeader::read(&mut reader)?;
         Ok(Self { reader, header })
     }
 

@@ -16,13 +16,13 @@ const TIME: Duration = Duration::from_secs(1);
 const WORDS: usize = 8;
 
 /// A file, and how much may still be read of it.
-pub(super) struct Reader<R> {
+pub(super) struct ElfReader<R> {
     read: R,
     left: u64,
     begun: Instant,
 }
 
-impl<R: FnMut(&mut [u8], u64) -> io::Result<()>> Reader<R> {
+impl<R: FnMut(&mut [u8], u64) -> io::Result<()>> ElfReader<R> {
     /// A file of which nothing was read.
     pub(super) fn new(read: R) -> Self {
         Self { read, left: BYTES, begun: Instant::now() }

@@ -10,8 +10,8 @@ use object::pod;
 use object::read::elf::{FileHeader, SectionHeader as _};
 
 use super::ElfError;
-use super::header::{Header, Part};
-use super::reader::Reader;
+use super::header::{ElfHeader, FileRange};
+use super::reader::ElfReader;
 use super::symbol::{self, Symbol, SymbolKind};
 
 /// Section headers that are looked at; real files have some 40.
@@ -26,8 +26,8 @@ const PLACES: usize = 256;
 
 /// As [`super::ElfFile::symbols`].
 pub(super) fn symbols<E, R>(
-    reader: &mut Reader<R>,
-    header: &Header,
+    reader: &mut ElfReader<R>,
+    header: &ElfHeader,
     names: &[&str],
     kind: SymbolKind,
 ) -> Result<Option<Vec<Option<Symbol>>>, ElfError>
@@ -59,7 +59,10 @@ where
 }
 
 /// The first full symbol table, and the names that belong to it.
-fn tables<E, R>(reader: &mut Reader<R>, header: &Header) -> Result<Option<(Part, Part)>, ElfError>
+fn tables<E, R>(
+    reader: &mut ElfReader<R>,
+    header: &ElfHeader,
+) -> Result<Option<(FileRange, FileRange)>, ElfError>
 where
     E: FileHeader<Endian = NativeEndian>,
     R: FnMut(&mut [u8], u64) -> io::Result<()>,
@@ -83,12 +86,16 @@ where
     if count > SECTIONS { Err(ElfError::Malformed("more than 4096 sections")) } else { Ok(None) }
 }
 
-fn part<E: FileHeader<Endian = NativeEndian>>(section: &E::SectionHeader) -> Part {
-    Part { offset: section.sh_offset(NativeEndian).into(), size: section.sh_size(NativeEndian).into() }
+fn part<E: FileHeader<Endian = NativeEndian>>(section: &E::SectionHeader) -> FileRange {
+    FileRange { offset: section.sh_offset(NativeEndian).into(), size: section.sh_size(NativeEndian).into() }
 }
 
 /// Where each name stands in the table of names, with the name's index; sorted.
-fn places<R>(reader: &mut Reader<R>, strings: Part, names: &[&str]) -> Result<Vec<(u64, usize)>, ElfError>
+fn places<R>(
+    reader: &mut ElfReader<R>,
+    strings: FileRange,
+    names: &[&str],
+) -> Result<Vec<(u64, usize)>, ElfError>
 where
     R: FnMut(&mut [u8], u64) -> io::Result<()>,
 {
@@ -117,8 +124,8 @@ where
 /// begins, and its bytes, of which the first `overlap` ones are the last ones of
 /// the piece before.
 fn pieces<R>(
-    reader: &mut Reader<R>,
-    table: Part,
+    reader: &mut ElfReader<R>,
+    table: FileRange,
     overlap: usize,
     mut visit: impl FnMut(u64, &[u8]) -> Result<(), ElfError>,
 ) -> Result<(), ElfError>

@@ -7,7 +7,7 @@ use crate::report::Gpu;
 
 use super::devices::{ACCEL, Majors};
 use super::facts::{Pci, chars, nodes, number, target, under};
-use super::pci::Address;
+use super::pci::PciAddress;
 
 /// The accel class in sysfs.
 pub(super) const CLASS: &str = "/sys/class/accel/";
@@ -27,7 +27,7 @@ pub(super) fn list(facts: &GpuFacts) -> Vec<Gpu> {
 /// One device of the accel class.
 fn gpu(facts: &GpuFacts, name: &str, dev: &str) -> Option<Gpu> {
     let minor = dev.trim().strip_prefix("261:")?.parse().ok()?;
-    let address = target(facts, &format!("{CLASS}{name}/device")).and_then(Address::parse);
+    let address = target(facts, &format!("{CLASS}{name}/device")).and_then(PciAddress::parse);
     let pci = address.map(|address| Pci::new(facts, address));
     let driver = target(facts, &format!("{CLASS}{name}/device/driver"));
     let driver = driver.or_else(|| pci.as_ref()?.driver()).unwrap_or("accel");
@@ -44,10 +44,10 @@ fn gpu(facts: &GpuFacts, name: &str, dev: &str) -> Option<Gpu> {
 
 /// The numbers of the other class entries of a PCI device: Gaudi's
 /// `accel_controlDN`.
-fn siblings(facts: &GpuFacts, address: Option<Address>) -> Vec<(u32, u32)> {
+fn siblings(facts: &GpuFacts, address: Option<PciAddress>) -> Vec<(u32, u32)> {
     let names = under(facts, CLASS).filter_map(|(path, dev)| Some((path.strip_suffix("/dev")?, dev)));
     let same = names.filter(|(name, _)| {
-        let device = target(facts, &format!("{CLASS}{name}/device")).and_then(Address::parse);
+        let device = target(facts, &format!("{CLASS}{name}/device")).and_then(PciAddress::parse);
         address.is_some() && device == address
     });
     same.filter_map(|(_, dev)| Some((ACCEL, dev.trim().strip_prefix("261:")?.parse().ok()?))).collect()

@@ -8,23 +8,23 @@ use crate::observation::GpuFacts;
 use crate::report::Gpu;
 
 use super::devices::DRM;
-use super::drm::{Entry, cards};
+use super::drm::{DrmMinor, cards};
 use super::facts::{Pci, amd_uuid, nodes, number, text, under};
-use super::pci::Address;
+use super::pci::PciAddress;
 
 /// KFD's compute nodes.
 const NODES: &str = "/sys/class/kfd/kfd/topology/nodes/";
 
 /// The GPUs in the topology, in KFD's order. Partitions of one GPU are
 /// compute nodes of their own that share its PCI address.
-pub(super) fn list(facts: &GpuFacts, drm: &[Entry<'_>]) -> Vec<Gpu> {
+pub(super) fn list(facts: &GpuFacts, drm: &[DrmMinor<'_>]) -> Vec<Gpu> {
     let names: BTreeSet<u32> =
         under(facts, NODES).filter_map(|(path, _)| number(path.strip_suffix("/properties")?, "")).collect();
     names.into_iter().filter_map(|node| gpu(facts, drm, &format!("{NODES}{node}"))).collect()
 }
 
 /// The GPU of one compute node; `None` for a CPU.
-fn gpu(facts: &GpuFacts, drm: &[Entry<'_>], dir: &str) -> Option<Gpu> {
+fn gpu(facts: &GpuFacts, drm: &[DrmMinor<'_>], dir: &str) -> Option<Gpu> {
     let properties = text(facts, &format!("{dir}/properties"))?;
     property(properties, "simd_count").filter(|simds| *simds > 0)?;
     let minor = property(properties, "drm_render_minor").and_then(narrow).filter(|minor| *minor > 0);
@@ -52,10 +52,10 @@ fn property(properties: &str, name: &str) -> Option<u64> {
 }
 
 /// The PCI address of the GPU; a device with `location_id` 0 has none.
-fn address(properties: &str) -> Option<Address> {
+fn address(properties: &str) -> Option<PciAddress> {
     let location = property(properties, "location_id").and_then(narrow).filter(|location| *location > 0)?;
     let domain = property(properties, "domain").and_then(narrow).unwrap_or(0);
-    Some(Address::from_location(domain, location))
+    Some(PciAddress::from_location(domain, location))
 }
 
 /// A property that fits 32 bits.

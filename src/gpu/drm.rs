@@ -7,7 +7,7 @@ use crate::report::Gpu;
 
 use super::devices::DRM;
 use super::facts::{Pci, amd_uuid, nodes, number, target, under};
-use super::pci::Address;
+use super::pci::PciAddress;
 
 /// The DRM class in sysfs.
 pub(super) const CLASS: &str = "/sys/class/drm/";
@@ -16,13 +16,13 @@ pub(super) const CLASS: &str = "/sys/class/drm/";
 const NO_GPU: [&str; 3] = ["vgem", "vkms", "amdgpu_xcp"];
 
 /// One DRM minor.
-pub(super) struct Entry<'a> {
+pub(super) struct DrmMinor<'a> {
     /// Whether it is a render node.
     render: bool,
     /// Its minor number; the major is [`DRM`].
     pub(super) minor: u32,
     /// The PCI device that it belongs to.
-    pub(super) pci: Option<Address>,
+    pub(super) pci: Option<PciAddress>,
     /// The name of the device that it belongs to, PCI or not.
     device: Option<&'a str>,
     /// The driver's name.
@@ -30,38 +30,38 @@ pub(super) struct Entry<'a> {
 }
 
 /// The card and render nodes in sysfs.
-pub(super) fn entries(facts: &GpuFacts) -> Vec<Entry<'_>> {
+pub(super) fn entries(facts: &GpuFacts) -> Vec<DrmMinor<'_>> {
     let names = under(facts, CLASS).filter_map(|(path, text)| Some((path.strip_suffix("/dev")?, text)));
     names.filter_map(|(name, text)| entry(facts, name, text)).collect()
 }
 
 /// One entry, from its `dev` file.
-fn entry<'a>(facts: &'a GpuFacts, name: &'a str, dev: &str) -> Option<Entry<'a>> {
+fn entry<'a>(facts: &'a GpuFacts, name: &'a str, dev: &str) -> Option<DrmMinor<'a>> {
     let render = number(name, "renderD").is_some();
     let minor = dev.trim().strip_prefix("226:")?.parse().ok()?;
     let device = target(facts, &format!("{CLASS}{name}/device"));
-    let pci = device.and_then(Address::parse);
+    let pci = device.and_then(PciAddress::parse);
     let driver = target(facts, &format!("{CLASS}{name}/device/driver"));
     let driver = driver.or_else(|| Pci::new(facts, pci?).driver());
-    (render || number(name, "card").is_some()).then_some(Entry { render, minor, pci, device, driver })
+    (render || number(name, "card").is_some()).then_some(DrmMinor { render, minor, pci, device, driver })
 }
 
 /// The GPUs that only DRM knows: those with a render node that `known` does
 /// not account for.
-pub(super) fn list(facts: &GpuFacts, entries: &[Entry<'_>], known: &[Gpu]) -> Vec<Gpu> {
+pub(super) fn list(facts: &GpuFacts, entries: &[DrmMinor<'_>], known: &[Gpu]) -> Vec<Gpu> {
     let render = entries.iter().filter(|entry| entry.render && !is_no_gpu(entry));
     render.filter(|entry| !is_known(entry, known)).map(|entry| gpu(facts, entries, entry)).collect()
 }
 
 /// Whether the device or its driver is one of [`NO_GPU`].
-fn is_no_gpu(entry: &Entry<'_>) -> bool {
+fn is_no_gpu(entry: &DrmMinor<'_>) -> bool {
     let mut names = entry.device.into_iter().chain(entry.driver);
     names.any(|name| NO_GPU.iter().any(|prefix| name.starts_with(prefix)))
 }
 
 /// Whether a vendor's own files list this GPU already: by its gate, or by its
 /// address where the gate is no DRM node.
-fn is_known(entry: &Entry<'_>, known: &[Gpu]) -> bool {
+fn is_known(entry: &DrmMinor<'_>, known: &[Gpu]) -> bool {
     let pci = entry.pci.map(|pci| pci.to_string());
     known.iter().any(|gpu| {
         let same_gate = (gpu.major, gpu.minor) == (Some(DRM), Some(entry.minor));
@@ -70,7 +70,7 @@ fn is_known(entry: &Entry<'_>, known: &[Gpu]) -> bool {
 }
 
 /// Describes the GPU whose gate is this render node.
-fn gpu(facts: &GpuFacts, entries: &[Entry<'_>], entry: &Entry<'_>) -> Gpu {
+fn gpu(facts: &GpuFacts, entries: &[DrmMinor<'_>], entry: &DrmMinor<'_>) -> Gpu {
     let pci = entry.pci.map(|address| Pci::new(facts, address));
     let vendor = vendor(pci.as_ref().and_then(Pci::vendor), entry.driver);
     let gate = (DRM, entry.minor);
@@ -89,7 +89,7 @@ fn gpu(facts: &GpuFacts, entries: &[Entry<'_>], entry: &Entry<'_>) -> Gpu {
 }
 
 /// The numbers of the card nodes of a PCI device.
-pub(super) fn cards(entries: &[Entry<'_>], pci: Option<Address>) -> Vec<(u32, u32)> {
+pub(super) fn cards(entries: &[DrmMinor<'_>], pci: Option<PciAddress>) -> Vec<(u32, u32)> {
     let cards = entries.iter().filter(|entry| !entry.render && entry.pci.is_some() && entry.pci == pci);
     cards.map(|entry| (DRM, entry.minor)).collect()
 }

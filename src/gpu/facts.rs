@@ -7,7 +7,7 @@ use crate::model::DeviceType;
 use crate::observation::{DeviceNode, GpuFacts};
 use crate::report::GpuNode;
 
-use super::pci::Address;
+use super::pci::PciAddress;
 
 /// Files below `prefix`: the rest of each path, and the text.
 pub(super) fn under<'a>(facts: &'a GpuFacts, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
@@ -41,7 +41,7 @@ pub(super) struct Pci<'a> {
 
 impl<'a> Pci<'a> {
     /// The device at an address; its attributes may all be missing.
-    pub(super) fn new(facts: &'a GpuFacts, address: Address) -> Self {
+    pub(super) fn new(facts: &'a GpuFacts, address: PciAddress) -> Self {
         Self { facts, dir: format!("/sys/bus/pci/devices/{address}") }
     }
 

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use crate::report::Gpu;
 
-use super::pci::Address;
+use super::pci::PciAddress;
 
 /// Sorts by vendor, PCI address (numeric, none last), minor (none last).
 pub(super) fn sort(gpus: &mut [Gpu]) {
     gpus.sort_by_cached_key(|gpu| {
-        let address = gpu.pci.as_deref().and_then(Address::parse);
+        let address = gpu.pci.as_deref().and_then(PciAddress::parse);
         (gpu.vendor.to_string(), address.is_none(), address, gpu.minor.is_none(), gpu.minor)
     });
 }

@@ -9,7 +9,7 @@ use crate::model::{DeviceType, Vendor};
 use crate::observation::GpuFacts;
 use crate::report::Gpu;
 
-use super::pci::Address;
+use super::pci::PciAddress;
 
 /// Candidates that an error names.
 const SHOWN: usize = 8;
@@ -88,9 +88,9 @@ fn is_gpu(gpu: &Gpu, name: &str) -> bool {
 /// `0000:1b:00.0`, `00000000:1B:00.0` as nvidia-smi writes it, or `1b:00.0` as
 /// lspci does.
 fn is_address(gpu: &Gpu, name: &str) -> bool {
-    let Some(pci) = gpu.pci.as_deref().and_then(Address::parse) else { return false };
+    let Some(pci) = gpu.pci.as_deref().and_then(PciAddress::parse) else { return false };
     let asked = if name.matches(':').count() == 1 { format!("0000:{name}") } else { name.to_owned() };
-    Address::parse(&asked) == Some(pci)
+    PciAddress::parse(&asked) == Some(pci)
 }
 
 /// Why a name is incomplete: it is the beginning of a GPU's PCI address, or the

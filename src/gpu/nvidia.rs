@@ -7,10 +7,10 @@ use crate::observation::GpuFacts;
 use crate::report::Gpu;
 
 use super::devices::{DRM, Majors, NVIDIA};
-use super::drm::Entry;
+use super::drm::DrmMinor;
 use super::facts::{Pci, nodes, under, value};
 use super::mig;
-use super::pci::Address;
+use super::pci::PciAddress;
 
 /// The directory in which the driver lists its GPUs, one directory for each PCI
 /// address.
@@ -18,10 +18,10 @@ const GPUS: &str = "/proc/driver/nvidia/gpus/";
 
 /// The driver's GPUs in PCI order. Directories that are no PCI address are
 /// not the driver's and are left out.
-pub(super) fn list(facts: &GpuFacts, drm: &[Entry<'_>]) -> Vec<Gpu> {
+pub(super) fn list(facts: &GpuFacts, drm: &[DrmMinor<'_>]) -> Vec<Gpu> {
     let mut order = BTreeMap::new();
     for (path, text) in under(facts, GPUS) {
-        if let Some(address) = path.strip_suffix("/information").and_then(Address::parse) {
+        if let Some(address) = path.strip_suffix("/information").and_then(PciAddress::parse) {
             order.entry(address).or_insert(text);
         }
     }
@@ -48,7 +48,7 @@ fn next_index(index: &mut Option<u32>, gpu: &Gpu, text: &str) -> Option<u32> {
 }
 
 /// One GPU without what depends on the others.
-fn gpu(facts: &GpuFacts, drm: &[Entry<'_>], address: Address, text: &str) -> Gpu {
+fn gpu(facts: &GpuFacts, drm: &[DrmMinor<'_>], address: PciAddress, text: &str) -> Gpu {
     let excluded = value(text, "GPU Excluded").is_some_and(|value| value.eq_ignore_ascii_case("yes"));
     let minor = value(text, "Device Minor").and_then(|minor| minor.parse().ok()).filter(|_| !excluded);
     let gate = minor.map(|minor| (NVIDIA, minor));

@@ -4,14 +4,14 @@ use std::fmt;
 
 /// A PCI address, in NVML's order: domain, bus, device, function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Address {
+pub(super) struct PciAddress {
     domain: u32,
     bus: u8,
     device: u8,
     function: u8,
 }
 
-impl Address {
+impl PciAddress {
     /// Parses `dddd:bb:dd.f`, hexadecimal; domains of more than four digits
     /// exist behind VMD bridges.
     pub(super) fn parse(text: &str) -> Option<Self> {
@@ -37,7 +37,7 @@ impl Address {
     }
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for PciAddress {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{:04x}:{:02x}:{:02x}.{:x}", self.domain, self.bus, self.device, self.function)
     }
@@ -55,15 +55,15 @@ mod tests {
 
     #[test]
     fn round_trip_and_case() {
-        let address = Address::parse("0000:3B:00.1").unwrap();
+        let address = PciAddress::parse("0000:3B:00.1").unwrap();
         assert_eq!(address.to_string(), "0000:3b:00.1");
-        assert_eq!(Address::parse("10000:01:00.0").unwrap().to_string(), "10000:01:00.0");
+        assert_eq!(PciAddress::parse("10000:01:00.0").unwrap().to_string(), "10000:01:00.0");
     }
 
     #[test]
     fn order_is_numeric() {
         let order = ["0000:05:00.0", "0000:3b:00.0", "0001:01:00.0", "10000:01:00.0"];
-        let parsed: Vec<_> = order.iter().filter_map(|text| Address::parse(text)).collect();
+        let parsed: Vec<_> = order.iter().filter_map(|text| PciAddress::parse(text)).collect();
         assert!(parsed.len() == 4 && parsed.is_sorted());
     }
 
@@ -71,13 +71,13 @@ mod tests {
     fn other_text_is_no_address() {
         for text in ["", "3b:00.0", "0000:3b:00", "0000:3b:20.0", "0000:3b:00.8", "0000:+b:00.0", "0:100:0.0"]
         {
-            assert_eq!(Address::parse(text), None, "{text:?}");
+            assert_eq!(PciAddress::parse(text), None, "{text:?}");
         }
     }
 
     #[test]
     fn kfd_location() {
-        assert_eq!(Address::from_location(0, 0x1000_2300).to_string(), "0000:23:00.0");
-        assert_eq!(Address::from_location(1, 0xc509).to_string(), "0001:c5:01.1");
+        assert_eq!(PciAddress::from_location(0, 0x1000_2300).to_string(), "0000:23:00.0");
+        assert_eq!(PciAddress::from_location(1, 0xc509).to_string(), "0001:c5:01.1");
     }
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use super::error::LoadError;
 use super::objects::Object;
-use crate::sys::bpf::Entry;
+use crate::sys::bpf::FunctionEntry;
 
 /// A way to load objects. Since Linux 5.8, if the kernel is built with BTF.
 pub trait Loader {
@@ -19,12 +19,12 @@ pub trait Loader {
     /// # Errors
     ///
     /// Why the kernel refuses a program that is not optional.
-    fn load(&self, wanted: &Wanted<'_>) -> Result<Box<dyn Loaded>, LoadError>;
+    fn load(&self, wanted: &ObjectSpec<'_>) -> Result<Box<dyn Loaded>, LoadError>;
 }
 
 /// An object to be loaded.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub struct ObjectSpec<'a> {
     /// The object.
     pub object: &'static Object,
     /// A further object, with a session program that shares the maps of the
@@ -40,7 +40,7 @@ pub struct Wanted<'a> {
     pub capacity: Option<(&'static str, u32)>,
 }
 
-impl Wanted<'_> {
+impl ObjectSpec<'_> {
     /// A whole object as it is.
     pub fn whole(object: &'static Object) -> Self {
         Self { object, session: None, left_out: &[], optional: &[], capacity: None }
@@ -99,9 +99,9 @@ pub trait Loaded {
         &mut self,
         program: &'static str,
         file: &Path,
-        entry: Entry,
+        entry: FunctionEntry,
         pid: Option<u32>,
-    ) -> Result<Attached, LoadError>;
+    ) -> Result<AttachedProbes, LoadError>;
 
     /// Runs the session program at the entries and returns of functions of a
     /// file: in every process that maps it, or in one and in no other. Since
@@ -110,8 +110,12 @@ pub trait Loaded {
     /// # Errors
     ///
     /// Why the kernel does not put probes there.
-    fn attach_session(&self, file: &Path, entries: &[Entry], pid: Option<u32>)
-    -> Result<Attached, LoadError>;
+    fn attach_session(
+        &self,
+        file: &Path,
+        entries: &[FunctionEntry],
+        pid: Option<u32>,
+    ) -> Result<AttachedProbes, LoadError>;
 
     /// Makes an iterator ready to be read.
     ///
@@ -150,12 +154,12 @@ pub trait Ring: AsFd + Send {
 }
 
 /// Probes in a file. They are taken out when the value is dropped.
-pub struct Attached {
+pub struct AttachedProbes {
     link: Box<dyn Any + Send>,
     descriptors: usize,
 }
 
-impl Attached {
+impl AttachedProbes {
     pub(super) fn new(link: impl Any + Send, descriptors: usize) -> Self {
         Self { link: Box::new(link), descriptors }
     }
@@ -166,7 +170,7 @@ impl Attached {
     }
 }
 
-impl fmt::Debug for Attached {
+impl fmt::Debug for AttachedProbes {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_held = (*self.link).type_id();
         formatter.debug_struct("Attached").field("link", &is_held).finish_non_exhaustive()

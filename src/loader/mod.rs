@@ -19,9 +19,9 @@ pub mod objects;
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
-pub use crate::sys::bpf::Entry;
+pub use crate::sys::bpf::FunctionEntry;
 pub use error::LoadError;
-pub use interface::{Attached, Entries, Iterate, Loaded, Loader, Over, Ring, Wanted};
+pub use interface::{AttachedProbes, Entries, Iterate, Loaded, Loader, ObjectSpec, Over, Ring};
 
 /// The variable with which tests choose an engine: `aya` or `libbpf`
 /// (CONTRIBUTING.md).

@@ -41,6 +41,8 @@ pub enum ProblemCode {
     ChangedWhileRead,
     /// The v1 devices controller cannot be read.
     DevicesV1,
+    /// Metrics cannot be exported, or not all of them.
+    Export,
     /// A file cannot be read or written.
     File,
     /// Processes are not listed by BPF iterators.

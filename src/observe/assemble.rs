@@ -10,7 +10,7 @@ use super::cgroups::hierarchy::Hierarchy;
 use super::cgroups::walk::{self, VisitedCgroup, WalkPlan};
 use super::cgroups::{devices_v1, links, recheck};
 use super::error::ObserveError;
-use super::options::{Options, Target};
+use super::options::{CgroupTarget, Options};
 use super::problems::{self, Log};
 use super::processes::{by_pid, collect, users};
 use super::programs::cache::{self, ProgramCache};
@@ -32,7 +32,7 @@ use crate::sys::caps::Capability::SysAdmin;
 ///
 /// A target that does not exist, is no cgroup or lies elsewhere; no cgroup
 /// hierarchy at all.
-pub fn cgroups(options: &Options, targets: &[Target]) -> Result<Observation, ObserveError> {
+pub fn cgroups(options: &Options, targets: &[CgroupTarget]) -> Result<Observation, ObserveError> {
     let log = Log::new(options.deadline);
     let hierarchy = Hierarchy::find(options)?;
     let (plan, scope) = WalkPlan::new(&hierarchy, targets)?;
@@ -110,17 +110,18 @@ pub fn processes(options: &Options, pids: &[u32]) -> Result<Observation, Observe
 pub fn processes_and(
     options: &Options,
     pids: &[u32],
-    others: &[Target],
+    others: &[CgroupTarget],
 ) -> Result<Observation, ObserveError> {
     let mut log = Log::new(options.deadline);
     let hierarchy = Hierarchy::find(options)?;
     let processes = by_pid::read_all(options, &hierarchy, pids, &mut log)?;
     let path = |process: &Process| PathBuf::from(OsStr::from_bytes(process.cgroup.as_bytes()));
     let paths: BTreeSet<PathBuf> = processes.iter().map(path).collect();
-    let targets = paths.into_iter().map(|path| Target { path, recursive: false });
+    let targets = paths.into_iter().map(|path| CgroupTarget { path, recursive: false });
     let targets = targets.chain(others.iter().cloned());
     // One that is removed in this moment loses its process, not the others.
-    let targets: Vec<Target> = targets.filter(|target| hierarchy.resolve(&target.path).is_ok()).collect();
+    let targets: Vec<CgroupTarget> =
+        targets.filter(|target| hierarchy.resolve(&target.path).is_ok()).collect();
     let (plan, scope) = WalkPlan::new(&hierarchy, &targets)?;
     let node = host::blank(options, Some(&hierarchy));
     let node = Observation { scope, pids: pids.to_vec(), ..node };

@@ -37,12 +37,12 @@ pub mod verify;
 
 pub use crate::sys::access as own_access;
 pub use assemble::{cgroups, gpus, processes, processes_and, program};
-pub use cgroups::lookup::{PinnedProcess, ground, id_cgroup, path_cgroup, pid_cgroup, process_cgroup};
+pub use cgroups::lookup::{PinnedProcess, id_cgroup, path_cgroup, pid_cgroup, process_cgroup, trusted_names};
 pub use error::ObserveError;
 pub use jobs::claims::job_claims;
 pub use jobs::leftovers::{JobHook, leftovers};
 pub use jobs::search::jobs;
-pub use options::{Options, Target};
+pub use options::{CgroupTarget, Options};
 pub use processes::ancestors::ancestors;
 pub use processes::users::user_names;
 pub use rights::{is_in_user_namespace, is_root};

@@ -54,7 +54,7 @@ impl Default for Options {
 
 /// A cgroup to observe.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct CgroupTarget {
     /// An absolute path below the cgroup root's mount point, or a path from
     /// the root, with or without a leading `/`. Without one it is a path from
     /// the working directory if that is a cgroup.

@@ -18,7 +18,7 @@ const INITIAL: u64 = 0xEFFF_FFFD;
 
 /// The part of a process that is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum ProcessPart {
     /// Its environment, descriptors, executable.
     Facts,
     /// Its memory, which takes the right of a debugger
@@ -53,14 +53,18 @@ impl Rights {
 
     /// The capabilities that are missing for this part of a process; empty if gpumap
     /// has them all, so that no further right would help.
-    pub(super) fn missing(&self, part: Part) -> String {
-        if part == Part::Mapped && !self.mapped { MAPPED_TEXT.to_owned() } else { self.reading.clone() }
+    pub(super) fn missing(&self, part: ProcessPart) -> String {
+        if part == ProcessPart::Mapped && !self.mapped {
+            MAPPED_TEXT.to_owned()
+        } else {
+            self.reading.clone()
+        }
     }
 
     /// What refuses if no capability is missing: ` although …`.
-    pub(super) fn refuser(&self, part: Part) -> String {
+    pub(super) fn refuser(&self, part: ProcessPart) -> String {
         let has = " although gpumap has CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH";
-        if part == Part::Memory && self.no_debugging {
+        if part == ProcessPart::Memory && self.no_debugging {
             return format!("{has}: kernel.yama.ptrace_scope is 3, and so nobody may read memory");
         }
         let modules = match self.modules.as_str() {
@@ -139,18 +143,18 @@ mod tests {
     /// is named as exactly as it is known.
     #[test]
     fn who_refuses() {
-        for part in [Part::Facts, Part::Memory, Part::Mapped] {
+        for part in [ProcessPart::Facts, ProcessPart::Memory, ProcessPart::Mapped] {
             assert_eq!(root(true, "").missing(part), "");
         }
-        let outside = root(true, "capability,apparmor").refuser(Part::Facts);
+        let outside = root(true, "capability,apparmor").refuser(ProcessPart::Facts);
         assert!(outside.contains("security module") && outside.contains("capability, apparmor"), "{outside}");
         assert!(!outside.contains("processes of others"), "{outside}");
-        assert!(root(false, "").refuser(Part::Facts).contains("in its user namespace"));
+        assert!(root(false, "").refuser(ProcessPart::Facts).contains("in its user namespace"));
         let yama = Rights { no_debugging: true, ..root(true, "yama") };
-        assert!(yama.refuser(Part::Memory).contains("ptrace_scope is 3"));
-        assert!(!yama.refuser(Part::Facts).contains("ptrace_scope"));
+        assert!(yama.refuser(ProcessPart::Memory).contains("ptrace_scope is 3"));
+        assert!(!yama.refuser(ProcessPart::Facts).contains("ptrace_scope"));
         let user = Rights { reading: "CAP_SYS_PTRACE".to_owned(), mapped: false, ..root(true, "") };
-        assert_eq!(user.missing(Part::Facts), "CAP_SYS_PTRACE");
-        assert_eq!(user.missing(Part::Mapped), MAPPED_TEXT);
+        assert_eq!(user.missing(ProcessPart::Facts), "CAP_SYS_PTRACE");
+        assert_eq!(user.missing(ProcessPart::Mapped), MAPPED_TEXT);
     }
 }

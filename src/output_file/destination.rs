@@ -45,12 +45,12 @@ struct Step {
 
 /// The place that `path` names.
 pub(super) fn find(path: &Path) -> Result<Destination, OutputError> {
-    let mut walk = Walk { at: open(AT_FDCWD, c".")?, links: 0, left: VecDeque::new() };
+    let mut walk = PathWalk { at: open(AT_FDCWD, c".")?, links: 0, left: VecDeque::new() };
     walk.go_on_with(path)?;
     walk.run()
 }
 
-struct Walk {
+struct PathWalk {
     /// The directory that was reached.
     at: OwnedFd,
     links: usize,
@@ -58,7 +58,7 @@ struct Walk {
     left: VecDeque<OsString>,
 }
 
-impl Walk {
+impl PathWalk {
     /// Puts the components of `path` before those that are left.
     fn go_on_with(&mut self, path: &Path) -> Result<(), OutputError> {
         if path.is_absolute() {
@@ -88,7 +88,7 @@ impl Walk {
                 step => step?,
             };
             match kind(&step.stat) {
-                SFlag::S_IFLNK => match self.follow(&name, &step)? {
+                SFlag::S_IFLNK => match self.resolve_link(&name, &step)? {
                     Some(open) if is_last => return stream(open),
                     Some(open) => self.at = open.handle,
                     None => {}
@@ -116,7 +116,7 @@ impl Walk {
 
     /// Follows a link: by its text, or, on procfs, where links lead to open
     /// files that may have no name, through the kernel.
-    fn follow(&mut self, name: &CString, link: &Step) -> Result<Option<Step>, OutputError> {
+    fn resolve_link(&mut self, name: &CString, link: &Step) -> Result<Option<Step>, OutputError> {
         self.links += 1;
         if self.links > LINK_LIMIT {
             return Err(Errno::ELOOP.into());

@@ -6,7 +6,7 @@
 //!
 //! - nothing or a regular file: a new file is written completely and then
 //!   takes the name, so that readers see the old file or the new one. It is
-//!   readable by its owner alone (mode 0600).
+//!   readable by its owner alone (mode 0600), unless it is meant for everybody (0644).
 //! - a FIFO or a character device, such as `/dev/null`, or an open file of the
 //!   caller by the name `/dev/stdout` or `/dev/fd/N`: it is written to, and
 //!   stays what it is (`through`).
@@ -20,6 +20,8 @@ mod through;
 use std::io::{self, Write};
 use std::path::Path;
 
+use nix::sys::stat::Mode;
+
 use destination::Destination;
 pub use error::OutputError;
 
@@ -31,8 +33,29 @@ pub use error::OutputError;
 /// An error of `write`, an error of a system call, or a refusal. Then nothing is
 /// left behind, and an existing file is unchanged.
 pub fn save(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), OutputError> {
+    save_as(path, Mode::S_IRUSR | Mode::S_IWUSR, write)
+}
+
+/// The same for what everybody on the node may read: a new file has mode 0644,
+/// whatever the umask is.
+///
+/// # Errors
+///
+/// As [`save`].
+pub fn save_public(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), OutputError> {
+    save_as(path, Mode::S_IRUSR | Mode::S_IWUSR | Mode::S_IRGRP | Mode::S_IROTH, write)
+}
+
+fn save_as(
+    path: &Path,
+    mode: Mode,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), OutputError> {
     match destination::find(path)? {
-        Destination::File { directory, name } => replace::replace(&directory, &name, write),
+        Destination::File { directory, name } => replace::replace(&directory, &name, mode, write),
         Destination::Stream(target) => through::write(&target, write),
     }
 }

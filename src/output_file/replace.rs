@@ -13,19 +13,22 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat, renameat};
-use nix::sys::stat::Mode;
+use nix::sys::stat::{Mode, fchmod};
 use nix::unistd::{UnlinkatFlags, linkat, unlinkat};
 
 use super::error::OutputError;
 
 /// Names that are tried for the new file.
 const TRIES: usize = 16;
+/// The mode of a file while it is written.
+const PRIVATE: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR);
 
 /// Writes a new file and gives it the name. All calls are relative to the open
 /// directory, so that no other directory can take its place.
 pub(super) fn replace(
     directory: &OwnedFd,
     name: &CStr,
+    mode: Mode,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), OutputError> {
     let (file, mut temporary) = create(directory)?;
@@ -33,6 +36,10 @@ pub(super) fn replace(
     write(&mut out)?;
     out.flush()?;
     drop(out);
+    if mode != PRIVATE {
+        // The umask of a service manager would hide it from those it is for.
+        fchmod(&file, mode)?;
+    }
     file.sync_all()?;
     if temporary.name.is_none() {
         temporary.link(&file)?;
@@ -49,7 +56,7 @@ struct Temporary<'a> {
 /// A new file without a name (`O_TMPFILE`), which vanishes however gpumap ends; if
 /// the file system cannot do that, one with a temporary name.
 fn create(directory: &OwnedFd) -> Result<(File, Temporary<'_>), OutputError> {
-    let mode = Mode::S_IRUSR | Mode::S_IWUSR;
+    let mode = PRIVATE;
     let common = OFlag::O_WRONLY | OFlag::O_CLOEXEC;
     match openat(directory, c".", common | OFlag::O_TMPFILE, mode) {
         Ok(file) => return Ok((file.into(), Temporary { directory, name: None })),

@@ -8,8 +8,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::scan::{Found, scan};
-use super::{Ground, job_of_socket, job_of_title};
+use super::scan::{FoundOwner, scan};
+use super::{TrustedNames, job_of_socket, job_of_title};
 use crate::model::{JobIdSource, Owner, OwnerPart};
 use crate::observation::{Detail, Observation, Process, Text};
 
@@ -29,15 +29,15 @@ pub struct Directory {
 impl Directory {
     /// Reads the owners off the paths and finds job numbers from the processes.
     pub fn new(observation: &Observation) -> Self {
-        let ground = Ground::of(observation);
+        let trusted = TrustedNames::of(observation);
         let mut claims = BTreeMap::new();
-        observation.processes.iter().for_each(|process| collect(process, &ground, &mut claims));
+        observation.processes.iter().for_each(|process| collect(process, &trusted, &mut claims));
         let paths = observation.cgroups.iter().map(|cgroup| &cgroup.path);
         let paths = paths.chain(observation.processes.iter().map(|process| &process.cgroup));
         let mut owners = HashMap::new();
         for path in paths {
             if !owners.contains_key(path) {
-                owners.extend(resolved(path, &ground, &claims).map(|owner| (path.clone(), owner)));
+                owners.extend(resolved(path, &trusted, &claims).map(|owner| (path.clone(), owner)));
             }
         }
         Self { owners }
@@ -50,9 +50,9 @@ impl Directory {
 }
 
 /// What a process says of the job it is in.
-fn collect<'a>(process: &'a Process, ground: &Ground, claims: &mut BTreeMap<&'a [u8], Claims>) {
+fn collect<'a>(process: &'a Process, trusted: &TrustedNames, claims: &mut BTreeMap<&'a [u8], Claims>) {
     let Some(detail) = &process.detail else { return };
-    let scan = scan(process.cgroup.as_bytes(), ground);
+    let scan = scan(process.cgroup.as_bytes(), trusted);
     // In the step daemon's own directory only if nothing is nested further in.
     let in_daemons = scan.owners.last().is_some_and(|last| last.owner.part == Some(OwnerPart::Slurm));
     let daemon = process.uid == 0 && in_daemons && scan.claims.is_empty();
@@ -82,8 +82,8 @@ fn job_of_environment(detail: &Detail, owner: &Owner) -> Option<u64> {
     super::path_name::number(text("SLURM_JOB_ID")?.value.as_bytes())
 }
 
-fn resolved(path: &Text, ground: &Ground, claims: &BTreeMap<&[u8], Claims>) -> Option<Owner> {
-    scan(path.as_bytes(), ground).owner_with(|Found { owner, job }| {
+fn resolved(path: &Text, trusted: &TrustedNames, claims: &BTreeMap<&[u8], Claims>) -> Option<Owner> {
+    scan(path.as_bytes(), trusted).owner_with(|FoundOwner { owner, job }| {
         match job.and_then(|job| decide(claims.get(job)?)) {
             Some((id, source)) => Owner { job_id: Some(id), job_id_source: Some(source), ..owner },
             None => owner,

@@ -2,7 +2,7 @@
 //!
 //! Paths are hostile text: anyone who may make a cgroup may call it anything.
 //! A name is an identity only where root's daemons put such names, which
-//! [`Ground`] tells; below the first owner from the top on it is a claim
+//! [`TrustedNames`] tells; below the first owner from the top on it is a claim
 //! ([`Owner::claims`]), and no job is ever found by it. An owner is always shown
 //! beside the path it was read from.
 
@@ -10,7 +10,6 @@ mod asked;
 mod container;
 mod directory;
 mod engine;
-mod ground;
 mod job;
 mod machine;
 mod path_name;
@@ -20,18 +19,19 @@ mod schedulers;
 mod sluid;
 mod slurm;
 mod stepd;
+mod trusted_names;
 mod unit;
 
 use crate::model::{Owner, OwnerPart};
 
 pub use asked::{AskedJob, AskedName, AskedStep};
 pub use directory::Directory;
-pub use ground::Ground;
 pub use job::JobName;
+pub use trusted_names::TrustedNames;
 
 pub(crate) use stepd::{job_of_socket, job_of_title};
 
-impl Ground {
+impl TrustedNames {
     /// The owner that a cgroup path names, relative to the cgroup root: the
     /// innermost one that root's daemons named, with those around it in `outer` and
     /// those that are named inside it in `claims`. `None` if nothing is recognised.
@@ -51,15 +51,15 @@ impl Ground {
 }
 
 /// The owner that a cgroup path names, for a gpumap that is not in the same
-/// hierarchy: see [`Ground::owner`].
+/// hierarchy: see [`TrustedNames::owner`].
 pub fn of_path(path: &[u8]) -> Option<Owner> {
-    Ground::default().owner(path)
+    TrustedNames::default().owner(path)
 }
 
 /// Whether a path looks as if the step daemon of a job with a SLUID were there,
 /// be that true or claimed.
 pub(crate) fn may_serve_sluid(path: &[u8]) -> bool {
-    let scan = scan::scan(path, &Ground::default());
+    let scan = scan::scan(path, &TrustedNames::default());
     let mut named = scan.owners.iter().map(|found| &found.owner).chain(&scan.claims);
     named.any(|owner| owner.sluid.is_some() && owner.part == Some(OwnerPart::Slurm))
 }

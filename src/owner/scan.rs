@@ -2,8 +2,8 @@
 //! name. A recognised name is the new innermost owner as long as root's daemons
 //! gave the names; after that it is a claim.
 
-use super::ground::{Ground, split};
 use super::path_name::{Match, PathName};
+use super::trusted_names::{TrustedNames, split};
 use super::{container, engine, machine, pod, schedulers, slurm, unit};
 use crate::model::{Owner, OwnerKind};
 
@@ -35,7 +35,7 @@ const ALL: &[Recogniser] = &[
 
 /// One owner of a path.
 #[derive(Debug)]
-pub(super) struct Found<'a> {
+pub(super) struct FoundOwner<'a> {
     pub(super) owner: Owner,
     /// The path up to the job's directory, for an owner with a SLUID.
     pub(super) job: Option<&'a [u8]>,
@@ -45,7 +45,7 @@ pub(super) struct Found<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Scan<'a> {
     /// Owners whose names root's daemons gave, outermost first.
-    pub(super) owners: Vec<Found<'a>>,
+    pub(super) owners: Vec<FoundOwner<'a>>,
     /// Owners that are named further in, where anybody may have named them.
     pub(super) claims: Vec<Owner>,
     /// The path up to where the names are no longer root's.
@@ -53,13 +53,13 @@ pub(super) struct Scan<'a> {
 }
 
 /// Reads a path.
-pub(super) fn scan<'a>(path: &'a [u8], ground: &Ground) -> Scan<'a> {
+pub(super) fn scan<'a>(path: &'a [u8], trusted: &TrustedNames) -> Scan<'a> {
     let (names, ends) = split(path);
-    let mut reader = Reader {
+    let mut reader = PathReader {
         path,
         ends: &ends,
-        shared: ground.shared(&names),
-        given: ground.given_by_root(path, &ends),
+        shared: trusted.shared(&names),
+        given: trusted.given_by_root(path, &ends),
         trust: Trust::Everything,
         scan: Scan::default(),
     };
@@ -91,7 +91,7 @@ impl Trust {
     }
 }
 
-struct Reader<'a, 'n> {
+struct PathReader<'a, 'n> {
     path: &'a [u8],
     ends: &'n [usize],
     /// How many names lead to gpumap itself.
@@ -102,7 +102,7 @@ struct Reader<'a, 'n> {
     scan: Scan<'a>,
 }
 
-impl<'a> Reader<'a, '_> {
+impl<'a> PathReader<'a, '_> {
     /// Reads the names at a position, and returns the next position.
     fn step<'n>(&mut self, place: PathName<'a, 'n>, names: &'n [&'a [u8]]) -> PathName<'a, 'n> {
         if place.at >= self.given {
@@ -141,7 +141,7 @@ impl<'a> Reader<'a, '_> {
         }
         // A SLUID is the name after that of Slurm's scope.
         let end = self.ends.get(at + 1).filter(|_| owner.sluid.is_some());
-        owners.push(Found { owner, job: end.and_then(|end| self.path.get(..*end)) });
+        owners.push(FoundOwner { owner, job: end.and_then(|end| self.path.get(..*end)) });
         owners.drain(..owners.len().saturating_sub(DEPTH));
         self.trust = if makes.is_empty() { Trust::Nothing } else { Trust::These(makes) };
         self.scan.end = self.upto(at + taken);
@@ -190,7 +190,7 @@ impl<'a> Scan<'a> {
     }
 
     /// The same, after `more` has added facts to each owner.
-    pub(super) fn owner_with(self, more: impl FnMut(Found<'a>) -> Owner) -> Option<Owner> {
+    pub(super) fn owner_with(self, more: impl FnMut(FoundOwner<'a>) -> Owner) -> Option<Owner> {
         let end = self.end.unwrap_or(b"/");
         nested(self.owners.into_iter().map(more).collect(), self.claims, end)
     }
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn job_directories() {
         let path = b"//system.slice/slurmstepd.scope/sEKNKTV3WPV500//step_0/user";
-        let found = scan(path, &Ground::default()).owners;
+        let found = scan(path, &TrustedNames::default()).owners;
         assert_eq!(found[0].job, Some(&b"//system.slice/slurmstepd.scope/sEKNKTV3WPV500"[..]));
     }
 
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn bounded_nesting() {
         let path = "/system.slice/slurmstepd.scope/job_1".repeat(100_000);
-        let scan = scan(path.as_bytes(), &Ground::default());
+        let scan = scan(path.as_bytes(), &TrustedNames::default());
         assert_eq!((scan.owners.len(), scan.claims.len()), (1, DEPTH));
     }
 }

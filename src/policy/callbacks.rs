@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use super::diagram::Bdd;
 use super::machine::{Machine, Next};
-use super::state::{Rounds, State};
+use super::state::{MachineState, Rounds};
 use super::table::TableKind;
 use super::value::{Base, Holds, Selection, Value};
 use super::word::Word;
@@ -23,7 +23,7 @@ const E2BIG: i64 = 7;
 impl Machine<'_> {
     /// Starts the rounds of the helper `name`; `None` if it calls nothing back
     /// in a way that is modelled.
-    pub(super) fn begin_rounds(&mut self, name: &str, pc: usize, state: &mut State) -> Option<Next> {
+    pub(super) fn begin_rounds(&mut self, name: &str, pc: usize, state: &mut MachineState) -> Option<Next> {
         let (map, count) = match name {
             "bpf_loop" => (None, state.registers[1].as_constant()? & u64::from(u32::MAX)),
             "bpf_for_each_array_elem" | "bpf_for_each_hash_elem" => {
@@ -54,7 +54,7 @@ impl Machine<'_> {
     }
 
     /// How many entries the kernel visits, if each is known.
-    fn entries_to_visit(&self, map: usize, state: &State) -> Option<u64> {
+    fn entries_to_visit(&self, map: usize, state: &MachineState) -> Option<u64> {
         let table = &self.code.maps[map];
         let entries = table.entries.as_ref().ok()?;
         let has_new_keys = state.spoiled(map).is_some_and(|spoil| spoil.keys);
@@ -66,7 +66,7 @@ impl Machine<'_> {
     }
 
     /// r1 to r5 of the round that begins.
-    fn set_arguments(&mut self, state: &mut State) {
+    fn set_arguments(&mut self, state: &mut MachineState) {
         let Some(rounds) = state.rounds().cloned() else { return };
         let (r1, r2, r3, r4) = match &rounds.map {
             None => (rounds.round.into(), rounds.argument, 0.into(), 0.into()),
@@ -99,7 +99,7 @@ impl Machine<'_> {
 
     /// The position after a function has returned: the next round of the helper that
     /// called it, or the program. `None` if the function is the program.
-    pub(super) fn after_return(&mut self, state: &mut State) -> Option<Next> {
+    pub(super) fn after_return(&mut self, state: &mut MachineState) -> Option<Next> {
         let Some(rounds) = state.rounds() else { return state.ret().map(Next::To) };
         let returned = state.registers[0].word(self.symbols);
         let stops = !returned.equal_to(&Word::ZERO, &mut self.symbols.diagram);
@@ -117,13 +117,13 @@ impl Machine<'_> {
         Some(Next::Branch { condition: stops, taken: (resume, stopped), otherwise: target })
     }
 
-    fn next_round(&mut self, state: &mut State) -> usize {
+    fn next_round(&mut self, state: &mut MachineState) -> usize {
         let target = state.next_round();
         self.set_arguments(state);
         target
     }
 
-    fn end_rounds(&mut self, state: &mut State, rounds: u64) -> Option<Next> {
+    fn end_rounds(&mut self, state: &mut MachineState, rounds: u64) -> Option<Next> {
         let resume = state.ret()?;
         state.end_call(rounds.into());
         Some(Next::To(resume))

@@ -7,7 +7,7 @@ use super::diagram::Bdd;
 use super::frame;
 use super::helpers::{self, Effect};
 use super::machine::{Machine, RETVAL_BITS, Stop};
-use super::state::State;
+use super::state::MachineState;
 use super::value::{Base, Pointer, Value};
 use super::word::Word;
 use super::written::Spoil;
@@ -25,7 +25,7 @@ const MOST_COPIED: u64 = 64;
 
 impl Machine<'_> {
     /// Runs a helper and sets r0 to r5 as the call leaves them.
-    pub fn call_helper(&mut self, helper: i32, state: &mut State) -> Result<(), Stop> {
+    pub fn call_helper(&mut self, helper: i32, state: &mut MachineState) -> Result<(), Stop> {
         let code = self.code;
         let name = code.symbol(helper);
         if helpers::is_tail_call(helper, name) {
@@ -48,7 +48,7 @@ impl Machine<'_> {
 
     /// A tail call. If the map of programs has no program at the index, the program
     /// continues after the call (`__bpf_tail_call`, `kernel/bpf/core.c`).
-    fn tail_call(&mut self, state: &mut State) -> Result<(), Stop> {
+    fn tail_call(&mut self, state: &mut MachineState) -> Result<(), Stop> {
         let goes_on_elsewhere = || Stop("the program continues in another one (tail call)".into());
         let here = self.guard();
         let index = state.registers[3].word(self.symbols).zero_extended(32);
@@ -67,7 +67,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    fn call_named(&mut self, name: &str, state: &mut State) -> Result<Value, Stop> {
+    fn call_named(&mut self, name: &str, state: &mut MachineState) -> Result<Value, Stop> {
         if let Some(found) = helpers::lookup(name) {
             return self.lookup(state, found);
         }
@@ -97,7 +97,7 @@ impl Machine<'_> {
     }
 
     /// A helper of which gpumap knows all but the number it returns.
-    fn call_known(&mut self, effect: Effect, why: &str, state: &mut State) -> Value {
+    fn call_known(&mut self, effect: Effect, why: &str, state: &mut MachineState) -> Value {
         match effect {
             Effect::Nothing => {}
             Effect::Fills(to, size) => {
@@ -135,7 +135,7 @@ impl Machine<'_> {
     }
 
     /// The map in r1 gets or loses entries.
-    fn change_map(&mut self, why: &str, state: &mut State) {
+    fn change_map(&mut self, why: &str, state: &mut MachineState) {
         for (_, argument) in state.registers[1].alternatives() {
             match self.map_argument(&argument) {
                 Some(map) => self.spoil(state, map, &Spoil::ALL),
@@ -145,7 +145,7 @@ impl Machine<'_> {
     }
 
     /// The memory at `register` is written, `size` bytes if that is known.
-    fn fill(&mut self, register: usize, size: Option<u64>, why: &str, state: &mut State) {
+    fn fill(&mut self, register: usize, size: Option<u64>, why: &str, state: &mut MachineState) {
         for (_, argument) in state.registers[register].alternatives() {
             match &argument {
                 Value::Pointer(pointer) => self.fill_at(pointer, size, why, state),
@@ -155,7 +155,7 @@ impl Machine<'_> {
         }
     }
 
-    fn fill_at(&mut self, pointer: &Pointer, size: Option<u64>, why: &str, state: &mut State) {
+    fn fill_at(&mut self, pointer: &Pointer, size: Option<u64>, why: &str, state: &mut MachineState) {
         match &pointer.base {
             Base::Stack(frame) => {
                 let known = pointer.offset.as_constant().map(|offset| offset as i64);
@@ -195,7 +195,7 @@ impl Machine<'_> {
     /// A call whose function could not be named, because the reader may not
     /// see kernel addresses and the program's tag proves nothing. What follows it proves nothing: a program may have
     /// written itself what the kernel puts behind a lookup that it inlines.
-    fn call_nameless(&mut self, state: &mut State) -> Value {
+    fn call_nameless(&mut self, state: &mut MachineState) -> Value {
         if self.surroundings.has_retval {
             let why = "a call whose name the kernel hides may change the result: give gpumap CAP_SYSLOG, set kernel.kptr_restrict below 2";
             state.retval = self.symbols.unknown_word(RETVAL_BITS as u32, why);
@@ -208,7 +208,7 @@ impl Machine<'_> {
     /// reads memory that the program could read by itself, all of it there: its
     /// argument, its stack, values of a map. Then it does not fail. (It fails
     /// where the kernel is locked down, but then the verifier refuses it.)
-    fn reads_own_memory(&mut self, state: &State) -> bool {
+    fn reads_own_memory(&mut self, state: &MachineState) -> bool {
         let (Value::Pointer(to), Value::Pointer(from)) = (&state.registers[1], &state.registers[3]) else {
             return false;
         };
@@ -228,7 +228,7 @@ impl Machine<'_> {
         self.places(&from, 0).is_some_and(|places| places.into_iter().all(|(_, place)| is_inside(place)))
     }
 
-    fn probe_read(&mut self, state: &mut State) -> Result<Value, Stop> {
+    fn probe_read(&mut self, state: &mut MachineState) -> Result<Value, Stop> {
         let (to, from) = (state.registers[1].clone(), state.registers[3].clone());
         let size = bytes_to_read(state).unwrap_or_default();
         let step = if matches!(size, 2 | 4 | 8) { size } else { 1 };
@@ -242,7 +242,7 @@ impl Machine<'_> {
     /// A helper that gpumap does not model: its result is unknown, and so is
     /// all memory it was handed. One that calls back into the program may
     /// change all that the program may change.
-    fn call_unmodelled(&mut self, why: &str, state: &mut State) -> Value {
+    fn call_unmodelled(&mut self, why: &str, state: &mut MachineState) -> Value {
         for register in 1..6 {
             self.fill(register, None, why, state);
         }
@@ -265,7 +265,7 @@ impl Machine<'_> {
 
 /// How many bytes a helper copies that gets their number in r2, if gpumap
 /// follows that.
-fn bytes_to_read(state: &State) -> Option<i64> {
+fn bytes_to_read(state: &MachineState) -> Option<i64> {
     let size = state.registers[2].as_constant()? & u64::from(u32::MAX);
     (size <= MOST_COPIED).then_some(size as i64)
 }

@@ -110,10 +110,10 @@ pub fn effect(name: &str) -> Option<Effect> {
 }
 
 /// How a lookup function finds an entry; `None` for other functions.
-pub fn lookup(name: &str) -> Option<Found> {
+pub fn lookup(name: &str) -> Option<LookupResult> {
     Some(match name {
         // The element, to which inlined code adds the step to the value.
-        "__htab_map_lookup_elem" => Found::Element,
+        "__htab_map_lookup_elem" => LookupResult::Element,
         "bpf_map_lookup_elem"
         | "htab_map_lookup_elem"
         | "htab_lru_map_lookup_elem"
@@ -123,18 +123,18 @@ pub fn lookup(name: &str) -> Option<Found> {
         | "percpu_array_map_lookup_elem"
         | "trie_lookup_elem"
         | "array_of_map_lookup_elem"
-        | "htab_of_map_lookup_elem" => Found::Value,
+        | "htab_of_map_lookup_elem" => LookupResult::Value,
         "bpf_map_lookup_percpu_elem"
         | "htab_percpu_map_lookup_percpu_elem"
         | "htab_lru_percpu_map_lookup_percpu_elem"
-        | "percpu_array_map_lookup_percpu_elem" => Found::ValueOfCpu,
+        | "percpu_array_map_lookup_percpu_elem" => LookupResult::ValueOfCpu,
         _ => return None,
     })
 }
 
 /// The result of a lookup function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum LookupResult {
     /// A hash table's element.
     Element,
     /// The value.

@@ -5,7 +5,7 @@
 
 use super::helpers::KernelFunction;
 use super::machine::{Machine, Stop};
-use super::state::State;
+use super::state::MachineState;
 use super::value::{Base, Value};
 use super::word::Word;
 
@@ -14,7 +14,11 @@ const MAX_LOOPS: u64 = 8 << 20;
 
 impl Machine<'_> {
     /// Runs a function of the kernel and sets r0 to r5 as the call leaves them.
-    pub(super) fn call_kernel(&mut self, function: KernelFunction, state: &mut State) -> Result<(), Stop> {
+    pub(super) fn call_kernel(
+        &mut self,
+        function: KernelFunction,
+        state: &mut MachineState,
+    ) -> Result<(), Stop> {
         if function == KernelFunction::Harmless {
             let result = self.unknown(8, "it depends on an object of the kernel");
             state.end_call(result);
@@ -37,7 +41,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    fn new_iterator(&mut self, iterator: &Value, state: &mut State) -> Result<Value, Stop> {
+    fn new_iterator(&mut self, iterator: &Value, state: &mut MachineState) -> Result<Value, Stop> {
         let start = state.registers[2].word(self.symbols).sign_extended(32);
         let end = state.registers[3].word(self.symbols).sign_extended(32);
         let diagram = &mut self.symbols.diagram;
@@ -54,7 +58,7 @@ impl Machine<'_> {
         Ok(error.merged_with(&0.into(), is_wrong, self.symbols))
     }
 
-    fn next_number(&mut self, iterator: &Value, state: &mut State) -> Result<Value, Stop> {
+    fn next_number(&mut self, iterator: &Value, state: &mut MachineState) -> Result<Value, Stop> {
         let current = self.load(state, iterator, 0, 4).word(self.symbols);
         let end = self.load(state, iterator, 4, 4).word(self.symbols);
         let diagram = &mut self.symbols.diagram;
@@ -72,7 +76,7 @@ impl Machine<'_> {
         iterator: &Value,
         current: &Word,
         end: &Word,
-        state: &mut State,
+        state: &mut MachineState,
     ) -> Result<(), Stop> {
         self.store(state, iterator, 0, 4, &Value::Scalar(current.clone()))?;
         self.store(state, iterator, 4, 4, &Value::Scalar(end.clone()))

@@ -3,10 +3,10 @@
 use std::rc::Rc;
 
 use super::diagram::Bdd;
-use super::helpers::Found;
+use super::helpers::LookupResult;
 use super::machine::{Machine, Stop};
 use super::memory::MAX_PLACES;
-use super::state::State;
+use super::state::MachineState;
 use super::table::{Table, TableKind};
 use super::value::{Base, Holds, Selection, Value};
 use super::word::Word;
@@ -30,7 +30,7 @@ impl Machine<'_> {
 
     /// A lookup in the map of r1 by the key at r2: an entry or null. The path
     /// may have chosen between several maps.
-    pub fn lookup(&mut self, state: &mut State, found: Found) -> Result<Value, Stop> {
+    pub fn lookup(&mut self, state: &mut MachineState, found: LookupResult) -> Result<Value, Stop> {
         let argument = state.registers[1].clone();
         let mut results = Vec::new();
         for (guard, argument) in argument.alternatives() {
@@ -47,7 +47,12 @@ impl Machine<'_> {
 
     /// A blinded program with several maps: any of them, the reader cannot
     /// know which.
-    fn lookup_in_one_of(&mut self, argument: &Value, state: &mut State, found: Found) -> Result<Value, Stop> {
+    fn lookup_in_one_of(
+        &mut self,
+        argument: &Value,
+        state: &mut MachineState,
+        found: LookupResult,
+    ) -> Result<Value, Stop> {
         if !argument.is_constant_address() {
             let why = self.why_of_address(argument);
             return Ok(self.unknown(8, &why));
@@ -68,7 +73,7 @@ impl Machine<'_> {
         Ok(result.unwrap_or(Value::Unset))
     }
 
-    fn lookup_in(&mut self, map: usize, state: &State, found: Found) -> Value {
+    fn lookup_in(&mut self, map: usize, state: &MachineState, found: LookupResult) -> Value {
         let table = &self.code.maps[map];
         let (kind, key_size) = (table.kind, table.key_size);
         if let (TableKind::Absent | TableKind::ArrayOfMaps | TableKind::HashOfMaps, Err(why)) =
@@ -95,7 +100,7 @@ impl Machine<'_> {
                 }
             },
         };
-        if found != Found::ValueOfCpu {
+        if found != LookupResult::ValueOfCpu {
             return value;
         }
         // Numbers of CPUs may have gaps, so that the highest is at least their count.
@@ -108,7 +113,7 @@ impl Machine<'_> {
     }
 
     /// Why a lookup may find any entry, if it may.
-    fn why_any(&self, map: usize, state: &State) -> Option<String> {
+    fn why_any(&self, map: usize, state: &MachineState) -> Option<String> {
         let table = &self.code.maps[map];
         match &table.entries {
             Err(why) => Some(why.clone()),
@@ -118,7 +123,7 @@ impl Machine<'_> {
     }
 
     /// Any entry or none, because of `why`.
-    fn any_entry(&mut self, map: usize, found: Found, why: &str) -> Value {
+    fn any_entry(&mut self, map: usize, found: LookupResult, why: &str) -> Value {
         let exists = self.symbols.unknown_bit(why);
         let pointer = self.selected(map, None, found);
         pointer.merged_with(&0.into(), exists, self.symbols)
@@ -126,7 +131,7 @@ impl Machine<'_> {
 
     /// The value that a map keeps for something outside of the program.
     pub fn storage(&mut self, map: usize, may_be_null: bool) -> Value {
-        let pointer = self.selected(map, None, Found::Value);
+        let pointer = self.selected(map, None, LookupResult::Value);
         if !may_be_null {
             return pointer;
         }
@@ -135,7 +140,7 @@ impl Machine<'_> {
         pointer.merged_with(&0.into(), exists, self.symbols)
     }
 
-    fn selected(&mut self, map: usize, hits: Option<Vec<(Bdd, usize)>>, found: Found) -> Value {
+    fn selected(&mut self, map: usize, hits: Option<Vec<(Bdd, usize)>>, found: LookupResult) -> Value {
         let table = &self.code.maps[map];
         let holds = match (table.kind.holds_maps(), table.per_cpu) {
             (true, _) => Holds::Maps,
@@ -144,7 +149,7 @@ impl Machine<'_> {
         };
         let selection = Rc::new(Selection { map, holds, hits });
         let base = match (found, holds) {
-            (Found::Element, _) => Base::HashElement(selection),
+            (LookupResult::Element, _) => Base::HashElement(selection),
             (_, Holds::Maps) => return self.inner_of(&selection),
             _ => Base::MapValue(selection),
         };
@@ -187,7 +192,7 @@ impl Machine<'_> {
         Value::of_alternatives(maps, self.symbols)
     }
 
-    fn entry(&mut self, map: usize, key: &[Byte], found: Found) -> Value {
+    fn entry(&mut self, map: usize, key: &[Byte], found: LookupResult) -> Value {
         let hits = match self.code.maps[map].kind {
             TableKind::Trie => self.longest_prefixes(map, key),
             _ => self.equal_keys(map, key),
@@ -273,7 +278,7 @@ impl Machine<'_> {
             let entry = |index| usize::try_from(index).unwrap_or(usize::MAX);
             cases.into_iter().map(|(guard, index)| (guard, entry(index))).collect()
         });
-        self.selected(map, hits, Found::Value)
+        self.selected(map, hits, LookupResult::Value)
     }
 
     /// The questions for which the bytes are equal to `constant`.

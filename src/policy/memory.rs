@@ -10,7 +10,7 @@ use super::compute;
 use super::diagram::Bdd;
 use super::frame::Frame;
 use super::machine::{Machine, Stop};
-use super::state::State;
+use super::state::MachineState;
 use super::table::{self, Reading, TableKind};
 use super::value::{Base, Pointer, Selection, Value};
 use super::word::Word;
@@ -21,7 +21,7 @@ pub const MAX_PLACES: usize = 1 << 14;
 
 impl Machine<'_> {
     /// The `size` bytes at `address + offset`.
-    pub fn load(&mut self, state: &State, address: &Value, offset: i64, size: usize) -> Value {
+    pub fn load(&mut self, state: &MachineState, address: &Value, offset: i64, size: usize) -> Value {
         match address {
             Value::Pointer(pointer) => self.load_at(state, pointer, offset, size),
             Value::Choice(alternatives) => {
@@ -75,7 +75,7 @@ impl Machine<'_> {
         Value::Scalar(self.symbols.unknown_word(size as u32 * 8, why))
     }
 
-    fn load_at(&mut self, state: &State, pointer: &Pointer, offset: i64, size: usize) -> Value {
+    fn load_at(&mut self, state: &MachineState, pointer: &Pointer, offset: i64, size: usize) -> Value {
         match &pointer.base {
             Base::MapObject(_) | Base::HashElement(_) | Base::Subprogram(_) | Base::Scratch => {
                 let why = self.why_of_base(&pointer.base);
@@ -121,7 +121,7 @@ impl Machine<'_> {
     }
 
     /// Reads the address of a map out of a map of maps, as inlined lookups do.
-    fn load_inner(&mut self, state: &State, pointer: &Pointer, offset: i64, size: usize) -> Value {
+    fn load_inner(&mut self, state: &MachineState, pointer: &Pointer, offset: i64, size: usize) -> Value {
         let map = match &pointer.base {
             Base::InnerSlots(map) => *map,
             Base::InnerSlot(selection) => selection.map,
@@ -161,7 +161,7 @@ impl Machine<'_> {
         Some(places.into_iter().map(|(guard, place)| (guard, (place as i64).wrapping_add(offset))).collect())
     }
 
-    fn load_place(&mut self, state: &State, base: &Base, place: i64, size: usize) -> Value {
+    fn load_place(&mut self, state: &MachineState, base: &Base, place: i64, size: usize) -> Value {
         match base {
             Base::Context => self.load_context(place, size),
             Base::Stack(frame) => match state.frame(*frame).filter(|_| Frame::holds(place, size)) {
@@ -196,7 +196,13 @@ impl Machine<'_> {
     }
 
     /// Reads from whichever of the selected entries was found.
-    fn load_selected(&mut self, state: &State, selection: &Selection, place: i64, size: usize) -> Value {
+    fn load_selected(
+        &mut self,
+        state: &MachineState,
+        selection: &Selection,
+        place: i64,
+        size: usize,
+    ) -> Value {
         let (table, map) = (&self.code.maps[selection.map], selection.map);
         if let Err(why) = &table.entries {
             let why = why.clone();
@@ -215,7 +221,7 @@ impl Machine<'_> {
     }
 
     /// Reads from an array map at places counted from its first value.
-    fn load_array(&mut self, state: &State, map: usize, places: &[(Bdd, i64)], size: usize) -> Value {
+    fn load_array(&mut self, state: &MachineState, map: usize, places: &[(Bdd, i64)], size: usize) -> Value {
         let table = &self.code.maps[map];
         if let Err(why) = &table.entries {
             let why = why.clone();
@@ -264,7 +270,7 @@ impl Machine<'_> {
     /// Writes the low `size` bytes of `value` to `address + offset`.
     pub fn store(
         &mut self,
-        state: &mut State,
+        state: &mut MachineState,
         address: &Value,
         offset: i64,
         size: usize,
@@ -286,7 +292,7 @@ impl Machine<'_> {
 
     fn store_at(
         &mut self,
-        state: &mut State,
+        state: &mut MachineState,
         guard: Bdd,
         pointer: &Pointer,
         offset: i64,
@@ -336,13 +342,13 @@ impl Machine<'_> {
 
     /// A write through an address of unknown origin: to any map that the program may
     /// reach, or to a stack whose address was lost on the way.
-    pub fn write_anywhere(&mut self, why: &str, state: &mut State) {
+    pub fn write_anywhere(&mut self, why: &str, state: &mut MachineState) {
         state.forget_frames(&Rc::from(why));
         self.spoil_all(state, &self.code.own.clone());
     }
 
     /// Remembers that the program may change `map`, here and in every run.
-    pub fn spoil(&mut self, state: &mut State, map: usize, spoil: &Spoil) {
+    pub fn spoil(&mut self, state: &mut MachineState, map: usize, spoil: &Spoil) {
         if let Some(table) = self.code.maps.get(map) {
             self.writes.spoil(table.id, spoil);
             state.spoil(map, spoil);
@@ -350,7 +356,7 @@ impl Machine<'_> {
     }
 
     /// Forgets the contents of many maps.
-    pub fn spoil_all(&mut self, state: &mut State, written: &Written) {
+    pub fn spoil_all(&mut self, state: &mut MachineState, written: &Written) {
         self.writes.add_all(written);
         for (place, spoil) in self.code.spoiled_by(written) {
             state.spoil(place, &spoil);
@@ -360,7 +366,7 @@ impl Machine<'_> {
     #[expect(clippy::too_many_arguments, reason = "the parts of one store")]
     fn store_stack(
         &mut self,
-        state: &mut State,
+        state: &mut MachineState,
         frame: usize,
         guard: Bdd,
         pointer: &Pointer,
@@ -391,7 +397,7 @@ impl Machine<'_> {
         (base, offset, size): (usize, i64, usize),
         source: usize,
         fetches: Option<usize>,
-        state: &mut State,
+        state: &mut MachineState,
     ) -> Result<(), Stop> {
         let address = state.registers[base].clone();
         let width = size * 8;
@@ -423,7 +429,7 @@ impl Machine<'_> {
     }
 
     /// `size` bytes at `address`, each by itself.
-    pub fn load_bytes(&mut self, state: &State, address: &Value, size: usize) -> Vec<[Bdd; 8]> {
+    pub fn load_bytes(&mut self, state: &MachineState, address: &Value, size: usize) -> Vec<[Bdd; 8]> {
         (0..size)
             .map(|place| {
                 let bits = self.load(state, address, place as i64, 1).word(self.symbols).bits();
@@ -434,7 +440,7 @@ impl Machine<'_> {
 }
 
 /// Whether a read at `place` of a map's values may find something that was written.
-fn is_spoiled(state: &State, map: usize, place: i64, size: usize) -> bool {
+fn is_spoiled(state: &MachineState, map: usize, place: i64, size: usize) -> bool {
     let place = usize::try_from(place).ok();
     state.spoiled(map).is_some_and(|spoil| place.is_none_or(|place| spoil.bytes.touch(place, size)))
 }

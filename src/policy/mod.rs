@@ -16,7 +16,7 @@
 //! * `graph` folds the paths into one function of the question, `project`
 //!   eliminates inputs that cannot be known;
 //! * `decoder` combines the programs of a list. What may be overwritten is not
-//!   used: `written` is what the runs found, `stores` (with `reach`) and
+//!   used: `written` is what the runs found, `stores` (with `address`) and
 //!   `clobber` bound what those parts write that are not followed;
 //! * `rules` writes the policy down for people, `proof` follows one question,
 //!   `fallback` runs the programs on one question where the policy as a whole
@@ -26,6 +26,7 @@
 //! reason from where it arises (`unknown_word` in `inputs`);
 //! [`Decoder::why`] tells those that a verdict depends on.
 
+mod address;
 mod always_listed;
 mod annotate;
 mod as_loaded;
@@ -58,7 +59,6 @@ mod program_code;
 mod project;
 mod proof;
 mod question;
-mod reach;
 mod regions;
 mod replaced;
 mod rule;

@@ -18,7 +18,7 @@ const MAX_FRAMES: usize = 8;
 
 /// The machine between two instructions, for all questions that get here.
 #[derive(Clone, Debug)]
-pub struct State {
+pub struct MachineState {
     /// The registers.
     pub registers: [Value; REGISTERS],
     /// Stack frames, the caller's first.
@@ -55,7 +55,7 @@ struct Caller {
     rounds: Option<Rounds>,
 }
 
-impl State {
+impl MachineState {
     /// The start of a program: r1 is the context, r10 the stack. Contents of its
     /// maps that are in `written` are unknown.
     pub fn start(retval: Word, written: Rc<Places>) -> Self {

@@ -1,5 +1,5 @@
 //! What the parts of a program that are not followed may write: every store of
-//! the program, with where its address can lead ([`reach`](super::reach)).
+//! the program, with where its address can lead ([`address`](super::address)).
 //!
 //! All instructions that can be reached are gone through until nothing new
 //! turns up. What is kept on any stack, returned by any function and handed to
@@ -11,10 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::bytecode::{Arithmetic, Operand, Operation};
 
+use super::address::{AddressSet, Number, Pointee};
 use super::clobber;
 use super::flow::Flow;
-use super::helpers::{self, Effect, Found};
-use super::reach::{Number, Place, Reach};
+use super::helpers::{self, Effect, LookupResult};
 use super::state::REGISTERS;
 use super::table::{Table, TableKind};
 use super::written::{Bytes, Spoil, Written};
@@ -26,7 +26,7 @@ const MAX_ROUNDS: usize = 16;
 /// The frame pointer.
 const R10: usize = 10;
 
-type Registers = [Reach; REGISTERS];
+type Registers = [AddressSet; REGISTERS];
 
 /// A program to go through.
 pub struct Stores<'a> {
@@ -95,11 +95,11 @@ struct Search<'a> {
     code: &'a Stores<'a>,
     written: Written,
     /// What is kept on any stack.
-    kept: Reach,
+    kept: AddressSet,
     /// What any function returns.
-    returned: Reach,
+    returned: AddressSet,
     /// What a function is handed that a helper calls.
-    handed: Reach,
+    handed: AddressSet,
     /// What was found where paths meet.
     meetings: BTreeMap<usize, Registers>,
     waiting: Vec<(usize, Registers)>,
@@ -117,9 +117,9 @@ impl<'a> Search<'a> {
         let mut search = Self {
             code,
             written: Written::default(),
-            kept: Reach::any_number(),
-            returned: Reach::any_number(),
-            handed: Reach::any_number(),
+            kept: AddressSet::any_number(),
+            returned: AddressSet::any_number(),
+            handed: AddressSet::any_number(),
             meetings: BTreeMap::new(),
             waiting: Vec::new(),
             seen: vec![false; code.operations.len()],
@@ -142,7 +142,7 @@ impl<'a> Search<'a> {
     /// Goes through the program from its start and from these meeting points.
     fn go_through(&mut self, meetings: BTreeMap<usize, Registers>) -> Option<()> {
         self.waiting.extend(meetings);
-        self.enter(0, &[(1, Place::Argument.into())]);
+        self.enter(0, &[(1, Pointee::Argument.into())]);
         while let Some((pc, registers)) = self.waiting.pop() {
             self.go_on(pc, registers)?;
         }
@@ -165,9 +165,9 @@ impl<'a> Search<'a> {
     }
 
     /// A function begins with these arguments.
-    fn enter(&mut self, pc: usize, arguments: &[(usize, Reach)]) {
-        let mut registers: Registers = std::array::from_fn(|_| Reach::any_number());
-        registers[R10] = Place::Stack.into();
+    fn enter(&mut self, pc: usize, arguments: &[(usize, AddressSet)]) {
+        let mut registers: Registers = std::array::from_fn(|_| AddressSet::any_number());
+        registers[R10] = Pointee::Stack.into();
         for (register, argument) in arguments {
             registers[*register] = argument.clone();
         }
@@ -219,7 +219,7 @@ impl<'a> Search<'a> {
                     return Some(());
                 }
                 Operation::CallLocal { target } => {
-                    let arguments: Vec<(usize, Reach)> =
+                    let arguments: Vec<(usize, AddressSet)> =
                         (1..6).map(|register| (register, registers[register].clone())).collect();
                     self.enter(target, &arguments);
                     self.end_call(&mut registers, self.returned.clone());
@@ -238,9 +238,9 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn end_call(&self, registers: &mut Registers, result: Reach) {
+    fn end_call(&self, registers: &mut Registers, result: AddressSet) {
         registers[0] = result;
-        registers[1..6].fill(Reach::any_number());
+        registers[1..6].fill(AddressSet::any_number());
     }
 
     /// What an instruction leaves after which the next one follows.
@@ -254,22 +254,22 @@ impl<'a> Search<'a> {
                 registers[dst] = self.arithmetic(kind, width, &registers[dst], &right);
             }
             Operation::LoadConstant { dst, value } => registers[dst] = Number::Exact(value).into(),
-            Operation::LoadMap { dst, map } => registers[dst] = self.map(map, Place::Map).into(),
+            Operation::LoadMap { dst, map } => registers[dst] = self.map(map, Pointee::Map).into(),
             Operation::LoadMapValue { dst, map, offset } => {
-                let value = |place| Place::Value(place, Some(offset.into()));
+                let value = |place| Pointee::Value(place, Some(offset.into()));
                 registers[dst] = self.map(map, value).into();
             }
             Operation::LoadSubprogram { dst, target } => {
-                registers[dst] = Place::Function.into();
-                let arguments: Vec<(usize, Reach)> =
+                registers[dst] = Pointee::Function.into();
+                let arguments: Vec<(usize, AddressSet)> =
                     (1..6).map(|register| (register, self.handed.clone())).collect();
                 self.enter(target, &arguments);
             }
-            Operation::LoadUnknown { dst } => registers[dst] = Place::Anywhere.into(),
-            Operation::SwapBytes { dst, .. } => registers[dst] = Reach::any_number(),
+            Operation::LoadUnknown { dst } => registers[dst] = Pointee::Anywhere.into(),
+            Operation::SwapBytes { dst, .. } => registers[dst] = AddressSet::any_number(),
             Operation::Load { dst, base, size, signed, .. } => {
                 registers[dst] =
-                    if signed { Reach::any_number() } else { self.loaded(&registers[base], size) };
+                    if signed { AddressSet::any_number() } else { self.loaded(&registers[base], size) };
             }
             Operation::Store { base, offset, size, source } => {
                 if let Operand::Register(source) = source {
@@ -291,7 +291,7 @@ impl<'a> Search<'a> {
             Operation::CallKernel { function } => {
                 // An iterator is on the stack, and so is its number.
                 let result = match helpers::is_known_function(self.code.calls, function) {
-                    true => Reach { number: Number::ANY, ..Reach::of([Place::Stack]) },
+                    true => AddressSet { number: Number::ANY, ..AddressSet::of([Pointee::Stack]) },
                     false => self.unmodelled(registers),
                 };
                 self.end_call(registers, result);
@@ -300,12 +300,18 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn map(&self, id: u32, place: impl Fn(usize) -> Place) -> Place {
+    fn map(&self, id: u32, place: impl Fn(usize) -> Pointee) -> Pointee {
         let known = self.code.maps.iter().position(|table| table.id == id);
-        known.map_or(Place::Anywhere, place)
+        known.map_or(Pointee::Anywhere, place)
     }
 
-    fn arithmetic(&self, kind: Arithmetic, width: usize, left: &Reach, right: &Reach) -> Reach {
+    fn arithmetic(
+        &self,
+        kind: Arithmetic,
+        width: usize,
+        left: &AddressSet,
+        right: &AddressSet,
+    ) -> AddressSet {
         let (a, b) = (left.number, right.number);
         let number = match kind {
             Arithmetic::Move => b,
@@ -321,7 +327,7 @@ impl<'a> Search<'a> {
         let number = if width == 64 { number } else { number.low_half() };
         let places = match (kind, width) {
             (Arithmetic::Move | Arithmetic::MovePerCpu, 64) => right.places.iter().copied().collect(),
-            (Arithmetic::MoveSpace, _) => vec![Place::Anywhere],
+            (Arithmetic::MoveSpace, _) => vec![Pointee::Anywhere],
             (Arithmetic::Move | Arithmetic::MoveSigned(_) | Arithmetic::MovePerCpu, _) => {
                 right.moved(Number::ANY, self.code.maps)
             }
@@ -346,25 +352,25 @@ impl<'a> Search<'a> {
                 .chain(right.moved(Number::ANY, self.code.maps))
                 .collect(),
         };
-        let mut result = Reach::of(places);
+        let mut result = AddressSet::of(places);
         result.number = number;
         result
     }
 
     /// What is read at `address`. No value of a map and no memory of the
     /// kernel holds the address of a map's value that a program may write to.
-    fn loaded(&self, address: &Reach, size: usize) -> Reach {
-        let mut loaded = Reach::from(Number::of_bytes(size));
+    fn loaded(&self, address: &AddressSet, size: usize) -> AddressSet {
+        let mut loaded = AddressSet::from(Number::of_bytes(size));
         if size != 8 {
             return loaded;
         }
         for place in &address.places {
             match *place {
-                Place::Stack | Place::Anywhere => drop(loaded.join(&self.kept)),
-                Place::Slot(map) if self.code.maps[map].kind.holds_maps() => {
-                    loaded.join(&Reach::of(self.inside(map)));
+                Pointee::Stack | Pointee::Anywhere => drop(loaded.join(&self.kept)),
+                Pointee::Slot(map) if self.code.maps[map].kind.holds_maps() => {
+                    loaded.join(&AddressSet::of(self.inside(map)));
                 }
-                Place::Slot(map) => drop(loaded.join(&Place::Value(map, Some(0)).into())),
+                Pointee::Slot(map) => drop(loaded.join(&Pointee::Value(map, Some(0)).into())),
                 _ => {}
             }
         }
@@ -372,34 +378,37 @@ impl<'a> Search<'a> {
     }
 
     /// The maps inside a map.
-    fn inside(&self, map: usize) -> Vec<Place> {
+    fn inside(&self, map: usize) -> Vec<Pointee> {
         let table = &self.code.maps[map];
-        let Ok(entries) = &table.entries else { return vec![Place::Anywhere] };
-        let inner =
-            entries.iter().map(|entry| entry.map_id().map_or(Place::Anywhere, |id| self.map(id, Place::Map)));
+        let Ok(entries) = &table.entries else { return vec![Pointee::Anywhere] };
+        let inner = entries
+            .iter()
+            .map(|entry| entry.map_id().map_or(Pointee::Anywhere, |id| self.map(id, Pointee::Map)));
         inner.collect()
     }
 
-    fn keep(&mut self, value: &Reach) {
+    fn keep(&mut self, value: &AddressSet) {
         self.has_grown |= self.kept.join(value);
     }
 
-    fn store(&mut self, address: &Reach, offset: i64, size: usize) {
-        let is_writable = |place: &Place| !matches!(place, Place::Argument | Place::Function);
+    fn store(&mut self, address: &AddressSet, offset: i64, size: usize) {
+        let is_writable = |place: &Pointee| !matches!(place, Pointee::Argument | Pointee::Function);
         if !address.places.iter().any(is_writable) {
             self.note(self.code.own);
         }
         for place in &address.places {
             match *place {
-                Place::Stack | Place::Record | Place::Argument | Place::Function => {}
+                Pointee::Stack | Pointee::Record | Pointee::Argument | Pointee::Function => {}
                 // The inlined lookup in an LRU map marks the element as used.
-                Place::Element(_) if size == 1 => {}
-                Place::Value(map, Some(at)) => {
+                Pointee::Element(_) if size == 1 => {}
+                Pointee::Value(map, Some(at)) => {
                     self.spoil(map, &self.bytes(map, at.saturating_add(offset), size))
                 }
-                Place::Value(map, None) => self.spoil(map, &Spoil::VALUES),
-                Place::Element(map) | Place::Slot(map) | Place::Map(map) => self.spoil(map, &Spoil::ALL),
-                Place::Anywhere => self.note(self.code.own),
+                Pointee::Value(map, None) => self.spoil(map, &Spoil::VALUES),
+                Pointee::Element(map) | Pointee::Slot(map) | Pointee::Map(map) => {
+                    self.spoil(map, &Spoil::ALL)
+                }
+                Pointee::Anywhere => self.note(self.code.own),
             }
         }
     }
@@ -424,17 +433,17 @@ impl<'a> Search<'a> {
     }
 
     /// A helper: what it writes, and what it returns.
-    fn helper(&mut self, name: Option<&str>, registers: &Registers) -> Reach {
+    fn helper(&mut self, name: Option<&str>, registers: &Registers) -> AddressSet {
         let Some(name) = name else { return self.unmodelled(registers) };
         if let Some(found) = helpers::lookup(name) {
-            return Reach::of(self.found(found, &registers[1]));
+            return AddressSet::of(self.found(found, &registers[1]));
         }
         if helpers::is_harmless(name) {
-            return Reach::any_number();
+            return AddressSet::any_number();
         }
         if helpers::only_calls_back(name) {
             self.hand(&registers[1..6]);
-            return Reach::any_number();
+            return AddressSet::any_number();
         }
         match helpers::effect(name) {
             None => return self.unmodelled(registers),
@@ -458,51 +467,53 @@ impl<'a> Search<'a> {
                 self.change(&registers[1]);
                 self.fill(&registers[2], &Spoil::VALUES);
             }
-            Some(Effect::Record) => return Reach::of([Place::Record]),
-            Some(Effect::Storage { .. }) => return Reach::of(self.found(Found::Value, &registers[1])),
+            Some(Effect::Record) => return AddressSet::of([Pointee::Record]),
+            Some(Effect::Storage { .. }) => {
+                return AddressSet::of(self.found(LookupResult::Value, &registers[1]));
+            }
         }
-        Reach::any_number()
+        AddressSet::any_number()
     }
 
     /// What a lookup in the maps at `address` may find.
-    fn found(&self, found: Found, address: &Reach) -> Vec<Place> {
+    fn found(&self, found: LookupResult, address: &AddressSet) -> Vec<Pointee> {
         let places = address.places.iter().flat_map(|place| match *place {
-            Place::Map(map) if found == Found::Element => vec![Place::Element(map)],
-            Place::Map(map) if self.code.maps[map].kind.holds_maps() => self.inside(map),
-            Place::Map(map) if self.code.maps[map].kind != TableKind::Absent => {
-                vec![Place::Value(map, Some(0))]
+            Pointee::Map(map) if found == LookupResult::Element => vec![Pointee::Element(map)],
+            Pointee::Map(map) if self.code.maps[map].kind.holds_maps() => self.inside(map),
+            Pointee::Map(map) if self.code.maps[map].kind != TableKind::Absent => {
+                vec![Pointee::Value(map, Some(0))]
             }
-            _ => vec![Place::Anywhere],
+            _ => vec![Pointee::Anywhere],
         });
-        let places: Vec<Place> = places.collect();
-        if places.is_empty() { vec![Place::Anywhere] } else { places }
+        let places: Vec<Pointee> = places.collect();
+        if places.is_empty() { vec![Pointee::Anywhere] } else { places }
     }
 
     /// The map at `address` gets or loses entries.
-    fn change(&mut self, address: &Reach) {
+    fn change(&mut self, address: &AddressSet) {
         if address.places.is_empty() {
-            self.fill(&Place::Anywhere.into(), &Spoil::ALL);
+            self.fill(&Pointee::Anywhere.into(), &Spoil::ALL);
         }
         self.fill(address, &Spoil::ALL);
     }
 
     /// The memory at `address` is written by a helper.
-    fn fill(&mut self, address: &Reach, spoil: &Spoil) {
+    fn fill(&mut self, address: &AddressSet, spoil: &Spoil) {
         for place in &address.places {
             match *place {
-                Place::Value(map, _) | Place::Element(map) | Place::Slot(map) => self.spoil(map, spoil),
-                Place::Map(map) => self.spoil(map, &Spoil::ALL),
-                Place::Anywhere => self.note(&clobber::handed(self.code.maps, self.code.own)),
-                Place::Stack | Place::Argument | Place::Record | Place::Function => {}
+                Pointee::Value(map, _) | Pointee::Element(map) | Pointee::Slot(map) => self.spoil(map, spoil),
+                Pointee::Map(map) => self.spoil(map, &Spoil::ALL),
+                Pointee::Anywhere => self.note(&clobber::handed(self.code.maps, self.code.own)),
+                Pointee::Stack | Pointee::Argument | Pointee::Record | Pointee::Function => {}
             }
         }
     }
 
     /// A helper writes so many bytes at `address`.
-    fn fill_bytes(&mut self, address: &Reach, size: usize) {
+    fn fill_bytes(&mut self, address: &AddressSet, size: usize) {
         for place in &address.places {
             match *place {
-                Place::Value(map, Some(at)) => self.spoil(map, &self.bytes(map, at, size)),
+                Pointee::Value(map, Some(at)) => self.spoil(map, &self.bytes(map, at, size)),
                 other => self.fill(&other.into(), &Spoil::VALUES),
             }
         }
@@ -510,29 +521,31 @@ impl<'a> Search<'a> {
 
     /// A function of the kernel that gpumap does not know: it may write to all
     /// that it is handed, keep it, give it back, and call back.
-    fn unmodelled(&mut self, registers: &Registers) -> Reach {
+    fn unmodelled(&mut self, registers: &Registers) -> AddressSet {
         self.hand(&registers[1..6]);
         for register in &registers[1..6] {
             self.fill(register, &Spoil::ALL);
-            if register.places.contains(&Place::Stack) {
+            if register.places.contains(&Pointee::Stack) {
                 let kept = self.kept.clone();
                 self.fill(&kept, &Spoil::ALL);
             }
         }
         let handed = self.handed.clone();
         self.keep(&handed);
-        Place::Anywhere.into()
+        Pointee::Anywhere.into()
     }
 
     /// A function that is called back may get any of these.
-    fn hand(&mut self, arguments: &[Reach]) {
+    fn hand(&mut self, arguments: &[AddressSet]) {
         for register in arguments {
-            let mut handed = Reach::any_number();
+            let mut handed = AddressSet::any_number();
             for place in &register.places {
                 match *place {
                     // The map itself, a key in it, a value of it.
-                    Place::Map(map) => handed.places.extend([Place::Map(map), Place::Value(map, None)]),
-                    Place::Value(map, _) => handed.places.extend([Place::Map(map), Place::Value(map, None)]),
+                    Pointee::Map(map) => handed.places.extend([Pointee::Map(map), Pointee::Value(map, None)]),
+                    Pointee::Value(map, _) => {
+                        handed.places.extend([Pointee::Map(map), Pointee::Value(map, None)])
+                    }
                     other => drop(handed.places.insert(other)),
                 }
             }

@@ -7,12 +7,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::budget::Budgets;
-use super::ground::{Ground, Grounds};
+use super::file_systems::{FileSystems, ProbedFileSystem};
 use super::locks::Locks;
 use super::look::Mapped;
-use super::prober::{FileId, FileKind, Prober, Target};
+use super::prober::{FileId, FileRole, ProbeTarget, Prober};
 use super::release::{Release, descriptors};
-use crate::loader::Attached;
+use crate::loader::AttachedProbes;
 use crate::sys::dir::Dir;
 use crate::sys::regular_file::RegularFile;
 use crate::sys::stat::FileStat;
@@ -36,12 +36,12 @@ pub(super) struct Version {
 
 /// A file that a process has.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted<'a> {
+pub(super) struct WantedFile<'a> {
     pub(super) file: &'a RegularFile,
     /// The mapping by which it was found.
     pub(super) mapped: Option<Mapped>,
     /// What it is to the process.
-    pub(super) kind: FileKind,
+    pub(super) kind: FileRole,
     /// Its name, for display.
     pub(super) shown: &'a [u8],
 }
@@ -65,27 +65,27 @@ pub(super) struct Asker<'a> {
 pub(super) struct Use {
     pub(super) version: Version,
     /// What watches it for this process alone.
-    own: Option<Vec<Attached>>,
+    own: Option<Vec<AttachedProbes>>,
     uid: u32,
 }
 
 /// A file that was looked at.
 #[derive(Debug)]
-struct Known<P> {
+struct KnownFile<P> {
     version: Version,
     /// Who is charged.
     uid: u32,
     users: usize,
     /// Since when nobody uses it.
     since: Instant,
-    state: State<P>,
+    state: FileState<P>,
 }
 
 /// What watches a file.
 #[derive(Debug)]
-enum State<P> {
+enum FileState<P> {
     /// Probes in every process.
-    Shared(Vec<Attached>),
+    Shared(Vec<AttachedProbes>),
     /// Probes in each process apart, here.
     Apart(Vec<P>),
     /// Nothing, for this reason.
@@ -95,9 +95,9 @@ enum State<P> {
 /// All of them.
 #[derive(Debug)]
 pub(super) struct Files<P> {
-    known: HashMap<FileId, Known<P>>,
+    known: HashMap<FileId, KnownFile<P>>,
     pub(super) budgets: Budgets,
-    pub(super) grounds: Grounds,
+    pub(super) file_systems: FileSystems,
     release: Release,
     locks: Locks,
     tidied: Instant,
@@ -120,8 +120,8 @@ impl<P: Clone + Debug> Files<P> {
     pub(super) fn new(proc: &Path) -> Self {
         let budgets = Budgets::new();
         let release = Release::start(budgets.descriptors(), Locks::of(proc));
-        let (grounds, locks) = (Grounds::new(), Locks::of(proc));
-        Self { known: HashMap::new(), budgets, grounds, release, locks, tidied: Instant::now() }
+        let (file_systems, locks) = (FileSystems::new(), Locks::of(proc));
+        Self { known: HashMap::new(), budgets, file_systems, release, locks, tidied: Instant::now() }
     }
 
     /// Watches a file for a process, if it is not watched already.
@@ -132,7 +132,7 @@ impl<P: Clone + Debug> Files<P> {
     pub(super) fn begin(
         &mut self,
         prober: &mut impl Prober<Place = P>,
-        wanted: &Wanted<'_>,
+        wanted: &WantedFile<'_>,
         asker: &Asker<'_>,
     ) -> Result<Use, String> {
         let (id, version) = (id(wanted.file.stat()), Version::of(wanted.file.stat()));
@@ -140,18 +140,19 @@ impl<P: Clone + Debug> Files<P> {
             let now = Instant::now();
             self.budgets.allows(asker.uid, now)?;
             self.locks.free()?;
-            let state = self.look(prober, wanted, asker).unwrap_or_else(State::Failed);
+            let state = self.look(prober, wanted, asker).unwrap_or_else(FileState::Failed);
             self.learn(prober, id, version, asker.uid, state);
         }
         let known = self.known.get_mut(&id).ok_or("it is not known")?;
         let own = match &known.state {
-            State::Failed(why) => return Err(why.clone()),
-            State::Shared(_) => None,
-            State::Apart(places) => {
+            FileState::Failed(why) => return Err(why.clone()),
+            FileState::Shared(_) => None,
+            FileState::Apart(places) => {
                 let pid = asker.pid.ok_or("it may be watched in processes that are followed alone")?;
                 self.budgets.allows(asker.uid, Instant::now())?;
                 self.locks.free()?;
-                let target = Target { path: &wanted.file.path(), id, shown: wanted.shown, pid: Some(pid) };
+                let target =
+                    ProbeTarget { path: &wanted.file.path(), id, shown: wanted.shown, pid: Some(pid) };
                 Some(prober.attach(places, &target)?)
             }
         };
@@ -189,8 +190,8 @@ impl<P: Clone + Debug> Files<P> {
             return;
         }
         self.tidied = now;
-        let old = |known: &Known<P>| {
-            let kept = if matches!(known.state, State::Failed(_)) { FAILED } else { Q::UNUSED };
+        let old = |known: &KnownFile<P>| {
+            let kept = if matches!(known.state, FileState::Failed(_)) { FAILED } else { Q::UNUSED };
             known.users == 0 && now.saturating_duration_since(known.since) >= kept
         };
         let ids: Vec<FileId> = self.known.iter().filter(|(_, known)| old(known)).map(|(id, _)| *id).collect();
@@ -202,7 +203,7 @@ impl<P: Clone + Debug> Files<P> {
 
     /// How many files are watched.
     pub(super) fn count(&self) -> usize {
-        self.known.values().filter(|known| !matches!(known.state, State::Failed(_))).count()
+        self.known.values().filter(|known| !matches!(known.state, FileState::Failed(_))).count()
     }
 
     fn learn(
@@ -211,16 +212,16 @@ impl<P: Clone + Debug> Files<P> {
         id: FileId,
         version: Version,
         uid: u32,
-        state: State<P>,
+        state: FileState<P>,
     ) {
         // One that was changed in place keeps its users.
         let users = self.forget(prober, id);
         let now = Instant::now();
         self.budgets.file(uid, true, now);
-        if let State::Shared(links) = &state {
+        if let FileState::Shared(links) = &state {
             self.budgets.opened(uid, descriptors(links), now);
         }
-        self.known.insert(id, Known { version, uid, users, since: now, state });
+        self.known.insert(id, KnownFile { version, uid, users, since: now, state });
     }
 
     /// Forgets a file; how many used it.
@@ -228,7 +229,7 @@ impl<P: Clone + Debug> Files<P> {
         let Some(known) = self.known.remove(&id) else { return 0 };
         let now = Instant::now();
         self.budgets.file(known.uid, false, now);
-        if let State::Shared(links) = known.state {
+        if let FileState::Shared(links) = known.state {
             self.budgets.closed(known.uid, descriptors(&links), now);
             self.release.end(links);
             prober.released(id);
@@ -240,11 +241,11 @@ impl<P: Clone + Debug> Files<P> {
     fn look(
         &mut self,
         prober: &mut impl Prober<Place = P>,
-        wanted: &Wanted<'_>,
+        wanted: &WantedFile<'_>,
         asker: &Asker<'_>,
-    ) -> Result<State<P>, String> {
-        let ground = self.grounds.of(wanted.file, asker.process)?;
-        if wanted.mapped.is_some_and(|mapped| !is_mapped(wanted.file.stat(), &ground, mapped)) {
+    ) -> Result<FileState<P>, String> {
+        let file_system = self.file_systems.of(wanted.file, asker.process)?;
+        if wanted.mapped.is_some_and(|mapped| !is_mapped(wanted.file.stat(), &file_system, mapped)) {
             return Err("another file took its place while it was looked at".to_owned());
         }
         let file = wanted.file.open().map_err(|errno| match errno {
@@ -253,30 +254,30 @@ impl<P: Clone + Debug> Files<P> {
         })?;
         let file = crate::sys::window::Windowed::new(file, wanted.file.stat().size);
         let path = wanted.file.path();
-        let target = Target { path: &path, id: id(wanted.file.stat()), shown: wanted.shown, pid: None };
+        let target = ProbeTarget { path: &path, id: id(wanted.file.stat()), shown: wanted.shown, pid: None };
         let places = prober.find(file, wanted.kind, &target)?;
         if places.is_empty() {
             return Err(none(wanted.kind).to_owned());
         }
-        if asker.apart || !is_roots(wanted.file.stat(), &ground) {
-            return Ok(State::Apart(places));
+        if asker.apart || !is_roots(wanted.file.stat(), &file_system) {
+            return Ok(FileState::Apart(places));
         }
-        prober.attach(&places, &target).map(State::Shared)
+        prober.attach(&places, &target).map(FileState::Shared)
     }
 }
 
 impl<P> Drop for Files<P> {
     /// All probes are taken out after this.
     fn drop(&mut self) {
-        if self.known.values().any(|known| !matches!(known.state, State::Failed(_))) {
+        if self.known.values().any(|known| !matches!(known.state, FileState::Failed(_))) {
             self.locks.wait(Some(AT_END));
         }
     }
 }
 
 /// Why a file without any of the functions is not watched.
-pub fn none(kind: FileKind) -> &'static str {
-    if kind == FileKind::Executable {
+pub fn none(kind: FileRole) -> &'static str {
+    if kind == FileRole::Executable {
         "a static executable without the C library's functions, or without symbols"
     } else {
         "a library without the functions that are watched"
@@ -284,14 +285,14 @@ pub fn none(kind: FileKind) -> &'static str {
 }
 
 /// Whether a file is still the one that was seen in a process's map.
-fn is_mapped(stat: &FileStat, ground: &Ground, mapped: Mapped) -> bool {
-    ground.device == mapped.device && (!ground.numbered || stat.inode == mapped.inode)
+fn is_mapped(stat: &FileStat, file_system: &ProbedFileSystem, mapped: Mapped) -> bool {
+    file_system.device == mapped.device && (!file_system.numbered || stat.inode == mapped.inode)
 }
 
 /// Whether nobody but root can change a file: what a set-user-ID bit of root's
 /// on it would be worth. Probes that such a file's symbols name may be put into
 /// every process.
-fn is_roots(stat: &FileStat, ground: &Ground) -> bool {
+fn is_roots(stat: &FileStat, file_system: &ProbedFileSystem) -> bool {
     const OTHERS_WRITE: u16 = 0o022;
-    ground.believed && stat.uid == 0 && stat.permissions & OTHERS_WRITE == 0
+    file_system.believed && stat.uid == 0 && stat.permissions & OTHERS_WRITE == 0
 }

@@ -6,7 +6,7 @@ use crate::sys::window::Windowed;
 
 /// Where a probe is put for one function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place<'n> {
+pub struct FunctionPlace<'n> {
     /// The function.
     pub function: &'n str,
     /// The offset of the probe in the file, in bytes.
@@ -27,7 +27,7 @@ pub fn places<'n>(
     mut file: Windowed,
     names: &[&'n str],
     executable: bool,
-) -> Result<Vec<Place<'n>>, ElfError> {
+) -> Result<Vec<FunctionPlace<'n>>, ElfError> {
     let mut file = ElfFile::open(|buffer: &mut [u8], offset| file.read_exact_at(buffer, offset))?;
     file.check_native()?;
     let mut symbols = file.exported(names, SymbolKind::Function)?;
@@ -40,7 +40,7 @@ pub fn places<'n>(
         let function = file.function(&symbol)?;
         let place = probe_place(&function.beginning);
         let offset = function.offset.saturating_add(place.behind);
-        places.push(Place { function: name, offset, cost: place.cost });
+        places.push(FunctionPlace { function: name, offset, cost: place.cost });
     }
     Ok(places)
 }

@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::drivers;
-use super::files::{self, Asker, Files, Use, Version, Wanted};
-use super::look::{FILES, Found, Lookers, Seen, start};
-use super::prober::{FileId, FileKind, Prober};
+use super::files::{self, Asker, Files, Use, Version, WantedFile};
+use super::look::{FILES, Lookers, ProcessFile, Seen, start};
+use super::prober::{FileId, FileRole, Prober};
 use crate::observe::processes::credentials;
 use crate::sys::dir::Dir;
 use crate::sys::regular_file::RegularFile;
@@ -39,7 +39,7 @@ pub struct Libraries<P> {
     /// process is slowed down.
     apart: bool,
     files: Files<P>,
-    processes: BTreeMap<u32, Process>,
+    processes: BTreeMap<u32, ProbedProcess>,
     /// Drivers' libraries that are installed, mapped or not.
     installed: Vec<PathBuf>,
     lookers: Lookers,
@@ -50,7 +50,7 @@ pub struct Libraries<P> {
 
 /// What is known of a process.
 #[derive(Debug, Default)]
-struct Process {
+struct ProbedProcess {
     /// When it started, in clock ticks since boot.
     start: u64,
     /// Who is charged for it, once that was asked.
@@ -145,10 +145,10 @@ impl<P: Clone + Debug> Libraries<P> {
         let mut seen = Vec::new();
         for path in self.installed.clone() {
             if let Ok(file) = RegularFile::find_path(&path) {
-                let wanted = Wanted {
+                let wanted = WantedFile {
                     file: &file,
                     mapped: None,
-                    kind: FileKind::Driver,
+                    kind: FileRole::Driver,
                     shown: path.as_os_str().as_bytes(),
                 };
                 let asker = Asker { process: None, uid: 0, pid: None, apart: false };
@@ -189,7 +189,7 @@ impl<P: Clone + Debug> Libraries<P> {
         let shared = parent.uses.iter().filter_map(|(id, one)| Some((*id, self.files.share(*id, one)?)));
         let uses: HashMap<FileId, Use> = shared.collect();
         let whole = uses.len() == parent.uses.len() && !uses.is_empty();
-        self.processes.insert(pid, Process { start, uid: parent.uid, uses, before: Vec::new() });
+        self.processes.insert(pid, ProbedProcess { start, uid: parent.uid, uses, before: Vec::new() });
         !whole
     }
 
@@ -269,16 +269,16 @@ impl<P: Clone + Debug> Libraries<P> {
     ) -> Result<(), String> {
         if self.apart {
             for path in self.installed.clone() {
-                let found = Found {
+                let found = ProcessFile {
                     file: RegularFile::find_path(&path).map_err(|_| String::new()),
                     mapped: None,
                     shown: path.as_os_str().as_bytes().to_vec(),
                 };
-                let _no_driver = self.file(prober, process, &found, FileKind::Driver);
+                let _no_driver = self.file(prober, process, &found, FileRole::Driver);
             }
         }
         for driver in &seen.drivers {
-            if let Err(why) = self.file(prober, process, driver, FileKind::Driver) {
+            if let Err(why) = self.file(prober, process, driver, FileRole::Driver) {
                 prober.refused(&driver.shown, Some(process.pid), &why);
             }
         }
@@ -287,18 +287,18 @@ impl<P: Clone + Debug> Libraries<P> {
         }
         if let Some(executable) = &seen.executable {
             // A program without a C library: it may have the functions in itself.
-            return self.file(prober, process, executable, FileKind::Executable).map_err(|why| match why {
-                why if why == files::none(FileKind::Executable) => why,
+            return self.file(prober, process, executable, FileRole::Executable).map_err(|why| match why {
+                why if why == files::none(FileRole::Executable) => why,
                 why => format!("its executable is not watched: {why}"),
             });
         }
         let libraries = seen.libraries.iter();
         let results: Vec<_> =
-            libraries.map(|library| self.file(prober, process, library, FileKind::CLibrary)).collect();
+            libraries.map(|library| self.file(prober, process, library, FileRole::CLibrary)).collect();
         // One beside it may have the name and not the functions.
         let any = results.iter().any(Result::is_ok);
         let mut failed = results.into_iter().filter_map(Result::err);
-        match failed.find(|why| !any || why != files::none(FileKind::CLibrary)) {
+        match failed.find(|why| !any || why != files::none(FileRole::CLibrary)) {
             Some(why) => Err(format!("its C library is not watched: {why}")),
             None if seen.more => Err(format!("it maps more than {FILES} C libraries")),
             None => Ok(()),
@@ -310,13 +310,13 @@ impl<P: Clone + Debug> Libraries<P> {
         &mut self,
         prober: &mut impl Prober<Place = P>,
         process: &mut Looked,
-        found: &Found,
-        kind: FileKind,
+        found: &ProcessFile,
+        kind: FileRole,
     ) -> Result<(), String> {
         let file = found.file.as_ref().map_err(Clone::clone)?;
         process.seen.push(files::id(file.stat()));
         let uid = self.uid(&process.dir, process.pid).ok_or("it is gone")?;
-        let wanted = Wanted { file, mapped: found.mapped, kind, shown: &found.shown };
+        let wanted = WantedFile { file, mapped: found.mapped, kind, shown: &found.shown };
         let pid = process.followed.then_some(process.pid);
         let asker = Asker { process: Some(&process.dir), uid, pid, apart: self.apart };
         self.watch(prober, process.pid, &wanted, &asker)
@@ -327,7 +327,7 @@ impl<P: Clone + Debug> Libraries<P> {
         &mut self,
         prober: &mut impl Prober<Place = P>,
         pid: u32,
-        wanted: &Wanted<'_>,
+        wanted: &WantedFile<'_>,
         asker: &Asker<'_>,
     ) -> Result<(), String> {
         let (id, version) = (files::id(wanted.file.stat()), Version::of(wanted.file.stat()));
@@ -357,7 +357,7 @@ impl<P: Clone + Debug> Libraries<P> {
     /// Who is charged for a process; asked once.
     fn uid(&mut self, dir: &Dir, pid: u32) -> Option<u32> {
         let known = self.processes.entry(pid).or_default();
-        known.uid = known.uid.or_else(|| credentials::responsible_user(dir, self.files.grounds.user()));
+        known.uid = known.uid.or_else(|| credentials::responsible_user(dir, self.files.file_systems.user()));
         known.uid
     }
 

@@ -30,7 +30,7 @@ const WAITING: usize = 32;
 
 /// What a process has mapped.
 #[derive(Debug)]
-pub(super) struct Looked {
+pub(super) struct ProcessFiles {
     /// Its directory in `/proc`: that of this very process, and no longer one
     /// of any when that has ended.
     pub(super) dir: Dir,
@@ -45,18 +45,18 @@ pub(super) struct Looked {
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     /// Drivers' libraries.
-    pub(super) drivers: Vec<Found>,
+    pub(super) drivers: Vec<ProcessFile>,
     /// C libraries.
-    pub(super) libraries: Vec<Found>,
+    pub(super) libraries: Vec<ProcessFile>,
     /// Whether there are more than [`FILES`] of these.
     pub(super) more: bool,
     /// The executable, where there is no C library.
-    pub(super) executable: Option<Found>,
+    pub(super) executable: Option<ProcessFile>,
 }
 
 /// A file of a process.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct ProcessFile {
     /// The file, or why it is not one.
     pub(super) file: Result<RegularFile, String>,
     /// The file as the map had it.
@@ -83,7 +83,7 @@ pub(super) struct Lookers {
 #[derive(Debug)]
 struct Looker {
     questions: Sender<PathBuf>,
-    answers: Receiver<Option<Looked>>,
+    answers: Receiver<Option<ProcessFiles>>,
 }
 
 impl Lookers {
@@ -93,7 +93,7 @@ impl Lookers {
     /// # Errors
     ///
     /// That it takes too long.
-    pub(super) fn look(&mut self, place: PathBuf) -> Result<Option<Looked>, String> {
+    pub(super) fn look(&mut self, place: PathBuf) -> Result<Option<ProcessFiles>, String> {
         let (back, waiting) = std::mem::take(&mut self.waiting)
             .into_iter()
             .partition::<Vec<_>, _>(|looker| looker.answers.try_recv().is_ok());
@@ -127,7 +127,7 @@ impl Lookers {
 }
 
 /// Looks into a process.
-fn look(place: PathBuf) -> Option<Looked> {
+fn look(place: PathBuf) -> Option<ProcessFiles> {
     let dir = Dir::open(&place).ok()?;
     let start = start(&dir)?;
     let mut text = Vec::new();
@@ -138,18 +138,19 @@ fn look(place: PathBuf) -> Option<Looked> {
         Err(Errno::EFBIG) => Some(Err("its memory map has more than 4 MiB".to_owned())),
         Err(_) => None,
     };
-    Some(Looked { dir, start, seen })
+    Some(ProcessFiles { dir, start, seen })
 }
 
 fn files(dir: &Dir, text: &[u8]) -> Seen {
     let found = |mapping: &Mapping<'_>| {
         let name = CString::new(format!("map_files/{:x}-{:x}", mapping.start, mapping.end));
         let mapped = Some(Mapped { device: mapping.dev, inode: mapping.inode });
-        Found { file: find(dir, &name.unwrap_or_default()), mapped, shown: mapping.path.to_vec() }
+        ProcessFile { file: find(dir, &name.unwrap_or_default()), mapped, shown: mapping.path.to_vec() }
     };
     let (drivers, _) = distinct(text, is_driver);
     let (libraries, more) = distinct(text, is_c_library);
-    let executable = || Found { file: find(dir, c"exe"), mapped: None, shown: b"its executable".to_vec() };
+    let executable =
+        || ProcessFile { file: find(dir, c"exe"), mapped: None, shown: b"its executable".to_vec() };
     let executable = libraries.is_empty().then(executable);
     let [drivers, libraries] = [drivers, libraries].map(|mapped| mapped.iter().map(found).collect());
     Seen { drivers, libraries, more, executable }

@@ -13,9 +13,9 @@
 mod budget;
 pub mod driver;
 mod drivers;
+mod file_systems;
 mod files;
 mod functions;
-mod ground;
 mod libraries;
 mod linker;
 mod locks;
@@ -29,9 +29,9 @@ mod waiting;
 
 pub use drivers::installed as installed_drivers;
 pub use files::none;
-pub use functions::{Place, places};
+pub use functions::{FunctionPlace, places};
 pub use libraries::{Coverage, Libraries};
 pub use mode::Mode;
-pub use prober::{FileId, FileKind, Prober, Target};
-pub use scope::Scope;
+pub use prober::{FileId, FileRole, ProbeTarget, Prober};
+pub use scope::ProcessScope;
 pub use waiting::{EACH, Look, Waiting};

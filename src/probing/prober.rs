@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::loader::Attached;
+use crate::loader::AttachedProbes;
 use crate::sys::window::Windowed;
 
 /// Which file it is among those that exist.
@@ -12,7 +12,7 @@ pub type FileId = ((u32, u32), u64);
 
 /// What a file is to a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileKind {
+pub enum FileRole {
     /// A driver's library, by its name.
     Driver,
     /// The C library, by its name.
@@ -23,7 +23,7 @@ pub enum FileKind {
 
 /// Where probes are put.
 #[derive(Clone, Copy, Debug)]
-pub struct Target<'a> {
+pub struct ProbeTarget<'a> {
     /// The file, held open: a path below `/proc/self/fd`.
     pub path: &'a Path,
     /// Which file it is.
@@ -52,8 +52,8 @@ pub trait Prober {
     fn find(
         &mut self,
         file: Windowed,
-        kind: FileKind,
-        target: &Target<'_>,
+        kind: FileRole,
+        target: &ProbeTarget<'_>,
     ) -> Result<Vec<Self::Place>, String>;
 
     /// Attaches the programs.
@@ -61,7 +61,11 @@ pub trait Prober {
     /// # Errors
     ///
     /// Why the kernel does not.
-    fn attach(&mut self, places: &[Self::Place], target: &Target<'_>) -> Result<Vec<Attached>, String>;
+    fn attach(
+        &mut self,
+        places: &[Self::Place],
+        target: &ProbeTarget<'_>,
+    ) -> Result<Vec<AttachedProbes>, String>;
 
     /// A driver's library of a process is not probed, for this reason.
     fn refused(&mut self, _shown: &[u8], _pid: Option<u32>, _why: &str) {}

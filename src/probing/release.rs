@@ -8,17 +8,17 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
 use super::locks::Locks;
-use crate::loader::Attached;
+use crate::loader::AttachedProbes;
 
 /// How many descriptors the links of a file take, at most.
-pub(super) fn descriptors(links: &[Attached]) -> usize {
-    links.iter().map(Attached::descriptors).sum()
+pub(super) fn descriptors(links: &[AttachedProbes]) -> usize {
+    links.iter().map(AttachedProbes::descriptors).sum()
 }
 
 /// A thread that drops what it is given. It ends with the value.
 #[derive(Debug)]
 pub(super) struct Release {
-    sender: Option<Sender<Vec<Attached>>>,
+    sender: Option<Sender<Vec<AttachedProbes>>>,
     descriptors: Arc<AtomicUsize>,
 }
 
@@ -26,7 +26,7 @@ impl Release {
     /// Starts it; `descriptors` is the number of those in use. Where no thread
     /// can be had, links are dropped by the caller.
     pub(super) fn start(descriptors: Arc<AtomicUsize>, mut locks: Locks) -> Self {
-        let (sender, receiver) = channel::<Vec<Attached>>();
+        let (sender, receiver) = channel::<Vec<AttachedProbes>>();
         let count = Arc::clone(&descriptors);
         let run = move || {
             for links in receiver {
@@ -39,7 +39,7 @@ impl Release {
     }
 
     /// Takes the probes of a file out soon.
-    pub(super) fn end(&self, links: Vec<Attached>) {
+    pub(super) fn end(&self, links: Vec<AttachedProbes>) {
         let kept = match &self.sender {
             Some(sender) => sender.send(links).err().map(|back| back.0),
             None => Some(links),
@@ -50,7 +50,7 @@ impl Release {
     }
 }
 
-fn end(links: Vec<Attached>, in_use: &AtomicUsize) {
+fn end(links: Vec<AttachedProbes>, in_use: &AtomicUsize) {
     let count = descriptors(&links);
     drop(links);
     in_use.fetch_sub(count, Ordering::Relaxed);

@@ -14,7 +14,7 @@ const LEVELS: usize = 32;
 
 /// Whom to follow: everything, or the union of processes and cgroups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Scope {
+pub struct ProcessScope {
     /// Every process.
     pub all: bool,
     /// Processes.
@@ -23,7 +23,7 @@ pub struct Scope {
     pub cgroups: Vec<PathBuf>,
 }
 
-impl Scope {
+impl ProcessScope {
     /// The ids of the cgroups: their directories' inode numbers.
     pub fn cgroup_ids(&self) -> Vec<u64> {
         self.cgroups.iter().filter_map(|path| Some(fs::metadata(path).ok()?.ino())).collect()

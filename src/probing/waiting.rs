@@ -51,7 +51,7 @@ impl Waiting {
     }
 
     /// It was looked at: there may be a further look.
-    pub fn again(&mut self, look: Look) -> bool {
+    pub fn put_back(&mut self, look: Look) -> bool {
         self.put(Look { number: look.number + 1, ..look })
     }
 
@@ -114,7 +114,7 @@ mod tests {
             assert!(waiting.due().is_some());
             let look = waiting.next(later).unwrap();
             assert_eq!((look.pid, look.number, look.is_last()), (7, number, number == 2));
-            assert!(waiting.again(look));
+            assert!(waiting.put_back(look));
         }
         assert!(waiting.next(later).is_none() && waiting.accounts.is_empty());
     }

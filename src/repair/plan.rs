@@ -369,7 +369,7 @@ fn denier(program: &InForce, denies: Vec<report::Rule>) -> Denier {
 }
 
 /// What one rule of systemd's allows: requests that ask for no more than it names.
-fn allowed_by(rule: &unit::Rule) -> Rule {
+fn allowed_by(rule: &unit::FilterRule) -> Rule {
     let numbers = |number: Option<u32>, max| Numbers {
         first: number.unwrap_or(0),
         last: number.unwrap_or(max),

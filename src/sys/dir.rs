@@ -24,9 +24,9 @@ pub struct Dir(OwnedFd);
 
 /// A file that was found and not opened.
 #[derive(Debug)]
-pub struct Place(OwnedFd);
+pub struct PathHandle(OwnedFd);
 
-impl Place {
+impl PathHandle {
     /// Opens it for reading, if it is a regular file: the file that was found,
     /// whatever has its name by now. Does not wait for whoever holds a lease.
     ///
@@ -185,7 +185,7 @@ impl Dir {
     /// # Errors
     ///
     /// Those of openat2(2); `ENOSYS` before Linux 5.6.
-    pub fn find_inside(&self, path: &CStr, follow: bool) -> Result<(Place, FileStat), Errno> {
+    pub fn find_inside(&self, path: &CStr, follow: bool) -> Result<(PathHandle, FileStat), Errno> {
         let last = if follow { OFlag::empty() } else { OFlag::O_NOFOLLOW };
         let how = OpenHow::new()
             .flags(OFlag::O_PATH | OFlag::O_CLOEXEC | last)
@@ -199,7 +199,7 @@ impl Dir {
             }
         };
         let stat = stat_at(&place, c"")?;
-        Ok((Place(place), stat))
+        Ok((PathHandle(place), stat))
     }
 
     /// The target of a symbolic link in this directory.
@@ -292,7 +292,7 @@ fn read_to<Fd: AsFd>(file: Fd, buffer: &mut Vec<u8>, limit: usize, end: End) -> 
 /// # Errors
 ///
 /// Those of openat(2); `EINVAL` for other devices, `ENXIO` for a socket,
-/// `EISDIR` for a directory.
+/// `EISDIR` for a directory, `ENOTSUP` where /proc is not mounted.
 pub fn open_readable(path: &Path) -> Result<File, Errno> {
     let place = openat(AT_FDCWD, path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())?;
     let stat = fstat(&place)?;
@@ -314,7 +314,11 @@ fn is_harmless(major: u64, minor: u64) -> bool {
 fn reopen(place: &OwnedFd) -> Result<File, Errno> {
     let again = format!("/proc/self/fd/{}", place.as_raw_fd());
     let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-    openat(AT_FDCWD, again.as_str(), flags, Mode::empty()).map(File::from)
+    match openat(AT_FDCWD, again.as_str(), flags, Mode::empty()) {
+        // The file itself was found: what is missing is /proc.
+        Err(Errno::ENOENT) => Err(Errno::ENOTSUP),
+        opened => opened.map(File::from),
+    }
 }
 
 /// Whether `path` exists and is something else than a directory.

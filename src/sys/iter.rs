@@ -8,7 +8,7 @@
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-use super::bpf::{Body, BpfError, Command, call};
+use super::bpf::{Body, BpfCommand, BpfError, call};
 
 /// `BPF_TRACE_ITER` of `enum bpf_attach_type`.
 const TRACE_ITER: u32 = 28;
@@ -87,7 +87,7 @@ impl Iterator {
         let mut body = LinkBody { attach_type: TRACE_ITER, ..body };
         // SAFETY: the address, if there is one, is that of a `CgroupInfo` that
         // outlives the call and is as long as stated; the kernel only reads it.
-        unsafe { call(Command::LinkCreate, &mut body) }.map(|fd| Self(owned(fd)))
+        unsafe { call(BpfCommand::LinkCreate, &mut body) }.map(|fd| Self(owned(fd)))
     }
 
     /// A descriptor that runs the program over everything once, as it is read
@@ -99,7 +99,7 @@ impl Iterator {
     pub fn open(&self) -> Result<File, BpfError> {
         let mut body = IterBody { link: raw(self.0.as_fd()), flags: 0 };
         // SAFETY: no addresses in the body.
-        unsafe { call(Command::IterCreate, &mut body) }.map(|fd| owned(fd).into())
+        unsafe { call(BpfCommand::IterCreate, &mut body) }.map(|fd| owned(fd).into())
     }
 }
 

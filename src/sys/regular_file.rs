@@ -1,5 +1,5 @@
-//! RegularFile files that are inspected, read and attached to through one descriptor,
-//! so that all of it concerns the same file.
+//! Regular files that are inspected, read and attached to through one descriptor, so
+//! that all of it concerns the same file.
 
 use std::ffi::CStr;
 use std::fs::File;

@@ -1,7 +1,7 @@
 //! What the names in device settings stand for on this node: paths of nodes,
 //! and groups of `/proc/devices`.
 
-use super::filter::{Filter, Rule};
+use super::filter::{Filter, FilterRule};
 use super::glob;
 use super::settings::Allow;
 use crate::model::DeviceType;
@@ -28,7 +28,7 @@ impl DeviceNames<'_> {
             self.path(&allow.device).map(|found| found.into_iter().map(number).collect())
         };
         let Some(found) = found else { return filter.unresolved.push(allow.clone()) };
-        let rules = found.into_iter().map(|(kind, major, minor)| Rule { kind, major, minor, access });
+        let rules = found.into_iter().map(|(kind, major, minor)| FilterRule { kind, major, minor, access });
         filter.rules.extend(rules);
     }
 

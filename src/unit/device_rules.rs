@@ -2,7 +2,7 @@
 //! of systemd).
 
 use super::device_names::DeviceNames;
-use super::filter::{Filter, Rule};
+use super::filter::{Filter, FilterRule};
 use super::settings::{Policy, Settings};
 use crate::model::DeviceType;
 use crate::observation::{GpuFacts, Unit};
@@ -47,10 +47,10 @@ pub fn device_rules(unit: &Unit, gpu_facts: &GpuFacts) -> DeviceRules {
 
 /// Adds what `closed` always allows.
 fn add_static(filter: &mut Filter) {
-    let rule = |(major, minor)| Rule::char(Some(major), Some(minor), 7);
+    let rule = |(major, minor)| FilterRule::char(Some(major), Some(minor), 7);
     filter.rules.extend(STATIC.map(rule));
-    filter.rules.push(Rule::char(Some(136), None, 6));
+    filter.rules.push(FilterRule::char(Some(136), None, 6));
     // `/run/systemd/inaccessible/{chr,blk}`.
-    let hidden = Rule::char(Some(0), Some(0), 7);
-    filter.rules.extend([hidden, Rule { kind: DeviceType::Block, ..hidden }]);
+    let hidden = FilterRule::char(Some(0), Some(0), 7);
+    filter.rules.extend([hidden, FilterRule { kind: DeviceType::Block, ..hidden }]);
 }

@@ -11,7 +11,7 @@ use crate::model::{Device, DeviceType, Request, Verdict};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// The rules that allow.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<FilterRule>,
     /// Settings that may allow more, but could not be resolved.
     pub unresolved: Vec<Allow>,
     /// Why the rules may be others, one clause each.
@@ -20,7 +20,7 @@ pub struct Filter {
 
 /// One rule; a missing number means all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rule {
+pub struct FilterRule {
     /// Character or block.
     pub kind: DeviceType,
     /// Major number.
@@ -52,7 +52,7 @@ impl Filter {
     }
 }
 
-impl Rule {
+impl FilterRule {
     pub(super) fn char(major: Option<u32>, minor: Option<u32>, access: u32) -> Self {
         Self { kind: DeviceType::Char, major, minor, access }
     }

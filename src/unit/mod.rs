@@ -15,7 +15,7 @@ mod unit_names;
 mod tests;
 
 pub use device_rules::{DeviceRules, device_rules};
-pub use filter::{Filter, Rule};
+pub use filter::{Filter, FilterRule};
 pub use lines::{Setting, device_lines, settings};
 pub use settings::{Allow, Policy, Settings};
 pub use unit_names::{UnitKind, drop_in_names, of_cgroup};

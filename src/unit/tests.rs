@@ -65,7 +65,7 @@ fn devices() {
     assert_eq!(ask(&by_path, 195, 3, Mknod), Verdict::Deny);
     assert_eq!(ask(&by_path, 195, 2, ReadWrite), Verdict::Deny);
     let by_number = filter("DevicePolicy=strict\nDeviceAllow=/dev/char/195:0 rwm");
-    assert_eq!(by_number.rules, [Rule::char(Some(195), Some(0), 7)]);
+    assert_eq!(by_number.rules, [FilterRule::char(Some(195), Some(0), 7)]);
     let group = filter("DevicePolicy=strict\nDeviceAllow=char-nvidia rw\nDeviceAllow=block-195 r");
     assert_eq!(ask(&group, 195, 255, ReadWrite), Verdict::Allow);
     assert_eq!(ask(&group, 510, 0, Read), Verdict::Deny);

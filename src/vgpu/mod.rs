@@ -28,5 +28,5 @@ mod totals;
 
 pub use limits::{Limits, number};
 pub use region::read;
-pub use survey::{KnownGpu, Place, Survey};
+pub use survey::{KnownGpu, ProcessContext, Survey};
 pub use totals::memory_of;

@@ -33,7 +33,7 @@ pub type KnownGpu = (String, Option<u64>);
 
 /// Where a process is, and what its GPUs are.
 #[derive(Clone, Copy)]
-pub struct Place<'a> {
+pub struct ProcessContext<'a> {
     /// Whether its cgroup is that of a job of Slurm.
     pub in_slurm_job: bool,
     /// Whether its cgroup is that of a container or pod.
@@ -44,7 +44,7 @@ pub struct Place<'a> {
     pub gpu_of: &'a dyn Fn(&str) -> Option<KnownGpu>,
 }
 
-impl std::fmt::Debug for Place<'_> {
+impl std::fmt::Debug for ProcessContext<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Place").field("uses_gpu", &self.uses_gpu).finish_non_exhaustive()
     }
@@ -95,7 +95,7 @@ impl Survey {
 
     /// What the libraries do for a process; `None` for one that has nothing to
     /// do with them.
-    pub fn of(&self, process: &Process, place: Place<'_>) -> Option<Vgpu> {
+    pub fn of(&self, process: &Process, place: ProcessContext<'_>) -> Option<Vgpu> {
         let detail = process.detail.as_ref()?;
         let Some(traces) = detail.vgpu.as_deref() else { return unread(detail, place) };
         let at_exec = detail.at_exec.known();
@@ -136,7 +136,7 @@ impl Survey {
     /// Its own limits, or those of its container's first process where its own
     /// environment was wiped or names higher ones: who has a container can start
     /// programs with any environment.
-    fn meant(&self, process: &Process, traces: &VgpuTraces, place: Place<'_>) -> Meant {
+    fn meant(&self, process: &Process, traces: &VgpuTraces, place: ProcessContext<'_>) -> Meant {
         let at_exec = process.detail.as_ref().and_then(|detail| detail.at_exec.known());
         let own = Meant::of(traces, at_exec, place.in_slurm_job);
         let Some((pid, _, limits)) = self.examples.get(&process.cgroup).filter(|_| place.in_container) else {
@@ -160,13 +160,13 @@ fn is_preloaded(traces: &VgpuTraces) -> bool {
 }
 
 /// A process that uses a GPU and could not be looked into.
-fn unread(detail: &Detail, place: Place<'_>) -> Option<Vgpu> {
+fn unread(detail: &Detail, place: ProcessContext<'_>) -> Option<Vgpu> {
     let why = detail.at_exec.missing().filter(|_| place.uses_gpu == Some(true))?;
     let unread = verdict(InForce::Unknown, LimitCode::Unread, why);
     Some(Vgpu { memory: unread.clone(), sm: unread, uses_gpu: place.uses_gpu, ..Vgpu::default() })
 }
 
-fn answer(case: &Case<'_>, place: Place<'_>) -> Vgpu {
+fn answer(case: &Case<'_>, place: ProcessContext<'_>) -> Vgpu {
     let mut answer = Vgpu {
         uses_gpu: place.uses_gpu,
         meant_by: case.meant.by,
@@ -185,7 +185,7 @@ fn answer(case: &Case<'_>, place: Place<'_>) -> Vgpu {
 }
 
 /// The answer for a process whose entry is known.
-fn fill(answer: &mut Vgpu, case: &Case<'_>, registered: &Registered<'_>, place: Place<'_>) {
+fn fill(answer: &mut Vgpu, case: &Case<'_>, registered: &Registered<'_>, place: ProcessContext<'_>) {
     let region = registered.region;
     describe(answer, case, region);
     answer.entry = Some(registered.entry.index);

@@ -1,7 +1,7 @@
 //! Makes events. Every event begins here, and whoever saw what happened fills in
 //! the rest.
 
-use super::Subject;
+use super::EventSubject;
 use crate::model::{EventKind, Owner};
 use crate::observation::Text;
 use crate::report::{Event, EventProcess, LostBy, SCHEMA};
@@ -27,7 +27,7 @@ impl Event {
 
     /// The same event, about a process.
     #[must_use]
-    pub fn of_process(self, subject: &Subject) -> Self {
+    pub fn of_process(self, subject: &EventSubject) -> Self {
         let process = EventProcess {
             pid: subject.pid,
             start_time: Some(subject.start_time),

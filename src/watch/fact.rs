@@ -7,7 +7,7 @@ use crate::probing::driver::Driver;
 
 /// A process at the moment of an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Subject {
+pub struct EventSubject {
     /// Pid.
     pub pid: u32,
     /// Start time in clock ticks since boot.
@@ -48,27 +48,27 @@ pub enum NewValue {
 pub enum Fact {
     /// A variable was changed. With `keep` only if it was not set before:
     /// setenv(3) without overwriting.
-    Set { at: u64, subject: Subject, how: EventCause, name: &'static str, value: NewValue, keep: bool },
+    Set { at: u64, subject: EventSubject, how: EventCause, name: &'static str, value: NewValue, keep: bool },
     /// A variable was changed whose name could not be read without waiting for
     /// the process's memory.
-    Unnamed { at: u64, subject: Subject, how: EventCause },
+    Unnamed { at: u64, subject: EventSubject, how: EventCause },
     /// All variables were removed.
-    Cleared { at: u64, subject: Subject },
+    Cleared { at: u64, subject: EventSubject },
     /// It executed a program, whose environment ends at an address with this
     /// low half. The environment that it was given, if all of it could be told:
     /// without what says which job it belongs to.
-    Exec { at: u64, subject: Subject, env_end: u32, environment: Option<Environment> },
+    Exec { at: u64, subject: EventSubject, env_end: u32, environment: Option<Environment> },
     /// It was forked from the process `parent` that started at this clock tick,
     /// whose environment it has.
-    Fork { at: u64, subject: Subject, parent: u32, parent_start: u64 },
+    Fork { at: u64, subject: EventSubject, parent: u32, parent_start: u64 },
     /// It is in the cgroup that `subject` names now, all of it or one thread, and
     /// was in the one with the id `from`, if that is known. `born`: it is new and
     /// its parent is in that one.
-    Moved { at: u64, subject: Subject, from: Option<u64>, thread: Option<u32>, born: bool },
+    Moved { at: u64, subject: EventSubject, from: Option<u64>, thread: Option<u32>, born: bool },
     /// It ended.
-    Exit { at: u64, subject: Subject },
+    Exit { at: u64, subject: EventSubject },
     /// It initialised a driver's library; 0 is success.
-    Driver { at: u64, subject: Subject, driver: Driver, result: i32 },
+    Driver { at: u64, subject: EventSubject, driver: Driver, result: i32 },
     /// Its changes cannot be seen as they happen.
     Uncovered { pid: u32, why: String },
     /// A user executes programs faster than they can be looked at: libraries that
@@ -85,7 +85,7 @@ pub enum Fact {
 impl Fact {
     /// The process that it is about; `None` for one that is not an event of a
     /// process.
-    pub fn subject(&self) -> Option<&Subject> {
+    pub fn subject(&self) -> Option<&EventSubject> {
         match self {
             Self::Set { subject, .. }
             | Self::Unnamed { subject, .. }

@@ -1,6 +1,6 @@
 //! What changes on a node, while it happens.
 //!
-//! [`Source`] loads the programs of `bpf/` and gives facts of processes: their
+//! [`FactSource`] loads the programs of `bpf/` and gives facts of processes: their
 //! calls of the C library's functions that change the environment, fork, exec
 //! and exit, and the initialisation of drivers' libraries. [`Tracker`] keeps
 //! what each process asks for, and turns facts into the events of `gpumap/1`.
@@ -24,10 +24,10 @@ use crate::loader::LoadError;
 use crate::report::Event;
 
 pub use crate::probing::driver::Driver;
-pub use crate::probing::{Mode, Scope};
-pub use fact::{Fact, NewValue, Subject};
+pub use crate::probing::{Mode, ProcessScope};
+pub use fact::{EventSubject, Fact, NewValue};
 pub use not_seen::not_seen;
-pub use source::Source;
+pub use source::FactSource;
 pub use tracker::{LastSet, Reread, Tracker};
 
 /// A further source of events: what changes policies, for instance.

@@ -9,14 +9,14 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use super::{EventSource, Scope, Subject};
+use super::{EventSource, EventSubject, ProcessScope};
 use crate::analyse::{Holdings, denied_of};
 use crate::model::EventKind;
 use crate::observation::Text;
 use crate::observe::monitor::{DeviceChange, ProcessMonitor};
 use crate::observe::scanner::{ProcessSummary, ScanContents, ScanError, ScanMethod};
 use crate::observe::{self, Options};
-use crate::owner::Ground;
+use crate::owner::TrustedNames;
 use crate::report::Event;
 
 /// The inventory is read again with a change if it is older than this.
@@ -30,10 +30,10 @@ const ASKED: usize = 32;
 #[derive(Debug)]
 pub struct OpensWatcher {
     options: Options,
-    scope: Scope,
+    scope: ProcessScope,
     processes: ProcessMonitor,
     root: PathBuf,
-    ground: Ground,
+    trusted: TrustedNames,
     holdings: Holdings,
     facts_at: Instant,
     /// Cgroups of processes that hold GPUs, for when they are gone.
@@ -50,7 +50,7 @@ impl OpensWatcher {
     /// # Errors
     ///
     /// Why processes cannot be seen at all.
-    pub fn start(options: &Options, scope: &Scope) -> Result<Self, ScanError> {
+    pub fn start(options: &Options, scope: &ProcessScope) -> Result<Self, ScanError> {
         Self::start_with(options, scope, None)
     }
 
@@ -61,7 +61,7 @@ impl OpensWatcher {
     /// As [`Self::start`], and why this engine does not work.
     pub fn start_with(
         options: &Options,
-        scope: &Scope,
+        scope: &ProcessScope,
         engine: Option<ScanMethod>,
     ) -> Result<Self, ScanError> {
         let options = Options { detail: false, deadline: None, units: false, hook: false, ..options.clone() };
@@ -70,7 +70,7 @@ impl OpensWatcher {
         let now = Instant::now();
         let mut watcher = Self {
             scope: scope.clone(),
-            ground: Ground::of(&facts),
+            trusted: TrustedNames::of(&facts),
             root: PathBuf::from(facts.host.cgroup_root),
             holdings: Holdings::new(&facts.gpu_facts),
             options,
@@ -136,10 +136,11 @@ impl OpensWatcher {
             return None;
         }
         let (pid, start_time, uid) = (process.pid, process.start_time, process.uid);
-        let subject = Subject { pid, start_time, uid, comm: process.comm.clone(), ..Subject::default() };
+        let subject =
+            EventSubject { pid, start_time, uid, comm: process.comm.clone(), ..EventSubject::default() };
         let event = Event::now(kind).of_process(&subject);
         Some(match path {
-            Some(path) => event.in_cgroup(path, self.ground.owner(path.as_bytes())),
+            Some(path) => event.in_cgroup(path, self.trusted.owner(path.as_bytes())),
             None => event,
         })
     }

@@ -15,7 +15,7 @@ pub const SCHEMA: &str = "gpumap.watch/1";
 
 /// The file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct State {
+pub struct StateFile {
     /// Always [`SCHEMA`].
     pub schema: String,
     /// When it was written, RFC 3339.
@@ -23,12 +23,12 @@ pub struct State {
     /// The boot in which pids and start times mean something.
     pub boot_id: String,
     /// Processes with their last changes.
-    pub processes: Vec<Entry>,
+    pub processes: Vec<SavedProcess>,
 }
 
 /// One process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct SavedProcess {
     /// Pid.
     pub pid: u32,
     /// Start time in clock ticks since boot.
@@ -49,7 +49,7 @@ pub struct Set {
     pub value: Value,
 }
 
-impl Entry {
+impl SavedProcess {
     /// An environment with these variables in the place of its own.
     pub fn after(&self, environment: &Environment) -> Environment {
         let mut after = environment.clone();
@@ -64,7 +64,7 @@ impl Entry {
     }
 }
 
-impl From<LastSet> for Entry {
+impl From<LastSet> for SavedProcess {
     fn from(last: LastSet) -> Self {
         let variables = last.variables.into_iter();
         let variables = variables.map(|(name, value, at)| Set { name, at, value }).collect();
@@ -78,9 +78,9 @@ impl From<LastSet> for Entry {
 ///
 /// Those of [`output_file::save`].
 pub fn write(path: &Path, boot_id: &str, last: Vec<LastSet>) -> Result<(), OutputError> {
-    let processes = last.into_iter().map(Entry::from).collect();
+    let processes = last.into_iter().map(SavedProcess::from).collect();
     let at = jiff::Timestamp::now().to_string();
-    let state = State { schema: SCHEMA.to_owned(), at, boot_id: boot_id.to_owned(), processes };
+    let state = StateFile { schema: SCHEMA.to_owned(), at, boot_id: boot_id.to_owned(), processes };
     output_file::save(path, |out| Ok(serde_json::to_writer(out, &state)?))
 }
 
@@ -89,8 +89,8 @@ pub fn write(path: &Path, boot_id: &str, last: Vec<LastSet>) -> Result<(), Outpu
 /// # Errors
 ///
 /// What is wrong with another file, in words.
-pub fn parse(bytes: &[u8]) -> Result<State, String> {
-    let state: State = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+pub fn parse(bytes: &[u8]) -> Result<StateFile, String> {
+    let state: StateFile = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     if state.schema == SCHEMA { Ok(state) } else { Err(format!("its schema is not {SCHEMA}")) }
 }
 

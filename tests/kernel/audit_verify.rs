@@ -15,7 +15,7 @@ use gpumap::audit::{self, Config};
 use gpumap::model::{ProblemCode, Severity};
 use gpumap::observation::{Answer, Observation, Verification};
 use gpumap::observe::verify::{Node, verify};
-use gpumap::observe::{self, Options, Target};
+use gpumap::observe::{self, CgroupTarget, Options};
 use gpumap::report::Finding;
 use gpumap::sys::access::{self, Access};
 use gpumap::sys::spawn::{AskError, ask_inside};
@@ -47,7 +47,7 @@ impl Inventory {
     }
 
     fn observe(&self, cgroup: &Cgroup) -> Observation {
-        let target = Target { path: cgroup.path().to_owned(), recursive: false };
+        let target = CgroupTarget { path: cgroup.path().to_owned(), recursive: false };
         observe::cgroups(&self.options(), &[target]).unwrap()
     }
 

@@ -18,6 +18,7 @@ mod audit_verify;
 mod commands;
 mod compiled;
 mod doctor;
+mod export;
 mod find_jobs;
 mod forged_jobs;
 mod generated;

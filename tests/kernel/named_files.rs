@@ -491,3 +491,22 @@ fn jumps_that_leave() {
         }
     }
 }
+
+/// Make sure that a file which cannot be opened without /proc, as in a bare chroot,
+/// is not called missing.
+#[test]
+fn without_proc() {
+    if !is_root() {
+        return;
+    }
+    let script =
+        format!("unshare -m sh -c 'mount -t tmpfs none /proc && exec GPUMAP --from {} node'", node());
+    let output = shell(&script);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("/proc is not mounted here") && !said.contains("no such file"), "{said}");
+    assert_eq!(output.status.code(), Some(2));
+    let given =
+        shell(&format!("unshare -m sh -c 'mount -t tmpfs none /proc && GPUMAP --from - node' <{}", node()));
+    let usual = gpumap(&["--from", &node(), "node"]);
+    assert_eq!((given.stdout, given.status), (usual.stdout, usual.status));
+}

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use gpumap::observation::{Answer, Cgroup, CgroupMode, Map, Observation};
-use gpumap::observe::{self, ObserveError, Options, Target};
+use gpumap::observe::{self, CgroupTarget, ObserveError, Options};
 use gpumap::sys::access;
 
 use crate::support::bpf::{MULTI, OVERRIDE, PREORDER};
@@ -21,8 +21,8 @@ use crate::support::node::Sleeper;
 use crate::support::programs::prog_id;
 use gpumap::model::{MapType, ProblemCode};
 
-fn target(path: &Path, recursive: bool) -> Target {
-    Target { path: path.to_owned(), recursive }
+fn target(path: &Path, recursive: bool) -> CgroupTarget {
+    CgroupTarget { path: path.to_owned(), recursive }
 }
 
 fn look(path: &Path, recursive: bool) -> Observation {

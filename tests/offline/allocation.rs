@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gpumap::allocation::{Numbering, Of, given, of_claim, of_hook};
+use gpumap::allocation::{Numbering, Of, caller_list, of_claim, of_hook};
 use gpumap::gpu::inventory;
 use gpumap::model::AllocationSource;
 use gpumap::observation::{ConfigFile, Environment, Slurm, Text, Variable};
@@ -260,7 +260,7 @@ fn given_lists() {
         ("0000:86:00.0,3B:00.0", "2,0"),
         ("GPU-4,GPU-4", "3"),
     ] {
-        let set = given(list, &by_file, &skewed).unwrap();
+        let set = caller_list(list, &by_file, &skewed).unwrap();
         assert_eq!(
             (show(&set, &skewed).as_str(), set.source),
             (expected, Some(AllocationSource::Given)),
@@ -268,14 +268,14 @@ fn given_lists() {
         );
     }
     for list in ["", "4", "0,none", "GPU-", "/dev/nvidia9", "86", "MIG-c7384736", "0,,1", "nvidiactl"] {
-        let why = given(list, &by_file, &skewed).unwrap_err();
+        let why = caller_list(list, &by_file, &skewed).unwrap_err();
         let named = list.rsplit(',').find(|entry| why.contains(&format!("`{entry}`")) || list.is_empty());
         assert!(named.is_some() && why.contains("give a UUID") || list == "GPU-", "{list}: {why}");
     }
     let amd = gpus("amd-mi300");
     let none = Numbering::new(&Slurm::default(), HOST, &amd);
-    assert!(given("43:00.0", &none, &amd).unwrap_err().contains("226:144, 226:145"));
-    assert_eq!(show(&given("226:145,renderD128", &none, &amd).unwrap(), &amd), "128,145");
+    assert!(caller_list("43:00.0", &none, &amd).unwrap_err().contains("226:144, 226:145"));
+    assert_eq!(show(&caller_list("226:145,renderD128", &none, &amd).unwrap(), &amd), "128,145");
 }
 
 /// Pieces of the grammar, and rubbish.
@@ -325,7 +325,7 @@ proptest! {
             prop_assert!(set.gpus.is_some() || !set.why.is_empty());
             prop_assert!(set.unknown.is_empty() || !set.why.is_empty());
             prop_assert!(numbering.undetermined().is_none() || numbering.index_of(&gpus[0].key).is_none());
-            let _ = given(&list, &numbering, &gpus);
+            let _ = caller_list(&list, &numbering, &gpus);
             let hook = environment(&[("SLURM_SCRIPT_CONTEXT", "prolog_slurmd"), ("SLURM_JOB_GPUS", &list)]);
             prop_assert!(of_hook(&hook, &numbering, &gpus).is_some());
         }

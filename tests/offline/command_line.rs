@@ -76,6 +76,7 @@ fn help() {
         "vgpu",
         "repair",
         "doctor",
+        "export",
         "snapshot",
     ];
     for name in names.into_iter().chain(["schema", "completions"]) {

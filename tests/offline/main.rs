@@ -18,6 +18,7 @@ mod audit_reports;
 mod captures;
 mod command_line;
 mod compiler;
+mod export;
 mod findings;
 mod gpu_inventory;
 mod owners;

@@ -5,7 +5,7 @@ use std::fs;
 
 use gpumap::model::OwnerKind;
 use gpumap::observation::{Cgroup, Observation};
-use gpumap::owner::{Ground, JobName, of_path};
+use gpumap::owner::{JobName, TrustedNames, of_path};
 use proptest::prelude::*;
 
 const PATHS: &str = "fixtures/owner/paths.tsv";
@@ -41,7 +41,7 @@ fn grounds() {
                 theirs.map(|path| Cgroup { path: path.into(), uid: Some(1000), ..Cgroup::default() });
             let own_cgroup = Some(own.into()).filter(|_| own != "-");
             let node = Observation { own_cgroup, cgroups: cgroups.collect(), ..Observation::default() };
-            let owner = serde_json::to_string(&Ground::of(&node).owner(path.as_bytes())).unwrap();
+            let owner = serde_json::to_string(&TrustedNames::of(&node).owner(path.as_bytes())).unwrap();
             [line.rsplit_once('\t').unwrap().0, "\t", &owner, "\n"].concat()
         }
         _ => format!("{line}\n"),

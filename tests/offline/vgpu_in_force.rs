@@ -13,7 +13,7 @@ use gpumap::observation::{
     Process, SharedRegion, SparseBytes, Text, Variable, VgpuTraces,
 };
 use gpumap::report::{LimitVerdict, Vgpu};
-use gpumap::vgpu::{Place, Survey};
+use gpumap::vgpu::{ProcessContext, Survey};
 use serde_json::Value;
 
 fn fixtures() -> PathBuf {
@@ -168,7 +168,8 @@ fn observation(capture: &Value) -> Observation {
 fn judged(observation: &Observation, pid: u32, total: Option<u64>) -> Vgpu {
     let process = observation.processes.iter().find(|process| process.pid == pid).unwrap();
     let gpu_of = |uuid: &str| Some((uuid.to_owned(), total));
-    let place = Place { in_slurm_job: false, in_container: true, uses_gpu: Some(true), gpu_of: &gpu_of };
+    let place =
+        ProcessContext { in_slurm_job: false, in_container: true, uses_gpu: Some(true), gpu_of: &gpu_of };
     Survey::new(observation).of(process, place).unwrap()
 }
 

@@ -124,7 +124,7 @@ fn systemd_units() {
     // Where the program is, and the whole of a timer with its service.
     let work = Path::new(env!("CARGO_TARGET_TMPDIR")).join("checks-units");
     fs::create_dir_all(&work).expect("a directory");
-    for service in ["gpumap-audit.service", "gpumap-watch.service"] {
+    for service in ["gpumap-audit.service", "gpumap-watch.service", "gpumap-export.service"] {
         let text = fs::read_to_string(format!("{dir}/{service}")).expect("a unit");
         let text = text.replace("/usr/bin/gpumap", env!("CARGO_BIN_EXE_gpumap"));
         fs::write(work.join(service), text).expect("a unit");
@@ -151,7 +151,9 @@ fn sandboxes() {
         eprintln!("skipped: systemd-analyze is not installed");
         return;
     }
-    for (unit, figure) in [("gpumap-audit.service", 31), ("gpumap-watch.service", 38)] {
+    for (unit, figure) in
+        [("gpumap-audit.service", 31), ("gpumap-watch.service", 38), ("gpumap-export.service", 38)]
+    {
         let mut command = Command::new("systemd-analyze");
         command.args(["security", "--offline=yes", "--no-pager"]).arg(format!("--threshold={figure}"));
         let output =
@@ -164,7 +166,7 @@ fn sandboxes() {
 /// Make sure that a service lets gpumap keep what it needs and gain nothing.
 #[test]
 fn services_have_the_rights() {
-    for unit in ["gpumap-audit.service", "gpumap-watch.service"] {
+    for unit in ["gpumap-audit.service", "gpumap-watch.service", "gpumap-export.service"] {
         let text = fs::read_to_string(format!("{ROOT}/examples/systemd/{unit}")).expect("a unit");
         let bounding = text.lines().find_map(|line| line.strip_prefix("CapabilityBoundingSet="));
         let bounding: Vec<&str> = bounding.expect("a set").split(' ').collect();

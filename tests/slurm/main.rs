@@ -20,6 +20,7 @@ mod hooks;
 mod job_cgroups;
 mod job_sets;
 mod one_process;
+mod prometheus;
 mod repair;
 mod runtimes;
 #[path = "../support/mod.rs"]

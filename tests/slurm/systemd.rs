@@ -2,8 +2,9 @@
 //! they set (root, systemd).
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use crate::support::systemd::{Systemd, with_systemd};
+use crate::support::systemd::{PATIENCE, Systemd, with_systemd};
 use serde_json::Value;
 
 /// The unit files of the examples.
@@ -55,6 +56,29 @@ fn the_audit_runs_as_a_service() {
         assert_eq!(report["schema"], "gpumap/1");
         systemd.run("systemctl", &["enable", "--now", "gpumap-audit.timer"]);
         assert_eq!(systemd.property("gpumap-audit.timer", "ActiveState"), "active");
+    });
+}
+
+/// Make sure that the export's service writes its file, keeps it up to date and ends
+/// well.
+#[test]
+fn the_export_runs_as_a_service() {
+    with_systemd(&units(), |systemd| {
+        let (unit, directory) = ("gpumap-export.service", "/var/lib/prometheus/node-exporter");
+        systemd.run("mkdir", &["-p", directory]);
+        systemd.run("systemctl", &["enable", "--now", unit]);
+        let file = format!("{directory}/gpumap.prom");
+        let began = Instant::now();
+        while !systemd.command("test").args(["-s", &file]).status().is_ok_and(|status| status.success()) {
+            assert!(began.elapsed() < PATIENCE, "{}", systemd.journal(unit));
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        let text = systemd.run("cat", &[&file]);
+        assert!(text.contains("\ngpumap_complete 1\n"), "{text}\n{}", systemd.journal(unit));
+        assert_eq!(systemd.run("stat", &["-c", "%a", &file]).trim(), "644");
+        systemd.run("systemctl", &["stop", unit]);
+        ends_well(systemd, unit);
+        assert_eq!(systemd.property(unit, "NRestarts"), "0", "{}", systemd.journal(unit));
     });
 }
 

@@ -13,7 +13,7 @@ use crate::support::watching::{CUDA, Place, Watch, assert_changes, modes};
 use gpumap::model::EventKind;
 use gpumap::observation::Environment;
 use gpumap::report::Event;
-use gpumap::watch::{Fact, Mode, Scope, Source};
+use gpumap::watch::{Fact, FactSource, Mode, ProcessScope};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -33,7 +33,7 @@ fn start(place: &Place, words: &[&str], strings: &[Vec<u8>]) -> Child {
 
 /// What the source tells of the last program that a process executed: the
 /// environment, if it came whole.
-fn told(source: &mut Source, mut child: Child) -> Option<Environment> {
+fn told(source: &mut FactSource, mut child: Child) -> Option<Environment> {
     let pid = child.id();
     child.wait().unwrap();
     let mut last = None;
@@ -68,7 +68,13 @@ fn numbered(count: usize) -> Vec<Vec<u8>> {
 }
 
 /// Compares what is told of an environment with what is in it.
-fn assert_told(source: &mut Source, place: &Place, program: &str, given: &[Vec<u8>], expected: &[Given<'_>]) {
+fn assert_told(
+    source: &mut FactSource,
+    place: &Place,
+    program: &str,
+    given: &[Vec<u8>],
+    expected: &[Given<'_>],
+) {
     for thread in ["main", "thread"] {
         let environment = told(source, start(place, &[program, thread, program, "end"], given));
         let environment = environment.unwrap();
@@ -82,7 +88,7 @@ fn assert_told(source: &mut Source, place: &Place, program: &str, given: &[Vec<u
 }
 
 /// Environments of which all is told.
-fn whole(source: &mut Source, place: &Place, program: &str) {
+fn whole(source: &mut FactSource, place: &Place, program: &str) {
     let five: &[Given<'_>] = &[(CUDA, b"5", false)];
     let mut check = |given: &[Vec<u8>], expected| assert_told(source, place, program, given, expected);
     check(&[], &[]);
@@ -106,7 +112,7 @@ fn whole(source: &mut Source, place: &Place, program: &str) {
 }
 
 /// Names that repeat, and names that are others.
-fn names(source: &mut Source, place: &Place, program: &str) {
+fn names(source: &mut FactSource, place: &Place, program: &str) {
     let twice = ["CUDA_VISIBLE_DEVICES=1", "", "CUDA_DEVICE_ORDER=2", "CUDA_VISIBLE_DEVICES", ""];
     let twice = [&twice[..], &["CUDA_VISIBLE_DEVICES=", "CUDA_VISIBLE_DEVICES==3", ""]].concat();
     let expected: &[Given<'_>] =
@@ -137,8 +143,8 @@ fn environments() {
         println!("{mode}");
         let place = Place::new(&root);
         let program = place.build("exec.c", "exec", "gcc");
-        let scope = Scope { cgroups: vec![place.cgroup.clone()], ..Scope::default() };
-        let mut source = Source::start(&scope, Path::new("/proc"), Mode::named(mode)).unwrap();
+        let scope = ProcessScope { cgroups: vec![place.cgroup.clone()], ..ProcessScope::default() };
+        let mut source = FactSource::start(&scope, Path::new("/proc"), Mode::named(mode)).unwrap();
         whole(&mut source, &place, program.to_str().unwrap());
         names(&mut source, &place, program.to_str().unwrap());
     }
@@ -155,8 +161,8 @@ fn too_large() {
     let huge = ["A=", "B=", "C=", "D=", "E=", "F="].map(|name| filled(name, 100_000)).to_vec();
     let many = vec![b"CUDA_VISIBLE_DEVICES=5".to_vec(); 66];
     let cases = [last(huge), last(numbered(5000)), many];
-    let scope = Scope { cgroups: vec![place.cgroup.clone()], ..Scope::default() };
-    let mut source = Source::start(&scope, Path::new("/proc"), None).unwrap();
+    let scope = ProcessScope { cgroups: vec![place.cgroup.clone()], ..ProcessScope::default() };
+    let mut source = FactSource::start(&scope, Path::new("/proc"), None).unwrap();
     for case in &cases {
         assert_eq!(told(&mut source, start(&place, &[program, "main", program, "end"], case)), None);
     }

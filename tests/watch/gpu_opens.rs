@@ -18,7 +18,7 @@ use gpumap::observe::Options;
 use gpumap::observe::scanner::ScanMethod;
 use gpumap::report::Event;
 use gpumap::watch::opens::OpensWatcher;
-use gpumap::watch::{EventSource as _, Scope};
+use gpumap::watch::{EventSource as _, ProcessScope};
 
 /// Opens the node that it is told and says so, closes it and says so, ends.
 const SCRIPT: &str = "import os, sys
@@ -107,7 +107,7 @@ fn both_engines() {
         let options = Options { gpu_root: inventory(&place.directory), ..Options::default() };
         let (mut holder, mut stranger) = (Holder::new(&place), Holder::new(&elsewhere));
         holder.open(Path::new("/dev/null"));
-        let scope = Scope { cgroups: vec![place.cgroup.clone()], ..Scope::default() };
+        let scope = ProcessScope { cgroups: vec![place.cgroup.clone()], ..ProcessScope::default() };
         let mut watcher = OpensWatcher::start_with(&options, &scope, Some(engine)).unwrap();
         assert_eq!(watcher.engine(), format!("open devices by {}", engine.name()));
         // A look may be put off, as looks must not take all the time.
@@ -150,7 +150,8 @@ fn denied() {
     let mut holder = Holder::new(&place);
     let cgroup = place.cgroup.join("below");
     let program = programs::constant("deny_all", 0);
-    let mut watcher = OpensWatcher::start(&options, &Scope { all: true, ..Scope::default() }).unwrap();
+    let mut watcher =
+        OpensWatcher::start(&options, &ProcessScope { all: true, ..ProcessScope::default() }).unwrap();
     // The rules are asked when it is opened, and not afterwards.
     holder.open(&holder.gpu.clone());
     programs::attach(&File::open(&cgroup).unwrap(), &program, 0);

@@ -20,7 +20,7 @@ use crate::support::{host, inspect, node};
 use gpumap::model::Verdict;
 use gpumap::model::{AttachFlag, EventKind, ProblemCode};
 use gpumap::observe::monitor::cgroups::{ListSource, Notification};
-use gpumap::observe::{Options, Target};
+use gpumap::observe::{CgroupTarget, Options};
 use gpumap::render;
 use gpumap::report::{Event, PolicyEvent};
 use gpumap::watch::policy::PolicyWatcher;
@@ -48,7 +48,7 @@ fn watch_by(
     source: Option<ListSource>,
 ) -> PolicyWatcher {
     let options = Options { gpu_root: node::four_gpus(), ..Options::default() };
-    let targets = [Target { path: path.to_owned(), recursive }];
+    let targets = [CgroupTarget { path: path.to_owned(), recursive }];
     PolicyWatcher::start_with(&options, &targets, engine, source).unwrap()
 }
 

@@ -2,9 +2,9 @@
 //! The runtime's calls end in these.
 
 use super::row::Row;
+use crate::activity::cookie::CallKind::*;
 use crate::activity::cookie::Cookie;
 use crate::activity::cookie::Direction::{FromDevice, OnDevice, ToDevice, Unknown};
-use crate::activity::cookie::Kind::*;
 use crate::activity::cookie::Memory::{Device, Host, Managed, Physical};
 
 /// Variants for the threads' own default streams: of functions with a stream,

@@ -2,9 +2,9 @@
 //! layer that it exports.
 
 use super::row::Row;
+use crate::activity::cookie::CallKind::*;
 use crate::activity::cookie::Cookie;
 use crate::activity::cookie::Direction::{Argument, FromDevice, OnDevice, ToDevice};
-use crate::activity::cookie::Kind::*;
 use crate::activity::cookie::Memory::{Device, Host, Managed, Physical};
 
 /// Variants for the threads' own default streams.

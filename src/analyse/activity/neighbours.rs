@@ -10,7 +10,7 @@ use crate::report::{Cgroup, Gpu, GpuSet, Payload, Process};
 
 /// Where a process is, and whose it is.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Place {
+pub(super) struct ProcessLocation {
     pub(super) cgroup: String,
     pub(super) cgroup_hex: Option<String>,
     pub(super) owner: Option<Owner>,
@@ -65,11 +65,11 @@ impl<'a> Neighbours<'a> {
 
     /// Where a process is and whose it is; of one that was not observed, the cgroup
     /// in which it made its first call, if that is there.
-    pub(super) fn place(&self, counted: &ProcessActivity) -> Option<Place> {
+    pub(super) fn place(&self, counted: &ProcessActivity) -> Option<ProcessLocation> {
         let observed = self.process(counted);
         if let Some(process) = observed {
             let cgroup = self.processes.get(&(counted.pid, counted.start_time)).map(|(cgroup, _)| *cgroup)?;
-            return Some(Place {
+            return Some(ProcessLocation {
                 cgroup: cgroup.path.clone(),
                 cgroup_hex: cgroup.path_hex.clone(),
                 owner: cgroup.owner.clone(),
@@ -78,7 +78,7 @@ impl<'a> Neighbours<'a> {
             });
         }
         let path = *self.cgroups.get(&counted.cgroup_id)?;
-        Some(Place {
+        Some(ProcessLocation {
             cgroup: path.lossy().into_owned(),
             cgroup_hex: path.hex(),
             owner: self.join.owners.of(path).cloned(),

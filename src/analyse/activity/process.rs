@@ -7,7 +7,7 @@ use super::amounts::{self, rates};
 use super::clock::Clock;
 use super::device::{Meaning, Witnesses};
 use super::error_name;
-use super::neighbours::{Neighbours, Place, SetFlags};
+use super::neighbours::{Neighbours, ProcessLocation, SetFlags};
 use super::since::Since;
 use crate::model::GpuEvidence;
 use crate::observation::{ContextSums, DURATION_CLASSES, ErrorCount, GpuApi, ProcessActivity, StreamSums};
@@ -19,7 +19,7 @@ type DeviceKey = (GpuApi, Option<u32>);
 /// What is known of a process from readings before.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    place: Option<Place>,
+    place: Option<ProcessLocation>,
     devices: HashMap<DeviceKey, (Meaning, SetFlags)>,
 }
 

@@ -6,16 +6,16 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use crate::analyse::{self, CallerAllocation};
-use crate::audit::{self, Config, Scope};
+use crate::audit::{self, AuditScope, Config};
 use crate::cli::{AuditArgs, Exit};
 use crate::commands::files::{self, activity_state, saved};
 use crate::commands::invocation::{Failure, Invocation, envelope};
 use crate::commands::subject::{allocation, job_name};
 use crate::model::ProblemCode;
 use crate::observation::{Observation, Text};
-use crate::observe::{self, Target};
+use crate::observe::{self, CgroupTarget};
 use crate::render::{self, Nagios};
-use crate::report::{AuditOptions, FindingKind, Payload};
+use crate::report::{AuditOptions, Payload};
 use documents::remember;
 
 /// Runs the command.
@@ -70,22 +70,22 @@ fn keep_finding(
 }
 
 /// The subject of an audit.
-struct Subject {
+struct AuditSubject {
     observation: Observation,
     granted: CallerAllocation,
     config: Config,
-    scope: Scope,
+    scope: AuditScope,
     options: AuditOptions,
 }
 
-fn subject(invocation: &mut Invocation<'_>, args: &AuditArgs) -> Result<Subject, Failure> {
+fn subject(invocation: &mut Invocation<'_>, args: &AuditArgs) -> Result<AuditSubject, Failure> {
     let (mut observation, former) = observe(invocation)?;
     allocation::add(invocation, &args.allocation.slurm, &mut observation)?;
     activity_state::add(invocation, args.state.as_deref(), &mut observation)?;
     if args.verify {
         verify(invocation, &mut observation)?;
     }
-    let (config, file) = documents::config(invocation, args, former.config)?;
+    let (config, file) = files::config(invocation, args.config.as_deref(), former.config)?;
     let granted = CallerAllocation { list: args.allocation.allocated.clone().or(former.allocated) };
     let job =
         if args.allocation.slurm.from_env { Some(job_name::one(invocation, None, true)?) } else { None };
@@ -94,7 +94,7 @@ fn subject(invocation: &mut Invocation<'_>, args: &AuditArgs) -> Result<Subject,
         [] => former.paths.iter().map(PathBuf::from).collect(),
         paths => paths.to_vec(),
     };
-    let scope = Scope {
+    let scope = AuditScope {
         paths: paths
             .iter()
             .map(|path| find(invocation, &observation, path))
@@ -107,7 +107,7 @@ fn subject(invocation: &mut Invocation<'_>, args: &AuditArgs) -> Result<Subject,
         job: scope.job.as_ref().map(ToString::to_string),
         config: file,
     };
-    Ok(Subject { observation, granted, config, scope, options })
+    Ok(AuditSubject { observation, granted, config, scope, options })
 }
 
 /// Asks the kernel in the cgroups whose programs differ.
@@ -131,7 +131,7 @@ fn find(invocation: &Invocation<'_>, observation: &Observation, path: &Path) -> 
 /// The whole node, or a saved one, with the options that its report was made with.
 fn observe(invocation: &mut Invocation<'_>) -> Result<(Observation, AuditOptions), Failure> {
     let Some(path) = invocation.global.from.clone() else {
-        let all = Target { path: PathBuf::from("/"), recursive: true };
+        let all = CgroupTarget { path: PathBuf::from("/"), recursive: true };
         return Ok((observe::cgroups(&invocation.options(), &[all])?, AuditOptions::default()));
     };
     let bytes = files::read(invocation, &path)?;
@@ -196,13 +196,8 @@ fn document(invocation: &mut Invocation<'_>, id: Option<&str>) -> Result<Exit, F
             }
         },
     };
-    let kinds = kinds.into_iter().map(|kind| FindingKind {
-        id: kind.id.to_owned(),
-        severity: kind.severity,
-        title: kind.title.to_owned(),
-        page: kind.page.to_owned(),
-    });
-    let payload = Payload { kinds: Some(kinds.collect()), ..Payload::default() };
+    let payload =
+        Payload { kinds: Some(kinds.into_iter().map(audit::Kind::document).collect()), ..Payload::default() };
     let view = if id.is_some() { render::finding_pages } else { render::finding_list };
     invocation.answer(&envelope::blank(), payload, view)
 }

@@ -2,9 +2,11 @@
 //! and files that are written whole or not at all.
 
 pub(crate) mod activity_state;
+mod config;
 mod read;
 pub(crate) mod saved;
 mod write;
 
+pub(crate) use config::config;
 pub(crate) use read::{name, read, read_from};
-pub(crate) use write::{failure, save, save_bytes};
+pub(crate) use write::{failure, save, save_bytes, save_public};

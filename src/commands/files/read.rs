@@ -31,6 +31,10 @@ pub(crate) fn read(invocation: &mut Invocation<'_>, path: &Path) -> Result<Vec<u
             let why = "a device: gpumap opens none";
             Failure::new(ProblemCode::File, path.to_string_lossy(), why, "name a file, a FIFO or -")
         }
+        Errno::ENOTSUP => {
+            let why = "cannot be opened: /proc is not mounted here";
+            Failure::new(ProblemCode::File, path.to_string_lossy(), why, "mount /proc, or give the file as -")
+        }
         error => Failure::file(path, &error.into()),
     })?;
     bounded(&mut file, until, path)

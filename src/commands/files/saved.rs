@@ -9,7 +9,7 @@ use serde::de::IgnoredAny;
 use crate::commands::invocation::{Failure, Invocation};
 use crate::model::ProblemCode;
 use crate::observation::{Observation, SCHEMA, Scope, Text};
-use crate::observe::{self, Target};
+use crate::observe::{self, CgroupTarget};
 use crate::report::{self, AuditOptions, Document};
 
 /// The observation that `--from` names.
@@ -98,8 +98,8 @@ pub(crate) fn observe(
     recursive: bool,
 ) -> Result<Observation, Failure> {
     let Some(mut observation) = from_option(invocation)? else {
-        let targets: Vec<Target> =
-            paths.iter().map(|path| Target { path: path.clone(), recursive }).collect();
+        let targets: Vec<CgroupTarget> =
+            paths.iter().map(|path| CgroupTarget { path: path.clone(), recursive }).collect();
         return Ok(observe::cgroups(&invocation.options(), &targets)?);
     };
     if !paths.is_empty() {

@@ -21,6 +21,14 @@ pub(crate) fn save_bytes(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     output_file::save(path, |out| out.write_all(bytes)).map_err(|error| failure(path, &error))
 }
 
+/// Writes text that everybody on the node may read to the file that the user named.
+pub(crate) fn save_public(
+    path: &Path,
+    write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
+) -> Result<(), Failure> {
+    output_file::save_public(path, write).map_err(|error| failure(path, &error))
+}
+
 /// A file that could not be written.
 pub(crate) fn failure(path: &Path, error: &OutputError) -> Failure {
     match error {

@@ -77,6 +77,11 @@ impl<'a> Invocation<'a> {
         Self { global, command, style, out, err, wanted_facts, is_open: false, start, stdin: Some(stdin) }
     }
 
+    /// Lets the time limit start again: for a command that looks again and again.
+    pub fn begin_again(&mut self) {
+        self.start = Instant::now();
+    }
+
     /// When to stop looking.
     pub fn deadline(&self) -> Option<Instant> {
         self.start.checked_add(self.global.timeout?)

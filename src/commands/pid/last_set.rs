@@ -10,7 +10,7 @@ use crate::commands::invocation::{Failure, Invocation};
 use crate::model::ProblemCode;
 use crate::observation::{Answer, Observation, Process};
 use crate::report::{Payload, Visible};
-use crate::watch::state::{self, Entry};
+use crate::watch::state::{self, SavedProcess};
 
 /// Adds the last change to every process that the state file has.
 pub(super) fn add(
@@ -33,7 +33,7 @@ pub(super) fn add(
             "",
         ));
     }
-    let entries: HashMap<(u32, u64), Entry> =
+    let entries: HashMap<(u32, u64), SavedProcess> =
         state.processes.into_iter().map(|entry| ((entry.pid, entry.start_time), entry)).collect();
     let mut then = observation.clone();
     then.processes.iter_mut().for_each(|process| set(process, &entries));
@@ -50,7 +50,7 @@ pub(super) fn add(
 }
 
 /// Puts the environment of the last change in the place of today's.
-fn set(process: &mut Process, entries: &HashMap<(u32, u64), Entry>) {
+fn set(process: &mut Process, entries: &HashMap<(u32, u64), SavedProcess>) {
     let entry = entries.get(&(process.pid, process.start_time));
     let Some((entry, detail)) = entry.zip(process.detail.as_mut()) else { return };
     let now = detail.live.known().or(detail.at_exec.known());

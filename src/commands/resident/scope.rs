@@ -8,8 +8,8 @@ use crate::commands::invocation::{Failure, Invocation};
 use crate::commands::subject::job_cgroups::Part;
 use crate::commands::subject::{job_cgroups, job_name};
 use crate::observation::Observation;
-use crate::observe::{self, Options, Target};
-use crate::watch::Scope;
+use crate::observe::{self, CgroupTarget, Options};
+use crate::watch::ProcessScope;
 
 /// Whom to follow: the processes, cgroups and jobs that are named, or everything.
 pub(in crate::commands) fn of(
@@ -17,15 +17,15 @@ pub(in crate::commands) fn of(
     pids: &[u32],
     cgroups: &[PathBuf],
     jobs: &[String],
-) -> Result<Scope, Failure> {
+) -> Result<ProcessScope, Failure> {
     let options = Options { detail: false, ..invocation.options() };
-    let mut scope = Scope { pids: pids.to_vec(), ..Scope::default() };
+    let mut scope = ProcessScope { pids: pids.to_vec(), ..ProcessScope::default() };
     if !pids.is_empty() {
         observe::processes(&options, pids)?;
     }
     if !cgroups.is_empty() {
-        let target = |path: &PathBuf| Target { path: path.clone(), recursive: false };
-        let targets: Vec<Target> = cgroups.iter().map(target).collect();
+        let target = |path: &PathBuf| CgroupTarget { path: path.clone(), recursive: false };
+        let targets: Vec<CgroupTarget> = cgroups.iter().map(target).collect();
         add(&mut scope, &observe::cgroups(&options, &targets)?);
     }
     for asked in job_name::all(jobs, false)? {
@@ -44,18 +44,19 @@ pub(in crate::commands) fn of(
 /// everything below, those of the processes, or all.
 pub(in crate::commands) fn targets(
     invocation: &Invocation<'_>,
-    scope: &Scope,
-) -> Result<Vec<Target>, Failure> {
+    scope: &ProcessScope,
+) -> Result<Vec<CgroupTarget>, Failure> {
     if scope.all {
-        return Ok(vec![Target { path: "/".into(), recursive: true }]);
+        return Ok(vec![CgroupTarget { path: "/".into(), recursive: true }]);
     }
-    let cgroups = scope.cgroups.iter().map(|path| Ok(Target { path: path.clone(), recursive: true }));
-    let of =
-        |pid: &u32| Ok(Target { path: observe::pid_cgroup(&invocation.options(), *pid)?, recursive: false });
+    let cgroups = scope.cgroups.iter().map(|path| Ok(CgroupTarget { path: path.clone(), recursive: true }));
+    let of = |pid: &u32| {
+        Ok(CgroupTarget { path: observe::pid_cgroup(&invocation.options(), *pid)?, recursive: false })
+    };
     cgroups.chain(scope.pids.iter().map(of)).collect()
 }
 
-fn add(scope: &mut Scope, observation: &Observation) {
+fn add(scope: &mut ProcessScope, observation: &Observation) {
     let root = Path::new(&observation.host.cgroup_root);
     for one in &observation.scope {
         let path = Path::new(OsStr::from_bytes(one.path.as_bytes()));

@@ -10,7 +10,7 @@ pub(crate) mod programs;
 use std::path::Path;
 
 use crate::analyse::Subject;
-use crate::cli::{Target, TargetArgs};
+use crate::cli::{PolicyTarget, TargetArgs};
 use crate::commands::files::saved;
 use crate::commands::invocation::{Failure, Invocation};
 use crate::observation::{Observation, Text};
@@ -28,7 +28,7 @@ pub(crate) struct Resolved {
 
 /// Resolves the target options.
 pub(crate) fn resolve(invocation: &mut Invocation<'_>, args: &TargetArgs) -> Result<Resolved, Failure> {
-    if let Target::Programs(sources) = args.target() {
+    if let PolicyTarget::Programs(sources) = args.target() {
         let gathered = gather(invocation, sources, args.maps.as_deref())?;
         return Ok(Resolved { observation: gathered.observation, subject: Subject::Programs(gathered.ids) });
     }
@@ -40,18 +40,18 @@ pub(crate) fn resolve(invocation: &mut Invocation<'_>, args: &TargetArgs) -> Res
 
 /// A cgroup of the live node.
 pub(crate) fn cgroup(invocation: &Invocation<'_>, path: &Path) -> Result<Resolved, Failure> {
-    let target = observe::Target { path: path.to_owned(), recursive: false };
+    let target = observe::CgroupTarget { path: path.to_owned(), recursive: false };
     let observation = observe::cgroups(&invocation.options(), &[target])?;
     let path = saved::only_cgroup(&observation, "the observation")?;
     Ok(Resolved { observation, subject: Subject::Cgroup(path) })
 }
 
-pub(crate) fn live(invocation: &Invocation<'_>, target: Target<'_>) -> Result<Resolved, Failure> {
+pub(crate) fn live(invocation: &Invocation<'_>, target: PolicyTarget<'_>) -> Result<Resolved, Failure> {
     let pid = match target {
-        Target::Cgroup(path) => return cgroup(invocation, path),
-        Target::Job(id) => return job(invocation, id),
-        Target::Pid(pid) => pid,
-        Target::Own | Target::Programs(_) => std::process::id(),
+        PolicyTarget::Cgroup(path) => return cgroup(invocation, path),
+        PolicyTarget::Job(id) => return job(invocation, id),
+        PolicyTarget::Pid(pid) => pid,
+        PolicyTarget::Own | PolicyTarget::Programs(_) => std::process::id(),
     };
     let options = invocation.options();
     let process = observe::PinnedProcess::new(&options, pid)?;
@@ -75,12 +75,14 @@ fn job_in_saved(observation: &Observation, id: &str) -> Result<Text, Failure> {
     job_cgroups::only(observation, &Part { job, step: asked.step })
 }
 
-pub(crate) fn in_saved(observation: Observation, target: Target<'_>) -> Result<Resolved, Failure> {
+pub(crate) fn in_saved(observation: Observation, target: PolicyTarget<'_>) -> Result<Resolved, Failure> {
     let path = match target {
-        Target::Cgroup(path) => saved::find(&observation, path)?,
-        Target::Pid(pid) => saved::cgroup_of_pid(&observation, pid)?,
-        Target::Job(id) => job_in_saved(&observation, id)?,
-        Target::Own | Target::Programs(_) => saved::only_cgroup(&observation, "the saved observation")?,
+        PolicyTarget::Cgroup(path) => saved::find(&observation, path)?,
+        PolicyTarget::Pid(pid) => saved::cgroup_of_pid(&observation, pid)?,
+        PolicyTarget::Job(id) => job_in_saved(&observation, id)?,
+        PolicyTarget::Own | PolicyTarget::Programs(_) => {
+            saved::only_cgroup(&observation, "the saved observation")?
+        }
     };
     Ok(Resolved { observation, subject: Subject::Cgroup(path) })
 }

@@ -25,7 +25,7 @@ use crate::report::{Event, Gpu};
 use crate::sys::heap;
 use crate::watch::opens::OpensWatcher;
 use crate::watch::policy::PolicyWatcher;
-use crate::watch::{self, EventSource, Mode, Scope, Source, Tracker, WatchError};
+use crate::watch::{self, EventSource, FactSource, Mode, ProcessScope, Tracker, WatchError};
 use crate::{gpu, observe};
 use allowance::Allowances;
 use users::Users;
@@ -96,7 +96,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &WatchArgs) -> Result<E
 /// The parts of a watch that follow processes.
 struct Processes {
     opens: OpensWatcher,
-    source: Source,
+    source: FactSource,
     tracker: Tracker,
     /// The node's GPUs.
     node: Observation,
@@ -105,10 +105,10 @@ struct Processes {
 impl Processes {
     /// Starts them one after another: environments are read when their changes are
     /// already followed, so that no change falls between.
-    fn start(options: &Options, scope: &Scope) -> Result<Self, Failure> {
+    fn start(options: &Options, scope: &ProcessScope) -> Result<Self, Failure> {
         let opens = OpensWatcher::start(options, scope)
             .map_err(|error| Failure::new(ProblemCode::Watch, "processes", error.to_string(), ""))?;
-        let source = Source::start(scope, &options.proc, mode()?).map_err(refused)?;
+        let source = FactSource::start(scope, &options.proc, mode()?).map_err(refused)?;
         let node = observe::gpus(options);
         let root = Path::new(&node.host.cgroup_root);
         let mut tracker = Tracker::new(options.clone()).within(scope.clone(), root);
@@ -152,7 +152,7 @@ impl Watch<'_, '_> {
     /// Prints the first event: the kernel interfaces in use, what is not covered,
     /// and that everything is in place since `begun`. The processes that are not
     /// covered are listed with -v only.
-    fn start(&mut self, source: &mut Source, begun: Instant) -> Result<(), Failure> {
+    fn start(&mut self, source: &mut FactSource, begun: Instant) -> Result<(), Failure> {
         let mut engines = source.engines();
         engines.extend(self.others.iter().map(|other| other.engine()));
         self.save()?;
@@ -169,7 +169,7 @@ impl Watch<'_, '_> {
         self.print(vec![Event { ready_after_ms, uncovered: Some(count), ..Event::now(EventKind::Ready) }])
     }
 
-    fn follow(&mut self, source: &mut Source) -> Result<Exit, Failure> {
+    fn follow(&mut self, source: &mut FactSource) -> Result<Exit, Failure> {
         let mut next = Instant::now() + REREAD;
         loop {
             let now = Instant::now();
@@ -207,7 +207,7 @@ impl Watch<'_, '_> {
 
     /// Polls environments for changes that probes missed. Changes that probes
     /// reported while it read are taken first.
-    fn reread(&mut self, source: &mut Source) -> Result<(), Failure> {
+    fn reread(&mut self, source: &mut FactSource) -> Result<(), Failure> {
         let reread = self.tracker.reread();
         for pid in reread.pids() {
             source.cover(pid, false);
@@ -230,7 +230,7 @@ impl Watch<'_, '_> {
     }
 
     /// Takes the facts up to a moment: until one is newer or none are left.
-    fn catch_up(&mut self, source: &mut Source, moment: u64) -> Result<(), Failure> {
+    fn catch_up(&mut self, source: &mut FactSource, moment: u64) -> Result<(), Failure> {
         loop {
             let facts = source.wait(Duration::ZERO, None).map_err(refused)?;
             let done = self.stopped

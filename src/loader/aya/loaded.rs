@@ -10,15 +10,15 @@ use aya::maps::{MapData, RingBuf};
 use aya::programs::uprobe::{UProbeAttachPoint, UProbeScope};
 use aya::programs::{Iter, Program, RawTracePoint, UProbe};
 
-use super::session::{Session, descriptor};
-use crate::loader::{Attached, Entries, Entry, Iterate, LoadError, Loaded, Over, Ring};
+use super::session::{SessionProgram, descriptor};
+use crate::loader::{AttachedProbes, Entries, FunctionEntry, Iterate, LoadError, Loaded, Over, Ring};
 use crate::sys::bpf::{self, BpfError, Contents};
 use crate::sys::iter::Iterator;
 
 /// The programs and maps of an object.
 pub(super) struct Programs {
     pub(super) ebpf: Ebpf,
-    pub(super) session: Option<Session>,
+    pub(super) session: Option<SessionProgram>,
 }
 
 impl Programs {
@@ -67,9 +67,9 @@ impl Loaded for Programs {
         &mut self,
         program: &'static str,
         file: &Path,
-        entry: Entry,
+        entry: FunctionEntry,
         pid: Option<u32>,
-    ) -> Result<Attached, LoadError> {
+    ) -> Result<AttachedProbes, LoadError> {
         let scope = pid.and_then(NonZeroU32::new).map_or(UProbeScope::AllProcesses, UProbeScope::OneProcess);
         let program: &mut UProbe =
             self.program(program)?.try_into().map_err(|_| LoadError::Missing(program))?;
@@ -78,17 +78,17 @@ impl Loaded for Programs {
         let point = UProbeAttachPoint { location: entry.offset.into(), cookie };
         let link = program.attach(point, file, scope).and_then(|id| program.take_link(id));
         // A descriptor of the link, and one of its event.
-        link.map(|link| Attached::new(link, 2)).map_err(|error| LoadError::refused(&error))
+        link.map(|link| AttachedProbes::new(link, 2)).map_err(|error| LoadError::refused(&error))
     }
 
     fn attach_session(
         &self,
         file: &Path,
-        entries: &[Entry],
+        entries: &[FunctionEntry],
         pid: Option<u32>,
-    ) -> Result<Attached, LoadError> {
+    ) -> Result<AttachedProbes, LoadError> {
         let session = self.session.as_ref().ok_or(LoadError::Missing("session"))?;
-        session.attach(file, entries, pid).map(|link| Attached::new(link, 1))
+        session.attach(file, entries, pid).map(|link| AttachedProbes::new(link, 1))
     }
 
     fn iterator(&mut self, program: &'static str, over: Over<'_>) -> Result<Box<dyn Iterate>, LoadError> {

@@ -13,7 +13,7 @@ use aya::{Btf, Ebpf, EbpfLoader};
 use self_cell::self_cell;
 
 use super::error::one_line;
-use super::{LoadError, Loaded, Loader, Wanted};
+use super::{LoadError, Loaded, Loader, ObjectSpec};
 use loaded::Programs;
 use session::Prepared;
 
@@ -48,7 +48,7 @@ impl KernelTypes {
 
     /// Makes the maps and puts the offsets of the kernel's fields into the
     /// programs.
-    fn relocate(&self, wanted: &Wanted<'_>) -> Result<Ebpf, LoadError> {
+    fn relocate(&self, wanted: &ObjectSpec<'_>) -> Result<Ebpf, LoadError> {
         self.0.with_dependent(|_, loader| {
             let mut loader = loader.borrow_mut();
             if let Some((map, capacity)) = wanted.capacity {
@@ -62,7 +62,7 @@ impl KernelTypes {
 impl Loader for KernelTypes {
     /// Two objects are relocated at the same time and then loaded at the same
     /// time: the kernel's verifier takes its time for the session program.
-    fn load(&self, wanted: &Wanted<'_>) -> Result<Box<dyn Loaded>, LoadError> {
+    fn load(&self, wanted: &ObjectSpec<'_>) -> Result<Box<dyn Loaded>, LoadError> {
         let types = self.0.borrow_owner();
         let prepare = || wanted.session.map(|object| Prepared::new(object, types)).transpose();
         let (ebpf, prepared) = both(|| self.relocate(wanted), prepare);
@@ -87,7 +87,7 @@ fn both<A, B: Send>(here: impl FnOnce() -> A, beside: impl FnOnce() -> B + Send)
 }
 
 /// Loads the wanted programs.
-fn load_programs(ebpf: &mut Ebpf, types: &Btf, wanted: &Wanted<'_>) -> Result<(), LoadError> {
+fn load_programs(ebpf: &mut Ebpf, types: &Btf, wanted: &ObjectSpec<'_>) -> Result<(), LoadError> {
     for (name, program) in ebpf.programs_mut().filter(|(name, _)| !wanted.left_out.contains(name)) {
         let loaded = match program {
             Program::UProbe(program) => program.load(),

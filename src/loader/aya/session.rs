@@ -12,11 +12,11 @@ use aya::{Btf, Ebpf};
 use aya_obj::generated::bpf_insn;
 
 use crate::loader::objects::Object;
-use crate::loader::{Entry, LoadError};
+use crate::loader::{FunctionEntry, LoadError};
 use crate::sys::bpf::{attach_session, has_sessions, load_session};
 
 /// The loaded program.
-pub(super) struct Session(OwnedFd);
+pub(super) struct SessionProgram(OwnedFd);
 
 /// The program with the offsets of this kernel's fields, not loaded yet.
 pub(super) struct Prepared {
@@ -58,7 +58,7 @@ impl Prepared {
     /// # Errors
     ///
     /// Why it cannot be used: a kernel before 6.13, or a missing right.
-    pub(super) fn load(&self) -> Result<Session, LoadError> {
+    pub(super) fn load(&self) -> Result<SessionProgram, LoadError> {
         let Self { object, program: name } = self;
         let program = object.programs.get(*name).ok_or(LoadError::Missing(name))?;
         let code = object.functions.get(&program.function_key()).ok_or(LoadError::Missing(name))?;
@@ -68,11 +68,11 @@ impl Prepared {
         if !has_sessions(program.as_fd()) {
             return Err(LoadError::Refused("no session probes".to_owned()));
         }
-        Ok(Session(program))
+        Ok(SessionProgram(program))
     }
 }
 
-impl Session {
+impl SessionProgram {
     /// Attaches it to functions of a file, in every process or in one. The
     /// link ends with the descriptor.
     ///
@@ -82,7 +82,7 @@ impl Session {
     pub(super) fn attach(
         &self,
         file: &Path,
-        entries: &[Entry],
+        entries: &[FunctionEntry],
         pid: Option<u32>,
     ) -> Result<OwnedFd, LoadError> {
         let file = CString::new(file.as_os_str().as_bytes()).map_err(|error| LoadError::refused(&error))?;

@@ -10,7 +10,7 @@ use libbpf_rs::{
 };
 
 use super::ring::Queue;
-use crate::loader::{Attached, Entries, Entry, Iterate, LoadError, Loaded, Over, Ring};
+use crate::loader::{AttachedProbes, Entries, FunctionEntry, Iterate, LoadError, Loaded, Over, Ring};
 
 /// The programs and maps of an object.
 pub(super) struct Programs {
@@ -73,30 +73,30 @@ impl Loaded for Programs {
         &mut self,
         name: &'static str,
         file: &Path,
-        entry: Entry,
+        entry: FunctionEntry,
         pid: Option<u32>,
-    ) -> Result<Attached, LoadError> {
+    ) -> Result<AttachedProbes, LoadError> {
         let program = program(&self.object, name)?;
         let retprobe = program.section().as_encoded_bytes().starts_with(b"uretprobe");
         let options = UprobeOpts { retprobe, cookie: entry.cookie, ..UprobeOpts::default() };
         let link = program.attach_uprobe_with_opts(process(pid), file, size(entry.offset)?, options);
         // A descriptor of the link, and one of its event.
-        link.map(|link| Attached::new(link, 2)).map_err(refused)
+        link.map(|link| AttachedProbes::new(link, 2)).map_err(refused)
     }
 
     fn attach_session(
         &self,
         file: &Path,
-        entries: &[Entry],
+        entries: &[FunctionEntry],
         pid: Option<u32>,
-    ) -> Result<Attached, LoadError> {
+    ) -> Result<AttachedProbes, LoadError> {
         let (session, name) = self.session.as_ref().ok_or(LoadError::Missing("session"))?;
         let offsets: Result<Vec<usize>, LoadError> = entries.iter().map(|entry| size(entry.offset)).collect();
         let cookies = entries.iter().map(|entry| entry.cookie).collect();
         let options =
             UprobeMultiOpts { offsets: offsets?, cookies, session: true, ..UprobeMultiOpts::default() };
         let link = program(session, name)?.attach_uprobe_multi_with_opts(process(pid), file, "", options);
-        link.map(|link| Attached::new(link, 1)).map_err(refused)
+        link.map(|link| AttachedProbes::new(link, 1)).map_err(refused)
     }
 
     fn iterator(&mut self, name: &'static str, over: Over<'_>) -> Result<Box<dyn Iterate>, LoadError> {

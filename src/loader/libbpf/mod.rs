@@ -10,7 +10,7 @@ use std::os::fd::AsFd as _;
 use libbpf_rs::{MapCore as _, Object, ObjectBuilder, OpenObject, set_print};
 
 use super::objects;
-use super::{LoadError, Loaded, Loader, Wanted};
+use super::{LoadError, Loaded, Loader, ObjectSpec};
 use crate::sys::bpf::has_sessions;
 use crate::sys::libbpf::expect_session;
 use loaded::Programs;
@@ -29,7 +29,7 @@ impl Libbpf {
 impl Loader for Libbpf {
     /// Loads an object. libbpf loads it as a whole, so if the kernel refuses it, it
     /// is loaded again without the optional programs.
-    fn load(&self, wanted: &Wanted<'_>) -> Result<Box<dyn Loaded>, LoadError> {
+    fn load(&self, wanted: &ObjectSpec<'_>) -> Result<Box<dyn Loaded>, LoadError> {
         let object = load(wanted, &[]).or_else(|error| match wanted.optional {
             [] => Err(error),
             optional => load(wanted, optional),
@@ -40,7 +40,7 @@ impl Loader for Libbpf {
     }
 }
 
-fn load(wanted: &Wanted<'_>, without: &[&str]) -> Result<Object, LoadError> {
+fn load(wanted: &ObjectSpec<'_>, without: &[&str]) -> Result<Object, LoadError> {
     let mut object = open(wanted.object)?;
     for mut map in object.maps_mut() {
         if let Some((_, capacity)) = wanted.capacity.filter(|(name, _)| map.name() == OsStr::new(name)) {

@@ -9,7 +9,7 @@ use super::hierarchy::Hierarchy;
 use crate::observe::error::ObserveError;
 use crate::observe::options::Options;
 use crate::observe::procfile::{cgroup_line, parse_stat};
-use crate::owner::Ground;
+use crate::owner::TrustedNames;
 use crate::sys::dir::Dir;
 use crate::sys::file_handle;
 
@@ -45,7 +45,7 @@ impl PinnedProcess {
     }
 
     /// Its current cgroup, relative to the cgroup root, with a leading `/`: a path
-    /// for [`Target`](crate::observe::Target). On a legacy host, its cgroup in the
+    /// for [`CgroupTarget`](crate::observe::CgroupTarget). On a legacy host, its cgroup in the
     /// v1 devices hierarchy.
     ///
     /// # Errors
@@ -111,7 +111,7 @@ pub fn process_cgroup(options: &Options, pid: u32, start_time: u64) -> Result<Pa
 }
 
 /// The cgroup that a user's path means, as [`pid_cgroup()`] gives it: see
-/// [`Target`](crate::observe::Target).
+/// [`CgroupTarget`](crate::observe::CgroupTarget).
 ///
 /// # Errors
 ///
@@ -138,9 +138,9 @@ fn path(dir: &impl AsFd) -> Option<PathBuf> {
 }
 
 /// The cgroups whose names gpumap trusts, from its own place in the hierarchy.
-pub fn ground(options: &Options) -> Ground {
+pub fn trusted_names(options: &Options) -> TrustedNames {
     let own = Hierarchy::find(options).ok().and_then(|hierarchy| hierarchy.own_cgroup(&options.proc));
-    Ground::around(own.map(Into::into).as_ref())
+    TrustedNames::around(own.map(Into::into).as_ref())
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use super::query::ListQuery;
 use crate::model::ProblemCode;
 use crate::observation::{Cgroup, Scope, Text};
 use crate::observe::error::ObserveError;
-use crate::observe::options::Target;
+use crate::observe::options::CgroupTarget;
 use crate::observe::problems::Log;
 use crate::observe::rights::missing;
 use crate::sys::caps::Capability;
@@ -47,7 +47,7 @@ impl WalkPlan {
     /// Resolves the targets; each must exist now.
     pub(in crate::observe) fn new(
         hierarchy: &Hierarchy,
-        targets: &[Target],
+        targets: &[CgroupTarget],
     ) -> Result<(Self, Vec<Scope>), ObserveError> {
         let mut plan = Self::default();
         let mut scope = Vec::new();

@@ -13,7 +13,7 @@ use crate::observe::assemble::observe;
 use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::observe::cgroups::walk::{VisitedCgroup, WalkPlan};
 use crate::observe::error::ObserveError;
-use crate::observe::options::{Options, Target};
+use crate::observe::options::{CgroupTarget, Options};
 use crate::observe::problems::Log;
 use crate::observe::processes::survey::ProcessFilter;
 use crate::observe::processes::{by_pid, collect, survey};
@@ -121,7 +121,8 @@ fn plan(
 ) -> Result<(WalkPlan, Vec<Scope>), ObserveError> {
     for _ in 0..TRIES {
         let paths = search::find(options, hierarchy, job);
-        let targets: Vec<Target> = paths.into_iter().map(|path| Target { path, recursive: true }).collect();
+        let targets: Vec<CgroupTarget> =
+            paths.into_iter().map(|path| CgroupTarget { path, recursive: true }).collect();
         match WalkPlan::new(hierarchy, &targets) {
             Err(ObserveError::NoSuchCgroup { .. }) => {}
             plan => return plan,

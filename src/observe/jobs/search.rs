@@ -19,9 +19,9 @@ use crate::observe::assemble;
 use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::observe::cgroups::walk::parse_pids;
 use crate::observe::error::ObserveError;
-use crate::observe::options::{Options, Target};
+use crate::observe::options::{CgroupTarget, Options};
 use crate::observe::processes::step_daemon;
-use crate::owner::{Ground, JobName};
+use crate::owner::{JobName, TrustedNames};
 use crate::sys::dir::Dir;
 
 /// Levels below a scheduler's directory down to its jobs: CraneSched's
@@ -74,7 +74,7 @@ struct Search<'a> {
     options: &'a Options,
     hierarchy: &'a Hierarchy,
     names: &'a [JobName],
-    ground: Ground,
+    trusted: TrustedNames,
     /// Job directories by their path from the root.
     jobs: BTreeMap<Vec<u8>, Owner>,
     /// Whether the whole hierarchy is looked through.
@@ -86,9 +86,9 @@ struct Search<'a> {
 impl<'a> Search<'a> {
     fn new(options: &'a Options, hierarchy: &'a Hierarchy, names: &'a [JobName]) -> Self {
         let own = hierarchy.own_cgroup(&options.proc).map(Into::into);
-        let ground = Ground::around(own.as_ref());
+        let trusted = TrustedNames::around(own.as_ref());
         let jobs = BTreeMap::new();
-        Self { options, hierarchy, names, ground, jobs, exhaustive: false, incomplete: false }
+        Self { options, hierarchy, names, trusted, jobs, exhaustive: false, incomplete: false }
     }
 
     fn has(&self, name: &JobName) -> bool {
@@ -103,7 +103,7 @@ impl<'a> Search<'a> {
         let own = hierarchy.own_cgroup(&self.options.proc).unwrap_or_default();
         let ends = own.iter().enumerate().skip(1).filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
         for path in ends.chain([own.len()]).take(MAX_DEPTH).filter_map(|end| own.get(..end)) {
-            if path.len() < 2 || self.ground.numbered_job(path).is_some() {
+            if path.len() < 2 || self.trusted.numbered_job(path).is_some() {
                 return;
             }
             let below = [b".".as_slice(), path].concat();
@@ -143,7 +143,7 @@ impl<'a> Search<'a> {
     fn walk(&mut self, dir: &Dir, path: &[u8], levels: usize) {
         self.each(dir, path, |search, dir, name, path| {
             // The name alone rules out nearly all.
-            let job = is_likely(name).then(|| search.ground.numbered_job(path)).flatten();
+            let job = is_likely(name).then(|| search.trusted.numbered_job(path)).flatten();
             if let Some(owner) = job {
                 search.job(dir, name, path, owner);
             } else if name.to_bytes().starts_with(b"user@") {
@@ -217,9 +217,9 @@ impl<'a> Search<'a> {
         self.incomplete |= !matches!(errno, Errno::ENOENT | Errno::ENODEV);
     }
 
-    fn targets(&self) -> Vec<Target> {
+    fn targets(&self) -> Vec<CgroupTarget> {
         let asked = self.jobs.iter().filter(|(_, owner)| self.names.iter().any(|name| name.is(owner)));
-        asked.map(|(path, _)| Target { path: on_disk(self.hierarchy, path), recursive: true }).collect()
+        asked.map(|(path, _)| CgroupTarget { path: on_disk(self.hierarchy, path), recursive: true }).collect()
     }
 
     /// Forgets a directory that was removed between the search and the observation.

@@ -10,7 +10,7 @@ use super::cgroups::ListSource;
 use super::cgroups::PolicyChange;
 use crate::observation::Problem;
 use crate::observe::error::ObserveError;
-use crate::observe::options::{Options, Target};
+use crate::observe::options::{CgroupTarget, Options};
 use crate::observe::scanner::{ProcessSummary, ScanError, ScanMethod};
 
 use super::processes::{ProcessChanges, ProcessMonitor};
@@ -51,7 +51,7 @@ impl NodeMonitor {
     /// As [`crate::observe::cgroups()`] and [`crate::observe::scanner::start`].
     pub fn start(
         options: &Options,
-        targets: &[Target],
+        targets: &[CgroupTarget],
         engine: Option<ScanMethod>,
     ) -> Result<Self, NodeMonitorError> {
         Self::start_with(options, targets, engine, None)
@@ -64,7 +64,7 @@ impl NodeMonitor {
     /// As [`Self::start`].
     pub fn start_with(
         options: &Options,
-        targets: &[Target],
+        targets: &[CgroupTarget],
         engine: Option<ScanMethod>,
         source: Option<ListSource>,
     ) -> Result<Self, NodeMonitorError> {

@@ -39,7 +39,7 @@ pub(super) struct Gone;
 
 /// A process to read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Subject<'a> {
+pub(super) struct ProcessToRead<'a> {
     pub(super) pid: u32,
     pub(super) dir: &'a Dir,
     /// Whether its title is kept.
@@ -105,7 +105,7 @@ impl<'a> DetailReader<'a> {
     }
 
     /// Reads a process.
-    pub(super) fn read(&mut self, subject: &Subject<'_>) -> Result<Detail, Gone> {
+    pub(super) fn read(&mut self, subject: &ProcessToRead<'_>) -> Result<Detail, Gone> {
         let (mut last, mut ended) = (remains(), subject.ended);
         for _ in 0..TRIES {
             let other = if ended { self.living_thread(subject.dir) } else { None };
@@ -140,7 +140,7 @@ impl<'a> DetailReader<'a> {
     /// gone.
     pub(super) fn environment(&mut self, pid: u32, dir: &Dir) -> Option<Answer<Environment>> {
         let (depth, parts) = (Depth::Full, Parts::Environment);
-        let subject = Subject { pid, dir, titled: false, ended: false, several: false, depth, parts };
+        let subject = ProcessToRead { pid, dir, titled: false, ended: false, several: false, depth, parts };
         self.read(&subject).ok().map(|detail| detail.live)
     }
 
@@ -155,7 +155,7 @@ impl<'a> DetailReader<'a> {
 
     fn once(
         &mut self,
-        subject: &Subject<'_>,
+        subject: &ProcessToRead<'_>,
         thread: &Thread<'_>,
         auxv: &Auxv,
         areas: Areas,
@@ -204,7 +204,7 @@ impl<'a> DetailReader<'a> {
     }
 
     /// Reads what takes neither its memory nor the lock of its memory.
-    fn outside(&mut self, subject: &Subject<'_>, thread: &Thread<'_>, why: &str) -> Detail {
+    fn outside(&mut self, subject: &ProcessToRead<'_>, thread: &Thread<'_>, why: &str) -> Detail {
         let unread = || Answer::Missing(why.to_owned());
         let mut detail = Detail { exe: self.exe(thread.dir), at_exec: unread(), live: unread(), ..remains() };
         self.refusals.passed_over(subject.depth);
@@ -220,7 +220,7 @@ impl<'a> DetailReader<'a> {
     /// in memory they are.
     fn devices(
         &mut self,
-        subject: &Subject<'_>,
+        subject: &ProcessToRead<'_>,
         thread: &Thread<'_>,
         detail: &mut Detail,
         inside: bool,

@@ -12,7 +12,7 @@ use crate::observation::Text;
 use crate::observe::problems::Log;
 use crate::observe::procfile::STAT_LIMIT;
 use crate::observe::procfile::parse_stat;
-use crate::observe::rights::{Part, Rights};
+use crate::observe::rights::{ProcessPart, Rights};
 use crate::sys::dir::Dir;
 
 /// The kinds of facts that could not be read.
@@ -33,13 +33,13 @@ pub(in crate::observe) enum ReadKind {
 
 /// The file of each kind, in the order of [`ReadKind`], and the part of a process
 /// that it takes a right to see.
-const KINDS: [(&str, Option<Part>); 9] = [
-    ("/proc/PID/environ", Some(Part::Memory)),
-    ("/proc/PID/mem or maps", Some(Part::Memory)),
-    ("/proc/PID/fd", Some(Part::Facts)),
-    ("/proc/PID/map_files", Some(Part::Mapped)),
-    ("/proc/PID/exe", Some(Part::Facts)),
-    ("the C libraries", Some(Part::Mapped)),
+const KINDS: [(&str, Option<ProcessPart>); 9] = [
+    ("/proc/PID/environ", Some(ProcessPart::Memory)),
+    ("/proc/PID/mem or maps", Some(ProcessPart::Memory)),
+    ("/proc/PID/fd", Some(ProcessPart::Facts)),
+    ("/proc/PID/map_files", Some(ProcessPart::Mapped)),
+    ("/proc/PID/exe", Some(ProcessPart::Facts)),
+    ("the C libraries", Some(ProcessPart::Mapped)),
     ("/proc/PID/maps", None),
     ("memory and mappings", None),
     ("memory and descriptors", None),
@@ -99,7 +99,7 @@ impl Refusals {
             Errno::EACCES | Errno::EPERM => {
                 self.count(kind);
                 let (file, part) = KINDS[kind as usize];
-                let (refused, needs) = self.refused(part.unwrap_or(Part::Facts));
+                let (refused, needs) = self.refused(part.unwrap_or(ProcessPart::Facts));
                 let needs = if needs.is_empty() { needs } else { format!(": needs {needs}") };
                 format!("not allowed to read {file}{refused}{needs}")
             }
@@ -141,7 +141,7 @@ impl Refusals {
 
     /// The reason why this part of a process is refused: missing rights, or else
     /// what refuses in spite of them.
-    fn refused(&self, part: Part) -> (String, String) {
+    fn refused(&self, part: ProcessPart) -> (String, String) {
         let rights = self.rights.get_or_init(Rights::own);
         match rights.missing(part) {
             needs if needs.is_empty() => (rights.refuser(part), needs),

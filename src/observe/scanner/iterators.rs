@@ -15,7 +15,7 @@ use super::reader::{Executed, Reader};
 use super::record;
 use super::record::{TICK, Task};
 use crate::loader::objects::SCAN;
-use crate::loader::{self, Iterate, Over, Wanted};
+use crate::loader::{self, Iterate, ObjectSpec, Over};
 use crate::observation::Answer;
 
 /// Bytes of one read: more than the kernel returns at once (eight pages), so that no
@@ -47,7 +47,7 @@ impl Iterators {
     /// They cannot be loaded: the kernel is too old or has no BTF, or a right is
     /// missing (`CAP_BPF` and `CAP_PERFMON`, or `CAP_SYS_ADMIN`).
     pub(super) fn load(reader: Reader, contents: ScanContents) -> Result<Self, ScanError> {
-        let mut loaded = loader::shared()?.load(&Wanted::whole(&SCAN))?;
+        let mut loaded = loader::shared()?.load(&ObjectSpec::whole(&SCAN))?;
         let tasks = loaded.iterator("tasks", Over::All)?;
         let files = loaded.iterator("files", Over::All)?;
         let buffers = [vec![0; ROOM], vec![0; ROOM]];

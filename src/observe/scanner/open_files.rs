@@ -8,11 +8,11 @@ use super::record::Open;
 use crate::observe::processes::devices::HeldDevices;
 
 /// Devices by process.
-pub(super) type Devices = HashMap<(u32, u64), Process>;
+pub(super) type Devices = HashMap<(u32, u64), ProcessDevices>;
 
 /// The open devices of one process.
 #[derive(Debug, Default)]
-pub(super) struct Process {
+pub(super) struct ProcessDevices {
     pub(super) held: HeldDevices,
     /// Tables, each with the first thread that showed it.
     tables: Vec<(u64, u32)>,

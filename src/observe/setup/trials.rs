@@ -4,7 +4,7 @@ use crate::model::ProblemCode;
 use crate::observation::Trial;
 use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::observe::monitor::cgroups::{CgroupMonitor, Walk};
-use crate::observe::options::{Options, Target};
+use crate::observe::options::{CgroupTarget, Options};
 use crate::observe::scanner;
 use crate::sys::heap;
 
@@ -48,7 +48,7 @@ fn lists(options: &Options) -> Trial {
 /// How a change of programs or cgroups is noticed. Without the right to ask for
 /// programs it is not.
 fn changes(options: &Options) -> Trial {
-    let root = Target { path: "/".into(), recursive: false };
+    let root = CgroupTarget { path: "/".into(), recursive: false };
     let start = || {
         let mut monitor = CgroupMonitor::start(options, &[root], None).map_err(|error| error.to_string())?;
         let refused = monitor.problems().into_iter().find(|problem| problem.code == ProblemCode::NoRight);

@@ -19,12 +19,12 @@ type Lines = Result<Option<String>, Errno>;
 
 /// Files that were read; drop-ins of a whole kind belong to many units.
 #[derive(Debug, Default)]
-pub(super) struct Reader {
+pub(super) struct UnitFiles {
     known: HashMap<(PathBuf, &'static str), Lines>,
     buffer: Vec<u8>,
 }
 
-impl Reader {
+impl UnitFiles {
     /// The lines about devices in one section of a file.
     pub(super) fn lines(&mut self, path: &Path, section: &'static str) -> Lines {
         let key = (path.to_owned(), section);

@@ -22,7 +22,7 @@ use crate::observation::{Answer, Attached, ConfigFile, DeviceNumber, NamedNode, 
 use crate::sys::dir::Dir;
 use crate::sys::stat::{FileKind, stat_at};
 use crate::unit::{Settings, UnitKind, of_cgroup};
-use files::Reader;
+use files::UnitFiles;
 use search::Search;
 
 /// Units that are read.
@@ -40,7 +40,7 @@ pub(super) fn collect(options: &Options, seen: &[VisitedCgroup], log: &mut Log) 
     let mut collector = Collector {
         root: &options.unit_root,
         search: Search::new(&options.unit_root),
-        reader: Reader::default(),
+        reader: UnitFiles::default(),
     };
     let with_programs = with_programs(seen);
     let mut units = Vec::new();
@@ -83,7 +83,7 @@ fn decides(unit: &Unit) -> bool {
 struct Collector<'a> {
     root: &'a Path,
     search: Search,
-    reader: Reader,
+    reader: UnitFiles,
 }
 
 impl Collector<'_> {

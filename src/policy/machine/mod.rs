@@ -17,7 +17,7 @@ use super::deadline;
 use super::diagram::Bdd;
 use super::graph::{Edge, Graph, NodeId};
 use super::inputs::{self, Symbols};
-use super::state::State;
+use super::state::MachineState;
 use super::value::{Base, Value};
 use super::word::Word;
 use super::written::{Places, Written};
@@ -117,7 +117,7 @@ pub enum Next {
         /// The questions for which the first is taken.
         condition: Bdd,
         /// The first, with what it starts from.
-        taken: (usize, State),
+        taken: (usize, MachineState),
         /// The other position, which continues with the current state.
         otherwise: usize,
     },
@@ -140,7 +140,7 @@ pub struct Machine<'a> {
     node: NodeId,
     /// The one question that is followed, with its cube.
     followed: Option<(u64, Bdd)>,
-    pending: BTreeMap<Position, Vec<(Edge, State)>>,
+    pending: BTreeMap<Position, Vec<(Edge, MachineState)>>,
     /// Places in the maps whose contents are unknown from the start.
     written: Rc<Places>,
     /// What the program may write.
@@ -199,7 +199,7 @@ impl<'a> Machine<'a> {
     fn all_pieces(&mut self, retval: &Word) -> bool {
         self.symbols.diagram.set_budget_with_reserve(self.surroundings.budget);
         self.node = self.graph.add(Vec::new());
-        self.piece(0, State::start(retval.clone(), self.written.clone()));
+        self.piece(0, MachineState::start(retval.clone(), self.written.clone()));
         while !self.is_exhausted()
             && let Some((position, arrivals)) = self.pending.pop_first()
         {
@@ -293,7 +293,7 @@ impl<'a> Machine<'a> {
     /// Continues where `arrivals` meet. At the end of the program they are not
     /// merged: merging needs guards, which are large for a thousand rules with a
     /// common end.
-    fn meet(&mut self, position: Position, arrivals: Vec<(Edge, State)>) {
+    fn meet(&mut self, position: Position, arrivals: Vec<(Edge, MachineState)>) {
         let pc = slot_of(&position);
         if matches!(self.code.operations.get(pc), Some(Operation::Exit)) {
             for arrival in arrivals {
@@ -319,13 +319,14 @@ impl<'a> Machine<'a> {
     }
 
     /// Starts the piece where `arrivals` meet.
-    fn arrive(&mut self, position: Position, arrivals: Vec<(Edge, State)>) -> State {
+    fn arrive(&mut self, position: Position, arrivals: Vec<(Edge, MachineState)>) -> MachineState {
         self.node = self.graph.add(arrivals.iter().map(|(edge, _)| *edge).collect());
         // A jump out of the program arrives where nothing is.
         let live = self.code.flow.live.get(slot_of(&position)).copied().unwrap_or(0);
         let mut arrivals = arrivals.into_iter();
-        let mut merged =
-            arrivals.next().map_or_else(|| State::start(Word::ZERO, Rc::default()), |(_, state)| state);
+        let mut merged = arrivals
+            .next()
+            .map_or_else(|| MachineState::start(Word::ZERO, Rc::default()), |(_, state)| state);
         for (edge, state) in arrivals {
             if !state.same_as(&merged, live) {
                 let guard = self.graph.edge_guard(edge, &mut self.symbols.diagram);
@@ -336,7 +337,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Runs from `pc` to the next branch, meeting point or exit.
-    fn piece(&mut self, mut pc: usize, mut state: State) {
+    fn piece(&mut self, mut pc: usize, mut state: MachineState) {
         loop {
             self.steps += 1;
             if self.is_exhausted() {
@@ -361,7 +362,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn visited_step(&mut self, pc: usize, state: &mut State) -> Result<Next, Stop> {
+    fn visited_step(&mut self, pc: usize, state: &mut MachineState) -> Result<Next, Stop> {
         if self.visits.is_none() {
             return self.step(pc, state);
         }
@@ -378,7 +379,7 @@ impl<'a> Machine<'a> {
         self.code.flow.joins.get(pc).copied().unwrap_or(false)
     }
 
-    fn split(&mut self, condition: Bdd, taken: (usize, State), otherwise: (usize, State)) {
+    fn split(&mut self, condition: Bdd, taken: (usize, MachineState), otherwise: (usize, MachineState)) {
         self.graph.branch(self.node, condition);
         for (side, (pc, state)) in [(true, taken), (false, otherwise)] {
             let edge = Edge { from: self.node, taken: Some(side) };
@@ -394,11 +395,11 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn send(&mut self, edge: Edge, pc: usize, state: State) {
+    fn send(&mut self, edge: Edge, pc: usize, state: MachineState) {
         self.pending.entry(position(&state, pc)).or_default().push((edge, state));
     }
 
-    fn exit(&mut self, state: &State) {
+    fn exit(&mut self, state: &MachineState) {
         let returned = state.registers[0].word(self.symbols).zero_extended(32);
         let allows = !returned.equal_to(&Word::ZERO, &mut self.symbols.diagram);
         if self.symbols.diagram.exhausted() {
@@ -436,7 +437,7 @@ impl<'a> Machine<'a> {
     pub fn follow(mut self, bits: u64, retval: &Word) -> (Vec<Trace>, End) {
         self.followed = Some((bits, inputs::only(&mut self.symbols.diagram, bits)));
         self.symbols.diagram.set_budget_with_reserve(self.surroundings.budget);
-        let mut state = State::start(retval.clone(), self.written.clone());
+        let mut state = MachineState::start(retval.clone(), self.written.clone());
         let (mut trace, mut pc) = (Vec::new(), 0);
         let end = loop {
             self.steps += 1;
@@ -495,7 +496,7 @@ impl<'a> Machine<'a> {
         Some(std::array::from_fn(|bit| bits[offset % 4 * 8 + bit]))
     }
 
-    fn step(&mut self, pc: usize, state: &mut State) -> Result<Next, Stop> {
+    fn step(&mut self, pc: usize, state: &mut MachineState) -> Result<Next, Stop> {
         let Some(operation) = self.code.operations.get(pc).copied() else {
             return Err(Stop("the program runs past its last instruction".into()));
         };
@@ -553,14 +554,14 @@ impl<'a> Machine<'a> {
     }
 }
 
-fn operand(state: &State, source: Operand) -> Value {
+fn operand(state: &MachineState, source: Operand) -> Value {
     match source {
         Operand::Register(register) => state.registers[register].clone(),
         Operand::Immediate(value) => value.into(),
     }
 }
 
-fn position(state: &State, pc: usize) -> Position {
+fn position(state: &MachineState, pc: usize) -> Position {
     let mut position = [0; 9];
     let mut depth = 0;
     for (resume, round) in state.resumes() {

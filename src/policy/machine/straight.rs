@@ -4,7 +4,7 @@
 use crate::bytecode::{Arithmetic, Operand, Operation};
 
 use super::super::compute;
-use super::super::state::State;
+use super::super::state::MachineState;
 use super::super::table::TableKind;
 use super::super::value::{Base, Value};
 use super::super::word::Word;
@@ -12,7 +12,7 @@ use super::{Machine, Stop, operand};
 
 impl Machine<'_> {
     /// Operations after which the next instruction follows.
-    pub(super) fn straight(&mut self, operation: Operation, state: &mut State) -> Result<(), Stop> {
+    pub(super) fn straight(&mut self, operation: Operation, state: &mut MachineState) -> Result<(), Stop> {
         match operation {
             // The idiom for zero, whatever the register held.
             Operation::Arithmetic { kind: Arithmetic::Xor | Arithmetic::Sub, dst, source, .. }

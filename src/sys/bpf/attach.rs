@@ -6,7 +6,7 @@
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-use super::call::{Body, Command, call};
+use super::call::{Body, BpfCommand, call};
 use super::error::BpfError;
 use super::map::has_plain_values;
 use super::map::map_info;
@@ -20,7 +20,7 @@ const NAME_SIZE: usize = 16;
 
 /// The beginning of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct FunctionEntry {
     /// Its offset in the file, in bytes.
     pub offset: u64,
     /// The number that the program gets for it (`bpf_get_attach_cookie`).
@@ -91,7 +91,7 @@ pub fn load_session(name: &str, license: &CStr, instructions: &[[u8; 8]]) -> Res
     }
     // SAFETY: the kernel reads as many instructions as stated (it refuses
     // `u32::MAX` unread) and the licence to its end; no log is asked for.
-    let fd = unsafe { call(Command::ProgramLoad, &mut body)? };
+    let fd = unsafe { call(BpfCommand::ProgramLoad, &mut body)? };
     // SAFETY: a new descriptor that nobody else knows; it fits an int.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
@@ -107,7 +107,7 @@ pub fn load_session(name: &str, license: &CStr, instructions: &[[u8; 8]]) -> Res
 pub fn attach_session(
     program: BorrowedFd<'_>,
     file: &CStr,
-    entries: &[Entry],
+    entries: &[FunctionEntry],
     pid: Option<u32>,
 ) -> Result<OwnedFd, BpfError> {
     let offsets: Vec<u64> = entries.iter().map(|entry| entry.offset).collect();
@@ -124,7 +124,7 @@ pub fn attach_session(
     };
     // SAFETY: the kernel reads the path to its end, and as many offsets and
     // cookies as stated (it refuses `u32::MAX` unread).
-    let fd = unsafe { call(Command::LinkCreate, &mut body)? };
+    let fd = unsafe { call(BpfCommand::LinkCreate, &mut body)? };
     // SAFETY: a new descriptor that nobody else knows; it fits an int.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
@@ -132,7 +132,7 @@ pub fn attach_session(
 /// Whether this kernel attaches session programs: one that does says that a
 /// directory is no file, all others do not come so far.
 pub fn has_sessions(program: BorrowedFd<'_>) -> bool {
-    let nowhere = [Entry { offset: 1, cookie: 0 }];
+    let nowhere = [FunctionEntry { offset: 1, cookie: 0 }];
     matches!(attach_session(program, c"/", &nowhere, None), Err(BpfError { errno: libc::EBADF, .. }))
 }
 
@@ -161,7 +161,7 @@ pub fn put(map: BorrowedFd<'_>, key: &[u8], value: &[u8]) -> Result<(), BpfError
     let info = map_info(map)?;
     let fits = key.len() == info.key_size as usize && value.len() == info.value_size as usize;
     if !fits || !has_plain_values(&info) {
-        return Err(BpfError { command: Command::MapUpdate.name(), errno: libc::EINVAL });
+        return Err(BpfError { command: BpfCommand::MapUpdate.name(), errno: libc::EINVAL });
     }
     let mut body = UpdateBody {
         map: map.as_raw_fd().cast_unsigned(),
@@ -171,7 +171,7 @@ pub fn put(map: BorrowedFd<'_>, key: &[u8], value: &[u8]) -> Result<(), BpfError
     };
     // SAFETY: key and value are as long as the kernel reads: the sizes of the
     // map, which never change, were compared.
-    unsafe { call(Command::MapUpdate, &mut body) }.map(drop)
+    unsafe { call(BpfCommand::MapUpdate, &mut body) }.map(drop)
 }
 
 /// Takes an entry out of a map of gpumap's own; one that is not there is no
@@ -184,7 +184,7 @@ pub fn put(map: BorrowedFd<'_>, key: &[u8], value: &[u8]) -> Result<(), BpfError
 pub fn remove(map: BorrowedFd<'_>, key: &[u8]) -> Result<(), BpfError> {
     let info = map_info(map)?;
     if key.len() != info.key_size as usize || !has_plain_values(&info) {
-        return Err(BpfError { command: Command::MapDelete.name(), errno: libc::EINVAL });
+        return Err(BpfError { command: BpfCommand::MapDelete.name(), errno: libc::EINVAL });
     }
     let mut body = UpdateBody {
         map: map.as_raw_fd().cast_unsigned(),
@@ -193,7 +193,7 @@ pub fn remove(map: BorrowedFd<'_>, key: &[u8]) -> Result<(), BpfError> {
     };
     // SAFETY: the key is as long as the kernel reads: the size of the map's keys,
     // which never changes, was compared.
-    match unsafe { call(Command::MapDelete, &mut body) } {
+    match unsafe { call(BpfCommand::MapDelete, &mut body) } {
         Err(error) if error.is_gone() => Ok(()),
         result => result.map(drop),
     }

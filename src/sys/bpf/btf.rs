@@ -2,7 +2,7 @@
 
 use std::os::fd::AsRawFd;
 
-use super::call::{Command, fd_by_id, info};
+use super::call::{BpfCommand, fd_by_id, info};
 use super::error::BpfError;
 
 /// Most bytes of types that are read; the kernel takes 16 MiB (`BTF_MAX_SIZE`),
@@ -28,7 +28,7 @@ struct RawInfo {
 ///
 /// Those of bpf(2).
 pub fn types_by_id(id: u32) -> Result<Option<Vec<u8>>, BpfError> {
-    let fd = fd_by_id(Command::TypesById, id, 0)?;
+    let fd = fd_by_id(BpfCommand::TypesById, id, 0)?;
     let mut raw = RawInfo::default();
     // SAFETY: `RawInfo` is `bpf_btf_info`; both lengths are 0.
     unsafe { info(fd.as_raw_fd(), &mut raw)? };

@@ -14,7 +14,7 @@ pub const MIN_ATTR_SIZE: usize = 128;
 /// Commands of bpf(2), numbered as `enum bpf_cmd` in `linux/bpf.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
-pub(in crate::sys) enum Command {
+pub(in crate::sys) enum BpfCommand {
     MapLookup = 1,
     MapUpdate = 2,
     MapDelete = 3,
@@ -32,7 +32,7 @@ pub(in crate::sys) enum Command {
     IterCreate = 33,
 }
 
-impl Command {
+impl BpfCommand {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::MapLookup => "BPF_MAP_LOOKUP_ELEM",
@@ -75,7 +75,7 @@ struct Attr<T> {
 /// # Safety
 ///
 /// Every address in `body` must be valid for what `command` does with it.
-pub(in crate::sys) unsafe fn call<T: Body>(command: Command, body: &mut T) -> Result<c_long, BpfError> {
+pub(in crate::sys) unsafe fn call<T: Body>(command: BpfCommand, body: &mut T) -> Result<c_long, BpfError> {
     const { assert!(size_of::<T>().is_multiple_of(8)) };
     let mut attr = Attr { body: *body, tail: [0; MIN_ATTR_SIZE / 8] };
     // SAFETY: `attr` outlives the call and is as long as stated; it has no
@@ -108,7 +108,7 @@ pub(super) struct IdBody {
 // SAFETY: four u32, as in `linux/bpf.h`.
 unsafe impl Body for IdBody {}
 
-pub(super) fn fd_by_id(command: Command, id: u32, open_flags: u32) -> Result<OwnedFd, BpfError> {
+pub(super) fn fd_by_id(command: BpfCommand, id: u32, open_flags: u32) -> Result<OwnedFd, BpfError> {
     let mut body = IdBody { id, open_flags, ..IdBody::default() };
     // SAFETY: no addresses in the body.
     let fd = unsafe { call(command, &mut body)? };
@@ -143,7 +143,7 @@ pub(super) unsafe fn info<T: Copy>(fd: RawFd, info: &mut T) -> Result<(), BpfErr
     };
     // SAFETY: the kernel writes at most `info_len` bytes to `info`, which is
     // exclusively borrowed; inner addresses are the caller's promise.
-    unsafe { call(Command::Info, &mut body) }.map(drop)
+    unsafe { call(BpfCommand::Info, &mut body) }.map(drop)
 }
 
 #[cfg(test)]
@@ -160,7 +160,7 @@ mod tests {
     /// Make sure that a failure names command and cause.
     #[test]
     fn errors_are_typed() {
-        let error = fd_by_id(Command::ProgramById, u32::MAX, 0).unwrap_err();
+        let error = fd_by_id(BpfCommand::ProgramById, u32::MAX, 0).unwrap_err();
         assert!(error.is_gone() || error.is_refused(), "{error}");
         assert!(error.to_string().starts_with("bpf BPF_PROG_GET_FD_BY_ID: E"), "{error}");
     }

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
-use super::call::{Command, IdBody, call, fd_by_id, info};
+use super::call::{BpfCommand, IdBody, call, fd_by_id, info};
 use super::error::BpfError;
 
 /// `BPF_LINK_TYPE_TRACING`.
@@ -55,7 +55,7 @@ struct RawInfo {
 pub fn next_link_id(id: u32) -> Result<Option<u32>, BpfError> {
     let mut body = IdBody { id, ..IdBody::default() };
     // SAFETY: no addresses in the body.
-    match unsafe { call(Command::NextLink, &mut body) } {
+    match unsafe { call(BpfCommand::NextLink, &mut body) } {
         Ok(_) => Ok(Some(body.next_id)),
         Err(error) if error.errno == libc::ENOENT => Ok(None),
         Err(error) => Err(error),
@@ -68,7 +68,7 @@ pub fn next_link_id(id: u32) -> Result<Option<u32>, BpfError> {
 ///
 /// `Gone` if no link has the id, `Refused` without the right.
 pub fn link_by_id(id: u32) -> Result<OwnedFd, BpfError> {
-    fd_by_id(Command::LinkById, id, 0)
+    fd_by_id(BpfCommand::LinkById, id, 0)
 }
 
 /// What a link attaches; `None` unless it is a device program on a cgroup.

@@ -19,10 +19,10 @@ mod map;
 mod program;
 mod query;
 
-pub use attach::{Entry, attach_session, has_sessions, load_session, put, remove};
+pub use attach::{FunctionEntry, attach_session, has_sessions, load_session, put, remove};
 pub use btf::types_by_id;
 pub use call::MIN_ATTR_SIZE;
-pub(super) use call::{Body, Command, call};
+pub(super) use call::{Body, BpfCommand, call};
 pub use error::BpfError;
 pub use link::{LinkInfo, TracingLink, link_by_id, link_info, next_link_id, tracing_link};
 pub use map::{ContentLimits, Contents, MapInfo, contents, map_by_id, map_frozen, map_info, possible_cpus};

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
-use super::call::{Command, fd_by_id, info};
+use super::call::{BpfCommand, fd_by_id, info};
 use super::error::BpfError;
 
 /// `BPF_PROG_TYPE_CGROUP_DEVICE`.
@@ -91,7 +91,7 @@ struct RawInfo {
 ///
 /// `Gone` if no program has the id, `Refused` without the right.
 pub fn program_by_id(id: u32) -> Result<OwnedFd, BpfError> {
-    fd_by_id(Command::ProgramById, id, 0)
+    fd_by_id(BpfCommand::ProgramById, id, 0)
 }
 
 /// Reads a program's info, instructions and map ids. Since Linux 4.13.

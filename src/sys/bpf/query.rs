@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use super::call::{Body, Command, call};
+use super::call::{Body, BpfCommand, call};
 use super::error::BpfError;
 
 /// `BPF_CGROUP_DEVICE` of `enum bpf_attach_type`.
@@ -108,7 +108,7 @@ fn query_into(cgroup: BorrowedFd<'_>, kind: ListKind, ids: &mut [u32]) -> Result
     };
     // SAFETY: `prog_ids` points to `prog_cnt` writable u32; the other
     // addresses are null, which the kernel takes as not wanted.
-    let result = unsafe { call(Command::Query, &mut body) };
+    let result = unsafe { call(BpfCommand::Query, &mut body) };
     let count = body.prog_cnt as usize;
     result.map_err(|error| (error, count))?;
     let ids = ids.get(..count).unwrap_or_default().to_vec();

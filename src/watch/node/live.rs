@@ -13,7 +13,7 @@ use crate::observe::Options;
 use crate::observe::processes::environment_poll::{self, PolledEnvironment};
 use crate::probing::driver::Drivers;
 use crate::report::Gpu;
-use crate::watch::Subject;
+use crate::watch::EventSubject;
 use crate::watch::clock::{Clock, now_ns};
 
 /// Reads the running node. Answers about cgroups serve for moments.
@@ -53,7 +53,7 @@ impl NodeReader for LiveNode {
         directory.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     }
 
-    fn cgroup_of(&mut self, subject: &Subject) -> Option<Rc<OwnedCgroup>> {
+    fn cgroup_of(&mut self, subject: &EventSubject) -> Option<Rc<OwnedCgroup>> {
         self.resolver.place(subject)
     }
 
@@ -61,11 +61,11 @@ impl NodeReader for LiveNode {
         self.resolver.cgroup(id)
     }
 
-    fn reach(&mut self, subject: &Subject, cgroup: &OwnedCgroup) -> Option<Rc<CgroupReach>> {
+    fn reach(&mut self, subject: &EventSubject, cgroup: &OwnedCgroup) -> Option<Rc<CgroupReach>> {
         self.resolver.reach(subject, cgroup)
     }
 
-    fn reach_without_cgroup(&mut self, subject: &Subject) -> Option<CgroupReach> {
+    fn reach_without_cgroup(&mut self, subject: &EventSubject) -> Option<CgroupReach> {
         self.resolver.nowhere(subject)
     }
 

@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 use jiff::Timestamp;
 
-use super::Subject;
+use super::EventSubject;
 use crate::observe::processes::environment_poll::PolledEnvironment;
 use crate::probing::driver::Drivers;
 use crate::report::Gpu;
@@ -40,16 +40,16 @@ pub(super) trait NodeReader: fmt::Debug {
     fn has_ended(&mut self, pid: u32) -> bool;
 
     /// The cgroup that a process was in at an event, if it can be told.
-    fn cgroup_of(&mut self, subject: &Subject) -> Option<Rc<OwnedCgroup>>;
+    fn cgroup_of(&mut self, subject: &EventSubject) -> Option<Rc<OwnedCgroup>>;
 
     /// The cgroup of this id, if it is there or was seen. No process is asked.
     fn cgroup(&mut self, id: u64) -> Option<Rc<OwnedCgroup>>;
 
     /// What a process may open in a cgroup; `None` if the cgroup is gone.
-    fn reach(&mut self, subject: &Subject, cgroup: &OwnedCgroup) -> Option<Rc<CgroupReach>>;
+    fn reach(&mut self, subject: &EventSubject, cgroup: &OwnedCgroup) -> Option<Rc<CgroupReach>>;
 
     /// What is known of a process whose cgroup is gone.
-    fn reach_without_cgroup(&mut self, subject: &Subject) -> Option<CgroupReach>;
+    fn reach_without_cgroup(&mut self, subject: &EventSubject) -> Option<CgroupReach>;
 
     /// The node's GPUs as of the last answer.
     fn gpus(&self) -> &[Gpu];

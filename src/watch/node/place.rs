@@ -10,8 +10,8 @@ use super::remember::Remembered;
 use crate::model::Owner;
 use crate::observation::Text;
 use crate::observe::{self, Options};
-use crate::owner::Ground;
-use crate::watch::Subject;
+use crate::owner::TrustedNames;
+use crate::watch::EventSubject;
 
 /// How long a process is taken to stay in its cgroup where only `/proc` can
 /// tell.
@@ -29,8 +29,8 @@ pub(in crate::watch) struct OwnedCgroup {
 }
 
 impl OwnedCgroup {
-    pub(super) fn new(path: &Text, ground: &Ground) -> Self {
-        let owner = ground.owner(path.as_bytes());
+    pub(super) fn new(path: &Text, trusted: &TrustedNames) -> Self {
+        let owner = trusted.owner(path.as_bytes());
         Self { path: path.clone(), owner }
     }
 }
@@ -38,7 +38,7 @@ impl OwnedCgroup {
 /// What is remembered of cgroups.
 #[derive(Debug)]
 pub(super) struct Places {
-    ground: Ground,
+    trusted: TrustedNames,
     /// By id. A cgroup of the second version keeps its path as long as it is
     /// there, and no other ever gets its id: this never grows old.
     by_id: HashMap<u64, Rc<OwnedCgroup>>,
@@ -50,21 +50,21 @@ pub(super) struct Places {
 
 impl Places {
     /// Nothing remembered yet.
-    pub(super) fn new(ground: Ground) -> Self {
+    pub(super) fn new(trusted: TrustedNames) -> Self {
         let (by_process, looked) = (Remembered::new(STAYS), Remembered::new(STAYS));
-        Self { ground, by_id: HashMap::new(), by_process, looked }
+        Self { trusted, by_id: HashMap::new(), by_process, looked }
     }
 
     /// The cgroup of a process at an event, if the event names one that was seen
     /// or is there; else the one that it is in now, if it still is there.
-    pub(super) fn of(&mut self, options: &Options, subject: &Subject) -> Option<Rc<OwnedCgroup>> {
+    pub(super) fn of(&mut self, options: &Options, subject: &EventSubject) -> Option<Rc<OwnedCgroup>> {
         if let Some(place) = self.by_id(options, subject.cgroup) {
             return Some(place);
         }
-        let ground = &self.ground;
+        let trusted = &self.trusted;
         self.by_process.get((subject.pid, subject.start_time), || {
             let path = observe::process_cgroup(options, subject.pid, subject.start_time).ok()?;
-            Some(Rc::new(OwnedCgroup::new(&path.as_os_str().as_bytes().into(), ground)))
+            Some(Rc::new(OwnedCgroup::new(&path.as_os_str().as_bytes().into(), trusted)))
         })
     }
 
@@ -86,7 +86,7 @@ impl Places {
         if self.by_id.len() >= KEPT && !self.by_id.contains_key(&id) {
             self.by_id.clear();
         }
-        self.by_id.entry(id).or_insert_with(|| Rc::new(OwnedCgroup::new(path, &self.ground)));
+        self.by_id.entry(id).or_insert_with(|| Rc::new(OwnedCgroup::new(path, &self.trusted)));
     }
 }
 
@@ -98,8 +98,8 @@ mod tests {
     /// and that not more are kept than said.
     #[test]
     fn ids() {
-        let mut places = Places::new(Ground::default());
-        let subject = Subject { pid: u32::MAX, cgroup: 7, ..Subject::default() };
+        let mut places = Places::new(TrustedNames::default());
+        let subject = EventSubject { pid: u32::MAX, cgroup: 7, ..EventSubject::default() };
         let nowhere = Options { proc: PathBuf::from("/nonexistent"), ..Options::default() };
         assert_eq!(places.of(&nowhere, &subject), None);
         places.remember(7, &"/a".into());

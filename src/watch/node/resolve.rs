@@ -14,10 +14,10 @@ use super::remember::Remembered;
 use crate::analyse::{CgroupGpus, MovedReach};
 use crate::observation::{Answer, CgroupMode, Environment, Observation, Process, Text};
 use crate::observe::procfile::cgroup_line;
-use crate::observe::{self, Options, Target};
+use crate::observe::{self, CgroupTarget, Options};
 use crate::report::{Asked, Gpu};
 use crate::sys::dir::Dir;
-use crate::watch::Subject;
+use crate::watch::EventSubject;
 
 /// How long an observation of a cgroup serves: its programs may change.
 const FRESH: Duration = Duration::from_millis(500);
@@ -80,7 +80,7 @@ impl Resolver {
     pub(super) fn new(options: Options) -> Self {
         let options = Options { detail: false, deadline: None, units: false, hook: false, ..options };
         Self {
-            places: Places::new(observe::ground(&options)),
+            places: Places::new(observe::trusted_names(&options)),
             options,
             groups: Remembered::new(STAYS),
             known: HashMap::new(),
@@ -96,7 +96,7 @@ impl Resolver {
     }
 
     /// The cgroup that a process was in, if it can be told.
-    pub(super) fn place(&mut self, subject: &Subject) -> Option<Rc<OwnedCgroup>> {
+    pub(super) fn place(&mut self, subject: &EventSubject) -> Option<Rc<OwnedCgroup>> {
         self.places.of(&self.options, subject)
     }
 
@@ -107,7 +107,7 @@ impl Resolver {
 
     /// What answers for a process in a cgroup; `None` where the cgroup is
     /// gone.
-    pub(super) fn reach(&mut self, subject: &Subject, cgroup: &OwnedCgroup) -> Option<Rc<CgroupReach>> {
+    pub(super) fn reach(&mut self, subject: &EventSubject, cgroup: &OwnedCgroup) -> Option<Rc<CgroupReach>> {
         let key = self.key(subject, cgroup);
         if let Some(known) = self.known.get(&key).filter(|known| known.at.elapsed() < FRESH) {
             return Some(known.clone());
@@ -117,7 +117,7 @@ impl Resolver {
     }
 
     /// What answers for a process whose cgroup is gone.
-    pub(super) fn nowhere(&mut self, subject: &Subject) -> Option<CgroupReach> {
+    pub(super) fn nowhere(&mut self, subject: &EventSubject) -> Option<CgroupReach> {
         if self.serial == 0 {
             // Nobody has looked at the node's GPUs yet.
             self.observe(subject, &OwnedCgroup { path: "/".into(), ..OwnedCgroup::default() })?;
@@ -126,13 +126,13 @@ impl Resolver {
         Some(CgroupReach { at: Instant::now(), serial: self.serial, asker })
     }
 
-    fn key(&mut self, subject: &Subject, cgroup: &OwnedCgroup) -> Key {
+    fn key(&mut self, subject: &EventSubject, cgroup: &OwnedCgroup) -> Key {
         let group = || v1_group(&self.options.proc, subject.pid);
         let group = if self.v1 { self.groups.get((subject.pid, subject.start_time), group) } else { None };
         (cgroup.path.clone(), group)
     }
 
-    fn observe(&mut self, subject: &Subject, cgroup: &OwnedCgroup) -> Option<Rc<CgroupReach>> {
+    fn observe(&mut self, subject: &EventSubject, cgroup: &OwnedCgroup) -> Option<Rc<CgroupReach>> {
         let pid = subject.pid;
         let at = Instant::now();
         let group = v1_group(&self.options.proc, pid);
@@ -172,7 +172,7 @@ impl Resolver {
     fn observation(&self, pid: u32, cgroup: &Text) -> Option<Observation> {
         // Only a living process tells its place in the v1 hierarchy.
         let path = PathBuf::from(OsStr::from_bytes(cgroup.as_bytes()));
-        let target = Target { path, recursive: false };
+        let target = CgroupTarget { path, recursive: false };
         // One that is elsewhere by now has the same place there.
         let its = observe::processes_and(&self.options, &[pid], std::slice::from_ref(&target)).ok();
         let its = its.filter(|seen| seen.cgroups.iter().any(|seen| seen.path == *cgroup));

@@ -9,7 +9,7 @@ use super::EventSource;
 use crate::analyse::Comparison;
 use crate::observation::Problem;
 use crate::observe::monitor::cgroups::{CgroupMonitor, ListSource, Notification};
-use crate::observe::{ObserveError, Options, Target};
+use crate::observe::{CgroupTarget, ObserveError, Options};
 use crate::report::{Event, Gpu};
 use event::events;
 use reported::ReportedProblems;
@@ -31,7 +31,7 @@ impl PolicyWatcher {
     /// # Errors
     ///
     /// As [`crate::observe::cgroups`].
-    pub fn start(options: &Options, targets: &[Target]) -> Result<Self, ObserveError> {
+    pub fn start(options: &Options, targets: &[CgroupTarget]) -> Result<Self, ObserveError> {
         Self::start_with(options, targets, None, None)
     }
 
@@ -43,7 +43,7 @@ impl PolicyWatcher {
     /// As [`Self::start`].
     pub fn start_with(
         options: &Options,
-        targets: &[Target],
+        targets: &[CgroupTarget],
         engine: Option<Notification>,
         source: Option<ListSource>,
     ) -> Result<Self, ObserveError> {
@@ -56,7 +56,7 @@ impl PolicyWatcher {
     /// # Errors
     ///
     /// As [`Self::start`].
-    pub fn list(options: &Options, targets: &[Target]) -> Result<Self, ObserveError> {
+    pub fn list(options: &Options, targets: &[CgroupTarget]) -> Result<Self, ObserveError> {
         CgroupMonitor::list(options, targets, None).map(Self::new)
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::record::{Given, Record};
+use super::record::{ProgramVariable, Record};
 use crate::observation::{Environment, Variable};
 use crate::watch::Fact;
 
@@ -30,8 +30,8 @@ impl Executed {
     pub(super) fn fact(&mut self, record: Record) -> Option<Fact> {
         match record {
             Record::Fact(fact) => Some(fact),
-            Record::Variable(given) => {
-                self.add(given);
+            Record::Variable(variable) => {
+                self.add(variable);
                 None
             }
             Record::Executed { at, subject, env_end, lost, told } => {
@@ -47,8 +47,8 @@ impl Executed {
         self.0.remove(&account);
     }
 
-    fn add(&mut self, given: Given) {
-        let Given { pid, account, lost, number, name, value } = given;
+    fn add(&mut self, variable: ProgramVariable) {
+        let ProgramVariable { pid, account, lost, number, name, value } = variable;
         if number == 0 {
             let waiting = self.0.entry(account).or_default();
             if waiting.len() >= WAITING {
@@ -88,7 +88,7 @@ fn whole(begun: Option<Begun>, lost: u32, told: usize) -> Option<Environment> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::Subject;
+    use crate::watch::EventSubject;
 
     const A: &str = "CUDA_VISIBLE_DEVICES";
 
@@ -98,11 +98,11 @@ mod tests {
 
     fn of(pid: u32, account: u32, lost: u32, number: usize, value: Option<&str>) -> Record {
         let value = value.map(|value| (value.as_bytes().to_vec(), false));
-        Record::Variable(Given { pid, account, lost, number, name: A, value })
+        Record::Variable(ProgramVariable { pid, account, lost, number, name: A, value })
     }
 
     fn program(lost: u32, told: Option<usize>) -> Record {
-        let subject = Subject { pid: 7, account: Some(1), ..Subject::default() };
+        let subject = EventSubject { pid: 7, account: Some(1), ..EventSubject::default() };
         Record::Executed { at: 1, subject, env_end: 0, lost, told }
     }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::probes::{ENVIRON, Probe};
 use super::record::{NAME, OTHERS};
 use crate::loader::objects::{SESSION, WATCH};
-use crate::loader::{self, Attached, Entry, Loaded, Loader, Over, Ring, Wanted};
+use crate::loader::{self, AttachedProbes, FunctionEntry, Loaded, Loader, ObjectSpec, Over, Ring};
 use crate::model::VARIABLES;
 use crate::probing::Mode;
 use crate::sys::heap;
@@ -83,8 +83,9 @@ impl Kernel {
         Ok(())
     }
 
-    /// Whom to follow; `own` is never followed.
-    pub(super) fn follow(
+    /// Sets which processes are watched: all, or these pids and those in these cgroups.
+    /// `own`, gpumap itself, never is.
+    pub(super) fn set_scope(
         &mut self,
         all: bool,
         pids: &[u32],
@@ -151,12 +152,12 @@ impl Kernel {
         functions: &[(&Probe, u64)],
         file: &Path,
         pid: Option<u32>,
-    ) -> Result<Vec<Attached>, WatchError> {
+    ) -> Result<Vec<AttachedProbes>, WatchError> {
         let mut links = Vec::new();
         let mut entries = Vec::new();
         for (probe, offset) in functions {
             match (self.mode, probe.kind) {
-                (Mode::Session, Some(cookie)) => entries.push(Entry { offset: *offset, cookie }),
+                (Mode::Session, Some(cookie)) => entries.push(FunctionEntry { offset: *offset, cookie }),
                 _ => links.extend(self.attach_pair(probe, file, *offset, pid)?),
             }
         }
@@ -178,8 +179,8 @@ impl Kernel {
         file: &Path,
         offset: u64,
         pid: Option<u32>,
-    ) -> Result<Vec<Attached>, WatchError> {
-        let entry = Entry { offset, cookie: 0 };
+    ) -> Result<Vec<AttachedProbes>, WatchError> {
+        let entry = FunctionEntry { offset, cookie: 0 };
         let programs = std::iter::once(probe.exit).chain(probe.entry);
         let links = programs.map(|program| self.loaded.attach_function(program, file, entry, pid));
         let links: Result<Vec<_>, _> = links.collect();
@@ -205,9 +206,9 @@ fn load_any(wanted: Option<Mode>) -> Result<(Box<dyn Loaded>, Mode), WatchError>
 fn load(loader: &dyn Loader, mode: Mode) -> Result<Box<dyn Loaded>, WatchError> {
     let served: Vec<&str> =
         ENVIRON.iter().flat_map(|probe| std::iter::once(probe.exit).chain(probe.entry)).collect();
-    let wanted = Wanted { optional: &[ON_MOVE, FIND_HOMES], ..Wanted::whole(&WATCH) };
+    let wanted = ObjectSpec { optional: &[ON_MOVE, FIND_HOMES], ..ObjectSpec::whole(&WATCH) };
     let wanted = match mode {
-        Mode::Session => Wanted { session: Some(&SESSION), left_out: &served, ..wanted },
+        Mode::Session => ObjectSpec { session: Some(&SESSION), left_out: &served, ..wanted },
         Mode::Pair => wanted,
     };
     Ok(loader.load(&wanted)?)

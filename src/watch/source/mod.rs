@@ -21,7 +21,7 @@ use kernel::Kernel;
 use losses::Losses;
 use prober::Watched;
 
-use crate::watch::{Fact, Scope, WatchError};
+use crate::watch::{Fact, ProcessScope, WatchError};
 
 /// Facts that one call gives at most: the others wait in the ring.
 const BATCH: usize = 4096;
@@ -40,7 +40,7 @@ const LOOKING: Duration = Duration::from_millis(10);
 const SAY: Duration = Duration::from_secs(60);
 
 /// A running watch. All of it ends with the value, or with the process.
-pub struct Source {
+pub struct FactSource {
     kernel: Kernel,
     libraries: Libraries<Watched>,
     /// The only processes that are looked at; `None`: any.
@@ -55,7 +55,7 @@ pub struct Source {
     executed: Executed,
 }
 
-impl Source {
+impl FactSource {
     /// Begins to watch, in the first mode that the kernel takes or in the wanted
     /// one. Needs Linux 5.8 with BTF, and the rights to load programs (root).
     ///
@@ -66,9 +66,9 @@ impl Source {
     /// # Errors
     ///
     /// Why the kernel does not let it.
-    pub fn start(scope: &Scope, proc: &Path, wanted: Option<Mode>) -> Result<Self, WatchError> {
+    pub fn start(scope: &ProcessScope, proc: &Path, wanted: Option<Mode>) -> Result<Self, WatchError> {
         let mut kernel = Kernel::load(wanted)?;
-        kernel.follow(scope.all, &scope.pids, &scope.cgroup_ids(), std::process::id())?;
+        kernel.set_scope(scope.all, &scope.pids, &scope.cgroup_ids(), std::process::id())?;
         kernel.attach_tracepoints()?;
         let only = (!scope.all && scope.cgroups.is_empty()).then(|| scope.pids.clone());
         let mut source = Self {
@@ -161,7 +161,7 @@ impl Source {
         let start = facts.len();
         self.drain(&mut facts);
         for fact in facts.iter().skip(start) {
-            self.follow(fact);
+            self.track_files(fact);
         }
         self.libraries.tidy(&mut self.kernel, &self.proc);
         // Said first: it lies among these.
@@ -204,7 +204,7 @@ impl Source {
     }
 
     /// Keeps up with which process uses which file.
-    fn follow(&mut self, fact: &Fact) {
+    fn track_files(&mut self, fact: &Fact) {
         match fact {
             Fact::Exec { subject, .. } => {
                 self.libraries.executed(subject.pid, subject.start_time);
@@ -231,7 +231,7 @@ impl Source {
             if look.is_last() {
                 self.libraries.settled(look.pid);
             }
-            let is_waiting = self.waiting.again(look);
+            let is_waiting = self.waiting.put_back(look);
             self.overlook(is_waiting, look.account);
         }
     }

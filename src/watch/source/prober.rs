@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::kernel::Kernel;
 use super::probes::{DRIVERS, ENVIRON, Probe};
-use crate::loader::Attached;
-use crate::probing::{FileKind, Prober, Target, places};
+use crate::loader::AttachedProbes;
+use crate::probing::{FileRole, ProbeTarget, Prober, places};
 use crate::sys::window::Windowed;
 
 /// A function, and where it is in the file.
@@ -20,15 +20,24 @@ impl Prober for Kernel {
     /// file keeps its file system busy.
     const UNUSED: Duration = Duration::from_secs(1);
 
-    fn find(&mut self, file: Windowed, kind: FileKind, _target: &Target<'_>) -> Result<Vec<Watched>, String> {
-        let probes: &'static [Probe] = if kind == FileKind::Driver { &DRIVERS } else { &ENVIRON };
+    fn find(
+        &mut self,
+        file: Windowed,
+        kind: FileRole,
+        _target: &ProbeTarget<'_>,
+    ) -> Result<Vec<Watched>, String> {
+        let probes: &'static [Probe] = if kind == FileRole::Driver { &DRIVERS } else { &ENVIRON };
         let names: Vec<&str> = probes.iter().map(|probe| probe.function).collect();
-        let found = places(file, &names, kind == FileKind::Executable).map_err(|error| error.to_string())?;
+        let found = places(file, &names, kind == FileRole::Executable).map_err(|error| error.to_string())?;
         let probe = |name| probes.iter().find(|probe| probe.function == name);
         Ok(found.iter().filter_map(|place| Some((probe(place.function)?, place.offset))).collect())
     }
 
-    fn attach(&mut self, places: &[Watched], target: &Target<'_>) -> Result<Vec<Attached>, String> {
+    fn attach(
+        &mut self,
+        places: &[Watched],
+        target: &ProbeTarget<'_>,
+    ) -> Result<Vec<AttachedProbes>, String> {
         Self::attach(self, places, target.path, target.pid).map_err(|error| error.to_string())
     }
 }

@@ -5,12 +5,12 @@ use std::rc::Rc;
 use super::Tracker;
 use crate::model::EventKind;
 use crate::report::{Asked, Event};
-use crate::watch::Subject;
+use crate::watch::EventSubject;
 use crate::watch::node::{CgroupReach, OwnedCgroup};
 
 impl Tracker {
     /// An event about a process in its cgroup, without what happened.
-    pub(super) fn about(&mut self, kind: EventKind, at: String, subject: &Subject) -> Event {
+    pub(super) fn about(&mut self, kind: EventKind, at: String, subject: &EventSubject) -> Event {
         let event = Event::at(kind, at).of_process(subject);
         match self.place(subject) {
             Some(place) => event.in_cgroup(&place.path, place.owner.clone()),
@@ -20,7 +20,7 @@ impl Tracker {
 
     /// The cgroup of a process: that of the event, or as it was when it was
     /// last looked at.
-    pub(super) fn place(&mut self, subject: &Subject) -> Option<Rc<OwnedCgroup>> {
+    pub(super) fn place(&mut self, subject: &EventSubject) -> Option<Rc<OwnedCgroup>> {
         let now = self.node.cgroup_of(subject);
         let state = self.state(subject)?;
         state.place = now.or(state.place.take());
@@ -29,13 +29,13 @@ impl Tracker {
 
     /// What a process asks for with the environment that it has; `None` where
     /// its cgroup is gone.
-    pub(super) fn asked(&mut self, subject: &Subject) -> Option<Asked> {
+    pub(super) fn asked(&mut self, subject: &EventSubject) -> Option<Asked> {
         let known = self.reach(subject)?;
         Some(self.state(subject)?.asked(&known))
     }
 
     /// The same where its cgroup is gone, and what it may open with it.
-    pub(super) fn asked_nowhere(&mut self, subject: &Subject) -> Option<Asked> {
+    pub(super) fn asked_nowhere(&mut self, subject: &EventSubject) -> Option<Asked> {
         let known = self.node.reach_without_cgroup(subject)?;
         Some(known.asked(self.state(subject)?.environment.as_ref()))
     }
@@ -43,14 +43,14 @@ impl Tracker {
     /// Why a process gets no GPU with what it asks for.
     pub(super) fn why_none(
         &mut self,
-        subject: &Subject,
+        subject: &EventSubject,
         asked: &Asked,
         name: Option<&str>,
     ) -> Option<String> {
         self.reach(subject)?.why_none(asked, name)
     }
 
-    fn reach(&mut self, subject: &Subject) -> Option<Rc<CgroupReach>> {
+    fn reach(&mut self, subject: &EventSubject) -> Option<Rc<CgroupReach>> {
         let place = self.place(subject)?;
         self.node.reach(subject, &place)
     }

@@ -6,7 +6,7 @@ use crate::model::ValueState;
 use crate::model::{EventCause, EventKind};
 use crate::observation::Environment;
 use crate::report::{Asked, Event, Value};
-use crate::watch::{NewValue, Subject};
+use crate::watch::{EventSubject, NewValue};
 
 /// One changed variable.
 pub(super) struct Change<'a> {
@@ -26,7 +26,7 @@ impl Tracker {
     pub(super) fn set(
         &mut self,
         at: u64,
-        subject: &Subject,
+        subject: &EventSubject,
         how: EventCause,
         name: &'static str,
         new: NewValue,
@@ -53,7 +53,7 @@ impl Tracker {
     /// A call that changed a variable whose name could not be read without
     /// waiting for a page of the process. What it has is read again soon, and what
     /// differs then is told.
-    pub(super) fn unnamed(&mut self, subject: &Subject) {
+    pub(super) fn unnamed(&mut self, subject: &EventSubject) {
         if let Some(state) = self.state(subject) {
             state.doubtful = true;
             state.changes += 1;
@@ -67,7 +67,7 @@ impl Tracker {
     /// anything. The value then, `None` if nothing was set.
     fn look(
         &mut self,
-        subject: &Subject,
+        subject: &EventSubject,
         name: &'static str,
         new: NewValue,
         unsure: bool,
@@ -92,7 +92,7 @@ impl Tracker {
     }
 
     /// A call of clearenv.
-    pub(super) fn cleared(&mut self, at: u64, subject: &Subject) -> Vec<Event> {
+    pub(super) fn cleared(&mut self, at: u64, subject: &EventSubject) -> Vec<Event> {
         let how = EventCause::Clearenv;
         let asked = self.asked(subject);
         let Some(state) = self.state(subject) else { return Vec::new() };
@@ -113,7 +113,7 @@ impl Tracker {
     }
 
     /// The event of a change that the environment has already.
-    pub(super) fn changed(&mut self, subject: &Subject, change: Change<'_>) -> Option<Event> {
+    pub(super) fn changed(&mut self, subject: &EventSubject, change: Change<'_>) -> Option<Event> {
         let at = self.node.time(change.at);
         let state = self.state(subject)?;
         state.changes += 1;
@@ -143,7 +143,7 @@ impl Tracker {
     }
 
     /// Whether a change has an effect in its process.
-    fn effective(&mut self, name: &str, at: u64, subject: &Subject) -> Option<bool> {
+    fn effective(&mut self, name: &str, at: u64, subject: &EventSubject) -> Option<bool> {
         let mut effect = self.state(subject)?.effect;
         let now = self.node.now();
         let answer = effect.of(name, at, now, || self.node.mapped_drivers(subject.pid));

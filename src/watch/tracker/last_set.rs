@@ -2,7 +2,7 @@
 
 use super::Tracker;
 use super::environment::value;
-use super::state::State;
+use super::state::TrackedProcess;
 use crate::report::Value;
 
 /// A process's last changes.
@@ -19,7 +19,9 @@ pub struct LastSet {
 impl Tracker {
     /// The last changes of every process that is there.
     pub fn last_set(&self) -> Vec<LastSet> {
-        let lost = |state: &State| state.doubtful || state.gaps != self.gaps.of(state.subject.account).count;
+        let lost = |state: &TrackedProcess| {
+            state.doubtful || state.gaps != self.gaps.of(state.subject.account).count
+        };
         let known = self.processes.values().filter(|state| !lost(state));
         let mut all: Vec<LastSet> = known.filter_map(of).collect();
         all.sort_by_key(|one| one.pid);
@@ -27,7 +29,7 @@ impl Tracker {
     }
 }
 
-fn of(state: &State) -> Option<LastSet> {
+fn of(state: &TrackedProcess) -> Option<LastSet> {
     let environment = state.environment.as_ref()?;
     let one = |(name, at): (&String, &jiff::Timestamp)| {
         Some((name.clone(), value(environment, name)?, at.to_string()))

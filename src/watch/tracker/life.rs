@@ -2,11 +2,11 @@
 
 use super::Tracker;
 use super::environment::chooses;
-use super::state::{State, known};
+use super::state::{TrackedProcess, known};
 use crate::model::{EventCause, EventKind};
 use crate::observation::Environment;
 use crate::report::Event;
-use crate::watch::{Driver, Subject};
+use crate::watch::{Driver, EventSubject};
 
 /// Said of a process that ended before it could be read again.
 const UNNAMED: &str =
@@ -15,7 +15,11 @@ const UNNAMED: &str =
 impl Tracker {
     /// The environment of a program whose event does not tell it, which ends at
     /// an address with this low half: if the process is still there.
-    pub(super) fn given(&mut self, subject: &Subject, env_end: u32) -> Option<Environment> {
+    pub(super) fn environment_at_exec(
+        &mut self,
+        subject: &EventSubject,
+        env_end: u32,
+    ) -> Option<Environment> {
         let peek = self.node.environment_at_exec(subject.pid);
         // Else it executed another program since, whose event comes next.
         let peek = peek.filter(|peek| {
@@ -29,7 +33,7 @@ impl Tracker {
     pub(super) fn executed(
         &mut self,
         at: u64,
-        subject: &Subject,
+        subject: &EventSubject,
         environment: Option<Environment>,
     ) -> Option<Event> {
         let followed = self.state(subject)?.is_followed("", at);
@@ -37,7 +41,7 @@ impl Tracker {
         self.recent.insert(subject.account, subject.pid);
         let state = self.state(subject)?;
         let (told, gaps) = (state.told, state.gaps);
-        *state = State::new(subject, gaps);
+        *state = TrackedProcess::new(subject, gaps);
         (state.told, state.environment) = (told, environment);
         let environment = state.environment.as_ref()?;
         let chooses = environment.variables.iter().any(|variable| chooses(&variable.name));
@@ -55,19 +59,19 @@ impl Tracker {
 
     /// It was forked from the process `parent` that started at `parent_start`,
     /// whose environment it has.
-    pub(super) fn forked(&mut self, subject: &Subject, parent: u32, parent_start: u64) {
+    pub(super) fn forked(&mut self, subject: &EventSubject, parent: u32, parent_start: u64) {
         let parent = self.processes.get(&parent).map(|parent| parent.subject.clone());
         let parent = parent.filter(|parent| parent.start_time == parent_start);
         let parent = parent.and_then(|parent| self.state(&parent).cloned());
         let Some(state) = self.state(subject) else { return };
         if let Some(parent) = parent {
-            *state = State::new(subject, state.gaps);
+            *state = TrackedProcess::new(subject, state.gaps);
             state.inherit(&parent);
         }
     }
 
     /// It ended.
-    pub(super) fn ended(&mut self, at: u64, subject: &Subject) -> Option<Event> {
+    pub(super) fn ended(&mut self, at: u64, subject: &EventSubject) -> Option<Event> {
         let state = self.processes.get(&subject.pid);
         let told = state.is_some_and(|state| state.told || state.doubtful);
         let why = state.is_some_and(|state| state.doubtful).then(|| UNNAMED.to_owned());
@@ -84,7 +88,7 @@ impl Tracker {
     }
 
     /// It initialised a driver's library; 0 is success.
-    pub(super) fn driver(&mut self, at: u64, subject: &Subject, driver: Driver, result: i32) -> Event {
+    pub(super) fn driver(&mut self, at: u64, subject: &EventSubject, driver: Driver, result: i32) -> Event {
         if let Some(state) = self.state(subject) {
             if result == 0 {
                 state.effect.initialise(driver);

@@ -2,10 +2,9 @@
 //! an event can say what it was before and what it is now.
 //!
 //! Here is what is kept and how facts are told apart; `state` is one process,
-//! `changes` are its variables, `life` its beginning and end, `again` finds
+//! `changes` are its variables, `life` its beginning and end, `poll` finds
 //! what no call told, `asked` says what a process asks for.
 
-mod again;
 mod asked;
 mod changes;
 mod effect;
@@ -14,6 +13,7 @@ mod gaps;
 mod last_set;
 mod life;
 mod moved;
+mod poll;
 mod recent;
 mod state;
 #[cfg(test)]
@@ -29,16 +29,16 @@ use crate::observe::Options;
 use crate::observe::processes::environment_poll::PolledEnvironment;
 use crate::report::{Event, Gpu};
 use crate::watch::node::{LiveNode, NodeReader};
-use crate::watch::{Fact, Scope, Subject};
+use crate::watch::{EventSubject, Fact, ProcessScope};
 use gaps::Gaps;
 use moved::Move;
 use recent::Recent;
-use state::{Memory, State};
+use state::{EnvironmentReading, TrackedProcess};
 use turns::Turns;
 use weights::Weights;
 
-pub use again::Reread;
 pub use last_set::LastSet;
+pub use poll::Reread;
 
 /// Processes that are kept at most: of one account, and of all.
 const EACH: usize = 1 << 16;
@@ -52,9 +52,9 @@ const LEARNT: usize = 128;
 pub struct Tracker {
     node: Box<dyn NodeReader>,
     /// Whose moves are told, and where cgroup2 is mounted.
-    scope: Scope,
+    scope: ProcessScope,
     root: PathBuf,
-    processes: HashMap<u32, State>,
+    processes: HashMap<u32, TrackedProcess>,
     gaps: Gaps,
     /// How often nothing could be said of an account's processes because there
     /// are too many.
@@ -83,7 +83,7 @@ impl Tracker {
     fn of(node: Box<dyn NodeReader>) -> Self {
         Self {
             node,
-            scope: Scope { all: true, ..Scope::default() },
+            scope: ProcessScope { all: true, ..ProcessScope::default() },
             root: PathBuf::new(),
             processes: HashMap::new(),
             gaps: Gaps::default(),
@@ -100,7 +100,7 @@ impl Tracker {
     /// Tells only of moves of these processes, or into and out of these cgroups
     /// of the hierarchy that is mounted at `root`: the kernel tells of more.
     #[must_use]
-    pub fn within(self, scope: Scope, root: &Path) -> Self {
+    pub fn within(self, scope: ProcessScope, root: &Path) -> Self {
         Self { scope, root: root.to_owned(), ..self }
     }
 
@@ -116,7 +116,7 @@ impl Tracker {
                 let pid = peek.pid;
                 let Some(state) = self.state(&subject(&peek)) else { continue };
                 if let Some(environment) = state::known(peek) {
-                    state.learn(Memory { begun, ended, environment });
+                    state.learn(EnvironmentReading { begun, ended, environment });
                 }
                 self.weigh(pid);
             }
@@ -156,7 +156,7 @@ impl Tracker {
             }
             Fact::Cleared { at, subject } => self.cleared(at, &subject),
             Fact::Exec { at, subject, env_end, environment } => {
-                let environment = environment.or_else(|| self.given(&subject, env_end));
+                let environment = environment.or_else(|| self.environment_at_exec(&subject, env_end));
                 self.executed(at, &subject, environment).into_iter().collect()
             }
             Fact::Fork { subject, parent, parent_start, .. } => {
@@ -180,7 +180,7 @@ impl Tracker {
 
     /// The state of a process: a new one if the pid is another process's now.
     /// `None` where too many are kept already, which is told.
-    fn state(&mut self, subject: &Subject) -> Option<&mut State> {
+    fn state(&mut self, subject: &EventSubject) -> Option<&mut TrackedProcess> {
         let full = self.processes.len() >= PROCESSES || self.turns.count(subject.account) >= EACH;
         if full && !self.processes.contains_key(&subject.pid) {
             *self.untold.entry(subject.account).or_default() += 1;
@@ -188,7 +188,7 @@ impl Tracker {
         }
         let state = self.processes.entry(subject.pid).or_default();
         if state.subject.start_time != subject.start_time {
-            *state = State::new(subject, self.gaps.of(subject.account).count);
+            *state = TrackedProcess::new(subject, self.gaps.of(subject.account).count);
         }
         state.reckon(&self.gaps);
         if subject.account.is_some() && state.subject.account != subject.account {
@@ -197,7 +197,7 @@ impl Tracker {
         // What was read from /proc has no cgroup id, and no account.
         if state.subject != *subject {
             let account = state.subject.account;
-            state.subject = Subject { account, ..subject.clone() };
+            state.subject = EventSubject { account, ..subject.clone() };
         }
         self.turns.insert(state.subject.account, subject.pid);
         Some(state)
@@ -209,16 +209,16 @@ impl Tracker {
     }
 
     /// The environment that the process has in memory now.
-    fn read(&mut self, subject: &Subject) -> Option<Memory> {
+    fn read(&mut self, subject: &EventSubject) -> Option<EnvironmentReading> {
         let begun = self.node.now();
         let peek = self.node.environments(&[subject.pid]).pop();
         let environment: Environment =
             state::known(peek.filter(|peek| peek.start_time == subject.start_time)?)?;
-        Some(Memory { begun, ended: self.node.now(), environment })
+        Some(EnvironmentReading { begun, ended: self.node.now(), environment })
     }
 }
 
-fn subject(peek: &PolledEnvironment) -> Subject {
+fn subject(peek: &PolledEnvironment) -> EventSubject {
     let (pid, start_time, uid) = (peek.pid, peek.start_time, peek.uid);
-    Subject { pid, start_time, uid, account: None, comm: peek.comm.clone(), cgroup: 0 }
+    EventSubject { pid, start_time, uid, account: None, comm: peek.comm.clone(), cgroup: 0 }
 }

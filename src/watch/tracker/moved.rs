@@ -7,7 +7,7 @@ use super::Tracker;
 use crate::analyse::left_owner;
 use crate::model::{EventCause, EventKind};
 use crate::report::{Event, MoveEvent};
-use crate::watch::Subject;
+use crate::watch::EventSubject;
 use crate::watch::node::OwnedCgroup;
 
 /// A move, as the kernel tells it.
@@ -26,7 +26,7 @@ pub(super) struct Move {
 impl Tracker {
     /// A process is in the cgroup that `subject` names now. `None` if that is
     /// where it was, or if neither place is watched.
-    pub(super) fn moved(&mut self, subject: &Subject, moved: Move) -> Option<Event> {
+    pub(super) fn moved(&mut self, subject: &EventSubject, moved: Move) -> Option<Event> {
         if moved.from == Some(subject.cgroup) {
             return None;
         }
@@ -59,7 +59,7 @@ impl Tracker {
     }
 
     /// Where it was: what the kernel told, or where it was seen last.
-    fn departed(&mut self, subject: &Subject, moved: Move) -> Option<Rc<OwnedCgroup>> {
+    fn departed(&mut self, subject: &EventSubject, moved: Move) -> Option<Rc<OwnedCgroup>> {
         let state = self.processes.get(&subject.pid);
         let state = state.filter(|state| state.subject.start_time == subject.start_time);
         let last = state.and_then(|state| Some((state.subject.cgroup, state.place.clone()?)));
@@ -75,7 +75,7 @@ impl Tracker {
 
     fn move_event(
         &mut self,
-        subject: &Subject,
+        subject: &EventSubject,
         moved: Move,
         from: Option<&OwnedCgroup>,
         to: Option<&OwnedCgroup>,

@@ -15,13 +15,13 @@ use super::gaps::Gaps;
 use crate::observation::{Answer, Environment};
 use crate::observe::processes::environment_poll::PolledEnvironment;
 use crate::report::Asked;
-use crate::watch::Subject;
+use crate::watch::EventSubject;
 use crate::watch::node::{CgroupReach, OwnedCgroup};
 
 /// An environment that was read from memory, between two moments in
 /// nanoseconds since boot.
 #[derive(Clone, Debug)]
-pub(super) struct Memory {
+pub(super) struct EnvironmentReading {
     pub(super) begun: u64,
     pub(super) ended: u64,
     pub(super) environment: Environment,
@@ -29,13 +29,13 @@ pub(super) struct Memory {
 
 /// One process.
 #[derive(Clone, Debug, Default)]
-pub(super) struct State {
-    pub(super) subject: Subject,
+pub(super) struct TrackedProcess {
+    pub(super) subject: EventSubject,
     pub(super) place: Option<Rc<OwnedCgroup>>,
     /// As far as it is known; `None` where it is not.
     pub(super) environment: Option<Environment>,
     /// What was read, as long as calls of before that may be still to come.
-    pub(super) memory: Option<Memory>,
+    pub(super) memory: Option<EnvironmentReading>,
     /// The variables that calls told since it was read.
     followed: Vec<&'static str>,
     /// The gaps of its account that are reckoned with here.
@@ -54,14 +54,14 @@ pub(super) struct State {
     pub(super) last_set: BTreeMap<String, Timestamp>,
 }
 
-impl State {
+impl TrackedProcess {
     /// A process of which nothing is known yet.
-    pub(super) fn new(subject: &Subject, gaps: u64) -> Self {
+    pub(super) fn new(subject: &EventSubject, gaps: u64) -> Self {
         Self { subject: subject.clone(), gaps, ..Self::default() }
     }
 
     /// Takes what was read from memory for its environment.
-    pub(super) fn learn(&mut self, memory: Memory) {
+    pub(super) fn learn(&mut self, memory: EnvironmentReading) {
         self.replace(Some(memory.environment.clone()));
         self.memory = Some(memory);
     }
@@ -176,9 +176,9 @@ mod tests {
         Environment { variables, cut: None }
     }
 
-    fn learned() -> State {
-        let mut state = State::default();
-        state.learn(Memory { begun: 10, ended: 12, environment: environment("9") });
+    fn learned() -> TrackedProcess {
+        let mut state = TrackedProcess::default();
+        state.learn(EnvironmentReading { begun: 10, ended: 12, environment: environment("9") });
         state
     }
 

@@ -41,7 +41,7 @@ impl NodeReader for MadeUp {
         !self.0.borrow().contains_key(&pid)
     }
 
-    fn cgroup_of(&mut self, _subject: &Subject) -> Option<Rc<OwnedCgroup>> {
+    fn cgroup_of(&mut self, _subject: &EventSubject) -> Option<Rc<OwnedCgroup>> {
         None
     }
 
@@ -49,11 +49,11 @@ impl NodeReader for MadeUp {
         None
     }
 
-    fn reach(&mut self, _subject: &Subject, _cgroup: &OwnedCgroup) -> Option<Rc<CgroupReach>> {
+    fn reach(&mut self, _subject: &EventSubject, _cgroup: &OwnedCgroup) -> Option<Rc<CgroupReach>> {
         None
     }
 
-    fn reach_without_cgroup(&mut self, _subject: &Subject) -> Option<CgroupReach> {
+    fn reach_without_cgroup(&mut self, _subject: &EventSubject) -> Option<CgroupReach> {
         None
     }
 
@@ -104,8 +104,8 @@ fn polled() {
     assert!(tracker.compare(reread).is_empty());
 }
 
-fn process(pid: u32) -> Subject {
-    Subject { pid, start_time: 1, account: Some(1000), ..Subject::default() }
+fn process(pid: u32) -> EventSubject {
+    EventSubject { pid, start_time: 1, account: Some(1000), ..EventSubject::default() }
 }
 
 fn set(tracker: &mut Tracker, pid: u32, name: &'static str, value: &str) -> Vec<Event> {
@@ -156,7 +156,7 @@ fn children() {
     // The parent is another process than the one that is known by its pid.
     tracker.take(fork(9, 2));
     assert_eq!(values(&set(&mut tracker, 9, A, "4")), (None, Some("4")));
-    let other = Subject { start_time: 2, ..process(8) };
+    let other = EventSubject { start_time: 2, ..process(8) };
     assert!(tracker.state(&other).unwrap().environment.is_none());
 }
 
@@ -183,10 +183,10 @@ fn losses_of_others() {
     set(&mut tracker, 7, A, "1");
     tracker.take(Fact::Gap { at: 2, account: Some(2000) });
     assert_eq!(values(&set(&mut tracker, 7, A, "2")), (Some("1"), Some("2")));
-    let other = Subject { account: Some(2000), ..process(7) };
+    let other = EventSubject { account: Some(2000), ..process(7) };
     assert!(tracker.state(&other).unwrap().environment.is_none());
     set(&mut tracker, 8, A, "1");
-    let other = Subject { account: Some(3000), ..process(8) };
+    let other = EventSubject { account: Some(3000), ..process(8) };
     assert!(tracker.state(&other).unwrap().environment.is_some());
     tracker.take(Fact::Gap { at: 2, account: None });
     assert_eq!(values(&set(&mut tracker, 8, A, "2")), (None, Some("2")));
@@ -214,7 +214,7 @@ fn unnamed() {
 fn too_many_processes() {
     let mut tracker = tracker();
     for pid in 1..=u32::try_from(EACH).unwrap() + 7 {
-        let subject = Subject { account: Some(2000), ..process(pid) };
+        let subject = EventSubject { account: Some(2000), ..process(pid) };
         tracker.take(Fact::Fork { at: 1, subject, parent: 1, parent_start: 1 });
     }
     assert_eq!(tracker.processes.len(), EACH);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use gpumap::activity::{Mode, Options, Scope, Session};
+use gpumap::activity::{Mode, Options, ProcessScope, Session};
 use gpumap::observation::ProcessActivity;
 
 use crate::support::host::Host;
@@ -79,7 +79,7 @@ impl Bench {
 
     /// Begins to count.
     pub fn session(&self, mode: Mode, every: u32) -> Session {
-        let scope = Scope { cgroups: vec![self.place.cgroup.clone()], ..Scope::default() };
+        let scope = ProcessScope { cgroups: vec![self.place.cgroup.clone()], ..ProcessScope::default() };
         let options = Options { every, mode: Some(mode), costly: false };
         Session::start(&scope, "/proc".as_ref(), options).unwrap()
     }

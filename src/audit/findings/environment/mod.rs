@@ -11,7 +11,7 @@ mod scheduler;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::audit::access::{Access, verdict};
+use crate::audit::access::{TenantAccess, verdict};
 use crate::audit::facts::Facts;
 use crate::audit::kind::Family;
 use crate::audit::{finding, wording};
@@ -57,7 +57,7 @@ struct Group {
 }
 
 fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
-    let access = Access::new(facts);
+    let access = TenantAccess::new(facts);
     let mut groups: BTreeMap<(usize, &'static str), Group> = BTreeMap::new();
     for (place, tenant) in access.innermost.iter().enumerate() {
         let (Some(tenant), Some(cgroup)) = (tenant, facts.cgroups().get(place)) else { continue };
@@ -72,7 +72,7 @@ fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
 
 fn problems(
     facts: &Facts<'_>,
-    access: &Access,
+    access: &TenantAccess,
     tenant: usize,
     place: usize,
     process: &Process,

@@ -4,7 +4,7 @@
 use super::evidence::{asks, confidence, named, places};
 use super::pages;
 use super::problem::Problem;
-use crate::audit::access::Access;
+use crate::audit::access::TenantAccess;
 use crate::audit::facts::Facts;
 use crate::model::{AllocationSource, Confidence, SharedRole, ValueState};
 use crate::report::{Asked, GpuSet, Process};
@@ -13,7 +13,7 @@ use crate::report::{Asked, GpuSet, Process};
 /// that asks for GPUs of others.
 pub(super) fn problem(
     facts: &Facts<'_>,
-    access: &Access,
+    access: &TenantAccess,
     tenant: usize,
     now: &Asked,
     process: &Process,

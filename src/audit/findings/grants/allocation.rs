@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::evidence::{decided, instance, processes};
 use super::pages::{ALLOC_WITHOUT_GRANT, GRANT_WITHOUT_ALLOC};
-use crate::audit::access::{Access, opens_instance, verdict};
+use crate::audit::access::{TenantAccess, opens_instance, verdict};
 use crate::audit::facts::Facts;
 use crate::audit::{finding, wording};
 use crate::model::Severity;
@@ -19,7 +19,7 @@ type Wrong = (FindingDevice, usize, Gpu);
 /// that are open to all or granted twice have a finding already.
 pub(super) fn find(
     facts: &mut Facts<'_>,
-    access: &Access,
+    access: &TenantAccess,
     unmanaged: &BTreeSet<usize>,
     covered: &BTreeSet<(usize, String)>,
 ) -> Vec<Finding> {
@@ -42,7 +42,7 @@ pub(super) fn find(
 /// The GPUs that a constrained tenant may open besides its allocation.
 fn extra(
     facts: &mut Facts<'_>,
-    access: &Access,
+    access: &TenantAccess,
     tenant: usize,
     allocated: &[String],
     set: &GpuSet,
@@ -85,7 +85,7 @@ fn extra(
 /// step may have fewer than its job; then the job's own cgroup has all.
 fn missing(
     facts: &Facts<'_>,
-    access: &Access,
+    access: &TenantAccess,
     tenant: usize,
     allocated: &[String],
     set: &GpuSet,

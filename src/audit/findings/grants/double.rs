@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::evidence::{decided, instance, processes};
 use super::pages::DOUBLE_GRANT;
-use crate::audit::access::{Access, opens_instance};
+use crate::audit::access::{TenantAccess, opens_instance};
 use crate::audit::facts::{Facts, Tenant, is_within, whole};
 use crate::audit::{finding, wording};
 use crate::model::{Owner, SharingMode};
@@ -20,7 +20,7 @@ pub(super) struct Double {
 type Holder = (usize, usize);
 
 /// All of them.
-pub(super) fn find(facts: &mut Facts<'_>, access: &Access, unmanaged: &BTreeSet<usize>) -> Vec<Double> {
+pub(super) fn find(facts: &mut Facts<'_>, access: &TenantAccess, unmanaged: &BTreeSet<usize>) -> Vec<Double> {
     let granted = access.granted(facts);
     let gpus = facts.inspection.gpus().to_vec();
     let mut found = Vec::new();
@@ -40,7 +40,7 @@ pub(super) fn find(facts: &mut Facts<'_>, access: &Access, unmanaged: &BTreeSet<
 }
 
 /// In MIG mode all share the GPU's node: the instances are what is granted.
-fn instances(facts: &mut Facts<'_>, access: &Access, gpu: &Gpu, holders: &[Holder]) -> Vec<Double> {
+fn instances(facts: &mut Facts<'_>, access: &TenantAccess, gpu: &Gpu, holders: &[Holder]) -> Vec<Double> {
     let mut found = Vec::new();
     for part in &gpu.mig {
         if part.ci.is_none() {

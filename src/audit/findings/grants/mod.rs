@@ -9,7 +9,7 @@ mod pages;
 
 use std::collections::BTreeSet;
 
-use crate::audit::access::Access;
+use crate::audit::access::TenantAccess;
 use crate::audit::facts::Facts;
 use crate::audit::kind::Family;
 use crate::report::Finding;
@@ -24,7 +24,7 @@ pub(super) const FAMILY: Family = Family {
 };
 
 fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
-    let access = Access::new(facts);
+    let access = TenantAccess::new(facts);
     let open = open::find(facts, &access);
     let unmanaged: BTreeSet<usize> = open.iter().map(|(gpu, _)| *gpu).collect();
     let doubles = double::find(facts, &access, &unmanaged);

@@ -3,7 +3,7 @@
 use super::double::may_share;
 use super::evidence::{decisions, processes};
 use super::pages::OPEN_TO_ALL;
-use crate::audit::access::{Access, is_deny_list, is_unnamed, verdict};
+use crate::audit::access::{TenantAccess, is_deny_list, is_unnamed, verdict};
 use crate::audit::facts::Facts;
 use crate::audit::{finding, wording};
 use crate::model::OwnerKind;
@@ -12,12 +12,12 @@ use crate::model::Verdict;
 use crate::report::{Finding, Gpu, GpuSet};
 
 /// The GPUs that no tenant's rules name, whether or not that is intended.
-pub(in crate::audit) fn unmanaged(facts: &mut Facts<'_>, access: &Access) -> Vec<usize> {
+pub(in crate::audit) fn unmanaged(facts: &mut Facts<'_>, access: &TenantAccess) -> Vec<usize> {
     find(facts, access).into_iter().map(|(gpu, _)| gpu).collect()
 }
 
 /// The same GPUs, each with a finding unless the configuration excuses it.
-pub(super) fn find(facts: &mut Facts<'_>, access: &Access) -> Vec<(usize, Option<Finding>)> {
+pub(super) fn find(facts: &mut Facts<'_>, access: &TenantAccess) -> Vec<(usize, Option<Finding>)> {
     let tenants = listed(facts, access);
     let gpus = facts.inspection.gpus().to_vec();
     let mut found = Vec::new();
@@ -33,7 +33,7 @@ pub(super) fn find(facts: &mut Facts<'_>, access: &Access) -> Vec<(usize, Option
 }
 
 /// Tenants with processes whose programs allow devices that no rule names.
-fn listed(facts: &mut Facts<'_>, access: &Access) -> Vec<usize> {
+fn listed(facts: &mut Facts<'_>, access: &TenantAccess) -> Vec<usize> {
     let tenants: Vec<(usize, Vec<usize>)> = access
         .own
         .iter()
@@ -50,7 +50,7 @@ fn listed(facts: &mut Facts<'_>, access: &Access) -> Vec<usize> {
     listed
 }
 
-fn is_open(facts: &mut Facts<'_>, access: &Access, tenants: &[usize], index: usize, gpu: &Gpu) -> bool {
+fn is_open(facts: &mut Facts<'_>, access: &TenantAccess, tenants: &[usize], index: usize, gpu: &Gpu) -> bool {
     let Some(number) = gpu.major.zip(gpu.minor) else { return false };
     let places: Vec<usize> = tenants
         .iter()
@@ -69,7 +69,7 @@ fn is_open(facts: &mut Facts<'_>, access: &Access, tenants: &[usize], index: usi
 /// Slurm writes a rule for every device of `gres.conf`, granted ones too. Other
 /// writers write denials only, or ask a map. For those the proof is two unrelated
 /// tenants that both may open the GPU, or one that certainly was not allocated it.
-fn is_proven(facts: &Facts<'_>, access: &Access, tenants: &[usize], gpu: &Gpu) -> bool {
+fn is_proven(facts: &Facts<'_>, access: &TenantAccess, tenants: &[usize], gpu: &Gpu) -> bool {
     let lacks = |tenant: &usize| {
         facts.tenants.get(*tenant).is_some_and(|one| is_told_without(&one.sets.allocated, gpu))
     };
@@ -105,7 +105,7 @@ fn uses_maps(facts: &Facts<'_>, places: &[usize]) -> bool {
 
 /// Owners come and go while the finding stays. They stand in the evidence, so that
 /// tomorrow's finding has the same fingerprint.
-fn report(facts: &mut Facts<'_>, access: &Access, tenants: &[usize], gpu: &Gpu) -> Finding {
+fn report(facts: &mut Facts<'_>, access: &TenantAccess, tenants: &[usize], gpu: &Gpu) -> Finding {
     let name = wording::gpu(gpu);
     let own: Vec<_> = tenants.iter().filter_map(|tenant| access.own.get(*tenant)).collect();
     let places: Vec<usize> = own.iter().flat_map(|own| own.occupied.clone()).collect();
@@ -141,7 +141,7 @@ fn report(facts: &mut Facts<'_>, access: &Access, tenants: &[usize], gpu: &Gpu) 
 }
 
 /// The evidence of one tenant: that it is constrained, and opens the GPU.
-fn clause(facts: &Facts<'_>, access: &Access, tenant: usize) -> Option<String> {
+fn clause(facts: &Facts<'_>, access: &TenantAccess, tenant: usize) -> Option<String> {
     let own = access.own.get(tenant)?;
     let gpus = facts.inspection.gpus().iter().enumerate();
     let denied =

@@ -2,7 +2,7 @@
 //! monitoring, MPS, display servers, and those that the configuration names. A
 //! command name is no proof, because every process can choose its own.
 
-use crate::audit::access::Access;
+use crate::audit::access::TenantAccess;
 use crate::audit::facts::Facts;
 use crate::model::{CgroupPath, SharedRole};
 use crate::report::Process;
@@ -43,7 +43,7 @@ pub(super) fn exe(facts: &Facts<'_>, process: &Process) -> Option<String> {
 }
 
 /// Whether a process may hold any GPU. `place` is its cgroup.
-pub(super) fn is_excused(facts: &Facts<'_>, access: &Access, process: &Process, place: usize) -> bool {
+pub(super) fn is_excused(facts: &Facts<'_>, access: &TenantAccess, process: &Process, place: usize) -> bool {
     let Some(exe) = exe(facts, process) else { return false };
     let known = Candidate { facts, process, exe: &exe, place };
     known.is_configured()
@@ -81,7 +81,7 @@ impl Candidate<'_> {
     }
 
     /// `nvidia-smi` of root, outside of jobs and containers.
-    fn is_monitoring(&self, access: &Access) -> bool {
+    fn is_monitoring(&self, access: &TenantAccess) -> bool {
         let outside = access.innermost.get(self.place).is_none_or(Option::is_none);
         outside && self.process.uid == 0 && self.is("nvidia-smi")
     }

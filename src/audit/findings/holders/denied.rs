@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::daemon;
 use super::evidence::{Reported, having, is_reported, listed, names, owners, process_name};
 use super::pages::HELD_NOT_ALLOWED;
-use crate::audit::access::Access;
+use crate::audit::access::TenantAccess;
 use crate::audit::facts::Facts;
 use crate::audit::{finding, wording};
 use crate::model::{DeviceType, Severity};
@@ -16,7 +16,7 @@ use crate::report::{Finding, Gpu, Process};
 type Number = (u32, u32);
 
 /// One finding for each cgroup and GPU.
-pub(super) fn find(facts: &mut Facts<'_>, access: &Access, reported: &mut Reported) -> Vec<Finding> {
+pub(super) fn find(facts: &mut Facts<'_>, access: &TenantAccess, reported: &mut Reported) -> Vec<Finding> {
     let gpus = facts.inspection.gpus().to_vec();
     let granted = access.granted(facts);
     let mut findings = Vec::new();
@@ -34,7 +34,7 @@ pub(super) fn find(facts: &mut Facts<'_>, access: &Access, reported: &mut Report
 /// The holders in a cgroup by GPU, with the number that is denied.
 fn in_cgroup(
     facts: &mut Facts<'_>,
-    access: &Access,
+    access: &TenantAccess,
     place: usize,
     gpus: &[Gpu],
     reported: &Reported,

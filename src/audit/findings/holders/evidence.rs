@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::audit::access::Access;
+use crate::audit::access::TenantAccess;
 use crate::audit::facts::Facts;
 use crate::audit::{finding, wording};
 use crate::model::Owner;
@@ -31,7 +31,7 @@ pub(super) fn devices(facts: &Facts<'_>, keys: &BTreeSet<&String>) -> Vec<Findin
 /// `but`.
 pub(super) fn having(
     facts: &Facts<'_>,
-    access: &Access,
+    access: &TenantAccess,
     granted: &BTreeSet<usize>,
     gpu: usize,
     but: Option<usize>,

@@ -6,14 +6,14 @@ use super::super::grants;
 use super::daemon;
 use super::evidence::{Reported, having, is_reported, listed, names, owners, process_name};
 use super::pages::HELD_BY_FOREIGN;
-use crate::audit::access::Access;
+use crate::audit::access::TenantAccess;
 use crate::audit::facts::Facts;
 use crate::audit::{finding, wording};
 use crate::model::{Confidence, Owner, Request, SharedRole};
 use crate::report::{Finding, Gpu, Process};
 
 /// One finding for each cgroup and GPU.
-pub(super) fn find(facts: &mut Facts<'_>, access: &Access, reported: &Reported) -> Vec<Finding> {
+pub(super) fn find(facts: &mut Facts<'_>, access: &TenantAccess, reported: &Reported) -> Vec<Finding> {
     let foreign: Vec<usize> = (0..facts.cgroups().len()).filter(|place| holds(facts, *place)).collect();
     if foreign.is_empty() {
         return Vec::new();
@@ -50,7 +50,7 @@ fn holds(facts: &Facts<'_>, place: usize) -> bool {
 /// The processes of a cgroup that belong to no job. A container that may open every
 /// device counts as no job unless it is root's, because monitoring runs that way,
 /// and an engine without root cannot confine.
-fn outsiders(facts: &Facts<'_>, access: &Access, place: usize) -> Vec<Process> {
+fn outsiders(facts: &Facts<'_>, access: &TenantAccess, place: usize) -> Vec<Process> {
     let tenant = access.innermost.get(place).copied().flatten();
     let unconfined = tenant.is_some_and(|tenant| {
         let privileged = access.own.get(tenant).is_some_and(|own| own.privileged);

@@ -8,7 +8,7 @@ mod foreign;
 mod outside;
 mod pages;
 
-use crate::audit::access::Access;
+use crate::audit::access::TenantAccess;
 use crate::audit::facts::Facts;
 use crate::audit::kind::Family;
 use crate::report::Finding;
@@ -27,7 +27,7 @@ pub(super) const FAMILY: Family = Family {
 };
 
 fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
-    let access = Access::new(facts);
+    let access = TenantAccess::new(facts);
     let mut reported = Reported::new();
     let mut findings = outside::find(facts, &access, &mut reported);
     findings.extend(denied::find(facts, &access, &mut reported));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::daemon;
 use super::evidence::{Reported, devices, listed, process_name};
 use super::pages::{JOB_CLAIM_MISMATCH, PROCESS_OUTSIDE_JOB};
-use crate::audit::access::Access;
+use crate::audit::access::TenantAccess;
 use crate::audit::facts::{Facts, Tenant, whole};
 use crate::audit::{finding, wording};
 use crate::model::Confidence;
@@ -23,7 +23,7 @@ const SERVICE: [&str; 3] = ["slurmd", "slurmstepd", "sshd"];
 /// Processes in no job's cgroup that name a job of this node, or that name any
 /// job and hold a GPU. A shell of salloc is a process outside of its job, and
 /// no concern of a node that the job is not on.
-pub(super) fn find(facts: &mut Facts<'_>, access: &Access, reported: &mut Reported) -> Vec<Finding> {
+pub(super) fn find(facts: &mut Facts<'_>, access: &TenantAccess, reported: &mut Reported) -> Vec<Finding> {
     let claims = |claim: &Claim| claim.outside;
     let mut found = Vec::new();
     for ((place, job), processes) in by_job(facts, claims) {
@@ -50,7 +50,7 @@ pub(super) fn find(facts: &mut Facts<'_>, access: &Access, reported: &mut Report
 }
 
 /// Processes in a job's cgroup that name another job.
-pub(super) fn mismatches(facts: &mut Facts<'_>, access: &Access) -> Vec<Finding> {
+pub(super) fn mismatches(facts: &mut Facts<'_>, access: &TenantAccess) -> Vec<Finding> {
     let mut by_tenant: BTreeMap<(usize, String), (usize, Vec<Process>)> = BTreeMap::new();
     for ((place, job), processes) in by_job(facts, |claim| claim.agrees == Some(false)) {
         let Some(tenant) = access.innermost.get(place).copied().flatten() else { continue };
@@ -76,7 +76,7 @@ fn by_job<'a>(facts: &'a Facts<'_>, wanted: impl Fn(&Claim) -> bool) -> ByJob<'a
 
 /// Whether a process runs outside of its job rightly: root's daemons and hooks in
 /// the scheduler's own cgroups, and jobs of schedulers that set Slurm's variables.
-fn is_service(facts: &Facts<'_>, access: &Access, process: &Process, place: usize) -> bool {
+fn is_service(facts: &Facts<'_>, access: &TenantAccess, process: &Process, place: usize) -> bool {
     let owner = facts.cgroups().get(place).and_then(|cgroup| cgroup.owner.as_ref());
     let other_job =
         access.innermost.get(place).copied().flatten().and_then(|tenant| facts.tenants.get(tenant));

@@ -7,7 +7,7 @@ use std::time::Instant;
 use nix::errno::Errno;
 
 use super::lists::Listed;
-use super::nodes::{Node, parent};
+use super::nodes::{CgroupNode, parent};
 use super::notification::Notification;
 use super::state::{Differences, MonitoredCgroups, RESCAN};
 use crate::observation::Text;
@@ -83,7 +83,7 @@ impl MonitoredCgroups {
     }
 
     /// Queries one cgroup.
-    fn look(&self, path: &Text, node: &Node) -> Comparison {
+    fn look(&self, path: &Text, node: &CgroupNode) -> Comparison {
         let is_notified = self.notifier.engine() == Notification::Fanotify;
         let links =
             |dir: &Dir| if is_notified { node.links } else { dir.stat().map_or(node.links, |it| it.links) };
@@ -111,12 +111,12 @@ impl MonitoredCgroups {
 }
 
 /// Compares with what a walk has shown; `None` if it did not show everything.
-fn compare(node: &Node, listed: &Listed<'_>) -> Option<Comparison> {
+fn compare(node: &CgroupNode, listed: &Listed<'_>) -> Option<Comparison> {
     Some(answer(node, listed.revision, listed.own?, listed.links))
 }
 
 /// The list of ids is compared too: the kernel does not reuse ids for a long time.
-fn answer(node: &Node, revision: u64, ids: &[u32], links: u64) -> Comparison {
+fn answer(node: &CgroupNode, revision: u64, ids: &[u32], links: u64) -> Comparison {
     let known = node.cgroup.own.known().map(|own| own.programs.as_slice());
     let is_same = revision == node.revision && known == Some(ids);
     if is_same && links == node.links {

@@ -26,7 +26,7 @@ use crate::observe::cgroups::query::ListQuery;
 use crate::observe::cgroups::walk::WalkPlan;
 use crate::observe::error::ObserveError;
 use crate::observe::host;
-use crate::observe::options::{Options, Target};
+use crate::observe::options::{CgroupTarget, Options};
 use crate::observe::problems::Log;
 use crate::observe::programs::cache::ProgramCache;
 
@@ -46,7 +46,7 @@ impl CgroupMonitor {
     /// As [`crate::observe::cgroups()`].
     pub fn start(
         options: &Options,
-        targets: &[Target],
+        targets: &[CgroupTarget],
         engine: Option<Notification>,
     ) -> Result<Self, ObserveError> {
         Self::start_with(options, targets, engine, None)
@@ -59,7 +59,7 @@ impl CgroupMonitor {
     /// As [`crate::observe::cgroups()`].
     pub fn start_with(
         options: &Options,
-        targets: &[Target],
+        targets: &[CgroupTarget],
         engine: Option<Notification>,
         source: Option<ListSource>,
     ) -> Result<Self, ObserveError> {
@@ -77,7 +77,7 @@ impl CgroupMonitor {
     /// As [`crate::observe::cgroups()`].
     pub fn list(
         options: &Options,
-        targets: &[Target],
+        targets: &[CgroupTarget],
         engine: Option<Notification>,
     ) -> Result<Self, ObserveError> {
         let hierarchy = Hierarchy::find(options)?;

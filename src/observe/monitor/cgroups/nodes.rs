@@ -15,7 +15,7 @@ use crate::sys::dir::{Dir, DirStat};
 
 /// One cgroup.
 #[derive(Debug)]
-pub(super) struct Node {
+pub(super) struct CgroupNode {
     pub(super) cgroup: Cgroup,
     /// Revision of the own list; 0 before Linux 6.17.
     pub(super) revision: u64,
@@ -30,7 +30,7 @@ pub(super) struct Node {
 /// All monitored cgroups.
 #[derive(Debug)]
 pub(super) struct Nodes {
-    all: BTreeMap<Text, Node>,
+    all: BTreeMap<Text, CgroupNode>,
     by_id: HashMap<u64, Text>,
     scope: Vec<Scope>,
     /// The most cgroups that are monitored.
@@ -39,7 +39,7 @@ pub(super) struct Nodes {
     room: u64,
 }
 
-impl Node {
+impl CgroupNode {
     /// Sets the revision; returns how many changes lie between, if that is known.
     pub(super) fn advance(&mut self, revision: u64) -> u64 {
         let count = if self.revision == 0 { 0 } else { revision.saturating_sub(self.revision) };
@@ -80,14 +80,14 @@ impl Nodes {
         self.room -= u64::from(dir.is_some());
         let path = cgroup.path.clone();
         self.by_id.insert(cgroup.id, path.clone());
-        let node = Node { cgroup, revision: 0, links: stat.links, requested, dir };
+        let node = CgroupNode { cgroup, revision: 0, links: stat.links, requested, dir };
         self.all.insert(path, node);
     }
 
     /// Removes a cgroup and everything below, and returns them.
     pub(super) fn remove(&mut self, path: &Text) -> Vec<Cgroup> {
         let paths: Vec<Text> = self.below(path);
-        let gone: Vec<Node> = paths.iter().filter_map(|path| self.all.remove(path)).collect();
+        let gone: Vec<CgroupNode> = paths.iter().filter_map(|path| self.all.remove(path)).collect();
         self.room += gone.iter().filter(|node| node.dir.is_some()).count() as u64;
         gone.into_iter()
             .map(|node| {
@@ -99,15 +99,15 @@ impl Nodes {
             .collect()
     }
 
-    pub(super) fn get(&self, path: &Text) -> Option<&Node> {
+    pub(super) fn get(&self, path: &Text) -> Option<&CgroupNode> {
         self.all.get(path)
     }
 
-    pub(super) fn get_mut(&mut self, path: &Text) -> Option<&mut Node> {
+    pub(super) fn get_mut(&mut self, path: &Text) -> Option<&mut CgroupNode> {
         self.all.get_mut(path)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Text, &Node)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Text, &CgroupNode)> {
         self.all.iter()
     }
 
@@ -141,7 +141,7 @@ impl Nodes {
         visit: impl FnOnce(&Dir) -> T,
     ) -> Result<T, Errno> {
         match self.get(path) {
-            Some(Node { dir: Some(dir), .. }) => Ok(visit(dir)),
+            Some(CgroupNode { dir: Some(dir), .. }) => Ok(visit(dir)),
             Some(node) => {
                 let dir = open(hierarchy, path)?;
                 // Another cgroup of the same name is another cgroup.
@@ -156,7 +156,7 @@ impl Nodes {
     pub(super) fn open(&self, hierarchy: &Hierarchy, path: &Text) -> Result<Dir, Errno> {
         let above = parent(path).and_then(|above| self.get(&above));
         match above {
-            Some(Node { dir: Some(dir), .. }) => dir.child(OsStr::from_bytes(name(path))),
+            Some(CgroupNode { dir: Some(dir), .. }) => dir.child(OsStr::from_bytes(name(path))),
             _ => open(hierarchy, path),
         }
     }

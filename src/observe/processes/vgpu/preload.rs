@@ -9,7 +9,7 @@ use nix::errno::Errno;
 use super::candidates::is_library;
 use super::files::why;
 use crate::observation::{Answer, Preload, Text};
-use crate::sys::dir::{Dir, Place};
+use crate::sys::dir::{Dir, PathHandle};
 
 /// Bytes that are read of the file.
 const LIMIT: usize = 4096;
@@ -33,7 +33,7 @@ pub(super) fn read(dir: &Dir) -> Answer<Option<Preload>> {
 }
 
 /// The beginning of a file that was found.
-pub(super) fn text(place: &Place) -> Result<Vec<u8>, String> {
+pub(super) fn text(place: &PathHandle) -> Result<Vec<u8>, String> {
     let file = place.open_regular().map_err(why)?;
     let mut bytes = vec![0; LIMIT];
     let count = file.read_at(&mut bytes, 0).map_err(|error| format!("it cannot be read: {error}"))?;

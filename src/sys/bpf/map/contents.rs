@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use super::info::MapInfo;
 use super::shape::{Shape, shape};
-use crate::sys::bpf::call::{Body, Command, call};
+use crate::sys::bpf::call::{Body, BpfCommand, call};
 use crate::sys::bpf::error::BpfError;
 
 /// `CONFIG_NR_CPUS` is at most this on every architecture. Per-CPU values are
@@ -62,7 +62,7 @@ pub fn contents(map: BorrowedFd<'_>, info: &MapInfo, limits: ContentLimits) -> R
         return Ok(Contents::Unreadable);
     }
     let mut reader =
-        Reader { map, sizes, limits, capacity: info.max_entries as usize, entries: Vec::new(), bytes: 0 };
+        MapReader { map, sizes, limits, capacity: info.max_entries as usize, entries: Vec::new(), bytes: 0 };
     if shape == Shape::Plain && sizes.key >= 4 {
         match reader.batches() {
             Err(error) if error.is_unsupported() => reader.restart(),
@@ -124,7 +124,7 @@ enum Outcome {
     Changing,
 }
 
-struct Reader<'a> {
+struct MapReader<'a> {
     map: BorrowedFd<'a>,
     sizes: Sizes,
     limits: ContentLimits,
@@ -162,7 +162,7 @@ struct BatchBody {
 // SAFETY: the layout of `bpf_attr.batch`.
 unsafe impl Body for BatchBody {}
 
-impl Reader<'_> {
+impl MapReader<'_> {
     fn restart(&mut self) {
         self.entries.clear();
         self.bytes = 0;
@@ -243,7 +243,7 @@ impl Reader<'_> {
         let mut body = self.element(key, &mut next);
         // SAFETY: key (or null for the first) and next key are `key_size`
         // bytes.
-        found(unsafe { call(Command::MapNextKey, &mut body) }, next)
+        found(unsafe { call(BpfCommand::MapNextKey, &mut body) }, next)
     }
 
     fn lookup(&self, key: &[u8]) -> Result<Option<Vec<u8>>, BpfError> {
@@ -251,7 +251,7 @@ impl Reader<'_> {
         let mut body = self.element(Some(key), &mut value);
         // SAFETY: the key is `key_size` bytes, the value at least as many as
         // the kernel writes for this type (`Sizes`).
-        let result = unsafe { call(Command::MapLookup, &mut body) };
+        let result = unsafe { call(BpfCommand::MapLookup, &mut body) };
         value.truncate(self.sizes.value);
         found(result, value)
     }
@@ -320,7 +320,7 @@ impl Batch {
         };
         // SAFETY: keys and values have room for `count` entries of the map's
         // sizes, the positions for a key or a bucket number.
-        let result = unsafe { call(Command::MapLookupBatch, &mut body) };
+        let result = unsafe { call(BpfCommand::MapLookupBatch, &mut body) };
         let count = (body.count as usize).min(self.room);
         result.map(|_| count).map_err(|error| (error, count))
     }

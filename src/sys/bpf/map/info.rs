@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
-use crate::sys::bpf::call::{Command, fd_by_id, info};
+use crate::sys::bpf::call::{BpfCommand, fd_by_id, info};
 use crate::sys::bpf::error::BpfError;
 
 /// `BPF_F_RDONLY`: the descriptor can look up, not update.
@@ -64,7 +64,7 @@ struct RawInfo {
 /// `Gone` if no map has the id, `Refused` without the right or if the map was made
 /// write-only for user space.
 pub fn map_by_id(id: u32) -> Result<OwnedFd, BpfError> {
-    fd_by_id(Command::MapById, id, READ_ONLY)
+    fd_by_id(BpfCommand::MapById, id, READ_ONLY)
 }
 
 /// Reads a map's info. Since Linux 4.13.

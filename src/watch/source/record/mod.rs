@@ -5,7 +5,7 @@ mod tests;
 
 use crate::model::{EventCause, VARIABLES};
 use crate::probing::driver::Driver;
-use crate::watch::fact::{Fact, NewValue, Subject};
+use crate::watch::fact::{EventSubject, Fact, NewValue};
 
 /// Nanoseconds of a clock tick of `/proc` (`USER_HZ` is 100 everywhere).
 const TICK: u64 = 10_000_000;
@@ -45,16 +45,16 @@ pub(super) enum Record {
     /// A fact.
     Fact(Fact),
     /// A variable of the program that the process executes next.
-    Variable(Given),
+    Variable(ProgramVariable),
     /// It executed a program, whose environment ends at an address with this
     /// low half, and which was given so many variables before, if these are
     /// all. `lost` as in [`lost`].
-    Executed { at: u64, subject: Subject, env_end: u32, lost: u32, told: Option<usize> },
+    Executed { at: u64, subject: EventSubject, env_end: u32, lost: u32, told: Option<usize> },
 }
 
 /// A variable that a program is given.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Given {
+pub(super) struct ProgramVariable {
     pub(super) pid: u32,
     pub(super) account: u32,
     /// As in [`lost`].
@@ -87,7 +87,7 @@ pub(super) fn at(record: &[u8]) -> Option<u64> {
 pub(super) fn parse(record: &[u8]) -> Option<Record> {
     match half(record, 40)? {
         EXEC => executed(record),
-        EXEC_VARIABLE => given(record).map(Record::Variable),
+        EXEC_VARIABLE => program_variable(record).map(Record::Variable),
         kind => fact(record, kind).map(Record::Fact),
     }
 }
@@ -99,7 +99,7 @@ fn executed(record: &[u8]) -> Option<Record> {
     Some(Record::Executed { at, subject, env_end, lost, told })
 }
 
-fn given(record: &[u8]) -> Option<Given> {
+fn program_variable(record: &[u8]) -> Option<ProgramVariable> {
     let flags = half(record, 42)?;
     let value = match value(record, flags)? {
         NewValue::Value { bytes, cut } => Some((bytes, cut)),
@@ -107,7 +107,7 @@ fn given(record: &[u8]) -> Option<Given> {
     };
     let (pid, account) = (word(record, 24)?, account(record)?);
     let (lost, name) = (lost(record)?, name(record)?);
-    Some(Given { pid, account, lost, number: number(flags), name, value })
+    Some(ProgramVariable { pid, account, lost, number: number(flags), name, value })
 }
 
 fn number(flags: u16) -> usize {
@@ -142,8 +142,8 @@ fn fact(record: &[u8], kind: u16) -> Option<Fact> {
     Some(Fact::Set { at, subject, how, name, value, keep: flags & KEEP != 0 })
 }
 
-fn subject(record: &[u8]) -> Option<Subject> {
-    Some(Subject {
+fn subject(record: &[u8]) -> Option<EventSubject> {
+    Some(EventSubject {
         pid: word(record, 24)?,
         start_time: long(record, 8)? / TICK,
         uid: word(record, 32)?,
@@ -167,7 +167,7 @@ fn name(record: &[u8]) -> Option<&'static str> {
     VARIABLES.get(usize::from(half(record, HEADER)?)).copied()
 }
 
-fn driver(at: u64, subject: Subject, driver: Driver, result: u32) -> Fact {
+fn driver(at: u64, subject: EventSubject, driver: Driver, result: u32) -> Fact {
     Fact::Driver { at, subject, driver, result: result.cast_signed() }
 }
 

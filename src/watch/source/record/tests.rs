@@ -49,7 +49,8 @@ fn changes() {
 fn programs() {
     let given = parse(&record(11, 3 << 8 | 2, "CUDA_VISIBLE_DEVICES", b"0"));
     let value = Some((b"0".to_vec(), true));
-    let expected = Given { pid: 31, account: 1001, lost: 32, number: 3, name: "CUDA_VISIBLE_DEVICES", value };
+    let expected =
+        ProgramVariable { pid: 31, account: 1001, lost: 32, number: 3, name: "CUDA_VISIBLE_DEVICES", value };
     assert_eq!(given, Some(Record::Variable(expected)));
     let told = |flags| match parse(&record(5, flags, "CUDA_VISIBLE_DEVICES", b"")) {
         Some(Record::Executed { told, lost: 32, .. }) => told,
@@ -57,7 +58,7 @@ fn programs() {
     };
     assert_eq!((told(4 << 8 | 8), told(8), told(4 << 8)), (Some(4), Some(0), None));
     let unread = parse(&record(11, 4, "CUDA_VISIBLE_DEVICES", b""));
-    assert!(matches!(unread, Some(Record::Variable(Given { value: None, .. }))), "{unread:?}");
+    assert!(matches!(unread, Some(Record::Variable(ProgramVariable { value: None, .. }))), "{unread:?}");
 }
 
 /// Make sure that a child is told with its parent, and a call without its name.

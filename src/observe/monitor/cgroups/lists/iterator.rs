@@ -6,7 +6,7 @@ use std::os::fd::AsFd as _;
 
 use super::record::{Taken, Walked};
 use crate::loader::objects::CGROUPS;
-use crate::loader::{self, Iterate, LoadError, Over, Ring, Wanted};
+use crate::loader::{self, Iterate, LoadError, ObjectSpec, Over, Ring};
 use crate::sys::dir::Dir;
 
 /// The iterator's program.
@@ -53,7 +53,7 @@ impl Walk {
     pub fn load(top: &Dir, room: usize) -> Result<Self, ListsError> {
         let room = room.clamp(ROOM.0, ROOM.1).next_power_of_two();
         let room = u32::try_from(room).unwrap_or(u32::MAX);
-        let wanted = Wanted { capacity: Some((RING, room)), ..Wanted::whole(&CGROUPS) };
+        let wanted = ObjectSpec { capacity: Some((RING, room)), ..ObjectSpec::whole(&CGROUPS) };
         let mut loaded = loader::shared()?.load(&wanted)?;
         // The handle is one that the kernel does not take here (`O_PATH`).
         let top = top.open_file(c".").map_err(|error| ListsError::Load(error.desc().to_owned()))?;

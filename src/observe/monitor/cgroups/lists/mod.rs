@@ -9,7 +9,7 @@ mod iterator;
 mod record;
 mod self_test;
 
-use super::nodes::{Node, Nodes};
+use super::nodes::{CgroupNode, Nodes};
 use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::sys::heap;
 
@@ -90,7 +90,7 @@ impl Lists {
 
 /// Bytes that the records take, and as many again for new cgroups.
 fn room(nodes: &Nodes) -> usize {
-    let ids = |node: &Node| {
+    let ids = |node: &CgroupNode| {
         let own = node.cgroup.own.known().map_or(0, |own| own.programs.len());
         own + node.cgroup.effective.known().map_or(0, Vec::len)
     };

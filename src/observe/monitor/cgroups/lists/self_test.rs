@@ -6,7 +6,7 @@ use std::os::fd::AsFd as _;
 use super::{Listed, Walked};
 use crate::observation::Text;
 use crate::observe::cgroups::hierarchy::Hierarchy;
-use crate::observe::monitor::cgroups::nodes::{Node, Nodes};
+use crate::observe::monitor::cgroups::nodes::{CgroupNode, Nodes};
 use crate::sys::bpf::{ListKind, query};
 use crate::sys::dir::Dir;
 
@@ -23,7 +23,7 @@ pub(super) fn passes(hierarchy: &Hierarchy, nodes: &Nodes, walked: &Walked) -> b
 }
 
 /// Whether the queries say, after the walk, what they had said before it.
-fn is_unchanged(hierarchy: &Hierarchy, nodes: &Nodes, path: &Text, node: &Node) -> bool {
+fn is_unchanged(hierarchy: &Hierarchy, nodes: &Nodes, path: &Text, node: &CgroupNode) -> bool {
     let ask = |dir: &Dir| {
         let [own, effective] = [ListKind::Own, ListKind::Effective].map(|kind| query(dir.as_fd(), kind).ok());
         Some((own?, effective?, dir.stat().ok()?))
@@ -37,7 +37,7 @@ fn is_unchanged(hierarchy: &Hierarchy, nodes: &Nodes, path: &Text, node: &Node) 
 }
 
 /// Flags are compared where there are programs: they outlive them.
-fn agrees(listed: &Listed<'_>, node: &Node) -> bool {
+fn agrees(listed: &Listed<'_>, node: &CgroupNode) -> bool {
     let Some((own, effective)) = node.cgroup.own.known().zip(node.cgroup.effective.known()) else {
         return false;
     };

@@ -11,7 +11,7 @@ use crate::model::{EventCause, EventKind};
 use crate::observation::Environment;
 use crate::observe::processes::environment_poll::PolledEnvironment;
 use crate::report::Event;
-use crate::watch::Subject;
+use crate::watch::EventSubject;
 
 /// Environments that are read again at a time: those of processes whose calls
 /// are not seen, of those of which a call was seen but not what it changed, of
@@ -105,8 +105,9 @@ impl Tracker {
 
     fn compare_one(&mut self, peek: PolledEnvironment, changes: u64) -> Vec<Event> {
         let state = self.processes.get(&peek.pid);
-        let same =
-            |state: &&super::State| state.subject.start_time == peek.start_time && state.changes == changes;
+        let same = |state: &&super::TrackedProcess| {
+            state.subject.start_time == peek.start_time && state.changes == changes
+        };
         if !state.is_some_and(|state| same(&state)) {
             return Vec::new();
         }
@@ -124,7 +125,7 @@ impl Tracker {
 
     /// A process whose environment cannot be read. If a call changed something
     /// that is not known, that is said once.
-    fn stays_unknown(&mut self, subject: &Subject, why: Option<&str>) -> Option<Event> {
+    fn stays_unknown(&mut self, subject: &EventSubject, why: Option<&str>) -> Option<Event> {
         let state = self.state(subject)?;
         if !std::mem::take(&mut state.doubtful) {
             return None;
@@ -141,7 +142,7 @@ impl Tracker {
     }
 
     /// What a process has in memory, where every call up to then was told.
-    fn found(&mut self, subject: &Subject, now: Environment) -> Vec<Event> {
+    fn found(&mut self, subject: &EventSubject, now: Environment) -> Vec<Event> {
         let Some(state) = self.state(subject) else { return Vec::new() };
         if state.environment.as_ref() == Some(&now) {
             state.doubtful = false;

@@ -65,7 +65,7 @@ const OVERLAY: &[u8] = b"overlay";
 
 /// The mount tables of this process and of others.
 #[derive(Debug)]
-pub(super) struct Grounds {
+pub(super) struct FileSystems {
     own: Vec<u8>,
     other: Vec<u8>,
     /// This process's user namespace.
@@ -74,7 +74,7 @@ pub(super) struct Grounds {
 
 /// What is known of the place of a file that may be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ground {
+pub(super) struct ProbedFileSystem {
     /// The file system, as `/proc/PID/maps` shows it.
     pub(super) device: (u32, u32),
     /// Whether maps show the same inode number as statx(2).
@@ -84,7 +84,7 @@ pub(super) struct Ground {
     pub(super) believed: bool,
 }
 
-impl Grounds {
+impl FileSystems {
     /// Nothing read yet.
     pub(super) fn new() -> Self {
         let user =
@@ -103,7 +103,11 @@ impl Grounds {
     /// # Errors
     ///
     /// Why it must not be read.
-    pub(super) fn of(&mut self, file: &RegularFile, process: Option<&Dir>) -> Result<Ground, String> {
+    pub(super) fn of(
+        &mut self,
+        file: &RegularFile,
+        process: Option<&Dir>,
+    ) -> Result<ProbedFileSystem, String> {
         // Anew each time: ids of mounts are used again. That of the file stays
         // as long as it is held.
         own(&mut self.own);
@@ -150,7 +154,7 @@ fn inode(namespace: &OwnedFd) -> Result<u64, Errno> {
 }
 
 /// What is known of files on a mount; `roots`: whether root made the mount.
-fn judge(mount: &Mount<'_>, roots: bool) -> Result<Ground, String> {
+fn judge(mount: &Mount<'_>, roots: bool) -> Result<ProbedFileSystem, String> {
     let overlay = mount.kind == OVERLAY;
     if mount.is_image() && mount.nosuid {
         // As starters of containers with the right to mount do it for users.
@@ -165,7 +169,7 @@ fn judge(mount: &Mount<'_>, roots: bool) -> Result<Ground, String> {
         let kind = String::from_utf8_lossy(mount.kind).into_owned();
         return Err(format!("it lies on a file system ({kind}) that may never answer"));
     }
-    Ok(Ground { device: mount.device, numbered: !overlay, believed: roots && !mount.nosuid })
+    Ok(ProbedFileSystem { device: mount.device, numbered: !overlay, believed: roots && !mount.nosuid })
 }
 
 fn unknown() -> String {
@@ -187,9 +191,9 @@ mod tests {
         let exe = fs::canonicalize("/proc/self/exe").unwrap();
         let mapping = mappings(&maps).find(|mapping| mapping.path == exe.as_os_str().as_bytes()).unwrap();
         let file = RegularFile::find_path(&exe).unwrap();
-        let ground = Grounds::new().of(&file, None).unwrap();
-        assert_eq!(ground.device, mapping.dev);
-        assert!(!ground.numbered || file.stat().inode == mapping.inode);
+        let file_system = FileSystems::new().of(&file, None).unwrap();
+        assert_eq!(file_system.device, mapping.dev);
+        assert!(!file_system.numbered || file.stat().inode == mapping.inode);
     }
 
     /// Make sure that what a user can serve is not read, and that owners are
@@ -198,7 +202,8 @@ mod tests {
     fn judged() {
         let judged = |text: &str, roots| {
             let line = format!("7 1 0:9 / / {text} rw\n");
-            mounts::by_id(line.as_bytes(), 7).map(|mount| judge(&mount, roots).map(|ground| ground.believed))
+            mounts::by_id(line.as_bytes(), 7)
+                .map(|mount| judge(&mount, roots).map(|file_system| file_system.believed))
         };
         assert_eq!(judged("rw - ext4 /dev/sda1", true), Some(Ok(true)));
         assert_eq!(judged("rw,nosuid - nfs4 server:/home", true), Some(Ok(false)));

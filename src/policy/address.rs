@@ -16,7 +16,7 @@ const MAX_OFFSETS: usize = 16;
 /// Something that an address can lead to. Maps are named by their place in the
 /// program's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum Pointee {
     /// The stack of any function of the program.
     Stack,
     /// The program's argument.
@@ -48,9 +48,9 @@ pub enum Number {
 
 /// What a register may hold: a number, or an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reach {
+pub struct AddressSet {
     /// Where it may lead.
-    pub places: BTreeSet<Place>,
+    pub places: BTreeSet<Pointee>,
     /// The number that it is, if it is none of these addresses.
     pub number: Number,
 }
@@ -136,26 +136,26 @@ fn common(mut a: u64, mut b: u64) -> u64 {
     a
 }
 
-impl From<Number> for Reach {
+impl From<Number> for AddressSet {
     fn from(number: Number) -> Self {
         Self { places: BTreeSet::new(), number }
     }
 }
 
-impl From<Place> for Reach {
-    fn from(place: Place) -> Self {
+impl From<Pointee> for AddressSet {
+    fn from(place: Pointee) -> Self {
         Self { places: BTreeSet::from([place]), number: Number::Exact(0) }
     }
 }
 
-impl Reach {
+impl AddressSet {
     /// A number of which nothing is known.
     pub fn any_number() -> Self {
         Number::ANY.into()
     }
 
     /// All of `places`, or null.
-    pub fn of(places: impl IntoIterator<Item = Place>) -> Self {
+    pub fn of(places: impl IntoIterator<Item = Pointee>) -> Self {
         let mut reach = Self { places: places.into_iter().collect(), number: Number::Exact(0) };
         reach.bound();
         reach
@@ -173,19 +173,19 @@ impl Reach {
         is_new || before.1 != self.number
     }
 
-    fn covers(&self, place: Place) -> bool {
-        matches!(place, Place::Value(map, _) if self.places.contains(&Place::Value(map, None)))
+    fn covers(&self, place: Pointee) -> bool {
+        matches!(place, Pointee::Value(map, _) if self.places.contains(&Pointee::Value(map, None)))
     }
 
     /// Many offsets into one map's values become any.
     fn bound(&mut self) {
         let maps: BTreeSet<usize> = self.places.iter().filter_map(|place| value_of(*place)).collect();
         for map in maps {
-            let is_here = |place: &Place| value_of(*place) == Some(map);
+            let is_here = |place: &Pointee| value_of(*place) == Some(map);
             let many = self.places.iter().filter(|place| is_here(place)).count() > MAX_OFFSETS;
-            if many || self.places.contains(&Place::Value(map, None)) {
+            if many || self.places.contains(&Pointee::Value(map, None)) {
                 self.places.retain(|place| !is_here(place));
-                self.places.insert(Place::Value(map, None));
+                self.places.insert(Pointee::Value(map, None));
             }
         }
     }
@@ -193,35 +193,35 @@ impl Reach {
     /// The address moved by a number of bytes. Where that is added to the
     /// kernel's structure of a map or to an element, the kernel wrote out a
     /// lookup.
-    pub fn moved(&self, by: Number, maps: &[Table<'_>]) -> Vec<Place> {
+    pub fn moved(&self, by: Number, maps: &[Table<'_>]) -> Vec<Pointee> {
         self.places.iter().map(|place| moved(*place, by, maps)).collect()
     }
 }
 
-fn value_of(place: Place) -> Option<usize> {
+fn value_of(place: Pointee) -> Option<usize> {
     match place {
-        Place::Value(map, _) => Some(map),
+        Pointee::Value(map, _) => Some(map),
         _ => None,
     }
 }
 
-fn moved(place: Place, by: Number, maps: &[Table<'_>]) -> Place {
+fn moved(place: Pointee, by: Number, maps: &[Table<'_>]) -> Pointee {
     let step = match by {
         Number::Exact(step) => Some(step.cast_signed()),
         Number::Multiple(..) => None,
     };
     match place {
-        Place::Value(map, Some(at)) => Place::Value(map, offset(&maps[map], at, by)),
-        Place::Map(map) if step.is_some() => match (maps[map].kind, maps[map].per_cpu) {
-            (TableKind::Array, false) => Place::Value(map, Some(0)),
-            (TableKind::Array, true) | (TableKind::ArrayOfMaps, _) => Place::Slot(map),
-            _ => Place::Anywhere,
+        Pointee::Value(map, Some(at)) => Pointee::Value(map, offset(&maps[map], at, by)),
+        Pointee::Map(map) if step.is_some() => match (maps[map].kind, maps[map].per_cpu) {
+            (TableKind::Array, false) => Pointee::Value(map, Some(0)),
+            (TableKind::Array, true) | (TableKind::ArrayOfMaps, _) => Pointee::Slot(map),
+            _ => Pointee::Anywhere,
         },
-        Place::Element(map) if step.is_some() => match maps[map].per_cpu || maps[map].kind.holds_maps() {
-            true => Place::Slot(map),
-            false => Place::Value(map, Some(0)),
+        Pointee::Element(map) if step.is_some() => match maps[map].per_cpu || maps[map].kind.holds_maps() {
+            true => Pointee::Slot(map),
+            false => Pointee::Value(map, Some(0)),
         },
-        Place::Map(_) | Place::Element(_) => Place::Anywhere,
+        Pointee::Map(_) | Pointee::Element(_) => Pointee::Anywhere,
         other => other,
     }
 }
@@ -256,12 +256,12 @@ mod tests {
     /// Make sure that a loop that moves an address, or counts, comes to an end.
     #[test]
     fn joins_end() {
-        let mut sum = Reach::from(Number::Exact(0));
-        let mut places = Reach::from(Place::Stack);
+        let mut sum = AddressSet::from(Number::Exact(0));
+        let mut places = AddressSet::from(Pointee::Stack);
         let mut changes = 0;
         for step in 1..1000 {
-            let one = Reach {
-                places: BTreeSet::from([Place::Value(0, Some(step))]),
+            let one = AddressSet {
+                places: BTreeSet::from([Pointee::Value(0, Some(step))]),
                 number: sum.number.plus(Number::Exact(8)),
             };
             changes += usize::from(sum.join(&one));
@@ -269,6 +269,6 @@ mod tests {
         }
         assert!(changes < 60, "{changes}");
         assert_eq!(sum.number, Number::Multiple(8, u64::MAX));
-        assert_eq!(places.places, BTreeSet::from([Place::Stack, Place::Value(0, None)]));
+        assert_eq!(places.places, BTreeSet::from([Pointee::Stack, Pointee::Value(0, None)]));
     }
 }

@@ -3,7 +3,7 @@
 //! Anyone who may make a cgroup may call it anything: a container that makes
 //! `slurmstepd.scope/job_71` below its own cgroup is not Slurm's job 71. So a
 //! name counts only where root's daemons put such names: right below the root,
-//! or in slices there. Two facts that no path tells move this ground:
+//! or in slices there. Two facts that no path tells change what is trusted:
 //!
 //! - gpumap's own cgroup. In a container that sees the host's hierarchy the
 //!   container's own Slurm is below the container. Whoever made the directories
@@ -16,21 +16,21 @@ use crate::observation::{Observation, Text};
 
 /// The facts that decide which names in a hierarchy are trusted.
 #[derive(Clone, Debug, Default)]
-pub struct Ground {
+pub struct TrustedNames {
     /// Names of gpumap's own cgroup and those above it.
     own: Vec<Vec<u8>>,
     /// The owners of directories that are not root's, by path.
     delegated: BTreeMap<Vec<u8>, u32>,
 }
 
-impl Ground {
-    /// The ground of a hierarchy in which gpumap is at `own`, if it is in it.
+impl TrustedNames {
+    /// The trusted names of a hierarchy in which gpumap is at `own`, if it is in it.
     pub fn around(own: Option<&Text>) -> Self {
         let own = own.map(|path| split(path.as_bytes()).0.into_iter().map(<[u8]>::to_vec).collect());
         Self { own: own.unwrap_or_default(), delegated: BTreeMap::new() }
     }
 
-    /// The ground that an observation tells of.
+    /// The trusted names that follow from an observation.
     pub fn of(observation: &Observation) -> Self {
         let delegated = observation.cgroups.iter().filter_map(|cgroup| {
             let path = cgroup.path.as_bytes();
@@ -77,16 +77,16 @@ mod tests {
     fn delegation() {
         let cgroup = |path: &str, uid| Cgroup { path: path.into(), uid, ..Cgroup::default() };
         let cgroups = vec![cgroup("/", None), cgroup("/a", None), cgroup("/a/b", Some(1000))];
-        let ground = Ground::of(&Observation { cgroups, ..Observation::default() });
-        let given = |path: &str| ground.given_by_root(path.as_bytes(), &split(path.as_bytes()).1);
+        let trusted = TrustedNames::of(&Observation { cgroups, ..Observation::default() });
+        let given = |path: &str| trusted.given_by_root(path.as_bytes(), &split(path.as_bytes()).1);
         assert_eq!((given("/a"), given("/a/b"), given("/a/b/c/d"), given("/a/bb/c")), (1, 2, 2, 3));
     }
 
     /// Make sure that names are compared and not beginnings of names.
     #[test]
     fn own() {
-        let ground = Ground::around(Some(&"/a/bc".into()));
-        let shared = |path: &str| ground.shared(&split(path.as_bytes()).0);
+        let trusted = TrustedNames::around(Some(&"/a/bc".into()));
+        let shared = |path: &str| trusted.shared(&split(path.as_bytes()).0);
         assert_eq!((shared("/a/b"), shared("/a/bc/d"), shared("/x"), shared("/")), (1, 2, 0, 0));
     }
 }

@@ -1,0 +1,105 @@
+#!/bin/bash
+# Makes the files of a release: see packaging/README.md.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+usage() {
+    cat <<'END'
+usage: packaging/release.sh [--profile PROFILE] [--binary FILE] [--output DIR]
+       packaging/release.sh --check
+
+  --profile PROFILE  cargo profile of the build [default: dist]
+  --binary FILE      package this static binary instead of building one
+  --output DIR       where the files go [default: target/release-files]
+  --check            build the binary in two directories and compare the bytes
+END
+}
+
+profile=dist
+binary=
+output=target/release-files
+check=
+while [ $# -gt 0 ]; do
+    case $1 in
+    --profile) profile=$2 && shift 2 ;;
+    --binary) binary=$(realpath "$2") && shift 2 ;;
+    --output) output=$2 && shift 2 ;;
+    --check) check=1 && shift ;;
+    -h | --help) usage && exit ;;
+    *) usage >&2 && exit 2 ;;
+    esac
+done
+
+target=x86_64-unknown-linux-gnu
+
+need() {
+    command -v "$1" >/dev/null && return
+    echo "release.sh: $1 is missing; install it with: $2" >&2
+    exit 2
+}
+
+# Where packaging/build.sh leaves the binary.
+built() { echo "$1/$target/$profile/gpumap"; }
+
+if [ -n "$check" ]; then
+    scratch=$(mktemp -d)
+    trap 'rm -rf "$scratch"' EXIT
+    for copy in one another; do
+        mkdir "$scratch/$copy"
+        git archive HEAD | tar -x -C "$scratch/$copy"
+        (cd "$scratch/$copy" && packaging/build.sh "$profile" "$scratch/$copy/target")
+    done
+    sha256sum "$(built "$scratch/one/target")" "$(built "$scratch/another/target")"
+    cmp "$(built "$scratch/one/target")" "$(built "$scratch/another/target")"
+    echo "both builds are the same"
+    exit
+fi
+
+need cargo-deb 'cargo install --locked cargo-deb@3.8.0'
+need cargo-generate-rpm 'cargo install --locked cargo-generate-rpm@0.21.1'
+need cargo-cyclonedx 'cargo install --locked cargo-cyclonedx@0.5.9'
+
+# Times in the packages are that of the commit.
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md)}
+export SOURCE_DATE_EPOCH
+
+version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -1)
+if [ -z "$binary" ]; then
+    packaging/build.sh "$profile" "$PWD/target/static"
+    binary=$(built "$PWD/target/static")
+fi
+
+# Everything that the packages take, under the names that Cargo.toml gives.
+stage=target/package-files
+rm -rf "$stage"
+mkdir -p "$stage/man" "$stage/completions" "$output"
+install -m 755 "$binary" "$stage/gpumap"
+for page in man/*.1; do
+    gzip -9n <"$page" >"$stage/man/$(basename "$page").gz"
+done
+gzip -9n <CHANGELOG.md >"$stage/changelog.gz"
+maintainer=$(sed -n 's/^maintainer = "\(.*\)"$/\1/p' Cargo.toml)
+printf 'gpumap (%s-1) unstable; urgency=medium\n\n  * What changed is in changelog.gz.\n\n -- %s  %s\n' \
+    "$version" "$maintainer" "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" | gzip -9n >"$stage/changelog.Debian.gz"
+"$stage/gpumap" completions bash >"$stage/completions/gpumap"
+"$stage/gpumap" completions zsh >"$stage/completions/_gpumap"
+"$stage/gpumap" completions fish >"$stage/completions/gpumap.fish"
+
+cargo deb --no-build --no-strip --locked --offline --output "$output/gpumap_$version-1_amd64.deb"
+cargo generate-rpm --output "$output/gpumap-$version-1.x86_64.rpm"
+
+archive=gpumap-$version-x86_64-linux
+rm -rf "target/$archive"
+mkdir -p "target/$archive"
+cp -r "$stage/gpumap" "$stage/man" "$stage/completions" examples packaging/gpumap.toml \
+    README.md SECURITY.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE "target/$archive"
+tar -C target --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --mode=go-w \
+    -c "$archive" | gzip -9n >"$output/$archive.tar.gz"
+rm -rf "target/$archive"
+
+# It names the directory of the build; the release has none.
+cargo cyclonedx --quiet --format json --target "$target" --override-filename gpumap-sbom
+sed "s|$PWD|/build/gpumap|g" gpumap-sbom.json >"$output/gpumap-$version.cdx.json"
+rm gpumap-sbom.json
+
+(cd "$output" && sha256sum -- *.tar.gz *.deb *.rpm *.cdx.json >SHA256SUMS && cat SHA256SUMS)

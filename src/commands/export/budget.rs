@@ -1,0 +1,89 @@
+//! How often a resident gpumap looks at the whole node.
+//!
+//! Whether programs or processes changed is cheap to learn, all that metrics need is
+//! not: on a node of 5,000 cgroups and 2,000 processes a look takes half a second of
+//! one processor. So looks have a share of the time. What is left of it is not lost: a
+//! node that was calm is looked at as soon as something changes.
+
+use std::time::Instant;
+
+use nix::sys::resource::{Usage, UsageWho, getrusage};
+
+/// Processor time that a change may take ahead, in seconds.
+const BURST: f64 = 0.25;
+
+/// The processor time that looks took and that has not passed yet.
+#[derive(Debug)]
+pub(super) struct Budget {
+    /// The part of one processor that they may take.
+    share: f64,
+    debt: f64,
+    at: Instant,
+}
+
+impl Budget {
+    pub(super) fn new(share: f64) -> Self {
+        Self { share, debt: 0.0, at: Instant::now() }
+    }
+
+    /// Whether it is time for a look: at once if something changed, unless changes
+    /// took too much already.
+    pub(super) fn allows(&mut self, changed: bool, now: Instant) -> bool {
+        let passed = now.saturating_duration_since(self.at).as_secs_f64();
+        self.debt = (self.debt - passed * self.share).max(0.0);
+        self.at = now;
+        self.debt <= if changed { BURST } else { 0.0 }
+    }
+
+    /// Does a look and charges what it took.
+    pub(super) fn charge<T>(&mut self, look: impl FnOnce() -> T) -> T {
+        let before = processor_time();
+        let done = look();
+        self.debt += (processor_time() - before).max(0.0);
+        done
+    }
+}
+
+/// What this process and the helpers that it waited for took so far, in seconds.
+fn processor_time() -> f64 {
+    let of = |usage: Usage| {
+        let times = [usage.user_time(), usage.system_time()];
+        times.iter().map(|time| seconds(time.tv_sec(), time.tv_usec())).sum::<f64>()
+    };
+    [UsageWho::RUSAGE_SELF, UsageWho::RUSAGE_CHILDREN]
+        .into_iter()
+        .filter_map(|who| getrusage(who).ok())
+        .map(of)
+        .sum()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "processor times are far below 2^53 microseconds")]
+fn seconds(seconds: i64, microseconds: i64) -> f64 {
+    seconds as f64 + microseconds as f64 / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Make sure that a calm node is looked at when its debt is paid, a change
+    /// earlier, and changes without end no more often than the share allows.
+    #[test]
+    fn shares() {
+        let mut budget = Budget::new(0.01);
+        let mut now = Instant::now();
+        assert!(budget.allows(false, now));
+        let (mut looks, mut calm) = (0, 0);
+        for second in 0..10_000 {
+            now += Duration::from_secs(1);
+            if budget.allows(second >= 5_000, now) {
+                budget.debt += 0.2;
+                looks += 1;
+                calm += usize::from(second < 5_000);
+            }
+        }
+        assert!((249..=251).contains(&calm) && (498..=503).contains(&looks), "{calm} {looks}");
+    }
+}

@@ -1,0 +1,81 @@
+//! Where metrics go.
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::path::Path;
+
+use super::dcgm;
+use super::listen::Server;
+use crate::cli::ExportArgs;
+use crate::commands::files;
+use crate::commands::invocation::{Failure, Invocation};
+use crate::export::{Family, JobMapping};
+use crate::model::ProblemCode;
+use crate::observation::Problem;
+use crate::render::{self, MetricsFormat};
+
+/// The outlets that the caller named; standard output if there is none.
+pub(super) struct Outlets<'a> {
+    args: &'a ExportArgs,
+    server: Option<Server>,
+}
+
+impl<'a> Outlets<'a> {
+    /// Refuses names of files that nobody would read.
+    pub(super) fn check(args: &ExportArgs) -> Result<(), Failure> {
+        args.textfile.as_deref().map_or(Ok(()), check_name)
+    }
+
+    pub(super) fn new(args: &'a ExportArgs, server: Option<Server>) -> Self {
+        Self { args, server }
+    }
+
+    /// Hands metrics to all of them. Those that work get them even if another fails.
+    pub(super) fn metrics(
+        &self,
+        invocation: &mut Invocation<'_>,
+        families: &[Family],
+    ) -> Result<(), Failure> {
+        if let Some(server) = &self.server {
+            server.publish(families)?;
+        }
+        if let Some(path) = &self.args.textfile {
+            return files::save_public(path, |out| render::metrics(out, MetricsFormat::Classic, families));
+        }
+        if self.server.is_none() && self.args.dcgm_job_mapping.is_none() {
+            let format =
+                if self.args.open_metrics { MetricsFormat::OpenMetrics } else { MetricsFormat::Classic };
+            render::metrics(invocation.out, format, families)?;
+            invocation.out.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Writes the job files. What is not known of jobs is a problem.
+    pub(super) fn mapping(&self, mapping: &JobMapping) -> Result<Option<Problem>, Failure> {
+        let Some(directory) = &self.args.dcgm_job_mapping else { return Ok(None) };
+        dcgm::write(directory, mapping)?;
+        Ok(unknown(&mapping.unknown))
+    }
+}
+
+fn unknown(jobs: &BTreeSet<String>) -> Option<Problem> {
+    let shown: Vec<&str> = jobs.iter().take(5).map(String::as_str).collect();
+    (!jobs.is_empty()).then(|| Problem {
+        code: ProblemCode::Export,
+        what: format!("--dcgm-job-mapping: {} of the jobs ({})", jobs.len(), shown.join(", ")),
+        why: "it is not known which GPUs they have, or DCGM's numbers of these".to_owned(),
+        needs: "gpumap job ID says what is missing".to_owned(),
+    })
+}
+
+/// node_exporter reads files of this ending alone; another would be written and never
+/// be read.
+fn check_name(path: &Path) -> Result<(), Failure> {
+    if path.extension().is_some_and(|ending| ending == "prom") {
+        return Ok(());
+    }
+    let why = "node_exporter reads files alone whose names end in .prom";
+    let needs = "write --textfile DIRECTORY/gpumap.prom";
+    Err(Failure::new(ProblemCode::Usage, path.to_string_lossy(), why, needs))
+}

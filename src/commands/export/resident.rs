@@ -1,0 +1,136 @@
+//! `gpumap export` that runs on: keeps files up to date and serves metrics, until a
+//! signal ends it.
+
+use std::collections::HashSet;
+use std::os::fd::AsFd as _;
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signalfd::SignalFd;
+
+use super::budget::Budget;
+use super::listen::Bound;
+use super::look::{Look, Looker};
+use super::monitor::Monitor;
+use super::outlets::Outlets;
+use crate::cli::{Exit, ExportArgs};
+use crate::commands::invocation::{Failure, Invocation};
+use crate::commands::resident;
+use crate::export::Changes;
+use crate::model::ProblemCode;
+use crate::observation::Problem;
+use crate::observe::Options;
+use crate::policy::deadline;
+
+/// How often changes are looked for where the caller does not say.
+const EVERY: Duration = Duration::from_secs(15);
+/// Problems that are told, each once.
+const TOLD: usize = 100;
+
+/// Runs the command.
+pub(super) fn run(invocation: &mut Invocation<'_>, args: &ExportArgs) -> Result<Exit, Failure> {
+    if invocation.global.from.is_some() {
+        let why = "a saved observation does not change";
+        let needs = "leave out --every and --listen, or --from";
+        return Err(Failure::new(ProblemCode::Usage, "--from", why, needs));
+    }
+    let mut looker = Looker::new(invocation, args)?;
+    let bound = args.listen.map(Bound::new).transpose()?;
+    resident::give_up_rights(ProblemCode::Export)?;
+    let signals = resident::signals(ProblemCode::Export)?;
+    let options = Options { deadline: None, detail: false, ..invocation.options() };
+    // Before the first look: nothing that changes after it is overlooked.
+    let mut monitor = Monitor::start(&options)?;
+    let server = bound.map(Bound::serve).transpose()?;
+    let mut budget = Budget::new(args.cpu / 100.0);
+    let look = budget.charge(|| fresh_look(invocation, &mut looker))?;
+    let changes = Changes::begin(look.node.gpus.as_deref().unwrap_or_default());
+    let outlets = Outlets::new(args, server);
+    let mut exporter = Exporter { invocation, outlets, changes, look, told: HashSet::new() };
+    exporter.looked();
+    let every = args.every.unwrap_or(EVERY);
+    let mut pending = false;
+    loop {
+        exporter.publish()?;
+        if wait(&signals, every) {
+            return Ok(Exit::Yes);
+        }
+        let checked = monitor.check()?;
+        exporter.changes.events(&checked.events);
+        // A change that had to wait is still to be looked at.
+        pending |= checked.changed;
+        if budget.allows(pending, Instant::now()) {
+            exporter.look = budget.charge(|| fresh_look(exporter.invocation, &mut looker))?;
+            exporter.looked();
+            pending = false;
+        }
+    }
+}
+
+/// One look with a time limit of its own.
+fn fresh_look(invocation: &mut Invocation<'_>, looker: &mut Looker<'_>) -> Result<Look, Failure> {
+    invocation.begin_again();
+    deadline::within(invocation.decode_until(), || looker.look(invocation))
+}
+
+/// Waits; whether a signal came.
+fn wait(signals: &SignalFd, every: Duration) -> bool {
+    let until = Instant::now() + every;
+    loop {
+        if matches!(signals.read_signal(), Ok(Some(_))) {
+            return true;
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return false;
+        }
+        let timeout = PollTimeout::try_from(left.as_millis().saturating_add(1)).unwrap_or(PollTimeout::MAX);
+        let _interrupted = poll(&mut [PollFd::new(signals.as_fd(), PollFlags::POLLIN)], timeout);
+    }
+}
+
+/// A running command.
+struct Exporter<'s, 'a> {
+    invocation: &'s mut Invocation<'a>,
+    outlets: Outlets<'s>,
+    changes: Changes,
+    /// The last look at the whole node.
+    look: Look,
+    /// What was told on standard error.
+    told: HashSet<String>,
+}
+
+impl Exporter<'_, '_> {
+    /// Counts what a look found. Its answer is large and not needed after that.
+    fn looked(&mut self) {
+        self.changes.look(&std::mem::take(&mut self.look.node));
+    }
+
+    /// Hands out what is known. An outlet that fails is told and tried again: a full
+    /// disk or a missing directory may be mended while gpumap runs.
+    fn publish(&mut self) -> Result<(), Failure> {
+        self.changes.checked(jiff::Timestamp::now().as_duration().as_secs_f64());
+        let mut families = self.look.families.clone();
+        families.extend(self.changes.families());
+        let mut problems = self.look.errors.clone();
+        let written = self.outlets.metrics(self.invocation, &families).map(|()| None);
+        for done in [written, self.outlets.mapping(&self.look.mapping)] {
+            match done {
+                Ok(problem) => problems.extend(problem),
+                Err(Failure::Problem(problem)) => problems.push(*problem),
+                Err(failure) => return Err(failure),
+            }
+        }
+        self.tell(problems)
+    }
+
+    /// Tells problems that were not told before.
+    fn tell(&mut self, mut problems: Vec<Problem>) -> Result<(), Failure> {
+        let told = &mut self.told;
+        problems.retain(|problem| {
+            let key = format!("{} {} {}", problem.code, problem.what, problem.why);
+            told.len() < TOLD && told.insert(key)
+        });
+        if problems.is_empty() { Ok(()) } else { self.invocation.problems(&problems) }
+    }
+}

@@ -1,0 +1,47 @@
+//! Metrics of a node, from its answers: what `gpumap export` gives Prometheus.
+//!
+//! Names follow the rules of the field: `gpumap_` first, base units, `_total` for
+//! counters, `_info` for facts that are labels. No label has a pid, a path or free
+//! text. Owners and GPUs are the only things that there are many of; owners have a
+//! limit, and how many it left out is a metric. Nothing here reads or writes
+//! anything; `render` makes text of it.
+
+mod activity;
+mod answers;
+mod catalogue;
+mod changes;
+mod dcgm;
+mod findings;
+mod gpus;
+mod look;
+mod metric;
+mod owner_name;
+mod owners;
+mod vgpu;
+
+pub use answers::Answers;
+pub use catalogue::CATALOGUE;
+pub use changes::Changes;
+pub use dcgm::JobMapping;
+pub use metric::{Family, Metric, MetricKind, Sample};
+
+use owner_name::OwnerNames;
+
+/// Every metric that the answers give, in the order of [`CATALOGUE`]. Those without a
+/// sample are left out.
+pub fn families(answers: &Answers<'_>) -> Vec<Family> {
+    let payload = &answers.node.payload;
+    let names = OwnerNames::new(payload.owners.as_deref().unwrap_or_default(), answers.owner_limit);
+    let parts = [
+        look::families(answers),
+        gpus::families(payload),
+        owners::families(&names),
+        findings::families(answers),
+        activity::families(payload.activity.as_deref(), &names),
+        vgpu::families(payload, &names),
+    ];
+    parts.into_iter().flatten().filter(|family| !family.samples.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests;

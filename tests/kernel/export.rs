@@ -1,0 +1,240 @@
+//! `gpumap export` that runs on: hostile clients, rights that it gives up, changes of
+//! programs, files that cannot be written for a while.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::support::cgroup::Cgroup;
+use crate::support::{host, node};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A running `gpumap export --listen` of a scratch cgroup.
+struct Exporter {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Exporter {
+    fn start(top: &Cgroup, args: &[&str]) -> Self {
+        // A port that was free a moment ago.
+        let address = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+        let port = address.port().to_string();
+        let mut command = node::command(&["export", "--listen", &port, "--every", "1s", "--cpu", "100"]);
+        command.args(args).arg("--cgroup-root").arg(top.path()).arg("--gpu-root").arg(node::four_gpus());
+        let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the built program");
+        let exporter = Self { child, address };
+        let began = Instant::now();
+        while exporter.get("/metrics", "").is_none_or(|answer| !answer.contains("\ngpumap_gpus 4\n")) {
+            assert!(began.elapsed() < PATIENCE, "no metrics come");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        exporter
+    }
+
+    /// The whole answer of a request; `None` where none comes.
+    fn get(&self, path: &str, headers: &str) -> Option<String> {
+        self.say(&format!("GET {path} HTTP/1.1\r\nHost: x\r\n{headers}\r\n"))
+    }
+
+    fn say(&self, request: &str) -> Option<String> {
+        let mut stream = TcpStream::connect(self.address).ok()?;
+        stream.set_read_timeout(Some(Duration::from_secs(20))).ok()?;
+        let _refused = stream.write_all(request.as_bytes());
+        let mut answer = Vec::new();
+        let _cut = stream.read_to_end(&mut answer);
+        Some(String::from_utf8_lossy(&answer).into_owned()).filter(|answer| !answer.is_empty())
+    }
+
+    /// The value of a sample.
+    fn value(&self, sample: &str) -> Option<f64> {
+        let text = self.get("/metrics", "")?;
+        text.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' ')?.parse().ok())
+    }
+
+    /// Waits until a sample has a value.
+    fn wait_for(&self, sample: &str, is_it: impl Fn(f64) -> bool) {
+        let began = Instant::now();
+        while !self.value(sample).is_some_and(&is_it) {
+            assert!(began.elapsed() < PATIENCE, "{sample} is {:?}", self.value(sample));
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+impl Drop for Exporter {
+    fn drop(&mut self) {
+        let _gone = self.child.kill();
+        let _gone = self.child.wait();
+    }
+}
+
+/// Make sure that requests get what they ask for, and that all else is refused.
+#[test]
+fn requests() {
+    let Some(_host) = host::shared() else { return };
+    let top = Cgroup::new().expect("a cgroup");
+    let exporter = Exporter::start(&top, &[]);
+    let classic = exporter.get("/metrics", "Accept: text/plain\r\n").expect("an answer");
+    assert!(classic.contains("content-type: text/plain; version=0.0.4") && !classic.contains("# EOF"));
+    let open = exporter.get("/metrics", "Accept: application/openmetrics-text;version=1.0.0\r\n");
+    let open = open.expect("an answer");
+    assert!(open.contains("content-type: application/openmetrics-text; version=1.0.0"), "{open}");
+    assert!(open.ends_with("# EOF\n") && open.contains("\ngpumap_looks_total "));
+    let head = exporter.say("HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n").expect("an answer");
+    assert!(head.starts_with("HTTP/1.1 200") && head.ends_with("\r\n\r\n"), "{head}");
+    for (request, status) in [
+        ("GET /other HTTP/1.1\r\nHost: x\r\n\r\n", "404"),
+        ("POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", "405"),
+        ("GET / HTTP/1.1\r\nHost: x\r\n\r\n", "200"),
+        ("nonsense\r\n\r\n", "400"),
+    ] {
+        let answer = exporter.say(request).unwrap_or_default();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{request:?}: {answer}");
+    }
+    let huge = format!("GET /metrics HTTP/1.1\r\nX: {}\r\n\r\n", "a".repeat(1 << 20));
+    let answer = exporter.say(&huge).unwrap_or_default();
+    assert!(!answer.contains("gpumap_gpus"), "{answer}");
+}
+
+/// Make sure that clients that send nothing, send slowly, or do not read, be they many,
+/// neither keep others waiting nor their connections.
+#[test]
+fn hostile_clients() {
+    let Some(_host) = host::shared() else { return };
+    let top = Cgroup::new().expect("a cgroup");
+    let exporter = Exporter::start(&top, &[]);
+    let mut clients = Vec::new();
+    for number in 0..300 {
+        let mut stream = TcpStream::connect(exporter.address).expect("a connection");
+        stream.set_nonblocking(true).expect("a socket");
+        let text: &[u8] = match number % 3 {
+            0 => b"",
+            1 => b"GET /metrics HTTP/1.1\r\nX-Slow: ",
+            _ => b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n",
+        };
+        let _refused = stream.write(text);
+        clients.push(stream);
+        if number % 50 == 49 {
+            let began = Instant::now();
+            assert!(exporter.value("gpumap_gpus") == Some(4.0), "after {number} clients");
+            assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+        }
+    }
+    // One byte at a time keeps no connection: the whole request has a moment.
+    let began = Instant::now();
+    while !clients.is_empty() {
+        clients.retain_mut(|stream| {
+            let _refused = stream.write(b"a");
+            let mut rest = [0; 1 << 16];
+            loop {
+                match stream.read(&mut rest) {
+                    Ok(0) => return false,
+                    Ok(_) => {}
+                    Err(error) => return error.kind() == ErrorKind::WouldBlock,
+                }
+            }
+        });
+        assert!(began.elapsed() < PATIENCE, "{} connections stay", clients.len());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(exporter.value("gpumap_gpus"), Some(4.0));
+}
+
+/// Make sure that the thread that talks to clients has no right, and that no other
+/// thread has more than a watch keeps.
+#[test]
+fn rights() {
+    let Some(_host) = host::shared() else { return };
+    let top = Cgroup::new().expect("a cgroup");
+    let exporter = Exporter::start(&top, &[]);
+    let kept: u64 = [2, 12, 19, 21, 34, 38, 39].iter().map(|bit| 1u64 << bit).sum();
+    let mut served = false;
+    for thread in fs::read_dir(format!("/proc/{}/task", exporter.child.id())).expect("threads").flatten() {
+        let Ok(status) = fs::read_to_string(thread.path().join("status")) else { continue };
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("a field");
+            line.trim().to_owned()
+        };
+        let set = |name: &str| u64::from_str_radix(&field(name), 16).expect("a number");
+        let limit = if field("Name:") == "listen" { 0 } else { kept };
+        served |= limit == 0;
+        for name in ["CapPrm:", "CapEff:", "CapInh:", "CapAmb:"] {
+            assert_eq!(set(name) & !limit, 0, "{name} {status}");
+        }
+        assert_eq!(set("CapBnd:") & !kept, 0, "{status}");
+        assert_eq!((field("NoNewPrivs:").as_str(), field("Seccomp:").as_str()), ("1", "2"));
+    }
+    assert!(served);
+}
+
+/// A job's cgroups, the innermost first.
+fn job(top: &Cgroup) -> Vec<Cgroup> {
+    let mut made: Vec<Cgroup> = Vec::new();
+    for name in ["system.slice", "slurmstepd.scope", "job_77", "step_0", "user", "task_0"] {
+        let cgroup = made.first().unwrap_or(top).child(name).expect("a cgroup");
+        made.insert(0, cgroup);
+    }
+    made
+}
+
+/// Make sure that changes of programs and processes are counted and shown.
+#[test]
+fn changes() {
+    let Some(_host) = host::shared() else { return };
+    let top = Cgroup::new().expect("a cgroup");
+    let job = job(&top);
+    let exporter = Exporter::start(&top, &[]);
+    let (different, processes) = (
+        "gpumap_policy_changes_total{effect=\"different\"}",
+        "gpumap_owner_processes{kind=\"slurm\",jobid=\"77\"}",
+    );
+    let lost = "gpumap_gpus_lost_total{UUID=\"GPU-11111111-2222-3333-4444-555555555555\"}";
+    assert_eq!((exporter.value(different), exporter.value(lost)), (Some(0.0), Some(0.0)));
+    let process = node::Sleeper::in_cgroup(&job[0]);
+    exporter.wait_for(processes, |value| value == 1.0);
+    // The minor of that GPU.
+    node::attach_deny(&job[0], 195, 0, 0);
+    exporter.wait_for(different, |value| value == 1.0);
+    exporter.wait_for(lost, |value| value == 1.0);
+    drop(process);
+    exporter.wait_for(processes, |value| value == 0.0);
+}
+
+/// Make sure that a directory that is not there yet is told once, and that the file is
+/// written as soon as it is; and that SIGTERM is a good end.
+#[test]
+fn no_directory_yet() {
+    let Some(_host) = host::shared() else { return };
+    let top = Cgroup::new().expect("a cgroup");
+    let directory: PathBuf = std::env::temp_dir().join(top.path().file_name().expect("a name"));
+    let file = directory.join("gpumap.prom");
+    let mut exporter = Exporter::start(&top, &["--textfile", file.to_str().expect("a name")]);
+    let mut errors = BufReader::new(exporter.child.stderr.take().expect("a pipe"));
+    let told = loop {
+        let mut line = String::new();
+        errors.read_line(&mut line).expect("a line");
+        if line.contains("gpumap.prom") {
+            break line;
+        }
+    };
+    assert!(told.contains("no such file"), "{told}");
+    fs::create_dir(&directory).expect("a directory");
+    let began = Instant::now();
+    while !file.exists() {
+        assert!(began.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(fs::read_to_string(&file).expect("a file").contains("\ngpumap_looks_total "));
+    let pid = nix::unistd::Pid::from_raw(exporter.child.id().cast_signed());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("a child");
+    assert_eq!(exporter.child.wait().expect("an end").code(), Some(0));
+    let mut rest = String::new();
+    errors.read_to_string(&mut rest).expect("text");
+    assert!(!rest.contains("gpumap.prom"), "{rest}");
+    fs::remove_dir_all(&directory).expect("a directory");
+}
