@@ -31,14 +31,20 @@
 //! 6. A kernel function may end the program (`bpf_throw`), so that the path is
 //!    lost, and what comes after it may write: `machine::lose`;
 //!    `lost::after_a_kernel_function`, `lost::for_the_next_program`, by hand
-//!    "exceptions". Those of `helpers::HARMLESS_FUNCTIONS` come back and write
+//!    "exceptions", "exception_in_a_function"; where a function of the program
+//!    handles it, `exceptions::a_handler_writes`. No function that a helper calls
+//!    may do so (`check_max_stack_depth_subprog`), so a helper that calls back
+//!    returns; by hand "exception_called_back". Those of `helpers::HARMLESS_FUNCTIONS` come back and write
 //!    nothing that a program sees (`kernel/bpf/helpers.c`); by hand "rcu",
 //!    "preemption", "pointer_of_the_kernel".
 //! 7. A function called back has its own frame, the registers and stack that it
 //!    is handed, and the maps: `calls::call_unmodelled` forgets all of those.
 //! 8. A helper writes at most the memory that it is handed; those in `helpers`
 //!    write what their prototypes say (`bpf_func_proto`, `kernel/bpf/`).
-//!    `counters::records`, `counters::updates`.
+//!    `counters::records`, `counters::updates`; by hand "queue_beside".
+//!    `bpf_probe_read_kernel` does not fail on memory that is there and the
+//!    program's own (`copy_from_kernel_nofault`). `calls::reads_own_memory`; by
+//!    hand "own_memory".
 //!    Memory that is described by a dynptr counts as written when the dynptr is
 //!    made, which only a map's value and a record can be
 //!    (`bpf_dynptr_from_mem`, `check_helper_call`); by hand "dynptr_…",
@@ -122,7 +128,11 @@
 //! 27. The copies that one CPU has of the entries of a per-CPU array are not
 //!     beside each other (`bpf_array_alloc_percpu`, `kernel/bpf/arraymap.c`),
 //!     and a program may read behind one after `bpf_rdonly_cast`.
-//!     `lookup::per_cpu_entry`; `memory::behind_a_copy_of_a_cpu`.
+//!     `lookup::per_cpu_entry`; `memory::behind_a_copy_of_a_cpu`. The value of a
+//!     CPU is there if its number is below that of the highest possible one
+//!     (`bpf_map_lookup_percpu_elem`); user space is shown one copy for each
+//!     possible CPU, and their numbers may have gaps. `lookup::lookup_in`; by hand
+//!     "value_of_a_cpu".
 //! 28. A number below 2^32 is no address of a map or of the stack; any other
 //!     may be one, wherever this kernel keeps its memory.
 //!     `word::may_be_address`; `tests/offline/regressions.rs`,
@@ -151,7 +161,7 @@
 //!     cgroup's answer. No test, for the same reason.
 //! 35. Masks of CPUs are not for device programs (`cpumask_kfunc_init`), by hand
 //!     "cpumask", and neither are stacks of their own (`bpf_enable_priv_stack`,
-//!     for programs that trace).
+//!     for programs that trace), by hand "private_stacks".
 //!
 //! **What is asked**
 //!

@@ -4,6 +4,7 @@
 use std::rc::Rc;
 
 use super::diagram::Bdd;
+use super::frame;
 use super::helpers::{self, Effect};
 use super::machine::{Machine, RETVAL_BITS, Stop};
 use super::state::MachineState;
@@ -18,7 +19,9 @@ const MOST_FILLED: usize = 64;
 /// Bytes of `struct bpf_dynptr` (`linux/bpf.h`).
 const DYNPTR: u64 = 16;
 /// Bytes of `struct bpf_cgroup_dev_ctx`.
-const CONTEXT_SIZE: u64 = 12;
+const CONTEXT_SIZE: i64 = 12;
+/// Most bytes that a helper is followed in copying.
+const MOST_COPIED: u64 = 64;
 
 impl Machine<'_> {
     /// Runs a helper and sets r0 to r5 as the call leaves them.
@@ -79,9 +82,9 @@ impl Machine<'_> {
                 Ok(0.into())
             }
             "bpf_probe_read_kernel" | "bpf_probe_read_compat" | "bpf_probe_read"
-                if self.reads_context(state) =>
+                if self.reads_own_memory(state) =>
             {
-                self.probe_read_context(state)
+                self.probe_read(state)
             }
             other => {
                 let why = format!("it depends on the helper {other}");
@@ -113,7 +116,8 @@ impl Machine<'_> {
             Effect::Changes => self.change_map(why, state),
             Effect::Takes => {
                 self.change_map(why, state);
-                self.fill(2, None, why, state);
+                let map = self.map_argument(&state.registers[1]);
+                self.fill(2, map.map(|map| self.code.maps[map].value_size as u64), why, state);
             }
             Effect::Record => {
                 let exists = self.symbols.unknown_bit(why);
@@ -201,20 +205,36 @@ impl Machine<'_> {
     }
 
     /// Whether `bpf_probe_read_kernel(r1 = where to, r2 = bytes, r3 = from)`
-    /// reads the program's own argument.
-    fn reads_context(&self, state: &MachineState) -> bool {
-        let Value::Pointer(from) = &state.registers[3] else { return false };
-        let (at, size) = (from.offset.as_constant(), state.registers[2].as_constant());
-        let is_inside = |at: u64, size: u64| at.checked_add(size).is_some_and(|end| end <= CONTEXT_SIZE);
-        from.base == Base::Context && at.zip(size).is_some_and(|(at, size)| is_inside(at, size))
+    /// reads memory that the program could read by itself, all of it there: its
+    /// argument, its stack, values of a map. Then it does not fail. (It fails
+    /// where the kernel is locked down, but then the verifier refuses it.)
+    fn reads_own_memory(&mut self, state: &MachineState) -> bool {
+        let (Value::Pointer(to), Value::Pointer(from)) = (&state.registers[1], &state.registers[3]) else {
+            return false;
+        };
+        let Some(size) = bytes_to_read(state) else { return false };
+        let (first, end) = match &from.base {
+            Base::Context => (0, CONTEXT_SIZE),
+            // Which byte is copied first is left open, so the places must not overlap.
+            Base::Stack(_) if !are_apart(to, from, size) => return false,
+            Base::Stack(_) => (-frame::SIZE, 0),
+            Base::Array(map) => (0, self.code.maps[*map].array_size()),
+            Base::MapValue(selection) => (0, self.code.maps[selection.map].value_size as i64),
+            _ => return false,
+        };
+        let is_inside =
+            |place: i64| place >= first && place.checked_add(size).is_some_and(|last| last <= end);
+        let from = from.clone();
+        self.places(&from, 0).is_some_and(|places| places.into_iter().all(|(_, place)| is_inside(place)))
     }
 
-    fn probe_read_context(&mut self, state: &mut MachineState) -> Result<Value, Stop> {
+    fn probe_read(&mut self, state: &mut MachineState) -> Result<Value, Stop> {
         let (to, from) = (state.registers[1].clone(), state.registers[3].clone());
-        let size = state.registers[2].as_constant().unwrap_or_default().min(CONTEXT_SIZE);
-        for place in 0..size as i64 {
-            let byte = self.load(state, &from, place, 1);
-            self.store(state, &to, place, 1, &byte)?;
+        let size = bytes_to_read(state).unwrap_or_default();
+        let step = if matches!(size, 2 | 4 | 8) { size } else { 1 };
+        for place in (0..size).step_by(step as usize) {
+            let read = self.load(state, &from, place, step as usize);
+            self.store(state, &to, place, step as usize, &read)?;
         }
         Ok(0.into())
     }
@@ -241,4 +261,17 @@ impl Machine<'_> {
         }
         self.unknown(8, why)
     }
+}
+
+/// How many bytes a helper copies that gets their number in r2, if gpumap
+/// follows that.
+fn bytes_to_read(state: &MachineState) -> Option<i64> {
+    let size = state.registers[2].as_constant()? & u64::from(u32::MAX);
+    (size <= MOST_COPIED).then_some(size as i64)
+}
+
+/// Whether `size` bytes at both addresses are known not to overlap.
+fn are_apart(a: &Pointer, b: &Pointer, size: i64) -> bool {
+    let distance = a.offset.as_constant().zip(b.offset.as_constant());
+    a.base != b.base || distance.is_some_and(|(a, b)| a.abs_diff(b) >= size as u64)
 }

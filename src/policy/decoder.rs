@@ -25,6 +25,10 @@ const MAX_ERRNO: u64 = 4095;
 /// second. The programs share it, but each has [`LEAST_BUDGET`]. Fuzzing looks for
 /// wrong steps, so fewer are enough.
 const BUDGET: u64 = if cfg!(fuzzing) { 400_000 } else { 20_000_000 };
+/// What one decoder spends on programs that turn out to be too complex. Each gets
+/// half of what is left, so that a node with many of them costs two or three times
+/// as much as one of them.
+const BUDGET_OF_CUT: u64 = 2 * BUDGET;
 /// Enough for some hundred rules.
 const LEAST_BUDGET: u64 = 200_000;
 /// The budget of one question: some milliseconds. Known inputs are constants there,
@@ -46,6 +50,8 @@ pub struct Decoder {
     reachable: Bdd,
     /// The regions in which policies are unknown, by reason.
     open: Vec<(Bdd, String)>,
+    /// Diagram operations that went into runs that were cut off.
+    spent: u64,
     /// The answers to questions that policies leave open.
     pub(super) fallbacks: Fallbacks,
 }
@@ -54,7 +60,7 @@ impl Default for Decoder {
     fn default() -> Self {
         let mut diagram = Diagram::default();
         let reachable = inputs::reachable(&mut diagram);
-        Self { diagram, reachable, open: Vec::new(), fallbacks: Fallbacks::default() }
+        Self { diagram, reachable, open: Vec::new(), spent: 0, fallbacks: Fallbacks::default() }
     }
 }
 
@@ -130,10 +136,8 @@ impl Decoder {
         context: &Context<'_>,
         written: &mut Written,
     ) -> (Policy, bool, bool) {
-        let surroundings = Surroundings {
-            budget: (BUDGET / codes.len().max(1) as u64).max(LEAST_BUDGET),
-            ..surroundings(context, None)
-        };
+        let budget = budget(self.spent, codes.len());
+        let surroundings = Surroundings { budget, ..surroundings(context, None) };
         let mut run = Run { surroundings, written, is_new: false, is_cut: false };
         let policy = if codes.iter().any(|code| touches_retval(&code.code, context)) {
             let symbols = &mut Symbols::default();
@@ -152,6 +156,9 @@ impl Decoder {
                 .collect();
             self.all_of(&policies)
         };
+        if run.is_cut {
+            self.spent = self.spent.saturating_add(budget * codes.len() as u64);
+        }
         (policy, run.is_new, run.is_cut)
     }
 
@@ -377,6 +384,13 @@ impl Decoder {
     }
 }
 
+/// What each of several programs may cost after so much was spent on programs
+/// that were too complex.
+fn budget(spent: u64, programs: usize) -> u64 {
+    let all = (BUDGET_OF_CUT.saturating_sub(spent) / 2).min(BUDGET);
+    (all / programs.max(1) as u64).max(LEAST_BUDGET)
+}
+
 fn touches_retval(code: &Result<Code<'_>, String>, context: &Context<'_>) -> bool {
     context.combination == Combination::Retval && code.as_ref().map_or(true, Code::may_touch_retval)
 }
@@ -439,4 +453,18 @@ pub(super) fn after_return(outcome: &Outcome, symbols: &mut Symbols) -> Word {
     let keeps = diagram.or(outcome.allows, is_error);
     let denied = Word::Constant(DENIED as i64 as u64).zero_extended(RETVAL_BITS);
     Word::ite(keeps, &outcome.retval, &denied, diagram)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that many programs that are too complex cost little more than
+    /// one, and that the first has the whole budget.
+    #[test]
+    fn many_complex_programs() {
+        let spent = (0..64).fold(0, |spent, _| spent + budget(spent, 1));
+        assert_eq!(budget(0, 1), BUDGET);
+        assert!(spent <= BUDGET_OF_CUT + 64 * LEAST_BUDGET, "{spent}");
+    }
 }

@@ -103,6 +103,11 @@ impl Machine<'_> {
         if found != LookupResult::ValueOfCpu {
             return value;
         }
+        // Numbers of CPUs may have gaps, so that the highest is at least their count.
+        let cpu = state.registers[3].as_constant().map(|cpu| cpu & u64::from(u32::MAX));
+        if cpu.is_some_and(|cpu| cpu < self.code.maps[map].copies()) {
+            return value;
+        }
         let exists = self.symbols.unknown_bit("it depends on the number of CPUs");
         value.merged_with(&0.into(), exists, self.symbols)
     }

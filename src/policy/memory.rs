@@ -152,7 +152,7 @@ impl Machine<'_> {
 
     /// The places that a pointer can lead to, each with the questions for which it
     /// does.
-    fn places(&mut self, pointer: &Pointer, offset: i64) -> Option<Vec<(Bdd, i64)>> {
+    pub fn places(&mut self, pointer: &Pointer, offset: i64) -> Option<Vec<(Bdd, i64)>> {
         if let Some(known) = pointer.offset.as_constant() {
             return Some(vec![(Bdd::TRUE, (known as i64).wrapping_add(offset))]);
         }

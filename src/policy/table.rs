@@ -143,6 +143,17 @@ impl<'a> Table<'a> {
         self.value_size.next_multiple_of(8).max(8)
     }
 
+    /// Bytes of all values of an array.
+    pub fn array_size(&self) -> i64 {
+        i64::try_from(self.max_entries.saturating_mul(self.stride() as u64)).unwrap_or(i64::MAX)
+    }
+
+    /// How many CPUs have a value of their own, as far as an entry shows it.
+    pub fn copies(&self) -> u64 {
+        let entry = self.entries.as_ref().ok().and_then(|entries| entries.first());
+        entry.filter(|_| self.per_cpu).map_or(0, |entry| (entry.value.0.len() / self.stride()) as u64)
+    }
+
     /// The map that entry number `entry` of a map of maps is.
     pub fn inner(&self, entry: usize) -> Option<u32> {
         self.entries.as_ref().ok()?.get(entry)?.map_id()

@@ -34,7 +34,8 @@ pub(super) fn asked(environment: &Answer<Environment>, gpus: &[Gpu], reach: &Ope
         .filter(|apis| !apis.is_empty())
         .collect();
     let mains: Vec<&Api> = vendors.iter().filter_map(|apis| apis.first()).collect();
-    let none = question.api(ApiName::Cuda, CUDA, Outcome::none(Certainty::Documented));
+    let none = question.without_gpus();
+    let mains = if mains.is_empty() { vec![&none] } else { mains };
     let first = mains.first().copied().unwrap_or(&none);
     let unsure = mains.iter().rev().max_by_key(|api| api.confidence).copied().unwrap_or(first);
     let gpus: Option<Vec<Vec<String>>> = mains.iter().map(|api| api.gpus.clone()).collect();
@@ -61,6 +62,16 @@ impl<'a> Question<'a> {
     /// Whether a vendor has a GPU here.
     fn has(&self, vendor: &Vendor) -> bool {
         self.gpus.iter().any(|gpu| gpu.vendor == *vendor)
+    }
+
+    /// What stands for the interfaces on a node without any GPU: no value gives
+    /// one, but one that could not be read is not settled.
+    fn without_gpus(&self) -> Api {
+        let outcome = match self.state(CUDA) {
+            VariableState::Unknown(why) => Outcome::unknown(why),
+            _ => Outcome::none(Certainty::Documented),
+        };
+        self.api(ApiName::Cuda, CUDA, outcome)
     }
 
     /// CUDA.
@@ -250,6 +261,18 @@ mod tests {
             assert_eq!(of(&[(CUDA, "0,1"), mps]).gpus.map(|gpus| gpus.len()), Some(2));
             assert_eq!(of(&[mps]).gpus.map(|gpus| gpus.len()), Some(2));
         }
+    }
+
+    /// Make sure that without any GPU a value is documented to give none, and one
+    /// that could not be read stays unknown.
+    #[test]
+    fn nodes_without_gpus() {
+        let reach = OpenableGpus { gpus: Vec::new(), shared: Vec::new() };
+        let read = asked(&Answer::Known(Environment::default()), &[], &reach);
+        assert_eq!((read.gpus, read.confidence), (Some(Vec::new()), Certainty::Documented));
+        let unread = asked(&Answer::Missing("not allowed".to_owned()), &[], &reach);
+        assert_eq!((unread.gpus, unread.confidence), (None, Certainty::Unknown));
+        assert_eq!(unread.why.as_deref(), Some("not allowed"));
     }
 
     /// Make sure that variables nobody reads here are marked.

@@ -40,7 +40,8 @@ pub use openable::{GpuAccess, OpenableGpus, SharedAccess};
 ///   union over the vendors, and `confidence` that of the least sure vendor;
 ///   if another vendor than the first is why `gpus` is null, `why` is its own.
 /// - Without GPUs that can be opened no value gives one: `gpus` is `[]` and
-///   `documented` whatever the value says.
+///   `documented` whatever the value says. A value that could not be read stays
+///   unknown.
 /// - Where some verdicts are unknown, `gpus` is known only if it is the same
 ///   however they turn out.
 /// - `NVIDIA_VISIBLE_DEVICES` (container toolkit) and the variables of other

@@ -19,6 +19,7 @@ mod first_contact;
 mod hooks;
 mod job_cgroups;
 mod job_sets;
+mod one_process;
 mod prometheus;
 mod repair;
 mod runtimes;

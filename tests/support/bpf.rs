@@ -109,15 +109,36 @@ pub fn load(source: &Source) -> Result<Loaded, String> {
 
 /// The same with maps that are there already.
 pub fn load_with(source: &Source, maps: Vec<OwnedFd>) -> Result<Loaded, String> {
+    let bytes = with_maps(source, &maps);
+    let program = load_bytes("", &bytes, source.gpl, source.attach_type)?;
+    Ok(Loaded { program, maps })
+}
+
+/// The same for a program with types: for each of its functions the first
+/// instruction and the number of its type.
+pub fn load_typed(
+    source: &Source,
+    maps: Vec<OwnedFd>,
+    types: &OwnedFd,
+    functions: &[[u32; 2]],
+) -> Result<Loaded, String> {
+    let bytes = with_maps(source, &maps);
+    let typed = |attr: Attr| {
+        let count = u32::try_from(functions.len()).unwrap();
+        attr.fd(72, types.as_raw_fd()).u32(76, 8).pointer(80, functions.as_ptr()).u32(88, count)
+    };
+    let program = load_as("", &bytes, source.gpl, source.attach_type, typed)?;
+    Ok(Loaded { program, maps })
+}
+
+fn with_maps(source: &Source, maps: &[OwnedFd]) -> Vec<u8> {
     let mut insns = source.insns.clone();
     for at in 0..insns.len() {
         if insns[at].code == 0x18 && (insns[at].src == 1 || insns[at].src == 2) {
             insns[at].imm = maps[insns[at].imm as usize].as_raw_fd();
         }
     }
-    let bytes: Vec<u8> = insns.iter().flat_map(|insn| insn.bytes()).collect();
-    let program = load_bytes("", &bytes, source.gpl, source.attach_type)?;
-    Ok(Loaded { program, maps })
+    insns.iter().flat_map(|insn| insn.bytes()).collect()
 }
 
 /// A map whose entries are maps like `inner`, an array of `max_entries`.
@@ -147,6 +168,16 @@ pub fn create_typed_array(
 /// Loads instructions as a program of this name, of 15 bytes at most; the error
 /// is the verifier's log.
 pub fn load_bytes(name: &str, bytes: &[u8], gpl: bool, attach_type: bool) -> Result<OwnedFd, String> {
+    load_as(name, bytes, gpl, attach_type, |attr| attr)
+}
+
+fn load_as(
+    name: &str,
+    bytes: &[u8],
+    gpl: bool,
+    attach_type: bool,
+    more: impl Fn(Attr) -> Attr,
+) -> Result<OwnedFd, String> {
     let load = |log: &mut [u8]| {
         let license: &[u8] = if gpl { b"GPL\0" } else { b"Apache\0" };
         let mut attr = Attr::new()
@@ -156,6 +187,7 @@ pub fn load_bytes(name: &str, bytes: &[u8], gpl: bool, attach_type: bool) -> Res
             .pointer(16, license.as_ptr())
             .bytes(48, name.as_bytes())
             .u32(68, if attach_type { ATTACH_CGROUP_DEVICE } else { 0 });
+        attr = more(attr);
         if !log.is_empty() {
             attr = attr.u32(24, 1).u32(28, u32::try_from(log.len()).unwrap()).pointer(32, log.as_mut_ptr());
         }

@@ -50,6 +50,16 @@ pub(super) struct ProcessToRead<'a> {
     /// Whether it has other threads.
     pub(super) several: bool,
     pub(super) depth: Depth,
+    pub(super) parts: Parts,
+}
+
+/// What is read of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Parts {
+    /// Everything.
+    All,
+    /// Its current environment: no descriptor is looked at.
+    Environment,
 }
 
 /// Reads details, one process after another.
@@ -111,9 +121,13 @@ impl<'a> DetailReader<'a> {
             let mut memory = Memory::open(thread.dir);
             // After the memory was opened: these are of its program, or it is dead.
             let areas = self.areas(thread.dir).unwrap_or_default();
-            last = self.once(subject, &thread, &auxv, areas, &mut memory);
+            last = match subject.parts {
+                Parts::All => self.once(subject, &thread, &auxv, areas, &mut memory),
+                Parts::Environment => self.environment_once(&thread, &auxv, &mut memory),
+            };
             let whole = memory.map_or(true, |memory| memory.is_alive()) && self::auxv(thread.dir) == auxv;
-            if whole && !(last.at_exec.known().is_some() && self.is_executing(thread.dir, areas)) {
+            let is_known = last.at_exec.known().is_some() || last.live.known().is_some();
+            if whole && !(is_known && self.is_executing(thread.dir, areas)) {
                 return Ok(last);
             }
             ended = self.has_ended(subject.dir)?;
@@ -125,8 +139,8 @@ impl<'a> DetailReader<'a> {
     /// The current environment of a process whose main thread lives; `None` if it is
     /// gone.
     pub(super) fn environment(&mut self, pid: u32, dir: &Dir) -> Option<Answer<Environment>> {
-        let subject =
-            ProcessToRead { pid, dir, titled: false, ended: false, several: false, depth: Depth::Full };
+        let (depth, parts) = (Depth::Full, Parts::Environment);
+        let subject = ProcessToRead { pid, dir, titled: false, ended: false, several: false, depth, parts };
         self.read(&subject).ok().map(|detail| detail.live)
     }
 
@@ -154,8 +168,7 @@ impl<'a> DetailReader<'a> {
         }
         self.read_maps(dir);
         let devices = self.devices(subject, thread, &mut detail, true);
-        // Every program has one, and only an exiting process has lost it.
-        if auxv.as_ref().is_ok_and(Vec::is_empty) {
+        if is_exiting(auxv) {
             detail.at_exec = Answer::Missing(EXITING.to_owned());
             detail.live = Answer::Missing(EXITING.to_owned());
             return detail;
@@ -164,16 +177,30 @@ impl<'a> DetailReader<'a> {
             memory.avoid(devices);
         }
         detail.at_exec = at_exec::read(memory, areas.environment, &mut self.text, self.refusals);
-        detail.live = match (auxv, &mut *memory) {
-            (Ok(auxv), Ok(memory)) => self.live(dir, auxv, memory),
-            (Err(errno), _) => Answer::Missing(self.refusals.why(ReadKind::Live, *errno)),
-            (_, Err(errno)) => Answer::Missing(self.refusals.why(ReadKind::Live, *errno)),
-        };
+        detail.live = self.live(dir, auxv, memory);
         // A living process has mappings: none were read where there are none.
         let cut = self.maps.len() > MAPS_LIMIT || self.maps.is_empty();
         let looked = Looked { dir, maps: &self.maps, cut, detail: &detail };
         detail.vgpu = self.traces.read(looked, memory.as_mut().ok());
         detail
+    }
+
+    /// Reads the current environment alone.
+    fn environment_once(
+        &mut self,
+        thread: &Thread<'_>,
+        auxv: &Auxv,
+        memory: &mut Result<Memory, Errno>,
+    ) -> Detail {
+        self.read_maps(thread.dir);
+        if is_exiting(auxv) {
+            return Detail { live: Answer::Missing(EXITING.to_owned()), ..remains() };
+        }
+        if let Ok(memory) = memory {
+            let held = &mut HeldDevices::default();
+            memory.avoid(mapped(thread.dir, &self.maps, &mut self.files, self.refusals, held));
+        }
+        Detail { live: self.live(thread.dir, auxv, memory), ..remains() }
     }
 
     /// Reads what takes neither its memory nor the lock of its memory.
@@ -229,7 +256,12 @@ impl<'a> DetailReader<'a> {
         places
     }
 
-    fn live(&mut self, dir: &Dir, auxv: &[u8], memory: &mut Memory) -> Answer<Environment> {
+    fn live(&mut self, dir: &Dir, auxv: &Auxv, memory: &mut Result<Memory, Errno>) -> Answer<Environment> {
+        let (auxv, memory) = match (auxv, memory) {
+            (Ok(auxv), Ok(memory)) => (auxv, memory),
+            (Err(errno), _) => return Answer::Missing(self.refusals.why(ReadKind::Live, *errno)),
+            (_, Err(errno)) => return Answer::Missing(self.refusals.why(ReadKind::Live, *errno)),
+        };
         match location::find(dir, &self.maps, auxv, &mut self.files) {
             Ok(places) => live::read(memory, &places),
             Err(NoEnviron::Errno(errno)) => Answer::Missing(self.refusals.why(ReadKind::Image, errno)),
@@ -283,6 +315,12 @@ impl<'a> DetailReader<'a> {
 fn auxv(dir: &Dir) -> Auxv {
     let mut text = Vec::new();
     dir.read_piece(c"auxv", &mut text, AUXV_LIMIT).map(|()| text)
+}
+
+/// Every program has an auxiliary vector, and only an exiting process has lost
+/// its.
+fn is_exiting(auxv: &Auxv) -> bool {
+    auxv.as_ref().is_ok_and(Vec::is_empty)
 }
 
 /// The detail of a process that has ended: it holds nothing.

@@ -7,7 +7,7 @@ use nix::errno::Errno;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
 
-use super::detail::{DetailReader, ProcessToRead};
+use super::detail::{DetailReader, Parts, ProcessToRead};
 use super::helpers::depth::Depth;
 use super::title::STEP_DAEMON;
 use super::wanted::{Context, Unread, Wanted};
@@ -66,7 +66,8 @@ impl<'a> Reader<'a> {
         if self.context.detail && !kernel_thread {
             // Root's daemon of a step has its title, which others need not.
             let titled = uid == 0 && comm == Text::from(STEP_DAEMON);
-            let subject = ProcessToRead { pid, dir: &dir, titled, ended, several, depth };
+            let parts = Parts::All;
+            let subject = ProcessToRead { pid, dir: &dir, titled, ended, several, depth, parts };
             let look = self.detail_reader.read(&subject).map_err(|_| Unread::Gone)?;
             // A process of which nothing could be read may have ended.
             if look.at_exec.known().is_none() && look.live.known().is_none() {

@@ -19,13 +19,21 @@ pub(in crate::observe) struct ProgramCache {
     pub(in crate::observe) programs: BTreeMap<u32, Program>,
     pub(in crate::observe) maps: BTreeMap<u32, Map>,
     clock: BootClock,
+    /// The programs that have types, so that functions of them can be replaced.
+    typed: BTreeSet<u32>,
     /// What replaces functions, once it was asked for.
     replacements: Option<Replacements>,
 }
 
 impl ProgramCache {
     pub(in crate::observe) fn new() -> Self {
-        Self { programs: BTreeMap::new(), maps: BTreeMap::new(), clock: BootClock::now(), replacements: None }
+        Self {
+            programs: BTreeMap::new(),
+            maps: BTreeMap::new(),
+            clock: BootClock::now(),
+            typed: BTreeSet::new(),
+            replacements: None,
+        }
     }
 
     /// Reads the programs that are not known yet, and their maps.
@@ -50,7 +58,10 @@ impl ProgramCache {
         }
         self.add_inner(log);
         let replaced_by = match info.has_types {
-            true => self.replacements.get_or_insert_with(|| Replacements::now(log)).of(info.id),
+            true => {
+                self.typed.insert(info.id);
+                self.replacements.get_or_insert_with(|| Replacements::now(log)).of(info.id)
+            }
             false => Answer::default(),
         };
         Program {
@@ -65,6 +76,16 @@ impl ProgramCache {
             calls: BTreeMap::new(),
             replaced_by,
         }
+    }
+
+    /// Asks again what replaces functions of programs; returns the programs for
+    /// which that changed, as they were before.
+    pub(in crate::observe) fn ask_replacements(&mut self, log: &mut Log) -> BTreeMap<u32, Program> {
+        if self.typed.is_empty() {
+            return BTreeMap::new();
+        }
+        let typed = self.programs.values_mut().filter(|program| self.typed.contains(&program.id));
+        Replacements::now(log).update(typed)
     }
 
     /// Reads the maps inside maps that are not known yet.
@@ -84,6 +105,7 @@ impl ProgramCache {
     /// Forgets programs that are not attached any more.
     pub(in crate::observe) fn keep(&mut self, wanted: impl Fn(u32) -> bool) {
         self.programs.retain(|id, _| wanted(*id));
+        self.typed.retain(|id| wanted(*id));
         let used = self.used(self.programs.values());
         self.maps.retain(|id, _| used.contains(id));
     }

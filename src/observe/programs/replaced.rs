@@ -7,9 +7,10 @@
 //! program that it leads to. Only where a device program has types does gpumap
 //! ask for them; what most software attaches has none.
 
+use std::collections::BTreeMap;
 use std::os::fd::AsFd as _;
 
-use crate::observation::Answer;
+use crate::observation::{Answer, Program};
 use crate::observe::problems::{Log, refusal};
 use crate::observe::rights::unless_held;
 use crate::sys::bpf::{self, BpfError, TracingLink};
@@ -48,6 +49,24 @@ impl Replacements {
             }
             Err(why) => Answer::Missing(why.clone()),
         }
+    }
+
+    /// Brings `programs`, which have types, up to date; returns those that
+    /// changed as they were before. What could not be listed at this moment
+    /// changes nothing.
+    pub(super) fn update<'p>(
+        &self,
+        programs: impl Iterator<Item = &'p mut Program>,
+    ) -> BTreeMap<u32, Program> {
+        let mut before = BTreeMap::new();
+        for program in programs {
+            let now = self.of(program.id);
+            if now.known().is_some() && now != program.replaced_by {
+                before.insert(program.id, program.clone());
+                program.replaced_by = now;
+            }
+        }
+        before
     }
 }
 
@@ -99,5 +118,23 @@ mod tests {
         assert_eq!(all(Some(5)).of(6), Answer::Known(Vec::new()));
         assert_eq!(all(None).of(6), Answer::Known(vec![9]));
         assert!(Replacements(Err("no right".to_owned())).of(6).missing().is_some());
+    }
+
+    /// Make sure that a function that is replaced later, and one that is given
+    /// back, changes its program alone, and that a list which could not be read
+    /// changes none.
+    #[test]
+    fn updates() {
+        let program = |id| Program { id, replaced_by: Answer::Known(Vec::new()), ..Program::default() };
+        let mut programs = [program(5), program(6)];
+        let replaced = Replacements(Ok(vec![Replacement { by: 9, of: Some(5) }]));
+        assert_eq!(replaced.update(programs.iter_mut()), BTreeMap::from([(5, program(5))]));
+        assert_eq!(programs[0].replaced_by, Answer::Known(vec![9]));
+        assert_eq!(programs[1], program(6));
+        assert!(replaced.update(programs.iter_mut()).is_empty());
+        assert!(Replacements(Err("no right".to_owned())).update(programs.iter_mut()).is_empty());
+        let given_back = Replacements(Ok(Vec::new())).update(programs.iter_mut());
+        assert_eq!(given_back.into_keys().collect::<Vec<u32>>(), [5]);
+        assert_eq!(programs, [program(5), program(6)]);
     }
 }

@@ -3,6 +3,7 @@
 
 mod alias;
 mod counters;
+mod exceptions;
 mod hidden;
 mod instructions;
 mod lost;

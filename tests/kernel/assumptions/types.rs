@@ -51,9 +51,14 @@ fn pointer_types() -> Vec<u8> {
         &[at(b"value"), 4 << 24 | 1, 8, at(b"p"), 4, 0],
     ]
     .concat();
+    binary(&types, strings)
+}
+
+/// Types with their strings in BTF's binary form.
+pub fn binary(types: &[u32], strings: &[u8]) -> Vec<u8> {
     let length = types.len() as u32 * 4;
     let header = [0x0001_eb9f, 24, 0, length, length, strings.len() as u32];
-    header.iter().chain(&types).flat_map(|word| word.to_ne_bytes()).chain(strings.iter().copied()).collect()
+    header.iter().chain(types).flat_map(|word| word.to_ne_bytes()).chain(strings.iter().copied()).collect()
 }
 
 /// Make sure that a pointer of the kernel in a map value, which user space

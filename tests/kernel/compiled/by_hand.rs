@@ -8,7 +8,13 @@
 //!   must be unknown;
 //! * `// refused`: this kernel does not take the program. Where one does, the
 //!   test asks for a better line;
-//! * `// fill: MAP KEY VALUE`: an entry, in hexadecimal digits.
+//! * `// fill: MAP KEY VALUE`: an entry, in hexadecimal digits;
+//! * `// set: v4`: the oldest instruction set that has what the program needs,
+//!   v3 otherwise.
+//!
+//! Each is compiled with `-O2` for that set. `GPUMAP_LEVELS=all` takes every level
+//! and every newer set as well, `GPUMAP_ONLY=TEXT` only files with this in their
+//! names.
 
 use std::path::{Path, PathBuf};
 
@@ -45,11 +51,15 @@ fn programs_written_by_hand_match_the_kernel() {
     let (scratch, pins) = (Scratch::new(), Pins::new().expect("a BPF file system"));
     let mut bench = Bench::new().expect("scratch cgroups and an oracle");
     let only = std::env::var("GPUMAP_ONLY").unwrap_or_default();
-    let failures: Vec<String> = files()
-        .iter()
-        .filter(|path| path.to_string_lossy().contains(&only))
-        .filter_map(|path| one(path, clang, &pins, &mut bench, &scratch.0).err())
-        .collect();
+    let mut failures = Vec::new();
+    for path in files().iter().filter(|path| path.to_string_lossy().contains(&only)) {
+        let text = std::fs::read_to_string(path).expect("a program");
+        let name = path.file_stem().expect("a name").to_string_lossy();
+        for (level, set) in ways(&text, clang) {
+            let way = Way { name: &format!("{name}{level}{set}"), level, set };
+            failures.extend(one(&text, &way, clang, &pins, &mut bench, &scratch.0).err());
+        }
+    }
     assert!(failures.is_empty(), "{} programs:\n{}", failures.len(), failures.join("\n"));
 }
 
@@ -61,19 +71,42 @@ fn files() -> Vec<PathBuf> {
     files
 }
 
-fn one(path: &Path, clang: &Clang, pins: &Pins, bench: &mut Bench, scratch: &Path) -> Result<(), String> {
-    let text = std::fs::read_to_string(path).expect("a program");
-    let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+/// The levels and instruction sets to compile a program with.
+fn ways(text: &str, clang: &Clang) -> Vec<(&'static str, &'static str)> {
+    let oldest = text.lines().find_map(|line| line.strip_prefix("// set: ")).unwrap_or("v3");
+    let mut sets = clang.sets.iter().copied().filter(|set| *set >= oldest);
+    match std::env::var("GPUMAP_LEVELS").as_deref() {
+        Ok("all") => sets.flat_map(|set| ["-O1", "-O2", "-O3", "-Os"].map(|level| (level, set))).collect(),
+        _ => sets.next().map(|set| ("-O2", set)).into_iter().collect(),
+    }
+}
+
+/// A program's name in messages, and how it is compiled.
+struct Way<'a> {
+    name: &'a str,
+    level: &'a str,
+    set: &'a str,
+}
+
+fn one(
+    text: &str,
+    way: &Way<'_>,
+    clang: &Clang,
+    pins: &Pins,
+    bench: &mut Bench,
+    scratch: &Path,
+) -> Result<(), String> {
+    let name = way.name;
     let object = scratch.join(format!("{name}.o"));
     let whole = format!("{}\n{text}", include_str!("prelude.h"));
-    clang.compile(&whole, "-O2", "v3", &object).map_err(|log| format!("{name}: clang: {log}"))?;
-    let expected = expected(&text);
-    let loaded = match (pins.load(&object, &name), &expected) {
+    clang.compile(&whole, way.level, way.set, &object).map_err(|log| format!("{name}: clang: {log}"))?;
+    let expected = expected(text);
+    let loaded = match (pins.load(&object, name), &expected) {
         (Err(_), Expected::Refused) => return Ok(()),
         (Ok(_), Expected::Refused) => return Err(format!("{name}: this kernel takes it now")),
         (loaded, _) => loaded.map_err(|log| format!("{name}: {log}"))?,
     };
-    fills(&text).iter().for_each(|fill| put(fill, &loaded));
+    fills(text).iter().for_each(|fill| put(fill, &loaded));
     let (snapshot, devices) = (scratch.join("snapshot.json"), devices());
     let cgroup = bench.leaf().path().to_owned();
     let program = loaded.program("policy").expect("a pinned program");

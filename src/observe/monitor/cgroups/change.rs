@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::lists::{Listed, Walked};
 use super::nodes::parent;
 use super::state::{Differences, FIRST_REVISION, MonitoredCgroups};
-use crate::observation::{Answer, Attached, Cgroup, Map, Observation, Program, Text, with_inner};
+use crate::observation::{Answer, Attached, Cgroup, Observation, Program, Text, with_inner};
 use crate::observe::cgroups::links;
 use crate::observe::cgroups::walk::VisitedCgroup;
 use crate::observe::problems::Log;
@@ -33,8 +33,9 @@ pub struct PolicyChange {
     /// The observation after the change.
     pub after: Observation,
     /// The cgroups that were asked for and that changed: their list of programs in
-    /// force changed, they came or went with programs of their own, or their
-    /// programs read a map that changed. Parents come first.
+    /// force changed, they came or went with programs of their own, their programs
+    /// read a map that changed, or a function of one was replaced. Parents come
+    /// first.
     pub cgroups: Vec<Text>,
     /// By cgroup, how many changes of its own list cannot be shown: programs that
     /// came and went between two checks.
@@ -56,8 +57,8 @@ impl MonitoredCgroups {
                 None => self.nodes.get(path).map(|node| node.cgroup.clone()),
             };
             let is = |path: &Text| Some(self.nodes.get(path)?.cgroup.clone());
-            let before = self.observation(paths.iter().filter_map(was), &found.old_maps);
-            let after = self.observation(paths.iter().filter_map(is), &BTreeMap::new());
+            let before = self.observation(paths.iter().filter_map(was), &found);
+            let after = self.observation(paths.iter().filter_map(is), &Differences::default());
             PolicyChange { before, after, cgroups, unseen }
         });
         self.forget_programs();
@@ -241,17 +242,15 @@ impl MonitoredCgroups {
         up.filter(known).collect()
     }
 
-    /// With maps as they are in `other_maps`, else as they were read last.
-    fn observation(
-        &self,
-        cgroups: impl Iterator<Item = Cgroup>,
-        other_maps: &BTreeMap<u32, Map>,
-    ) -> Observation {
+    /// With the old maps and programs of `found`, all others as they were read
+    /// last.
+    fn observation(&self, cgroups: impl Iterator<Item = Cgroup>, found: &Differences) -> Observation {
         let cgroups: Vec<Cgroup> = cgroups.collect();
         let used: BTreeSet<u32> = cgroups.iter().flat_map(ids).collect();
-        let programs = used.iter().filter_map(|id| self.cache.programs.get(id));
+        let program = |id| found.old_programs.get(id).or_else(|| self.cache.programs.get(id));
+        let programs = used.iter().filter_map(program);
         let programs: Vec<Program> = programs.cloned().collect();
-        let map = |id| other_maps.get(&id).or_else(|| self.cache.maps.get(&id));
+        let map = |id| found.old_maps.get(&id).or_else(|| self.cache.maps.get(&id));
         let used = with_inner(programs.iter().flat_map(|program| program.map_ids.iter().copied()), map);
         let maps = used.into_iter().filter_map(map).cloned().collect();
         Observation { taken_at: clock::now(), cgroups, programs, maps, ..self.blank.clone() }

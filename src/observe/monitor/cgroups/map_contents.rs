@@ -58,7 +58,11 @@ impl MonitoredCgroups {
     fn users(&self, maps: &BTreeSet<u32>) -> Vec<Text> {
         let uses = |program: &&Program| !self.cache.used(std::iter::once(*program)).is_disjoint(maps);
         let programs = self.cache.programs.values().filter(uses);
-        let programs: BTreeSet<u32> = programs.map(|program| program.id).collect();
+        self.running(&programs.map(|program| program.id).collect())
+    }
+
+    /// The cgroups on which one of these programs is in force.
+    pub(super) fn running(&self, programs: &BTreeSet<u32>) -> Vec<Text> {
         let is_used = |ids: &Vec<u32>| ids.iter().any(|id| programs.contains(id));
         let on = self.nodes.iter().filter(|(_, node)| node.requested);
         let on = on.filter(|(_, node)| node.cgroup.effective.known().is_some_and(is_used));

@@ -8,6 +8,7 @@ mod map_contents;
 mod monitor;
 mod nodes;
 mod notification;
+mod replacements;
 mod state;
 
 pub use change::PolicyChange;

@@ -9,8 +9,8 @@
 //! tick. fanotify misses none, so link counts are not read with it.
 //!
 //! What is kept is bounded by the number of cgroups that exist. Maps that can
-//! change are read again too, because programs decide by their contents. The v1
-//! controller is not monitored.
+//! change are read again too, because programs decide by their contents, and so is
+//! which functions of programs were replaced. The v1 controller is not monitored.
 
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
@@ -97,6 +97,7 @@ impl CgroupMonitor {
             rescan_at: Instant::now() + RESCAN,
             facts_at: None,
             map_turn: 0,
+            replacements_at: Instant::now(),
         };
         if !cgroups.hierarchy.is_legacy() {
             let mut found = Differences::default();
@@ -158,6 +159,7 @@ impl CgroupMonitor {
         cgroups.check_above_root(&mut found, &mut log);
         cgroups.compare_children(&mut found, &mut log);
         cgroups.reread_maps(&mut found, &mut log);
+        cgroups.ask_replacements(&mut found, &mut log);
         let step = if found.is_nothing() { None } else { cgroups.step(found, &mut log) };
         cgroups.tidy(log);
         step

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::lists::Lists;
 use super::nodes::Nodes;
 use super::notification::Notifier;
-use crate::observation::{Cgroup, Map, Observation, Problem, Text};
+use crate::observation::{Cgroup, Map, Observation, Problem, Program, Text};
 use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::observe::cgroups::query::ListQuery;
 use crate::observe::options::Options;
@@ -37,6 +37,8 @@ pub(super) struct MonitoredCgroups {
     pub(super) facts_at: Option<Instant>,
     /// The map that was read last.
     pub(super) map_turn: u32,
+    /// When replaced functions were last asked for.
+    pub(super) replacements_at: Instant,
 }
 
 /// The differences that one check found.
@@ -53,7 +55,10 @@ pub(super) struct Differences {
     pub(super) stale: BTreeSet<Text>,
     /// Changed maps as they were before.
     pub(super) old_maps: BTreeMap<u32, Map>,
-    /// Cgroups on which programs are in force that read a changed map.
+    /// Programs of which other functions are replaced now, as they were before.
+    pub(super) old_programs: BTreeMap<u32, Program>,
+    /// Cgroups on which programs are in force that read a changed map, or of which
+    /// a function was replaced.
     pub(super) touched: BTreeSet<Text>,
 }
 

@@ -1,0 +1,58 @@
+//! Tests programs that end by an exception (`bpf_throw`, Linux 6.7) which a
+//! function of the program handles.
+
+use super::{again, array, finish, map, never_wrong, return_flag, set_flag, types, unless_trigger};
+use crate::support::asm::Asm;
+use crate::support::{bpf, host};
+
+/// The numbers of the types of both functions.
+const POLICY: u32 = 4;
+const HANDLER: u32 = 6;
+
+/// Types: `u32 policy(void *argument)`, whose exceptions `u32 handler(u64 argument)`
+/// handles.
+fn function_types() -> Vec<u8> {
+    let strings = b"\0u32\0u64\0argument\0policy\0handler\0exception_callback:handler\0";
+    let at = |name: &[u8]| {
+        strings.windows(name.len() + 1).position(|text| text[..name.len()] == *name && text[name.len()] == 0)
+    };
+    let at = |name: &[u8]| at(name).expect("a string") as u32;
+    const GLOBAL: u32 = 1;
+    let types: Vec<u32> = [
+        [at(b"u32"), 1 << 24, 4, 32].as_slice(),
+        &[at(b"u64"), 1 << 24, 8, 64],
+        &[0, 13 << 24 | 1, 1, at(b"argument"), 7],
+        &[at(b"policy"), 12 << 24 | GLOBAL, 3],
+        &[0, 13 << 24 | 1, 1, at(b"argument"), 2],
+        &[at(b"handler"), 12 << 24 | GLOBAL, 5],
+        &[0, 2 << 24, 0],
+        &[at(b"exception_callback:handler"), 17 << 24, POLICY, u32::MAX],
+    ]
+    .concat();
+    types::binary(&types, strings)
+}
+
+/// Make sure that what the function writes which handles an exception is not
+/// overlooked: it changes the policy.
+#[test]
+fn a_handler_writes() {
+    let Some(_host) = host::shared() else { return };
+    let types = bpf::load_types(&function_types()).expect("types");
+    let policy = map(&array(8));
+    let mut asm = Asm::new();
+    let other = asm.label();
+    asm.movr(6, 1);
+    unless_trigger(&mut asm, other);
+    asm.mov(1, 1);
+    asm.call_kernel(types::function("bpf_throw"));
+    asm.verdict(0);
+    asm.bind(other);
+    return_flag(&mut asm, 0, 0);
+    let handler = asm.len() as u32;
+    set_flag(&mut asm, 0, 0);
+    let source = finish(asm, "exception");
+    let functions = [[0, POLICY], [handler, HANDLER]];
+    let loaded = bpf::load_typed(&source, vec![again(&policy)], &types, &functions).expect("a program");
+    let unknown = never_wrong(&[&loaded]);
+    assert!(unknown > 0, "the policy changes at a question");
+}
