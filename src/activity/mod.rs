@@ -7,6 +7,7 @@
 
 mod cookie;
 mod functions;
+mod interception;
 mod kernel;
 mod layout;
 mod prober;
@@ -18,6 +19,7 @@ use nix::errno::Errno;
 use crate::loader::LoadError;
 
 pub use crate::probing::{Mode, ProcessScope};
+pub use interception::Interception;
 pub use session::{Options, Session};
 
 /// Why nothing can be counted.

@@ -122,6 +122,7 @@ impl Tables {
                 streams: sums(&self.streams, *id, |row| stream(row, clocks.asleep)),
                 errors: sums(&self.failures, *id, failure),
                 devices: sums(&self.devices, *id, device).into_iter().flatten().collect(),
+                intercepted: Vec::new(),
             }
         });
         facts.collect()

@@ -133,6 +133,7 @@ impl Session {
             lost,
             libraries: self.counting.libraries(),
             uncovered: self.counting.uncovered(),
+            probe_ns: None,
         };
         tables.clear(&mut self.counting.kernel)?;
         Ok(activity)

@@ -44,6 +44,8 @@ const EXPORT: &str = include_str!("../../man/sections/export.roff");
 /// How the section about the metrics of `export` begins.
 const METRICS: &str =
     ".SH METRICS\nA metric without a sample is left out, and so is a label without a value.\n";
+/// What is looked at, and what each code of a limit means, for gpumap-vgpu(1).
+const VGPU: &str = include_str!("../../man/sections/vgpu.roff");
 
 /// How the section about the checks of `doctor` begins.
 const CHECKS: &str = ".SH CHECKS\nEvery check is \\fBok\\fR, a \\fBnote\\fR (worth knowing, nothing is lost by it), \
@@ -82,6 +84,7 @@ fn sections(command: &str) -> Vec<String> {
         "repair" => vec![REPAIR.to_owned()],
         "activity" => vec![ACTIVITY.to_owned()],
         "export" => vec![metrics(), EXPORT.to_owned()],
+        "vgpu" => vec![VGPU.to_owned()],
         _ => Vec::new(),
     };
     own.into_iter().chain([SEE_ALSO.to_owned()]).collect()

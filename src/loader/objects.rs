@@ -33,6 +33,10 @@ pub static ACTIVITY: Object = object(aya::include_bytes_aligned!("../../bpf/acti
 pub static ACTIVITY_SESSION: Object =
     object(aya::include_bytes_aligned!("../../bpf/activity_session.bpf.o"), "session_call");
 
+/// `bpf/interception.bpf.c`: the time between a library before the driver and the
+/// driver.
+pub static INTERCEPTION: Object = object(aya::include_bytes_aligned!("../../bpf/interception.bpf.o"), "");
+
 /// `bpf/scan.bpf.c`: iterators over processes and over their open files.
 pub static SCAN: Object = Object {
     code: aya::include_bytes_aligned!("../../bpf/scan.bpf.o"),

@@ -47,6 +47,10 @@ pub struct Activity {
     /// Functions and files whose calls are not counted, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uncovered: Vec<Uncovered>,
+    /// What a probe adds to the times of [`ProcessActivity::intercepted`], measured on
+    /// this node, in nanoseconds. `None`: not known, or there are no such times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe_ns: Option<u64>,
 }
 
 /// The interface that a call belongs to.
@@ -153,6 +157,28 @@ pub struct ProcessActivity {
     /// The devices that it asked the driver for the UUID of.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<NamedDevice>,
+    /// Its calls that a library before the driver takes first (libvgpu.so,
+    /// libsoftmig.so), since that was seen; the ones that took longest together come
+    /// first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub intercepted: Vec<InterceptedCalls>,
+}
+
+/// Calls of one function that went through a library before the driver.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct InterceptedCalls {
+    /// The function.
+    pub function: String,
+    /// Calls of the library's function.
+    pub calls: u64,
+    /// Those that reached the driver's function of the same name. A library that
+    /// refuses an allocation does not call it.
+    pub reached: u64,
+    /// From the one to the other, all of them together, with the cost of one probe
+    /// each ([`Activity::probe_ns`]).
+    pub ns: u64,
+    /// The same in classes, as in [`StreamSums::durations`].
+    pub durations: [u64; DURATION_CLASSES],
 }
 
 /// One context of a process: its allocations and waits on one device.

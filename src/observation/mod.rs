@@ -27,7 +27,7 @@ use crate::model::{DeviceType, MapType, ProblemCode};
 
 pub use activity::{
     Activity, ActivityLibrary, ContextSums, CopiedBytes, DURATION_CLASSES, ErrorCount, FIRST_DURATION_BITS,
-    GpuApi, LostRoom, NamedDevice, ProcessActivity, StreamSums, Uncovered,
+    GpuApi, InterceptedCalls, LostRoom, NamedDevice, ProcessActivity, StreamSums, Uncovered,
 };
 pub use activity_reading::ActivityReading;
 pub use answer::Answer;

@@ -69,3 +69,9 @@ pub fn driver(name: &[u8]) -> Option<Driver> {
 pub fn is_driver(name: &[u8]) -> bool {
     driver(name).is_some()
 }
+
+/// Whether a file is a library that stands before a driver, by its name: HAMi's or
+/// SoftMig's.
+pub fn is_interceptor(name: &[u8]) -> bool {
+    name.starts_with(b"libvgpu.so") || name.starts_with(b"libsoftmig.so")
+}

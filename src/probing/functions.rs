@@ -1,7 +1,10 @@
 //! Where probes are put in a file: which of the wanted functions it defines, and
 //! at which instruction of each a probe costs least.
 
-use crate::elf::{Cost, ElfError, ElfFile, SymbolKind, probe_place};
+use std::os::unix::fs::FileExt as _;
+
+use crate::elf::{Cost, ElfError, ElfFile, LONGEST_BEGINNING, SymbolKind, probe_place};
+use crate::observe::processes::mappings::mappings;
 use crate::sys::window::Windowed;
 
 /// Where a probe is put for one function.
@@ -43,6 +46,18 @@ pub fn places<'n>(
         places.push(FunctionPlace { function: name, offset, cost: place.cost });
     }
     Ok(places)
+}
+
+/// Where the probe of one of this program's own functions goes in its file
+/// (`/proc/self/exe`), by the function's address; `None` where it would cost two traps.
+pub fn own_place(address: u64) -> Option<u64> {
+    let text = std::fs::read("/proc/self/maps").ok()?;
+    let mapping = mappings(&text).find(|one| one.executable && (one.start..one.end).contains(&address))?;
+    let offset = address - mapping.start + mapping.offset;
+    let mut beginning = [0; LONGEST_BEGINNING];
+    std::fs::File::open("/proc/self/exe").ok()?.read_exact_at(&mut beginning, offset).ok()?;
+    let place = probe_place(&beginning);
+    (place.cost != Cost::TwoTraps).then(|| offset + place.behind)
 }
 
 #[cfg(test)]

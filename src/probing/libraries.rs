@@ -214,11 +214,16 @@ impl<P: Clone + Debug> Libraries<P> {
     /// Lets go of what nobody uses; looks for installed drivers from time to
     /// time.
     pub fn tidy(&mut self, prober: &mut impl Prober<Place = P>, proc: &Path) {
-        if self.checked.1.elapsed() >= CHECK {
-            self.check(proc);
-        }
         if self.listed.elapsed() >= INSTALLED {
             self.cover_drivers(prober);
+        }
+        self.tidy_used(prober, proc);
+    }
+
+    /// Lets go of what nobody uses.
+    pub fn tidy_used(&mut self, prober: &mut impl Prober<Place = P>, proc: &Path) {
+        if self.checked.1.elapsed() >= CHECK {
+            self.check(proc);
         }
         self.files.tidy(prober);
     }
@@ -267,6 +272,9 @@ impl<P: Clone + Debug> Libraries<P> {
         process: &mut Looked,
         seen: Seen,
     ) -> Result<(), String> {
+        if Q::INTERCEPTION {
+            return self.intercepted(prober, process, &seen);
+        }
         if self.apart {
             for path in self.installed.clone() {
                 let found = ProcessFile {
@@ -303,6 +311,21 @@ impl<P: Clone + Debug> Libraries<P> {
             None if seen.more => Err(format!("it maps more than {FILES} C libraries")),
             None => Ok(()),
         }
+    }
+
+    /// Watches the library that stands before the driver of a process, and the
+    /// driver's, if there is one.
+    fn intercepted(
+        &mut self,
+        prober: &mut impl Prober<Place = P>,
+        process: &mut Looked,
+        seen: &Seen,
+    ) -> Result<(), String> {
+        for library in &seen.interceptors {
+            self.file(prober, process, library, FileRole::Interceptor)?;
+        }
+        let mut drivers = seen.drivers.iter().filter(|_| !seen.interceptors.is_empty());
+        drivers.try_for_each(|driver| self.file(prober, process, driver, FileRole::Driver))
     }
 
     /// Watches one file that a process has.

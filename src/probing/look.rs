@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 
-use super::driver::is_driver;
+use super::driver::{is_driver, is_interceptor};
 use crate::observe::processes::environment::location::is_c_library;
 use crate::observe::processes::mappings::{Mapping, mappings};
 use crate::observe::procfile::parse_stat;
@@ -46,6 +46,8 @@ pub(super) struct ProcessFiles {
 pub(super) struct Seen {
     /// Drivers' libraries.
     pub(super) drivers: Vec<ProcessFile>,
+    /// Libraries that stand before a driver.
+    pub(super) interceptors: Vec<ProcessFile>,
     /// C libraries.
     pub(super) libraries: Vec<ProcessFile>,
     /// Whether there are more than [`FILES`] of these.
@@ -148,12 +150,14 @@ fn files(dir: &Dir, text: &[u8]) -> Seen {
         ProcessFile { file: find(dir, &name.unwrap_or_default()), mapped, shown: mapping.path.to_vec() }
     };
     let (drivers, _) = distinct(text, is_driver);
+    let (interceptors, _) = distinct(text, is_interceptor);
     let (libraries, more) = distinct(text, is_c_library);
     let executable =
         || ProcessFile { file: find(dir, c"exe"), mapped: None, shown: b"its executable".to_vec() };
     let executable = libraries.is_empty().then(executable);
-    let [drivers, libraries] = [drivers, libraries].map(|mapped| mapped.iter().map(found).collect());
-    Seen { drivers, libraries, more, executable }
+    let [drivers, interceptors, libraries] =
+        [drivers, interceptors, libraries].map(|mapped| mapped.iter().map(found).collect());
+    Seen { drivers, interceptors, libraries, more, executable }
 }
 
 /// The executable mappings of files with such names, one for each file, and

@@ -29,7 +29,7 @@ mod waiting;
 
 pub use drivers::installed as installed_drivers;
 pub use files::none;
-pub use functions::{FunctionPlace, places};
+pub use functions::{FunctionPlace, own_place, places};
 pub use libraries::{Coverage, Libraries};
 pub use mode::Mode;
 pub use prober::{FileId, FileRole, ProbeTarget, Prober};

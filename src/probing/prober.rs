@@ -15,6 +15,9 @@ pub type FileId = ((u32, u32), u64);
 pub enum FileRole {
     /// A driver's library, by its name.
     Driver,
+    /// A library that stands before a driver, by its name (`libvgpu.so`,
+    /// `libsoftmig.so`).
+    Interceptor,
     /// The C library, by its name.
     CLibrary,
     /// The executable of a process that maps no C library.
@@ -41,6 +44,9 @@ pub trait Prober {
 
     /// Whether C libraries, and executables without one, are looked at too.
     const C_LIBRARIES: bool;
+    /// Whether only processes are looked at that have a library before a driver, and
+    /// in these that library and the driver's.
+    const INTERCEPTION: bool = false;
     /// How long a file stays probed that no process uses.
     const UNUSED: Duration;
 

@@ -59,7 +59,7 @@ pub struct GpuVerdict {
     /// Why the verdict is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// Its MIG instances, in the order of [`Gpu::mig`].
+    /// Its MIG instances, in the order of [`Gpu::mig`](super::Gpu::mig).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instances: Vec<InstanceVerdict>,
 }

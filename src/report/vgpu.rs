@@ -157,6 +157,10 @@ pub struct Vgpu {
     /// Which build's layout the region has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layout: Option<RegionLayout>,
+    /// How many entries the library counts in the region. Builds before April 2026 look
+    /// at all of them at each launch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub region_processes: Option<usize>,
     /// Its pid in the container, as the region's entries have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inner_pid: Option<u32>,

@@ -19,6 +19,7 @@ pub mod libbpf;
 pub mod namespace;
 pub mod notify;
 pub mod pidfd;
+pub mod probed;
 pub mod regular_file;
 pub mod seccomp;
 pub mod spawn;

@@ -248,6 +248,8 @@ fn describe(answer: &mut Vgpu, case: &Case<'_>, region: &Region) {
     let place = (0..case.regions.len()).find(is_this);
     answer.region = place.and_then(|place| case.traces.regions.get(place)).map(file);
     answer.layout = Some(region.layout);
+    answer.region_processes =
+        region.procs.as_ref().map(|all| all.iter().filter(|entry| entry.in_range).count());
     answer.priority = region.priority;
     answer.blocked = region.recent_kernel.map(|recent| recent == -1);
     let at = region.last_kernel_time.filter(|at| *at > 0).and_then(|at| i64::try_from(at).ok());

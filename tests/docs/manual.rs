@@ -51,6 +51,21 @@ fn schemas() {
     current(&man_dir().join("gpumap.observation-1.schema.json"), &gpumap(&["schema", "observation"]));
 }
 
+/// Make sure that gpumap-vgpu(1) says of every reason for a verdict what it means.
+#[test]
+fn reasons_of_limits() {
+    let schema: serde_json::Value = serde_json::from_slice(&gpumap(&["schema"])).unwrap();
+    let codes = schema["$defs"]["LimitCode"]["oneOf"].as_array().unwrap();
+    let page = fs::read_to_string(man_dir().join("gpumap-vgpu.1")).unwrap();
+    for code in codes.iter().map(|code| code["const"].as_str().unwrap()) {
+        let name = code.replace('-', "\\-");
+        let is_it =
+            |line: &str| line.starts_with(".B") && line.split([' ', '"', ',']).any(|word| word == name);
+        assert!(page.lines().any(is_it), "{code}");
+    }
+    assert!(codes.len() > 25);
+}
+
 /// Make sure that gpumap-watch(1) describes every kind of event that the schema
 /// has.
 #[test]

@@ -59,6 +59,39 @@ fn refused() {
     let output = export(&node("slurm-jobs"), &["--json"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(said(&output).contains("gpumap node --json"), "{}", said(&output));
+    for (args, advice) in
+        [(&["--every", "5s"][..], "--textfile FILE"), (&["--listen", "1"], "leave out --every and --listen")]
+    {
+        let output = export(&node("slurm-jobs"), args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(said(&output).contains(advice), "{}", said(&output));
+    }
+}
+
+/// Make sure that dcgm-exporter's directory has a file for each GPU of a job, by NVML's
+/// index, that files of ended jobs go, that others stay, and that a directory that
+/// everybody may write to is refused.
+#[test]
+fn job_files() {
+    let dir = scratch("job-files");
+    for (name, text) in [("9", "1\n"), ("0.5", "1\n"), ("notes", "mine")] {
+        fs::write(dir.join(name), text).unwrap();
+    }
+    let args = ["--dcgm-job-mapping", dir.to_str().unwrap()];
+    let output = export(&node("slurm-jobs"), &args);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(0), 0), "{output:?}");
+    let mut files: Vec<(String, String)> = fs::read_dir(&dir)
+        .unwrap()
+        .flatten()
+        .map(|file| (file.file_name().into_string().unwrap(), fs::read_to_string(file.path()).unwrap()))
+        .collect();
+    files.sort();
+    let expected = [("0", "4712\n"), ("1", "4714\n"), ("2", "4711\n"), ("3", "4712\n"), ("notes", "mine")];
+    assert_eq!(files, expected.map(|(name, text)| (name.to_owned(), text.to_owned())));
+    assert_eq!(fs::metadata(dir.join("0")).unwrap().permissions().mode() & 0o777, 0o644);
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o777)).unwrap();
+    let output = export(&node("slurm-jobs"), &args);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
 }
 
 /// Make sure that an answer with gaps is written, says so and ends with 3.

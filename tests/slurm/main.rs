@@ -26,4 +26,5 @@ mod runtimes;
 #[path = "../support/mod.rs"]
 mod support;
 mod systemd;
+mod vgpu;
 mod watch;

@@ -1,7 +1,9 @@
 //! Amounts of work: of the sums that the kernel keeps, of what lies between two
 //! readings, and of several together.
 
-use crate::observation::{ContextSums, CopiedBytes, DURATION_CLASSES, FIRST_DURATION_BITS, StreamSums};
+use crate::observation::{
+    ContextSums, CopiedBytes, DURATION_CLASSES, FIRST_DURATION_BITS, InterceptedCalls, StreamSums,
+};
 use crate::report::{DurationClass, MemoryUse, Rates, Work};
 
 const NANOSECONDS: f64 = 1e9;
@@ -188,4 +190,42 @@ pub(super) fn durations(counts: &[u64; DURATION_CLASSES]) -> Vec<DurationClass> 
         calls: *calls,
     };
     classes.filter(|(_, (calls, _))| **calls > 0).map(class).collect()
+}
+
+/// What was added since a reading before; all of it where the sums began anew.
+pub(super) fn intercepted_since(now: &InterceptedCalls, before: &InterceptedCalls) -> InterceptedCalls {
+    let of_all = || {
+        let mut durations = now.durations;
+        for (class, before) in durations.iter_mut().zip(&before.durations) {
+            *class = class.checked_sub(*before)?;
+        }
+        Some(InterceptedCalls {
+            function: now.function.clone(),
+            calls: now.calls.checked_sub(before.calls)?,
+            reached: now.reached.checked_sub(before.reached)?,
+            ns: now.ns.checked_sub(before.ns)?,
+            durations,
+        })
+    };
+    of_all().unwrap_or_else(|| now.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that what lies between two readings is their difference, and that sums
+    /// which began anew count as they are.
+    #[test]
+    fn differences() {
+        let calls = |calls, ns| InterceptedCalls {
+            function: "cuLaunchKernel".to_owned(),
+            calls,
+            reached: calls,
+            ns,
+            durations: [calls; 16],
+        };
+        assert_eq!(intercepted_since(&calls(7, 90), &calls(3, 40)), calls(4, 50));
+        assert_eq!(intercepted_since(&calls(2, 20), &calls(3, 40)), calls(2, 20));
+    }
 }

@@ -9,6 +9,7 @@ mod amounts;
 mod clock;
 mod device;
 mod error_name;
+mod interception;
 mod neighbours;
 mod owners;
 mod process;
@@ -94,8 +95,9 @@ impl Follower {
         let since = Since::new(before);
         let interval = before.map(|before| seconds(reading.sums.clock_ns.saturating_sub(before.clock_ns)));
         let neighbours = Neighbours::new(join, answer);
+        let probe = reading.sums.probe_ns.map(seconds);
         let reader =
-            Reader { clock, since: &since, interval, neighbours: &neighbours, streams: self.streams };
+            Reader { clock, since: &since, interval, neighbours: &neighbours, streams: self.streams, probe };
         let mut known = HashMap::new();
         let mut processes: Vec<ActiveProcess> = Vec::new();
         // By id, so that what is alike below stands in the same order each time.
@@ -132,6 +134,7 @@ impl Follower {
             launches_timed_one_in: sums.sampled_every,
             engine: sums.engine.clone(),
             lost: sums.lost.clone(),
+            probe_seconds: sums.probe_ns.map(seconds),
             libraries: sums.libraries.iter().map(library).collect(),
             uncovered: sums.uncovered.clone(),
             ..report::Activity::default()

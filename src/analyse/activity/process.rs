@@ -33,6 +33,8 @@ pub(super) struct Reader<'a> {
     pub(super) neighbours: &'a Neighbours<'a>,
     /// Whether to list streams.
     pub(super) streams: bool,
+    /// Seconds that a probe adds to a time before the driver.
+    pub(super) probe: Option<f64>,
 }
 
 /// What was counted on one device.
@@ -88,6 +90,7 @@ impl Reader<'_> {
             executed: counted.executed,
             errors: counted.errors.iter().map(|error| self.error(counted, error)).collect(),
             gpus,
+            interception: self.interception(counted),
         }
     }
 

@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 
 use super::ProcessKey;
-use super::amounts::{context_since, stream_since};
-use crate::observation::{Activity, ContextSums, ErrorCount, GpuApi, ProcessActivity, StreamSums};
+use super::amounts::{context_since, intercepted_since, stream_since};
+use crate::observation::{
+    Activity, ContextSums, ErrorCount, GpuApi, InterceptedCalls, ProcessActivity, StreamSums,
+};
 
 /// The sums of the reading before, to be found.
 #[derive(Debug)]
@@ -19,6 +21,7 @@ struct Before<'a> {
     streams: HashMap<(GpuApi, u64, u64), &'a StreamSums>,
     contexts: HashMap<(GpuApi, u64), &'a ContextSums>,
     errors: HashMap<(GpuApi, u32), u64>,
+    intercepted: HashMap<&'a str, &'a InterceptedCalls>,
 }
 
 impl<'a> Since<'a> {
@@ -53,12 +56,31 @@ impl<'a> Since<'a> {
     }
 }
 
+impl Since<'_> {
+    /// The calls through a library before the driver since then.
+    pub(super) fn intercepted(
+        &self,
+        process: &ProcessActivity,
+        now: &InterceptedCalls,
+    ) -> Option<InterceptedCalls> {
+        let before = self.processes.as_ref()?.get(&key_of(process));
+        let before = before.and_then(|before| before.intercepted.get(now.function.as_str()));
+        Some(before.map_or_else(|| now.clone(), |before| intercepted_since(now, before)))
+    }
+}
+
 impl<'a> Before<'a> {
     fn of(process: &'a ProcessActivity) -> Self {
         let streams = process.streams.iter().map(|sums| ((sums.api, sums.context, sums.stream), sums));
         let contexts = process.contexts.iter().map(|sums| ((sums.api, sums.context), sums));
         let errors = process.errors.iter().map(|error| ((error.api, error.code), error.count));
-        Self { streams: streams.collect(), contexts: contexts.collect(), errors: errors.collect() }
+        let intercepted = process.intercepted.iter().map(|calls| (calls.function.as_str(), calls));
+        Self {
+            streams: streams.collect(),
+            contexts: contexts.collect(),
+            errors: errors.collect(),
+            intercepted: intercepted.collect(),
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use super::files;
 use super::invocation::{Failure, Invocation, envelope};
 use super::resident::output::Output;
 use super::resident::{self, scope};
-use crate::activity::{ActivityError, Options, Session};
+use crate::activity::{ActivityError, Interception, Options, Session};
 use crate::analyse::{CallerAllocation, Follower};
 use crate::cli::{ActivityArgs, Exit};
 use crate::model::ProblemCode;
@@ -30,14 +30,18 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ActivityArgs) -> Resul
     let signals = resident::signals(ProblemCode::Activity)?;
     let scope = scope::of(invocation, &args.pid, &args.cgroup, &args.job)?;
     let mut session = Session::start(&scope, &invocation.global.proc, options(args)).map_err(refused)?;
+    let mut between = Interception::new(&scope, &invocation.global.proc);
     let mut follower = Follower::new(invocation.global.verbose > 0);
-    follower.begin(&session.read().map_err(refused)?);
+    let mut first = session.read().map_err(refused)?;
+    between.complete(&mut first).map_err(refused)?;
+    follower.begin(&first);
     let end = args.lasting.and_then(|lasting| Instant::now().checked_add(lasting));
     let mut counting = Counting {
         output: Output::start(std::io::stdout().as_fd())?,
         signals,
         invocation,
         args,
+        between,
         follower,
         whole_node: scope.all,
         printed: false,
@@ -51,6 +55,8 @@ struct Counting<'s, 'a> {
     args: &'s ActivityArgs,
     output: Output,
     signals: SignalFd,
+    /// What libraries before the driver take.
+    between: Interception,
     follower: Follower,
     /// Whether all processes of the node are counted.
     whole_node: bool,
@@ -98,7 +104,8 @@ impl Counting<'_, '_> {
     /// Reads the counts, tells what happened and keeps the state. Whether nothing is
     /// missing.
     fn interval(&mut self, session: &mut Session) -> Result<bool, Failure> {
-        let sums = session.read().map_err(refused)?;
+        let mut sums = session.read().map_err(refused)?;
+        self.between.complete(&mut sums).map_err(refused)?;
         let reading = ActivityReading {
             at: jiff::Timestamp::now().to_string(),
             every_ms: u64::try_from(self.args.every.as_millis()).unwrap_or(u64::MAX),

@@ -9,7 +9,7 @@ use crate::cli::ExportArgs;
 use crate::commands::files::{self, activity_state, saved};
 use crate::commands::invocation::{Failure, Invocation, envelope, late};
 use crate::export::{self, Answers, Family, JobMapping};
-use crate::observation::Problem;
+use crate::observation::{Observation, Problem};
 use crate::observe::{self, CgroupTarget};
 use crate::policy::deadline;
 use crate::report::{FindingKind, Payload};
@@ -31,7 +31,7 @@ pub(super) struct Look {
     pub node: Payload,
     /// Whether all could be seen and every verdict is known.
     pub complete: bool,
-    /// What could not be seen.
+    /// What could not be seen, and what is to be said besides.
     pub errors: Vec<Problem>,
 }
 
@@ -54,7 +54,7 @@ impl<'a> Looker<'a> {
                 observe::cgroups(&invocation.options(), &[all])?
             }
         };
-        activity_state::add(invocation, self.args.state.as_deref(), &mut observation)?;
+        let remark = self.add_activity(invocation, &mut observation)?;
         let granted = CallerAllocation::default();
         let (audit, node) = audit::audit_and_node(&observation, &granted, &self.config)?;
         let mut node = envelope::document("node", &observation, node);
@@ -70,6 +70,23 @@ impl<'a> Looker<'a> {
             owner_limit: self.args.owners,
         });
         let mapping = JobMapping::of(&node.payload);
-        Ok(Look { families, mapping, complete: node.complete, errors: node.errors, node: node.payload })
+        let errors = node.errors.into_iter().chain(remark).collect();
+        Ok(Look { families, mapping, complete: node.complete, errors, node: node.payload })
+    }
+
+    /// Adds the counts of a running `gpumap activity`. One that runs on copes with a
+    /// file that is not there yet.
+    fn add_activity(
+        &self,
+        invocation: &mut Invocation<'_>,
+        observation: &mut Observation,
+    ) -> Result<Option<Problem>, Failure> {
+        match activity_state::add_silently(invocation, self.args.state.as_deref(), observation) {
+            Err(Failure::Problem(problem)) if self.args.runs_on() => {
+                observation.errors.push(*problem);
+                Ok(None)
+            }
+            added => added,
+        }
     }
 }

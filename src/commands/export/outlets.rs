@@ -21,8 +21,14 @@ pub(super) struct Outlets<'a> {
 }
 
 impl<'a> Outlets<'a> {
-    /// Refuses names of files that nobody would read.
+    /// Refuses names of files that nobody would read, and an interval for nothing.
     pub(super) fn check(args: &ExportArgs) -> Result<(), Failure> {
+        let has_outlet = args.listen.is_some() || args.textfile.is_some() || args.dcgm_job_mapping.is_some();
+        if args.every.is_some() && !has_outlet {
+            let why = "there is nothing to keep up to date";
+            let needs = "add --textfile FILE, --listen PORT or --dcgm-job-mapping DIR";
+            return Err(Failure::new(ProblemCode::Usage, "--every", why, needs));
+        }
         args.textfile.as_deref().map_or(Ok(()), check_name)
     }
 

@@ -52,6 +52,19 @@ pub(crate) fn add(
     path: Option<&Path>,
     observation: &mut Observation,
 ) -> Result<(), Failure> {
+    match add_silently(invocation, path, observation)? {
+        Some(problem) => invocation.problems(std::slice::from_ref(&problem)),
+        None => Ok(()),
+    }
+}
+
+/// The same for a command that looks again and again: what is to be said of the usual
+/// file is the answer.
+pub(crate) fn add_silently(
+    invocation: &mut Invocation<'_>,
+    path: Option<&Path>,
+    observation: &mut Observation,
+) -> Result<Option<Problem>, Failure> {
     match path {
         Some(path) => {
             let bytes = read(invocation, path, false)?;
@@ -60,38 +73,39 @@ pub(crate) fn add(
                 None => observation.activity = Some(Box::new(found)),
                 Some(age) => observation.errors.push(old(path, age)),
             }
-            Ok(())
+            Ok(None)
         }
-        None if invocation.global.from.is_some() => Ok(()),
+        None if invocation.global.from.is_some() => Ok(None),
         None => add_usual(invocation, Path::new(USUAL), observation),
     }
 }
 
+/// Adds the counts of the usual file; says why not.
 fn add_usual(
     invocation: &mut Invocation<'_>,
     path: &Path,
     observation: &mut Observation,
-) -> Result<(), Failure> {
+) -> Result<Option<Problem>, Failure> {
     let is_there = path.symlink_metadata().map(|_| true);
-    if is_there.unwrap_or_else(|error| error.kind() == ErrorKind::PermissionDenied && geteuid().is_root()) {
-        let found = read(invocation, path, true).and_then(|bytes| parse(&bytes, &name(path), observation));
-        let problem = match found {
-            Ok(found) => match age_of(&found, observation) {
-                None => {
-                    observation.activity = Some(Box::new(found));
-                    return Ok(());
-                }
-                Some(age) => old(path, age),
-            },
-            // Whoever may not read it has nothing to do about it.
-            Err(_) if !geteuid().is_root() => return Ok(()),
-            Err(Failure::Problem(problem)) => *problem,
-            Err(failure) => return Err(failure),
-        };
-        invocation.problems(std::slice::from_ref(&problem))?;
-        observation.remarks.push(problem);
+    if !is_there.unwrap_or_else(|error| error.kind() == ErrorKind::PermissionDenied && geteuid().is_root()) {
+        return Ok(None);
     }
-    Ok(())
+    let found = read(invocation, path, true).and_then(|bytes| parse(&bytes, &name(path), observation));
+    let problem = match found {
+        Ok(found) => match age_of(&found, observation) {
+            None => {
+                observation.activity = Some(Box::new(found));
+                return Ok(None);
+            }
+            Some(age) => old(path, age),
+        },
+        // Whoever may not read it has nothing to do about it.
+        Err(_) if !geteuid().is_root() => return Ok(None),
+        Err(Failure::Problem(problem)) => *problem,
+        Err(failure) => return Err(failure),
+    };
+    observation.remarks.push(problem.clone());
+    Ok(Some(problem))
 }
 
 /// The bytes of a state file, if it can be believed.

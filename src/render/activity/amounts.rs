@@ -1,6 +1,7 @@
 //! Amounts in few characters: `50.2k`, `1.4 GiB`, `43 %`, `12s`.
 
 use crate::render::process_facts::age;
+use crate::report::DurationClass;
 
 /// A count or a rate: `7`, `812`, `50.2k`, `3.1M`.
 pub(super) fn count(amount: f64) -> String {
@@ -53,6 +54,14 @@ pub(super) fn duration(seconds: f64) -> String {
         seconds => (seconds, "s"),
     };
     if amount < 9.95 { format!("{amount:.1} {unit}") } else { format!("{amount:.0} {unit}") }
+}
+
+/// A class of durations and its calls: `<4.1 us 812`, `≥2.1 ms 3`.
+pub(super) fn class(class: &DurationClass) -> String {
+    match class.below_seconds {
+        Some(below) => format!("<{} {}", duration(below), class.calls),
+        None => format!("≥{} {}", duration(class.from_seconds), class.calls),
+    }
 }
 
 #[cfg(test)]

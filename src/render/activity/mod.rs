@@ -3,6 +3,7 @@
 
 pub(super) mod amounts;
 mod gpu_of_use;
+mod interception;
 mod notes;
 
 use std::io::{self, Write};

@@ -3,11 +3,12 @@
 
 use std::io::{self, Write};
 
-use super::amounts::{duration, idle};
+use super::amounts::{class, idle};
 use super::gpu_of_use::gpu;
+use super::interception;
 use crate::observation::Uncovered;
 use crate::render::{Style, sanitize};
-use crate::report::{ActiveProcess, Activity, CallError, DurationClass, Gpu};
+use crate::report::{ActiveProcess, Activity, CallError, Gpu};
 
 /// Lines of each kind before the rest is counted.
 const LINES: usize = 4;
@@ -39,6 +40,7 @@ pub(super) fn of_processes(
         )
     });
     lines(out, style, partial.collect(), "processes that were there before")?;
+    interception::write(out, style, all)?;
     if style.all { durations(out, all, gpus) } else { Ok(()) }
 }
 
@@ -107,11 +109,4 @@ fn durations(out: &mut dyn Write, processes: &[&ActiveProcess], gpus: &[Gpu]) ->
         }
     }
     Ok(())
-}
-
-fn class(class: &DurationClass) -> String {
-    match class.below_seconds {
-        Some(below) => format!("<{} {}", duration(below), class.calls),
-        None => format!("≥{} {}", duration(class.from_seconds), class.calls),
-    }
 }

@@ -4,6 +4,7 @@
 //! A launch is work that was handed to a GPU. How long the GPU worked on it is not
 //! known here.
 
+mod interception;
 mod work;
 
 use schemars::JsonSchema;
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::{GpuEvidence, Owner};
 use crate::observation::{GpuApi, LostRoom, Uncovered};
 
+pub use interception::{Intercepted, Interception};
 pub use work::{DurationClass, MemoryUse, Rates, Work};
 
 /// Everything that one reading of the counts tells.
@@ -54,6 +56,10 @@ pub struct Activity {
     /// Calls that could not be counted, because a table of the kernel was full.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<LostRoom>,
+    /// What a probe adds to the times in `interception` of processes, measured on this
+    /// node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe_seconds: Option<f64>,
     /// Files whose calls are counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub libraries: Vec<CountedLibrary>,
@@ -118,6 +124,10 @@ pub struct ActiveProcess {
     pub errors: Vec<CallError>,
     /// What it did on each GPU, the busiest first.
     pub gpus: Vec<GpuUse>,
+    /// What a library between it and the driver takes (HAMi's libvgpu.so, SoftMig's
+    /// libsoftmig.so).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interception: Option<Interception>,
 }
 
 /// An error that calls of a process returned.

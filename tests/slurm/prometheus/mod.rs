@@ -5,6 +5,7 @@
 //! prometheus-node-exporter.
 
 mod examples;
+mod held;
 mod many_owners;
 mod scraped;
 

@@ -11,7 +11,10 @@ use crate::support::slurm::job::WAIT;
 use crate::support::slurm::spec::Spec;
 use crate::support::slurm::{Cluster, with_cluster};
 
-fn start_gpumap(cluster: &Cluster) {
+pub(super) fn start_gpumap(cluster: &Cluster) {
+    for name in ["text", "dcgm"] {
+        fs::create_dir_all(cluster.work().join(name)).expect("a directory");
+    }
     let gpumap = env!("CARGO_BIN_EXE_gpumap");
     let (inventory, work) = (cluster.inventory().display(), cluster.work().display());
     background(
@@ -25,7 +28,7 @@ fn start_gpumap(cluster: &Cluster) {
 }
 
 /// What `node --json` says of a set of Slurm's jobs, as lines of a query.
-fn said(node: &Value, set: &str) -> BTreeSet<String> {
+pub(super) fn said(node: &Value, set: &str) -> BTreeSet<String> {
     let jobs = array(&node["owners"]).iter();
     let jobs = jobs.filter(|row| row["depth"] == 0 && row["owner"]["kind"] == "slurm");
     let of = |row: &Value| {
@@ -49,7 +52,7 @@ fn agree(prometheus: &Prometheus<'_>, node: &Value) {
 }
 
 /// The job files of dcgm-exporter, as `NVML JOBS`.
-fn job_files(cluster: &Cluster) -> BTreeSet<String> {
+pub(super) fn job_files(cluster: &Cluster) -> BTreeSet<String> {
     let files = fs::read_dir(cluster.work().join("dcgm")).expect("files").flatten();
     let line = |file: fs::DirEntry| {
         let jobs = fs::read_to_string(file.path()).unwrap_or_default();

@@ -28,6 +28,8 @@ pub struct Bundle {
     /// Files of the host that are mounted into `/bin`, as container toolkits do
     /// it with drivers' libraries.
     pub mounted: Vec<PathBuf>,
+    /// The same, which the container may write.
+    pub shared: Vec<PathBuf>,
 }
 
 impl Bundle {
@@ -41,6 +43,7 @@ impl Bundle {
             programs: Vec::new(),
             devices: Vec::new(),
             mounted: Vec::new(),
+            shared: Vec::new(),
         }
     }
 
@@ -55,7 +58,7 @@ impl Bundle {
             let name = program.file_name().expect("a name");
             fs::copy(program, to.join("rootfs/bin").join(name)).expect("a copy");
         }
-        for file in &self.mounted {
+        for file in self.mounted.iter().chain(&self.shared) {
             let name = file.file_name().expect("a name");
             fs::write(to.join("rootfs/bin").join(name), "").expect("a mount point");
         }
@@ -65,16 +68,18 @@ impl Bundle {
     pub(super) fn configuration(&self) -> Value {
         let env: Vec<&str> = ["PATH=/bin"].into_iter().chain(self.env.iter().map(String::as_str)).collect();
         let device = |(path, major, minor): &(String, u32, u32)| json!({ "path": path, "type": "c", "major": major, "minor": minor, "fileMode": 0o666, "uid": 0, "gid": 0 });
-        let mount = |file: &PathBuf| {
+        let mount = |file: &PathBuf, how: &str| {
             let name = file.file_name().expect("a name").to_string_lossy();
-            json!({ "destination": format!("/bin/{name}"), "type": "bind", "source": file, "options": ["bind", "ro"] })
+            json!({ "destination": format!("/bin/{name}"), "type": "bind", "source": file, "options": ["bind", how] })
         };
         let own = [
             json!({ "destination": "/proc", "type": "proc", "source": "proc" }),
             json!({ "destination": "/dev", "type": "tmpfs", "source": "tmpfs" }),
             json!({ "destination": "/out", "type": "tmpfs", "source": "tmpfs" }),
         ];
-        let mounts: Vec<Value> = own.into_iter().chain(self.mounted.iter().map(mount)).collect();
+        let files = self.mounted.iter().map(|file| mount(file, "ro"));
+        let files = files.chain(self.shared.iter().map(|file| mount(file, "rw")));
+        let mounts: Vec<Value> = own.into_iter().chain(files).collect();
         json!({
             "ociVersion": "1.0.2",
             "process": {

@@ -2,6 +2,7 @@
 
 mod bench;
 mod command;
+mod interception;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

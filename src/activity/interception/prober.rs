@@ -1,0 +1,149 @@
+//! Where the probes are put: at the same functions of the library in between and of
+//! the driver.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::calibration;
+use super::functions::FUNCTIONS;
+use crate::elf::Cost;
+use crate::loader::objects::INTERCEPTION;
+use crate::loader::{self, AttachedProbes, FunctionEntry, LoadError, Loaded, ObjectSpec};
+use crate::observation::{Text, Uncovered};
+use crate::probing::{Coverage, FileRole, ProbeTarget, Prober, ProcessScope, places};
+use crate::sys::window::Windowed;
+
+/// Why the time before a function is not measured.
+const TOO_COSTLY: &str = "the time before the driver is not measured: a probe there takes two traps, far more than what \
+                          is to be measured";
+/// Functions that are remembered as not measured.
+const UNCOVERED: usize = 64;
+
+/// On which side of the library's code a probe is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// At the library's function, which programs call.
+    Library,
+    /// At the driver's, which the library calls.
+    Driver,
+}
+
+impl Side {
+    /// The program in `bpf/interception.bpf.c`.
+    fn program(self) -> &'static str {
+        match self {
+            Self::Library => "enter_library",
+            Self::Driver => "enter_driver",
+        }
+    }
+}
+
+/// The kernel side, and the processes that were looked at.
+pub(super) struct Between {
+    /// The programs, once a process needs them.
+    pub(super) loaded: Option<Box<dyn Loaded>>,
+    scope: ProcessScope,
+    /// What one probe adds to a time, in nanoseconds.
+    pub(super) probe_ns: Option<u64>,
+    /// Pids and starts in clock ticks.
+    known: BTreeSet<(u32, u64)>,
+    /// Functions that are not measured, and why.
+    pub(super) uncovered: Vec<Uncovered>,
+}
+
+impl Between {
+    pub(super) fn new(scope: ProcessScope) -> Self {
+        Self { loaded: None, scope, probe_ns: None, known: BTreeSet::new(), uncovered: Vec::new() }
+    }
+
+    /// The programs; they are loaded for the first file that they are put into.
+    fn loaded(&mut self) -> Result<&mut (dyn Loaded + 'static), LoadError> {
+        if self.loaded.is_none() {
+            let mut loaded = loader::shared()?.load(&ObjectSpec::whole(&INTERCEPTION))?;
+            let own = std::process::id();
+            self.probe_ns = calibration::measure(loaded.as_mut(), own);
+            follow(loaded.as_mut(), &self.scope, own)?;
+            self.loaded = Some(loaded);
+        }
+        self.loaded.as_deref_mut().ok_or(LoadError::Missing("programs"))
+    }
+
+    /// Whether a process was looked at.
+    pub(super) fn is_known(&self, pid: u32, start: u64) -> bool {
+        self.known.contains(&(pid, start))
+    }
+
+    /// A process was looked at; one that could not be is looked at again.
+    pub(super) fn looked_at(&mut self, pid: u32, start: u64, coverage: &Coverage) {
+        if *coverage == Coverage::Covered {
+            self.known.insert((pid, start));
+        }
+    }
+
+    /// A process has ended.
+    pub(super) fn forget(&mut self, pid: u32, start: u64) {
+        self.known.remove(&(pid, start));
+    }
+}
+
+impl Prober for Between {
+    type Place = (Side, u32, u64);
+
+    const C_LIBRARIES: bool = false;
+    const INTERCEPTION: bool = true;
+    const UNUSED: Duration = Duration::from_secs(5);
+
+    fn find(
+        &mut self,
+        file: Windowed,
+        kind: FileRole,
+        target: &ProbeTarget<'_>,
+    ) -> Result<Vec<Self::Place>, String> {
+        let side = if kind == FileRole::Interceptor { Side::Library } else { Side::Driver };
+        let found = places(file, &FUNCTIONS, false).map_err(|error| error.to_string())?;
+        let (cheap, costly): (Vec<_>, Vec<_>) =
+            found.into_iter().partition(|place| place.cost != Cost::TwoTraps);
+        for place in costly.iter().filter(|_| side == Side::Library) {
+            let function = Some(place.function.to_owned());
+            let why = TOO_COSTLY.to_owned();
+            let left_out = Uncovered { file: Text::from(target.shown.to_vec()), function, why, pid: None };
+            if self.uncovered.len() < UNCOVERED && !self.uncovered.contains(&left_out) {
+                self.uncovered.push(left_out);
+            }
+        }
+        let numbered = cheap.into_iter().filter_map(|place| {
+            let number = FUNCTIONS.iter().position(|name| *name == place.function)?;
+            Some((side, u32::try_from(number + 1).ok()?, place.offset))
+        });
+        Ok(numbered.collect())
+    }
+
+    fn attach(
+        &mut self,
+        places: &[Self::Place],
+        target: &ProbeTarget<'_>,
+    ) -> Result<Vec<AttachedProbes>, String> {
+        let loaded = self.loaded().map_err(|error| error.to_string())?;
+        let each = places.iter().map(|(side, function, offset)| {
+            let entry = FunctionEntry { offset: *offset, cookie: u64::from(*function) };
+            loaded.attach_function(side.program(), target.path, entry, target.pid)
+        });
+        each.collect::<Result<_, _>>().map_err(|error| error.to_string())
+    }
+}
+
+/// Whom to count; `own` is never counted.
+fn follow(loaded: &mut dyn Loaded, scope: &ProcessScope, own: u32) -> Result<(), LoadError> {
+    for pid in &scope.pids {
+        loaded.put("pids", &pid.to_ne_bytes(), &1_u32.to_ne_bytes())?;
+    }
+    let cgroups = scope.cgroup_ids();
+    for id in &cgroups {
+        loaded.put("cgroups", &id.to_ne_bytes(), &1_u32.to_ne_bytes())?;
+    }
+    let settings = [u64::from(scope.all), u64::from(!cgroups.is_empty()), u64::from(own)];
+    for (slot, setting) in (0_u32..).zip(settings) {
+        loaded.put("scope", &slot.to_ne_bytes(), &setting.to_ne_bytes())?;
+    }
+    Ok(())
+}

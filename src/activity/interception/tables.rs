@@ -1,0 +1,99 @@
+//! From the kernel side's table to facts. Its entries are laid out in
+//! `bpf/interception.h`.
+
+use std::collections::HashMap;
+
+use super::functions::FUNCTIONS;
+use crate::activity::ActivityError;
+use crate::loader::Loaded;
+use crate::observation::{Activity, DURATION_CLASSES, InterceptedCalls, LostRoom, ProcessActivity};
+
+/// Nanoseconds of a clock tick, in which starts of processes are given.
+const TICK_NS: u64 = 10_000_000;
+/// The table.
+const TABLE: &str = "interceptions";
+
+/// A row: pid, start in clock ticks, and the sums of one function.
+type Row = (u32, u64, InterceptedCalls);
+
+/// Adds the sums to the processes of a reading. Of a process before and after an
+/// execve the later one gets them.
+pub(super) fn fill(loaded: &dyn Loaded, activity: &mut Activity) -> Result<(), ActivityError> {
+    let mut rows: HashMap<(u32, u64), Vec<InterceptedCalls>> = HashMap::new();
+    for (key, value) in loaded.entries(TABLE)? {
+        if let Some((pid, start, calls)) = row(&key, &value) {
+            rows.entry((pid, start)).or_default().push(calls);
+        }
+    }
+    for process in activity.processes.iter_mut().filter(|process| !process.executed) {
+        let mut calls = rows.remove(&(process.pid, process.start_time)).unwrap_or_default();
+        calls.sort_by(|a, b| b.ns.cmp(&a.ns).then_with(|| a.function.cmp(&b.function)));
+        process.intercepted = calls;
+    }
+    let lost = loaded.entries("lost_calls")?.iter().filter_map(|(_, count)| long(count, 0)).sum();
+    if lost > 0 {
+        activity.lost.push(LostRoom { map: TABLE.to_owned(), count: lost });
+    }
+    Ok(())
+}
+
+/// Takes the rows of processes that have ended out of the table, and of those that
+/// nobody counts.
+pub(super) fn clear(loaded: &mut dyn Loaded, activity: &Activity) -> Result<(), ActivityError> {
+    let is_alive = |pid: u32, start: u64| {
+        let is_this = |process: &ProcessActivity| (process.pid, process.start_time) == (pid, start);
+        activity.processes.iter().any(|process| is_this(process) && process.ended_ns.is_none())
+    };
+    for (key, value) in loaded.entries(TABLE)? {
+        if row(&key, &value).is_none_or(|(pid, start, _)| !is_alive(pid, start)) {
+            loaded.remove(TABLE, &key)?;
+        }
+    }
+    Ok(())
+}
+
+fn row(key: &[u8], value: &[u8]) -> Option<Row> {
+    let start = long(key, 0)?;
+    let function = usize::try_from(word(key, 12)?).ok()?.checked_sub(1)?;
+    let mut durations = [0; DURATION_CLASSES];
+    for (class, at) in durations.iter_mut().zip((24..).step_by(8)) {
+        *class = long(value, at)?;
+    }
+    let calls = InterceptedCalls {
+        function: (*FUNCTIONS.get(function)?).to_owned(),
+        calls: long(value, 0)?,
+        reached: long(value, 8)?,
+        ns: long(value, 16)?,
+        durations,
+    };
+    Some((word(key, 8)?, start / TICK_NS, calls))
+}
+
+pub(super) fn long(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that each field is where the kernel side puts it.
+    #[test]
+    fn rows() {
+        let mut key = 70_000_000_u64.to_ne_bytes().to_vec();
+        key.extend(5_u32.to_ne_bytes());
+        key.extend(1_u32.to_ne_bytes());
+        let value: Vec<u8> = (1..20_u64).flat_map(u64::to_ne_bytes).collect();
+        let (pid, start, calls) = row(&key, &value).unwrap();
+        assert_eq!((pid, start, calls.function.as_str()), (5, 7, "cuLaunchKernel"));
+        assert_eq!((calls.calls, calls.reached, calls.ns), (1, 2, 3));
+        assert_eq!((calls.durations[0], calls.durations[15]), (4, 19));
+        assert_eq!(row(&key, &value[..100]), None);
+        key[12] = 99;
+        assert_eq!(row(&key, &value), None);
+    }
+}

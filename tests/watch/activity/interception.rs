@@ -1,0 +1,146 @@
+//! The time that a library before the driver takes, with what a stand-in library is told
+//! to take.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+
+use gpumap::activity::{Interception, Options, ProcessScope, Session};
+use gpumap::observation::{InterceptedCalls, ProcessActivity};
+
+use super::bench::{go_on, read_line};
+use crate::support::host::{self, Host};
+use crate::support::node;
+use crate::support::watching::Place;
+
+/// A driver, a client, and libraries that stand before the driver.
+struct Bench {
+    place: Place,
+    client: PathBuf,
+    library: PathBuf,
+}
+
+impl Bench {
+    fn new(root: &Host) -> Self {
+        let place = Place::new(root);
+        let driver =
+            place.build("c/cuda/driver.c", "libcuda.so.1", "gcc -O2 -shared -fPIC -Wl,-soname,libcuda.so.1");
+        let directory = driver.parent().unwrap().to_str().unwrap();
+        let flags = format!("gcc -O2 {} -Wl,-rpath,{directory}", driver.to_str().unwrap());
+        let client = place.build("c/cuda/client.c", "client", &flags);
+        let library = place.build(
+            "c/before.c",
+            "libvgpu.so",
+            "gcc -O2 -fno-shrink-wrap -fno-omit-frame-pointer -shared -fPIC",
+        );
+        Self { place, client, library }
+    }
+
+    /// A client that stops before its first launches, after them, and after all others.
+    fn start(&self, nanoseconds: Option<u64>, words: &[&str]) -> Stopped {
+        let mut all = vec![self.client.to_str().unwrap(), "device:0", "stream", "stop", "launch:3", "stop"];
+        all.extend(words);
+        all.push("stop");
+        let mut command = self.place.command(&all);
+        if let Some(nanoseconds) = nanoseconds {
+            command.env("LD_PRELOAD", &self.library).env("BEFORE_NS", nanoseconds.to_string());
+        }
+        let truth = self.client.with_file_name("truth");
+        let mut child =
+            command.env("TRUTH", truth).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        read_line(&mut child, "stopped");
+        Stopped(child)
+    }
+}
+
+/// A client that waits to go on; it ends with the value.
+struct Stopped(Child);
+
+impl Stopped {
+    fn go_on(&mut self) {
+        go_on(&mut self.0);
+        read_line(&mut self.0, "stopped");
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn of<'a>(process: &'a ProcessActivity, function: &str) -> &'a InterceptedCalls {
+    process.intercepted.iter().find(|calls| calls.function == function).unwrap()
+}
+
+/// Make sure that each call of a library before the driver is counted once, whether or
+/// not it reaches the driver, and takes as long as the library took; and that a process
+/// without such a library has none.
+#[test]
+fn what_a_library_takes() {
+    let Some(root) = host::shared() else { return };
+    let bench = Bench::new(&root);
+    let words = ["launch:400", "churn:20", "memory:1000"];
+    let mut clients = [Some(50_000), Some(0), None].map(|takes| bench.start(takes, &words));
+    let scope = ProcessScope { cgroups: vec![bench.place.cgroup.clone()], ..ProcessScope::default() };
+    let mut session = Session::start(&scope, "/proc".as_ref(), Options::default()).unwrap();
+    let mut between = Interception::new(&scope, "/proc".as_ref());
+    // The first calls that are counted make their processes known.
+    clients.iter_mut().for_each(Stopped::go_on);
+    between.complete(&mut session.read().unwrap()).unwrap();
+    clients.iter_mut().for_each(Stopped::go_on);
+    let mut reading = session.read().unwrap();
+    between.complete(&mut reading).unwrap();
+    let [slow, quick, plain] = clients.each_ref().map(|client| {
+        let found = reading.processes.iter().find(|process| process.pid == client.0.id());
+        found.unwrap_or_else(|| panic!("{reading:?}"))
+    });
+    assert!(plain.intercepted.is_empty(), "{:?}", plain.intercepted);
+    for process in [slow, quick] {
+        let numbers = |function| (of(process, function).calls, of(process, function).reached);
+        // One allocation is over the library's limit.
+        assert_eq!(numbers("cuLaunchKernel"), (400, 400));
+        assert_eq!(numbers("cuMemAlloc_v2"), (23, 22));
+        assert_eq!(numbers("cuMemFree_v2"), (22, 22));
+        for calls in &process.intercepted {
+            assert_eq!(calls.durations.iter().sum::<u64>(), calls.reached, "{calls:?}");
+        }
+    }
+    let probe = reading.probe_ns.unwrap();
+    assert!((1..30_000).contains(&probe), "{probe}");
+    // The tenth class begins at 33 microseconds. A thread that loses the CPU takes longer.
+    let longer = |process| of(process, "cuLaunchKernel").durations[9..].iter().sum::<u64>();
+    assert_eq!(longer(slow), 400, "{slow:?}");
+    assert!(longer(quick) < 200, "{quick:?}");
+    println!(
+        "probe {probe} ns; launches: {:?}, {:?}",
+        of(slow, "cuLaunchKernel"),
+        of(quick, "cuLaunchKernel")
+    );
+}
+
+/// Make sure that `gpumap activity` says it, in its document and in a sentence.
+#[test]
+fn told() {
+    let Some(root) = host::shared() else { return };
+    let bench = Bench::new(&root);
+    let mut client = bench.start(Some(20_000), &["launch:400"]);
+    let cgroup = bench.place.cgroup.to_str().unwrap();
+    let words = ["--color", "never", "activity", "--cgroup", cgroup, "--every", "1s", "--for", "60s", "-v"];
+    let mut command = node::command(&words);
+    let mut activity = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(activity.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut until = |text: &str| {
+        let found = lines.by_ref().take(400).find(|line| line.contains(text));
+        found.unwrap_or_else(|| panic!("{text} is never said"))
+    };
+    until(" s: ");
+    client.go_on();
+    until(" client ");
+    client.go_on();
+    let said = until("reaches the driver");
+    let _ended = (activity.kill(), activity.wait());
+    assert!(said.contains("libvgpu.so takes "), "{said}");
+    assert!(said.contains(" before each cuLaunchKernel reaches the driver, "), "{said}");
+}
