@@ -82,8 +82,8 @@ impl Session {
     /// Why the kernel does not let it.
     pub fn start(scope: &ProcessScope, proc: &Path, options: Options) -> Result<Self, ActivityError> {
         let mut kernel = Kernel::load(options.mode, options.every)?;
-        kernel.set_scope(scope.all, &scope.pids, &scope.cgroup_ids(), std::process::id())?;
-        kernel.attach_tracepoints()?;
+        kernel.programs.set_scope(scope, std::process::id())?;
+        kernel.programs.attach_tracepoints()?;
         let only = (!scope.all && scope.cgroups.is_empty()).then(|| scope.pids.clone());
         let now = Instant::now();
         let mut session = Self {
@@ -128,7 +128,7 @@ impl Session {
             clock_ns: boot,
             since_ns: self.since,
             sampled_every: self.every,
-            engine: kernel.mode().engine().to_owned(),
+            engine: kernel.programs.mode().engine().to_owned(),
             processes,
             lost,
             libraries: self.counting.libraries(),
@@ -166,7 +166,7 @@ impl Session {
     fn sleep(&self, time: Duration, interrupt: Option<BorrowedFd<'_>>) -> Result<bool, ActivityError> {
         // Rounded up, not to spin through the last millisecond.
         let time = PollTimeout::try_from(time.as_millis().saturating_add(1)).unwrap_or(PollTimeout::MAX);
-        let mut fds: Vec<PollFd<'_>> = std::iter::once(self.counting.kernel.ring.as_fd())
+        let mut fds: Vec<PollFd<'_>> = std::iter::once(self.counting.kernel.programs.ring.as_fd())
             .chain(interrupt)
             .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
             .collect();
@@ -182,7 +182,7 @@ impl Session {
     fn follow(&mut self) {
         let mut lives = Vec::new();
         let kernel = &mut self.counting.kernel;
-        kernel.ring.read(&mut |record| {
+        kernel.programs.ring.read(&mut |record| {
             lives.extend(Life::read(record));
             true
         });

@@ -56,7 +56,7 @@ pub enum WatchError {
     #[error("the kernel has no BTF ({0})")]
     NoBtf(String),
     /// The kernel refuses the programs.
-    #[error("the kernel refuses to load the programs ({0})")]
+    #[error("the kernel refuses to load the programs: {0}")]
     Load(String),
     /// A program cannot be attached.
     #[error("{0} cannot be watched ({1})")]

@@ -4,7 +4,7 @@
 //! What the file says is believed, so it must be root's, or the caller's own, and
 //! nobody else may write it.
 
-use std::io::{ErrorKind, Read as _};
+use std::io::{BufReader, ErrorKind, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use nix::unistd::geteuid;
 use super::{name, read_from, saved};
 use crate::commands::invocation::{Failure, Invocation};
 use crate::model::ProblemCode;
-use crate::observation::{ActivityReading, Observation, Problem};
+use crate::observation::{ActivityReading, Observation, Problem, SCHEMA};
 use crate::sys::dir::open_readable;
 
 /// Where the file is looked for that nobody names.
@@ -29,19 +29,18 @@ const LEAST_AGE: i64 = 30;
 /// What to do to have a file that can be used.
 const KEEP_ONE: &str = "keep one with gpumap activity --state FILE";
 
-/// Bytes of a file that is looked at to tell what it is.
+/// Bytes of a file in which its key `schema` is looked for. gpumap writes that key
+/// first; another tool may have put it behind everything else.
 const LOOKED_AT: u64 = 64 << 20;
 
-/// Whether a file is an observation, by its schema.
-pub(crate) fn is_one(path: &Path) -> bool {
+/// Whether a regular file is an observation, by its schema. Reading ends there.
+pub(crate) fn is_observation(path: &Path) -> bool {
     let Ok(file) = open_readable(path) else { return false };
     // A FIFO could be read only once.
     if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
         return false;
     }
-    let mut bytes = Vec::new();
-    let is_read = file.take(LOOKED_AT).read_to_end(&mut bytes).is_ok();
-    is_read && saved::is_observation(&bytes)
+    saved::schema(BufReader::new(file.take(LOOKED_AT))).is_some_and(|schema| schema == SCHEMA)
 }
 
 /// Adds the counts of a state file to an observation: of the named one, or of the

@@ -1,10 +1,12 @@
 //! Saved observations: reading them, and finding a cgroup or process in them.
 
+use std::fmt;
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer as _};
 
 use crate::commands::invocation::{Failure, Invocation};
 use crate::model::ProblemCode;
@@ -31,9 +33,34 @@ pub(crate) fn is_gpumap_json(bytes: &[u8]) -> bool {
         && serde_json::from_slice::<Head>(bytes).is_ok_and(|head| head.schema.starts_with("gpumap"))
 }
 
-/// Whether a file says that it is an observation.
-pub(crate) fn is_observation(bytes: &[u8]) -> bool {
-    serde_json::from_slice::<Head>(bytes).is_ok_and(|head| head.schema == SCHEMA)
+/// The schema that a document names; reads no further than to there.
+pub(crate) fn schema(reader: impl Read) -> Option<String> {
+    let mut schema = None;
+    // The error is that the rest was not read.
+    let _rest = serde_json::Deserializer::from_reader(reader).deserialize_map(FirstSchema(&mut schema));
+    schema
+}
+
+/// Takes the value of the key `schema` and leaves what comes after it.
+struct FirstSchema<'s>(&'s mut Option<String>);
+
+impl<'de> Visitor<'de> for FirstSchema<'_> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a document")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key::<String>()? {
+            if key == "schema" {
+                *self.0 = Some(map.next_value()?);
+                return Ok(());
+            }
+            map.next_value::<IgnoredAny>()?;
+        }
+        Ok(())
+    }
 }
 
 /// Reads an observation; `name` is the file's, for messages.
@@ -176,6 +203,23 @@ fn relative(path: &Path, root: &str) -> Text {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Make sure that the schema is found wherever it is, and that nothing after
+    /// it is read.
+    #[test]
+    fn schemas() {
+        for (text, expected) in [
+            (r#"{"schema":"gpumap/1","x":"#, Some("gpumap/1")),
+            (r#" { "a": {"schema": 1}, "schema" : "y" }"#, Some("y")),
+            (r#"{"schema":1}"#, None),
+            (r#"["schema"]"#, None),
+            ("", None),
+        ] {
+            assert_eq!(schema(text.as_bytes()).as_deref(), expected, "{text}");
+        }
+        let endless = r#"{"schema":"z","#.as_bytes().chain(std::io::repeat(b' '));
+        assert_eq!(schema(endless).as_deref(), Some("z"));
+    }
 
     /// Make sure that both ways to name a cgroup mean the same one.
     #[test]

@@ -40,7 +40,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &PidArgs) -> Result<Exi
 fn states(named: &[PathBuf]) -> Result<(Option<&Path>, Option<&Path>), Failure> {
     let (mut of_activity, mut of_watch) = (None, None);
     for path in named {
-        let kept = if activity_state::is_one(path) { &mut of_activity } else { &mut of_watch };
+        let kept = if activity_state::is_observation(path) { &mut of_activity } else { &mut of_watch };
         if kept.replace(path.as_path()).is_some() {
             let why = "names a second file of the same kind";
             return Err(Failure::new(

@@ -1,20 +1,14 @@
-//! The kernel side of a watch: loads `bpf/watch.bpf.c`, fills its maps, attaches
-//! its programs and opens its ring.
+//! The programs of `bpf/watch.bpf.c`, and what they report.
 
 use std::path::Path;
 
 use super::probes::{ENVIRON, Probe};
 use super::record::{NAME, OTHERS};
 use crate::loader::objects::{SESSION, WATCH};
-use crate::loader::{self, AttachedProbes, FunctionEntry, Loaded, Loader, ObjectSpec, Over, Ring};
+use crate::loader::{AttachedProbes, FunctionEntry, LoadError, Over};
 use crate::model::VARIABLES;
-use crate::probing::Mode;
-use crate::sys::heap;
+use crate::probing::{Mode, ProbePrograms, ProgramsSpec};
 use crate::watch::WatchError;
-
-/// Programs at tracepoints.
-const TRACEPOINTS: [(&str, &str); 3] =
-    [("on_exec", "sched_process_exec"), ("on_fork", "sched_process_fork"), ("on_exit", "sched_process_exit")];
 
 /// The program that reports moves to other cgroups and its tracepoint, and the
 /// iterator that finds where processes are before the first move. A watch works
@@ -32,12 +26,9 @@ pub(super) struct Moves {
     pub(super) from: bool,
 }
 
-/// The loaded programs, their maps and their ring.
+/// The loaded programs and what they report.
 pub(super) struct Kernel {
-    loaded: Box<dyn Loaded>,
-    /// Records, to wait for and to read.
-    pub(super) ring: Box<dyn Ring>,
-    mode: Mode,
+    pub(super) programs: ProbePrograms,
     moves: Moves,
 }
 
@@ -50,22 +41,25 @@ impl Kernel {
     /// Why none can be loaded: the kernel is too old or has no BTF, or a right
     /// is missing (`CAP_BPF` and `CAP_PERFMON`, or `CAP_SYS_ADMIN`).
     pub(super) fn load(wanted: Option<Mode>) -> Result<Self, WatchError> {
-        let (mut loaded, mode) = load_any(wanted)?;
-        heap::give_back();
-        let ring = loaded.ring("ring")?;
-        let mut kernel = Self { loaded, ring, mode, moves: Moves::default() };
+        let replaced: Vec<&str> =
+            ENVIRON.iter().flat_map(|probe| std::iter::once(probe.exit).chain(probe.entry)).collect();
+        let optional = [ON_MOVE, FIND_HOMES];
+        let spec = ProgramsSpec {
+            object: &WATCH,
+            session: &SESSION,
+            replaced: &replaced,
+            optional: &optional,
+            ring: "ring",
+        };
+        let programs = ProbePrograms::load(&spec, wanted)?;
+        let mut kernel = Self { programs, moves: Moves::default() };
         kernel.put("losses", &OTHERS.to_ne_bytes(), &0_u64.to_ne_bytes())?;
         kernel.fill_variables()?;
         Ok(kernel)
     }
 
-    /// How functions are watched.
-    pub(super) fn mode(&self) -> Mode {
-        self.mode
-    }
-
     fn put(&mut self, map: &'static str, key: &[u8], value: &[u8]) -> Result<(), WatchError> {
-        Ok(self.loaded.put(map, key, value)?)
+        Ok(self.programs.loaded().put(map, key, value)?)
     }
 
     fn fill_variables(&mut self) -> Result<(), WatchError> {
@@ -83,36 +77,12 @@ impl Kernel {
         Ok(())
     }
 
-    /// Sets which processes are watched: all, or these pids and those in these cgroups.
-    /// `own`, gpumap itself, never is.
-    pub(super) fn set_scope(
-        &mut self,
-        all: bool,
-        pids: &[u32],
-        cgroups: &[u64],
-        own: u32,
-    ) -> Result<(), WatchError> {
-        for pid in pids {
-            self.put("pids", &pid.to_ne_bytes(), &1_u32.to_ne_bytes())?;
-        }
-        for id in cgroups {
-            self.put("cgroups", &id.to_ne_bytes(), &1_u32.to_ne_bytes())?;
-        }
-        let scope = [u64::from(all), u64::from(!cgroups.is_empty()), u64::from(own)];
-        for (slot, setting) in (0_u32..).zip(scope) {
-            self.put("scope", &slot.to_ne_bytes(), &setting.to_ne_bytes())?;
-        }
-        Ok(())
-    }
-
     /// Begins to report processes that start, execute and end, and those that
     /// are moved to other cgroups.
     pub(super) fn attach_tracepoints(&mut self) -> Result<(), WatchError> {
-        for (program, tracepoint) in TRACEPOINTS {
-            let attached = self.loaded.attach_tracepoint(program, tracepoint);
-            attached.map_err(|error| WatchError::Attach(tracepoint.to_owned(), error.to_string()))?;
-        }
-        self.moves.told = self.loaded.attach_tracepoint(ON_MOVE, MOVE).is_ok();
+        let attached = self.programs.attach_tracepoints();
+        attached.map_err(|error| attach_error("the course of processes", &error))?;
+        self.moves.told = self.programs.loaded().attach_tracepoint(ON_MOVE, MOVE).is_ok();
         self.moves.from = self.moves.told && self.find_homes().is_ok();
         Ok(())
     }
@@ -120,7 +90,7 @@ impl Kernel {
     /// Lets the kernel side note the cgroup of every process. It writes to a map
     /// alone, so the file that runs it is empty.
     fn find_homes(&mut self) -> Result<(), WatchError> {
-        let mut file = self.loaded.iterator(FIND_HOMES, Over::All)?.open()?;
+        let mut file = self.programs.loaded().iterator(FIND_HOMES, Over::All)?.open()?;
         let read = std::io::copy(&mut file, &mut std::io::sink());
         read.map(drop).map_err(|error| WatchError::Load(error.to_string()))
     }
@@ -132,14 +102,14 @@ impl Kernel {
 
     /// How many records were lost since the beginning.
     pub(super) fn lost(&self) -> u64 {
-        let entries = self.loaded.entries("lost").unwrap_or_default();
+        let entries = self.programs.entries("lost").unwrap_or_default();
         entries.iter().filter_map(|(_, count)| long(count)).sum()
     }
 
     /// The same by the account that lost them, [`OTHERS`] among them. Not fewer
     /// than [`Self::lost`] said before.
     pub(super) fn losses(&self) -> Vec<(u32, u64)> {
-        let entries = self.loaded.entries("losses").unwrap_or_default();
+        let entries = self.programs.entries("losses").unwrap_or_default();
         entries.iter().filter_map(|(account, count)| Some((word(account)?, long(count)?))).collect()
     }
 
@@ -156,23 +126,18 @@ impl Kernel {
         let mut links = Vec::new();
         let mut entries = Vec::new();
         for (probe, offset) in functions {
-            match (self.mode, probe.kind) {
+            match (self.programs.mode(), probe.kind) {
                 (Mode::Session, Some(cookie)) => entries.push(FunctionEntry { offset: *offset, cookie }),
                 _ => links.extend(self.attach_pair(probe, file, *offset, pid)?),
             }
         }
         if !entries.is_empty() {
-            let link = self.loaded.attach_session(file, &entries, pid);
-            let failed = |error: loader::LoadError| {
-                WatchError::Attach("the environment".to_owned(), error.to_string())
-            };
-            links.push(link.map_err(failed)?);
+            let link = self.programs.loaded().attach_session(file, &entries, pid);
+            links.push(link.map_err(|error| attach_error("the environment", &error))?);
         }
         Ok(links)
     }
 
-    /// The return comes first: an entry without its return would stay in the
-    /// map of calls.
     fn attach_pair(
         &mut self,
         probe: &Probe,
@@ -180,38 +145,15 @@ impl Kernel {
         offset: u64,
         pid: Option<u32>,
     ) -> Result<Vec<AttachedProbes>, WatchError> {
-        let entry = FunctionEntry { offset, cookie: 0 };
         let programs = std::iter::once(probe.exit).chain(probe.entry);
-        let links = programs.map(|program| self.loaded.attach_function(program, file, entry, pid));
-        let links: Result<Vec<_>, _> = links.collect();
-        links.map_err(|error| WatchError::Attach(probe.function.to_owned(), error.to_string()))
+        let entry = FunctionEntry { offset, cookie: 0 };
+        let links = self.programs.attach_pair(programs, file, entry, pid);
+        links.map_err(|error| attach_error(probe.function, &error))
     }
 }
 
-/// Loads the programs in the wanted mode, or in the first one that works. The
-/// kernel's types are gone from memory before the ring is mapped, unless another
-/// loader shares them.
-fn load_any(wanted: Option<Mode>) -> Result<(Box<dyn Loaded>, Mode), WatchError> {
-    let loader = loader::shared()?;
-    let mut result = Err(WatchError::Object("mode"));
-    for mode in Mode::ALL.into_iter().filter(|mode| wanted.is_none_or(|wanted| wanted == *mode)) {
-        result = load(&*loader, mode).map(|loaded| (loaded, mode));
-        if result.is_ok() {
-            break;
-        }
-    }
-    result
-}
-
-fn load(loader: &dyn Loader, mode: Mode) -> Result<Box<dyn Loaded>, WatchError> {
-    let served: Vec<&str> =
-        ENVIRON.iter().flat_map(|probe| std::iter::once(probe.exit).chain(probe.entry)).collect();
-    let wanted = ObjectSpec { optional: &[ON_MOVE, FIND_HOMES], ..ObjectSpec::whole(&WATCH) };
-    let wanted = match mode {
-        Mode::Session => ObjectSpec { session: Some(&SESSION), left_out: &served, ..wanted },
-        Mode::Pair => wanted,
-    };
-    Ok(loader.load(&wanted)?)
+fn attach_error(what: &str, error: &LoadError) -> WatchError {
+    WatchError::Attach(what.to_owned(), error.to_string())
 }
 
 fn word(bytes: &[u8]) -> Option<u32> {

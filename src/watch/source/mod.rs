@@ -68,7 +68,7 @@ impl FactSource {
     /// Why the kernel does not let it.
     pub fn start(scope: &ProcessScope, proc: &Path, wanted: Option<Mode>) -> Result<Self, WatchError> {
         let mut kernel = Kernel::load(wanted)?;
-        kernel.set_scope(scope.all, &scope.pids, &scope.cgroup_ids(), std::process::id())?;
+        kernel.programs.set_scope(scope, std::process::id())?;
         kernel.attach_tracepoints()?;
         let only = (!scope.all && scope.cgroups.is_empty()).then(|| scope.pids.clone());
         let mut source = Self {
@@ -110,7 +110,7 @@ impl FactSource {
     ///
     /// Why the kernel takes none, as [`Self::start`].
     pub fn possible_mode() -> Result<Mode, WatchError> {
-        Kernel::load(None).map(|kernel| kernel.mode())
+        Kernel::load(None).map(|kernel| kernel.programs.mode())
     }
 
     /// Paths of the drivers' libraries that are installed below `root`, where their
@@ -121,7 +121,7 @@ impl FactSource {
 
     /// What serves as source.
     pub fn engines(&self) -> Vec<String> {
-        vec![self.kernel.mode().engine().to_owned(), "raw_tracepoint".to_owned()]
+        vec![self.kernel.programs.mode().engine().to_owned(), "raw_tracepoint".to_owned()]
     }
 
     /// What it cannot see, a sentence each.
@@ -178,7 +178,7 @@ impl FactSource {
         let lost = if self.losses.misses(self.kernel.lost()) { self.kernel.losses() } else { Vec::new() };
         let (losses, executed) = (&mut self.losses, &mut self.executed);
         let is_empty = facts.len() < BATCH
-            && self.kernel.ring.read(&mut |record| {
+            && self.kernel.programs.ring.read(&mut |record| {
                 take(record, losses, executed, facts);
                 facts.len() < BATCH
             });
@@ -193,7 +193,7 @@ impl FactSource {
         // Rounded up, not to spin through the last millisecond.
         let timeout = timeout.as_millis().saturating_add(1);
         let timeout = PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX);
-        let mut fds: Vec<PollFd<'_>> = std::iter::once(self.kernel.ring.as_fd())
+        let mut fds: Vec<PollFd<'_>> = std::iter::once(self.kernel.programs.ring.as_fd())
             .chain(interrupt)
             .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
             .collect();

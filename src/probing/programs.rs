@@ -1,0 +1,137 @@
+//! The programs that probes run: one object, loaded in the first mode that the
+//! kernel takes, with the maps that say which processes count, and its ring.
+
+use super::mode::Mode;
+use super::scope::ProcessScope;
+use crate::loader::objects::Object;
+use crate::loader::{self, AttachedProbes, Entries, FunctionEntry, LoadError, Loaded, ObjectSpec, Ring};
+use crate::sys::heap;
+
+/// Programs at the tracepoints that tell when processes begin, execute and end.
+const TRACEPOINTS: [(&str, &str); 3] =
+    [("on_exec", "sched_process_exec"), ("on_fork", "sched_process_fork"), ("on_exit", "sched_process_exit")];
+
+/// What to load.
+#[derive(Debug)]
+pub struct ProgramsSpec<'a> {
+    /// The object with programs for entries and returns of functions.
+    pub object: &'static Object,
+    /// The object with one program that serves both. Since Linux 6.13.
+    pub session: &'static Object,
+    /// Programs that the session program replaces.
+    pub replaced: &'a [&'a str],
+    /// Programs that the kernel may refuse.
+    pub optional: &'a [&'a str],
+    /// The ring with the records of processes.
+    pub ring: &'static str,
+}
+
+/// Loaded programs with their maps and their ring.
+pub struct ProbePrograms {
+    loaded: Box<dyn Loaded>,
+    /// Records, to wait for and to read.
+    pub ring: Box<dyn Ring>,
+    mode: Mode,
+}
+
+impl ProbePrograms {
+    /// Loads the programs in the wanted mode, or in the first mode that this kernel
+    /// takes.
+    ///
+    /// # Errors
+    ///
+    /// Why the last mode that was tried cannot be loaded: the kernel is too old or
+    /// has no BTF, or a right is missing (`CAP_BPF` and `CAP_PERFMON`, or
+    /// `CAP_SYS_ADMIN`).
+    pub fn load(spec: &ProgramsSpec<'_>, wanted: Option<Mode>) -> Result<Self, LoadError> {
+        let (mut loaded, mode) = load_first(spec, wanted)?;
+        heap::give_back();
+        let ring = loaded.ring(spec.ring)?;
+        Ok(Self { loaded, ring, mode })
+    }
+
+    /// How functions are probed.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// The maps, and the programs that only one caller attaches.
+    pub fn loaded(&mut self) -> &mut dyn Loaded {
+        &mut *self.loaded
+    }
+
+    /// The entries of a map.
+    ///
+    /// # Errors
+    ///
+    /// See [`Loaded::entries`].
+    pub fn entries(&self, map: &'static str) -> Result<Entries, LoadError> {
+        self.loaded.entries(map)
+    }
+
+    /// Sets which processes count. `own`, gpumap itself, never does.
+    ///
+    /// # Errors
+    ///
+    /// See [`Loaded::put`].
+    pub fn set_scope(&mut self, scope: &ProcessScope, own: u32) -> Result<(), LoadError> {
+        let cgroups = scope.cgroup_ids();
+        for pid in &scope.pids {
+            self.loaded.put("pids", &pid.to_ne_bytes(), &1_u32.to_ne_bytes())?;
+        }
+        for id in &cgroups {
+            self.loaded.put("cgroups", &id.to_ne_bytes(), &1_u32.to_ne_bytes())?;
+        }
+        let settings = [u64::from(scope.all), u64::from(!cgroups.is_empty()), u64::from(own)];
+        for (slot, setting) in (0_u32..).zip(settings) {
+            self.loaded.put("scope", &slot.to_ne_bytes(), &setting.to_ne_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Begins to report processes that begin, execute and end.
+    ///
+    /// # Errors
+    ///
+    /// See [`Loaded::attach_tracepoint`].
+    pub fn attach_tracepoints(&mut self) -> Result<(), LoadError> {
+        let attach = |(program, tracepoint)| self.loaded.attach_tracepoint(program, tracepoint);
+        TRACEPOINTS.into_iter().try_for_each(attach)
+    }
+
+    /// Attaches programs to one function, in this order. The program of the return
+    /// comes first: an entry whose return is not seen would stay in a map for ever.
+    ///
+    /// # Errors
+    ///
+    /// See [`Loaded::attach_function`].
+    pub fn attach_pair(
+        &mut self,
+        programs: impl IntoIterator<Item = &'static str>,
+        file: &std::path::Path,
+        entry: FunctionEntry,
+        pid: Option<u32>,
+    ) -> Result<Vec<AttachedProbes>, LoadError> {
+        let attach = |program| self.loaded.attach_function(program, file, entry, pid);
+        programs.into_iter().map(attach).collect()
+    }
+}
+
+/// The kernel's types are gone from memory before a ring is mapped, unless another
+/// loader shares them.
+fn load_first(spec: &ProgramsSpec<'_>, wanted: Option<Mode>) -> Result<(Box<dyn Loaded>, Mode), LoadError> {
+    let loader = loader::shared()?;
+    let mut result = Err(LoadError::Missing("programs for this mode"));
+    for mode in Mode::ALL.into_iter().filter(|mode| wanted.is_none_or(|wanted| wanted == *mode)) {
+        let pair = ObjectSpec { optional: spec.optional, ..ObjectSpec::whole(spec.object) };
+        let object = match mode {
+            Mode::Session => ObjectSpec { session: Some(spec.session), left_out: spec.replaced, ..pair },
+            Mode::Pair => pair,
+        };
+        result = loader.load(&object).map(|loaded| (loaded, mode));
+        if result.is_ok() {
+            break;
+        }
+    }
+    result
+}
