@@ -7,19 +7,20 @@ use clap::{Args, ValueHint};
 
 /// Show what processes do with their GPUs, as they do it.
 ///
-/// A line for each process and GPU, the busiest first: kernels launched and bytes
-/// copied per second, memory allocated, the share of time spent waiting, failed
-/// calls, and how long ago the last call was; with -v each stream and how long calls
-/// took. With --json one document a line for each interval.
+/// gpumap prints one line for each process and GPU, the busiest first: kernels
+/// launched and bytes copied per second, memory allocated, the share of time spent
+/// waiting, failed calls, and the time since the last call. With -v it adds each
+/// stream and how long calls took. With --json it prints one document for each
+/// interval, on one line.
 ///
-/// The calls of NVIDIA's driver library and of AMD's HIP runtime are counted in the
-/// kernel, whatever runtime a program uses and however it was linked; nothing has to
-/// be restarted. A launch is work that was handed to the GPU: how long the GPU works
-/// on it is not seen.
+/// Probes in the kernel count the calls of NVIDIA's driver library and of AMD's HIP
+/// runtime, whatever runtime a program uses and however it was linked. Programs need
+/// no restart. A launch hands work to the GPU; gpumap does not see how long the GPU
+/// works on it.
 ///
-/// BY says what tells which GPU it is: `driver` (the driver named it to the process),
-/// `resolved` (the process's variables, read inside what its rules allow) or `held`
-/// (the one GPU that it has open).
+/// The column BY says how the GPU is known: `driver` (the driver named it to the
+/// process), `resolved` (it follows from the process's variables and from what its
+/// rules allow) or `held` (it is the one GPU that the process has open).
 ///
 /// gpumap loads BPF programs into the kernel for this, which takes root. They are
 /// gone when gpumap ends, however it ends. gpumap-activity(1) says what is counted,
@@ -34,25 +35,25 @@ Examples:
   gpumap activity --state /run/gpumap/activity.json --every 10s
   gpumap --from activity.json activity          What a state file holds.")]
 pub struct ActivityArgs {
-    /// Cgroups, with everything below them.
+    /// Count processes in these cgroups and in those below them.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::DirPath)]
     pub cgroup: Vec<PathBuf>,
-    /// Jobs, by number or SLUID.
+    /// Count processes of these jobs, named by number or SLUID.
     #[arg(long, value_name = "ID")]
     pub job: Vec<String>,
-    /// Processes; not their children.
+    /// Count these processes, without their children.
     #[arg(long, value_name = "PID")]
     pub pid: Vec<u32>,
-    /// How long an interval is.
+    /// Length of an interval.
     #[arg(long, value_name = "DURATION", value_parser = super::duration::parse, default_value = "2s")]
     pub every: Duration,
-    /// Time one launch out of so many, and look whether it failed; 1 is every one.
+    /// Time one launch in N and check its result; 1 does so for every launch.
     ///
-    /// Launches are all counted, whatever this says.
+    /// Every launch is counted, whatever N is.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..),
         hide_short_help = true)]
     pub time_one_in: u32,
-    /// Count functions too that can only be seen at some 15 microseconds a call.
+    /// Also count functions whose probes cost some 15 microseconds per call.
     #[arg(long, hide_short_help = true)]
     pub costly: bool,
     /// End after this time, such as 30s or 5m.
@@ -63,8 +64,8 @@ pub struct ActivityArgs {
     pub once: bool,
     /// Keep the newest counts in this file, for gpumap node, job, pid and audit.
     ///
-    /// They look for /run/gpumap/activity.json by themselves. Only its owner may read
-    /// it; it is replaced as a whole.
+    /// These commands read /run/gpumap/activity.json without being told. gpumap
+    /// replaces the file as a whole, and only its owner may read it.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub state: Option<PathBuf>,
 }

@@ -2,12 +2,12 @@
 
 use clap::Args;
 
-/// Tell what gpumap can and cannot know on this node, and what would help.
+/// Check what gpumap can find out on this node, and how to mend what it cannot.
 ///
-/// Looks at rights, the kernel's settings, BTF and the engines that work, where
-/// cgroups are mounted, what drivers offer, Slurm's files, other programs that
-/// detach device programs, and gpumap's own file. Runs no other program and changes
-/// nothing; BPF programs are loaded for a moment to see which the kernel takes.
+/// gpumap checks its rights, the kernel's settings, BTF and the BPF engines, the
+/// mounts of cgroups, what drivers offer, Slurm's files, other software that detaches
+/// device programs, and gpumap's own file. It starts no other program and changes
+/// nothing. It loads BPF programs for a moment to see which of them the kernel takes.
 /// Each check has a stable id, which gpumap-doctor(1) explains.
 ///
 /// With --from it judges the node on which the file was saved with `gpumap snapshot
@@ -19,9 +19,9 @@ Examples:
   sudo gpumap doctor --redact         The same for a bug report.
   gpumap doctor --json | jq '.doctor[] | select(.state == \"missing\")'
 
-Exit status: 0 nothing is missing, 1 something is, 2 could not work, 3 something could not be looked at.")]
+Exit status: 0 nothing is missing, 1 something is missing, 2 gpumap could not work, 3 a check could not be made.")]
 pub struct DoctorArgs {
-    /// Leave out the node's name, its boot and paths that are the site's own.
+    /// Leave out the node's name, its boot id and the site's own paths.
     #[arg(long)]
     pub redact: bool,
 }

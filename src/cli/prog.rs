@@ -23,8 +23,8 @@ use super::ProgramSource;
 /// allow c 195:0-2 rw
 ///
 /// The other rules say what differs from the default. They may stand in any order
-/// and must not contradict each other. Empty lines, lines that begin with # and
-/// what stands in parentheses at the end of a line are passed over. The program is
+/// and must not contradict each other. gpumap ignores empty lines, lines that begin with # and
+/// what stands in parentheses at the end of a line. The program is
 /// read again before it is shown or saved, and must decide as the rules say. It is
 /// not loaded into the kernel.
 #[derive(Debug, Args)]

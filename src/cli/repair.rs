@@ -9,22 +9,22 @@ use super::PolicyTarget;
 
 /// Show what gives lost device access back. It changes nothing.
 ///
-/// A container that had a GPU cannot open it any more: since `systemctl
-/// daemon-reload`, `runc update` or `docker update`, a program of systemd's denies
-/// what the runtime's own program allows. gpumap repair says which requests are
+/// After `systemctl daemon-reload`, `runc update` or `docker update` a container may
+/// no longer open its GPU: systemd has attached a device program of its own, which
+/// denies what the runtime's program allows. gpumap repair says which requests are
 /// missing, which program denies them, and prints the one command that gives them
 /// back while the container runs on. The command is systemd's own and outlives
 /// further reloads. gpumap does not run it.
 ///
 /// What should be allowed is never guessed. It comes from the runtime's program,
 /// which stays in force beside systemd's; from a saved observation of the same
-/// cgroup (--like); or from you (--allow). Environment variables are claims of the
-/// user's and say nothing here.
+/// cgroup (--like); or from you (--allow). Environment variables do not count,
+/// because users can set them.
 ///
-/// Before a command is printed, gpumap works out what would be allowed after it: here,
-/// and in every other cgroup that the same program rules. Where others would gain
-/// something, where a program cannot be known exactly, or where the command would
-/// do harm, there is none, and the reason is told.
+/// Before it prints a command, gpumap works out what would be allowed afterwards, in
+/// this cgroup and in every other one that the same program rules. gpumap prints no
+/// command, but the reason, if other cgroups would gain access, if a program cannot
+/// be known exactly, or if the command would do harm.
 ///
 /// The exit status is 0 if nothing is missing, 1 if something is, and 3 if nothing
 /// says what should be allowed, or not all is known.
@@ -46,19 +46,19 @@ pub struct RepairArgs {
     /// The cgroup of this job, by number or SLUID, or of a step.
     #[arg(long, value_name = "ID", group = "which")]
     job: Option<String>,
-    /// What this saved observation of the same cgroup allowed should be allowed.
+    /// Restore what this saved observation of the same cgroup allowed.
     ///
     /// It must be of the same boot and hold the same cgroup, by path and id. Save
     /// one with gpumap snapshot.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["allow", "prevent"])]
     pub like: Option<PathBuf>,
-    /// This should be allowed, beside what is allowed now; may be repeated.
+    /// Allow this device in addition to what is allowed now; may be repeated.
     ///
     /// `rw` means reading and writing alone too, and the existence test comes with
     /// every request, as in lists of systemd and of container runtimes.
     #[arg(long, value_name = "DEVICE", conflicts_with = "prevent")]
     pub allow: Vec<OsString>,
-    /// This is not asked for, whatever the source says; may be repeated.
+    /// Leave this device out, whatever the source says; may be repeated.
     #[arg(long, value_name = "DEVICE")]
     pub deny: Vec<OsString>,
     /// Show what the next reload of systemd would take away, and the command that

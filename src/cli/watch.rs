@@ -31,13 +31,13 @@ Examples:
   gpumap watch --pid 31337 --until-change --for 5m
   gpumap watch --state /run/gpumap.state")]
 pub struct WatchArgs {
-    /// Cgroups, with everything below them.
+    /// Watch processes and programs in these cgroups and in those below them.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::DirPath)]
     pub cgroup: Vec<PathBuf>,
-    /// Jobs, by number or SLUID.
+    /// Watch these jobs, named by number or SLUID.
     #[arg(long, value_name = "ID")]
     pub job: Vec<String>,
-    /// Processes; not their children.
+    /// Watch these processes, without their children.
     #[arg(long, value_name = "PID")]
     pub pid: Vec<u32>,
     /// End after this time, such as 30s or 5m.
@@ -48,7 +48,7 @@ pub struct WatchArgs {
     pub until_change: bool,
     /// Keep the last change of each process in this file, for gpumap pid.
     ///
-    /// Only its owner may read it; it is replaced as a whole.
+    /// gpumap replaces the file as a whole, and only its owner may read it.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub state: Option<PathBuf>,
 }
