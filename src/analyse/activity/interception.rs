@@ -2,7 +2,7 @@
 
 use super::amounts::{self, seconds};
 use super::process::Reader;
-use crate::observation::{InterceptedCalls, ProcessActivity};
+use crate::observation::{FIRST_DURATION_BITS, InterceptedCalls, ProcessActivity};
 use crate::report::{Intercepted, Interception};
 
 impl Reader<'_> {
@@ -23,7 +23,7 @@ impl Reader<'_> {
     fn function(&self, counted: &ProcessActivity, calls: &InterceptedCalls) -> Intercepted {
         let since = self.since.intercepted(counted, calls).unwrap_or_else(|| calls.clone());
         let measured = (since.reached > 0).then(|| seconds(since.ns) / since.reached as f64);
-        let library = measured.zip(self.probe).map(|(measured, probe)| (measured - probe).max(0.0));
+        let library = typical(&since).zip(self.probe).map(|(typical, probe)| (typical - probe).max(0.0));
         let per = |amount: f64| self.interval.filter(|length| *length > 0.0).map(|length| amount / length);
         Intercepted {
             function: calls.function.clone(),
@@ -36,4 +36,18 @@ impl Reader<'_> {
             durations: amounts::durations(&since.durations),
         }
     }
+}
+
+/// The time of the call in the middle, to a factor of the root of two: the middle of its
+/// class. The mean is of no use here, because a thread that loses the CPU between the two
+/// probes takes a thousand times longer.
+fn typical(calls: &InterceptedCalls) -> Option<f64> {
+    let half = calls.durations.iter().fold(0, |all: u64, calls| all.saturating_add(*calls)).div_ceil(2);
+    let mut below = 0_u64;
+    let class = calls.durations.iter().position(|calls| {
+        below = below.saturating_add(*calls);
+        half > 0 && below >= half
+    })?;
+    let end = 1_u64.checked_shl(FIRST_DURATION_BITS.saturating_add(u32::try_from(class).ok()?))?;
+    Some(seconds(end) * std::f64::consts::FRAC_1_SQRT_2)
 }

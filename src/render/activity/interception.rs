@@ -10,7 +10,7 @@ use crate::report::{ActiveProcess, Intercepted, Interception};
 /// A launch that waits longer than this for a library's bookkeeping goes through a build
 /// that looks at all processes of the region. Newer ones take some 20 ns, the oldest
 /// 120 ns with one process (benches/README.md).
-const SLOW: f64 = 400e-9;
+const SLOW: f64 = 1e-6;
 
 /// A line for each process: the function that takes longest.
 pub(super) fn write(out: &mut dyn Write, style: Style, processes: &[&ActiveProcess]) -> io::Result<()> {
@@ -44,7 +44,7 @@ fn sentence(between: &Interception, function: &Intercepted) -> String {
     let rate = function.calls_per_second.map(|rate| format!(", {} times a second", count(rate)));
     let rate = rate.unwrap_or_default();
     let time = match (function.library_seconds, function.measured_seconds) {
-        (Some(own), _) => format!("takes {} before each {name} reaches the driver{rate}", duration(own)),
+        (Some(own), _) => format!("takes some {} before each {name} reaches the driver{rate}", duration(own)),
         (None, Some(with)) => {
             format!(
                 "takes at most {} before each {name} reaches the driver (with the probe's time){rate}",

@@ -22,8 +22,10 @@ pub struct Intercepted {
     /// that was seen where there is none: with the cost of one probe. Null where no
     /// call reached the driver.
     pub measured_seconds: Option<f64>,
-    /// The same without `probe_seconds`: what the library takes. Null where one of the
-    /// two is not known.
+    /// What the library takes for the call in the middle: the middle of its class, so
+    /// right to a factor of 1.4, without `probe_seconds`. Null where one of the two is
+    /// not known. The mean is no measure of it: a thread that loses the CPU meanwhile
+    /// takes far longer.
     pub library_seconds: Option<f64>,
     /// How many seconds of each second of the interval the library takes for this
     /// function, all threads together.
