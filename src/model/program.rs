@@ -35,6 +35,8 @@ open_words! {
         #[serde(rename = "crun before 0.19")]
         #[strum(serialize = "crun before 0.19")]
         OldCrun,
+        /// `gpumap repair --apply`.
+        Gpumap,
         /// HTCondor.
         #[serde(rename = "HTCondor")]
         #[strum(serialize = "HTCondor")]
