@@ -36,6 +36,8 @@ open_words! {
         #[strum(serialize = "crun before 0.19")]
         OldCrun,
         /// `gpumap repair --apply`.
+        #[serde(rename = "gpumap repair")]
+        #[strum(serialize = "gpumap repair")]
         Gpumap,
         /// HTCondor.
         #[serde(rename = "HTCondor")]
