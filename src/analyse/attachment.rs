@@ -8,8 +8,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::model::AttachFlag;
-use crate::observation::{Attached, Cgroup, Text};
+use crate::model::{AttachFlag, CgroupPath};
+use crate::observation::{Attached, Cgroup, Observation, Text};
 use crate::report::Effective;
 
 /// `BPF_F_ALLOW_OVERRIDE` and `BPF_F_ALLOW_MULTI` (`linux/bpf.h`).
@@ -67,6 +67,42 @@ impl<'a> Tree<'a> {
             }
         }
     }
+}
+
+/// Whether a program that is attached to `level` runs before those of lower cgroups
+/// (`BPF_F_PREORDER`), which no query says: the order of the programs in force on
+/// the cgroups there tells it. `None` if both fit, so that it makes no difference.
+///
+/// # Errors
+///
+/// No order fits the lists: they changed while they were read.
+pub fn is_preorder(observation: &Observation, level: &Text, program: u32) -> Result<Option<bool>, String> {
+    let tree = Tree::new(&observation.cgroups);
+    let (mut plain, mut first) = (true, true);
+    for cgroup in &observation.cgroups {
+        let is_ruled = CgroupPath::new(&cgroup.path).is_at_or_below(CgroupPath::new(level));
+        let ids = cgroup.effective.known().map_or(&[][..], Vec::as_slice);
+        let Some(at) = ids.iter().position(|id| *id == program).filter(|_| is_ruled) else { continue };
+        let fitting = preorders(ids, &tree.places(cgroup));
+        plain &= fitting.iter().any(|preorder| *preorder <= at);
+        first &= fitting.iter().any(|preorder| *preorder > at);
+    }
+    match (plain, first) {
+        (true, true) => Ok(None),
+        (false, false) => Err("the lists of programs contradict each other".to_owned()),
+        (_, first) => Ok(Some(first)),
+    }
+}
+
+/// The numbers of preorder programs that fit a list of programs in force.
+fn preorders(ids: &[u32], levels: &[Vec<Attachment<'_>>]) -> Vec<usize> {
+    let down: Vec<Attachment<'_>> = levels.iter().rev().flatten().copied().collect();
+    let up: Vec<Attachment<'_>> = levels.iter().flatten().copied().collect();
+    let fits = |preorder: &usize| {
+        let (first, rest) = ids.split_at(*preorder);
+        subsequence(first, &down).is_some() && subsequence(rest, &up).is_some()
+    };
+    (0..=ids.len()).filter(fits).collect()
 }
 
 /// The place of each program, with as few of them preorder as the order
@@ -139,5 +175,24 @@ mod tests {
         assert_eq!(at(2)[0], row(5, "/a/b", "multi,preorder"));
         assert_eq!(at(2)[3..], [row(2, "/a", "multi"), row(1, "/", "multi")]);
         assert_eq!(at(3), [row(7, "/a/c", "override")]);
+    }
+
+    /// Make sure that preorder is derived where the order tells it, also the order
+    /// below, and only there.
+    #[test]
+    fn preorder_is_derived() {
+        let of = |cgroups: &[Cgroup], level: &str, program| {
+            let observation = Observation { cgroups: cgroups.to_vec(), ..Observation::default() };
+            is_preorder(&observation, &level.into(), program)
+        };
+        let top = cgroup("/a", &[1], &[1], 2);
+        assert_eq!(of(std::slice::from_ref(&top), "/a", 1), Ok(None));
+        assert_eq!(of(&[top.clone(), cgroup("/a/b", &[2, 1], &[2], 2)], "/a", 1), Ok(Some(false)));
+        assert_eq!(of(&[top.clone(), cgroup("/a/b", &[1, 2], &[2], 2)], "/a", 1), Ok(Some(true)));
+        assert_eq!(of(&[top.clone(), cgroup("/a/b", &[2, 1], &[2], 2)], "/a/b", 2), Ok(None));
+        // Of two on one level the second was attached as preorder.
+        assert_eq!(of(&[cgroup("/a", &[2, 1], &[1, 2], 2)], "/a", 2), Ok(Some(true)));
+        assert_eq!(of(&[cgroup("/a", &[2, 1], &[1, 2], 2)], "/a", 1), Ok(Some(false)));
+        assert!(of(&[cgroup("/a", &[9, 1], &[1], 2)], "/a", 1).is_err());
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use crate::gpu;
-use crate::model::Verdict;
+use crate::model::{Verdict, Writer};
 use crate::observation::{self, Cgroup, Map, Observation, Process, Program, Text};
 use crate::policy::{AlwaysListed, Decoder, Policy};
 use crate::report::{Change, Effective, Gpu, Omitted, PolicyEvent, PolicyProgram};
@@ -89,8 +89,10 @@ impl<'a> Comparison<'a> {
         let to = self.after.policy(after, path, &mut self.decoder);
         let new_pair = || changes(&mut self.decoder, from, to, &self.always_listed);
         let (changes, omitted) = self.known.entry((from, to)).or_insert_with(new_pair).clone();
+        let attached = self.after.programs(missing(&new, &old));
         let event = PolicyEvent {
-            attached: self.after.programs(missing(&new, &old)),
+            repair_undone: undone(&attached, &self.after.programs(new.clone())).filter(|_| from != to),
+            attached,
             gone: self.before.programs(missing(&old, &new)),
             equal: from == to,
             changes,
@@ -173,6 +175,19 @@ impl<'a> Side<'a> {
         };
         places.into_iter().map(program).collect()
     }
+}
+
+/// The program of gpumap's that was there before, and beside which systemd has
+/// attached its own again.
+fn undone(attached: &[PolicyProgram], now: &[PolicyProgram]) -> Option<u32> {
+    let is_new = |program: &PolicyProgram| attached.iter().any(|new| new.place == program.place);
+    let again = attached.iter().find(|program| program.writer == Some(Writer::Systemd))?;
+    let ours = now.iter().find(|program| {
+        program.writer == Some(Writer::Gpumap)
+            && program.place.attached_at == again.place.attached_at
+            && !is_new(program)
+    })?;
+    Some(ours.place.id)
 }
 
 /// The maps of both moments that hold something else in the second.

@@ -5,7 +5,7 @@ use super::error::AnalyseError;
 use super::policies::Policies;
 use super::programs;
 use super::subject;
-use crate::model::Writer;
+use crate::model::{CgroupPath, Writer};
 use crate::observation::{self, Observation, Process, Program, Text};
 use crate::policy::{Decoder, Policy};
 use crate::report::Effective;
@@ -60,6 +60,20 @@ pub fn stack(observation: &Observation, path: &Text, decoder: &mut Decoder) -> R
     let whole = policies.of_cgroup(cgroup, &inside, decoder);
     let v1 = policies.v1_of(&inside, decoder);
     Ok(Stack { programs, together, whole, v1 })
+}
+
+/// What the programs in force decide on each cgroup at or below `top`, in the order
+/// of the observation; the v1 controller has no say here.
+pub fn policies_below<'a>(
+    observation: &'a Observation,
+    top: &Text,
+    decoder: &mut Decoder,
+) -> Vec<(&'a observation::Cgroup, Policy)> {
+    let mut policies = Policies::new(observation);
+    let is_below =
+        |cgroup: &&observation::Cgroup| CgroupPath::new(&cgroup.path).is_at_or_below(CgroupPath::new(top));
+    let cgroups = observation.cgroups.iter().filter(is_below);
+    cgroups.map(|cgroup| (cgroup, policies.of_cgroup(cgroup, &[], decoder))).collect()
 }
 
 fn in_force(

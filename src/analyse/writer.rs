@@ -6,7 +6,8 @@ use crate::model::Writer;
 use crate::observation::Text;
 
 /// Names that only one writer gives.
-const NAMES: [(&str, Writer); 4] = [
+const NAMES: [(&str, Writer); 5] = [
+    ("gpumap_repair", Writer::Gpumap),
     ("Slurm_Cgroup_v2", Writer::Slurm),
     ("sd_devices", Writer::Systemd),
     ("craned_device_a", Writer::Crane),

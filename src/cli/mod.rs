@@ -57,8 +57,8 @@ pub use watch::WatchArgs;
 /// Under cgroup v2 a device policy is a BPF program, which the kernel shows as
 /// machine instructions only. gpumap decodes it exactly, whatever software wrote
 /// it, and compares it with what jobs were allocated, what their processes ask for
-/// and what they hold. It opens no GPU and changes no device program. Without a
-/// command it shows this node, as `gpumap node` does.
+/// and what they hold. It opens no GPU, and changes no device program but by `gpumap
+/// repair --apply`. Without a command it shows this node, as `gpumap node` does.
 #[derive(Debug, Parser)]
 #[command(name = "gpumap", version, max_term_width = 100, after_help = EXAMPLES)]
 pub struct Cli {

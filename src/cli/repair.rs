@@ -7,7 +7,7 @@ use clap::{ArgGroup, Args, ValueHint};
 
 use super::PolicyTarget;
 
-/// Show what gives lost device access back. It changes nothing.
+/// Show what gives lost device access back, and give it back if told to.
 ///
 /// After `systemctl daemon-reload`, `runc update` or `docker update` a container may
 /// no longer open its GPU: systemd has attached a device program of its own, which
@@ -16,18 +16,31 @@ use super::PolicyTarget;
 /// back while the container runs on. The command is systemd's own and outlives
 /// further reloads. gpumap does not run it.
 ///
+/// Where the owner of the program has no such command, or --direct asks for it, the
+/// plan is a stop-gap: one program in the place of the one that denies, which allows
+/// exactly the same and what is missing. Without --apply nothing is changed.
+///
 /// What should be allowed is never guessed. It comes from the runtime's program,
-/// which stays in force beside systemd's; from a saved observation of the same
-/// cgroup (--like); or from you (--allow). Environment variables do not count,
-/// because users can set them.
+/// which stays in force beside systemd's; else from files of runc, crun, containerd,
+/// docker, podman or CRI-O in their usual places, or from the files of a service of
+/// systemd's. Or name it: a saved observation of the same cgroup (--like), or
+/// single devices (--allow). Environment variables are claims of the user's and say
+/// nothing here.
 ///
 /// Before it prints a command, gpumap works out what would be allowed afterwards, in
 /// this cgroup and in every other one that the same program rules. gpumap prints no
 /// command, but the reason, if other cgroups would gain access, if a program cannot
 /// be known exactly, or if the command would do harm.
 ///
-/// The exit status is 0 if nothing is missing, 1 if something is, and 3 if nothing
-/// says what should be allowed, or not all is known.
+/// With --apply, gpumap asks the kernel again for everything that the plan rests on,
+/// loads the new program, reads it back and decodes it, keeps the old one, writes a
+/// journal to /run/gpumap, and replaces the program in one system call. Then it looks
+/// at every cgroup below again and asks the kernel from inside. If anything is not as
+/// planned, the old program goes back.
+///
+/// The exit status is 0 if nothing is missing (any more), 1 if something is, 2 if
+/// --apply or --undo failed, and 3 if nothing says what should be allowed, or not all
+/// is known.
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("which").required(true)), after_help = "\
 Examples:
@@ -35,7 +48,11 @@ Examples:
   gpumap repair --cgroup /system.slice/docker-4f0c.scope
   gpumap repair --pid 31337 --prevent           Before the next reload.
   gpumap repair --pid 31337 --like before.json  As it was when that was saved.
-  gpumap repair --cgroup /system.slice/a.service --allow /dev/nvidia0 --allow 'c 195:255'")]
+  gpumap repair --cgroup /system.slice/a.service --allow /dev/nvidia0 --allow 'c 195:255'
+  gpumap repair --pid 31337 --direct            The stop-gap, as a plan.
+  gpumap repair --pid 31337 --direct --apply    The stop-gap, done and proved.
+  gpumap repair --list                          What was done, and what became of it.
+  gpumap repair --undo /run/gpumap/repair-77.json")]
 pub struct RepairArgs {
     /// This cgroup: a file-system path, or a path from the cgroup root.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::DirPath, group = "which")]
@@ -65,6 +82,35 @@ pub struct RepairArgs {
     /// makes it harmless.
     #[arg(long)]
     pub prevent: bool,
+    /// Plan a program of gpumap's in the place of the one that denies, also where its
+    /// owner has a command.
+    ///
+    /// It is a stop-gap: the owner does not know of it, and makes its own program again
+    /// at the next occasion, which the plan names.
+    #[arg(long, conflicts_with = "prevent")]
+    pub direct: bool,
+    /// Everybody at and below this cgroup may gain what is missing.
+    ///
+    /// A program that is attached to a slice or to a job rules all below. Without this
+    /// option nobody but the repaired cgroup may gain.
+    #[arg(long, value_name = "CGROUP", value_hint = ValueHint::DirPath, conflicts_with = "prevent")]
+    pub at: Option<PathBuf>,
+    /// Put the planned program in the place of the one that denies. This is the one
+    /// thing in gpumap that changes device programs.
+    #[arg(long, conflicts_with = "prevent")]
+    pub apply: bool,
+    /// Take back what this journal tells of, a file in /run/gpumap.
+    ///
+    /// The old program goes back if the programs are still those that the repair left.
+    /// Otherwise gpumap's program is taken away if no verdict depends on it, and the old
+    /// one is not put back: its owner has made another one since.
+    #[arg(long, value_name = "JOURNAL", value_hint = ValueHint::FilePath, group = "which", conflicts_with_all = ["like", "allow", "deny", "prevent", "direct", "at", "apply"])]
+    pub undo: Option<PathBuf>,
+    /// List what was replaced since the node was booted, and what became of it.
+    ///
+    /// Journals of changes that are over are removed.
+    #[arg(long, group = "which", conflicts_with_all = ["like", "allow", "deny", "prevent", "direct", "at", "apply"])]
+    pub list: bool,
 }
 
 impl RepairArgs {

@@ -1,27 +1,80 @@
-//! `gpumap repair`: what gives lost device access back.
+//! `gpumap repair`: what gives lost device access back, and giving it back.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use super::files::saved;
-use super::invocation::{Failure, Invocation};
+use super::invocation::{Failure, Invocation, envelope};
 use super::subject::devices::Devices;
 use super::subject::{self, Resolved};
 use crate::analyse::Subject;
+use crate::apply::{self, Undone};
 use crate::cli::device::{self, Asked};
 use crate::cli::{Exit, RepairArgs};
 use crate::gpu::NameError;
-use crate::model::{Device, MAX_MAJOR, MAX_MINOR, ProblemCode, RepairState, Request, RequestSet, Verdict};
-use crate::observation::{Observation, Text};
+use crate::model::{
+    Device, JournalState, MAX_MAJOR, MAX_MINOR, ProblemCode, RepairState, Request, RequestSet, Verdict,
+};
+use crate::observation::{Observation, Problem, Text};
 use crate::observe::{self, CgroupTarget};
 use crate::policy::{Numbers, Rule};
 use crate::render;
-use crate::repair::{self, Like, RepairRequest};
+use crate::repair::{self, Change, Like, RepairRequest};
+use crate::report::{Payload, RepairJournal};
 
 /// Runs the command.
 pub(super) fn run(invocation: &mut Invocation<'_>, args: &RepairArgs) -> Result<Exit, Failure> {
+    let changes = args.apply || args.list || args.undo.is_some();
+    if changes && invocation.global.from.is_some() {
+        let why = "a saved observation is no node that could be changed or asked";
+        return Err(Failure::new(ProblemCode::Usage, "--from", why, "leave --from out"));
+    }
+    if args.list {
+        return list(invocation);
+    }
+    if let Some(journal) = &args.undo {
+        return undo(invocation, journal);
+    }
+    let Planned { observation, path, request, payload, change } = plan(invocation, args)?;
+    if !args.apply {
+        return answer(invocation, &observation, payload);
+    }
+    let is_whole = payload.repair.as_ref().is_some_and(|repair| repair.state == RepairState::NothingMissing);
+    let Some(change) = change else {
+        let exit = answer(invocation, &observation, payload)?;
+        if !is_whole {
+            writeln!(invocation.err, "gpumap: nothing was changed: --apply has no replacement to make here")?;
+        }
+        return Ok(exit);
+    };
+    let options = unhurried(invocation);
+    let applied = apply::apply(&options, &observation, &change)?;
+    // What is missing now is asked anew, of the kernel as it is now.
+    let (observation, _) = observe_all(invocation, args, path.clone())?;
+    let (mut payload, _) = repair::prepare(&observation, &path, &request)?;
+    if let Some(repair) = &mut payload.repair {
+        repair.applied = Some(applied);
+    }
+    answer(invocation, &observation, payload)
+}
+
+/// A change is proved to its end, whatever --timeout says.
+fn unhurried(invocation: &Invocation<'_>) -> observe::Options {
+    observe::Options { deadline: None, ..invocation.options() }
+}
+
+struct Planned {
+    observation: Observation,
+    path: Text,
+    request: RepairRequest,
+    payload: Payload,
+    change: Option<Change>,
+}
+
+fn plan(invocation: &mut Invocation<'_>, args: &RepairArgs) -> Result<Planned, Failure> {
     invocation.wanted_facts.units = true;
+    invocation.wanted_facts.containers = true;
     let (observation, path) = resolve(invocation, args)?;
     let like = match &args.like {
         Some(file) => {
@@ -30,20 +83,96 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &RepairArgs) -> Result<
         None => None,
     };
     let devices = Devices::of(invocation, &observation);
+    let at = args.at.as_ref().map(|at| around(invocation, &observation, at)).transpose()?;
     let request = RepairRequest {
         like,
         allow: rules(&args.allow, &devices)?,
         deny: rules(&args.deny, &devices)?,
         prevent: args.prevent,
+        direct: args.direct,
+        at,
+        words: words(args),
     };
-    let payload = repair::plan(&observation, &path, &request)?;
+    let (payload, change) = repair::prepare(&observation, &path, &request)?;
+    Ok(Planned { observation, path, request, payload, change })
+}
+
+/// Prints a plan.
+fn answer(
+    invocation: &mut Invocation<'_>,
+    observation: &Observation,
+    payload: Payload,
+) -> Result<Exit, Failure> {
     let state = payload.repair.as_ref().map(|repair| repair.state);
-    let exit = invocation.answer(&observation, payload, render::repair)?;
+    let exit = invocation.answer(observation, payload, render::repair)?;
     Ok(exit.worst(match state {
         Some(RepairState::NothingMissing) => Exit::Yes,
         Some(RepairState::Missing) => Exit::No,
         _ => Exit::Incomplete,
     }))
+}
+
+/// The cgroup of `--at`.
+fn around(invocation: &Invocation<'_>, observation: &Observation, at: &Path) -> Result<Text, Failure> {
+    if invocation.global.from.is_some() {
+        return saved::find(observation, at);
+    }
+    let path = observe::path_cgroup(&invocation.options(), at)?;
+    Ok(Text::from(path.as_os_str().as_bytes()))
+}
+
+/// The words of the command line that say what should be allowed, to be printed in a
+/// line that does the same; those that are no text are left out, and the line is then
+/// refused by itself.
+fn words(args: &RepairArgs) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut add = |option: &str, value: &std::ffi::OsStr| {
+        words.extend([option.to_owned(), value.to_string_lossy().into_owned()]);
+    };
+    args.like.iter().for_each(|file| add("--like", file.as_os_str()));
+    args.allow.iter().for_each(|device| add("--allow", device));
+    args.deny.iter().for_each(|device| add("--deny", device));
+    args.at.iter().for_each(|at| add("--at", at.as_os_str()));
+    words
+}
+
+/// What was replaced, and what became of it.
+fn list(invocation: &mut Invocation<'_>) -> Result<Exit, Failure> {
+    let (journals, unread) = apply::list(&unhurried(invocation))?;
+    let mut observation = envelope::blank();
+    observation.errors = unread
+        .into_iter()
+        .map(|why| Problem {
+            code: ProblemCode::File,
+            what: "a journal".to_owned(),
+            why,
+            ..Problem::default()
+        })
+        .collect();
+    let payload = Payload { journals: Some(journals), ..Payload::default() };
+    invocation.answer(&observation, payload, render::journals)
+}
+
+/// Takes a change back.
+fn undo(invocation: &mut Invocation<'_>, name: &Path) -> Result<Exit, Failure> {
+    let (journal, undone) = apply::undo(&unhurried(invocation), name)?;
+    let (state, because) = match undone {
+        Undone::Back(count) => (
+            JournalState::NotInForce,
+            format!(
+                "program {} is back in its place; {count} cgroups were compared and are as planned",
+                journal.replacement.program
+            ),
+        ),
+        Undone::TakenAway(count) => (
+            JournalState::NotInForce,
+            format!("gpumap's program was taken away; {count} cgroups were compared and decide as before"),
+        ),
+        Undone::Nothing(why) => (JournalState::NotInForce, format!("nothing to undo: {why}")),
+    };
+    let journal = RepairJournal { state: Some(state), because: Some(because), ..journal };
+    let payload = Payload { journals: Some(vec![journal]), ..Payload::default() };
+    invocation.answer(&envelope::blank(), payload, render::journals)
 }
 
 /// The cgroup, with everything below the unit that it is in.
@@ -56,14 +185,20 @@ fn resolve(invocation: &mut Invocation<'_>, args: &RepairArgs) -> Result<(Observ
     let Resolved { observation, subject: Subject::Cgroup(path) } = resolved else {
         return Err(Failure::new(ProblemCode::Usage, "repair", "programs have no owner", "name a cgroup"));
     };
-    if !is_live {
-        return Ok((observation, path));
-    }
-    let top = repair::unit_of(&path).unwrap_or_else(|| path.clone());
-    let relative = PathBuf::from(std::ffi::OsStr::from_bytes(top.as_bytes()));
-    let root = Path::new(&observation.host.cgroup_root);
-    let whole = root.join(relative.strip_prefix("/").unwrap_or(&relative));
-    let target = CgroupTarget { path: whole, recursive: true };
+    if is_live { observe_all(invocation, args, path) } else { Ok((observation, path)) }
+}
+
+/// Everything that a plan for a cgroup looks at: all below its unit, or, where devices
+/// are given that may be others', the whole node.
+fn observe_all(
+    invocation: &Invocation<'_>,
+    args: &RepairArgs,
+    path: Text,
+) -> Result<(Observation, Text), Failure> {
+    let needs_all = args.direct || args.apply || args.at.is_some() || !args.allow.is_empty();
+    let top = if needs_all { "/".into() } else { repair::unit_of(&path).unwrap_or_else(|| path.clone()) };
+    let target =
+        CgroupTarget { path: PathBuf::from(std::ffi::OsStr::from_bytes(top.as_bytes())), recursive: true };
     Ok((observe::cgroups(&invocation.options(), &[target])?, path))
 }
 

@@ -82,7 +82,7 @@ pub use problem_code::{NoteCode, ProblemCode};
 pub use process_state::ProcessState;
 pub use program::{AttachFlag, Writer};
 pub use region_layout::RegionLayout;
-pub use repair::{IntentionSource, RepairState};
+pub use repair::{IntentionSource, JournalState, RepairState, ReplaceMode};
 pub use request::{BadRequests, Request, RequestSet};
 pub use source::{AllocationSource, JobEvidence, JobIdSource};
 pub use variable::{HOOK_VARIABLES, LIMIT_VARIABLES, VARIABLES, choosing_variables, device_variables};

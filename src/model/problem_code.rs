@@ -79,6 +79,8 @@ pub enum ProblemCode {
     Output,
     /// A query for device programs failed.
     QueryFailed,
+    /// A repair was not made, not undone, or not proved.
+    Repair,
     /// Rules were left out.
     RulesLeftOut,
     /// The processes of a threaded cgroup are listed elsewhere.

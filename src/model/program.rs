@@ -35,6 +35,10 @@ open_words! {
         #[serde(rename = "crun before 0.19")]
         #[strum(serialize = "crun before 0.19")]
         OldCrun,
+        /// `gpumap repair --apply`.
+        #[serde(rename = "gpumap repair")]
+        #[strum(serialize = "gpumap repair")]
+        Gpumap,
         /// HTCondor.
         #[serde(rename = "HTCondor")]
         #[strum(serialize = "HTCondor")]

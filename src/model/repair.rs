@@ -13,6 +13,41 @@ words! {
     }
 }
 
+words! {
+    /// How a program is attached to its cgroup, which decides how the kernel puts
+    /// another in its place.
+    pub enum ReplaceMode {
+        /// One of a list of programs (`BPF_F_ALLOW_MULTI`): the kernel compares the old
+        /// one.
+        #[default]
+        Listed,
+        /// The only program of the cgroup: the kernel compares the revision of the list
+        /// alone, since Linux 6.17.
+        Sole,
+        /// A link holds it: the kernel compares the old one.
+        Link,
+    }
+}
+
+words! {
+    /// What became of a program that `gpumap repair --apply` put into the place of
+    /// another.
+    pub enum JournalState {
+        /// It is in force, and its cgroup has the programs that it had then.
+        InForce,
+        /// It is in force, and others were added, taken away or replaced since.
+        Overtaken,
+        /// It is not in force: the old one is back, or its owner made a new one, or it
+        /// never was.
+        NotInForce,
+        /// The cgroup is gone.
+        Gone,
+        /// Not known.
+        #[default]
+        Unknown,
+    }
+}
+
 open_words! {
     /// What says which devices should be allowed.
     pub enum IntentionSource {
@@ -22,9 +57,13 @@ open_words! {
         /// The policy in force now, which the next reload would narrow
         /// (`--prevent`).
         InForce,
+        /// A file of the container's runtime: a lower bound of what was granted.
+        RuntimeState,
         /// A saved observation of the same cgroup (`--like`).
         SavedObservation,
         /// The programs of the runtime, which are still in force beside systemd's.
         SurvivingProgram,
+        /// The files of a service of systemd's.
+        UnitFiles,
     }
 }

@@ -8,6 +8,7 @@
 mod activity;
 mod activity_reading;
 mod answer;
+mod container;
 mod environment;
 mod limits;
 mod process;
@@ -31,6 +32,7 @@ pub use activity::{
 };
 pub use activity_reading::ActivityReading;
 pub use answer::Answer;
+pub use container::{Container, ContainerDevice};
 pub use environment::{Environment, Variable};
 pub use process::{Detail, HeldDevice, Process, User};
 pub use setup::{CgroupMount, OwnFile, Rights, Setup, SlurmFile, SlurmSetup, Trial};
@@ -102,6 +104,9 @@ pub struct Observation {
     /// What the files of systemd's units say about devices.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub units: Vec<Unit>,
+    /// What files of container runtimes say about the devices of containers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub containers: Vec<Container>,
     /// What the kernel itself answered in some of the cgroups (`--verify`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verified: Vec<Verification>,

@@ -16,7 +16,7 @@ use super::processes::{by_pid, collect, users};
 use super::programs::cache::{self, ProgramCache};
 use super::programs::symbols;
 use super::slurm_config as config;
-use super::{gpu, host, rights, units};
+use super::{containers, gpu, host, rights, units};
 use crate::model::ProblemCode;
 use crate::observation::{Observation, Problem, Process, take_regions};
 use crate::sys::bpf::CGROUP_DEVICE_PROGRAM;
@@ -82,6 +82,10 @@ pub(super) fn observe(
     }
     if options.units {
         observation.units = units::collect(options, &seen, &mut log);
+    }
+    if options.containers {
+        let seen: Vec<_> = seen.iter().map(|seen| &seen.cgroup).collect();
+        observation.containers = containers::collect(options, &observation.host.cgroup_root, &seen);
     }
     shelve(&mut observation, options, cache, &mut log);
     observation.cgroups = seen.into_iter().map(|VisitedCgroup { cgroup, .. }| cgroup).collect();

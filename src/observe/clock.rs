@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use nix::time::{ClockId, clock_gettime};
 
 /// The current time, RFC 3339 to the millisecond.
-pub(super) fn now() -> String {
+pub fn now() -> String {
     let now = Timestamp::now();
     Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now).to_string()
 }

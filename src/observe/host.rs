@@ -52,6 +52,12 @@ fn boot_id(proc: &Path) -> String {
     id.map(|id| id.trim().to_owned()).unwrap_or_default()
 }
 
+/// The boot that this is, `/proc/sys/kernel/random/boot_id`; empty if it cannot be
+/// read.
+pub fn this_boot(options: &Options) -> String {
+    boot_id(&options.proc)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -16,6 +16,7 @@
 mod assemble;
 mod cgroups;
 mod clock;
+mod containers;
 mod error;
 #[cfg(fuzzing)]
 pub mod fuzzing;
@@ -37,8 +38,12 @@ pub mod verify;
 
 pub use crate::sys::access as own_access;
 pub use assemble::{cgroups, gpus, processes, processes_and, program};
-pub use cgroups::lookup::{PinnedProcess, id_cgroup, path_cgroup, pid_cgroup, process_cgroup, trusted_names};
+pub use cgroups::lookup::{
+    PinnedProcess, id_cgroup, open_cgroup, path_cgroup, pid_cgroup, process_cgroup, trusted_names,
+};
+pub use clock::now;
 pub use error::ObserveError;
+pub use host::this_boot;
 pub use jobs::claims::job_claims;
 pub use jobs::leftovers::{JobHook, leftovers};
 pub use jobs::search::jobs;

@@ -25,7 +25,10 @@ pub struct Options {
     pub hook: bool,
     /// Whether to read what systemd's unit files say about devices.
     pub units: bool,
-    /// Prefix of the unit files' paths and of the device nodes they name.
+    /// Whether to read which devices files of container runtimes list.
+    pub containers: bool,
+    /// Prefix of the paths of unit files, of the device nodes they name, and of files of
+    /// container runtimes.
     pub unit_root: PathBuf,
     /// The most cgroups that a monitor follows. Tests lower it.
     pub most_cgroups: usize,
@@ -46,6 +49,7 @@ impl Default for Options {
             gres_conf: None,
             hook: false,
             units: false,
+            containers: false,
             unit_root: "/".into(),
             most_cgroups: MOST_CGROUPS,
         }

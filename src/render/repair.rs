@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use super::{Style, gpu_names, owner, rules, sanitize};
 use crate::model::{RepairState, Verdict};
-use crate::report::{Denier, Gpu, Payload, Repair, RepairStep, Rule};
+use crate::report::{Applied, Denier, Gpu, Payload, Repair, RepairStep, Replacement, Rule};
 
 /// Rules that are shown of a list.
 const SHOWN: usize = 32;
@@ -46,11 +46,15 @@ fn one(out: &mut dyn Write, style: Style, repair: &Repair, gpus: &[Gpu]) -> io::
             .try_for_each(|denier| writeln!(out, "  {}", sanitize::text(&title(denier))))?;
     }
     steps(out, &repair.steps)?;
+    repair.replacement.iter().try_for_each(|replacement| planned(out, replacement))?;
+    repair.applied.iter().try_for_each(|applied| done(out, applied))?;
     if !repair.remaining.is_empty() && repair.remaining != repair.missing {
         writeln!(out, "\nStill denied after it")?;
         list(out, style, &repair.remaining)?;
     }
-    sentences(out, "No command for it", &repair.refusals)?;
+    let title =
+        if repair.replacement.is_some() { "No command of the owner for it" } else { "No command for it" };
+    sentences(out, title, &repair.refusals)?;
     sentences(out, "Mind", &repair.cautions)
 }
 
@@ -85,6 +89,37 @@ fn steps(out: &mut dyn Write, steps: &[RepairStep]) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The stop-gap: what gpumap itself would do.
+fn planned(out: &mut dyn Write, replacement: &Replacement) -> io::Result<()> {
+    match &replacement.line {
+        Some(line) => writeln!(out, "\nOr let gpumap do this, a stop-gap\n\n{}\n", sanitize::text(line))?,
+        None => writeln!(out, "\nOr let gpumap do this with --apply, a stop-gap\n")?,
+    }
+    let flags: Vec<String> = replacement.flags.iter().map(ToString::to_string).collect();
+    let flags = if flags.is_empty() { String::new() } else { format!(" ({})", flags.join(", ")) };
+    let at = sanitize::text(&replacement.attached_at);
+    let (old, insns) = (replacement.program, replacement.insns);
+    writeln!(
+        out,
+        "  effect     a program of {insns} instructions takes the place of program {old} at {at}{flags}; it allows exactly what that allows, and what is missing"
+    )?;
+    writeln!(out, "  lasts      {}", sanitize::text(&replacement.lasts))?;
+    writeln!(out, "  undone by  {}", sanitize::text(&replacement.undone_by))?;
+    writeln!(out, "  to undo    gpumap repair --undo JOURNAL, as --apply prints it")
+}
+
+/// What was done and proved.
+fn done(out: &mut dyn Write, applied: &Applied) -> io::Result<()> {
+    writeln!(out, "\nDone: program {} is in its place", applied.program)?;
+    writeln!(out, "  compared   {} cgroups, all as planned", applied.compared)?;
+    writeln!(out, "  asked      {} answers of the kernel from inside, all as planned", applied.asked)?;
+    for what in &applied.not_asked {
+        writeln!(out, "  not asked  {}", sanitize::text(what))?;
+    }
+    writeln!(out, "  journal    {}", sanitize::text(&applied.journal))?;
+    writeln!(out, "  to undo    {}", sanitize::text(&applied.undo))
 }
 
 fn sentences(out: &mut dyn Write, title: &str, sentences: &[String]) -> io::Result<()> {

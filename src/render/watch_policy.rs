@@ -43,6 +43,9 @@ fn change(event: &Event, policy: &PolicyEvent, inventory: &[Gpu]) -> String {
     } else if policy.equal {
         parts.push("nothing else is allowed than before".to_owned());
     }
+    if let Some(ours) = policy.repair_undone {
+        parts.insert(0, format!("systemd undid the repair by program {ours} (gpumap repair --list)"));
+    }
     parts.extend(rule_parts(policy));
     let also = match policy.also {
         0 => String::new(),

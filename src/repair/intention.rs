@@ -49,8 +49,10 @@ pub(super) fn in_unit<'a>(path: &Text, stack: &'a Stack) -> Option<InUnit<'a>> {
     let unit = unit_of(path)?;
     let top = unit.lossy().into_owned();
     let below = format!("{top}/");
+    // What gpumap put there says what it was told once, and nothing of what should be.
     let at = |program: &&InForce| {
-        program.place.attached_at == top || program.place.attached_at.starts_with(&below)
+        program.writer != Some(Writer::Gpumap)
+            && (program.place.attached_at == top || program.place.attached_at.starts_with(&below))
     };
     let (systemd, others) = stack.programs.iter().filter(at).partition(|program| is_systemd(program, &top));
     Some(InUnit { path: unit, systemd, others })
@@ -61,19 +63,14 @@ fn is_systemd(program: &InForce, unit: &str) -> bool {
 }
 
 /// What the programs of a container's runtime allow, which systemd's, loaded
-/// later, narrows.
+/// later, narrows; `None` if no such program is in force.
 ///
 /// # Errors
 ///
-/// Why nothing can be said, a sentence.
-pub(super) fn surviving(path: &Text, stack: &Stack, decoder: &mut Decoder) -> Result<Target, String> {
-    let without = || {
-        "nothing says what should be allowed: no runtime's program is in force beside systemd's; name a source with --like or --allow".to_owned()
-    };
-    let unit = in_unit(path, stack).ok_or_else(without)?;
-    if unit.others.is_empty() {
-        return Err(without());
-    }
+/// Why nothing can be said, a sentence: systemd's program is the older limit, and no
+/// other source may widen that.
+pub(super) fn surviving(path: &Text, stack: &Stack, decoder: &mut Decoder) -> Result<Option<Target>, String> {
+    let Some(unit) = in_unit(path, stack).filter(|unit| !unit.others.is_empty()) else { return Ok(None) };
     let newest = unit.others.iter().map(|program| age(program)).max();
     if let Some(first) = unit.systemd.iter().find(|program| Some(age(program)) < newest) {
         return Err(format!(
@@ -90,7 +87,7 @@ pub(super) fn surviving(path: &Text, stack: &Stack, decoder: &mut Decoder) -> Re
     let what = format!("{}, in force{beside}", ids.join(" and "));
     let as_of = newest.map(|(time, _)| time.to_owned()).filter(|time| !time.is_empty());
     let intention = Intention { source: IntentionSource::SurvivingProgram, what, as_of };
-    Ok(Target { policy, intention })
+    Ok(Some(Target { policy, intention }))
 }
 
 /// Refuses to take a unit's own limit for a loss: systemd makes its program anew at

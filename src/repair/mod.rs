@@ -10,20 +10,31 @@
 //!   some of it is told (`plan`);
 //! * `systemd` writes the command where the program is systemd's, `device_allow` and
 //!   `shell` say how; `owners` says what to do about programs of others;
-//! * the policy after the command is worked out: for the cgroup, so that what
-//!   remains denied is told, and for every other cgroup that the program rules, which
-//!   must gain nothing (`others`).
+//! * where no owner has a command, or `--direct` asks for it, `direct` plans one
+//!   program in the place of the one that denies;
+//! * the policy afterwards is worked out: for the cgroup, so that what remains denied
+//!   is told, and for every other cgroup that the program rules, which must gain
+//!   nothing (`others`); `claims` refuses devices that are somebody else's;
+//! * `proof` compares what a change made with what was planned.
+//!
+//! `src/apply` carries out a [`Change`], and nothing else does.
 
+mod claims;
 mod device_allow;
+mod direct;
 mod intention;
 mod others;
 mod owners;
 mod plan;
+mod proof;
+mod runtime;
 mod shell;
 mod systemd;
 
 #[cfg(test)]
 mod tests;
 
+pub use direct::Change;
 pub use intention::{Like, unit_of};
-pub use plan::{RepairRequest, plan};
+pub use plan::{RepairRequest, plan, prepare};
+pub use proof::{Swapped, changes, differences};

@@ -1,13 +1,16 @@
 //! The plan: what is missing, who denies it, and the steps.
 
+use super::claims;
 use super::device_allow;
+use super::direct::{self, Change};
 use super::intention::{self, Like, Target};
 use super::others::{self, Widening};
-use super::{owners, systemd};
+use super::{owners, runtime, systemd};
 use crate::analyse::{self, AnalyseError, InForce, Stack, rule_of};
 use crate::gpu;
 use crate::model::{
-    CgroupPath, Device, DeviceType, MAX_MAJOR, MAX_MINOR, RepairState, Request, RuleType, Verdict, Writer,
+    CgroupPath, Device, DeviceType, IntentionSource, MAX_MAJOR, MAX_MINOR, RepairState, Request, RuleType,
+    Verdict, Writer,
 };
 use crate::observation::{Observation, Text};
 use crate::owner::Directory;
@@ -26,6 +29,14 @@ pub struct RepairRequest {
     pub deny: Vec<Rule>,
     /// Ask about the next reload of systemd and not about now.
     pub prevent: bool,
+    /// Put a program in the place of the one that denies, whatever command its owner
+    /// has.
+    pub direct: bool,
+    /// The cgroup whose processes may all gain; by default the repaired one.
+    pub at: Option<Text>,
+    /// The words of the command line that say what should be allowed, to be
+    /// repeated.
+    pub words: Vec<String>,
 }
 
 /// Plans the repair of one cgroup of an observation, which should hold what is
@@ -39,6 +50,19 @@ pub fn plan(
     path: &Text,
     request: &RepairRequest,
 ) -> Result<Payload, AnalyseError> {
+    prepare(observation, path, request).map(|(payload, _)| payload)
+}
+
+/// The plan, and what `--apply` would carry out of it.
+///
+/// # Errors
+///
+/// As [`plan`].
+pub fn prepare(
+    observation: &Observation,
+    path: &Text,
+    request: &RepairRequest,
+) -> Result<(Payload, Option<Change>), AnalyseError> {
     let mut decoder = Decoder::new();
     let stack = analyse::stack(observation, path, &mut decoder)?;
     let owner = Directory::new(observation).of(path).cloned();
@@ -50,24 +74,27 @@ pub fn plan(
         owner,
         ..Repair::default()
     };
-    let mut planner = Planner { observation, path, decoder, stack, repair };
-    planner.plan(request);
+    let mut planner = Planner { observation, path, request, decoder, stack, repair, change: None };
+    planner.plan();
     let gpus = Some(gpu::inventory(&observation.gpu_facts));
-    Ok(Payload { repair: Some(planner.repair), gpus, ..Payload::default() })
+    let payload = Payload { repair: Some(planner.repair), gpus, ..Payload::default() };
+    Ok((payload, planner.change))
 }
 
 /// A plan in the making.
 struct Planner<'a> {
     observation: &'a Observation,
     path: &'a Text,
+    request: &'a RepairRequest,
     decoder: Decoder,
     stack: Stack,
     repair: Repair,
+    change: Option<Change>,
 }
 
 impl Planner<'_> {
-    fn plan(&mut self, request: &RepairRequest) {
-        if let Err(why) = self.try_plan(request) {
+    fn plan(&mut self) {
+        if let Err(why) = self.try_plan(self.request) {
             self.repair.refusals.push(why);
         }
     }
@@ -92,7 +119,12 @@ impl Planner<'_> {
         self.repair.state = RepairState::Missing;
         self.repair.gpus = self.gpus(missing);
         self.repair.remaining = self.repair.missing.clone();
-        let done = if request.prevent { self.prevent(missing, now) } else { self.restore(missing) };
+        let is_asked = target.intention.source == IntentionSource::Asked;
+        let done = match claims::refuse(self.observation, self.path, missing, is_asked, &mut self.decoder) {
+            Err(why) if !request.prevent => self.deniers(missing).map(drop).and(Err(why)),
+            _ if request.prevent => self.prevent(missing, now),
+            _ => self.restore(missing),
+        };
         self.cautions(&target);
         done
     }
@@ -106,8 +138,27 @@ impl Planner<'_> {
         }
         match &request.like {
             Some(like) => intention::saved(self.observation, self.path, like, &mut self.decoder),
-            None => intention::surviving(self.path, &self.stack, &mut self.decoder),
+            None => self.found_target(),
         }
+    }
+
+    /// What says by itself what should be allowed, the strongest source first.
+    fn found_target(&mut self) -> Result<Target, String> {
+        if let Some(target) = intention::surviving(self.path, &self.stack, &mut self.decoder)? {
+            return Ok(target);
+        }
+        let no_file = match runtime::granted(self.observation, self.path, &mut self.decoder) {
+            Ok(target) => return Ok(target),
+            Err(why) => why,
+        };
+        let files = self.of_files().map(|(_, files)| files);
+        let no_unit = match files.and_then(|files| runtime::service(self.observation, self.path, files)) {
+            Ok(target) => return Ok(target),
+            Err(why) => why,
+        };
+        Err(format!(
+            "nothing says what should be allowed: no runtime's program is in force beside systemd's, {no_file}, and {no_unit}; name a source with --like or --allow"
+        ))
     }
 
     /// Makes sure that nothing of a policy is unknown.
@@ -171,29 +222,95 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// The steps where something is denied now.
-    fn restore(&mut self, missing: Policy) -> Result<(), String> {
-        let programs = self.stack.programs.clone();
+    /// The programs that deny something that is missing; the repair names them.
+    fn deniers(&mut self, missing: Policy) -> Result<Vec<InForce>, String> {
         let mut deniers = Vec::new();
-        for program in &programs {
+        for program in &self.stack.programs.clone() {
             let denied = self.decoder.missing(program.policy, missing);
             if !self.decoder.allows_nothing(denied) {
                 let denies = self.rules(denied);
                 self.repair.denied_by.push(denier(program, denies));
-                deniers.push(program);
+                deniers.push(program.clone());
             }
         }
-        if let Some(program) = programs.iter().find(|program| program.by_place) {
-            return Err(format!(
+        match self.stack.programs.iter().find(|program| program.by_place) {
+            Some(program) => Err(format!(
                 "program {} decides by its place, its maps or what other programs said: what it would say beside another one cannot be known",
                 program.place.id
-            ));
+            )),
+            None => Ok(deniers),
         }
+    }
+
+    /// The steps where something is denied now.
+    fn restore(&mut self, missing: Policy) -> Result<(), String> {
+        let deniers = self.deniers(missing)?;
         self.refuse_v1(missing);
         match deniers.as_slice() {
             [] => Ok(()),
-            [one] => self.mend(one, missing),
-            several => self.several(several),
+            [one] if self.request.direct => self.replace(one, missing),
+            [one] => {
+                let Err(why) = self.mend(one, missing) else { return Ok(()) };
+                self.repair.refusals.push(why);
+                // What others gain by a command they gain by a program too, and are
+                // named already.
+                if let Err(why) = self.replace(one, missing)
+                    && !self.repair.refusals.contains(&why)
+                {
+                    self.repair.refusals.push(format!("no program in its place either: {why}"));
+                }
+                Ok(())
+            }
+            several => self.several(&several.iter().collect::<Vec<_>>()),
+        }
+    }
+
+    /// One program in the place of the one that denies.
+    fn replace(&mut self, program: &InForce, missing: Policy) -> Result<(), String> {
+        let level = self.level_of(program)?;
+        let meant = self.request.at.clone().unwrap_or_else(|| self.path.clone());
+        if !direct::is_around(&meant, self.path) {
+            return Err(format!("--at {}: that is not around {}", meant.lossy(), self.path.lossy()));
+        }
+        if !self.decoder.is_known(program.policy) {
+            return Err(format!("what program {} decides is not known exactly", program.place.id));
+        }
+        let target = self.decoder.widened(program.policy, missing);
+        let widening = Widening { program: program.place.id, policy: target, level: &level, meant: &meant };
+        self.refuse_gainers(widening)?;
+        let after = others::after(&self.stack, &widening, &mut self.decoder);
+        let intention = self.repair.intention.clone().unwrap_or_default();
+        let as_of = intention.as_of.map(|time| format!(", as of {time}")).unwrap_or_default();
+        let adds = self.rules(missing);
+        let wish = direct::Wish {
+            observation: self.observation,
+            cgroup: self.path,
+            meant: &meant,
+            program,
+            owner: self.repair.owner.as_ref(),
+            level: &level,
+            adds,
+            target,
+            words: &self.request.words,
+            why: format!("{}{as_of}", intention.what),
+        };
+        let change = direct::change(wish, &mut self.decoder)?;
+        self.repair.replacement = Some(change.replacement.clone());
+        self.change = Some(change);
+        self.left(missing, after);
+        Ok(())
+    }
+
+    /// The path of the cgroup that a program is attached to.
+    fn level_of(&self, program: &InForce) -> Result<Text, String> {
+        let at = &program.place.attached_at;
+        let mut found = self.observation.cgroups.iter().filter(|cgroup| {
+            cgroup.path.lossy() == at.as_str()
+                && cgroup.own.known().is_some_and(|own| own.programs.contains(&program.place.id))
+        });
+        match (found.next(), found.next()) {
+            (Some(cgroup), None) => Ok(cgroup.path.clone()),
+            _ => Err(format!("where program {} is attached is not known", program.place.id)),
         }
     }
 
@@ -248,7 +365,9 @@ impl Planner<'_> {
         }
         let step = systemd::step(&level, &self.observation.units, &values)?;
         let policy = self.decoder.widened(program.policy, values.allows);
-        let widening = Widening { program: program.place.id, policy, level: &level, meant: self.path };
+        let meant = self.request.at.as_ref().filter(|at| direct::is_around(at, self.path));
+        let meant = meant.unwrap_or(self.path);
+        let widening = Widening { program: program.place.id, policy, level: &level, meant };
         self.refuse_gainers(widening)?;
         let after = others::after(&self.stack, &widening, &mut self.decoder);
         if !self.decoder.allows_no_more(after, ceiling) {
@@ -271,19 +390,25 @@ impl Planner<'_> {
         match gainers.as_slice() {
             [] => Ok(()),
             [first, rest @ ..] => Err(format!(
-                "the program is in force for others too, who would gain from it: {first}{}",
-                if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) }
+                "the program is in force for others too, who would gain from it: {first}{}; if they all may, say so with --at {}",
+                if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) },
+                level.lossy()
             )),
         }
     }
 
     /// Takes a step, and tells what stays denied after it.
     fn finish(&mut self, step: report::RepairStep, missing: Policy, after: Policy) {
+        self.left(missing, after);
+        self.repair.steps.push(step);
+    }
+
+    /// Tells what stays denied once the programs decide as in `after`.
+    fn left(&mut self, missing: Policy, after: Policy) {
         let after: Vec<Policy> = [after].into_iter().chain(self.stack.v1).collect();
         let after = self.decoder.all_of(&after);
         let remaining = self.decoder.missing(after, missing);
         self.repair.remaining = self.rules(remaining);
-        self.repair.steps.push(step);
     }
 
     /// The rules of a policy that denies by default.

@@ -17,6 +17,7 @@ use super::process::{Leftover, Process};
 use super::program::Program;
 use super::proof::{Check, Proof};
 use super::repair::Repair;
+use super::replacement::RepairJournal;
 use super::sets::OwnerSets;
 use super::vgpu::{MappedRegion, Region};
 use crate::model::NoteCode;
@@ -106,6 +107,9 @@ pub struct Payload {
     /// The answer of `repair`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repair: Option<Repair>,
+    /// The journals of programs that `repair --apply` put in the place of others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journals: Option<Vec<RepairJournal>>,
     /// Answers of `doctor`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doctor: Option<Vec<DoctorCheck>>,

@@ -223,6 +223,10 @@ pub struct PolicyEvent {
     /// GPUs for which that is unknown on one side alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,
+    /// The program of `gpumap repair --apply` that is of no use any more: systemd has
+    /// made its own again beside it, as at a reload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repair_undone: Option<u32>,
     /// How many further cgroups had the same change at the same time.
     #[serde(default)]
     pub also: usize,

@@ -19,6 +19,7 @@ mod process;
 mod program;
 mod proof;
 mod repair;
+mod replacement;
 mod sets;
 mod unknown;
 mod vgpu;
@@ -41,5 +42,6 @@ pub use process::{Api, Asked, Claim, Cut, Leftover, Process, RawVariable, Visibl
 pub use program::{Line, Program};
 pub use proof::{Check, ProgramProof, Proof, Step};
 pub use repair::{Denier, Intention, Repair, RepairStep};
+pub use replacement::{Applied, RepairJournal, Replacement};
 pub use sets::{GpuSet, OwnerSets};
 pub use vgpu::{LimitVerdict, MappedRegion, Region, RegionDevice, RegionProcess, Vgpu, VgpuDevice, VgpuFile};

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::policy::Rule;
+use super::replacement::{Applied, Replacement};
 use crate::model::{AttachFlag, IntentionSource, Owner, RepairState, Writer};
 
 /// What gives lost device access back to a cgroup.
@@ -32,6 +33,13 @@ pub struct Repair {
     pub denied_by: Vec<Denier>,
     /// The steps that give it back, in order; none where gpumap knows no safe one.
     pub steps: Vec<RepairStep>,
+    /// One program that gpumap itself would put in the place of another, where no
+    /// command of its owner helps or `--direct` asks for it; null otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replacement: Option<Replacement>,
+    /// What `--apply` did; null if nothing was changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applied: Option<Applied>,
     /// Of `missing`, what the steps do not give back.
     pub remaining: Vec<Rule>,
     /// Why there is no step, or not for all, a sentence each.

@@ -29,6 +29,7 @@ mod observation;
 mod privileges;
 mod processes;
 mod program_lists;
+mod repair;
 mod scanner;
 #[path = "../support/mod.rs"]
 mod support;

@@ -121,6 +121,89 @@ fn story(lose: impl Fn(&Systemd)) {
     });
 }
 
+/// Ids of the programs in force on the container.
+fn ids(systemd: &Systemd) -> Value {
+    let output = systemd.run("gpumap", &["--json", "cgroup", CGROUP]);
+    let document: Value = serde_json::from_str(&output).expect("JSON");
+    document["cgroups"][0]["programs"].clone()
+}
+
+fn undo(systemd: &Systemd, journal: &Value) -> (Value, i32) {
+    let journal = journal.as_str().expect("a path");
+    let output = systemd.command("gpumap").args(["--json", "repair", "--undo", journal]).output();
+    let output = output.expect("gpumap");
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    (document["journals"][0].clone(), output.status.code().expect("a status"))
+}
+
+/// Loses the GPU, repairs it directly, takes that back; does it again, and lets systemd
+/// reload: the orphan is told and taken away, and the lasting line works as ever.
+fn direct_story(lose: impl Fn(&Systemd)) {
+    with_systemd(&[], |systemd| {
+        start(systemd, "runc");
+        lose(systemd);
+        assert!(!may_open(systemd, CGROUP, "/dev/nvidia0"), "nothing was lost");
+        let (before, lost) = (others(systemd), ids(systemd));
+        let (refused, status) = repair(systemd, &["--cgroup", CGROUP, "--apply"]);
+        assert_eq!((&refused["applied"], status), (&Value::Null, 1), "{refused:#}");
+        assert_eq!(ids(systemd), lost, "without --direct the owner's command is the plan");
+
+        let apply = || {
+            let (done, status) = repair(systemd, &["--cgroup", CGROUP, "--direct", "--apply"]);
+            assert_eq!((&done["state"], status), (&json!("nothing-missing"), 0), "{done:#}");
+            assert!(done["applied"]["asked"].as_u64().is_some_and(|asked| asked >= 3), "{done:#}");
+            assert!(may_open(systemd, CGROUP, "/dev/nvidia0"));
+            assert!(may_open(systemd, CGROUP, "/dev/nvidiactl"));
+            assert!(!may_open(systemd, CGROUP, "/dev/nvidia1"), "another GPU was given");
+            assert_eq!(others(systemd), before, "another cgroup has another policy");
+            done["applied"]["journal"].clone()
+        };
+        let journal = apply();
+        let (undone, status) = undo(systemd, &journal);
+        assert_eq!((&undone["state"], status), (&json!("not-in-force"), 0), "{undone:#}");
+        assert_eq!(ids(systemd), lost, "the same programs are back");
+        assert!(!may_open(systemd, CGROUP, "/dev/nvidia0"));
+
+        let journal = apply();
+        systemd.run("systemctl", &["daemon-reload"]);
+        assert!(!may_open(systemd, CGROUP, "/dev/nvidia0"), "systemd has made its program again");
+        let list = systemd.run("gpumap", &["--json", "repair", "--list"]);
+        let list: Value = serde_json::from_str(&list).expect("JSON");
+        assert_eq!(list["journals"][0]["state"], "overtaken", "{list:#}");
+        let (undone, status) = undo(systemd, &journal);
+        assert_eq!(status, 0, "{undone:#}");
+        assert!(undone["because"].as_str().is_some_and(|why| why.contains("taken away")), "{undone:#}");
+        assert_eq!(programs(systemd), ["\"runc or youki\"", "\"systemd\""]);
+        assert_eq!(others(systemd), before);
+
+        let (plan, _) = repair(systemd, &["--cgroup", CGROUP]);
+        run_line(systemd, &plan);
+        systemd.run("systemctl", &["daemon-reload"]);
+        assert!(may_open(systemd, CGROUP, "/dev/nvidia0"));
+        let journal = systemd.run("journalctl", &["--no-pager", "-o", "cat", "-t", "gpumap"]);
+        for step in
+            ["about to be replaced", "was replaced by", "are as planned", "is asked for", "taken away"]
+        {
+            assert!(journal.contains(step), "{step}: {journal}");
+        }
+    });
+}
+
+/// Make sure that a GPU that a reload took comes back directly, and goes again.
+#[test]
+fn a_reload_repaired_directly() {
+    direct_story(|systemd| drop(systemd.run("systemctl", &["daemon-reload"])));
+}
+
+/// Make sure that the same holds after an update by the runtime.
+#[test]
+fn an_update_repaired_directly() {
+    direct_story(|systemd| {
+        let args = ["--root", "/run/story", "--systemd-cgroup", "update", "--pids-limit", "100", "story"];
+        let _ = systemd.command("runc").args(args).output().expect("runc");
+    });
+}
+
 #[test]
 fn a_reload_takes_the_gpu() {
     story(|systemd| drop(systemd.run("systemctl", &["daemon-reload"])));
@@ -196,6 +279,7 @@ fn services() {
         run_line(systemd, &plan);
         assert!(may_open(systemd, closed, "/dev/nvidia0"));
         let (after, status) = repair(systemd, &["--cgroup", closed]);
-        assert_eq!((&after["state"], status), (&json!("unknown"), 3), "{after:#}");
+        assert_eq!((&after["state"], status), (&json!("nothing-missing"), 0), "{after:#}");
+        assert_eq!(after["intention"]["source"], "unit-files", "{after:#}");
     });
 }

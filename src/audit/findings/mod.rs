@@ -16,6 +16,7 @@ mod forged_job_name;
 mod grants;
 mod holders;
 mod mig_capability;
+mod repair_orphan;
 mod retval_undone;
 mod side_devices;
 mod stale_numbers;
@@ -46,6 +47,7 @@ pub(super) const FAMILIES: &[Family] = &[
     cannot_start::FAMILY,
     stale_numbers::FAMILY,
     units::FAMILY,
+    repair_orphan::FAMILY,
     dynamic_policy::FAMILY,
     driver_not_loaded::FAMILY,
     unknown_verdict::FAMILY,

@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 
 use crate::analyse::AnalyseError;
+use crate::apply::ApplyError;
 use crate::bytecode::ReadError;
 use crate::cli::device::{BadDevice, GRAMMAR};
 use crate::model::ProblemCode;
@@ -64,6 +65,13 @@ impl From<AnalyseError> for Failure {
             }
             AnalyseError::Allocated(why) => Self::new(ProblemCode::Usage, "--allocated", why, ""),
         }
+    }
+}
+
+impl From<ApplyError> for Failure {
+    fn from(error: ApplyError) -> Self {
+        let needs = if let ApplyError::Refused { needs, .. } = &error { needs } else { "" };
+        Self::new(ProblemCode::Repair, "", error.to_string(), needs)
     }
 }
 

@@ -58,6 +58,8 @@ pub struct WantedFacts {
     pub users: bool,
     /// What systemd's unit files say about devices.
     pub units: bool,
+    /// What files of container runtimes say about devices.
+    pub containers: bool,
 }
 
 /// Prints a payload for people.
@@ -105,6 +107,7 @@ impl<'a> Invocation<'a> {
             hook: self.wanted_facts.hook,
             users: self.wanted_facts.users,
             units: self.wanted_facts.units,
+            containers: self.wanted_facts.containers,
             ..observe::Options::default()
         }
     }

@@ -6,6 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::hierarchy::Hierarchy;
+use crate::model::CgroupPath;
+use crate::observation::Text;
 use crate::observe::error::ObserveError;
 use crate::observe::options::Options;
 use crate::observe::procfile::{cgroup_line, parse_stat};
@@ -135,6 +137,26 @@ pub fn id_cgroup(options: &Options, id: u64) -> Option<PathBuf> {
 
 fn path(dir: &impl AsFd) -> Option<PathBuf> {
     std::fs::read_link(format!("/proc/self/fd/{}", dir.as_fd().as_raw_fd())).ok()
+}
+
+/// The directory of the cgroup with this path, relative to the cgroup root with a
+/// leading `/`, if it is still the one with this id; a directory made anew under the
+/// same path has another one.
+///
+/// # Errors
+///
+/// There is no cgroup of this path, or another one; no cgroup hierarchy.
+pub fn open_cgroup(options: &Options, path: &Text, id: u64) -> Result<Dir, ObserveError> {
+    let hierarchy = Hierarchy::find(options)?;
+    let relative = CgroupPath::new(path).relative();
+    let relative = if relative.is_empty() { b".".as_slice() } else { relative };
+    let named = || PathBuf::from(OsStr::from_bytes(path.as_bytes()));
+    let gone = || ObserveError::NoSuchCgroup { path: named(), root: hierarchy.mount.point.clone() };
+    let dir = hierarchy.handle.child(&PathBuf::from(OsStr::from_bytes(relative))).map_err(|_| gone())?;
+    match dir.stat() {
+        Ok(stat) if stat.inode == id => Ok(dir),
+        _ => Err(gone()),
+    }
 }
 
 /// The cgroups whose names gpumap trusts, from its own place in the hierarchy.

@@ -6,9 +6,9 @@
 //! to 7.1.4 write 64 bytes whatever size the caller states (CVE-2026-74371),
 //! so every call here passes at least [`MIN_ATTR_SIZE`] bytes.
 //!
-//! All of it reads but [`load_session`], [`attach_session`] and [`put`]: nothing
-//! else here loads, attaches, detaches or changes anything; nor do the iterators
-//! of [`super::iter`], which use the same call.
+//! All of it reads but what is in `attach`: nothing else here loads, attaches,
+//! detaches or changes anything; nor do the iterators of [`super::iter`], which use
+//! the same call.
 
 mod attach;
 mod btf;
@@ -19,7 +19,10 @@ mod map;
 mod program;
 mod query;
 
-pub use attach::{FunctionEntry, attach_session, has_sessions, load_session, put, remove};
+pub use attach::{
+    FunctionEntry, Swap, attach_session, detach_device, has_sessions, load_device, load_session, pin, pinned,
+    put, remove, swap_device,
+};
 pub use btf::types_by_id;
 pub use call::MIN_ATTR_SIZE;
 pub(super) use call::{Body, BpfCommand, call};

@@ -23,14 +23,16 @@ fn add_commands(facts: &Facts<'_>, found: &mut [Finding], request: &RepairReques
     for finding in found.iter_mut().take(WITH_COMMAND).filter(|finding| finding.cgroup_hex.is_none()) {
         let Some(path) = finding.cgroup.as_deref().map(Text::from) else { continue };
         let Ok(payload) = repair::plan(facts.inspection.observation(), &path, request) else { continue };
-        let step = payload.repair.and_then(|repair| repair.steps.into_iter().next());
+        let repair = payload.repair.unwrap_or_default();
+        let stop_gap = repair.replacement.and_then(|replacement| replacement.line);
+        let line = repair.steps.into_iter().next().map(|step| step.line).or(stop_gap);
         let option = if request.prevent { " --prevent" } else { "" };
-        if let Some(step) = step {
+        if let Some(line) = line {
             finding.advice = format!(
                 "look at gpumap repair{option}, and run the line below; to be rid of the cause, {}",
                 finding.advice
             );
-            finding.command = Some(step.line);
+            finding.command = Some(line);
         }
     }
 }

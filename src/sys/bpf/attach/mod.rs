@@ -1,11 +1,18 @@
-//! The only calls of [`super`] that change something: they load and attach session
-//! probes (one program that runs at the entry and at the return of functions in
-//! files, Linux 6.13) and write into maps. The kernel removes what they made when
-//! the descriptors are closed.
+//! The only calls of [`super`] that change something. These here load and attach
+//! session probes (one program that runs at the entry and at the return of functions
+//! in files, Linux 6.13) and write into maps; the kernel removes what they made when
+//! the descriptors are closed. Those of `device` replace device programs of cgroups,
+//! which stays.
+
+mod device;
+mod load;
 
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
+pub use device::{Swap, detach_device, load_device, pin, pinned, swap_device};
+
+use self::load::{LoadBody, NAME_SIZE};
 use super::call::{Body, BpfCommand, call};
 use super::error::BpfError;
 use super::map::has_plain_values;
@@ -15,8 +22,6 @@ use super::map::map_info;
 const PROBE_PROGRAM: u32 = 2;
 /// `BPF_TRACE_UPROBE_SESSION` of `enum bpf_attach_type`.
 const UPROBE_SESSION: u32 = 57;
-/// `BPF_OBJ_NAME_LEN`, with the end.
-const NAME_SIZE: usize = 16;
 
 /// The beginning of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,27 +31,6 @@ pub struct FunctionEntry {
     /// The number that the program gets for it (`bpf_get_attach_cookie`).
     pub cookie: u64,
 }
-
-/// The member of `BPF_PROG_LOAD` up to `expected_attach_type`.
-#[derive(Clone, Copy, Default)]
-#[repr(C)]
-struct LoadBody {
-    kind: u32,
-    instruction_count: u32,
-    instructions: u64,
-    license: u64,
-    log_level: u32,
-    log_size: u32,
-    log: u64,
-    kernel_version: u32,
-    flags: u32,
-    name: [u8; NAME_SIZE],
-    ifindex: u32,
-    attach_type: u32,
-}
-
-// SAFETY: integers without padding, as in `linux/bpf.h`; 72 bytes.
-unsafe impl Body for LoadBody {}
 
 /// The member of `BPF_LINK_CREATE` with `uprobe_multi`.
 #[derive(Clone, Copy, Default)]

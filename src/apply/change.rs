@@ -1,0 +1,172 @@
+//! One program in the place of another, with proof.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use super::back::put_back;
+use super::error::ApplyError;
+use super::place::{Lists, Place, faster, program};
+use super::prove::{self, Asked, count, decoded};
+use super::state;
+use super::store::{SCHEMA, Store, journal_path, pin_path};
+use super::syslog;
+use crate::observation::Observation;
+use crate::observe::{self, Options};
+use crate::repair::{self, Change, Swapped};
+use crate::report::{Applied, RepairJournal};
+use crate::sys::bpf;
+
+/// The name of gpumap's programs.
+const NAME: &str = "gpumap_repair";
+
+/// Carries out a change that was planned from `before`.
+///
+/// The old program stays loaded and a journal is written before anything changes.
+/// The change itself is one system call. If the proof afterwards fails, the old
+/// program goes back.
+///
+/// # Errors
+///
+/// Why nothing was changed, or why it was taken back.
+pub fn apply(options: &Options, before: &Observation, change: &Change) -> Result<Applied, ApplyError> {
+    let store = Store::open()?;
+    state::tidy(options, &store);
+    let planned = &change.replacement;
+    let place = Place::open(options, &change.level, planned)?;
+    let revision = unchanged(&place, change)?;
+    let old = program(planned.program, &planned.tag)?;
+    let new = load(options, change)?;
+    let journal = journal(before, change, &new, revision);
+    store.keep(&journal, old.as_fd())?;
+    let at = &planned.attached_at;
+    syslog::tell(&format!(
+        "program {} at {at} is about to be replaced by {}: {} (journal {})",
+        planned.program,
+        new.id,
+        change.why,
+        journal_path(new.id)
+    ));
+    if let Err(error) = place.swap(old.as_fd(), new.fd.as_fd(), revision) {
+        store.forget(new.id);
+        let error = faster(&place, planned.program, error);
+        syslog::tell(&error.to_string());
+        return Err(error);
+    }
+    syslog::tell(&format!("program {} at {at} was replaced by {}", planned.program, new.id));
+    match proved(options, before, change, new.id) {
+        Ok((compared, asked)) => {
+            syslog::tell(&format!(
+                "{compared} cgroups at and below {at} are as planned; {} answers of the kernel agree",
+                asked.agreed
+            ));
+            let journal = journal_path(new.id);
+            Ok(Applied {
+                program: new.id,
+                undo: format!("gpumap repair --undo {journal}"),
+                journal,
+                compared,
+                asked: asked.agreed,
+                not_asked: asked.not_asked,
+            })
+        }
+        Err(wrong) => {
+            let new = (&new.fd, new.id);
+            Err(put_back(options, &store, &place, change, new, &old, &wrong))
+        }
+    }
+}
+
+/// A program of gpumap's own.
+struct New {
+    fd: OwnedFd,
+    id: u32,
+    tag: String,
+}
+
+/// Makes sure that the kernel lists what the plan rests on; the revision of the list.
+fn unchanged(place: &Place<'_>, change: &Change) -> Result<u64, ApplyError> {
+    let planned = &change.replacement;
+    let Lists { own, effective } = place.lists()?;
+    if own.ids != planned.own || effective != change.effective || !place.has_flags(&own) {
+        return Err(ApplyError::refused(format!(
+            "the programs of {} changed since the plan was made: they were {:?} and are {:?}; ask again",
+            planned.attached_at, planned.own, own.ids
+        )));
+    }
+    Ok(own.revision)
+}
+
+/// Loads the new program, reads it back, and makes sure that it decides what was
+/// planned.
+fn load(options: &Options, change: &Change) -> Result<New, ApplyError> {
+    let fd = bpf::load_device(NAME, &change.code);
+    let fd = fd.map_err(|error| ApplyError::bpf("the new program", error))?;
+    let info = bpf::program_info(fd.as_fd());
+    let id = info.map_err(|error| ApplyError::bpf("the new program", error))?.id;
+    let seen = observe::program(options, id)?;
+    let (mut decoder, found) = decoded(&seen, id)?;
+    if !decoder.is_known(found) || decoder.id(found) != change.replacement.after {
+        return Err(ApplyError::refused(
+            "the new program, read back from the kernel, does not decide what was planned",
+        ));
+    }
+    let tag = seen.programs.iter().find(|program| program.id == id).map(|program| program.tag.clone());
+    Ok(New { fd, id, tag: tag.unwrap_or_default() })
+}
+
+fn journal(before: &Observation, change: &Change, new: &New, revision: u64) -> RepairJournal {
+    RepairJournal {
+        schema: SCHEMA.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        taken_at: observe::now(),
+        boot_id: before.host.boot_id.clone(),
+        cgroup: change.cgroup.lossy().into_owned(),
+        cgroup_hex: change.cgroup.hex(),
+        cgroup_id: change.cgroup_id,
+        who: who(),
+        why: change.why.clone(),
+        replacement: change.replacement.clone(),
+        program: new.id,
+        tag: new.tag.clone(),
+        revision,
+        pin: pin_path(new.id),
+        ..RepairJournal::default()
+    }
+}
+
+/// Who runs gpumap: uid, the uid of the login (`/proc/self/loginuid`), pid.
+fn who() -> String {
+    let login = std::fs::read_to_string("/proc/self/loginuid").unwrap_or_default();
+    // -1 is no login.
+    let login = login.trim().parse::<u32>().ok().filter(|uid| *uid != u32::MAX);
+    let login = login.map(|uid| format!(", logged in as uid {uid}")).unwrap_or_default();
+    format!("uid {}{login}, pid {}", nix::unistd::getuid(), std::process::id())
+}
+
+/// Compares everything with the plan, and asks the kernel; how many cgroups were
+/// compared, or what is wrong.
+fn proved(
+    options: &Options,
+    before: &Observation,
+    change: &Change,
+    new: u32,
+) -> Result<(usize, Asked), Vec<String>> {
+    let mut now = prove::look(options, &change.level).map_err(|error| vec![error.to_string()])?;
+    let swapped = Swapped {
+        level: &change.level,
+        meant: Some(&change.meant),
+        old: change.replacement.program,
+        new: Some(new),
+    };
+    let wrong = repair::differences(before, &now, swapped);
+    let wrong = wrong.into_iter().chain(prove::overlooked(options, before, &now, &change.level));
+    let wrong: Vec<String> = wrong.collect();
+    if !wrong.is_empty() {
+        return Err(wrong);
+    }
+    let asked = prove::ask(options, &mut now, &change.meant, &change.replacement.adds);
+    if asked.contradictions.is_empty() {
+        Ok((count(&now, &change.level), asked))
+    } else {
+        Err(asked.contradictions)
+    }
+}

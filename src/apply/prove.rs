@@ -1,0 +1,174 @@
+//! The proof after a change: everything at and below the cgroup is looked at again,
+//! and the kernel is asked from inside.
+
+use std::collections::HashSet;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use nix::sys::stat::{major, minor};
+
+use super::error::ApplyError;
+use crate::analyse;
+use crate::model::{CgroupPath, Device, DeviceType, Request, RuleType, Verdict};
+use crate::observation::{Cgroup, Observation, Text};
+use crate::observe::verify::{self, Node};
+use crate::observe::{self, CgroupTarget, Options};
+use crate::policy::{Combination, Context, Decoder, Policy};
+use crate::report::Rule;
+
+/// Entries of a directory of `/dev` that are looked at.
+const ENTRY_LIMIT: usize = 4096;
+/// Nodes that are asked about.
+const NODE_LIMIT: usize = 64;
+/// Cgroups from inside of which the kernel is asked.
+const CGROUP_LIMIT: usize = 16;
+
+/// Everything at and below a cgroup as it is now.
+pub(super) fn look(options: &Options, level: &Text) -> Result<Observation, ApplyError> {
+    let path = PathBuf::from(std::ffi::OsStr::from_bytes(level.as_bytes()));
+    Ok(observe::cgroups(options, &[CgroupTarget { path, recursive: true }])?)
+}
+
+/// The cgroups of the first look at and below `level` that the second one lacks
+/// although they are still there: nothing is proved of them.
+pub(super) fn overlooked(
+    options: &Options,
+    first: &Observation,
+    second: &Observation,
+    level: &Text,
+) -> Vec<String> {
+    let seen: HashSet<(&Text, u64)> = second.cgroups.iter().map(|cgroup| (&cgroup.path, cgroup.id)).collect();
+    let is_overlooked = |cgroup: &&Cgroup| {
+        CgroupPath::new(&cgroup.path).is_at_or_below(CgroupPath::new(level))
+            && !seen.contains(&(&cgroup.path, cgroup.id))
+            && observe::open_cgroup(options, &cgroup.path, cgroup.id).is_ok()
+    };
+    let overlooked = first.cgroups.iter().filter(is_overlooked);
+    overlooked.map(|cgroup| format!("{} could not be looked at again", cgroup.path.lossy())).collect()
+}
+
+/// What the kernel answered from inside.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    /// Answers that agree with the decoded policy.
+    pub(super) agreed: usize,
+    /// What could not be asked, a sentence each.
+    pub(super) not_asked: Vec<String>,
+    /// Answers that contradict it, a sentence each.
+    pub(super) contradictions: Vec<String>,
+}
+
+/// Asks the kernel in cgroups at and below `meant` about the devices of `rules` and
+/// about those of GPUs, and compares its answers with the decoded policies.
+pub(super) fn ask(options: &Options, now: &mut Observation, meant: &Text, rules: &[Rule]) -> Asked {
+    let nodes = nodes(options, now, rules);
+    let mut asked = Asked::default();
+    if nodes.is_empty() {
+        asked.not_asked.push("no node of these devices is in /dev".to_owned());
+        return asked;
+    }
+    let cgroups = with_processes(now, meant);
+    if cgroups.is_empty() {
+        asked.not_asked.push("no process is there to ask beside".to_owned());
+        return asked;
+    }
+    verify::verify(options, now, &cgroups, &nodes);
+    let mut decoder = Decoder::new();
+    let policies = analyse::policies_below(now, meant, &mut decoder);
+    for answer in &now.verified {
+        let policy = policies.iter().find(|(cgroup, _)| cgroup.path == answer.cgroup);
+        let place = format!("{} in {}", answer.path, answer.cgroup.lossy());
+        match (answer.allowed.known(), policy) {
+            (Some(allowed), Some((_, policy))) => {
+                let says = decided(&decoder, *policy, answer.major, answer.minor);
+                if says == if *allowed { Verdict::Allow } else { Verdict::Deny } {
+                    asked.agreed += 1;
+                } else {
+                    asked.contradictions.push(format!("the kernel does not decide as planned about {place}"));
+                }
+            }
+            (None, _) => {
+                let why = answer.allowed.missing().unwrap_or_default();
+                asked.not_asked.push(format!("{place}: {why}"));
+            }
+            _ => {}
+        }
+    }
+    asked
+}
+
+fn decided(decoder: &Decoder, policy: Policy, major: u32, minor: u32) -> Verdict {
+    decoder.verdict(policy, Device { kind: DeviceType::Char, major, minor }, Request::ReadWrite)
+}
+
+/// The cgroups with processes; of those with the same programs in force one.
+fn with_processes(now: &Observation, meant: &Text) -> Vec<Text> {
+    let mut seen = HashSet::new();
+    let is_one = |cgroup: &&Cgroup| {
+        let is_there = CgroupPath::new(&cgroup.path).is_at_or_below(CgroupPath::new(meant));
+        is_there && !cgroup.pids.is_empty() && seen.insert(cgroup.effective.known().cloned())
+    };
+    let cgroups = now.cgroups.iter().filter(is_one).map(|cgroup| cgroup.path.clone());
+    cgroups.collect::<Vec<_>>().into_iter().take(CGROUP_LIMIT).collect()
+}
+
+/// Nodes of character devices of the rules, and of GPUs, so that what must stay denied
+/// is asked about too.
+fn nodes(options: &Options, now: &Observation, rules: &[Rule]) -> Vec<Node> {
+    let is_single = |rule: &&Rule| {
+        rule.kind == RuleType::Char && rule.major[0] == rule.major[1] && rule.minor[0] == rule.minor[1]
+    };
+    let wanted: HashSet<(u32, u32)> =
+        rules.iter().filter(is_single).map(|rule| (rule.major[0], rule.minor[0])).collect();
+    let majors: HashSet<u32> = wanted.iter().map(|(major, _)| *major).collect();
+    let known = now.gpu_facts.nodes.iter().filter(|node| node.kind == DeviceType::Char);
+    let mut nodes: Vec<Node> =
+        known.map(|node| Node { path: node.path.clone(), major: node.major, minor: node.minor }).collect();
+    let dev = options.gpu_root.join("dev");
+    let mut found = Vec::new();
+    character_devices(&dev, Path::new("/dev"), true, &mut found);
+    // Neighbours of the same driver are asked about too: they must not have changed.
+    nodes.extend(found.into_iter().filter(|node| majors.contains(&node.major)));
+    nodes.sort_by_key(|node| (!wanted.contains(&(node.major, node.minor)), node.major, node.minor));
+    nodes.dedup_by_key(|node| (node.major, node.minor));
+    nodes.truncate(NODE_LIMIT);
+    nodes
+}
+
+/// The character devices of a directory and of its directories.
+fn character_devices(dir: &Path, named: &Path, deeper: bool, found: &mut Vec<Node>) {
+    let Ok(entries) = std::fs::read_dir(dir) else { return };
+    for entry in entries.flatten().take(ENTRY_LIMIT) {
+        let Ok(facts) = entry.path().symlink_metadata() else { continue };
+        let path = named.join(entry.file_name());
+        if facts.file_type().is_char_device() {
+            let number = facts.rdev();
+            let (Ok(major), Ok(minor)) = (u32::try_from(major(number)), u32::try_from(minor(number))) else {
+                continue;
+            };
+            found.push(Node { path: path.to_string_lossy().into_owned(), major, minor });
+        } else if facts.is_dir() && deeper {
+            character_devices(&entry.path(), &path, false, found);
+        }
+    }
+}
+
+/// What a program that was read decides, in a decoder of its own.
+pub(super) fn decoded(seen: &Observation, id: u32) -> Result<(Decoder, Policy), ApplyError> {
+    let mut decoder = Decoder::new();
+    let context =
+        Context { maps: &seen.maps, cgroup_id: None, combination: Combination::of_kernel(&seen.host.kernel) };
+    let program = seen.programs.iter().find(|program| program.id == id);
+    let policy = program.and_then(|program| decoder.policy_anywhere(program, &context));
+    let policy = policy.ok_or_else(|| {
+        ApplyError::refused(format!("what program {id} decides is not the same in every place"))
+    })?;
+    Ok((decoder, policy))
+}
+
+/// The cgroups at and below one.
+pub(super) fn count(now: &Observation, level: &Text) -> usize {
+    let is_there = |path: &Text| CgroupPath::new(path).is_at_or_below(CgroupPath::new(level));
+    now.cgroups.iter().filter(|cgroup| is_there(&cgroup.path)).count()
+}

@@ -1,0 +1,27 @@
+//! The attribute that loads a program.
+
+use crate::sys::bpf::call::Body;
+
+/// `BPF_OBJ_NAME_LEN`, with the end.
+pub(super) const NAME_SIZE: usize = 16;
+
+/// The member of `BPF_PROG_LOAD` up to `expected_attach_type`.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+pub(super) struct LoadBody {
+    pub(super) kind: u32,
+    pub(super) instruction_count: u32,
+    pub(super) instructions: u64,
+    pub(super) license: u64,
+    pub(super) log_level: u32,
+    pub(super) log_size: u32,
+    pub(super) log: u64,
+    pub(super) kernel_version: u32,
+    pub(super) flags: u32,
+    pub(super) name: [u8; NAME_SIZE],
+    pub(super) ifindex: u32,
+    pub(super) attach_type: u32,
+}
+
+// SAFETY: integers without padding, as in `linux/bpf.h`; 72 bytes.
+unsafe impl Body for LoadBody {}
