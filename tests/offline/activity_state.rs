@@ -114,7 +114,7 @@ fn of_another_moment() {
     assert_eq!(refused(&none), "holds no counts of calls");
     let old =
         "its counts are 51 seconds old and not used: the gpumap that kept it has ended, or does not get on";
-    let early = "its counts are of 69 seconds from now and not used: the clock was set back, so how old they are is \
+    let early = "its counts are of 68 seconds from now and not used: the clock was set back, so how old they are is \
                  not known";
     for (at, expected) in [("2026-11-21T09:16:00Z", old), ("2026-11-21T09:18:00Z", early)] {
         let state = kept("old", |state| state["activity"]["at"] = at.into());

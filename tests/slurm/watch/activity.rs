@@ -1,23 +1,17 @@
 //! `gpumap activity` where it is used: in containers of real runtimes, each with a
-//! driver's library of its own, and in a job of a real Slurm.
+//! driver's library of its own.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use gpumap::activity::{Options, ProcessScope, Session};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::containers::mapped;
 use super::host_with;
 use crate::support::container::{Bundle, Container};
-use crate::support::slurm::spec::Spec;
-use crate::support::slurm::{compile, with_cluster};
 use crate::support::watching::Place;
-
-const DRIVER: &[&str] = &["-O2", "-w", "-pthread", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"];
 
 /// All launches that the driver was called with.
 fn launches(truth: &str) -> u64 {
@@ -71,59 +65,4 @@ fn two_containers() {
         assert_eq!((counted, launches(&truth)), (number, number), "{runtime}: {truth}");
         assert!(process.partial, "the library was found when it was mapped");
     }
-}
-
-/// A process of the job that calls the driver, as soon as it is told to.
-const SCRIPT: &str = r#"
-TRUTH=$OUT.truth "$WORK/client" device:0 stream launch:50 memory:1000 stop launch:7 <> <(sleep 600) &
-client=$!
-echo $client > $OUT.new && mv $OUT.new $OUT.pid
-while [ ! -e $OUT.end ]; do sleep 0.2; done
-"#;
-
-/// Make sure that what a process of a job does is told as the job's, with its GPU, and
-/// that `job` shows it from the state file.
-#[test]
-fn one_job() {
-    with_cluster(&Spec::nvidia(), |cluster| {
-        let library = cluster.work().join("libcuda.so.1");
-        compile(DRIVER, "c/cuda/driver.c", &library);
-        let path = format!("-Wl,-rpath,{}", cluster.work().display());
-        let flags = ["-w", "-pthread", "-Wl,--no-as-needed", library.to_str().unwrap(), &path];
-        compile(&flags, "c/cuda/client.c", &cluster.work().join("client"));
-        let job = cluster.submit(&["--gres=gpu:2"], SCRIPT);
-        let pid = cluster.outside_pid(job.pid("pid")).unwrap();
-        let (root, inventory) =
-            (cluster.cgroup_root().to_str().unwrap(), cluster.inventory().to_str().unwrap());
-        let (id, state) = (job.id.to_string(), cluster.work().join("state"));
-        let mut command = Command::new(env!("CARGO_BIN_EXE_gpumap"));
-        command.args(["--json", "--cgroup-root", root, "--gpu-root", inventory, "activity", "--job", &id]);
-        command.args(["--every", "300ms", "--for", "120s", "--state"]).arg(&state);
-        let mut activity = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(activity.stdout.take().unwrap()).lines();
-        let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
-        next();
-        // It goes on when its input has a line.
-        fs::write(format!("/proc/{pid}/fd/0"), "\n").unwrap();
-        let process = (0..200).find_map(|_| {
-            let document = next();
-            let processes = document["activity"]["processes"].as_array().unwrap().clone();
-            processes.into_iter().find(|process| process["pid"] == pid)
-        });
-        let process = process.expect("the process is told");
-        assert_eq!(process["owner"]["job_id"], job.id, "{process}");
-        assert_eq!((&process["partial"], process["cgroup"].as_str().is_some()), (&json!(true), true));
-        let used = &process["gpus"][0];
-        assert_eq!(used["counts"]["launches"], 7, "{process}");
-        let (document, _) = cluster.outside(&["job", &id, "--state", state.to_str().unwrap()]);
-        let its = &document["activity"]["processes"][0];
-        assert_eq!(
-            (&its["pid"], &its["gpus"][0]["counts"]["launches"]),
-            (&json!(pid), &json!(7)),
-            "{document}"
-        );
-        fs::write(cluster.work().join(format!("out/{id}.end")), "").unwrap();
-        let _ = activity.kill();
-        let _ = activity.wait();
-    });
 }

@@ -174,7 +174,7 @@ pub fn uncovered_until(session: &mut Session, is_so: impl Fn(&[Uncovered]) -> bo
 pub fn libraries_until(session: &mut Session, many: usize) {
     let begun = Instant::now();
     while session.read().unwrap().libraries.len() < many {
-        assert!(begun.elapsed() < Duration::from_secs(20), "no library is found");
+        assert!(begun.elapsed() < Duration::from_secs(60), "no library is found");
         session.wait(Duration::from_millis(20), None).unwrap();
     }
 }
