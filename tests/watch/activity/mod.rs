@@ -2,9 +2,9 @@
 
 mod bench;
 mod command;
-mod interception;
 mod coverage;
 mod hip;
+mod interception;
 mod libraries;
 mod limits;
 
