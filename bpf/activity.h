@@ -117,6 +117,8 @@ struct activity_process {
 	__u32 link;           /* COOKIE_LINK of its first call */
 	__u32 streams, contexts, blocks;
 	char comm[16];
+	__u32 outside;        /* whether it called before it came into scope */
+	__u32 pad;
 };
 
 struct activity_context_key { __u64 process, context; };
@@ -157,13 +159,13 @@ struct activity_device {
 /* Of processes in scope. */
 enum life { LIFE_EXEC = 1, LIFE_EXIT = 2, LIFE_FORK = 3 };
 struct activity_life {
-	__u64 start;          /* CLOCK_BOOTTIME */
+	__u64 start, at;      /* CLOCK_BOOTTIME */
 	__u32 kind, pid, parent, account;
 };
 
-_Static_assert(sizeof(struct activity_process) == 80, "as in src/activity/layout.rs");
+_Static_assert(sizeof(struct activity_process) == 88, "as in src/activity/layout.rs");
 _Static_assert(sizeof(struct activity_context) == 112, "as in src/activity/layout.rs");
 _Static_assert(sizeof(struct activity_stream) == 296, "as in src/activity/layout.rs");
 _Static_assert(sizeof(struct activity_device) == 32, "as in src/activity/layout.rs");
-_Static_assert(sizeof(struct activity_life) == 24, "as in src/activity/layout.rs");
+_Static_assert(sizeof(struct activity_life) == 32, "as in src/activity/layout.rs");
 _Static_assert(__builtin_offsetof(struct activity_stream, first) == STREAM_SUMS * 8, "sums come first");

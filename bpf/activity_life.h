@@ -17,6 +17,7 @@ static __always_inline void tell(struct task_struct *task, __u32 kind, __u32 par
 		return;
 	}
 	life->start = start_of(task);
+	life->at = bpf_ktime_get_boot_ns();
 	life->kind = kind;
 	life->pid = read_field(task, tgid);
 	life->parent = parent;
@@ -35,6 +36,7 @@ static __always_inline void ended(__u32 pid, __u32 executed)
 	}
 	if (id)
 		bpf_map_delete_elem(&current, &pid);
+	bpf_map_delete_elem(&outside, &pid);
 }
 
 /* trace_sched_process_exec(task, old_pid, binprm): the thread has the process's

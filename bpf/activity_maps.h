@@ -51,6 +51,8 @@ TABLE(lost_room, BPF_MAP_TYPE_ARRAY, 0, LOST_KINDS, __u32, __u64);
 
 /* The id of a process by its pid. */
 TABLE(current, BPF_MAP_TYPE_HASH, BPF_F_NO_PREALLOC, 16384, __u32, __u64);
+/* Processes that called a driver while they were out of scope. */
+TABLE(outside, BPF_MAP_TYPE_LRU_HASH, 0, 16384, __u32, __u32);
 TABLE(processes, BPF_MAP_TYPE_HASH, BPF_F_NO_PREALLOC, 16384, __u64, struct activity_process);
 TABLE(threads, BPF_MAP_TYPE_HASH, BPF_F_NO_PREALLOC, 65536, __u32, struct thread);
 TABLE(contexts, BPF_MAP_TYPE_HASH, BPF_F_NO_PREALLOC, 16384, struct activity_context_key,

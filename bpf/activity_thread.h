@@ -26,6 +26,7 @@ static __always_inline __u64 new_process(__u32 pid, __u64 cookie)
 		.uid = read_field(cred, euid.val),
 		.account = account_of(task),
 		.link = COOKIE_LINK(cookie),
+		.outside = bpf_map_lookup_elem(&outside, &pid) != 0,
 	};
 
 	bpf_get_current_comm(process.comm, sizeof(process.comm));
@@ -64,9 +65,13 @@ static __always_inline struct thread *new_thread(__u32 tid, __u64 cookie)
 	__u64 *known, process, *every;
 	struct thread *thread;
 
-	if (!in_scope())
-		return 0;
+	/* A process that is counted stays so wherever it is moved. */
 	known = bpf_map_lookup_elem(&current, &pid);
+	if (!known && !in_scope()) {
+		if (!bpf_map_lookup_elem(&outside, &pid))
+			bpf_map_update_elem(&outside, &pid, &zero, BPF_ANY);
+		return 0;
+	}
 	process = known ? *known : new_process(pid, cookie);
 	if (!process)
 		return 0;

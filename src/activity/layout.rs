@@ -50,6 +50,8 @@ pub(super) struct Process {
     pub(super) link: u32,
     pub(super) blocks: u32,
     pub(super) comm: [u8; 16],
+    /// Whether it called something before it came into scope.
+    pub(super) outside: bool,
 }
 
 impl Process {
@@ -59,7 +61,8 @@ impl Process {
         let (pid, uid, _account) = (from.word()?, from.word()?, from.word()?);
         let (executed, link) = (from.word()? != 0, from.word()?);
         let (_streams, _contexts, blocks) = (from.word()?, from.word()?, from.word()?);
-        Some(Self { start, cgroup, first, ended, pid, uid, executed, link, blocks, comm: from.bytes()? })
+        let (comm, outside) = (from.bytes()?, from.word()? != 0);
+        Some(Self { start, cgroup, first, ended, pid, uid, executed, link, blocks, comm, outside })
     }
 }
 
@@ -187,8 +190,9 @@ impl Device {
 /// `struct activity_life`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Life {
-    /// `CLOCK_BOOTTIME`.
+    /// When the process began, and when this happened: `CLOCK_BOOTTIME`.
     pub(super) start: u64,
+    pub(super) at: u64,
     pub(super) event: LifeEvent,
     pub(super) pid: u32,
     pub(super) account: u32,
@@ -209,7 +213,7 @@ pub(super) enum LifeEvent {
 impl Life {
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let mut from = Fields(bytes);
-        let start = from.long()?;
+        let (start, at) = (from.long()?, from.long()?);
         let (kind, pid, parent, account) = (from.word()?, from.word()?, from.word()?, from.word()?);
         let event = match kind {
             1 => LifeEvent::Exec { by_other_thread: parent != pid },
@@ -217,8 +221,13 @@ impl Life {
             3 => LifeEvent::Fork(parent),
             _ => return None,
         };
-        Some(Self { start, event, pid, account })
+        Some(Self { start, at, event, pid, account })
     }
+}
+
+/// What comes before the first zero.
+pub(super) fn text(bytes: &[u8]) -> Vec<u8> {
+    bytes.split(|byte| *byte == 0).next().unwrap_or_default().to_vec()
 }
 
 /// The first eight bytes, as a number.
@@ -244,9 +253,9 @@ mod tests {
             context.device.map(|device| (device + 1).to_ne_bytes().to_vec()),
             Some(bytes[80..84].to_vec())
         );
-        assert_eq!(Process::read(&bytes[..80]).unwrap().comm, bytes[64..80]);
+        assert_eq!(Process::read(&bytes[..88]).unwrap().comm, bytes[64..80]);
         assert!(Process::read(&bytes[..79]).is_none());
         assert_eq!(Device::read(&bytes[..16], &bytes[..32]).unwrap().named.to_ne_bytes(), bytes[24..28]);
-        assert!(Life::read(&bytes[..24]).is_none(), "no such kind");
+        assert!(Life::read(&bytes[..32]).is_none(), "no such kind");
     }
 }

@@ -10,8 +10,10 @@ mod functions;
 mod interception;
 mod kernel;
 mod layout;
+mod openings;
 mod prober;
 mod reading;
+mod retries;
 mod session;
 
 use nix::errno::Errno;

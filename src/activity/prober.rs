@@ -1,7 +1,7 @@
 //! What is put into a driver's library: the program that counts, at every
 //! function of the table that the library has and that can be probed cheaply.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use super::cookie::Cookie;
@@ -17,6 +17,12 @@ use crate::sys::window::Windowed;
 /// Why a function is left alone that programs call often.
 const TOO_COSTLY: &str = "a probe would make each call take two traps instead of one: some 14 microseconds more in a \
                           virtual machine, where one trap takes 0.4";
+/// Why the calls of a process may be missing whose library nobody could look at.
+const TOO_SHORT: &str =
+    "the process could call it before gpumap had attached to it, and ended without a call that was counted";
+/// What is missing where mappings are not told.
+const UNTOLD: &str = "the kernel does not tell which processes map libraries: one that opens a library late is \
+                      found within a minute, and one that ends before that is not noticed";
 /// Files and functions that are remembered as not covered.
 const UNCOVERED: usize = 1024;
 
@@ -28,6 +34,8 @@ pub(super) struct Counting {
     /// By the number of the attachment.
     attached: BTreeMap<u32, Library>,
     uncovered: Vec<Uncovered>,
+    /// Processes that have ended: what was not covered of them is told once more.
+    ended: BTreeSet<u32>,
 }
 
 /// A library that was attached to.
@@ -40,7 +48,7 @@ struct Library {
 
 impl Counting {
     pub(super) fn new(kernel: Kernel, costly: bool) -> Self {
-        Self { kernel, costly, attached: BTreeMap::new(), uncovered: Vec::new() }
+        Self { kernel, costly, attached: BTreeMap::new(), uncovered: Vec::new(), ended: BTreeSet::new() }
     }
 
     /// When each attachment was made, by its number.
@@ -57,13 +65,34 @@ impl Counting {
         libraries.into_values().cloned().collect()
     }
 
-    /// What is not counted.
-    pub(super) fn uncovered(&self) -> Vec<Uncovered> {
+    /// Since when a file with this number has been attached to, for all processes or for
+    /// any one.
+    pub(super) fn attached_since(&self, inode: u64) -> Option<u64> {
+        let of_it = self.attached.values().filter(|library| !library.ended && library.id.1 == inode);
+        of_it.map(|library| library.facts.since_ns).min()
+    }
+
+    /// What is not counted. What concerns processes that have ended is told this once.
+    pub(super) fn uncovered(&mut self) -> Vec<Uncovered> {
         let mut all = self.uncovered.clone();
+        let ended = std::mem::take(&mut self.ended);
+        self.uncovered.retain(|one| one.pid.is_none_or(|pid| !ended.contains(&pid)));
         all.sort_by(|a, b| {
             (a.file.as_bytes(), &a.function, a.pid).cmp(&(b.file.as_bytes(), &b.function, b.pid))
         });
         all
+    }
+
+    /// Keeps that a process mapped a library and ended, and nothing of it was counted
+    /// because the library was attached to too late or never.
+    pub(super) fn overlooked(&mut self, pid: u32, path: &[u8]) {
+        self.leave_out(path, None, Some(pid), TOO_SHORT);
+        self.ended.insert(pid);
+    }
+
+    /// Keeps that the kernel does not tell which processes map libraries.
+    pub(super) fn mappings_unknown(&mut self, why: &str) {
+        self.leave_out(b"/proc", None, None, &format!("{UNTOLD} ({why})"));
     }
 
     fn leave_out(&mut self, shown: &[u8], function: Option<&str>, pid: Option<u32>, why: &str) {
@@ -78,22 +107,28 @@ impl Counting {
         }
     }
 
-    /// Keeps why a process could not be looked at, until it could: which library
-    /// it uses is not known then, and its calls may be missing.
-    pub(super) fn looked_at(&mut self, pid: u32, coverage: &Coverage) {
-        let process = format!("/proc/{pid}");
-        let is_its = |left_out: &Uncovered| {
-            left_out.pid == Some(pid) && left_out.file.as_bytes() == process.as_bytes()
-        };
-        self.uncovered.retain(|left_out| !is_its(left_out));
-        if let Coverage::Uncovered(why) = coverage {
-            self.leave_out(process.as_bytes(), None, Some(pid), why);
+    /// A process is about to be looked at: what could not be covered before may be now.
+    pub(super) fn look_at(&mut self, pid: u32) {
+        // What a process left behind that has ended is still to be told.
+        if !self.ended.contains(&pid) {
+            self.uncovered.retain(|left_out| left_out.pid != Some(pid));
         }
     }
 
-    /// Forgets what was not covered in a process that has ended.
+    /// Keeps why a process could not be looked at, until it can: which library it uses
+    /// is not known then, and its calls may be missing.
+    pub(super) fn looked_at(&mut self, pid: u32, coverage: &Coverage) {
+        if let Coverage::Uncovered(why) = coverage {
+            self.leave_out(format!("/proc/{pid}").as_bytes(), None, Some(pid), why);
+        }
+    }
+
+    /// A process has ended. What was not covered in it is told once more: its calls are
+    /// missing for ever.
     pub(super) fn ended(&mut self, pid: u32) {
-        self.uncovered.retain(|left_out| left_out.pid != Some(pid));
+        if self.uncovered.iter().any(|left_out| left_out.pid == Some(pid)) {
+            self.ended.insert(pid);
+        }
     }
 }
 
@@ -140,6 +175,10 @@ impl Prober for Counting {
             since_ns: boot_ns(),
             functions: u32::try_from(places.len()).unwrap_or(u32::MAX),
         };
+        self.uncovered.retain(|one| {
+            let is_it = one.function.is_none() && one.file.as_bytes() == target.shown;
+            !is_it || target.pid.is_some() && one.pid != target.pid
+        });
         let library = Library { id: target.id, shared: target.pid.is_none(), ended: false, facts };
         self.attached.insert(link, library);
         Ok(links)

@@ -94,27 +94,29 @@ impl Tables {
 
     /// The facts of each process. `attached` says when a library was attached to,
     /// by the number of the attachment; `is_whole`, whether a process (pid, start)
-    /// that is older than that had called nothing before.
+    /// that is older than that, and made its first counted call at a moment, had called
+    /// nothing before that attachment.
     pub(super) fn facts(
         &self,
         clocks: &Clocks,
         attached: &BTreeMap<u32, u64>,
-        is_whole: impl Fn(u32, u64, u64) -> bool,
+        is_whole: impl Fn(u32, u64, u64, u64) -> bool,
     ) -> Vec<ProcessActivity> {
         let facts = self.processes.iter().map(|(id, process)| {
             let boot = |at: u64| at.saturating_add(clocks.asleep);
             let start_time = process.start / (1_000_000_000 / clocks.ticks.max(1)).max(1);
             let since = attached.get(&process.link).copied().unwrap_or(boot(process.first));
-            let comm = process.comm.split(|byte| *byte == 0).next().unwrap_or_default();
             ProcessActivity {
                 id: *id,
                 pid: process.pid,
                 start_time,
                 cgroup_id: process.cgroup,
-                comm: Text::from(comm.to_vec()),
+                comm: Text::from(layout::text(&process.comm)),
                 uid: process.uid,
                 first_ns: boot(process.first),
-                partial: process.start <= since && !is_whole(process.pid, start_time, since),
+                partial: process.outside
+                    || process.start <= since
+                        && !is_whole(process.pid, start_time, since, boot(process.first)),
                 since_ns: since.max(process.start),
                 ended_ns: (process.ended != 0).then(|| boot(process.ended)),
                 executed: process.executed,

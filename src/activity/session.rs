@@ -1,6 +1,6 @@
 //! A running count: which processes are looked at, and what a reading gives.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -11,11 +11,15 @@ use super::ActivityError;
 use super::cookie::Cookie;
 use super::kernel::{Kernel, RECORDS};
 use super::layout::{Life, LifeEvent};
+use super::openings::Openings;
 use super::prober::Counting;
 use super::reading::{Clocks, Tables, lost};
-use crate::observation::Activity;
+use super::retries::Retries;
+use crate::observation::{Activity, LostRoom, ProcessActivity};
+use crate::probing::driver::{Driver, driver};
 use crate::probing::{Coverage, Libraries, Mode, ProcessScope, Waiting};
 use crate::sys::clock::{boot_ns, monotonic_ns};
+use crate::sys::mappings::{Mapping, Mappings};
 
 /// How long processes are looked at before others have their turn.
 const LOOKING: Duration = Duration::from_millis(10);
@@ -57,12 +61,17 @@ pub struct Session {
     only: Option<Vec<u32>>,
     proc: PathBuf,
     every: u32,
-    /// When counting began; and when the processes of that time had been looked
-    /// at, with those that had no driver's library then.
+    /// When counting began; and the processes (pid, start) that had no driver's library
+    /// then, with when that was seen.
     since: u64,
-    looked: u64,
-    idle: BTreeSet<(u32, u64)>,
+    idle: BTreeMap<(u32, u64), u64>,
+    /// What the kernel tells of mappings, if it does; and the processes in scope that
+    /// it is about, where not all are.
+    mappings: Option<Mappings>,
+    followed: BTreeSet<u32>,
+    openings: Openings,
     waiting: Waiting,
+    retries: Retries,
     /// The last turn, the process that was looked at last, records that were lost.
     turned: Instant,
     last: u32,
@@ -94,17 +103,21 @@ impl Session {
             proc: proc.to_owned(),
             every: options.every.max(1),
             since: boot_ns(),
-            looked: 0,
-            idle: BTreeSet::new(),
+            idle: BTreeMap::new(),
+            mappings: None,
+            followed: BTreeSet::new(),
+            openings: Openings::default(),
             waiting: Waiting::default(),
+            retries: Retries::default(),
             turned: now,
             last: 0,
             records: 0,
         };
+        session.follow_mappings();
         session.libraries.cover_drivers(&mut session.counting);
         session.cover_all();
-        session.looked = boot_ns();
-        session.idle = session.libraries.idle().collect();
+        let idle = session.libraries.idle();
+        session.idle = idle.map(|(pid, start, looked)| ((pid, start), looked)).collect();
         Ok(session)
     }
 
@@ -118,17 +131,24 @@ impl Session {
         self.follow();
         let kernel = &self.counting.kernel;
         let tables = Tables::read(kernel)?;
-        let lost = lost(&kernel.lost()?);
+        let mut lost = lost(&kernel.lost()?);
+        let untold = self.openings.all_lost();
+        lost.extend((untold != 0).then(|| LostRoom { map: "mappings".to_owned(), count: untold }));
         // In this order: what the clocks say does not come before what was read.
         let (monotonic, boot) = (monotonic_ns(), boot_ns());
         let clocks = Clocks { asleep: boot.saturating_sub(monotonic), ticks: TICKS };
-        let is_whole = |pid, start, since: u64| since <= self.looked && self.idle.contains(&(pid, start));
+        let is_whole = |pid, start: u64, since: u64, call| {
+            let idle = self.idle.get(&(pid, start)).is_some_and(|looked| *looked >= since);
+            idle || self.openings.is_later((pid, start * (1_000_000_000 / TICKS)), since, call)
+        };
         let processes = tables.facts(&clocks, &self.counting.since(), is_whole);
+        self.tell_missed(&processes);
+        let (sampled_every, engine) = (self.every, self.counting.kernel.mode().engine().to_owned());
         let activity = Activity {
             clock_ns: boot,
             since_ns: self.since,
-            sampled_every: self.every,
-            engine: kernel.programs.mode().engine().to_owned(),
+            sampled_every,
+            engine,
             processes,
             lost,
             libraries: self.counting.libraries(),
@@ -155,7 +175,8 @@ impl Session {
             if left.is_zero() {
                 return Ok(false);
             }
-            let due = self.waiting.due().map(|due| due.saturating_duration_since(now));
+            let due = self.waiting.due().into_iter().chain(self.retries.due()).min();
+            let due = due.map(|due| due.saturating_duration_since(now));
             let rest = due.map_or(left, |due| due.min(left)).min(TURN);
             if self.sleep(rest, interrupt)? {
                 return Ok(true);
@@ -187,19 +208,79 @@ impl Session {
             true
         });
         let records = kernel.lost().ok().and_then(|lost| lost.get(RECORDS).copied()).unwrap_or(self.records);
+        // After the lives: a mapping of a process that has ended is among these.
+        let (mappings, untold) = self.mapped();
+        let mut mappings = mappings.into_iter().peekable();
         for life in lives {
+            while let Some(mapping) = mappings.next_if(|mapping| mapping.at <= life.at) {
+                self.map(mapping);
+            }
             self.live(life);
         }
-        if records != self.records {
+        mappings.for_each(|mapping| self.map(mapping));
+        if records != self.records || untold != 0 {
+            // Ends may be among what was lost: pids come again.
+            let ends = records - self.records.min(records);
             self.records = records;
+            self.openings.lost(boot_ns(), untold.saturating_add(ends));
+            self.followed.clear();
             self.cover_all();
+        }
+    }
+
+    /// Keeps which programs have ended that may have made calls, of which none was
+    /// counted.
+    fn tell_missed(&mut self, counted: &[ProcessActivity]) {
+        for (pid, opening) in self.openings.take_past() {
+            let of_it = counted.iter().filter(|process| process.pid == pid);
+            let call = of_it.map(|process| process.first_ns).max();
+            if opening.is_missed(self.counting.attached_since(opening.inode), call) {
+                self.counting.overlooked(pid, &opening.path);
+            }
+        }
+    }
+
+    /// Begins to follow which processes map libraries.
+    fn follow_mappings(&mut self) {
+        match Mappings::start() {
+            Ok(mappings) => self.mappings = Some(mappings),
+            Err(errno) => self.counting.mappings_unknown(errno.desc()),
+        }
+    }
+
+    /// The mappings of drivers' libraries since the last time, in the order of time, and
+    /// how many of any files were not told.
+    fn mapped(&mut self) -> (Vec<Mapping>, u64) {
+        let mut found = Vec::new();
+        let take = |mapping: Mapping| {
+            let name = mapping.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+            if matches!(driver(name), Some(Driver::Cuda | Driver::Hip)) {
+                found.push(mapping);
+            }
+        };
+        let untold = self.mappings.as_mut().map_or(0, |mappings| mappings.read(take));
+        found.sort_by_key(|mapping| mapping.at);
+        (found, untold)
+    }
+
+    /// A process mapped a driver's library: it is looked at soon.
+    fn map(&mut self, mapping: Mapping) {
+        let is_in_scope = match &self.only {
+            Some(only) => only.contains(&mapping.pid),
+            None => self.scope.all || self.followed.contains(&mapping.pid),
+        };
+        if is_in_scope {
+            self.openings.mapped(mapping.pid, mapping.at, mapping.inode, mapping.path);
+            let _unless_too_many = self.waiting.add(None, mapping.pid);
         }
     }
 
     fn live(&mut self, life: Life) {
         let start = life.start / (1_000_000_000 / TICKS);
+        self.followed.insert(life.pid);
         match life.event {
             LifeEvent::Exec { by_other_thread } => {
+                self.openings.ended(life.pid);
                 // What was attached for this process alone stays with its first
                 // thread. Where another one executes, that is gone.
                 if by_other_thread {
@@ -213,8 +294,11 @@ impl Session {
                 }
             }
             LifeEvent::Exit => {
+                self.openings.ended(life.pid);
                 self.libraries.exited(life.pid, start);
                 self.counting.ended(life.pid);
+                self.retries.settled(life.pid);
+                self.followed.remove(&life.pid);
             }
         }
     }
@@ -230,6 +314,11 @@ impl Session {
                 self.libraries.settled(look.pid);
             }
             let _unless_too_many = self.waiting.put_back(look);
+        }
+        while begun.elapsed() < LOOKING
+            && let Some(pid) = self.retries.next(begun)
+        {
+            self.cover(pid);
         }
         if self.turned.elapsed() >= TURN {
             self.turned = Instant::now();
@@ -248,21 +337,23 @@ impl Session {
     fn cover_all(&mut self) {
         let own = std::process::id();
         for pid in self.scope.processes(&self.proc).into_iter().filter(|pid| *pid != own) {
-            // One that did not answer in time may answer soon.
-            if !self.cover(pid) {
-                let _unless_too_many = self.waiting.add(None, pid);
-            }
+            self.followed.insert(pid);
+            self.cover(pid);
         }
     }
 
-    /// Looks for libraries of a process that are not attached to yet. Whether
-    /// the process could be looked at.
-    fn cover(&mut self, pid: u32) -> bool {
+    /// Looks for libraries of a process that are not attached to yet. If that does not
+    /// succeed, it is told as not covered, and tried again later.
+    fn cover(&mut self, pid: u32) {
         if self.only.as_ref().is_some_and(|only| !only.contains(&pid)) {
-            return true;
+            return;
         }
+        self.counting.look_at(pid);
         let coverage = self.libraries.cover(&mut self.counting, &self.proc, pid, true);
         self.counting.looked_at(pid, &coverage);
-        !matches!(coverage, Coverage::Uncovered(_))
+        match coverage {
+            Coverage::Uncovered(_) | Coverage::Partly => self.retries.failed(pid, Instant::now()),
+            Coverage::Covered | Coverage::None => self.retries.settled(pid),
+        }
     }
 }

@@ -73,8 +73,8 @@ pub enum GpuApi {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LostRoom {
     /// The table: `processes`, `threads`, `contexts`, `streams`, `blocks`,
-    /// `events`, `graphs`, `errors` or `devices`; `records`, which say where to look
-    /// for libraries; or `batches` of copies with more sizes than were read.
+    /// `events`, `graphs`, `errors` or `devices`; `records` and `mappings`, which say
+    /// where to look for libraries; or `batches` of copies with more sizes than were read.
     pub map: String,
     /// How many times there was none. Of `blocks`: allocations that are counted
     /// as such, and whose bytes are not.

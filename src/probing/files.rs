@@ -31,6 +31,7 @@ const AT_END: Duration = Duration::from_secs(5);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Version {
     changed: (i64, u32),
+    modified: (i64, u32),
     size: u64,
 }
 
@@ -81,6 +82,15 @@ struct KnownFile<P> {
     state: FileState<P>,
 }
 
+impl<P> KnownFile<P> {
+    /// Whether it is the same file with the same contents, probed for all, and root's:
+    /// a process has it, so that its number is of no other file.
+    fn is_shared_still(&self, stat: &FileStat) -> bool {
+        let is_same = self.users > 0 && Version::of(stat).has_contents_of(self.version);
+        is_same && matches!(self.state, FileState::Shared(_)) && belongs_to_root(stat)
+    }
+}
+
 /// What watches a file.
 #[derive(Debug)]
 enum FileState<P> {
@@ -106,7 +116,13 @@ pub(super) struct Files<P> {
 impl Version {
     /// Of a file as it is now.
     pub(super) fn of(stat: &FileStat) -> Self {
-        Self { changed: stat.changed, size: stat.size }
+        Self { changed: stat.changed, modified: stat.modified, size: stat.size }
+    }
+
+    /// Whether the contents are those of the other: where nobody but root can write
+    /// them, the times tell. Removing a name of the file changes the inode alone.
+    fn has_contents_of(self, other: Self) -> bool {
+        (self.modified, self.size) == (other.modified, other.size)
     }
 }
 
@@ -136,6 +152,12 @@ impl<P: Clone + Debug> Files<P> {
         asker: &Asker<'_>,
     ) -> Result<Use, String> {
         let (id, version) = (id(wanted.file.stat()), Version::of(wanted.file.stat()));
+        if let Some(known) = self.known.get_mut(&id)
+            && known.is_shared_still(wanted.file.stat())
+        {
+            // Attached anew it would be probed twice for a moment.
+            known.version = version;
+        }
         if self.known.get(&id).is_none_or(|known| known.version != version) {
             let now = Instant::now();
             self.budgets.allows(asker.uid, now)?;
@@ -293,6 +315,10 @@ fn is_mapped(stat: &FileStat, file_system: &ProbedFileSystem, mapped: Mapped) ->
 /// on it would be worth. Probes that such a file's symbols name may be put into
 /// every process.
 fn is_roots(stat: &FileStat, file_system: &ProbedFileSystem) -> bool {
+    file_system.believed && belongs_to_root(stat)
+}
+
+fn belongs_to_root(stat: &FileStat) -> bool {
     const OTHERS_WRITE: u16 = 0o022;
-    file_system.believed && stat.uid == 0 && stat.permissions & OTHERS_WRITE == 0
+    stat.uid == 0 && stat.permissions & OTHERS_WRITE == 0
 }

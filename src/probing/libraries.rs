@@ -18,6 +18,7 @@ use super::files::{self, Asker, Files, Use, Version, WantedFile};
 use super::look::{FILES, Lookers, ProcessFile, Seen, start};
 use super::prober::{FileId, FileRole, Prober};
 use crate::observe::processes::credentials;
+use crate::sys::clock::boot_ns;
 use crate::sys::dir::Dir;
 use crate::sys::regular_file::RegularFile;
 
@@ -53,6 +54,8 @@ pub struct Libraries<P> {
 struct ProbedProcess {
     /// When it started, in clock ticks since boot.
     start: u64,
+    /// When it was looked at last (`CLOCK_BOOTTIME`); 0: never.
+    looked: u64,
     /// Who is charged for it, once that was asked.
     uid: Option<u32>,
     uses: HashMap<FileId, Use>,
@@ -78,6 +81,9 @@ pub enum Coverage {
     Covered,
     /// They are not, for this reason.
     Uncovered(String),
+    /// Those of some drivers' libraries are not: the [`Prober`] was told which, and why.
+    /// Only where C libraries are not looked at.
+    Partly,
     /// It ended, or is a thread of the kernel.
     None,
 }
@@ -100,7 +106,7 @@ impl<P: Clone + Debug> Libraries<P> {
         pid: u32,
         followed: bool,
     ) -> Coverage {
-        let begun = Instant::now();
+        let (begun, at) = (Instant::now(), boot_ns());
         let uid = self.processes.get(&pid).and_then(|known| known.uid);
         if let Some(Err(over)) = uid.map(|uid| self.files.budgets.has_time(uid, begun)) {
             return Coverage::Uncovered(over);
@@ -119,7 +125,8 @@ impl<P: Clone + Debug> Libraries<P> {
             self.forget(pid);
             return Coverage::None;
         };
-        self.processes.entry(pid).or_default().start = looked.start;
+        let known = self.processes.entry(pid).or_default();
+        (known.start, known.looked) = (looked.start, at);
         let start = looked.start;
         let mut process = Looked { pid, dir: looked.dir, followed, seen: Vec::new() };
         let result = seen.and_then(|seen| self.look_at(prober, &mut process, seen));
@@ -131,7 +138,11 @@ impl<P: Clone + Debug> Libraries<P> {
             self.forget(pid);
             return Coverage::None;
         }
-        result.map_or_else(Coverage::Uncovered, |()| Coverage::Covered)
+        match result {
+            Ok(true) => Coverage::Covered,
+            Ok(false) => Coverage::Partly,
+            Err(why) => Coverage::Uncovered(why),
+        }
     }
 
     /// Finds the drivers' libraries that are installed on the node, and watches
@@ -189,7 +200,8 @@ impl<P: Clone + Debug> Libraries<P> {
         let shared = parent.uses.iter().filter_map(|(id, one)| Some((*id, self.files.share(*id, one)?)));
         let uses: HashMap<FileId, Use> = shared.collect();
         let whole = uses.len() == parent.uses.len() && !uses.is_empty();
-        self.processes.insert(pid, ProbedProcess { start, uid: parent.uid, uses, before: Vec::new() });
+        self.processes
+            .insert(pid, ProbedProcess { start, looked: 0, uid: parent.uid, uses, before: Vec::new() });
         !whole
     }
 
@@ -239,10 +251,11 @@ impl<P: Clone + Debug> Libraries<P> {
         self.processes.range(after).map(|(pid, _)| *pid).next()
     }
 
-    /// The processes that have none of the files: pids, and starts in clock ticks.
-    pub fn idle(&self) -> impl Iterator<Item = (u32, u64)> {
+    /// The processes that had none of the files when they were looked at: pids, starts
+    /// in clock ticks, and when that was (`CLOCK_BOOTTIME`).
+    pub fn idle(&self) -> impl Iterator<Item = (u32, u64, u64)> {
         let idle = self.processes.iter().filter(|(_, process)| process.uses.is_empty());
-        idle.map(|(pid, process)| (*pid, process.start))
+        idle.map(|(pid, process)| (*pid, process.start, process.looked))
     }
 
     /// How many files are watched.
@@ -266,14 +279,16 @@ impl<P: Clone + Debug> Libraries<P> {
         }
     }
 
+    /// Watches the files that were seen. Whether that could be done with all drivers'
+    /// libraries, where these are all that counts.
     fn look_at<Q: Prober<Place = P>>(
         &mut self,
         prober: &mut Q,
         process: &mut Looked,
         seen: Seen,
-    ) -> Result<(), String> {
+    ) -> Result<bool, String> {
         if Q::INTERCEPTION {
-            return self.intercepted(prober, process, &seen);
+            return self.intercepted(prober, process, &seen).map(|()| true);
         }
         if self.apart {
             for path in self.installed.clone() {
@@ -285,17 +300,20 @@ impl<P: Clone + Debug> Libraries<P> {
                 let _no_driver = self.file(prober, process, &found, FileRole::Driver);
             }
         }
+        let mut whole = true;
         for driver in &seen.drivers {
             if let Err(why) = self.file(prober, process, driver, FileRole::Driver) {
                 prober.refused(&driver.shown, Some(process.pid), &why);
+                whole &= why == files::none(FileRole::Driver);
             }
         }
         if !Q::C_LIBRARIES {
-            return Ok(());
+            return Ok(whole);
         }
         if let Some(executable) = &seen.executable {
             // A program without a C library: it may have the functions in itself.
-            return self.file(prober, process, executable, FileRole::Executable).map_err(|why| match why {
+            let watched = self.file(prober, process, executable, FileRole::Executable);
+            return watched.map(|()| true).map_err(|why| match why {
                 why if why == files::none(FileRole::Executable) => why,
                 why => format!("its executable is not watched: {why}"),
             });
@@ -309,7 +327,7 @@ impl<P: Clone + Debug> Libraries<P> {
         match failed.find(|why| !any || why != files::none(FileRole::CLibrary)) {
             Some(why) => Err(format!("its C library is not watched: {why}")),
             None if seen.more => Err(format!("it maps more than {FILES} C libraries")),
-            None => Ok(()),
+            None => Ok(true),
         }
     }
 
@@ -358,11 +376,12 @@ impl<P: Clone + Debug> Libraries<P> {
         if process.uses.get(&id).is_some_and(|known| known.version == version) {
             return Ok(());
         }
+        // The old use ends after the new one has begun: meanwhile the file is in use.
+        let begun = self.files.begin(prober, wanted, asker);
         if let Some(changed) = process.uses.remove(&id) {
             self.files.end(id, changed);
         }
-        let begun = self.files.begin(prober, wanted, asker)?;
-        process.uses.insert(id, begun);
+        process.uses.insert(id, begun?);
         Ok(())
     }
 

@@ -16,6 +16,7 @@ pub mod iter;
 pub mod kcmp;
 #[cfg(feature = "libbpf")]
 pub mod libbpf;
+pub mod mappings;
 pub mod namespace;
 pub mod notify;
 pub mod pidfd;

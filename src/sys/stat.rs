@@ -48,6 +48,8 @@ pub struct FileStat {
     pub mount: Option<u64>,
     /// Last change of the inode: seconds and nanoseconds.
     pub changed: (i64, u32),
+    /// Last change of the contents: seconds and nanoseconds. Its owner can set it.
+    pub modified: (i64, u32),
     /// Marked immutable, chattr(1): writing is refused with `EPERM`, for a
     /// device node too.
     pub immutable: bool,
@@ -84,6 +86,7 @@ pub fn stat_at<Fd: AsFd>(dir: Fd, name: &CStr) -> Result<FileStat, Errno> {
         links: stat.stx_nlink,
         mount: (stat.stx_mask & libc::STATX_MNT_ID != 0).then_some(stat.stx_mnt_id),
         changed: (stat.stx_ctime.tv_sec, stat.stx_ctime.tv_nsec),
+        modified: (stat.stx_mtime.tv_sec, stat.stx_mtime.tv_nsec),
         immutable: stat.stx_attributes & libc::STATX_ATTR_IMMUTABLE as u64 != 0,
     })
 }

@@ -1,5 +1,6 @@
-//! Names of the errors that calls return (`CUresult` in cuda.h 13.0, `hipError_t` in
-//! hip_runtime_api.h 6.4), and which of them end the use of a GPU.
+//! Names of the errors that calls return, and which of them end the use of a GPU. The
+//! names are those of the vendors' own bindings, which `fixtures/activity/errors.tsv` has:
+//! a code that is not there has no name.
 
 use crate::observation::GpuApi;
 
@@ -14,13 +15,14 @@ pub(super) fn of(api: GpuApi, code: u32) -> Option<&'static str> {
     names.get(place).map(|(_, name)| *name)
 }
 
-/// Whether every later call of the process fails after this code. The headers say of
-/// these that they leave the process in an inconsistent state, or that its context
-/// cannot be used any more.
+/// Whether the process can use no GPU any more after this code, until it is started
+/// anew: NVIDIA's documentation of CUresult says so of these. 214 and 220 are faults of
+/// the hardware that cannot be corrected. Of HIP's codes the documentation says nothing,
+/// so only the fault of the memory is one.
 pub(super) fn is_sticky(api: GpuApi, code: u32) -> bool {
     match api {
-        GpuApi::Cuda => matches!(code, 214 | 220 | 226 | 700 | 702 | 710 | 714..=719 | 721),
-        GpuApi::Hip => matches!(code, 214 | 700 | 702 | 710 | 719),
+        GpuApi::Cuda => matches!(code, 214 | 220 | 226 | 700 | 702 | 710 | 714..=719 | 721 | 810 | 911),
+        GpuApi::Hip => code == 214,
         GpuApi::LevelZero => false,
     }
 }
@@ -35,7 +37,9 @@ const CUDA: &[(u32, &str)] = &[
     (7, "CUDA_ERROR_PROFILER_ALREADY_STARTED"),
     (8, "CUDA_ERROR_PROFILER_ALREADY_STOPPED"),
     (34, "CUDA_ERROR_STUB_LIBRARY"),
+    (36, "CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER"),
     (46, "CUDA_ERROR_DEVICE_UNAVAILABLE"),
+    (47, "CUDA_ERROR_MULTICAST_RESOURCE_FULL"),
     (100, "CUDA_ERROR_NO_DEVICE"),
     (101, "CUDA_ERROR_INVALID_DEVICE"),
     (102, "CUDA_ERROR_DEVICE_NOT_LICENSED"),
@@ -64,6 +68,7 @@ const CUDA: &[(u32, &str)] = &[
     (224, "CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY"),
     (225, "CUDA_ERROR_UNSUPPORTED_DEVSIDE_SYNC"),
     (226, "CUDA_ERROR_CONTAINED"),
+    (227, "CUDA_ERROR_INSUFFICIENT_LOADER_VERSION"),
     (300, "CUDA_ERROR_INVALID_SOURCE"),
     (301, "CUDA_ERROR_FILE_NOT_FOUND"),
     (302, "CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND"),
@@ -123,6 +128,10 @@ const CUDA: &[(u32, &str)] = &[
     (913, "CUDA_ERROR_FUNCTION_NOT_LOADED"),
     (914, "CUDA_ERROR_INVALID_RESOURCE_TYPE"),
     (915, "CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION"),
+    (916, "CUDA_ERROR_KEY_ROTATION"),
+    (917, "CUDA_ERROR_STREAM_DETACHED"),
+    (918, "CUDA_ERROR_GRAPH_RECAPTURE_FAILURE"),
+    (919, "CUDA_ERROR_FABRIC_NOT_READY"),
     (999, "CUDA_ERROR_UNKNOWN"),
 ];
 
@@ -131,6 +140,10 @@ const HIP: &[(u32, &str)] = &[
     (2, "hipErrorOutOfMemory"),
     (3, "hipErrorNotInitialized"),
     (4, "hipErrorDeinitialized"),
+    (5, "hipErrorProfilerDisabled"),
+    (6, "hipErrorProfilerNotInitialized"),
+    (7, "hipErrorProfilerAlreadyStarted"),
+    (8, "hipErrorProfilerAlreadyStopped"),
     (9, "hipErrorInvalidConfiguration"),
     (12, "hipErrorInvalidPitchValue"),
     (13, "hipErrorInvalidSymbol"),
@@ -147,11 +160,19 @@ const HIP: &[(u32, &str)] = &[
     (202, "hipErrorContextAlreadyCurrent"),
     (205, "hipErrorMapFailed"),
     (206, "hipErrorUnmapFailed"),
+    (207, "hipErrorArrayIsMapped"),
+    (208, "hipErrorAlreadyMapped"),
     (209, "hipErrorNoBinaryForGpu"),
+    (210, "hipErrorAlreadyAcquired"),
+    (211, "hipErrorNotMapped"),
+    (212, "hipErrorNotMappedAsArray"),
+    (213, "hipErrorNotMappedAsPointer"),
     (214, "hipErrorECCNotCorrectable"),
     (215, "hipErrorUnsupportedLimit"),
     (216, "hipErrorContextAlreadyInUse"),
     (217, "hipErrorPeerAccessUnsupported"),
+    (218, "hipErrorInvalidKernelFile"),
+    (219, "hipErrorInvalidGraphicsContext"),
     (300, "hipErrorInvalidSource"),
     (301, "hipErrorFileNotFound"),
     (302, "hipErrorSharedObjectSymbolNotFound"),
@@ -184,9 +205,16 @@ const HIP: &[(u32, &str)] = &[
     (907, "hipErrorCapturedEvent"),
     (908, "hipErrorStreamCaptureWrongThread"),
     (910, "hipErrorGraphExecUpdateFailure"),
+    (911, "hipErrorInvalidChannelDescriptor"),
+    (912, "hipErrorInvalidTexture"),
+    (914, "hipErrorInvalidResourceType"),
+    (915, "hipErrorInvalidResourceConfiguration"),
+    (916, "hipErrorStreamDetached"),
     (999, "hipErrorUnknown"),
     (1052, "hipErrorRuntimeMemory"),
     (1053, "hipErrorRuntimeOther"),
+    (1054, "hipErrorInvalidClusterSize"),
+    (1055, "hipErrorTbd"),
 ];
 
 #[cfg(test)]
@@ -201,6 +229,12 @@ mod tests {
             assert!(names.is_sorted_by_key(|(code, _)| *code));
             names.iter().for_each(|(code, name)| assert_eq!(of(api, *code), Some(*name)));
         }
+        let rows = include_str!("../../../fixtures/activity/errors.tsv").lines();
+        let rows: Vec<&str> = rows.filter(|line| !line.starts_with('#')).collect();
+        let own = [("cuda", CUDA), ("hip", HIP)]
+            .into_iter()
+            .flat_map(|(api, names)| names.iter().map(move |(code, name)| format!("{api}\t{code}\t{name}")));
+        assert_eq!(own.collect::<Vec<_>>(), rows);
         assert_eq!((of(GpuApi::Cuda, 0), of(GpuApi::Cuda, u32::MAX)), (None, None));
         assert!(is_sticky(GpuApi::Cuda, 700) && !is_sticky(GpuApi::Cuda, 2) && !is_sticky(GpuApi::Hip, 720));
     }

@@ -139,7 +139,8 @@ fn parse(bytes: &[u8], name: &str, observation: &Observation) -> Result<Activity
     Ok(*reading)
 }
 
-/// How old counts are, if that is too old.
+/// How old counts are, if that is too old, or if they are of a time to come: then the
+/// clock was set back since, and nothing tells how old they are.
 fn age_of(reading: &ActivityReading, observation: &Observation) -> Option<SignedDuration> {
     let time = |text: &str| text.parse::<Timestamp>().ok();
     let Some((then, now)) = time(&reading.at).zip(time(&observation.taken_at)) else {
@@ -148,15 +149,25 @@ fn age_of(reading: &ActivityReading, observation: &Observation) -> Option<Signed
     let every = i64::try_from(reading.every_ms / 1000).unwrap_or(i64::MAX);
     let most = SignedDuration::from_secs(every.saturating_mul(MISSED_READINGS).max(LEAST_AGE));
     let age = now.duration_since(then);
-    (age > most).then_some(age)
+    (age > most || -age > SignedDuration::from_secs(LEAST_AGE)).then_some(age)
 }
 
 fn old(path: &Path, age: SignedDuration) -> Problem {
     let seconds = age.as_secs();
+    let why = match seconds {
+        ..0 => format!(
+            "its counts are of {} seconds from now and not used: the clock was set back, so how old they are is \
+             not known",
+            seconds.unsigned_abs()
+        ),
+        _ => format!(
+            "its counts are {seconds} seconds old and not used: the gpumap that kept it has ended, or does not get on"
+        ),
+    };
     Problem {
         code: ProblemCode::BadState,
         what: path.to_string_lossy().into_owned(),
-        why: format!("its counts are {seconds} seconds old and not used: the gpumap that kept it has ended"),
+        why,
         needs: KEEP_ONE.to_owned(),
     }
 }

@@ -5,6 +5,7 @@
 //! Needs root, a writable cgroup2, a C compiler and what each test names; without
 //! them the tests say so and pass, unless `GPUMAP_REQUIRE_ROOT=1`.
 
+mod activity;
 mod containers;
 mod drivers;
 mod jobs;

@@ -3,11 +3,11 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use gpumap::activity::{Mode, Options, ProcessScope, Session};
-use gpumap::observation::ProcessActivity;
+use gpumap::observation::{Activity, ProcessActivity, Uncovered};
 
 use crate::support::host::Host;
 use crate::support::watching::Place;
@@ -18,6 +18,8 @@ pub const MODES: [Mode; 2] = [Mode::Session, Mode::Pair];
 /// A driver and programs that use it, in a cgroup of their own.
 pub struct Bench {
     place: Place,
+    /// The library.
+    pub driver: PathBuf,
     /// Plain functions, and those for threads' own default streams.
     pub client: PathBuf,
     pub own: PathBuf,
@@ -42,7 +44,30 @@ impl Bench {
         let flags = |more: &str| format!("gcc -O2 {more}{} -Wl,-rpath,{directory}", driver.to_str().unwrap());
         let client = place.build("c/cuda/client.c", "client", &flags(""));
         let own = place.build("c/cuda/client.c", "own", &flags("-DOWN "));
-        Self { place, client, own }
+        Self { place, driver, client, own }
+    }
+
+    /// The stand-in of HIP's runtime, and its clients.
+    pub fn hip(root: &Host) -> Self {
+        let place = Place::new(root);
+        let begin = "-fcf-protection -shared -fPIC -Wl,-soname,libamdhip64.so.6";
+        let driver = place.build("c/hip.c", "libamdhip64.so.6", &format!("gcc -O0 {begin}"));
+        let directory = driver.parent().unwrap().to_str().unwrap();
+        let flags =
+            |more: &str| format!("gcc -DCLIENT {more}{} -Wl,-rpath,{directory}", driver.to_str().unwrap());
+        let client = place.build("c/hip.c", "client", &flags(""));
+        let own = place.build("c/hip.c", "own", &flags("-DOWN "));
+        Self { place, driver, client, own }
+    }
+
+    /// Builds the program that opens the library itself.
+    pub fn opener(&self, name: &str, flags: &str) -> PathBuf {
+        self.place.build("c/cuda/opener.c", name, format!("gcc {flags} -ldl").replace("  ", " ").as_str())
+    }
+
+    /// Compiles C into the directory of the clients.
+    pub fn build(&self, source: &str, output: &str, flags: &str) -> PathBuf {
+        self.place.build(source, output, flags)
     }
 
     /// The cgroup of its processes.
@@ -61,12 +86,17 @@ impl Bench {
 
     /// Starts a client.
     pub fn start(&self, client: &Path, words: &[&str]) -> Child {
+        self.command(client, words).spawn().unwrap()
+    }
+
+    /// A program that is to be started. What was told before is forgotten.
+    pub fn command(&self, program: &Path, words: &[&str]) -> Command {
         let _ = fs::remove_file(self.truth());
-        let mut all = vec![client.to_str().unwrap()];
+        let mut all = vec![program.to_str().unwrap()];
         all.extend(words);
         let mut command = self.place.command(&all);
         command.env("TRUTH", self.truth()).stdin(Stdio::piped()).stdout(Stdio::piped());
-        command.spawn().unwrap()
+        command
     }
 
     /// A process that maps the library: what begins later is counted from its
@@ -77,8 +107,16 @@ impl Bench {
         Held(child)
     }
 
-    /// Begins to count.
+    /// Begins to count, and waits until all that is in use is covered: on a busy machine
+    /// another process may have kept the library from it at first, and that is said.
     pub fn session(&self, mode: Mode, every: u32) -> Session {
+        let mut session = self.begin(mode, every);
+        uncovered_until(&mut session, <[Uncovered]>::is_empty);
+        session
+    }
+
+    /// Begins to count.
+    pub fn begin(&self, mode: Mode, every: u32) -> Session {
         let scope = ProcessScope { cgroups: vec![self.place.cgroup.clone()], ..ProcessScope::default() };
         let options = Options { every, mode: Some(mode), costly: false };
         Session::start(&scope, "/proc".as_ref(), options).unwrap()
@@ -89,15 +127,68 @@ impl Bench {
     pub fn run(&self, mode: Mode, every: u32, client: &Path, words: &[&str]) -> (ProcessActivity, String) {
         let _held = self.hold();
         let mut session = self.session(mode, every);
-        let mut child = self.start(client, words);
-        let pid = child.id();
-        assert!(child.wait().unwrap().success());
-        let process = read(&mut session, pid);
+        let (process, truth) = self.run_in(&mut session, client, words);
         let reading = session.read().unwrap();
-        assert!(reading.lost.is_empty(), "{:?}", reading.lost);
+        assert_eq!(lost(&reading), []);
         assert!(reading.uncovered.is_empty(), "{:?}", reading.uncovered);
-        (process, fs::read_to_string(self.truth()).unwrap())
+        (process, truth)
     }
+
+    /// The same in a session that runs already.
+    pub fn run_in(&self, session: &mut Session, client: &Path, words: &[&str]) -> (ProcessActivity, String) {
+        self.finish(session, self.start(client, words))
+    }
+
+    /// The same of a process that was started.
+    pub fn finish(&self, session: &mut Session, mut child: Child) -> (ProcessActivity, String) {
+        assert!(ends(session, &mut child).success());
+        let process = read(session, child.id());
+        (process, self.truth_text())
+    }
+}
+
+/// Waits for the end of a process while the session goes on.
+fn ends(session: &mut Session, child: &mut Child) -> ExitStatus {
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        session.wait(Duration::from_millis(5), None).unwrap();
+    }
+}
+
+/// What is not counted, once this is so, and nothing else for 20 seconds.
+pub fn uncovered_until(session: &mut Session, is_so: impl Fn(&[Uncovered]) -> bool) -> Vec<Uncovered> {
+    let begun = Instant::now();
+    loop {
+        let uncovered = session.read().unwrap().uncovered;
+        if is_so(&uncovered) {
+            return uncovered;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "{uncovered:?}");
+        session.wait(Duration::from_millis(20), None).unwrap();
+    }
+}
+
+/// Waits until so many libraries are counted.
+pub fn libraries_until(session: &mut Session, many: usize) {
+    let begun = Instant::now();
+    while session.read().unwrap().libraries.len() < many {
+        assert!(begun.elapsed() < Duration::from_secs(60), "no library is found");
+        session.wait(Duration::from_millis(20), None).unwrap();
+    }
+}
+
+/// What found no room in the tables of sums. Mappings are of all processes of the
+/// machine: a busy one may have more than the kernel keeps.
+pub fn lost(reading: &Activity) -> Vec<(&str, u64)> {
+    let lost = reading.lost.iter().filter(|lost| lost.map != "mappings");
+    lost.map(|lost| (lost.map.as_str(), lost.count)).collect()
+}
+
+/// All launches of a process.
+pub fn launches(process: &ProcessActivity) -> u64 {
+    process.streams.iter().map(|stream| stream.launches).sum()
 }
 
 /// Waits until a process says something.
@@ -122,17 +213,18 @@ pub fn read(session: &mut Session, pid: u32) -> ProcessActivity {
 /// The same of one that executed programs: one after the other.
 pub fn read_all(session: &mut Session, pid: u32) -> Vec<ProcessActivity> {
     let begun = Instant::now();
-    let (mut ended, mut uncovered) = (Vec::new(), Vec::new());
+    let (mut ended, mut uncovered, mut libraries) = (Vec::new(), Vec::new(), Vec::new());
     while begun.elapsed() < Duration::from_secs(20) {
         let reading = session.read().unwrap();
-        uncovered = reading.uncovered;
+        uncovered.extend(reading.uncovered);
+        libraries = reading.libraries;
         ended.extend(reading.processes.into_iter().filter(|one| one.pid == pid && one.ended_ns.is_some()));
         if ended.iter().any(|one: &ProcessActivity| !one.executed) {
             return ended;
         }
         session.wait(Duration::from_millis(20), None).unwrap();
     }
-    panic!("process {pid} does not end: {ended:?}; not covered: {uncovered:?}");
+    panic!("process {pid} does not end: {ended:?}; not covered: {uncovered:?}; {}", libraries.len());
 }
 
 /// Compares all sums with the driver's.

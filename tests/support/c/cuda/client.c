@@ -91,6 +91,7 @@ static void obey(const char *verb, u64 n, u64 *stream)
 		cuMemHostAlloc(&a, n, 0); cuMemCreate(&a, n, NULL, NUMBER(0)); cuMemRelease(a); cuMemCreate(&a, n, NULL, NUMBER(0));
 		PTSZ(cuMemAllocAsync)(&a, n, s); PTSZ(cuMemFreeAsync)(a, s);
 	}
+	else if (IS("keep")) TIMES cuMemAlloc_v2(&a, 16);
 	else if (IS("churn")) TIMES { cuMemAlloc_v2(&a, 64 + i); cuMemFree_v2(a); }
 	else if (IS("waits")) TIMES {
 		PTSZ(cuStreamSynchronize)(s); PTSZ(cuStreamQuery)(s); cuCtxSynchronize();

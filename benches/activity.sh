@@ -1,0 +1,111 @@
+#!/bin/bash
+# What counting launches costs, all in one run and by turns: nobody, an empty probe behind
+# the cmp, `gpumap activity` with one launch of 64 timed and with all, an event for each
+# launch as Datadog's agent sends it (its size, attached at the entry), and bpftrace. Then
+# the readers' processor time at 100,000 launches a second, the start, and the memory.
+#
+#   benches/activity.sh [GPUMAP [ROUNDS]]
+#
+# Root, a writable cgroup2, gcc, clang, bpftool; bpftrace if it is there. x86-64. Nothing
+# else should run meanwhile.
+gpumap=$(realpath "${1:-target/dist/gpumap}")
+rounds=${2:-5}
+# shellcheck source=benches/common.sh
+source "$(dirname "$0")/common.sh"
+mkdir "$top"
+pins=/sys/fs/bpf/gpumap-bench-$$
+reader=
+held=
+stop() { [ -z "$reader" ] || { kill "$reader"; wait "$reader" 2>/dev/null || true; }; reader=; }
+end() {
+	stop
+	[ -z "$held" ] || { kill "$held"; wait "$held" 2>/dev/null || true; }
+	rm -rf "$pins"
+	finish
+}
+trap end EXIT
+
+c=tests/support/c/cuda
+library=$work/libcuda.so.1
+gcc -O2 -w -pthread -shared -fPIC -Wl,-soname,libcuda.so.1 -o "$library" $c/driver.c
+gcc -O2 -w -pthread -o "$work/launch" benches/activity.c "$library" -Wl,-rpath,"$work"
+gcc -O2 -w -pthread -o "$work/client" $c/client.c "$library" -Wl,-rpath,"$work"
+gcc -O2 -Wall -o "$work/peer" benches/activity_peer.c
+clang -O2 -g -target bpf -mcpu=v3 -Wall -isystem "/usr/include/$(gcc -print-multiarch)" -c -o "$work/peer.o" benches/activity_peer.bpf.c
+mkdir -p "$pins"
+bpftool prog loadall "$work/peer.o" "$pins/programs" pinmaps "$pins/maps" 2>/dev/null
+entry=0x$(nm -D "$library" | awk '$3 == "cuLaunchKernel" { print $1 }')
+behind=$(printf '0x%x' $((entry + 10)))
+
+inside() { (echo 0 >"$top/cgroup.procs" && exec "$@"); }
+# The library is in use when gpumap begins.
+mkfifo "$work/fifo"
+inside "$work/client" stop <>"$work/fifo" >/dev/null &
+held=$!
+sleep 0.3
+
+# begin WORD COMMAND...: a reader, which is there when it has printed the word.
+begin() {
+	local word=$1
+	shift
+	"$@" >"$work/reader" 2>&1 &
+	reader=$!
+	until grep -q "$word" "$work/reader"; do
+		kill -0 "$reader" || { cat "$work/reader" >&2; exit 1; }
+		sleep 0.05
+	done
+	sleep 0.3
+}
+begin_as() {
+	case $1 in
+	bare) ;;
+	empty) begin ready "$work/peer" "$pins/programs/empty" "$library" "$behind" ;;
+	sampled) begin schema "$gpumap" activity --json --cgroup "$top" --every "${2:-1s}" ;;
+	timed) begin schema "$gpumap" activity --json --cgroup "$top" --every "${2:-1s}" --time-one-in 1 ;;
+	event) begin ready "$work/peer" "$pins/programs/send" "$library" "$entry" "$pins/maps/ring" ;;
+	event_behind) begin ready "$work/peer" "$pins/programs/send" "$library" "$behind" "$pins/maps/ring" ;;
+	bpftrace) begin Attaching bpftrace -e "uprobe:$library:cuLaunchKernel { @[pid, arg5] = count(); }"; sleep 1 ;;
+	esac
+}
+ways=(bare empty sampled timed event_behind event)
+! command -v bpftrace >/dev/null || ways+=(bpftrace)
+
+for threads in 1 2; do
+	for ((round = 0; round < rounds; round++)); do
+		for way in "${ways[@]}"; do
+			begin_as "$way"
+			# Rounds of 1,000 launches; at the entry each takes twenty times as long.
+			many=100
+			case $way in event | bpftrace) many=15 ;; esac
+			inside "$work/launch" "$threads" "$many" >>"$work/$way.$threads.log"
+			stop
+		done
+	done
+	base=$(median "empty.$threads")
+	for way in "${ways[@]}"; do
+		awk -v way="$way" -v threads="$threads" -v ns="$(median "$way.$threads")" -v base="$base" \
+			'BEGIN { printf "%d thread(s), %-13s %7d ns a launch, %6.2f of the empty probe\n", threads, way, ns, ns / base }'
+	done
+done
+
+# Ticks of user and system time of a process, and its largest memory.
+ticks() { awk '{ print $14 + $15 }' "/proc/$1/stat"; }
+seconds=8
+for way in sampled timed event_behind event; do
+	begin_as "$way" 2s
+	from=$(ticks "$reader")
+	paced=$(inside "$work/launch" -r 100000 "$seconds")
+	used=$(($(ticks "$reader") - from))
+	memory=$(awk '/VmHWM/ { print $2 }' "/proc/$reader/status")
+	awk -v way="$way" -v used="$used" -v s="$seconds" -v p="$paced" -v memory="$memory" \
+		'BEGIN { printf "reader of %-13s %5.2f %% of a core, %d KiB at most; %s\n", way, used / s, memory, p }'
+	stop
+done
+bpftool map dump pinned "$pins/maps/lost" | head -n 4
+
+for ((round = 0; round < 2 * rounds + 1; round++)); do
+	from=$(date +%s%N)
+	"$gpumap" activity --json --once --every 1ms --cgroup "$top" >/dev/null
+	echo $((($(date +%s%N) - from) / 1000)) >>"$work/start.log"
+done
+echo "a whole activity --once with a library in use: best $(best start) us, median $(median start) us"

@@ -1,0 +1,69 @@
+//! HIP, by the same programs: with what a stand-in of its runtime says was really
+//! called. Its functions begin as those of Debian's library do.
+
+use gpumap::activity::Mode;
+
+use super::bench::{self, Bench, MODES, compare};
+use crate::support::host;
+
+/// Every kind of call that the client makes.
+const ALL: &[&str] = &[
+    "device:1",
+    "stream",
+    "launch:100",
+    "legacy:4",
+    "own:5",
+    "together:7",
+    "further:6",
+    "module:8",
+    "config:9",
+    "function:3",
+    "graph:4",
+    "copies:10",
+    "fills:9",
+    "memory:1000",
+    "waits:3",
+    "bad:2",
+    "device:0",
+    "launch:11",
+    "memory:500",
+    "current",
+];
+
+/// Make sure that every sum is what the runtime says, whatever the probes, the variant of
+/// the functions and the number of threads.
+#[test]
+fn every_call() {
+    let Some(root) = host::shared() else { return };
+    let bench = Bench::hip(&root);
+    for mode in MODES {
+        for (client, threads) in [(&bench.client, "1"), (&bench.own, "3"), (&bench.client, "8")] {
+            let words = [&["-t", threads], ALL].concat();
+            let (process, truth) = bench.run(mode, 1, client, &words);
+            compare(&process, &truth, &format!("{mode:?}, {threads} threads"));
+            assert!(!process.partial && process.devices.is_empty());
+        }
+    }
+}
+
+/// Make sure that launches are counted whole where few of them are timed, and that a
+/// device that was chosen before counting began is unknown until it is named.
+#[test]
+fn sampled_and_late() {
+    let Some(root) = host::shared() else { return };
+    let bench = Bench::hip(&root);
+    let (process, truth) = bench.run(Mode::Session, 64, &bench.client, &["-t", "3", "stream", "launch:640"]);
+    compare(&process, &truth, "sampled");
+
+    let words = ["device:1", "launch:50", "stop", "launch:3", "current", "launch:4"];
+    let mut client = bench.start(&bench.client, &words);
+    bench::read_line(&mut client, "stopped");
+    let mut session = bench.session(Mode::Session, 1);
+    bench::go_on(&mut client);
+    assert!(client.wait().unwrap().success());
+    let process = bench::read(&mut session, client.id());
+    let mut launches: Vec<(u64, u64)> =
+        process.streams.iter().map(|stream| (stream.context, stream.launches)).collect();
+    launches.sort_unstable();
+    assert_eq!((launches, process.partial), (vec![(0, 3), (2, 4)], true));
+}

@@ -1,0 +1,55 @@
+//! What finds no room in the kernel's tables is counted and said, and takes nothing
+//! from others.
+
+use gpumap::activity::Mode;
+
+use super::bench::{self, Bench, launches};
+use crate::support::host;
+
+/// Blocks of one process that are known at a time (`MOST_BLOCKS` in `bpf/activity.h`).
+const BLOCKS: u64 = 1 << 18;
+
+/// Make sure that a process with more blocks than are kept is told so, that its
+/// allocations are counted all the same, and that another process loses nothing.
+#[test]
+fn many_blocks() {
+    let Some(root) = host::shared() else { return };
+    let bench = Bench::new(&root);
+    let _held = bench.hold();
+    let mut session = bench.session(Mode::Session, 1);
+    let more = 1000;
+    let keep = format!("keep:{}", BLOCKS + more);
+    let mut client = bench.start(&bench.client, &["device:0", &keep, "stop", "churn:10"]);
+    bench::read_line(&mut client, "stopped");
+    let reading = session.read().unwrap();
+    assert_eq!(bench::lost(&reading), [("blocks", more)]);
+    let process = reading.processes.iter().find(|process| process.pid == client.id()).unwrap();
+    let context = &process.contexts[0];
+    assert_eq!((context.allocations, context.bytes), (BLOCKS + more, BLOCKS * 16));
+
+    let (other, truth) =
+        bench.run_in(&mut session, &bench.client, &["device:1", "memory:1000", "churn:20", "launch:3"]);
+    bench::compare(&other, &truth, "another process");
+    bench::go_on(&mut client);
+    assert!(client.wait().unwrap().success());
+    let process = bench::read(&mut session, client.id());
+    // Its new blocks have no room either, so their frees are not seen.
+    assert_eq!((process.contexts[0].allocations, process.contexts[0].frees), (BLOCKS + more + 10, 0));
+
+    // Its blocks were cleared away when it had been read.
+    let (_, truth) = bench.run_in(&mut session, &bench.client, &["device:0", &format!("keep:{BLOCKS}")]);
+    assert!(truth.contains(&BLOCKS.to_string()));
+    let reading = session.read().unwrap();
+    assert_eq!(bench::lost(&reading), [("blocks", more + 10)]);
+}
+
+/// Make sure that codes of errors are counted apart, as many as there are, and that
+/// launches are not lost by it.
+#[test]
+fn many_errors() {
+    let Some(root) = host::shared() else { return };
+    let bench = Bench::new(&root);
+    let (process, truth) = bench.run(Mode::Session, 1, &bench.client, &["device:0", "bad:300", "launch:20"]);
+    bench::compare(&process, &truth, "errors");
+    assert_eq!((launches(&process), process.errors[0].count), (20, 300));
+}
