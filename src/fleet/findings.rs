@@ -42,6 +42,9 @@ impl<'a> Group<'a> {
 /// What groups are told apart by: severity, id, kind of owner, words.
 type Key<'a> = (Reverse<Severity>, &'a str, Option<&'a OwnerKind>, &'a str);
 
+/// A group with what it is told apart by.
+type Told<'a> = (Key<'a>, Group<'a>);
+
 /// Fills in all of a report that is about findings.
 pub(super) fn fill(fleet: &mut Fleet, gatherer: &Gatherer, known: &Known, fail_on: FailOn) {
     let mut groups: BTreeMap<Key<'_>, Group<'_>> = BTreeMap::new();
@@ -77,10 +80,9 @@ pub(super) fn fill(fleet: &mut Fleet, gatherer: &Gatherer, known: &Known, fail_o
 }
 
 /// Groups of one id and severity beyond the largest ones as one group.
-fn bounded<'a>(groups: BTreeMap<Key<'a>, Group<'a>>) -> Vec<(Key<'a>, Group<'a>)> {
-    let all: Vec<(Key<'a>, Group<'a>)> = groups.into_iter().collect();
-    let mut kinds: BTreeMap<(Reverse<Severity>, &str), Vec<(Key<'a>, Group<'a>)>> = BTreeMap::new();
-    for (key, group) in all {
+fn bounded<'a>(groups: BTreeMap<Key<'a>, Group<'a>>) -> Vec<Told<'a>> {
+    let mut kinds: BTreeMap<(Reverse<Severity>, &str), Vec<Told<'a>>> = BTreeMap::new();
+    for (key, group) in groups {
         kinds.entry((key.0, key.1)).or_default().push((key, group));
     }
     let mut kept = Vec::new();
@@ -97,7 +99,7 @@ fn bounded<'a>(groups: BTreeMap<Key<'a>, Group<'a>>) -> Vec<(Key<'a>, Group<'a>)
     kept
 }
 
-fn reported(groups: Vec<(Key<'_>, Group<'_>)>) -> Vec<FleetFinding> {
+fn reported(groups: Vec<Told<'_>>) -> Vec<FleetFinding> {
     let one = |((severity, id, owner, _), group): (Key<'_>, Group<'_>)| {
         let (node, example) = group.example.unwrap_or_default();
         FleetFinding {

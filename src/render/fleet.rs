@@ -67,17 +67,15 @@ fn drift(out: &mut dyn Write, style: Style, fleet: &Fleet) -> io::Result<()> {
     }
     different.iter().try_for_each(|drift| property(out, style, drift))?;
     if style.all {
-        return same.iter().try_for_each(|drift| property(out, style, drift));
-    }
-    if !same.is_empty() && fleet.nodes.answered.count > 1 {
+        same.iter().try_for_each(|drift| property(out, style, drift))?;
+    } else if !same.is_empty() && fleet.nodes.answered.count > 1 {
         let names: Vec<String> = same.iter().map(|drift| drift.what.clone()).collect();
         let text = format!("All nodes that tell are alike in {} (-v shows).", names.join(", "));
         wrap::write(out, "", 2, usize::from(style.width), &text)?;
-    }
-    if different.is_empty() && (same.is_empty() || fleet.nodes.answered.count < 2) {
+    } else if different.is_empty() {
         return Ok(());
     }
-    writeln!(out)
+    if fleet.drift.is_empty() { Ok(()) } else { writeln!(out) }
 }
 
 fn property(out: &mut dyn Write, style: Style, drift: &Drift) -> io::Result<()> {
