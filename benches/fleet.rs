@@ -5,7 +5,7 @@
 //! `cargo bench --bench fleet`.
 
 #![allow(missing_docs, clippy::print_stdout, reason = "a benchmark")]
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a benchmark")]
+#![expect(clippy::unwrap_used, reason = "a benchmark")]
 
 use std::hint::black_box;
 use std::io::Write as _;
