@@ -16,6 +16,7 @@ pub mod commands;
 pub mod doctor;
 pub mod elf;
 pub mod export;
+pub mod fleet;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 pub mod gpu;

@@ -6,12 +6,22 @@
 
 use super::lines::short;
 
+/// How long a list may be when it is written out.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// How many names.
+    names: usize,
+    /// How many bytes they have together.
+    bytes: usize,
+}
+
 /// More device files than a node has.
-const NAME_LIMIT: usize = 4096;
-/// Bytes that the names of one list may have together.
-const BYTE_LIMIT: usize = 1 << 20;
+const DEVICES: Limits = Limits { names: 4096, bytes: 1 << 20 };
 /// More groups in brackets than Slurm takes.
 const GROUP_LIMIT: usize = 4;
+
+/// Nodes that a host list may name.
+const NODES: Limits = Limits { names: 1 << 17, bytes: 1 << 23 };
 
 /// A piece of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,23 +38,41 @@ struct Range {
     width: usize,
 }
 
+/// The nodes of a host list, `tux[0-3,07-09],login`, in its order.
+///
+/// # Errors
+///
+/// A list that is not understood, or that names more nodes than a cluster has.
+pub fn host_names(list: &str) -> Result<Vec<String>, String> {
+    expand_within(list, NODES)
+}
+
 /// The names of a list in its order.
 ///
 /// # Errors
 ///
 /// A list that is not understood or has too many names.
 pub(super) fn expand(list: &str) -> Result<Vec<String>, String> {
+    expand_within(list, DEVICES)
+}
+
+/// The names of a list in its order.
+///
+/// # Errors
+///
+/// A list that is not understood or is longer than the limits.
+fn expand_within(list: &str, limits: Limits) -> Result<Vec<String>, String> {
     let mut names = Vec::new();
     let mut bytes = 0;
     for name in split(list)? {
-        let one = expand_one(&parts(name)?)?;
+        let one = expand_one(&parts(name)?, limits)?;
         bytes += one.iter().map(String::len).sum::<usize>();
         names.extend(one);
-        if names.len() > NAME_LIMIT {
-            return Err(too_many());
+        if names.len() > limits.names {
+            return Err(too_many(limits));
         }
-        if bytes > BYTE_LIMIT {
-            return Err(too_long());
+        if bytes > limits.bytes {
+            return Err(too_long(limits));
         }
     }
     Ok(names)
@@ -60,12 +88,12 @@ pub(super) fn contains(list: &str, name: &str) -> Result<bool, String> {
     Ok(parts?.iter().any(|parts| matches(parts, name)))
 }
 
-fn too_many() -> String {
-    format!("more than {NAME_LIMIT} names in one list")
+fn too_many(limits: Limits) -> String {
+    format!("more than {} names in one list", limits.names)
 }
 
-fn too_long() -> String {
-    format!("the names of one list have more than {BYTE_LIMIT} bytes")
+fn too_long(limits: Limits) -> String {
+    format!("the names of one list have more than {} bytes", limits.bytes)
 }
 
 /// The names of a list: split at commas outside of brackets.
@@ -121,16 +149,18 @@ fn range(text: &str) -> Option<Range> {
     (digits(first) && digits(last) && even && range.first <= range.last).then_some(range)
 }
 
-fn expand_one(parts: &[Part]) -> Result<Vec<String>, String> {
+fn expand_one(parts: &[Part], limits: Limits) -> Result<Vec<String>, String> {
     let mut names = vec![String::new()];
     for part in parts {
         match part {
-            Part::Text(text) if text.len().saturating_mul(names.len()) > BYTE_LIMIT => return Err(too_long()),
+            Part::Text(text) if text.len().saturating_mul(names.len()) > limits.bytes => {
+                return Err(too_long(limits));
+            }
             Part::Text(text) => names.iter_mut().for_each(|name| name.push_str(text)),
             Part::Numbers(ranges) => {
-                let tails = numbers(ranges)?;
-                if tails.len().saturating_mul(names.len()) > NAME_LIMIT {
-                    return Err(too_many());
+                let tails = numbers(ranges, limits)?;
+                if tails.len().saturating_mul(names.len()) > limits.names {
+                    return Err(too_many(limits));
                 }
                 names = names
                     .iter()
@@ -142,11 +172,11 @@ fn expand_one(parts: &[Part]) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-fn numbers(ranges: &[Range]) -> Result<Vec<String>, String> {
-    let limit = NAME_LIMIT as u64;
+fn numbers(ranges: &[Range], limits: Limits) -> Result<Vec<String>, String> {
+    let limit = limits.names as u64;
     let count = ranges.iter().fold(0, |sum: u64, range| sum.saturating_add(range.last - range.first + 1));
     if count > limit {
-        return Err(too_many());
+        return Err(too_many(limits));
     }
     let one = |range: &Range| {
         let width = range.width;

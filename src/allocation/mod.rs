@@ -19,4 +19,5 @@ mod slot;
 
 pub use caller_list::caller_list;
 pub use hook::{Of, of_claim, of_hook};
+pub use hostlist::host_names;
 pub use numbering::Numbering;

@@ -15,6 +15,7 @@ mod doctor;
 pub mod duration;
 mod exit;
 mod export;
+mod fleet;
 mod global;
 mod job;
 mod leftovers;
@@ -39,6 +40,7 @@ pub use diff::{DiffArgs, Side, Sides};
 pub use doctor::DoctorArgs;
 pub use exit::Exit;
 pub use export::ExportArgs;
+pub use fleet::FleetArgs;
 pub use global::{Color, Global};
 pub use job::JobArgs;
 pub use leftovers::{KillSignal, LeftoversArgs};
@@ -104,6 +106,7 @@ pub enum Command {
     Vgpu(VgpuArgs),
     Repair(RepairArgs),
     Export(ExportArgs),
+    Fleet(FleetArgs),
     Doctor(DoctorArgs),
     Snapshot(SnapshotArgs),
     Schema(SchemaArgs),
@@ -130,6 +133,7 @@ impl Command {
             Self::Activity(_) => "activity",
             Self::Vgpu(_) => "vgpu",
             Self::Export(_) => "export",
+            Self::Fleet(_) => "fleet",
             Self::Doctor(_) => "doctor",
             Self::Repair(_) => "repair",
             Self::Snapshot(_) => "snapshot",

@@ -27,7 +27,8 @@ use super::AllocationArgs;
 Examples:
   gpumap
   gpumap node -v
-  gpumap --from node.json node --json")]
+  gpumap --from node.json node --json
+  gpumap node --json --compact > /shared/$(hostname).json")]
 pub struct NodeArgs {
     /// Add what processes do with their GPUs, as a running `gpumap activity --state`
     /// counts it; FILE is the file that it keeps.
@@ -35,6 +36,13 @@ pub struct NodeArgs {
     /// The default is /run/gpumap/activity.json if root keeps it there.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub state: Option<PathBuf>,
+    /// Print a few kilobytes for `gpumap fleet` instead of every cgroup and process;
+    /// with --json alone.
+    ///
+    /// Jobs and other owners stay, with their sets as bit masks over the GPUs;
+    /// gpumap-fleet(1) describes the form.
+    #[arg(long)]
+    pub compact: bool,
     /// The allocation.
     #[command(flatten)]
     pub allocation: AllocationArgs,

@@ -47,6 +47,9 @@ const METRICS: &str =
 /// What is looked at, and what each code of a limit means, for gpumap-vgpu(1).
 const VGPU: &str = include_str!("../../man/sections/vgpu.roff");
 
+/// What is read and what is compared, for gpumap-fleet(1).
+const FLEET: &str = include_str!("../../man/sections/fleet.roff");
+
 /// How the section about the checks of `doctor` begins.
 const CHECKS: &str = ".SH CHECKS\nEvery check is \\fBok\\fR, a \\fBnote\\fR (worth knowing, nothing is lost by it), \
 \\fBmissing\\fR (something can be had that is not there; the fix is named) or \\fBunknown\\fR (it could not be \
@@ -85,6 +88,7 @@ fn sections(command: &str) -> Vec<String> {
         "activity" => vec![ACTIVITY.to_owned()],
         "export" => vec![metrics(), EXPORT.to_owned()],
         "vgpu" => vec![VGPU.to_owned()],
+        "fleet" => vec![FLEET.to_owned()],
         _ => Vec::new(),
     };
     own.into_iter().chain([SEE_ALSO.to_owned()]).collect()

@@ -15,6 +15,7 @@ mod diff;
 mod doctor;
 mod explain;
 mod export;
+mod fleet;
 mod job;
 mod leftovers;
 mod man;
@@ -130,6 +131,7 @@ fn dispatch(invocation: &mut Invocation<'_>, command: &Command) -> Result<Exit, 
         Command::Export(args) => export::run(invocation, args),
         Command::Doctor(args) => doctor::run(invocation, args),
         Command::Repair(args) => repair::run(invocation, args),
+        Command::Fleet(args) => fleet::run(invocation, args),
         Command::Snapshot(args) => snapshot::run(invocation, args),
         Command::Schema(args) => schema::run(invocation, args),
         Command::Completions(args) => completions::run(invocation, args),

@@ -23,6 +23,8 @@ pub enum ProblemCode {
     BadDevice,
     /// The entries of a map do not make sense.
     BadMaps,
+    /// A document of a node cannot be used.
+    BadDocument,
     /// A file in place of a device node cannot be parsed.
     BadNode,
     /// A file is no saved observation or report.
@@ -53,6 +55,8 @@ pub enum ProblemCode {
     MapConflict,
     /// A cgroup does not exist.
     NoCgroup,
+    /// A node that was expected did not answer.
+    NoAnswer,
     /// A saved file has no details of processes.
     NoDetails,
     /// No finding has the id that the caller names.

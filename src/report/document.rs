@@ -8,9 +8,11 @@ use serde::{Deserialize, Serialize};
 use super::activity::Activity;
 use super::audit::{Audit, FindingKind};
 use super::cgroup::Cgroup;
+use super::compact::CompactNode;
 use super::diff::Diff;
 use super::doctor::DoctorCheck;
 use super::finding::Finding;
+use super::fleet::Fleet;
 use super::gpu::Gpu;
 use super::policy::Policy;
 use super::process::{Leftover, Process};
@@ -123,6 +125,12 @@ pub struct Payload {
     /// The answer of `diff`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<Diff>,
+    /// The answer of `node --compact`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compact: Option<Box<CompactNode>>,
+    /// The answer of `fleet`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fleet: Option<Box<Fleet>>,
 }
 
 /// A limit of an answer that nothing could lift.

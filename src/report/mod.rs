@@ -7,11 +7,13 @@
 mod activity;
 mod audit;
 mod cgroup;
+mod compact;
 mod diff;
 mod doctor;
 mod document;
 mod event;
 mod finding;
+mod fleet;
 mod gpu;
 mod node_diff;
 mod policy;
@@ -30,11 +32,16 @@ pub use activity::{
 };
 pub use audit::{Audit, AuditConfig, AuditOptions, Checked, Counts, FindingKind, FixedFinding};
 pub use cgroup::{Cgroup, Effective, GpuVerdict, InstanceVerdict};
+pub use compact::{CompactGpu, CompactNode, CompactOwners};
 pub use diff::{Diff, GpuChange};
 pub use doctor::DoctorCheck;
 pub use document::{Document, Note, Payload, SCHEMA};
 pub use event::{DevicesEvent, Event, EventProcess, LostBy, MoveEvent, PolicyEvent, PolicyProgram, Value};
 pub use finding::{Decision, Finding, FindingDevice, FindingProcess};
+pub use fleet::{
+    Drift, DriftValue, Fleet, FleetFinding, FleetJobs, FleetNodes, FleetProblem, FleetTimes, JobDifference,
+    JobGrant, NodeSet,
+};
 pub use gpu::{Gpu, GpuNode, MigInstance};
 pub use node_diff::{AllocationChange, NodeDiff, OwnerAt, OwnerGpus, PolicyChange, ProgramMove};
 pub use policy::{Change, Mask, Omitted, Policy, Rule, Unknown};

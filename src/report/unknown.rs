@@ -29,6 +29,7 @@ impl Payload {
             || self.audit.as_ref().is_some_and(|audit| audit.unknown)
             || self.repair.as_ref().is_some_and(|repair| repair.state == RepairState::Unknown)
             || self.processes.iter().flatten().any(has_unknown_limit)
+            || self.fleet.as_ref().is_some_and(|fleet| fleet.is_incomplete())
     }
 }
 

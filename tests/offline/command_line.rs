@@ -75,6 +75,7 @@ fn help() {
         "activity",
         "vgpu",
         "repair",
+        "fleet",
         "doctor",
         "export",
         "snapshot",

@@ -20,6 +20,7 @@ mod command_line;
 mod compiler;
 mod export;
 mod findings;
+mod fleet;
 mod gpu_inventory;
 mod owners;
 mod policy_laws;

@@ -16,6 +16,7 @@
 mod broken_isolation;
 mod examples;
 mod first_contact;
+mod fleet;
 mod hooks;
 mod job_cgroups;
 mod job_sets;

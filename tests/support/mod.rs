@@ -24,6 +24,7 @@ pub mod cgroup;
 pub mod concrete;
 pub mod container;
 pub mod elf;
+pub mod fleet;
 pub mod generate;
 pub mod host;
 pub mod inspect;

@@ -159,7 +159,20 @@ impl<'a> Invocation<'a> {
         payload: Payload,
         view: impl FnOnce(&mut dyn Write, Style, &Payload) -> io::Result<()>,
     ) -> Result<Exit, Failure> {
+        self.answer_about(observation, payload, false, view)
+    }
+
+    /// The same for an answer that does not show all that is unknown: `is_unknown`
+    /// says whether there is more.
+    pub fn answer_about(
+        &mut self,
+        observation: &Observation,
+        payload: Payload,
+        is_unknown: bool,
+        view: impl FnOnce(&mut dyn Write, Style, &Payload) -> io::Result<()>,
+    ) -> Result<Exit, Failure> {
         let mut document = envelope::document(self.command, observation, payload);
+        document.complete &= !is_unknown;
         if deadline::was_missed() {
             document.errors.push(late());
             document.complete = false;

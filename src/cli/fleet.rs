@@ -1,0 +1,54 @@
+//! `gpumap fleet`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use crate::model::FailOn;
+
+/// Make one report of what gpumap said on many nodes.
+///
+/// FILE holds answers of `gpumap node --json --compact`, `node --json` and `audit
+/// --json`, reports (`audit --report`) and observations (`snapshot`): one or many, one
+/// after the other or a line each, packed by gzip or not. DIR stands for the files in
+/// it and below. `-` is standard input, where lines may begin with `LABEL: ` as
+/// `srun --label`, clush and pdsh write them. Every document says itself which node
+/// it is of; of several of one kind the newest counts.
+///
+/// The report has the findings of all nodes, those that are alike together; jobs that
+/// do not have alike GPUs on all their nodes; in what nodes differ, with the odd ones
+/// named; nodes that did not answer, or not with everything. gpumap asks no node
+/// itself: Slurm, clush or Ansible do.
+///
+/// The exit status is 1 if a finding of a node is as severe as --fail-on says,
+/// whatever else could not be seen; 3 if there is none but a node is missing or not
+/// complete or a document could not be used; 2 if gpumap could not work; else 0.
+#[derive(Debug, Default, Args)]
+#[command(after_help = "\
+Examples:
+  srun -N 64 --label gpumap node --json --compact | gpumap fleet -
+  clush -a -L gpumap audit --json | gpumap fleet - --expect 'gpu[01-64]'
+  gpumap fleet /shared/gpumap/ --json > today.json
+  gpumap fleet /shared/gpumap/ --baseline today.json     What is new since then.")]
+pub struct FleetArgs {
+    /// Documents of nodes; `-` is standard input.
+    #[arg(value_name = "FILE|DIR", required = true, value_hint = ValueHint::AnyPath, help_heading = "Arguments")]
+    pub inputs: Vec<PathBuf>,
+    /// Nodes that should have answered, such as `gpu[01-64],login1`.
+    ///
+    /// Those without a document are named, and the exit status is 3.
+    #[arg(long, value_name = "NODES")]
+    pub expect: Option<String>,
+    /// The same from a file: names and host lists, separated by blanks or line ends;
+    /// `#` begins a comment.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub expect_file: Option<PathBuf>,
+    /// Exit with 1 from this severity on.
+    #[arg(long, value_name = "SEVERITY", value_enum, default_value_t = FailOn::Warning)]
+    pub fail_on: FailOn,
+    /// Show only findings that a former report did not have.
+    ///
+    /// FILE is what `gpumap fleet --json` printed.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub baseline: Option<PathBuf>,
+}

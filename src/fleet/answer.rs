@@ -1,0 +1,142 @@
+//! What stays of one document: a few words and numbers, and a row for each job and
+//! each finding.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use jiff::Timestamp;
+
+use super::grant::Grant;
+use super::words::Word;
+use crate::model::{OwnerKind, Severity};
+
+/// What a node is and what runs there.
+#[derive(Debug)]
+pub(super) struct State {
+    /// Properties with their values.
+    pub(super) properties: Vec<(Word, Word)>,
+    /// Jobs.
+    pub(super) jobs: Vec<JobRow>,
+}
+
+/// A job on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct JobRow {
+    /// Its name.
+    pub(super) job: Word,
+    /// What the kernel lets it open.
+    pub(super) allowed: GrantRow,
+    /// What it was allocated, if not just the job itself says so.
+    pub(super) allocated: Option<GrantRow>,
+}
+
+/// A set of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct GrantRow {
+    /// Which grant.
+    pub(super) grant: GrantNumber,
+    /// The numbers of its GPUs.
+    pub(super) numbers: Word,
+}
+
+/// The number of a grant in [`Grants`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct GrantNumber(u32);
+
+/// All grants, each once.
+#[derive(Debug, Default)]
+pub(super) struct Grants(Vec<Grant>, std::collections::HashMap<Grant, GrantNumber>);
+
+impl Grants {
+    /// The number of a grant.
+    pub(super) fn number(&mut self, grant: Grant) -> GrantNumber {
+        if let Some(number) = self.1.get(&grant) {
+            return *number;
+        }
+        let number = GrantNumber(u32::try_from(self.0.len()).unwrap_or(u32::MAX));
+        self.0.push(grant.clone());
+        self.1.insert(grant, number);
+        number
+    }
+
+    /// The grant with a number.
+    pub(super) fn get(&self, number: GrantNumber) -> &Grant {
+        let found = usize::try_from(number.0).ok().and_then(|at| self.0.get(at));
+        found.unwrap_or(&Grant::Unknown)
+    }
+}
+
+/// Findings of a node.
+#[derive(Debug)]
+pub(super) struct Audited {
+    /// Findings that count, those that are alike as one.
+    pub(super) findings: Vec<FindingRow>,
+    /// How many the node's configuration accepts.
+    pub(super) ignored: usize,
+    /// The audit's configuration.
+    pub(super) config: Word,
+}
+
+/// Findings of one node that are alike.
+#[derive(Clone, Debug)]
+pub(super) struct FindingRow {
+    /// What they have in common.
+    pub(super) alike: Alike,
+    /// One of them.
+    pub(super) example: Word,
+    /// Their fingerprints.
+    pub(super) fingerprints: Vec<u64>,
+}
+
+/// What findings that are alike have in common.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Alike {
+    /// Their severity.
+    pub(super) severity: Severity,
+    /// Their id.
+    pub(super) id: Word,
+    /// The kind of owner they are about.
+    pub(super) owner: Option<OwnerKind>,
+    /// Their words without numbers and ids.
+    pub(super) words: Word,
+}
+
+/// What could not be seen on a node.
+#[derive(Debug, Default)]
+pub(super) struct Gaps {
+    /// Number and an example of each code.
+    pub(super) problems: BTreeMap<Word, (usize, Word)>,
+    /// Whether the document says that nothing is missing.
+    pub(super) complete: bool,
+}
+
+/// One part of a document.
+#[derive(Debug)]
+pub(super) struct Part<T> {
+    /// When the node was looked at.
+    pub(super) taken_at: Timestamp,
+    /// Tells documents of the same time apart.
+    pub(super) digest: u64,
+    /// What was seen.
+    pub(super) what: T,
+    /// What was not.
+    pub(super) gaps: Gaps,
+}
+
+impl<T> Part<T> {
+    /// Whether this replaces another of the same node: the newer one does. Of two of
+    /// the same time the choice does not depend on which came first.
+    pub(super) fn replaces(&self, other: &Self) -> bool {
+        (self.taken_at, self.digest) > (other.taken_at, other.digest)
+    }
+}
+
+/// A digest of the ends of a document.
+pub(super) fn digest(bytes: &[u8]) -> u64 {
+    const END: usize = 4096;
+    let mut hasher = DefaultHasher::new();
+    bytes.len().hash(&mut hasher);
+    bytes.get(..END).unwrap_or(bytes).hash(&mut hasher);
+    bytes.get(bytes.len().saturating_sub(END)..).hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,45 @@
+//! In what nodes differ: each property with its values, that of most nodes first.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use super::gather::Gatherer;
+use super::hostlist;
+use crate::report::{Drift, DriftValue};
+
+/// Values of one property that are listed.
+const VALUES: usize = 100;
+/// Properties that are listed.
+const PROPERTIES: usize = 200;
+
+/// Properties of all nodes, those in which they differ first.
+pub(super) fn of(gatherer: &Gatherer) -> Vec<Drift> {
+    let words = &gatherer.tables.words;
+    let mut found: BTreeMap<&str, BTreeMap<&str, Vec<&str>>> = BTreeMap::new();
+    for (name, node) in &gatherer.nodes {
+        let state = node.state.iter().flat_map(|state| &state.what.properties).copied();
+        let config = node.audit.as_ref().map(|audit| (("audit configuration"), words.get(audit.what.config)));
+        let properties = state.map(|(what, value)| (words.get(what), words.get(value))).chain(config);
+        for (what, value) in properties {
+            found.entry(what).or_default().entry(value).or_default().push(name);
+        }
+    }
+    let mut all: Vec<Drift> = found.into_iter().map(|(what, values)| one(what, values)).collect();
+    all.sort_by(|a, b| (a.values.len() < 2, &a.what).cmp(&(b.values.len() < 2, &b.what)));
+    all.truncate(PROPERTIES);
+    all
+}
+
+fn one(what: &str, values: BTreeMap<&str, Vec<&str>>) -> Drift {
+    let mut values: Vec<(&str, Vec<&str>)> = values.into_iter().collect();
+    values.sort_by(|(a, x), (b, y)| (Reverse(x.len()), a).cmp(&(Reverse(y.len()), b)));
+    let rest = values.split_off(values.len().min(VALUES));
+    Drift {
+        what: what.to_owned(),
+        values: values
+            .into_iter()
+            .map(|(value, nodes)| DriftValue { value: value.to_owned(), on: hostlist::set(nodes) })
+            .collect(),
+        omitted: rest.iter().map(|(_, nodes)| nodes.len()).sum(),
+    }
+}

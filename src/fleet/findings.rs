@@ -1,0 +1,132 @@
+//! Findings of all nodes: those that are alike as one, and which a former report
+//! had.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::gather::Gatherer;
+use super::hostlist;
+use crate::model::{FailOn, OwnerKind, Severity};
+use crate::report::{Counts, Fleet, FleetFinding};
+
+/// Groups of one id and severity that are told by their words; the rest is one group.
+const GROUPS: usize = 50;
+
+/// The fingerprints that a former report had, by node.
+pub(super) type Known = BTreeMap<String, BTreeSet<u64>>;
+
+/// A group while it is put together.
+#[derive(Debug, Default)]
+struct Group<'a> {
+    nodes: BTreeSet<&'a str>,
+    count: usize,
+    /// The first node, and what it says.
+    example: Option<(&'a str, &'a str)>,
+}
+
+impl<'a> Group<'a> {
+    fn add(&mut self, node: &'a str, example: &'a str, count: usize) {
+        self.nodes.insert(node);
+        self.count += count;
+        let candidate = (node, example);
+        self.example = Some(self.example.map_or(candidate, |former| former.min(candidate)));
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.nodes.extend(other.nodes);
+        self.count += other.count;
+        self.example = [self.example, other.example].into_iter().flatten().min();
+    }
+}
+
+/// What groups are told apart by: severity, id, kind of owner, words.
+type Key<'a> = (Reverse<Severity>, &'a str, Option<&'a OwnerKind>, &'a str);
+
+/// A group with what it is told apart by.
+type Told<'a> = (Key<'a>, Group<'a>);
+
+/// Fills in all of a report that is about findings.
+pub(super) fn fill(fleet: &mut Fleet, gatherer: &Gatherer, known: &Known, fail_on: FailOn) {
+    let mut groups: BTreeMap<Key<'_>, Group<'_>> = BTreeMap::new();
+    for (name, node) in &gatherer.nodes {
+        let Some(audit) = &node.audit else { continue };
+        fleet.ignored += audit.what.ignored;
+        let old = known.get(name);
+        let mut now = BTreeSet::new();
+        for row in &audit.what.findings {
+            let is_known = |fingerprint: &&u64| old.is_some_and(|old| old.contains(fingerprint));
+            let count = row.fingerprints.iter().filter(|it| !is_known(it)).count();
+            fleet.known += row.fingerprints.len() - count;
+            now.extend(&row.fingerprints);
+            if count > 0 {
+                let (alike, words) = (&row.alike, &gatherer.tables.words);
+                let key = (
+                    Reverse(alike.severity),
+                    words.get(alike.id),
+                    alike.owner.as_ref(),
+                    words.get(alike.words),
+                );
+                groups.entry(key).or_default().add(name, words.get(row.example), count);
+            }
+        }
+        fleet.gone += old.map_or(0, |old| old.difference(&now).count());
+        if !now.is_empty() {
+            let texts = now.iter().map(|fingerprint| format!("{fingerprint:016x}")).collect();
+            fleet.fingerprints.insert(name.clone(), texts);
+        }
+    }
+    fleet.findings = reported(bounded(groups));
+    count(fleet, fail_on);
+}
+
+/// Groups of one id and severity beyond the largest ones as one group.
+fn bounded<'a>(groups: BTreeMap<Key<'a>, Group<'a>>) -> Vec<Told<'a>> {
+    let mut kinds: BTreeMap<(Reverse<Severity>, &str), Vec<Told<'a>>> = BTreeMap::new();
+    for (key, group) in groups {
+        kinds.entry((key.0, key.1)).or_default().push((key, group));
+    }
+    let mut kept = Vec::new();
+    for ((severity, id), mut groups) in kinds {
+        groups.sort_by(|(a, x), (b, y)| (Reverse(x.count), a).cmp(&(Reverse(y.count), b)));
+        let rest = groups.split_off(groups.len().min(GROUPS));
+        kept.extend(groups);
+        let merged = rest.into_iter().map(|(_, group)| group).reduce(|mut all, group| {
+            all.merge(group);
+            all
+        });
+        kept.extend(merged.map(|group| ((severity, id, None, ""), group)));
+    }
+    kept
+}
+
+fn reported(groups: Vec<Told<'_>>) -> Vec<FleetFinding> {
+    let one = |((severity, id, owner, _), group): (Key<'_>, Group<'_>)| {
+        let (node, example) = group.example.unwrap_or_default();
+        FleetFinding {
+            id: id.to_owned(),
+            severity: severity.0,
+            owner: owner.cloned(),
+            count: group.count,
+            on: hostlist::set(group.nodes),
+            example: example.to_owned(),
+            example_on: node.to_owned(),
+        }
+    };
+    groups.into_iter().map(one).collect()
+}
+
+fn count(fleet: &mut Fleet, fail_on: FailOn) {
+    let of = |severity| {
+        fleet
+            .findings
+            .iter()
+            .filter(|finding| finding.severity == severity)
+            .map(|finding| finding.count)
+            .sum()
+    };
+    fleet.counts =
+        Counts { critical: of(Severity::Critical), warning: of(Severity::Warning), note: of(Severity::Note) };
+    fleet.fail_on = fail_on;
+    let limit = fail_on.limit();
+    fleet.failed = limit.is_some_and(|limit| fleet.findings.iter().any(|finding| finding.severity >= limit));
+}

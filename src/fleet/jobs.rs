@@ -1,0 +1,94 @@
+//! Jobs that run on several nodes: whether they have alike GPUs on all of them.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use super::answer::{GrantNumber, GrantRow};
+use super::gather::Gatherer;
+use super::grant::Grant;
+use super::hostlist;
+use super::words::Word;
+use crate::report::{FleetJobs, JobDifference, JobGrant};
+
+/// A job on one node.
+struct Row<'a> {
+    job: Word,
+    node: &'a str,
+    allowed: GrantRow,
+    allocated: Option<GrantRow>,
+}
+
+/// The jobs of all nodes.
+pub(super) fn of(gatherer: &Gatherer) -> FleetJobs {
+    let rows = gatherer.nodes.iter().flat_map(|(name, node)| {
+        let jobs = node.state.iter().flat_map(|state| &state.what.jobs);
+        jobs.map(|row| Row {
+            job: row.job,
+            node: name.as_str(),
+            allowed: row.allowed,
+            allocated: row.allocated,
+        })
+    });
+    let mut rows: Vec<Row<'_>> = rows.collect();
+    // By number, which is quick; jobs are put in order by name when they are told.
+    rows.sort_by_key(|row| row.job);
+    let mut jobs = FleetJobs::default();
+    for job in rows.chunk_by(|a, b| a.job == b.job) {
+        jobs.all += 1;
+        if job.first().map(|row| row.node) != job.last().map(|row| row.node) {
+            jobs.several += 1;
+            jobs.differing.extend(differences(gatherer, job));
+        }
+    }
+    jobs.differing.sort_by(|a, b| (natural(&a.job), &a.set).cmp(&(natural(&b.job), &b.set)));
+    jobs
+}
+
+/// Job numbers in their order.
+fn natural(job: &str) -> (&str, Option<u64>, &str) {
+    match job.rsplit_once(' ') {
+        Some((kind, id)) => (kind, id.parse().ok(), id),
+        None => (job, None, ""),
+    }
+}
+
+fn differences(gatherer: &Gatherer, job: &[Row<'_>]) -> Vec<JobDifference> {
+    let allowed: Vec<(&str, GrantRow)> = job.iter().map(|row| (row.node, row.allowed)).collect();
+    // What was allocated is only known in hooks: nodes without it cannot be compared.
+    let allocated: Vec<(&str, GrantRow)> =
+        job.iter().filter_map(|row| Some((row.node, row.allocated?))).collect();
+    [("allowed", allowed), ("allocated", allocated)]
+        .into_iter()
+        .filter_map(|(set, rows)| difference(gatherer, job.first()?.job, set, &rows))
+        .collect()
+}
+
+fn difference(gatherer: &Gatherer, job: Word, set: &str, rows: &[(&str, GrantRow)]) -> Option<JobDifference> {
+    let mut grants: BTreeMap<GrantNumber, Vec<(&str, Word)>> = BTreeMap::new();
+    for (node, row) in rows {
+        grants.entry(row.grant).or_default().push((node, row.numbers));
+    }
+    if grants.len() < 2 {
+        return None;
+    }
+    let mut grants: Vec<_> =
+        grants.into_iter().map(|(number, on)| (gatherer.tables.grants.get(number), on)).collect();
+    grants.sort_by(|(a, x), (b, y)| (Reverse(x.len()), a).cmp(&(Reverse(y.len()), b)));
+    let usual = grants.first().map(|(grant, _)| *grant)?;
+    let one = |(grant, on): &(&Grant, Vec<(&str, Word)>)| {
+        let first = on.iter().min_by_key(|(node, _)| *node);
+        JobGrant {
+            gpus: grant.text(),
+            compared: grant.compared(usual).to_owned(),
+            numbers: first
+                .map(|(_, numbers)| gatherer.tables.words.get(*numbers).to_owned())
+                .unwrap_or_default(),
+            on: hostlist::set(on.iter().map(|(node, _)| *node)),
+        }
+    };
+    Some(JobDifference {
+        job: gatherer.tables.words.get(job).to_owned(),
+        set: set.to_owned(),
+        grants: grants.iter().map(one).collect(),
+    })
+}

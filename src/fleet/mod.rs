@@ -1,0 +1,46 @@
+//! One report over many nodes, from documents that gpumap wrote there: observations,
+//! answers of `node` and `audit`.
+//!
+//! [`Stream`] splits the bytes of an input into documents, a [`Gatherer`] keeps of
+//! each what a report needs and lets the rest go, and [`report`] compares the nodes.
+//! No text of a node is trusted: every length has a bound, a name of a node is a name
+//! or the document is refused, and what is broken is told without harm to the rest.
+
+mod alike;
+mod answer;
+mod audited;
+mod baseline;
+mod compact;
+mod document;
+mod drift;
+mod findings;
+mod gather;
+mod grant;
+mod hostlist;
+mod inventory;
+mod jobs;
+mod line;
+mod mask;
+mod owner;
+mod pieces;
+mod problems;
+mod refusal;
+mod scan;
+mod shapes;
+mod state;
+mod stream;
+mod summary;
+mod tables;
+mod text;
+mod times;
+mod words;
+
+pub use baseline::{BadBaseline, Baseline};
+pub use compact::{compact, first_problems};
+pub use gather::{Gatherer, Intake};
+pub use pieces::{LONGEST_DOCUMENT, Other, Place, Sink};
+pub use stream::Stream;
+pub use summary::{Question, report};
+
+#[cfg(test)]
+mod tests;

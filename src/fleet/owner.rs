@@ -1,0 +1,108 @@
+//! Owners as words, such as `slurm job 4711`: by these, jobs of several nodes are
+//! the same.
+
+use crate::model::{JobIdSource, Owner, OwnerKind};
+
+/// The longest word of a name.
+const LONGEST: usize = 64;
+/// Characters of a container's id, as Docker shows it.
+const ID: usize = 12;
+
+/// What names a job.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct JobName<'a> {
+    /// Its number.
+    pub(super) number: Option<u64>,
+    /// Whether only the environment of its processes says so, which the user may have
+    /// invented.
+    pub(super) claimed: bool,
+    /// Its id where that is text.
+    pub(super) text: Option<&'a str>,
+}
+
+impl JobName<'_> {
+    /// The name among the jobs of its kind; `None` if it has none that others can know.
+    fn id(&self) -> Option<String> {
+        match (self.number, self.text) {
+            (Some(number), _) if self.claimed => Some(format!("~{number}")),
+            (Some(number), _) => Some(number.to_string()),
+            (None, Some(text)) => is_id(text).then(|| text.to_owned()),
+            (None, None) => None,
+        }
+    }
+}
+
+/// The job that an owner is; `None` if it is none, or none that all nodes know by
+/// the same name.
+pub(super) fn job(kind: &OwnerKind, name: JobName<'_>) -> Option<String> {
+    let is_shared = kind.is_job() && !name.claimed;
+    is_shared.then(|| name.id()).flatten().map(|id| format!("{kind} job {id}"))
+}
+
+/// The job with this name, if a compact document may name a job so.
+pub(super) fn job_of_text(text: &str) -> Option<&str> {
+    let (kind, id) = text.split_once(" job ")?;
+    (OwnerKind::of(kind).is_job() && is_id(id)).then_some(text)
+}
+
+fn is_id(text: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-+:[]@".contains(&byte);
+    (1..=LONGEST).contains(&text.len()) && text.bytes().all(is_plain)
+}
+
+/// An owner in a compact document; below the first level its own part alone.
+pub(super) fn label(owner: &Owner, depth: usize) -> String {
+    match (depth, &owner.task, &owner.step) {
+        (1.., Some(task), _) if owner.claims.is_empty() => format!("task {}", cut(task)),
+        (1.., None, Some(step)) if owner.claims.is_empty() => {
+            let component = owner.het_component.map(|number| format!("+{number}")).unwrap_or_default();
+            format!("step {}{component}", cut(step))
+        }
+        _ => whole(owner),
+    }
+}
+
+fn whole(owner: &Owner) -> String {
+    let name = JobName {
+        number: owner.job_id,
+        claimed: owner.job_id_source == Some(JobIdSource::Environment),
+        text: owner.job.as_deref().or(owner.sluid.as_deref()),
+    };
+    if let Some(id) = name.id().filter(|_| owner.kind.is_job()) {
+        return format!("{} job {id}", owner.kind);
+    }
+    let id = owner.container.as_deref().map(|id| id.chars().take(ID).collect());
+    let names = [&owner.pod, &owner.name, &owner.session];
+    let other = names.into_iter().flatten().next().map(|name| cut(name));
+    let uid = owner.uid.map(|uid| uid.to_string());
+    format!("{} {}", owner.kind, id.or(other).or(uid).unwrap_or_default()).trim_end().to_owned()
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(LONGEST).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that a job has the same name in both forms of documents, and that no
+    /// user's word makes one.
+    #[test]
+    fn names() {
+        let number = |number, claimed| JobName { number: Some(number), claimed, text: None };
+        assert_eq!(job(&OwnerKind::Slurm, number(7, false)).as_deref(), Some("slurm job 7"));
+        assert_eq!(job(&OwnerKind::Slurm, number(7, true)), None);
+        assert_eq!(job(&OwnerKind::Docker, number(7, false)), None);
+        let text = |text| JobName { text: Some(text), ..JobName::default() };
+        assert_eq!(job(&OwnerKind::Pbs, text("12.pbs")).as_deref(), Some("pbs job 12.pbs"));
+        assert_eq!(job(&OwnerKind::Pbs, text("12 \x1b[2J")), None);
+        let owner = Owner { kind: OwnerKind::Slurm, job_id: Some(7), ..Owner::default() };
+        assert_eq!(job_of_text(&label(&owner, 0)), Some("slurm job 7"));
+        let claimed = Owner { job_id_source: Some(JobIdSource::Environment), ..owner.clone() };
+        assert_eq!((label(&claimed, 0).as_str(), job_of_text("slurm job ~7")), ("slurm job ~7", None));
+        let step = Owner { step: Some("0".to_owned()), het_component: Some(1), ..owner };
+        assert_eq!((label(&step, 1).as_str(), label(&step, 0).as_str()), ("step 0+1", "slurm job 7"));
+        assert_eq!((job_of_text("docker job 7"), job_of_text("slurm job 7 8")), (None, None));
+    }
+}

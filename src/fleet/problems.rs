@@ -1,0 +1,68 @@
+//! What could not be seen on the nodes, by code.
+
+use std::collections::BTreeMap;
+
+use super::answer::Gaps;
+use super::gather::{Gatherer, Node};
+use super::hostlist;
+use crate::report::{FleetProblem, NodeSet};
+
+/// Codes that are listed.
+const CODES: usize = 200;
+/// The code of nodes that are not complete and name no problem.
+const UNKNOWN: &str = "unknown";
+
+fn gaps(node: &Node) -> impl Iterator<Item = &Gaps> {
+    let state = node.state.as_ref().map(|part| &part.gaps);
+    state.into_iter().chain(node.audit.as_ref().map(|part| &part.gaps))
+}
+
+/// Nodes of which something could not be seen.
+pub(super) fn incomplete(gatherer: &Gatherer) -> NodeSet {
+    let is_incomplete = |node: &Node| gaps(node).any(|gaps| !gaps.complete || !gaps.problems.is_empty());
+    let names = gatherer.nodes.iter().filter(|(_, node)| is_incomplete(node)).map(|(name, _)| name.as_str());
+    hostlist::set(names)
+}
+
+/// The problems of one code.
+#[derive(Debug, Default)]
+struct Group<'a> {
+    count: usize,
+    nodes: Vec<&'a str>,
+    example: Option<&'a str>,
+}
+
+/// Problems, that of most nodes first.
+pub(super) fn of(gatherer: &Gatherer) -> Vec<FleetProblem> {
+    let words = &gatherer.tables.words;
+    let mut found: BTreeMap<&str, Group<'_>> = BTreeMap::new();
+    for (name, node) in &gatherer.nodes {
+        // A node with two documents names the same problems twice.
+        let mut own: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
+        for gaps in gaps(node) {
+            for (code, (count, example)) in &gaps.problems {
+                let entry = own.entry(words.get(*code)).or_insert((0, words.get(*example)));
+                *entry = ((*count).max(entry.0), entry.1.min(words.get(*example)));
+            }
+            if !gaps.complete && gaps.problems.is_empty() {
+                own.insert(UNKNOWN, (1, "a verdict, a set or a process is unknown"));
+            }
+        }
+        for (code, (count, example)) in own {
+            let group = found.entry(code).or_default();
+            group.count = group.count.saturating_add(count);
+            group.nodes.push(name);
+            group.example = Some(group.example.map_or(example, |former| former.min(example)));
+        }
+    }
+    let one = |(code, group): (&str, Group<'_>)| FleetProblem {
+        code: code.to_owned(),
+        count: group.count,
+        on: hostlist::set(group.nodes),
+        example: group.example.unwrap_or_default().to_owned(),
+    };
+    let mut all: Vec<FleetProblem> = found.into_iter().map(one).collect();
+    all.sort_by(|a, b| (b.on.count, &a.code).cmp(&(a.on.count, &b.code)));
+    all.truncate(CODES);
+    all
+}

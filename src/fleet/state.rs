@@ -1,0 +1,222 @@
+//! What stays of a node's state: its properties and its jobs.
+
+use super::answer::{Gaps, GrantRow, JobRow, State};
+use super::document::{self, Answer};
+use super::grant::Grant;
+use super::inventory::Inventory;
+use super::mask::{DEVICES, Mask};
+use super::owner::{JobName, job, job_of_text};
+use super::refusal::Refusal;
+use super::shapes::{Program, Shapes};
+use super::tables::Tables;
+use super::words::{Word, cut};
+use crate::model::{JobIdSource, OwnerKind, Verdict};
+use crate::observation::Observation;
+use crate::report::CompactNode;
+
+/// Drivers and kinds of owners that count of one node.
+const KINDS: usize = 32;
+/// Codes of problems that count of one node.
+const CODES: usize = 64;
+/// Rows of owners of a compact document.
+const ROWS: usize = 1 << 16;
+
+/// Properties with their values.
+type Properties = Vec<(Word, Word)>;
+
+fn add(tables: &mut Tables, properties: &mut Properties, what: &str, value: &str) {
+    properties.push((tables.words.number(what), tables.words.number(value)));
+}
+
+/// Those that every document has.
+fn basics(tables: &mut Tables, version: &str, kernel: &str, mode: &str, gpus: &str) -> Properties {
+    let mut properties = Properties::new();
+    for (what, value) in [("gpumap", version), ("kernel", kernel), ("cgroups", mode), ("gpus", gpus)] {
+        add(tables, &mut properties, what, value);
+    }
+    properties
+}
+
+/// The state in `node --json`.
+pub(super) fn of_answer(tables: &mut Tables, answer: &Answer<'_>) -> State {
+    let gpus = answer.gpus.as_ref().map(|gpus| gpus.0.as_slice()).unwrap_or_default();
+    let inventory = Inventory::of_answer(gpus);
+    let host = &answer.host;
+    let mut properties = basics(tables, &answer.version, &host.kernel, &host.cgroup_mode, &inventory.text());
+    for (kind, shapes) in shapes(answer).finish().into_iter().take(KINDS) {
+        add(tables, &mut properties, &format!("programs of {}", cut(&kind)), &shapes.join(" | "));
+    }
+    let owners = answer.owners.as_ref().map(|owners| owners.0.as_slice()).unwrap_or_default();
+    let jobs = owners.iter().filter(|row| row.depth == 0).filter_map(|row| {
+        let owner = &row.owner;
+        let name = JobName {
+            number: owner.job_id,
+            claimed: owner.job_id_source == Some(JobIdSource::Environment),
+            text: owner.job.as_deref().or(owner.sluid.as_deref()),
+        };
+        let job = tables.words.number(&job(&owner.kind, name)?);
+        let allowed = grant(tables, inventory.of_set(&row.allowed));
+        let is_known = row.allocated.source.as_ref().is_some_and(|source| source.is_trusted());
+        let allocated = is_known.then(|| grant(tables, inventory.of_set(&row.allocated)));
+        Some(JobRow { job, allowed, allocated })
+    });
+    let jobs = jobs.collect();
+    State { properties, jobs }
+}
+
+fn shapes(answer: &Answer<'_>) -> Shapes {
+    let mut shapes = Shapes::default();
+    for cgroup in answer.cgroups.iter().flat_map(|cgroups| &cgroups.0) {
+        let Some(owner) = cgroup.owner.as_ref().filter(|owner| owner.part.is_none()) else { continue };
+        let kind = OwnerKind::of(&owner.kind);
+        // Slurm's own cgroups are below no job.
+        if kind == OwnerKind::Slurm && owner.job_id.is_none() && owner.sluid.is_none() {
+            continue;
+        }
+        let programs = cgroup.programs.0.iter().filter_map(|effective| answer.programs.0.get(&effective.id));
+        let programs: Vec<Program<'_>> = programs
+            .map(|program| Program { writer: program.writer.as_deref(), insns: program.insns })
+            .collect();
+        let policy = answer.policies.as_ref().and_then(|policies| policies.get(&cgroup.policy));
+        let default = policy.map_or(Verdict::default(), |policy| policy.default);
+        shapes.add(&kind, &programs, default);
+    }
+    shapes
+}
+
+/// The state in `node --json --compact`.
+pub(super) fn of_compact(
+    tables: &mut Tables,
+    answer: &Answer<'_>,
+    node: &CompactNode,
+) -> Result<State, Refusal> {
+    let host = &answer.host;
+    compact(tables, (&answer.version, &host.kernel, &host.cgroup_mode), node)
+}
+
+/// The state in an observation, by its compact form.
+pub(super) fn of_observation(
+    tables: &mut Tables,
+    observation: &Observation,
+    node: &CompactNode,
+) -> Result<State, Refusal> {
+    let host = &observation.host;
+    let mode = serde_json::to_string(&host.cgroup_mode).unwrap_or_default();
+    let mut state = compact(tables, (&observation.version, &host.kernel, mode.trim_matches('"')), node)?;
+    if let Some(setup) = &observation.setup {
+        let settings = [
+            ("slurm TaskPlugin", setup.slurm.slurm_conf.as_ref(), "taskplugin"),
+            ("slurm ConstrainDevices", setup.slurm.cgroup_conf.as_ref(), "constraindevices"),
+        ];
+        for (what, file, key) in settings {
+            if let Some(value) = file.and_then(|file| file.value(key)) {
+                add(tables, &mut state.properties, what, value);
+            }
+        }
+    }
+    Ok(state)
+}
+
+fn compact(
+    tables: &mut Tables,
+    (version, kernel, mode): (&str, &str, &str),
+    node: &CompactNode,
+) -> Result<State, Refusal> {
+    if node.gpus.len() + node.instances.len() > DEVICES {
+        return Err(Refusal::why("it has more GPUs than any node"));
+    }
+    let inventory = Inventory::of_compact(node);
+    let mut properties = basics(tables, version, kernel, mode, &inventory.text());
+    let gres = node.gres_conf.as_deref().unwrap_or("none");
+    add(tables, &mut properties, "gres.conf", gres);
+    for (name, version) in node.drivers.iter().take(KINDS) {
+        add(tables, &mut properties, &format!("driver {}", cut(name)), version);
+    }
+    for (kind, shapes) in node.programs.iter().take(KINDS) {
+        add(tables, &mut properties, &format!("programs of {}", cut(kind)), &shapes.join(" | "));
+    }
+    Ok(State { properties, jobs: compact_jobs(tables, &inventory, node)? })
+}
+
+fn compact_jobs(
+    tables: &mut Tables,
+    inventory: &Inventory,
+    node: &CompactNode,
+) -> Result<Vec<JobRow>, Refusal> {
+    let owners = &node.owners;
+    let rows = owners.owner.len();
+    let lengths = [owners.depth.len(), owners.allocated.len(), owners.allowed.len()];
+    if rows > ROWS || lengths.into_iter().any(|length| length != rows) {
+        return Err(Refusal::why("its columns of owners are not of one length"));
+    }
+    let bad = || Refusal::why("a set of its owners is no mask over its GPUs");
+    let read = |text: &Option<String>| match text {
+        Some(text) => Mask::read(text).map(Some).ok_or_else(bad),
+        None => Ok(None),
+    };
+    let mut jobs = Vec::new();
+    let columns = owners.owner.iter().zip(&owners.depth).zip(&owners.allowed).zip(&owners.allocated);
+    for (((owner, depth), allowed), allocated) in columns {
+        let Some(job) = job_of_text(owner).filter(|_| *depth == 0) else { continue };
+        let (allowed, allocated) = (read(allowed)?, read(allocated)?);
+        let allocated = allocated.filter(|mask| !mask.claimed);
+        let job = tables.words.number(job);
+        let allowed = grant(tables, inventory.of_mask(allowed.as_ref()).ok_or_else(bad)?);
+        let allocated = match allocated {
+            Some(mask) => Some(grant(tables, inventory.of_mask(Some(&mask)).ok_or_else(bad)?)),
+            None => None,
+        };
+        jobs.push(JobRow { job, allowed, allocated });
+    }
+    Ok(jobs)
+}
+
+fn grant(tables: &mut Tables, (grant, numbers): (Grant, String)) -> GrantRow {
+    GrantRow { grant: tables.grants.number(grant), numbers: tables.words.number(&numbers) }
+}
+
+/// What an answer could not see.
+pub(super) fn gaps(tables: &mut Tables, answer: &Answer<'_>) -> Gaps {
+    let mut gaps = Gaps { complete: answer.complete, ..Gaps::default() };
+    for problem in &answer.errors.0 {
+        gap(tables, &mut gaps, &problem.code, problem);
+    }
+    for (code, count) in answer.compact.iter().flat_map(|node| &node.problems).take(CODES) {
+        let code = tables.words.number(code);
+        if let Some((counted, _)) = gaps.problems.get_mut(&code) {
+            *counted = *count;
+        }
+    }
+    gaps
+}
+
+/// What an observation could not see.
+pub(super) fn gaps_of(tables: &mut Tables, observation: &Observation, unknown: bool) -> Gaps {
+    let complete = observation.errors.is_empty() && !unknown;
+    let mut gaps = Gaps { complete, ..Gaps::default() };
+    for problem in &observation.errors {
+        let text = format!("{}: {}", cut(&problem.what), cut(&problem.why));
+        count(tables, &mut gaps, problem.code.as_str(), &text);
+    }
+    gaps
+}
+
+fn gap(tables: &mut Tables, gaps: &mut Gaps, code: &str, problem: &document::Problem<'_>) {
+    let what = if problem.what.is_empty() { String::new() } else { format!("{}: ", cut(&problem.what)) };
+    count(tables, gaps, code, &format!("{what}{}", cut(&problem.why)));
+}
+
+/// Counts a problem; its example is the first by its words.
+fn count(tables: &mut Tables, gaps: &mut Gaps, code: &str, text: &str) {
+    let code = tables.words.number(code);
+    if gaps.problems.len() >= CODES && !gaps.problems.contains_key(&code) {
+        return;
+    }
+    match gaps.problems.get_mut(&code) {
+        Some((count, _)) => *count += 1,
+        None => {
+            let example = tables.words.number(text);
+            gaps.problems.insert(code, (1, example));
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Splits the bytes of an input into documents: one or many, a line each or pretty
+//! printed, one after the other, or in labelled lines as `srun --label`, clush and
+//! pdsh write them.
+//!
+//! srun breaks lines after a thousand bytes and mixes those of its tasks. Pieces of
+//! one label are put together again without the line ends, which are not part of
+//! them. Memory has a limit whatever comes.
+
+use std::collections::HashMap;
+
+use memchr::memchr;
+
+use super::line;
+use super::pieces::{Other, Pieces, Place, Sink};
+
+/// A line that has not ended after so many bytes is followed without its end.
+const LONG_LINE: usize = 8 << 20;
+/// Bytes of all unfinished documents together.
+const UNFINISHED: usize = 192 << 20;
+/// Labels that are told apart.
+const LABELS: usize = 1 << 17;
+
+/// Splits one input.
+#[derive(Debug, Default)]
+pub struct Stream {
+    /// The line whose end has not come.
+    tail: Vec<u8>,
+    /// How much of it holds no line end.
+    searched: usize,
+    /// Where the beginning of this line went already.
+    begun: Begun,
+    /// The number of this line, from 0.
+    line: u64,
+    plain: Pieces,
+    labelled: HashMap<String, Pieces>,
+    unfinished: usize,
+    header: Header,
+}
+
+/// Where the beginning of a long line went.
+#[derive(Debug, Default)]
+enum Begun {
+    /// Nowhere.
+    #[default]
+    No,
+    /// To the document that no label stands before.
+    Plain,
+    /// To the document of this label.
+    Labelled(String),
+}
+
+/// The header that `clush -b` and `dshbak` write: a rule, names, a rule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Header {
+    #[default]
+    No,
+    Rule,
+    Names,
+}
+
+impl Stream {
+    /// Takes the next bytes.
+    pub fn push(&mut self, mut bytes: &[u8], sink: &mut dyn Sink) {
+        if self.tail.is_empty() {
+            while let Some(end) = memchr(b'\n', bytes) {
+                let (line, rest) = bytes.split_at(end + 1);
+                self.line(line, sink);
+                bytes = rest;
+            }
+        }
+        self.tail.extend_from_slice(bytes);
+        self.lines(sink);
+        if self.tail.len() > LONG_LINE {
+            self.long_line(sink);
+        }
+    }
+
+    /// Nothing more comes.
+    pub fn finish(&mut self, sink: &mut dyn Sink) {
+        let tail = std::mem::take(&mut self.tail);
+        self.line(&tail, sink);
+        self.plain.finish(None, sink);
+        let mut labelled: Vec<_> = std::mem::take(&mut self.labelled).into_iter().collect();
+        labelled.sort_by(|(a, _), (b, _)| a.cmp(b));
+        labelled.iter_mut().for_each(|(label, pieces)| pieces.finish(Some(label), sink));
+    }
+
+    /// The lines that have ended.
+    fn lines(&mut self, sink: &mut dyn Sink) {
+        let tail = std::mem::take(&mut self.tail);
+        let mut start = 0;
+        while let Some(end) = tail.get(start + self.searched..).and_then(|rest| memchr(b'\n', rest)) {
+            let end = start + self.searched + end + 1;
+            self.line(tail.get(start..end).unwrap_or_default(), sink);
+            (start, self.searched) = (end, 0);
+        }
+        self.searched = tail.len() - start;
+        self.tail = tail;
+        self.tail.drain(..start);
+    }
+
+    /// Gives what there is of a long line away.
+    fn long_line(&mut self, sink: &mut dyn Sink) {
+        let tail = std::mem::take(&mut self.tail);
+        self.searched = 0;
+        self.part(&tail, sink);
+    }
+
+    /// A part of a line whose end has not come.
+    fn part(&mut self, bytes: &[u8], sink: &mut dyn Sink) {
+        let place = Place { label: None, line: self.line + 1 };
+        match std::mem::take(&mut self.begun) {
+            Begun::Labelled(label) => {
+                self.piece(&label, bytes, false, sink);
+                self.begun = Begun::Labelled(label);
+            }
+            Begun::Plain => {
+                self.plain.add(place, bytes, false, sink);
+                self.begun = Begun::Plain;
+            }
+            Begun::No => match line::labelled(bytes) {
+                Some((label, rest)) => {
+                    self.cut_off(sink);
+                    self.piece(label, rest, false, sink);
+                    self.begun = Begun::Labelled(label.to_owned());
+                }
+                None => {
+                    self.begin(bytes, sink);
+                    self.plain.add(place, bytes, false, sink);
+                    self.begun = Begun::Plain;
+                }
+            },
+        }
+    }
+
+    /// A line, or the end of one.
+    fn line(&mut self, bytes: &[u8], sink: &mut dyn Sink) {
+        if !matches!(self.begun, Begun::No) {
+            let end = if matches!(self.begun, Begun::Plain) { bytes } else { without_end(bytes) };
+            self.part(end, sink);
+            self.begun = Begun::No;
+            self.line += 1;
+            return;
+        }
+        self.line += 1;
+        if self.is_header(bytes) {
+            return;
+        }
+        if let Some((label, rest)) = line::labelled(without_end(bytes)) {
+            self.cut_off(sink);
+            return self.piece(label, rest, true, sink);
+        }
+        self.begin(bytes, sink);
+        self.plain.add(Place { label: None, line: self.line }, bytes, true, sink);
+    }
+
+    /// Whether a line is part of a header.
+    fn is_header(&mut self, bytes: &[u8]) -> bool {
+        let is_rule = line::is_rule(bytes) && !self.plain.is_open();
+        self.header = match (self.header, is_rule) {
+            (Header::No, true) => Header::Rule,
+            (Header::Rule, false) if !bytes.contains(&b'{') => Header::Names,
+            (Header::Names, true) => {
+                self.header = Header::No;
+                return true;
+            }
+            _ => Header::No,
+        };
+        self.header != Header::No
+    }
+
+    /// A new document begins where only a broken one could go on.
+    fn begin(&mut self, bytes: &[u8], sink: &mut dyn Sink) {
+        let is_new = bytes.starts_with(b"{\"schema\"") || bytes.trim_ascii_end() == b"{";
+        if is_new || self.plain.is_in_string() {
+            self.cut_off(sink);
+        }
+    }
+
+    fn cut_off(&mut self, sink: &mut dyn Sink) {
+        self.plain.finish(None, sink);
+    }
+
+    /// A line with a label.
+    fn piece(&mut self, label: &str, bytes: &[u8], is_whole: bool, sink: &mut dyn Sink) {
+        let place = Place { label: Some(label), line: self.line };
+        if !self.labelled.contains_key(label) {
+            if self.labelled.len() >= LABELS {
+                return sink.other(place, Other::TooMany);
+            }
+            self.labelled.insert(label.to_owned(), Pieces::default());
+        }
+        let Some(pieces) = self.labelled.get_mut(label) else { return };
+        let before = pieces.len();
+        pieces.add(place, bytes, is_whole, sink);
+        self.unfinished = self.unfinished.saturating_sub(before) + pieces.len();
+        if self.unfinished > UNFINISHED {
+            self.drop_longest(sink);
+        }
+    }
+
+    /// Throws the longest unfinished document away.
+    fn drop_longest(&mut self, sink: &mut dyn Sink) {
+        let longest = self.labelled.iter_mut().max_by(|(a, x), (b, y)| (x.len(), b).cmp(&(y.len(), a)));
+        if let Some((label, pieces)) = longest {
+            self.unfinished = self.unfinished.saturating_sub(pieces.len());
+            pieces.skip(Some(label), Other::TooMany, sink);
+        }
+    }
+}
+
+/// A line without its end.
+fn without_end(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}

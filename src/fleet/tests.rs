@@ -1,0 +1,310 @@
+//! Streams and gathering, with documents that are made here.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::report::Fleet;
+
+/// Everything that a stream says.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Heard {
+    documents: Vec<(Option<String>, String)>,
+    others: Vec<String>,
+}
+
+impl Sink for Heard {
+    fn try_document(&mut self, place: Place<'_>, bytes: &[u8]) -> bool {
+        let whole = serde_json::from_slice::<Value>(bytes).is_ok();
+        if whole {
+            self.document(place, bytes);
+        }
+        whole
+    }
+
+    fn document(&mut self, place: Place<'_>, bytes: &[u8]) {
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        self.documents.push((place.label.map(str::to_owned), text));
+    }
+
+    fn other(&mut self, place: Place<'_>, why: Other<'_>) {
+        self.others.push(format!("{} {:?} {why:?}", place.line, place.label));
+    }
+}
+
+/// What a stream says of bytes that come `step` at a time.
+fn heard(bytes: &[u8], step: usize) -> Heard {
+    let (mut stream, mut heard) = (Stream::default(), Heard::default());
+    bytes.chunks(step).for_each(|piece| stream.push(piece, &mut heard));
+    stream.finish(&mut heard);
+    heard
+}
+
+fn plain(texts: &[&str]) -> Vec<(Option<String>, String)> {
+    texts.iter().map(|text| (None, (*text).to_owned())).collect()
+}
+
+/// Make sure that documents are found in every form, however their bytes come.
+#[test]
+fn forms() {
+    for (text, expected) in [
+        ("{\"a\":1}\n{\"b\":2}\n", &["{\"a\":1}", "{\"b\":2}"][..]),
+        ("{\"a\":1}{\"b\":\"}\"} {}", &["{\"a\":1}", "{\"b\":\"}\"}", "{}"]),
+        ("{\n  \"a\": [\n 1\n]\n}\n\n{\n}\n", &["{\n  \"a\": [\n 1\n]\n}", "{\n}"]),
+        ("\r\n{\"a\":1}\r\n", &["{\"a\":1}"]),
+        ("{\"a\":{}\n,\"b\":{}}\n{\"c\":1}", &["{\"a\":{}\n,\"b\":{}}", "{\"c\":1}"]),
+        ("---------------\nn[1-2] (2)\n---------------\n{\"a\":1}\n", &["{\"a\":1}"]),
+        ("", &[]),
+    ] {
+        for step in [1, 2, 7, 1000] {
+            let found = heard(text.as_bytes(), step);
+            assert_eq!((found.documents, found.others), (plain(expected), Vec::new()), "{text} by {step}");
+        }
+    }
+}
+
+/// Make sure that what is broken is told and does not hide what follows.
+#[test]
+fn broken() {
+    let whole = "{\"schema\":\"gpumap/1\"}";
+    for (text, others) in [
+        (format!("{{\"schema\":\"x\",\"a\":[\n{whole}\n"), 0),
+        (format!("{{\"schema\":\"never ends\n{whole}\n"), 0),
+        (format!("{{\n  \"a\": [\n{whole}\n"), 0),
+        (format!("bash: gpumap: command not found\n{whole}\n"), 1),
+        (format!("no document at all\n{whole}\n"), 1),
+        (format!("{whole} and more\n"), 1),
+        (format!("-----\nabc\n-----\nnot JSON\n{whole}\n"), 1),
+    ] {
+        let found = heard(text.as_bytes(), 3);
+        assert!(found.documents.iter().any(|(_, text)| text == whole), "{text}: {found:?}");
+        assert_eq!(found.others.len(), others, "{text}: {found:?}");
+    }
+}
+
+/// Make sure that a line without an end, and many documents in one, take memory and
+/// time in proportion.
+#[test]
+fn long_lines() {
+    let many = "{\"a\":1}".repeat(2_000_000);
+    assert_eq!(heard(many.as_bytes(), 1 << 16).documents.len(), 2_000_000);
+    let long = format!("{{\"a\":\"{}\"}}\n{{}}\n", "x".repeat(LONGEST_DOCUMENT + 10));
+    let found = heard(long.as_bytes(), 1 << 20);
+    assert_eq!((found.documents.len(), found.others.len()), (1, 1), "{:?}", found.others);
+}
+
+/// A compact document of a node.
+fn node(name: &str, taken_at: &str, change: impl FnOnce(&mut Value)) -> Value {
+    let mut document = json!({
+        "schema": "gpumap/1", "command": "node", "version": "0.1.0", "taken_at": taken_at,
+        "host": { "name": name, "kernel": "6.1", "boot_id": "b", "cgroup_root": "/", "cgroup_mode": "unified" },
+        "complete": true, "errors": [],
+        "compact": {
+            "gpus": [{ "key": format!("{name}-0"), "model": "H200", "nvml": 0 },
+                     { "key": format!("{name}-1"), "model": "H200", "nvml": 1 }],
+            "owners": {
+                "owner": ["slurm job 7", "step 0"], "depth": [0, 1], "processes": [1, 1],
+                "allocated": [null, null], "allowed": ["3", "3"], "asked": ["3", "3"], "held": ["0", "0"],
+                "denied": [null, null],
+            },
+            "other_owners": 3, "drivers": { "nvidia": "580.65.06" }, "gres_conf": "aa",
+            "programs": { "slurm": ["Slurm, 28 instructions; else allow"] },
+        },
+    });
+    change(&mut document);
+    document
+}
+
+fn audit(name: &str, job: u32, severity: &str) -> Value {
+    json!({
+        "schema": "gpumap/1", "command": "audit", "version": "0.1.0", "taken_at": "2026-11-23T01:00:00Z",
+        "host": { "name": name, "kernel": "6.1", "boot_id": "b", "cgroup_root": "/", "cgroup_mode": "unified" },
+        "complete": true, "errors": [], "audit": { "options": {} },
+        "findings": [{ "id": "unconstrained", "severity": severity, "fingerprint": format!("{job:016x}"),
+            "summary": format!("slurm job {job} may open any GPU"), "owner": { "kind": "slurm" } }],
+    })
+}
+
+const NOW: &str = "2026-11-23T01:00:00Z";
+
+fn asked(documents: &[Value], question: &Question) -> (Fleet, Vec<String>) {
+    let mut gatherer = Gatherer::default();
+    for (index, document) in documents.iter().enumerate() {
+        let (mut stream, name) = (Stream::default(), format!("file {index}"));
+        let mut sink = gatherer.input(&name);
+        stream.push(document.to_string().as_bytes(), &mut sink);
+        stream.finish(&mut sink);
+    }
+    let (fleet, problems) = report(gatherer, question);
+    (fleet, problems.into_iter().map(|problem| format!("{}: {}", problem.what, problem.why)).collect())
+}
+
+fn of(documents: &[Value]) -> (Fleet, Vec<String>) {
+    asked(documents, &Question::default())
+}
+
+/// Make sure that nodes that are alike are so, and that each difference is found and
+/// the odd node named.
+#[test]
+fn differences() {
+    let usual = |name: &str| node(name, NOW, |_| {});
+    let (fleet, problems) = of(&[usual("n1"), usual("n2"), usual("n3")]);
+    assert_eq!((fleet.nodes.answered.nodes.as_str(), problems.len()), ("n[1-3]", 0));
+    assert_eq!((fleet.jobs.all, fleet.jobs.several, fleet.jobs.differing.len()), (1, 1, 0));
+    assert!(fleet.drift.iter().all(|drift| drift.values.len() == 1), "{:?}", fleet.drift);
+    type Change = fn(&mut Value);
+    let changes: [(&str, Change); 5] = [
+        ("kernel", |it| it["host"]["kernel"] = "6.0".into()),
+        ("driver nvidia", |it| it["compact"]["drivers"]["nvidia"] = "570.1".into()),
+        ("gres.conf", |it| it["compact"]["gres_conf"] = "bb".into()),
+        ("gpumap", |it| it["version"] = "0.0.9".into()),
+        ("programs of slurm", |it| it["compact"]["programs"]["slurm"] = json!(["no program"])),
+    ];
+    for (what, change) in changes {
+        let (fleet, _) = of(&[usual("n1"), node("n2", NOW, change), usual("n3")]);
+        let odd: Vec<_> = fleet.drift.iter().filter(|drift| drift.values.len() > 1).collect();
+        assert_eq!(odd.iter().map(|drift| drift.what.as_str()).collect::<Vec<_>>(), [what]);
+        assert_eq!(
+            (odd[0].values[0].on.nodes.as_str(), odd[0].values[1].on.nodes.as_str()),
+            ("n[1,3]", "n2")
+        );
+    }
+    for (sets, word, text) in
+        [("1", "missing", "1 H200"), ("0", "missing", "none"), ("1?2", "unknown", "unknown")]
+    {
+        let less = node("n2", NOW, |it| it["compact"]["owners"]["allowed"][0] = sets.into());
+        let (fleet, _) = of(&[usual("n1"), less, usual("n3")]);
+        let grants = &fleet.jobs.differing[0].grants;
+        assert_eq!((grants[1].compared.as_str(), grants[1].gpus.as_str()), (word, text));
+        assert_eq!((grants[1].on.nodes.as_str(), grants[0].gpus.as_str()), ("n2", "2 H200"));
+    }
+}
+
+/// Make sure that alike findings are one, that the baseline leaves out what it had
+/// and nothing else, and that severity decides.
+#[test]
+fn findings() {
+    let all = [audit("n1", 11, "warning"), audit("n2", 12, "warning"), audit("n3", 13, "critical")];
+    let (fleet, _) = of(&all);
+    let told: Vec<_> =
+        fleet.findings.iter().map(|it| (it.severity.to_string(), it.count, it.on.nodes.as_str())).collect();
+    assert_eq!(told, [("critical".to_owned(), 1, "n3"), ("warning".to_owned(), 2, "n[1-2]")]);
+    assert_eq!((fleet.counts.critical, fleet.counts.warning, fleet.failed), (1, 2, true));
+    assert_eq!(fleet.findings[1].example, "slurm job 11 may open any GPU");
+    let document = json!({ "schema": "gpumap/1", "fleet": fleet }).to_string();
+    let baseline = || Baseline::read(document.as_bytes()).unwrap();
+    let question = Question { baseline: baseline(), ..Question::default() };
+    let (same, _) = asked(&all, &question);
+    assert_eq!((same.findings.len(), same.known, same.gone, same.failed), (0, 3, 0, false));
+    let (other, _) = asked(&[audit("n1", 21, "warning"), audit("n2", 12, "warning")], &question);
+    assert_eq!((other.findings[0].on.nodes.as_str(), other.known, other.gone), ("n1", 1, 1));
+    assert!(Baseline::read(b"{\"schema\":\"gpumap/1\"}").is_err() && Baseline::read(b"x").is_err());
+}
+
+/// Make sure that missing nodes, strangers, old answers and gaps are told.
+#[test]
+fn who_answered() {
+    let broken = node("n2.site", "2026-11-23T03:00:00Z", |it| {
+        it["complete"] = false.into();
+        it["errors"] =
+            json!([{ "code": "no-right", "what": "program 3", "why": "not allowed", "needs": "root" }]);
+    });
+    let old = node("n1", "2026-11-22T01:00:00Z", |it| it["version"] = "0.0.1".into());
+    let documents = [old, node("n1", NOW, |_| {}), broken, node("x9", NOW, |_| {})];
+    let expected = Some(["n1", "n2", "n3"].map(str::to_owned).to_vec());
+    let (fleet, problems) = asked(&documents, &Question { expected, ..Question::default() });
+    let nodes = &fleet.nodes;
+    assert_eq!(nodes.missing.as_ref().unwrap().nodes, "n3");
+    assert_eq!((nodes.unexpected.nodes.as_str(), nodes.incomplete.nodes.as_str()), ("x9", "n2.site"));
+    assert_eq!((nodes.repeated.nodes.as_str(), nodes.not_audited.count), ("n1", 3));
+    assert_eq!(problems, ["n3: did not answer"]);
+    assert_eq!(
+        (fleet.problems[0].code.as_str(), fleet.problems[0].example.as_str()),
+        ("no-right", "program 3: not allowed")
+    );
+    assert_eq!(fleet.times.unwrap().apart.nodes, "n2.site");
+    assert!(fleet.drift.iter().all(|drift| drift.values.len() == 1), "the old answer counts");
+}
+
+/// Make sure that hostile documents are refused one by one, with the reason.
+#[test]
+fn hostile() {
+    type Change = fn(&mut Value);
+    let changes: [(Change, &str); 12] = [
+        (|it| it["host"]["name"] = "n1\u{1b}[2J".into(), "is no name of a node"),
+        (|it| it["host"]["name"] = "n[1-9]".into(), "is no name of a node"),
+        (|it| it["host"]["name"] = "".into(), "is no name of a node"),
+        (|it| it["host"]["name"] = "n".repeat(65).into(), "is no name of a node"),
+        (|it| it["taken_at"] = "yesterday".into(), "does not say when"),
+        (|it| it["compact"]["owners"]["depth"] = json!([0]), "not of one length"),
+        (|it| it["compact"]["owners"]["allowed"][0] = "ff".into(), "no mask"),
+        (|it| it["compact"]["owners"]["allowed"][0] = "-1".into(), "no mask"),
+        (|it| it["compact"]["gpus"] = json!({}), "broken"),
+        (|it| it["schema"] = "gpumap/2".into(), "gpumap/2"),
+        (|it| it["command"] = "job".into(), "fleet reads those of node and audit"),
+        (|it| it["compact"] = Value::Null, "fleet reads those of node and audit"),
+    ];
+    for (change, why) in changes {
+        let (fleet, problems) = of(&[node("bad", NOW, change), node("good", NOW, |_| {})]);
+        assert_eq!(fleet.nodes.answered.nodes, "good");
+        assert!(problems.len() == 1 && problems[0].contains(why), "{problems:?}");
+        assert!(problems[0].starts_with("file 0, line 1: ") && problems[0].len() < 400, "{problems:?}");
+    }
+    let deep = format!(
+        "{{\"schema\":\"gpumap/1\",\"command\":\"node\",\"x\":{}1{}}}",
+        "[".repeat(500_000),
+        "]".repeat(500_000)
+    );
+    let mut gatherer = Gatherer::default();
+    let (mut stream, mut sink) = (Stream::default(), gatherer.input("deep"));
+    stream.push(deep.as_bytes(), &mut sink);
+    stream.finish(&mut sink);
+    assert_eq!(report(gatherer, &Question::default()).1.len(), 2);
+    let partial = {
+        let mut it = audit("n1", 1, "note");
+        it["audit"]["options"]["paths"] = json!(["/a"]);
+        it
+    };
+    assert!(of(&[partial]).1[0].contains("part of the node"));
+}
+
+proptest! {
+    /// Make sure that the order of documents does not matter.
+    #[test]
+    fn order_does_not_matter(seed in prop::collection::vec((0_usize..5, 0_usize..4, 0_u32..4), 1..12), turn in 0_usize..12) {
+        let times = [NOW, "2026-11-23T01:00:01Z", "2026-11-23T02:00:00Z", NOW];
+        let mut documents: Vec<Value> = seed.iter().map(|(name, time, kind)| match kind {
+            0 => audit(&format!("n{name}"), u32::try_from(*time).unwrap(), "warning"),
+            kind => node(&format!("n{name}"), times[*time], |it| {
+                it["host"]["kernel"] = format!("6.{kind}").into();
+                it["compact"]["owners"]["allowed"][0] = kind.to_string().into();
+            }),
+        }).collect();
+        let first = of(&documents);
+        let turn = turn % documents.len();
+        documents.rotate_left(turn);
+        prop_assert_eq!(&of(&documents).0, &first.0);
+        documents.reverse();
+        prop_assert_eq!(&of(&documents).0, &first.0);
+    }
+
+    /// Make sure that labelled pieces give the same documents however they are cut
+    /// and mixed.
+    #[test]
+    fn pieces_are_joined(cuts in prop::collection::vec(1_usize..400, 8..40), order in prop::collection::vec(0_usize..4, 64), step in 1_usize..5000) {
+        let texts: Vec<String> = (0..4).map(|index| node(&format!("n{index}"), NOW, |_| {}).to_string()).collect();
+        let mut left: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let (mut lines, mut cuts, mut order) = (String::new(), cuts.into_iter().cycle(), order.into_iter().cycle());
+        while left.iter().any(|text| !text.is_empty()) {
+            let label = order.by_ref().take(64).find(|label| !left[*label].is_empty());
+            let label = label.unwrap_or_else(|| left.iter().position(|text| !text.is_empty()).unwrap());
+            let (piece, rest) = left[label].split_at(cuts.next().unwrap().min(left[label].len()));
+            lines.push_str(&format!("{label}: {piece}\n"));
+            left[label] = rest;
+        }
+        let mut found = heard(lines.as_bytes(), step);
+        found.documents.sort();
+        let expected: Vec<_> = texts.into_iter().enumerate().map(|(label, text)| (Some(label.to_string()), text)).collect();
+        prop_assert_eq!(found, Heard { documents: expected, others: Vec::new() });
+    }
+}

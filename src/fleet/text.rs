@@ -1,0 +1,101 @@
+//! Text and lists of documents that others wrote, read without copying and with a
+//! bound on every length.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::sync::LazyLock;
+
+use serde::de::{Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+/// Text, borrowed from the document unless an escape stands in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Str<'a>(Cow<'a, str>);
+
+impl Deref for Str<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Str<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl<'de> Visitor<'de> for Text {
+            type Value = Cow<'de, str>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("text")
+            }
+
+            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Cow::Borrowed(text))
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Cow::Owned(text.to_owned()))
+            }
+        }
+        deserializer.deserialize_str(Text).map(Self)
+    }
+}
+
+/// A list of at most `N` elements: a longer one is an error before it takes memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Short<T, const N: usize>(pub(super) Vec<T>);
+
+impl<T, const N: usize> Default for Short<T, N> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<'de, T: Deserialize<'de>, const N: usize> Deserialize<'de> for Short<T, N> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct List<T, const N: usize>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>, const N: usize> Visitor<'de> for List<T, N> {
+            type Value = Vec<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "a list of at most {N}")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
+                let mut all = Vec::new();
+                while let Some(one) = list.next_element()? {
+                    if all.len() >= N {
+                        return Err(A::Error::custom(format_args!("a list of more than {N}")));
+                    }
+                    all.push(one);
+                }
+                Ok(all)
+            }
+        }
+        deserializer.deserialize_seq(List::<T, N>(PhantomData)).map(Self)
+    }
+}
+
+/// The key of a GPU, as a number that this process alone knows: a node's text cannot
+/// be made to collide with another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Key(u64);
+
+static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+
+impl Key {
+    /// The key with this text.
+    pub(super) fn of(text: &str) -> Self {
+        Self(KEYS.hash_one(text))
+    }
+}
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Str::deserialize(deserializer).map(|text| Self::of(&text))
+    }
+}

@@ -1,0 +1,312 @@
+//! `gpumap fleet` and `gpumap node --compact` from outside: reports over several
+//! nodes in every form of input, exit codes, hostile and huge input.
+//!
+//! Expected texts lie in `fixtures/fleet`.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::Value;
+use snapbox::data::DataFormat;
+use snapbox::{Data, assert_data_eq};
+
+use crate::support::fleet::{compact, named, with_jobs};
+
+/// An empty directory of a test's own.
+fn dir(name: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fleet-{name}"));
+    let _absent = fs::remove_dir_all(&dir);
+    fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+fn gpumap(args: &[&str], input: &[u8]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gpumap"));
+    command.args(args).env_remove("CLICOLOR_FORCE").stdin(Stdio::piped());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (mut stdin, bytes) = (child.stdin.take().unwrap(), input.to_vec());
+    let writer = std::thread::spawn(move || drop(stdin.write_all(&bytes)));
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    output
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn golden(actual: &str, name: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/fleet").join(name);
+    assert_data_eq!(actual, Data::read_from(&path, Some(DataFormat::Text)).raw());
+}
+
+/// What a command prints of a saved node.
+fn answer(node: &Value, args: &[&str]) -> Vec<u8> {
+    gpumap(&[&["--from", "-"], args].concat(), node.to_string().as_bytes()).stdout
+}
+
+fn packed(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// Nodes that differ as nodes do: the one has the GPUs of two jobs changed over and
+/// an old kernel, one an older driver and another gres.conf, one could not be seen.
+fn nodes() -> [Value; 5] {
+    let mut swapped = named("gpu03").to_string();
+    for (from, to) in [("4711", "471x"), ("4713", "4711"), ("471x", "4713"), ("6.18.44", "6.12.1")] {
+        swapped = swapped.replace(from, to);
+    }
+    let mut old = named("gpu04");
+    old["gpu_facts"]["files"]["/proc/driver/nvidia/version"] =
+        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.124.06  Release Build\n".into();
+    old["slurm"]["gres_conf"]["text"] = "Name=gpu File=/dev/nvidia[0-3] Type=h200\n".into();
+    old["taken_at"] = "2026-11-20T00:00:00Z".into();
+    let mut blind = named("gpu05");
+    blind["errors"] = serde_json::json!([
+        { "code": "no-right", "what": "program 17", "why": "not allowed to open it", "needs": "CAP_SYS_ADMIN" },
+        { "code": "no-right", "what": "program 18", "why": "not allowed to open it", "needs": "CAP_SYS_ADMIN" },
+    ]);
+    [named("gpu01"), named("gpu02"), serde_json::from_str(&swapped).unwrap(), old, blind]
+}
+
+/// A directory with a document of each form.
+fn saved_nodes(name: &str) -> PathBuf {
+    let dir = dir(name);
+    let [one, two, three, four, five] = nodes();
+    fs::write(dir.join("a.json"), one.to_string()).unwrap();
+    fs::write(dir.join("two.json"), two.to_string()).unwrap();
+    let report = dir.join("b.json");
+    gpumap(
+        &["--from", dir.join("two.json").to_str().unwrap(), "audit", "--report", report.to_str().unwrap()],
+        b"",
+    );
+    fs::remove_file(dir.join("two.json")).unwrap();
+    let pretty: Value = serde_json::from_slice(&answer(&three, &["node", "--json"])).unwrap();
+    let both = [serde_json::to_vec_pretty(&pretty).unwrap(), answer(&three, &["audit", "--json"])].concat();
+    fs::write(dir.join("c.json"), both).unwrap();
+    let compact = answer(&four, &["node", "--json", "--compact"]);
+    fs::create_dir(dir.join("below")).unwrap();
+    fs::write(dir.join("below/d.json"), &compact).unwrap();
+    fs::write(dir.join("e.json.gz"), packed(&answer(&five, &["node", "--json", "--compact"]))).unwrap();
+    fs::write(dir.join(".f.json.tmp"), "half a docu").unwrap();
+    dir
+}
+
+/// Make sure that every form of document is read, and that the report says what is
+/// alike and what is not, in text and in JSON.
+#[test]
+fn report() {
+    let dir = saved_nodes("report");
+    let dir = dir.to_str().unwrap();
+    let output = gpumap(&["fleet", dir, "--expect", "gpu[01-06]"], b"");
+    golden(&format!("{}--\n{}", text(&output.stdout), text(&output.stderr)), "report.txt");
+    assert_eq!(output.status.code(), Some(3));
+    assert_eq!(gpumap(&["fleet", dir, "--fail-on", "note"], b"").status.code(), Some(1));
+    let output = gpumap(&["fleet", dir, "-v", "--fail-on", "never"], b"");
+    golden(&format!("{}--\n{}", text(&output.stdout), text(&output.stderr)), "report-v.txt");
+    assert_eq!(output.status.code(), Some(3));
+    let mut document = json(&gpumap(&["fleet", dir, "--json"], b""));
+    document["taken_at"] = "".into();
+    golden(&format!("{}\n", serde_json::to_string_pretty(&document).unwrap()), "report.json");
+}
+
+/// Make sure that alike nodes without findings are clean.
+#[test]
+fn clean() {
+    let all: Vec<u8> =
+        (1..4).flat_map(|node| compact(node, 3, "2026-11-23T01:00:00Z").into_bytes()).collect();
+    let output = gpumap(&["fleet", "-", "--expect", "gpu[00001-00003]"], &all);
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+    golden(&text(&output.stdout), "clean.txt");
+    let output = gpumap(&["fleet", "-", "--json"], b"");
+    assert_eq!((output.status.code(), &json(&output)["complete"]), (Some(3), &Value::Bool(false)));
+}
+
+/// Make sure that findings of a former report are left out, and new ones are not.
+#[test]
+fn baseline() {
+    let dir = saved_nodes("baseline");
+    let former = dir.join("former");
+    let inputs = dir.to_str().unwrap().to_owned();
+    let report = gpumap(&["fleet", &inputs, "--json"], b"");
+    let outside = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fleet-former.json");
+    fs::write(&outside, &report.stdout).unwrap();
+    let with = ["--baseline", outside.to_str().unwrap(), "--json"];
+    let now = json(&gpumap(&[&["fleet", &inputs], &with[..]].concat(), b""));
+    let was = json(&report);
+    assert!(was["fleet"]["findings"].as_array().is_some_and(|all| !all.is_empty()));
+    assert_eq!((&now["fleet"]["findings"], &now["fleet"]["failed"]), (&serde_json::json!([]), &false.into()));
+    assert_eq!(now["fleet"]["fingerprints"], was["fleet"]["fingerprints"]);
+    let refused = gpumap(&["fleet", &inputs, "--baseline", dir.join("a.json").to_str().unwrap()], b"");
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("gpumap fleet --json > FILE") && !former.exists());
+}
+
+/// Make sure that labelled lines in pieces, as srun writes them, give what whole
+/// files give.
+#[test]
+fn labelled() {
+    let documents: Vec<String> = (0..4).map(|node| compact(node, 9, "2026-11-23T01:00:00Z")).collect();
+    let whole = json(&gpumap(&["fleet", "-", "--json"], documents.concat().as_bytes()));
+    let mut pieces: Vec<_> = documents.iter().map(|text| text.trim().as_bytes().chunks(1000)).collect();
+    let mut lines = Vec::new();
+    while pieces.iter().any(|left| left.len() > 0) {
+        for (label, left) in pieces.iter_mut().enumerate() {
+            if let Some(piece) = left.next() {
+                lines.extend_from_slice(format!("{label:>2}: ").as_bytes());
+                lines.extend_from_slice(piece);
+                lines.push(b'\n');
+            }
+        }
+    }
+    let joined = json(&gpumap(&["fleet", "-", "--json"], &lines));
+    assert_eq!((&joined["fleet"], &joined["errors"]), (&whole["fleet"], &whole["errors"]));
+    assert_eq!(joined["fleet"]["nodes"]["answered"]["nodes"], "gpu[00000-00003]");
+    let cut = &lines[..lines.len() - 700];
+    let cut = gpumap(&["fleet", "-", "-v"], cut);
+    assert_eq!(cut.status.code(), Some(3));
+    assert!(text(&cut.stderr).contains("label 3, line 4: it is cut off"), "{}", text(&cut.stderr));
+}
+
+/// Make sure that a node of 50 jobs takes less than 20 KiB, and says of each job what
+/// the whole answer says.
+#[test]
+fn compact_is_small() {
+    let node = with_jobs(named("gpu01"), 50);
+    let (short, long) = (answer(&node, &["node", "--json", "--compact"]), answer(&node, &["node", "--json"]));
+    assert!(short.len() < 20 << 10, "{} bytes of {}", short.len(), long.len());
+    let (short, long): (Value, Value) =
+        (serde_json::from_slice(&short).unwrap(), serde_json::from_slice(&long).unwrap());
+    assert_eq!(short["complete"], long["complete"]);
+    let columns = &short["compact"]["owners"];
+    let rows: Vec<&Value> = long["owners"].as_array().unwrap().iter().collect();
+    let jobs =
+        columns["owner"].as_array().unwrap().iter().filter(|it| it.as_str().unwrap().contains(" job "));
+    assert_eq!(jobs.count(), 50);
+    let kept: Vec<&&Value> = rows.iter().filter(|row| row["owner"]["job_id"].is_u64()).collect();
+    let keys: Vec<&str> =
+        short["compact"]["gpus"].as_array().unwrap().iter().map(|gpu| gpu["key"].as_str().unwrap()).collect();
+    let set = |mask: &Value| -> Vec<&str> {
+        let bits = u64::from_str_radix(mask.as_str().unwrap().trim_start_matches('~'), 16).unwrap();
+        (0..keys.len()).filter(|bit| bits & (1 << bit) != 0).map(|bit| keys[bit]).collect()
+    };
+    for (index, row) in kept.iter().enumerate() {
+        assert_eq!(columns["depth"][index], row["depth"]);
+        for (column, of) in
+            [("allowed", "allowed"), ("asked", "visible"), ("held", "held"), ("allocated", "allocated")]
+        {
+            if !columns[column][index].is_null() {
+                let found: Vec<&str> =
+                    row[of]["gpus"].as_array().unwrap().iter().map(|key| key.as_str().unwrap()).collect();
+                assert_eq!(set(&columns[column][index]), found, "{column} of row {index}");
+            } else {
+                assert!(row[of]["gpus"].is_null());
+            }
+        }
+    }
+    let table = gpumap(&["--from", "-", "node", "--compact"], node.to_string().as_bytes());
+    assert_eq!(table.status.code(), Some(2));
+}
+
+/// Make sure that hostile documents harm nobody: no control reaches the terminal,
+/// every problem has its file and line, and the good node is in the report.
+#[test]
+fn hostile() {
+    let dir = dir("hostile");
+    let good = compact(7, 2, "2026-11-23T01:00:00Z");
+    let bad = [
+        ("name.json", good.replace("gpu00007", "\\u001b[2Jgpu")),
+        ("bidi.json", good.replace("6.18.44", "6\\u202e.18")),
+        ("cut.json", good[..good.len() / 2].to_owned()),
+        ("deep.json", format!("{{\"schema\":\"gpumap/1\",\"gpus\":{}", "[{\"a\":".repeat(100_000))),
+        ("lines.json", "\u{1b}[31mnot JSON\n".repeat(1000)),
+        (
+            "owners.json",
+            format!(
+                "{{\"schema\":\"gpumap/1\",\"command\":\"node\",\"owners\":[{}]}}",
+                vec!["{}"; 70_000].join(",")
+            ),
+        ),
+        ("fleet.json", "{\"schema\":\"gpumap/1\",\"command\":\"fleet\",\"fleet\":{}}".to_owned()),
+        ("bomb.gz", String::new()),
+        ("half.gz", String::new()),
+    ];
+    for (name, text) in &bad {
+        fs::write(dir.join(name), text).unwrap();
+    }
+    fs::write(dir.join("bomb.gz"), packed(&vec![b'{'; 300 << 20])).unwrap();
+    let half = packed(good.as_bytes());
+    fs::write(dir.join("half.gz"), &half[..half.len() / 2]).unwrap();
+    let output = gpumap(&["fleet", dir.to_str().unwrap(), "-v"], b"");
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(3), "{out}{err}");
+    let hidden = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
+    assert!(!out.contains(hidden) && !err.contains(hidden), "{out}{err}");
+    for (name, _) in bad.iter().filter(|(name, _)| *name != "bidi.json") {
+        assert!(err.contains(name), "{name}: {err}");
+    }
+    assert!(out.contains("gpu00007 answered"), "{out}");
+    assert!(err.lines().count() < 20 && err.contains("997 more lines are no document"), "{err}");
+    let missing = gpumap(&["fleet", dir.join("nothing").to_str().unwrap()], b"");
+    assert_eq!(missing.status.code(), Some(2));
+}
+
+/// Runs `gpumap fleet -` with so much address space, and gives it `count` documents
+/// of `nodes` nodes in turn.
+fn streamed(kib: usize, nodes: usize, count: usize) -> Value {
+    let mut command = Command::new("sh");
+    command.args([
+        "-c",
+        &format!("ulimit -v {kib}; exec \"$0\" fleet - --json"),
+        env!("CARGO_BIN_EXE_gpumap"),
+    ]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let documents: Vec<String> = (0..nodes.min(count))
+        .map(|node| compact(node, 50, &format!("2026-11-23T01:{:02}:{:02}Z", node / 60 % 60, node % 60)))
+        .collect();
+    let mut stdin = child.stdin.take().unwrap();
+    let writer = std::thread::spawn(move || {
+        for index in 0..count {
+            stdin.write_all(documents[index % documents.len()].as_bytes()).unwrap();
+        }
+    });
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    json(&output)
+}
+
+/// Make sure that memory does not grow with what is read: 30 MB of documents of few
+/// nodes in little more memory than the program takes by itself.
+#[test]
+fn memory_is_bounded() {
+    let document = streamed(200 << 10, 50, 2000);
+    assert_eq!(
+        (&document["fleet"]["documents"], &document["fleet"]["jobs"]["all"]),
+        (&2000.into(), &650.into())
+    );
+    assert_eq!(document["fleet"]["jobs"]["differing"], serde_json::json!([]));
+}
+
+/// Make sure that a gigabyte is read in the same memory, and ten thousand nodes of
+/// 50 jobs in 300 MiB. For builds with optimisation.
+#[test]
+#[ignore = "takes minutes without optimisation"]
+fn a_gigabyte() {
+    let size = compact(0, 50, "2026-11-23T01:00:00Z").len();
+    let count = (1 << 30) / size;
+    assert_eq!(streamed(200 << 10, 50, count)["fleet"]["documents"], count);
+    let began = std::time::Instant::now();
+    let document = streamed(300 << 10, 10_000, 10_000);
+    assert_eq!(document["fleet"]["nodes"]["answered"]["count"], 10_000);
+    println!("10,000 nodes took {:?}", began.elapsed());
+}
