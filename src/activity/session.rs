@@ -143,7 +143,7 @@ impl Session {
         };
         let processes = tables.facts(&clocks, &self.counting.since(), is_whole);
         self.tell_missed(&processes);
-        let (sampled_every, engine) = (self.every, self.counting.kernel.mode().engine().to_owned());
+        let (sampled_every, engine) = (self.every, self.counting.kernel.programs.mode().engine().to_owned());
         let activity = Activity {
             clock_ns: boot,
             since_ns: self.since,
