@@ -444,7 +444,12 @@ fn many_regions() {
     assert!([1, 3].contains(&code), "{code}");
     for process in &processes {
         let one = told.iter().find(|one| one["pid"] == process.pid());
-        let one = one.unwrap_or_else(|| panic!("{} is missing: {}", process.pid(), answer["errors"]));
+        // On a busy machine a build without optimisation may take more than a second for two
+        // megabytes: then the process is named as one that did not answer.
+        let Some(one) = one else {
+            assert!(answer["errors"].to_string().contains(&process.pid().to_string()), "{answer}");
+            continue;
+        };
         let code = one["vgpu"]["memory"]["code"].as_str().unwrap();
         assert!(["layout-unknown", "region-unread"].contains(&code), "{one}");
     }
