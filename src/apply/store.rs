@@ -64,6 +64,9 @@ impl Store {
         }
         let pins = made(&bpf, c"gpumap", PINS, OTHERS)?;
         let lock = lock(&journals)?;
+        // Left by a gpumap that was killed while it wrote a journal: a journal with a
+        // second name would be refused.
+        let _none = unlinkat(&journals, UNFINISHED, UnlinkatFlags::NoRemoveDir);
         Ok(Self { journals, pins, _lock: lock })
     }
 
@@ -80,7 +83,6 @@ impl Store {
     /// The journal gets its name when all of it is there, and never another's.
     fn write(&self, journal: &RepairJournal) -> Result<(), Errno> {
         let text = serde_json::to_vec_pretty(journal).map_err(|_| Errno::EINVAL)?;
-        let _none = unlinkat(&self.journals, UNFINISHED, UnlinkatFlags::NoRemoveDir);
         let flags = OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_WRONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let file = openat(&self.journals, UNFINISHED, flags, Mode::S_IRUSR | Mode::S_IWUSR)?;
         let mut file = File::from(file);

@@ -17,7 +17,10 @@ pub fn write(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result
     let all: Vec<&Process> = payload.processes.iter().flatten().collect();
     let inventory = payload.gpus.as_deref().unwrap_or_default();
     if all.is_empty() {
-        return writeln!(out, "No process has or was meant to have limits of libvgpu.so or SoftMig.");
+        return writeln!(
+            out,
+            "No process was seen that has limits of libvgpu.so or SoftMig, or was meant to have any."
+        );
     }
     writeln!(
         out,

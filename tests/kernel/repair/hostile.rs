@@ -158,6 +158,21 @@ fn forged_journals() {
     assert_eq!((status, effective(&cgroup)), (0, ids(&[&old])), "{undone:#}");
 }
 
+/// Make sure that a journal whose writer was killed before he had taken away its
+/// first name can be undone.
+#[test]
+fn a_killed_writer() {
+    let Some(_host) = host::shared() else { return };
+    let (cgroup, old) = lost();
+    let rooms = Rooms::new();
+    let (done, status) = apply(&rooms, &cgroup);
+    assert_eq!(status, 0, "{done:#}");
+    let (path, _journal) = rooms.journal();
+    fs::hard_link(path, rooms.journals().join(".repair.unfinished")).unwrap();
+    let (undone, status) = rooms.repair(&["--undo", &rooms.journal_name()]);
+    assert_eq!((status, effective(&cgroup)), (0, ids(&[&old])), "{undone:#}");
+}
+
 /// Make sure that a cgroup that was made anew under the same path is another one, and
 /// that what was kept for the old one is let go.
 #[test]
