@@ -26,7 +26,7 @@ use std::fs::File;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
 use gpumap::loader::objects::{CGROUPS, Object, SCAN, SESSION, WATCH};
-use gpumap::loader::{self, Engine, Wanted};
+use gpumap::loader::{self, Engine, ObjectSpec};
 use gpumap::observe::Options;
 use gpumap::observe::monitor::cgroups::Walk;
 use gpumap::observe::scanner::{self, ProcessSummary, ScanMethod};
@@ -110,7 +110,7 @@ fn lists() {
 fn program_facts() {
     let Some(_host) = host::exclusive() else { return };
     let tree = tree();
-    let _scan = loader::share(Engine::Aya).unwrap().load(&Wanted::whole(&SCAN)).unwrap();
+    let _scan = loader::share(Engine::Aya).unwrap().load(&ObjectSpec::whole(&SCAN)).unwrap();
     let all = programs();
     let attached = listed(tree.cgroups[0].dir(), true);
     assert!(attached.iter().all(|id| all.contains_key(id)));
@@ -137,7 +137,7 @@ fn loaded(
 ) -> BTreeMap<String, String> {
     let before = programs();
     let loader = loader::share(engine).unwrap();
-    let loaded = loader.load(&Wanted { session, ..Wanted::whole(object) }).unwrap();
+    let loaded = loader.load(&ObjectSpec { session, ..ObjectSpec::whole(object) }).unwrap();
     let new = programs().into_iter().filter(|(id, _)| !before.contains_key(id));
     let named = |(_, program): (u32, ProgramInfo)| {
         let tag = program.tag.0.iter().map(|byte| format!("{byte:02x}")).collect();
