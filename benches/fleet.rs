@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use gpumap::analyse::{self, CallerAllocation};
-use gpumap::fleet::{Gatherer, Question, Stream, report};
+use gpumap::fleet::{FleetQuestion, Gatherer, Stream, report};
 use gpumap::observation::Observation;
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -87,7 +87,7 @@ fn full() {
         all.chunks(1 << 18).for_each(|piece| stream.push(piece, &mut sink));
         stream.finish(&mut sink);
         sink.finish();
-        let (fleet, problems) = report(gatherer, &Question::default());
+        let (fleet, problems) = report(gatherer, &FleetQuestion::default());
         assert!(problems.is_empty() && fleet.documents == lines().count(), "{problems:?}");
     });
     timed("serde_json, nothing kept", all.len(), || {

@@ -133,7 +133,7 @@ impl Counting {
 }
 
 impl Prober for Counting {
-    type Place = (Cookie, u64);
+    type Point = (Cookie, u64);
 
     const C_LIBRARIES: bool = false;
     /// A container that begins uses the library of the one before it.
@@ -144,7 +144,7 @@ impl Prober for Counting {
         file: Windowed,
         _kind: FileRole,
         target: &ProbeTarget<'_>,
-    ) -> Result<Vec<Self::Place>, String> {
+    ) -> Result<Vec<Self::Point>, String> {
         let names: Vec<&str> = functions::all().iter().map(|function| function.name.as_str()).collect();
         let found = places(file, &names, false).map_err(|error| error.to_string())?;
         let cookies: HashMap<&str, Cookie> =
@@ -163,7 +163,7 @@ impl Prober for Counting {
 
     fn attach(
         &mut self,
-        places: &[Self::Place],
+        places: &[Self::Point],
         target: &ProbeTarget<'_>,
     ) -> Result<Vec<AttachedProbes>, String> {
         let attached = self.kernel.attach(places, target.path, target.pid);

@@ -52,20 +52,15 @@ impl<'a> Tree<'a> {
     /// level, each level in attach order.
     fn places(&self, cgroup: &'a Cgroup) -> Vec<Vec<Attachment<'a>>> {
         let mut levels = Vec::new();
-        let mut path = cgroup.path.as_bytes();
-        loop {
-            if let Some(at) = self.0.get(path) {
+        for path in CgroupPath::new(&cgroup.path).upwards() {
+            if let Some(at) = self.0.get(path.as_bytes()) {
                 let own = at.own.known();
                 levels.push(own.map_or_else(Vec::new, |own| {
                     own.programs.iter().map(|id| Attachment { id: *id, path: &at.path, own }).collect()
                 }));
             }
-            match path.iter().rposition(|byte| *byte == b'/') {
-                Some(0) if path.len() > 1 => path = b"/",
-                Some(slash) if slash > 0 => path = &path[..slash],
-                _ => return levels,
-            }
         }
+        levels
     }
 }
 

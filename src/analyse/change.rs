@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use crate::gpu;
-use crate::model::{Verdict, Writer};
+use crate::model::{CgroupPath, Verdict, Writer};
 use crate::observation::{self, Cgroup, Map, Observation, Process, Program, Text};
 use crate::policy::{AlwaysListed, Decoder, Policy};
 use crate::report::{Change, Effective, Gpu, Omitted, PolicyEvent, PolicyProgram};
@@ -205,12 +205,5 @@ fn missing(of: &[Effective], from: &[Effective]) -> Vec<Effective> {
 
 /// A path and those above it, the nearest first.
 fn ancestry(path: &Text) -> impl Iterator<Item = Text> {
-    std::iter::successors(Some(path.clone()), |path| {
-        let bytes = path.as_bytes();
-        match bytes.iter().rposition(|byte| *byte == b'/')? {
-            0 if bytes.len() > 1 => Some("/".into()),
-            0 => None,
-            slash => bytes.get(..slash).map(Text::from),
-        }
-    })
+    CgroupPath::new(path).upwards().map(|path| path.as_bytes().into())
 }

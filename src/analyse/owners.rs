@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
 use crate::allocation::Numbering;
-use crate::model::Owner;
+use crate::model::{CgroupPath, Owner};
 use crate::observation::{self, Text};
 use crate::report::{OwnerSets, Process};
 
@@ -160,10 +160,8 @@ impl Entry {
 
     fn leaves(&self) -> Vec<&OwnedCgroup> {
         let is_parent = |place: &OwnedCgroup| {
-            let inside = |other: &OwnedCgroup| {
-                let rest = other.path.as_bytes().strip_prefix(place.path.as_bytes());
-                rest.is_some_and(|rest| rest.first() == Some(&b'/'))
-            };
+            let inside =
+                |other: &OwnedCgroup| CgroupPath::new(&other.path).is_below(CgroupPath::new(&place.path));
             // In walk order the cgroups below follow directly.
             self.cgroups.iter().skip_while(|other| other.path != place.path).nth(1).is_some_and(inside)
         };

@@ -3,7 +3,7 @@
 use std::os::fd::AsFd as _;
 
 use super::error::ApplyError;
-use super::place::{Place, program};
+use super::place::{HeldCgroup, program};
 use super::prove::{self, count};
 use crate::model::ReplaceMode;
 use crate::observation::Text;
@@ -22,7 +22,7 @@ pub(super) fn detach(
     if planned.mode != ReplaceMode::Listed {
         return Ok(Err("it is not one of a list that it could be taken out of".to_owned()));
     }
-    let place = Place::open(options, level, planned)?;
+    let place = HeldCgroup::open(options, level, planned)?;
     let revision = place.lists()?.own.revision;
     let before = prove::look(options, level)?;
     let swapped = Swapped { level, meant: None, old: journal.program, new: None };

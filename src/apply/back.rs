@@ -4,19 +4,19 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use super::away::detach;
 use super::error::ApplyError;
-use super::place::Place;
+use super::place::HeldCgroup;
 use super::store::{Store, kept};
 use super::syslog;
 use crate::observe::Options;
-use crate::repair::Change;
+use crate::repair::PlannedSwap;
 
 /// After a change whose proof failed: the old program goes back, or gpumap's goes
 /// away where another list was made meanwhile. The error says what came of it.
 pub(super) fn put_back(
     options: &Options,
     store: &Store,
-    place: &Place<'_>,
-    change: &Change,
+    place: &HeldCgroup<'_>,
+    change: &PlannedSwap,
     (new, id): (&OwnedFd, u32),
     old: &OwnedFd,
     wrong: &[String],

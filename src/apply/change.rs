@@ -4,14 +4,14 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use super::back::put_back;
 use super::error::ApplyError;
-use super::place::{Lists, Place, faster, program};
-use super::prove::{self, Asked, count, decoded};
+use super::place::{HeldCgroup, Lists, faster, program};
+use super::prove::{self, AskedFromInside, count, decoded};
 use super::state;
 use super::store::{SCHEMA, Store, journal_path, pin_path};
 use super::syslog;
 use crate::observation::Observation;
 use crate::observe::{self, Options};
-use crate::repair::{self, Change, Swapped};
+use crate::repair::{self, PlannedSwap, Swapped};
 use crate::report::{Applied, RepairJournal};
 use crate::sys::bpf;
 
@@ -27,11 +27,11 @@ const NAME: &str = "gpumap_repair";
 /// # Errors
 ///
 /// Why nothing was changed, or why it was taken back.
-pub fn apply(options: &Options, before: &Observation, change: &Change) -> Result<Applied, ApplyError> {
+pub fn apply(options: &Options, before: &Observation, change: &PlannedSwap) -> Result<Applied, ApplyError> {
     let store = Store::open()?;
     state::tidy(options, &store);
     let planned = &change.replacement;
-    let place = Place::open(options, &change.level, planned)?;
+    let place = HeldCgroup::open(options, &change.level, planned)?;
     let revision = unchanged(&place, change)?;
     let old = program(planned.program, &planned.tag)?;
     let new = load(options, change)?;
@@ -83,7 +83,7 @@ struct New {
 }
 
 /// Makes sure that the kernel lists what the plan rests on; the revision of the list.
-fn unchanged(place: &Place<'_>, change: &Change) -> Result<u64, ApplyError> {
+fn unchanged(place: &HeldCgroup<'_>, change: &PlannedSwap) -> Result<u64, ApplyError> {
     let planned = &change.replacement;
     let Lists { own, effective } = place.lists()?;
     if own.ids != planned.own || effective != change.effective || !place.has_flags(&own) {
@@ -97,7 +97,7 @@ fn unchanged(place: &Place<'_>, change: &Change) -> Result<u64, ApplyError> {
 
 /// Loads the new program, reads it back, and makes sure that it decides what was
 /// planned.
-fn load(options: &Options, change: &Change) -> Result<New, ApplyError> {
+fn load(options: &Options, change: &PlannedSwap) -> Result<New, ApplyError> {
     let fd = bpf::load_device(NAME, &change.code);
     let fd = fd.map_err(|error| ApplyError::bpf("the new program", error))?;
     let info = bpf::program_info(fd.as_fd());
@@ -113,7 +113,7 @@ fn load(options: &Options, change: &Change) -> Result<New, ApplyError> {
     Ok(New { fd, id, tag: tag.unwrap_or_default() })
 }
 
-fn journal(before: &Observation, change: &Change, new: &New, revision: u64) -> RepairJournal {
+fn journal(before: &Observation, change: &PlannedSwap, new: &New, revision: u64) -> RepairJournal {
     RepairJournal {
         schema: SCHEMA.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -147,9 +147,9 @@ fn who() -> String {
 fn proved(
     options: &Options,
     before: &Observation,
-    change: &Change,
+    change: &PlannedSwap,
     new: u32,
-) -> Result<(usize, Asked), Vec<String>> {
+) -> Result<(usize, AskedFromInside), Vec<String>> {
     let mut now = prove::look(options, &change.level).map_err(|error| vec![error.to_string()])?;
     let swapped = Swapped {
         level: &change.level,

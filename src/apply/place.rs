@@ -16,7 +16,7 @@ const OVERRIDE: u32 = 1;
 const MULTI: u32 = 2;
 
 /// A cgroup, held open, and how programs are replaced on it.
-pub(super) struct Place<'a> {
+pub(super) struct HeldCgroup<'a> {
     dir: Dir,
     planned: &'a Replacement,
 }
@@ -27,7 +27,7 @@ pub(super) struct Lists {
     pub(super) effective: Vec<u32>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> HeldCgroup<'a> {
     /// Opens the cgroup of a replacement, if it is still the same.
     pub(super) fn open(options: &Options, path: &Text, planned: &'a Replacement) -> Result<Self, ApplyError> {
         let dir = observe::open_cgroup(options, path, planned.attached_at_id)?;
@@ -138,7 +138,7 @@ pub(super) fn is_it(program: &OwnedFd, id: u32, tag: &str) -> Result<(), ApplyEr
 }
 
 /// Says who was faster, where the kernel refused because something else is there.
-pub(super) fn faster(place: &Place<'_>, program: u32, error: SwapError) -> ApplyError {
+pub(super) fn faster(place: &HeldCgroup<'_>, program: u32, error: SwapError) -> ApplyError {
     let now = match place.lists() {
         Ok(now) if now.own.ids.contains(&program) => {
             format!("program {program} is still there, in the list {:?}", now.own.ids)

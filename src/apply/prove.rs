@@ -50,7 +50,7 @@ pub(super) fn overlooked(
 
 /// What the kernel answered from inside.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct AskedFromInside {
     /// Answers that agree with the decoded policy.
     pub(super) agreed: usize,
     /// What could not be asked, a sentence each.
@@ -61,9 +61,9 @@ pub(super) struct Asked {
 
 /// Asks the kernel in cgroups at and below `meant` about the devices of `rules` and
 /// about those of GPUs, and compares its answers with the decoded policies.
-pub(super) fn ask(options: &Options, now: &mut Observation, meant: &Text, rules: &[Rule]) -> Asked {
+pub(super) fn ask(options: &Options, now: &mut Observation, meant: &Text, rules: &[Rule]) -> AskedFromInside {
     let nodes = nodes(options, now, rules);
-    let mut asked = Asked::default();
+    let mut asked = AskedFromInside::default();
     if nodes.is_empty() {
         asked.not_asked.push("no node of these devices is in /dev".to_owned());
         return asked;

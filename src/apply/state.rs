@@ -1,7 +1,7 @@
 //! What became of changes: a journal says what was done, the kernel what there is.
 
 use super::error::ApplyError;
-use super::place::Place;
+use super::place::HeldCgroup;
 use super::store::{Store, journal_path};
 use super::syslog;
 use crate::model::JournalState;
@@ -62,7 +62,7 @@ pub(super) fn of(options: &Options, journal: &RepairJournal) -> (JournalState, S
     let planned = &journal.replacement;
     let (level, at) = (level_of(journal), &planned.attached_at);
     let place = match observe::open_cgroup(options, &level, planned.attached_at_id) {
-        Ok(_) => Place::open(options, &level, planned),
+        Ok(_) => HeldCgroup::open(options, &level, planned),
         Err(ObserveError::NoSuchCgroup { .. }) => {
             return (JournalState::Gone, format!("the cgroup {at} is gone, and the programs with it"));
         }

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use super::away::detach;
 use super::error::ApplyError;
-use super::place::{Place, faster, is_it, program};
+use super::place::{HeldCgroup, faster, is_it, program};
 use super::prove::{self, count, decoded};
 use super::state::{self, cgroup_of, level_of};
 use super::store::{Store, kept, program_of};
@@ -72,7 +72,7 @@ fn said(undone: &Undone) -> String {
 /// The old program goes back into its place.
 fn back(options: &Options, store: &Store, journal: &RepairJournal) -> Result<Undone, ApplyError> {
     let (level, planned) = (level_of(journal), &journal.replacement);
-    let place = Place::open(options, &level, planned)?;
+    let place = HeldCgroup::open(options, &level, planned)?;
     let now = place.lists()?.own;
     let ours = program(journal.program, &journal.tag)?;
     let old = store.old(journal)?;

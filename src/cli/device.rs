@@ -8,7 +8,7 @@ use crate::model::{DeviceType, MAX_MAJOR, MAX_MINOR, Request, RequestSet};
 
 /// A device as the user asks for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked<'a> {
+pub enum DeviceArgument<'a> {
     /// By number.
     Numbers(Pattern),
     /// By the path of its node; the request is `rw`.
@@ -58,9 +58,9 @@ pub enum BadDevice {
 pub const GRAMMAR: &str = "write 'TYPE MAJOR:MINOR [REQUEST]' as one argument, such as 'c 195:3 rw', a path such as /dev/nvidia3, or a GPU's name, UUID or PCI address";
 
 /// Reads a device.
-pub fn parse(text: &[u8]) -> Result<Asked<'_>, BadDevice> {
+pub fn parse(text: &[u8]) -> Result<DeviceArgument<'_>, BadDevice> {
     if text.first() == Some(&b'/') {
-        return Ok(Asked::Node(text));
+        return Ok(DeviceArgument::Node(text));
     }
     let (kind, rest) = word(text);
     let (numbers, rest) = word(rest);
@@ -71,13 +71,13 @@ pub fn parse(text: &[u8]) -> Result<Asked<'_>, BadDevice> {
     if numbers.is_empty()
         && let Some(name) = name(text)
     {
-        return Ok(Asked::Name(name));
+        return Ok(DeviceArgument::Name(name));
     }
     if numbers.is_empty() || !rest.is_empty() {
         return Err(BadDevice::Shape);
     }
     let colon = numbers.iter().position(|byte| *byte == b':').ok_or(BadDevice::Shape)?;
-    Ok(Asked::Numbers(Pattern {
+    Ok(DeviceArgument::Numbers(Pattern {
         kind: parse_kind(kind)?,
         major: number(&numbers[..colon], MAX_MAJOR).ok_or(BadDevice::Major)?,
         minor: number(&numbers[colon + 1..], MAX_MINOR).ok_or(BadDevice::Minor)?,
@@ -161,7 +161,7 @@ mod tests {
 
     fn numbers(text: &str) -> Pattern {
         match parse(text.as_bytes()) {
-            Ok(Asked::Numbers(pattern)) => pattern,
+            Ok(DeviceArgument::Numbers(pattern)) => pattern,
             other => panic!("{text}: {other:?}"),
         }
     }
@@ -189,9 +189,9 @@ mod tests {
             let pattern = Pattern { kind: None, major: None, minor: None, requests: RequestSet::ALL };
             assert_eq!(numbers(open), pattern);
         }
-        assert_eq!(parse(b"/dev/nvidia 0"), Ok(Asked::Node(b"/dev/nvidia 0")));
+        assert_eq!(parse(b"/dev/nvidia 0"), Ok(DeviceArgument::Node(b"/dev/nvidia 0")));
         for name in ["nvidia0", "GPU-5f3c", "0000:1b:00.0", "dri/renderD128", "3"] {
-            assert_eq!(parse(name.as_bytes()), Ok(Asked::Name(name)));
+            assert_eq!(parse(name.as_bytes()), Ok(DeviceArgument::Name(name)));
         }
     }
 

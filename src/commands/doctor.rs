@@ -3,7 +3,7 @@
 use super::files::saved;
 use super::invocation::{Failure, Invocation};
 use crate::cli::{DoctorArgs, Exit};
-use crate::model::{CheckState, ProblemCode};
+use crate::model::{CheckState, EngineTask, ProblemCode};
 use crate::observation::{Setup, Trial};
 use crate::observe;
 use crate::watch::FactSource;
@@ -34,7 +34,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &DoctorArgs) -> Result<
 pub(super) fn setup(invocation: &Invocation<'_>) -> Setup {
     let options = invocation.options();
     let mut setup = observe::setup(&options);
-    let what = "environment-changes".to_owned();
+    let what = EngineTask::EnvironmentChanges;
     setup.trials.push(match FactSource::possible_mode() {
         Ok(mode) => Trial { what, engine: Some(mode.engine().to_owned()), refused: None },
         Err(error) => Trial { what, engine: None, refused: Some(error.to_string()) },

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use super::invocation::{Failure, Invocation};
 use super::subject;
 use super::subject::devices::Devices;
-use crate::cli::device::{self, Asked, Pattern};
+use crate::cli::device::{self, DeviceArgument, Pattern};
 use crate::cli::{Exit, ExplainArgs};
 use crate::gpu::NameError;
 use crate::model::Verdict;
@@ -25,25 +25,30 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ExplainArgs) -> Result
 }
 
 /// A proof is about one device and one request.
-fn one(asked: &Asked<'_>, text: &[u8], devices: &Devices) -> Result<(Device, Request), Failure> {
+fn one(asked: &DeviceArgument<'_>, text: &[u8], devices: &Devices) -> Result<(Device, Request), Failure> {
     let name = || String::from_utf8_lossy(text);
     match asked {
-        Asked::Node(path) => {
+        DeviceArgument::Node(path) => {
             let device =
                 devices.node(path).map_err(|why| Failure::new(ProblemCode::NoNode, name(), why, ""))?;
             Ok((device, Request::ReadWrite))
         }
-        Asked::Name(word) => {
+        DeviceArgument::Name(word) => {
             let bad = |why: NameError| {
                 Failure::new(ProblemCode::BadDevice, format!("'{word}'"), why.to_string(), "")
             };
             Ok((devices.named(word).map_err(bad)?, Request::ReadWrite))
         }
-        Asked::Numbers(Pattern { kind: Some(kind), major: Some(major), minor: Some(minor), requests }) => {
+        DeviceArgument::Numbers(Pattern {
+            kind: Some(kind),
+            major: Some(major),
+            minor: Some(minor),
+            requests,
+        }) => {
             let device = Device { kind: *kind, major: *major, minor: *minor };
             requests.single().map(|request| (device, request)).ok_or_else(|| several(&name()))
         }
-        Asked::Numbers(_) => Err(several(&name())),
+        DeviceArgument::Numbers(_) => Err(several(&name())),
     }
 }
 

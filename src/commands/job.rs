@@ -2,7 +2,7 @@
 
 use super::files::{activity_state, saved};
 use super::invocation::{Failure, Invocation};
-use super::subject::job_cgroups::Part;
+use super::subject::job_cgroups::JobPart;
 use super::subject::{allocation, job_cgroups, job_name};
 use crate::cli::{Exit, JobArgs};
 use crate::observation::Observation;
@@ -36,11 +36,11 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &JobArgs) -> Result<Exi
 fn parts(
     jobs: &[AskedJob],
     number: impl Fn(&AskedName) -> Result<JobName, Failure>,
-) -> Result<Vec<Part>, Failure> {
-    jobs.iter().map(|asked| Ok(Part { job: number(&asked.job)?, step: asked.step.clone() })).collect()
+) -> Result<Vec<JobPart>, Failure> {
+    jobs.iter().map(|asked| Ok(JobPart { job: number(&asked.job)?, step: asked.step.clone() })).collect()
 }
 
-fn live(invocation: &Invocation<'_>, parts: &[Part]) -> Result<Observation, Failure> {
+fn live(invocation: &Invocation<'_>, parts: &[JobPart]) -> Result<Observation, Failure> {
     let names: Vec<JobName> = parts.iter().map(|part| part.job.clone()).collect();
     let mut observation = observe::jobs(&invocation.options(), &names)?;
     if parts.iter().any(|part| part.step.is_some()) {

@@ -10,7 +10,7 @@ use super::subject::devices::Devices;
 use super::subject::{self, Resolved};
 use crate::analyse::Subject;
 use crate::apply::{self, Undone};
-use crate::cli::device::{self, Asked};
+use crate::cli::device::{self, DeviceArgument};
 use crate::cli::{Exit, RepairArgs};
 use crate::gpu::NameError;
 use crate::model::{
@@ -20,7 +20,7 @@ use crate::observation::{Observation, Problem, Text};
 use crate::observe::{self, CgroupTarget};
 use crate::policy::{Numbers, Rule};
 use crate::render;
-use crate::repair::{self, Change, Like, RepairRequest};
+use crate::repair::{self, Like, PlannedSwap, RepairRequest};
 use crate::report::{Payload, RepairJournal};
 
 /// Runs the command.
@@ -69,7 +69,7 @@ struct Planned {
     path: Text,
     request: RepairRequest,
     payload: Payload,
-    change: Option<Change>,
+    change: Option<PlannedSwap>,
 }
 
 fn plan(invocation: &mut Invocation<'_>, args: &RepairArgs) -> Result<Planned, Failure> {
@@ -210,18 +210,18 @@ fn rules(devices: &[OsString], known: &Devices) -> Result<Vec<Rule>, Failure> {
 fn rule(text: &[u8], known: &Devices) -> Result<Rule, Failure> {
     let name = || String::from_utf8_lossy(text);
     match device::parse(text).map_err(|why| Failure::device(text, why))? {
-        Asked::Node(path) => {
+        DeviceArgument::Node(path) => {
             let device =
                 known.node(path).map_err(|why| Failure::new(ProblemCode::NoNode, name(), why, ""))?;
             Ok(one(device))
         }
-        Asked::Name(word) => {
+        DeviceArgument::Name(word) => {
             let bad = |why: NameError| {
                 Failure::new(ProblemCode::BadDevice, format!("'{word}'"), why.to_string(), "")
             };
             known.named(word).map(one).map_err(bad)
         }
-        Asked::Numbers(pattern) => {
+        DeviceArgument::Numbers(pattern) => {
             let numbers = |number: Option<u32>, max| Numbers {
                 first: number.unwrap_or(0),
                 last: number.unwrap_or(max),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::files::{self, saved};
 use super::invocation::{Failure, Invocation, envelope};
-use super::subject::job_cgroups::{self, Part};
+use super::subject::job_cgroups::{self, JobPart};
 use super::subject::job_name;
 use crate::cli::{Exit, VgpuArgs};
 use crate::model::{ProblemCode, RegionLayout};
@@ -49,7 +49,7 @@ fn live(invocation: &Invocation<'_>, args: &VgpuArgs) -> Result<Observation, Fai
     }
     if let Some(job) = &args.job {
         let asked = job_name::parse(job)?;
-        let part = Part { job: job_name::live(invocation, &asked.job)?, step: asked.step };
+        let part = JobPart { job: job_name::live(invocation, &asked.job)?, step: asked.step };
         let mut observation = observe::jobs(&options, std::slice::from_ref(&part.job))?;
         job_cgroups::narrow(&mut observation, &[part])?;
         return Ok(observation);
@@ -81,7 +81,7 @@ fn one_process(options: &observe::Options, pid: u32) -> Result<Observation, Fail
 fn narrow(mut observation: Observation, args: &VgpuArgs) -> Result<Observation, Failure> {
     if let Some(job) = &args.job {
         let asked = job_name::parse(job)?;
-        let part = Part { job: job_name::in_observation(&observation, &asked.job)?, step: asked.step };
+        let part = JobPart { job: job_name::in_observation(&observation, &asked.job)?, step: asked.step };
         job_cgroups::narrow(&mut observation, &[part])?;
     } else if let Some(pid) = args.pid {
         let path = saved::cgroup_of_pid(&observation, pid)?;

@@ -1,35 +1,36 @@
 //! The ways of looking that work here: each was tried.
 
 use super::kind::{CheckKind, CheckResult, NodeFacts, missing, note, ok};
+use crate::model::EngineTask;
 
 pub(super) const KINDS: &[CheckKind] = &[
     CheckKind {
         id: "engine.processes",
         page: "Processes and what they have open are listed by BPF iterators (Linux 5.8 with BTF) or from /proc, \
                which takes ten times as long. Both give the same answers.",
-        look: |node| engine(node, "processes", "Processes are listed by"),
+        look: |node| engine(node, &EngineTask::Processes, "Processes are listed by"),
     },
     CheckKind {
         id: "engine.program-lists",
         page: "A resident gpumap reads the programs of many cgroups by a BPF iterator (Linux 6.1 with BTF), or \
                by a query for each cgroup.",
-        look: |node| engine(node, "program-lists", "Programs of many cgroups are read by"),
+        look: |node| engine(node, &EngineTask::ProgramLists, "Programs of many cgroups are read by"),
     },
     CheckKind {
         id: "engine.cgroup-changes",
         page: "gpumap watch is told of new cgroups by fanotify or inotify, and sees new programs by the \
                revision that the kernel counts (Linux 6.17) or by comparing lists.",
-        look: |node| engine(node, "cgroup-changes", "Changes of programs are noticed by"),
+        look: |node| engine(node, &EngineTask::CgroupChanges, "Changes of programs are noticed by"),
     },
     CheckKind {
         id: "engine.environment-changes",
         page: "gpumap watch sees setenv and its kin by uprobes: sessions since Linux 6.13, pairs since 5.8.",
-        look: |node| engine(node, "environment-changes", "Changes of environments are seen by"),
+        look: |node| engine(node, &EngineTask::EnvironmentChanges, "Changes of environments are seen by"),
     },
 ];
 
-fn engine(node: &NodeFacts<'_>, what: &str, begin: &str) -> Option<CheckResult> {
-    let trial = node.setup.trials.iter().find(|trial| trial.what == what)?;
+fn engine(node: &NodeFacts<'_>, what: &EngineTask, begin: &str) -> Option<CheckResult> {
+    let trial = node.setup.trials.iter().find(|trial| trial.what == *what)?;
     let why = trial.refused.as_deref().unwrap_or("no reason was given");
     Some(match (&trial.engine, &trial.refused) {
         (Some(engine), None) => ok(format!("{begin} {engine}.")),

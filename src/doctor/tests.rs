@@ -1,7 +1,7 @@
 //! Checks of nodes that lack one thing each.
 
 use super::*;
-use crate::model::CheckState;
+use crate::model::{CheckState, EngineTask};
 use crate::observation::{Answer, CgroupMode, CgroupMount, OwnFile, Rights, SlurmFile, Trial};
 
 /// A node on which nothing is missing.
@@ -18,7 +18,7 @@ fn whole() -> (Observation, Setup) {
             root: "/".to_owned(),
             hidden: false,
         }],
-        trials: vec![Trial { what: "processes".to_owned(), engine: Some("x".to_owned()), refused: None }],
+        trials: vec![Trial { what: EngineTask::Processes, engine: Some("x".to_owned()), refused: None }],
         clock_synchronized: Answer::Known(true),
         own_file: Answer::Known(OwnFile {
             path: "/usr/bin/gpumap".to_owned(),
@@ -88,7 +88,7 @@ fn one_lack_each() {
         }),
         ("engine.processes", |_, setup| {
             setup.trials[0] =
-                Trial { what: "processes".to_owned(), engine: None, refused: Some("why".to_owned()) }
+                Trial { what: EngineTask::Processes, engine: None, refused: Some("why".to_owned()) }
         }),
         ("cgroup.hierarchy", |_, setup| setup.hierarchy = no()),
         ("cgroup.hierarchy", |observation, _| observation.host.cgroup_mode = CgroupMode::Legacy),

@@ -112,7 +112,7 @@ pub(super) struct Gaps {
 
 /// One part of a document.
 #[derive(Debug)]
-pub(super) struct Part<T> {
+pub(super) struct Newest<T> {
     /// When the node was looked at.
     pub(super) taken_at: Timestamp,
     /// Tells documents of the same time apart.
@@ -123,7 +123,7 @@ pub(super) struct Part<T> {
     pub(super) gaps: Gaps,
 }
 
-impl<T> Part<T> {
+impl<T> Newest<T> {
     /// Whether this replaces another of the same node: the newer one does. Of two of
     /// the same time the choice does not depend on which came first.
     pub(super) fn replaces(&self, other: &Self) -> bool {

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::error::Category;
 
-use super::answer::{Audited, Gaps, Part, State, digest};
+use super::answer::{Audited, Gaps, Newest, State, digest};
 use super::compact::compact;
 use super::document::{self, Answer};
 use super::line::is_of_name;
-use super::pieces::{LONGEST_DOCUMENT, Other, Place, Sink};
+use super::pieces::{InputPosition, LONGEST_DOCUMENT, Other, Sink};
 use super::refusal::Refusal;
 use super::tables::Tables;
 use super::words::cut;
@@ -33,7 +33,7 @@ const SHOWN: usize = 60;
 #[derive(Debug, Default)]
 pub struct Gatherer {
     pub(super) tables: Tables,
-    pub(super) nodes: BTreeMap<String, Node>,
+    pub(super) nodes: BTreeMap<String, GatheredNode>,
     pub(super) documents: usize,
     bad: Vec<Problem>,
     more_bad: usize,
@@ -41,11 +41,11 @@ pub struct Gatherer {
 
 /// A node.
 #[derive(Debug, Default)]
-pub(super) struct Node {
+pub(super) struct GatheredNode {
     /// What runs there.
-    pub(super) state: Option<Part<State>>,
+    pub(super) state: Option<Newest<State>>,
     /// Its findings.
-    pub(super) audit: Option<Part<Audited>>,
+    pub(super) audit: Option<Newest<Audited>>,
     /// Whether there are several documents of one kind.
     pub(super) is_repeated: bool,
 }
@@ -165,20 +165,20 @@ impl Gatherer {
     }
 
     fn add_state(&mut self, head: Head<'_>, what: State, gaps: Gaps) {
-        let part = Part { taken_at: head.taken_at, digest: head.digest, what, gaps };
+        let part = Newest { taken_at: head.taken_at, digest: head.digest, what, gaps };
         let node = self.nodes.entry(head.name.to_owned()).or_default();
         node.is_repeated |= newest(&mut node.state, part);
     }
 
     fn add_audit(&mut self, head: Head<'_>, what: Audited, gaps: Gaps) {
-        let part = Part { taken_at: head.taken_at, digest: head.digest, what, gaps };
+        let part = Newest { taken_at: head.taken_at, digest: head.digest, what, gaps };
         let node = self.nodes.entry(head.name.to_owned()).or_default();
         node.is_repeated |= newest(&mut node.audit, part);
     }
 }
 
 /// Keeps the newer one; whether there was one already.
-fn newest<T>(slot: &mut Option<Part<T>>, part: Part<T>) -> bool {
+fn newest<T>(slot: &mut Option<Newest<T>>, part: Newest<T>) -> bool {
     match slot {
         Some(former) => {
             if part.replaces(former) {
@@ -251,7 +251,7 @@ impl Intake<'_> {
         }
     }
 
-    fn tell(&mut self, place: Place<'_>, why: String) {
+    fn tell(&mut self, place: InputPosition<'_>, why: String) {
         let label = place.label.map(|label| format!("label {label}, ")).unwrap_or_default();
         let what = format!("{}, {label}line {}", self.name, place.line);
         self.gatherer.tell(&what, why);
@@ -259,7 +259,7 @@ impl Intake<'_> {
 }
 
 impl Sink for Intake<'_> {
-    fn try_document(&mut self, place: Place<'_>, bytes: &[u8]) -> bool {
+    fn try_document(&mut self, place: InputPosition<'_>, bytes: &[u8]) -> bool {
         match self.gatherer.read(bytes) {
             Ok(()) => true,
             Err(Refusal::Json(error)) if error.classify() != Category::Data => false,
@@ -270,13 +270,13 @@ impl Sink for Intake<'_> {
         }
     }
 
-    fn document(&mut self, place: Place<'_>, bytes: &[u8]) {
+    fn document(&mut self, place: InputPosition<'_>, bytes: &[u8]) {
         if let Err(refusal) = self.gatherer.read(bytes) {
             self.tell(place, refusal.text());
         }
     }
 
-    fn other(&mut self, place: Place<'_>, why: Other<'_>) {
+    fn other(&mut self, place: InputPosition<'_>, why: Other<'_>) {
         let why = match why {
             Other::Text(_) if self.texts >= TEXTS => {
                 self.texts += 1;

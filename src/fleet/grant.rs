@@ -4,6 +4,8 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+use crate::model::GrantComparison;
+
 /// The GPUs of a job on a node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Grant {
@@ -33,18 +35,18 @@ impl Grant {
         }
     }
 
-    /// How this compares with what most nodes have, in a word.
-    pub(super) fn compared(&self, usual: &Self) -> &'static str {
-        let (Self::Known(own), Self::Known(usual)) = (self, usual) else { return "unknown" };
+    /// How this compares with what most nodes have.
+    pub(super) fn compared(&self, usual: &Self) -> GrantComparison {
+        let (Self::Known(own), Self::Known(usual)) = (self, usual) else { return GrantComparison::Unknown };
         let of = |counts: &BTreeMap<String, u32>, model: &String| counts.get(model).copied().unwrap_or(0);
         let models = own.keys().chain(usual.keys());
         let mut orders: Vec<Ordering> = models.map(|model| of(own, model).cmp(&of(usual, model))).collect();
         orders.sort_unstable();
         match (orders.first(), orders.last()) {
-            (None, _) | (Some(Ordering::Equal), Some(Ordering::Equal)) => "same",
-            (Some(Ordering::Less), Some(Ordering::Greater)) => "different",
-            (Some(Ordering::Less), _) => "missing",
-            _ => "extra",
+            (None, _) | (Some(Ordering::Equal), Some(Ordering::Equal)) => GrantComparison::Same,
+            (Some(Ordering::Less), Some(Ordering::Greater)) => GrantComparison::Different,
+            (Some(Ordering::Less), _) => GrantComparison::Missing,
+            _ => GrantComparison::Extra,
         }
     }
 }
@@ -58,15 +60,18 @@ mod tests {
         let grant = |models: &[&str]| Grant::of(models.iter().map(|model| (*model).to_owned()));
         let two = grant(&["H200", "H200"]);
         for (models, text, word) in [
-            (&["H200", "H200"][..], "2 H200", "same"),
-            (&["H200"], "1 H200", "missing"),
-            (&[], "none", "missing"),
-            (&["H200", "H200", "A100"], "1 A100, 2 H200", "extra"),
-            (&["A100", "A100"], "2 A100", "different"),
+            (&["H200", "H200"][..], "2 H200", GrantComparison::Same),
+            (&["H200"], "1 H200", GrantComparison::Missing),
+            (&[], "none", GrantComparison::Missing),
+            (&["H200", "H200", "A100"], "1 A100, 2 H200", GrantComparison::Extra),
+            (&["A100", "A100"], "2 A100", GrantComparison::Different),
         ] {
             assert_eq!((grant(models).text().as_str(), grant(models).compared(&two)), (text, word));
         }
-        assert_eq!((Grant::Unknown.compared(&two), two.compared(&Grant::Unknown)), ("unknown", "unknown"));
-        assert_eq!(grant(&[]).compared(&grant(&[])), "same");
+        assert_eq!(
+            (Grant::Unknown.compared(&two), two.compared(&Grant::Unknown)),
+            (GrantComparison::Unknown, GrantComparison::Unknown)
+        );
+        assert_eq!(grant(&[]).compared(&grant(&[])), GrantComparison::Same);
     }
 }

@@ -8,6 +8,7 @@ use super::gather::Gatherer;
 use super::grant::Grant;
 use super::hostlist;
 use super::words::Word;
+use crate::model::GrantedSet;
 use crate::report::{FleetJobs, JobDifference, JobGrant};
 
 /// A job on one node.
@@ -57,13 +58,18 @@ fn differences(gatherer: &Gatherer, job: &[Row<'_>]) -> Vec<JobDifference> {
     // What was allocated is only known in hooks: nodes without it cannot be compared.
     let allocated: Vec<(&str, GrantRow)> =
         job.iter().filter_map(|row| Some((row.node, row.allocated?))).collect();
-    [("allowed", allowed), ("allocated", allocated)]
+    [(GrantedSet::Allowed, allowed), (GrantedSet::Allocated, allocated)]
         .into_iter()
         .filter_map(|(set, rows)| difference(gatherer, job.first()?.job, set, &rows))
         .collect()
 }
 
-fn difference(gatherer: &Gatherer, job: Word, set: &str, rows: &[(&str, GrantRow)]) -> Option<JobDifference> {
+fn difference(
+    gatherer: &Gatherer,
+    job: Word,
+    set: GrantedSet,
+    rows: &[(&str, GrantRow)],
+) -> Option<JobDifference> {
     let mut grants: BTreeMap<GrantNumber, Vec<(&str, Word)>> = BTreeMap::new();
     for (node, row) in rows {
         grants.entry(row.grant).or_default().push((node, row.numbers));
@@ -79,7 +85,7 @@ fn difference(gatherer: &Gatherer, job: Word, set: &str, rows: &[(&str, GrantRow
         let first = on.iter().min_by_key(|(node, _)| *node);
         JobGrant {
             gpus: grant.text(),
-            compared: grant.compared(usual).to_owned(),
+            compared: grant.compared(usual),
             numbers: first
                 .map(|(_, numbers)| gatherer.tables.words.get(*numbers).to_owned())
                 .unwrap_or_default(),
@@ -88,7 +94,7 @@ fn difference(gatherer: &Gatherer, job: Word, set: &str, rows: &[(&str, GrantRow
     };
     Some(JobDifference {
         job: gatherer.tables.words.get(job).to_owned(),
-        set: set.to_owned(),
+        set,
         grants: grants.iter().map(one).collect(),
     })
 }

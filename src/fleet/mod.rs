@@ -38,9 +38,9 @@ mod words;
 pub use baseline::{BadBaseline, Baseline};
 pub use compact::{compact, first_problems};
 pub use gather::{Gatherer, Intake};
-pub use pieces::{LONGEST_DOCUMENT, Other, Place, Sink};
+pub use pieces::{InputPosition, LONGEST_DOCUMENT, Other, Sink};
 pub use stream::Stream;
-pub use summary::{Question, report};
+pub use summary::{FleetQuestion, report};
 
 #[cfg(test)]
 mod tests;

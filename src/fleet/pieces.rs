@@ -9,16 +9,16 @@ pub const LONGEST_DOCUMENT: usize = 64 << 20;
 pub trait Sink {
     /// Takes bytes that may be one whole document. Returns `false`, and takes nothing,
     /// if they are not.
-    fn try_document(&mut self, place: Place<'_>, bytes: &[u8]) -> bool;
+    fn try_document(&mut self, place: InputPosition<'_>, bytes: &[u8]) -> bool;
     /// Takes bytes that begin and end as a document does, or that ended too early.
-    fn document(&mut self, place: Place<'_>, bytes: &[u8]);
+    fn document(&mut self, place: InputPosition<'_>, bytes: &[u8]);
     /// Learns of bytes that are no document.
-    fn other(&mut self, place: Place<'_>, why: Other<'_>);
+    fn other(&mut self, place: InputPosition<'_>, why: Other<'_>);
 }
 
 /// Where in an input something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place<'a> {
+pub struct InputPosition<'a> {
     /// The label of its lines.
     pub label: Option<&'a str>,
     /// The line on which it begins, from 1.
@@ -65,7 +65,13 @@ impl Pieces {
 
     /// Adds bytes. `is_whole` says that they are a whole line, or what a label stands
     /// before, so that they may be a whole document.
-    pub(super) fn add(&mut self, place: Place<'_>, bytes: &[u8], is_whole: bool, sink: &mut dyn Sink) {
+    pub(super) fn add(
+        &mut self,
+        place: InputPosition<'_>,
+        bytes: &[u8],
+        is_whole: bool,
+        sink: &mut dyn Sink,
+    ) {
         if self.is_open() {
             self.bytes.extend_from_slice(bytes);
             return self.follow(place, sink);
@@ -92,24 +98,24 @@ impl Pieces {
     pub(super) fn finish(&mut self, label: Option<&str>, sink: &mut dyn Sink) {
         if self.is_open() {
             let bytes = self.take();
-            sink.document(Place { label, line: self.line }, &bytes);
+            sink.document(InputPosition { label, line: self.line }, &bytes);
         }
     }
 
     /// Throws away what is open and what still comes of it.
     pub(super) fn skip(&mut self, label: Option<&str>, why: Other<'_>, sink: &mut dyn Sink) {
-        sink.other(Place { label, line: self.line }, why);
+        sink.other(InputPosition { label, line: self.line }, why);
         self.take();
         self.is_skipping = true;
     }
 
     /// Gives every document away that has ended.
-    fn follow(&mut self, place: Place<'_>, sink: &mut dyn Sink) {
+    fn follow(&mut self, place: InputPosition<'_>, sink: &mut dyn Sink) {
         let all = std::mem::take(&mut self.bytes);
         let mut start = 0;
         while let Some(end) = all.get(start..).and_then(|rest| self.scan.end(rest)) {
             let (whole, rest) = all.get(start..).unwrap_or_default().split_at(end);
-            let from = Place { line: self.line, ..place };
+            let from = InputPosition { line: self.line, ..place };
             match whole.len() > LONGEST_DOCUMENT {
                 true => sink.other(from, Other::TooLong),
                 false => sink.document(from, whole),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::answer::Gaps;
-use super::gather::{Gatherer, Node};
+use super::gather::{GatheredNode, Gatherer};
 use super::hostlist;
 use crate::report::{FleetProblem, NodeSet};
 
@@ -12,14 +12,15 @@ const CODES: usize = 200;
 /// The code of nodes that are not complete and name no problem.
 const UNKNOWN: &str = "unknown";
 
-fn gaps(node: &Node) -> impl Iterator<Item = &Gaps> {
+fn gaps(node: &GatheredNode) -> impl Iterator<Item = &Gaps> {
     let state = node.state.as_ref().map(|part| &part.gaps);
     state.into_iter().chain(node.audit.as_ref().map(|part| &part.gaps))
 }
 
 /// Nodes of which something could not be seen.
 pub(super) fn incomplete(gatherer: &Gatherer) -> NodeSet {
-    let is_incomplete = |node: &Node| gaps(node).any(|gaps| !gaps.complete || !gaps.problems.is_empty());
+    let is_incomplete =
+        |node: &GatheredNode| gaps(node).any(|gaps| !gaps.complete || !gaps.problems.is_empty());
     let names = gatherer.nodes.iter().filter(|(_, node)| is_incomplete(node)).map(|(name, _)| name.as_str());
     hostlist::set(names)
 }

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use memchr::memchr;
 
 use super::line;
-use super::pieces::{Other, Pieces, Place, Sink};
+use super::pieces::{InputPosition, Other, Pieces, Sink};
 
 /// A line that has not ended after so many bytes is followed without its end.
 const LONG_LINE: usize = 8 << 20;
@@ -108,7 +108,7 @@ impl Stream {
 
     /// A part of a line whose end has not come.
     fn part(&mut self, bytes: &[u8], sink: &mut dyn Sink) {
-        let place = Place { label: None, line: self.line + 1 };
+        let place = InputPosition { label: None, line: self.line + 1 };
         match std::mem::take(&mut self.begun) {
             Begun::Labelled(label) => {
                 self.piece(&label, bytes, false, sink);
@@ -151,7 +151,7 @@ impl Stream {
             return self.piece(label, rest, true, sink);
         }
         self.begin(bytes, sink);
-        self.plain.add(Place { label: None, line: self.line }, bytes, true, sink);
+        self.plain.add(InputPosition { label: None, line: self.line }, bytes, true, sink);
     }
 
     /// Whether a line is part of a header.
@@ -183,7 +183,7 @@ impl Stream {
 
     /// A line with a label.
     fn piece(&mut self, label: &str, bytes: &[u8], is_whole: bool, sink: &mut dyn Sink) {
-        let place = Place { label: Some(label), line: self.line };
+        let place = InputPosition { label: Some(label), line: self.line };
         if !self.labelled.contains_key(label) {
             if self.labelled.len() >= LABELS {
                 return sink.other(place, Other::TooMany);

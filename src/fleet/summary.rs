@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::baseline::Baseline;
-use super::gather::{Gatherer, Node};
+use super::gather::{GatheredNode, Gatherer};
 use super::{drift, findings, hostlist, jobs, problems, times};
 use crate::model::{FailOn, ProblemCode};
 use crate::observation::Problem;
@@ -11,7 +11,7 @@ use crate::report::{Fleet, FleetNodes, NodeSet};
 
 /// What the caller wants to know.
 #[derive(Debug, Default)]
-pub struct Question {
+pub struct FleetQuestion {
     /// The nodes that should have answered; `None` if nobody says.
     pub expected: Option<Vec<String>>,
     /// A former report, whose findings are left out.
@@ -21,7 +21,7 @@ pub struct Question {
 }
 
 /// The report, and what could not be used or is missing.
-pub fn report(mut gatherer: Gatherer, question: &Question) -> (Fleet, Vec<Problem>) {
+pub fn report(mut gatherer: Gatherer, question: &FleetQuestion) -> (Fleet, Vec<Problem>) {
     let mut problems = gatherer.bad();
     let mut fleet = Fleet {
         nodes: nodes(&gatherer, question.expected.as_deref()),
@@ -53,7 +53,7 @@ fn no_answer(missing: &NodeSet) -> Problem {
 }
 
 fn nodes(gatherer: &Gatherer, expected: Option<&[String]>) -> FleetNodes {
-    let of = |is_one: fn(&Node) -> bool| {
+    let of = |is_one: fn(&GatheredNode) -> bool| {
         let found = gatherer.nodes.iter().filter(|(_, node)| is_one(node));
         hostlist::set(found.map(|(name, _)| name.as_str()))
     };

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::model::GrantComparison;
 use crate::report::Fleet;
 
 /// Everything that a stream says.
@@ -14,7 +15,7 @@ struct Heard {
 }
 
 impl Sink for Heard {
-    fn try_document(&mut self, place: Place<'_>, bytes: &[u8]) -> bool {
+    fn try_document(&mut self, place: InputPosition<'_>, bytes: &[u8]) -> bool {
         let whole = serde_json::from_slice::<Value>(bytes).is_ok();
         if whole {
             self.document(place, bytes);
@@ -22,12 +23,12 @@ impl Sink for Heard {
         whole
     }
 
-    fn document(&mut self, place: Place<'_>, bytes: &[u8]) {
+    fn document(&mut self, place: InputPosition<'_>, bytes: &[u8]) {
         let text = String::from_utf8_lossy(bytes).into_owned();
         self.documents.push((place.label.map(str::to_owned), text));
     }
 
-    fn other(&mut self, place: Place<'_>, why: Other<'_>) {
+    fn other(&mut self, place: InputPosition<'_>, why: Other<'_>) {
         self.others.push(format!("{} {:?} {why:?}", place.line, place.label));
     }
 }
@@ -127,7 +128,7 @@ fn audit(name: &str, job: u32, severity: &str) -> Value {
 
 const NOW: &str = "2026-11-23T01:00:00Z";
 
-fn asked(documents: &[Value], question: &Question) -> (Fleet, Vec<String>) {
+fn asked(documents: &[Value], question: &FleetQuestion) -> (Fleet, Vec<String>) {
     let mut gatherer = Gatherer::default();
     for (index, document) in documents.iter().enumerate() {
         let (mut stream, name) = (Stream::default(), format!("file {index}"));
@@ -140,7 +141,7 @@ fn asked(documents: &[Value], question: &Question) -> (Fleet, Vec<String>) {
 }
 
 fn of(documents: &[Value]) -> (Fleet, Vec<String>) {
-    asked(documents, &Question::default())
+    asked(documents, &FleetQuestion::default())
 }
 
 /// Make sure that nodes that are alike are so, and that each difference is found and
@@ -169,13 +170,15 @@ fn differences() {
             ("n[1,3]", "n2")
         );
     }
-    for (sets, word, text) in
-        [("1", "missing", "1 H200"), ("0", "missing", "none"), ("1?2", "unknown", "unknown")]
-    {
+    for (sets, word, text) in [
+        ("1", GrantComparison::Missing, "1 H200"),
+        ("0", GrantComparison::Missing, "none"),
+        ("1?2", GrantComparison::Unknown, "unknown"),
+    ] {
         let less = node("n2", NOW, |it| it["compact"]["owners"]["allowed"][0] = sets.into());
         let (fleet, _) = of(&[usual("n1"), less, usual("n3")]);
         let grants = &fleet.jobs.differing[0].grants;
-        assert_eq!((grants[1].compared.as_str(), grants[1].gpus.as_str()), (word, text));
+        assert_eq!((&grants[1].compared, grants[1].gpus.as_str()), (&word, text));
         assert_eq!((grants[1].on.nodes.as_str(), grants[0].gpus.as_str()), ("n2", "2 H200"));
     }
 }
@@ -193,7 +196,7 @@ fn findings() {
     assert_eq!(fleet.findings[1].example, "slurm job 11 may open any GPU");
     let document = json!({ "schema": "gpumap/1", "fleet": fleet }).to_string();
     let baseline = || Baseline::read(document.as_bytes()).unwrap();
-    let question = Question { baseline: baseline(), ..Question::default() };
+    let question = FleetQuestion { baseline: baseline(), ..FleetQuestion::default() };
     let (same, _) = asked(&all, &question);
     assert_eq!((same.findings.len(), same.known, same.gone, same.failed), (0, 3, 0, false));
     let (other, _) = asked(&[audit("n1", 21, "warning"), audit("n2", 12, "warning")], &question);
@@ -212,7 +215,7 @@ fn who_answered() {
     let old = node("n1", "2026-11-22T01:00:00Z", |it| it["version"] = "0.0.1".into());
     let documents = [old, node("n1", NOW, |_| {}), broken, node("x9", NOW, |_| {})];
     let expected = Some(["n1", "n2", "n3"].map(str::to_owned).to_vec());
-    let (fleet, problems) = asked(&documents, &Question { expected, ..Question::default() });
+    let (fleet, problems) = asked(&documents, &FleetQuestion { expected, ..FleetQuestion::default() });
     let nodes = &fleet.nodes;
     assert_eq!(nodes.missing.as_ref().unwrap().nodes, "n3");
     assert_eq!((nodes.unexpected.nodes.as_str(), nodes.incomplete.nodes.as_str()), ("x9", "n2.site"));
@@ -259,7 +262,7 @@ fn hostile() {
     let (mut stream, mut sink) = (Stream::default(), gatherer.input("deep"));
     stream.push(deep.as_bytes(), &mut sink);
     stream.finish(&mut sink);
-    assert_eq!(report(gatherer, &Question::default()).1.len(), 2);
+    assert_eq!(report(gatherer, &FleetQuestion::default()).1.len(), 2);
     let partial = {
         let mut it = audit("n1", 1, "note");
         it["audit"]["options"]["paths"] = json!(["/a"]);

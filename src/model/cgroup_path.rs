@@ -25,13 +25,43 @@ impl<'a> CgroupPath<'a> {
         self.is_at_or_below(top) && self.0.len() > top.0.len()
     }
 
-    /// A path that begins with a slash, and those of all cgroups around it, the
-    /// innermost first; the last one is `/`.
-    pub fn upwards(path: &str) -> impl Iterator<Item = &str> {
-        let inside = path.trim_end_matches('/');
-        let named = std::iter::successors(Some(inside), |path| path.get(..path.rfind('/')?));
-        let named = named.take_while(|path| !path.is_empty());
-        named.chain(std::iter::once("/"))
+    /// The bytes of the path, without slashes at the end; `/` for the root.
+    #[must_use]
+    pub fn as_bytes(self) -> &'a [u8] {
+        if self.0.is_empty() { b"/" } else { self.0 }
+    }
+
+    /// The last name of the path; empty for the root.
+    #[must_use]
+    pub fn name(self) -> &'a [u8] {
+        self.0.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
+    }
+
+    /// The cgroup around it; `None` for the root.
+    #[must_use]
+    pub fn parent(self) -> Option<Self> {
+        let slash = self.0.iter().rposition(|byte| *byte == b'/')?;
+        self.0.get(..slash).map(Self)
+    }
+
+    /// The path and those of all cgroups around it, the innermost first; the last one
+    /// is the root.
+    pub fn upwards(self) -> impl Iterator<Item = Self> {
+        std::iter::successors(Some(self), |path| path.parent())
+    }
+
+    /// The paths from the root's child down to this one, the outermost first. The root
+    /// itself is not among them.
+    pub fn downwards(self) -> impl Iterator<Item = Self> {
+        let slashes = self.0.iter().enumerate().skip(1).filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+        let ends = slashes.chain((!self.0.is_empty()).then_some(self.0.len()));
+        ends.filter_map(move |end| self.0.get(..end).map(Self))
+    }
+
+    /// The bytes of the path of its child with this name.
+    #[must_use]
+    pub fn child(self, name: &[u8]) -> Vec<u8> {
+        [self.0, b"/", name].concat()
     }
 
     /// The path without the slash at its beginning, to be opened in the directory
@@ -66,9 +96,33 @@ mod tests {
     /// Make sure that every cgroup around a path is named once, the root last.
     #[test]
     fn upwards() {
-        let all = |path| CgroupPath::upwards(path).collect::<Vec<_>>();
+        let all = |path| {
+            let paths = CgroupPath::new(path).upwards();
+            paths.map(|path| String::from_utf8(path.as_bytes().to_vec()).unwrap()).collect::<Vec<_>>()
+        };
         assert_eq!(all("/a/b/c"), ["/a/b/c", "/a/b", "/a", "/"]);
-        assert_eq!((all("/"), all("")), (vec!["/"], vec!["/"]));
+        assert_eq!((all("/"), all("")), (vec!["/".to_owned()], vec!["/".to_owned()]));
+    }
+
+    /// Make sure that the levels of a path are named once, the outermost first, and
+    /// that the root has none.
+    #[test]
+    fn downwards() {
+        let all = |path| CgroupPath::new(path).downwards().map(CgroupPath::as_bytes).collect::<Vec<_>>();
+        assert_eq!(all("/a/b/c"), [b"/a".as_slice(), b"/a/b", b"/a/b/c"]);
+        assert_eq!((all("/"), all("")), (vec![], vec![]));
+    }
+
+    /// Make sure that the root has no parent and no name, and that a child's parent is
+    /// the cgroup that it was made of.
+    #[test]
+    fn relatives() {
+        let root = CgroupPath::new("/");
+        assert_eq!((root.parent(), root.name()), (None, b"".as_slice()));
+        assert_eq!((root.child(b"x"), CgroupPath::new("/y").child(b"x")), (b"/x".to_vec(), b"/y/x".to_vec()));
+        let inner = CgroupPath::new("/y/x/");
+        assert_eq!((inner.parent(), inner.name()), (Some(CgroupPath::new("/y")), b"x".as_slice()));
+        assert_eq!(CgroupPath::new("/y").parent(), Some(root));
     }
 
     /// Make sure that the root has no name to be opened.

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Answer;
+use crate::model::EngineTask;
 
 /// The setup of a node. No name of a user, job or process is in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -71,9 +72,8 @@ pub struct Rights {
 /// A way of looking that was tried.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Trial {
-    /// What is looked at: `processes`, `program-lists`, `cgroup-changes`,
-    /// `environment-changes`.
-    pub what: String,
+    /// What is looked at.
+    pub what: EngineTask,
     /// The engine in use; null where nothing works.
     pub engine: Option<String>,
     /// Why a better engine does not work.

@@ -75,7 +75,7 @@ const END_OF_ARRAY: &[&[Form]] = &[
 /// Instructions of a dump that were one instruction when the program was
 /// loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct CallSlots {
     /// The slots it takes in the dump.
     pub slots: usize,
     /// The number of the helper that it called; `None` if it is as it was.
@@ -85,7 +85,7 @@ pub struct Part {
 /// The program that was loaded if the dump's parts were those of `by_slot`, one
 /// for each slot where a part may begin. `None` if a jump leads into the middle
 /// of one.
-pub fn original(insns: &[Insn], by_slot: &[Part]) -> Option<Vec<Insn>> {
+pub fn original(insns: &[Insn], by_slot: &[CallSlots]) -> Option<Vec<Insn>> {
     let mut places = vec![None; insns.len() + 1];
     let mut parts = Vec::with_capacity(insns.len());
     let (mut at, mut place) = (0, 0);
@@ -140,10 +140,12 @@ pub fn hash_lookup(insns: &[Insn], at: usize) -> Option<usize> {
 
 /// The original of the part that begins at `at` and is no call: a lookup in an
 /// array, or the part itself.
-pub fn part_without_call(insns: &[Insn], at: usize) -> Part {
+pub fn part_without_call(insns: &[Insn], at: usize) -> CallSlots {
     match array_lookup(insns, at) {
-        Some(slots) => Part { slots, helper: helper::number("bpf_map_lookup_elem") },
-        None => Part { slots: insns.get(at).map_or(1, |insn| 1 + usize::from(insn.is_wide())), helper: None },
+        Some(slots) => CallSlots { slots, helper: helper::number("bpf_map_lookup_elem") },
+        None => {
+            CallSlots { slots: insns.get(at).map_or(1, |insn| 1 + usize::from(insn.is_wide())), helper: None }
+        }
     }
 }
 

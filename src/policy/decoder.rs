@@ -8,7 +8,7 @@ use super::deadline;
 use super::diagram::{Bdd, Diagram};
 use super::fallback::{Answerer, Fallbacks};
 use super::inputs::{self, Symbols};
-use super::machine::{Machine, Outcome, RETVAL_BITS, Surroundings};
+use super::machine::{Decisions, Machine, RETVAL_BITS, Surroundings};
 use super::program_code::{ProgramCode, codes, most_written};
 use super::project::{Projection, project};
 use super::types::{Combination, Context, Fallback, Policy};
@@ -421,12 +421,12 @@ impl Run<'_> {
 
     /// Runs one program; a program that cannot be run decides anything and
     /// writes what it may.
-    fn alone(&mut self, code: &ProgramCode<'_>, retval: &Word, symbols: &mut Symbols) -> Outcome {
+    fn alone(&mut self, code: &ProgramCode<'_>, retval: &Word, symbols: &mut Symbols) -> Decisions {
         let outcome = match &code.code {
             Ok(code) => Machine::new(code, symbols, self.surroundings, self.written).run(retval),
-            Err(why) => Outcome {
+            Err(why) => Decisions {
                 writes: clobber::unread(code.program, code.maps),
-                ..Outcome::lost(symbols, retval, self.surroundings, why)
+                ..Decisions::lost(symbols, retval, self.surroundings, why)
             },
         };
         self.is_new |= self.written.add(&outcome.writes);
@@ -446,7 +446,7 @@ pub(super) fn surroundings(context: &Context<'_>, question: Option<u64>) -> Surr
 
 /// The error in force once the kernel has looked at what a program returned
 /// (`bpf_prog_run_array_cg`, `kernel/bpf/cgroup.c`).
-pub(super) fn after_return(outcome: &Outcome, symbols: &mut Symbols) -> Word {
+pub(super) fn after_return(outcome: &Decisions, symbols: &mut Symbols) -> Word {
     let retval = outcome.retval.sign_extended(RETVAL_BITS);
     let diagram = &mut symbols.diagram;
     let is_error = !retval.less_than(&Word::Constant(0u64.wrapping_sub(MAX_ERRNO)), diagram);

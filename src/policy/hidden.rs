@@ -20,7 +20,7 @@ use std::rc::Rc;
 use crate::bytecode::{Insn, helper, opcode, tag};
 use crate::observation::Program;
 
-use super::as_loaded::{self, Part};
+use super::as_loaded::{self, CallSlots};
 use super::helpers;
 
 /// Most guesses for one program.
@@ -181,10 +181,10 @@ impl Hidden {
         })
     }
 
-    fn part(&self, reading: i32) -> Part {
+    fn part(&self, reading: i32) -> CallSlots {
         match reading {
-            ELEMENT => Part { slots: self.written_out.unwrap_or(1), helper: Some(LOOKUP) },
-            number => Part { slots: 1, helper: Some(number) },
+            ELEMENT => CallSlots { slots: self.written_out.unwrap_or(1), helper: Some(LOOKUP) },
+            number => CallSlots { slots: 1, helper: Some(number) },
         }
     }
 }
@@ -224,7 +224,7 @@ struct Search<'a> {
     tag: [u8; tag::TAG_SIZE],
     hidden: &'a [Hidden],
     /// The part that begins at each slot, by the last guess.
-    parts: Vec<Part>,
+    parts: Vec<CallSlots>,
     /// The last guess: what each call is.
     chosen: Vec<i32>,
     /// Guesses that may still be tried in this run.

@@ -78,5 +78,5 @@ pub use notation::BadRules;
 pub use proof::{Followed, Proof};
 pub use question::Question;
 pub use rule::{Mask, Numbers, Rule};
-pub use rules::{Change, RuleList};
+pub use rules::{PolicyDifference, RuleList};
 pub use types::{Combination, Context, Policy};

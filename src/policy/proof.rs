@@ -9,7 +9,7 @@ use super::deadline;
 use super::decoder::{Decoder, after_return, surroundings};
 use super::diagram::Bdd;
 use super::inputs::{self, Symbols};
-use super::machine::{End, Machine, Outcome, RETVAL_BITS, Surroundings, Trace};
+use super::machine::{Decisions, End, Machine, RETVAL_BITS, Surroundings, Trace};
 use super::program_code::{ProgramCode, codes, most_written};
 use super::types::Context;
 use super::word::Word;
@@ -178,14 +178,14 @@ fn run(
     }
 }
 
-fn ended(end: End, symbols: &mut Symbols, retval: &Word, context: &Context<'_>) -> (Followed, Outcome) {
+fn ended(end: End, symbols: &mut Symbols, retval: &Word, context: &Context<'_>) -> (Followed, Decisions) {
     match end {
         End::Exit { allows, retval } => {
-            let outcome = Outcome { allows, retval, writes: Written::default(), is_cut: false };
+            let outcome = Decisions { allows, retval, writes: Written::default(), is_cut: false };
             (Followed::default(), outcome)
         }
         End::Lost(why) => {
-            let outcome = Outcome::lost(symbols, retval, surroundings(context, None), &why);
+            let outcome = Decisions::lost(symbols, retval, surroundings(context, None), &why);
             (Followed { why: Some(why), ..Followed::default() }, outcome)
         }
     }

@@ -37,7 +37,7 @@ pub struct RuleList {
 
 /// A region where two policies differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct PolicyDifference {
     /// Verdict of the first policy there.
     pub from: Verdict,
     /// Verdict of the second.
@@ -111,13 +111,18 @@ impl Decoder {
     }
 
     /// The differences between `a` and `b`.
-    pub fn changes(&mut self, a: Policy, b: Policy) -> Vec<Change> {
+    pub fn changes(&mut self, a: Policy, b: Policy) -> Vec<PolicyDifference> {
         self.changes_with(a, b, &AlwaysListed::NOTHING)
     }
 
     /// The differences between `a` and `b`. Even if they have no short form, those
     /// about devices in `always_listed` are there.
-    pub fn changes_with(&mut self, a: Policy, b: Policy, always_listed: &AlwaysListed) -> Vec<Change> {
+    pub fn changes_with(
+        &mut self,
+        a: Policy,
+        b: Policy,
+        always_listed: &AlwaysListed,
+    ) -> Vec<PolicyDifference> {
         let (a, b) = (self.with_answers(a, always_listed), self.with_answers(b, always_listed));
         let (in_a, in_b) = (self.by_verdict(a), self.by_verdict(b));
         let mut changes = Vec::new();
@@ -135,12 +140,12 @@ impl Decoder {
                         (rules, Some(count.saturating_sub(shown)))
                     }
                 };
-                changes.push(Change { from, to, rules, omitted });
+                changes.push(PolicyDifference { from, to, rules, omitted });
             }
         }
         if self.diagram.exhausted() {
             // The differences that were found may be wrong and are not all.
-            return vec![Change {
+            return vec![PolicyDifference {
                 from: Verdict::Unknown,
                 to: Verdict::Unknown,
                 rules: Vec::new(),

@@ -147,7 +147,7 @@ impl<P: Clone + Debug> Files<P> {
     /// Why it is not watched.
     pub(super) fn begin(
         &mut self,
-        prober: &mut impl Prober<Place = P>,
+        prober: &mut impl Prober<Point = P>,
         wanted: &WantedFile<'_>,
         asker: &Asker<'_>,
     ) -> Result<Use, String> {
@@ -206,7 +206,7 @@ impl<P: Clone + Debug> Files<P> {
     }
 
     /// Lets go of files that nobody uses.
-    pub(super) fn tidy<Q: Prober<Place = P>>(&mut self, prober: &mut Q) {
+    pub(super) fn tidy<Q: Prober<Point = P>>(&mut self, prober: &mut Q) {
         let now = Instant::now();
         if now.saturating_duration_since(self.tidied) < TIDY {
             return;
@@ -230,7 +230,7 @@ impl<P: Clone + Debug> Files<P> {
 
     fn learn(
         &mut self,
-        prober: &mut impl Prober<Place = P>,
+        prober: &mut impl Prober<Point = P>,
         id: FileId,
         version: Version,
         uid: u32,
@@ -247,7 +247,7 @@ impl<P: Clone + Debug> Files<P> {
     }
 
     /// Forgets a file; how many used it.
-    fn forget(&mut self, prober: &mut impl Prober<Place = P>, id: FileId) -> usize {
+    fn forget(&mut self, prober: &mut impl Prober<Point = P>, id: FileId) -> usize {
         let Some(known) = self.known.remove(&id) else { return 0 };
         let now = Instant::now();
         self.budgets.file(known.uid, false, now);
@@ -262,7 +262,7 @@ impl<P: Clone + Debug> Files<P> {
     /// Reads a file, and watches it for everybody if it is root's.
     fn look(
         &mut self,
-        prober: &mut impl Prober<Place = P>,
+        prober: &mut impl Prober<Point = P>,
         wanted: &WantedFile<'_>,
         asker: &Asker<'_>,
     ) -> Result<FileState<P>, String> {

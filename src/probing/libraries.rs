@@ -101,7 +101,7 @@ impl<P: Clone + Debug> Libraries<P> {
     /// not `followed` only has files of root's watched, for all.
     pub fn cover(
         &mut self,
-        prober: &mut impl Prober<Place = P>,
+        prober: &mut impl Prober<Point = P>,
         proc: &Path,
         pid: u32,
         followed: bool,
@@ -147,7 +147,7 @@ impl<P: Clone + Debug> Libraries<P> {
 
     /// Finds the drivers' libraries that are installed on the node, and watches
     /// them before a process maps them.
-    pub fn cover_drivers(&mut self, prober: &mut impl Prober<Place = P>) {
+    pub fn cover_drivers(&mut self, prober: &mut impl Prober<Point = P>) {
         self.installed = drivers::installed(Path::new("/"));
         self.listed = Instant::now();
         if self.apart {
@@ -225,7 +225,7 @@ impl<P: Clone + Debug> Libraries<P> {
 
     /// Lets go of what nobody uses; looks for installed drivers from time to
     /// time.
-    pub fn tidy(&mut self, prober: &mut impl Prober<Place = P>, proc: &Path) {
+    pub fn tidy(&mut self, prober: &mut impl Prober<Point = P>, proc: &Path) {
         if self.listed.elapsed() >= INSTALLED {
             self.cover_drivers(prober);
         }
@@ -233,7 +233,7 @@ impl<P: Clone + Debug> Libraries<P> {
     }
 
     /// Lets go of what nobody uses.
-    pub fn tidy_used(&mut self, prober: &mut impl Prober<Place = P>, proc: &Path) {
+    pub fn tidy_used(&mut self, prober: &mut impl Prober<Point = P>, proc: &Path) {
         if self.checked.1.elapsed() >= CHECK {
             self.check(proc);
         }
@@ -281,7 +281,7 @@ impl<P: Clone + Debug> Libraries<P> {
 
     /// Watches the files that were seen. Whether that could be done with all drivers'
     /// libraries, where these are all that counts.
-    fn look_at<Q: Prober<Place = P>>(
+    fn look_at<Q: Prober<Point = P>>(
         &mut self,
         prober: &mut Q,
         process: &mut Looked,
@@ -335,7 +335,7 @@ impl<P: Clone + Debug> Libraries<P> {
     /// driver's, if there is one.
     fn intercepted(
         &mut self,
-        prober: &mut impl Prober<Place = P>,
+        prober: &mut impl Prober<Point = P>,
         process: &mut Looked,
         seen: &Seen,
     ) -> Result<(), String> {
@@ -349,7 +349,7 @@ impl<P: Clone + Debug> Libraries<P> {
     /// Watches one file that a process has.
     fn file(
         &mut self,
-        prober: &mut impl Prober<Place = P>,
+        prober: &mut impl Prober<Point = P>,
         process: &mut Looked,
         found: &ProcessFile,
         kind: FileRole,
@@ -366,7 +366,7 @@ impl<P: Clone + Debug> Libraries<P> {
     /// Watches a file for a process, unless it is.
     fn watch(
         &mut self,
-        prober: &mut impl Prober<Place = P>,
+        prober: &mut impl Prober<Point = P>,
         pid: u32,
         wanted: &WantedFile<'_>,
         asker: &Asker<'_>,

@@ -40,7 +40,7 @@ pub struct ProbeTarget<'a> {
 /// Puts probes into files.
 pub trait Prober {
     /// A place in a file, and what is put there.
-    type Place: Clone + Debug;
+    type Point: Clone + Debug;
 
     /// Whether C libraries, and executables without one, are looked at too.
     const C_LIBRARIES: bool;
@@ -60,7 +60,7 @@ pub trait Prober {
         file: Windowed,
         kind: FileRole,
         target: &ProbeTarget<'_>,
-    ) -> Result<Vec<Self::Place>, String>;
+    ) -> Result<Vec<Self::Point>, String>;
 
     /// Attaches the programs.
     ///
@@ -69,7 +69,7 @@ pub trait Prober {
     /// Why the kernel does not.
     fn attach(
         &mut self,
-        places: &[Self::Place],
+        places: &[Self::Point],
         target: &ProbeTarget<'_>,
     ) -> Result<Vec<AttachedProbes>, String>;
 

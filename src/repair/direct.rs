@@ -11,7 +11,7 @@ use crate::report::{self, Replacement};
 
 /// What `--apply` carries out.
 #[derive(Clone, Debug)]
-pub struct Change {
+pub struct PlannedSwap {
     /// The replacement as it was planned.
     pub replacement: Replacement,
     /// The cgroup that the old program is attached to.
@@ -59,7 +59,7 @@ pub(super) struct Wish<'a> {
 /// # Errors
 ///
 /// Why gpumap will not put a program there, a sentence.
-pub(super) fn change(wish: Wish<'_>, decoder: &mut Decoder) -> Result<Change, String> {
+pub(super) fn change(wish: Wish<'_>, decoder: &mut Decoder) -> Result<PlannedSwap, String> {
     refuse_owner(wish.program, wish.owner)?;
     let id = wish.program.place.id;
     let observation = wish.observation;
@@ -96,7 +96,7 @@ pub(super) fn change(wish: Wish<'_>, decoder: &mut Decoder) -> Result<Change, St
         lasts,
         undone_by,
     };
-    Ok(Change {
+    Ok(PlannedSwap {
         replacement,
         level: wish.level.clone(),
         cgroup: wish.cgroup.clone(),

@@ -1,7 +1,7 @@
 //! What should be allowed, and who says so.
 
 use crate::analyse::{self, InForce, Stack};
-use crate::model::{IntentionSource, Writer};
+use crate::model::{CgroupPath, IntentionSource, Writer};
 use crate::observation::{Observation, Text};
 use crate::policy::{Decoder, Policy, Rule};
 use crate::report::Intention;
@@ -37,11 +37,9 @@ pub(super) struct InUnit<'a> {
 /// The path of the unit that a cgroup is or is in; the outermost one that is no
 /// slice.
 pub fn unit_of(path: &Text) -> Option<Text> {
-    let path = path.as_bytes();
-    let ends = path.iter().enumerate().skip(1).filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
-    let mut tops = ends.chain([path.len()]).filter_map(|end| path.get(..end));
+    let mut tops = CgroupPath::new(path).downwards().map(CgroupPath::as_bytes);
     let is_unit = |top: &&[u8]| unit::of_cgroup(top).is_some_and(|name| !name.ends_with(".slice"));
-    tops.find(is_unit).map(|top| Text::from(top.to_vec()))
+    tops.find(is_unit).map(Text::from)
 }
 
 /// The programs of the unit that a cgroup is in.

@@ -34,7 +34,7 @@ mod systemd;
 #[cfg(test)]
 mod tests;
 
-pub use direct::Change;
+pub use direct::PlannedSwap;
 pub use intention::{Like, unit_of};
 pub use plan::{RepairRequest, plan, prepare};
 pub use proof::{Swapped, changes, differences};

@@ -2,7 +2,7 @@
 
 use super::claims;
 use super::device_allow;
-use super::direct::{self, Change};
+use super::direct::{self, PlannedSwap};
 use super::intention::{self, Like, Target};
 use super::others::{self, Widening};
 use super::{owners, runtime, systemd};
@@ -62,7 +62,7 @@ pub fn prepare(
     observation: &Observation,
     path: &Text,
     request: &RepairRequest,
-) -> Result<(Payload, Option<Change>), AnalyseError> {
+) -> Result<(Payload, Option<PlannedSwap>), AnalyseError> {
     let mut decoder = Decoder::new();
     let stack = analyse::stack(observation, path, &mut decoder)?;
     let owner = Directory::new(observation).of(path).cloned();
@@ -89,7 +89,7 @@ struct Planner<'a> {
     decoder: Decoder,
     stack: Stack,
     repair: Repair,
-    change: Option<Change>,
+    change: Option<PlannedSwap>,
 }
 
 impl Planner<'_> {

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::audit::Counts;
-use crate::model::{FailOn, OwnerKind, Severity};
+use crate::model::{FailOn, GrantComparison, GrantedSet, OwnerKind, Severity};
 
 /// One report over many nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -154,7 +154,7 @@ pub struct JobDifference {
     pub job: String,
     /// The set: `allowed` (what the kernel lets it open), or `allocated` where Slurm's
     /// hooks told it.
-    pub set: String,
+    pub set: GrantedSet,
     /// What it has on how many nodes, the most frequent first.
     pub grants: Vec<JobGrant>,
 }
@@ -167,7 +167,7 @@ pub struct JobGrant {
     /// How this compares with what most nodes have: `same`, `missing` (none, or
     /// fewer of the same models), `extra` (more of the same models), `different`
     /// (other models), `unknown`.
-    pub compared: String,
+    pub compared: GrantComparison,
     /// Where.
     pub on: NodeSet,
     /// Their numbers on the first of these nodes, such as `NVML 0-1`.

@@ -28,7 +28,7 @@ pub(super) struct Registered<'a> {
     pub(super) region: &'a Region,
     pub(super) entry: &'a RegionProcess,
     /// Where the process writes its use.
-    pub(super) place: Place,
+    pub(super) place: UsedEntry,
     /// Its pid on the node.
     pub(super) outer_pid: u32,
 }
@@ -36,7 +36,7 @@ pub(super) struct Registered<'a> {
 /// Where a process writes its use: the library may move its entry while it goes on
 /// writing to the old place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum UsedEntry {
     /// The entry that is counted.
     Counted,
     /// An entry that is not counted any more.
@@ -45,7 +45,7 @@ pub(super) enum Place {
     Unknown,
 }
 
-impl Place {
+impl UsedEntry {
     pub(super) fn is_counted(self) -> bool {
         self == Self::Counted
     }

@@ -2,7 +2,7 @@
 
 use bytesize::ByteSize;
 
-use super::case::{Case, Place, Registered, verdict};
+use super::case::{Case, Registered, UsedEntry, verdict};
 use super::order::{First, Order};
 use crate::model::InForce::{No, Partly, Unknown, Yes};
 use crate::model::{LimitCode, RegionLayout};
@@ -14,7 +14,7 @@ const BELOW_ALL: u64 = 2 << 30;
 
 /// One device of a process.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked<'a> {
+pub(super) struct OneDevice<'a> {
     pub(super) order: &'a Result<Order, LimitVerdict>,
     pub(super) device: usize,
     /// The limit that was meant; `None` where it is not known.
@@ -24,7 +24,7 @@ pub(super) struct Asked<'a> {
 }
 
 /// Whether the memory limit of one device holds.
-pub(super) fn judge(case: &Case<'_>, registered: &Registered<'_>, asked: Asked<'_>) -> LimitVerdict {
+pub(super) fn judge(case: &Case<'_>, registered: &Registered<'_>, asked: OneDevice<'_>) -> LimitVerdict {
     let limit = registered.region.limit.as_deref().unwrap_or_default();
     let limit = limit.get(asked.device).copied().unwrap_or(0);
     let meant = asked.meant.unwrap_or(0);
@@ -39,13 +39,13 @@ pub(super) fn judge(case: &Case<'_>, registered: &Registered<'_>, asked: Asked<'
         };
     }
     match registered.place {
-        Place::Counted => {}
-        Place::Left => {
+        UsedEntry::Counted => {}
+        UsedEntry::Left => {
             let why = "its entry in the region was moved, and it goes on writing to the old place: its use is not \
                        counted";
             return verdict(No, LimitCode::MovedEntry, why);
         }
-        Place::Unknown => {
+        UsedEntry::Unknown => {
             let why = "the region has a second entry with its pid that is not counted, and which of the two it \
                        writes to does not show";
             return verdict(Unknown, LimitCode::MovedEntry, why);
@@ -101,7 +101,7 @@ fn exempt(case: &Case<'_>, registered: &Registered<'_>) -> Option<LimitVerdict> 
 
 /// What the order of devices does to the limit; the builds of 2024 that have no
 /// version do not mind.
-fn reordered(registered: &Registered<'_>, asked: Asked<'_>) -> Option<LimitVerdict> {
+fn reordered(registered: &Registered<'_>, asked: OneDevice<'_>) -> Option<LimitVerdict> {
     if matches!(registered.region.layout, RegionLayout::V0a | RegionLayout::V0b) {
         return None;
     }

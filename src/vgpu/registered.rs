@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-use super::case::{Case, Place, Registered, verdict};
+use super::case::{Case, Registered, UsedEntry, verdict};
 use super::meant;
 use crate::model::InForce::{No, Unknown};
 use crate::model::{LimitCode, RegionLayout};
@@ -181,20 +181,20 @@ fn entry(region: &Region, inner: u32, outer_pid: u32) -> Result<Registered<'_>, 
     let moves = matches!(region.layout, RegionLayout::V1_1Post | RegionLayout::V1_2);
     let places = old.iter().filter(|_| moves).map(|old| place(entry, old));
     let place = places.max_by_key(|place| match place {
-        Place::Counted => 0,
-        Place::Unknown => 1,
-        Place::Left => 2,
+        UsedEntry::Counted => 0,
+        UsedEntry::Unknown => 1,
+        UsedEntry::Left => 2,
     });
-    Ok(Registered { region, entry, place: place.unwrap_or(Place::Counted), outer_pid })
+    Ok(Registered { region, entry, place: place.unwrap_or(UsedEntry::Counted), outer_pid })
 }
 
 /// Which of two entries of a process it writes to. Both were one when the entry was
 /// moved; each write adds to its lock's number, in builds that move entries.
-fn place(counted: &RegionProcess, old: &RegionProcess) -> Place {
+fn place(counted: &RegionProcess, old: &RegionProcess) -> UsedEntry {
     match old.seqlock.cmp(&counted.seqlock) {
-        _ if old.hostpid == 0 && counted.hostpid != 0 => Place::Unknown,
-        Ordering::Greater => Place::Left,
-        Ordering::Less => Place::Counted,
-        Ordering::Equal => Place::Unknown,
+        _ if old.hostpid == 0 && counted.hostpid != 0 => UsedEntry::Unknown,
+        Ordering::Greater => UsedEntry::Left,
+        Ordering::Less => UsedEntry::Counted,
+        Ordering::Equal => UsedEntry::Unknown,
     }
 }

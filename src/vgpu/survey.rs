@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::case::{Case, Registered, verdict};
 use super::meant::{Meant, of_environment};
-use super::memory::Asked;
+use super::memory::OneDevice;
 use super::offsets::DEVICES;
 use super::order::{First, Order};
 use super::{memory, region, registered, sm};
@@ -202,7 +202,7 @@ fn fill(answer: &mut Vgpu, case: &Case<'_>, registered: &Registered<'_>, place: 
             case.meant.limits.as_ref().and_then(|limits| all(limits).get(device).copied())
         };
         let (memory_meant, sm_meant) = (meant(|limits| &limits.memory), meant(|limits| &limits.sm));
-        let asked = Asked { order: &order, device, meant: memory_meant, total };
+        let asked = OneDevice { order: &order, device, meant: memory_meant, total };
         answer.devices.push(VgpuDevice {
             device,
             uuid: uuid.map(str::to_owned),

@@ -8,7 +8,7 @@ use crate::report::{Api, Asked, Gpu, RawVariable};
 
 use super::level_zero::Variables;
 use super::openable::OpenableGpus;
-use super::outcome::{Device, Outcome};
+use super::outcome::{Chosen, CountedDevice};
 use super::population::in_both_worlds;
 use super::variable::VariableState;
 use super::{cuda, level_zero, rocm};
@@ -68,8 +68,8 @@ impl<'a> Question<'a> {
     /// one, but one that could not be read is not settled.
     fn without_gpus(&self) -> Api {
         let outcome = match self.state(CUDA) {
-            VariableState::Unknown(why) => Outcome::unknown(why),
-            _ => Outcome::none(Certainty::Documented),
+            VariableState::Unknown(why) => Chosen::unknown(why),
+            _ => Chosen::none(Certainty::Documented),
         };
         self.api(ApiName::Cuda, CUDA, outcome)
     }
@@ -158,7 +158,7 @@ impl<'a> Question<'a> {
     }
 
     /// One interface's answer in words.
-    fn api(&self, api: ApiName, variable: &str, outcome: Outcome) -> Api {
+    fn api(&self, api: ApiName, variable: &str, outcome: Chosen) -> Api {
         let state = self.state(variable);
         let devices = outcome.devices();
         Api {
@@ -181,14 +181,14 @@ impl<'a> Question<'a> {
     }
 
     /// The keys of the GPUs, each once.
-    fn keys(&self, devices: &[Device]) -> Vec<String> {
+    fn keys(&self, devices: &[CountedDevice]) -> Vec<String> {
         let mut seen = BTreeSet::new();
         let places = devices.iter().map(|device| device.gpu).filter(|gpu| seen.insert(*gpu));
         places.filter_map(|gpu| self.gpus.get(gpu)).map(|gpu| gpu.key.clone()).collect()
     }
 
     /// `KEY/GI/CI` of a MIG instance.
-    fn instance(&self, device: Device) -> Option<String> {
+    fn instance(&self, device: CountedDevice) -> Option<String> {
         let gpu = self.gpus.get(device.gpu)?;
         let instance = gpu.mig.get(device.instance?)?;
         instance.key(gpu)

@@ -6,7 +6,7 @@ use super::mig;
 use super::named;
 use super::order;
 use super::ordinal;
-use super::outcome::{Device, Listing, Outcome, agreed};
+use super::outcome::{Chosen, CountedDevice, Listing, agreed};
 use super::population::Population;
 use super::variable::VariableState;
 use crate::model::Certainty;
@@ -16,10 +16,10 @@ pub(super) fn resolve(
     population: &Population<'_>,
     visible: VariableState<'_>,
     order: VariableState<'_>,
-) -> Outcome {
+) -> Chosen {
     let resolved = match visible {
-        VariableState::Unknown(why) => Outcome::unknown(why),
-        VariableState::Empty => Outcome::none(Certainty::Documented),
+        VariableState::Unknown(why) => Chosen::unknown(why),
+        VariableState::Empty => Chosen::none(Certainty::Documented),
         VariableState::Unset => in_models(population, order, everything),
         VariableState::Value(variable) => listed(population, order, &List::of(variable)),
     };
@@ -30,12 +30,12 @@ pub(super) fn resolve(
 }
 
 /// With no GPU to open, no value gives one.
-fn nothing(resolved: Outcome) -> Outcome {
-    Outcome::none(Certainty::Documented).with_cut(resolved.cut)
+fn nothing(resolved: Chosen) -> Chosen {
+    Chosen::none(Certainty::Documented).with_cut(resolved.cut)
 }
 
 /// The devices of a list; its first entry fixes the kind.
-fn listed(population: &Population<'_>, order: VariableState<'_>, list: &List<'_>) -> Outcome {
+fn listed(population: &Population<'_>, order: VariableState<'_>, list: &List<'_>) -> Chosen {
     match list.entries.first() {
         None => super::selection::open_ended(),
         Some(first) if first.starts_with(b"MIG-") => mig::select(list, population),
@@ -57,12 +57,12 @@ pub(super) fn is_ordinal(value: &[u8]) -> bool {
 
 /// The devices of a list of ordinals where an MPS server may have counted
 /// other devices: certain only if they are all there are.
-pub(super) fn renumbered(found: Outcome, population: &Population<'_>) -> Outcome {
-    let count = found.devices().map_or(0, <[Device]>::len);
+pub(super) fn renumbered(found: Chosen, population: &Population<'_>) -> Chosen {
+    let count = found.devices().map_or(0, <[CountedDevice]>::len);
     if count == 0 || count >= population.allowed.len() {
         return found;
     }
-    Outcome::unknown(
+    Chosen::unknown(
         "an MPS server counts the devices anew: which these ordinals are depends on what it was given",
     )
 }
@@ -74,8 +74,8 @@ fn is_name(entry: &[u8]) -> bool {
 }
 
 /// Every device.
-fn everything(base: &Listing) -> Outcome {
-    Outcome::known(base.devices.clone(), base.order.clone(), Certainty::Documented)
+fn everything(base: &Listing) -> Chosen {
+    Chosen::known(base.devices.clone(), base.order.clone(), Certainty::Documented)
 }
 
 /// Asks once, or once in each model if MIG is on somewhere: the models count
@@ -83,11 +83,11 @@ fn everything(base: &Listing) -> Outcome {
 fn in_models(
     population: &Population<'_>,
     order: VariableState<'_>,
-    select: impl Fn(&Listing) -> Outcome,
-) -> Outcome {
+    select: impl Fn(&Listing) -> Chosen,
+) -> Chosen {
     let (places, order) = order::cuda(population, order);
     if !places.iter().any(|place| mig::is_on(population, *place)) {
-        let devices = places.into_iter().map(Device::whole).collect();
+        let devices = places.into_iter().map(CountedDevice::whole).collect();
         return select(&Listing { devices, order });
     }
     let in_place = mig::in_place(&places);

@@ -6,7 +6,7 @@
 use super::list::List;
 use super::mig::decimal;
 use super::order;
-use super::outcome::{Device, Listing, Outcome};
+use super::outcome::{Chosen, CountedDevice, Listing};
 use super::population::Population;
 use super::selection::{Selection, disputed, open_ended};
 use super::variable::VariableState;
@@ -24,20 +24,20 @@ pub(super) struct Variables<'a> {
 }
 
 /// The devices of a process.
-pub(super) fn resolve(population: &Population<'_>, variables: Variables<'_>) -> Outcome {
+pub(super) fn resolve(population: &Population<'_>, variables: Variables<'_>) -> Chosen {
     let (places, order) = order::level_zero(population, variables.order);
-    let base = Listing { devices: places.into_iter().map(Device::whole).collect(), order };
+    let base = Listing { devices: places.into_iter().map(CountedDevice::whole).collect(), order };
     match variables.mask {
-        _ if base.devices.is_empty() => Outcome::none(Certainty::Documented),
-        VariableState::Unknown(why) => Outcome::unknown(why),
-        VariableState::Unset => Outcome::known(base.devices, base.order, Certainty::Documented),
-        VariableState::Empty => Outcome::unknown("no document says what an empty mask selects"),
+        _ if base.devices.is_empty() => Chosen::none(Certainty::Documented),
+        VariableState::Unknown(why) => Chosen::unknown(why),
+        VariableState::Unset => Chosen::known(base.devices, base.order, Certainty::Documented),
+        VariableState::Empty => Chosen::unknown("no document says what an empty mask selects"),
         VariableState::Value(variable) => masked(&base, variables.hierarchy, &List::of(variable)),
     }
 }
 
 /// The devices of a mask.
-fn masked(base: &Listing, hierarchy: VariableState<'_>, list: &List<'_>) -> Outcome {
+fn masked(base: &Listing, hierarchy: VariableState<'_>, list: &List<'_>) -> Chosen {
     if list.open {
         return open_ended();
     }
@@ -49,14 +49,14 @@ fn masked(base: &Listing, hierarchy: VariableState<'_>, list: &List<'_>) -> Outc
             let first = whole(base, list);
             if first.listing.is_some() { first.with_why(why) } else { first }
         }
-        _ => Outcome::unknown(
+        _ => Chosen::unknown(
             "the mask may count tiles (ZE_FLAT_DEVICE_HIERARCHY), and their number is not known",
         ),
     }
 }
 
 /// The devices of a mask that counts GPUs.
-fn whole(base: &Listing, list: &List<'_>) -> Outcome {
+fn whole(base: &Listing, list: &List<'_>) -> Chosen {
     let mut chosen = vec![false; base.devices.len()];
     for (position, entry) in list.entries.iter().enumerate() {
         let place = decimal(entry).and_then(|number| usize::try_from(number).ok());

@@ -3,7 +3,7 @@
 //! which the kernel does not tell.
 
 use super::list::List;
-use super::outcome::{Device, Order, Outcome};
+use super::outcome::{Chosen, CountedDevice, Order};
 use super::population::Population;
 use super::selection::{Selection, Step, disputed, open_ended};
 use super::{ordinal, uuid};
@@ -15,13 +15,13 @@ pub(super) fn is_on(population: &Population<'_>, place: usize) -> bool {
 }
 
 /// What ordinals count in nvitop's model: every GPU where it stands.
-pub(super) fn in_place(places: &[usize]) -> Vec<Device> {
-    places.iter().copied().map(Device::whole).collect()
+pub(super) fn in_place(places: &[usize]) -> Vec<CountedDevice> {
+    places.iter().copied().map(CountedDevice::whole).collect()
 }
 
 /// What ordinals count in Datadog's model: GPUs with MIG stand at the end, and
 /// only if they have an instance.
-pub(super) fn at_end(population: &Population<'_>, places: &[usize]) -> Vec<Device> {
+pub(super) fn at_end(population: &Population<'_>, places: &[usize]) -> Vec<CountedDevice> {
     let (mut with, mut without): (Vec<usize>, Vec<usize>) =
         places.iter().partition(|place| is_on(population, **place));
     with.retain(|place| !population.instances(*place).is_empty());
@@ -31,34 +31,34 @@ pub(super) fn at_end(population: &Population<'_>, places: &[usize]) -> Vec<Devic
 
 /// What is left of picked GPUs: the first that has MIG and an instance hides
 /// all others; those with MIG and without instance are nothing.
-pub(super) fn collapsed(population: &Population<'_>, picked: Outcome) -> Outcome {
+pub(super) fn collapsed(population: &Population<'_>, picked: Chosen) -> Chosen {
     let Some(listing) = &picked.listing else { return picked };
     let confidence = picked.confidence.max(Certainty::Modelled);
-    let has = |device: &&Device| !population.instances(device.gpu).is_empty();
-    let with: Vec<&Device> = listing.devices.iter().filter(has).collect();
+    let has = |device: &&CountedDevice| !population.instances(device.gpu).is_empty();
+    let with: Vec<&CountedDevice> = listing.devices.iter().filter(has).collect();
     let ordered = listing.order == Order::Known || with.len() < 2;
     let (cut, why) = (picked.cut.clone(), picked.why.clone());
     match with.as_slice() {
         [] => {
-            let whole = |device: &&Device| !is_on(population, device.gpu);
+            let whole = |device: &&CountedDevice| !is_on(population, device.gpu);
             let devices = listing.devices.iter().filter(whole).copied().collect();
-            Outcome { why, ..Outcome::known(devices, listing.order.clone(), confidence) }.with_cut(cut)
+            Chosen { why, ..Chosen::known(devices, listing.order.clone(), confidence) }.with_cut(cut)
         }
         [first, ..] if ordered || listing.order == Order::Assumed => {
             first_of(population, first.gpu, confidence).with_cut(cut)
         }
-        _ => Outcome::unknown("the order of the GPUs with MIG is not known").with_cut(cut),
+        _ => Chosen::unknown("the order of the GPUs with MIG is not known").with_cut(cut),
     }
 }
 
 /// The first instance of a GPU, which is known if it is the only one.
-fn first_of(population: &Population<'_>, gpu: usize, confidence: Certainty) -> Outcome {
+fn first_of(population: &Population<'_>, gpu: usize, confidence: Certainty) -> Chosen {
     match population.instances(gpu).as_slice() {
         [one] => {
             let why = "one MIG instance hides all other devices";
-            Outcome::known(vec![*one], Order::Known, confidence).with_why(why)
+            Chosen::known(vec![*one], Order::Known, confidence).with_why(why)
         }
-        _ => Outcome::unknown(format!(
+        _ => Chosen::unknown(format!(
             "which MIG instance of {} comes first is not known",
             population.gpu(gpu).key
         )),
@@ -67,7 +67,7 @@ fn first_of(population: &Population<'_>, gpu: usize, confidence: Certainty) -> O
 
 /// Picks an instance by name: the first entry decides, unless a repetition
 /// empties the list.
-pub(super) fn select(list: &List<'_>, population: &Population<'_>) -> Outcome {
+pub(super) fn select(list: &List<'_>, population: &Population<'_>) -> Chosen {
     let Some((first, rest)) = list.entries.split_first() else { return open_ended() };
     let mut picked = Selection::new();
     match step(population, first) {
@@ -127,7 +127,7 @@ fn instance(population: &Population<'_>, gpu: &[u8], gi: &[u8], ci: &[u8]) -> St
     match places.position(|instance| (instance.gi, instance.ci) == (gi, Some(ci))) {
         None => stop(CutCode::NoSuchGpu, "the GPU has no such MIG instance"),
         Some(at) if population.has_instance(device.gpu, at) => {
-            Step::Take(Device { instance: Some(at), ..device }, confidence)
+            Step::Take(CountedDevice { instance: Some(at), ..device }, confidence)
         }
         Some(_) => stop(CutCode::NotAllowed, "this MIG instance may not be opened here"),
     }

@@ -7,13 +7,13 @@ use std::collections::HashSet;
 
 use super::list::{List, trimmed};
 use super::ordinal::repeated;
-use super::outcome::Outcome;
+use super::outcome::Chosen;
 use super::population::Population;
 use super::selection::{Selection, Step, disputed, open_ended};
 use super::uuid;
 
 /// Picks GPUs by UUID.
-pub(super) fn select(list: &List<'_>, population: &Population<'_>) -> Outcome {
+pub(super) fn select(list: &List<'_>, population: &Population<'_>) -> Chosen {
     let mut picked = Selection::new();
     let mut seen = HashSet::new();
     let several = list.entries.len() > 1 || list.open;
@@ -60,7 +60,7 @@ fn step(population: &Population<'_>, entry: &[u8], several: bool) -> Step {
 /// A list that ended early, unless a repetition follows before the kind
 /// changes: PyTorch's model, which looks at the text first, then shows
 /// nothing, nvitop's what came before.
-fn behind<'a>(list: &List<'a>, position: usize, picked: Selection, mut seen: HashSet<&'a [u8]>) -> Outcome {
+fn behind<'a>(list: &List<'a>, position: usize, picked: Selection, mut seen: HashSet<&'a [u8]>) -> Chosen {
     let same_kind = |entry: &&[u8]| entry.starts_with(b"GPU-");
     let tail = list.entries.get(position..).unwrap_or_default();
     let same = tail.iter().take_while(|entry| same_kind(entry)).count();

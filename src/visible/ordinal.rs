@@ -7,7 +7,7 @@ use crate::model::{Certainty, CutCode};
 use std::collections::{HashMap, HashSet};
 
 use super::list::{List, trimmed};
-use super::outcome::{Listing, Outcome};
+use super::outcome::{Chosen, Listing};
 use super::selection::{Selection, disputed, open_ended};
 
 /// What both models make of one entry, before any device is looked for.
@@ -83,7 +83,7 @@ fn value(digits: &[u8]) -> u64 {
 /// Both models empty a list that repeats an ordinal. nvitop compares text and
 /// PyTorch numbers, and PyTorch does so before it looks whether the ordinals
 /// exist: where that makes a difference the answer is unknown.
-pub(super) fn select(list: &List<'_>, base: &Listing) -> Outcome {
+pub(super) fn select(list: &List<'_>, base: &Listing) -> Chosen {
     let mut picked = Selection::new();
     let mut seen: HashMap<u64, &[u8]> = HashMap::new();
     for (position, entry) in list.entries.iter().enumerate() {
@@ -121,7 +121,7 @@ fn behind(
     picked: Selection,
     seen: &HashMap<u64, &[u8]>,
     base: &Listing,
-) -> Outcome {
+) -> Chosen {
     let mut values: HashSet<u64> = seen.keys().copied().collect();
     let why = "models differ on a repetition behind an ordinal that is out of range";
     for (at, entry) in list.entries.iter().enumerate().skip(position + 1) {
@@ -138,9 +138,9 @@ fn behind(
 }
 
 /// A repeated entry leaves nothing.
-pub(super) fn repeated(list: &List<'_>, position: usize) -> Outcome {
+pub(super) fn repeated(list: &List<'_>, position: usize) -> Chosen {
     let why = "a repeated entry leaves no device at all";
-    Outcome::none(Certainty::Modelled).with_cut(Some(list.cut(position, CutCode::Duplicate, why)))
+    Chosen::none(Certainty::Modelled).with_cut(Some(list.cut(position, CutCode::Duplicate, why)))
 }
 
 /// Why an ordinal does not exist.

@@ -7,14 +7,14 @@ use crate::report::Cut;
 /// One thing that a process can count: a GPU or one of its MIG instances, by
 /// their places in the inventory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Device {
+pub(super) struct CountedDevice {
     /// Place of the GPU in the inventory.
     pub(super) gpu: usize,
     /// Place in the GPU's instances; `None` is the whole GPU.
     pub(super) instance: Option<usize>,
 }
 
-impl Device {
+impl CountedDevice {
     /// A whole GPU.
     pub(super) fn whole(gpu: usize) -> Self {
         Self { gpu, instance: None }
@@ -36,14 +36,14 @@ pub(super) enum Order {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Listing {
     /// The devices.
-    pub(super) devices: Vec<Device>,
+    pub(super) devices: Vec<CountedDevice>,
     /// Whether their order is the one they stand in.
     pub(super) order: Order,
 }
 
 /// The answer for one interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Outcome {
+pub(super) struct Chosen {
     /// The devices; `None` where they are unknown.
     pub(super) listing: Option<Listing>,
     /// How sure `listing` is.
@@ -54,9 +54,9 @@ pub(super) struct Outcome {
     pub(super) why: Option<String>,
 }
 
-impl Outcome {
+impl Chosen {
     /// Settled devices.
-    pub(super) fn known(devices: Vec<Device>, order: Order, confidence: Certainty) -> Self {
+    pub(super) fn known(devices: Vec<CountedDevice>, order: Order, confidence: Certainty) -> Self {
         let why = match (&order, devices.len()) {
             (Order::Unknown(why), 2..) => Some(format!("order unknown: {why}")),
             _ => None,
@@ -87,7 +87,7 @@ impl Outcome {
     }
 
     /// The devices, if they are known.
-    pub(super) fn devices(&self) -> Option<&[Device]> {
+    pub(super) fn devices(&self) -> Option<&[CountedDevice]> {
         self.listing.as_ref().map(|listing| listing.devices.as_slice())
     }
 
@@ -100,19 +100,19 @@ impl Outcome {
 
     /// Whether there certainly is no device.
     pub(super) fn is_none(&self) -> bool {
-        self.devices().is_some_and(<[Device]>::is_empty)
+        self.devices().is_some_and(<[CountedDevice]>::is_empty)
     }
 }
 
 /// What both of two possible worlds agree on: `self` if the devices are the
 /// same, else unknown for the given reason.
-pub(super) fn agreed(one: Outcome, other: &Outcome, why: &str) -> Outcome {
+pub(super) fn agreed(one: Chosen, other: &Chosen, why: &str) -> Chosen {
     let Some((a, b)) = one.listing.as_ref().zip(other.listing.as_ref()) else {
         return if one.listing.is_none() { one } else { other.clone() };
     };
     if a.devices != b.devices {
-        return Outcome::unknown(why);
+        return Chosen::unknown(why);
     }
     let confidence = one.confidence.max(other.confidence);
-    Outcome { confidence, ..one }
+    Chosen { confidence, ..one }
 }

@@ -7,7 +7,7 @@ use crate::model::{SharedRole, Vendor, Verdict};
 use crate::report::Gpu;
 
 use super::openable::OpenableGpus;
-use super::outcome::{Device, Outcome, agreed};
+use super::outcome::{Chosen, CountedDevice, agreed};
 
 /// A vendor's GPUs in one of the possible worlds.
 #[derive(Debug)]
@@ -46,10 +46,10 @@ impl<'a> Population<'a> {
     }
 
     /// The MIG compute instances of an allowed GPU that can be opened.
-    pub(super) fn instances(&self, place: usize) -> Vec<Device> {
+    pub(super) fn instances(&self, place: usize) -> Vec<CountedDevice> {
         let usable = |at: &usize| self.gpu(place).mig[*at].ci.is_some() && self.has_instance(place, *at);
         let places = (0..self.gpu(place).mig.len()).filter(usable);
-        places.map(|instance| Device { gpu: place, instance: Some(instance) }).collect()
+        places.map(|instance| CountedDevice { gpu: place, instance: Some(instance) }).collect()
     }
 
     /// Whether one MIG instance can be opened.
@@ -69,10 +69,10 @@ pub(super) fn in_both_worlds<'a>(
     vendor: &Vendor,
     gpus: &'a [Gpu],
     reach: &'a OpenableGpus,
-    resolve: impl Fn(&Population<'a>) -> Outcome,
-) -> Outcome {
+    resolve: impl Fn(&Population<'a>) -> Chosen,
+) -> Chosen {
     if let Some((role, Verdict::Deny)) = shared(vendor, reach) {
-        let none = Outcome::none(Certainty::Documented);
+        let none = Chosen::none(Certainty::Documented);
         let whose = if *vendor == Vendor::Nvidia { "NVIDIA" } else { "AMD" };
         return none.with_why(format!("{role} is denied: {whose}'s libraries cannot start without it"));
     }

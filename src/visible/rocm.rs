@@ -5,7 +5,7 @@
 use super::list::{List, trimmed};
 use super::mig::decimal;
 use super::order;
-use super::outcome::{Device, Listing, Order, Outcome};
+use super::outcome::{Chosen, CountedDevice, Listing, Order};
 use super::population::Population;
 use super::selection::{Selection, Step, disputed, open_ended};
 use super::variable::VariableState;
@@ -15,14 +15,14 @@ use crate::model::{Certainty, CutCode};
 const SURE: Certainty = Certainty::Documented;
 
 /// `ROCR_VISIBLE_DEVICES`: unset is all, empty is none.
-pub(super) fn rocr(population: &Population<'_>, visible: VariableState<'_>) -> Outcome {
+pub(super) fn rocr(population: &Population<'_>, visible: VariableState<'_>) -> Chosen {
     let (places, order) = order::rocm(population);
-    let base = Listing { devices: places.into_iter().map(Device::whole).collect(), order };
+    let base = Listing { devices: places.into_iter().map(CountedDevice::whole).collect(), order };
     match visible {
-        _ if base.devices.is_empty() => Outcome::none(SURE),
-        VariableState::Unknown(why) => Outcome::unknown(why),
-        VariableState::Empty => Outcome::none(SURE),
-        VariableState::Unset => Outcome::known(base.devices, base.order, SURE),
+        _ if base.devices.is_empty() => Chosen::none(SURE),
+        VariableState::Unknown(why) => Chosen::unknown(why),
+        VariableState::Empty => Chosen::none(SURE),
+        VariableState::Unset => Chosen::known(base.devices, base.order, SURE),
         VariableState::Value(variable) => {
             filtered(population, &base, &List::of(variable).without_final_comma())
         }
@@ -31,7 +31,7 @@ pub(super) fn rocr(population: &Population<'_>, visible: VariableState<'_>) -> O
 
 /// The GPUs of ROCR's list. Only as many entries are looked at as there are
 /// GPUs; kinds may mix; a repetition ends the list.
-fn filtered(population: &Population<'_>, base: &Listing, list: &List<'_>) -> Outcome {
+fn filtered(population: &Population<'_>, base: &Listing, list: &List<'_>) -> Chosen {
     let mut picked = Selection::new();
     let mut counted = false;
     for (position, raw) in list.entries.iter().enumerate().take(base.devices.len()) {
@@ -55,7 +55,7 @@ fn filtered(population: &Population<'_>, base: &Listing, list: &List<'_>) -> Out
 }
 
 /// The result: numbers are worth what the order is worth, names need none.
-fn ordered(picked: Selection, base: &Listing, counted: bool) -> Outcome {
+fn ordered(picked: Selection, base: &Listing, counted: bool) -> Chosen {
     if counted { picked.by_ordinal(base) } else { picked.by_name() }
 }
 
@@ -80,7 +80,7 @@ fn named(population: &Population<'_>, token: &[u8]) -> Step {
         _ if !(5..=20).contains(&token.len()) => {
             stop(CutCode::Invalid, "unique ids have 5 to 20 characters here")
         }
-        [one] => Step::Take(Device::whole(*one), SURE),
+        [one] => Step::Take(CountedDevice::whole(*one), SURE),
         [] if population.present.iter().any(starts) => {
             stop(CutCode::NotAllowed, "this GPU may not be opened here")
         }
@@ -146,13 +146,13 @@ fn strtol(token: &[u8]) -> Strtol {
 
 /// `HIP_VISIBLE_DEVICES`, `CUDA_VISIBLE_DEVICES` or `GPU_DEVICE_ORDINAL`: an
 /// empty value is none at all, ordinals count what ROCR left.
-pub(super) fn relative(population: &Population<'_>, rocr: &Outcome, visible: VariableState<'_>) -> Outcome {
+pub(super) fn relative(population: &Population<'_>, rocr: &Chosen, visible: VariableState<'_>) -> Chosen {
     if rocr.is_none() {
-        return Outcome::none(SURE);
+        return Chosen::none(SURE);
     }
     match visible {
-        VariableState::Unknown(why) => Outcome::unknown(why),
-        VariableState::Unset | VariableState::Empty => Outcome { cut: None, ..rocr.clone() },
+        VariableState::Unknown(why) => Chosen::unknown(why),
+        VariableState::Unset | VariableState::Empty => Chosen { cut: None, ..rocr.clone() },
         VariableState::Value(variable) => {
             counted(population, rocr, &List::of(variable).without_final_comma())
         }
@@ -161,7 +161,7 @@ pub(super) fn relative(population: &Population<'_>, rocr: &Outcome, visible: Var
 
 /// The devices of a list of plain decimals: an invalid one ends it, repeated
 /// ones are skipped.
-fn counted(population: &Population<'_>, rocr: &Outcome, list: &List<'_>) -> Outcome {
+fn counted(population: &Population<'_>, rocr: &Chosen, list: &List<'_>) -> Chosen {
     let unknown = Listing { devices: Vec::new(), order: Order::Known };
     let base = rocr.listing.as_ref().unwrap_or(&unknown);
     let confidence = if rocr.listing.is_some() { rocr.confidence } else { SURE };
@@ -173,7 +173,7 @@ fn counted(population: &Population<'_>, rocr: &Outcome, list: &List<'_>) -> Outc
             (Some(_), Some(device)) if picked.devices.contains(device) => {}
             (Some(_), Some(device)) => picked.take(*device, SURE),
             (Some(_), None) if rocr.listing.is_none() => {
-                return Outcome::unknown(rocr.why.clone().unwrap_or_default());
+                return Chosen::unknown(rocr.why.clone().unwrap_or_default());
             }
             (Some(_), None) => {
                 let why = super::ordinal::out_of_range(entry, base.devices.len());

@@ -2,7 +2,7 @@
 //! unique "in the system" (CUDA Programming Guide); whether that counts GPUs which
 //! the process cannot open is not documented.
 
-use super::outcome::Device;
+use super::outcome::CountedDevice;
 use super::population::Population;
 use super::selection::Step;
 use crate::model::{Certainty, CutCode};
@@ -24,12 +24,12 @@ pub(super) fn step(population: &Population<'_>, name: &[u8], several: bool) -> S
         false => Certainty::Modelled,
     };
     match (inside.as_slice(), everywhere.len()) {
-        ([one], 1) if is_full => Step::Take(Device::whole(*one), confidence),
+        ([one], 1) if is_full => Step::Take(CountedDevice::whole(*one), confidence),
         ([one], 1) if population.present.iter().any(nameless) => Step::Disputed(format!(
             "it begins like {}, and another GPU's UUID is not known",
             population.gpu(*one).key
         )),
-        ([one], 1) => Step::Take(Device::whole(*one), confidence),
+        ([one], 1) => Step::Take(CountedDevice::whole(*one), confidence),
         ([_], _) => Step::Disputed("it is unique among the allowed GPUs only".to_owned()),
         ([], _) => missing(population, name, &everywhere),
         (several, _) => {

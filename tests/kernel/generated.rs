@@ -9,7 +9,7 @@ use crate::support::bench::{Bench, Facts};
 use crate::support::generate::random::{self, FULL, PLAIN};
 use crate::support::generate::stacks::{self, Stack};
 use crate::support::generate::state::Features;
-use crate::support::generate::writers::{self, Place};
+use crate::support::generate::writers::{self, CgroupIds};
 use crate::support::generate::{heavy, mutable};
 use crate::support::rng::Rng;
 use crate::support::source::Source;
@@ -77,7 +77,7 @@ const COMPILED: Class = Class {
 };
 
 /// A program that gpumap makes of the policy of a generated one.
-fn compiled(seed: u64, rng: &mut Rng, place: Place) -> Source {
+fn compiled(seed: u64, rng: &mut Rng, place: CgroupIds) -> Source {
     let source = loop {
         let source =
             if seed.is_multiple_of(3) { random::program(rng, PLAIN, 10) } else { writers::any(rng, place) };
@@ -194,7 +194,7 @@ fn is_value_address(insn: &Insn) -> bool {
 }
 
 /// Writers and random programs by turns.
-fn either(seed: u64, rng: &mut Rng, place: Place) -> Source {
+fn either(seed: u64, rng: &mut Rng, place: CgroupIds) -> Source {
     if seed.is_multiple_of(2) { writers::nth(seed / 2, rng, place) } else { random::program(rng, FULL, 10) }
 }
 
@@ -267,7 +267,7 @@ fn blinded_programs_match_the_kernel() {
 fn harness_hides_as_the_kernel_does() {
     let Some(_host) = host::exclusive() else { return };
     for seed in 0..20 {
-        let source = either(seed, &mut Rng::new(seed), Place { cgroup_id: 1 });
+        let source = either(seed, &mut Rng::new(seed), CgroupIds { cgroup_id: 1 });
         let Ok(loaded) = bpf::load(&source) else { continue };
         let mut expected = inspect::program(&loaded.program).expect("info");
         inspect::hide(&mut expected);

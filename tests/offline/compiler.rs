@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::support::asm::{Asm, alu, cond, helper, size};
 use crate::support::generate::random::{self, PLAIN};
-use crate::support::generate::writers::{self, Place};
+use crate::support::generate::writers::{self, CgroupIds};
 use crate::support::rng::Rng;
 use gpumap::bytecode::{Insn, opcode};
 use gpumap::observation::{Answer, HexBytes, Program};
@@ -42,7 +42,7 @@ fn compiled_policies_are_read_as_they_were() {
         let source = if seed.is_multiple_of(3) {
             random::program(&mut rng, PLAIN, 10)
         } else {
-            writers::any(&mut rng, Place { cgroup_id: 1 })
+            writers::any(&mut rng, CgroupIds { cgroup_id: 1 })
         };
         if source.maps.is_empty() {
             round_trip(&source.insns, &format!("seed {seed}"));

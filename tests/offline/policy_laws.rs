@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use crate::support::asm::{Asm, alu, cond, size};
 use crate::support::generate::random::{self, PLAIN};
-use crate::support::generate::writers::{self, Place};
+use crate::support::generate::writers::{self, CgroupIds};
 use crate::support::generate::{heavy, rules};
 use crate::support::probe;
 use crate::support::rng::Rng;
 use crate::support::source::Source;
 use gpumap::model::{Device, DeviceType, MAX_MAJOR, MAX_MINOR, Request, Verdict};
 use gpumap::observation::{Answer, HexBytes, Program};
-use gpumap::policy::{Change, Combination, Context, Decoder, Numbers, Policy, Rule, RuleList};
+use gpumap::policy::{Combination, Context, Decoder, Numbers, Policy, PolicyDifference, Rule, RuleList};
 
 const CASES: u64 = 60;
 /// Time that writing down one policy may take, in an unoptimised build.
@@ -33,7 +33,7 @@ fn source(seed: u64, rng: &mut Rng) -> Source {
         return random::program(rng, PLAIN, 10);
     }
     loop {
-        let source = writers::any(rng, Place { cgroup_id: 1 });
+        let source = writers::any(rng, CgroupIds { cgroup_id: 1 });
         if source.maps.is_empty() {
             return source;
         }
@@ -249,8 +249,14 @@ fn changes_and_ids() {
     assert!(equal > 0 && different > equal, "{equal} pairs are equal, {different} differ: no teeth");
 }
 
-fn check_change(changes: &[Change], [from, to]: [Verdict; 2], device: Device, request: Request, seed: u64) {
-    let named: Vec<&Change> = changes
+fn check_change(
+    changes: &[PolicyDifference],
+    [from, to]: [Verdict; 2],
+    device: Device,
+    request: Request,
+    seed: u64,
+) {
+    let named: Vec<&PolicyDifference> = changes
         .iter()
         .filter(|change| change.rules.iter().any(|rule| covers(rule, device, request)))
         .collect();

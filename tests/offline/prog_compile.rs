@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use crate::support::generate::writers::{self, Place};
+use crate::support::generate::writers::{self, CgroupIds};
 use crate::support::rng::Rng;
 
 /// Generated programs whose rules are compiled.
@@ -62,7 +62,7 @@ fn round_trip(printed: &str, what: &str) {
 #[test]
 fn printed_rules_are_compiled() {
     for seed in 0..CASES {
-        let source = writers::any(&mut Rng::new(seed), Place { cgroup_id: 1 });
+        let source = writers::any(&mut Rng::new(seed), CgroupIds { cgroup_id: 1 });
         if !source.maps.is_empty() {
             continue;
         }

@@ -7,7 +7,7 @@
 
 use crate::support::concrete::Machine;
 use crate::support::generate::random::{self, RBPF};
-use crate::support::generate::writers::{self, Place};
+use crate::support::generate::writers::{self, CgroupIds};
 use crate::support::probe;
 use crate::support::rng::Rng;
 use crate::support::source::Source;
@@ -78,7 +78,7 @@ fn random_programs_match_rbpf() {
 fn writers_match_rbpf() {
     for seed in cases() {
         let mut rng = Rng::new(seed);
-        let source = writers::nth(seed, &mut rng, Place { cgroup_id: 1 });
+        let source = writers::nth(seed, &mut rng, CgroupIds { cgroup_id: 1 });
         if source.maps.is_empty() {
             decode(seed, &source, &mut rng);
         }

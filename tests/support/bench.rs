@@ -11,7 +11,7 @@ use gpumap::observation::{Map, Program};
 use super::bpf;
 use super::cgroup::Cgroup;
 use super::generate::stacks::{LEVELS, Placement, Stack};
-use super::generate::writers::Place;
+use super::generate::writers::CgroupIds;
 use super::inspect;
 use super::oracle::Oracle;
 use super::probe;
@@ -63,8 +63,8 @@ impl Bench {
         self.oracle.as_ref().map(|oracle| oracle.spent).unwrap_or_default()
     }
 
-    pub fn place(&self) -> Place {
-        Place { cgroup_id: self.leaf().id() }
+    pub fn place(&self) -> CgroupIds {
+        CgroupIds { cgroup_id: self.leaf().id() }
     }
 
     /// Loads and attaches a stack, asks the kernel, and takes it all away.

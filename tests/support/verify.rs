@@ -11,7 +11,7 @@ use gpumap::policy::{Combination, Context, Decoder};
 use super::bench::{Bench, Facts, Refused};
 use super::concrete::Machine;
 use super::generate::stacks::Stack;
-use super::generate::writers::Place;
+use super::generate::writers::CgroupIds;
 use super::minimize::minimize;
 use super::rng::Rng;
 
@@ -25,7 +25,7 @@ pub struct Class {
     /// Percent of the questions about programs marked for it to which the
     /// decoder may say "unknown".
     pub most_unknown: u64,
-    pub generate: fn(u64, &mut Rng, Place) -> Stack,
+    pub generate: fn(u64, &mut Rng, CgroupIds) -> Stack,
     /// What the decoder gets to see.
     pub view: fn(&mut Facts),
 }

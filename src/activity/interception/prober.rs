@@ -87,7 +87,7 @@ impl Between {
 }
 
 impl Prober for Between {
-    type Place = (Side, u32, u64);
+    type Point = (Side, u32, u64);
 
     const C_LIBRARIES: bool = false;
     const INTERCEPTION: bool = true;
@@ -98,7 +98,7 @@ impl Prober for Between {
         file: Windowed,
         kind: FileRole,
         target: &ProbeTarget<'_>,
-    ) -> Result<Vec<Self::Place>, String> {
+    ) -> Result<Vec<Self::Point>, String> {
         let side = if kind == FileRole::Interceptor { Side::Library } else { Side::Driver };
         let found = places(file, &FUNCTIONS, false).map_err(|error| error.to_string())?;
         let (cheap, costly): (Vec<_>, Vec<_>) =
@@ -120,7 +120,7 @@ impl Prober for Between {
 
     fn attach(
         &mut self,
-        places: &[Self::Place],
+        places: &[Self::Point],
         target: &ProbeTarget<'_>,
     ) -> Result<Vec<AttachedProbes>, String> {
         let loaded = self.loaded().map_err(|error| error.to_string())?;

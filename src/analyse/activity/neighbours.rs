@@ -32,7 +32,7 @@ pub(super) struct SetFlags {
 pub(super) struct Neighbours<'a> {
     join: &'a JoinedNode<'a>,
     /// What is known to be allocated, by the topmost cgroup of its owner.
-    allocated: HashMap<&'a str, &'a GpuSet>,
+    allocated: HashMap<CgroupPath<'a>, &'a GpuSet>,
     processes: HashMap<(u32, u64), (&'a Cgroup, &'a Process)>,
     cgroups: HashMap<u64, &'a Text>,
 }
@@ -47,7 +47,7 @@ impl<'a> Neighbours<'a> {
         let rows = rows.filter(|row| row.owner.is_workload() && row.allocated.gpus.is_some());
         Self {
             join,
-            allocated: rows.map(|row| (row.cgroup.as_str(), &row.allocated)).collect(),
+            allocated: rows.map(|row| (CgroupPath::new(&row.cgroup), &row.allocated)).collect(),
             processes: processes.map(|(cgroup, process)| (key(process), (cgroup, process))).collect(),
             cgroups: all.iter().map(|cgroup| (cgroup.id, &cgroup.path)).collect(),
         }
@@ -111,7 +111,7 @@ impl<'a> Neighbours<'a> {
 
     /// What the innermost owner around a cgroup was allocated of which that is known.
     fn allocated(&self, cgroup: &str) -> Option<&'a GpuSet> {
-        CgroupPath::upwards(cgroup).find_map(|path| self.allocated.get(path).copied())
+        CgroupPath::new(cgroup).upwards().find_map(|path| self.allocated.get(&path).copied())
     }
 }
 

@@ -16,8 +16,12 @@ pub(in crate::analyse) fn add(payload: &mut Payload, activity: &Activity, readin
     let counted: HashMap<(u32, u64), &ActiveProcess> =
         activity.processes.iter().map(|process| ((process.pid, process.start_time), process)).collect();
     let uncovered: BTreeSet<u32> = reading.sums.uncovered.iter().filter_map(|one| one.pid).collect();
-    let mut inside: HashMap<String, Vec<Use>> = HashMap::new();
-    let tops = payload.owners.iter().flatten().map(|owner| (owner.cgroup.clone(), Vec::new()));
+    let mut inside: HashMap<Vec<u8>, Vec<Use>> = HashMap::new();
+    let tops = payload
+        .owners
+        .iter()
+        .flatten()
+        .map(|owner| (CgroupPath::new(&owner.cgroup).as_bytes().to_vec(), Vec::new()));
     inside.extend(tops);
     for process in payload.cgroups.iter_mut().flatten().flat_map(|cgroup| &mut cgroup.processes) {
         let its = counted.get(&(process.pid, process.start_time)).copied();
@@ -28,15 +32,18 @@ pub(in crate::analyse) fn add(payload: &mut Payload, activity: &Activity, readin
             None => None,
         };
         process.idle_seconds = its.and_then(idle);
-        for path in CgroupPath::upwards(&process.cgroup) {
-            if let Some(all) = inside.get_mut(path) {
+        for path in CgroupPath::new(&process.cgroup).upwards() {
+            if let Some(all) = inside.get_mut(path.as_bytes()) {
                 all.push((process.used.clone(), process.idle_seconds));
             }
         }
     }
     for owner in payload.owners.iter_mut().flatten() {
         // Without processes there is nobody whose calls could be counted.
-        let Some(its) = inside.get(&owner.cgroup).filter(|its| !its.is_empty()) else { continue };
+        let Some(its) = inside.get(CgroupPath::new(&owner.cgroup).as_bytes()).filter(|its| !its.is_empty())
+        else {
+            continue;
+        };
         owner.used = Some(union(its.iter().map(|(set, _)| set.as_ref()), &gpus));
         owner.idle_seconds = its.iter().filter_map(|(_, idle)| *idle).min();
     }

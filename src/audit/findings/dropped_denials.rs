@@ -6,10 +6,9 @@ use crate::audit::facts::{Facts, Tenant};
 use crate::audit::kind::{Family, Kind};
 use crate::audit::tenants::{about_gpus, count, exclusive_with, in_words, number};
 use crate::audit::wording;
-use crate::model::Confidence;
-use crate::model::Request;
 use crate::model::Severity;
 use crate::model::Verdict;
+use crate::model::{CgroupPath, Confidence, Request};
 use crate::observation::Text;
 use crate::report::{Cgroup, Finding};
 
@@ -80,9 +79,8 @@ fn look(facts: &mut Facts<'_>, tenant: &Tenant) -> Vec<Finding> {
 /// The tenant's cgroups around one of them, the outermost first.
 fn above(facts: &Facts<'_>, inner: usize, places: &HashMap<Text, usize>) -> Vec<usize> {
     let path = facts.path(inner);
-    let path = path.as_bytes();
-    let ends = (1..path.len()).filter(|end| path[*end] == b'/');
-    ends.filter_map(|end| places.get(&Text::from(&path[..end])).copied()).collect()
+    let around = CgroupPath::new(&path).parent().into_iter().flat_map(CgroupPath::downwards);
+    around.filter_map(|outer| places.get(&Text::from(outer.as_bytes())).copied()).collect()
 }
 
 /// Whether a program of the outer cgroup is not in force in the inner one,

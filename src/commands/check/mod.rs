@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, Read, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 
 use super::invocation::late;
-use crate::cli::device::{self, Asked, GRAMMAR};
+use crate::cli::device::{self, DeviceArgument, GRAMMAR};
 use crate::cli::{CheckArgs, Exit};
 use crate::commands::invocation::envelope::{self, Head, Tail};
 use crate::commands::invocation::{Failure, Invocation};
@@ -120,7 +120,7 @@ impl<'s, 'a> Checking<'s, 'a> {
         }
     }
 
-    fn device(&mut self, asked: &Asked<'_>, text: &[u8]) -> Result<(), Failure> {
+    fn device(&mut self, asked: &DeviceArgument<'_>, text: &[u8]) -> Result<(), Failure> {
         let verdict = if self.invocation.global.json {
             let device = String::from_utf8_lossy(text).into_owned();
             let (verdict, why) = self.oracle.answer(asked, &device);
@@ -128,7 +128,7 @@ impl<'s, 'a> Checking<'s, 'a> {
             verdict
         } else {
             let verdict = self.oracle.verdict(asked);
-            self.print(verdict, text, !matches!(asked, Asked::Numbers(_)))?;
+            self.print(verdict, text, !matches!(asked, DeviceArgument::Numbers(_)))?;
             self.note_reason(verdict, asked, text);
             verdict
         };
@@ -180,7 +180,7 @@ impl<'s, 'a> Checking<'s, 'a> {
 
     /// Collects why something is unknown, and with -v why it is mixed; each
     /// reason once, and no more once there are many.
-    fn note_reason(&mut self, verdict: Verdicts, asked: &Asked<'_>, text: &[u8]) {
+    fn note_reason(&mut self, verdict: Verdicts, asked: &DeviceArgument<'_>, text: &[u8]) {
         let is_wanted = match verdict {
             Verdicts::Unknown => true,
             _ => self.invocation.global.verbose > 0 && verdict != Verdicts::Allow,

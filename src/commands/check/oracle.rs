@@ -7,7 +7,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use super::own_access;
 use crate::analyse::{Checker, Question};
 use crate::cli::CheckArgs;
-use crate::cli::device::{Asked, Pattern};
+use crate::cli::device::{DeviceArgument, Pattern};
 use crate::commands::invocation::{Failure, Invocation};
 use crate::commands::subject;
 use crate::commands::subject::devices::Devices;
@@ -59,8 +59,8 @@ impl Oracle {
     }
 
     /// Why a name belongs to no device; `None` if it belongs to one.
-    pub(super) fn refuses(&self, asked: &Asked<'_>) -> Option<NameError> {
-        let Asked::Name(name) = asked else { return None };
+    pub(super) fn refuses(&self, asked: &DeviceArgument<'_>) -> Option<NameError> {
+        let DeviceArgument::Name(name) = asked else { return None };
         self.devices().named(name).err()
     }
 
@@ -79,10 +79,10 @@ impl Oracle {
     }
 
     /// The verdict alone; does not allocate for a device given by number.
-    pub(super) fn verdict(&mut self, asked: &Asked<'_>) -> Verdicts {
+    pub(super) fn verdict(&mut self, asked: &DeviceArgument<'_>) -> Verdicts {
         let question = match (&*self, asked) {
             (Self::Kernel { devices }, _) => return kernel(asked, devices).0,
-            (_, Asked::Numbers(pattern)) => question(*pattern),
+            (_, DeviceArgument::Numbers(pattern)) => question(*pattern),
             _ => match self.device(asked) {
                 Ok(device) => of_device(device),
                 Err(_) => return UNKNOWN,
@@ -95,10 +95,10 @@ impl Oracle {
     }
 
     /// The verdict with its reason.
-    pub(super) fn answer(&mut self, asked: &Asked<'_>, text: &str) -> Answer {
+    pub(super) fn answer(&mut self, asked: &DeviceArgument<'_>, text: &str) -> Answer {
         let question = match (&*self, asked) {
             (Self::Kernel { devices }, _) => return kernel(asked, devices),
-            (_, Asked::Numbers(pattern)) => question(*pattern),
+            (_, DeviceArgument::Numbers(pattern)) => question(*pattern),
             _ => match self.device(asked) {
                 Ok(device) => of_device(device),
                 Err(why) => return (UNKNOWN, Some(why)),
@@ -109,11 +109,11 @@ impl Oracle {
     }
 
     /// The one device that is asked about by path or name.
-    fn device(&self, asked: &Asked<'_>) -> Result<Device, String> {
+    fn device(&self, asked: &DeviceArgument<'_>) -> Result<Device, String> {
         match asked {
-            Asked::Node(path) => self.devices().node(path),
-            Asked::Name(name) => self.devices().named(name).map_err(|why| why.to_string()),
-            Asked::Numbers(_) => Err("it is given by number".to_owned()),
+            DeviceArgument::Node(path) => self.devices().node(path),
+            DeviceArgument::Name(name) => self.devices().named(name).map_err(|why| why.to_string()),
+            DeviceArgument::Numbers(_) => Err("it is given by number".to_owned()),
         }
     }
 }
@@ -128,23 +128,28 @@ fn of_device(device: Device) -> Question {
     Question { kind: Some(kind), major: Some(major), minor: Some(minor), requests: Request::ReadWrite.into() }
 }
 
-fn kernel(asked: &Asked<'_>, devices: &Devices) -> Answer {
+fn kernel(asked: &DeviceArgument<'_>, devices: &Devices) -> Answer {
     let unknown = |why: &str| (UNKNOWN, Some(why.to_owned()));
     let (path, requests) = match asked {
-        Asked::Name(name) => match devices.named(name).map(|device| devices.node_for(device)) {
+        DeviceArgument::Name(name) => match devices.named(name).map(|device| devices.node_for(device)) {
             Ok(Some(path)) => (path, Request::ReadWrite.into()),
             Ok(None) => return unknown(&no_node(devices)),
             Err(why) => return unknown(&why.to_string()),
         },
-        Asked::Node(path) => (devices.local_path(path), Request::ReadWrite.into()),
-        Asked::Numbers(Pattern { kind: Some(kind), major: Some(major), minor: Some(minor), requests }) => {
+        DeviceArgument::Node(path) => (devices.local_path(path), Request::ReadWrite.into()),
+        DeviceArgument::Numbers(Pattern {
+            kind: Some(kind),
+            major: Some(major),
+            minor: Some(minor),
+            requests,
+        }) => {
             let device = Device { kind: *kind, major: *major, minor: *minor };
             match devices.node_for(device) {
                 Some(path) => (path, *requests),
                 None => return unknown(&no_node(devices)),
             }
         }
-        Asked::Numbers(_) => return unknown("access(2) asks about one device at a time"),
+        DeviceArgument::Numbers(_) => return unknown("access(2) asks about one device at a time"),
     };
     if path.metadata().is_ok_and(|metadata| !is_device(&metadata)) {
         return unknown("it is not a device node");

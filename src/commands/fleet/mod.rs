@@ -8,7 +8,7 @@ use super::files;
 use super::invocation::{Failure, Invocation, envelope};
 use crate::allocation::host_names;
 use crate::cli::{Exit, FleetArgs};
-use crate::fleet::{self, Baseline, Gatherer, Question};
+use crate::fleet::{self, Baseline, FleetQuestion, Gatherer};
 use crate::model::ProblemCode;
 use crate::render;
 use crate::report::Payload;
@@ -19,7 +19,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &FleetArgs) -> Result<E
         let needs = "name the file after the command: gpumap fleet FILE";
         return Err(Failure::new(ProblemCode::Usage, "--from", "fleet reads many files", needs));
     }
-    let question = Question {
+    let question = FleetQuestion {
         expected: expected(invocation, args)?,
         baseline: baseline(invocation, args.baseline.as_deref())?,
         fail_on: args.fail_on,

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::commands::invocation::{Failure, Invocation};
-use crate::commands::subject::job_cgroups::Part;
+use crate::commands::subject::job_cgroups::JobPart;
 use crate::commands::subject::{job_cgroups, job_name};
 use crate::observation::Observation;
 use crate::observe::{self, CgroupTarget, Options};
@@ -32,7 +32,7 @@ pub(in crate::commands) fn of(
         let job = job_name::live(invocation, &asked.job)?;
         let mut observation = observe::jobs(&options, std::slice::from_ref(&job))?;
         if asked.step.is_some() {
-            job_cgroups::narrow(&mut observation, &[Part { job, step: asked.step }])?;
+            job_cgroups::narrow(&mut observation, &[JobPart { job, step: asked.step }])?;
         }
         add(&mut scope, &observation);
     }

@@ -7,7 +7,7 @@ use crate::observation::{Observation, Scope, Text};
 use crate::owner::{AskedStep, Directory, JobName};
 
 /// A job with the step that is meant, if one is.
-pub(crate) struct Part {
+pub(crate) struct JobPart {
     /// The job.
     pub job: JobName,
     /// Its step.
@@ -15,7 +15,7 @@ pub(crate) struct Part {
 }
 
 /// Narrows the scope to jobs or steps: their cgroups with everything below.
-pub(crate) fn narrow(observation: &mut Observation, parts: &[Part]) -> Result<(), Failure> {
+pub(crate) fn narrow(observation: &mut Observation, parts: &[JobPart]) -> Result<(), Failure> {
     let directory = Directory::new(observation);
     let mut scope = Vec::new();
     for part in parts {
@@ -29,7 +29,7 @@ pub(crate) fn narrow(observation: &mut Observation, parts: &[Part]) -> Result<()
 }
 
 /// The one cgroup that is a job's own, or that holds what a step starts.
-pub(crate) fn only(observation: &Observation, part: &Part) -> Result<Text, Failure> {
+pub(crate) fn only(observation: &Observation, part: &JobPart) -> Result<Text, Failure> {
     let directory = Directory::new(observation);
     match tops(observation, &directory, part)?.as_slice() {
         [path] => Ok(started_in(observation, path, part)),
@@ -44,14 +44,14 @@ pub(crate) fn only(observation: &Observation, part: &Part) -> Result<Text, Failu
 
 /// Slurm's daemon of a step is in `step_N/slurm`, and what the step starts in
 /// `step_N/user`, where the step's own rules are.
-fn started_in(observation: &Observation, path: &Text, part: &Part) -> Text {
+fn started_in(observation: &Observation, path: &Text, part: &JobPart) -> Text {
     let user = Text::from([path.as_bytes(), b"/user"].concat());
     let is_there = observation.cgroups.iter().any(|cgroup| cgroup.path == user);
     if part.step.is_some() && is_there { user } else { path.clone() }
 }
 
 /// The part in words, for messages.
-fn text(part: &Part) -> String {
+fn text(part: &JobPart) -> String {
     let step = part.step.as_ref().map(|step| format!(".{step}")).unwrap_or_default();
     job_name::text(&part.job) + &step
 }
@@ -60,7 +60,7 @@ fn text(part: &Part) -> String {
 fn tops<'a>(
     observation: &'a Observation,
     directory: &Directory,
-    part: &Part,
+    part: &JobPart,
 ) -> Result<Vec<&'a Text>, Failure> {
     let paths = observation.cgroups.iter().map(|cgroup| &cgroup.path);
     let is_its = |path: &&Text| {
@@ -97,7 +97,7 @@ mod tests {
     /// Make sure that a job that is not there is a failure with its name.
     #[test]
     fn no_such_job() {
-        let job = Part { job: JobName::Number(4711), step: None };
+        let job = JobPart { job: JobName::Number(4711), step: None };
         let failure = narrow(&mut Observation::default(), std::slice::from_ref(&job)).unwrap_err();
         assert!(failure.to_string().starts_with("job 4711: has no cgroup here"), "{failure}");
         assert!(only(&Observation::default(), &job).is_err());

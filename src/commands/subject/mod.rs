@@ -15,7 +15,7 @@ use crate::commands::files::saved;
 use crate::commands::invocation::{Failure, Invocation};
 use crate::observation::{Observation, Text};
 use crate::observe;
-use job_cgroups::Part;
+use job_cgroups::JobPart;
 use programs::gather;
 
 /// A policy's source.
@@ -65,14 +65,14 @@ pub(crate) fn job(invocation: &Invocation<'_>, id: &str) -> Result<Resolved, Fai
     let asked = job_name::parse(id)?;
     let name = job_name::live(invocation, &asked.job)?;
     let observation = observe::jobs(&invocation.options(), std::slice::from_ref(&name))?;
-    let path = job_cgroups::only(&observation, &Part { job: name, step: asked.step })?;
+    let path = job_cgroups::only(&observation, &JobPart { job: name, step: asked.step })?;
     Ok(Resolved { observation, subject: Subject::Cgroup(path) })
 }
 
 fn job_in_saved(observation: &Observation, id: &str) -> Result<Text, Failure> {
     let asked = job_name::parse(id)?;
     let job = job_name::in_observation(observation, &asked.job)?;
-    job_cgroups::only(observation, &Part { job, step: asked.step })
+    job_cgroups::only(observation, &JobPart { job, step: asked.step })
 }
 
 pub(crate) fn in_saved(observation: Observation, target: PolicyTarget<'_>) -> Result<Resolved, Failure> {

@@ -12,8 +12,7 @@ use nix::errno::Errno;
 use nix::fcntl::AtFlags;
 use nix::sys::stat::fstatat;
 
-use crate::model::Owner;
-use crate::model::{CgroupPath, ProblemCode};
+use crate::model::{CgroupPath, Owner, ProblemCode};
 use crate::observation::Observation;
 use crate::observe::assemble;
 use crate::observe::cgroups::hierarchy::Hierarchy;
@@ -101,9 +100,8 @@ impl<'a> Search<'a> {
         let hierarchy = self.hierarchy;
         self.anchors(&hierarchy.handle, b"");
         let own = hierarchy.own_cgroup(&self.options.proc).unwrap_or_default();
-        let ends = own.iter().enumerate().skip(1).filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
-        for path in ends.chain([own.len()]).take(MAX_DEPTH).filter_map(|end| own.get(..end)) {
-            if path.len() < 2 || self.trusted.numbered_job(path).is_some() {
+        for path in CgroupPath::new(&own).downwards().take(MAX_DEPTH).map(CgroupPath::as_bytes) {
+            if self.trusted.numbered_job(path).is_some() {
                 return;
             }
             let below = [b".".as_slice(), path].concat();

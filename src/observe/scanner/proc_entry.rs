@@ -26,7 +26,7 @@ const NO_ENVIRONMENT: &str = "it executes a program or is ending: it has no envi
 
 /// What to read of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Question {
+pub(super) enum ProcessQuestion {
     /// Everything.
     All,
     /// The environment at exec, if the process has this start time.
@@ -53,11 +53,11 @@ pub(super) struct EntryReader<'a> {
 
 impl EntryReader<'_> {
     /// Answers a question.
-    pub(super) fn at(&mut self, pid: u32, question: Question, depth: Depth) -> Option<EntryAnswer> {
+    pub(super) fn at(&mut self, pid: u32, question: ProcessQuestion, depth: Depth) -> Option<EntryAnswer> {
         let dir = self.root.child(pid.to_string().as_str()).ok()?;
         match question {
-            Question::All => self.process(pid, &dir, depth),
-            Question::Environment(start_time) => {
+            ProcessQuestion::All => self.process(pid, &dir, depth),
+            ProcessQuestion::Environment(start_time) => {
                 let stat = self.stat(&dir)?;
                 let thread = if stat.is_ending { self.living_thread(&dir)?.1 } else { dir };
                 let (starts, at_exec) = self.environment(&thread, depth)?;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use nix::errno::Errno;
 
 use super::interface::{ProcessSummary, ScanError};
-use super::proc_entry::{EntryAnswer, EntryReader, Question};
+use super::proc_entry::{EntryAnswer, EntryReader, ProcessQuestion};
 use crate::model::CgroupPath;
 use crate::observation::{Answer, Environment, Text};
 use crate::observe::cgroups::hierarchy::Hierarchy;
@@ -29,7 +29,7 @@ pub(super) struct Reader {
     hierarchy: Option<Hierarchy>,
     /// Ids of cgroups by their lines in `/proc/PID/cgroup`, for one scan.
     cgroups: HashMap<Text, Option<u64>>,
-    pool: HelperPool<'static, Question, Option<EntryAnswer>>,
+    pool: HelperPool<'static, ProcessQuestion, Option<EntryAnswer>>,
 }
 
 /// An environment, and where code and stack of its program begin.
@@ -43,11 +43,13 @@ impl Reader {
         // Without cgroup2 there are no ids that mean anything.
         let hierarchy = Hierarchy::find(options).ok().filter(|hierarchy| !hierarchy.is_legacy());
         let is_own = is_own(&options.proc);
-        let pool =
-            HelperPool::new(theirs, move |root, requests: Requests<'_, Question, Option<EntryAnswer>>| {
+        let pool = HelperPool::new(
+            theirs,
+            move |root, requests: Requests<'_, ProcessQuestion, Option<EntryAnswer>>| {
                 let mut look = EntryReader { root, is_own, refusals: Refusals::default(), text: Vec::new() };
                 requests.answer(|pid, question, depth| look.at(pid, question, depth));
-            });
+            },
+        );
         Ok(Self { proc, root, is_own, hierarchy, cgroups: HashMap::new(), pool })
     }
 
@@ -81,7 +83,7 @@ impl Reader {
     /// These processes, without those that are gone, have ended or are kernel
     /// threads.
     pub(super) fn processes(&mut self, pids: &[u32]) -> Vec<ProcessSummary> {
-        let questions: Vec<_> = pids.iter().map(|pid| (*pid, Question::All)).collect();
+        let questions: Vec<_> = pids.iter().map(|pid| (*pid, ProcessQuestion::All)).collect();
         let (mut all, mut lines) = (Vec::new(), Vec::new());
         self.pool.ask(&questions, None, |_, found| {
             if let Some(EntryAnswer::Process(process, line)) = found.flatten() {
@@ -100,7 +102,7 @@ impl Reader {
     /// The environments of processes with these start times, by position in the
     /// list; processes that are gone are left out.
     pub(super) fn environments(&mut self, processes: &[(u32, u64)]) -> HashMap<usize, Executed> {
-        let question = |(pid, start_time): &(u32, u64)| (*pid, Question::Environment(*start_time));
+        let question = |(pid, start_time): &(u32, u64)| (*pid, ProcessQuestion::Environment(*start_time));
         let questions: Vec<_> = processes.iter().map(question).collect();
         let mut all = HashMap::new();
         self.pool.ask(&questions, None, |index, found| {

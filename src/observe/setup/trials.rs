@@ -1,6 +1,6 @@
 //! Tries each way of looking, the best first, as the commands that use it do.
 
-use crate::model::ProblemCode;
+use crate::model::{EngineTask, ProblemCode};
 use crate::observation::Trial;
 use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::observe::monitor::cgroups::{CgroupMonitor, Walk};
@@ -18,8 +18,7 @@ pub(super) fn try_all(options: &Options) -> Vec<Trial> {
     trials
 }
 
-fn trial(what: &str, engine: Result<String, String>, instead: Option<&str>) -> Trial {
-    let what = what.to_owned();
+fn trial(what: EngineTask, engine: Result<String, String>, instead: Option<&str>) -> Trial {
     match engine {
         Ok(engine) => Trial { what, engine: Some(engine), refused: None },
         Err(why) => Trial { what, engine: instead.map(str::to_owned), refused: Some(why) },
@@ -27,7 +26,7 @@ fn trial(what: &str, engine: Result<String, String>, instead: Option<&str>) -> T
 }
 
 fn processes(options: &Options) -> Trial {
-    let what = "processes".to_owned();
+    let what = EngineTask::Processes;
     match scanner::start(options, None) {
         Ok(chosen) => {
             Trial { what, engine: Some(chosen.scanner.engine().name().to_owned()), refused: chosen.refused }
@@ -42,7 +41,7 @@ fn lists(options: &Options) -> Trial {
         let hierarchy = Hierarchy::find(options).map_err(|error| error.to_string())?;
         Walk::load(&hierarchy.handle, ROOM).map_err(|error| error.to_string())
     };
-    trial("program-lists", load().map(|_| "cgroup iterator".to_owned()), Some("queries"))
+    trial(EngineTask::ProgramLists, load().map(|_| "cgroup iterator".to_owned()), Some("queries"))
 }
 
 /// How a change of programs or cgroups is noticed. Without the right to ask for
@@ -54,5 +53,5 @@ fn changes(options: &Options) -> Trial {
         let refused = monitor.problems().into_iter().find(|problem| problem.code == ProblemCode::NoRight);
         refused.map_or_else(|| Ok(monitor.engine()), |problem| Err(problem.why))
     };
-    trial("cgroup-changes", start(), None)
+    trial(EngineTask::CgroupChanges, start(), None)
 }

@@ -17,7 +17,7 @@ use nix::errno::Errno;
 use super::cgroups::walk::VisitedCgroup;
 use super::options::Options;
 use super::problems::Log;
-use crate::model::{DeviceType, ProblemCode};
+use crate::model::{CgroupPath, DeviceType, ProblemCode};
 use crate::observation::{Answer, Attached, ConfigFile, DeviceNumber, NamedNode, Text, Unit};
 use crate::sys::dir::Dir;
 use crate::sys::stat::{FileKind, stat_at};
@@ -65,10 +65,10 @@ fn with_programs(seen: &[VisitedCgroup]) -> HashSet<&[u8]> {
     let mut found = HashSet::new();
     let is_bare = |own: &Answer<Attached>| own.known().is_some_and(|own| own.programs.is_empty());
     for VisitedCgroup { cgroup, .. } in seen.iter().filter(|seen| !is_bare(&seen.cgroup.own)) {
-        let mut path = cgroup.path.as_bytes();
-        while !path.is_empty() && found.insert(path) {
-            let slash = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
-            path = &path[..slash];
+        for path in CgroupPath::new(&cgroup.path).upwards() {
+            if !found.insert(path.as_bytes()) {
+                break;
+            }
         }
     }
     found

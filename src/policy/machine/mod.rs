@@ -51,7 +51,7 @@ pub struct Surroundings {
 
 /// The decisions of a program, as functions of the question and the fresh bits.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct Decisions {
     /// The questions for which it returns 1.
     pub allows: Bdd,
     /// The error in force after it, 32 bits, before the kernel looks at what
@@ -63,7 +63,7 @@ pub struct Outcome {
     pub is_cut: bool,
 }
 
-impl Outcome {
+impl Decisions {
     /// The outcome of a program of which nothing is known because of `why`,
     /// but for what it writes.
     pub fn lost(symbols: &mut Symbols, retval: &Word, surroundings: Surroundings, why: &str) -> Self {
@@ -188,7 +188,7 @@ impl<'a> Machine<'a> {
 
     /// Runs the program for all questions, or for the one that is asked. Paths that
     /// exceed the limits get an unknown result; the others keep theirs.
-    pub fn run(mut self, retval: &Word) -> Outcome {
+    pub fn run(mut self, retval: &Word) -> Decisions {
         let is_cut = self.all_pieces(retval);
         let outcome = self.outcome(retval, is_cut);
         self.symbols.diagram.set_budget(u64::MAX);
@@ -237,7 +237,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn outcome(&mut self, retval: &Word, is_cut: bool) -> Outcome {
+    fn outcome(&mut self, retval: &Word, is_cut: bool) -> Decisions {
         let is_single = self.surroundings.question.is_some();
         self.symbols.diagram.set_budget(if is_single { self.surroundings.budget } else { MAX_FOLD_STEPS });
         // An endless loop in a file leaves so many pieces that combining them is not
@@ -262,17 +262,17 @@ impl<'a> Machine<'a> {
             return self.lost_outcome(retval);
         }
         let writes = std::mem::take(&mut self.writes);
-        Outcome { allows, retval: after, writes, is_cut }
+        Decisions { allows, retval: after, writes, is_cut }
     }
 
     /// The outcome where the paths cannot be put together.
-    fn lost_outcome(&mut self, retval: &Word) -> Outcome {
+    fn lost_outcome(&mut self, retval: &Word) -> Decisions {
         let writes = std::mem::take(&mut self.writes);
         let why = self.why_exhausted().to_owned();
         self.symbols.diagram.set_budget(u64::MAX);
-        let mut outcome = Outcome::lost(self.symbols, retval, self.surroundings, &why);
+        let mut outcome = Decisions::lost(self.symbols, retval, self.surroundings, &why);
         outcome.writes = writes;
-        Outcome { is_cut: true, ..outcome }
+        Decisions { is_cut: true, ..outcome }
     }
 
     /// Whether the run has exceeded its limits; then the last step means nothing.

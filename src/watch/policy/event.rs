@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::analyse::Comparison;
-use crate::model::EventKind;
+use crate::model::{CgroupPath, EventKind};
 use crate::observation::Text;
 use crate::observe::monitor::cgroups::PolicyChange;
 use crate::owner::Directory;
@@ -61,8 +61,7 @@ impl<'a> Changes<'a> {
     /// What went with a cgroup belongs to the outermost that went.
     fn add_removed(&mut self, path: &'a Text, change: PolicyEvent) {
         let around = |(top, other): &&mut (&Text, PolicyEvent)| {
-            let rest = path.as_bytes().strip_prefix(top.as_bytes());
-            other.removed && rest.is_some_and(|rest| rest.first() == Some(&b'/'))
+            other.removed && CgroupPath::new(path).is_below(CgroupPath::new(top))
         };
         match self.all.iter_mut().find(around) {
             Some((_, outer)) => {

@@ -13,7 +13,7 @@ use crate::sys::window::Windowed;
 pub(super) type Watched = (&'static Probe, u64);
 
 impl Prober for Kernel {
-    type Place = Watched;
+    type Point = Watched;
 
     const C_LIBRARIES: bool = true;
     /// The next command of a script most likely uses the file again. A probed

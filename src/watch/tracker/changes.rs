@@ -9,7 +9,7 @@ use crate::report::{Asked, Event, Value};
 use crate::watch::{EventSubject, NewValue};
 
 /// One changed variable.
-pub(super) struct Change<'a> {
+pub(super) struct ChangedVariable<'a> {
     /// When, in nanoseconds since boot.
     pub(super) at: u64,
     /// What changed it.
@@ -47,7 +47,7 @@ impl Tracker {
         }
         let before = if followed { self.asked(subject) } else { None };
         self.state(subject)?.change(name, |environment| apply(environment, name, &new));
-        self.changed(subject, Change { at, how, name, old, new: changed, before })
+        self.changed(subject, ChangedVariable { at, how, name, old, new: changed, before })
     }
 
     /// A call that changed a variable whose name could not be read without
@@ -100,20 +100,20 @@ impl Tracker {
         let followed = state.is_followed("", at);
         let now = Environment::default();
         let Some(known) = state.replace(Some(now.clone())).filter(|_| followed) else {
-            let change = Change { at, how, name: "", old: None, new: None, before: None };
+            let change = ChangedVariable { at, how, name: "", old: None, new: None, before: None };
             let event = self.changed(subject, change);
             return event.into_iter().map(|event| Event { variable: None, new: None, ..event }).collect();
         };
         let names = differences(&known, &now);
         let change = |name: &String| {
             let (old, new) = (value(&known, name), value(&now, name));
-            self.changed(subject, Change { at, how, name, old, new, before: asked.clone() })
+            self.changed(subject, ChangedVariable { at, how, name, old, new, before: asked.clone() })
         };
         names.iter().filter_map(change).collect()
     }
 
     /// The event of a change that the environment has already.
-    pub(super) fn changed(&mut self, subject: &EventSubject, change: Change<'_>) -> Option<Event> {
+    pub(super) fn changed(&mut self, subject: &EventSubject, change: ChangedVariable<'_>) -> Option<Event> {
         let at = self.node.time(change.at);
         let state = self.state(subject)?;
         state.changes += 1;

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::changes::Change;
+use super::changes::ChangedVariable;
 use super::environment::{differences, value};
 use super::state::known;
 use super::{EACH, PROCESSES, Tracker, subject};
@@ -155,7 +155,7 @@ impl Tracker {
         let at = self.node.now();
         let change = |name: &String| {
             let (old, new, before) = (value(&before, name), value(&now, name), asked.clone());
-            self.changed(subject, Change { at, how: EventCause::Memory, name, old, new, before })
+            self.changed(subject, ChangedVariable { at, how: EventCause::Memory, name, old, new, before })
         };
         names.iter().filter_map(change).collect()
     }

@@ -1,7 +1,7 @@
 //! Writers that keep their rules in a map.
 
 use super::rules::{major, minor, prologue};
-use super::writers::Place;
+use super::writers::CgroupIds;
 use crate::support::asm::{Asm, Label, alu, cond, helper, size};
 use crate::support::rng::Rng;
 use crate::support::source::{MapKind, MapSpec, Source};
@@ -118,7 +118,7 @@ pub fn parastation(rng: &mut Rng) -> Source {
 
 /// `CraneSched`: keyed by the id of the current cgroup, the context read through
 /// a helper.
-pub fn cranesched(rng: &mut Rng, place: Place) -> Source {
+pub fn cranesched(rng: &mut Rng, place: CgroupIds) -> Source {
     let hints = pairs(rng, 16);
     let entries = hints
         .iter()

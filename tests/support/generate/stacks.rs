@@ -2,7 +2,7 @@
 
 use super::random::{self, PLAIN};
 use super::state::Features;
-use super::writers::{self, Place};
+use super::writers::{self, CgroupIds};
 use crate::support::bpf::{MULTI, OVERRIDE, PREORDER};
 use crate::support::rng::Rng;
 use crate::support::source::Source;
@@ -43,7 +43,7 @@ const RETVAL: Features = Features { retval: true, calls: true, ..PLAIN };
 
 /// A random stack. Each level has flags of its own; the kernel may refuse some
 /// of the attachments, which is part of the test.
-pub fn any(rng: &mut Rng, place: Place) -> Stack {
+pub fn any(rng: &mut Rng, place: CgroupIds) -> Stack {
     let mut placements = Vec::new();
     for level in 0..LEVELS {
         if rng.chance(60) {
@@ -67,7 +67,7 @@ pub fn any(rng: &mut Rng, place: Place) -> Stack {
     Stack(placements)
 }
 
-fn part(rng: &mut Rng, place: Place) -> Source {
+fn part(rng: &mut Rng, place: CgroupIds) -> Source {
     match rng.below(10) {
         0..3 => writers::any(rng, place),
         3 => random::program(rng, PLAIN, 6),

@@ -7,12 +7,12 @@ use crate::support::source::Source;
 
 /// What a generator has to know about the place it writes for.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct CgroupIds {
     /// The id of the cgroup that will be asked about.
     pub cgroup_id: u64,
 }
 
-type Writer = fn(&mut Rng, Place) -> Source;
+type Writer = fn(&mut Rng, CgroupIds) -> Source;
 
 /// Every known writer.
 pub const ALL: [(&str, Writer); 17] = [
@@ -36,13 +36,13 @@ pub const ALL: [(&str, Writer); 17] = [
 ];
 
 /// A program of a random writer.
-pub fn any(rng: &mut Rng, place: Place) -> Source {
+pub fn any(rng: &mut Rng, place: CgroupIds) -> Source {
     let (name, write) = rng.pick(&ALL);
     named(write(rng, place), name)
 }
 
 /// The `number`-th program: the writers take turns.
-pub fn nth(number: u64, rng: &mut Rng, place: Place) -> Source {
+pub fn nth(number: u64, rng: &mut Rng, place: CgroupIds) -> Source {
     let (name, write) = ALL[(number % ALL.len() as u64) as usize];
     named(write(rng, place), name)
 }

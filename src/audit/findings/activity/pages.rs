@@ -12,10 +12,10 @@ A process handed work to a GPU which its job was not allocated, or which its rul
 job could open; here the driver itself told the process the UUID of the device that its context is on, and calls on it were \
 counted.
 
-How it comes about: rules that let the job open more than it was allocated, and a CUDA_VISIBLE_DEVICES that was changed; a GPU \
+Causes: rules that let the job open more than it was allocated, and a CUDA_VISIBLE_DEVICES that was changed; a GPU \
 opened before the rules were in force; a number of one order taken for one of another.
 
-What excuses it: an allocation that is not known; a GPU of which only the process's variables or the device that it has open \
+Excuses: an allocation that is not known; a GPU of which only the process's variables or the device that it has open \
 tell; GPUs that the configuration shares (sharing.gpus, sharing.whole_node); GPUs with MIG, of which the instance counts.
 
 What to do: find out with gpumap explain why the job may open the GPU; end the process if the GPU is somebody else's. The \
@@ -30,9 +30,9 @@ pub(super) const TWO: Kind = Kind {
 Processes of two jobs, containers or pods handed work to the same GPU within the last ten minutes. Each is slower by the other, and \
 one can take all the memory.
 
-How it comes about: a double grant; a process that left its job; two schedulers on one node.
+Causes: a double grant; a process that left its job; two schedulers on one node.
 
-What excuses it: both share GPUs by shard or both by MPS; they are one job's or one pod's, or one is inside the other; GPUs \
+Excuses: both share GPUs by shard or both by MPS; they are one job's or one pod's, or one is inside the other; GPUs \
 with MIG; a GPU that the configuration shares (sharing.gpus).
 
 What to do: find out whose it is (scontrol show job -d, kubectl describe node), and end or confine the other.",
@@ -47,10 +47,10 @@ A call of a process returned an error after which every further call of this pro
 an illegal address, a failed launch, an assertion, an uncorrectable memory error. The process may go on for hours without doing \
 anything.
 
-How it comes about: a fault of the program (codes 700 to 721), or of the hardware (214, an uncorrectable ECC error; 220, of \
+Causes: a fault of the program (codes 700 to 721), or of the hardware (214, an uncorrectable ECC error; 220, of \
 NVLink; 226, an error that was contained).
 
-What excuses it: the process has ended. Errors that leave it usable, such as 2 (no memory left), are no finding. Errors that \
+Excuses: the process has ended. Errors that leave it usable, such as 2 (no memory left), are no finding. Errors that \
 launches return are seen in a sample; those that waits return are all seen.
 
 What to do: end the process, which frees the GPU; look into the kernel's log for Xid messages where the code is one of the \
@@ -65,10 +65,10 @@ pub(super) const IDLE: Kind = Kind {
 A job, container or pod holds a GPU, and no call that hands work to it was counted for three hours (idle_hours in the section \
 [activity] of the configuration): no launch, no copy, no fill.
 
-How it comes about: an interactive session that was left open; a program that waits for data, for another rank, or hangs; a \
+Causes: an interactive session that was left open; a program that waits for data, for another rank, or hangs; a \
 process that died on its GPU (see gpu-error-sticky).
 
-What excuses it: calls are counted for less than that long, or not for the whole node; one of the processes that hold the GPU is \
+Excuses: calls are counted for less than that long, or not for the whole node; one of the processes that hold the GPU is \
 younger, or its calls are not counted; a call whose GPU is not known.
 
 What to do: ask the user, or end the job. A program that uses the GPU without the driver's library (see gpumap-activity(1)) is \
@@ -83,10 +83,10 @@ pub(super) const UNUSED: Kind = Kind {
 The processes of a job handed work to some of its GPUs for more than ten minutes, and to others of them none at all: it asks for \
 four and uses one.
 
-How it comes about: a program for one GPU in a job for several; a CUDA_VISIBLE_DEVICES that hides some; ranks that all take \
+Causes: a program for one GPU in a job for several; a CUDA_VISIBLE_DEVICES that hides some; ranks that all take \
 device 0.
 
-What excuses it: an allocation that is not known; a GPU that a use of which the device is not known may be on; processes whose \
+Excuses: an allocation that is not known; a GPU that a use of which the device is not known may be on; processes whose \
 calls are not counted; calls that are counted for less than ten minutes.
 
 What to do: tell the user. What processes did that have ended is not in it, so a job that uses its GPUs one after the other is \

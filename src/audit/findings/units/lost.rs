@@ -5,11 +5,10 @@ use super::needed::{Needed, names};
 use super::pages::LOST;
 use crate::audit::facts::Facts;
 use crate::audit::finding;
-use crate::model::{Confidence, Writer};
-use crate::model::{Request, Verdict};
-use crate::observation::{self, Text};
+use crate::model::{Confidence, Request, Verdict, Writer};
+use crate::observation;
+use crate::repair::unit_of;
 use crate::report::{Effective, Finding};
-use crate::unit;
 
 pub(super) fn find(facts: &mut Facts<'_>, wanted: &[Needed]) -> Vec<Finding> {
     (0..facts.cgroups().len()).filter_map(|place| at(facts, place, wanted)).collect()
@@ -49,22 +48,13 @@ fn at(facts: &mut Facts<'_>, place: usize, wanted: &[Needed]) -> Option<Finding>
 fn programs(facts: &Facts<'_>, place: usize) -> Option<Programs> {
     let cgroup = facts.cgroups().get(place)?;
     let path = facts.path(place);
-    let unit = unit_of(path.as_bytes())?;
-    let unit_path = Text::from(unit).lossy().into_owned();
+    let unit_path = unit_of(&path)?.lossy().into_owned();
     let is_systemd = |one: &&Effective| one.attached_at == unit_path && is_systemd(facts, one.id);
     let systemd = cgroup.programs.iter().filter(is_systemd).max_by_key(|one| age(facts, one.id))?.clone();
     let others = cgroup.programs.iter().filter(|one| !is_systemd(one)).cloned().collect::<Vec<_>>();
     let here = others.iter().filter(|one| one.attached_at == cgroup.path);
     let last = here.map(|one| age(facts, one.id)).max()?;
     (last < age(facts, systemd.id)).then_some(Programs { systemd, others, unit: unit_path })
-}
-
-/// The path of the unit that a cgroup is or is in. A slice's program is made
-/// anew at each reload as well, and says nothing of the runtime's.
-fn unit_of(path: &[u8]) -> Option<&[u8]> {
-    let ends = path.iter().enumerate().skip(1).filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
-    let mut tops = ends.chain([path.len()]).map(|end| &path[..end]);
-    tops.find(|top| unit::of_cgroup(top).is_some_and(|name| !name.ends_with(".slice")))
 }
 
 fn is_lost(facts: &mut Facts<'_>, place: usize, programs: &Programs, wanted: &Needed) -> bool {

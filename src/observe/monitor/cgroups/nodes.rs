@@ -156,7 +156,9 @@ impl Nodes {
     pub(super) fn open(&self, hierarchy: &Hierarchy, path: &Text) -> Result<Dir, Errno> {
         let above = parent(path).and_then(|above| self.get(&above));
         match above {
-            Some(CgroupNode { dir: Some(dir), .. }) => dir.child(OsStr::from_bytes(name(path))),
+            Some(CgroupNode { dir: Some(dir), .. }) => {
+                dir.child(OsStr::from_bytes(CgroupPath::new(path).name()))
+            }
             _ => open(hierarchy, path),
         }
     }
@@ -174,22 +176,12 @@ fn is_below(path: &Text, top: &Text) -> bool {
 
 /// The cgroup above.
 pub(super) fn parent(path: &Text) -> Option<Text> {
-    let bytes = path.as_bytes();
-    match bytes.iter().rposition(|byte| *byte == b'/')? {
-        0 if bytes.len() > 1 => Some("/".into()),
-        0 => None,
-        slash => bytes.get(..slash).map(Text::from),
-    }
-}
-
-fn name(path: &Text) -> &[u8] {
-    path.as_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default()
+    CgroupPath::new(path).parent().map(|above| above.as_bytes().into())
 }
 
 /// The path of a child.
 pub(super) fn child(path: &Text, name: &[u8]) -> Text {
-    let above = if path.as_bytes() == b"/" { &[] } else { path.as_bytes() };
-    [above, b"/", name].concat().into()
+    CgroupPath::new(path).child(name).into()
 }
 
 #[cfg(test)]
