@@ -51,6 +51,10 @@ pub static CGROUPS: Object = Object {
     session: "",
 };
 
+/// All objects.
+pub(super) static ALL: [&Object; 7] =
+    [&WATCH, &SESSION, &ACTIVITY, &ACTIVITY_SESSION, &INTERCEPTION, &SCAN, &CGROUPS];
+
 /// An object without iterators.
 const fn object(code: &'static [u8], session: &'static str) -> Object {
     Object { code, iterators: &[], session }

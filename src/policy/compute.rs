@@ -149,6 +149,9 @@ pub fn condition(
     source: &Value,
     symbols: &mut Symbols,
 ) -> Bdd {
+    if !matches!(dst, Value::Choice(_)) && !matches!(source, Value::Choice(_)) {
+        return one_condition(comparison, width, dst, source, symbols);
+    }
     let mut holds = Bdd::FALSE;
     for (left_guard, a) in &dst.alternatives() {
         for (right_guard, b) in &source.alternatives() {

@@ -197,7 +197,8 @@ impl Symbols {
             Word::Constant(_) => false,
             Word::Bits(bits) => bits.iter().filter(|bit| is_fresh(bit)).count() > MOST_PAIRED,
         };
-        let both = a != b && is_unknown(a) && is_unknown(b);
+        let is_constant = |word: &Word| matches!(word, Word::Constant(_));
+        let both = !is_constant(a) && !is_constant(b) && a != b && is_unknown(a) && is_unknown(b);
         both.then(|| self.why_unknown(a).or_else(|| self.why_unknown(b)).unwrap_or_default().to_owned())
     }
 

@@ -21,8 +21,8 @@ const MAX_FRAMES: usize = 8;
 pub struct MachineState {
     /// The registers.
     pub registers: [Value; REGISTERS],
-    /// Stack frames, the caller's first.
-    frames: Vec<Rc<Frame>>,
+    /// Stack frames, the caller's first. A branch shares them with the other side.
+    frames: Rc<Vec<Rc<Frame>>>,
     /// The callers: where each continues, and its r6 to r9.
     callers: Vec<Caller>,
     /// The error the hook will return, 32 bits: 0 or a negative errno.
@@ -62,7 +62,7 @@ impl MachineState {
         let mut registers = std::array::from_fn(|_| Value::Unset);
         registers[1] = Value::pointer(Base::Context, Word::ZERO);
         registers[R10] = Value::pointer(Base::Stack(0), Word::ZERO);
-        Self { registers, frames: vec![Rc::default()], callers: Vec::new(), retval, written }
+        Self { registers, frames: Rc::new(vec![Rc::default()]), callers: Vec::new(), retval, written }
     }
 
     /// Enters a subprogram; `false` if calls are nested too deep.
@@ -75,7 +75,7 @@ impl MachineState {
         });
         self.callers.push(Caller { resume, saved, rounds: None });
         self.registers[R10] = Value::pointer(Base::Stack(self.frames.len()), Word::ZERO);
-        self.frames.push(Rc::default());
+        Rc::make_mut(&mut self.frames).push(Rc::default());
         true
     }
 
@@ -83,7 +83,7 @@ impl MachineState {
     /// program itself.
     pub fn ret(&mut self) -> Option<usize> {
         let caller = self.callers.pop()?;
-        self.frames.pop();
+        Rc::make_mut(&mut self.frames).pop();
         for (register, value) in caller.saved.into_iter().enumerate() {
             self.registers[6 + register] = value;
         }
@@ -119,7 +119,7 @@ impl MachineState {
 
     /// Begins the next round with a fresh frame; where the function begins.
     pub fn next_round(&mut self) -> usize {
-        if let Some(frame) = self.frames.last_mut() {
+        if let Some(frame) = Rc::make_mut(&mut self.frames).last_mut() {
             *frame = Rc::default();
         }
         self.registers[6..R10].fill(Value::Unset);
@@ -145,12 +145,12 @@ impl MachineState {
 
     /// The n-th frame, to write to.
     pub fn frame_mut(&mut self, frame: usize) -> Option<&mut Frame> {
-        self.frames.get_mut(frame).map(Rc::make_mut)
+        Rc::make_mut(&mut self.frames).get_mut(frame).map(Rc::make_mut)
     }
 
     /// Forgets what every frame holds, because of `why`.
     pub fn forget_frames(&mut self, why: &Rc<str>) {
-        self.frames.iter_mut().for_each(|frame| Rc::make_mut(frame).forget_all(why));
+        Rc::make_mut(&mut self.frames).iter_mut().for_each(|frame| Rc::make_mut(frame).forget_all(why));
     }
 
     /// What may have changed in a map; `None` if nothing has.
@@ -167,7 +167,7 @@ impl MachineState {
     /// has a bit for each register that may be read.
     pub fn same_as(&self, other: &Self, live: u16) -> bool {
         live_registers(live).all(|register| self.registers[register] == other.registers[register])
-            && self.frames == other.frames
+            && (Rc::ptr_eq(&self.frames, &other.frames) || self.frames == other.frames)
             && self.callers == other.callers
             && self.retval == other.retval
             && self.written == other.written
@@ -181,9 +181,11 @@ impl MachineState {
             let value = self.registers[register].merged_with(&other.registers[register], guard, symbols);
             self.registers[register] = value;
         }
-        for (ours, theirs) in self.frames.iter_mut().zip(&other.frames) {
-            if ours != theirs {
-                *ours = Rc::new(ours.merged_with(theirs, guard, symbols));
+        if !Rc::ptr_eq(&self.frames, &other.frames) {
+            for (ours, theirs) in Rc::make_mut(&mut self.frames).iter_mut().zip(other.frames.iter()) {
+                if ours != theirs {
+                    *ours = Rc::new(ours.merged_with(theirs, guard, symbols));
+                }
             }
         }
         for (ours, theirs) in self.callers.iter_mut().zip(&other.callers) {

@@ -276,9 +276,9 @@ impl Word {
         diagram: &mut Diagram,
         shifted: impl Fn(&Self, usize) -> Self,
     ) -> Self {
-        (0..log_width).fold(self.clone(), |word, stage| {
-            let moved = shifted(&word, 1 << stage);
-            Self::ite(by.bit(stage), &moved, &word, diagram)
+        (0..log_width).fold(self.clone(), |word, stage| match by.bit(stage) {
+            Bdd::FALSE => word,
+            bit => Self::ite(bit, &shifted(&word, 1 << stage), &word, diagram),
         })
     }
 

@@ -65,9 +65,8 @@ pub(super) struct Asker<'a> {
 #[derive(Debug)]
 pub(super) struct Use {
     pub(super) version: Version,
-    /// What watches it for this process alone.
-    own: Option<Vec<AttachedProbes>>,
-    uid: u32,
+    /// What watches it for this process alone, and who is charged for that.
+    own: Option<(Vec<AttachedProbes>, u32)>,
 }
 
 /// A file that was looked at.
@@ -152,11 +151,8 @@ impl<P: Clone + Debug> Files<P> {
         asker: &Asker<'_>,
     ) -> Result<Use, String> {
         let (id, version) = (id(wanted.file.stat()), Version::of(wanted.file.stat()));
-        if let Some(known) = self.known.get_mut(&id)
-            && known.is_shared_still(wanted.file.stat())
-        {
-            // Attached anew it would be probed twice for a moment.
-            known.version = version;
+        if let Some(joined) = self.join(wanted.file.stat()) {
+            return Ok(joined);
         }
         if self.known.get(&id).is_none_or(|known| known.version != version) {
             let now = Instant::now();
@@ -179,9 +175,20 @@ impl<P: Clone + Debug> Files<P> {
             }
         };
         known.users += 1;
-        let count = own.as_deref().map_or(0, descriptors);
-        self.budgets.opened(asker.uid, count, Instant::now());
-        Ok(Use { version, own, uid: asker.uid })
+        if let Some(own) = &own {
+            self.budgets.opened(asker.uid, descriptors(own), Instant::now());
+        }
+        Ok(Use { version, own: own.map(|own| (own, asker.uid)) })
+    }
+
+    /// The use of a file that is watched for all processes already: nobody is
+    /// charged for it. `None` where that has to be found out.
+    pub(super) fn join(&mut self, stat: &FileStat) -> Option<Use> {
+        let known = self.known.get_mut(&id(stat)).filter(|known| known.is_shared_still(stat))?;
+        // Attached anew it would be probed twice for a moment.
+        known.version = Version::of(stat);
+        known.users += 1;
+        Some(Use { version: known.version, own: None })
     }
 
     /// A child uses what its parent does; `None` for what is watched for the
@@ -189,14 +196,14 @@ impl<P: Clone + Debug> Files<P> {
     pub(super) fn share(&mut self, id: FileId, parents: &Use) -> Option<Use> {
         let known = self.known.get_mut(&id).filter(|_| parents.own.is_none())?;
         known.users += 1;
-        Some(Use { version: parents.version, own: None, uid: parents.uid })
+        Some(Use { version: parents.version, own: None })
     }
 
     /// A process uses a file no longer.
     pub(super) fn end(&mut self, id: FileId, ended: Use) {
         let now = Instant::now();
-        if let Some(own) = ended.own {
-            self.budgets.closed(ended.uid, descriptors(&own), now);
+        if let Some((own, uid)) = ended.own {
+            self.budgets.closed(uid, descriptors(&own), now);
             self.release.end(own);
         }
         if let Some(known) = self.known.get_mut(&id) {

@@ -15,12 +15,12 @@ use std::time::{Duration, Instant};
 
 use super::drivers;
 use super::files::{self, Asker, Files, Use, Version, WantedFile};
-use super::look::{FILES, Lookers, ProcessFile, Seen, start};
+use super::look::{FILES, Lookers, ProcessFile, Seen, is_there, start};
 use super::prober::{FileId, FileRole, Prober};
 use crate::observe::processes::credentials;
-use crate::sys::clock::boot_ns;
 use crate::sys::dir::Dir;
 use crate::sys::regular_file::RegularFile;
+use crate::sys::stat::FileStat;
 
 /// Processes whose being there is checked at a time, and how often: for those
 /// whose end was not told (it was lost, or they left the scope).
@@ -97,6 +97,12 @@ impl<P: Clone + Debug> Libraries<P> {
         Self { apart, files: Files::new(proc), processes, installed, lookers, checked: (0, now), listed: now }
     }
 
+    /// Begins to look at processes that are covered next, in this order: a thread
+    /// looks at the later ones while the first are covered.
+    pub fn expect(&mut self, proc: &Path, pids: &[u32]) {
+        self.lookers.begin(pids.iter().map(|pid| proc.join(pid.to_string())).collect());
+    }
+
     /// Watches the files of one process that are not watched yet. One that is
     /// not `followed` only has files of root's watched, for all.
     pub fn cover(
@@ -106,7 +112,7 @@ impl<P: Clone + Debug> Libraries<P> {
         pid: u32,
         followed: bool,
     ) -> Coverage {
-        let (begun, at) = (Instant::now(), boot_ns());
+        let begun = Instant::now();
         let uid = self.processes.get(&pid).and_then(|known| known.uid);
         if let Some(Err(over)) = uid.map(|uid| self.files.budgets.has_time(uid, begun)) {
             return Coverage::Uncovered(over);
@@ -126,15 +132,14 @@ impl<P: Clone + Debug> Libraries<P> {
             return Coverage::None;
         };
         let known = self.processes.entry(pid).or_default();
-        (known.start, known.looked) = (looked.start, at);
-        let start = looked.start;
+        (known.start, known.looked) = (looked.start, looked.at);
         let mut process = Looked { pid, dir: looked.dir, followed, seen: Vec::new() };
         let result = seen.and_then(|seen| self.look_at(prober, &mut process, seen));
         self.keep(pid, &process.seen);
         self.charge(proc, pid, begun.elapsed());
         // What was attached by number belongs to this process only if it is
         // there still.
-        if self::start(&process.dir) != Some(start) {
+        if !is_there(&process.dir) {
             self.forget(pid);
             return Coverage::None;
         }
@@ -356,6 +361,14 @@ impl<P: Clone + Debug> Libraries<P> {
     ) -> Result<(), String> {
         let file = found.file.as_ref().map_err(Clone::clone)?;
         process.seen.push(files::id(file.stat()));
+        if self.uses(process.pid, file.stat()) {
+            return Ok(());
+        }
+        if let Some(joined) = self.files.join(file.stat()) {
+            self.replace(process.pid, files::id(file.stat()), joined);
+            return Ok(());
+        }
+        // Only who makes work is charged, and finding out who that is takes a while.
         let uid = self.uid(&process.dir, process.pid).ok_or("it is gone")?;
         let wanted = WantedFile { file, mapped: found.mapped, kind, shown: &found.shown };
         let pid = process.followed.then_some(process.pid);
@@ -371,18 +384,36 @@ impl<P: Clone + Debug> Libraries<P> {
         wanted: &WantedFile<'_>,
         asker: &Asker<'_>,
     ) -> Result<(), String> {
-        let (id, version) = (files::id(wanted.file.stat()), Version::of(wanted.file.stat()));
-        let process = self.processes.entry(pid).or_default();
-        if process.uses.get(&id).is_some_and(|known| known.version == version) {
+        let stat = wanted.file.stat();
+        if self.uses(pid, stat) {
             return Ok(());
         }
-        // The old use ends after the new one has begun: meanwhile the file is in use.
         let begun = self.files.begin(prober, wanted, asker);
-        if let Some(changed) = process.uses.remove(&id) {
-            self.files.end(id, changed);
-        }
-        process.uses.insert(id, begun?);
+        let begun = begun.inspect_err(|_| self.end(pid, files::id(stat)))?;
+        self.replace(pid, files::id(stat), begun);
         Ok(())
+    }
+
+    /// Whether a process is known to use this version of a file.
+    fn uses(&self, pid: u32, stat: &FileStat) -> bool {
+        let known = self.processes.get(&pid).and_then(|process| process.uses.get(&files::id(stat)));
+        known.is_some_and(|known| known.version == Version::of(stat))
+    }
+
+    /// A process uses another version of a file. The old use ends after the new one
+    /// has begun: meanwhile the file is in use.
+    fn replace(&mut self, pid: u32, id: FileId, begun: Use) {
+        let old = self.processes.entry(pid).or_default().uses.insert(id, begun);
+        if let Some(old) = old {
+            self.files.end(id, old);
+        }
+    }
+
+    fn end(&mut self, pid: u32, id: FileId) {
+        let old = self.processes.get_mut(&pid).and_then(|process| process.uses.remove(&id));
+        if let Some(old) = old {
+            self.files.end(id, old);
+        }
     }
 
     /// Ends what a process used and does not have any more.

@@ -29,8 +29,8 @@ const HELD: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_millis(500);
 /// Helpers that may be left behind by this gpumap.
 const LEFT_BEHIND: usize = 16;
-/// The end of the list of processes.
-const LAST: u32 = 0;
+/// What the helper sends when all processes have answered: shorter than a pid.
+const DONE: [u8; 1] = [0];
 
 /// Asks all processes for their locks, and remembers the answer for a moment.
 #[derive(Debug)]
@@ -82,23 +82,35 @@ impl Locks {
             }
         };
         let ended = |Ended| "the helper that asks for locks has ended".to_owned();
+        let before = helper.made();
         helper.send(&[]).map_err(ended)?;
-        let (mut asked, mut since) = (LAST, Instant::now());
+        let (mut list, mut made, mut since) = (Vec::new(), before, Instant::now());
         loop {
             while let Some(message) = helper.receive().map_err(ended)? {
-                since = Instant::now();
-                asked = message.first_chunk().map_or(LAST, |pid| u32::from_ne_bytes(*pid));
-                if asked == LAST {
+                if message == DONE {
                     self.helper = Some(helper);
                     return Ok(());
                 }
+                list = message;
+            }
+            let now = helper.made();
+            if now != made {
+                (made, since) = (now, Instant::now());
             }
             if since.elapsed() >= PATIENCE && !helper.is_running() {
-                return Err(held(&self.proc, asked));
+                return Err(held(&self.proc, asked(&list, made.saturating_sub(before))));
             }
             wait(std::iter::once(&helper), PATIENCE / 4);
         }
     }
+}
+
+/// The process that the helper asks, after so many messages and steps: the first is
+/// the list of pids, and there is one for each process that it began with.
+fn asked(list: &[u8], made: u64) -> u32 {
+    let index = usize::try_from(made).ok().and_then(|made| made.checked_sub(2));
+    let pid = index.and_then(|index| list.as_chunks().0.get(index));
+    pid.map_or(0, |pid| u32::from_ne_bytes(*pid))
 }
 
 /// The reason, with the user to ask.
@@ -116,19 +128,20 @@ fn start(proc: &Path) -> Result<Helper, Errno> {
     Helper::start(&[proc.as_fd()], |channel| while channel.receive().is_some() && ask_all(&proc, channel) {})
 }
 
-/// Asks one process after another, and tells each before it does; whether
-/// anybody listens.
+/// Sends the list of processes, asks one after another, and counts each before it
+/// does; whether anybody listens.
 fn ask_all(proc: &Dir, channel: &mut Channel) -> bool {
     let mut pids = Vec::new();
     let listed = proc.numbers(c".", |_, pid| {
         pids.push(pid);
         true
     });
-    if listed.is_err() {
+    let list: Vec<u8> = pids.iter().flat_map(|pid| pid.to_ne_bytes()).collect();
+    if listed.is_err() || !channel.send(&list) {
         return false;
     }
     for pid in pids {
-        if !channel.send(&pid.to_ne_bytes()) {
+        if !channel.step() {
             return false;
         }
         // Where nothing is mapped: the kernel takes the lock, looks and lets go
@@ -138,12 +151,19 @@ fn ask_all(proc: &Dir, channel: &mut Channel) -> bool {
             let _locked_and_let_go = stat_at(proc, &name);
         }
     }
-    channel.send(&LAST.to_ne_bytes())
+    channel.send(&DONE)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Make sure that the process is named that was asked last.
+    #[test]
+    fn named() {
+        let list: Vec<u8> = [7_u32, 8, 9].iter().flat_map(|pid| pid.to_ne_bytes()).collect();
+        assert_eq!([0, 1, 2, 4, 5].map(|made| asked(&list, made)), [0, 0, 7, 9, 0]);
+    }
 
     /// Make sure that the processes of this machine are asked, again and again.
     #[test]

@@ -3,6 +3,7 @@
 //! then whoever reads its map waits. Such a wait ends with this process, so a
 //! thread is enough for it: one that does not answer is left to itself.
 
+use std::collections::VecDeque;
 use std::ffi::{CStr, CString};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -15,8 +16,10 @@ use super::driver::{is_driver, is_interceptor};
 use crate::observe::processes::environment::location::is_c_library;
 use crate::observe::processes::mappings::{Mapping, mappings};
 use crate::observe::procfile::parse_stat;
+use crate::sys::clock::boot_ns;
 use crate::sys::dir::{Dir, read_all};
 use crate::sys::regular_file::RegularFile;
+use crate::sys::stat::stat_at;
 
 /// Bytes that are read of one process's map: some thousand libraries.
 const MAPS_LIMIT: usize = 4 << 20;
@@ -36,6 +39,8 @@ pub(super) struct ProcessFiles {
     pub(super) dir: Dir,
     /// When it started, in clock ticks since boot.
     pub(super) start: u64,
+    /// When the look began (`CLOCK_BOOTTIME`).
+    pub(super) at: u64,
     /// Its files, or why they are not known; `None` for a thread of the kernel
     /// and for what has ended.
     pub(super) seen: Option<Result<Seen, String>>,
@@ -79,6 +84,8 @@ pub(super) struct Mapped {
 pub(super) struct Lookers {
     idle: Vec<Looker>,
     waiting: Vec<Looker>,
+    /// One that looks at these already, in this order.
+    ahead: Option<(Looker, VecDeque<PathBuf>)>,
 }
 
 /// A thread that looks: paths of directories in, what was found out.
@@ -86,9 +93,20 @@ pub(super) struct Lookers {
 struct Looker {
     questions: Sender<PathBuf>,
     answers: Receiver<Option<ProcessFiles>>,
+    /// Answers to come that nobody wants any more.
+    unwanted: usize,
 }
 
 impl Lookers {
+    /// Begins to look at processes that are asked for next, in this order.
+    pub(super) fn begin(&mut self, places: VecDeque<PathBuf>) {
+        self.drop_ahead();
+        let Some(looker) = self.free() else { return };
+        if places.iter().all(|place| looker.questions.send(place.clone()).is_ok()) {
+            self.ahead = Some((looker, places));
+        }
+    }
+
     /// Looks into the process of this directory in `/proc`; `None` if there is
     /// none.
     ///
@@ -96,26 +114,52 @@ impl Lookers {
     ///
     /// That it takes too long.
     pub(super) fn look(&mut self, place: PathBuf) -> Result<Option<ProcessFiles>, String> {
-        let (back, waiting) = std::mem::take(&mut self.waiting)
-            .into_iter()
-            .partition::<Vec<_>, _>(|looker| looker.answers.try_recv().is_ok());
-        self.idle.extend(back);
-        self.waiting = waiting;
-        let looker = self.idle.pop().or_else(|| self.start()).ok_or("too many others hold their maps")?;
-        if looker.questions.send(place).is_err() {
-            return Err("the thread that looks has ended".to_owned());
-        }
+        let (looker, rest) = self.asked(place)?;
         match looker.answers.recv_timeout(PATIENCE) {
             Ok(looked) => {
-                self.idle.push(looker);
+                if rest.is_empty() {
+                    self.idle.push(looker);
+                } else {
+                    self.ahead = Some((looker, rest));
+                }
                 Ok(looked)
             }
             Err(RecvTimeoutError::Timeout) => {
-                self.waiting.push(looker);
+                self.waiting.push(Looker { unwanted: rest.len() + 1, ..looker });
                 Err("reading its memory map takes too long: it holds the map's lock".to_owned())
             }
             Err(RecvTimeoutError::Disconnected) => Err("the thread that looks has ended".to_owned()),
         }
+    }
+
+    /// A thread that looks at this process, and at which others after that.
+    fn asked(&mut self, place: PathBuf) -> Result<(Looker, VecDeque<PathBuf>), String> {
+        if let Some((looker, mut places)) = self.ahead.take_if(|(_, places)| places.front() == Some(&place)) {
+            places.pop_front();
+            return Ok((looker, places));
+        }
+        self.drop_ahead();
+        let looker = self.free().ok_or("too many others hold their maps")?;
+        let is_asked = looker.questions.send(place).is_ok();
+        is_asked.then(|| (looker, VecDeque::new())).ok_or("the thread that looks has ended".to_owned())
+    }
+
+    /// Nobody asks for the rest of what was begun.
+    fn drop_ahead(&mut self) {
+        if let Some((looker, places)) = self.ahead.take() {
+            self.waiting.push(Looker { unwanted: places.len(), ..looker });
+        }
+    }
+
+    /// A thread that has nothing to do.
+    fn free(&mut self) -> Option<Looker> {
+        let (back, waiting) = std::mem::take(&mut self.waiting)
+            .into_iter()
+            .map(Looker::without_unwanted)
+            .partition::<Vec<_>, _>(|looker| looker.unwanted == 0);
+        self.idle.extend(back);
+        self.waiting = waiting;
+        self.idle.pop().or_else(|| self.start())
     }
 
     fn start(&self) -> Option<Looker> {
@@ -124,12 +168,21 @@ impl Lookers {
         let run = move || places.into_iter().try_for_each(|place| found.send(look(place)).ok());
         let room = self.waiting.len() < WAITING;
         let thread = room.then(|| thread::Builder::new().name("look".to_owned()).spawn(run));
-        thread?.ok().map(|_| Looker { questions, answers })
+        thread?.ok().map(|_| Looker { questions, answers, unwanted: 0 })
+    }
+}
+
+impl Looker {
+    /// Takes the answers that have come and that nobody wants.
+    fn without_unwanted(mut self) -> Self {
+        self.unwanted -= self.answers.try_iter().take(self.unwanted).count();
+        self
     }
 }
 
 /// Looks into a process.
 fn look(place: PathBuf) -> Option<ProcessFiles> {
+    let at = boot_ns();
     let dir = Dir::open(&place).ok()?;
     let start = start(&dir)?;
     let mut text = Vec::new();
@@ -140,7 +193,7 @@ fn look(place: PathBuf) -> Option<ProcessFiles> {
         Err(Errno::EFBIG) => Some(Err("its memory map has more than 4 MiB".to_owned())),
         Err(_) => None,
     };
-    Some(ProcessFiles { dir, start, seen })
+    Some(ProcessFiles { dir, start, at, seen })
 }
 
 fn files(dir: &Dir, text: &[u8]) -> Seen {
@@ -149,9 +202,8 @@ fn files(dir: &Dir, text: &[u8]) -> Seen {
         let mapped = Some(Mapped { device: mapping.dev, inode: mapping.inode });
         ProcessFile { file: find(dir, &name.unwrap_or_default()), mapped, shown: mapping.path.to_vec() }
     };
-    let (drivers, _) = distinct(text, is_driver);
-    let (interceptors, _) = distinct(text, is_interceptor);
-    let (libraries, more) = distinct(text, is_c_library);
+    let [(drivers, _), (interceptors, _), (libraries, more)] =
+        distinct(text, [is_driver, is_interceptor, is_c_library]);
     let executable =
         || ProcessFile { file: find(dir, c"exe"), mapped: None, shown: b"its executable".to_vec() };
     let executable = libraries.is_empty().then(executable);
@@ -160,23 +212,29 @@ fn files(dir: &Dir, text: &[u8]) -> Seen {
     Seen { drivers, interceptors, libraries, more, executable }
 }
 
-/// The executable mappings of files with such names, one for each file, and
-/// whether there are more than gpumap looks at.
-fn distinct(text: &[u8], is: fn(&[u8]) -> bool) -> (Vec<Mapping<'_>>, bool) {
-    let mut found: Vec<Mapping<'_>> = Vec::new();
-    for mapping in mappings(text).filter(|mapping| mapping.executable && is(mapping.name())) {
-        // On btrfs files of several subvolumes have the same number: one of the
-        // same name is the same library.
-        let same = |known: &Mapping<'_>| known.file() == mapping.file() && known.path == mapping.path;
-        if found.iter().any(same) {
-            continue;
+/// Of each of the kinds of names: the executable mappings of files with such names,
+/// one for each file, and whether there are more than gpumap looks at.
+fn distinct<'a, const KINDS: usize>(
+    text: &'a [u8],
+    kinds: [fn(&[u8]) -> bool; KINDS],
+) -> [(Vec<Mapping<'a>>, bool); KINDS] {
+    let mut found = [const { (Vec::new(), false) }; KINDS];
+    for mapping in mappings(text).filter(|mapping| mapping.executable) {
+        for ((known, more), is) in found.iter_mut().zip(kinds) {
+            // On btrfs files of several subvolumes have the same number: one of the
+            // same name is the same library.
+            let same = |known: &Mapping<'_>| known.file() == mapping.file() && known.path == mapping.path;
+            if !is(mapping.name()) || known.iter().any(same) {
+                continue;
+            }
+            if known.len() < FILES {
+                known.push(mapping);
+            } else {
+                *more = true;
+            }
         }
-        if found.len() == FILES {
-            return (found, true);
-        }
-        found.push(mapping);
     }
-    (found, false)
+    found
 }
 
 fn find(process: &Dir, name: &CStr) -> Result<RegularFile, String> {
@@ -185,6 +243,12 @@ fn find(process: &Dir, name: &CStr) -> Result<RegularFile, String> {
         Errno::EINVAL => "it is no regular file".to_owned(),
         errno => format!("it cannot be looked at ({})", errno.desc()),
     })
+}
+
+/// Whether the process of this directory has not ended: no name leads from there to
+/// anything of another process.
+pub(super) fn is_there(process: &Dir) -> bool {
+    stat_at(process, c"stat").is_ok()
 }
 
 /// When a process started, in clock ticks since boot.
@@ -208,6 +272,33 @@ mod tests {
         assert!(seen.libraries.len() == 1 || seen.executable.is_some(), "{seen:?}");
         assert_eq!(start(&looked.dir), Some(looked.start));
         assert!(lookers.look("/proc/none".into()).unwrap().is_none());
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let dir = Dir::open(format!("/proc/{}", child.id()).as_ref()).unwrap();
+        assert!(is_there(&dir));
+        child.wait().unwrap();
+        assert!(!is_there(&dir));
+    }
+
+    /// Make sure that each answer is of the process that was asked for, whatever
+    /// was expected.
+    #[test]
+    fn ahead() {
+        let mut lookers = Lookers::default();
+        let place = |pid: &str| PathBuf::from("/proc").join(pid);
+        let own = std::process::id().to_string();
+        lookers.begin([place(&own), place("none"), place("1"), place(&own)].into());
+        assert_eq!(lookers.look(place(&own)).unwrap().unwrap().start, start_of("self"));
+        assert!(lookers.look(place("none")).unwrap().is_none());
+        assert_eq!(lookers.look(place(&own)).unwrap().unwrap().start, start_of("self"));
+        lookers.begin([place(&own), place("none")].into());
+        lookers.begin([place("1")].into());
+        assert_eq!(lookers.look(place("1")).unwrap().unwrap().start, start_of("1"));
+        assert!(lookers.look(place("none")).unwrap().is_none());
+        assert!(lookers.ahead.is_none());
+    }
+
+    fn start_of(pid: &str) -> u64 {
+        start(&Dir::open(&PathBuf::from("/proc").join(pid)).unwrap()).unwrap()
     }
 
     /// Make sure that files are counted once, and that there is an end.
@@ -216,9 +307,8 @@ mod tests {
         let line =
             |inode: u32| format!("{inode}000-{inode}fff r-xp 0 08:01 {inode} /x/libc.so.6\n").repeat(2);
         let text: String = (1..40).map(line).collect();
-        let (found, more) = distinct(text.as_bytes(), is_c_library);
-        assert_eq!((found.len(), more), (FILES, true));
-        assert_eq!(distinct(line(7).as_bytes(), is_c_library).0.len(), 1);
-        assert!(distinct(text.as_bytes(), is_driver).0.is_empty());
+        let [(found, more), (drivers, _)] = distinct(text.as_bytes(), [is_c_library, is_driver]);
+        assert_eq!((found.len(), more, drivers.len()), (FILES, true, 0));
+        assert_eq!(distinct(line(7).as_bytes(), [is_c_library])[0].0.len(), 1);
     }
 }

@@ -28,7 +28,7 @@ pub use crate::probing::{Mode, ProcessScope};
 pub use fact::{EventSubject, Fact, NewValue};
 pub use not_seen::not_seen;
 pub use source::FactSource;
-pub use tracker::{LastSet, Reread, Tracker};
+pub use tracker::{Baseline, LastSet, Reread, Tracker};
 
 /// A further source of events: what changes policies, for instance.
 pub trait EventSource {
@@ -37,6 +37,9 @@ pub trait EventSource {
     /// The events since the last call; called at least once a second, and must
     /// not wait.
     fn events(&mut self) -> Vec<Event>;
+    /// Does what makes later calls cheaper and takes a while. Nothing is missed
+    /// without it.
+    fn settle(&mut self) {}
 }
 
 impl From<LoadError> for WatchError {

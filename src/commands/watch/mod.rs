@@ -25,7 +25,7 @@ use crate::report::{Event, Gpu};
 use crate::sys::heap;
 use crate::watch::opens::OpensWatcher;
 use crate::watch::policy::PolicyWatcher;
-use crate::watch::{self, EventSource, FactSource, Mode, ProcessScope, Tracker, WatchError};
+use crate::watch::{self, Baseline, EventSource, FactSource, Mode, ProcessScope, Tracker, WatchError};
 use crate::{gpu, observe};
 use allowance::Allowances;
 use users::Users;
@@ -55,18 +55,16 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &WatchArgs) -> Result<E
     let signals = resident::signals(ProblemCode::Watch)?;
     let scope = scope::of(invocation, &args.pid, &args.cgroup, &args.job)?;
     let (options, targets) = (options(invocation)?, scope::targets(invocation, &scope)?);
-    // All parts share one loader. A part that does not work without it reports that.
-    let loader = loader::shared();
-    let (processes, policies) = thread::scope(|threads| {
+    let (loader, processes, policies) = thread::scope(|threads| {
         let policies = threads.spawn(|| PolicyWatcher::list(&options, &targets));
+        // All parts of this thread share one loader. A part that does not work
+        // without it reports that.
+        let loader = loader::shared();
         let processes = Processes::start(&options, &scope);
-        (processes, policies.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        (loader, processes, policies.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     });
     let Processes { opens, mut source, tracker, node } = processes?;
-    let mut policies = policies?;
-    policies.choose_lists();
-    drop(loader);
-    heap::give_back();
+    let policies = policies?;
     let end = args.lasting.and_then(|lasting| Instant::now().checked_add(lasting));
     let users = Users::new(invocation.options());
     let mut watch = Watch {
@@ -90,6 +88,9 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &WatchArgs) -> Result<E
         users,
     };
     watch.start(&mut source, begun)?;
+    watch.others.iter_mut().for_each(|other| other.settle());
+    drop(loader);
+    heap::give_back();
     watch.follow(&mut source)
 }
 
@@ -103,16 +104,20 @@ struct Processes {
 }
 
 impl Processes {
-    /// Starts them one after another: environments are read when their changes are
-    /// already followed, so that no change falls between.
+    /// Starts them one after another. An environment is read when its changes are
+    /// already followed, so that no change falls between, and while others are not
+    /// yet.
     fn start(options: &Options, scope: &ProcessScope) -> Result<Self, Failure> {
         let opens = OpensWatcher::start(options, scope)
             .map_err(|error| Failure::new(ProblemCode::Watch, "processes", error.to_string(), ""))?;
-        let source = FactSource::start(scope, &options.proc, mode()?).map_err(refused)?;
+        let mut baseline = Baseline::new(&options.proc);
+        let seen = |pids: &[u32]| baseline.read(pids);
+        let source = FactSource::start_with(scope, &options.proc, mode()?, seen).map_err(refused)?;
+        baseline.read_others(scope.processes(&options.proc));
         let node = observe::gpus(options);
         let root = Path::new(&node.host.cgroup_root);
         let mut tracker = Tracker::new(options.clone()).within(scope.clone(), root);
-        tracker.learn(scope.processes(&options.proc));
+        tracker.learn(baseline);
         Ok(Self { opens, source, tracker, node })
     }
 }

@@ -4,8 +4,9 @@
 
 mod loaded;
 mod session;
+mod types;
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::thread;
 
 use aya::programs::Program;
@@ -29,53 +30,86 @@ self_cell! {
 }
 
 /// The types of the running kernel, and a loader that knows them.
-pub(super) struct KernelTypes(Shared);
+pub(super) struct KernelTypes {
+    types: Shared,
+    /// All types, read when the few that `bpf/` needs were not enough.
+    whole: OnceCell<Result<Shared, LoadError>>,
+}
 
 impl KernelTypes {
-    /// Reads the types. A new aya loader has read a copy of its own, which it does
-    /// not share. That loader is dropped first, so that there is only one copy at a
-    /// time.
+    /// Reads the types that `bpf/` needs, or all if that is not possible.
     pub(super) fn read() -> Result<Self, LoadError> {
-        let mut loader = EbpfLoader::new();
-        loader.btf(None);
-        let types = Btf::from_sys_fs().map_err(|error| LoadError::NoTypes(one_line(&error)))?;
-        Ok(Self(Shared::new(types, move |types| {
-            let mut loader = loader;
-            loader.btf(Some(types));
-            RefCell::new(loader)
-        })))
-    }
-
-    /// Makes the maps and puts the offsets of the kernel's fields into the
-    /// programs.
-    fn relocate(&self, wanted: &ObjectSpec<'_>) -> Result<Ebpf, LoadError> {
-        self.0.with_dependent(|_, loader| {
-            let mut loader = loader.borrow_mut();
-            if let Some((map, capacity)) = wanted.capacity {
-                loader.map_max_entries(map, capacity);
-            }
-            loader.load(wanted.object.code).map_err(|error| LoadError::refused(&error))
-        })
+        let (types, loader) = both(types::needed, new_loader);
+        let types = match types {
+            Some(types) => share(types, loader),
+            None => whole()?,
+        };
+        Ok(Self { types, whole: OnceCell::new() })
     }
 }
 
 impl Loader for KernelTypes {
-    /// Two objects are relocated at the same time and then loaded at the same
-    /// time: the kernel's verifier takes its time for the session program.
     fn load(&self, wanted: &ObjectSpec<'_>) -> Result<Box<dyn Loaded>, LoadError> {
-        let types = self.0.borrow_owner();
-        let prepare = || wanted.session.map(|object| Prepared::new(object, types)).transpose();
-        let (ebpf, prepared) = both(|| self.relocate(wanted), prepare);
-        let (mut ebpf, prepared) = (ebpf?, prepared?);
-        let Some(prepared) = prepared else {
-            load_programs(&mut ebpf, types, wanted)?;
-            return Ok(Box::new(Programs { ebpf, session: None }));
+        let refused = match load(&self.types, wanted) {
+            Ok(loaded) => return Ok(loaded),
+            Err(refused) => refused,
         };
-        let prepared = prepared.with_maps(&ebpf)?;
-        let (loaded, session) = both(|| load_programs(&mut ebpf, types, wanted), || prepared.load());
-        loaded?;
-        Ok(Box::new(Programs { ebpf, session: Some(session?) }))
+        match self.whole.get_or_init(whole) {
+            Ok(types) => load(types, wanted),
+            Err(_) => Err(refused),
+        }
     }
+}
+
+/// A loader without types. aya reads all of them for each new one.
+fn new_loader() -> EbpfLoader<'static> {
+    let mut loader = EbpfLoader::new();
+    loader.btf(None);
+    loader
+}
+
+fn share(types: Btf, loader: EbpfLoader<'static>) -> Shared {
+    Shared::new(types, move |types| {
+        let mut loader = loader;
+        loader.btf(Some(types));
+        RefCell::new(loader)
+    })
+}
+
+/// All types of the kernel. The copy that the new loader has read is dropped first,
+/// so that there is only one at a time.
+fn whole() -> Result<Shared, LoadError> {
+    let loader = new_loader();
+    let types = Btf::from_sys_fs().map_err(|error| LoadError::NoTypes(one_line(&error)))?;
+    Ok(share(types, loader))
+}
+
+/// Two objects are relocated at the same time and then loaded at the same time: the
+/// kernel's verifier takes its time for the session program.
+fn load(types: &Shared, wanted: &ObjectSpec<'_>) -> Result<Box<dyn Loaded>, LoadError> {
+    let known = types.borrow_owner();
+    let prepare = || wanted.session.map(|object| Prepared::new(object, known)).transpose();
+    let (ebpf, prepared) = both(|| relocate(types, wanted), prepare);
+    let (mut ebpf, prepared) = (ebpf?, prepared?);
+    let Some(prepared) = prepared else {
+        load_programs(&mut ebpf, known, wanted)?;
+        return Ok(Box::new(Programs { ebpf, session: None }));
+    };
+    let prepared = prepared.with_maps(&ebpf)?;
+    let (loaded, session) = both(|| load_programs(&mut ebpf, known, wanted), || prepared.load());
+    loaded?;
+    Ok(Box::new(Programs { ebpf, session: Some(session?) }))
+}
+
+/// Makes the maps and puts the offsets of the kernel's fields into the programs.
+fn relocate(types: &Shared, wanted: &ObjectSpec<'_>) -> Result<Ebpf, LoadError> {
+    types.with_dependent(|_, loader| {
+        let mut loader = loader.borrow_mut();
+        if let Some((map, capacity)) = wanted.capacity {
+            loader.map_max_entries(map, capacity);
+        }
+        loader.load(wanted.object.code).map_err(|error| LoadError::refused(&error))
+    })
 }
 
 /// Does one thing here and another in a second thread.

@@ -4,6 +4,7 @@
 //! instructions, so a program without loops costs one step an instruction
 //! however many paths lead through it.
 
+mod position;
 mod straight;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ use super::state::MachineState;
 use super::value::{Base, Value};
 use super::word::Word;
 use super::written::{Places, Written};
+use position::{Position, position, slot_of};
 
 /// Instructions before gpumap gives up on a program: some tenths of a second. The
 /// verifier visits a million at most, but over many paths.
@@ -150,11 +152,6 @@ pub struct Machine<'a> {
     steps: usize,
     why_exhausted: &'static str,
 }
-
-/// Place in the order of execution: call sites from the outermost, each with
-/// the round of a helper that calls back, then the slot. Later numbers run
-/// later except where the program jumps back.
-type Position = [u64; 9];
 
 impl<'a> Machine<'a> {
     /// A machine for `code`. Contents that are in `written` are unknown.
@@ -353,8 +350,9 @@ impl<'a> Machine<'a> {
                     return self.send(edge, target, state);
                 }
                 Ok(Next::To(target)) => pc = target,
-                Ok(Next::Branch { condition, taken: (target, taken), otherwise }) => {
-                    return self.split(condition, (target, taken), (otherwise, state));
+                Ok(Next::Branch { condition, taken, otherwise }) => {
+                    let Some(next) = self.split(condition, taken, (otherwise, state)) else { return };
+                    (pc, state) = next;
                 }
                 Ok(Next::Exit) => return self.exit(&state),
                 Err(stop) => return self.lose(&stop.0),
@@ -379,24 +377,46 @@ impl<'a> Machine<'a> {
         self.code.flow.joins.get(pc).copied().unwrap_or(false)
     }
 
-    fn split(&mut self, condition: Bdd, taken: (usize, MachineState), otherwise: (usize, MachineState)) {
+    /// Ends a piece with a branch. Returns the second side if that is the next piece
+    /// of all that are pending; the others wait for their turn.
+    fn split(
+        &mut self,
+        condition: Bdd,
+        (target, taken): (usize, MachineState),
+        (otherwise, state): (usize, MachineState),
+    ) -> Option<(usize, MachineState)> {
         self.graph.branch(self.node, condition);
-        for (side, (pc, state)) in [(true, taken), (false, otherwise)] {
-            let edge = Edge { from: self.node, taken: Some(side) };
-            // In a loop, a side that no question takes would never end.
-            let diagram = &mut self.symbols.diagram;
-            if self.code.flow.loops
-                && self.graph.edge_guard(edge, diagram) == Bdd::FALSE
-                && !diagram.exhausted()
-            {
-                continue;
-            }
-            self.send(edge, pc, state);
+        let [if_taken, if_not] = [true, false].map(|side| Edge { from: self.node, taken: Some(side) });
+        if self.is_possible(if_taken) {
+            self.send(if_taken, target, taken);
         }
+        if !self.is_possible(if_not) {
+            return None;
+        }
+        let place = position(&state, otherwise);
+        let is_next = self.pending.first_key_value().is_none_or(|(first, _)| place < *first);
+        if !is_next || self.is_join(otherwise) {
+            self.pending.entry(place).or_default().push((if_not, state));
+            return None;
+        }
+        self.node = self.graph.add(vec![if_not]);
+        Some((otherwise, state))
+    }
+
+    /// Whether a question may take this side of a branch. In a loop, a side that
+    /// none takes would never end.
+    fn is_possible(&mut self, edge: Edge) -> bool {
+        if !self.code.flow.loops {
+            return true;
+        }
+        let diagram = &mut self.symbols.diagram;
+        self.graph.edge_guard(edge, diagram) != Bdd::FALSE || diagram.exhausted()
     }
 
     fn send(&mut self, edge: Edge, pc: usize, state: MachineState) {
-        self.pending.entry(position(&state, pc)).or_default().push((edge, state));
+        let arrivals = self.pending.entry(position(&state, pc));
+        // Most places are reached once or twice, and states are large.
+        arrivals.or_insert_with(|| Vec::with_capacity(1)).push((edge, state));
     }
 
     fn exit(&mut self, state: &MachineState) {
@@ -559,20 +579,4 @@ fn operand(state: &MachineState, source: Operand) -> Value {
         Operand::Register(register) => state.registers[register].clone(),
         Operand::Immediate(value) => value.into(),
     }
-}
-
-fn position(state: &MachineState, pc: usize) -> Position {
-    let mut position = [0; 9];
-    let mut depth = 0;
-    for (resume, round) in state.resumes() {
-        position[depth] = (resume as u64 * 2 + 1) << 32 | round;
-        depth += 1;
-    }
-    position[depth] = (pc as u64 * 2 + 2) << 32;
-    position
-}
-
-fn slot_of(position: &Position) -> usize {
-    let last = position.iter().rposition(|place| *place != 0).unwrap_or(0);
-    (position[last] >> 33).saturating_sub(1) as usize
 }

@@ -25,7 +25,7 @@ pub struct Channel {
     /// Messages that are not sent yet, and since when they wait.
     outbox: Vec<u8>,
     since: Instant,
-    /// Counts messages, sent or not.
+    /// Counts messages, sent or not, and steps.
     made: RawFd,
 }
 
@@ -68,6 +68,12 @@ impl Channel {
             self.since = Instant::now();
         }
         self.outbox.extend_from_slice(&framed(message));
+        self.step()
+    }
+
+    /// Counts a step of the work as a message is counted, and sends nothing:
+    /// `Helper::made` shows how far the work is, and nobody is woken.
+    pub fn step(&mut self) -> bool {
         // SAFETY: the descriptor stays open until this process ends.
         let made = unsafe { BorrowedFd::borrow_raw(self.made) };
         nix::unistd::write(made, &1_u64.to_ne_bytes()).is_ok()

@@ -79,7 +79,7 @@ impl Helper {
     }
 
     /// How many messages the helper has made, including those that it did not send
-    /// yet.
+    /// yet, and how many steps it has counted.
     pub fn made(&mut self) -> u64 {
         self.made_before = self.made_before.saturating_add(self.made.read().unwrap_or(0));
         self.made_before

@@ -34,6 +34,13 @@ const NOT_SEEN: [&str; 2] = [
 const NO_MOVES: &str = "processes that are moved to another cgroup are not told";
 const NO_DEPARTURES: &str =
     "of a process that is moved to another cgroup it is told where it is, but not always where it was";
+/// Processes that are reported as seen together at the beginning: enough for all
+/// helpers that read environments, and few, because of no call meanwhile it is
+/// known whether an environment has it.
+const TOGETHER: usize = 128;
+/// Processes that are looked at ahead of the one that is covered: a few descriptors
+/// stay open for each.
+const AHEAD: usize = 32;
 /// How long processes are looked at before the ring is read again.
 const LOOKING: Duration = Duration::from_millis(10);
 /// How often it is said that a user's processes cannot all be looked at.
@@ -67,6 +74,22 @@ impl FactSource {
     ///
     /// Why the kernel does not let it.
     pub fn start(scope: &ProcessScope, proc: &Path, wanted: Option<Mode>) -> Result<Self, WatchError> {
+        Self::start_with(scope, proc, wanted, |_| {})
+    }
+
+    /// The same, and calls `seen` with the processes of which every later change
+    /// is seen from now on, or is known not to be: some at a time, while it goes
+    /// on with the others. So a caller can already read their environments.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::start`].
+    pub fn start_with(
+        scope: &ProcessScope,
+        proc: &Path,
+        wanted: Option<Mode>,
+        mut seen: impl FnMut(&[u32]),
+    ) -> Result<Self, WatchError> {
         let mut kernel = Kernel::load(wanted)?;
         kernel.programs.set_scope(scope, std::process::id())?;
         kernel.attach_tracepoints()?;
@@ -92,8 +115,13 @@ impl FactSource {
             }
         }
         let own = std::process::id();
-        for pid in scope.processes(proc).into_iter().filter(|pid| *pid != own) {
-            source.cover(pid, true);
+        let pids: Vec<u32> = scope.processes(proc).into_iter().filter(|pid| *pid != own).collect();
+        for some in pids.chunks(TOGETHER) {
+            for next in some.chunks(AHEAD) {
+                source.libraries.expect(proc, next);
+                next.iter().for_each(|pid| source.cover(*pid, true));
+            }
+            seen(some);
         }
         Ok(source)
     }

@@ -6,6 +6,7 @@
 //! what no call told, `asked` says what a process asks for.
 
 mod asked;
+mod baseline;
 mod changes;
 mod effect;
 mod environment;
@@ -30,6 +31,7 @@ use crate::observe::processes::environment_poll::PolledEnvironment;
 use crate::report::{Event, Gpu};
 use crate::watch::node::{LiveNode, NodeReader};
 use crate::watch::{EventSubject, Fact, ProcessScope};
+use baseline::Portion;
 use gaps::Gaps;
 use moved::Move;
 use recent::Recent;
@@ -37,15 +39,13 @@ use state::{EnvironmentReading, TrackedProcess};
 use turns::Turns;
 use weights::Weights;
 
+pub use baseline::Baseline;
 pub use last_set::LastSet;
 pub use poll::Reread;
 
 /// Processes that are kept at most: of one account, and of all.
 const EACH: usize = 1 << 16;
 const PROCESSES: usize = 1 << 18;
-/// Environments that are read together at the beginning: enough for all helpers,
-/// and few, because of no call meanwhile it is known whether they have it.
-const LEARNT: usize = 128;
 
 /// Keeps what processes ask for.
 #[derive(Debug)]
@@ -104,22 +104,20 @@ impl Tracker {
         Self { scope, root: root.to_owned(), ..self }
     }
 
-    /// Reads the environments of processes that run already. To be called when
-    /// the source has begun, so that no change falls between.
-    pub fn learn(&mut self, pids: impl IntoIterator<Item = u32>) {
-        let pids: Vec<u32> = pids.into_iter().collect();
-        for some in pids.chunks(LEARNT) {
-            let begun = self.node.now();
-            let peeks = self.node.environments(some);
-            let ended = self.node.now();
-            for peek in peeks {
-                let pid = peek.pid;
-                let Some(state) = self.state(&subject(&peek)) else { continue };
-                if let Some(environment) = state::known(peek) {
-                    state.learn(EnvironmentReading { begun, ended, environment });
-                }
-                self.weigh(pid);
+    /// Takes environments that were read when the source had begun, so that no
+    /// change falls between.
+    pub fn learn(&mut self, baseline: Baseline) {
+        baseline.finish().into_iter().for_each(|portion| self.learn_portion(portion));
+    }
+
+    fn learn_portion(&mut self, Portion { begun, ended, polled }: Portion) {
+        for polled in polled {
+            let pid = polled.pid;
+            let Some(state) = self.state(&subject(&polled)) else { continue };
+            if let Some(environment) = state::known(polled) {
+                state.learn(EnvironmentReading { begun, ended, environment });
             }
+            self.weigh(pid);
         }
     }
 

@@ -82,7 +82,8 @@ fn polled() {
     let node = MadeUp::default();
     let mut tracker = Tracker::of(Box::new(node.clone()));
     node.0.borrow_mut().insert(7, "0,1");
-    tracker.learn([7]);
+    let polled = node.clone().environments(&[7]);
+    tracker.learn_portion(Portion { begun: 100, ended: 100, polled });
     let change = |tracker: &mut Tracker, at, value: &str| {
         let value = NewValue::Value { bytes: value.into(), cut: false };
         let (subject, how) = (process(7), EventCause::Setenv);
