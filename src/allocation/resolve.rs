@@ -100,6 +100,16 @@ pub(super) fn list(text: &str, numbering: &Numbering, gpus: &[Gpu]) -> GpuSet {
     found.set(gpus)
 }
 
+/// The set of everything that has a number.
+pub(super) fn all(numbering: &Numbering, gpus: &[Gpu]) -> GpuSet {
+    let mut found = SetBuilder::default();
+    match &numbering.meaning {
+        Ok(slots) => slots.iter().for_each(|slot| found.slot(slot)),
+        Err(why) => found.unknown(why.clone()),
+    }
+    found.set(gpus)
+}
+
 fn one(entry: &str, numbering: &Numbering, gpus: &[Gpu], found: &mut SetBuilder) {
     if let Some(uuid) = entry.strip_prefix("MIG-") {
         mig(entry, uuid, gpus, found);
