@@ -1,11 +1,10 @@
 //! Slurm's numbering of a node's GPUs: which GPU each number means.
 
 use crate::observation::Slurm;
-use crate::report::{Gpu, GpuSet};
+use crate::report::Gpu;
 
 use super::gres::{self, Names};
 use super::order;
-use super::resolve;
 use super::slot::Slot;
 
 /// The advice where Slurm's numbers cannot be resolved.
@@ -40,11 +39,6 @@ impl Numbering {
         let slots = self.meaning.as_ref().ok()?;
         let place = slots.iter().position(|slot| matches!(slot, Slot::Whole(whole) if whole == key))?;
         u32::try_from(place).ok()
-    }
-
-    /// All GPUs and MIG instances that have a number: those that Slurm manages.
-    pub fn listed(&self, gpus: &[Gpu]) -> GpuSet {
-        resolve::all(self, gpus)
     }
 
     /// Why the numbers cannot be resolved.

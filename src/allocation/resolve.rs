@@ -81,6 +81,16 @@ impl Numbering {
     pub fn resolve(&self, text: &str, gpus: &[Gpu]) -> GpuSet {
         list(text, self, gpus)
     }
+
+    /// All GPUs and MIG instances that have a number: those that Slurm manages.
+    pub fn listed(&self, gpus: &[Gpu]) -> GpuSet {
+        let mut found = SetBuilder::default();
+        match &self.meaning {
+            Ok(slots) => slots.iter().for_each(|slot| found.slot(slot)),
+            Err(why) => found.unknown(why.clone()),
+        }
+        found.set(gpus)
+    }
 }
 
 /// The set that a list names.
@@ -96,16 +106,6 @@ pub(super) fn list(text: &str, numbering: &Numbering, gpus: &[Gpu]) -> GpuSet {
             break;
         }
         one(entry, numbering, gpus, &mut found);
-    }
-    found.set(gpus)
-}
-
-/// The set of everything that has a number.
-pub(super) fn all(numbering: &Numbering, gpus: &[Gpu]) -> GpuSet {
-    let mut found = SetBuilder::default();
-    match &numbering.meaning {
-        Ok(slots) => slots.iter().for_each(|slot| found.slot(slot)),
-        Err(why) => found.unknown(why.clone()),
     }
     found.set(gpus)
 }

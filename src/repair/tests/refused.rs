@@ -98,12 +98,9 @@ fn by_writer_and_by_owner() {
 /// its map was not seen.
 #[test]
 fn what_is_not_known_exactly() {
-    use crate::bytecode::Insn;
-    let bytes = |insns: &[Insn]| HexBytes(insns.iter().flat_map(|insn| insn.bytes()).collect());
-    let call = |number| Insn { code: 0x85, imm: number, ..Insn::default() };
-    let exit = Insn { code: 0x95, ..Insn::default() };
-    // bpf_get_current_cgroup_id() decides.
-    let by_place = bytes(&[call(80), Insn { code: 0x57, imm: 1, ..Insn::default() }, exit]);
+    // bpf_get_current_cgroup_id() decides: call 80, r0 &= 1, exit.
+    let code = [[0x85, 0, 0, 0, 80, 0, 0, 0], [0x57, 0, 0, 0, 1, 0, 0, 0], [0x95, 0, 0, 0, 0, 0, 0, 0]];
+    let by_place = HexBytes(code.concat());
     let calls = [(80, "bpf_get_current_cgroup_id".to_owned())].into();
     let unread = Program { xlated: Answer::Missing("the kernel hides it".into()), ..made("", NARROW) };
     let replaced = Program { replaced_by: Answer::Missing("not asked".into()), ..made("", NARROW) };

@@ -3,7 +3,7 @@
 
 use super::{load, state};
 use crate::analyse;
-use crate::model::{CgroupPath, IntentionSource};
+use crate::model::{CgroupPath, IntentionSource, OwnerKind};
 use crate::observation::{Answer, Attached, Cgroup, Observation, Program};
 use crate::policy::Decoder;
 use crate::repair::{RepairRequest, plan};
@@ -244,7 +244,7 @@ fn containers_in_jobs() {
         let is_containers = repair
             .owner
             .as_ref()
-            .is_some_and(|owner| owner.kind.to_string() != "slurm" || !owner.claims.is_empty());
+            .is_some_and(|owner| owner.kind != OwnerKind::Slurm || !owner.claims.is_empty());
         assert!(!(is_slurms && is_containers), "{}", cgroup.path.lossy());
     }
 }
