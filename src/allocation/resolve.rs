@@ -81,6 +81,16 @@ impl Numbering {
     pub fn resolve(&self, text: &str, gpus: &[Gpu]) -> GpuSet {
         list(text, self, gpus)
     }
+
+    /// All GPUs and MIG instances that have a number: those that Slurm manages.
+    pub fn listed(&self, gpus: &[Gpu]) -> GpuSet {
+        let mut found = SetBuilder::default();
+        match &self.meaning {
+            Ok(slots) => slots.iter().for_each(|slot| found.slot(slot)),
+            Err(why) => found.unknown(why.clone()),
+        }
+        found.set(gpus)
+    }
 }
 
 /// The set that a list names.

@@ -19,6 +19,14 @@ pub enum ApplyError {
     /// It was changed, the proof failed, and the old program is back.
     #[error("the change was taken back: {0}")]
     PutBack(String),
+    /// It was changed, the proof failed, others had attached a program meanwhile, and
+    /// gpumap's is taken away again: the old one is not put back beside theirs.
+    #[error("the change was taken back, but the old program is not back: {0}")]
+    TakenAway(String),
+    /// It was changed, the proof failed, and somebody else has replaced gpumap's program
+    /// meanwhile: nothing is left to take back.
+    #[error("the change did not last, another was faster: {0}")]
+    Replaced(String),
     /// An undo was made, its proof failed, and gpumap's program is in force again.
     #[error("the undo was taken back, the change is in force: {0}")]
     NotUndone(String),

@@ -21,10 +21,11 @@ use super::PolicyTarget;
 /// exactly the same and what is missing. Without --apply nothing is changed.
 ///
 /// What should be allowed is never guessed. It comes from the runtime's program,
-/// which stays in force beside systemd's; else from files of runc, crun, containerd,
+/// which stays in force beside systemd's; for a Slurm job from Slurm's own program and
+/// gres.conf; else from files of runc, crun, containerd,
 /// docker, podman or CRI-O in their usual places, or from the files of a service of
-/// systemd's. Or name it: a saved observation of the same cgroup (--like), or
-/// single devices (--allow). Environment variables are claims of the user's and say
+/// systemd's. Or name it: a saved observation of the same cgroup (--like), the GPUs
+/// that Slurm allocated (--allocated), or single devices (--allow). Environment variables are claims of the user's and say
 /// nothing here.
 ///
 /// Before it prints a command, gpumap works out what would be allowed afterwards, in
@@ -49,6 +50,7 @@ Examples:
   gpumap repair --pid 31337 --prevent           Before the next reload.
   gpumap repair --pid 31337 --like before.json  As it was when that was saved.
   gpumap repair --cgroup /system.slice/a.service --allow /dev/nvidia0 --allow 'c 195:255'
+  gpumap repair --job 4711 --allocated 0,2      Slurm's program of the job is gone.
   gpumap repair --pid 31337 --direct            The stop-gap, as a plan.
   gpumap repair --pid 31337 --direct --apply    The stop-gap, done and proved.
   gpumap repair --list                          What was done, and what became of it.
@@ -75,6 +77,19 @@ pub struct RepairArgs {
     /// every request, as in lists of systemd and of container runtimes.
     #[arg(long, value_name = "DEVICE", conflicts_with = "prevent")]
     pub allow: Vec<OsString>,
+    /// Allow the GPUs that Slurm allocated to the job: this list, separated by commas.
+    ///
+    /// Repeat what `scontrol -d show job` prints behind IDX for this node. Each entry is
+    /// a number as Slurm counts GPUs (gres.conf says which GPU that is), a UUID, a PCI
+    /// address or a node. It is needed only where Slurm's own program of the job is
+    /// gone: while that is there, it says by itself what was allocated.
+    #[arg(long, value_name = "LIST", conflicts_with_all = ["allow", "like", "prevent"])]
+    pub allocated: Option<String>,
+    /// The path of Slurm's gres.conf, which says what its GPU numbers mean.
+    ///
+    /// The default is the usual places.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, hide_short_help = true)]
+    pub gres_conf: Option<PathBuf>,
     /// Leave this device out, whatever the source says; may be repeated.
     #[arg(long, value_name = "DEVICE")]
     pub deny: Vec<OsString>,
@@ -104,12 +119,12 @@ pub struct RepairArgs {
     /// The old program goes back if the programs are still those that the repair left.
     /// Otherwise gpumap's program is taken away if no verdict depends on it, and the old
     /// one is not put back: its owner has made another one since.
-    #[arg(long, value_name = "JOURNAL", value_hint = ValueHint::FilePath, group = "which", conflicts_with_all = ["like", "allow", "deny", "prevent", "direct", "at", "apply"])]
+    #[arg(long, value_name = "JOURNAL", value_hint = ValueHint::FilePath, group = "which", conflicts_with_all = ["like", "allow", "allocated", "gres_conf", "deny", "prevent", "direct", "at", "apply"])]
     pub undo: Option<PathBuf>,
     /// List what was replaced since the node was booted, and what became of it.
     ///
     /// Journals of changes that are over are removed.
-    #[arg(long, group = "which", conflicts_with_all = ["like", "allow", "deny", "prevent", "direct", "at", "apply"])]
+    #[arg(long, group = "which", conflicts_with_all = ["like", "allow", "allocated", "gres_conf", "deny", "prevent", "direct", "at", "apply"])]
     pub list: bool,
 }
 

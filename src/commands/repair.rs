@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::files::saved;
 use super::invocation::{Failure, Invocation, envelope};
 use super::subject::devices::Devices;
-use super::subject::{self, Resolved};
+use super::subject::{self, Resolved, allocation};
 use crate::analyse::Subject;
 use crate::apply::{self, Undone};
 use crate::cli::device::{self, DeviceArgument};
@@ -75,6 +75,8 @@ struct Planned {
 fn plan(invocation: &mut Invocation<'_>, args: &RepairArgs) -> Result<Planned, Failure> {
     invocation.wanted_facts.units = true;
     invocation.wanted_facts.containers = true;
+    invocation.wanted_facts.slurm = true;
+    invocation.wanted_facts.gres_conf.clone_from(&args.gres_conf);
     let (observation, path) = resolve(invocation, args)?;
     let like = match &args.like {
         Some(file) => {
@@ -87,6 +89,7 @@ fn plan(invocation: &mut Invocation<'_>, args: &RepairArgs) -> Result<Planned, F
     let request = RepairRequest {
         like,
         allow: rules(&args.allow, &devices)?,
+        allocated: args.allocated.clone(),
         deny: rules(&args.deny, &devices)?,
         prevent: args.prevent,
         direct: args.direct,
@@ -131,6 +134,8 @@ fn words(args: &RepairArgs) -> Vec<String> {
     };
     args.like.iter().for_each(|file| add("--like", file.as_os_str()));
     args.allow.iter().for_each(|device| add("--allow", device));
+    args.allocated.iter().for_each(|list| add("--allocated", list.as_ref()));
+    args.gres_conf.iter().for_each(|file| add("--gres-conf", file.as_os_str()));
     args.deny.iter().for_each(|device| add("--deny", device));
     args.at.iter().for_each(|at| add("--at", at.as_os_str()));
     words
@@ -179,7 +184,10 @@ fn undo(invocation: &mut Invocation<'_>, name: &Path) -> Result<Exit, Failure> {
 fn resolve(invocation: &mut Invocation<'_>, args: &RepairArgs) -> Result<(Observation, Text), Failure> {
     let is_live = invocation.global.from.is_none();
     let resolved = match saved::from_option(invocation)? {
-        Some(observation) => subject::in_saved(observation, args.target())?,
+        Some(mut observation) => {
+            allocation::add_gres_conf(invocation, args.gres_conf.as_deref(), &mut observation)?;
+            subject::in_saved(observation, args.target())?
+        }
         None => subject::live(invocation, args.target())?,
     };
     let Resolved { observation, subject: Subject::Cgroup(path) } = resolved else {
@@ -195,7 +203,8 @@ fn observe_all(
     args: &RepairArgs,
     path: Text,
 ) -> Result<(Observation, Text), Failure> {
-    let needs_all = args.direct || args.apply || args.at.is_some() || !args.allow.is_empty();
+    let needs_all = args.direct || args.apply || args.at.is_some();
+    let needs_all = needs_all || !args.allow.is_empty() || args.allocated.is_some();
     let top = if needs_all { "/".into() } else { repair::unit_of(&path).unwrap_or_else(|| path.clone()) };
     let target =
         CgroupTarget { path: PathBuf::from(std::ffi::OsStr::from_bytes(top.as_bytes())), recursive: true };

@@ -61,6 +61,9 @@ open_words! {
         RuntimeState,
         /// A saved observation of the same cgroup (`--like`).
         SavedObservation,
+        /// What Slurm allocated to the job, by Slurm's own program or as the caller
+        /// repeats it (`--allocated`), and `gres.conf`.
+        SlurmAllocation,
         /// The programs of the runtime, which are still in force beside systemd's.
         SurvivingProgram,
         /// The files of a service of systemd's.

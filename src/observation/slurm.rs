@@ -11,6 +11,9 @@ pub struct Slurm {
     /// The node's `gres.conf`, which decides what Slurm's GPU numbers mean.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gres_conf: Option<ConfigFile>,
+    /// When that file was last changed, RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gres_conf_modified_at: Option<String>,
     /// The environment of gpumap itself, if it runs in a Prolog or Epilog
     /// (`--from-env`).
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -23,6 +23,10 @@ pub struct Unit {
     /// unit files hold secrets.
     #[serde(default)]
     pub files: Vec<ConfigFile>,
+    /// When the newest of the files with `DeviceAllow=` or `DevicePolicy=` was changed,
+    /// RFC 3339; null where none has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub devices_changed_at: Option<String>,
     /// The devices that the paths in these lines lead to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<NamedNode>,

@@ -77,7 +77,7 @@ pub(super) fn observe(
     if options.detail || options.users {
         observation.users = users::of(options, &observation.processes);
     }
-    if options.detail {
+    if options.detail || options.slurm {
         observation.slurm = config::collect(options, &mut log);
     }
     if options.units {

@@ -1,5 +1,8 @@
 //! The time of day, and times since boot.
 
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
 use jiff::Timestamp;
 use nix::time::{ClockId, clock_gettime};
 
@@ -7,6 +10,12 @@ use nix::time::{ClockId, clock_gettime};
 pub fn now() -> String {
     let now = Timestamp::now();
     Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now).to_string()
+}
+
+/// When a file was last changed, RFC 3339 to the second.
+pub(super) fn modified_at(path: &Path) -> Option<String> {
+    let facts = std::fs::metadata(path).ok()?;
+    Timestamp::from_second(facts.mtime()).ok().map(|time| time.to_string())
 }
 
 /// Nanoseconds of a clock tick of `/proc` (`USER_HZ` is 100 everywhere).

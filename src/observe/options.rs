@@ -25,6 +25,9 @@ pub struct Options {
     pub hook: bool,
     /// Whether to read what systemd's unit files say about devices.
     pub units: bool,
+    /// Whether to read Slurm's files without the details of processes, which read them
+    /// too.
+    pub slurm: bool,
     /// Whether to read which devices files of container runtimes list.
     pub containers: bool,
     /// Prefix of the paths of unit files, of the device nodes they name, and of files of
@@ -49,6 +52,7 @@ impl Default for Options {
             gres_conf: None,
             hook: false,
             units: false,
+            slurm: false,
             containers: false,
             unit_root: "/".into(),
             most_cgroups: MOST_CGROUPS,

@@ -12,6 +12,7 @@ use nix::errno::Errno;
 
 use crate::model::{HOOK_VARIABLES, ProblemCode};
 use crate::observation::{ConfigFile, Environment, Slurm, Text, Variable};
+use crate::observe::clock::modified_at;
 use crate::observe::options::Options;
 use crate::observe::problems::Log;
 use crate::sys::dir::{Dir, read_all};
@@ -30,7 +31,9 @@ pub(in crate::observe) const PLACES: [&str; 4] = [
 
 /// Collects both.
 pub(in crate::observe) fn collect(options: &Options, log: &mut Log) -> Slurm {
-    Slurm { gres_conf: gres_conf(options, log), hook: options.hook.then(|| hook(std::env::vars_os())) }
+    let gres_conf = gres_conf(options, log);
+    let gres_conf_modified_at = gres_conf.as_ref().and_then(|file| modified_at(Path::new(&file.path)));
+    Slurm { gres_conf, gres_conf_modified_at, hook: options.hook.then(|| hook(std::env::vars_os())) }
 }
 
 /// The file that was named, else the first that exists. One that exists and

@@ -5,11 +5,13 @@ use std::collections::BTreeSet;
 
 use crate::analyse;
 use crate::gpu;
-use crate::model::{CgroupPath, Device, DeviceType, Owner, Request, Verdict};
+use crate::model::{CgroupPath, Device, DeviceType, IntentionSource, Owner, Request, Verdict};
 use crate::observation::{Observation, Text};
 use crate::owner::Directory;
 use crate::policy::{Decoder, Policy};
 use crate::report::Gpu;
+
+use super::slurm;
 
 /// Refuses to give what somebody else has, or more than the job was given.
 ///
@@ -20,14 +22,15 @@ pub(super) fn refuse(
     observation: &Observation,
     path: &Text,
     missing: Policy,
-    is_asked: bool,
+    source: &IntentionSource,
     decoder: &mut Decoder,
 ) -> Result<(), String> {
     let directory = Directory::new(observation);
     if let Some(job) = directory.of(path).and_then(job) {
-        refuse_more_than_job(observation, path, &job, &directory, missing, decoder)?;
+        refuse_more_than_job(observation, path, &job, &directory, missing, source, decoder)?;
     }
-    refuse_exclusive(observation, path, &directory, missing, is_asked, decoder)
+    let is_said = matches!(source, IntentionSource::Asked | IntentionSource::SlurmAllocation);
+    refuse_exclusive(observation, path, &directory, missing, is_said, decoder)
 }
 
 /// The Slurm job that an owner is in or is.
@@ -43,30 +46,41 @@ fn identity(owner: &Owner) -> Owner {
 }
 
 /// What Slurm allocated to a job is what the job's own cgroup allows: its steps and
-/// their tasks get parts of that.
+/// their tasks get parts of that. Where another has replaced Slurm's program there, the
+/// source may be Slurm's allocation itself, and is then the limit.
 fn refuse_more_than_job(
     observation: &Observation,
     path: &Text,
     mine: &Owner,
     directory: &Directory,
     missing: Policy,
+    source: &IntentionSource,
     decoder: &mut Decoder,
 ) -> Result<(), String> {
-    let name = mine.job_id.map(|id| id.to_string()).or_else(|| mine.sluid.clone()).unwrap_or_default();
+    let name = slurm::name(mine);
     let of_job = |path: &Text| directory.of(path).and_then(job).as_ref() == Some(mine);
     let around = observation.cgroups.iter().filter(|cgroup| {
         CgroupPath::new(path).is_at_or_below(CgroupPath::new(&cgroup.path)) && of_job(&cgroup.path)
     });
     let top = around.min_by_key(|cgroup| cgroup.path.as_bytes().len());
     let own = top.and_then(|top| Some((top, top.own.known()?)));
+    let is_allocation = *source == IntentionSource::SlurmAllocation;
     let Some((top, own)) = own.filter(|(_, own)| !own.programs.is_empty()) else {
+        if is_allocation {
+            return Ok(());
+        }
         return Err(format!(
-            "the cgroup of job {name} has no program of Slurm's: what was allocated to the job is not known"
+            "the cgroup of job {name} has no program of Slurm's: what was allocated to the job is not known; name it with --allocated, as scontrol -d show job {name} prints it behind IDX"
         ));
     };
     let stack = analyse::stack(observation, &top.path, decoder).map_err(|error| error.to_string())?;
     let here = stack.programs.iter().filter(|program| own.programs.contains(&program.place.id));
-    let policies: Vec<Policy> = here.map(|program| program.policy).collect();
+    let (slurms, others): (Vec<_>, Vec<_>) = here.partition(|program| slurm::is_slurms(program));
+    let policies: Vec<Policy> = match slurms.as_slice() {
+        [] if is_allocation => return Ok(()),
+        [] => others.iter().map(|program| program.policy).collect(),
+        slurms => slurms.iter().map(|program| program.policy).collect(),
+    };
     let allocated = decoder.all_of(&policies);
     if decoder.is_known(allocated) && decoder.allows_no_more(missing, allocated) {
         return Ok(());
@@ -85,7 +99,7 @@ fn refuse_exclusive(
     path: &Text,
     directory: &Directory,
     missing: Policy,
-    is_asked: bool,
+    is_said: bool,
     decoder: &mut Decoder,
 ) -> Result<(), String> {
     let gpus = gpu::inventory(&observation.gpu_facts);
@@ -114,7 +128,7 @@ fn refuse_exclusive(
         }
         let owners: BTreeSet<&Owner> = holders.iter().map(|(_, _, owner)| owner).collect();
         let Some((is_slurm, at, _)) = holders.first().filter(|_| owners.len() == 1) else { continue };
-        if *is_slurm || is_asked {
+        if *is_slurm || is_said {
             return Err(format!("{} is another owner's alone: {at} may open it and not all GPUs", gpu.key));
         }
     }

@@ -198,7 +198,7 @@ fn life(program: &InForce, owner: Option<&Owner>) -> (String, String) {
             "until systemd makes its program again: at the next daemon-reload, daemon-reexec or change of a property of the unit",
             "these: systemd adds a program of its own beside this one, which denies again; then gpumap repair --list tells it, and --undo takes this one away",
         ),
-        (Some(Writer::Slurm), _) | (_, Some(OwnerKind::Slurm)) => (
+        (_, Some(OwnerKind::Slurm)) => (
             "until Slurm attaches its program again, as it does to the job's cgroup for each new step",
             "a new step, and the end of the step or job",
         ),

@@ -5,7 +5,8 @@
 //! no system call. A plan is made in this order:
 //!
 //! * `intention` finds what should be allowed, from a source that it names, and
-//!   never guesses;
+//!   never guesses; `runtime` reads files of container runtimes and units, `slurm` what
+//!   Slurm allocated;
 //! * what that allows and the kernel denies is missing; each program that denies
 //!   some of it is told (`plan`);
 //! * `systemd` writes the command where the program is systemd's, `device_allow` and
@@ -14,7 +15,8 @@
 //!   program in the place of the one that denies;
 //! * the policy afterwards is worked out: for the cgroup, so that what remains denied
 //!   is told, and for every other cgroup that the program rules, which must gain
-//!   nothing (`others`); `claims` refuses devices that are somebody else's;
+//!   nothing (`others`); `claims` refuses devices that are somebody else's, `since`
+//!   limits that were set on purpose;
 //! * `proof` compares what a change made with what was planned.
 //!
 //! `src/apply` carries out a [`Change`], and nothing else does.
@@ -29,6 +31,8 @@ mod plan;
 mod proof;
 mod runtime;
 mod shell;
+mod since;
+mod slurm;
 mod systemd;
 
 #[cfg(test)]

@@ -4,6 +4,8 @@
 use crate::analyse::InForce;
 use crate::model::{Owner, OwnerKind, Writer};
 
+use super::slurm;
+
 /// What the owner of a program can do, a sentence.
 pub(super) fn advice(program: &InForce, owner: Option<&Owner>) -> String {
     let id = program.place.id;
@@ -17,11 +19,11 @@ pub(super) fn advice(program: &InForce, owner: Option<&Owner>) -> String {
         (Some(Writer::Lxc), _) | (_, Some(OwnerKind::Lxc)) => format!(
             "program {id} at {at} is LXC's: lxc-cgroup -n {name} devices.allow 'c MAJOR:MINOR rw' changes it, and lxc.cgroup2.devices.allow in its configuration lasts"
         ),
-        (_, Some(OwnerKind::Slurm)) | (Some(Writer::Slurm), _) => format!(
+        _ if slurm::is_slurms(program) => format!(
             "program {id} at {at} is Slurm's, which gives a step its devices when it starts: correct gres.conf or the allocation, and start a new step"
         ),
         (_, Some(OwnerKind::Htcondor | OwnerKind::Crane | OwnerKind::Parastation))
-        | (Some(Writer::Htcondor), _) => format!(
+        | (Some(Writer::Htcondor | Writer::Crane | Writer::Oar), _) => format!(
             "program {id} at {at} belongs to a scheduler that writes it by its own records: change the scheduler's configuration"
         ),
         (Some(Writer::Crun | Writer::OldCrun), _) => format!(
@@ -30,6 +32,9 @@ pub(super) fn advice(program: &InForce, owner: Option<&Owner>) -> String {
         (Some(Writer::Systemd), _) => {
             format!("program {id} at {at} is systemd's, of a unit that others share")
         }
+        (_, Some(OwnerKind::Slurm)) => format!(
+            "program {id} at {at} is not Slurm's: whoever attached it can take it away, and a new step gets programs of Slurm's own"
+        ),
         _ => format!(
             "program {id} at {at} is the limit that the container was started with, and no command of its runtime changes it: make the container again with the device (CDI, --device)"
         ),

@@ -5,7 +5,7 @@ use super::device_allow;
 use super::direct::{self, PlannedSwap};
 use super::intention::{self, Like, Target};
 use super::others::{self, Widening};
-use super::{owners, runtime, systemd};
+use super::{owners, runtime, since, slurm, systemd};
 use crate::analyse::{self, AnalyseError, InForce, Stack, rule_of};
 use crate::gpu;
 use crate::model::{
@@ -25,6 +25,8 @@ pub struct RepairRequest {
     pub like: Option<Like>,
     /// Requests that should be allowed.
     pub allow: Vec<Rule>,
+    /// The GPUs that Slurm allocated, as the caller repeats them.
+    pub allocated: Option<String>,
     /// Requests that stay as they are, whatever the source says.
     pub deny: Vec<Rule>,
     /// Ask about the next reload of systemd and not about now.
@@ -119,8 +121,9 @@ impl Planner<'_> {
         self.repair.state = RepairState::Missing;
         self.repair.gpus = self.gpus(missing);
         self.repair.remaining = self.repair.missing.clone();
-        let is_asked = target.intention.source == IntentionSource::Asked;
-        let done = match claims::refuse(self.observation, self.path, missing, is_asked, &mut self.decoder) {
+        let source = &target.intention.source;
+        let claimed = claims::refuse(self.observation, self.path, missing, source, &mut self.decoder);
+        let done = match claimed.and_then(|()| self.limited_since(&target)) {
             Err(why) if !request.prevent => self.deniers(missing).map(drop).and(Err(why)),
             _ if request.prevent => self.prevent(missing, now),
             _ => self.restore(missing),
@@ -136,6 +139,10 @@ impl Planner<'_> {
         if !request.allow.is_empty() {
             return Ok(intention::asked(&self.stack, &request.allow, &mut self.decoder));
         }
+        if let Some(list) = &request.allocated {
+            let now = self.stack.whole;
+            return slurm::named(self.observation, self.path, list, now, &mut self.decoder);
+        }
         match &request.like {
             Some(like) => intention::saved(self.observation, self.path, like, &mut self.decoder),
             None => self.found_target(),
@@ -144,6 +151,10 @@ impl Planner<'_> {
 
     /// What says by itself what should be allowed, the strongest source first.
     fn found_target(&mut self) -> Result<Target, String> {
+        if slurm::of(&Directory::new(self.observation), self.path).is_some() {
+            let found = slurm::of_program(self.observation, self.path, &self.stack, &mut self.decoder);
+            return found.map_err(|why| format!("nothing says what should be allowed: {why}"));
+        }
         if let Some(target) = intention::surviving(self.path, &self.stack, &mut self.decoder)? {
             return Ok(target);
         }
@@ -159,6 +170,18 @@ impl Planner<'_> {
         Err(format!(
             "nothing says what should be allowed: no runtime's program is in force beside systemd's, {no_file}, and {no_unit}; name a source with --like or --allow"
         ))
+    }
+
+    /// Refuses to take back a limit that somebody set for the unit after the source was
+    /// so.
+    fn limited_since(&self, target: &Target) -> Result<(), String> {
+        let unit = intention::unit_of(self.path)
+            .and_then(|path| self.observation.units.iter().find(|unit| unit.cgroup == path));
+        let is_units = self.stack.programs.iter().any(|program| self.is_units_own(program));
+        match unit.filter(|_| is_units) {
+            Some(unit) => since::refuse(unit, &target.intention),
+            None => Ok(()),
+        }
     }
 
     /// Makes sure that nothing of a policy is unknown.
@@ -447,6 +470,9 @@ impl Planner<'_> {
                 "{later}, and what should be allowed is as of {as_of}: if somebody narrowed the limit on purpose since, leave it"
             ));
         }
+        if target.intention.source == IntentionSource::SlurmAllocation {
+            self.repair.cautions.push(slurm::CAUTION.to_owned());
+        }
         for major in self.strange_majors() {
             self.repair.cautions.push(format!(
                 "no driver has the major number {major} now: its devices may have other numbers since the driver was loaded again"
@@ -476,7 +502,8 @@ impl Planner<'_> {
 }
 
 /// What is true of every repair.
-const ALWAYS: [&str; 2] = [
+const ALWAYS: [&str; 3] = [
+    "what is open stays open, whatever the programs say: a device that was opened before the loss was never lost, and one that is opened now stays so after an undo",
     "a process that failed to open a device may have remembered that, as NVIDIA's libraries do: start it again",
     "gpumap repair asked again says whether anything is still missing",
 ];

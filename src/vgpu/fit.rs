@@ -22,6 +22,13 @@ pub(super) fn is_written(file: &[u8], range: Range<usize>) -> bool {
     file.get(range).is_some_and(|bytes| bytes.iter().any(|byte| *byte != 0))
 }
 
+/// Whether the last slot is that of a process.
+pub(super) fn is_last_slot_taken(file: &[u8], offsets: &Offsets) -> bool {
+    let last = SLOTS - 1;
+    let pid = u32_at(file, offsets.procs + last * offsets.slot.stride);
+    pid.is_some_and(|pid| pid != 0) && slot_fits(file, offsets, last)
+}
+
 /// Whether UUIDs of GPUs stand where a layout would have them.
 pub(super) fn has_uuids(file: &[u8], at: usize) -> bool {
     (0..DEVICES).any(|device| {
@@ -38,7 +45,8 @@ pub(super) fn misfit(file: &[u8], offsets: &Offsets) -> Option<String> {
     }
     let first = (0..DEVICES).find(|device| {
         let uuid = file.get(offsets.uuids + device * UUID_BYTES..).unwrap_or_default();
-        !uuid.iter().take(UUID_BYTES).all(|byte| *byte == 0 || byte.is_ascii_graphic())
+        // What a driver leaves behind the end of the text is no text.
+        !uuid.iter().take(UUID_BYTES).take_while(|byte| **byte != 0).all(u8::is_ascii_graphic)
     });
     if let Some(device) = first {
         return Some(format!("the UUID of device {device} would not be text"));

@@ -8,8 +8,8 @@ use super::fit;
 use super::offsets::{MAGIC, Offsets, SOFTMIG_2_0, SOFTMIG_2_0_AARCH64, V0A, V0B, V1_1, V1_1_POST, V1_2};
 use crate::model::RegionLayout;
 
-/// Fields of another layout's end inside the last slot of 1.1-post: only a
-/// process of that other build writes there.
+/// Fields of another layout's end inside the last slot of 1.1-post: a process of that
+/// other build writes there, and one that has this very slot.
 const OTHER_END: std::ops::Range<usize> = 2_008_896..2_008_928;
 
 /// What is known of the layout of a file.
@@ -33,7 +33,8 @@ pub(super) fn decide(file: &[u8]) -> Decision {
     let candidate = candidate(file);
     let Some(offsets) = candidate.offsets else { return candidate };
     if candidate.layout == RegionLayout::V1_1Post
-        && (fit::has_uuids(file, V1_1.uuids) || fit::is_written(file, OTHER_END))
+        && (fit::has_uuids(file, V1_1.uuids)
+            || fit::is_written(file, OTHER_END) && !fit::is_last_slot_taken(file, offsets))
     {
         let why = "two builds of libvgpu.so have written to it: it holds the fields of 1.1-post and of \
                    another layout";

@@ -23,7 +23,7 @@ fn gpus(tree: &str) -> Vec<Gpu> {
 }
 
 fn slurm(text: impl Into<Text>) -> Slurm {
-    Slurm { gres_conf: Some(ConfigFile { path: "gres.conf".into(), text: text.into() }), hook: None }
+    Slurm { gres_conf: Some(ConfigFile { path: "gres.conf".into(), text: text.into() }), ..Slurm::default() }
 }
 
 fn numbering(text: &str, gpus: &[Gpu]) -> Numbering {

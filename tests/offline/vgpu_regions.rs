@@ -6,8 +6,10 @@ use std::io::Read as _;
 use std::path::Path;
 use std::sync::LazyLock;
 
+use crate::support::rng::Rng;
 use flate2::read::GzDecoder;
 use gpumap::model::RegionLayout;
+use gpumap::observation::SparseBytes;
 use gpumap::vgpu::{self, Limits};
 use serde_json::Value;
 
@@ -93,6 +95,214 @@ fn entries_of_another_structure_are_not_read() {
     let region = vgpu::read(&file);
     assert_eq!((region.layout, region.procs), (RegionLayout::Unknown, None));
     assert!(region.why.unwrap().contains("process 0"));
+}
+
+/// A layout by its table: size, version, and where its fields are.
+struct Table {
+    layout: RegionLayout,
+    size: usize,
+    version: Option<[u32; 2]>,
+    device_num: usize,
+    procs: [usize; 2],
+    proc_num: usize,
+    /// Of a slot: the first device's use and the way to the next, monitorused, status.
+    slot: [usize; 4],
+}
+
+const TABLES: [Table; 9] = {
+    const OLD: Table = Table {
+        layout: RegionLayout::V0a,
+        size: 804_681,
+        version: None,
+        device_num: 48,
+        procs: [1848, 784],
+        proc_num: 804_664,
+        slot: [8, 40, 648, 776],
+    };
+    const NEW: Table = Table {
+        layout: RegionLayout::V1_1,
+        size: 2_008_953,
+        version: Some([1, 1]),
+        device_num: 56,
+        procs: [1856, 1960],
+        proc_num: 2_008_896,
+        slot: [8, 64, 1032, 1928],
+    };
+    const TWO: Table = Table {
+        layout: RegionLayout::Softmig2_0,
+        size: 2_140_032,
+        version: Some([2, 0]),
+        device_num: 64,
+        procs: [1864, 2088],
+        proc_num: 2_139_976,
+        slot: [8, 64, 1032, 2056],
+    };
+    [
+        OLD,
+        Table {
+            layout: RegionLayout::V0b,
+            size: 1_197_897,
+            procs: [1848, 1168],
+            proc_num: 1_197_880,
+            slot: [8, 40, 648, 1160],
+            ..OLD
+        },
+        NEW,
+        Table {
+            layout: RegionLayout::V1_1Post,
+            size: 2_008_985,
+            device_num: 88,
+            procs: [1888, 1960],
+            proc_num: 2_008_928,
+            slot: [16, 64, 1040, 1936],
+            ..NEW
+        },
+        Table { layout: RegionLayout::V1_2, version: Some([1, 2]), ..NEW },
+        Table { layout: RegionLayout::Softmig1_1, size: 2_008_952, ..NEW },
+        TWO,
+        Table { size: 2_140_033, ..TWO },
+        // aarch64
+        Table { size: 2_140_040, device_num: 72, procs: [1872, 2088], proc_num: 2_139_984, ..TWO },
+    ]
+};
+
+impl Table {
+    /// A region with this many devices and processes, each with use on every device.
+    fn region(&self, devices: usize, processes: usize) -> Vec<u8> {
+        let mut file = vec![0; self.size];
+        let mut put = |at: usize, bytes: &[u8]| file[at..at + bytes.len()].copy_from_slice(bytes);
+        put(0, &19_920_718_u32.to_le_bytes());
+        if let Some([major, minor]) = self.version {
+            put(4, &major.to_le_bytes());
+            put(8, &minor.to_le_bytes());
+        }
+        put(self.device_num, &(devices as u64).to_le_bytes());
+        for device in 0..devices {
+            put(self.device_num + 8 + device * 96, uuid(device).as_bytes());
+            put(self.device_num + 1544 + device * 8, &((1 + device as u64) << 30).to_le_bytes());
+        }
+        for process in 0..processes {
+            let entry = self.procs[0] + process * self.procs[1];
+            put(entry, &(1 + process as i32).to_le_bytes());
+            put(entry + 4, &(100_001 + process as i32).to_le_bytes());
+            put(entry + self.slot[3], &1_i32.to_le_bytes());
+            for device in 0..devices {
+                put(entry + self.slot[0] + device * self.slot[1] + 32, &(7 + device as u64).to_le_bytes());
+                put(entry + self.slot[2] + device * 8, &(9 + device as u64).to_le_bytes());
+            }
+        }
+        put(self.proc_num, &(processes as i32).to_le_bytes());
+        file
+    }
+}
+
+fn uuid(device: usize) -> String {
+    format!("GPU-1d9a4c60-7b52-4e0f-a3c8-5f21c0de{device:04}")
+}
+
+/// Make sure that regions as full as they can be are read in every layout: sixteen
+/// devices, and 1,024 processes.
+#[test]
+fn full_regions() {
+    for table in &TABLES {
+        for (devices, processes) in [(16, 1024), (16, 0), (1, 1023), (2, 1)] {
+            let read = vgpu::read(&table.region(devices, processes));
+            let what = format!("{} {devices} {processes}: {:?}", table.layout, read.why);
+            assert_eq!((read.layout, read.device_num), (table.layout, Some(devices as u64)), "{what}");
+            let uuids = read.uuids.unwrap();
+            assert!((0..devices).all(|device| uuids[device] == uuid(device)), "{what}");
+            let limit = read.limit.unwrap();
+            assert!(
+                (0..16)
+                    .all(|device| limit[device]
+                        == if device < devices { (1 + device as u64) << 30 } else { 0 }),
+                "{what}"
+            );
+            let procs = read.procs.unwrap();
+            assert_eq!(procs.len(), processes, "{what}");
+            for (index, process) in procs.iter().enumerate() {
+                assert_eq!((process.index, process.in_range, process.status), (index, true, 1), "{what}");
+                assert_eq!((process.pid, process.hostpid), (1 + index as i32, 100_001 + index as i32));
+                assert_eq!(process.devices.len(), devices, "{what}");
+                assert!(process.devices.iter().all(|one| {
+                    let device = one.device as u64;
+                    (one.total, one.monitorused) == (7 + device, 9 + device)
+                }));
+            }
+        }
+    }
+}
+
+/// Make sure that what real drivers and libraries may leave is no contradiction (bytes
+/// behind the end of a UUID, no UUID at all, MIG, dead entries behind the count), and
+/// that what no library writes is one (17 devices, a file that is cut off or too long,
+/// a UUID that is no text, a status that does not exist, a version of the future).
+#[test]
+fn what_contradicts_a_layout() {
+    for table in &TABLES {
+        let uuids = table.device_num + 8;
+        let status = table.procs[0] + table.slot[3];
+        let with = |change: &dyn Fn(&mut Vec<u8>)| {
+            let mut file = table.region(2, 3);
+            change(&mut file);
+            vgpu::read(&file).layout
+        };
+        let number = |at: usize, value: u64| {
+            move |file: &mut Vec<u8>| file[at..at + 8].copy_from_slice(&value.to_le_bytes())
+        };
+        for (what, layout) in [
+            ("rest", with(&|file| file[uuids + 45..uuids + 96].fill(0xee))),
+            ("none", with(&|file| file[table.device_num..uuids + 192].fill(0))),
+            ("mig", with(&|file| file[uuids..uuids + 4].copy_from_slice(b"MIG-"))),
+            ("dead", with(&|file| file[table.proc_num] = 1)),
+            ("suspended", with(&|file| file[status] = 2)),
+            ("gone", with(&|file| file[status - 8..status + 4].fill(0))),
+            ("negative", with(&|file| file[table.proc_num..table.proc_num + 4].fill(0xff))),
+        ] {
+            assert_eq!(layout, table.layout, "{what}");
+        }
+        for (what, layout) in [
+            ("17 devices", with(&number(table.device_num, 17))),
+            ("many devices", with(&number(table.device_num, u64::MAX))),
+            ("no text", with(&|file| file[uuids + 3] = 0x80)),
+            ("a status", with(&|file| file[status] = 3)),
+            ("cut off", with(&|file| file.truncate(table.proc_num))),
+            ("longer", with(&|file| file.resize(file.len() + 4096, 0))),
+            ("no magic", with(&|file| file[0] ^= 1)),
+        ] {
+            assert_eq!(layout, RegionLayout::Unknown, "{what} {}", table.layout);
+        }
+        if table.version.is_some() {
+            for version in [[1_u8, 3], [2, 1], [3, 0], [0, 0]] {
+                let layout = with(&|file| (file[4], file[8]) = (version[0], version[1]));
+                assert_eq!(layout, RegionLayout::Unknown, "{version:?} {}", table.layout);
+            }
+        }
+    }
+}
+
+/// Make sure that a file which 1.1 made and 1.1-post went on with is mixed, with UUIDs
+/// and without, and that the last entry of 1.1-post alone makes none mixed.
+#[test]
+fn a_newer_build_on_an_older_file() {
+    let (older, newer) = (&TABLES[2], &TABLES[3]);
+    for devices in [0, 1, 16] {
+        let mut file = older.region(devices, 1);
+        file.resize(newer.size, 0);
+        let second = newer.region(devices, 2);
+        // The second process keeps the header, takes the next entry and the counts.
+        file[newer.device_num..newer.device_num + 8 + 1536]
+            .copy_from_slice(&second[newer.device_num..newer.device_num + 8 + 1536]);
+        let entry = newer.procs[0] + newer.procs[1];
+        file[entry..entry + newer.procs[1]].copy_from_slice(&second[entry..entry + newer.procs[1]]);
+        file[newer.proc_num..newer.proc_num + 4].copy_from_slice(&1_i32.to_le_bytes());
+        assert_eq!(vgpu::read(&file).layout, RegionLayout::Mixed, "{devices}");
+    }
+    let mut full = newer.region(2, 1024);
+    assert_eq!(vgpu::read(&full).layout, RegionLayout::V1_1Post);
+    // The older build's counts, where the newer one has a spare field.
+    full[older.proc_num..older.proc_num + 8].copy_from_slice(&[1, 0, 0, 0, 1, 0, 0, 0]);
+    assert_eq!(vgpu::read(&full).layout, RegionLayout::Mixed);
 }
 
 /// Make sure that SoftMig 2.0 is read at the offsets of its structure, on both
@@ -187,5 +397,53 @@ fn job_files_are_read_as_softmig_does() {
         let limits = Limits::from_job_file(text.as_bytes());
         assert_eq!(serde_json::json!(limits.memory), truth["region"]["limit"], "{name}");
         assert_eq!(serde_json::json!(limits.sm), truth["region"]["sm_limit"], "{name}");
+    }
+}
+
+/// Regions that are patched at random when nothing else is said; `GPUMAP_CASES` says
+/// otherwise, `GPUMAP_SEED` where to begin.
+const PATCHED: u64 = 40;
+
+/// Values that are more likely to matter than any.
+const EDGES: [u64; 10] = [0, 1, 2, 3, 16, 17, 1024, 0x7fff_ffff, 0xffff_ffff, u64::MAX];
+
+/// Make sure that whatever a hostile process writes into a region of a known layout
+/// gives an answer within bounds, and that no byte is lost on the way to a saved node.
+#[test]
+fn random_patches() {
+    let number = |name: &str| std::env::var(name).ok().map(|value| value.parse::<u64>().expect("a number"));
+    let first = number("GPUMAP_SEED").unwrap_or(1);
+    for seed in first..first + number("GPUMAP_CASES").unwrap_or(PATCHED) {
+        let mut rng = Rng::new(seed);
+        let table = &TABLES[rng.below(TABLES.len() as u32) as usize];
+        let mut file = table.region(rng.below(17) as usize, [0, 1, 5, 1024][rng.below(4) as usize]);
+        for _ in 0..rng.below(12) {
+            let fields = [0, 4, 8, table.device_num, table.device_num + 8, table.procs[0], table.proc_num];
+            let at = match rng.below(3) {
+                0 => rng.below(file.len() as u32) as usize,
+                1 => fields[rng.below(fields.len() as u32) as usize],
+                _ => {
+                    table.procs[0]
+                        + rng.below(1024) as usize * table.procs[1]
+                        + rng.below(table.procs[1] as u32) as usize
+                }
+            };
+            let value = if rng.below(2) == 0 { rng.next() } else { EDGES[rng.below(10) as usize] };
+            let length = (1 + rng.below(8) as usize).min(file.len().saturating_sub(at));
+            file[at..at + length].copy_from_slice(&value.to_le_bytes()[..length]);
+        }
+        if rng.below(8) == 0 {
+            file.truncate(rng.below(file.len() as u32 + 1) as usize);
+        }
+        let read = vgpu::read(&file);
+        let procs = read.procs.iter().flatten();
+        assert!(
+            procs.clone().count() <= 1024 && procs.clone().all(|one| one.devices.len() <= 16),
+            "seed {seed}"
+        );
+        let is_known = !matches!(read.layout, RegionLayout::Unknown | RegionLayout::Mixed);
+        assert_eq!((read.uuids.is_some(), read.why.is_none()), (is_known, is_known), "seed {seed}");
+        let sparse = SparseBytes::of(&file, file.len() as u64);
+        assert_eq!(sparse.whole().as_deref(), Some(file.as_slice()), "seed {seed}");
     }
 }

@@ -23,6 +23,7 @@ mod job_sets;
 mod one_process;
 mod prometheus;
 mod repair;
+mod repair_jobs;
 mod runtimes;
 #[path = "../support/mod.rs"]
 mod support;

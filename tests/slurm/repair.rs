@@ -189,6 +189,76 @@ fn direct_story(lose: impl Fn(&Systemd)) {
     });
 }
 
+/// Make sure that a watch tells a repair that a reload undid in one event, and a further
+/// reload, which changes nothing, in none; that the audit tells what is left; and that
+/// the audit's own line takes it away.
+#[test]
+fn a_watch_tells_what_a_reload_undid() {
+    with_systemd(&[], |systemd| {
+        start(systemd, "runc");
+        systemd.run("systemctl", &["daemon-reload"]);
+        let lost = programs(systemd);
+        let (done, status) = repair(systemd, &["--cgroup", CGROUP, "--direct", "--apply"]);
+        assert_eq!(status, 0, "{done:#}");
+        let ours = &done["applied"]["program"];
+        let unit = "watcher.service";
+        systemd.run("systemd-run", &["--unit", unit, "gpumap", "watch", "--json"]);
+        systemd.wait_for(unit, |event| event["event"] == "start");
+        systemd.run("systemctl", &["daemon-reload"]);
+        let event = systemd.wait_for(unit, |event| !event["policy"]["repair_undone"].is_null());
+        assert_eq!(
+            (&event["policy"]["repair_undone"], &event["cgroup"]),
+            (ours, &json!(CGROUP)),
+            "{event:#}"
+        );
+        assert_eq!(event["policy"]["attached"][0]["writer"], "systemd", "{event:#}");
+        assert!(!may_open(systemd, CGROUP, "/dev/nvidia0"));
+
+        systemd.run("systemctl", &["daemon-reload"]);
+        // A change that comes later is told later.
+        systemd.run("systemd-run", &["--unit=closed", "-p", "DevicePolicy=closed", "sleep", "600"]);
+        systemd.wait_for(unit, |event| event["cgroup"] == "/system.slice/closed.service");
+        let journal = systemd.journal(unit);
+        let events: Vec<Value> = journal.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let undone = events.iter().filter(|event| !event["policy"]["repair_undone"].is_null());
+        assert_eq!(undone.count(), 1, "{journal}");
+
+        let output = systemd.command("gpumap").args(["--json", "audit"]).output().expect("gpumap");
+        let audit: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let findings = audit["findings"].as_array().expect("findings").iter();
+        let orphans: Vec<&Value> = findings.filter(|found| found["id"] == "repair-orphan").collect();
+        assert_eq!(orphans.len(), 1, "{audit:#}");
+        systemd.run("sh", &["-c", orphans[0]["command"].as_str().expect("a line")]);
+        assert_eq!(programs(systemd), lost);
+    });
+}
+
+/// Make sure that a limit which somebody sets on purpose is not taken back, with both
+/// times as the reason, and that a GPU that a reload took before is.
+#[test]
+fn a_limit_is_set_on_purpose() {
+    with_systemd(&[], |systemd| {
+        start(systemd, "runc");
+        let scope = "gpu-story.scope";
+        // Times are told in whole seconds.
+        std::thread::sleep(std::time::Duration::from_secs(4));
+        systemd.run("systemctl", &["daemon-reload"]);
+        let (plan, _) = repair(systemd, &["--cgroup", CGROUP]);
+        assert_eq!(plan["steps"].as_array().expect("steps").len(), 1, "{plan:#}");
+        systemd.run("systemctl", &["set-property", "--runtime", scope, "DeviceAllow=/dev/null rw"]);
+        let (plan, status) = repair(systemd, &["--cgroup", CGROUP]);
+        assert_eq!((&plan["state"], &plan["steps"], status), (&json!("missing"), &json!([]), 1), "{plan:#}");
+        let why = plan["refusals"].to_string();
+        assert!(why.contains("which somebody set since") && why.contains("as of"), "{why}");
+        let (refused, _) = repair(systemd, &["--cgroup", CGROUP, "--direct", "--apply"]);
+        assert!(refused["applied"].is_null() && !may_open(systemd, CGROUP, "/dev/nvidia0"), "{refused:#}");
+        let (plan, _) =
+            repair(systemd, &["--cgroup", CGROUP, "--allow", "/dev/nvidia0", "--allow", "/dev/nvidiactl"]);
+        run_line(systemd, &plan);
+        assert!(may_open(systemd, CGROUP, "/dev/nvidia0"));
+    });
+}
+
 /// Make sure that a GPU that a reload took comes back directly, and goes again.
 #[test]
 fn a_reload_repaired_directly() {

@@ -58,6 +58,8 @@ pub struct WantedFacts {
     pub users: bool,
     /// What systemd's unit files say about devices.
     pub units: bool,
+    /// What Slurm's files say, without the details of processes.
+    pub slurm: bool,
     /// What files of container runtimes say about devices.
     pub containers: bool,
 }
@@ -107,6 +109,7 @@ impl<'a> Invocation<'a> {
             hook: self.wanted_facts.hook,
             users: self.wanted_facts.users,
             units: self.wanted_facts.units,
+            slurm: self.wanted_facts.slurm,
             containers: self.wanted_facts.containers,
             ..observe::Options::default()
         }

@@ -1,6 +1,8 @@
 //! The options that tell what Slurm allocated: `--allocated`, `--from-env`,
 //! `--gres-conf`.
 
+use std::path::Path;
+
 use crate::analyse::CallerAllocation;
 use crate::cli::{AllocationArgs, SlurmArgs};
 use crate::commands::files;
@@ -32,8 +34,18 @@ pub(crate) fn add(
     args: &SlurmArgs,
     observation: &mut Observation,
 ) -> Result<(), Failure> {
-    let Some(path) = &args.gres_conf else { return Ok(()) };
+    add_gres_conf(invocation, args.gres_conf.as_deref(), observation)
+}
+
+/// The same, for commands that have no other option of Slurm's.
+pub(crate) fn add_gres_conf(
+    invocation: &mut Invocation<'_>,
+    path: Option<&Path>,
+    observation: &mut Observation,
+) -> Result<(), Failure> {
+    let Some(path) = path else { return Ok(()) };
     let text = files::read(invocation, path)?.into();
     observation.slurm.gres_conf = Some(ConfigFile { path: files::name(path), text });
+    observation.slurm.gres_conf_modified_at = None;
     Ok(())
 }

@@ -15,6 +15,7 @@ use std::path::Path;
 use nix::errno::Errno;
 
 use super::cgroups::walk::VisitedCgroup;
+use super::clock::modified_at;
 use super::options::Options;
 use super::problems::Log;
 use crate::model::{CgroupPath, DeviceType, ProblemCode};
@@ -80,6 +81,11 @@ fn decides(unit: &Unit) -> bool {
     lines.any(|line| [&b"Device"[..], b"Private", b"Protect"].iter().any(|start| line.starts_with(start)))
 }
 
+/// Whether lines of a unit's file say which devices it may use.
+fn names_devices(text: &[u8]) -> bool {
+    text.split(|byte| *byte == b'\n').any(|line| line.starts_with(b"Device"))
+}
+
 struct Collector<'a> {
     root: &'a Path,
     search: Search,
@@ -103,7 +109,11 @@ impl Collector<'_> {
             let path_shown = self.shown(path);
             match self.reader.lines(path, section) {
                 Ok(Some(text)) if text.is_empty() => {}
-                Ok(Some(text)) => unit.files.push(ConfigFile { path: path_shown, text: text.into() }),
+                Ok(Some(text)) => {
+                    let changed = names_devices(text.as_bytes()).then(|| modified_at(path)).flatten();
+                    unit.devices_changed_at = unit.devices_changed_at.max(changed);
+                    unit.files.push(ConfigFile { path: path_shown, text: text.into() });
+                }
                 Ok(None) if is_fragment => unit.unread.push(format!("{path_shown} is masked")),
                 // An empty drop-in, or a link to /dev/null, hides others.
                 Ok(None) => {}

@@ -2,6 +2,7 @@
 //! of attachment, neighbours, hostile rooms, others at work, and being killed.
 
 mod attachments;
+mod failed_proof;
 mod hostile;
 mod others;
 mod scene;

@@ -1,3 +1,6 @@
+mod refused;
+mod slurm;
+
 use super::*;
 use crate::model::{DeviceType, IntentionSource, Request, RequestSet, Verdict};
 use crate::observation::{ConfigFile, Observation, Scope, Text, Unit};
