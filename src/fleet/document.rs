@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::text::{Key, Short, Str};
 use crate::model::{AllocationSource, JobIdSource, OwnerKind, Severity, Verdict};
-use crate::report::CompactNode;
+use crate::report::{self, CompactNode};
 
 /// GPUs of a node.
 const GPUS: usize = 1024;
@@ -169,6 +169,19 @@ pub(super) struct Finding<'a> {
 #[serde(default)]
 pub(super) struct FindingOwner {
     pub(super) kind: OwnerKind,
+}
+
+impl<'a> From<&'a report::Finding> for Finding<'a> {
+    fn from(finding: &'a report::Finding) -> Self {
+        Self {
+            id: Str::from(finding.id.as_str()),
+            severity: finding.severity,
+            fingerprint: Str::from(finding.fingerprint.as_str()),
+            summary: Str::from(finding.summary.as_str()),
+            owner: finding.owner.as_ref().map(|owner| FindingOwner { kind: owner.kind.clone() }),
+            ignored: None,
+        }
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -366,6 +366,22 @@ pub struct GpuFacts {
     pub nodes: Vec<DeviceNode>,
 }
 
+impl GpuFacts {
+    /// The release of the NVIDIA driver, such as `580.65.06`: the first word that is a
+    /// version in the line of the kernel module. `None` without such a driver, or where
+    /// its file does not say it.
+    pub fn nvidia_release(&self) -> Option<&str> {
+        let text = self.files.get("/proc/driver/nvidia/version")?;
+        let line = text.lines().find(|line| line.starts_with("NVRM version:"))?;
+        let is_version = |word: &&str| {
+            word.contains('.')
+                && word.starts_with(|first: char| first.is_ascii_digit())
+                && word.bytes().all(|byte| byte == b'.' || byte.is_ascii_digit())
+        };
+        line.split_whitespace().find(is_version)
+    }
+}
+
 /// One device node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceNode {
