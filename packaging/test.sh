@@ -8,7 +8,7 @@ files=$(realpath "${1:-target/release-files}")
 suite=${GPUMAP_TEST_SUITE:-bookworm}
 
 [ "$(id -u)" = 0 ] || { echo "test.sh: run as root: it makes roots of other systems" >&2; exit 2; }
-for tool in lintian rpm debootstrap; do
+for tool in lintian rpm rpmlint debootstrap; do
     command -v "$tool" >/dev/null || { echo "test.sh: $tool is missing; install it with: apt-get install $tool" >&2; exit 2; }
 done
 deb=$(echo "$files"/gpumap_*_amd64.deb)
@@ -34,6 +34,12 @@ fi
 
 step "lintian"
 lintian --allow-root --fail-on error,warning "$deb"
+
+step "rpmlint"
+rpmlint --strict -c packaging/rpm/rpmlint.toml "$rpm" >"$scratch/rpmlint" || {
+    cat "$scratch/rpmlint" >&2
+    fail "rpmlint"
+}
 
 step "the same packages again have the same bytes"
 packaging/release.sh --binary "$binary" --output "$scratch/again" >/dev/null
