@@ -35,7 +35,7 @@ pub use answer::Answer;
 pub use container::{Container, ContainerDevice};
 pub use environment::{Environment, Variable};
 pub use process::{Detail, HeldDevice, Process, User};
-pub use setup::{CgroupMount, OwnFile, Rights, Setup, SlurmFile, SlurmSetup, Trial};
+pub use setup::{CgroupMount, OwnFile, Rights, Setup, SlurmFile, SlurmPlugins, SlurmSetup, Trial};
 pub use slurm::{ConfigFile, Slurm};
 pub use text::{HexBytes, Text};
 pub use unit::{DeviceNumber, NamedNode, Unit};
@@ -140,6 +140,10 @@ pub struct Host {
     pub cgroup_root: String,
     /// How the host mounts its cgroups.
     pub cgroup_mode: CgroupMode,
+    /// The Slurm cluster that the node belongs to, in lower case (`ClusterName` in
+    /// slurm.conf).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slurm_cluster: Option<String>,
     /// When it was booted, RFC 3339 to the second (`btime` in `/proc/stat`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot_time: Option<String>,
