@@ -5,17 +5,18 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 files=$(realpath "${1:-target/release-files}")
-suite=${GPUMAP_TEST_SUITE:-bookworm}
+# A current distribution and one of five years ago (glibc 2.31).
+suites=${GPUMAP_TEST_SUITES:-bookworm bullseye}
 
 [ "$(id -u)" = 0 ] || { echo "test.sh: run as root: it makes roots of other systems" >&2; exit 2; }
-for tool in lintian rpm debootstrap; do
+for tool in lintian rpm rpmlint debootstrap buildah; do
     command -v "$tool" >/dev/null || { echo "test.sh: $tool is missing; install it with: apt-get install $tool" >&2; exit 2; }
 done
 deb=$(echo "$files"/gpumap_*_amd64.deb)
 rpm=$(echo "$files"/gpumap-*.x86_64.rpm)
 
 scratch=$(mktemp -d /var/tmp/gpumap-packages.XXXXXX)
-trap 'umount "$scratch/root/proc" 2>/dev/null || true; rm -rf --one-file-system "$scratch"' EXIT
+trap 'for root in "$scratch"/root.*; do umount "$root/proc" 2>/dev/null || true; done; rm -rf --one-file-system "$scratch"' EXIT
 
 step() { printf '%s\n' "-- $1"; }
 fail() { echo "test.sh: $1" >&2; exit 1; }
@@ -35,41 +36,67 @@ fi
 step "lintian"
 lintian --allow-root --fail-on error,warning "$deb"
 
+step "rpmlint"
+rpmlint --strict -c packaging/rpm/rpmlint.toml "$rpm" >"$scratch/rpmlint" || {
+    cat "$scratch/rpmlint" >&2
+    fail "rpmlint"
+}
+
 step "the same packages again have the same bytes"
 packaging/release.sh --binary "$binary" --output "$scratch/again" >/dev/null
 (cd "$scratch/again" && sha256sum -c --quiet "$files/SHA256SUMS")
 
-step "debootstrap $suite"
-root=$scratch/root
-debootstrap --variant=minbase "$suite" "$root" >"$scratch/debootstrap.log" 2>&1 || {
-    tail "$scratch/debootstrap.log" >&2
-    exit 1
-}
-printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
-chmod 755 "$root/usr/sbin/policy-rc.d"
-mount -t proc proc "$root/proc"
-chroot "$root" useradd --no-create-home somebody
 list_of() { (cd "$1" && find . -xdev \( -path ./proc -o -path ./var/lib/dpkg -o -path ./var/log -o -path ./tmp \) -prune -o -print | sort); }
-list_of "$root" >"$scratch/before"
 
-step "install, run as a user, remove"
-cp "$deb" "$root/tmp/gpumap.deb"
-chroot "$root" dpkg -i /tmp/gpumap.deb >/dev/null
-# The README's first command, of the program that was installed.
+# The README's first command, of a program that is installed.
 command=$(sed -n 's/^cargo run --quiet -- /gpumap /p' README.md)
-mkdir -p "$root/tmp/try"
-cp --parents fixtures/nodes/slurm-jobs.json fixtures/audit/double-grant/clean.json "$root/tmp/try/"
-chroot "$root" su somebody -s /bin/sh -c "cd /tmp/try && $command" >"$scratch/said"
-grep -q 'slurm job 4714' "$scratch/said" || fail "'$command' did not show job 4714"
-chroot "$root" su somebody -s /bin/sh -c "gpumap --from /tmp/try/fixtures/nodes/slurm-jobs.json audit --list" >/dev/null
-# The configuration that is installed is read, and excuses nothing.
-chroot "$root" gpumap --from /tmp/try/fixtures/audit/double-grant/clean.json audit --config /etc/gpumap.toml >/dev/null ||
-    fail "the installed configuration is not read, or changes an audit"
-[ -s "$root/usr/share/bash-completion/completions/gpumap" ] || fail "no completions"
-[ -s "$root/usr/share/man/man1/gpumap.1.gz" ] || fail "no manual"
-chroot "$root" dpkg -P gpumap >/dev/null 2>&1
-list_of "$root" >"$scratch/after"
-diff "$scratch/before" "$scratch/after" || fail "dpkg -P left something behind"
+
+# Runs a command line in a root as a user who has no rights.
+as_user() { chroot "$1" su somebody -s /bin/sh -c "cd /tmp/try && $2"; }
+
+# Makes a bare root of a distribution, installs the .deb there, uses it and removes it.
+in_root() {
+    local suite=$1 root=$scratch/root.$1
+    step "debootstrap $suite"
+    debootstrap --variant=minbase "$suite" "$root" >"$scratch/debootstrap.log" 2>&1 || {
+        tail "$scratch/debootstrap.log" >&2
+        exit 1
+    }
+    printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
+    chmod 755 "$root/usr/sbin/policy-rc.d"
+    mount -t proc proc "$root/proc"
+    chroot "$root" useradd --no-create-home somebody
+    list_of "$root" >"$scratch/before"
+
+    step "$suite: install, run as a user, remove"
+    cp "$deb" "$root/tmp/gpumap.deb"
+    chroot "$root" dpkg -i /tmp/gpumap.deb >/dev/null
+    mkdir -p "$root/tmp/try"
+    cp --parents fixtures/nodes/slurm-jobs.json fixtures/audit/double-grant/clean.json "$root/tmp/try/"
+    as_user "$root" "$command" >"$scratch/said"
+    grep -q 'slurm job 4714' "$scratch/said" || fail "'$command' did not show job 4714"
+    as_user "$root" "gpumap --from fixtures/nodes/slurm-jobs.json audit --list" >/dev/null
+    # A bare root lacks much, which is an answer: 1 and 3, and no failure.
+    as_user "$root" "gpumap doctor" >"$scratch/said" || [ $? != 2 ] || fail "doctor fails"
+    grep -q 'cgroup.hierarchy' "$scratch/said" || fail "doctor does not speak of cgroups"
+    # The configuration that is installed is read, and excuses nothing.
+    chroot "$root" gpumap --from /tmp/try/fixtures/audit/double-grant/clean.json audit --config /etc/gpumap.toml >/dev/null ||
+        fail "the installed configuration is not read, or changes an audit"
+    [ -s "$root/usr/share/bash-completion/completions/gpumap" ] || fail "no completions"
+    [ -s "$root/usr/share/man/man1/gpumap.1.gz" ] || fail "no manual"
+    chroot "$root" dpkg -P gpumap >/dev/null 2>&1
+    list_of "$root" >"$scratch/after"
+    diff "$scratch/before" "$scratch/after" || fail "dpkg -P left something behind"
+
+    step "$suite: the archive"
+    mkdir "$root/tmp/archive"
+    tar -xzf "$files"/gpumap-*-linux.tar.gz -C "$root/tmp/archive"
+    as_user "$root" "PATH=\$(echo /tmp/archive/*):\$PATH && $command" >"$scratch/said"
+    grep -q 'slurm job 4714' "$scratch/said" || fail "the archive's program does not run"
+    umount "$root/proc"
+    rm -rf --one-file-system "$root"
+}
+for suite in $suites; do in_root "$suite"; done
 
 step "rpm: install, compare, keep a changed configuration, remove"
 tree=$scratch/rpm
@@ -84,9 +111,19 @@ rpm --root "$tree" -e gpumap
 left=$(find "$tree/usr" "$tree/etc" ! -type d 2>/dev/null | head)
 [ -z "$left" ] || fail "rpm -e left $left"
 
-step "the archive"
-tar -xzf "$files"/gpumap-*-linux.tar.gz -C "$scratch"
-"$scratch"/gpumap-*-linux/gpumap --version
+step "container: the image has the program, and it runs there"
+image() { buildah --storage-driver vfs --root "$scratch/images" --runroot "$scratch/images.run" "$@"; }
+image bud --isolation chroot --timestamp 1 -f packaging/Containerfile -t gpumap target/package-files >"$scratch/said" 2>&1 || {
+    cat "$scratch/said" >&2
+    fail "no image"
+}
+container=$(image from localhost/gpumap)
+image run --isolation chroot -v "$PWD/fixtures:/fixtures:ro" "$container" -- \
+    /usr/bin/gpumap --from /fixtures/nodes/slurm-jobs.json >"$scratch/said"
+grep -q 'slurm job 4714' "$scratch/said" || fail "the image's program does not run"
+image rm "$container" >/dev/null
+
+step "checksums and bill of materials"
 (cd "$files" && sha256sum -c --quiet SHA256SUMS)
 grep -q '"name": "aya"' "$files"/*.cdx.json || fail "the bill of materials does not name aya"
 if grep -qF "$PWD" "$files"/*.cdx.json; then fail "the bill of materials names $PWD"; fi

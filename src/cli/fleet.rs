@@ -13,7 +13,9 @@ use crate::model::FailOn;
 /// after the other or a line each, packed by gzip or not. DIR stands for the files in
 /// it and below. `-` is standard input, where lines may begin with `LABEL: ` as
 /// `srun --label`, clush and pdsh write them. Every document says itself which node
-/// it is of; of several of one kind the newest counts.
+/// it is of; of several of one kind the newest counts. One that came under the name of
+/// another node, as label or as name of its file (`n1.json`), is told, and replaces
+/// nothing that came under the right one.
 ///
 /// The report has the findings of all nodes, those that are alike together; jobs that
 /// do not have alike GPUs on all their nodes; in what nodes differ, with the odd ones

@@ -64,8 +64,7 @@ fn nvidia(node: &NodeFacts<'_>) -> Option<CheckResult> {
     if gpus.is_empty() {
         return None;
     }
-    let version = node.observation.gpu_facts.files.get("/proc/driver/nvidia/version");
-    let Some(version) = version.and_then(|text| release(text)) else {
+    let Some(version) = node.observation.gpu_facts.nvidia_release() else {
         let text = "There are NVIDIA GPUs, and /proc/driver/nvidia does not describe them.";
         return Some(missing(text, "load the module nvidia, or show its /proc/driver/nvidia to gpumap"));
     };
@@ -77,17 +76,6 @@ fn nvidia(node: &NodeFacts<'_>) -> Option<CheckResult> {
     } else {
         missing(text, "look for lost GPUs (Xid 79) in the kernel's log, and reset them or reboot")
     })
-}
-
-/// The first word of the line of the module that is a version, such as `580.65.06`.
-fn release(text: &str) -> Option<&str> {
-    let line = text.lines().find(|line| line.starts_with("NVRM version:"))?;
-    let is_version = |word: &&str| {
-        word.contains('.')
-            && word.starts_with(|first: char| first.is_ascii_digit())
-            && word.bytes().all(|byte| byte == b'.' || byte.is_ascii_digit())
-    };
-    line.split_whitespace().find(is_version)
 }
 
 fn other(node: &NodeFacts<'_>, vendor: &Vendor, name: &str, module: &str) -> Option<CheckResult> {

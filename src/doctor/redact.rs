@@ -8,12 +8,15 @@ const REDACTED: &str = "(redacted)";
 const PUBLIC: [&str; 7] =
     ["/usr/", "/lib", "/opt/rocm/", "/sys/fs/cgroup", "/proc", "/run/nvidia/", "/etc/slurm"];
 
+/// Keys of Slurm's files whose values are words of Slurm and not of a site.
+const SLURM_WORDS: [&str; 5] = ["taskplugin", "grestypes", "constraindevices", "name", "autodetect"];
+
 /// Takes out the node's name and boot, and the paths that somebody of the site
 /// chose. Names of users, jobs, GPUs and processes are not among these facts.
 pub fn redact(observation: &mut Observation, setup: &mut Setup) {
     let host = &mut observation.host;
     (host.name, host.boot_id) = (REDACTED.to_owned(), REDACTED.to_owned());
-    host.boot_time = None;
+    (host.boot_time, host.slurm_cluster) = (None, None);
     host.cgroup_root = path(&host.cgroup_root);
     for mount in &mut setup.cgroup2 {
         mount.point = path(&mount.point);
@@ -36,9 +39,12 @@ pub fn redact(observation: &mut Observation, setup: &mut Setup) {
         if let Answer::Known(values) = &mut file.values {
             values
                 .iter_mut()
-                .filter(|(key, _)| key == "include")
+                .filter(|(key, _)| !SLURM_WORDS.contains(&key.as_str()))
                 .for_each(|(_, it)| *it = REDACTED.to_owned());
         }
+    }
+    for plugins in &mut slurm.plugins {
+        plugins.directory = path(&plugins.directory);
     }
     for error in &mut observation.errors {
         error.what = path(&error.what);

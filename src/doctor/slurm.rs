@@ -1,5 +1,5 @@
-//! Slurm's configuration, as its files have it. Which version of Slurm runs is not
-//! known: that would take asking it.
+//! Slurm's version and configuration, as its files have them: no program of Slurm is
+//! asked.
 
 use super::kind::{CheckKind, CheckResult, NodeFacts, missing, note, ok, unknown};
 use crate::observation::SlurmFile;
@@ -10,6 +10,15 @@ pub(super) const KINDS: &[CheckKind] = &[
         page: "gpumap reads slurm.conf, cgroup.conf and gres.conf where Slurm and its packages put them. It asks \
                no daemon of Slurm.",
         look: configuration,
+    },
+    CheckKind {
+        id: "slurm.version",
+        page: "Plugins of Slurm name the version that they are of, and Slurm's daemons load plugins of their own \
+               version alone. gpumap reads it from the plugins' files, in PluginDir of slurm.conf or where packages \
+               put them; it starts no program of Slurm. A slurmd that was not restarted after an update still is of \
+               the version before. From 26.05 on Slurm names the cgroups of jobs by SLUID; before 25.05 a job whose \
+               device program could not be attached ran without one.",
+        look: version,
     },
     CheckKind {
         id: "slurm.constrain-devices",
@@ -41,6 +50,28 @@ fn configuration(node: &NodeFacts<'_>) -> Option<CheckResult> {
         ),
         [] => note("No configuration of Slurm was found. That is right on a node without Slurm."),
         paths => ok(format!("Slurm's files: {}.", paths.join(", "))),
+    })
+}
+
+fn version(node: &NodeFacts<'_>) -> Option<CheckResult> {
+    let slurm = &node.setup.slurm;
+    let fix = "name the directory of Slurm's plugins as PluginDir in slurm.conf";
+    let each = slurm.plugins.iter().map(|plugins| match plugins.version.known() {
+        Some(version) => format!("{version} in {}", plugins.directory),
+        None => {
+            format!("unknown in {} ({})", plugins.directory, plugins.version.missing().unwrap_or_default())
+        }
+    });
+    let each = each.collect::<Vec<_>>().join(", ");
+    Some(match slurm.plugins.as_slice() {
+        [] if slurm.slurm_conf.is_none() && !node.runs("slurmd") => return None,
+        [] => unknown("Which version of Slurm is here is not known: none of its plugins is.", fix),
+        plugins if plugins.iter().any(|one| one.version.known().is_none()) => unknown(
+            format!("The version of Slurm's plugins: {each}."),
+            "install one version of Slurm again, as root",
+        ),
+        [_] => ok(format!("The version of Slurm's plugins: {each}.")),
+        _ => note(format!("Slurm is here more than once: {each}.")).with_fix(fix),
     })
 }
 

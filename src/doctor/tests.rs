@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::model::{CheckState, EngineTask};
-use crate::observation::{Answer, CgroupMode, CgroupMount, OwnFile, Rights, SlurmFile, Trial};
+use crate::observation::{Answer, CgroupMode, CgroupMount, OwnFile, Rights, SlurmFile, SlurmPlugins, Trial};
 
 /// A node on which nothing is missing.
 fn whole() -> (Observation, Setup) {
@@ -113,6 +113,34 @@ fn one_lack_each() {
         assert_eq!(check.state, CheckState::Missing, "{check:?}");
         assert!(check.fix.is_some_and(|fix| !fix.is_empty()), "{id}");
     }
+}
+
+/// Make sure that Slurm's version is told as its plugins say it, that two of them are
+/// worth a note, and that none is unknown where Slurm is here.
+#[test]
+fn versions_of_slurm() {
+    let plugins =
+        |directory: &str, version: Answer<String>| SlurmPlugins { directory: directory.to_owned(), version };
+    let known = |text: &str| Answer::Known(text.to_owned());
+    let of = |found: Vec<SlurmPlugins>| {
+        after("slurm.version", |_, setup| {
+            setup.slurm.slurm_conf = conf(&[]);
+            setup.slurm.plugins = found;
+        })
+        .unwrap()
+    };
+    let one = of(vec![plugins("/usr/lib64/slurm", known("25.11.0"))]);
+    assert_eq!(
+        (one.state, one.found.as_str()),
+        (CheckState::Ok, "The version of Slurm's plugins: 25.11.0 in /usr/lib64/slurm.")
+    );
+    let two = of(vec![plugins("/a", known("25.11.0")), plugins("/b", known("22.05.8"))]);
+    assert_eq!(two.state, CheckState::Note);
+    assert!(two.found.contains("25.11.0 in /a, 22.05.8 in /b") && two.fix.is_some());
+    let broken = of(vec![plugins("/a", Answer::Missing("cut off".to_owned()))]);
+    assert!(broken.state == CheckState::Unknown && broken.found.contains("unknown in /a (cut off)"));
+    assert_eq!(of(Vec::new()).state, CheckState::Unknown);
+    assert_eq!(state("slurm.version", |_, _| {}), None);
 }
 
 /// Make sure that what could not be read is unknown, and never ok or missing.

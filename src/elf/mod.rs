@@ -1,5 +1,6 @@
 //! Reads ELF files: which segments and sections a file has, which symbols it
-//! exports, where a function begins in the file and with which bytes.
+//! exports, where a function begins in the file and with which bytes, and with which
+//! bytes a variable begins.
 //!
 //! The file may belong to a user and say anything. So no table is read whole:
 //! an exported name is looked up in the hash table that the dynamic linker uses,
@@ -132,6 +133,23 @@ impl<R: FnMut(&mut [u8], u64) -> io::Result<()>> ElfFile<R> {
     /// that the file is malformed or unreadable.
     pub fn function(&mut self, symbol: &Symbol) -> Result<Function, ElfError> {
         function::read(&mut self.reader, &self.header, symbol)
+    }
+
+    /// The bytes with which a variable begins, as the file has them: pointers in it are
+    /// not relocated.
+    ///
+    /// # Errors
+    ///
+    /// That its size is not `N`, or that the file does not have all of it.
+    pub fn variable<const N: usize>(&mut self, symbol: &Symbol) -> Result<[u8; N], ElfError> {
+        let wrong = ElfError::Malformed("a variable");
+        let found = self.header.segments.iter().find_map(|segment| {
+            let place = segment.place(symbol.address)?;
+            (symbol.size == N as u64 && segment.rest(place) >= symbol.size).then_some(place)
+        });
+        let mut bytes = [0; N];
+        self.reader.fill(&mut bytes, found.ok_or(wrong)?)?;
+        Ok(bytes)
     }
 
     /// The build id that the linker wrote (`NT_GNU_BUILD_ID`); `None` if it wrote

@@ -38,6 +38,7 @@ fn read_all(bytes: &[u8]) {
         let own = file.symbols(&["setenv", "environ"], kind).ok().flatten().unwrap_or_default();
         for symbol in exported.into_iter().chain(own).flatten() {
             let _function = file.function(&symbol);
+            let _variable = file.variable::<8>(&symbol);
         }
     }
 }

@@ -15,6 +15,8 @@ use crate::model::{OwnerKind, Severity};
 pub(super) struct State {
     /// Properties with their values.
     pub(super) properties: Vec<(Word, Word)>,
+    /// The Slurm cluster that it belongs to, if it says so.
+    pub(super) cluster: Option<Word>,
     /// Jobs.
     pub(super) jobs: Vec<JobRow>,
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use super::alike::alike;
 use super::answer::{Alike, Audited, FindingRow};
 use super::compact::digest;
-use super::document::Answer;
+use super::document::{Answer, Finding};
 use super::refusal::Refusal;
 use super::tables::Tables;
-use crate::model::{OwnerKind, Severity};
+use crate::model::OwnerKind;
 use crate::report::Payload;
 
 /// Findings of a node, by what those that are alike have in common.
@@ -29,60 +29,37 @@ pub(super) fn check(answer: &Answer<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A finding of either form.
-struct Found<'a> {
-    id: &'a str,
-    severity: Severity,
-    fingerprint: &'a str,
-    summary: &'a str,
-    owner: Option<&'a OwnerKind>,
-}
-
 /// The findings of `audit --json`.
 pub(super) fn of_answer(tables: &mut Tables, answer: &Answer<'_>) -> Audited {
     let findings = answer.findings.as_ref().map(|list| list.0.as_slice()).unwrap_or_default();
+    let (counted, ignored): (Vec<_>, Vec<_>) = findings.iter().partition(|one| one.ignored.is_none());
     let mut rows = Rows::new();
-    for finding in findings.iter().filter(|finding| finding.ignored.is_none()) {
-        let found = Found {
-            id: &finding.id,
-            severity: finding.severity,
-            fingerprint: &finding.fingerprint,
-            summary: &finding.summary,
-            owner: finding.owner.as_ref().map(|owner| &owner.kind),
-        };
-        add(tables, &mut rows, &found);
-    }
-    let ignored = findings.iter().filter(|finding| finding.ignored.is_some()).count();
+    counted.into_iter().for_each(|finding| add(tables, &mut rows, finding));
     let config = answer.audit.as_ref().and_then(|audit| audit.options.config.as_ref());
     let config = config.map_or_else(|| "none".to_owned(), |config| digest(config.text.as_bytes()));
-    Audited { findings: rows.into_values().collect(), ignored, config: tables.words.number(&config) }
+    Audited {
+        findings: rows.into_values().collect(),
+        ignored: ignored.len(),
+        config: tables.words.number(&config),
+    }
 }
 
 /// The findings of an observation, audited without a configuration.
 pub(super) fn of_payload(tables: &mut Tables, payload: &Payload) -> Audited {
     let mut rows = Rows::new();
-    for finding in payload.findings.iter().flatten() {
-        let found = Found {
-            id: &finding.id,
-            severity: finding.severity,
-            fingerprint: &finding.fingerprint,
-            summary: &finding.summary,
-            owner: finding.owner.as_ref().map(|owner| &owner.kind),
-        };
-        add(tables, &mut rows, &found);
-    }
+    payload.findings.iter().flatten().for_each(|finding| add(tables, &mut rows, &finding.into()));
     Audited { findings: rows.into_values().collect(), ignored: 0, config: tables.words.number("none") }
 }
 
-fn add(tables: &mut Tables, rows: &mut Rows, found: &Found<'_>) {
+fn add(tables: &mut Tables, rows: &mut Rows, found: &Finding<'_>) {
     let alike = Alike {
         severity: found.severity,
-        id: tables.words.number(found.id),
-        owner: found.owner.map(short),
-        words: tables.words.number(&alike(found.summary)),
+        id: tables.words.number(&found.id),
+        owner: found.owner.as_ref().map(|owner| short(&owner.kind)),
+        words: tables.words.number(&alike(&found.summary)),
     };
-    let fingerprint = fingerprint(found.fingerprint);
-    let example = tables.words.number(found.summary);
+    let fingerprint = fingerprint(&found.fingerprint);
+    let example = tables.words.number(&found.summary);
     match rows.get_mut(&alike) {
         Some(row) => {
             row.fingerprints.push(fingerprint);

@@ -88,12 +88,8 @@ fn worth_keeping(owners: &[OwnerSets]) -> (Vec<&OwnerSets>, usize) {
 
 /// Versions of drivers that the node's files name.
 fn drivers(observation: &Observation) -> BTreeMap<String, String> {
-    let nvidia = observation.gpu_facts.files.get("/proc/driver/nvidia/version");
-    let nvidia = nvidia.and_then(|text| {
-        let line = text.lines().find(|line| line.starts_with("NVRM version:"))?;
-        let is_version = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.');
-        line.split_whitespace().find(is_version).map(|word| ("nvidia".to_owned(), word.to_owned()))
-    });
+    let nvidia = observation.gpu_facts.nvidia_release();
+    let nvidia = nvidia.map(|release| ("nvidia".to_owned(), release.to_owned()));
     let settings = observation.setup.iter().flat_map(|setup| &setup.settings);
     let modules = settings.filter_map(|(path, text)| {
         let name = path.strip_prefix("/sys/module/")?.strip_suffix("/version")?;

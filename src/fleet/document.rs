@@ -7,9 +7,9 @@ use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::text::{Key, Short, Str};
+use super::text::{Key, Pairs, Short, Str};
 use crate::model::{AllocationSource, JobIdSource, OwnerKind, Severity, Verdict};
-use crate::report::CompactNode;
+use crate::report::{self, CompactNode};
 
 /// GPUs of a node.
 const GPUS: usize = 1024;
@@ -22,6 +22,8 @@ const OWNERS: usize = 1 << 16;
 /// Findings of a node: more than a node with a finding for each of 50 jobs and
 /// 5000 cgroups.
 const FINDINGS: usize = 1 << 14;
+/// Drivers, kinds of owners, shapes of programs and codes of problems of a node.
+const KINDS: usize = 256;
 
 /// An answer of `node` or `audit`.
 #[derive(Debug, Default, Deserialize)]
@@ -36,12 +38,12 @@ pub(super) struct Answer<'a> {
     pub(super) errors: Short<Problem<'a>, MANY>,
     pub(super) cgroups: Option<Short<Cgroup<'a>, MANY>>,
     pub(super) programs: Programs<'a>,
-    pub(super) policies: Option<BTreeMap<Str<'a>, Policy>>,
+    pub(super) policies: Option<Policies<'a>>,
     pub(super) gpus: Option<Short<Gpu<'a>, GPUS>>,
     pub(super) owners: Option<Short<OwnerSets<'a>, OWNERS>>,
     pub(super) findings: Option<Short<Finding<'a>, FINDINGS>>,
     pub(super) audit: Option<Audit<'a>>,
-    pub(super) compact: Option<CompactNode>,
+    pub(super) compact: Option<Compact<'a>>,
     pub(super) fleet: Option<IgnoredAny>,
     pub(super) observation: Option<&'a RawValue>,
 }
@@ -53,6 +55,7 @@ pub(super) struct Host<'a> {
     pub(super) name: Str<'a>,
     pub(super) kernel: Str<'a>,
     pub(super) cgroup_mode: Str<'a>,
+    pub(super) slurm_cluster: Option<Str<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -92,6 +95,10 @@ pub(super) struct Effective {
 /// Programs by id.
 #[derive(Debug, Default)]
 pub(super) struct Programs<'a>(pub(super) BTreeMap<u32, Program<'a>>);
+
+/// Policies by id.
+#[derive(Debug, Default)]
+pub(super) struct Policies<'a>(pub(super) BTreeMap<Str<'a>, Policy>);
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -171,6 +178,92 @@ pub(super) struct FindingOwner {
     pub(super) kind: OwnerKind,
 }
 
+/// The compact form of a node, of which the report needs the jobs alone.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Compact<'a> {
+    #[serde(borrow)]
+    pub(super) gpus: Short<CompactGpu<'a>, GPUS>,
+    #[serde(default)]
+    pub(super) instances: Short<Str<'a>, SET>,
+    pub(super) owners: CompactOwners<'a>,
+    #[serde(default)]
+    pub(super) drivers: Pairs<Str<'a>, Str<'a>, KINDS>,
+    pub(super) gres_conf: Option<Str<'a>>,
+    #[serde(default)]
+    pub(super) programs: Pairs<Str<'a>, Short<Str<'a>, KINDS>, KINDS>,
+    #[serde(default)]
+    pub(super) problems: Pairs<Str<'a>, usize, KINDS>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct CompactGpu<'a> {
+    #[serde(borrow)]
+    pub(super) key: Str<'a>,
+    pub(super) model: Str<'a>,
+    pub(super) minor: Option<u32>,
+    pub(super) nvml: Option<u32>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct CompactOwners<'a> {
+    #[serde(borrow)]
+    pub(super) owner: Short<Str<'a>, OWNERS>,
+    pub(super) depth: Short<u8, OWNERS>,
+    pub(super) allocated: Short<Option<Str<'a>>, OWNERS>,
+    pub(super) allowed: Short<Option<Str<'a>>, OWNERS>,
+}
+
+/// That of an observation, which gpumap makes itself.
+impl<'a> From<&'a CompactNode> for Compact<'a> {
+    fn from(node: &'a CompactNode) -> Self {
+        let gpu = |gpu: &'a report::CompactGpu| CompactGpu {
+            key: gpu.key.as_str().into(),
+            model: gpu.model.as_str().into(),
+            minor: gpu.minor,
+            nvml: gpu.nvml,
+        };
+        let owners = &node.owners;
+        let drivers = node.drivers.iter().map(|(name, text)| (name.as_str().into(), text.as_str().into()));
+        let programs = node.programs.iter().map(|(kind, all)| (kind.as_str().into(), Short(texts(all))));
+        let problems = node.problems.iter().map(|(code, count)| (code.as_str().into(), *count));
+        Self {
+            gpus: Short(node.gpus.iter().map(gpu).collect()),
+            instances: Short(texts(&node.instances)),
+            owners: CompactOwners {
+                owner: Short(texts(&owners.owner)),
+                depth: Short(owners.depth.clone()),
+                allocated: Short(masks(&owners.allocated)),
+                allowed: Short(masks(&owners.allowed)),
+            },
+            drivers: Pairs(drivers.collect()),
+            gres_conf: node.gres_conf.as_deref().map(Str::from),
+            programs: Pairs(programs.collect()),
+            problems: Pairs(problems.collect()),
+        }
+    }
+}
+
+fn texts(all: &[String]) -> Vec<Str<'_>> {
+    all.iter().map(|text| text.as_str().into()).collect()
+}
+
+fn masks(all: &[Option<String>]) -> Vec<Option<Str<'_>>> {
+    all.iter().map(|mask| mask.as_deref().map(Str::from)).collect()
+}
+
+impl<'a> From<&'a report::Finding> for Finding<'a> {
+    fn from(finding: &'a report::Finding) -> Self {
+        Self {
+            id: Str::from(finding.id.as_str()),
+            severity: finding.severity,
+            fingerprint: Str::from(finding.fingerprint.as_str()),
+            summary: Str::from(finding.summary.as_str()),
+            owner: finding.owner.as_ref().map(|owner| FindingOwner { kind: owner.kind.clone() }),
+            ignored: None,
+        }
+    }
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Audit<'a> {
@@ -205,8 +298,15 @@ impl<'de> Deserialize<'de> for Instance {
 
 impl<'de: 'a, 'a> Deserialize<'de> for Programs<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let programs = Option::<BTreeMap<u32, Program<'a>>>::deserialize(deserializer)?;
-        Ok(Self(programs.unwrap_or_default()))
+        let programs = Option::<Pairs<u32, Program<'a>, MANY>>::deserialize(deserializer)?;
+        Ok(Self(programs.unwrap_or_default().0.into_iter().collect()))
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Policies<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let policies = Pairs::<Str<'a>, Policy, MANY>::deserialize(deserializer)?;
+        Ok(Self(policies.0.into_iter().collect()))
     }
 }
 

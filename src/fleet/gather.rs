@@ -12,8 +12,8 @@ use super::line::is_of_name;
 use super::pieces::{InputPosition, LONGEST_DOCUMENT, Other, Sink};
 use super::refusal::Refusal;
 use super::tables::Tables;
-use super::words::cut;
-use super::{audited, state};
+use super::words::{Word, cut};
+use super::{audited, claims, state};
 use crate::analyse::{self, CallerAllocation};
 use crate::audit::{self, Config};
 use crate::model::ProblemCode;
@@ -24,6 +24,11 @@ use crate::report;
 const NAME: usize = 64;
 /// Documents that cannot be used and are told one by one.
 const TOLD: usize = 200;
+/// Nodes of one report.
+const NODES: usize = 1 << 17;
+/// Bytes of all different words together: 10,000 nodes of 50 jobs take some 40 MiB.
+/// What a hostile node makes up has an end here.
+const ROOM: usize = if cfg!(test) { 1 << 20 } else { 256 << 20 };
 /// Lines of one input that are no document and are told one by one.
 const TEXTS: usize = 3;
 /// Characters that are shown of text that is no document.
@@ -48,6 +53,8 @@ pub(super) struct GatheredNode {
     pub(super) audit: Option<Newest<Audited>>,
     /// Whether there are several documents of one kind.
     pub(super) is_repeated: bool,
+    /// Answers that came under another name, by that name.
+    pub(super) foreign: BTreeMap<Word, GatheredNode>,
 }
 
 /// A node at one moment: what every document says of itself.
@@ -59,12 +66,20 @@ pub(super) struct Head<'a> {
     pub(super) taken_at: Timestamp,
     /// Tells documents of the same time apart.
     pub(super) digest: u64,
+    /// The name under which it came, if that is another one.
+    pub(super) other_name: Option<&'a str>,
+}
+
+impl Head<'_> {
+    fn part<T>(&self, what: T, gaps: Gaps) -> Newest<T> {
+        Newest { taken_at: self.taken_at, digest: self.digest, what, gaps }
+    }
 }
 
 impl Gatherer {
     /// A place for the documents of one input; `name` is the input's, for messages.
     pub fn input<'g>(&'g mut self, name: &'g str) -> Intake<'g> {
-        Intake { gatherer: self, name, texts: 0 }
+        Intake { gatherer: self, name, texts: 0, labels: BTreeMap::new() }
     }
 
     /// An input that cannot be read, or not to its end.
@@ -89,11 +104,18 @@ impl Gatherer {
         }
     }
 
-    fn read(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
+    /// Reads a document that came under this name. Returns the node that it is of.
+    fn read(&mut self, bytes: &[u8], name: Option<&str>) -> Result<String, Refusal> {
+        if self.tables.words.bytes() > ROOM {
+            return Err(Refusal::why(format!(
+                "there is no room for it: the words of the documents before it have {} MiB",
+                ROOM >> 20
+            )));
+        }
         let schema = document::schema(bytes)?;
         match schema.as_str() {
-            report::SCHEMA => self.answer(&serde_json::from_slice(bytes)?, bytes),
-            observation::SCHEMA => self.observation(serde_json::from_slice(bytes)?, bytes),
+            report::SCHEMA => self.answer(&serde_json::from_slice(bytes)?, bytes, name),
+            observation::SCHEMA => self.observation(serde_json::from_slice(bytes)?, bytes, name),
             other if other.starts_with("gpumap") => {
                 Err(Refusal::why(format!("it has the schema {other}, which this gpumap cannot read")))
             }
@@ -101,7 +123,7 @@ impl Gatherer {
         }
     }
 
-    fn answer(&mut self, answer: &Answer<'_>, bytes: &[u8]) -> Result<(), Refusal> {
+    fn answer(&mut self, answer: &Answer<'_>, bytes: &[u8], name: Option<&str>) -> Result<String, Refusal> {
         if answer.fleet.is_some() {
             return Err(Refusal::why("it is a report of gpumap fleet; give it with --baseline"));
         }
@@ -110,7 +132,7 @@ impl Gatherer {
         if !is_audit && !is_node {
             return Err(unusable(answer));
         }
-        let head = head(&answer.host.name, &answer.taken_at, bytes)?;
+        let head = self.head(&answer.host.name, &answer.taken_at, bytes, name)?;
         if is_audit {
             audited::check(answer)?;
         }
@@ -136,13 +158,18 @@ impl Gatherer {
             self.add_state(head, what, gaps);
         }
         self.documents += 1;
-        Ok(())
+        Ok(head.name.to_owned())
     }
 
     /// Analyses an observation as `node` and `audit` do.
-    fn observation(&mut self, observation: Observation, bytes: &[u8]) -> Result<(), Refusal> {
+    fn observation(
+        &mut self,
+        observation: Observation,
+        bytes: &[u8],
+        name: Option<&str>,
+    ) -> Result<String, Refusal> {
         let observation = bounded(observation)?;
-        let head = head(&observation.host.name, &observation.taken_at, bytes)?;
+        let head = self.head(&observation.host.name, &observation.taken_at, bytes, name)?;
         let granted = CallerAllocation::default();
         let state = self.state_of(&observation)?;
         let payload = audit::audit(&observation, &granted, &Config::default());
@@ -154,31 +181,59 @@ impl Gatherer {
         let gaps = state::gaps_of(&mut self.tables, &observation, unknown);
         self.add_state(head, state, gaps);
         self.documents += 1;
-        Ok(())
+        Ok(head.name.to_owned())
     }
 
     fn state_of(&mut self, observation: &Observation) -> Result<State, Refusal> {
         let payload = analyse::node(observation, &CallerAllocation::default());
         let payload = payload.map_err(|error| Refusal::why(error.to_string()))?;
         let node = compact(observation, &payload);
-        state::of_observation(&mut self.tables, observation, &node)
+        state::of_observation(&mut self.tables, observation, &(&node).into())
     }
 
     fn add_state(&mut self, head: Head<'_>, what: State, gaps: Gaps) {
-        let part = Newest { taken_at: head.taken_at, digest: head.digest, what, gaps };
-        let node = self.nodes.entry(head.name.to_owned()).or_default();
-        node.is_repeated |= newest(&mut node.state, part);
+        let node = self.node(head);
+        node.is_repeated |= newest(&mut node.state, head.part(what, gaps));
     }
 
     fn add_audit(&mut self, head: Head<'_>, what: Audited, gaps: Gaps) {
-        let part = Newest { taken_at: head.taken_at, digest: head.digest, what, gaps };
+        let node = self.node(head);
+        node.is_repeated |= newest(&mut node.audit, head.part(what, gaps));
+    }
+
+    /// Where the answer of a node is kept.
+    fn node(&mut self, head: Head<'_>) -> &mut GatheredNode {
         let node = self.nodes.entry(head.name.to_owned()).or_default();
-        node.is_repeated |= newest(&mut node.audit, part);
+        match head.other_name {
+            Some(name) => node.foreign.entry(self.tables.words.number(name)).or_default(),
+            None => node,
+        }
+    }
+
+    /// The node that a document is of, which came under the name of `from`.
+    fn head<'a>(
+        &self,
+        name: &'a str,
+        taken_at: &str,
+        bytes: &[u8],
+        from: Option<&'a str>,
+    ) -> Result<Head<'a>, Refusal> {
+        let is_name = (1..=NAME).contains(&name.len()) && name.bytes().all(is_of_name);
+        if !is_name {
+            return Err(Refusal::why(format!("'{}' is no name of a node", cut(name))));
+        }
+        if self.nodes.len() >= NODES && !self.nodes.contains_key(name) {
+            return Err(Refusal::why(format!("there are more than {NODES} nodes")));
+        }
+        let taken_at = taken_at.parse();
+        let taken_at = taken_at.map_err(|_| Refusal::why("it does not say when it was made"))?;
+        let other_name = from.filter(|from| !claims::is_same(from, name));
+        Ok(Head { name, taken_at, digest: digest(bytes), other_name })
     }
 }
 
 /// Keeps the newer one; whether there was one already.
-fn newest<T>(slot: &mut Option<Newest<T>>, part: Newest<T>) -> bool {
+pub(super) fn newest<T>(slot: &mut Option<Newest<T>>, part: Newest<T>) -> bool {
     match slot {
         Some(former) => {
             if part.replaces(former) {
@@ -191,17 +246,6 @@ fn newest<T>(slot: &mut Option<Newest<T>>, part: Newest<T>) -> bool {
             false
         }
     }
-}
-
-/// The node that a document is of.
-fn head<'a>(name: &'a str, taken_at: &str, bytes: &[u8]) -> Result<Head<'a>, Refusal> {
-    let is_name = (1..=NAME).contains(&name.len()) && name.bytes().all(is_of_name);
-    if !is_name {
-        return Err(Refusal::why(format!("'{}' is no name of a node", cut(name))));
-    }
-    let taken_at = taken_at.parse();
-    let taken_at = taken_at.map_err(|_| Refusal::why("it does not say when it was made"))?;
-    Ok(Head { name, taken_at, digest: digest(bytes) })
 }
 
 fn bounded(observation: Observation) -> Result<Observation, Refusal> {
@@ -240,6 +284,8 @@ pub struct Intake<'g> {
     name: &'g str,
     /// Lines that are no document.
     texts: usize,
+    /// The label of each node that answered under one.
+    labels: BTreeMap<String, String>,
 }
 
 impl Intake<'_> {
@@ -248,6 +294,31 @@ impl Intake<'_> {
         let more = self.texts.saturating_sub(TEXTS);
         if more > 0 {
             self.gatherer.tell(self.name, format!("{more} more lines are no document"));
+        }
+    }
+
+    /// The name under which a document came: that of its label, or of its file.
+    fn read(&mut self, place: InputPosition<'_>, bytes: &[u8]) -> Result<(), Refusal> {
+        let name = match place.label {
+            Some(label) => claims::of_label(label),
+            None => claims::of_file(self.name),
+        };
+        let host = self.gatherer.read(bytes, name)?;
+        self.answered(place, host);
+        Ok(())
+    }
+
+    /// Tells a node that answers under two labels: two nodes have one name, or one of
+    /// them says that it is the other.
+    fn answered(&mut self, place: InputPosition<'_>, host: String) {
+        let Some(label) = place.label else { return };
+        match self.labels.get(&host) {
+            Some(former) if former != label => {
+                let why = format!("it says that it is {host}, as what came under the label {former} does");
+                self.tell(place, why);
+            }
+            Some(_) => {}
+            None => drop(self.labels.insert(host, label.to_owned())),
         }
     }
 
@@ -260,7 +331,7 @@ impl Intake<'_> {
 
 impl Sink for Intake<'_> {
     fn try_document(&mut self, place: InputPosition<'_>, bytes: &[u8]) -> bool {
-        match self.gatherer.read(bytes) {
+        match self.read(place, bytes) {
             Ok(()) => true,
             Err(Refusal::Json(error)) if error.classify() != Category::Data => false,
             Err(refusal) => {
@@ -271,7 +342,7 @@ impl Sink for Intake<'_> {
     }
 
     fn document(&mut self, place: InputPosition<'_>, bytes: &[u8]) {
-        if let Err(refusal) = self.gatherer.read(bytes) {
+        if let Err(refusal) = self.read(place, bytes) {
             self.tell(place, refusal.text());
         }
     }

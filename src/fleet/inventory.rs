@@ -2,12 +2,11 @@
 
 use std::collections::HashMap;
 
-use super::document;
+use super::document::{self, Compact};
 use super::grant::Grant;
 use super::mask::Mask;
 use super::text::Key;
 use super::words::cut;
-use crate::report::CompactNode;
 
 /// A device that a set can name: a GPU, or a MIG instance on one.
 #[derive(Clone, Debug)]
@@ -46,12 +45,12 @@ impl Inventory {
     }
 
     /// That of a compact document.
-    pub(super) fn of_compact(node: &CompactNode) -> Self {
+    pub(super) fn of_compact(node: &Compact<'_>) -> Self {
         let mut all = Self::default();
-        for gpu in &node.gpus {
+        for gpu in &node.gpus.0 {
             all.gpu(Key::of(&gpu.key), &gpu.model, Numbers { nvml: gpu.nvml, minor: gpu.minor });
         }
-        for key in &node.instances {
+        for key in &node.instances.0 {
             let gpu = key.rsplitn(3, '/').nth(2).unwrap_or(key);
             let device = all.by_key.get(&Key::of(gpu)).and_then(|at| all.devices.get(*at)).cloned();
             let device = device.unwrap_or_else(|| Device {

@@ -1,7 +1,7 @@
 //! Jobs that run on several nodes: whether they have alike GPUs on all of them.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::answer::{GrantNumber, GrantRow};
 use super::gather::Gatherer;
@@ -14,6 +14,8 @@ use crate::report::{FleetJobs, JobDifference, JobGrant};
 /// A job on one node.
 struct Row<'a> {
     job: Word,
+    /// The cluster that the job is one of, where nodes of several clusters answered.
+    cluster: Option<Word>,
     node: &'a str,
     allowed: GrantRow,
     allocated: Option<GrantRow>,
@@ -21,20 +23,27 @@ struct Row<'a> {
 
 /// The jobs of all nodes.
 pub(super) fn of(gatherer: &Gatherer) -> FleetJobs {
+    let states = || gatherer.nodes.values().filter_map(|node| Some(&node.state.as_ref()?.what));
+    // Every cluster counts its jobs from 1.
+    let clusters: BTreeSet<Word> = states().filter_map(|state| state.cluster).collect();
+    let are_several = clusters.len() > 1;
     let rows = gatherer.nodes.iter().flat_map(|(name, node)| {
-        let jobs = node.state.iter().flat_map(|state| &state.what.jobs);
-        jobs.map(|row| Row {
-            job: row.job,
-            node: name.as_str(),
-            allowed: row.allowed,
-            allocated: row.allocated,
+        let states = node.state.iter().map(|part| &part.what);
+        states.flat_map(move |state| {
+            state.jobs.iter().map(move |row| Row {
+                job: row.job,
+                cluster: state.cluster.filter(|_| are_several),
+                node: name.as_str(),
+                allowed: row.allowed,
+                allocated: row.allocated,
+            })
         })
     });
     let mut rows: Vec<Row<'_>> = rows.collect();
     // By number, which is quick; jobs are put in order by name when they are told.
-    rows.sort_by_key(|row| row.job);
+    rows.sort_by_key(|row| (row.job, row.cluster));
     let mut jobs = FleetJobs::default();
-    for job in rows.chunk_by(|a, b| a.job == b.job) {
+    for job in rows.chunk_by(|a, b| (a.job, a.cluster) == (b.job, b.cluster)) {
         jobs.all += 1;
         if job.first().map(|row| row.node) != job.last().map(|row| row.node) {
             jobs.several += 1;
@@ -60,16 +69,17 @@ fn differences(gatherer: &Gatherer, job: &[Row<'_>]) -> Vec<JobDifference> {
         job.iter().filter_map(|row| Some((row.node, row.allocated?))).collect();
     [(GrantedSet::Allowed, allowed), (GrantedSet::Allocated, allocated)]
         .into_iter()
-        .filter_map(|(set, rows)| difference(gatherer, job.first()?.job, set, &rows))
+        .filter_map(|(set, rows)| difference(gatherer, job.first()?, set, &rows))
         .collect()
 }
 
 fn difference(
     gatherer: &Gatherer,
-    job: Word,
+    job: &Row<'_>,
     set: GrantedSet,
     rows: &[(&str, GrantRow)],
 ) -> Option<JobDifference> {
+    let words = &gatherer.tables.words;
     let mut grants: BTreeMap<GrantNumber, Vec<(&str, Word)>> = BTreeMap::new();
     for (node, row) in rows {
         grants.entry(row.grant).or_default().push((node, row.numbers));
@@ -86,14 +96,13 @@ fn difference(
         JobGrant {
             gpus: grant.text(),
             compared: grant.compared(usual),
-            numbers: first
-                .map(|(_, numbers)| gatherer.tables.words.get(*numbers).to_owned())
-                .unwrap_or_default(),
+            numbers: first.map(|(_, numbers)| words.get(*numbers).to_owned()).unwrap_or_default(),
             on: hostlist::set(on.iter().map(|(node, _)| *node)),
         }
     };
+    let cluster = job.cluster.map(|name| format!(" of cluster {}", words.get(name)));
     Some(JobDifference {
-        job: gatherer.tables.words.get(job).to_owned(),
+        job: format!("{}{}", words.get(job.job), cluster.unwrap_or_default()),
         set,
         grants: grants.iter().map(one).collect(),
     })

@@ -10,6 +10,7 @@ mod alike;
 mod answer;
 mod audited;
 mod baseline;
+mod claims;
 mod compact;
 mod document;
 mod drift;

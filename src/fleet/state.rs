@@ -1,7 +1,7 @@
 //! What stays of a node's state: its properties and its jobs.
 
 use super::answer::{Gaps, GrantRow, JobRow, State};
-use super::document::{self, Answer};
+use super::document::{self, Answer, Compact};
 use super::grant::Grant;
 use super::inventory::Inventory;
 use super::mask::{DEVICES, Mask};
@@ -9,17 +9,15 @@ use super::owner::{JobName, job, job_of_text};
 use super::refusal::Refusal;
 use super::shapes::{Program, Shapes};
 use super::tables::Tables;
+use super::text::Str;
 use super::words::{Word, cut};
 use crate::model::{JobIdSource, OwnerKind, Verdict};
 use crate::observation::Observation;
-use crate::report::CompactNode;
 
 /// Drivers and kinds of owners that count of one node.
 const KINDS: usize = 32;
 /// Codes of problems that count of one node.
 const CODES: usize = 64;
-/// Rows of owners of a compact document.
-const ROWS: usize = 1 << 16;
 
 /// Properties with their values.
 type Properties = Vec<(Word, Word)>;
@@ -28,23 +26,46 @@ fn add(tables: &mut Tables, properties: &mut Properties, what: &str, value: &str
     properties.push((tables.words.number(what), tables.words.number(value)));
 }
 
-/// Those that every document has.
-fn basics(tables: &mut Tables, version: &str, kernel: &str, mode: &str, gpus: &str) -> Properties {
-    let mut properties = Properties::new();
-    for (what, value) in [("gpumap", version), ("kernel", kernel), ("cgroups", mode), ("gpus", gpus)] {
-        add(tables, &mut properties, what, value);
+/// What every document says of its node.
+#[derive(Clone, Copy, Debug)]
+struct Basics<'a> {
+    version: &'a str,
+    kernel: &'a str,
+    mode: &'a str,
+    cluster: Option<&'a str>,
+}
+
+impl<'a> Basics<'a> {
+    fn of(answer: &'a Answer<'_>) -> Self {
+        let host = &answer.host;
+        Self {
+            version: &answer.version,
+            kernel: &host.kernel,
+            mode: &host.cgroup_mode,
+            cluster: host.slurm_cluster.as_deref(),
+        }
     }
-    properties
+
+    /// A state with these properties and no job.
+    fn state(self, tables: &mut Tables, gpus: &str) -> State {
+        let mut properties = Properties::new();
+        let always =
+            [("gpumap", self.version), ("kernel", self.kernel), ("cgroups", self.mode), ("gpus", gpus)];
+        for (what, value) in always.into_iter().chain(self.cluster.map(|name| ("slurm cluster", name))) {
+            add(tables, &mut properties, what, value);
+        }
+        let cluster = self.cluster.map(|name| tables.words.number(name));
+        State { properties, cluster, jobs: Vec::new() }
+    }
 }
 
 /// The state in `node --json`.
 pub(super) fn of_answer(tables: &mut Tables, answer: &Answer<'_>) -> State {
     let gpus = answer.gpus.as_ref().map(|gpus| gpus.0.as_slice()).unwrap_or_default();
     let inventory = Inventory::of_answer(gpus);
-    let host = &answer.host;
-    let mut properties = basics(tables, &answer.version, &host.kernel, &host.cgroup_mode, &inventory.text());
+    let mut state = Basics::of(answer).state(tables, &inventory.text());
     for (kind, shapes) in shapes(answer).finish().into_iter().take(KINDS) {
-        add(tables, &mut properties, &format!("programs of {}", cut(&kind)), &shapes.join(" | "));
+        add(tables, &mut state.properties, &format!("programs of {}", cut(&kind)), &shapes.join(" | "));
     }
     let owners = answer.owners.as_ref().map(|owners| owners.0.as_slice()).unwrap_or_default();
     let jobs = owners.iter().filter(|row| row.depth == 0).filter_map(|row| {
@@ -60,8 +81,8 @@ pub(super) fn of_answer(tables: &mut Tables, answer: &Answer<'_>) -> State {
         let allocated = is_known.then(|| grant(tables, inventory.of_set(&row.allocated)));
         Some(JobRow { job, allowed, allocated })
     });
-    let jobs = jobs.collect();
-    State { properties, jobs }
+    state.jobs = jobs.collect();
+    state
 }
 
 fn shapes(answer: &Answer<'_>) -> Shapes {
@@ -77,7 +98,7 @@ fn shapes(answer: &Answer<'_>) -> Shapes {
         let programs: Vec<Program<'_>> = programs
             .map(|program| Program { writer: program.writer.as_deref(), insns: program.insns })
             .collect();
-        let policy = answer.policies.as_ref().and_then(|policies| policies.get(&cgroup.policy));
+        let policy = answer.policies.as_ref().and_then(|policies| policies.0.get(&cgroup.policy));
         let default = policy.map_or(Verdict::default(), |policy| policy.default);
         shapes.add(&kind, &programs, default);
     }
@@ -88,21 +109,26 @@ fn shapes(answer: &Answer<'_>) -> Shapes {
 pub(super) fn of_compact(
     tables: &mut Tables,
     answer: &Answer<'_>,
-    node: &CompactNode,
+    node: &Compact<'_>,
 ) -> Result<State, Refusal> {
-    let host = &answer.host;
-    compact(tables, (&answer.version, &host.kernel, &host.cgroup_mode), node)
+    compact(tables, Basics::of(answer), node)
 }
 
 /// The state in an observation, by its compact form.
 pub(super) fn of_observation(
     tables: &mut Tables,
     observation: &Observation,
-    node: &CompactNode,
+    node: &Compact<'_>,
 ) -> Result<State, Refusal> {
     let host = &observation.host;
     let mode = serde_json::to_string(&host.cgroup_mode).unwrap_or_default();
-    let mut state = compact(tables, (&observation.version, &host.kernel, mode.trim_matches('"')), node)?;
+    let basics = Basics {
+        version: &observation.version,
+        kernel: &host.kernel,
+        mode: mode.trim_matches('"'),
+        cluster: host.slurm_cluster.as_deref(),
+    };
+    let mut state = compact(tables, basics, node)?;
     if let Some(setup) = &observation.setup {
         let settings = [
             ("slurm TaskPlugin", setup.slurm.slurm_conf.as_ref(), "taskplugin"),
@@ -117,45 +143,44 @@ pub(super) fn of_observation(
     Ok(state)
 }
 
-fn compact(
-    tables: &mut Tables,
-    (version, kernel, mode): (&str, &str, &str),
-    node: &CompactNode,
-) -> Result<State, Refusal> {
-    if node.gpus.len() + node.instances.len() > DEVICES {
+fn compact(tables: &mut Tables, basics: Basics<'_>, node: &Compact<'_>) -> Result<State, Refusal> {
+    if node.gpus.0.len() + node.instances.0.len() > DEVICES {
         return Err(Refusal::why("it has more GPUs than any node"));
     }
     let inventory = Inventory::of_compact(node);
-    let mut properties = basics(tables, version, kernel, mode, &inventory.text());
+    let mut state = basics.state(tables, &inventory.text());
+    let properties = &mut state.properties;
     let gres = node.gres_conf.as_deref().unwrap_or("none");
-    add(tables, &mut properties, "gres.conf", gres);
-    for (name, version) in node.drivers.iter().take(KINDS) {
-        add(tables, &mut properties, &format!("driver {}", cut(name)), version);
+    add(tables, properties, "gres.conf", gres);
+    for (name, version) in node.drivers.0.iter().take(KINDS) {
+        add(tables, properties, &format!("driver {}", cut(name)), version);
     }
-    for (kind, shapes) in node.programs.iter().take(KINDS) {
-        add(tables, &mut properties, &format!("programs of {}", cut(kind)), &shapes.join(" | "));
+    for (kind, shapes) in node.programs.0.iter().take(KINDS) {
+        let shapes: Vec<&str> = shapes.0.iter().map(|shape| &**shape).collect();
+        add(tables, properties, &format!("programs of {}", cut(kind)), &shapes.join(" | "));
     }
-    Ok(State { properties, jobs: compact_jobs(tables, &inventory, node)? })
+    state.jobs = compact_jobs(tables, &inventory, node)?;
+    Ok(state)
 }
 
 fn compact_jobs(
     tables: &mut Tables,
     inventory: &Inventory,
-    node: &CompactNode,
+    node: &Compact<'_>,
 ) -> Result<Vec<JobRow>, Refusal> {
     let owners = &node.owners;
-    let rows = owners.owner.len();
-    let lengths = [owners.depth.len(), owners.allocated.len(), owners.allowed.len()];
-    if rows > ROWS || lengths.into_iter().any(|length| length != rows) {
+    let rows = owners.owner.0.len();
+    let lengths = [owners.depth.0.len(), owners.allocated.0.len(), owners.allowed.0.len()];
+    if lengths.into_iter().any(|length| length != rows) {
         return Err(Refusal::why("its columns of owners are not of one length"));
     }
     let bad = || Refusal::why("a set of its owners is no mask over its GPUs");
-    let read = |text: &Option<String>| match text {
+    let read = |text: &Option<Str<'_>>| match text {
         Some(text) => Mask::read(text).map(Some).ok_or_else(bad),
         None => Ok(None),
     };
     let mut jobs = Vec::new();
-    let columns = owners.owner.iter().zip(&owners.depth).zip(&owners.allowed).zip(&owners.allocated);
+    let columns = owners.owner.0.iter().zip(&owners.depth.0).zip(&owners.allowed.0).zip(&owners.allocated.0);
     for (((owner, depth), allowed), allocated) in columns {
         let Some(job) = job_of_text(owner).filter(|_| *depth == 0) else { continue };
         let (allowed, allocated) = (read(allowed)?, read(allocated)?);
@@ -181,7 +206,7 @@ pub(super) fn gaps(tables: &mut Tables, answer: &Answer<'_>) -> Gaps {
     for problem in &answer.errors.0 {
         gap(tables, &mut gaps, &problem.code, problem);
     }
-    for (code, count) in answer.compact.iter().flat_map(|node| &node.problems).take(CODES) {
+    for (code, count) in answer.compact.iter().flat_map(|node| &node.problems.0).take(CODES) {
         let code = tables.words.number(code);
         if let Some((counted, _)) = gaps.problems.get_mut(&code) {
             *counted = *count;

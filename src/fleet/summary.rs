@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::baseline::Baseline;
+use super::claims::{self, is_same, short};
 use super::gather::{GatheredNode, Gatherer};
 use super::{drift, findings, hostlist, jobs, problems, times};
 use crate::model::{FailOn, ProblemCode};
@@ -23,6 +24,7 @@ pub struct FleetQuestion {
 /// The report, and what could not be used or is missing.
 pub fn report(mut gatherer: Gatherer, question: &FleetQuestion) -> (Fleet, Vec<Problem>) {
     let mut problems = gatherer.bad();
+    problems.extend(claims::settle(&mut gatherer, question.expected.as_deref()));
     let mut fleet = Fleet {
         nodes: nodes(&gatherer, question.expected.as_deref()),
         documents: gatherer.documents,
@@ -72,18 +74,17 @@ fn nodes(gatherer: &Gatherer, expected: Option<&[String]>) -> FleetNodes {
 /// Which of the expected nodes are missing, and which nodes nobody expected. A node
 /// may call itself `n1.site` where it is expected as `n1`, and the other way round.
 fn compare(gatherer: &Gatherer, expected: &[String]) -> (NodeSet, NodeSet) {
-    let short = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
-    let mut by_short: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    let mut by_short: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for name in gatherer.nodes.keys() {
         by_short.entry(short(name)).or_default().push(name);
     }
     let mut met: BTreeSet<&str> = BTreeSet::new();
     let mut missing = Vec::new();
     for name in expected {
-        let alike = by_short.get(&short(name)).map(Vec::as_slice).unwrap_or_default();
+        let alike = by_short.get(short(name)).map(Vec::as_slice).unwrap_or_default();
         let found = match (gatherer.nodes.get_key_value(name), alike) {
             (Some((same, _)), _) => Some(same.as_str()),
-            (None, [one]) if !name.contains('.') || !one.contains('.') => Some(*one),
+            (None, [one]) if is_same(name, one) => Some(*one),
             _ => None,
         };
         match found {

@@ -229,6 +229,157 @@ fn who_answered() {
     assert!(fleet.drift.iter().all(|drift| drift.values.len() == 1), "the old answer counts");
 }
 
+/// The report over inputs with names, and what it tells.
+fn named(inputs: &[(&str, String)], question: &Question) -> (Fleet, Vec<String>) {
+    let mut gatherer = Gatherer::default();
+    for (name, text) in inputs {
+        let (mut stream, mut sink) = (Stream::default(), gatherer.input(name));
+        stream.push(text.as_bytes(), &mut sink);
+        stream.finish(&mut sink);
+        sink.finish();
+    }
+    let (fleet, problems) = report(gatherer, question);
+    (fleet, problems.into_iter().map(|problem| format!("{}: {}", problem.what, problem.why)).collect())
+}
+
+/// Make sure that a node that says that it is another one is told, whatever its answer
+/// came as, and does not replace the other one's.
+#[test]
+fn impostors() {
+    let later = "2026-11-23T01:05:00Z";
+    let honest = node("n2", NOW, |_| {}).to_string();
+    let liar = node("n2", later, |it| it["host"]["kernel"] = "6.66".into()).to_string();
+    let other = node("n1", NOW, |_| {}).to_string();
+    let expected =
+        || Question { expected: Some(vec!["n1".to_owned(), "n2".to_owned()]), ..Question::default() };
+    let labelled = |lines: &[(&str, &String)]| {
+        lines.iter().map(|(label, text)| format!("{label}: {text}\n")).collect::<String>()
+    };
+    let lie = "n1: what came under this name says that it is n2";
+    for (inputs, question, told) in [
+        (
+            vec![("d/n1.json", liar.clone()), ("d/n2.json", honest.clone())],
+            expected(),
+            &[lie, "n1: did not answer"][..],
+        ),
+        (
+            vec![("-", labelled(&[("n2", &honest), ("n1", &liar)]))],
+            expected(),
+            &[
+                "-, label n1, line 2: it says that it is n2, as what came under the label n2 does",
+                lie,
+                "n1: did not answer",
+            ],
+        ),
+        (
+            vec![("d/n2.json.gz", honest.clone()), ("d/n1.json", format!("{other}\n{liar}"))],
+            Question::default(),
+            &[lie],
+        ),
+    ] {
+        for inputs in [inputs.clone(), inputs.into_iter().rev().collect()] {
+            let (fleet, problems) = named(&inputs, &question);
+            assert_eq!(problems, told, "{inputs:?}");
+            let kernel = fleet.drift.iter().find(|drift| drift.what == "kernel").unwrap();
+            assert!(kernel.values.iter().all(|value| value.value == "6.1"), "{kernel:?}");
+        }
+    }
+    // Nothing else is known of n2: what was said is kept, and told.
+    let (fleet, problems) = named(&[("n1.json", liar.clone())], &expected());
+    assert_eq!((fleet.nodes.answered.nodes.as_str(), &problems[0][..]), ("n2", lie));
+    // Tasks of srun have numbers.
+    let (_, problems) = named(&[("-", labelled(&[("0", &honest), ("1", &liar)]))], &Question::default());
+    assert_eq!(problems, ["-, label 1, line 2: it says that it is n2, as what came under the label 0 does"]);
+}
+
+/// Make sure that names of files that are no nodes, aliases, domains and later answers
+/// of one node are no contradictions.
+#[test]
+fn aliases() {
+    let later = node("n2", "2026-11-23T01:05:00Z", |it| it["host"]["kernel"] = "6.2".into()).to_string();
+    let all: String =
+        ["n1", "n2", "n3"].iter().map(|name| format!("{}\n", node(name, NOW, |_| {}))).collect();
+    for inputs in [
+        vec![("monday.ndjson", all.clone()), ("tuesday.json", later.clone())],
+        vec![("-", all.clone()), ("n2.json", later.clone())],
+        vec![("n2.site.org.json", later.clone()), ("all.txt", all.clone())],
+        vec![("-", format!("{all}rack7: {later}\n"))],
+    ] {
+        let (fleet, problems) = named(&inputs, &Question::default());
+        assert_eq!((problems, fleet.nodes.answered.nodes.as_str()), (Vec::new(), "n[1-3]"));
+        let kernel = fleet.drift.iter().find(|drift| drift.what == "kernel").unwrap();
+        let newest = kernel.values.iter().find(|value| value.value == "6.2").unwrap();
+        assert_eq!((newest.on.nodes.as_str(), fleet.nodes.repeated.nodes.as_str()), ("n2", "n2"));
+    }
+}
+
+/// Make sure that jobs of different clusters are different jobs, and those of nodes
+/// that name none are alike with all where there is one cluster.
+#[test]
+fn clusters() {
+    let of = |name: &str, cluster: Option<&str>, allowed: &str| {
+        node(name, NOW, |it| {
+            it["host"]["slurm_cluster"] = cluster.into();
+            it["compact"]["owners"]["allowed"][0] = allowed.into();
+        })
+    };
+    let (one, two) = (Some("alpha"), Some("beta"));
+    let (fleet, _) =
+        asked(&[of("n1", one, "3"), of("n2", None, "3"), of("n3", one, "1")], &Question::default());
+    assert_eq!((fleet.jobs.all, fleet.jobs.differing[0].job.as_str()), (1, "slurm job 7"));
+    let all = [of("n1", one, "3"), of("n2", two, "1"), of("n3", one, "3"), of("n4", None, "1")];
+    let (fleet, _) = asked(&all, &Question::default());
+    assert_eq!((fleet.jobs.all, fleet.jobs.several, fleet.jobs.differing.len()), (3, 1, 0));
+    let (fleet, _) =
+        asked(&[of("n1", one, "3"), of("n2", two, "1"), of("n3", one, "1")], &Question::default());
+    assert_eq!(fleet.jobs.differing[0].job, "slurm job 7 of cluster alpha");
+}
+
+/// Make sure that what hostile nodes make up takes no more memory than there is room
+/// for, and that it is said what was left out.
+#[test]
+fn room() {
+    let mut gatherer = Gatherer::default();
+    let mut text = String::new();
+    for index in 0..6000 {
+        let change = |it: &mut Value| it["host"]["kernel"] = format!("{index}{}", "k".repeat(190)).into();
+        text.push_str(&format!("{}\n", node("n1", NOW, change)));
+    }
+    let (mut stream, mut sink) = (Stream::default(), gatherer.input("-"));
+    stream.push(text.as_bytes(), &mut sink);
+    sink.finish();
+    let (fleet, problems) = report(gatherer, &Question::default());
+    assert!((3000..4500).contains(&fleet.documents), "{}", fleet.documents);
+    assert!(problems.len() < 300 && problems[0].why.contains("no room for it"), "{:?}", problems[0]);
+    let wide = |key: &str| format!("{{\"schema\":\"gpumap/1\",\"command\":\"node\",{key}}}");
+    for (document, why) in [
+        (
+            wide(&format!(
+                "\"compact\":{{\"gpus\":[],\"owners\":{{\"owner\":[{}\"\"]}}}}",
+                "\"\",".repeat(70_000)
+            )),
+            "a list of more than 65536",
+        ),
+        (
+            wide(&format!(
+                "\"compact\":{{\"drivers\":{{{}\"x\":\"\"}}}}",
+                (0..300).map(|i| format!("\"{i}\":\"\",")).collect::<String>()
+            )),
+            "an object of more than 256 keys",
+        ),
+        (
+            wide(&format!(
+                "\"policies\":{{{}\"x\":{{}}}}",
+                (0..300_000).map(|i| format!("\"{i}\":{{}},")).collect::<String>()
+            )),
+            "an object of more than 262144 keys",
+        ),
+    ] {
+        let (_, problems) = named(&[("-", document)], &Question::default());
+        assert!(problems[0].contains(why), "{problems:?}");
+    }
+}
+
 /// Make sure that hostile documents are refused one by one, with the reason.
 #[test]
 fn hostile() {

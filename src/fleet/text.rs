@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::LazyLock;
 
-use serde::de::{Error, SeqAccess, Visitor};
+use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 /// Text, borrowed from the document unless an escape stands in it.
@@ -20,6 +20,12 @@ impl Deref for Str<'_> {
 
     fn deref(&self) -> &str {
         &self.0
+    }
+}
+
+impl<'a> From<&'a str> for Str<'a> {
+    fn from(text: &'a str) -> Self {
+        Self(Cow::Borrowed(text))
     }
 }
 
@@ -77,6 +83,41 @@ impl<'de, T: Deserialize<'de>, const N: usize> Deserialize<'de> for Short<T, N> 
             }
         }
         deserializer.deserialize_seq(List::<T, N>(PhantomData)).map(Self)
+    }
+}
+
+/// Pairs of at most `N` keys, in the order of the document.
+#[derive(Clone, Debug)]
+pub(super) struct Pairs<K, V, const N: usize>(pub(super) Vec<(K, V)>);
+
+impl<K, V, const N: usize> Default for Pairs<K, V, N> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<'de, K: Deserialize<'de>, V: Deserialize<'de>, const N: usize> Deserialize<'de> for Pairs<K, V, N> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Map<K, V, const N: usize>(PhantomData<(K, V)>);
+        impl<'de, K: Deserialize<'de>, V: Deserialize<'de>, const N: usize> Visitor<'de> for Map<K, V, N> {
+            type Value = Vec<(K, V)>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "an object of at most {N} keys")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut all = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    if all.len() >= N {
+                        return Err(A::Error::custom(format_args!("an object of more than {N} keys")));
+                    }
+                    all.push(pair);
+                }
+                Ok(all)
+            }
+        }
+        deserializer.deserialize_map(Map::<K, V, N>(PhantomData)).map(Self)
     }
 }
 

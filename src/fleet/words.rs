@@ -5,12 +5,15 @@ use std::rc::Rc;
 
 /// The longest word that is kept whole.
 const LONGEST: usize = 200;
+/// What a word takes beside its text: counts, places in the table and in the list.
+const OVERHEAD: usize = 80;
 
 /// A number for every word.
 #[derive(Debug, Default)]
 pub(super) struct Words {
     numbers: HashMap<Rc<str>, Word>,
     all: Vec<Rc<str>>,
+    bytes: usize,
 }
 
 /// The number of a word.
@@ -26,9 +29,15 @@ impl Words {
         }
         let number = Word(u32::try_from(self.all.len()).unwrap_or(u32::MAX));
         let word: Rc<str> = Rc::from(word.as_ref());
+        self.bytes += word.len() + OVERHEAD;
         self.all.push(Rc::clone(&word));
         self.numbers.insert(word, number);
         number
+    }
+
+    /// The memory that all words take, about.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// The word with a number.

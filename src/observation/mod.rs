@@ -35,7 +35,7 @@ pub use answer::Answer;
 pub use container::{Container, ContainerDevice};
 pub use environment::{Environment, Variable};
 pub use process::{Detail, HeldDevice, Process, User};
-pub use setup::{CgroupMount, OwnFile, Rights, Setup, SlurmFile, SlurmSetup, Trial};
+pub use setup::{CgroupMount, OwnFile, Rights, Setup, SlurmFile, SlurmPlugins, SlurmSetup, Trial};
 pub use slurm::{ConfigFile, Slurm};
 pub use text::{HexBytes, Text};
 pub use unit::{DeviceNumber, NamedNode, Unit};
@@ -140,6 +140,10 @@ pub struct Host {
     pub cgroup_root: String,
     /// How the host mounts its cgroups.
     pub cgroup_mode: CgroupMode,
+    /// The Slurm cluster that the node belongs to, in lower case (`ClusterName` in
+    /// slurm.conf).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slurm_cluster: Option<String>,
     /// When it was booted, RFC 3339 to the second (`btime` in `/proc/stat`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot_time: Option<String>,
@@ -364,6 +368,22 @@ pub struct GpuFacts {
     /// Device nodes under `/dev` that belong to a GPU driver.
     #[serde(default)]
     pub nodes: Vec<DeviceNode>,
+}
+
+impl GpuFacts {
+    /// The release of the NVIDIA driver, such as `580.65.06`: the first word that is a
+    /// version in the line of the kernel module. `None` without such a driver, or where
+    /// its file does not say it.
+    pub fn nvidia_release(&self) -> Option<&str> {
+        let text = self.files.get("/proc/driver/nvidia/version")?;
+        let line = text.lines().find(|line| line.starts_with("NVRM version:"))?;
+        let is_version = |word: &&str| {
+            word.contains('.')
+                && word.starts_with(|first: char| first.is_ascii_digit())
+                && word.bytes().all(|byte| byte == b'.' || byte.is_ascii_digit())
+        };
+        line.split_whitespace().find(is_version)
+    }
 }
 
 /// One device node.

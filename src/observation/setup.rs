@@ -95,7 +95,8 @@ pub struct CgroupMount {
 /// Slurm's files on this node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SlurmSetup {
-    /// `slurm.conf`: the values of `taskplugin`, `grestypes` and `include`.
+    /// `slurm.conf`: the values of `clustername`, `taskplugin`, `grestypes`, `plugindir`
+    /// and `include`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slurm_conf: Option<SlurmFile>,
     /// `cgroup.conf`: the values of `constraindevices` and `include`.
@@ -104,6 +105,20 @@ pub struct SlurmSetup {
     /// `gres.conf`: the values of `name`, `autodetect` and `include`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gres_conf: Option<SlurmFile>,
+    /// The directories with plugins of Slurm: those that `slurm.conf` names, or else
+    /// the usual ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub plugins: Vec<SlurmPlugins>,
+}
+
+/// A directory with plugins of Slurm.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SlurmPlugins {
+    /// Where it is.
+    pub directory: String,
+    /// The version that its plugins say they are of, such as `22.05.8`. Slurm's daemons
+    /// load plugins of their own version alone.
+    pub version: Answer<String>,
 }
 
 /// A configuration file of Slurm.

@@ -9,6 +9,7 @@ use nix::unistd::{SysconfVar, sysconf};
 use super::cgroups::hierarchy::Hierarchy;
 use super::clock::now;
 use super::options::Options;
+use super::slurm_config;
 use crate::observation::{Host, Observation, SCHEMA};
 
 /// An observation that describes the node and has no facts yet.
@@ -17,13 +18,14 @@ pub(super) fn blank(options: &Options, hierarchy: Option<&Hierarchy>) -> Observa
         schema: SCHEMA.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         taken_at: now(),
-        host: host(&options.proc, hierarchy),
+        host: host(options, hierarchy),
         own_cgroup: hierarchy.and_then(|found| found.own_cgroup(&options.proc)).map(Into::into),
         ..Observation::default()
     }
 }
 
-fn host(proc: &Path, hierarchy: Option<&Hierarchy>) -> Host {
+fn host(options: &Options, hierarchy: Option<&Hierarchy>) -> Host {
+    let proc = &options.proc;
     let names = uname().ok();
     let text = |field: Option<&std::ffi::OsStr>| field.unwrap_or_default().to_string_lossy().into_owned();
     Host {
@@ -33,6 +35,7 @@ fn host(proc: &Path, hierarchy: Option<&Hierarchy>) -> Host {
         cgroup_root: hierarchy
             .map_or_else(String::new, |found| found.mount.point.to_string_lossy().into_owned()),
         cgroup_mode: hierarchy.map_or_else(Default::default, |found| found.mode),
+        slurm_cluster: slurm_config::cluster(options),
         boot_time: boot_time(&std::fs::read_to_string(proc.join("stat")).unwrap_or_default()),
         ticks_per_second: sysconf(SysconfVar::CLK_TCK)
             .ok()

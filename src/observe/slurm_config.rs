@@ -1,4 +1,4 @@
-//! Reads Slurm's `gres.conf` and the environment of a Slurm hook.
+//! Reads Slurm's `gres.conf`, the name of its cluster, and the environment of a hook.
 //!
 //! Slurm itself is neither started nor asked: in a Prolog that would deadlock. The
 //! environment, `SLURM_CONF` included, is trusted only where the caller says
@@ -21,6 +21,8 @@ use crate::sys::dir::{Dir, read_all};
 const FILE_LIMIT: usize = 1 << 20;
 /// Bytes of a variable that are kept: what one argument may have.
 const VALUE_LIMIT: usize = 128 << 10;
+/// Characters of a cluster's name.
+const CLUSTER: usize = 64;
 /// The usual places of `gres.conf`; the first is that of a configless slurmd.
 pub(in crate::observe) const PLACES: [&str; 4] = [
     "/run/slurm/conf/gres.conf",
@@ -34,6 +36,27 @@ pub(in crate::observe) fn collect(options: &Options, log: &mut Log) -> Slurm {
     let gres_conf = gres_conf(options, log);
     let gres_conf_modified_at = gres_conf.as_ref().and_then(|file| modified_at(Path::new(&file.path)));
     Slurm { gres_conf, gres_conf_modified_at, hook: options.hook.then(|| hook(std::env::vars_os())) }
+}
+
+/// The name of the cluster, from `slurm.conf` beside the places of `gres.conf`; `None`
+/// where no file can be read or the file does not say it.
+pub(in crate::observe) fn cluster(options: &Options) -> Option<String> {
+    let named = options.hook.then(|| std::env::var_os("SLURM_CONF")).flatten().map(PathBuf::from);
+    let places = PLACES.iter().map(|place| Path::new(place).with_file_name("slurm.conf"));
+    let text = named.into_iter().chain(places).find_map(|path| read(&path).ok())?;
+    cluster_name(&String::from_utf8_lossy(&text))
+}
+
+/// The last `ClusterName` of a `slurm.conf`, in lower case as Slurm takes it.
+fn cluster_name(text: &str) -> Option<String> {
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
+    let name = lines.filter_map(|line| {
+        let (key, value) = line.split_once('=')?;
+        key.trim().eq_ignore_ascii_case("clustername").then_some(value)
+    });
+    let name = name.last()?.split_whitespace().next()?.trim_matches('"').to_ascii_lowercase();
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+    ((1..=CLUSTER).contains(&name.len()) && name.bytes().all(is_plain)).then_some(name)
 }
 
 /// The file that was named, else the first that exists. One that exists and
@@ -128,6 +151,23 @@ mod tests {
         let path = Path::new("/nonexistent/gres.conf");
         assert_eq!(found(path, read(path), false, &mut log), None);
         assert!(log.problems.is_empty());
+    }
+
+    /// Make sure that the name of the cluster is read as Slurm reads it, and nothing
+    /// that is no name.
+    #[test]
+    fn names_of_clusters() {
+        for (text, expected) in [
+            ("ClusterName=Alpha\nNodeName=n1\n", Some("alpha")),
+            ("#ClusterName=x\n clustername = \"b-1\" # y\n", Some("b-1")),
+            ("ClusterName=a\nClusterName=b\n", Some("b")),
+            ("ClusterName=\n", None),
+            ("ClusterName=a\u{1b}[2J\n", None),
+            ("MyClusterName=a\n", None),
+            ("", None),
+        ] {
+            assert_eq!(cluster_name(text).as_deref(), expected, "{text}");
+        }
     }
 
     #[test]

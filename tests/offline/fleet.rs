@@ -261,6 +261,22 @@ fn hostile() {
     assert_eq!(missing.status.code(), Some(2));
 }
 
+/// Make sure that a file of one node that says that it is another one is told, makes
+/// the answer incomplete, and does not replace the other one's.
+#[test]
+fn impostors() {
+    let dir = dir("impostors");
+    let (one, two) = (compact(1, 2, "2026-11-23T01:00:00Z"), compact(2, 2, "2026-11-23T01:00:00Z"));
+    let lie = compact(2, 2, "2026-11-23T02:00:00Z").replace("6.18.44", "6.66");
+    fs::write(dir.join("gpu00001.json"), format!("{one}{lie}")).unwrap();
+    fs::write(dir.join("gpu00002.json"), two).unwrap();
+    let output = gpumap(&["fleet", dir.to_str().unwrap()], b"");
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(3), "{out}{err}");
+    assert!(err.contains("gpu00001: what came under this name says that it is gpu00002"), "{err}");
+    assert!(out.contains("gpu[00001-00002]") && !out.contains("6.66"), "{out}");
+}
+
 /// Runs `gpumap fleet -` with so much address space, and gives it `count` documents
 /// of `nodes` nodes in turn.
 fn streamed(kib: usize, nodes: usize, count: usize) -> Value {

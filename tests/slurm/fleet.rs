@@ -1,6 +1,6 @@
 //! The examples of `examples/fleet`, run: by a real srun on a Slurm of four nodes,
-//! and by a real clush with workers on this machine. Each node has a saved node's
-//! answer with 50 jobs, so that lines are longer than srun keeps whole.
+//! and by a real clush, pdsh and Ansible with workers on this machine. Each node has
+//! a saved node's answer with 50 jobs, so that lines are longer than srun keeps whole.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -99,16 +99,13 @@ fn srun() {
     assert!(parts[2].contains("n[1-3] (3 nodes) answered") && !parts[2].contains("Not audited"), "{said}");
 }
 
-/// Make sure that the report by clush is that of the files.
-#[test]
-fn clush() {
-    if !has(&["clush", "nodeset"]) {
-        return;
-    }
-    let work = work("clush", "node=$1; shift");
+/// Runs an example whose launcher starts its workers on this machine, over `n[1-4]`
+/// and with one node more, and checks that the report is that of the four.
+fn on_this_machine(name: &str, launcher: (&str, &str)) {
+    let work = work(name, "node=$1; shift");
     let run = |nodes: &str, options: &str| {
-        let mut command = Command::new(example("clush.sh"));
-        command.arg(nodes).env("CLUSH", "-R exec").env("GPUMAP_FLEET", options);
+        let mut command = Command::new(example(&format!("{name}.sh")));
+        command.arg(nodes).env(launcher.0, launcher.1).env("GPUMAP_FLEET", options);
         command.env("GPUMAP", format!("{}/gpumap %h", work.display()));
         command
             .env("GPUMAP_HERE", env!("CARGO_BIN_EXE_gpumap"))
@@ -125,4 +122,62 @@ fn clush() {
     assert_eq!((&fleet["jobs"]["all"], &fleet["jobs"]["several"]), (&50.into(), &50.into()));
     assert_eq!(lost.status.code(), Some(3), "{}", text(&lost));
     assert!(text(&lost).contains("No answer from n5."), "{}", text(&lost));
+}
+
+/// Make sure that the report by clush is that of the files.
+#[test]
+fn clush() {
+    if has(&["clush", "nodeset"]) {
+        on_this_machine("clush", ("CLUSH", "-R exec"));
+    }
+}
+
+/// Make sure that the report by pdsh is that of the files.
+#[test]
+fn pdsh() {
+    if has(&["pdsh"]) {
+        on_this_machine("pdsh", ("PDSH", "-R exec"));
+    }
+}
+
+/// Make sure that the playbook keeps a file for each node, shows the report with
+/// findings and what differs, and that a host that cannot be reached is told as missing.
+#[test]
+fn ansible() {
+    if !has(&["ansible-playbook"]) {
+        return;
+    }
+    let work = work("ansible", "node=$GPUMAP_NODE");
+    let path = format!("{}:/usr/local/bin:/usr/bin:/bin", work.display());
+    // The report is made by this gpumap, whatever node it runs on.
+    let script = fs::read_to_string(work.join("gpumap")).expect("a script");
+    let here = format!("#!/bin/sh\n[ \"$1\" != fleet ] || exec '{}' \"$@\"\n", env!("CARGO_BIN_EXE_gpumap"));
+    fs::write(work.join("gpumap"), script.replacen("#!/bin/sh\n", &here, 1)).expect("a script");
+    let inventory = "all:\n  vars: {ansible_python_interpreter: /usr/bin/python3}\n  hosts:\n";
+    // What runs on a node is run by the node's own shell, which says which node it is.
+    let host = |name: &str| {
+        let shell = work.join(format!("sh-{name}"));
+        fs::write(&shell, format!("#!/bin/sh\nGPUMAP_NODE={name} exec /bin/sh \"$@\"\n")).expect("a shell");
+        fs::set_permissions(&shell, fs::Permissions::from_mode(0o755)).expect("a mode");
+        format!(
+            "    {name}: {{ansible_connection: local, ansible_shell_executable: '{}'}}\n",
+            shell.display()
+        )
+    };
+    let lost = "    n5: {ansible_connection: ssh, ansible_host: 127.0.0.1, ansible_port: 1}\n";
+    let hosts: String = ["n1", "n2", "n3", "n4"].into_iter().map(host).collect();
+    fs::write(work.join("inventory.yml"), format!("{inventory}{hosts}{lost}")).expect("a file");
+    fs::create_dir(work.join("documents")).expect("a directory");
+    let mut command = Command::new("ansible-playbook");
+    command.arg("-i").arg(work.join("inventory.yml")).arg(example("ansible.yml"));
+    command.args(["-e", &format!("documents={}/documents", work.display())]);
+    command.args(["-e", "{\"ansible_become\": false}"]);
+    command.env("PATH", path).env("HOME", &work).env("ANSIBLE_LOCALHOST_WARNING", "False");
+    let output = command.stdin(Stdio::null()).current_dir(&work).output().expect("Ansible");
+    let said = text(&output);
+    let kept = fs::read_dir(work.join("documents")).expect("a directory").count();
+    fs::remove_dir_all(&work).expect("an end");
+    assert!(said.contains("n[1-4] (4 nodes) answered; 50 jobs, 50 on several nodes."), "{said}");
+    assert!(said.contains("6.1.0 on n3") && said.contains("No answer from n5."), "{said}");
+    assert!(!said.contains("Not audited") && kept == 5, "{kept} files: {said}");
 }

@@ -7,7 +7,9 @@
 
 use std::time::Instant;
 
-use nix::sys::resource::{Usage, UsageWho, getrusage};
+use nix::sys::resource::{UsageWho, getrusage};
+
+use crate::sys::helper::left_behind;
 
 /// Processor time that a change may take ahead, in seconds.
 const BURST: f64 = 0.25;
@@ -19,16 +21,21 @@ pub(super) struct Budget {
     share: f64,
     debt: f64,
     at: Instant,
+    /// The processor time of helpers that is in the debt, or was.
+    helpers: f64,
 }
 
 impl Budget {
     pub(super) fn new(share: f64) -> Self {
-        Self { share, debt: 0.0, at: Instant::now() }
+        Self { share, debt: 0.0, at: Instant::now(), helpers: processor_time(UsageWho::RUSAGE_CHILDREN) }
     }
 
     /// Whether it is time for a look: at once if something changed, unless changes
     /// took too much already.
     pub(super) fn allows(&mut self, changed: bool, now: Instant) -> bool {
+        // A look does not wait for its helpers to end: what they took is known later.
+        left_behind();
+        self.charge_helpers(processor_time(UsageWho::RUSAGE_CHILDREN));
         let passed = now.saturating_duration_since(self.at).as_secs_f64();
         self.debt = (self.debt - passed * self.share).max(0.0);
         self.at = now;
@@ -37,24 +44,25 @@ impl Budget {
 
     /// Does a look and charges what it took.
     pub(super) fn charge<T>(&mut self, look: impl FnOnce() -> T) -> T {
-        let before = processor_time();
+        let before = processor_time(UsageWho::RUSAGE_SELF);
         let done = look();
-        self.debt += (processor_time() - before).max(0.0);
+        self.debt += (processor_time(UsageWho::RUSAGE_SELF) - before).max(0.0);
         done
+    }
+
+    /// Charges what helpers took since the last time; `all` is what all of them took.
+    fn charge_helpers(&mut self, all: f64) {
+        self.debt += (all - self.helpers).max(0.0);
+        self.helpers = all;
     }
 }
 
-/// What this process and the helpers that it waited for took so far, in seconds.
-fn processor_time() -> f64 {
-    let of = |usage: Usage| {
-        let times = [usage.user_time(), usage.system_time()];
-        times.iter().map(|time| seconds(time.tv_sec(), time.tv_usec())).sum::<f64>()
-    };
-    [UsageWho::RUSAGE_SELF, UsageWho::RUSAGE_CHILDREN]
-        .into_iter()
-        .filter_map(|who| getrusage(who).ok())
-        .map(of)
-        .sum()
+/// What this process took so far, or its helpers that have ended and were waited
+/// for, in seconds.
+fn processor_time(who: UsageWho) -> f64 {
+    let Ok(usage) = getrusage(who) else { return 0.0 };
+    let times = [usage.user_time(), usage.system_time()];
+    times.iter().map(|time| seconds(time.tv_sec(), time.tv_usec())).sum()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "processor times are far below 2^53 microseconds")]
@@ -85,5 +93,17 @@ mod tests {
             }
         }
         assert!((249..=251).contains(&calm) && (498..=503).contains(&looks), "{calm} {looks}");
+    }
+
+    /// Make sure that helpers are charged once, although they end after the look that
+    /// they were started for.
+    #[test]
+    fn helpers() {
+        let mut budget = Budget::new(0.01);
+        let before = budget.helpers;
+        budget.charge(|| ());
+        budget.charge_helpers(before + 0.3);
+        budget.charge_helpers(before + 0.3);
+        assert!((0.3..0.4).contains(&budget.debt), "{budget:?}");
     }
 }

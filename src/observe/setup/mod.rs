@@ -7,6 +7,7 @@ mod cgroup_mounts;
 mod kernel;
 mod own;
 mod slurm_files;
+mod slurm_plugins;
 mod software;
 mod trials;
 
@@ -23,7 +24,7 @@ pub fn setup(options: &Options) -> Setup {
         btf,
         symbols: kernel::symbols(&options.proc),
         hidepid: kernel::hidepid(&options.proc),
-        slurm: slurm_files::collect(&options.gpu_root),
+        slurm: slurm_files::collect(&options.gpu_root, &options.proc),
         software: software::running(&options.proc),
         clock_synchronized: kernel::clock(),
         own_file: own::file(),

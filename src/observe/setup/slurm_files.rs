@@ -5,18 +5,25 @@ use std::path::Path;
 
 use nix::errno::Errno;
 
+use super::slurm_plugins;
 use crate::observation::{Answer, SlurmFile, SlurmSetup};
 use crate::observe::slurm_config::{PLACES, read};
 
 /// Keys that are kept of each file, in lower case.
-const SLURM_CONF: &[&str] = &["taskplugin", "grestypes", "include"];
+const SLURM_CONF: &[&str] = &["clustername", "taskplugin", "grestypes", "plugindir", "include"];
 const CGROUP_CONF: &[&str] = &["constraindevices", "include"];
 const GRES_CONF: &[&str] = &["name", "nodename", "autodetect", "include"];
 
-/// Collects the three files below `root`.
-pub(super) fn collect(root: &Path) -> SlurmSetup {
+/// Collects the three files below `root`, and the version of the plugins there.
+pub(super) fn collect(root: &Path, proc: &Path) -> SlurmSetup {
+    let slurm_conf = file(root, "slurm.conf", SLURM_CONF);
     SlurmSetup {
-        slurm_conf: file(root, "slurm.conf", SLURM_CONF),
+        plugins: slurm_plugins::collect(
+            root,
+            proc,
+            slurm_conf.as_ref().and_then(|file| file.value("plugindir")),
+        ),
+        slurm_conf,
         cgroup_conf: file(root, "cgroup.conf", CGROUP_CONF),
         gres_conf: file(root, "gres.conf", GRES_CONF),
     }
@@ -92,7 +99,7 @@ mod tests {
         let root = std::env::temp_dir().join(format!("gpumap-setup-{}", std::process::id()));
         std::fs::create_dir_all(root.join("etc/slurm/gres.conf")).unwrap();
         std::fs::write(root.join("etc/slurm/cgroup.conf"), "ConstrainDevices=YES\n").unwrap();
-        let found = collect(&root);
+        let found = collect(&root, &root);
         std::fs::remove_dir_all(&root).unwrap();
         let cgroup_conf = found.cgroup_conf.unwrap();
         assert_eq!(cgroup_conf.path, "/etc/slurm/cgroup.conf");

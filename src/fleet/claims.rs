@@ -1,0 +1,130 @@
+//! Under which name an answer came, held against the name that it gives itself.
+//!
+//! A launcher puts the name of the node that it reached before the node's lines, and
+//! files are named after nodes. The host in an answer is the node's own word: a node
+//! that is not honest, or a copied one, names another. An answer under the name of one
+//! known node that says that it is another one is told, and does not replace what came
+//! under the right name. A name that no node has is an alias, or the name of a file.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::gather::{GatheredNode, Gatherer, newest};
+use super::line::is_of_name;
+use super::words::Word;
+use crate::model::ProblemCode;
+use crate::observation::Problem;
+
+/// Endings of files' names that are not part of a node's name.
+const ENDINGS: [&str; 5] = ["gz", "json", "ndjson", "jsonl", "txt"];
+/// Contradictions that are told one by one.
+const TOLD: usize = 200;
+
+/// The name of a node in a launcher's label; `None` for a number of a task and an
+/// address.
+pub(super) fn of_label(label: &str) -> Option<&str> {
+    label.bytes().any(|byte| byte.is_ascii_alphabetic()).then_some(label)
+}
+
+/// The name of a node in the name of an input, such as `n1` in `answers/n1.json.gz`.
+pub(super) fn of_file(input: &str) -> Option<&str> {
+    let mut name = Path::new(input).file_name()?.to_str()?;
+    while let Some((stem, _)) = name.rsplit_once('.').filter(|(_, ending)| ENDINGS.contains(ending)) {
+        name = stem;
+    }
+    of_label(name).filter(|name| name.bytes().all(is_of_name))
+}
+
+/// Whether two names are those of one node: one may have the domain and the other not.
+pub(super) fn is_same(a: &str, b: &str) -> bool {
+    a == b || (short(a) == short(b) && !(a.contains('.') && b.contains('.')))
+}
+
+/// A name without its domain.
+pub(super) fn short(name: &str) -> &str {
+    name.split('.').next().unwrap_or_default()
+}
+
+/// Takes answers that came under other names for what they are, and says which of them
+/// contradict these names.
+pub(super) fn settle(gatherer: &mut Gatherer, expected: Option<&[String]>) -> Vec<Problem> {
+    let expected = expected.into_iter().flatten().map(|name| short(name).to_owned());
+    let known: BTreeSet<String> =
+        gatherer.nodes.keys().map(|name| short(name).to_owned()).chain(expected).collect();
+    let mut told = Vec::new();
+    let words = &gatherer.tables.words;
+    for (host, node) in &mut gatherer.nodes {
+        let is_known = |word: &Word| known.contains(short(words.get(*word)));
+        let foreign = std::mem::take(&mut node.foreign);
+        let (others, aliases): (Vec<_>, Vec<_>) = foreign.into_iter().partition(|(word, _)| is_known(word));
+        for (_, answers) in aliases {
+            add(node, answers);
+        }
+        told.extend(others.iter().map(|(word, _)| (words.get(*word).to_owned(), host.clone())));
+        // Nothing else is known of this node: its answer stays, and is told.
+        if node.state.is_none() && node.audit.is_none() {
+            others.into_iter().for_each(|(_, answers)| add(node, answers));
+        }
+    }
+    told.sort();
+    problems(&told)
+}
+
+fn add(node: &mut GatheredNode, answers: GatheredNode) {
+    node.is_repeated |= answers.is_repeated;
+    if let Some(part) = answers.state {
+        node.is_repeated |= newest(&mut node.state, part);
+    }
+    if let Some(part) = answers.audit {
+        node.is_repeated |= newest(&mut node.audit, part);
+    }
+}
+
+fn problems(told: &[(String, String)]) -> Vec<Problem> {
+    let needs =
+        "look at both nodes; a file that holds answers of several nodes must not have the name of one";
+    let problem = |what: String, why: String, needs: &str| Problem {
+        code: ProblemCode::BadDocument,
+        what,
+        why,
+        needs: needs.to_owned(),
+    };
+    let mut all: Vec<Problem> = told
+        .iter()
+        .take(TOLD)
+        .map(|(name, host)| {
+            problem(name.clone(), format!("what came under this name says that it is {host}"), needs)
+        })
+        .collect();
+    if let Some(more) = told.len().checked_sub(TOLD).filter(|more| *more > 0) {
+        all.push(problem(format!("{more} more"), "say that they are other nodes, too".to_owned(), ""));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        for (input, expected) in [
+            ("n1.json", Some("n1")),
+            ("a/b/n1.site.json.gz", Some("n1.site")),
+            ("standard input", None),
+            ("0.json", None),
+            ("10.0.0.1.json", None),
+            ("n1", Some("n1")),
+            ("a/..", None),
+            ("n 1.json", None),
+        ] {
+            assert_eq!(of_file(input), expected, "{input}");
+        }
+        assert_eq!((of_label("17"), of_label("10.1.2.3"), of_label("n1")), (None, None, Some("n1")));
+        for (a, b, same) in
+            [("n1", "n1", true), ("n1", "n1.site", true), ("n1.a", "n1.b", false), ("n1", "n2", false)]
+        {
+            assert_eq!((is_same(a, b), is_same(b, a)), (same, same), "{a} {b}");
+        }
+    }
+}
