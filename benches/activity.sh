@@ -14,11 +14,8 @@ rounds=${2:-5}
 source "$(dirname "$0")/common.sh"
 mkdir "$top"
 pins=/sys/fs/bpf/gpumap-bench-$$
-reader=
 held=
-stop() { [ -z "$reader" ] || { kill "$reader"; wait "$reader" 2>/dev/null || true; }; reader=; }
 end() {
-	stop
 	[ -z "$held" ] || { kill "$held"; wait "$held" 2>/dev/null || true; }
 	rm -rf "$pins"
 	finish
@@ -44,27 +41,16 @@ inside "$work/client" stop <>"$work/fifo" >/dev/null &
 held=$!
 sleep 0.3
 
-# begin WORD COMMAND...: a reader, which is there when it has printed the word.
-begin() {
-	local word=$1
-	shift
-	"$@" >"$work/reader" 2>&1 &
-	reader=$!
-	until grep -q "$word" "$work/reader"; do
-		kill -0 "$reader" || { cat "$work/reader" >&2; exit 1; }
-		sleep 0.05
-	done
-	sleep 0.3
-}
+# A reader of each kind, once it counts: $watcher.
 begin_as() {
 	case $1 in
 	bare) ;;
-	empty) begin ready "$work/peer" "$pins/programs/empty" "$library" "$behind" ;;
-	sampled) begin schema "$gpumap" activity --json --cgroup "$top" --every "${2:-1s}" ;;
-	timed) begin schema "$gpumap" activity --json --cgroup "$top" --every "${2:-1s}" --time-one-in 1 ;;
-	event) begin ready "$work/peer" "$pins/programs/send" "$library" "$entry" "$pins/maps/ring" ;;
-	event_behind) begin ready "$work/peer" "$pins/programs/send" "$library" "$behind" "$pins/maps/ring" ;;
-	bpftrace) begin Attaching bpftrace -e "uprobe:$library:cuLaunchKernel { @[pid, arg5] = count(); }"; sleep 1 ;;
+	empty) watch ready "$work/peer" "$pins/programs/empty" "$library" "$behind" ;;
+	sampled) watch '"complete":true' "$gpumap" activity --json --cgroup "$top" --every "${2:-1s}" ;;
+	timed) watch '"complete":true' "$gpumap" activity --json --cgroup "$top" --every "${2:-1s}" --time-one-in 1 ;;
+	event) watch ready "$work/peer" "$pins/programs/send" "$library" "$entry" "$pins/maps/ring" ;;
+	event_behind) watch ready "$work/peer" "$pins/programs/send" "$library" "$behind" "$pins/maps/ring" ;;
+	bpftrace) watch Attaching bpftrace -e "uprobe:$library:cuLaunchKernel { @[pid, arg5] = count(); }"; sleep 1 ;;
 	esac
 }
 ways=(bare empty sampled timed event_behind event)
@@ -78,7 +64,7 @@ for threads in 1 2; do
 			many=100
 			case $way in event | bpftrace) many=15 ;; esac
 			inside "$work/launch" "$threads" "$many" >>"$work/$way.$threads.log"
-			stop
+			rest
 		done
 	done
 	base=$(median "empty.$threads")
@@ -93,13 +79,13 @@ ticks() { awk '{ print $14 + $15 }' "/proc/$1/stat"; }
 seconds=8
 for way in sampled timed event_behind event; do
 	begin_as "$way" 2s
-	from=$(ticks "$reader")
+	from=$(ticks "$watcher")
 	paced=$(inside "$work/launch" -r 100000 "$seconds")
-	used=$(($(ticks "$reader") - from))
-	memory=$(awk '/VmHWM/ { print $2 }' "/proc/$reader/status")
+	used=$(($(ticks "$watcher") - from))
+	memory=$(awk '/VmHWM/ { print $2 }' "/proc/$watcher/status")
 	awk -v way="$way" -v used="$used" -v s="$seconds" -v p="$paced" -v memory="$memory" \
 		'BEGIN { printf "reader of %-13s %5.2f %% of a core, %d KiB at most; %s\n", way, used / s, memory, p }'
-	stop
+	rest
 done
 bpftool map dump pinned "$pins/maps/lost" | head -n 4
 

@@ -29,6 +29,7 @@ enum activity_kind {
 	RECORD_EVENT = 17,
 	STREAM_WAITS = 18,   /* a stream waits for an event; no thread does */
 	CREATE_STREAM = 19,  /* from here on: nothing that is handed to a stream */
+	DESTROY_STREAM = 20,
 	SET_CONTEXT = 21,
 	PUSH_CONTEXT = 22,
 	POP_CONTEXT = 23,
@@ -80,6 +81,10 @@ enum memory { DEVICE_MEMORY, MANAGED_MEMORY, HOST_MEMORY, PHYSICAL_MEMORY };
  * that is not known. */
 #define HIP_CONTEXT (1ULL << 63)
 #define UNKNOWN_DEVICE 0xffffffff
+/* A context is called by its address. When a context is gone, one of another device may
+ * come to its address: how many did so stands above the bits of addresses. */
+#define RENAMED_SHIFT 48
+#define MOST_RENAMED 0x7fff
 /* Handles of physical memory are no addresses; this tells them apart. */
 #define PHYSICAL_BIT (1ULL << 63)
 
@@ -130,6 +135,8 @@ struct activity_context {
 	__u32 retained;
 	__u64 lives;          /* goes up when its memory is freed as a whole */
 	__u32 blocks[4];      /* that are allocated, by enum memory */
+	__u32 renamed;        /* of the first context at an address: see RENAMED_SHIFT */
+	__u32 gone;           /* whether it was destroyed */
 };
 
 /* The context of a stream with a handle of its own stands in the value. */
@@ -164,7 +171,7 @@ struct activity_life {
 };
 
 _Static_assert(sizeof(struct activity_process) == 88, "as in src/activity/layout.rs");
-_Static_assert(sizeof(struct activity_context) == 112, "as in src/activity/layout.rs");
+_Static_assert(sizeof(struct activity_context) == 120, "as in src/activity/layout.rs");
 _Static_assert(sizeof(struct activity_stream) == 296, "as in src/activity/layout.rs");
 _Static_assert(sizeof(struct activity_device) == 32, "as in src/activity/layout.rs");
 _Static_assert(sizeof(struct activity_life) == 32, "as in src/activity/layout.rs");

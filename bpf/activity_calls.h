@@ -76,6 +76,10 @@ static __always_inline int enter_call(void *ctx)
 		read_size(thread, &arguments);
 		if (kind == FREE)
 			take_block(thread);
+		else if (kind == DESTROY_STREAM)
+			destroyed_stream(thread);
+		else if (kind == DESTROY_CONTEXT)
+			destroying_context(thread);
 	}
 	thread->stack = stack;
 	thread->entered = bpf_ktime_get_ns();
@@ -143,7 +147,9 @@ static __always_inline void leave_stream(struct thread *thread, __u32 kind, int 
 		break;
 	case RECORD_EVENT: record_event(thread, sums, &key); break;
 	case STREAM_WAITS: wait_in_stream(thread, sums); break;
-	case BEGIN_CAPTURE: begin_capture(thread, sums, 0, now); break;
+	case BEGIN_CAPTURE:
+		begin_capture(thread, sums, 0, now, kernels_of(thread->process, thread->pointer));
+		break;
 	}
 }
 
@@ -151,8 +157,8 @@ static __always_inline void leave_stream(struct thread *thread, __u32 kind, int 
 static __always_inline void leave_context(struct thread *thread, __u32 kind)
 {
 	switch (kind) {
-	case SET_CONTEXT: set_context(thread, thread->extra); break;
-	case PUSH_CONTEXT: push_context(thread, thread->extra); break;
+	case SET_CONTEXT: set_context(thread, context_at(thread->process, thread->extra)); break;
+	case PUSH_CONTEXT: push_context(thread, context_at(thread->process, thread->extra)); break;
 	case POP_CONTEXT: pop_context(thread); break;
 	case GET_CONTEXT: got_context(thread); break;
 	case CREATE_CONTEXT: created_context(thread); break;

@@ -14,20 +14,34 @@ static __always_inline struct activity_device *device_of(struct thread *thread, 
 	return FIND_OR_MAKE(devices, &key, LOST_DEVICES);
 }
 
-static __always_inline struct activity_context *known_context(struct thread *thread, __u64 context,
-							      __u32 ordinal)
+/* The context at an address is of this device. Another one that was there is gone, and
+ * keeps what it did. Its name, and its sums if they have room. */
+static __always_inline __u64 known_context(struct thread *thread, __u64 address, __u32 ordinal,
+					   struct activity_context **found)
 {
-	struct activity_context *sums = context ? context_sums(thread->process, context) : 0;
+	struct activity_context_key key = { thread->process, address };
+	__u64 context = context_at(thread->process, address);
+	struct activity_context *sums = address ? context_sums(thread->process, context) : 0;
 
+	if (sums && sums->device && sums->device != ordinal + 1) {
+		struct activity_context *first = bpf_map_lookup_elem(&contexts, &key);
+
+		if (first && first->renamed < MOST_RENAMED) {
+			__sync_fetch_and_add(&first->renamed, 1);
+			context = context_at(thread->process, address);
+			sums = context_sums(thread->process, context);
+		}
+	}
 	if (sums)
 		sums->device = ordinal + 1;
-	return sums;
+	*found = sums;
+	return context;
 }
 
 /* The driver says which context the thread has. */
 static __always_inline void got_context(struct thread *thread)
 {
-	__u64 context = read_user(thread->pointer);
+	__u64 context = context_at(thread->process, read_user(thread->pointer));
 
 	if (!context)
 		thread->depth = 0;
@@ -35,26 +49,48 @@ static __always_inline void got_context(struct thread *thread)
 		set_context(thread, context);
 }
 
-/* The new context becomes the thread's. */
+/* The new context becomes the thread's. One that was at its address is gone, though its
+ * end may not have been seen yet. */
 static __always_inline void created_context(struct thread *thread)
 {
-	__u64 context = read_user(thread->pointer);
+	struct activity_context *sums;
+	__u64 context = known_context(thread, read_user(thread->pointer), thread->extra, &sums);
 
-	known_context(thread, context, thread->extra);
+	if (sums && !sums->gone)
+		freed_all(sums);
+	if (sums)
+		sums->gone = 0;
 	push_context(thread, context);
+}
+
+/* At the entry: which context it is, and which of its lives ends. Another thread may be
+ * given the same address before the return is seen. */
+static __always_inline void destroying_context(struct thread *thread)
+{
+	struct activity_context_key key = { thread->process, context_at(thread->process, thread->extra) };
+	struct activity_context *sums = bpf_map_lookup_elem(&contexts, &key);
+
+	thread->extra = key.context;
+	thread->size = sums ? sums->lives : 0;
 }
 
 static __always_inline void destroyed_context(struct thread *thread)
 {
-	if (current_context(thread) == thread->extra)
+	struct activity_context_key key = { thread->process, thread->extra };
+	struct activity_context *sums = bpf_map_lookup_elem(&contexts, &key);
+
+	if (current_context(thread) == key.context)
 		pop_context(thread);
-	freed_all(thread->process, thread->extra);
+	if (!sums || sums->lives != thread->size)
+		return;
+	freed_all(sums);
+	sums->gone = 1;
 }
 
 static __always_inline void retained_primary(struct thread *thread)
 {
-	__u64 context = read_user(thread->pointer);
-	struct activity_context *sums = known_context(thread, context, thread->extra);
+	struct activity_context *sums;
+	__u64 context = known_context(thread, read_user(thread->pointer), thread->extra, &sums);
 	struct activity_device *device = device_of(thread, thread->extra);
 
 	if (sums)
@@ -81,7 +117,7 @@ static __always_inline void gave_up_primary(struct thread *thread, __u32 kind)
 		if (!sums->retained || __sync_fetch_and_add(&sums->retained, -1) > 1)
 			return;
 	}
-	freed_all(thread->process, key.context);
+	freed_all(sums);
 }
 
 /* `size` is 2 for the function that may name a MIG instance. Its answer goes
@@ -106,7 +142,7 @@ static __always_inline void wait_in_context(struct thread *thread, int waited, _
 
 	/* cuCtxSynchronize_v2 names the context. */
 	if (COOKIE_EXTRA(thread->cookie) != NO_ARGUMENT && thread->extra)
-		context = thread->extra;
+		context = context_at(thread->process, thread->extra);
 	sums = waited ? context_sums(thread->process, context) : 0;
 	if (!sums)
 		return;

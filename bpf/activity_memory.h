@@ -36,6 +36,15 @@ static __always_inline struct activity_context *context_sums(__u64 process, __u6
 	return sums;
 }
 
+/* How the context at an address is called. */
+static __always_inline __u64 context_at(__u64 process, __u64 address)
+{
+	struct activity_context_key key = { process, address };
+	struct activity_context *first = address ? bpf_map_lookup_elem(&contexts, &key) : 0;
+
+	return first ? address | (__u64)first->renamed << RENAMED_SHIFT : address;
+}
+
 static __always_inline struct object_key block_key(__u64 process, __u64 address, __u32 memory)
 {
 	struct object_key key = { process, memory == PHYSICAL_MEMORY ? address | PHYSICAL_BIT : address };
@@ -162,13 +171,8 @@ static __always_inline void freed(struct thread *thread, int result)
 
 /* A context is destroyed or reset: its memory is free. Physical memory belongs
  * to the device. */
-static __always_inline void freed_all(__u64 process, __u64 context)
+static __always_inline void freed_all(struct activity_context *sums)
 {
-	struct activity_context_key key = { process, context };
-	struct activity_context *sums = bpf_map_lookup_elem(&contexts, &key);
-
-	if (!sums)
-		return;
 	add(&sums->lives, 1);
 	for (int memory = DEVICE_MEMORY; memory <= HOST_MEMORY; memory++) {
 		add(&sums->frees, sums->blocks[memory]);

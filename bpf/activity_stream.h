@@ -43,9 +43,11 @@ static __always_inline struct activity_stream *stream_sums(struct thread *thread
 	return sums;
 }
 
+/* Threads may come in any order. */
 static __always_inline void seen(struct activity_stream *sums, __u64 now)
 {
-	sums->last = now;
+	if (now > sums->last)
+		sums->last = now;
 	if (!sums->first)
 		sums->first = now;
 }
@@ -119,12 +121,22 @@ static __always_inline void launched_untimed(struct thread *thread)
 	launched(thread, sums);
 }
 
-/* A stream begins a capture, or joins the one of `origin`. */
+/* How many kernels a graph has, as far as is known. */
+static __always_inline __u64 kernels_of(__u64 process, __u64 graph)
+{
+	struct object_key key = { process, graph };
+	__u64 *kernels = graph ? bpf_map_lookup_elem(&graphs, &key) : 0;
+
+	return kernels ? *kernels : 0;
+}
+
+/* A stream begins a capture, or joins the one of `origin`. `kernels` are in the graph
+ * already. */
 static __always_inline void begin_capture(struct thread *thread, struct activity_stream *sums,
-					  __u64 origin, __u64 number)
+					  __u64 origin, __u64 number, __u64 kernels)
 {
 	struct object_key key = capture_key(thread, thread->stream);
-	struct capture capture = { origin ? origin : key.address, number, 0 };
+	struct capture capture = { origin ? origin : key.address, number, kernels };
 
 	if (bpf_map_update_elem(&captures, &key, &capture, BPF_ANY))
 		lose(LOST_GRAPHS);
@@ -182,27 +194,28 @@ static __always_inline void wait_in_stream(struct thread *thread, struct activit
 	key.address = event->origin;
 	origin = bpf_map_lookup_elem(&captures, &key);
 	if (origin && origin->number == event->capture)
-		begin_capture(thread, sums, event->origin, event->capture);
+		begin_capture(thread, sums, event->origin, event->capture, 0);
 }
 
 static __always_inline void launched_graph(struct thread *thread, struct activity_stream *sums)
 {
-	struct object_key key = { thread->process, thread->pointer };
-	__u64 *kernels = bpf_map_lookup_elem(&graphs, &key);
+	__u64 kernels = kernels_of(thread->process, thread->pointer);
+	struct capture *capture = captured(thread, sums);
 
+	/* A graph that is launched into a capture becomes part of the captured one. */
+	if (capture) {
+		add(&capture->kernels, kernels);
+		return;
+	}
 	add(&sums->graph_launches, 1);
-	if (kernels)
-		add(&sums->graph_kernels, *kernels);
+	add(&sums->graph_kernels, kernels);
 }
 
 /* An executable graph has the kernels of the graph that it is made of, or
  * brought up to date with. */
 static __always_inline void made_graph(struct thread *thread, __u64 executable)
 {
-	struct object_key graph = { thread->process, thread->extra };
-	__u64 *kernels = bpf_map_lookup_elem(&graphs, &graph);
-
-	keep_graph(thread->process, executable, kernels ? *kernels : 0);
+	keep_graph(thread->process, executable, kernels_of(thread->process, thread->extra));
 }
 
 static __always_inline void copied(struct thread *thread, struct activity_stream *sums, __u64 took)
@@ -257,5 +270,19 @@ static __always_inline void created_stream(struct thread *thread)
 		sums->context = context;
 		sums->first = sums->last = 0;
 	}
+	sums->capturing = 0;
+}
+
+/* The driver is about to destroy a stream: a capture of it ends without a graph. Done at
+ * the entry: afterwards another thread may be given the same address. Its sums stay. */
+static __always_inline void destroyed_stream(struct thread *thread)
+{
+	struct activity_stream_key key = stream_key(thread, thread->stream);
+	struct activity_stream *sums = bpf_map_lookup_elem(&streams, &key);
+	struct object_key capture = capture_key(thread, thread->stream);
+
+	if (!sums || is_default(thread->stream) || !sums->capturing)
+		return;
+	bpf_map_delete_elem(&captures, &capture);
 	sums->capturing = 0;
 }

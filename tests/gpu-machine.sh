@@ -1,8 +1,9 @@
 #!/bin/bash
 # What only a machine with a GPU can say, in one command:
 #
-#   tests/gpu-machine.sh [NAME]
+#   tests/gpu-machine.sh [NAME [LIBCUDART]]
 #
+# LIBCUDART is a libcudart.so of NVIDIA's, if its calls are to be counted as well.
 # It stores what it saw under fixtures/gpu/NAME (by default the host's name without its
 # domain), and what gpumap says of it beside that. It needs a gpumap that is built
 # (target/dist, target/release or target/debug), gcc and python3; the parts with probes
@@ -15,12 +16,20 @@
 #                    16 of each function that gpumap counts
 #   devices.tsv      forms of CUDA_VISIBLE_DEVICES, and the UUIDs that the driver names then
 #   driver.tsv       calls of the driver's interface, by a small program (PTX)
+#   opened.txt       which device files that program has open and mapped, and what the
+#                    driver's files say of the GPU then
+#   memory.tsv       bytes that it allocated, that gpumap counted, that nvidia-smi shows
+#   runtime.json     what was counted of a few calls of LIBCUDART
 #   activity.json    what `gpumap activity` counted of that program; cost.tsv: what a launch
 #                    takes alone and counted, nanoseconds
 #   node.json        what `gpumap node` says
+#
+# Left to look at by hand: what NVML says under a deny rule, and whether an open file
+# serves after a program that denies it was attached. Both change rules of processes.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 name=${1:-$(hostname -s)}
+runtime=${2:-}
 into=fixtures/gpu/$name
 case $name in "" | */* | .*) echo "gpu-machine: $name is no name for a folder" >&2; exit 2 ;; esac
 
@@ -104,7 +113,8 @@ PYTHON
 first=$(sed -n 's/.*UUID: *//p' /proc/driver/nvidia/gpus/*/information 2>/dev/null | head -n 1)
 {
 	printf 'unset\t%s\n' "$(env -u CUDA_VISIBLE_DEVICES timeout 60 python3 "$work/devices.py" 2>&1 | tail -n 1)"
-	for value in "" 0 0,0 1 1,0 -1 "0,-1" "0,x" "00" " 0" "0 " "$first" "${first:0:12}" "GPU-" "${first^^}"; do
+	for value in "" 0 0,0 1 1,0 -1 "0,-1" "0,x" "0," "00" "+0" "0x0" " 0" "0 " "$first" "${first:0:12}" "GPU-" \
+		"${first^^}" "${first,,}" "0,$first" "$first,$first" "MIG-" "MIG-${first:4}"; do
 		printf '%q\t%s\n' "$value" "$(CUDA_VISIBLE_DEVICES=$value timeout 60 python3 "$work/devices.py" 2>&1 | tail -n 1)"
 	done
 } >"$into/devices.tsv"
@@ -156,12 +166,36 @@ for _ in range(times // 100):
 result = ctypes.c_uint32()
 call("cuMemcpyDtoH_v2", ctypes.byref(result), memory, ctypes.c_size_t(4))
 call("cuMemFree_v2", memory)
+if len(sys.argv) > 3:
+    kept = ctypes.c_uint64()
+    call("cuMemAlloc_v2", ctypes.byref(kept), ctypes.c_size_t(int(sys.argv[3])))
+    print("ready", flush=True)
+    sys.stdin.readline()
 rounds.sort()
 print(times, result.value, failed, round(rounds[len(rounds) // 2]), sep="\t")
 PYTHON
 limited python3 "$work/launch.py" 10000 2>"$into/driver.tsv" >"$work/bare"
 printf 'what\tlaunches\tadded by 32 threads each\terrors\tns a launch, with the interpreter\n' >"$into/cost.tsv"
 printf 'alone\t%s\n' "$(cat "$work/bare")" >>"$into/cost.tsv"
+
+# What a process keeps open, and what the driver's files say while it runs.
+bytes=$((1 << 30))
+mkfifo "$work/go"
+exec 9<>"$work/go"
+python3 "$work/launch.py" 100 0 "$bytes" <"$work/go" >"$work/kept" 2>/dev/null &
+keeper=$!
+for _ in $(seq 200); do grep -q ready "$work/kept" && break; sleep 0.1; done
+{
+	find "/proc/$keeper/fd" -printf '%f %l\n' 2>/dev/null | grep -F /dev/ | sort -k 2 | uniq -c -f 1
+	grep -F /dev/ "/proc/$keeper/maps" | awk '{ print $2, $4, $5, $6 }' | sort | uniq -c
+	cat /proc/driver/nvidia/gpus/*/information | store
+} >"$into/opened.txt" 2>/dev/null
+printf 'what\tbytes\n' >"$into/memory.tsv"
+printf 'asked for\t%s\n' $((bytes + 4096)) >>"$into/memory.tsv"
+limited nvidia-smi --query-compute-apps=pid,used_memory --format=csv,noheader,nounits 2>/dev/null |
+	awk -F ', *' -v pid="$keeper" '$1 == pid { printf "used, as nvidia-smi shows it\t%d\n", $2 * 1048576 }' >>"$into/memory.tsv"
+echo >&9
+wait "$keeper"
 
 if [ "$(id -u)" = 0 ]; then
 	for every in 64 1; do
@@ -176,6 +210,52 @@ if [ "$(id -u)" = 0 ]; then
 	done
 	# The line that has the process's end.
 	grep '"ended_at":"' "$work/activity" | tail -n 1 >"$into/activity.json"
+	"$gpumap" --json activity --every 500ms --for 30s >"$work/activity" 2>"$work/errors" &
+	counting=$!
+	sleep 2
+	python3 "$work/launch.py" 100 1 "$bytes" <"$work/go" >"$work/kept" 2>/dev/null &
+	keeper=$!
+	for _ in $(seq 200); do grep -q ready "$work/kept" && break; sleep 0.1; done
+	sleep 2
+	echo >&9
+	wait "$keeper"
+	python3 - "$keeper" "$work/activity" >>"$into/memory.tsv" <<'PYTHON'
+import json, sys
+most = 0
+for line in open(sys.argv[2]):
+    for process in json.loads(line)["activity"]["processes"]:
+        if process["pid"] == int(sys.argv[1]):
+            most = max([most, *(gpu["memory"]["peak_bytes"] for gpu in process["gpus"])])
+print("counted, at most", most, sep="\t")
+PYTHON
+	if [ -n "$runtime" ]; then
+		python3 - "$runtime" <<'PYTHON' 2>>"$into/facts.txt"
+import ctypes, sys, time
+cuda = ctypes.CDLL(sys.argv[1])
+memory, stream = ctypes.c_void_p(), ctypes.c_void_p()
+host = ctypes.create_string_buffer(1 << 20)
+size = lambda bytes: ctypes.c_size_t(bytes)
+cuda.cudaSetDevice(0)
+cuda.cudaFree(None)
+time.sleep(1)
+cuda.cudaStreamCreate(ctypes.byref(stream))
+cuda.cudaMalloc(ctypes.byref(memory), size(1 << 20))
+# Kinds: 1 to the device, 2 from it, 4 as the addresses say.
+for kind in (1, 4):
+    cuda.cudaMemcpy(memory, host, size(1 << 20), kind)
+    cuda.cudaMemcpyAsync(memory, host, size(1 << 20), kind, stream)
+cuda.cudaMemcpy(host, memory, size(1 << 20), 2)
+cuda.cudaMemset(memory, 1, size(1 << 20))
+cuda.cudaMemsetAsync(memory, 1, size(1 << 20), stream)
+cuda.cudaStreamSynchronize(stream)
+cuda.cudaDeviceSynchronize()
+cuda.cudaFree(memory)
+PYTHON
+		sleep 2
+	fi
+	kill "$counting"
+	wait "$counting"
+	[ -z "$runtime" ] || grep '"ended_at":"' "$work/activity" | tail -n 1 >"$into/runtime.json"
 else
 	echo "gpu-machine: not root: nothing was counted with probes" | tee -a "$into/facts.txt"
 fi

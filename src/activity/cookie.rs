@@ -29,6 +29,7 @@ pub(super) enum CallKind {
     RecordEvent = 17,
     StreamWaits = 18,
     CreateStream = 19,
+    DestroyStream = 20,
     SetContext = 21,
     PushContext = 22,
     PopContext = 23,

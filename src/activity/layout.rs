@@ -247,7 +247,7 @@ mod tests {
         let stream = Stream::read(&bytes[..24], &bytes[..296]).unwrap();
         assert_eq!(stream.context.to_ne_bytes(), bytes[280..288]);
         assert!(Stream::read(&bytes[..24], &bytes[..280]).is_none());
-        let context = Context::read(&bytes[..16], &bytes[..112]).unwrap();
+        let context = Context::read(&bytes[..16], &bytes[..120]).unwrap();
         assert_eq!(context.peak.to_ne_bytes(), bytes[72..80]);
         assert_eq!(
             context.device.map(|device| (device + 1).to_ne_bytes().to_vec()),

@@ -19,10 +19,17 @@ mod session;
 use nix::errno::Errno;
 
 use crate::loader::LoadError;
+use crate::observation::GpuApi;
 
 pub use crate::probing::{Mode, ProcessScope};
 pub use interception::Interception;
 pub use session::{Options, Session};
+
+/// The exported functions of an interface whose calls are counted.
+pub fn counted_functions(api: GpuApi) -> impl Iterator<Item = &'static str> {
+    let functions = functions::all().iter();
+    functions.filter(move |function| function.api() == api).map(|function| function.name.as_str())
+}
 
 /// Why nothing can be counted.
 #[derive(Debug, thiserror::Error)]

@@ -53,9 +53,9 @@ thread_local! {
     static SHARED: RefCell<Weak<dyn Loader>> = const { RefCell::new(Weak::<aya::KernelTypes>::new()) };
 }
 
-/// The loader of this thread. Making one takes aya some 50 ms and 25 MiB,
-/// because it reads the kernel's description of its types. So as long as
-/// somebody holds one, who asks for it gets the same.
+/// The loader of this thread. Making one takes time, because it reads the kernel's
+/// description of its types. So as long as somebody holds one, who asks for it gets
+/// the same.
 ///
 /// # Errors
 ///

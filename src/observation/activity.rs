@@ -187,8 +187,9 @@ pub struct ContextSums {
     /// Whose it is.
     pub api: GpuApi,
     /// Its handle. 0: not known, of calls that were made before the thread named
-    /// its context (see [`ProcessActivity::partial`]). HIP has no such handles:
-    /// there it is the ordinal of the device and 1.
+    /// its context (see [`ProcessActivity::partial`]). A handle is an address of 48
+    /// bits. Above these stands how many contexts of other devices, gone before, had the
+    /// same address. HIP has no such handles: there it is the ordinal of the device and 1.
     pub context: u64,
     /// The ordinal of its device, as the process counts. `None`: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -13,6 +13,7 @@
     reason = "this is test code: a surprise ends the test, and tests talk to the kernel by themselves"
 )]
 
+mod activity;
 mod broken_isolation;
 mod examples;
 mod first_contact;

@@ -96,6 +96,7 @@ pub(super) const ROWS: &[Row] = &[
     (&["cuEventRecord", "cuEventRecordWithFlags"], PTSZ, Cookie::new(RecordEvent).pointer(0).stream(1)),
     (&["cuStreamWaitEvent"], PTSZ, Cookie::new(StreamWaits).stream(0).pointer(1)),
     (&["cuStreamCreate", "cuStreamCreateWithPriority"], None, Cookie::new(CreateStream).pointer(0)),
+    (&["cuStreamDestroy_v2"], None, Cookie::new(DestroyStream).stream(0)),
     // Contexts and devices.
     (&["cuCtxSetCurrent"], None, Cookie::new(SetContext).extra(0)),
     (&["cuCtxPushCurrent_v2"], None, Cookie::new(PushContext).extra(0)),
@@ -111,7 +112,8 @@ pub(super) const ROWS: &[Row] = &[
     (&["cuDeviceGetUuid"], None, NAME.unit(1)),
     (&["cuDeviceGetUuid_v2"], None, NAME.unit(2)),
     // Graphs.
-    (&["cuStreamBeginCapture_v2", "cuStreamBeginCaptureToGraph"], PTSZ, CAPTURE),
+    (&["cuStreamBeginCapture_v2"], PTSZ, CAPTURE),
+    (&["cuStreamBeginCaptureToGraph"], PTSZ, CAPTURE.pointer(1)),
     (&["cuStreamEndCapture"], PTSZ, Cookie::new(EndCapture).stream(0).pointer(1)),
     (
         &["cuGraphInstantiate_v2", "cuGraphInstantiateWithFlags"],

@@ -76,6 +76,7 @@ pub(super) const ROWS: &[Row] = &[
     (&["hipEventRecordWithFlags"], None, Cookie::new(RecordEvent).pointer(0).stream(1).hip()),
     (&["hipStreamWaitEvent"], SPT, Cookie::new(StreamWaits).stream(0).pointer(1).hip()),
     (&["hipStreamCreate", "hipStreamCreateWithFlags", "hipStreamCreateWithPriority"], None, STREAM),
+    (&["hipStreamDestroy"], None, Cookie::new(DestroyStream).stream(0).hip()),
     // Devices.
     (&["hipSetDevice"], None, Cookie::new(SetDevice).extra(0).hip()),
     (&["hipGetDevice"], None, Cookie::new(GetDevice).pointer(0).hip()),

@@ -1,6 +1,7 @@
 //! A row of a table: functions that take the same arguments.
 
 use crate::activity::cookie::Cookie;
+use crate::observation::GpuApi;
 
 /// A function of a driver's library.
 #[derive(Debug)]
@@ -9,6 +10,13 @@ pub(in crate::activity) struct Function {
     pub(in crate::activity) name: String,
     /// What the kernel side is told of it.
     pub(in crate::activity) cookie: Cookie,
+}
+
+impl Function {
+    /// Whose it is.
+    pub(in crate::activity) fn api(&self) -> GpuApi {
+        if self.cookie.is_hip() { GpuApi::Hip } else { GpuApi::Cuda }
+    }
 }
 
 /// Functions that take the same arguments: names, a suffix with which each of

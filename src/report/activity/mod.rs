@@ -205,7 +205,8 @@ pub struct GpuUse {
 /// What was done in one stream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StreamUse {
-    /// Handle of its context, hexadecimal; `0x0` where that is not known.
+    /// Handle of its context, hexadecimal; `0x0` where that is not known. Above 48 bits
+    /// stands how many contexts of other devices had the same address before.
     pub context: String,
     /// Its handle, hexadecimal. `0x0` is the context's default stream, `0x2` the
     /// default streams of its threads, together, `0x3` those beyond the number that is

@@ -1,13 +1,16 @@
 //! The stand-in driver, its clients, and its truth.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use gpumap::activity::{Mode, Options, ProcessScope, Session};
-use gpumap::observation::{Activity, ProcessActivity, Uncovered};
+use gpumap::activity::{Mode, Options, ProcessScope, Session, counted_functions};
+use gpumap::observation::{Activity, GpuApi, ProcessActivity, Uncovered};
 
 use crate::support::host::Host;
 use crate::support::watching::Place;
@@ -23,6 +26,32 @@ pub struct Bench {
     /// Plain functions, and those for threads' own default streams.
     pub client: PathBuf,
     pub own: PathBuf,
+}
+
+/// Pairs of probes, of one test at a time. The kernel takes them out one by one, waits
+/// for all CPUs each time, and puts no other pair in meanwhile: on a busy machine the
+/// hundreds of pairs of one test take it minutes, which other tests do not wait.
+static PAIRS: Mutex<()> = Mutex::new(());
+
+/// A running count.
+pub struct Counting {
+    session: Session,
+    // After the session: its probes are gone then.
+    _alone: Option<MutexGuard<'static, ()>>,
+}
+
+impl Deref for Counting {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        &self.session
+    }
+}
+
+impl DerefMut for Counting {
+    fn deref_mut(&mut self) -> &mut Session {
+        &mut self.session
+    }
 }
 
 /// A process that has the library mapped.
@@ -51,12 +80,11 @@ impl Bench {
     pub fn hip(root: &Host) -> Self {
         let place = Place::new(root);
         let begin = "-fcf-protection -shared -fPIC -Wl,-soname,libamdhip64.so.6";
-        let driver = place.build("c/hip.c", "libamdhip64.so.6", &format!("gcc -O0 {begin}"));
+        let driver = place.build("c/hip/driver.c", "libamdhip64.so.6", &format!("gcc -O0 {begin}"));
         let directory = driver.parent().unwrap().to_str().unwrap();
-        let flags =
-            |more: &str| format!("gcc -DCLIENT {more}{} -Wl,-rpath,{directory}", driver.to_str().unwrap());
-        let client = place.build("c/hip.c", "client", &flags(""));
-        let own = place.build("c/hip.c", "own", &flags("-DOWN "));
+        let flags = |more: &str| format!("gcc {more}{} -Wl,-rpath,{directory}", driver.to_str().unwrap());
+        let client = place.build("c/hip/client.c", "client", &flags(""));
+        let own = place.build("c/hip/client.c", "own", &flags("-DOWN "));
         Self { place, driver, client, own }
     }
 
@@ -109,17 +137,19 @@ impl Bench {
 
     /// Begins to count, and waits until all that is in use is covered: on a busy machine
     /// another process may have kept the library from it at first, and that is said.
-    pub fn session(&self, mode: Mode, every: u32) -> Session {
+    pub fn session(&self, mode: Mode, every: u32) -> Counting {
         let mut session = self.begin(mode, every);
         uncovered_until(&mut session, <[Uncovered]>::is_empty);
         session
     }
 
     /// Begins to count.
-    pub fn begin(&self, mode: Mode, every: u32) -> Session {
+    pub fn begin(&self, mode: Mode, every: u32) -> Counting {
+        let alone = (mode == Mode::Pair).then(|| PAIRS.lock().unwrap_or_else(PoisonError::into_inner));
         let scope = ProcessScope { cgroups: vec![self.place.cgroup.clone()], ..ProcessScope::default() };
         let options = Options { every, mode: Some(mode), costly: false };
-        Session::start(&scope, "/proc".as_ref(), options).unwrap()
+        let session = Session::start(&scope, "/proc".as_ref(), options).unwrap();
+        Counting { session, _alone: alone }
     }
 
     /// Runs a client from its beginning to its end; what was counted, and the
@@ -140,15 +170,25 @@ impl Bench {
     }
 
     /// The same of a process that was started.
-    pub fn finish(&self, session: &mut Session, mut child: Child) -> (ProcessActivity, String) {
+    pub fn finish(&self, session: &mut Session, child: Child) -> (ProcessActivity, String) {
+        self.finish_with(session, child, &self.truth())
+    }
+
+    /// The same of one whose driver tells the truth elsewhere.
+    pub fn finish_with(
+        &self,
+        session: &mut Session,
+        mut child: Child,
+        truth: &Path,
+    ) -> (ProcessActivity, String) {
         assert!(ends(session, &mut child).success());
         let process = read(session, child.id());
-        (process, self.truth_text())
+        (process, fs::read_to_string(truth).unwrap())
     }
 }
 
 /// Waits for the end of a process while the session goes on.
-fn ends(session: &mut Session, child: &mut Child) -> ExitStatus {
+pub fn ends(session: &mut Session, child: &mut Child) -> ExitStatus {
     loop {
         if let Some(status) = child.try_wait().unwrap() {
             return status;
@@ -212,24 +252,32 @@ pub fn read(session: &mut Session, pid: u32) -> ProcessActivity {
 
 /// The same of one that executed programs: one after the other.
 pub fn read_all(session: &mut Session, pid: u32) -> Vec<ProcessActivity> {
+    read_each(session, &[pid])
+}
+
+/// The same of several processes: what has ended is in one reading alone.
+pub fn read_each(session: &mut Session, pids: &[u32]) -> Vec<ProcessActivity> {
     let begun = Instant::now();
     let (mut ended, mut uncovered, mut libraries) = (Vec::new(), Vec::new(), Vec::new());
     while begun.elapsed() < Duration::from_secs(20) {
         let reading = session.read().unwrap();
         uncovered.extend(reading.uncovered);
         libraries = reading.libraries;
-        ended.extend(reading.processes.into_iter().filter(|one| one.pid == pid && one.ended_ns.is_some()));
-        if ended.iter().any(|one: &ProcessActivity| !one.executed) {
+        let is_one = |one: &ProcessActivity| pids.contains(&one.pid) && one.ended_ns.is_some();
+        ended.extend(reading.processes.into_iter().filter(is_one));
+        let last = |pid: &u32| ended.iter().any(|one: &ProcessActivity| one.pid == *pid && !one.executed);
+        if pids.iter().all(last) {
             return ended;
         }
         session.wait(Duration::from_millis(20), None).unwrap();
     }
-    panic!("process {pid} does not end: {ended:?}; not covered: {uncovered:?}; {}", libraries.len());
+    panic!("processes {pids:?} do not end: {ended:?}; not covered: {uncovered:?}; {}", libraries.len());
 }
 
 /// Compares all sums with the driver's.
 pub fn compare(process: &ProcessActivity, truth: &str, what: &str) {
-    let mut real: Vec<String> = truth.lines().map(str::to_owned).collect();
+    let sums = truth.lines().filter(|line| !line.starts_with("function "));
+    let mut real: Vec<String> = sums.map(str::to_owned).collect();
     let mut peaks = Vec::new();
     for line in &mut real {
         // The peak is compared by itself: threads' returns come in any order.
@@ -254,6 +302,18 @@ pub fn compare(process: &ProcessActivity, truth: &str, what: &str) {
             found.peak_bytes
         );
     }
+}
+
+/// The functions that were called.
+pub fn called(truth: &str) -> BTreeSet<String> {
+    let words = truth.lines().filter_map(|line| line.strip_prefix("function ")?.strip_suffix(" 1"));
+    words.map(str::to_owned).collect()
+}
+
+/// Makes sure that every function of an interface that gpumap counts was called.
+pub fn assert_all_called(api: GpuApi, called: &BTreeSet<String>) {
+    let missing: Vec<&str> = counted_functions(api).filter(|name| !called.contains(*name)).collect();
+    assert_eq!(missing, [""; 0]);
 }
 
 /// The sums as the driver writes its own.

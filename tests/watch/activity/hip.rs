@@ -1,7 +1,10 @@
 //! HIP, by the same programs: with what a stand-in of its runtime says was really
 //! called. Its functions begin as those of Debian's library do.
 
+use std::collections::BTreeSet;
+
 use gpumap::activity::Mode;
+use gpumap::observation::GpuApi;
 
 use super::bench::{self, Bench, MODES, compare};
 use crate::support::host;
@@ -24,6 +27,8 @@ const ALL: &[&str] = &[
     "memory:1000",
     "waits:3",
     "bad:2",
+    "short:4",
+    "uuid:1",
     "device:0",
     "launch:11",
     "memory:500",
@@ -37,12 +42,17 @@ fn every_call() {
     let Some(root) = host::shared() else { return };
     let bench = Bench::hip(&root);
     for mode in MODES {
+        let mut all = BTreeSet::new();
         for (client, threads) in [(&bench.client, "1"), (&bench.own, "3"), (&bench.client, "8")] {
             let words = [&["-t", threads], ALL].concat();
             let (process, truth) = bench.run(mode, 1, client, &words);
             compare(&process, &truth, &format!("{mode:?}, {threads} threads"));
-            assert!(!process.partial && process.devices.is_empty());
+            all.extend(bench::called(&truth));
+            assert!(!process.partial);
+            let device = &process.devices[0];
+            assert_eq!((device.ordinal, &device.uuid[..8]), (1, "31313131"));
         }
+        bench::assert_all_called(GpuApi::Hip, &all);
     }
 }
 

@@ -44,8 +44,23 @@ fn replaced() {
     }
 }
 
+/// How a program is linked and stripped, and how it finds the functions: by dlsym, in
+/// the library's own table of symbols, by the driver's cuGetProcAddress. Some hold a C
+/// library of their own beside the one that the driver's library loads.
+const FORMS: [&str; 9] = [
+    "",
+    "-s",
+    "-no-pie -s",
+    "-static-libgcc -s",
+    "-DLOOKUP",
+    "-DBY_ADDRESS -s",
+    "-static",
+    "-static -s -DLOOKUP",
+    "-static -s -DBY_ADDRESS",
+];
+
 /// Make sure that programs that open the library themselves, as a runtime does that is
-/// linked statically, are counted alike, stripped or not.
+/// linked statically, are counted alike, however they are linked, stripped or not.
 #[test]
 fn opened_and_stripped() {
     let Some(root) = host::shared() else { return };
@@ -54,7 +69,7 @@ fn opened_and_stripped() {
     let open = format!("open={}", bench.driver.to_str().unwrap());
     for mode in MODES {
         let mut session = bench.session(mode, 1);
-        for flags in ["", "-s", "-no-pie -s", "-static-libgcc -s"] {
+        for flags in FORMS {
             let opener = bench.opener("opener", flags);
             let (process, truth) = bench.run_in(&mut session, &opener, &[&open, "launch=5", "thread=6"]);
             compare(&process, &truth, flags);

@@ -43,6 +43,25 @@ fn many_blocks() {
     assert_eq!(bench::lost(&reading), [("blocks", more + 10)]);
 }
 
+/// Contexts of one process that are kept apart (`MOST_CONTEXTS`), and more.
+const CONTEXTS: u64 = 512 + 40;
+
+/// Make sure that a process with more contexts than are kept is told so, and that its
+/// launches are all counted.
+#[test]
+fn many_contexts() {
+    let Some(root) = host::shared() else { return };
+    let bench = Bench::new(&root);
+    let _held = bench.hold();
+    let mut session = bench.session(Mode::Session, 1);
+    let (process, _) = bench.run_in(&mut session, &bench.client, &[&format!("pile:{CONTEXTS}")]);
+    assert_eq!((launches(&process), process.contexts.len()), (CONTEXTS, 512));
+    // Once when it is made, and once when its memory is allocated.
+    assert_eq!(bench::lost(&session.read().unwrap()), [("contexts", 2 * (CONTEXTS - 512))]);
+    let (other, truth) = bench.run_in(&mut session, &bench.client, &["contexts:4", "device:1", "memory:10"]);
+    bench::compare(&other, &truth, "another process");
+}
+
 /// Make sure that codes of errors are counted apart, as many as there are, and that
 /// launches are not lost by it.
 #[test]

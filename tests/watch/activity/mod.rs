@@ -8,12 +8,13 @@ mod interception;
 mod libraries;
 mod limits;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::support::host;
 use bench::{Bench, MODES, compare};
 use gpumap::activity::Mode;
+use gpumap::observation::GpuApi;
 
 /// Every kind of call that the client makes.
 const ALL: &[&str] = &[
@@ -41,26 +42,68 @@ const ALL: &[&str] = &[
     "launch:1",
     "current",
     "fork",
+    "contexts:9",
+    "short:5",
+    "bad:2",
 ];
 
-/// Make sure that every sum is what the driver says, whatever the probes, the
-/// variant of the functions and the number of threads.
+/// Ends of contexts that threads have in common: of one thread.
+const ENDS: &[&str] = &["device:2", "memory:300", "reset:2", "memory:50", "release:2", "nothing", "launch:2"];
+
+/// Make sure that every sum is what the driver says, for every function that is counted,
+/// whatever the probes, the variant of the functions and the number of threads.
 #[test]
 fn every_call() {
     let Some(root) = host::shared() else { return };
     let bench = Bench::new(&root);
     for mode in MODES {
+        let mut all = BTreeSet::new();
         for (client, threads) in [(&bench.client, "1"), (&bench.own, "3"), (&bench.client, "8")] {
-            let mut words = vec!["-t", threads];
-            words.extend(ALL);
-            words.push("bad:2");
+            let ends = if threads == "1" { ENDS } else { &[] };
+            let words = [&["-t", threads], ALL, ends].concat();
             let (process, truth) = bench.run(mode, 1, client, &words);
             compare(&process, &truth, &format!("{mode:?}, {threads} threads"));
+            all.extend(bench::called(&truth));
             assert!(!process.partial && !process.executed && process.ended_ns.is_some());
             let device = &process.devices[0];
             assert_eq!((device.ordinal, device.names_instance), (1, true));
             assert_eq!(device.uuid, "21212121-2121-2121-2121-212121212121");
         }
+        bench::assert_all_called(GpuApi::Cuda, &all);
+    }
+}
+
+/// Make sure that this is so for each number of threads, with children that are forked
+/// meanwhile, and for several processes at the same time.
+#[test]
+fn threads_and_processes() {
+    let Some(root) = host::shared() else { return };
+    let bench = Bench::new(&root);
+    let _held = bench.hold();
+    let words = ["device:1", "stream", "launch:200", "fork", "graph:3", "short:3", "copies:10", "churn:30"];
+    for mode in MODES {
+        let mut session = bench.session(mode, 1);
+        let run = |threads: usize, number: usize| {
+            let truth = bench.client.with_file_name(format!("truth.{number}"));
+            let _ = std::fs::remove_file(&truth);
+            let threads = threads.to_string();
+            let mut command = bench.command(&bench.client, &[&["-t", &threads], &words[..]].concat());
+            (command.env("TRUTH", &truth).spawn().unwrap(), truth)
+        };
+        for threads in 1..=8 {
+            let (child, truth) = run(threads, 0);
+            let (process, _) = bench.finish_with(&mut session, child, &truth);
+            compare(&process, &std::fs::read_to_string(&truth).unwrap(), &format!("{threads} threads"));
+        }
+        let mut all: Vec<_> = (1..=6).map(|number| run(1 + number % 3, number)).collect();
+        assert!(all.iter_mut().all(|(child, _)| bench::ends(&mut session, child).success()));
+        let pids: Vec<u32> = all.iter().map(|(child, _)| child.id()).collect();
+        let counted = bench::read_each(&mut session, &pids);
+        for (child, truth) in all {
+            let process = counted.iter().find(|process| process.pid == child.id()).unwrap();
+            compare(process, &std::fs::read_to_string(&truth).unwrap(), &format!("one of six, {mode:?}"));
+        }
+        assert_eq!(bench::lost(&session.read().unwrap()), []);
     }
 }
 

@@ -1,18 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * client [-w] [-t THREADS] VERB[:NUMBER]...: calls the driver as it is told, in
- * each thread. -w waits for a line on stdin first. Compiled with -DOWN it uses
- * the variants for threads' own default streams.
+ * A client of the driver (client.h): together its verbs call every function of
+ * driver.c. Compiled with -DOWN it uses the variants for threads' own default streams.
+ * Sizes differ from call to call: an argument that is taken for another one shows.
  */
-#include <pthread.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "../client.h"
 
-typedef uint64_t u64;
 #ifdef OWN
 #define PTSZ(name) name##_ptsz
 #define PTDS(name) name##_ptds
@@ -20,119 +13,194 @@ typedef uint64_t u64;
 #define PTSZ(name) name
 #define PTDS(name) name
 #endif
-int cuDevicePrimaryCtxRetain(), cuDeviceGetUuid(), cuDeviceGetUuid_v2(), cuCtxSetCurrent(), cuCtxPushCurrent_v2(), cuCtxPopCurrent_v2(), cuCtxGetCurrent(), cuCtxSynchronize(), cuStreamCreate();
-int PTSZ(cuLaunchKernel)(), PTSZ(cuLaunchCooperativeKernel)(), PTSZ(cuLaunchKernelEx)(), PTSZ(cuLaunchHostFunc)(), PTSZ(cuStreamBeginCapture_v2)(), PTSZ(cuStreamEndCapture)(), cuGraphInstantiateWithFlags(), PTSZ(cuGraphLaunch)();
-int PTDS(cuMemcpyHtoD_v2)(), PTDS(cuMemcpyDtoH_v2)(), PTDS(cuMemcpyDtoD_v2)(), PTDS(cuMemcpy)(), PTSZ(cuMemcpyHtoDAsync_v2)(), PTSZ(cuMemcpyDtoHAsync_v2)(), PTSZ(cuMemcpyPeerAsync)(), PTSZ(cuMemcpyAsync)(), PTSZ(cuMemcpy2DAsync_v2)(), PTSZ(cuMemcpy3DAsync_v2)(), PTSZ(cuMemcpyBatchAsync)();
-int PTDS(cuMemsetD8_v2)(), PTDS(cuMemsetD16_v2)(), PTSZ(cuMemsetD32Async)(), PTSZ(cuMemsetD2D32Async)();
-int cuMemAlloc_v2(), cuMemAllocPitch_v2(), cuMemAllocManaged(), cuMemHostAlloc(), cuMemCreate(), PTSZ(cuMemAllocAsync)(), cuMemFree_v2(), PTSZ(cuMemFreeAsync)(), cuMemFreeHost(), cuMemRelease();
-int PTSZ(cuStreamSynchronize)(), PTSZ(cuStreamQuery)(), cuEventCreate(), PTSZ(cuEventRecord)(), cuEventSynchronize(), cuEventQuery();
-
-static char **verbs;
-static int verb_count;
-static void on_host(void *x) { (void)x; }
+int cuDevicePrimaryCtxRetain(), cuDevicePrimaryCtxRelease_v2(), cuDevicePrimaryCtxReset_v2(), cuDeviceGetUuid(), cuDeviceGetUuid_v2();
+int cuCtxCreate_v2(), cuCtxCreate_v3(), cuCtxCreate_v4(), cuCtxDestroy_v2(), cuCtxSetCurrent(), cuCtxPushCurrent_v2(), cuCtxPopCurrent_v2(), cuCtxGetCurrent(), cuCtxSynchronize(), cuCtxSynchronize_v2();
+int PTSZ(cuLaunchKernel)(), PTSZ(cuLaunchCooperativeKernel)(), PTSZ(cuLaunchKernelEx)(), PTSZ(cuLaunchHostFunc)(), PTSZ(cuLaunchHostFunc_v2)();
+int PTSZ(cuStreamBeginCapture_v2)(), PTSZ(cuStreamBeginCaptureToGraph)(), PTSZ(cuStreamEndCapture)(), cuGraphInstantiate_v2(), cuGraphInstantiateWithFlags(), PTSZ(cuGraphInstantiateWithParams)(), cuGraphExecUpdate(), cuGraphExecUpdate_v2(), PTSZ(cuGraphLaunch)();
+int PTDS(cuMemcpyHtoD_v2)(), PTDS(cuMemcpyDtoH_v2)(), PTDS(cuMemcpyDtoD_v2)(), PTDS(cuMemcpy)(), PTDS(cuMemcpyPeer)(), PTDS(cuMemcpyHtoA_v2)(), PTDS(cuMemcpyAtoH_v2)(), PTDS(cuMemcpyDtoA_v2)(), PTDS(cuMemcpyAtoD_v2)(), PTDS(cuMemcpyAtoA_v2)();
+int PTSZ(cuMemcpyHtoDAsync_v2)(), PTSZ(cuMemcpyDtoHAsync_v2)(), PTSZ(cuMemcpyDtoDAsync_v2)(), PTSZ(cuMemcpyAsync)(), PTSZ(cuMemcpyWithAttributesAsync)(), PTSZ(cuMemcpyPeerAsync)(), PTSZ(cuMemcpyHtoAAsync_v2)(), PTSZ(cuMemcpyAtoHAsync_v2)();
+int PTDS(cuMemcpy2D_v2)(), PTDS(cuMemcpy2DUnaligned_v2)(), PTSZ(cuMemcpy2DAsync_v2)(), PTDS(cuMemcpy3D_v2)(), PTSZ(cuMemcpy3DAsync_v2)(), PTDS(cuMemcpy3DPeer)(), PTSZ(cuMemcpy3DPeerAsync)(), PTSZ(cuMemcpyBatchAsync)(), PTSZ(cuMemcpyBatchAsync_v2)();
+int PTDS(cuMemsetD8_v2)(), PTDS(cuMemsetD16_v2)(), PTDS(cuMemsetD32_v2)(), PTSZ(cuMemsetD8Async)(), PTSZ(cuMemsetD16Async)(), PTSZ(cuMemsetD32Async)();
+int PTDS(cuMemsetD2D8_v2)(), PTDS(cuMemsetD2D16_v2)(), PTDS(cuMemsetD2D32_v2)(), PTSZ(cuMemsetD2D8Async)(), PTSZ(cuMemsetD2D16Async)(), PTSZ(cuMemsetD2D32Async)();
+int cuMemAlloc_v2(), cuMemAllocPitch_v2(), cuMemAllocManaged(), cuMemHostAlloc(), cuMemAllocHost_v2(), cuMemCreate(), PTSZ(cuMemAllocAsync)(), PTSZ(cuMemAllocFromPoolAsync)(), cuMemFree_v2(), PTSZ(cuMemFreeAsync)(), cuMemFreeHost(), cuMemRelease();
+int cuStreamCreate(), cuStreamCreateWithPriority(), cuStreamDestroy_v2(), PTSZ(cuStreamSynchronize)(), PTSZ(cuStreamQuery)(), PTSZ(cuStreamWaitEvent)(), cuEventCreate(), PTSZ(cuEventRecord)(), PTSZ(cuEventRecordWithFlags)(), cuEventSynchronize(), cuEventQuery();
 
 #define NUMBER(value) ((u64)(value))
 #define LAUNCH(function, stream, ...) function((void *)8, 1, 1, 1, 32, 1, 1, 0, NUMBER(stream), __VA_ARGS__)
 
+/* In three streams, by events: what they are given until the capture ends is captured. */
+static void capture(u64 s, void **graph)
+{
+	u64 joins, joins_later;
+	void *event, *later;
+
+	cuStreamCreate(&joins, 0); cuStreamCreate(&joins_later, 0);
+	cuEventCreate(&event, 0); cuEventCreate(&later, 0);
+	PTSZ(cuStreamBeginCapture_v2)(s, 0);
+	LAUNCH(PTSZ(cuLaunchKernel), s, NULL, NULL);
+	PTSZ(cuEventRecord)(event, s);
+	PTSZ(cuStreamWaitEvent)(joins, event, 0);
+	LAUNCH(PTSZ(cuLaunchKernel), joins, NULL, NULL); LAUNCH(PTSZ(cuLaunchCooperativeKernel), joins, NULL);
+	PTSZ(cuEventRecordWithFlags)(later, joins, 0);
+	PTSZ(cuStreamWaitEvent)(joins_later, later, 0);
+	LAUNCH(PTSZ(cuLaunchKernel), joins_later, NULL, NULL);
+	/* None of these runs now. */
+	PTSZ(cuMemsetD8Async)(NUMBER(0), 1, NUMBER(77), joins); PTSZ(cuMemcpyAsync)(NUMBER(0), NUMBER(0), NUMBER(99), s);
+	PTSZ(cuLaunchHostFunc)(s, on_host, NULL);
+	PTSZ(cuStreamWaitEvent)(s, later, 0);
+	PTSZ(cuStreamEndCapture)(s, graph);
+	LAUNCH(PTSZ(cuLaunchKernel), joins, NULL, NULL);
+	cuStreamDestroy_v2(joins); cuStreamDestroy_v2(joins_later);
+}
+
+static void graphs(u64 s, u64 n)
+{
+	void *graph, *executable, *other, *same;
+
+	capture(s, &graph);
+	cuGraphInstantiateWithFlags(&executable, graph, NUMBER(0));
+	TIMES PTSZ(cuGraphLaunch)(executable, s);
+	/* More kernels for the same graph, one of them from a graph that is launched into it. */
+	PTSZ(cuStreamBeginCaptureToGraph)(s, graph, NULL, NULL, NUMBER(0), 0);
+	LAUNCH(PTSZ(cuLaunchKernel), s, NULL, NULL);
+	PTSZ(cuGraphLaunch)(executable, s);
+	PTSZ(cuStreamEndCapture)(s, &same);
+	cuGraphInstantiate_v2(&other, graph, NULL, NULL, NUMBER(0)); PTSZ(cuGraphLaunch)(other, s);
+	PTSZ(cuGraphInstantiateWithParams)(&other, graph, NULL); PTSZ(cuGraphLaunch)(other, s);
+	cuGraphExecUpdate(executable, graph, NULL, NULL); PTSZ(cuGraphLaunch)(executable, s);
+	capture(s, &graph);
+	cuGraphExecUpdate_v2(executable, graph, NULL); PTSZ(cuGraphLaunch)(executable, s);
+	/* A capture that its stream does not survive. */
+	u64 gone, again;
+	cuStreamCreate(&gone, 0); PTSZ(cuStreamBeginCapture_v2)(gone, 0); LAUNCH(PTSZ(cuLaunchKernel), gone, NULL, NULL); cuStreamDestroy_v2(gone);
+	cuStreamCreate(&again, 0); LAUNCH(PTSZ(cuLaunchKernel), again, NULL, NULL); cuStreamDestroy_v2(again);
+}
+
+static void copies(u64 s, u64 n)
+{
+	u64 a = 0, z = 0;
+
+	PTDS(cuMemcpyHtoD_v2)(a, NULL, n); PTDS(cuMemcpyDtoH_v2)(NULL, a, 2 * n); PTDS(cuMemcpyDtoD_v2)(a, a, 3 * n); PTDS(cuMemcpy)(a, a, 4 * n);
+	PTSZ(cuMemcpyHtoDAsync_v2)(a, NULL, 5 * n, s); PTSZ(cuMemcpyDtoHAsync_v2)(NULL, a, 6 * n, s);
+	PTSZ(cuMemcpyPeerAsync)(a, NULL, a, NULL, 7 * n, s); PTSZ(cuMemcpyAsync)(a, a, 8 * n, s);
+	PTDS(cuMemcpyPeer)(a, NULL, a, NULL, 16 * n); PTSZ(cuMemcpyDtoDAsync_v2)(a, a, 32 * n, s); PTSZ(cuMemcpyWithAttributesAsync)(a, a, 64 * n, NULL, s);
+	PTDS(cuMemcpyHtoA_v2)(a, z, NULL, 128 * n); PTDS(cuMemcpyAtoH_v2)(NULL, a, z, 256 * n); PTDS(cuMemcpyDtoA_v2)(a, z, a, 512 * n);
+	PTDS(cuMemcpyAtoD_v2)(a, a, z, 1024 * n); PTDS(cuMemcpyAtoA_v2)(a, z, a, z, 2048 * n);
+	PTSZ(cuMemcpyHtoAAsync_v2)(a, z, NULL, 4096 * n, s); PTSZ(cuMemcpyAtoHAsync_v2)(NULL, a, z, 8192 * n, s);
+}
+
+/* By structure: from each kind of memory to each. */
+static void planes(u64 s, u64 n)
+{
+	for (int from = 1; from <= 4; from++)
+		for (int to = 1; to <= 4; to++, n++) {
+			uint8_t bytes[200] = {0};
+
+			*(int *)(bytes + 16) = from; *(int *)(bytes + 72) = to; *(u64 *)(bytes + 112) = n; *(u64 *)(bytes + 120) = 3;
+			PTDS(cuMemcpy2D_v2)(bytes); PTSZ(cuMemcpy2DAsync_v2)(bytes, s); *(u64 *)(bytes + 120) = 4; PTDS(cuMemcpy2DUnaligned_v2)(bytes);
+			memset(bytes, 0, sizeof(bytes));
+			*(int *)(bytes + 32) = from; *(int *)(bytes + 120) = to; *(u64 *)(bytes + 176) = n; *(u64 *)(bytes + 184) = 3; *(u64 *)(bytes + 192) = 5;
+			PTDS(cuMemcpy3D_v2)(bytes); PTSZ(cuMemcpy3DAsync_v2)(bytes, s);
+			*(u64 *)(bytes + 192) = 7; PTDS(cuMemcpy3DPeer)(bytes); *(u64 *)(bytes + 192) = 9; PTSZ(cuMemcpy3DPeerAsync)(bytes, s);
+		}
+}
+
+static void batches(u64 s, u64 n)
+{
+	u64 sizes[16];
+
+	for (u64 i = 0; i < 16; i++)
+		sizes[i] = n * i;
+	PTSZ(cuMemcpyBatchAsync)(NULL, NULL, sizes, NUMBER(16), NULL, NULL, NUMBER(0), NULL, s);
+	PTSZ(cuMemcpyBatchAsync_v2)(NULL, NULL, sizes, NUMBER(5), NULL, NULL, NUMBER(0), s);
+}
+
+static void fills(u64 s, u64 n)
+{
+	u64 a = 0, pitch = 0;
+
+	PTDS(cuMemsetD8_v2)(a, 1, n); PTDS(cuMemsetD16_v2)(a, 1, n); PTDS(cuMemsetD32_v2)(a, 1, 3 * n);
+	PTSZ(cuMemsetD8Async)(a, 1, 5 * n, s); PTSZ(cuMemsetD16Async)(a, 1, 7 * n, s); PTSZ(cuMemsetD32Async)(a, 1, n, s);
+	PTDS(cuMemsetD2D8_v2)(a, pitch, 1, n, NUMBER(2)); PTDS(cuMemsetD2D16_v2)(a, pitch, 1, n, NUMBER(3)); PTDS(cuMemsetD2D32_v2)(a, pitch, 1, n, NUMBER(5));
+	PTSZ(cuMemsetD2D8Async)(a, pitch, 1, n, NUMBER(7), s); PTSZ(cuMemsetD2D16Async)(a, pitch, 1, n, NUMBER(11), s); PTSZ(cuMemsetD2D32Async)(a, pitch, 1, n, NUMBER(3), s);
+}
+
+static void memory(u64 s, u64 n)
+{
+	u64 a, pitch;
+
+	cuMemAlloc_v2(&a, n); cuMemAlloc_v2(&a, n); cuMemFree_v2(a); cuMemAlloc_v2(&a, 1ul << 50); cuMemFree_v2(NUMBER(0x1234)); cuMemFree_v2(NUMBER(0));
+	cuMemAllocPitch_v2(&a, &pitch, n, NUMBER(3), 4); cuMemAllocManaged(&a, n, 1); cuMemHostAlloc(&a, n, 0); cuMemFreeHost(a);
+	cuMemHostAlloc(&a, n, 0); cuMemAllocHost_v2(&a, 2 * n); cuMemCreate(&a, n, NULL, NUMBER(0)); cuMemRelease(a); cuMemCreate(&a, n, NULL, NUMBER(0));
+	PTSZ(cuMemAllocAsync)(&a, n, s); PTSZ(cuMemFreeAsync)(a, s); PTSZ(cuMemAllocFromPoolAsync)(&a, 3 * n, NULL, s);
+}
+
+static void waits(u64 s, u64 n)
+{
+	void *event, *context;
+
+	cuCtxGetCurrent(&context);
+	TIMES {
+		PTSZ(cuStreamSynchronize)(s); PTSZ(cuStreamQuery)(s); cuCtxSynchronize(); cuCtxSynchronize_v2(context); cuCtxSynchronize_v2(NULL);
+		cuEventCreate(&event, 0); PTSZ(cuEventRecord)(event, s); cuEventQuery(event); cuEventSynchronize(event);
+		PTSZ(cuEventRecordWithFlags)(event, NUMBER(0), 0); cuEventSynchronize(event); PTSZ(cuStreamWaitEvent)(s, event, 0);
+	}
+}
+
+/* A context that ends with what it has; the next one may have its address, on another
+ * device. */
+static void one_context(u64 n, int device, int way)
+{
+	void *context, *popped;
+	u64 stream, a;
+
+	if (way == 0) cuCtxCreate_v2(&context, 0, device);
+	else if (way == 1) cuCtxCreate_v3(&context, NULL, 0, 0, device);
+	else cuCtxCreate_v4(&context, NULL, 0, device);
+	cuMemAlloc_v2(&a, n); cuMemAlloc_v2(&a, 2 * n); cuMemFree_v2(a); cuMemAllocManaged(&a, n, 1);
+	cuStreamCreateWithPriority(&stream, 0, 0);
+	LAUNCH(PTSZ(cuLaunchKernel), stream, NULL, NULL); LAUNCH(PTSZ(cuLaunchKernel), 0, NULL, NULL); LAUNCH(PTSZ(cuLaunchKernel), 2, NULL, NULL);
+	cuCtxPopCurrent_v2(&popped); LAUNCH(PTSZ(cuLaunchKernel), 0, NULL, NULL); cuCtxPushCurrent_v2(context);
+	PTDS(cuMemcpyHtoD_v2)(a, NULL, n); cuCtxSynchronize(); cuCtxSynchronize_v2(context); cuStreamDestroy_v2(stream);
+	cuCtxDestroy_v2(context);
+}
+
 static void obey(const char *verb, u64 n, u64 *stream)
 {
-	u64 a = 0, s = *stream, sizes[16];
-	void *context, *graph, *event;
-	uint8_t bytes[200] = {0};
+	u64 a = 0, s = *stream;
+	void *context;
+	uint8_t bytes[16];
 	u64 config[8] = {0};
-#define IS(word) (!strncmp(verb, word, strcspn(verb, ":")) && strlen(word) == strcspn(verb, ":"))
-#define TIMES for (u64 i = 0; i < n; i++)
+
 	if (IS("device")) { cuDevicePrimaryCtxRetain(&context, (int)n); cuCtxSetCurrent(context); }
 	else if (IS("uuid")) { cuDeviceGetUuid(bytes, (int)n); cuDeviceGetUuid_v2(bytes, (int)n); cuDeviceGetUuid(bytes, (int)n); }
 	else if (IS("push")) { cuDevicePrimaryCtxRetain(&context, (int)n); cuCtxPushCurrent_v2(context); }
 	else if (IS("pop")) cuCtxPopCurrent_v2(&context);
 	else if (IS("current")) cuCtxGetCurrent(&context);
+	else if (IS("nothing")) cuCtxSetCurrent(NULL);
+	else if (IS("contexts")) TIMES { one_context(100 + i, i % 4, i % 3); one_context(1000 + i, i % 4, (i + 1) % 3); }
+	else if (IS("pile")) TIMES { cuCtxCreate_v2(&context, 0, 0); LAUNCH(PTSZ(cuLaunchKernel), 0, NULL, NULL); cuMemAlloc_v2(&a, 16); cuCtxPopCurrent_v2(&context); }
+	else if (IS("release")) cuDevicePrimaryCtxRelease_v2((int)n);
+	else if (IS("reset")) cuDevicePrimaryCtxReset_v2((int)n);
 	else if (IS("stream")) cuStreamCreate(stream, 0);
 	else if (IS("streams")) TIMES { cuStreamCreate(&a, 0); LAUNCH(PTSZ(cuLaunchKernel), a, NULL, NULL); }
+	else if (IS("short")) TIMES { cuStreamCreateWithPriority(&a, 0, 0); LAUNCH(PTSZ(cuLaunchKernel), a, NULL, NULL); cuStreamDestroy_v2(a); }
 	else if (IS("launch")) TIMES LAUNCH(PTSZ(cuLaunchKernel), s, NULL, NULL);
 	else if (IS("legacy")) TIMES LAUNCH(PTSZ(cuLaunchKernel), 1, NULL, NULL);
 	else if (IS("own")) TIMES LAUNCH(PTSZ(cuLaunchKernel), 2, NULL, NULL);
 	else if (IS("together")) TIMES LAUNCH(PTSZ(cuLaunchCooperativeKernel), s, NULL);
 	else if (IS("config")) TIMES { config[4] = s; PTSZ(cuLaunchKernelEx)(config, NULL, NULL, NULL); }
 	else if (IS("bad")) TIMES PTSZ(cuLaunchKernel)((void *)8, 0, 0, 0, 1, 1, 1, 0, s, NULL, NULL);
-	else if (IS("function")) TIMES PTSZ(cuLaunchHostFunc)(s, on_host, NULL);
-	else if (IS("graph")) {
-		PTSZ(cuStreamBeginCapture_v2)(s, 0);
-		for (int i = 0; i < 3; i++)
-			LAUNCH(PTSZ(cuLaunchKernel), s, NULL, NULL);
-		PTSZ(cuStreamEndCapture)(s, &graph);
-		cuGraphInstantiateWithFlags(&event, graph, NUMBER(0));
-		TIMES PTSZ(cuGraphLaunch)(event, s);
-	}
-	else if (IS("copies")) {
-		PTDS(cuMemcpyHtoD_v2)(a, NULL, n); PTDS(cuMemcpyDtoH_v2)(NULL, a, 2 * n); PTDS(cuMemcpyDtoD_v2)(a, a, 3 * n); PTDS(cuMemcpy)(a, a, 4 * n);
-		PTSZ(cuMemcpyHtoDAsync_v2)(a, NULL, 5 * n, s); PTSZ(cuMemcpyDtoHAsync_v2)(NULL, a, 6 * n, s);
-		PTSZ(cuMemcpyPeerAsync)(a, NULL, a, NULL, 7 * n, s); PTSZ(cuMemcpyAsync)(a, a, 8 * n, s);
-	}
-	else if (IS("planes")) {
-		*(int *)(bytes + 16) = 1; *(int *)(bytes + 72) = 2; *(u64 *)(bytes + 112) = n; *(u64 *)(bytes + 120) = 3;
-		PTSZ(cuMemcpy2DAsync_v2)(bytes, s);
-		memset(bytes, 0, sizeof(bytes));
-		*(int *)(bytes + 32) = 2; *(int *)(bytes + 120) = 1; *(u64 *)(bytes + 176) = n; *(u64 *)(bytes + 184) = 3; *(u64 *)(bytes + 192) = 5;
-		PTSZ(cuMemcpy3DAsync_v2)(bytes, s);
-	}
-	else if (IS("batch")) {
-		for (u64 i = 0; i < 16; i++)
-			sizes[i] = n * i;
-		PTSZ(cuMemcpyBatchAsync)(NULL, NULL, sizes, NUMBER(16), NULL, NULL, NUMBER(0), NULL, s);
-	}
-	else if (IS("fills")) {
-		PTDS(cuMemsetD8_v2)(a, 1, n); PTDS(cuMemsetD16_v2)(a, 1, n);
-		PTSZ(cuMemsetD32Async)(a, 1, n, s); PTSZ(cuMemsetD2D32Async)(a, NUMBER(0), 1, n, NUMBER(3), s);
-	}
-	else if (IS("memory")) {
-		cuMemAlloc_v2(&a, n); cuMemAlloc_v2(&a, n); cuMemFree_v2(a); cuMemAlloc_v2(&a, 1ul << 50); cuMemFree_v2(NUMBER(0x1234));
-		cuMemAllocPitch_v2(&a, sizes, n, NUMBER(3), 4); cuMemAllocManaged(&a, n, 1); cuMemHostAlloc(&a, n, 0); cuMemFreeHost(a);
-		cuMemHostAlloc(&a, n, 0); cuMemCreate(&a, n, NULL, NUMBER(0)); cuMemRelease(a); cuMemCreate(&a, n, NULL, NUMBER(0));
-		PTSZ(cuMemAllocAsync)(&a, n, s); PTSZ(cuMemFreeAsync)(a, s);
-	}
+	else if (IS("function")) TIMES { PTSZ(cuLaunchHostFunc)(s, on_host, NULL); PTSZ(cuLaunchHostFunc_v2)(s, on_host, NULL, 0); }
+	else if (IS("graph")) graphs(s, n);
+	else if (IS("copies")) copies(s, n);
+	else if (IS("planes")) planes(s, n);
+	else if (IS("batch")) batches(s, n);
+	else if (IS("fills")) fills(s, n);
+	else if (IS("memory")) memory(s, n);
 	else if (IS("keep")) TIMES cuMemAlloc_v2(&a, 16);
 	else if (IS("churn")) TIMES { cuMemAlloc_v2(&a, 64 + i); cuMemFree_v2(a); }
-	else if (IS("waits")) TIMES {
-		PTSZ(cuStreamSynchronize)(s); PTSZ(cuStreamQuery)(s); cuCtxSynchronize();
-		cuEventCreate(&event, 0); PTSZ(cuEventRecord)(event, s); cuEventQuery(event); cuEventSynchronize(event);
-	}
-	else if (IS("fork")) { if (fork() == 0) _exit(0); wait(NULL); }
-	else if (IS("sleep")) usleep(n * 1000);
-	else if (IS("stop")) { puts("stopped"); fflush(stdout); getchar(); }
+	else if (IS("waits")) waits(s, n);
 	else if (IS("exec")) { char *words[] = { "client", "device:0", "launch:7", NULL }; execv("/proc/self/exe", words); }
 	else { fprintf(stderr, "client: no verb %s\n", verb); exit(2); }
-}
-
-static void *thread(void *x)
-{
-	u64 stream = 0;
-
-	(void)x;
-	for (int i = 0; i < verb_count; i++) {
-		char *colon = strchr(verbs[i], ':');
-		obey(verbs[i], colon ? strtoul(colon + 1, NULL, 0) : 1, &stream);
-	}
-	return NULL;
-}
-
-int main(int count, char **words)
-{
-	int threads = 1, option;
-	pthread_t all[64];
-
-	while ((option = getopt(count, words, "+wt:")) != -1) {
-		if (option == 'w')
-			getchar();
-		else
-			threads = atoi(optarg);
-	}
-	verbs = words + optind;
-	verb_count = count - optind;
-	for (int i = 1; i < threads; i++)
-		pthread_create(&all[i], NULL, thread, NULL);
-	thread(NULL);
-	for (int i = 1; i < threads; i++)
-		pthread_join(all[i], NULL);
-	return 0;
 }

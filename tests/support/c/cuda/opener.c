@@ -3,11 +3,16 @@
  * opener VERB[=VALUE]...: a program that opens the driver's library itself, when it
  * is told to, as Python and statically linked runtimes do.
  *
- *   open=FILE    dlopen, and the functions by dlsym
+ *   open=FILE    dlopen, and the functions by dlsym; compiled with -DLOOKUP in the
+ *                library's table of symbols, with -DBY_ADDRESS by cuGetProcAddress
  *   launch=N     N launches                  thread=N    the same in a new thread
  *   stop         says "stopped", waits for a line
  *   sleep=MS
+ *
+ * At its end it closes the library: a static program does not run what the library does
+ * at exit.
  */
+#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -17,19 +22,37 @@
 
 static int (*retain)(void **, int), (*set_current)(void *);
 static int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
-static void *context;
+static void *context, *library;
+
+#ifdef LOOKUP
+#include "lookup.c"
+static void *find(const char *name, int version) { (void)version; return look_up("libcuda.so", name); }
+#elif defined(BY_ADDRESS)
+/* The version is that of the function, in the words of the driver. */
+static void *find(const char *name, int version)
+{
+	int (*by_address)(const char *, void **, int, unsigned long, int *);
+	void *found = NULL;
+
+	*(void **)&by_address = dlsym(library, "cuGetProcAddress_v2");
+	by_address(name, &found, version, 0, NULL);
+	return found;
+}
+#else
+static void *find(const char *name, int version) { (void)version; return dlsym(library, name); }
+#endif
 
 static void open_library(const char *path)
 {
-	void *library = dlopen(path, RTLD_NOW);
+	library = dlopen(path, RTLD_NOW);
 
 	if (!library) {
 		fprintf(stderr, "opener: %s\n", dlerror());
 		exit(2);
 	}
-	*(void **)&retain = dlsym(library, "cuDevicePrimaryCtxRetain");
-	*(void **)&set_current = dlsym(library, "cuCtxSetCurrent");
-	*(void **)&launch = dlsym(library, "cuLaunchKernel");
+	*(void **)&retain = find("cuDevicePrimaryCtxRetain", 7000);
+	*(void **)&set_current = find("cuCtxSetCurrent", 4000);
+	*(void **)&launch = find("cuLaunchKernel", 4000);
 	retain(&context, 0);
 }
 
@@ -66,5 +89,7 @@ int main(int count, char **words)
 			return 2;
 		}
 	}
+	if (library)
+		dlclose(library);
 	return 0;
 }
