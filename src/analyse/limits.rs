@@ -1,12 +1,13 @@
 //! The answer of `gpumap vgpu`: limits of HAMi-core and SoftMig.
 
-use crate::observation::Observation;
-use crate::report::{MappedRegion, Payload, Process};
+use crate::observation::{self, Observation};
+use crate::report::{Cgroup, Gpu, MappedRegion, Payload, Process};
 use crate::vgpu::Survey;
 
-use super::allocated::CallerAllocation;
 use super::error::AnalyseError;
-use super::node::node;
+use super::joined_node::{JoinedNode, by_cgroup, in_scope};
+use super::processes::{self, Processes};
+use super::{asked_order, node, process_limits};
 
 /// The answer of `gpumap vgpu` for everything in the observation's scope: the
 /// processes that have or were meant to have limits, and the regions that they
@@ -16,10 +17,7 @@ use super::node::node;
 ///
 /// As [`super::node()`].
 pub fn limits(observation: &Observation) -> Result<Payload, AnalyseError> {
-    let payload = node(observation, &CallerAllocation::default())?;
-    let cgroups = payload.cgroups.into_iter().flatten();
-    let processes: Vec<Process> =
-        cgroups.flat_map(|cgroup| cgroup.processes).filter(|process| process.vgpu.is_some()).collect();
+    let (processes, gpus) = concerned(observation)?;
     let mapped = |dev, inode| {
         let regions = processes.iter().filter_map(|process| process.vgpu.as_ref()?.region.as_ref());
         regions.into_iter().any(|region| (region.dev, region.inode) == (dev, inode))
@@ -38,5 +36,29 @@ pub fn limits(observation: &Observation) -> Result<Payload, AnalyseError> {
             }
         });
     let regions = Some(regions.collect());
-    Ok(Payload { regions, processes: Some(processes), gpus: payload.gpus, ..Payload::default() })
+    Ok(Payload { regions, processes: Some(processes), gpus: Some(gpus), ..Payload::default() })
+}
+
+/// The processes that have to do with the libraries, and the GPUs. Policies are
+/// decoded for these alone: on a node of many programs that takes seconds.
+fn concerned(observation: &Observation) -> Result<(Vec<Process>, Vec<Gpu>), AnalyseError> {
+    let mut join = JoinedNode::new(observation);
+    node::number(&mut join);
+    let mut processes = Processes::default();
+    let inside = by_cgroup(observation);
+    let mut cgroups = Vec::new();
+    for cgroup in in_scope(observation)? {
+        let inside = inside.get(&cgroup.path).map(Vec::as_slice).unwrap_or_default();
+        let is_concerned = |process: &&&observation::Process| {
+            process_limits::of(process, &processes::holding(process, &join), &join).is_some()
+        };
+        let concerned: Vec<_> = inside.iter().filter(is_concerned).copied().collect();
+        let processes: Vec<Process> =
+            concerned.into_iter().map(|process| processes.report(process, &mut join)).collect();
+        if !processes.is_empty() {
+            cgroups.push(Cgroup { processes, ..Cgroup::default() });
+        }
+    }
+    asked_order::cgroups(observation, &mut cgroups);
+    Ok((cgroups.into_iter().flat_map(|cgroup| cgroup.processes).collect(), join.gpus))
 }

@@ -27,10 +27,7 @@ pub fn node(observation: &Observation, granted: &CallerAllocation) -> Result<Pay
 /// The answer, and the state that further questions need.
 pub(super) fn answer(join: &mut JoinedNode<'_>, granted: &CallerAllocation) -> Result<Payload, AnalyseError> {
     let observation = join.observation;
-    let numbering = Numbering::new(&observation.slurm, &observation.host.name, &join.gpus);
-    for gpu in &mut join.gpus {
-        gpu.slurm_index = numbering.index_of(&gpu.key);
-    }
+    let numbering = number(join);
     let source = allocated::source(observation, granted, &numbering, join)?;
     let mut processes = Processes::default();
     let mut owners = Owners::default();
@@ -55,6 +52,16 @@ pub(super) fn answer(join: &mut JoinedNode<'_>, granted: &CallerAllocation) -> R
         payload.activity = Some(Box::new(activity));
     }
     Ok(payload)
+}
+
+/// Gives the GPUs their numbers of Slurm's.
+pub(super) fn number(join: &mut JoinedNode<'_>) -> Numbering {
+    let observation = join.observation;
+    let numbering = Numbering::new(&observation.slurm, &observation.host.name, &join.gpus);
+    for gpu in &mut join.gpus {
+        gpu.slurm_index = numbering.index_of(&gpu.key);
+    }
+    numbering
 }
 
 /// Leaves out the rows of jobs of which only some steps were asked for (`is_whole`

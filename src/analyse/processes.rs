@@ -23,7 +23,7 @@ pub(super) struct Processes {
 impl Processes {
     /// One process for an answer; without details where none were observed.
     pub(super) fn report(&mut self, process: &Process, join: &mut JoinedNode<'_>) -> report::Process {
-        let mut answer = bare(process);
+        let mut answer = holding(process, join);
         let at = started_at(process, &join.observation.host);
         answer.started_at = at.map(|at| at.to_string());
         answer.age_seconds = at.and_then(|at| age(at, &join.observation.taken_at));
@@ -31,23 +31,10 @@ impl Processes {
             answer.user = Some(name.lossy().into_owned());
             answer.user_hex = name.hex();
         }
-        let Some(detail) = &process.detail else {
-            answer.held = process.kernel_thread.then(Vec::new);
-            return answer;
-        };
+        let Some(detail) = &process.detail else { return answer };
         let view = join.view_of_process(process);
         answer.visible = view.as_ref().map(|view| self.visible(detail, view, join));
-        match (detail.devices.known(), detail.devices.missing()) {
-            (Some(devices), _) => {
-                let held = join.numbers.held(devices, &join.gpus);
-                answer.held = Some(held.gpus);
-                answer.held_instances = held.instances;
-                answer.held_shared = held.shared;
-                answer.held_denied = view.map(|view| denied(&answer, &view)).unwrap_or_default();
-                answer.held_unknown.clone_from(&detail.devices_cut);
-            }
-            (None, why) => answer.held_unknown = Some(why.unwrap_or_default().to_owned()),
-        }
+        answer.held_denied = view.map(|view| denied(&answer, &view)).unwrap_or_default();
         answer.claim = job_claim::of(process, join.owners.of(&process.cgroup));
         answer.vgpu = process_limits::of(process, &answer, join).map(Box::new);
         answer
@@ -77,6 +64,26 @@ impl Processes {
         self.last = Some((view.clone(), environment.clone(), answer.clone()));
         answer
     }
+}
+
+/// A process with what it has open, which no policy decides.
+pub(super) fn holding(process: &Process, join: &JoinedNode<'_>) -> report::Process {
+    let mut answer = bare(process);
+    let Some(detail) = &process.detail else {
+        answer.held = process.kernel_thread.then(Vec::new);
+        return answer;
+    };
+    match (detail.devices.known(), detail.devices.missing()) {
+        (Some(devices), _) => {
+            let held = join.numbers.held(devices, &join.gpus);
+            answer.held = Some(held.gpus);
+            answer.held_instances = held.instances;
+            answer.held_shared = held.shared;
+            answer.held_unknown.clone_from(&detail.devices_cut);
+        }
+        (None, why) => answer.held_unknown = Some(why.unwrap_or_default().to_owned()),
+    }
+    answer
 }
 
 /// What a process has open although its rules deny it now.
