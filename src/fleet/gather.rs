@@ -13,7 +13,7 @@ use super::pieces::{InputPosition, LONGEST_DOCUMENT, Other, Sink};
 use super::refusal::Refusal;
 use super::tables::Tables;
 use super::words::{Word, cut};
-use super::{audited, claims, state};
+use super::{audited, node_name, state};
 use crate::analyse::{self, CallerAllocation};
 use crate::audit::{self, Config};
 use crate::model::ProblemCode;
@@ -227,7 +227,7 @@ impl Gatherer {
         }
         let taken_at = taken_at.parse();
         let taken_at = taken_at.map_err(|_| Refusal::why("it does not say when it was made"))?;
-        let other_name = from.filter(|from| !claims::is_same(from, name));
+        let other_name = from.filter(|from| !node_name::is_same(from, name));
         Ok(Head { name, taken_at, digest: digest(bytes), other_name })
     }
 }
@@ -300,8 +300,8 @@ impl Intake<'_> {
     /// The name under which a document came: that of its label, or of its file.
     fn read(&mut self, place: InputPosition<'_>, bytes: &[u8]) -> Result<(), Refusal> {
         let name = match place.label {
-            Some(label) => claims::of_label(label),
-            None => claims::of_file(self.name),
+            Some(label) => node_name::of_label(label),
+            None => node_name::of_file(self.name),
         };
         let host = self.gatherer.read(bytes, name)?;
         self.answered(place, host);

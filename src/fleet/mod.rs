@@ -22,6 +22,7 @@ mod inventory;
 mod jobs;
 mod line;
 mod mask;
+mod node_name;
 mod owner;
 mod pieces;
 mod problems;

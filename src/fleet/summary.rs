@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::baseline::Baseline;
-use super::claims::{self, is_same, short};
 use super::gather::{GatheredNode, Gatherer};
-use super::{drift, findings, hostlist, jobs, problems, times};
+use super::node_name::{is_same, short};
+use super::{claims, drift, findings, hostlist, jobs, problems, times};
 use crate::model::{FailOn, ProblemCode};
 use crate::observation::Problem;
 use crate::report::{Fleet, FleetNodes, NodeSet};

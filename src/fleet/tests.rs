@@ -230,7 +230,7 @@ fn who_answered() {
 }
 
 /// The report over inputs with names, and what it tells.
-fn named(inputs: &[(&str, String)], question: &Question) -> (Fleet, Vec<String>) {
+fn named(inputs: &[(&str, String)], question: &FleetQuestion) -> (Fleet, Vec<String>) {
     let mut gatherer = Gatherer::default();
     for (name, text) in inputs {
         let (mut stream, mut sink) = (Stream::default(), gatherer.input(name));
@@ -250,8 +250,10 @@ fn impostors() {
     let honest = node("n2", NOW, |_| {}).to_string();
     let liar = node("n2", later, |it| it["host"]["kernel"] = "6.66".into()).to_string();
     let other = node("n1", NOW, |_| {}).to_string();
-    let expected =
-        || Question { expected: Some(vec!["n1".to_owned(), "n2".to_owned()]), ..Question::default() };
+    let expected = || FleetQuestion {
+        expected: Some(vec!["n1".to_owned(), "n2".to_owned()]),
+        ..FleetQuestion::default()
+    };
     let labelled = |lines: &[(&str, &String)]| {
         lines.iter().map(|(label, text)| format!("{label}: {text}\n")).collect::<String>()
     };
@@ -273,7 +275,7 @@ fn impostors() {
         ),
         (
             vec![("d/n2.json.gz", honest.clone()), ("d/n1.json", format!("{other}\n{liar}"))],
-            Question::default(),
+            FleetQuestion::default(),
             &[lie],
         ),
     ] {
@@ -288,7 +290,7 @@ fn impostors() {
     let (fleet, problems) = named(&[("n1.json", liar.clone())], &expected());
     assert_eq!((fleet.nodes.answered.nodes.as_str(), &problems[0][..]), ("n2", lie));
     // Tasks of srun have numbers.
-    let (_, problems) = named(&[("-", labelled(&[("0", &honest), ("1", &liar)]))], &Question::default());
+    let (_, problems) = named(&[("-", labelled(&[("0", &honest), ("1", &liar)]))], &FleetQuestion::default());
     assert_eq!(problems, ["-, label 1, line 2: it says that it is n2, as what came under the label 0 does"]);
 }
 
@@ -305,7 +307,7 @@ fn aliases() {
         vec![("n2.site.org.json", later.clone()), ("all.txt", all.clone())],
         vec![("-", format!("{all}rack7: {later}\n"))],
     ] {
-        let (fleet, problems) = named(&inputs, &Question::default());
+        let (fleet, problems) = named(&inputs, &FleetQuestion::default());
         assert_eq!((problems, fleet.nodes.answered.nodes.as_str()), (Vec::new(), "n[1-3]"));
         let kernel = fleet.drift.iter().find(|drift| drift.what == "kernel").unwrap();
         let newest = kernel.values.iter().find(|value| value.value == "6.2").unwrap();
@@ -325,13 +327,13 @@ fn clusters() {
     };
     let (one, two) = (Some("alpha"), Some("beta"));
     let (fleet, _) =
-        asked(&[of("n1", one, "3"), of("n2", None, "3"), of("n3", one, "1")], &Question::default());
+        asked(&[of("n1", one, "3"), of("n2", None, "3"), of("n3", one, "1")], &FleetQuestion::default());
     assert_eq!((fleet.jobs.all, fleet.jobs.differing[0].job.as_str()), (1, "slurm job 7"));
     let all = [of("n1", one, "3"), of("n2", two, "1"), of("n3", one, "3"), of("n4", None, "1")];
-    let (fleet, _) = asked(&all, &Question::default());
+    let (fleet, _) = asked(&all, &FleetQuestion::default());
     assert_eq!((fleet.jobs.all, fleet.jobs.several, fleet.jobs.differing.len()), (3, 1, 0));
     let (fleet, _) =
-        asked(&[of("n1", one, "3"), of("n2", two, "1"), of("n3", one, "1")], &Question::default());
+        asked(&[of("n1", one, "3"), of("n2", two, "1"), of("n3", one, "1")], &FleetQuestion::default());
     assert_eq!(fleet.jobs.differing[0].job, "slurm job 7 of cluster alpha");
 }
 
@@ -348,7 +350,7 @@ fn room() {
     let (mut stream, mut sink) = (Stream::default(), gatherer.input("-"));
     stream.push(text.as_bytes(), &mut sink);
     sink.finish();
-    let (fleet, problems) = report(gatherer, &Question::default());
+    let (fleet, problems) = report(gatherer, &FleetQuestion::default());
     assert!((3000..4500).contains(&fleet.documents), "{}", fleet.documents);
     assert!(problems.len() < 300 && problems[0].why.contains("no room for it"), "{:?}", problems[0]);
     let wide = |key: &str| format!("{{\"schema\":\"gpumap/1\",\"command\":\"node\",{key}}}");
@@ -375,7 +377,7 @@ fn room() {
             "an object of more than 262144 keys",
         ),
     ] {
-        let (_, problems) = named(&[("-", document)], &Question::default());
+        let (_, problems) = named(&[("-", document)], &FleetQuestion::default());
         assert!(problems[0].contains(why), "{problems:?}");
     }
 }

@@ -71,6 +71,7 @@ impl Scene {
             cgroup_root: "/sys/fs/cgroup".to_owned(),
             cgroup_mode: CgroupMode::Unified,
             boot_time: Some("2026-11-21T06:00:00Z".to_owned()),
+            slurm_cluster: None,
             ticks_per_second: Some(100),
         };
         let mut scene = Self {
