@@ -51,17 +51,28 @@ impl<'a> Tree<'a> {
     /// Everything attached on the way from `cgroup` to the root, level by
     /// level, each level in attach order.
     fn places(&self, cgroup: &'a Cgroup) -> Vec<Vec<Attachment<'a>>> {
-        let mut levels = Vec::new();
-        for path in CgroupPath::new(&cgroup.path).upwards() {
-            if let Some(at) = self.0.get(path.as_bytes()) {
-                let own = at.own.known();
-                levels.push(own.map_or_else(Vec::new, |own| {
-                    own.programs.iter().map(|id| Attachment { id: *id, path: &at.path, own }).collect()
-                }));
-            }
-        }
-        levels
+        let of = |at: &'a Cgroup| {
+            let own = at.own.known();
+            own.map_or_else(Vec::new, |own| {
+                own.programs.iter().map(|id| Attachment { id: *id, path: &at.path, own }).collect()
+            })
+        };
+        self.around(cgroup).into_iter().map(of).collect()
     }
+
+    /// `cgroup` and the cgroups around it that were observed, the root last.
+    pub(super) fn around(&self, cgroup: &'a Cgroup) -> Vec<&'a Cgroup> {
+        let upwards = CgroupPath::new(&cgroup.path).upwards();
+        upwards.filter_map(|path| self.0.get(path.as_bytes()).copied()).collect()
+    }
+}
+
+/// The programs that are attached to a cgroup itself, with their flags as far as the
+/// cgroup's lists tell them.
+pub(super) fn attached(cgroup: &Cgroup) -> Vec<(u32, Vec<AttachFlag>)> {
+    let Some(own) = cgroup.own.known() else { return Vec::new() };
+    let place = |id: &u32| Attachment { id: *id, path: &cgroup.path, own };
+    own.programs.iter().map(|id| (*id, flags(place(id), false))).collect()
 }
 
 /// Whether a program that is attached to `level` runs before those of lower cgroups

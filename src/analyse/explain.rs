@@ -2,8 +2,8 @@
 
 use crate::bytecode::{Insn, disasm};
 use crate::model::{Device, Request, Verdict};
-use crate::observation::{Observation, Program};
-use crate::policy::{Combination, Decoder, Followed};
+use crate::observation::{Observation, Program, Text};
+use crate::policy::{Combination, Context, Decoder, Followed};
 use crate::report::{Effective, Payload, ProgramProof, Proof, Step};
 
 use super::attachment::Tree;
@@ -50,7 +50,8 @@ pub fn explain(
         programs: proofs,
         rule: match is_asked {
             true => {
-                rule(&proof.programs, context.combination, places.len(), has_programs(observation, subject))
+                let in_force = has_programs(observation, subject).then_some(places.len());
+                rule(proof.programs.len(), context.combination, in_force)
             }
             false => NEVER_ASKED.to_owned(),
         },
@@ -93,6 +94,26 @@ fn has_programs(observation: &Observation, subject: &Subject) -> bool {
     }
 }
 
+/// The ways of one question through the programs in force, and their common result.
+#[derive(Debug)]
+pub(super) struct Ways {
+    pub(super) programs: Vec<ProgramProof>,
+    pub(super) verdict: Verdict,
+}
+
+/// Follows a question through programs with their places, in run order.
+pub(super) fn ways(
+    decoder: &mut Decoder,
+    context: &Context<'_>,
+    (places, programs): (&[Effective], &[&Program]),
+    (device, request): (Device, Request),
+) -> Ways {
+    let proof = decoder.prove(programs, context, device, request);
+    let parts = programs.iter().zip(&proof.programs).zip(places);
+    let ways = parts.map(|((program, followed), place)| program_proof(program, followed, Some(place)));
+    Ways { programs: ways.collect(), verdict: proof.verdict }
+}
+
 fn program_proof(program: &Program, followed: &Followed, place: Option<&Effective>) -> ProgramProof {
     let insns = program.xlated.known().and_then(|xlated| Insn::parse_all(&xlated.0)).unwrap_or_default();
     let step = |(pc, meaning): &(usize, String)| Step {
@@ -118,15 +139,16 @@ const NEVER_ASKED: &str =
     "The kernel never asks about c 0:0 (a whiteout of overlayfs): it is allowed whatever the programs say.";
 
 /// The kernel's rule for combining results, as it applies here.
-fn rule(programs: &[Followed], combination: Combination, in_force: usize, is_asked: bool) -> String {
-    if !is_asked {
+/// `in_force` is the number of programs in force, `None` if that could not be asked.
+pub(super) fn rule(programs: usize, combination: Combination, in_force: Option<usize>) -> String {
+    let Some(in_force) = in_force else {
         return "Which device programs are in force could not be asked.".to_owned();
-    }
-    if programs.len() < in_force {
-        let missing = in_force - programs.len();
+    };
+    if programs < in_force {
+        let missing = in_force - programs;
         return format!("{missing} of {in_force} programs in force could not be read.");
     }
-    let rule = match (programs.len(), combination) {
+    let rule = match (programs, combination) {
         (0, _) => "No device program is in force, so the kernel allows every device.",
         (1, _) => "One program is in force: what it returns is the answer.",
         (_, Combination::AllMustAllow) => {
@@ -148,6 +170,16 @@ fn devices_v1(
     all: Verdict,
 ) -> Option<String> {
     let Subject::Cgroup(path) = subject else { return None };
+    v1_sentence(observation, path, programs, all)
+}
+
+/// The same for a cgroup: `programs` is the verdict of its programs, `all` that of both.
+pub(super) fn v1_sentence(
+    observation: &Observation,
+    path: &Text,
+    programs: Verdict,
+    all: Verdict,
+) -> Option<String> {
     observation.devices_v1.as_ref()?;
     if !observation.processes.iter().any(|process| process.cgroup == *path) {
         let silent = "The v1 devices controller is mounted too, but no process inside says which of its groups counts.";

@@ -14,6 +14,7 @@ use crate::vgpu::Survey;
 
 use super::attachment::Tree;
 use super::error::AnalyseError;
+use super::explain::{self, Ways};
 use super::gpu_verdicts::GpuVerdicts;
 use super::held::Numbers;
 use super::policies::Policies;
@@ -117,12 +118,7 @@ impl<'a> JoinedNode<'a> {
         device: Device,
         request: Request,
     ) -> Vec<(Effective, String, Followed)> {
-        let places = self.tree.effective(cgroup).into_iter();
-        let known = places.filter_map(|place| {
-            let program = subject::program(self.observation, place.id).ok()?;
-            Some((place, program))
-        });
-        let (places, programs): (Vec<Effective>, Vec<&Program>) = known.unzip();
+        let (places, programs) = self.in_force(cgroup);
         let context = self.policies.context(Some(cgroup.id));
         let proof = self.decoder.prove(&programs, &context, device, request);
         let names = programs.iter().map(|program| program.name.lossy().into_owned());
@@ -132,6 +128,41 @@ impl<'a> JoinedNode<'a> {
             .zip(proof.programs)
             .map(|((place, name), run)| (place, name, run))
             .collect()
+    }
+
+    /// The programs in force in a cgroup that the observation has, in run order.
+    fn in_force(&self, cgroup: &'a observation::Cgroup) -> (Vec<Effective>, Vec<&'a Program>) {
+        let places = self.tree.effective(cgroup).into_iter();
+        let known = places.filter_map(|place| {
+            let program = subject::program(self.observation, place.id).ok()?;
+            Some((place, program))
+        });
+        known.unzip()
+    }
+
+    /// The proof for the programs in force in a cgroup, in run order, with instructions.
+    pub(super) fn ways_of(
+        &mut self,
+        cgroup: &'a observation::Cgroup,
+        device: Device,
+        request: Request,
+    ) -> Ways {
+        let (places, programs) = self.in_force(cgroup);
+        let context = self.policies.context(Some(cgroup.id));
+        explain::ways(&mut self.decoder, &context, (&places, &programs), (device, request))
+    }
+
+    /// How the kernel combines the programs in force in a cgroup.
+    pub(super) fn rule_of(&self, cgroup: &'a observation::Cgroup) -> String {
+        let (_, programs) = self.in_force(cgroup);
+        let combination = self.policies.context(Some(cgroup.id)).combination;
+        let in_force = cgroup.effective.known().map(Vec::len);
+        explain::rule(programs.len(), combination, in_force)
+    }
+
+    /// A cgroup and the cgroups around it, the root last.
+    pub(super) fn around(&self, cgroup: &'a observation::Cgroup) -> Vec<&'a observation::Cgroup> {
+        self.tree.around(cgroup)
     }
 
     /// The result of one program by itself.

@@ -50,6 +50,9 @@ pub struct AuditArgs {
     /// its owner may read it.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub report: Option<PathBuf>,
+    /// Write the page of `gpumap report` too, with these findings.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub html: Option<PathBuf>,
     /// Show only findings that a former audit of this node did not have.
     ///
     /// FILE is what --report saved or --json printed. Findings are the same if

@@ -31,7 +31,8 @@ Examples:
   srun -N 64 --label gpumap node --json --compact | gpumap fleet -
   clush -a -L gpumap audit --json | gpumap fleet - --expect 'gpu[01-64]'
   gpumap fleet /shared/gpumap/ --json > today.json
-  gpumap fleet /shared/gpumap/ --baseline today.json     What is new since then.")]
+  gpumap fleet /shared/gpumap/ --baseline today.json     What is new since then.
+  gpumap fleet /shared/gpumap/ --html fleet.html")]
 pub struct FleetArgs {
     /// Documents of nodes; `-` is standard input.
     #[arg(value_name = "FILE|DIR", required = true, value_hint = ValueHint::AnyPath, help_heading = "Arguments")]
@@ -53,4 +54,10 @@ pub struct FleetArgs {
     /// FILE is what `gpumap fleet --json` printed.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub baseline: Option<PathBuf>,
+    /// Write the report as one HTML file too.
+    ///
+    /// It needs no network and no other file. It replaces an older one whole or not at
+    /// all, and only its owner may read it.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub html: Option<PathBuf>,
 }

@@ -23,6 +23,7 @@ mod node;
 mod pid;
 mod prog;
 mod repair;
+mod report;
 mod snapshot;
 mod target;
 mod tool;
@@ -48,6 +49,7 @@ pub use node::NodeArgs;
 pub use pid::PidArgs;
 pub use prog::ProgArgs;
 pub use repair::RepairArgs;
+pub use report::ReportArgs;
 pub use snapshot::SnapshotArgs;
 pub use target::{PolicyTarget, ProgramSource, TargetArgs};
 pub use tool::{CompletionsArgs, ManArgs, SchemaArgs, SchemaOf};
@@ -80,6 +82,7 @@ Examples:
   gpumap check --pid 31337 'c 195:0' /dev/nvidia1   May process 31337 open these?
   gpumap explain --cgroup /user.slice 'c 195:3 rw'  Why, instruction by instruction.
   gpumap audit                                      Is every GPU isolated as it should be?
+  gpumap report -o node.html                        One page that explains all of it.
   gpumap snapshot -o node.json                      Save everything for later.
   gpumap --from node.json cgroup -r /               Look at it on another machine.
 
@@ -106,6 +109,7 @@ pub enum Command {
     Vgpu(VgpuArgs),
     Repair(RepairArgs),
     Export(ExportArgs),
+    Report(ReportArgs),
     Fleet(FleetArgs),
     Doctor(DoctorArgs),
     Snapshot(SnapshotArgs),
@@ -133,6 +137,7 @@ impl Command {
             Self::Activity(_) => "activity",
             Self::Vgpu(_) => "vgpu",
             Self::Export(_) => "export",
+            Self::Report(_) => "report",
             Self::Fleet(_) => "fleet",
             Self::Doctor(_) => "doctor",
             Self::Repair(_) => "repair",

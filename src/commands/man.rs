@@ -41,6 +41,9 @@ const ACTIVITY: &str = include_str!("../../man/sections/activity.roff");
 /// How metrics are used, for gpumap-export(1).
 const EXPORT: &str = include_str!("../../man/sections/export.roff");
 
+/// What the page has, and its limits, for gpumap-report(1).
+const REPORT: &str = include_str!("../../man/sections/report.roff");
+
 /// How the section about the metrics of `export` begins.
 const METRICS: &str =
     ".SH METRICS\nA metric without a sample is left out, and so is a label without a value.\n";
@@ -89,6 +92,7 @@ fn sections(command: &str) -> Vec<String> {
         "export" => vec![metrics(), EXPORT.to_owned()],
         "vgpu" => vec![VGPU.to_owned()],
         "fleet" => vec![FLEET.to_owned()],
+        "report" => vec![REPORT.to_owned()],
         _ => Vec::new(),
     };
     own.into_iter().chain([SEE_ALSO.to_owned()]).collect()

@@ -23,6 +23,7 @@ mod node;
 mod pid;
 mod prog;
 mod repair;
+mod report;
 mod schema;
 mod snapshot;
 mod vgpu;
@@ -31,6 +32,7 @@ mod watch;
 // No subcommands, but what they share.
 mod files;
 mod invocation;
+mod page;
 mod resident;
 mod subject;
 
@@ -131,6 +133,7 @@ fn dispatch(invocation: &mut Invocation<'_>, command: &Command) -> Result<Exit, 
         Command::Export(args) => export::run(invocation, args),
         Command::Doctor(args) => doctor::run(invocation, args),
         Command::Repair(args) => repair::run(invocation, args),
+        Command::Report(args) => report::run(invocation, args),
         Command::Fleet(args) => fleet::run(invocation, args),
         Command::Snapshot(args) => snapshot::run(invocation, args),
         Command::Schema(args) => schema::run(invocation, args),

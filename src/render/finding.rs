@@ -71,7 +71,8 @@ fn whose(owner: &Owner) -> String {
     format!("{}{outer}", owner::full(owner))
 }
 
-fn device(device: &FindingDevice) -> String {
+/// A device in every index space.
+pub(super) fn device(device: &FindingDevice) -> String {
     let index = device.nvml_index.map(|index| format!("NVML {index}"));
     let shown = |key: &str| {
         let number = device.number.as_deref().and_then(|number| number.split_once(' '));
@@ -82,7 +83,8 @@ fn device(device: &FindingDevice) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-fn process(process: &FindingProcess) -> String {
+/// A process on one line.
+pub(super) fn process(process: &FindingProcess) -> String {
     let comm = sanitize::short(&process.comm, 24, "…");
     let user = match &process.user {
         Some(name) => format!("user {}", process_facts::named(&sanitize::short(name, 24, "…"))),

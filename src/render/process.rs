@@ -65,7 +65,8 @@ pub(super) fn command(process: &Process) -> String {
     if process.kernel_thread { name + " (kernel thread)" } else { name }
 }
 
-fn details(process: &Process, gpus: &[Gpu]) -> Vec<String> {
+/// What it asks with, which GPUs result and what it holds.
+pub(super) fn details(process: &Process, gpus: &[Gpu]) -> Vec<String> {
     let visible = process.visible.as_ref();
     if process.kernel_thread || process.has_ended() {
         return vec!["-".to_owned(), "-".to_owned(), held(process, gpus)];
@@ -151,7 +152,7 @@ pub(super) fn held(process: &Process, inventory: &[Gpu]) -> String {
 fn notes(out: &mut dyn Write, processes: &[&Process]) -> io::Result<()> {
     let mut notes: Vec<(String, Vec<u32>)> = Vec::new();
     for process in processes {
-        for text in of_process(process) {
+        for text in notes_of(process) {
             match notes.iter_mut().find(|(known, _)| *known == text) {
                 Some((_, pids)) if pids.last() == Some(&process.pid) => {}
                 Some((_, pids)) => pids.push(process.pid),
@@ -171,7 +172,8 @@ fn notes(out: &mut dyn Write, processes: &[&Process]) -> io::Result<()> {
     })
 }
 
-fn of_process(process: &Process) -> Vec<String> {
+/// Where a list ends early and why something of a process is unknown.
+pub(super) fn notes_of(process: &Process) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(visible) = process.visible.as_ref().filter(|_| !process.has_ended()) {
         notes.extend(now(visible).cut.as_ref().map(cut));

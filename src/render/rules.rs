@@ -91,7 +91,7 @@ pub(super) fn brief(policy: &Policy, gpus: &[Gpu]) -> String {
 
 /// The rules as they are read: those about a GPU's node, then those about its
 /// driver's other nodes, then the others; in the policy's order otherwise.
-fn gpus_first<'a>(rules: &'a [Rule], gpus: &[Gpu]) -> Vec<&'a Rule> {
+pub(super) fn gpus_first<'a>(rules: &'a [Rule], gpus: &[Gpu]) -> Vec<&'a Rule> {
     let contains = |[first, last]: [u32; 2], number| (first..=last).contains(&number);
     let rank = |rule: &&Rule| {
         let is_about_all = rule.kind == RuleType::Block || rule.major == [0, MAX_MAJOR];

@@ -33,7 +33,7 @@ pub struct Cgroup {
 }
 
 /// A program in force on a cgroup.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Effective {
     /// Key into `programs`.
     pub id: u32,

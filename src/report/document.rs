@@ -14,6 +14,7 @@ use super::doctor::DoctorCheck;
 use super::finding::Finding;
 use super::fleet::Fleet;
 use super::gpu::Gpu;
+use super::page::PageFile;
 use super::policy::Policy;
 use super::process::{Leftover, Process};
 use super::program::Program;
@@ -131,6 +132,9 @@ pub struct Payload {
     /// The answer of `fleet`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fleet: Option<Box<Fleet>>,
+    /// The answer of `report`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page: Option<Box<PageFile>>,
 }
 
 /// A limit of an answer that nothing could lift.

@@ -16,6 +16,7 @@ mod finding;
 mod fleet;
 mod gpu;
 mod node_diff;
+mod page;
 mod policy;
 mod process;
 mod program;
@@ -44,6 +45,10 @@ pub use fleet::{
 };
 pub use gpu::{Gpu, GpuNode, MigInstance};
 pub use node_diff::{AllocationChange, NodeDiff, OwnerAt, OwnerGpus, PolicyChange, ProgramMove};
+pub use page::{
+    Conflict, Evidence, Member, Page, PageCell, PageColumn, PageCut, PageFile, PageLevel, PageProcess,
+    PageProgram, PageProof, PageReturn, PageRow, PageStack, PageVerdict,
+};
 pub use policy::{Change, Mask, Omitted, Policy, Rule, Unknown};
 pub use process::{Api, Asked, Claim, Cut, Leftover, Process, RawVariable, Visible};
 pub use program::{Line, Program};

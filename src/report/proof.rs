@@ -63,7 +63,7 @@ pub struct ProgramProof {
 }
 
 /// One executed instruction.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
     /// Index of the 8-byte slot.
     pub pc: usize,

@@ -75,6 +75,7 @@ fn help() {
         "activity",
         "vgpu",
         "repair",
+        "report",
         "fleet",
         "doctor",
         "export",

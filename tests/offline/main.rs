@@ -22,6 +22,7 @@ mod export;
 mod findings;
 mod fleet;
 mod gpu_inventory;
+mod html_pages;
 mod owners;
 mod policy_laws;
 mod prog_compile;

@@ -19,6 +19,7 @@
 pub mod asm;
 pub mod bench;
 pub mod bpf;
+pub mod browser;
 pub mod captures;
 pub mod cgroup;
 pub mod concrete;

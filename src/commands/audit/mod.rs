@@ -10,6 +10,7 @@ use crate::audit::{self, AuditScope, Config};
 use crate::cli::{AuditArgs, Exit};
 use crate::commands::files::{self, activity_state, saved};
 use crate::commands::invocation::{Failure, Invocation, envelope};
+use crate::commands::page::{self, Examined};
 use crate::commands::subject::{allocation, job_name};
 use crate::model::ProblemCode;
 use crate::observation::{Observation, Text};
@@ -35,6 +36,23 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &AuditArgs) -> Result<E
         let why = "the kernel cannot be asked about a saved node";
         return Err(Failure::new(ProblemCode::Usage, "--verify", why, "leave it out"));
     }
+    let examined = examine(invocation, args)?;
+    let Examined { observation, payload, .. } = &examined;
+    if let Some(path) = &args.report {
+        let saved = documents::report(invocation, path, observation, payload);
+        keep_finding(invocation, saved, payload)?;
+    }
+    if let Some(path) = &args.html {
+        let written = page::write(invocation, &examined, path).map(|_file| ());
+        keep_finding(invocation, written, payload)?;
+    }
+    let exit = answer(invocation, args, observation, payload.clone())?;
+    invocation.out.flush()?;
+    Ok(if args.fails_open() { Exit::Yes } else { exit })
+}
+
+/// Observes the node and looks for findings.
+pub(super) fn examine(invocation: &mut Invocation<'_>, args: &AuditArgs) -> Result<Examined, Failure> {
     allocation::request(invocation, &args.allocation.slurm)?;
     invocation.wanted_facts.units = true;
     let subject = subject(invocation, args)?;
@@ -45,13 +63,8 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &AuditArgs) -> Result<E
         audit::compare(&mut payload, &documents::baseline(invocation, path)?);
     }
     audit::judge(&mut payload, args.limit());
-    if let Some(path) = &args.report {
-        let saved = documents::report(invocation, path, &subject.observation, &payload);
-        keep_finding(invocation, saved, &payload)?;
-    }
-    let exit = answer(invocation, args, &subject.observation, payload)?;
-    invocation.out.flush()?;
-    Ok(if args.fails_open() { Exit::Yes } else { exit })
+    let AuditSubject { observation, granted, scope, .. } = subject;
+    Ok(Examined { observation, granted, paths: scope.paths, payload })
 }
 
 /// A report that cannot be written must not hide a finding that is bad enough:
@@ -134,7 +147,7 @@ fn observe(invocation: &mut Invocation<'_>) -> Result<(Observation, AuditOptions
         let all = CgroupTarget { path: PathBuf::from("/"), recursive: true };
         return Ok((observe::cgroups(&invocation.options(), &[all])?, AuditOptions::default()));
     };
-    let bytes = files::read(invocation, &path)?;
+    let bytes = files::read_unpacked(invocation, &path)?;
     let name = files::name(&path);
     if saved::is_report(&bytes) {
         return saved::report(&bytes, &name);

@@ -3,10 +3,12 @@
 
 pub(crate) mod activity_state;
 mod config;
+mod packed;
 mod read;
 pub(crate) mod saved;
 mod write;
 
 pub(crate) use config::config;
+pub(crate) use packed::read_unpacked;
 pub(crate) use read::{name, read, read_from};
 pub(crate) use write::{failure, save, save_bytes, save_public};

@@ -22,7 +22,7 @@ pub(crate) fn from_option(invocation: &mut Invocation<'_>) -> Result<Option<Obse
 
 /// Reads an observation from a file.
 pub(crate) fn load(invocation: &mut Invocation<'_>, path: &Path) -> Result<Observation, Failure> {
-    let bytes = super::read(invocation, path)?;
+    let bytes = super::read_unpacked(invocation, path)?;
     parse(&bytes, &super::name(path))
 }
 

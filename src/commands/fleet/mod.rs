@@ -32,6 +32,12 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &FleetArgs) -> Result<E
     let failed = report.failed;
     let mut observation = envelope::blank();
     observation.errors = problems;
+    if let Some(path) = &args.html {
+        let problems: Vec<String> = observation.errors.iter().map(render::problem).collect();
+        let mut html = Vec::new();
+        render::fleet_page(&mut html, &report, &problems)?;
+        files::save_bytes(path, &html)?;
+    }
     let payload = Payload { fleet: Some(Box::new(report)), ..Payload::default() };
     let seen = invocation.answer(&observation, payload, render::fleet)?;
     Ok(if failed { Exit::No } else { seen })

@@ -23,7 +23,7 @@ use crate::observation::{Observation, Problem};
 use crate::observe;
 use crate::policy::deadline;
 use crate::render::{self, Style};
-use crate::report::Payload;
+use crate::report::{Document, Payload};
 
 /// One run of one command.
 pub struct Invocation<'a> {
@@ -176,14 +176,7 @@ impl<'a> Invocation<'a> {
     ) -> Result<Exit, Failure> {
         let mut document = envelope::document(self.command, observation, payload);
         document.complete &= !is_unknown;
-        if deadline::was_missed() {
-            document.errors.push(late());
-            document.complete = false;
-        }
-        if let Some(problem) = left_out(&document.payload) {
-            document.errors.push(problem);
-            document.complete = false;
-        }
+        self.settle(&mut document);
         if self.global.json {
             render::json::write(self.out, &document)?;
         } else {
@@ -195,6 +188,14 @@ impl<'a> Invocation<'a> {
         // The process is about to end: a large answer is not taken apart first.
         std::mem::forget(document);
         Ok(if complete { Exit::Yes } else { Exit::Incomplete })
+    }
+
+    /// Adds what was not decoded in time and what has no short rules to the problems.
+    pub(crate) fn settle(&self, document: &mut Document) {
+        let late = deadline::was_missed().then(late).filter(|late| !document.errors.contains(late));
+        let found: Vec<Problem> = late.into_iter().chain(left_out(&document.payload)).collect();
+        document.complete &= found.is_empty();
+        document.errors.extend(found);
     }
 
     /// Prints the problems.

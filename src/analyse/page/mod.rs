@@ -1,0 +1,75 @@
+//! The page of `report`: the answers of `node` and `audit`, joined so that a reader gets
+//! from a GPU of an owner to the instruction that decides.
+//!
+//! `rows` makes the matrix of owners and GPUs, `stacks` finds the cgroups in which the
+//! same programs decide, `proofs` keeps each way through a program once, `processes`
+//! says whose each process is, `evidence` packs the observation. Whatever a node's users
+//! can make large has a limit here, and the page names what was left out.
+
+mod columns;
+mod evidence;
+mod limits;
+mod members;
+mod places;
+mod processes;
+mod proofs;
+mod rows;
+mod stacks;
+
+use crate::observation::Observation;
+use crate::report::{Document, Page};
+
+use super::error::AnalyseError;
+use super::joined_node::JoinedNode;
+use columns::Column;
+use limits::Limits;
+use places::Places;
+use proofs::Proofs;
+
+pub use evidence::evidence;
+
+/// The page about a node.
+///
+/// `document` has the answers of [`node()`](super::node()) and of an audit for this
+/// observation. `all` also lists owners and processes that have nothing to do with GPUs.
+/// `evidence` of the page is left empty: it is about the observation as it was saved.
+///
+/// # Errors
+///
+/// As [`super::node()`].
+pub fn page(observation: &Observation, mut document: Document, all: bool) -> Result<Page, AnalyseError> {
+    let mut join = JoinedNode::new(observation);
+    let owners = document.payload.owners.take().unwrap_or_default();
+    let cgroups = document.payload.cgroups.take().unwrap_or_default();
+    let gpus = document.payload.gpus.take().unwrap_or_default();
+    let columns: Vec<Column> = columns::of(&gpus);
+    let mut limits = Limits::default();
+    let shown = rows::shown(&owners, gpus.len(), columns.len(), all, &mut limits);
+    let places = Places::new(&owners, &cgroups, observation);
+    let mut proofs = Proofs::default();
+    let order = places.cgroups_of(&shown);
+    let stacks = stacks::of(
+        &mut join,
+        &stacks::Node { cgroups: &cgroups, columns: &columns, order },
+        &mut proofs,
+        &mut limits,
+    );
+    let stacks = stacks?.with_owners(&places, &shown);
+    let rows = rows::of(&shown, &owners, &cgroups, &columns, &places, &stacks);
+    let processes = processes::of(&owners, &cgroups, &columns, &places, all, &mut limits);
+    limits.findings(document.payload.findings.as_mut());
+    let proofs = proofs.finish(&mut limits);
+    document.payload.owners = Some(owners);
+    document.payload.cgroups = Some(cgroups);
+    document.payload.gpus = Some(gpus);
+    Ok(Page {
+        document,
+        columns: columns.into_iter().map(|column| column.shown).collect(),
+        rows,
+        stacks: stacks.list,
+        proofs,
+        processes,
+        cuts: limits.cuts,
+        ..Page::default()
+    })
+}

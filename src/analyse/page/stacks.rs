@@ -1,0 +1,192 @@
+//! The levels of cgroups: which program at which level allows or denies.
+//!
+//! Cgroups in which the same programs are in force, attached at the same places, with the
+//! same policy, are one stack: a job has dozens of cgroups and few stacks.
+
+use std::collections::HashMap;
+
+use crate::model::Verdict;
+use crate::observation;
+use crate::policy::deadline;
+use crate::report::{Cgroup, Effective, PageLevel, PageProgram, PageReturn, PageStack, PageVerdict};
+
+use super::super::attachment::attached;
+use super::super::error::AnalyseError;
+use super::super::explain;
+use super::super::joined_node::{JoinedNode, in_scope};
+use super::columns::{self, Column};
+use super::limits::Limits;
+use super::places::Places;
+use super::proofs::Proofs;
+
+/// The cgroups and columns of a page.
+pub(super) struct Node<'a> {
+    pub(super) cgroups: &'a [Cgroup],
+    pub(super) columns: &'a [Column],
+    /// The cgroups by place, the most interesting first.
+    pub(super) order: Vec<usize>,
+}
+
+/// The stacks, and that of each cgroup.
+#[derive(Debug, Default)]
+pub(super) struct Stacks {
+    pub(super) list: Vec<PageStack>,
+    by_cgroup: HashMap<usize, usize>,
+}
+
+/// What cgroups of one stack have in common: the programs in force with their places, the
+/// policy, why these could not be asked, and the cgroup itself where a program looks at
+/// that.
+type Key<'a> = (&'a [Effective], &'a str, Option<&'a str>, Option<u64>);
+
+impl Stacks {
+    /// The stack of a cgroup by place.
+    pub(super) fn of_cgroup(&self, place: usize) -> Option<usize> {
+        self.by_cgroup.get(&place).copied()
+    }
+
+    /// The stacks with the owners whose cgroups they decide for.
+    pub(super) fn with_owners(mut self, places: &Places, owners: &[usize]) -> Self {
+        for owner in owners {
+            for place in places.of_owner(*owner) {
+                let stack = self.by_cgroup.get(place).and_then(|stack| self.list.get_mut(*stack));
+                if let Some(stack) = stack.filter(|stack| stack.owners.last() != Some(owner)) {
+                    stack.owners.push(*owner);
+                }
+            }
+        }
+        self
+    }
+}
+
+/// The stacks of all cgroups, those of the first ones first.
+pub(super) fn of<'a>(
+    join: &mut JoinedNode<'a>,
+    node: &Node<'_>,
+    proofs: &mut Proofs,
+    limits: &mut Limits,
+) -> Result<Stacks, AnalyseError> {
+    let observed = in_scope(join.observation)?;
+    let observed: HashMap<u64, &'a observation::Cgroup> =
+        observed.into_iter().map(|cgroup| (cgroup.id, cgroup)).collect();
+    let mut index: HashMap<Key<'_>, Option<usize>> = HashMap::new();
+    let (mut stacks, mut left_out) = (Stacks::default(), 0);
+    for place in &node.order {
+        let Some(cgroup) = node.cgroups.get(*place) else { continue };
+        let Some(seen) = observed.get(&cgroup.id) else { continue };
+        let looks_at_place = cgroup.programs.iter().any(|program| join.depends_on_place(program.id));
+        let key = (
+            cgroup.programs.as_slice(),
+            cgroup.policy.as_str(),
+            cgroup.programs_unknown.as_deref(),
+            looks_at_place.then_some(cgroup.id),
+        );
+        let stack = match index.get(&key) {
+            Some(known) => *known,
+            None => {
+                let new = stack(join, seen, cgroup, node.columns, proofs, limits);
+                let at = new.map(|new| {
+                    stacks.list.push(new);
+                    stacks.list.len() - 1
+                });
+                left_out += usize::from(at.is_none());
+                index.insert(key, at);
+                at
+            }
+        };
+        if let Some(stack) = stack {
+            stacks.by_cgroup.insert(*place, stack);
+            if let Some(stack) = stacks.list.get_mut(stack) {
+                stack.cgroups.push(*place);
+            }
+        }
+    }
+    limits.cut("sets of cgroups with their programs", left_out, "gpumap cgroup PATH shows one");
+    Ok(stacks)
+}
+
+fn stack<'a>(
+    join: &mut JoinedNode<'a>,
+    seen: &'a observation::Cgroup,
+    cgroup: &Cgroup,
+    columns: &[Column],
+    proofs: &mut Proofs,
+    limits: &mut Limits,
+) -> Option<PageStack> {
+    let mut levels = levels(join, seen, cgroup);
+    let programs: usize = levels.iter().map(|level| level.programs.len() + 1).sum();
+    if deadline::was_missed() || !limits.take_marks(programs.saturating_mul(columns.len().max(1))) {
+        return None;
+    }
+    let mut verdicts = Vec::with_capacity(columns.len());
+    for column in columns {
+        let mut v1 = None;
+        let mut returns: Vec<PageReturn> = Vec::new();
+        let (verdict, why) = columns::verdict(cgroup, column);
+        for (question, text) in column.questions.iter().zip(&column.shown.questions) {
+            let (device, request) = *question;
+            let proof = join.ways_of(seen, device, request);
+            v1 = v1.or(explain::v1_sentence(join.observation, &seen.path, proof.verdict, verdict));
+            returns.resize(proof.programs.len(), PageReturn { verdict: Verdict::Allow, proofs: Vec::new() });
+            for (part, way) in returns.iter_mut().zip(proof.programs) {
+                part.verdict = both(part.verdict, way.returns);
+                part.proofs.push(proofs.add(text, way, limits));
+            }
+        }
+        set_returns(&mut levels, returns);
+        verdicts.push(PageVerdict { verdict, why: why.map(str::to_owned), devices_v1: v1 });
+    }
+    Some(PageStack {
+        levels,
+        verdicts,
+        rule: join.rule_of(seen),
+        policy: cgroup.policy.clone(),
+        unknown: cgroup.programs_unknown.clone(),
+        ..PageStack::default()
+    })
+}
+
+/// The result for two questions that must both be allowed.
+fn both(first: Verdict, second: Verdict) -> Verdict {
+    match (first, second) {
+        (Verdict::Deny, _) | (_, Verdict::Deny) => Verdict::Deny,
+        (Verdict::Unknown, _) | (_, Verdict::Unknown) => Verdict::Unknown,
+        _ => Verdict::Allow,
+    }
+}
+
+/// Hands the results of one column, in run order, to the programs in force.
+fn set_returns(levels: &mut [PageLevel], returns: Vec<PageReturn>) {
+    let unknown = PageReturn::default();
+    for program in levels.iter_mut().flat_map(|level| &mut level.programs) {
+        if let Some(order) = program.order {
+            program.returns.push(returns.get(order - 1).cloned().unwrap_or_else(|| unknown.clone()));
+        }
+    }
+}
+
+/// The levels from the root to a cgroup, with all that is attached there. Programs in
+/// force whose place is not known come first, at a level without a path.
+fn levels<'a>(join: &JoinedNode<'a>, seen: &'a observation::Cgroup, cgroup: &Cgroup) -> Vec<PageLevel> {
+    let at = |path: &str| -> Vec<PageProgram> {
+        let placed = cgroup.programs.iter().enumerate().filter(|(_, program)| program.attached_at == path);
+        placed.map(|(index, program)| in_force(index, program)).collect()
+    };
+    let unplaced = PageLevel { path: String::new(), programs: at("") };
+    let level = |around: &observation::Cgroup| {
+        let path = around.path.lossy().into_owned();
+        let mut programs = at(&path);
+        let idle =
+            attached(around).into_iter().filter(|(id, _)| programs.iter().all(|known| known.id != *id));
+        let idle: Vec<PageProgram> =
+            idle.map(|(id, flags)| PageProgram { id, flags, ..PageProgram::default() }).collect();
+        programs.extend(idle);
+        PageLevel { path, programs }
+    };
+    let placed = join.around(seen).into_iter().rev().map(level);
+    std::iter::once(unplaced).filter(|level| !level.programs.is_empty()).chain(placed).collect()
+}
+
+fn in_force(index: usize, program: &Effective) -> PageProgram {
+    PageProgram { id: program.id, flags: program.flags.clone(), order: Some(index + 1), returns: Vec::new() }
+}

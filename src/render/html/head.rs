@@ -1,0 +1,130 @@
+//! The top of the page: the node, the sections, what stands out; and its foot.
+
+use maud::{Markup, html};
+
+use super::text;
+use super::view::View;
+use crate::model::Severity;
+use crate::report::Member;
+
+/// The node's name and when it was looked at.
+pub(super) fn header(view: &View<'_>) -> Markup {
+    let document = &view.page.document;
+    let critical = text::count(view.findings, Severity::Critical);
+    let warnings = text::count(view.findings, Severity::Warning);
+    html! {
+        header.top {
+            div.wrap {
+                p.brand { (mark()) "gpumap" span.muted { " · who may use which GPU, and why" } }
+                h1 { bdi { (text::host(document)) } }
+                p.facts {
+                    span { "Observed " time datetime=(moment(&document.taken_at)) { (pretty(&document.taken_at)) } }
+                    @if !document.host.kernel.is_empty() { span { "Linux " (text::name(&document.host.kernel)) } }
+                    span { "gpumap " (text::name(&document.version)) }
+                }
+                p.chips {
+                    @if critical > 0 { a.pill.critical href="#findings" { span aria-hidden="true" { "▲ " } (critical) " critical" } }
+                    @if warnings > 0 { a.pill.warning href="#findings" { span aria-hidden="true" { "◆ " } (text::plural(warnings, "warning", "warnings")) } }
+                    @if critical + warnings == 0 { a.pill.allow href="#findings" { span aria-hidden="true" { "✓ " } "nothing found that needs attention" } }
+                    @if document.complete {
+                        a.pill.allow href="#unknown" { span aria-hidden="true" { "✓ " } "everything could be seen" }
+                    } @else {
+                        a.pill.unknown href="#unknown" { span aria-hidden="true" { "? " } "not everything could be seen" }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The sign of gpumap: lanes, of which one is stopped.
+fn mark() -> Markup {
+    html! {
+        svg.logo viewBox="0 0 20 20" aria-hidden="true" {
+            path.lane d="M3 2v16M17 2v16" {}
+            path.stop d="M10 2v5M7.2 11l5.6 5.6m0-5.6l-5.6 5.6" {}
+        }
+    }
+}
+
+/// Time as `<time>` wants it; gpumap writes RFC 3339.
+fn moment(time: &str) -> String {
+    super::super::sanitize::short(time, 40, "")
+}
+
+/// `2026-11-21 09:17:03 UTC` for people.
+fn pretty(time: &str) -> String {
+    let time = moment(time);
+    let is_utc = time.ends_with('Z');
+    let seconds = time.trim_end_matches('Z').split('.').next().unwrap_or_default().replace('T', " ");
+    if is_utc && time.len() >= 19 { format!("{seconds} UTC") } else { time }
+}
+
+/// Links to the sections, with how much each has.
+pub(super) fn navigation(view: &View<'_>) -> Markup {
+    let page = view.page;
+    let policies = page.document.payload.policies.as_ref().map_or(0, std::collections::BTreeMap::len);
+    let sections = [
+        ("matrix", "Matrix", page.rows.len()),
+        ("findings", "Findings", view.findings.len()),
+        ("levels", "Levels", page.stacks.len()),
+        ("rules", "Rules", policies),
+        ("proofs", "Proofs", page.proofs.len()),
+        ("processes", "Processes", page.processes.len()),
+        ("gpus", "GPUs", view.gpus.len()),
+        ("unknown", "Not known", page.document.errors.len()),
+    ];
+    html! {
+        nav.sections aria-label="Sections" {
+            ul.wrap {
+                @for (id, title, count) in sections {
+                    li { a href={ "#" (id) } { (title) @if count > 0 { " " span.count { (count) } } } }
+                }
+                li { a href="#evidence" { "Evidence" } }
+            }
+        }
+    }
+}
+
+/// Four numbers.
+pub(super) fn tiles(view: &View<'_>) -> Markup {
+    let page = view.page;
+    let is_held = |place: usize| {
+        let is_in = |member: Member| member == Member::In;
+        page.rows.iter().filter_map(|row| row.cells.get(place)).any(|cell| is_in(cell.held))
+    };
+    let gpus: Vec<usize> = (0..page.columns.len())
+        .filter(|at| page.columns.get(*at).is_some_and(|one| one.instance.is_none()))
+        .collect();
+    let held = gpus.iter().filter(|place| is_held(**place)).count();
+    let tops = page.rows.iter().filter(|row| view.owners.get(row.owner).is_some_and(|sets| sets.depth == 0));
+    let conflicts: usize =
+        page.rows.iter().flat_map(|row| &row.cells).filter(|cell| !cell.conflicts.is_empty()).count();
+    let checked = page.document.payload.audit.as_ref().map(|audit| audit.checked).unwrap_or_default();
+    html! {
+        dl.tiles {
+            (tile("GPUs", gpus.len(), &format!("{held} held open by somebody listed here")))
+            (tile("Owners", tops.count(), "jobs, containers and others with GPUs"))
+            (tile("Contradictions", conflicts, "cells of the matrix whose sets disagree"))
+            (tile("Looked at", checked.cgroups, &format!("cgroups, and {}", text::plural(checked.processes, "process", "processes"))))
+        }
+    }
+}
+
+fn tile(title: &str, number: usize, note: &str) -> Markup {
+    html! { div.tile { dt { (title) } dd { span.big { (number) } span.muted { (note) } } } }
+}
+
+/// How the page was made.
+pub(super) fn footer(view: &View<'_>) -> Markup {
+    html! {
+        footer {
+            div.wrap {
+                p {
+                    "Made by gpumap " (text::name(&view.page.document.version)) " from what the kernel said. "
+                    "This file asks no network and needs no other file."
+                }
+            }
+        }
+    }
+}

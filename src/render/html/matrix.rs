@@ -1,0 +1,166 @@
+//! The matrix of owners and GPUs.
+
+use maud::{Markup, html};
+
+use super::super::{owner, sanitize};
+use super::glyphs::Mark;
+use super::view::View;
+use super::{glyphs, text};
+use crate::model::JobIdSource;
+use crate::report::{Conflict, Gpu, Member, OwnerSets, PageCell, PageColumn, PageRow};
+
+/// The words of the four sets.
+const SETS: [(&str, &str); 4] = [
+    ("allocated", "the scheduler gave it"),
+    ("allowed", "the device programs let it open it"),
+    ("asks for", "its environment names it"),
+    ("holds", "it has it open"),
+];
+
+/// The section.
+pub(super) fn section(view: &View<'_>) -> Markup {
+    html! {
+        section #matrix aria-labelledby="matrix-title" {
+            div.title {
+                h2 #matrix-title { "Who may use which GPU" }
+                p.muted { "A cell leads to the programs that decide, and from there to the instruction." }
+            }
+            (legend(view))
+            @if view.page.rows.is_empty() {
+                p.empty { "No job, container or virtual machine is here, and nobody is seen to hold a GPU." }
+            } @else {
+                div.tools {
+                    label.filter { span { "Filter owners" } input type="search" data-filter="matrix" placeholder="4711, alice, extern …" autocomplete="off"; }
+                    label.check { input #only-jobs type="checkbox"; "Hide steps and tasks" }
+                    label.check { input #only-conflicts type="checkbox"; "Only contradictions" }
+                    span.shown role="status" data-shown="matrix" {}
+                }
+                div.scroll tabindex="0" role="group" aria-label="Matrix of owners and GPUs" { (table(view)) }
+            }
+        }
+    }
+}
+
+fn legend(view: &View<'_>) -> Markup {
+    let is_in = |place| glyphs::single(place, Mark::Is(Member::In));
+    let is_claimed =
+        view.page.rows.iter().any(|row| view.owners.get(row.owner).is_some_and(text::is_claimed));
+    html! {
+        ul.legend {
+            @for (place, (word, meaning)) in SETS.into_iter().enumerate() {
+                li { (is_in(place)) b { (word) } span.muted { (meaning) } }
+                @if place == 0 && is_claimed {
+                    li { (glyphs::single(0, Mark::Claimed)) b { "claimed" } span.muted { "its own environment alone says so" } }
+                }
+            }
+            li { (glyphs::single(1, Mark::Is(Member::Out))) b { "denied" } }
+            li { (glyphs::single(0, Mark::Is(Member::Out))) b { "no" } }
+            li { (glyphs::single(0, Mark::Is(Member::Unknown))) b { "not known" } }
+        }
+    }
+}
+
+fn table(view: &View<'_>) -> Markup {
+    html! {
+        table.matrix {
+            thead { tr {
+                th scope="col" { "Owner" }
+                @for column in &view.page.columns { (heading(view, column)) }
+                th.number scope="col" { "Processes" }
+            } }
+            tbody { @for row in &view.page.rows { (self::row(view, row)) } }
+        }
+    }
+}
+
+/// The name of a GPU with its other numbers, which people know it by.
+fn heading(view: &View<'_>, column: &PageColumn) -> Markup {
+    let gpu = view.gpus.get(column.gpu).filter(|_| column.instance.is_none());
+    html! {
+        th.gpu scope="col" {
+            span.name { bdi { (text::column(view, column)) } }
+            @if let Some(gpu) = gpu { span.numbers { (numbers(gpu)) } }
+            @if column.instance.is_some() { span.numbers { "MIG instance" } }
+        }
+    }
+}
+
+fn numbers(gpu: &Gpu) -> String {
+    let nvml = gpu.nvml_index.map(|index| format!("NVML {index}"));
+    let slurm = gpu.slurm_index.map(|index| format!("Slurm {index}"));
+    let pci = gpu.pci.as_deref().map(|pci| sanitize::short(pci, 16, "…"));
+    let known: Vec<String> = [nvml, slurm].into_iter().flatten().collect();
+    if known.is_empty() { pci.unwrap_or_default() } else { known.join(" · ") }
+}
+
+fn row(view: &View<'_>, row: &PageRow) -> Markup {
+    let Some(sets) = view.owners.get(row.owner) else { return html! {} };
+    let has_conflict = row.cells.iter().any(|cell| !cell.conflicts.is_empty());
+    html! {
+        tr id={ "o" (row.owner) } class={ "d" (sets.depth.min(3)) @if has_conflict { " conflict" } } {
+            th scope="row" { (owner_cell(sets)) }
+            @for (place, cell) in row.cells.iter().enumerate() { (self::cell(cell, place, sets)) }
+            td.number { (sets.processes) }
+        }
+    }
+}
+
+fn owner_cell(sets: &OwnerSets) -> Markup {
+    let is_fake = sets.owner.job_id_source == Some(JobIdSource::Environment);
+    html! {
+        bdi { (owner::label(&sets.owner, sets.depth).trim_start()) }
+        @if is_fake { span.muted.small { "number by its own environment alone" } }
+    }
+}
+
+fn cell(cell: &PageCell, place: usize, sets: &OwnerSets) -> Markup {
+    let words = words(cell, sets);
+    let symbol = format!("#{}", glyphs::symbol(cell, text::is_claimed(sets)));
+    let picture = html! { svg { use href=(symbol) {} } };
+    html! {
+        td.x[!cell.conflicts.is_empty()] {
+            @if let Some(stack) = cell.stack {
+                a href={ "#s" (stack) "-" (place) } aria-label=(words) { (picture) }
+            } @else {
+                span role="img" aria-label=(words) { (picture) }
+            }
+        }
+    }
+}
+
+/// The cell in words, for those who cannot see it and for the tip.
+fn words(cell: &PageCell, sets: &OwnerSets) -> String {
+    let claimed = text::is_claimed(sets);
+    let allocated = match cell.allocated {
+        Member::In if claimed => "allocated, it claims",
+        Member::In => "allocated",
+        Member::Out => "not allocated",
+        Member::Unknown => "allocation not known",
+    };
+    let allowed = word(cell.allowed, ["allowed", "denied", "allowed: not known"]);
+    let asked = word(cell.asked, ["asks for it", "does not ask for it", "asks: not known"]);
+    let held = word(cell.held, ["holds it", "does not hold it", "holds: not known"]);
+    let mut words = [allocated, allowed, asked, held].join("; ");
+    for conflict in &cell.conflicts {
+        words.push_str(". Contradiction: ");
+        words.push_str(contradiction(*conflict));
+    }
+    words
+}
+
+fn word(member: Member, [is_in, is_out, unknown]: [&'static str; 3]) -> &'static str {
+    match member {
+        Member::In => is_in,
+        Member::Out => is_out,
+        Member::Unknown => unknown,
+    }
+}
+
+fn contradiction(conflict: Conflict) -> &'static str {
+    match conflict {
+        Conflict::HeldDenied => "held although its rules deny it now",
+        Conflict::HeldNotAllocated => "held and not allocated",
+        Conflict::AllowedNotAllocated => "may be opened and was not allocated",
+        Conflict::AllocatedDenied => "allocated and denied",
+    }
+}

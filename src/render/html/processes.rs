@@ -1,0 +1,76 @@
+//! Processes with the four sets.
+
+use maud::{Markup, html};
+
+use super::super::{owner, process, process_facts, sanitize};
+use super::text;
+use super::view::View;
+use crate::report::{PageProcess, Process};
+
+/// The section.
+pub(super) fn section(view: &View<'_>) -> Markup {
+    html! {
+        section #processes aria-labelledby="processes-title" {
+            div.title {
+                h2 #processes-title { "Processes" }
+                p.muted { "Allocated: to the job or container around it. Allowed: by the programs of its cgroup." }
+            }
+            @if view.page.processes.is_empty() { p.empty { "No process of a job or container is here, and none is seen to hold a GPU." } }
+            @else {
+                div.tools {
+                    label.filter { span { "Filter processes" } input type="search" data-filter="processes" placeholder="pid, user, command …" autocomplete="off"; }
+                    span.shown role="status" data-shown="processes" {}
+                }
+                div.scroll tabindex="0" role="group" aria-label="List of processes" { (table(view)) }
+            }
+        }
+    }
+}
+
+fn table(view: &View<'_>) -> Markup {
+    html! {
+        table.processes {
+            thead { tr { @for title in ["PID", "User", "Command", "Owner", "Allocated", "Allowed", "Asks with", "Gets", "Holds"] { th scope="col" { (title) } } } }
+            tbody { @for one in &view.page.processes { (row(view, one)) } }
+        }
+    }
+}
+
+fn row(view: &View<'_>, one: &PageProcess) -> Markup {
+    let cgroups = view.page.document.payload.cgroups.as_deref().unwrap_or_default();
+    let Some(found) = cgroups.get(one.cgroup).and_then(|cgroup| cgroup.processes.get(one.process)) else {
+        return html! {};
+    };
+    let owner = one.owner.and_then(|place| view.owners.get(place));
+    let outermost = one.outermost.and_then(|place| view.owners.get(place));
+    let [asks, gets, holds] = sets(view, found);
+    html! {
+        tr {
+            td.number { (found.pid) }
+            td { bdi { (process_facts::user(found, 20)) } }
+            td { bdi { (process::command(found)) } @if let Some(age) = found.age_seconds { span.muted.small { (process_facts::age(age)) " old" } } }
+            td {
+                @if let (Some(owner), Some(place)) = (owner, one.owner) { a href={ "#o" (place) } { bdi { (sanitize::short(&owner::full(&owner.owner), 60, "…")) } } }
+                @else { (text::path(&found.cgroup, None)) }
+            }
+            td.g { @if let Some(row) = outermost { (text::set(view, &row.allocated)) } }
+            td.g { (text::keys(view, &one.allowed)) @if !one.unknown.is_empty() { span.u { " " (text::keys(view, &one.unknown)) " not known" } } }
+            td.asks { code { bdi { (asks) } } @for note in process::notes_of(found) { span.muted.small { bdi { (sanitize::short(&note, 300, "…")) } } } }
+            td.g { (gets) }
+            td.g { (holds) }
+        }
+    }
+}
+
+fn sets(view: &View<'_>, found: &Process) -> [String; 3] {
+    let words = |text: String| match text.as_str() {
+        "-" => "none".to_owned(),
+        "?" => "not known".to_owned(),
+        _ => text,
+    };
+    let details = process::details(found, view.gpus);
+    let mut details = details.into_iter();
+    let mut next = || details.next().unwrap_or_default();
+    let asks = next();
+    [asks, words(next()), words(next())]
+}

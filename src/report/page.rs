@@ -1,0 +1,237 @@
+//! One page about a node: what it has besides the answers of `node` and `audit`.
+//!
+//! The page refers to those answers by place: a row to an owner, a stack to cgroups, a
+//! process to its cgroup. So every fact stands once.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::document::Document;
+use super::proof::ProgramProof;
+use crate::model::{AttachFlag, Verdict};
+
+/// Everything that `gpumap report` shows.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Page {
+    /// The answers of `node` and `audit` in one envelope.
+    pub document: Document,
+    /// The columns of the matrix: each GPU, followed by its MIG instances.
+    pub columns: Vec<PageColumn>,
+    /// The rows of the matrix.
+    pub rows: Vec<PageRow>,
+    /// What decides, for each set of cgroups in which the same programs are in force.
+    pub stacks: Vec<PageStack>,
+    /// Ways through programs, each once.
+    pub proofs: Vec<PageProof>,
+    /// Processes that the page lists.
+    pub processes: Vec<PageProcess>,
+    /// What was left out for its size.
+    pub cuts: Vec<PageCut>,
+    /// The observation that all of it was made of.
+    pub evidence: Evidence,
+}
+
+/// One column of the matrix.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageColumn {
+    /// Key of the GPU or `KEY/GI/CI` of the instance.
+    pub key: String,
+    /// Place of the GPU in the inventory.
+    pub gpu: usize,
+    /// Place of the instance among those of the GPU; `None` for the GPU itself.
+    pub instance: Option<usize>,
+    /// What is asked of the programs, in rule notation: `c 195:3 rw`. Empty for a GPU
+    /// without a device node.
+    pub questions: Vec<String>,
+}
+
+/// One row of the matrix.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageRow {
+    /// Place of the owner in `owners`.
+    pub owner: usize,
+    /// Its cells, one for each column.
+    pub cells: Vec<PageCell>,
+}
+
+/// One cell of the matrix: one GPU or instance in the four sets of one owner.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageCell {
+    /// Whether the scheduler allocated it.
+    pub allocated: Member,
+    /// Whether the owner's processes may open it.
+    pub allowed: Member,
+    /// Whether they ask for it.
+    pub asked: Member,
+    /// Whether they have it open.
+    pub held: Member,
+    /// In what the sets contradict each other.
+    pub conflicts: Vec<Conflict>,
+    /// Place of the stack that decides; `None` where no cgroup of the owner is known or
+    /// its stack was left out.
+    pub stack: Option<usize>,
+}
+
+/// Whether something is in a set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Member {
+    /// It certainly is.
+    In,
+    /// It certainly is not.
+    Out,
+    /// It is not known.
+    #[default]
+    Unknown,
+}
+
+/// A contradiction between two sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Conflict {
+    /// It is open, and the rules deny it now.
+    HeldDenied,
+    /// It is open, and it was not allocated.
+    HeldNotAllocated,
+    /// It may be opened, and it was not allocated.
+    AllowedNotAllocated,
+    /// It was allocated, and the rules deny it.
+    AllocatedDenied,
+}
+
+/// Cgroups in which the same programs are in force, attached at the same places.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageStack {
+    /// Places of the cgroups in `cgroups`, in walk order.
+    pub cgroups: Vec<usize>,
+    /// Places in `owners` of the owners that these cgroups count for.
+    pub owners: Vec<usize>,
+    /// The levels from the root to the first of the cgroups.
+    pub levels: Vec<PageLevel>,
+    /// The verdict on each column.
+    pub verdicts: Vec<PageVerdict>,
+    /// How the kernel combines the programs, one sentence.
+    pub rule: String,
+    /// Key into `policies`.
+    pub policy: String,
+    /// Why the programs in force could not be asked.
+    pub unknown: Option<String>,
+}
+
+/// One cgroup on the way from the root.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageLevel {
+    /// Its path; empty for the unknown place of programs that are in force.
+    pub path: String,
+    /// Programs that are attached here.
+    pub programs: Vec<PageProgram>,
+}
+
+/// A program attached to a level.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageProgram {
+    /// Key into `programs`.
+    pub id: u32,
+    /// With which flags.
+    pub flags: Vec<AttachFlag>,
+    /// Its place in the run order, from 1; `None` if another program runs instead.
+    pub order: Option<usize>,
+    /// What it returns for each column; empty if it is not in force.
+    pub returns: Vec<PageReturn>,
+}
+
+/// What one program returns for one column.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageReturn {
+    /// `allow` if it returns 1 for all questions of the column, `deny` if it returns 0
+    /// for one of them.
+    pub verdict: Verdict,
+    /// The way of each question through the program; `None` for one that was left out.
+    pub proofs: Vec<Option<usize>>,
+}
+
+/// The verdict on one column.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageVerdict {
+    /// The verdict for using it.
+    pub verdict: Verdict,
+    /// Why it is unknown, or why it cannot be used.
+    pub why: Option<String>,
+    /// The part of the v1 devices controller, where it is mounted.
+    pub devices_v1: Option<String>,
+}
+
+/// The way of one question through a program. Programs with the same instructions take
+/// the same way.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageProof {
+    /// The question: `c 195:3 rw`.
+    pub question: String,
+    /// The programs that take it.
+    pub programs: Vec<u32>,
+    /// The way, as the first of them takes it.
+    pub way: ProgramProof,
+    /// How many instructions of `way` were left out.
+    pub folded: usize,
+    /// How many of those that are there stand before them.
+    pub folded_after: usize,
+}
+
+/// A process of the page.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageProcess {
+    /// Place of its cgroup in `cgroups`.
+    pub cgroup: usize,
+    /// Its place there.
+    pub process: usize,
+    /// Place of its innermost owner in `owners`.
+    pub owner: Option<usize>,
+    /// Place of the owner around all others.
+    pub outermost: Option<usize>,
+    /// The GPUs and instances that its cgroup allows, by key.
+    pub allowed: Vec<String>,
+    /// Those of which it is not known.
+    pub unknown: Vec<String>,
+}
+
+/// Something that was left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PageCut {
+    /// What: `owners`, `proofs`.
+    pub what: String,
+    /// How many of them.
+    pub count: usize,
+    /// Why, and how to see them.
+    pub instead: String,
+}
+
+/// The observation as the page has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// The JSON document, packed by gzip, in base64.
+    pub packed: String,
+    /// Bytes of the JSON document.
+    pub bytes: usize,
+    /// SHA-256 of the JSON document, hexadecimal.
+    pub sha256: String,
+}
+
+/// The answer of `report`: the file that it wrote.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PageFile {
+    /// Its name; `-` is standard output.
+    pub file: String,
+    /// Its size in bytes.
+    pub bytes: usize,
+    /// SHA-256 of the observation in it, hexadecimal.
+    pub observation_sha256: String,
+    /// How many owners its matrix has.
+    pub owners: usize,
+    /// How many ways through programs it has.
+    pub proofs: usize,
+    /// How many findings it has.
+    pub findings: usize,
+    /// What was left out for its size.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<PageCut>,
+}
