@@ -124,9 +124,9 @@ fn jobs(fleet: &Fleet) -> Markup {
 fn job(job: &JobDifference) -> Markup {
     html! {
         article {
-            header { h3 { (text::name(&job.job)) } span.muted { (text::name(&job.set)) } }
+            header { h3 { (text::name(&job.job)) } span.muted { (text::name(&job.set.to_string())) } }
             dl { @for grant in &job.grants {
-                dt { (text::name(&grant.compared)) }
+                dt { (text::name(&grant.compared.to_string())) }
                 dd { (text::name(&grant.gpus)) @if !grant.numbers.is_empty() { " (" (text::name(&grant.numbers)) ")" } " on " (nodes(&grant.on)) }
             } }
         }
