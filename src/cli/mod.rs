@@ -26,6 +26,7 @@ mod repair;
 mod snapshot;
 mod target;
 mod tool;
+mod top;
 mod vgpu;
 mod watch;
 
@@ -51,6 +52,7 @@ pub use repair::RepairArgs;
 pub use snapshot::SnapshotArgs;
 pub use target::{PolicyTarget, ProgramSource, TargetArgs};
 pub use tool::{CompletionsArgs, ManArgs, SchemaArgs, SchemaOf};
+pub use top::TopArgs;
 pub use vgpu::VgpuArgs;
 pub use watch::WatchArgs;
 
@@ -105,6 +107,7 @@ pub enum Command {
     Activity(ActivityArgs),
     Vgpu(VgpuArgs),
     Repair(RepairArgs),
+    Top(TopArgs),
     Export(ExportArgs),
     Fleet(FleetArgs),
     Doctor(DoctorArgs),
@@ -132,6 +135,7 @@ impl Command {
             Self::Watch(_) => "watch",
             Self::Activity(_) => "activity",
             Self::Vgpu(_) => "vgpu",
+            Self::Top(_) => "top",
             Self::Export(_) => "export",
             Self::Fleet(_) => "fleet",
             Self::Doctor(_) => "doctor",

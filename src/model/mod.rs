@@ -45,6 +45,7 @@ macro_rules! open_words {
 }
 
 mod asked;
+mod cell;
 mod cgroup_path;
 mod check_state;
 mod device;
@@ -54,6 +55,7 @@ mod gpu;
 mod gpu_evidence;
 mod in_force;
 mod map_type;
+mod matrix_order;
 mod owner;
 mod owner_kind;
 mod problem_code;
@@ -67,6 +69,7 @@ mod variable;
 mod verdict;
 
 pub use asked::{ApiName, Certainty, CutCode, ValueState};
+pub use cell::{CellState, Membership};
 pub use cgroup_path::CgroupPath;
 pub use check_state::CheckState;
 pub use device::{Device, DeviceType, MAX_MAJOR, MAX_MINOR, RuleType};
@@ -76,7 +79,8 @@ pub use gpu::{InstanceKey, SharedRole, SharingMode, Vendor};
 pub use gpu_evidence::GpuEvidence;
 pub use in_force::{InForce, LimitCode, MeantBy};
 pub use map_type::MapType;
-pub use owner::{Owner, OwnerPart, PodClass};
+pub use matrix_order::MatrixOrder;
+pub use owner::{Owner, OwnerPart, OwnerRank, PodClass};
 pub use owner_kind::OwnerKind;
 pub use problem_code::{NoteCode, ProblemCode};
 pub use process_state::ProcessState;

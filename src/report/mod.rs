@@ -15,6 +15,8 @@ mod event;
 mod finding;
 mod fleet;
 mod gpu;
+pub(crate) mod listed;
+mod matrix;
 mod node_diff;
 mod policy;
 mod process;
@@ -43,6 +45,7 @@ pub use fleet::{
     JobGrant, NodeSet,
 };
 pub use gpu::{Gpu, GpuNode, MigInstance};
+pub use matrix::{Matrix, MatrixActivity, MatrixCell, MatrixLimit, MatrixProcess, MatrixRow, RowKey};
 pub use node_diff::{AllocationChange, NodeDiff, OwnerAt, OwnerGpus, PolicyChange, ProgramMove};
 pub use policy::{Change, Mask, Omitted, Policy, Rule, Unknown};
 pub use process::{Api, Asked, Claim, Cut, Leftover, Process, RawVariable, Visible};

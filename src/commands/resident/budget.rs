@@ -14,7 +14,7 @@ const BURST: f64 = 0.25;
 
 /// The processor time that looks took and that has not passed yet.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(in crate::commands) struct Budget {
     /// The part of one processor that they may take.
     share: f64,
     debt: f64,
@@ -22,13 +22,13 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    pub(super) fn new(share: f64) -> Self {
+    pub(in crate::commands) fn new(share: f64) -> Self {
         Self { share, debt: 0.0, at: Instant::now() }
     }
 
     /// Whether it is time for a look: at once if something changed, unless changes
     /// took too much already.
-    pub(super) fn allows(&mut self, changed: bool, now: Instant) -> bool {
+    pub(in crate::commands) fn allows(&mut self, changed: bool, now: Instant) -> bool {
         let passed = now.saturating_duration_since(self.at).as_secs_f64();
         self.debt = (self.debt - passed * self.share).max(0.0);
         self.at = now;
@@ -36,7 +36,7 @@ impl Budget {
     }
 
     /// Does a look and charges what it took.
-    pub(super) fn charge<T>(&mut self, look: impl FnOnce() -> T) -> T {
+    pub(in crate::commands) fn charge<T>(&mut self, look: impl FnOnce() -> T) -> T {
         let before = processor_time();
         let done = look();
         self.debt += (processor_time() - before).max(0.0);
