@@ -32,6 +32,7 @@ pub mod render;
 pub mod repair;
 pub mod report;
 pub mod sys;
+pub mod top;
 pub mod unit;
 pub mod vgpu;
 pub mod visible;

@@ -2,11 +2,10 @@
 //! also belongs to its step and its job, a container's to its pod.
 
 use crate::model::{Owner, OwnerKind};
-use crate::observation::Cgroup;
 
 /// An owner for each level, the outermost first; empty for cgroups of a scheduler
-/// itself. A cgroup without a known owner is its own owner.
-pub(super) fn of(owner: Option<&Owner>, cgroup: &Cgroup) -> Vec<Owner> {
+/// itself. A cgroup without a known owner is its own owner, by its `path`.
+pub(super) fn of(owner: Option<&Owner>, path: &str) -> Vec<Owner> {
     match owner {
         Some(owner) => {
             let mut levels = Vec::new();
@@ -15,7 +14,7 @@ pub(super) fn of(owner: Option<&Owner>, cgroup: &Cgroup) -> Vec<Owner> {
             levels
         }
         None => {
-            let name = Some(cgroup.path.lossy().into_owned());
+            let name = Some(path.to_owned());
             vec![Owner { kind: OwnerKind::Cgroup, name, ..Owner::default() }]
         }
     }

@@ -52,7 +52,7 @@ impl<'a> Owners<'a> {
         join: &mut JoinedNode<'_>,
     ) {
         let owner = join.owners.of(&cgroup.path).cloned();
-        let levels = levels::of(owner.as_ref(), cgroup);
+        let levels = levels::of(owner.as_ref(), &cgroup.path.lossy());
         if owner.is_none() && inside.is_empty() {
             return;
         }

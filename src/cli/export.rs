@@ -106,7 +106,7 @@ fn interval(text: &str) -> Result<Duration, String> {
     if every < Duration::from_secs(1) { Err("write 1s or more".to_owned()) } else { Ok(every) }
 }
 
-fn percent(text: &str) -> Result<f64, String> {
+pub(super) fn percent(text: &str) -> Result<f64, String> {
     let number: Option<f64> = text.trim_end_matches('%').parse().ok();
     let number = number.filter(|number| (0.001..=100.0).contains(number));
     number.ok_or_else(|| "write a number of percent from 0.001 to 100".to_owned())

@@ -27,6 +27,7 @@ mod report;
 mod snapshot;
 mod target;
 mod tool;
+mod top;
 mod vgpu;
 mod watch;
 
@@ -53,6 +54,7 @@ pub use report::ReportArgs;
 pub use snapshot::SnapshotArgs;
 pub use target::{PolicyTarget, ProgramSource, TargetArgs};
 pub use tool::{CompletionsArgs, ManArgs, SchemaArgs, SchemaOf};
+pub use top::TopArgs;
 pub use vgpu::VgpuArgs;
 pub use watch::WatchArgs;
 
@@ -108,6 +110,7 @@ pub enum Command {
     Activity(ActivityArgs),
     Vgpu(VgpuArgs),
     Repair(RepairArgs),
+    Top(TopArgs),
     Export(ExportArgs),
     Report(ReportArgs),
     Fleet(FleetArgs),
@@ -136,6 +139,7 @@ impl Command {
             Self::Watch(_) => "watch",
             Self::Activity(_) => "activity",
             Self::Vgpu(_) => "vgpu",
+            Self::Top(_) => "top",
             Self::Export(_) => "export",
             Self::Report(_) => "report",
             Self::Fleet(_) => "fleet",

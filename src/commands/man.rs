@@ -9,7 +9,7 @@ use clap_mangen::Man;
 use super::invocation::Failure;
 use crate::cli::{self, Exit, ManArgs};
 use crate::export::MetricKind;
-use crate::{audit, doctor, export};
+use crate::{audit, doctor, export, render};
 
 /// Hand-written sections of gpumap(1).
 const GENERAL: [&str; 7] = [
@@ -53,6 +53,9 @@ const VGPU: &str = include_str!("../../man/sections/vgpu.roff");
 /// What is read and what is compared, for gpumap-fleet(1).
 const FLEET: &str = include_str!("../../man/sections/fleet.roff");
 
+/// How the screen is read, for gpumap-top(1).
+const TOP: &str = include_str!("../../man/sections/top.roff");
+
 /// How the section about the checks of `doctor` begins.
 const CHECKS: &str = ".SH CHECKS\nEvery check is \\fBok\\fR, a \\fBnote\\fR (worth knowing, nothing is lost by it), \
 \\fBmissing\\fR (something can be had that is not there; the fix is named) or \\fBunknown\\fR (it could not be \
@@ -93,6 +96,7 @@ fn sections(command: &str) -> Vec<String> {
         "vgpu" => vec![VGPU.to_owned()],
         "fleet" => vec![FLEET.to_owned()],
         "report" => vec![REPORT.to_owned()],
+        "top" => vec![glyphs(), keys(), TOP.to_owned()],
         _ => Vec::new(),
     };
     own.into_iter().chain([SEE_ALSO.to_owned()]).collect()
@@ -135,6 +139,28 @@ fn metrics() -> String {
             labels => format!(" {{{}}}", labels.join(", ")),
         };
         section.push_str(&format!(".TP\n.B {}\n{kind}{labels}: {}.\n", roff(metric.name), roff(metric.help)));
+    }
+    section
+}
+
+/// The glyphs of `top`.
+fn glyphs() -> String {
+    let mut section = ".SH GLYPHS\nWith \\fB\\-\\-ascii\\fR those behind the comma are shown.\n".to_owned();
+    for (symbol, ascii, meaning) in render::glyphs() {
+        let text = if symbol == ascii { roff(symbol) } else { format!("{}, {}", roff(symbol), roff(ascii)) };
+        section.push_str(&format!(".TP\n.B \\&{text}\n{}\n", roff(meaning)));
+    }
+    section
+}
+
+/// The keys of `top`.
+fn keys() -> String {
+    let mut section = ".SH KEYS\n".to_owned();
+    for (key, does) in render::KEYS {
+        if !key.is_empty() {
+            section.push_str(&format!(".TP\n.B \\&{}\n", roff(key)));
+        }
+        section.push_str(&format!("{}\n", roff(does)));
     }
     section
 }

@@ -26,6 +26,7 @@ mod repair;
 mod report;
 mod schema;
 mod snapshot;
+mod top;
 mod vgpu;
 mod watch;
 
@@ -98,6 +99,7 @@ fn attempt(
     let runs_on = match command {
         Command::Watch(_) | Command::Activity(_) => true,
         Command::Export(args) => args.runs_on(),
+        Command::Top(args) => !args.once,
         _ => false,
     };
     let until = if runs_on { None } else { invocation.decode_until() };
@@ -130,6 +132,7 @@ fn dispatch(invocation: &mut Invocation<'_>, command: &Command) -> Result<Exit, 
         Command::Watch(args) => watch::run(invocation, args),
         Command::Activity(args) => activity::run(invocation, args),
         Command::Vgpu(args) => vgpu::run(invocation, args),
+        Command::Top(args) => top::run(invocation, args),
         Command::Export(args) => export::run(invocation, args),
         Command::Doctor(args) => doctor::run(invocation, args),
         Command::Repair(args) => repair::run(invocation, args),

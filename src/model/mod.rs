@@ -45,6 +45,7 @@ macro_rules! open_words {
 }
 
 mod asked;
+mod cell;
 mod cgroup_path;
 mod check_state;
 mod device;
@@ -56,6 +57,7 @@ mod gpu_evidence;
 mod grant;
 mod in_force;
 mod map_type;
+mod matrix_order;
 mod owner;
 mod owner_kind;
 mod problem_code;
@@ -69,6 +71,7 @@ mod variable;
 mod verdict;
 
 pub use asked::{ApiName, Certainty, CutCode, ValueState};
+pub use cell::{CellState, Membership};
 pub use cgroup_path::CgroupPath;
 pub use check_state::CheckState;
 pub use device::{Device, DeviceType, MAX_MAJOR, MAX_MINOR, RuleType};
@@ -80,7 +83,8 @@ pub use gpu_evidence::GpuEvidence;
 pub use grant::{GrantComparison, GrantedSet};
 pub use in_force::{InForce, LimitCode, MeantBy};
 pub use map_type::MapType;
-pub use owner::{Owner, OwnerPart, PodClass};
+pub use matrix_order::MatrixOrder;
+pub use owner::{Owner, OwnerPart, OwnerRank, PodClass};
 pub use owner_kind::OwnerKind;
 pub use problem_code::{NoteCode, ProblemCode};
 pub use process_state::ProcessState;

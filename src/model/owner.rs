@@ -105,6 +105,19 @@ open_words! {
     }
 }
 
+/// The order of owners in a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OwnerRank {
+    /// A batch system's job.
+    Job,
+    /// A pod or container.
+    Container,
+    /// A virtual machine.
+    Machine,
+    /// Anything else.
+    Other,
+}
+
 impl Owner {
     /// Whether it is something that users run: a batch system's job, a container,
     /// a pod or a virtual machine, and no service, login or mere directory.
@@ -113,6 +126,17 @@ impl Owner {
         match &self.kind {
             OwnerKind::Slurm => self.job_id.is_some() || self.sluid.is_some(),
             kind => !kind.is_service(),
+        }
+    }
+
+    /// Its place in a list.
+    #[must_use]
+    pub fn rank(&self) -> OwnerRank {
+        match &self.kind {
+            _ if !self.is_workload() => OwnerRank::Other,
+            kind if kind.is_job() => OwnerRank::Job,
+            OwnerKind::Libvirt => OwnerRank::Machine,
+            _ => OwnerRank::Container,
         }
     }
 

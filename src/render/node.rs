@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::{Style, inventory, limits, owner, sets};
+use super::{Style, inventory, limits, sets};
+use crate::report::listed::{self, ListedRow};
 use crate::report::{Gpu, OwnerSets, Payload};
 
 /// Prints both tables.
@@ -27,11 +28,11 @@ fn owners(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()
     let owners = payload.owners.as_deref().unwrap_or_default();
     let gpus = payload.gpus.as_ref().map_or(0, Vec::len);
     let (shown, folded): (Vec<_>, Vec<_>) =
-        sorted(owners).into_iter().partition(|(row, below)| style.all || is_shown(row, below, gpus));
+        sorted(owners).into_iter().partition(|(row, below)| style.all || listed::is_shown(row, below, gpus));
     let shown: Vec<&OwnerSets> = shown.into_iter().map(|(row, _)| row).collect();
     match (shown.as_slice(), folded.is_empty()) {
         ([], true) => writeln!(out, "Nobody is here.")?,
-        ([], false) if folded.iter().any(|(row, _)| is_unseen(row, gpus)) => {
+        ([], false) if folded.iter().any(|(row, _)| listed::is_unseen(row, gpus)) => {
             writeln!(out, "No job, container or virtual machine is here.")?
         }
         ([], false) => {
@@ -39,8 +40,13 @@ fn owners(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()
         }
         (shown, _) => sets::write(out, style, shown, payload.gpus.as_deref().unwrap_or_default())?,
     }
-    let unseen = folded.iter().filter(|(row, _)| is_unseen(row, gpus)).count();
-    match folded.len() - unseen {
+    let unseen = folded.iter().filter(|(row, _)| listed::is_unseen(row, gpus)).count();
+    left_out(out, folded.len() - unseen, unseen)
+}
+
+/// Says how many owners are not listed, and of how many nobody knows what they hold.
+pub(super) fn left_out(out: &mut dyn Write, idle: usize, unseen: usize) -> io::Result<()> {
+    match idle {
         0 => Ok(()),
         1 => writeln!(out, "  1 other owner holds no GPU (-v lists all)"),
         count => writeln!(out, "  {count} other owners hold no GPU (-v lists all)"),
@@ -52,42 +58,7 @@ fn owners(out: &mut dyn Write, style: Style, payload: &Payload) -> io::Result<()
     }
 }
 
-/// A row with those below it.
-type Row<'a> = (&'a OwnerSets, &'a [OwnerSets]);
-
-/// The rows with everything below each, jobs first; what belongs together
-/// stays together.
-fn sorted(owners: &[OwnerSets]) -> Vec<Row<'_>> {
-    let mut groups: Vec<&[OwnerSets]> = owners.chunk_by(|_, next| next.depth > 0).collect();
-    groups.sort_by_key(|group| group.first().map(|top| (owner::rank(&top.owner), top.owner.job_id)));
-    groups.into_iter().flat_map(rows).collect()
-}
-
-fn rows(group: &[OwnerSets]) -> impl Iterator<Item = Row<'_>> {
-    group.iter().enumerate().map(|(index, row)| {
-        let rest = group.get(index + 1..).unwrap_or_default();
-        let below = rest.iter().take_while(|next| next.depth > row.depth).count();
-        (row, rest.get(..below).unwrap_or_default())
-    })
-}
-
-/// A node has hundreds of services that no program restricts; what they could open
-/// is not interesting. Every holder is shown, with the owners around it.
-fn is_shown(row: &OwnerSets, below: &[OwnerSets], gpus: usize) -> bool {
-    let matters = |row: &OwnerSets| !owner::is_background(&row.owner) || holds(row) && !is_unseen(row, gpus);
-    matters(row) || below.iter().any(matters)
-}
-
-/// Whether nothing is known of what it holds: it may be any of the node's GPUs.
-fn is_unseen(row: &OwnerSets, gpus: usize) -> bool {
-    let held = &row.held;
-    let is_any = gpus > 0 && held.unknown.len() >= gpus && held.instances.is_empty();
-    held.gpus.as_ref().is_none_or(|certain| certain.is_empty() && is_any)
-}
-
-fn holds(row: &OwnerSets) -> bool {
-    let held = &row.held;
-    held.gpus.as_ref().is_some_and(|gpus| !gpus.is_empty())
-        || !held.instances.is_empty()
-        || (held.gpus.is_some() && !held.unknown.is_empty())
+/// The rows with everything below each; what belongs together stays together.
+fn sorted(owners: &[OwnerSets]) -> Vec<ListedRow<'_>> {
+    listed::sorted(owners).into_iter().flat_map(listed::with_below).collect()
 }

@@ -53,35 +53,6 @@ pub(super) fn full(owner: &Owner) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// Whether it is only interesting if it holds a GPU: no job, pod, container or
-/// virtual machine.
-pub(super) fn is_background(owner: &Owner) -> bool {
-    rank(owner) == Rank::Other
-}
-
-/// The order of owners in a list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Rank {
-    /// A batch system's job.
-    Job,
-    /// A pod or container.
-    Container,
-    /// A virtual machine.
-    Machine,
-    /// Anything else.
-    Other,
-}
-
-/// An owner's place in a list.
-pub(super) fn rank(owner: &Owner) -> Rank {
-    match &owner.kind {
-        _ if !owner.is_workload() => Rank::Other,
-        kind if kind.is_job() => Rank::Job,
-        OwnerKind::Libvirt => Rank::Machine,
-        _ => Rank::Container,
-    }
-}
-
 fn whole(owner: &Owner) -> String {
     let kind = owner.kind.to_string();
     let kind = sanitize::text(&kind);
@@ -184,7 +155,7 @@ mod tests {
         assert_eq!(label(&unit, 0), "unit slurm job 1\\x1b[2J.service");
         let daemon = Owner { part: Some(crate::model::OwnerPart::Slurmd), ..owner("slurm") };
         assert_eq!(label(&daemon, 0), "slurm (slurmd)");
-        assert!(is_background(&daemon) && is_background(&unit) && !is_background(&docker));
+        assert!(!daemon.is_workload() && !unit.is_workload() && docker.is_workload());
         assert_eq!(label(&Owner { job: text("12.pbs"), ..owner("pbs") }, 0), "pbs job 12.pbs");
     }
 }

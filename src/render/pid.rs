@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::table::{self, Last};
 use super::{Style, activity, cgroup, gpu_names, job, limits, owner, process, process_facts, sanitize, sets};
-use crate::model::{Certainty, CgroupPath, JobIdSource, ValueState};
+use crate::model::{Certainty, CgroupPath, JobIdSource, OwnerRank, ValueState};
 use crate::report::{ActiveProcess, Api, Asked, Cgroup, Claim, Gpu, OwnerSets, Payload, Process, Visible};
 
 /// Characters of a variable's value.
@@ -141,7 +141,7 @@ fn owners<'a>(it: &Process, payload: &'a Payload) -> Option<(&'a OwnerSets, &'a 
     let cgroup = CgroupPath::new(&it.cgroup);
     let is_around = |row: &&OwnerSets| cgroup.is_at_or_below(CgroupPath::new(&row.cgroup));
     let around = || all.iter().filter(is_around);
-    let top = around().find(|row| owner::rank(&row.owner) == owner::Rank::Job)?;
+    let top = around().find(|row| row.owner.rank() == OwnerRank::Job)?;
     Some((top, around().max_by_key(|row| (row.cgroup.len(), row.depth))?))
 }
 

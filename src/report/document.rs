@@ -14,6 +14,7 @@ use super::doctor::DoctorCheck;
 use super::finding::Finding;
 use super::fleet::Fleet;
 use super::gpu::Gpu;
+use super::matrix::Matrix;
 use super::page::PageFile;
 use super::policy::Policy;
 use super::process::{Leftover, Process};
@@ -129,6 +130,9 @@ pub struct Payload {
     /// The answer of `node --compact`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compact: Option<Box<CompactNode>>,
+    /// The answer of `top --once`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matrix: Option<Box<Matrix>>,
     /// The answer of `fleet`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fleet: Option<Box<Fleet>>,

@@ -15,6 +15,8 @@ mod event;
 mod finding;
 mod fleet;
 mod gpu;
+pub(crate) mod listed;
+mod matrix;
 mod node_diff;
 mod page;
 mod policy;
@@ -44,6 +46,7 @@ pub use fleet::{
     JobGrant, NodeSet,
 };
 pub use gpu::{Gpu, GpuNode, MigInstance};
+pub use matrix::{Matrix, MatrixActivity, MatrixCell, MatrixLimit, MatrixProcess, MatrixRow, RowKey};
 pub use node_diff::{AllocationChange, NodeDiff, OwnerAt, OwnerGpus, PolicyChange, ProgramMove};
 pub use page::{
     Conflict, Evidence, Member, Page, PageCell, PageColumn, PageCut, PageFile, PageLevel, PageProcess,

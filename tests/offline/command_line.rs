@@ -79,6 +79,7 @@ fn help() {
         "fleet",
         "doctor",
         "export",
+        "top",
         "snapshot",
     ];
     for name in names.into_iter().chain(["schema", "completions"]) {

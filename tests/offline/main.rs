@@ -34,6 +34,7 @@ mod scenarios;
 mod settings;
 #[path = "../support/mod.rs"]
 mod support;
+mod top;
 mod unit_settings;
 mod vgpu_in_force;
 mod vgpu_regions;

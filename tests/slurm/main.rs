@@ -29,5 +29,6 @@ mod runtimes;
 #[path = "../support/mod.rs"]
 mod support;
 mod systemd;
+mod top;
 mod vgpu;
 mod watch;

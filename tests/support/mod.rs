@@ -42,6 +42,7 @@ pub mod source;
 pub mod sysctl;
 pub mod systemd;
 pub mod threads;
+pub mod tmux;
 pub mod v1;
 pub mod verify;
 pub mod victim;

@@ -26,3 +26,4 @@ mod probe_places;
 mod program_changes;
 #[path = "../support/mod.rs"]
 mod support;
+mod top;

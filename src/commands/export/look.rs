@@ -1,23 +1,21 @@
 //! One look at the node, and the metrics that it gives.
 
-use std::path::PathBuf;
 use std::time::Instant;
 
-use crate::analyse::CallerAllocation;
-use crate::audit::{self, Config};
+use crate::audit;
 use crate::cli::ExportArgs;
-use crate::commands::files::{self, activity_state, saved};
-use crate::commands::invocation::{Failure, Invocation, envelope, late};
+use crate::commands::files::saved;
+use crate::commands::invocation::{Failure, Invocation};
+use crate::commands::resident::look;
 use crate::export::{self, Answers, Family, JobMapping};
-use crate::observation::{Observation, Problem};
-use crate::observe::{self, CgroupTarget};
+use crate::observation::Problem;
 use crate::policy::deadline;
 use crate::report::{FindingKind, Payload};
 
 /// Looks at the node.
 pub(super) struct Looker<'a> {
     args: &'a ExportArgs,
-    config: Config,
+    looker: look::Looker,
     kinds: Vec<FindingKind>,
 }
 
@@ -38,55 +36,34 @@ pub(super) struct Look {
 impl<'a> Looker<'a> {
     /// Reads the configuration.
     pub(super) fn new(invocation: &mut Invocation<'_>, args: &'a ExportArgs) -> Result<Self, Failure> {
-        invocation.wanted_facts.detail = true;
-        invocation.wanted_facts.units = true;
-        let (config, _) = files::config(invocation, args.config.as_deref(), None)?;
-        Ok(Self { args, config, kinds: audit::kinds().map(audit::Kind::document).collect() })
+        let config = args.config.as_deref();
+        let looker = look::Looker::new(invocation, config, args.state.clone(), args.runs_on())?;
+        Ok(Self { args, looker, kinds: audit::kinds().map(audit::Kind::document).collect() })
     }
 
     /// Looks at the live node, or at the saved one that the caller names.
     pub(super) fn look(&mut self, invocation: &mut Invocation<'_>) -> Result<Look, Failure> {
         let begun = Instant::now();
-        let mut observation = match saved::from_option(invocation)? {
-            Some(observation) => observation,
-            None => {
-                let all = CgroupTarget { path: PathBuf::from("/"), recursive: true };
-                observe::cgroups(&invocation.options(), &[all])?
-            }
+        let is_live = invocation.global.from.is_none();
+        let look = match saved::from_option(invocation)? {
+            Some(observation) => self.looker.judge(invocation, observation)?,
+            None => self.looker.look(invocation)?,
         };
-        let remark = self.add_activity(invocation, &mut observation)?;
-        let granted = CallerAllocation::default();
-        let (audit, node) = audit::audit_and_node(&observation, &granted, &self.config)?;
-        let mut node = envelope::document("node", &observation, node);
-        if deadline::was_missed() {
-            node.errors.push(late());
-            node.complete = false;
-        }
         let families = export::families(&Answers {
-            node: &node,
-            audit: &audit,
+            node: &look.node,
+            audit: &look.audit,
             kinds: &self.kinds,
-            duration: invocation.global.from.is_none().then(|| begun.elapsed().as_secs_f64()),
+            duration: is_live.then(|| begun.elapsed().as_secs_f64()),
             owner_limit: self.args.owners,
         });
-        let mapping = JobMapping::of(&node.payload);
-        let errors = node.errors.into_iter().chain(remark).collect();
-        Ok(Look { families, mapping, complete: node.complete, errors, node: node.payload })
+        let mapping = JobMapping::of(&look.node.payload);
+        let errors = look.node.errors.into_iter().chain(look.remark).collect();
+        Ok(Look { families, mapping, complete: look.node.complete, errors, node: look.node.payload })
     }
 
-    /// Adds the counts of a running `gpumap activity`. One that runs on copes with a
-    /// file that is not there yet.
-    fn add_activity(
-        &self,
-        invocation: &mut Invocation<'_>,
-        observation: &mut Observation,
-    ) -> Result<Option<Problem>, Failure> {
-        match activity_state::add_silently(invocation, self.args.state.as_deref(), observation) {
-            Err(Failure::Problem(problem)) if self.args.runs_on() => {
-                observation.errors.push(*problem);
-                Ok(None)
-            }
-            added => added,
-        }
+    /// The same again, with a time limit of its own.
+    pub(super) fn look_again(&mut self, invocation: &mut Invocation<'_>) -> Result<Look, Failure> {
+        invocation.begin_again();
+        deadline::within(invocation.decode_until(), || self.look(invocation))
     }
 }

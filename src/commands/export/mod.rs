@@ -1,10 +1,8 @@
 //! `gpumap export`: a node's answers as metrics for Prometheus.
 
-mod budget;
 mod dcgm;
 mod listen;
 mod look;
-mod monitor;
 mod outlets;
 mod resident;
 

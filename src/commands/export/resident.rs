@@ -8,19 +8,18 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signalfd::SignalFd;
 
-use super::budget::Budget;
 use super::listen::Bound;
 use super::look::{Look, Looker};
-use super::monitor::Monitor;
 use super::outlets::Outlets;
 use crate::cli::{Exit, ExportArgs};
 use crate::commands::invocation::{Failure, Invocation};
 use crate::commands::resident;
+use crate::commands::resident::budget::Budget;
+use crate::commands::resident::monitor::Monitor;
 use crate::export::Changes;
 use crate::model::ProblemCode;
 use crate::observation::Problem;
 use crate::observe::Options;
-use crate::policy::deadline;
 
 /// How often changes are looked for where the caller does not say.
 const EVERY: Duration = Duration::from_secs(15);
@@ -40,10 +39,10 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ExportArgs) -> Result<
     let signals = resident::signals(ProblemCode::Export)?;
     let options = Options { deadline: None, detail: false, ..invocation.options() };
     // Before the first look: nothing that changes after it is overlooked.
-    let mut monitor = Monitor::start(&options)?;
+    let mut monitor = Monitor::start(&options, ProblemCode::Export)?;
     let server = bound.map(Bound::serve).transpose()?;
     let mut budget = Budget::new(args.cpu / 100.0);
-    let look = budget.charge(|| fresh_look(invocation, &mut looker))?;
+    let look = budget.charge(|| looker.look_again(invocation))?;
     let changes = Changes::begin(look.node.gpus.as_deref().unwrap_or_default());
     let outlets = Outlets::new(args, server);
     let mut exporter = Exporter { invocation, outlets, changes, look, told: HashSet::new() };
@@ -60,17 +59,11 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ExportArgs) -> Result<
         // A change that had to wait is still to be looked at.
         pending |= checked.changed;
         if budget.allows(pending, Instant::now()) {
-            exporter.look = budget.charge(|| fresh_look(exporter.invocation, &mut looker))?;
+            exporter.look = budget.charge(|| looker.look_again(exporter.invocation))?;
             exporter.looked();
             pending = false;
         }
     }
-}
-
-/// One look with a time limit of its own.
-fn fresh_look(invocation: &mut Invocation<'_>, looker: &mut Looker<'_>) -> Result<Look, Failure> {
-    invocation.begin_again();
-    deadline::within(invocation.decode_until(), || looker.look(invocation))
 }
 
 /// Waits; whether a signal came.

@@ -1,6 +1,9 @@
-//! What commands have in common that run on until they are told to end: `watch` and
-//! `activity`.
+//! What commands have in common that run on until they are told to end: `watch`,
+//! `activity`, `export` and `top`.
 
+pub(super) mod budget;
+pub(super) mod look;
+pub(super) mod monitor;
 pub(super) mod output;
 pub(super) mod scope;
 
@@ -39,7 +42,13 @@ pub(super) fn give_up_rights(code: ProblemCode) -> Result<(), Failure> {
 /// The signals that end such a command, as a descriptor. Blocked before anything
 /// else is begun: threads inherit that.
 pub(super) fn signals(code: ProblemCode) -> Result<SignalFd, Failure> {
-    let set: SigSet = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().collect();
+    signals_and(code, &[])
+}
+
+/// The same with further signals.
+pub(super) fn signals_and(code: ProblemCode, further: &[Signal]) -> Result<SignalFd, Failure> {
+    let ending = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
+    let set: SigSet = ending.iter().chain(further).copied().collect();
     let fd = set
         .thread_block()
         .and_then(|()| SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK));

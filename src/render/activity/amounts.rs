@@ -4,7 +4,7 @@ use crate::render::process_facts::age;
 use crate::report::DurationClass;
 
 /// A count or a rate: `7`, `812`, `50.2k`, `3.1M`.
-pub(super) fn count(amount: f64) -> String {
+pub(in crate::render) fn count(amount: f64) -> String {
     const STEPS: [(f64, &str); 4] = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
     match STEPS.into_iter().find(|(size, _)| amount >= *size) {
         Some((size, letter)) => format!("{:.1}{letter}", amount / size),
@@ -15,12 +15,12 @@ pub(super) fn count(amount: f64) -> String {
 
 /// Bytes: `-` for none, `512 B`, `1.4 GiB`.
 #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
-pub(super) fn bytes(amount: u64) -> String {
+pub(in crate::render) fn bytes(amount: u64) -> String {
     byte_rate(amount as f64)
 }
 
 /// Bytes per second, without saying so.
-pub(super) fn byte_rate(amount: f64) -> String {
+pub(in crate::render) fn byte_rate(amount: f64) -> String {
     const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let (mut amount, mut unit) = (amount, 0);
     while amount >= 1023.5 && unit + 1 < UNITS.len() {
@@ -41,12 +41,12 @@ pub(super) fn byte_rate(amount: f64) -> String {
     clippy::cast_sign_loss,
     reason = "`as` saturates; whole seconds will do"
 )]
-pub(super) fn idle(seconds: f64) -> String {
+pub(in crate::render) fn idle(seconds: f64) -> String {
     if seconds < 1.0 { "now".to_owned() } else { age(seconds as u64) }
 }
 
 /// A length of time: `128 ns`, `4.1 us`, `2.1 ms`, `1.0 s`.
-pub(super) fn duration(seconds: f64) -> String {
+pub(in crate::render) fn duration(seconds: f64) -> String {
     let (amount, unit) = match seconds {
         seconds if seconds < 1e-6 => (seconds * 1e9, "ns"),
         seconds if seconds < 1e-3 => (seconds * 1e6, "us"),
@@ -57,7 +57,7 @@ pub(super) fn duration(seconds: f64) -> String {
 }
 
 /// A class of durations and its calls: `<4.1 us 812`, `≥2.1 ms 3`.
-pub(super) fn class(class: &DurationClass) -> String {
+pub(in crate::render) fn class(class: &DurationClass) -> String {
     match class.below_seconds {
         Some(below) => format!("<{} {}", duration(below), class.calls),
         None => format!("≥{} {}", duration(class.from_seconds), class.calls),

@@ -16,7 +16,7 @@ const BURST: f64 = 0.25;
 
 /// The processor time that looks took and that has not passed yet.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(in crate::commands) struct Budget {
     /// The part of one processor that they may take.
     share: f64,
     debt: f64,
@@ -26,13 +26,13 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    pub(super) fn new(share: f64) -> Self {
+    pub(in crate::commands) fn new(share: f64) -> Self {
         Self { share, debt: 0.0, at: Instant::now(), helpers: processor_time(UsageWho::RUSAGE_CHILDREN) }
     }
 
     /// Whether it is time for a look: at once if something changed, unless changes
     /// took too much already.
-    pub(super) fn allows(&mut self, changed: bool, now: Instant) -> bool {
+    pub(in crate::commands) fn allows(&mut self, changed: bool, now: Instant) -> bool {
         // A look does not wait for its helpers to end: what they took is known later.
         left_behind();
         self.charge_helpers(processor_time(UsageWho::RUSAGE_CHILDREN));
@@ -43,7 +43,7 @@ impl Budget {
     }
 
     /// Does a look and charges what it took.
-    pub(super) fn charge<T>(&mut self, look: impl FnOnce() -> T) -> T {
+    pub(in crate::commands) fn charge<T>(&mut self, look: impl FnOnce() -> T) -> T {
         let before = processor_time(UsageWho::RUSAGE_SELF);
         let done = look();
         self.debt += (processor_time(UsageWho::RUSAGE_SELF) - before).max(0.0);

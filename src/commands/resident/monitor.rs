@@ -1,6 +1,7 @@
 //! Looks whether anything changed on the node, at the cost of a few system calls for
 //! each of its cgroups and processes.
 
+use std::os::fd::BorrowedFd;
 use std::thread;
 
 use crate::commands::invocation::Failure;
@@ -15,13 +16,15 @@ use crate::watch::EventSource as _;
 use crate::watch::policy::PolicyWatcher;
 
 /// The programs in force and the processes of the node, kept up to date.
-pub(super) struct Monitor {
+pub(in crate::commands) struct Monitor {
     policies: PolicyWatcher,
     processes: ProcessMonitor,
+    /// The code of its problems.
+    code: ProblemCode,
 }
 
 /// The result of one check.
-pub(super) struct Checked {
+pub(in crate::commands) struct Checked {
     /// What happened to programs.
     pub events: Vec<Event>,
     /// Whether anything happened, to programs or processes.
@@ -30,9 +33,8 @@ pub(super) struct Checked {
 
 impl Monitor {
     /// Takes what is there as the baseline.
-    pub(super) fn start(options: &Options) -> Result<Self, Failure> {
-        let failed =
-            |why: String| Failure::new(ProblemCode::Export, "processes", why, "a /proc that can be listed");
+    pub(in crate::commands) fn start(options: &Options, code: ProblemCode) -> Result<Self, Failure> {
+        let failed = |why: String| Failure::new(code.clone(), "processes", why, "a /proc that can be listed");
         // Both parts share one loader. A part that does not work without it copes.
         let loader = loader::shared();
         let all = [CgroupTarget { path: "/".into(), recursive: true }];
@@ -43,18 +45,25 @@ impl Monitor {
         policies.choose_lists();
         drop(loader);
         heap::give_back();
-        Ok(Self { policies, processes })
+        Ok(Self { policies, processes, code })
+    }
+
+    /// Readable when cgroups came or went; `None` where the kernel reports that to
+    /// nobody.
+    pub(in crate::commands) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.policies.fd()
     }
 
     /// Checks cgroups and processes, both at the same time.
-    pub(super) fn check(&mut self) -> Result<Checked, Failure> {
+    pub(in crate::commands) fn check(&mut self) -> Result<Checked, Failure> {
         let (policies, processes) = (&mut self.policies, &mut self.processes);
         let (events, changes) = thread::scope(|threads| {
             let events = threads.spawn(|| policies.events());
             let changes = processes.refresh();
             (events.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), changes)
         });
-        let failed = |why: String| Failure::new(ProblemCode::Export, "processes", why, "");
+        let code = self.code.clone();
+        let failed = |why: String| Failure::new(code.clone(), "processes", why, "");
         let changes = changes.map_err(|error| failed(error.to_string()))?;
         let changed = !events.is_empty() || changes != ProcessChanges::default();
         Ok(Checked { events, changed })

@@ -1,0 +1,114 @@
+//! The matrix of owners and GPUs: the answer of `node` and the findings of an audit,
+//! brought into rows and columns.
+
+mod cell;
+mod limits;
+mod members;
+mod severity;
+mod work;
+
+#[cfg(test)]
+mod tests;
+
+use crate::report::{Finding, Gpu, Matrix, MatrixRow, OwnerSets, Payload, listed};
+use cell::Column;
+use members::Members;
+use severity::Severities;
+use work::Works;
+
+pub use work::add_rates;
+
+/// The matrix of a node. `payload` is the answer of [`super::node()`], `findings` are
+/// those of an audit of the same facts. `all`: whether services and sessions that hold
+/// no GPU are among the rows.
+pub fn matrix(payload: &Payload, findings: &[Finding], all: bool) -> Matrix {
+    let gpus = payload.gpus.as_deref().unwrap_or_default();
+    let columns = columns(gpus);
+    let owners = payload.owners.as_deref().unwrap_or_default();
+    let builder = Builder {
+        columns: &columns,
+        members: Members::of(payload),
+        works: Works::of(payload.activity.as_deref()),
+        severities: Severities::of(findings),
+    };
+    let mut matrix = Matrix {
+        columns: columns.iter().map(|column| column.key.clone()).collect(),
+        counted_at: payload.activity.as_ref().map(|activity| activity.at.clone()),
+        ..Matrix::default()
+    };
+    for group in listed::sorted(owners) {
+        for (row, below) in listed::with_below(group) {
+            match listed::is_shown(row, below, gpus.len()) || all {
+                true => builder.add(row, &mut matrix.rows),
+                false if listed::is_unseen(row, gpus.len()) => matrix.left_out_unseen += 1,
+                false => matrix.left_out += 1,
+            }
+        }
+    }
+    matrix
+}
+
+/// Every GPU, followed by its compute instances.
+fn columns(gpus: &[Gpu]) -> Vec<Column> {
+    let of = |gpu: &Gpu| {
+        let whole = Column { key: gpu.key.clone(), gpu: None };
+        let instances = gpu.mig.iter().filter_map(|mig| mig.key(gpu));
+        let instances: Vec<Column> =
+            instances.map(|key| Column { key, gpu: Some(gpu.key.clone()) }).collect();
+        std::iter::once(whole).chain(instances)
+    };
+    gpus.iter().flat_map(of).collect()
+}
+
+/// Makes rows.
+struct Builder<'a> {
+    columns: &'a [Column],
+    members: Members<'a>,
+    works: Works<'a>,
+    severities: Severities<'a>,
+}
+
+impl Builder<'_> {
+    /// Adds an owner and, below it, the processes that are in no owner inside it.
+    fn add(&self, sets: &OwnerSets, rows: &mut Vec<MatrixRow>) {
+        let processes = self.members.within(sets);
+        let mut users: Vec<String> = processes.iter().map(|process| members::user(process)).collect();
+        users.sort();
+        users.dedup();
+        let about = self.severities.about_owner(sets);
+        let cell = |column: &Column| cell::of_owner(column, sets, severity::worst(&about, Some(&column.key)));
+        rows.push(MatrixRow {
+            depth: sets.depth,
+            owner: Some(sets.owner.clone()),
+            process: None,
+            cgroup: sets.cgroup.clone(),
+            cgroup_hex: sets.cgroup_hex.clone(),
+            users,
+            processes: sets.processes,
+            cells: self.columns.iter().map(cell).collect(),
+            finding: severity::worst(&about, None),
+            activity: self.works.of_owner(&sets.owner),
+            limits: limits::of(&processes),
+        });
+        for (cgroup, process) in self.members.directly(sets) {
+            let about = self.severities.about_process(process);
+            let cell = |column: &Column| {
+                let finding = severity::worst(&about, Some(&column.key));
+                cell::of_process(column, process, cgroup, &sets.allocated, finding)
+            };
+            rows.push(MatrixRow {
+                depth: sets.depth + 1,
+                owner: None,
+                process: Some(members::process(process)),
+                cgroup: cgroup.path.clone(),
+                cgroup_hex: cgroup.path_hex.clone(),
+                users: vec![members::user(process)],
+                processes: 1,
+                cells: self.columns.iter().map(cell).collect(),
+                finding: severity::worst(&about, None),
+                activity: self.works.of_process(process),
+                limits: limits::of(&[process]),
+            });
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! The node as it is: one thread looks at it, another one has the screen, so that keys
+//! are never kept waiting by a look.
+
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+use super::moment;
+use super::screen::{Shown, Source};
+use crate::analyse;
+use crate::cli::TopArgs;
+use crate::commands::files::activity_state;
+use crate::commands::invocation::{Failure, Invocation};
+use crate::commands::resident::budget::Budget;
+use crate::commands::resident::look::{Look, Looker};
+use crate::commands::resident::monitor::Monitor;
+use crate::model::ProblemCode;
+use crate::report::{Event, Matrix};
+use crate::sys::heap;
+use crate::top::Place;
+
+/// The least time between two checks.
+const LEAST: Duration = Duration::from_millis(250);
+/// How often a node is looked at on which nothing seems to change: an environment may
+/// have been changed, which no check sees.
+const CALM: Duration = Duration::from_secs(10);
+/// Events that are kept.
+const EVENTS: usize = 100;
+
+/// What both threads have.
+pub(super) struct Shared {
+    newest: Mutex<Option<Shown>>,
+    /// Rings when there is a new moment, or no more will come.
+    news: EventFd,
+    /// Rings when the screen has ended.
+    end: EventFd,
+    is_over: AtomicBool,
+}
+
+impl Shared {
+    pub(super) fn new() -> Result<Self, Failure> {
+        let bell = || EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK);
+        let failed =
+            |errno: nix::errno::Errno| Failure::new(ProblemCode::Terminal, "eventfd", errno.desc(), "");
+        let (news, end) = (bell().map_err(failed)?, bell().map_err(failed)?);
+        Ok(Self { newest: Mutex::new(None), news, end, is_over: AtomicBool::new(false) })
+    }
+
+    fn publish(&self, shown: Shown) {
+        *self.newest.lock().unwrap_or_else(PoisonError::into_inner) = Some(shown);
+        let _full_is_rung = self.news.write(1);
+    }
+}
+
+/// Ends the screen when it is dropped, also by a panic.
+struct Over<'a>(&'a Shared);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.is_over.store(true, Ordering::Release);
+        let _full_is_rung = self.0.news.write(1);
+    }
+}
+
+/// Ends the looks when it is dropped, also by a panic.
+pub(super) struct Ended<'a>(pub &'a Shared);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        let _full_is_rung = self.0.end.write(1);
+    }
+}
+
+/// The screen's side.
+pub(super) struct Live<'a>(pub &'a Shared);
+
+impl Source for Live<'_> {
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.0.news.as_fd())
+    }
+
+    fn newest(&mut self) -> Option<Shown> {
+        self.0.newest.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn step(&mut self, _forward: bool) -> Result<Option<Shown>, Failure> {
+        Ok(None)
+    }
+
+    fn is_over(&self) -> bool {
+        // Silent until it rings again; a frozen screen would wake without end.
+        let _rung = self.0.news.read();
+        self.0.is_over.load(Ordering::Acquire)
+    }
+}
+
+/// The side that looks.
+pub(super) struct Follower<'s, 'a> {
+    invocation: &'s mut Invocation<'a>,
+    looker: &'s Looker,
+    monitor: Monitor,
+    budget: Budget,
+    every: Duration,
+    /// Where a running `gpumap activity` keeps its counts, and when it wrote them.
+    state: PathBuf,
+    written: Option<SystemTime>,
+    looked: Instant,
+    before: Matrix,
+    events: Vec<Event>,
+}
+
+impl<'s, 'a> Follower<'s, 'a> {
+    /// Looks for the first time.
+    pub(super) fn start(
+        invocation: &'s mut Invocation<'a>,
+        looker: &'s Looker,
+        monitor: Monitor,
+        args: &TopArgs,
+    ) -> Result<(Self, Shown), Failure> {
+        let state = args.state.clone().unwrap_or_else(|| PathBuf::from(activity_state::USUAL));
+        let mut follower = Self {
+            invocation,
+            looker,
+            monitor,
+            budget: Budget::new(args.cpu / 100.0),
+            every: args.every,
+            written: written(&state),
+            state,
+            looked: Instant::now(),
+            before: Matrix::default(),
+            events: Vec::new(),
+        };
+        let shown = follower.look()?;
+        Ok((follower, shown))
+    }
+
+    /// Looks again whenever something changed, until the screen has ended.
+    pub(super) fn follow(mut self, shared: &Shared) -> Result<(), Failure> {
+        let _over = Over(shared);
+        let mut pending = false;
+        loop {
+            if is_ended(shared, self.monitor.fd(), self.every) {
+                return Ok(());
+            }
+            let checked = self.monitor.check()?;
+            let is_told = !checked.events.is_empty();
+            self.events.splice(0..0, checked.events.into_iter().rev());
+            self.events.truncate(EVENTS);
+            let written = written(&self.state);
+            pending |= checked.changed || is_told || written != self.written;
+            self.written = written;
+            let is_time = pending || self.looked.elapsed() >= CALM;
+            if is_time && self.budget.allows(pending, Instant::now()) {
+                shared.publish(self.look()?);
+                pending = false;
+            }
+        }
+    }
+
+    fn look(&mut self) -> Result<Shown, Failure> {
+        let (looker, invocation) = (self.looker, &mut *self.invocation);
+        let look: Look = self.budget.charge(|| looker.look_again(invocation))?;
+        self.looked = Instant::now();
+        let events = self.events.clone();
+        let mut moment = moment::of(&look, Place::Live, events, self.invocation.style.all);
+        analyse::add_rates(&mut moment.matrix, &self.before);
+        self.before = moment.matrix.clone();
+        let facts = Arc::new(look.observation);
+        heap::give_back();
+        Ok(Shown { moment, facts })
+    }
+}
+
+fn written(state: &Path) -> Option<SystemTime> {
+    state.symlink_metadata().and_then(|metadata| metadata.modified()).ok()
+}
+
+/// Waits for the next check: no longer than `every`, and less if cgroups come or go.
+/// Whether the screen has ended.
+fn is_ended(shared: &Shared, cgroups: Option<BorrowedFd<'_>>, every: Duration) -> bool {
+    is_rung(shared, None, LEAST) || is_rung(shared, cgroups, every.saturating_sub(LEAST))
+}
+
+fn is_rung(shared: &Shared, cgroups: Option<BorrowedFd<'_>>, time: Duration) -> bool {
+    let mut fds = vec![PollFd::new(shared.end.as_fd(), PollFlags::POLLIN)];
+    fds.extend(cgroups.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
+    let timeout = PollTimeout::try_from(time.as_millis()).unwrap_or(PollTimeout::MAX);
+    let _interrupted = poll(&mut fds, timeout);
+    fds.first().and_then(PollFd::revents).is_some_and(|events| !events.is_empty())
+}

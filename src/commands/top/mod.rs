@@ -1,0 +1,111 @@
+//! `gpumap top`: owners and GPUs as a matrix, once or kept up to date.
+
+mod live;
+mod moment;
+mod once;
+mod saved;
+mod screen;
+mod terminal;
+mod why;
+
+use std::path::PathBuf;
+use std::thread;
+
+use nix::sys::signal::Signal;
+
+use super::files;
+use super::invocation::{Failure, Invocation};
+use super::resident::look::Looker;
+use super::resident::monitor::Monitor;
+use super::resident::{give_up_rights, signals_and};
+use crate::cli::{Exit, TopArgs};
+use crate::model::ProblemCode;
+use crate::observe::Options;
+use crate::render::Theme;
+use crate::top::State;
+use live::{Ended, Follower, Live, Shared};
+use saved::Saved;
+use screen::{Screen, Shown};
+use terminal::Terminal;
+
+/// Runs the command.
+pub(super) fn run(invocation: &mut Invocation<'_>, args: &TopArgs) -> Result<Exit, Failure> {
+    let files: Vec<PathBuf> = invocation.global.from.iter().chain(&args.files).cloned().collect();
+    if args.once {
+        return once(invocation, args, &files);
+    }
+    terminal::check()?;
+    if invocation.global.json {
+        let needs = "gpumap top --once --json prints what it shows";
+        return Err(Failure::new(ProblemCode::Usage, "--json", "a screen is no JSON", needs));
+    }
+    let looker = Looker::new(invocation, args.config.as_deref(), args.state.clone(), true)?;
+    let theme = terminal::theme(invocation.global.color, invocation.style.color, args.ascii);
+    if files.is_empty() {
+        live(invocation, args, &looker, theme)
+    } else {
+        replay(invocation, args, &looker, theme, files)
+    }
+}
+
+fn once(invocation: &mut Invocation<'_>, args: &TopArgs, files: &[PathBuf]) -> Result<Exit, Failure> {
+    let looker = Looker::new(invocation, args.config.as_deref(), args.state.clone(), false)?;
+    let look = match files {
+        [] => looker.look(invocation)?,
+        [file] => {
+            let observation = files::saved::load(invocation, file)?;
+            looker.judge(invocation, observation)?
+        }
+        [_, more, ..] => {
+            let why = "--once prints one moment";
+            return Err(Failure::new(ProblemCode::Usage, more.to_string_lossy(), why, "name one FILE"));
+        }
+    };
+    once::run(invocation, args, look)
+}
+
+/// Shows saved nodes.
+fn replay(
+    invocation: &mut Invocation<'_>,
+    args: &TopArgs,
+    looker: &Looker,
+    theme: Theme,
+    files: Vec<PathBuf>,
+) -> Result<Exit, Failure> {
+    let signals = signals_and(ProblemCode::Terminal, &[Signal::SIGWINCH])?;
+    let mut saved = Saved::new(invocation, looker, files);
+    let Some(Shown { moment, facts }) = saved.read()? else { return Ok(Exit::Yes) };
+    let state = State::new(moment, args.filter.clone(), args.sort);
+    let screen = Screen::new(Terminal::take()?, theme, &signals, state, facts);
+    screen.run(&mut saved)?;
+    Ok(Exit::Yes)
+}
+
+/// Shows the node as it is.
+fn live(
+    invocation: &mut Invocation<'_>,
+    args: &TopArgs,
+    looker: &Looker,
+    theme: Theme,
+) -> Result<Exit, Failure> {
+    give_up_rights(ProblemCode::Terminal)?;
+    let signals = signals_and(ProblemCode::Terminal, &[Signal::SIGWINCH])?;
+    let options = Options { deadline: None, detail: false, ..invocation.options() };
+    // Before the first look: nothing that changes after it is overlooked.
+    let monitor = Monitor::start(&options, ProblemCode::Terminal)?;
+    let shared = Shared::new()?;
+    let (follower, Shown { moment, facts }) = Follower::start(invocation, looker, monitor, args)?;
+    let state = State::new(moment, args.filter.clone(), args.sort);
+    let screen = Screen::new(Terminal::take()?, theme, &signals, state, facts);
+    thread::scope(|threads| {
+        let show = || {
+            let _ended = Ended(&shared);
+            screen.run(&mut Live(&shared))
+        };
+        let shown = thread::Builder::new().name("screen".to_owned()).spawn_scoped(threads, show)?;
+        let followed = follower.follow(&shared);
+        let shown = shown.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        followed.and(shown)
+    })?;
+    Ok(Exit::Yes)
+}

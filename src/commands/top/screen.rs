@@ -1,0 +1,179 @@
+//! The loop of the screen: keys, signals and new moments in, drawings out. It draws
+//! when something changed and sleeps else.
+
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::sync::Arc;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::Signal;
+use nix::sys::signalfd::SignalFd;
+
+use super::terminal::Terminal;
+use super::why;
+use crate::commands::invocation::Failure;
+use crate::model::ProblemCode;
+use crate::observation::Observation;
+use crate::render::Theme;
+use crate::top::{Effect, Extent, Key, Keys, Moment, State};
+
+/// How long the rest of a key's bytes may take. Terminals send them at once; ssh may
+/// part them.
+const REST: u8 = 30;
+
+/// A moment, with the facts that it was made from.
+pub(super) struct Shown {
+    pub moment: Moment,
+    pub facts: Arc<Observation>,
+}
+
+/// Where moments come from.
+pub(super) trait Source {
+    /// Readable when there is a new one.
+    fn fd(&self) -> Option<BorrowedFd<'_>>;
+    /// The newest one that was not taken yet.
+    fn newest(&mut self) -> Option<Shown>;
+    /// The saved one after the one that is shown, or before it.
+    fn step(&mut self, forward: bool) -> Result<Option<Shown>, Failure>;
+    /// Whether no more will come, so that the screen has to end.
+    fn is_over(&self) -> bool;
+}
+
+/// The loop.
+pub(super) struct Screen<'s> {
+    terminal: Terminal,
+    theme: Theme,
+    signals: &'s SignalFd,
+    state: State,
+    facts: Arc<Observation>,
+    keys: Keys,
+    extent: Extent,
+}
+
+/// What has happened.
+#[derive(Default)]
+struct Happened {
+    pressed: bool,
+    signalled: bool,
+    lost: bool,
+}
+
+impl<'s> Screen<'s> {
+    pub(super) fn new(
+        terminal: Terminal,
+        theme: Theme,
+        signals: &'s SignalFd,
+        state: State,
+        facts: Arc<Observation>,
+    ) -> Self {
+        let (keys, extent) = (Keys::default(), Extent::default());
+        Self { terminal, theme, signals, state, facts, keys, extent }
+    }
+
+    /// Runs until the user or a signal ends it.
+    pub(super) fn run(mut self, source: &mut dyn Source) -> Result<(), Failure> {
+        self.draw().map_err(lost)?;
+        loop {
+            let happened = self.wait(source.fd()).map_err(|errno| lost(errno.into()))?;
+            if happened.lost {
+                return Err(lost(Errno::EIO.into()));
+            }
+            if happened.signalled && self.is_ended().map_err(lost)? || source.is_over() {
+                return Ok(());
+            }
+            if happened.pressed && self.press(source)? {
+                return Ok(());
+            }
+            if !self.state.is_frozen()
+                && let Some(shown) = source.newest()
+            {
+                self.show(shown);
+            }
+            self.draw().map_err(lost)?;
+        }
+    }
+
+    fn show(&mut self, shown: Shown) {
+        self.facts = shown.facts;
+        self.state.take(shown.moment);
+    }
+
+    /// What there was no room for may be another part after that.
+    fn draw(&mut self) -> io::Result<()> {
+        let extent = self.terminal.draw(&self.state, self.theme)?;
+        if extent != self.extent {
+            self.extent = extent;
+            self.state.drawn(extent);
+            self.terminal.draw(&self.state, self.theme)?;
+        }
+        Ok(())
+    }
+
+    fn wait(&self, news: Option<BorrowedFd<'_>>) -> Result<Happened, Errno> {
+        let (keys, signals) = (self.terminal.fd(), self.signals.as_fd());
+        let mut fds = vec![PollFd::new(keys, PollFlags::POLLIN), PollFd::new(signals, PollFlags::POLLIN)];
+        fds.extend(news.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
+        match poll(&mut fds, PollTimeout::NONE) {
+            Ok(_) => {}
+            Err(Errno::EINTR) => return Ok(Happened::default()),
+            Err(errno) => return Err(errno),
+        }
+        let events = |place: usize| fds.get(place).and_then(PollFd::revents).unwrap_or(PollFlags::empty());
+        let gone = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
+        Ok(Happened {
+            pressed: events(0).contains(PollFlags::POLLIN),
+            signalled: !events(1).is_empty(),
+            lost: events(0).intersects(gone),
+        })
+    }
+
+    /// Takes the signals that came. Whether one of them ends it.
+    fn is_ended(&mut self) -> io::Result<bool> {
+        let mut is_ended = false;
+        while let Ok(Some(signal)) = self.signals.read_signal() {
+            match i32::try_from(signal.ssi_signo) == Ok(Signal::SIGWINCH as i32) {
+                true => self.terminal.resize()?,
+                false => is_ended = true,
+            }
+        }
+        Ok(is_ended)
+    }
+
+    /// Does what the keys say. Whether one of them ends it.
+    fn press(&mut self, source: &mut dyn Source) -> Result<bool, Failure> {
+        let bytes = self.terminal.read().map_err(lost)?;
+        if bytes.is_empty() {
+            return Err(lost(Errno::EIO.into()));
+        }
+        let mut keys = self.keys.read(&bytes);
+        if self.keys.is_pending() && !self.terminal.has_more(REST) {
+            keys.extend(self.keys.settle());
+        }
+        for key in keys {
+            if key == Key::Ctrl('z') {
+                self.terminal.suspend().map_err(lost)?;
+                continue;
+            }
+            match self.state.key(key) {
+                Effect::None => {}
+                Effect::Quit => return Ok(true),
+                Effect::Explain(question) => {
+                    let content = why::of(&self.facts, self.state.moment(), &question);
+                    self.state.explained(question, content);
+                }
+                Effect::Step { forward } => {
+                    if let Some(shown) = source.step(forward)? {
+                        self.show(shown);
+                    }
+                }
+            }
+        }
+        Ok(false)
+    }
+}
+
+fn lost(error: io::Error) -> Failure {
+    let needs = "gpumap top --once prints the matrix without one";
+    Failure::new(ProblemCode::Terminal, "the terminal is lost", error.to_string(), needs)
+}

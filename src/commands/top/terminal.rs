@@ -1,0 +1,173 @@
+//! The terminal: taken when the screen begins, given back on every way out.
+
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal as _, Read as _, Write as _};
+use std::os::fd::{AsFd as _, BorrowedFd};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{self, Signal};
+use nix::sys::termios::{self, SetArg, Termios};
+use ratatui::Terminal as Drawing;
+use ratatui::TerminalOptions;
+use ratatui::Viewport;
+use ratatui::backend::CrosstermBackend;
+use ratatui::layout::Rect;
+use terminal_size::terminal_size_of;
+
+use crate::cli::Color;
+use crate::commands::invocation::Failure;
+use crate::model::ProblemCode;
+use crate::render::{self, Colors, Theme};
+use crate::top::{Extent, State};
+
+/// To the other screen, without a cursor.
+const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[2J";
+/// Back: ordinary colours, the cursor, the screen of before.
+const LEAVE: &[u8] = b"\x1b[0m\x1b[?25h\x1b[?1049l";
+/// The size of a terminal that does not say.
+const USUAL: (u16, u16) = (80, 24);
+
+/// Fails where there is no terminal to draw on.
+pub(super) fn check() -> Result<(), Failure> {
+    let needs = "gpumap top --once prints the matrix as a table";
+    let missing = |what, why| Err(Failure::new(ProblemCode::Terminal, what, why, needs));
+    if !io::stdout().is_terminal() {
+        return missing("standard output", "not a terminal, and the screen needs one");
+    }
+    if !io::stdin().is_terminal() {
+        return missing("standard input", "not a terminal, and keys come from it");
+    }
+    match std::env::var("TERM").as_deref() {
+        Ok("dumb") => missing("TERM=dumb", "this terminal cannot move its cursor"),
+        _ => Ok(()),
+    }
+}
+
+/// How the screen looks on this terminal.
+pub(super) fn theme(color: Color, has_color: bool, ascii: bool) -> Theme {
+    let word = |name: &str| std::env::var(name).unwrap_or_default();
+    let is_many = word("TERM").contains("256color") || !word("COLORTERM").is_empty();
+    let colors = match (color, has_color) {
+        (Color::Never, _) | (Color::Auto, false) => Colors::None,
+        _ if is_many => Colors::Many,
+        _ => Colors::Sixteen,
+    };
+    Theme { ascii: ascii || !is_utf8(), colors }
+}
+
+/// Whether the locale's characters are UTF-8.
+fn is_utf8() -> bool {
+    let names = ["LC_ALL", "LC_CTYPE", "LANG"];
+    let locale = names.iter().filter_map(|name| std::env::var(name).ok()).find(|value| !value.is_empty());
+    let locale = locale.unwrap_or_default().to_ascii_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
+}
+
+/// A terminal that shows our screen and sends keys as they are pressed. When it is
+/// dropped, also by a panic, it is as it was.
+pub(super) struct Terminal {
+    input: File,
+    output: File,
+    before: Termios,
+    drawing: Drawing<CrosstermBackend<BufWriter<File>>>,
+    size: (u16, u16),
+}
+
+impl Terminal {
+    /// Takes the terminal.
+    pub(super) fn take() -> Result<Self, Failure> {
+        let failed = |error: io::Error| {
+            Failure::new(ProblemCode::Terminal, "the terminal", error.to_string(), "gpumap top --once")
+        };
+        let input = File::from(io::stdin().as_fd().try_clone_to_owned().map_err(failed)?);
+        let output = File::from(io::stdout().as_fd().try_clone_to_owned().map_err(failed)?);
+        let before = termios::tcgetattr(&input).map_err(|errno| failed(errno.into()))?;
+        let size = size(&output);
+        let drawing = drawing(&output, size).map_err(failed)?;
+        let mut terminal = Self { input, output, before, drawing, size };
+        terminal.enter().map_err(failed)?;
+        Ok(terminal)
+    }
+
+    /// Keys come one by one, and nothing that is typed is shown.
+    fn enter(&mut self) -> io::Result<()> {
+        let mut raw = self.before.clone();
+        termios::cfmakeraw(&mut raw);
+        termios::tcsetattr(&self.input, SetArg::TCSANOW, &raw)?;
+        self.output.write_all(ENTER)
+    }
+
+    /// Gives it back. Whether that works is of no use to know.
+    fn leave(&mut self) {
+        let _lost = self.output.write_all(LEAVE);
+        let _lost = termios::tcsetattr(&self.input, SetArg::TCSADRAIN, &self.before);
+    }
+
+    /// Readable when a key was pressed.
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.input.as_fd()
+    }
+
+    /// What keys sent; nothing is left when the terminal is lost.
+    pub(super) fn read(&mut self) -> io::Result<Vec<u8>> {
+        let mut bytes = [0; 256];
+        let count = self.input.read(&mut bytes)?;
+        Ok(bytes.get(..count).unwrap_or_default().to_vec())
+    }
+
+    /// Whether more bytes come within so many milliseconds.
+    pub(super) fn has_more(&self, milliseconds: u8) -> bool {
+        let mut fds = [PollFd::new(self.input.as_fd(), PollFlags::POLLIN)];
+        poll(&mut fds, PollTimeout::from(milliseconds)).is_ok_and(|ready| ready > 0)
+    }
+
+    /// Takes the size that the terminal has now.
+    pub(super) fn resize(&mut self) -> io::Result<()> {
+        let size = size(&self.output);
+        if size != self.size {
+            self.size = size;
+            self.output.write_all(b"\x1b[0m\x1b[2J")?;
+            self.drawing = drawing(&self.output, size)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the terminal back until somebody makes this process go on. Where nobody
+    /// could, nothing happens.
+    pub(super) fn suspend(&mut self) -> io::Result<()> {
+        self.leave();
+        signal::raise(Signal::SIGTSTP)?;
+        self.size = size(&self.output);
+        self.drawing = drawing(&self.output, self.size)?;
+        self.enter()
+    }
+
+    /// Draws the cells that changed.
+    pub(super) fn draw(&mut self, state: &State, theme: Theme) -> io::Result<Extent> {
+        let mut extent = Extent::default();
+        self.drawing.draw(|frame| extent = render::top(frame.buffer_mut(), state, theme))?;
+        Ok(extent)
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+fn size(output: &File) -> (u16, u16) {
+    terminal_size_of(output).map_or(USUAL, |(width, height)| (width.0, height.0))
+}
+
+/// A screen of this size, with nothing on it.
+fn drawing(
+    output: &File,
+    (width, height): (u16, u16),
+) -> io::Result<Drawing<CrosstermBackend<BufWriter<File>>>> {
+    let viewport = Viewport::Fixed(Rect { x: 0, y: 0, width, height });
+    Drawing::with_options(
+        CrosstermBackend::new(BufWriter::new(output.try_clone()?)),
+        TerminalOptions { viewport },
+    )
+}

@@ -1,0 +1,211 @@
+//! The answer of `gpumap top --once`: the matrix of owners and GPUs as a table, its
+//! legend, and the findings in a line each.
+
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+
+use super::activity::amounts;
+use super::cell::{Glyph, UNSURE};
+use super::table::{self, Last};
+use super::{Style, gpu_names, node, owner, sanitize, wrap};
+use crate::model::{CellState, InForce};
+use crate::report::{Finding, Gpu, Matrix, MatrixCell, MatrixLimit, MatrixRow, Payload};
+
+/// Columns up to which each has the whole name of its GPU.
+const NAMED: usize = 8;
+/// Characters of a user's name, and of a command's.
+const USER: usize = 12;
+const COMM: usize = 16;
+/// Findings that are listed before the rest is counted.
+const FINDINGS: usize = 10;
+
+/// How the table is printed, besides its style.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MatrixStyle {
+    /// Without characters beyond ASCII.
+    pub ascii: bool,
+    /// Whether processes have rows.
+    pub processes: bool,
+}
+
+/// Prints the matrix and the findings.
+pub fn write(out: &mut dyn Write, style: Style, how: MatrixStyle, payload: &Payload) -> io::Result<()> {
+    let Some(matrix) = payload.matrix.as_deref() else { return Ok(()) };
+    let gpus = payload.gpus.as_deref().unwrap_or_default();
+    let is_listed = |row: &&MatrixRow| row.process.is_none() || how.processes;
+    let rows: Vec<&MatrixRow> = matrix.rows.iter().filter(is_listed).collect();
+    title(out, gpus)?;
+    match rows.is_empty() {
+        true => writeln!(out, "  Nobody is here.")?,
+        false => self::table(out, style, how, matrix, &rows, gpus)?,
+    }
+    node::left_out(out, matrix.left_out, matrix.left_out_unseen)?;
+    findings(out, style, payload.findings.as_deref().unwrap_or_default())
+}
+
+fn title(out: &mut dyn Write, gpus: &[Gpu]) -> io::Result<()> {
+    let models: BTreeSet<&str> = gpus.iter().filter_map(|gpu| gpu.model.as_deref()).collect();
+    let models: Vec<String> = models.into_iter().map(|model| sanitize::short(model, 40, "…")).collect();
+    let of = if models.is_empty() { String::new() } else { format!(": {}", models.join(", ")) };
+    match gpus.len() {
+        0 => writeln!(out, "This node has no GPU"),
+        1 => writeln!(out, "1 GPU{of}"),
+        count => writeln!(out, "{count} GPUs{of}"),
+    }
+}
+
+fn table(
+    out: &mut dyn Write,
+    style: Style,
+    how: MatrixStyle,
+    matrix: &Matrix,
+    rows: &[&MatrixRow],
+    gpus: &[Gpu],
+) -> io::Result<()> {
+    let labels = labels(&matrix.columns, gpus, matrix.columns.len() > NAMED);
+    let extras = Extras::of(rows);
+    let mut header = vec!["OWNER", "USER"];
+    header.extend(labels.iter().map(String::as_str));
+    for name in extras.header() {
+        header.push(name);
+    }
+    header.push("PROCS");
+    let line = |row: &&MatrixRow| {
+        let mut cells = vec![name(row), users(&row.users)];
+        cells.extend(row.cells.iter().map(|cell| self::cell(cell, how.ascii)));
+        cells.extend(extras.cells(row));
+        cells.push(row.processes.to_string());
+        cells
+    };
+    let lines = rows.iter().map(line).collect();
+    table::write(out, style, &header, &["LAUNCHES", "COPIED", "MEMORY", "IDLE", "PROCS"], lines, Last::Runs)?;
+    legend(out, how.ascii, rows)
+}
+
+/// Columns that are there only if something is known for them.
+struct Extras {
+    activity: bool,
+    limits: bool,
+}
+
+impl Extras {
+    fn of(rows: &[&MatrixRow]) -> Self {
+        Self {
+            activity: rows.iter().any(|row| row.activity.is_some()),
+            limits: rows.iter().any(|row| !row.limits.is_empty()),
+        }
+    }
+
+    fn header(&self) -> impl Iterator<Item = &'static str> {
+        let activity = ["LAUNCHES", "COPIED", "MEMORY", "IDLE"].into_iter().filter(|_| self.activity);
+        activity.chain(self.limits.then_some("LIMITS"))
+    }
+
+    fn cells(&self, row: &MatrixRow) -> impl Iterator<Item = String> {
+        let activity = if self.activity { activity(row).to_vec() } else { Vec::new() };
+        activity.into_iter().chain(self.limits.then(|| limits(&row.limits)))
+    }
+}
+
+/// Launches, bytes copied, memory, and time since the last call.
+fn activity(row: &MatrixRow) -> [String; 4] {
+    let Some(activity) = &row.activity else { return ["-"; 4].map(str::to_owned) };
+    #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
+    let launches = amounts::count(activity.launches as f64);
+    [
+        launches,
+        amounts::bytes(activity.copied_bytes),
+        amounts::bytes(activity.memory_bytes),
+        activity.idle_seconds.map_or_else(|| "-".to_owned(), amounts::idle),
+    ]
+}
+
+/// `10 GiB 30 %`, each once; `10 GiB!` does not hold, of `10 GiB?` that is not known.
+pub(super) fn limits(limits: &[MatrixLimit]) -> String {
+    let mark = |in_force| match in_force {
+        InForce::Yes => "",
+        InForce::No | InForce::Partly => "!",
+        InForce::Unknown => "?",
+    };
+    let one = |limit: &MatrixLimit| {
+        let memory = limit.memory_bytes.map(|bytes| amounts::bytes(bytes) + mark(limit.memory_in_force));
+        let sm = limit.sm_percent.map(|percent| format!("{percent} %{}", mark(limit.sm_in_force)));
+        memory.into_iter().chain(sm).collect::<Vec<_>>().join(" ")
+    };
+    let texts: BTreeSet<String> = limits.iter().map(one).collect();
+    if texts.is_empty() { "-".to_owned() } else { Vec::from_iter(texts).join(", ") }
+}
+
+/// The name of a row, indented by its depth.
+pub(super) fn name(row: &MatrixRow) -> String {
+    match (&row.owner, &row.process) {
+        (Some(owner), _) => owner::label(owner, row.depth),
+        (None, Some(process)) => {
+            let comm = sanitize::short_with_hex(&process.comm, process.comm_hex.as_deref(), COMM);
+            format!("{}{} {comm}", "  ".repeat(row.depth), process.pid)
+        }
+        (None, None) => String::new(),
+    }
+}
+
+/// `alice`, `alice +2`.
+pub(super) fn users(users: &[String]) -> String {
+    let Some(first) = users.first() else { return "-".to_owned() };
+    let first = sanitize::short(first, USER, "…");
+    if users.len() > 1 { format!("{first} +{}", users.len() - 1) } else { first }
+}
+
+/// `◆`, or `◆?` if something of it is not known.
+pub(super) fn cell(cell: &MatrixCell, is_ascii: bool) -> String {
+    let unsure = if cell.is_unsure() && cell.state != CellState::Unknown { UNSURE.0 } else { "" };
+    format!("{}{unsure}", Glyph::of(cell.state).text(is_ascii))
+}
+
+/// Names of the columns, or their numbers alone where there is no room.
+pub(super) fn labels(columns: &[String], gpus: &[Gpu], is_short: bool) -> Vec<String> {
+    let name = |key: &String| gpu_names::instance_name(key, gpus);
+    columns.iter().map(|key| if is_short { short_label(&name(key)) } else { name(key) }).collect()
+}
+
+/// What follows the letters of a name: `0` of `nvidia0`, `0/1/0` of an instance; all of
+/// a name without a number, or of an address.
+fn short_label(name: &str) -> String {
+    let number = name.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+    let is_number = !number.is_empty() && number.chars().all(|c| c.is_ascii_digit() || c == '/');
+    if is_number { number.to_owned() } else { sanitize::short(name, 12, "…") }
+}
+
+/// Says what the glyphs mean that are there, and that have to be explained.
+fn legend(out: &mut dyn Write, is_ascii: bool, rows: &[&MatrixRow]) -> io::Result<()> {
+    let cells = || rows.iter().flat_map(|row| &row.cells);
+    let states: BTreeSet<CellState> = cells().map(|cell| cell.state).collect();
+    for state in states {
+        let glyph = Glyph::of(state);
+        writeln!(out, "  {} {}", glyph.text(is_ascii), glyph.meaning)?;
+    }
+    if cells().any(|cell| cell.is_unsure() && cell.state != CellState::Unknown) {
+        writeln!(out, "  {} {}", UNSURE.0, UNSURE.1)?;
+    }
+    let is_broken = |limit: &MatrixLimit| limits(std::slice::from_ref(limit)).contains('!');
+    if rows.iter().flat_map(|row| &row.limits).any(is_broken) {
+        writeln!(out, "  ! behind a limit: it does not hold, or not wholly")?;
+    }
+    Ok(())
+}
+
+/// The findings that count, in a line each.
+fn findings(out: &mut dyn Write, style: Style, findings: &[Finding]) -> io::Result<()> {
+    let counted: Vec<&Finding> = findings.iter().filter(|finding| finding.ignored.is_none()).collect();
+    let shown = if style.all { counted.len() } else { FINDINGS };
+    if !counted.is_empty() {
+        writeln!(out)?;
+    }
+    for finding in counted.iter().take(shown) {
+        let head = format!("{} {}  ", style.severity(finding.severity), sanitize::text(&finding.id));
+        wrap::write(out, &head, 2, usize::from(style.width), &finding.summary)?;
+    }
+    match counted.len().saturating_sub(shown) {
+        0 => Ok(()),
+        more => writeln!(out, "… and {more} more findings (gpumap audit lists them)"),
+    }
+}

@@ -1,0 +1,70 @@
+//! The first line: which node, how many of what, and since when it is so.
+
+use ratatui::layout::Rect;
+
+use super::canvas::{Canvas, columns};
+use crate::model::{MatrixOrder, Membership, Severity};
+use crate::render::sanitize;
+use crate::top::{Moment, Place, State};
+
+/// Draws it.
+pub(super) fn draw(canvas: &mut Canvas<'_>, state: &State) {
+    let (theme, width) = (canvas.theme, canvas.width());
+    let moment = state.moment();
+    canvas.style(Rect { x: 0, y: 0, width, height: 1 }, theme.frame());
+    let right = right(state, width);
+    let room = width.saturating_sub(u16::try_from(columns(&right)).unwrap_or(width) + 2);
+    let host = sanitize::short(&moment.host, 24, "…");
+    let used = canvas.text(0, 0, room, &format!(" gpumap · {host}  "), theme.frame().patch(theme.strong()));
+    canvas.cut(used, 0, room.saturating_sub(used), &left(state), theme.frame());
+    let is_still = state.is_frozen() || moment.place != Place::Live;
+    let style = if is_still { theme.frame().patch(theme.strong()) } else { theme.frame() };
+    canvas.right(room, 0, width - room, &format!("{right} "), style);
+}
+
+fn left(state: &State) -> String {
+    let moment = state.moment();
+    let owners = moment.matrix.rows.iter().filter(|row| row.depth == 0).count();
+    let mut parts = vec![gpus(moment), plural(owners, "owner")];
+    for severity in [Severity::Critical, Severity::Warning] {
+        let count = moment.findings.iter().filter(|finding| finding.severity == severity).count();
+        parts.extend((count > 0).then(|| format!("{count} {severity}")));
+    }
+    parts.extend((!moment.complete).then(|| "incomplete".to_owned()));
+    let filter = state.filter();
+    parts.extend((!filter.is_empty()).then(|| format!("/{}", sanitize::short(filter, 24, "…"))));
+    parts.extend((state.order() != MatrixOrder::Owner).then(|| format!("by {}", state.order())));
+    parts.join(" · ")
+}
+
+/// `4 GPUs, 3 held`.
+fn gpus(moment: &Moment) -> String {
+    let holds = |column: usize| {
+        let cells = moment.matrix.rows.iter().filter_map(|row| row.cells.get(column));
+        cells.into_iter().any(|cell| cell.held == Membership::Yes)
+    };
+    let places =
+        moment.gpus.iter().filter_map(|gpu| moment.matrix.columns.iter().position(|key| *key == gpu.key));
+    let held = places.filter(|column| holds(*column)).count();
+    format!("{}, {held} held", plural(moment.gpus.len(), "GPU"))
+}
+
+fn plural(count: usize, word: &str) -> String {
+    if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
+}
+
+/// The time of the facts, and whether they are kept up to date.
+fn right(state: &State, width: u16) -> String {
+    let moment = state.moment();
+    // The clock of `2026-11-21T10:02:11.123Z`, which is UTC and says so.
+    let clock = moment.taken_at.get(11..19).unwrap_or("").to_owned();
+    let clock = format!("{}Z", sanitize::short(&clock, 8, ""));
+    // A narrow screen has no room for the day.
+    let day = if width < 100 { String::new() } else { sanitize::short(&moment.taken_at, 10, "") + " " };
+    match &moment.place {
+        _ if state.is_frozen() => format!("FROZEN at {clock}"),
+        Place::Live => format!("live {clock}"),
+        Place::Saved { number: 1, of: 1 } => format!("saved {day}{clock}"),
+        Place::Saved { number, of } => format!("saved {number}/{of} {day}{clock}"),
+    }
+}

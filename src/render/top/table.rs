@@ -1,0 +1,229 @@
+//! The matrix: names of rows, a glyph for each GPU, and numbers beside it.
+
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+
+use super::canvas::{Canvas, columns};
+use super::columns::{Columns, Extra, MARKS};
+use crate::model::{CellState, Membership, Severity};
+use crate::render::activity::amounts;
+use crate::render::cell::{Glyph, UNSURE};
+use crate::render::matrix::{labels, limits, name, users};
+use crate::render::{owner, sanitize};
+use crate::report::{MatrixCell, MatrixRow};
+use crate::top::{State, View};
+
+/// Draws it, and says how many rows there is room for.
+pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, state: &State) -> usize {
+    let columns = Columns::of(state, area.width);
+    head(canvas, area, &columns, state);
+    let room = usize::from(area.height.saturating_sub(1));
+    if state.rows().is_empty() {
+        let text = if state.filter().is_empty() { "Nobody is here." } else { "Nothing matches the filter." };
+        canvas.text(area.x + MARKS, area.y + 1, area.width, text, canvas.theme.faint());
+    }
+    let shown = state.rows().iter().enumerate().skip(state.first()).take(room);
+    for ((place, index), y) in shown.zip(area.y + 1..area.bottom()) {
+        if let Some(row) = state.moment().matrix.rows.get(*index) {
+            let line = Line { columns: &columns, row, index: *index, y, x: area.x };
+            line.draw(canvas, state, place == state.cursor().0);
+        }
+    }
+    room
+}
+
+/// The names of the columns.
+fn head(canvas: &mut Canvas<'_>, area: Rect, columns: &Columns, state: &State) {
+    let theme = canvas.theme;
+    canvas.text(area.x + MARKS, area.y, columns.name, "OWNER", theme.title());
+    let mut x = area.x + columns.name;
+    let at = state.cursor().1;
+    if !columns.extras.contains(&Extra::User) {
+        x = gpu_names(canvas, x, area.y, columns, at);
+    }
+    for extra in &columns.extras {
+        let (title, width) = extra.head();
+        if *extra == Extra::User {
+            canvas.text(x, area.y, width, title, theme.title());
+            x = gpu_names(canvas, x + width, area.y, columns, at);
+        } else {
+            put(canvas, x, area.y, *extra, title, theme.title());
+            x += width;
+        }
+    }
+}
+
+fn gpu_names(canvas: &mut Canvas<'_>, x: u16, y: u16, columns: &Columns, at: usize) -> u16 {
+    let theme = canvas.theme;
+    let mut x = x;
+    for (label, column) in columns.labels.iter().zip(columns.first + 1..) {
+        let style =
+            if column == at { theme.title().add_modifier(Modifier::UNDERLINED) } else { theme.title() };
+        canvas.text(x + 1, y, columns.width - 1, label, style);
+        x += columns.width;
+    }
+    if columns.is_cut.0 {
+        canvas.text(
+            x.saturating_sub(columns.width * u16::try_from(columns.labels.len()).unwrap_or(0)),
+            y,
+            1,
+            "<",
+            theme.alert(),
+        );
+    }
+    if columns.is_cut.1 {
+        canvas.text(x, y, 1, ">", theme.alert());
+    }
+    x
+}
+
+/// Puts a text beside the matrix.
+fn put(canvas: &mut Canvas<'_>, x: u16, y: u16, extra: Extra, text: &str, style: Style) {
+    let width = extra.head().1;
+    if extra.is_number() {
+        canvas.right(x, y, width, text, style);
+    } else {
+        canvas.cut(x + 1, y, width - 1, text, style);
+    }
+}
+
+/// A row on the screen.
+struct Line<'a> {
+    columns: &'a Columns,
+    row: &'a MatrixRow,
+    index: usize,
+    x: u16,
+    y: u16,
+}
+
+impl Line<'_> {
+    fn draw(&self, canvas: &mut Canvas<'_>, state: &State, is_current: bool) {
+        let theme = canvas.theme;
+        if is_current {
+            let width = canvas.width();
+            canvas.style(Rect { x: self.x, y: self.y, width, height: 1 }, theme.current());
+        }
+        let cursor = (is_current && !matches!(state.view(), View::Strip(_))).then(|| state.cursor().1);
+        self.name(canvas, state, cursor == Some(0));
+        let mut x = self.x + self.columns.name;
+        if self.columns.extras.contains(&Extra::User) {
+            put(canvas, x - 1, self.y, Extra::User, &users(&self.row.users), theme.faint());
+            x += Extra::User.head().1;
+        }
+        for (cell, column) in self.row.cells.iter().skip(self.columns.first).zip(self.columns.first + 1..) {
+            if column > self.columns.first + self.columns.labels.len() {
+                break;
+            }
+            self.cell(canvas, x + 1, cell, cursor == Some(column));
+            x += self.columns.width;
+        }
+        for extra in self.columns.extras.iter().filter(|extra| **extra != Extra::User) {
+            put(canvas, x, self.y, *extra, &extra_text(*extra, self.row), theme.plain());
+            x += extra.head().1;
+        }
+    }
+
+    /// The severity of a finding, whether it is open, and the name.
+    fn name(&self, canvas: &mut Canvas<'_>, state: &State, is_cursor: bool) {
+        let theme = canvas.theme;
+        if let Some(severity) = self.row.finding {
+            canvas.text(self.x + 1, self.y, 1, letter(severity), theme.severity(severity));
+        }
+        let text = name(self.row);
+        let indent = u16::try_from(text.len() - text.trim_start().len()).unwrap_or(0);
+        let mark = match state.inside(self.index) {
+            Some(true) => "▾",
+            Some(false) => "▸",
+            None => " ",
+        };
+        let width = self.columns.name.saturating_sub(MARKS + 1);
+        canvas.text(self.x + 2 + indent.min(width), self.y, 1, mark, theme.faint());
+        let style = match (is_cursor, &self.row.process) {
+            (true, _) => theme.cursor(),
+            (false, Some(_)) => theme.faint(),
+            (false, None) if self.row.depth == 0 => theme.strong(),
+            (false, None) => theme.plain(),
+        };
+        let shown = text.trim_start();
+        let indent = indent.min(width);
+        canvas.cut(self.x + MARKS + indent, self.y, width - indent, shown, style);
+    }
+
+    fn cell(&self, canvas: &mut Canvas<'_>, x: u16, cell: &MatrixCell, is_cursor: bool) {
+        let theme = canvas.theme;
+        let mut style = theme.cell(cell.state);
+        if matches!(cell.finding, Some(Severity::Critical | Severity::Warning)) {
+            style = style.add_modifier(Modifier::UNDERLINED);
+        }
+        if is_cursor {
+            style = style.patch(theme.cursor());
+        }
+        let glyph = Glyph::of(cell.state).text(theme.ascii);
+        canvas.symbol(x, self.y, glyph, style);
+        if cell.is_unsure() && cell.state != CellState::Unknown {
+            canvas.text(x + 1, self.y, 1, UNSURE.0, theme.cell(CellState::Unknown));
+        }
+    }
+}
+
+fn letter(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Critical => "C",
+        Severity::Warning => "W",
+        Severity::Note => "n",
+    }
+}
+
+fn extra_text(extra: Extra, row: &MatrixRow) -> String {
+    let of = |text: fn(&crate::report::MatrixActivity) -> Option<String>| {
+        row.activity.as_ref().and_then(text).unwrap_or_else(|| "-".to_owned())
+    };
+    match extra {
+        Extra::User => users(&row.users),
+        Extra::Launches => of(|one| one.launches_per_second.map(amounts::count)),
+        Extra::Copied => of(|one| one.copied_bytes_per_second.map(amounts::byte_rate)),
+        Extra::Memory => of(|one| Some(amounts::bytes(one.memory_bytes))),
+        Extra::Idle => of(|one| one.idle_seconds.map(amounts::idle)),
+        Extra::Limits => limits(&row.limits),
+        Extra::Processes => row.processes.to_string(),
+    }
+}
+
+/// What the cursor is at, in words.
+pub(super) fn words(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
+    let theme = canvas.theme;
+    let Some((_, row)) = state.row() else { return };
+    let who = match (&row.owner, &row.process) {
+        (Some(owner), _) => owner::full(owner),
+        (None, Some(process)) => {
+            format!("process {} {}", process.pid, sanitize::short(&process.comm, 16, "…"))
+        }
+        (None, None) => return,
+    };
+    let mut x = area.x + 1;
+    x += canvas.text(x, area.y, area.width / 2, &who, theme.strong());
+    let Some(column) = state.cursor().1.checked_sub(1) else {
+        let cgroup = sanitize::with_hex(&row.cgroup, row.cgroup_hex.as_deref());
+        canvas.cut(x + 2, area.y, area.right().saturating_sub(x + 2), &cgroup, theme.faint());
+        return;
+    };
+    let names = labels(&state.moment().matrix.columns, &state.moment().gpus, false);
+    let (Some(cell), Some(gpu)) = (row.cells.get(column), names.get(column)) else { return };
+    x += canvas.text(x, area.y, area.right().saturating_sub(x), &format!(" · {gpu}: "), theme.plain());
+    let meaning = Glyph::of(cell.state).meaning;
+    let room = area.right().saturating_sub(x);
+    x += canvas.text(x, area.y, room, meaning, theme.cell(cell.state));
+    let unknown: Vec<&str> =
+        sets(cell).into_iter().filter(|(_, is)| *is == Membership::Unknown).map(|(name, _)| name).collect();
+    let rest =
+        if unknown.is_empty() { String::new() } else { format!("; not known: {}", unknown.join(", ")) };
+    let room = area.right().saturating_sub(x);
+    if columns(&rest) <= usize::from(room) {
+        canvas.text(x, area.y, room, &rest, theme.faint());
+    }
+}
+
+/// The four sets by name.
+pub(super) fn sets(cell: &MatrixCell) -> [(&'static str, Membership); 4] {
+    [("allocated", cell.allocated), ("allowed", cell.allowed), ("asks for", cell.asked), ("holds", cell.held)]
+}
