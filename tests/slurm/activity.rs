@@ -18,14 +18,14 @@ use crate::support::slurm::{Cluster, PATIENCE, answer, text, with_cluster};
 /// A job that uses the driver before anybody counts, then in its batch script on two
 /// devices, and in a step on the one that the step has.
 const USES: &str = r#"
-mkfifo $OUT.batch $OUT.step
+mkfifo $OUT.go.batch $OUT.go.step
 export TRUTH=$OUT.truth
 $WORK/client sleep:600000 &
 say_env env
 while [ ! -e $OUT.go ]; do sleep 0.05; done
-$WORK/client -t 2 device:0 launch:5 memory:4096 device:1 launch:6 bad:1 stop <>$OUT.batch &
+$WORK/client -t 2 device:0 launch:5 memory:4096 device:1 launch:6 stop <>$OUT.go.batch &
 batch=$!
-srun --exact -n1 -c1 --gres=gpu:1 bash -c 'say_env step; exec $WORK/client device:0 launch:7 copies:100 stop <>$OUT.step'
+srun --exact -n1 -c1 --gres=gpu:1 bash -c 'say_env step; exec $WORK/client device:0 launch:7 copies:100 stop <>$OUT.go.step'
 wait $batch
 say_env over
 while :; do sleep 1; done
@@ -138,11 +138,17 @@ fn a_job_that_uses_its_gpus() {
         };
         let document = until(cluster, &job, launched);
 
-        let granted: Vec<u32> = job.granted().into_iter().collect();
+        // The driver counts in the order of PCI addresses, which is not that of the minors.
+        let granted = job.granted();
+        let mut gpus: Vec<_> =
+            answer::array(&document["gpus"]).iter().map(|gpu| (gpu["pci"].as_str(), &gpu["minor"])).collect();
+        gpus.sort_unstable_by_key(|(pci, _)| *pci);
+        let minors = gpus.into_iter().filter_map(|(_, minor)| u32::try_from(minor.as_u64()?).ok());
+        let granted: Vec<u32> = minors.filter(|minor| granted.contains(minor)).collect();
         let of_step = answer::kernel(&document, &job.cgroup("/step_0/user/task_0"));
         let [first, second] = granted[..] else { panic!("{granted:?}") };
         let step = *of_step.first().expect("a GPU");
-        assert!(of_step.len() == 1 && granted.contains(&step) && !granted.is_empty());
+        assert!(of_step.len() == 1 && granted.contains(&step));
         let found = uses(&document);
         let batch = vec![(0, 10, first), (1, 12, second)];
         assert_eq!(found, [("0".to_owned(), vec![(0, 7, step)]), ("batch".to_owned(), batch)]);
@@ -156,7 +162,7 @@ fn a_job_that_uses_its_gpus() {
         assert_eq!(answer::set(&document, sets, "used"), answer::set(&document, sets, "allocated"));
 
         for name in ["batch", "step"] {
-            fs::write(cluster.work().join(format!("out/{}.{name}", job.id)), "\n\n").expect("a pipe");
+            fs::write(cluster.work().join(format!("out/{}.go.{name}", job.id)), "\n\n").expect("a pipe");
         }
         job.wait("over");
         let truth = job.wait("truth");
