@@ -445,9 +445,13 @@ fn many_regions() {
     for process in &processes {
         let one = told.iter().find(|one| one["pid"] == process.pid());
         // On a busy machine a build without optimisation may take more than a second for two
-        // megabytes: then the process is named as one that did not answer.
+        // megabytes: then the process is named as one that did not answer, or, if that
+        // happens to many, as one of those of its user that took too long together.
         let Some(one) = one else {
-            assert!(answer["errors"].to_string().contains(&process.pid().to_string()), "{answer}");
+            let errors = answer["errors"].to_string();
+            let is_said =
+                errors.contains(&process.pid().to_string()) || errors.contains("took more than 10 seconds");
+            assert!(is_said, "{answer}");
             continue;
         };
         let code = one["vgpu"]["memory"]["code"].as_str().unwrap();

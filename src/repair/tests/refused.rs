@@ -107,7 +107,7 @@ fn what_is_not_known_exactly() {
     for (program, why) in [
         (unread, "not known exactly"),
         (Program { id: 9, xlated: Answer::Known(by_place), calls, ..Program::default() }, "cannot be known"),
-        (replaced, "may be replaced by others"),
+        (replaced, "another program runs in the place of a function"),
         (captured("libvirt/9.0.0-lvgpu-libvirt.xlated"), "not known exactly"),
     ] {
         says(&refused(&room("/a", program), "/a", ask("c 195:9")), why);
