@@ -50,11 +50,11 @@ pub(in crate::observe) fn cluster(options: &Options) -> Option<String> {
 /// The last `ClusterName` of a `slurm.conf`, in lower case as Slurm takes it.
 fn cluster_name(text: &str) -> Option<String> {
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
-    let name = lines.filter_map(|line| {
+    let name = lines.rev().find_map(|line| {
         let (key, value) = line.split_once('=')?;
         key.trim().eq_ignore_ascii_case("clustername").then_some(value)
     });
-    let name = name.last()?.split_whitespace().next()?.trim_matches('"').to_ascii_lowercase();
+    let name = name?.split_whitespace().next()?.trim_matches('"').to_ascii_lowercase();
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
     ((1..=CLUSTER).contains(&name.len()) && name.bytes().all(is_plain)).then_some(name)
 }
