@@ -19,6 +19,7 @@ pub(crate) mod listed;
 mod matrix;
 mod node_diff;
 mod page;
+mod page_file;
 mod policy;
 mod process;
 mod program;
@@ -49,9 +50,10 @@ pub use gpu::{Gpu, GpuNode, MigInstance};
 pub use matrix::{Matrix, MatrixActivity, MatrixCell, MatrixLimit, MatrixProcess, MatrixRow, RowKey};
 pub use node_diff::{AllocationChange, NodeDiff, OwnerAt, OwnerGpus, PolicyChange, ProgramMove};
 pub use page::{
-    Conflict, Evidence, Member, Page, PageCell, PageColumn, PageCut, PageFile, PageLevel, PageProcess,
-    PageProgram, PageProof, PageReturn, PageRow, PageStack, PageVerdict,
+    Conflict, Evidence, Member, Page, PageCell, PageColumn, PageLevel, PageProcess, PageProgram, PageProof,
+    PageReturn, PageRow, PageStack, PageVerdict,
 };
+pub use page_file::{PageCut, PageFile};
 pub use policy::{Change, Mask, Omitted, Policy, Rule, Unknown};
 pub use process::{Api, Asked, Claim, Cut, Leftover, Process, RawVariable, Visible};
 pub use program::{Line, Program};

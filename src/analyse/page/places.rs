@@ -29,15 +29,15 @@ impl Places {
             Self { cgroups: vec![Vec::new(); owners.len()], owners: vec![Vec::new(); cgroups.len()] };
         for (place, cgroup) in cgroups.iter().enumerate() {
             let Some(seen) = observed.get(&cgroup.id) else { continue };
-            let chain = levels::of(cgroup.owner.as_ref(), seen);
+            let chain = levels::of(cgroup.owner.as_ref(), &seen.path.lossy());
             let found = (1..=chain.len()).filter_map(|end| rows.get(chain.get(..end)?).copied());
             let found: Vec<usize> = found.collect();
             if !levels::is_service(cgroup.owner.as_ref()) {
-                found.iter().filter_map(|owner| Some((*owner, ()))).for_each(|(owner, ())| {
-                    if let Some(list) = places.cgroups.get_mut(owner) {
+                for owner in &found {
+                    if let Some(list) = places.cgroups.get_mut(*owner) {
                         list.push(place);
                     }
-                });
+                }
             }
             if let Some(list) = places.owners.get_mut(place) {
                 *list = found;
