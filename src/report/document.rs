@@ -14,7 +14,7 @@ use super::doctor::DoctorCheck;
 use super::finding::Finding;
 use super::fleet::Fleet;
 use super::gpu::Gpu;
-use super::page::PageFile;
+use super::page_file::PageFile;
 use super::policy::Policy;
 use super::process::{Leftover, Process};
 use super::program::Program;

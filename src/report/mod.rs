@@ -17,6 +17,7 @@ mod fleet;
 mod gpu;
 mod node_diff;
 mod page;
+mod page_file;
 mod policy;
 mod process;
 mod program;
@@ -46,9 +47,10 @@ pub use fleet::{
 pub use gpu::{Gpu, GpuNode, MigInstance};
 pub use node_diff::{AllocationChange, NodeDiff, OwnerAt, OwnerGpus, PolicyChange, ProgramMove};
 pub use page::{
-    Conflict, Evidence, Member, Page, PageCell, PageColumn, PageCut, PageFile, PageLevel, PageProcess,
-    PageProgram, PageProof, PageReturn, PageRow, PageStack, PageVerdict,
+    Conflict, Evidence, Member, Page, PageCell, PageColumn, PageLevel, PageProcess, PageProgram, PageProof,
+    PageReturn, PageRow, PageStack, PageVerdict,
 };
+pub use page_file::{PageCut, PageFile};
 pub use policy::{Change, Mask, Omitted, Policy, Rule, Unknown};
 pub use process::{Api, Asked, Claim, Cut, Leftover, Process, RawVariable, Visible};
 pub use program::{Line, Program};

@@ -3,10 +3,10 @@
 //! The page refers to those answers by place: a row to an owner, a stack to cgroups, a
 //! process to its cgroup. So every fact stands once.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::document::Document;
+use super::page_file::PageCut;
 use super::proof::ProgramProof;
 use crate::model::{AttachFlag, Verdict};
 
@@ -194,17 +194,6 @@ pub struct PageProcess {
     pub unknown: Vec<String>,
 }
 
-/// Something that was left out.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct PageCut {
-    /// What: `owners`, `proofs`.
-    pub what: String,
-    /// How many of them.
-    pub count: usize,
-    /// Why, and how to see them.
-    pub instead: String,
-}
-
 /// The observation as the page has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
@@ -214,24 +203,4 @@ pub struct Evidence {
     pub bytes: usize,
     /// SHA-256 of the JSON document, hexadecimal.
     pub sha256: String,
-}
-
-/// The answer of `report`: the file that it wrote.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct PageFile {
-    /// Its name; `-` is standard output.
-    pub file: String,
-    /// Its size in bytes.
-    pub bytes: usize,
-    /// SHA-256 of the observation in it, hexadecimal.
-    pub observation_sha256: String,
-    /// How many owners its matrix has.
-    pub owners: usize,
-    /// How many ways through programs it has.
-    pub proofs: usize,
-    /// How many findings it has.
-    pub findings: usize,
-    /// What was left out for its size.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub left_out: Vec<PageCut>,
 }

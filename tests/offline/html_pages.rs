@@ -381,7 +381,7 @@ fn size() {
         let text = page(&json, &html);
         println!("{jobs} jobs: {} bytes", text.len());
         assert!(text.len() < most, "{jobs} jobs: {} bytes", text.len());
-        assert_eq!(text.contains("Left out of this page"), is_cut, "{jobs} jobs");
+        assert_eq!(text.contains("name a cgroup: gpumap report PATH"), is_cut, "{jobs} jobs");
     }
 }
 

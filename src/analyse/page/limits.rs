@@ -4,9 +4,9 @@
 use crate::report::{Finding, PageCut};
 
 /// Cells of the matrix.
-const CELLS: usize = 12_000;
+const CELLS: usize = 6_000;
 /// Marks in the drawings of levels: levels times columns.
-const MARKS: usize = 16_000;
+const MARKS: usize = 11_500;
 /// Instructions in all proofs together.
 const STEPS: usize = 10_000;
 /// Processes.

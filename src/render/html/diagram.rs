@@ -90,19 +90,29 @@ fn ordinal(order: usize) -> String {
 
 /// A mark on a lane, which leads to the proof.
 fn mark(part: &PageReturn, x: usize, y: usize) -> Markup {
-    let class = text::verdict_class(part.verdict);
-    let sign = html! {
-        circle class={ "at " (class) } cx=(x) cy=(y) r="8" {}
-        @match part.verdict {
-            Verdict::Allow => path.sign d={ "M" (x - 4) " " (y) "l3 3 5-6" } {},
-            Verdict::Deny => path.sign d={ "M" (x - 3) " " (y - 3) "l6 6m0-6l-6 6" } {},
-            Verdict::Unknown => text.sign x=(x) y=(y + 4) text-anchor="middle" { "?" },
-        }
-    };
+    let sign = html! { use href={ "#v" (text::verdict_class(part.verdict)) } x=(x) y=(y) {} };
     html! {
         @match part.proofs.iter().flatten().next() {
             Some(place) => a href={ "#p" (place) } tabindex="-1" { (sign) },
             None => (sign),
+        }
+    }
+}
+
+/// The signs that marks refer to.
+pub(super) fn signs() -> Markup {
+    html! {
+        svg.defs aria-hidden="true" width="0" height="0" {
+            @for verdict in [Verdict::Allow, Verdict::Deny, Verdict::Unknown] {
+                g id={ "v" (text::verdict_class(verdict)) } {
+                    circle class={ "at " (text::verdict_class(verdict)) } r="8" {}
+                    @match verdict {
+                        Verdict::Allow => path.sign d="M-4 0l3 3 5-6" {},
+                        Verdict::Deny => path.sign d="M-3-3l6 6m0-6l-6 6" {},
+                        Verdict::Unknown => text.sign y="4" text-anchor="middle" { "?" },
+                    }
+                }
+            }
         }
     }
 }

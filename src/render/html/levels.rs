@@ -6,10 +6,9 @@ use maud::{Markup, html};
 use super::super::{owner, sanitize};
 use super::view::View;
 use super::{diagram, rules, text};
-use crate::report::{PageProgram, PageReturn, PageStack};
+use crate::report::{Cgroup, PageProgram, PageReturn, PageStack};
 
-/// Cgroups of a stack that are listed before the rest is folded, and at most.
-const FIRST: usize = 1;
+/// Cgroups of a stack that are listed below its first one.
 const SHOWN: usize = 40;
 /// Owners that are named.
 const OWNERS: usize = 4;
@@ -70,16 +69,30 @@ fn title(view: &View<'_>, stack: &PageStack) -> Markup {
 
 fn cgroups(view: &View<'_>, stack: &PageStack) -> Markup {
     let all = view.page.document.payload.cgroups.as_deref().unwrap_or_default();
-    let mine: Vec<_> = stack.cgroups.iter().filter_map(|place| all.get(*place)).collect();
+    let mine: Vec<&Cgroup> = stack.cgroups.iter().filter_map(|place| all.get(*place)).collect();
+    let Some((first, rest)) = mine.split_first() else { return html! {} };
     html! {
-        @for one in mine.iter().take(FIRST) { p.where { (text::path(&one.path, one.path_hex.as_deref())) } }
-        @if mine.len() > FIRST {
+        p.where { (text::path(&first.path, first.path_hex.as_deref())) }
+        @if !rest.is_empty() {
             details.more {
-                summary { "and " (text::plural(mine.len() - FIRST, "more cgroup", "more cgroups")) }
-                ul { @for one in mine.iter().skip(FIRST).take(SHOWN) { li { (text::path(&one.path, one.path_hex.as_deref())) } } }
-                @if mine.len() > FIRST + SHOWN { p.muted { "and " (mine.len() - FIRST - SHOWN) " more" } }
+                summary { "and " (text::plural(rest.len(), "more cgroup", "more cgroups")) }
+                ul { @for one in rest.iter().take(SHOWN) { li { (beside(&first.path, one)) } } }
+                @if rest.len() > SHOWN { p.muted { "and " (rest.len() - SHOWN) " more" } }
             }
         }
+    }
+}
+
+/// The path of a cgroup; what it has in common with that of the first, two names or
+/// more, is left out.
+fn beside(first: &str, one: &Cgroup) -> Markup {
+    let names = one.path.split('/').zip(first.split('/')).take_while(|(name, other)| name == other);
+    let (count, shared) =
+        names.fold((0, 0), |(count, length), (name, _)| (count + 1, length + name.len() + 1));
+    let rest = one.path.get(shared.saturating_sub(1)..).filter(|rest| count > 2 && !rest.is_empty());
+    match rest {
+        Some(rest) if one.path_hex.is_none() => text::path(&format!("…{rest}"), None),
+        _ => text::path(&one.path, one.path_hex.as_deref()),
     }
 }
 
@@ -127,10 +140,10 @@ fn returns(view: &View<'_>, part: &PageReturn) -> Markup {
         @for proof in &part.proofs {
             @match proof.and_then(|place| Some((place, view.page.proofs.get(place)?))) {
                 Some((place, proof)) => a class={ "step " (text::verdict_class(proof.way.returns)) } href={ "#p" (place) } {
-                    (text::verdict_glyph(proof.way.returns)) " " (proof.way.returns)
+                    (proof.way.returns)
                     @if let Some(at) = proof.way.decided_at { span.at { " @" (at) } }
                 },
-                None => span class={ "step " (text::verdict_class(part.verdict)) } { (text::verdict_glyph(part.verdict)) " " (part.verdict) },
+                None => span class={ "step " (text::verdict_class(part.verdict)) } { (part.verdict) },
             }
         }
         @if part.proofs.is_empty() { span.muted { "not asked" } }

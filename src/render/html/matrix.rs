@@ -118,7 +118,7 @@ fn cell(cell: &PageCell, place: usize, sets: &OwnerSets) -> Markup {
     let symbol = format!("#{}", glyphs::symbol(cell, text::is_claimed(sets)));
     let picture = html! { svg { use href=(symbol) {} } };
     html! {
-        td.x[!cell.conflicts.is_empty()] {
+        td class=[(!cell.conflicts.is_empty()).then_some("x")] {
             @if let Some(stack) = cell.stack {
                 a href={ "#s" (stack) "-" (place) } aria-label=(words) { (picture) }
             } @else {
@@ -132,8 +132,9 @@ fn cell(cell: &PageCell, place: usize, sets: &OwnerSets) -> Markup {
 fn words(cell: &PageCell, sets: &OwnerSets) -> String {
     let claimed = text::is_claimed(sets);
     let allocated = match cell.allocated {
-        Member::In if claimed => "allocated, it claims",
+        Member::In if claimed => "allocated, by its own claim",
         Member::In => "allocated",
+        Member::Out if claimed => "not allocated, by its own claim",
         Member::Out => "not allocated",
         Member::Unknown => "allocation not known",
     };

@@ -64,5 +64,6 @@ fn body(view: &View<'_>) -> Markup {
         }
         (head::footer(view))
         (glyphs::symbols(view))
+        (diagram::signs())
     }
 }

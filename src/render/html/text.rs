@@ -74,9 +74,9 @@ pub(super) fn set(view: &View<'_>, set: &GpuSet) -> Markup {
     }
 }
 
-/// A verdict with its glyph, as a pill.
+/// A verdict as a pill; the style adds its glyph.
 pub(super) fn verdict(verdict: Verdict) -> Markup {
-    html! { span class={ "pill " (verdict_class(verdict)) } { (verdict_glyph(verdict)) " " (verdict) } }
+    html! { span class={ "pill " (verdict_class(verdict)) } { (verdict) } }
 }
 
 /// The class of a verdict.
@@ -86,16 +86,6 @@ pub(super) fn verdict_class(verdict: Verdict) -> &'static str {
         Verdict::Deny => "deny",
         Verdict::Unknown => "unknown",
     }
-}
-
-/// The glyph of a verdict; the word stands beside it.
-pub(super) fn verdict_glyph(verdict: Verdict) -> Markup {
-    let glyph = match verdict {
-        Verdict::Allow => "✓",
-        Verdict::Deny => "✕",
-        Verdict::Unknown => "?",
-    };
-    html! { span aria-hidden="true" { (glyph) } }
 }
 
 /// A severity with its glyph.
