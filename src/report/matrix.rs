@@ -63,7 +63,7 @@ pub struct MatrixRow {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum RowKey {
     /// An owner.
-    Owner(Owner),
+    Owner(Box<Owner>),
     /// A process: its pid and start time.
     Process(u32, u64),
 }
@@ -73,7 +73,7 @@ impl MatrixRow {
     pub fn key(&self) -> RowKey {
         match &self.process {
             Some(process) => RowKey::Process(process.pid, process.start_time),
-            None => RowKey::Owner(self.owner.clone().unwrap_or_default()),
+            None => RowKey::Owner(Box::new(self.owner.clone().unwrap_or_default())),
         }
     }
 }

@@ -37,9 +37,6 @@ pub trait EventSource {
     /// The events since the last call; called at least once a second, and must
     /// not wait.
     fn events(&mut self) -> Vec<Event>;
-    /// Does what makes later calls cheaper and takes a while. Nothing is missed
-    /// without it.
-    fn settle(&mut self) {}
 }
 
 impl From<LoadError> for WatchError {

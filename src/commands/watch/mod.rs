@@ -64,7 +64,11 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &WatchArgs) -> Result<E
         (loader, processes, policies.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     });
     let Processes { opens, mut source, tracker, node } = processes?;
-    let policies = policies?;
+    // Before the watch is ready: meanwhile nobody looks at what a process executes.
+    let mut policies = policies?;
+    policies.choose_lists();
+    drop(loader);
+    heap::give_back();
     let end = args.lasting.and_then(|lasting| Instant::now().checked_add(lasting));
     let users = Users::new(invocation.options());
     let mut watch = Watch {
@@ -88,9 +92,6 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &WatchArgs) -> Result<E
         users,
     };
     watch.start(&mut source, begun)?;
-    watch.others.iter_mut().for_each(|other| other.settle());
-    drop(loader);
-    heap::give_back();
     watch.follow(&mut source)
 }
 

@@ -111,10 +111,6 @@ impl EventSource for PolicyWatcher {
         Self::engine(self)
     }
 
-    fn settle(&mut self) {
-        self.choose_lists();
-    }
-
     fn events(&mut self) -> Vec<Event> {
         let mut events = self.check();
         let problems = self.problems();

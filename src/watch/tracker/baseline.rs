@@ -20,6 +20,9 @@ pub(super) struct Portion {
     pub(super) polled: Vec<PolledEnvironment>,
 }
 
+/// The way to the thread that reads, and the thread.
+type Reader = (Sender<Vec<u32>>, JoinHandle<Vec<Portion>>);
+
 /// Reads environments in a thread of its own, which ends with the value.
 #[derive(Debug)]
 pub struct Baseline {
@@ -27,7 +30,7 @@ pub struct Baseline {
     /// The processes that were asked about.
     asked: HashSet<u32>,
     /// `None` where no thread could be started: then each portion is read at once.
-    reader: Option<(Sender<Vec<u32>>, JoinHandle<Vec<Portion>>)>,
+    reader: Option<Reader>,
     portions: Vec<Portion>,
 }
 
