@@ -25,7 +25,8 @@ pub(super) fn of(
             around.iter().any(|owner| owners.get(*owner).is_some_and(|row| row.owner.is_workload()))
                 && !levels::is_service(cgroup.owner.as_ref());
         for (number, process) in cgroup.processes.iter().enumerate() {
-            if !all && !(is_workload && !process.kernel_thread || holds(process)) {
+            let is_listed = all || holds(process) || (is_workload && !process.kernel_thread);
+            if !is_listed {
                 others += 1;
             } else if listed.len() == Limits::processes() {
                 beyond += 1;
