@@ -102,7 +102,8 @@ fn what_a_library_takes() {
         // One allocation is over the library's limit.
         assert_eq!(numbers("cuLaunchKernel"), (400, 400));
         assert_eq!(numbers("cuMemAlloc_v2"), (23, 22));
-        assert_eq!(numbers("cuMemFree_v2"), (22, 22));
+        // One of them of nothing.
+        assert_eq!(numbers("cuMemFree_v2"), (23, 23));
         for calls in &process.intercepted {
             assert_eq!(calls.durations.iter().sum::<u64>(), calls.reached, "{calls:?}");
         }
