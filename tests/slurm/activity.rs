@@ -94,8 +94,11 @@ fn until(cluster: &Cluster, job: &Job<'_>, is_it: impl Fn(&Value) -> bool) -> Va
     }
 }
 
-/// The processes that launched something: step, launches, GPUs by their minors.
-fn uses(document: &Value) -> Vec<(String, Vec<(u64, u64, u32)>)> {
+/// What a process did with one GPU: the number it calls it by, launches, the minor.
+type Use = (u64, u64, u32);
+
+/// The processes that launched something: the step of each, and what it did.
+fn uses(document: &Value) -> Vec<(String, Vec<Use>)> {
     let gates = answer::gates(document);
     let of = |process: &Value| {
         let uses = answer::array(&process["gpus"]).iter().map(|gpu| {
