@@ -8,11 +8,12 @@ use super::metric::{Family, Metric, count};
 use super::owner_name::{OwnerName, OwnerNames};
 use crate::report::{GpuSet, OwnerSets};
 
-/// A set of an owner, as the label `set` names it.
+/// A set of an owner, as the label `set` names it. `None` where the owner has no such
+/// set: services are allocated nothing.
 type NamedSet = (&'static str, fn(&OwnerSets) -> Option<&GpuSet>);
 
 const SETS: [NamedSet; 5] = [
-    ("allocated", |row| Some(&row.allocated)),
+    ("allocated", |row| row.owner.is_workload().then_some(&row.allocated)),
     ("allowed", |row| Some(&row.allowed)),
     ("asked", |row| Some(&row.visible)),
     ("held", |row| Some(&row.held)),
@@ -99,9 +100,6 @@ fn unknown_gpus(name: &OwnerName, row: &OwnerSets) -> Vec<Vec<String>> {
 }
 
 fn unknown_sets(name: &OwnerName, row: &OwnerSets) -> Vec<Vec<String>> {
-    let is_unknown = |(set, pick): &&NamedSet| {
-        let is_expected = *set != "allocated" || row.owner.is_workload();
-        is_expected && pick(row).is_some_and(|set| set.gpus.is_none())
-    };
+    let is_unknown = |(_, pick): &&NamedSet| pick(row).is_some_and(|set| set.gpus.is_none());
     SETS.iter().filter(is_unknown).map(|(set, _)| name.after([(*set).to_owned()])).collect()
 }

@@ -66,6 +66,7 @@ fn row(row: &OwnerSets, gpus: &[Gpu]) -> Vec<String> {
     cells
 }
 
+/// The sets with their names in sentences; the allocation is the first.
 fn all(row: &OwnerSets) -> impl Iterator<Item = (&'static str, &GpuSet)> {
     let four = [
         ("allocated", &row.allocated),
@@ -118,7 +119,7 @@ fn reasons(out: &mut dyn Write, style: Style, rows: &[&OwnerSets]) -> io::Result
     let mut told: Vec<String> = Vec::new();
     let mut nothing: Vec<(&str, Vec<&OwnerSets>)> = Vec::new();
     for row in rows {
-        for (name, set) in all(row).filter(|(name, _)| *name != "allocated" || style.all) {
+        for (name, set) in all(row).skip(usize::from(!style.all)) {
             for why in &set.why {
                 match name {
                     "asks for" if is_none(set) => note(&mut nothing, why, row),

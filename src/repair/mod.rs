@@ -19,7 +19,7 @@
 //!   limits that were set on purpose;
 //! * `proof` compares what a change made with what was planned.
 //!
-//! `src/apply` carries out a [`Change`], and nothing else does.
+//! `src/apply` carries out a [`PlannedSwap`], and nothing else does.
 
 mod claims;
 mod device_allow;
