@@ -60,5 +60,5 @@ pub(super) fn left_out(out: &mut dyn Write, idle: usize, unseen: usize) -> io::R
 
 /// The rows with everything below each; what belongs together stays together.
 fn sorted(owners: &[OwnerSets]) -> Vec<ListedRow<'_>> {
-    listed::sorted(owners).into_iter().flat_map(listed::with_below).collect()
+    listed::sorted(owners).into_iter().map(|(_, row)| row).collect()
 }

@@ -5,20 +5,23 @@ use super::OwnerSets;
 /// An owner with all that is inside it.
 pub(crate) type ListedRow<'a> = (&'a OwnerSets, &'a [OwnerSets]);
 
-/// The groups of owners that belong together, jobs first.
-pub(crate) fn sorted(owners: &[OwnerSets]) -> Vec<&[OwnerSets]> {
-    let mut groups: Vec<&[OwnerSets]> = owners.chunk_by(|_, next| next.depth > 0).collect();
-    groups.sort_by_key(|group| group.first().map(|top| (top.owner.rank(), top.owner.job_id)));
-    groups
+/// All owners in the order of a list, each with its place in `owners` and what is
+/// inside it: jobs first, and what belongs together stays together.
+pub(crate) fn sorted(owners: &[OwnerSets]) -> Vec<(usize, ListedRow<'_>)> {
+    let tops = owners.iter().enumerate().filter(|(place, row)| *place == 0 || row.depth == 0);
+    let mut tops: Vec<(usize, &OwnerSets)> = tops.collect();
+    tops.sort_by_key(|(_, top)| (top.owner.rank(), top.owner.job_id));
+    let group = |(place, _)| place..=place + below(owners, place).len();
+    let places = tops.into_iter().flat_map(group);
+    places.filter_map(|place| Some((place, (owners.get(place)?, below(owners, place))))).collect()
 }
 
-/// The owners of a group, each with what is inside it.
-pub(crate) fn with_below(group: &[OwnerSets]) -> impl Iterator<Item = ListedRow<'_>> {
-    group.iter().enumerate().map(|(index, row)| {
-        let rest = group.get(index + 1..).unwrap_or_default();
-        let below = rest.iter().take_while(|next| next.depth > row.depth).count();
-        (row, rest.get(..below).unwrap_or_default())
-    })
+/// The owners inside of the one at a place.
+fn below(owners: &[OwnerSets], place: usize) -> &[OwnerSets] {
+    let depth = owners.get(place).map_or(0, |row| row.depth);
+    let rest = owners.get(place + 1..).unwrap_or_default();
+    let count = rest.iter().take_while(|next| next.depth > depth).count();
+    rest.get(..count).unwrap_or_default()
 }
 
 /// A node has hundreds of services that no program restricts; what they could open is

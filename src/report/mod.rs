@@ -50,8 +50,8 @@ pub use gpu::{Gpu, GpuNode, MigInstance};
 pub use matrix::{Matrix, MatrixActivity, MatrixCell, MatrixLimit, MatrixProcess, MatrixRow, RowKey};
 pub use node_diff::{AllocationChange, NodeDiff, OwnerAt, OwnerGpus, PolicyChange, ProgramMove};
 pub use page::{
-    Conflict, Evidence, Member, Page, PageCell, PageColumn, PageLevel, PageProcess, PageProgram, PageProof,
-    PageReturn, PageRow, PageStack, PageVerdict,
+    Evidence, Page, PageCell, PageColumn, PageLevel, PageProcess, PageProgram, PageProof, PageReturn,
+    PageRow, PageStack, PageVerdict,
 };
 pub use page_file::{PageCut, PageFile};
 pub use policy::{Change, Mask, Omitted, Policy, Rule, Unknown};

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::document::Document;
+use super::matrix::MatrixCell;
 use super::page_file::PageCut;
 use super::proof::ProgramProof;
 use crate::model::{AttachFlag, Verdict};
@@ -55,48 +56,13 @@ pub struct PageRow {
 }
 
 /// One cell of the matrix: one GPU or instance in the four sets of one owner.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageCell {
-    /// Whether the scheduler allocated it.
-    pub allocated: Member,
-    /// Whether the owner's processes may open it.
-    pub allowed: Member,
-    /// Whether they ask for it.
-    pub asked: Member,
-    /// Whether they have it open.
-    pub held: Member,
-    /// In what the sets contradict each other.
-    pub conflicts: Vec<Conflict>,
+    /// The four sets, as `gpumap top` has them.
+    pub sets: MatrixCell,
     /// Place of the stack that decides; `None` where no cgroup of the owner is known or
     /// its stack was left out.
     pub stack: Option<usize>,
-}
-
-/// Whether something is in a set.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Member {
-    /// It certainly is.
-    In,
-    /// It certainly is not.
-    Out,
-    /// It is not known.
-    #[default]
-    Unknown,
-}
-
-/// A contradiction between two sets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Conflict {
-    /// It is open, and the rules deny it now.
-    HeldDenied,
-    /// It is open, and it was not allocated.
-    HeldNotAllocated,
-    /// It may be opened, and it was not allocated.
-    AllowedNotAllocated,
-    /// It was allocated, and the rules deny it.
-    AllocatedDenied,
 }
 
 /// Cgroups in which the same programs are in force, attached at the same places.

@@ -4,12 +4,12 @@ use crate::model::{CellState, Membership, Severity, Verdict};
 use crate::report::{Cgroup, GpuSet, MatrixCell, OwnerSets, Process};
 
 /// A GPU, or an instance on one.
-#[derive(Debug)]
-pub(super) struct Column {
+#[derive(Clone, Debug)]
+pub(in crate::analyse) struct Column {
     /// Its key.
-    pub(super) key: String,
+    pub(in crate::analyse) key: String,
     /// The GPU that it is on, if it is an instance.
-    pub(super) gpu: Option<String>,
+    pub(in crate::analyse) gpu: Option<String>,
 }
 
 impl Column {
@@ -48,7 +48,11 @@ impl Column {
 }
 
 /// What an owner has to do with it.
-pub(super) fn of_owner(column: &Column, sets: &OwnerSets, finding: Option<Severity>) -> MatrixCell {
+pub(in crate::analyse) fn of_owner(
+    column: &Column,
+    sets: &OwnerSets,
+    finding: Option<Severity>,
+) -> MatrixCell {
     let cell = MatrixCell {
         state: CellState::Nothing,
         allocated: column.is_allocated(&sets.allocated),

@@ -1,7 +1,7 @@
 //! The matrix of owners and GPUs: the answer of `node` and the findings of an audit,
 //! brought into rows and columns.
 
-mod cell;
+pub(super) mod cell;
 mod limits;
 mod members;
 mod severity;
@@ -36,13 +36,11 @@ pub fn matrix(payload: &Payload, findings: &[Finding], all: bool) -> Matrix {
         counted_at: payload.activity.as_ref().map(|activity| activity.at.clone()),
         ..Matrix::default()
     };
-    for group in listed::sorted(owners) {
-        for (row, below) in listed::with_below(group) {
-            match listed::is_shown(row, below, gpus.len()) || all {
-                true => builder.add(row, &mut matrix.rows),
-                false if listed::is_unseen(row, gpus.len()) => matrix.left_out_unseen += 1,
-                false => matrix.left_out += 1,
-            }
+    for (_, (row, below)) in listed::sorted(owners) {
+        match listed::is_shown(row, below, gpus.len()) || all {
+            true => builder.add(row, &mut matrix.rows),
+            false if listed::is_unseen(row, gpus.len()) => matrix.left_out_unseen += 1,
+            false => matrix.left_out += 1,
         }
     }
     matrix

@@ -1,5 +1,6 @@
 //! The columns of the matrix, with the questions that programs are asked about each.
 
+use crate::analyse::matrix::cell;
 use crate::model::{Device, DeviceType, Request, Verdict};
 use crate::report::{Cgroup, Gpu, MigInstance, PageColumn};
 
@@ -7,6 +8,8 @@ use crate::report::{Cgroup, Gpu, MigInstance, PageColumn};
 #[derive(Clone, Debug)]
 pub(super) struct Column {
     pub(super) shown: PageColumn,
+    /// The same for whoever asks whether it is in a set.
+    pub(super) in_sets: cell::Column,
     pub(super) questions: Vec<(Device, Request)>,
 }
 
@@ -17,10 +20,12 @@ pub(super) fn of(gpus: &[Gpu]) -> Vec<Column> {
 
 fn of_gpu(place: usize, gpu: &Gpu) -> Vec<Column> {
     let gate = gpu.major.zip(gpu.minor).map(|(major, minor)| (char(major, minor), Request::ReadWrite));
-    let mut columns = vec![column(place, None, gpu.key.clone(), gate.into_iter().collect())];
+    let whole = cell::Column { key: gpu.key.clone(), gpu: None };
+    let mut columns = vec![column(place, None, whole, gate.into_iter().collect())];
     for (number, part) in gpu.mig.iter().enumerate() {
         let Some(key) = part.key(gpu) else { continue };
-        columns.push(column(place, Some(number), key, capabilities(part)));
+        let instance = cell::Column { key, gpu: Some(gpu.key.clone()) };
+        columns.push(column(place, Some(number), instance, capabilities(part)));
     }
     columns
 }
@@ -33,10 +38,16 @@ fn capabilities(part: &MigInstance) -> Vec<(Device, Request)> {
     devices.map(|device| (device, Request::Read)).collect()
 }
 
-fn column(gpu: usize, instance: Option<usize>, key: String, questions: Vec<(Device, Request)>) -> Column {
+fn column(
+    gpu: usize,
+    instance: Option<usize>,
+    in_sets: cell::Column,
+    questions: Vec<(Device, Request)>,
+) -> Column {
     let text = |(device, request): &(Device, Request)| format!("{device} {}", request.letters());
     let texts = questions.iter().map(text).collect();
-    Column { shown: PageColumn { key, gpu, instance, questions: texts }, questions }
+    let shown = PageColumn { key: in_sets.key.clone(), gpu, instance, questions: texts };
+    Column { shown, in_sets, questions }
 }
 
 fn char(major: u32, minor: u32) -> Device {

@@ -9,7 +9,6 @@
 mod columns;
 mod evidence;
 mod limits;
-mod members;
 mod places;
 mod processes;
 mod proofs;

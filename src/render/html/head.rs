@@ -4,8 +4,8 @@ use maud::{Markup, html};
 
 use super::text;
 use super::view::View;
+use crate::model::Membership;
 use crate::model::Severity;
-use crate::report::Member;
 
 /// The node's name and when it was looked at.
 pub(super) fn header(view: &View<'_>) -> Markup {
@@ -90,8 +90,7 @@ pub(super) fn navigation(view: &View<'_>) -> Markup {
 pub(super) fn tiles(view: &View<'_>) -> Markup {
     let page = view.page;
     let is_held = |place: usize| {
-        let is_in = |member: Member| member == Member::In;
-        page.rows.iter().filter_map(|row| row.cells.get(place)).any(|cell| is_in(cell.held))
+        page.rows.iter().filter_map(|row| row.cells.get(place)).any(|cell| cell.sets.held == Membership::Yes)
     };
     let gpus: Vec<usize> = (0..page.columns.len())
         .filter(|at| page.columns.get(*at).is_some_and(|one| one.instance.is_none()))
@@ -99,7 +98,7 @@ pub(super) fn tiles(view: &View<'_>) -> Markup {
     let held = gpus.iter().filter(|place| is_held(**place)).count();
     let tops = page.rows.iter().filter(|row| view.owners.get(row.owner).is_some_and(|sets| sets.depth == 0));
     let conflicts: usize =
-        page.rows.iter().flat_map(|row| &row.cells).filter(|cell| !cell.conflicts.is_empty()).count();
+        page.rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.sets.state.is_contradiction()).count();
     let checked = page.document.payload.audit.as_ref().map(|audit| audit.checked).unwrap_or_default();
     html! {
         dl.tiles {

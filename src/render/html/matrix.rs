@@ -3,11 +3,10 @@
 use maud::{Markup, html};
 
 use super::super::{owner, sanitize};
-use super::glyphs::Mark;
 use super::view::View;
 use super::{glyphs, text};
-use crate::model::JobIdSource;
-use crate::report::{Conflict, Gpu, Member, OwnerSets, PageCell, PageColumn, PageRow};
+use crate::model::{CellState, JobIdSource, Membership};
+use crate::report::{Gpu, MatrixCell, OwnerSets, PageCell, PageColumn, PageRow};
 
 /// The words of the four sets.
 const SETS: [(&str, &str); 4] = [
@@ -42,20 +41,20 @@ pub(super) fn section(view: &View<'_>) -> Markup {
 }
 
 fn legend(view: &View<'_>) -> Markup {
-    let is_in = |place| glyphs::single(place, Mark::Is(Member::In));
-    let is_claimed =
-        view.page.rows.iter().any(|row| view.owners.get(row.owner).is_some_and(text::is_claimed));
+    let is_in = |place| glyphs::single(place, Membership::Yes);
+    let mut cells = view.page.rows.iter().flat_map(|row| &row.cells);
+    let is_claimed = cells.any(|cell| cell.sets.allocated == Membership::Claimed);
     html! {
         ul.legend {
             @for (place, (word, meaning)) in SETS.into_iter().enumerate() {
                 li { (is_in(place)) b { (word) } span.muted { (meaning) } }
                 @if place == 0 && is_claimed {
-                    li { (glyphs::single(0, Mark::Claimed)) b { "claimed" } span.muted { "its own environment alone says so" } }
+                    li { (glyphs::single(0, Membership::Claimed)) b { "claimed" } span.muted { "its own environment alone says so" } }
                 }
             }
-            li { (glyphs::single(1, Mark::Is(Member::Out))) b { "denied" } }
-            li { (glyphs::single(0, Mark::Is(Member::Out))) b { "no" } }
-            li { (glyphs::single(0, Mark::Is(Member::Unknown))) b { "not known" } }
+            li { (glyphs::single(1, Membership::No)) b { "denied" } }
+            li { (glyphs::single(0, Membership::No)) b { "no" } }
+            li { (glyphs::single(0, Membership::Unknown)) b { "not known" } }
         }
     }
 }
@@ -95,11 +94,11 @@ fn numbers(gpu: &Gpu) -> String {
 
 fn row(view: &View<'_>, row: &PageRow) -> Markup {
     let Some(sets) = view.owners.get(row.owner) else { return html! {} };
-    let has_conflict = row.cells.iter().any(|cell| !cell.conflicts.is_empty());
+    let has_conflict = row.cells.iter().any(|cell| cell.sets.state.is_contradiction());
     html! {
         tr id={ "o" (row.owner) } class={ "d" (sets.depth.min(3)) @if has_conflict { " conflict" } } {
             th scope="row" { (owner_cell(sets)) }
-            @for (place, cell) in row.cells.iter().enumerate() { (self::cell(cell, place, sets)) }
+            @for (place, cell) in row.cells.iter().enumerate() { (self::cell(cell, place)) }
             td.number { (sets.processes) }
         }
     }
@@ -113,12 +112,12 @@ fn owner_cell(sets: &OwnerSets) -> Markup {
     }
 }
 
-fn cell(cell: &PageCell, place: usize, sets: &OwnerSets) -> Markup {
-    let words = words(cell, sets);
-    let symbol = format!("#{}", glyphs::symbol(cell, text::is_claimed(sets)));
+fn cell(cell: &PageCell, place: usize) -> Markup {
+    let words = words(&cell.sets);
+    let symbol = format!("#{}", glyphs::symbol(&cell.sets));
     let picture = html! { svg { use href=(symbol) {} } };
     html! {
-        td class=[(!cell.conflicts.is_empty()).then_some("x")] {
+        td class=[cell.sets.state.is_contradiction().then_some("x")] {
             @if let Some(stack) = cell.stack {
                 a href={ "#s" (stack) "-" (place) } aria-label=(words) { (picture) }
             } @else {
@@ -129,39 +128,38 @@ fn cell(cell: &PageCell, place: usize, sets: &OwnerSets) -> Markup {
 }
 
 /// The cell in words, for those who cannot see it and for the tip.
-fn words(cell: &PageCell, sets: &OwnerSets) -> String {
-    let claimed = text::is_claimed(sets);
+fn words(cell: &MatrixCell) -> String {
     let allocated = match cell.allocated {
-        Member::In if claimed => "allocated, by its own claim",
-        Member::In => "allocated",
-        Member::Out if claimed => "not allocated, by its own claim",
-        Member::Out => "not allocated",
-        Member::Unknown => "allocation not known",
+        Membership::Yes => "allocated",
+        Membership::Claimed => "allocated, by its own claim",
+        Membership::No => "not allocated",
+        Membership::Unknown => "allocation not known",
     };
     let allowed = word(cell.allowed, ["allowed", "denied", "allowed: not known"]);
     let asked = word(cell.asked, ["asks for it", "does not ask for it", "asks: not known"]);
     let held = word(cell.held, ["holds it", "does not hold it", "holds: not known"]);
     let mut words = [allocated, allowed, asked, held].join("; ");
-    for conflict in &cell.conflicts {
+    if let Some(contradiction) = contradiction(cell.state) {
         words.push_str(". Contradiction: ");
-        words.push_str(contradiction(*conflict));
+        words.push_str(contradiction);
     }
     words
 }
 
-fn word(member: Member, [is_in, is_out, unknown]: [&'static str; 3]) -> &'static str {
-    match member {
-        Member::In => is_in,
-        Member::Out => is_out,
-        Member::Unknown => unknown,
+fn word(is_in: Membership, [yes, no, unknown]: [&'static str; 3]) -> &'static str {
+    match is_in {
+        Membership::Yes => yes,
+        Membership::No => no,
+        Membership::Unknown | Membership::Claimed => unknown,
     }
 }
 
-fn contradiction(conflict: Conflict) -> &'static str {
-    match conflict {
-        Conflict::HeldDenied => "held although its rules deny it now",
-        Conflict::HeldNotAllocated => "held and not allocated",
-        Conflict::AllowedNotAllocated => "may be opened and was not allocated",
-        Conflict::AllocatedDenied => "allocated and denied",
+fn contradiction(state: CellState) -> Option<&'static str> {
+    match state {
+        CellState::HeldDenied => Some("held although its rules deny it now"),
+        CellState::BeyondHeld => Some("held and not allocated"),
+        CellState::Beyond => Some("may be opened and was not allocated"),
+        CellState::Lost => Some("allocated and denied"),
+        _ => None,
     }
 }

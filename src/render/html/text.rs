@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::super::{gpu_names, names, owner, sanitize};
 use super::view::View;
 use crate::model::{AllocationSource, Severity, Verdict};
-use crate::report::{Document, Finding, GpuSet, OwnerSets, PageColumn};
+use crate::report::{Document, Finding, GpuSet, PageColumn};
 
 /// Characters of a name and of a path.
 const NAME: usize = 80;
@@ -53,11 +53,6 @@ pub(super) fn keys(view: &View<'_>, keys: &[String]) -> String {
         none if none.is_empty() => "none".to_owned(),
         names => names,
     }
-}
-
-/// Whether nobody but the owner's own environment says what was allocated.
-pub(super) fn is_claimed(row: &OwnerSets) -> bool {
-    row.allocated.source == Some(AllocationSource::Claimed) && row.allocated.gpus.is_some()
 }
 
 /// A set of an owner in words.
