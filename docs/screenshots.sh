@@ -21,7 +21,7 @@ open='(() => {
     const both = document.createElement("main");
     both.id = "picture";
     both.append(stack, proof);
-    document.body.replaceChildren(both, document.querySelector("svg.defs"));
+    document.body.replaceChildren(both, ...document.querySelectorAll("svg.defs"));
 })()'
 node tests/support/browser.js "$(command -v chromium)" "$scratch/profile" >/dev/null <<JOBS
 [
