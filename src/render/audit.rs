@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use super::counted::counted;
 use super::{Style, finding, sanitize, wrap};
 use crate::report::{Audit, Finding, Payload};
 
@@ -32,7 +33,7 @@ fn counts(audit: &Audit) -> String {
     let counts = audit.counts;
     let parts = [(counts.critical, "critical finding"), (counts.warning, "warning"), (counts.note, "note")];
     let parts = parts.into_iter().filter(|(count, _)| *count > 0);
-    parts.map(|(count, what)| number(count, what)).collect::<Vec<_>>().join(", ")
+    parts.map(|(count, what)| counted(count, what)).collect::<Vec<_>>().join(", ")
 }
 
 fn looked_at(audit: &Audit) -> String {
@@ -45,20 +46,20 @@ fn looked_at(audit: &Audit) -> String {
         1 => "1 process".to_owned(),
         count => format!("{count} processes"),
     };
-    let (cgroups, gpus) = (number(checked.cgroups, "cgroup"), number(checked.gpus, "GPU"));
+    let (cgroups, gpus) = (counted(checked.cgroups, "cgroup"), counted(checked.gpus, "GPU"));
     format!("{cgroups}, {tenants}, {processes}, {gpus}")
 }
 
 fn remarks(out: &mut dyn Write, style: Style, audit: &Audit) -> io::Result<()> {
     if audit.ignored > 0 && !style.all {
-        writeln!(out, "{} ignored by the configuration (-v shows).", number(audit.ignored, "finding"))?;
+        writeln!(out, "{} ignored by the configuration (-v shows).", counted(audit.ignored, "finding"))?;
     }
     if audit.known > 0 || !audit.fixed.is_empty() {
         let gone = audit.fixed.len();
         writeln!(
             out,
             "Since the baseline: {} still there (not listed), {gone} gone.",
-            number(audit.known, "finding")
+            counted(audit.known, "finding")
         )?;
     }
     for fixed in &audit.fixed {
@@ -69,8 +70,4 @@ fn remarks(out: &mut dyn Write, style: Style, audit: &Audit) -> io::Result<()> {
     let width = usize::from(style.width);
     let line = |remark: &String| format!("Remark: {remark}.");
     audit.remarks.iter().try_for_each(|remark| wrap::write(out, "", 2, width, &line(remark)))
-}
-
-fn number(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use super::counted::counted;
 use super::{Style, sanitize, wrap};
 use crate::report::{Drift, Fleet, FleetFinding, FleetProblem, JobDifference, NodeSet, Payload};
 
@@ -31,7 +32,7 @@ fn finding(out: &mut dyn Write, style: Style, finding: &FleetFinding) -> io::Res
     let owner = finding.owner.as_ref().map(|kind| format!(" of {kind}")).unwrap_or_default();
     let first =
         format!("{} {}  ", style.severity(finding.severity), sanitize::short(&finding.id, VALUE, "…"));
-    let text = format!("{}{owner} on {}", number(finding.count, "finding"), set(style, &finding.on));
+    let text = format!("{}{owner} on {}", counted(finding.count, "finding"), set(style, &finding.on));
     wrap::write(out, &first, 2, usize::from(style.width), &text)?;
     let example = format!("{}: {}", finding.example_on, finding.example);
     wrap::write(out, "  ", 4, usize::from(style.width), &example)
@@ -91,7 +92,7 @@ fn property(out: &mut dyn Write, style: Style, drift: &Drift) -> io::Result<()> 
     match (hidden, drift.omitted) {
         (0, 0) => Ok(()),
         (hidden, 0) => more(out, hidden),
-        (_, nodes) => writeln!(out, "    … and other values on {}", number(nodes, "node")),
+        (_, nodes) => writeln!(out, "    … and other values on {}", counted(nodes, "node")),
     }
 }
 
@@ -119,10 +120,10 @@ fn totals(out: &mut dyn Write, style: Style, fleet: &Fleet) -> io::Result<()> {
     let mut lines = vec![format!("{}.", counts(fleet))];
     let jobs = &fleet.jobs;
     lines.push(match jobs.several {
-        0 => format!("{} answered; {}.", set(style, &nodes.answered), number(jobs.all, "job")),
+        0 => format!("{} answered; {}.", set(style, &nodes.answered), counted(jobs.all, "job")),
         several => {
             let answered = set(style, &nodes.answered);
-            format!("{answered} answered; {}, {several} on several nodes.", number(jobs.all, "job"))
+            format!("{answered} answered; {}, {several} on several nodes.", counted(jobs.all, "job"))
         }
     });
     if let Some(missing) = &nodes.missing {
@@ -153,7 +154,7 @@ fn counts(fleet: &Fleet) -> String {
     let counts = fleet.counts;
     let parts = [(counts.critical, "critical finding"), (counts.warning, "warning"), (counts.note, "note")];
     let found: Vec<String> =
-        parts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| number(count, what)).collect();
+        parts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| counted(count, what)).collect();
     let new = if fleet.known > 0 || fleet.gone > 0 { "new " } else { "" };
     let found = match (found.is_empty(), fleet.nodes.not_audited.count == fleet.nodes.answered.count) {
         (true, true) => "No node was audited".to_owned(),
@@ -163,7 +164,7 @@ fn counts(fleet: &Fleet) -> String {
     let known = (fleet.known > 0 || fleet.gone > 0)
         .then(|| format!("; since the baseline {} still there, {} gone", fleet.known, fleet.gone));
     let ignored = (fleet.ignored > 0)
-        .then(|| format!("; {} accepted by the nodes' configuration", number(fleet.ignored, "finding")));
+        .then(|| format!("; {} accepted by the nodes' configuration", counted(fleet.ignored, "finding")));
     format!("{found}{}{}", known.unwrap_or_default(), ignored.unwrap_or_default())
 }
 
@@ -182,8 +183,4 @@ fn more(out: &mut dyn Write, count: usize) -> io::Result<()> {
         0 => Ok(()),
         count => writeln!(out, "    … and {count} more (-v lists all)"),
     }
-}
-
-fn number(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

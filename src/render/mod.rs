@@ -7,6 +7,7 @@ mod activity;
 mod audit;
 mod cell;
 mod cgroup;
+mod counted;
 mod diff;
 mod doctor;
 mod explain;

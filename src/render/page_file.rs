@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use super::counted::counted;
 use super::{Style, sanitize};
 use crate::report::{PageFile, Payload};
 
@@ -14,11 +15,11 @@ fn one(out: &mut dyn Write, file: &PageFile) -> io::Result<()> {
     let size = file.bytes.div_ceil(1024);
     writeln!(
         out,
-        "{}: {size} KiB, {} owners, {} findings, {} proofs",
+        "{}: {size} KiB, {}, {}, {}",
         sanitize::text(&file.file),
-        file.owners,
-        file.findings,
-        file.proofs
+        counted(file.owners, "owner"),
+        counted(file.findings, "finding"),
+        counted(file.proofs, "proof")
     )?;
     writeln!(out, "  SHA-256 of the observation in it: {}", sanitize::text(&file.observation_sha256))?;
     file.left_out.iter().try_for_each(|cut| {

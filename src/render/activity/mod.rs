@@ -8,6 +8,7 @@ mod notes;
 
 use std::io::{self, Write};
 
+use super::counted::counted;
 use super::table::{self, Last};
 use super::{Style, owner, sanitize};
 use crate::model::GpuEvidence;
@@ -67,7 +68,7 @@ fn heading(activity: &Activity) -> String {
         .collect();
     gpus.sort();
     gpus.dedup();
-    let who = format!("{} on {}", plural(activity.processes.len(), "process"), plural(gpus.len(), "GPU"));
+    let who = format!("{} on {}", counted(activity.processes.len(), "process"), counted(gpus.len(), "GPU"));
     let time = format!("{}Z", sanitize::text(time));
     match (&activity.per_second, activity.interval_seconds) {
         (Some(rates), Some(seconds)) => format!(
@@ -77,11 +78,6 @@ fn heading(activity: &Activity) -> String {
         ),
         _ => format!("{time}  since {}: {who}", sanitize::text(&activity.since)),
     }
-}
-
-fn plural(number: usize, what: &str) -> String {
-    let ending = if what.ends_with('s') { "es" } else { "s" };
-    if number == 1 { format!("1 {what}") } else { format!("{number} {what}{ending}") }
 }
 
 /// The columns of amounts, with or without an interval.

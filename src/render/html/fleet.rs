@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use maud::{Markup, html};
 
+use super::super::counted::counted;
 use super::super::sanitize;
 use super::{shell, text};
 use crate::report::{Drift, Fleet, FleetFinding, FleetProblem, JobDifference, NodeSet};
@@ -43,14 +44,14 @@ fn header(fleet: &Fleet) -> Markup {
         header.top {
             div.wrap {
                 p.brand { "gpumap" span.muted { " · who may use which GPU, on many nodes" } }
-                h1 { (text::plural(fleet.nodes.answered.count, "node", "nodes")) }
+                h1 { (counted(fleet.nodes.answered.count, "node")) }
                 p.facts {
                     span { bdi { (sanitize::short(&fleet.nodes.answered.nodes, 200, "…")) } }
                     @if let Some(times) = &fleet.times { span { "observed from " (text::name(&times.first)) " to " (text::name(&times.last)) } }
                 }
                 p.chips {
                     @if fleet.counts.critical > 0 { a.pill.critical href="#findings" { span aria-hidden="true" { "▲ " } (fleet.counts.critical) " critical" } }
-                    @if fleet.counts.warning > 0 { a.pill.warning href="#findings" { span aria-hidden="true" { "◆ " } (text::plural(fleet.counts.warning, "warning", "warnings")) } }
+                    @if fleet.counts.warning > 0 { a.pill.warning href="#findings" { span aria-hidden="true" { "◆ " } (counted(fleet.counts.warning, "warning")) } }
                     @if fleet.is_incomplete() { a.pill.unknown href="#unknown" { span aria-hidden="true" { "? " } "not everything could be seen" } }
                     @else { a.pill.allow href="#unknown" { span aria-hidden="true" { "✓ " } "everything could be seen" } }
                 }
@@ -149,7 +150,7 @@ fn drift(fleet: &Fleet) -> Markup {
 fn values(one: &Drift) -> Markup {
     html! {
         ul.reasons { @for value in one.values.iter().take(SHOWN) { li { code { (text::sentence(&value.value)) } span.small { (nodes(&value.on)) } } } }
-        @if one.omitted > 0 { p.muted { "other values on " (text::plural(one.omitted, "node", "nodes")) } }
+        @if one.omitted > 0 { p.muted { "other values on " (counted(one.omitted, "node")) } }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 
+use super::super::counted::counted;
 use super::super::{gpu_names, sanitize};
 use super::text;
 use super::view::View;
@@ -33,7 +34,7 @@ fn row(view: &View<'_>, gpu: &Gpu) -> Markup {
         tr {
             th scope="row" { bdi { (gpu_names::name(&gpu.key, view.gpus)) } }
             td.number { (device.unwrap_or_else(|| "–".to_owned())) }
-            td { (text::name(&model)) @if gpu.excluded { " (excluded)" } @if !gpu.mig.is_empty() { span.muted.small { (text::plural(gpu.mig.len(), "MIG instance", "MIG instances")) } } }
+            td { (text::name(&model)) @if gpu.excluded { " (excluded)" } @if !gpu.mig.is_empty() { span.muted.small { (counted(gpu.mig.len(), "MIG instance")) } } }
             td.number { (number(gpu.nvml_index)) }
             td.number { (number(gpu.slurm_index)) }
             td { code { (gpu.pci.as_deref().map_or_else(|| "–".to_owned(), |pci| sanitize::short(pci, 20, "…"))) } }

@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 
+use super::super::counted::counted;
 use super::text;
 use super::view::View;
 use crate::model::Membership;
@@ -24,7 +25,7 @@ pub(super) fn header(view: &View<'_>) -> Markup {
                 }
                 p.chips {
                     @if critical > 0 { a.pill.critical href="#findings" { span aria-hidden="true" { "▲ " } (critical) " critical" } }
-                    @if warnings > 0 { a.pill.warning href="#findings" { span aria-hidden="true" { "◆ " } (text::plural(warnings, "warning", "warnings")) } }
+                    @if warnings > 0 { a.pill.warning href="#findings" { span aria-hidden="true" { "◆ " } (counted(warnings, "warning")) } }
                     @if critical + warnings == 0 { a.pill.allow href="#findings" { span aria-hidden="true" { "✓ " } "nothing found that needs attention" } }
                     @if document.complete {
                         a.pill.allow href="#unknown" { span aria-hidden="true" { "✓ " } "everything could be seen" }
@@ -105,7 +106,7 @@ pub(super) fn tiles(view: &View<'_>) -> Markup {
             (tile("GPUs", gpus.len(), &format!("{held} held open by somebody listed here")))
             (tile("Owners", tops.count(), "jobs, containers and others with GPUs"))
             (tile("Contradictions", conflicts, "cells of the matrix whose sets disagree"))
-            (tile("Looked at", checked.cgroups, &format!("cgroups, and {}", text::plural(checked.processes, "process", "processes"))))
+            (tile("Looked at", checked.cgroups, &format!("cgroups, and {}", counted(checked.processes, "process"))))
         }
     }
 }

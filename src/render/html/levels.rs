@@ -3,6 +3,7 @@
 
 use maud::{Markup, html};
 
+use super::super::counted::counted;
 use super::super::{owner, sanitize};
 use super::view::View;
 use super::{diagram, rules, text};
@@ -63,7 +64,7 @@ fn title(view: &View<'_>, stack: &PageStack) -> Markup {
         @for (at, name) in names.iter().take(OWNERS).enumerate() { @if at > 0 { "; " } bdi { (sanitize::short(name, 120, "…")) } }
         @if names.len() > OWNERS { span.muted { " and " (names.len() - OWNERS) " more" } }
         @if names.is_empty() { "Other cgroups" }
-        @if !inside.is_empty() { span.muted { " with " (text::plural(inside.len(), "owner", "owners")) " inside" } }
+        @if !inside.is_empty() { span.muted { " with " (counted(inside.len(), "owner")) " inside" } }
     }
 }
 
@@ -75,7 +76,7 @@ fn cgroups(view: &View<'_>, stack: &PageStack) -> Markup {
         p.where { (text::path(&first.path, first.path_hex.as_deref())) }
         @if !rest.is_empty() {
             details.more {
-                summary { "and " (text::plural(rest.len(), "more cgroup", "more cgroups")) }
+                summary { "and " (counted(rest.len(), "more cgroup")) }
                 ul { @for one in rest.iter().take(SHOWN) { li { (beside(&first.path, one)) } } }
                 @if rest.len() > SHOWN { p.muted { "and " (rest.len() - SHOWN) " more" } }
             }

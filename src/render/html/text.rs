@@ -97,12 +97,6 @@ pub(super) fn severity(severity: Severity) -> Markup {
 pub(super) fn count(findings: &[Finding], severity: Severity) -> usize {
     findings.iter().filter(|one| one.severity == severity && one.ignored.is_none()).count()
 }
-
-/// A number with the right form of a word.
-pub(super) fn plural(count: usize, one: &str, many: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
-}
-
 /// The last name of a path, as a short name for a level.
 pub(super) fn last(path: &str) -> String {
     match path.rsplit('/').next() {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
+use super::super::counted::counted;
 use super::super::{owner, sanitize};
 use super::text;
 use super::view::View;
@@ -53,7 +54,7 @@ fn kind(first: &Problem, all: &[&Problem]) -> Markup {
             @match all {
                 [one] => p.where { (text::path(&one.what, None)) },
                 all => details.more {
-                    summary { (text::plural(all.len(), "thing", "things")) }
+                    summary { (counted(all.len(), "thing")) }
                     ul { @for one in all.iter().take(NAMED) { li { (text::path(&one.what, None)) } } }
                     @if all.len() > NAMED { p.muted { "and " (all.len() - NAMED) " more" } }
                 },

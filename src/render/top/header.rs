@@ -4,6 +4,7 @@ use ratatui::layout::Rect;
 
 use super::canvas::{Canvas, columns};
 use crate::model::{MatrixOrder, Membership, Severity};
+use crate::render::counted::counted;
 use crate::render::sanitize;
 use crate::top::{Moment, Place, State};
 
@@ -25,7 +26,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, state: &State) {
 fn left(state: &State) -> String {
     let moment = state.moment();
     let owners = moment.matrix.rows.iter().filter(|row| row.depth == 0).count();
-    let mut parts = vec![gpus(moment), plural(owners, "owner")];
+    let mut parts = vec![gpus(moment), counted(owners, "owner")];
     for severity in [Severity::Critical, Severity::Warning] {
         let count = moment.findings.iter().filter(|finding| finding.severity == severity).count();
         parts.extend((count > 0).then(|| format!("{count} {severity}")));
@@ -46,11 +47,7 @@ fn gpus(moment: &Moment) -> String {
     let places =
         moment.gpus.iter().filter_map(|gpu| moment.matrix.columns.iter().position(|key| *key == gpu.key));
     let held = places.filter(|column| holds(*column)).count();
-    format!("{}, {held} held", plural(moment.gpus.len(), "GPU"))
-}
-
-fn plural(count: usize, word: &str) -> String {
-    if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
+    format!("{}, {held} held", counted(moment.gpus.len(), "GPU"))
 }
 
 /// The time of the facts, and whether they are kept up to date.
