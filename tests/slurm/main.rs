@@ -22,6 +22,7 @@ mod hooks;
 mod job_cgroups;
 mod job_sets;
 mod one_process;
+mod page;
 mod prometheus;
 mod repair;
 mod repair_jobs;

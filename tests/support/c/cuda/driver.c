@@ -116,9 +116,23 @@ static int reset(int device) { release_all(primary[device]); return 0; }
 #define TWO(name, suffix, parameters, does) DEFINE(name, 0, parameters, does) DEFINE(name##suffix, 1, parameters, does)
 static int state __attribute__((used));
 
+/* Functions that came with a version of CUDA later than 12.9. */
+static const struct { const char *name; int since; } later[] = {
+	{ "cuCtxSynchronize_v2", 13000 }, { "cuLaunchHostFunc_v2", 13000 }, { "cuMemcpyBatchAsync_v2", 13000 },
+};
+
+static int is_known(const char *name, int version)
+{
+	for (unsigned i = 0; i < sizeof(later) / sizeof(*later); i++)
+		if (!strncmp(later[i].name, name, strlen(later[i].name)))
+			return version >= later[i].since;
+	return 1;
+}
+
 /* cuGetProcAddress knows functions by their names without version and variant. The
- * newest one is taken; flag 2 wants threads' own default streams. */
-static int look_up(const char *name, void **out, u64 flags)
+ * newest one that the asked version of CUDA has is taken; flag 2 wants threads' own
+ * default streams. */
+static int look_up(const char *name, void **out, int version, u64 flags)
 {
 	static const char *const versions[] = { "_v4", "_v3", "_v2", "" }, *const own[] = { "_ptsz", "_ptds", "" };
 	char text[96];
@@ -127,17 +141,17 @@ static int look_up(const char *name, void **out, u64 flags)
 		for (int v = 0; v < 4; v++) {
 			snprintf(text, sizeof(text), "%s%s%s", name, versions[v], own[o]);
 			for (struct function *f = __start_functions; f < __stop_functions; f++)
-				if (!strcmp(f->name, text)) {
+				if (!strcmp(f->name, text) && is_known(text, version)) {
 					*out = f->address;
 					return 0;
 				}
 		}
 	*out = NULL;
-	return fail(500);
+	return 500; /* CUDA_ERROR_NOT_FOUND: no call that gpumap counts */
 }
 
 ONE(cuInit, (unsigned flags), (int)flags)
-ONE(cuGetProcAddress_v2, (const char *name, void **out, int version, u64 flags, int *status), look_up(name, out, flags))
+ONE(cuGetProcAddress_v2, (const char *name, void **out, int version, u64 flags, int *status), look_up(name, out, version, flags))
 ONE(cuDeviceGetUuid, (uint8_t *out, int device), (memset(out, 0x10 + device, 16), 0))
 ONE(cuDeviceGetUuid_v2, (uint8_t *out, int device), (memset(out, 0x20 + device, 16), 0))
 
