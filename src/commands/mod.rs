@@ -71,7 +71,8 @@ pub fn run(cli: &Cli) -> Exit {
         // Without a standard input there is nothing in it.
         Err(_) => Box::new([].as_slice()),
     };
-    let (mut out, mut err) = (io::stdout().lock(), io::stderr().lock());
+    // Standard error is not locked: other threads say something on it when they fail.
+    let (mut out, mut err) = (io::stdout().lock(), io::stderr());
     run_on(cli, style, Streams { input: &mut *input, out: &mut out, err: &mut err })
 }
 
