@@ -1,4 +1,4 @@
-//! What the kernel side is told of each function, in the 64 bits of a cookie.
+//! Packs what the kernel side must know about a function into the 64 bits of a cookie.
 //! `bpf/activity.h` takes them apart with the same numbers.
 
 /// No such argument.

@@ -1,8 +1,8 @@
-//! Which processes mapped a driver's library, and when, as the kernel told it.
+//! Keeps which processes mapped a driver's library, and when, as the kernel reported it.
 //!
-//! A program that mapped its library after this was attached to has been counted from
-//! its first call, however long it had run before. One that mapped it earlier may have
-//! made calls that nobody counted.
+//! A program that mapped its library after this was attached to has been counted from its
+//! first call, however long it had run before. One that mapped it earlier may have made
+//! calls that nobody counted.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! What is put into a driver's library: the program that counts, at every
-//! function of the table that the library has and that can be probed cheaply.
+//! Attaches the program that counts to a driver's library: at every function of the table
+//! that the library has and that can be probed cheaply.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! From the kernel side's tables to facts.
+//! Turns the kernel side's tables into facts.
 
 use std::collections::BTreeMap;
 

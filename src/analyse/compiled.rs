@@ -1,4 +1,4 @@
-//! From rules to a program, and the proof that it decides as they say.
+//! Compiles rules into a program, and proves that the program decides as the rules say.
 
 use crate::observation::{Answer, HexBytes, Program};
 use crate::policy::{Combination, CompileError, Context, Decoder, Policy};

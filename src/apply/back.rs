@@ -1,4 +1,4 @@
-//! After a change whose proof failed.
+//! Puts the old program back after a change whose proof failed.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 

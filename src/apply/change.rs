@@ -1,4 +1,4 @@
-//! One program in the place of another, with proof.
+//! Replaces one program by another, and proves the result.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 

@@ -1,4 +1,4 @@
-//! Why nothing was changed, or what was put back.
+//! Errors of a change: why nothing was changed, or what was put back.
 
 use nix::errno::Errno;
 

@@ -1,4 +1,5 @@
-//! What became of changes: a journal says what was done, the kernel what there is.
+//! Finds the state of each change: its journal says what was done, the kernel what is in
+//! force now.
 
 use super::error::ApplyError;
 use super::place::HeldCgroup;

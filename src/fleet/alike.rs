@@ -1,5 +1,4 @@
-//! What findings that say the same of different jobs have in common: their words
-//! without numbers and ids.
+//! Reduces findings to what they say of any job: their words without numbers and ids.
 
 /// Letters and digits of a UUID between its dashes.
 const UUID: [usize; 5] = [8, 4, 4, 4, 12];

@@ -1,4 +1,4 @@
-//! What stays of one document: a few words and numbers, and a row for each job and
+//! What `fleet` keeps of one document: a few words and numbers, and a row for each job and
 //! each finding.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What stays of the findings of a node.
+//! What `fleet` keeps of the findings of a node.
 
 use std::collections::BTreeMap;
 

@@ -1,10 +1,10 @@
-//! Under which name an answer came, held against the name that it gives itself.
+//! Compares the name under which an answer came with the name that it gives itself.
 //!
-//! A launcher puts the name of the node that it reached before the node's lines, and
-//! files are named after nodes. The host in an answer is the node's own word: a node
-//! that is not honest, or a copied one, names another. An answer under the name of one
-//! known node that says that it is another one is told, and does not replace what came
-//! under the right name. A name that no node has is an alias, or the name of a file.
+//! A launcher puts the name of the node that it reached before the node's lines, and files
+//! are named after nodes. The host in an answer is the node's own word: a node that is not
+//! honest, or a copied one, names another. An answer under the name of one known node that
+//! says that it is another one is told, and does not replace what came under the right
+//! name. A name that no node has is an alias, or the name of a file.
 
 use std::collections::BTreeSet;
 

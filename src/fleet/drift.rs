@@ -1,4 +1,4 @@
-//! In what nodes differ: each property with its values, that of most nodes first.
+//! Lists how nodes differ: each property with its values, the value of most nodes first.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

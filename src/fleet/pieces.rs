@@ -1,4 +1,4 @@
-//! Documents of one writer, put together of pieces that may end anywhere.
+//! Reassembles the documents of one writer from pieces that may end anywhere.
 
 use super::scan::Scan;
 

@@ -1,4 +1,4 @@
-//! What stays of a node's state: its properties and its jobs.
+//! What `fleet` keeps of a node's state: its properties and its jobs.
 
 use super::answer::{Gaps, GrantRow, JobRow, State};
 use super::document::{self, Answer, Compact};

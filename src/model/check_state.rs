@@ -1,4 +1,4 @@
-//! How something is that decides what gpumap can know.
+//! States of the checks of `gpumap doctor`.
 
 words! {
     /// The state of a check of `gpumap doctor`.

@@ -1,4 +1,4 @@
-//! What gpumap tries kernel interfaces for.
+//! The tasks for which gpumap chooses among kernel interfaces.
 
 open_words! {
     /// A task for which gpumap chooses the best kernel interface that works.

@@ -1,7 +1,7 @@
-//! Looks into processes beside the watch. A process can hold the lock of its
-//! own memory map for ever (mmap(2) of a FUSE file whose server is silent), and
-//! then whoever reads its map waits. Such a wait ends with this process, so a
-//! thread is enough for it: one that does not answer is left to itself.
+//! Looks into processes in a thread of its own. A process can hold the lock of its own
+//! memory map for ever (mmap(2) of a FUSE file whose server is silent), and then whoever
+//! reads its map waits. Such a wait ends with this process, so a thread is enough for it:
+//! one that does not answer is left to itself.
 
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString};

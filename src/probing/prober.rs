@@ -1,4 +1,5 @@
-//! What is put into the files: up to a [`Prober`].
+//! The interface to those who attach programs: a [`Prober`] says what is looked for in a
+//! file and what is attached to it.
 
 use std::fmt::Debug;
 use std::path::Path;

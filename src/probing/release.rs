@@ -1,6 +1,6 @@
-//! Takes probes out in a thread of its own. The kernel waits each time until no
-//! CPU runs the programs any more, for some tens of milliseconds, and before
-//! that for the locks of memory maps.
+//! Detaches probes in a thread of its own. The kernel waits each time until no CPU runs the
+//! programs any more, for some tens of milliseconds, and before that for the locks of
+//! memory maps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Whom to follow.
+//! The processes to follow: all, those of a cgroup, or one.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

@@ -1,5 +1,5 @@
-//! The stop-gap: one program in the place of the one that denies, which allows
-//! exactly the same and what is missing. gpumap carries it out with `--apply`.
+//! Plans the stop-gap: a program in the place of the one that denies, which allows exactly
+//! the same and what is missing. gpumap carries it out with `--apply`.
 
 use super::owners;
 use super::shell;

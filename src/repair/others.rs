@@ -1,4 +1,4 @@
-//! Who else would gain something if a program allowed more.
+//! Finds other cgroups that would gain access if a program allowed more.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! From the kernel's clock to the time of day.
+//! Converts the kernel's clock to the time of day.
 
 use std::time::Duration;
 

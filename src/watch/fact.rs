@@ -1,5 +1,4 @@
-//! What the source of process events says, before it is put into the words of
-//! an answer.
+//! Facts: what the source of process events reports. The tracker turns them into events.
 
 use crate::model::EventCause;
 use crate::observation::{Environment, Text};

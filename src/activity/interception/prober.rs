@@ -1,5 +1,4 @@
-//! Where the probes are put: at the same functions of the library in between and of
-//! the driver.
+//! Attaches the probes: at the same functions of the library in between and of the driver.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

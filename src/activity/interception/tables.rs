@@ -1,4 +1,4 @@
-//! From the kernel side's table to facts. Its entries are laid out in
+//! Turns the kernel side's table into facts. Its entries are laid out in
 //! `bpf/interception.h`.
 
 use std::collections::HashMap;

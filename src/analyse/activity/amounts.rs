@@ -1,5 +1,5 @@
-//! Amounts of work: of the sums that the kernel keeps, of what lies between two
-//! readings, and of several together.
+//! Computes amounts of work: adds those of several streams or processes, and subtracts
+//! one reading from the next.
 
 use crate::observation::{
     ContextSums, CopiedBytes, DURATION_CLASSES, FIRST_DURATION_BITS, InterceptedCalls, StreamSums,

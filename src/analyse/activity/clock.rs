@@ -1,4 +1,4 @@
-//! Moments: the kernel's clock, in which calls are counted, as times of day.
+//! Converts the kernel's clock, by which calls are dated, to times of day.
 
 use jiff::{SignedDuration, Timestamp};
 

@@ -1,4 +1,4 @@
-//! The same by owner: whole jobs, pods, containers and units.
+//! Sums the use of processes by owner: jobs, pods, containers and units.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Saved observations in other clothes: packed by gzip, or inside of the HTML file that
+//! Unpacks saved observations: those packed by gzip, and those inside of the HTML file that
 //! `gpumap report` wrote.
 
 use std::io::Read as _;

@@ -1,4 +1,4 @@
-//! What commands have in common that run on until they are told to end: `watch`,
+//! Shared by the commands that run until a signal ends them: `watch`,
 //! `activity`, `export` and `top`.
 
 pub(super) mod budget;

@@ -1,5 +1,5 @@
-//! Instructions after which the next one follows: what each leaves in
-//! registers and memory.
+//! Runs the instructions that neither jump nor end: what each leaves in registers and
+//! memory.
 
 use crate::bytecode::{Arithmetic, Operand, Operation};
 

@@ -1,4 +1,4 @@
-//! Which cgroup a process was in when something happened.
+//! Tells which cgroup a process was in when something happened.
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt as _;

@@ -1,4 +1,4 @@
-//! What was looked up of processes or cgroups, for moments.
+//! Caches facts about processes and cgroups for a moment.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -1,4 +1,5 @@
-//! From a step to events: the same change in a whole subtree is one.
+//! Turns the changes of one check into events: the same change in a whole subtree is one
+//! event.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Programs that are attached, replaced and lost, seen as they change.
+//! Watches device programs: reports those that are attached, replaced and lost.
 
 mod event;
 mod reported;

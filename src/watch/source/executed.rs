@@ -1,5 +1,5 @@
-//! Environments of programs as they are executed: the kernel side tells each
-//! variable, and then the program. Put together here, exactly or not at all.
+//! Assembles environments at execve: the kernel side reports each variable, and then the
+//! program. Put together here, exactly or not at all.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Which accounts lost events, and where among those that were not lost.
+//! Records which accounts lost events, and between which events the lost ones were.
 
 use std::collections::BTreeMap;
 

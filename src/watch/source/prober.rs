@@ -1,5 +1,5 @@
-//! What a watch puts into files: programs at the functions that change the
-//! environment, and at those that initialise a driver.
+//! Attaches the probes of a watch: at the functions that change the environment, and at
+//! those that initialise a driver.
 
 use std::time::Duration;
 

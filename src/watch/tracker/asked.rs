@@ -1,4 +1,4 @@
-//! Events of processes, and what the processes ask for.
+//! Makes the events of processes, and resolves what the processes ask for.
 
 use std::rc::Rc;
 

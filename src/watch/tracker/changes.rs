@@ -1,4 +1,4 @@
-//! Variables that calls change.
+//! Applies changes of variables to what is known of a process.
 
 use super::Tracker;
 use super::environment::{apply, differences, of_new, value};

@@ -1,5 +1,5 @@
-//! Where events were lost, by the user who answers for them. What was lost may
-//! have been about any process of that user, and about nobody else's.
+//! Keeps where events were lost, by the user who answers for the processes. What was lost
+//! may have been about any process of that user, and about nobody else's.
 
 use std::collections::HashMap;
 

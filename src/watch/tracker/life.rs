@@ -1,4 +1,4 @@
-//! Processes that begin, execute another program, initialise a driver and end.
+//! Follows the life of processes: fork, execve, the initialisation of a driver, exit.
 
 use super::Tracker;
 use super::environment::chooses;

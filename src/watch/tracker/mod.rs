@@ -1,9 +1,9 @@
-//! From facts to events: what each process in scope asks for is kept, so that
-//! an event can say what it was before and what it is now.
+//! Turns facts into events. It keeps what each process in scope asks for, so that an event
+//! can say what it was before and what it is now.
 //!
 //! Here is what is kept and how facts are told apart; `state` is one process,
-//! `changes` are its variables, `life` its beginning and end, `poll` finds
-//! what no call told, `asked` says what a process asks for.
+//! `changes` are its variables, `life` its beginning and end, `poll` finds changes that no
+//! probe reported, `asked` says what a process asks for.
 
 mod asked;
 mod baseline;

@@ -1,4 +1,4 @@
-//! Processes that are in another cgroup than before: moved there by somebody who
+//! Notices processes that are in another cgroup than before: moved there by somebody who
 //! wrote into its `cgroup.procs`, or born there.
 
 use std::rc::Rc;

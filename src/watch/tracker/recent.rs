@@ -1,4 +1,4 @@
-//! The processes that executed a program last, some of each user.
+//! Keeps the processes that executed a program last, a bounded number for each user.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

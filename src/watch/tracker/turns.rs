@@ -1,5 +1,5 @@
-//! Whose turn it is to be looked at: of many processes a few at a time, each
-//! user as often as any other, and each of a user's processes in its turn.
+//! Chooses which processes are looked at next: a few at a time, each user as often as any
+//! other, and each of a user's processes in its turn.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

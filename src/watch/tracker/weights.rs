@@ -1,5 +1,5 @@
-//! How much is kept of environments: each has values that its user chose, and
-//! one user may have very many processes.
+//! Bounds the memory for environments: each has values that its user chose, and one user
+//! may have very many processes.
 
 use std::collections::HashMap;
 
