@@ -15,7 +15,7 @@ gpumap=${GPUMAP:-gpumap}
 ask=${GPUMAP_ASK:-node --json --compact}
 
 # srun refuses all nodes if one is down, so only those are asked that can answer.
-# The others are told as missing.
+# The others are reported as missing.
 if [ $# -gt 0 ]; then set -- -n "$1"; fi
 expected=$(sinfo -h -N "$@" -o %N | sort -u)
 able=$(sinfo -h -N -t idle,alloc,mix "$@" -o %N | sort -u)

@@ -34,7 +34,7 @@ pub(super) struct Counting {
     /// By the number of the attachment.
     attached: BTreeMap<u32, Library>,
     uncovered: Vec<Uncovered>,
-    /// Processes that have ended: what was not covered of them is told once more.
+    /// Processes that have ended: what was not covered of them is reported once more.
     ended: BTreeSet<u32>,
 }
 
@@ -72,7 +72,7 @@ impl Counting {
         of_it.map(|library| library.facts.since_ns).min()
     }
 
-    /// What is not counted. What concerns processes that have ended is told this once.
+    /// What is not counted. What concerns processes that have ended is reported this once.
     pub(super) fn uncovered(&mut self) -> Vec<Uncovered> {
         let mut all = self.uncovered.clone();
         let ended = std::mem::take(&mut self.ended);
@@ -123,7 +123,7 @@ impl Counting {
         }
     }
 
-    /// A process has ended. What was not covered in it is told once more: its calls are
+    /// A process has ended. What was not covered in it is reported once more: its calls are
     /// missing for ever.
     pub(super) fn ended(&mut self, pid: u32) {
         if self.uncovered.iter().any(|left_out| left_out.pid == Some(pid)) {

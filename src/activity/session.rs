@@ -23,7 +23,7 @@ use crate::sys::mappings::{Mapping, Mappings};
 
 /// How long processes are looked at before others have their turn.
 const LOOKING: Duration = Duration::from_millis(10);
-/// How often work is looked for while nothing is told.
+/// How often work is looked for while the kernel reports nothing.
 const TURN: Duration = Duration::from_millis(250);
 /// In how many turns every process is looked at once more: one may open a
 /// library of its own long after it began.
@@ -343,7 +343,7 @@ impl Session {
     }
 
     /// Looks for libraries of a process that are not attached to yet. If that does not
-    /// succeed, it is told as not covered, and tried again later.
+    /// succeed, it is reported as not covered, and tried again later.
     fn cover(&mut self, pid: u32) {
         if self.only.as_ref().is_some_and(|only| !only.contains(&pid)) {
             return;

@@ -14,7 +14,7 @@ use crate::model::FailOn;
 /// it and below. `-` is standard input, where lines may begin with `LABEL: ` as
 /// `srun --label`, clush and pdsh write them. Every document says itself which node
 /// it is of; of several of one kind the newest counts. One that came under the name of
-/// another node, as label or as name of its file (`n1.json`), is told, and replaces
+/// another node, as label or as name of its file (`n1.json`), is reported, and replaces
 /// nothing that came under the right one.
 ///
 /// The report has the findings of all nodes, those that are alike together; jobs that

@@ -18,7 +18,7 @@ pub(super) const KINDS: &[CheckKind] = &[
     },
     CheckKind {
         id: "engine.cgroup-changes",
-        page: "gpumap watch is told of new cgroups by fanotify or inotify, and sees new programs by the \
+        page: "gpumap watch learns of new cgroups from fanotify or inotify, and sees new programs by the \
                revision that the kernel counts (Linux 6.17) or by comparing lists.",
         look: |node| engine(node, &EngineTask::CgroupChanges, "Changes of programs are noticed by"),
     },

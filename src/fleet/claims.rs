@@ -3,7 +3,7 @@
 //! A launcher puts the name of the node that it reached before the node's lines, and files
 //! are named after nodes. The host in an answer is the node's own word: a node that is not
 //! honest, or a copied one, names another. An answer under the name of one known node that
-//! says that it is another one is told, and does not replace what came under the right
+//! says that it is another one is reported, and does not replace what came under the right
 //! name. A name that no node has is an alias, or the name of a file.
 
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use super::words::Word;
 use crate::model::ProblemCode;
 use crate::observation::Problem;
 
-/// Contradictions that are told one by one.
+/// Contradictions that are reported one by one.
 const TOLD: usize = 200;
 
 /// Takes answers that came under other names for what they are, and says which of them
@@ -33,7 +33,7 @@ pub(super) fn settle(gatherer: &mut Gatherer, expected: Option<&[String]>) -> Ve
             add(node, answers);
         }
         told.extend(others.iter().map(|(word, _)| (words.get(*word).to_owned(), host.clone())));
-        // Nothing else is known of this node: its answer stays, and is told.
+        // Nothing else is known of this node: its answer stays, and is reported.
         if node.state.is_none() && node.audit.is_none() {
             others.into_iter().for_each(|(_, answers)| add(node, answers));
         }

@@ -9,7 +9,7 @@ use super::hostlist;
 use crate::model::{FailOn, OwnerKind, Severity};
 use crate::report::{Counts, Fleet, FleetFinding};
 
-/// Groups of one id and severity that are told by their words; the rest is one group.
+/// Groups of one id and severity that are reported by their words; the rest is one group.
 const GROUPS: usize = 50;
 
 /// The fingerprints that a former report had, by node.

@@ -22,14 +22,14 @@ use crate::report;
 
 /// The longest name of a node: what uname(2) has room for.
 const NAME: usize = 64;
-/// Documents that cannot be used and are told one by one.
+/// Documents that cannot be used and are reported one by one.
 const TOLD: usize = 200;
 /// Nodes of one report.
 const NODES: usize = 1 << 17;
 /// Bytes of all different words together: 10,000 nodes of 50 jobs take some 40 MiB.
 /// What a hostile node makes up has an end here.
 const ROOM: usize = if cfg!(test) { 1 << 20 } else { 256 << 20 };
-/// Lines of one input that are no document and are told one by one.
+/// Lines of one input that are no document and are reported one by one.
 const TEXTS: usize = 3;
 /// Characters that are shown of text that is no document.
 const SHOWN: usize = 60;

@@ -40,7 +40,7 @@ pub(super) fn of(gatherer: &Gatherer) -> FleetJobs {
         })
     });
     let mut rows: Vec<Row<'_>> = rows.collect();
-    // By number, which is quick; jobs are put in order by name when they are told.
+    // By number, which is quick; jobs are put in order by name when they are reported.
     rows.sort_by_key(|row| (row.job, row.cluster));
     let mut jobs = FleetJobs::default();
     for job in rows.chunk_by(|a, b| (a.job, a.cluster) == (b.job, b.cluster)) {

@@ -4,7 +4,7 @@
 //! [`Stream`] splits the bytes of an input into documents, a [`Gatherer`] keeps of
 //! each what a report needs and lets the rest go, and [`report`] compares the nodes.
 //! No text of a node is trusted: every length has a bound, a name of a node is a name
-//! or the document is refused, and what is broken is told without harm to the rest.
+//! or the document is refused, and what is broken is reported without harm to the rest.
 
 mod alike;
 mod answer;

@@ -81,7 +81,7 @@ pub enum Coverage {
     Covered,
     /// They are not, for this reason.
     Uncovered(String),
-    /// Those of some drivers' libraries are not: the [`Prober`] was told which, and why.
+    /// Those of some drivers' libraries are not: the [`Prober`] gave the reason of each.
     /// Only where C libraries are not looked at.
     Partly,
     /// It ended, or is a thread of the kernel.

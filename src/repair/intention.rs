@@ -47,7 +47,7 @@ pub(super) fn in_unit<'a>(path: &Text, stack: &'a Stack) -> Option<InUnit<'a>> {
     let unit = unit_of(path)?;
     let top = unit.lossy().into_owned();
     let below = format!("{top}/");
-    // What gpumap put there says what it was told once, and nothing of what should be.
+    // A program of gpumap says what somebody wanted once, and nothing of what should be.
     let at = |program: &&InForce| {
         program.writer != Some(Writer::Gpumap)
             && (program.place.attached_at == top || program.place.attached_at.starts_with(&below))

@@ -8,13 +8,13 @@
 //!   never guesses; `runtime` reads files of container runtimes and units, `slurm` what
 //!   Slurm allocated;
 //! * what that allows and the kernel denies is missing; each program that denies
-//!   some of it is told (`plan`);
+//!   some of it is named (`plan`);
 //! * `systemd` writes the command where the program is systemd's, `device_allow` and
 //!   `shell` say how; `owners` says what to do about programs of others;
 //! * where no owner has a command, or `--direct` asks for it, `direct` plans one
 //!   program in the place of the one that denies;
 //! * the policy afterwards is worked out: for the cgroup, so that what remains denied
-//!   is told, and for every other cgroup that the program rules, which must gain
+//!   is reported, and for every other cgroup that the program rules, which must gain
 //!   nothing (`others`); `claims` refuses devices that are somebody else's, `since`
 //!   limits that were set on purpose;
 //! * `proof` compares what a change made with what was planned.

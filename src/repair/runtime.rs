@@ -84,7 +84,7 @@ fn rule(device: &ContainerDevice) -> Option<Rule> {
     })
 }
 
-/// What the files of a service allow. Those of a scope say what systemd was told of a
+/// What the files of a service allow. Those of a scope say what somebody told systemd about a
 /// container, which is not all that it was given; those of a slice say what others
 /// get.
 ///

@@ -39,7 +39,7 @@ pub struct OpensWatcher {
     /// Cgroups of processes that hold GPUs, for when they are gone.
     places: HashMap<(u32, u64), Text>,
     next: Instant,
-    /// Whether the engine's reason was told.
+    /// Whether the engine's reason was reported.
     failed: bool,
 }
 

@@ -8,7 +8,7 @@ use crate::observation::GpuApi;
 pub(in crate::activity) struct Function {
     /// Its exported name.
     pub(in crate::activity) name: String,
-    /// What the kernel side is told of it.
+    /// What the kernel side must know about it.
     pub(in crate::activity) cookie: Cookie,
 }
 

@@ -43,7 +43,7 @@ type ProcessKey = (u32, u64, u64);
 pub struct Follower {
     /// The reading before.
     before: Option<Activity>,
-    /// What is known of the processes of the last reading: those that end are told
+    /// What is known of the processes of the last reading: those that end are reported
     /// once more when nothing can be observed of them any longer.
     known: HashMap<ProcessKey, Known>,
     /// Whether to list the streams one by one.

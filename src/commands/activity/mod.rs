@@ -148,7 +148,7 @@ impl Counting<'_, '_> {
 }
 
 /// The answer of one interval. A process that ended while it was looked at is no
-/// problem: what it did is told all the same.
+/// problem: what it did is reported all the same.
 fn document(observation: &Observation, payload: Payload) -> Document {
     let mut document = envelope::document("activity", observation, payload);
     document.errors.retain(|problem| problem.code != ProblemCode::NoProcess);

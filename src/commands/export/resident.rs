@@ -23,7 +23,7 @@ use crate::observe::Options;
 
 /// How often changes are looked for where the caller does not say.
 const EVERY: Duration = Duration::from_secs(15);
-/// Problems that are told, each once.
+/// Problems that are reported, each once.
 const TOLD: usize = 100;
 
 /// Runs the command.
@@ -89,7 +89,7 @@ struct Exporter<'s, 'a> {
     changes: Changes,
     /// The last look at the whole node.
     look: Look,
-    /// What was told on standard error.
+    /// What was reported on standard error.
     told: HashSet<String>,
 }
 
@@ -99,7 +99,7 @@ impl Exporter<'_, '_> {
         self.changes.look(&std::mem::take(&mut self.look.node));
     }
 
-    /// Hands out what is known. An outlet that fails is told and tried again: a full
+    /// Hands out what is known. An outlet that fails is reported and tried again: a full
     /// disk or a missing directory may be mended while gpumap runs.
     fn publish(&mut self) -> Result<(), Failure> {
         self.changes.checked(jiff::Timestamp::now().as_duration().as_secs_f64());

@@ -1,7 +1,7 @@
 //! The inputs of `gpumap fleet`: files, directories and standard input, packed by
 //! gzip or not.
 //!
-//! A file that cannot be read is told and the others are read all the same: one
+//! A file that cannot be read is reported and the others are read all the same: one
 //! broken file of a thousand must not hide the rest.
 
 use std::cell::Cell;

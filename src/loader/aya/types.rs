@@ -3,7 +3,7 @@
 //! A kernel describes more than a hundred thousand types. aya takes some 35 ms to
 //! read them, and goes through all of them for each type that it looks for. So it is
 //! given a description in which every type that does not matter is an empty
-//! declaration. Types keep their numbers, which the kernel is told. What matters:
+//! declaration. Types keep their numbers, which the kernel is given. What matters:
 //! each type that has the name of one in `bpf/`, and what lies inside of it. aya
 //! looks behind no pointer for that.
 //!

@@ -100,7 +100,7 @@ pub(super) fn clock() -> Answer<bool> {
 mod tests {
     use super::*;
 
-    /// Make sure that the option of the right mount is told, and not one that is
+    /// Make sure that the option of the right mount is reported, and not one that is
     /// off.
     #[test]
     fn hidden() {

@@ -1,4 +1,4 @@
-//! Colours. Nothing is told by colour alone: glyphs, letters and words say the same.
+//! Colours. Nothing is shown by colour alone: glyphs, letters and words say the same.
 
 use ratatui::style::{Color, Modifier, Style};
 

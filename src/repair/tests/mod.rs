@@ -254,7 +254,7 @@ fn others_do_not_gain() {
     assert!(unseen.refusals[0].contains("was not seen"), "{:?}", unseen.refusals);
 }
 
-/// Make sure that a denial of the v1 controller is told, and counts as remaining: the
+/// Make sure that a denial of the v1 controller is reported, and counts as remaining: the
 /// command changes programs alone.
 #[test]
 fn the_v1_controller_denies_too() {

@@ -174,7 +174,7 @@ fn what_is_somebody_elses() {
 }
 
 /// Make sure that a limit which somebody set after the source was so is not taken back,
-/// and that both times are told; a reload, which sets nothing, is no such limit.
+/// and that both times are reported; a reload, which sets nothing, is no such limit.
 #[test]
 fn a_limit_set_since() {
     let list = "DevicePolicy=strict\nDeviceAllow=/dev/char/1:3 rwm";

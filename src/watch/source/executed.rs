@@ -19,7 +19,7 @@ pub(super) struct Executed(HashMap<u32, HashMap<u32, Begun>>);
 /// Of one process.
 #[derive(Debug)]
 struct Begun {
-    /// How many records were lost before these: all of one program are told at
+    /// How many records were lost before these: all of one program are reported at
     /// once, and where one of them is lost those that follow say another number.
     lost: u32,
     environment: Environment,
@@ -76,7 +76,7 @@ impl Executed {
     }
 }
 
-/// The environment, if all that was told of it came.
+/// The environment, if every record of it came.
 fn whole(begun: Option<Begun>, lost: u32, told: usize) -> Option<Environment> {
     if told == 0 {
         return Some(Environment::default());
@@ -118,7 +118,7 @@ mod tests {
         environment.map(values)
     }
 
-    /// Make sure that what comes whole is told, in its order and with what is
+    /// Make sure that what comes whole is reported, in its order and with what is
     /// there twice.
     #[test]
     fn complete() {
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(told(both).unwrap(), ["1", ""]);
     }
 
-    /// Make sure that nothing is told where a record is missing, could not be
+    /// Make sure that nothing is reported where a record is missing, could not be
     /// read, or belongs to another program.
     #[test]
     fn incomplete() {

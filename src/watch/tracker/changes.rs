@@ -52,7 +52,7 @@ impl Tracker {
 
     /// A call that changed a variable whose name could not be read without
     /// waiting for a page of the process. What it has is read again soon, and what
-    /// differs then is told.
+    /// differs then is reported.
     pub(super) fn unnamed(&mut self, subject: &EventSubject) {
         if let Some(state) = self.state(subject) {
             state.doubtful = true;

@@ -51,7 +51,7 @@ const PROCESSES: usize = 1 << 18;
 #[derive(Debug)]
 pub struct Tracker {
     node: Box<dyn NodeReader>,
-    /// Whose moves are told, and where cgroup2 is mounted.
+    /// Whose moves are reported, and where cgroup2 is mounted.
     scope: ProcessScope,
     root: PathBuf,
     processes: HashMap<u32, TrackedProcess>,
@@ -177,7 +177,7 @@ impl Tracker {
     }
 
     /// The state of a process: a new one if the pid is another process's now.
-    /// `None` where too many are kept already, which is told.
+    /// `None` where too many are kept already, which is reported.
     fn state(&mut self, subject: &EventSubject) -> Option<&mut TrackedProcess> {
         let full = self.processes.len() >= PROCESSES || self.turns.count(subject.account) >= EACH;
         if full && !self.processes.contains_key(&subject.pid) {

@@ -46,7 +46,7 @@ impl Reread {
 }
 
 impl Tracker {
-    /// Reads environments again: the first half of finding what no call told.
+    /// Reads environments again: the first half of finding changes that no probe reported.
     pub fn reread(&mut self) -> Reread {
         let pids = self.in_turn();
         let changes = |pid: &u32| self.processes.get(pid).map_or(0, |state| state.changes);
@@ -141,7 +141,7 @@ impl Tracker {
         Some(self.about(EventKind::Uncovered, now, subject).because(why))
     }
 
-    /// What a process has in memory, where every call up to then was told.
+    /// What a process has in memory, where every call up to then was reported.
     fn found(&mut self, subject: &EventSubject, now: Environment) -> Vec<Event> {
         let Some(state) = self.state(subject) else { return Vec::new() };
         if state.environment.as_ref() == Some(&now) {

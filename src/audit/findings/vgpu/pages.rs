@@ -94,8 +94,8 @@ pub(super) const MIXED: Kind = Kind {
     title: "different builds of libvgpu.so share a region",
     page: "\
 Processes use one region with different files of the library, or two builds of different layouts have written to it. \
-Depending on which two, limits are lost, new processes hang or crash, or all is well; which build a file is cannot be \
-told from outside.
+Depending on which two, limits are lost, new processes hang or crash, or all is well; nothing outside of the \
+process says which build a file is.
 
 Causes: the library is one file on the node, and an upgrade replaces it under containers that run.
 
