@@ -16,14 +16,14 @@ use super::programs::writer_of;
 use super::rules;
 
 /// What happened to the programs of one cgroup; `None` if the same programs are in
-/// force and decide the same. Use [`Comparison`] for several cgroups.
+/// force and decide the same. Use [`NodeComparison`] for several cgroups.
 pub fn change(before: &Observation, after: &Observation, cgroup: &Text) -> Option<PolicyEvent> {
-    Comparison::new(before, after).change(cgroup)
+    NodeComparison::new(before, after).change(cgroup)
 }
 
 /// Two observations of one node, of which each policy is decoded once.
 #[derive(Debug)]
-pub struct Comparison<'a> {
+pub struct NodeComparison<'a> {
     before: Side<'a>,
     after: Side<'a>,
     decoder: Decoder,
@@ -46,7 +46,7 @@ struct Side<'a> {
     policies: Policies<'a>,
 }
 
-impl<'a> Comparison<'a> {
+impl<'a> NodeComparison<'a> {
     /// Takes both in; the inventory is the later one's, if it has one.
     pub fn new(before: &'a Observation, after: &'a Observation) -> Self {
         let mut facts = &after.gpu_facts;

@@ -19,7 +19,7 @@ use super::gpu_verdicts::GpuVerdicts;
 use super::held::Numbers;
 use super::policies::Policies;
 use super::programs;
-use super::rules::Table;
+use super::rules::PolicyTable;
 use super::subject;
 
 /// An observation, its inventory and owners, and policies as far as they were
@@ -38,7 +38,7 @@ pub(super) struct JoinedNode<'a> {
     users: HashMap<u32, &'a Text>,
     decoder: Decoder,
     policies: Policies<'a>,
-    table: Table,
+    table: PolicyTable,
     views: HashMap<Policy, Rc<GpuVerdicts>>,
 }
 
@@ -58,7 +58,7 @@ impl<'a> JoinedNode<'a> {
             users: observation.users.iter().map(|user| (user.uid, &user.name)).collect(),
             decoder: Decoder::new(),
             policies: Policies::new(observation),
-            table: Table::new(&observation.gpu_facts),
+            table: PolicyTable::new(&observation.gpu_facts),
             views: HashMap::new(),
         }
     }

@@ -10,7 +10,7 @@ use crate::report::{Line, Payload, Program};
 
 use super::error::AnalyseError;
 use super::policies::Policies;
-use super::rules::Table;
+use super::rules::PolicyTable;
 use super::subject;
 use super::writer;
 
@@ -18,7 +18,7 @@ use super::writer;
 pub fn programs(observation: &Observation, ids: &[u32]) -> Result<Payload, AnalyseError> {
     let mut decoder = Decoder::new();
     let mut policies = Policies::new(observation);
-    let mut rules = Table::new(&observation.gpu_facts);
+    let mut rules = PolicyTable::new(&observation.gpu_facts);
     for id in ids {
         subject::program(observation, *id)?;
     }
@@ -39,7 +39,7 @@ pub(super) fn table(
     observation: &Observation,
     ids: &BTreeSet<u32>,
     policies: &mut Policies<'_>,
-    rules: &mut Table,
+    rules: &mut PolicyTable,
     decoder: &mut Decoder,
 ) -> BTreeMap<u32, Program> {
     let mut table = BTreeMap::new();

@@ -10,7 +10,7 @@ use crate::report::{Mask, Omitted, Policy, Rule, Unknown};
 
 /// The policies of an answer by id.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct PolicyTable {
     ids: BTreeMap<policy::Policy, String>,
     /// The drivers of majors that the kernel assigns anew on each boot.
     majors: BTreeMap<u32, Vec<String>>,
@@ -24,7 +24,7 @@ pub(super) struct Table {
 /// (`CHRDEV_MAJOR_DYN_END` and its neighbours in `linux/fs.h`).
 const DYNAMIC: [std::ops::RangeInclusive<u32>; 2] = [234..=254, 384..=511];
 
-impl Table {
+impl PolicyTable {
     /// An empty table that knows the majors of this node.
     pub(super) fn new(facts: &GpuFacts) -> Self {
         let majors = dynamic_majors(facts);

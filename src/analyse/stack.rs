@@ -14,7 +14,7 @@ use crate::report::Effective;
 #[derive(Clone, Debug)]
 pub struct Stack {
     /// In run order.
-    pub programs: Vec<InForce>,
+    pub programs: Vec<ProgramInForce>,
     /// What they decide together.
     pub together: Policy,
     /// The same with the v1 controller of the processes inside, where that is
@@ -26,7 +26,7 @@ pub struct Stack {
 
 /// One program in force.
 #[derive(Clone, Debug)]
-pub struct InForce {
+pub struct ProgramInForce {
     /// Its id, where it is attached, and how.
     pub place: Effective,
     /// The program's name; often empty.
@@ -82,12 +82,12 @@ fn in_force(
     place: Effective,
     policies: &mut Policies<'_>,
     decoder: &mut Decoder,
-) -> Result<InForce, AnalyseError> {
+) -> Result<ProgramInForce, AnalyseError> {
     let program: &Program = subject::program(observation, place.id)?;
     let alone = policies.alone(place.id, decoder);
     let context = policies.context(Some(cgroup.id));
     let policy = alone.unwrap_or_else(|| decoder.policy(&[program], &context));
-    Ok(InForce {
+    Ok(ProgramInForce {
         name: program.name.lossy().into_owned(),
         loaded_at: program.loaded_at.clone(),
         writer: programs::writer_of(program),

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use super::back::put_back;
 use super::error::ApplyError;
-use super::place::{HeldCgroup, Lists, faster, program};
+use super::place::{HeldCgroup, ProgramLists, faster, program};
 use super::prove::{self, AskedFromInside, count, decoded};
 use super::state;
 use super::store::{SCHEMA, Store, journal_path, pin_path};
@@ -85,7 +85,7 @@ struct New {
 /// Makes sure that the kernel lists what the plan rests on; the revision of the list.
 fn unchanged(place: &HeldCgroup<'_>, change: &PlannedSwap) -> Result<u64, ApplyError> {
     let planned = &change.replacement;
-    let Lists { own, effective } = place.lists()?;
+    let ProgramLists { own, effective } = place.lists()?;
     if own.ids != planned.own || effective != change.effective || !place.has_flags(&own) {
         return Err(ApplyError::refused(format!(
             "the programs of {} changed since the plan was made: they were {:?} and are {:?}; ask again",

@@ -22,7 +22,7 @@ pub(super) struct HeldCgroup<'a> {
 }
 
 /// What is attached to the cgroup, and what is in force there.
-pub(super) struct Lists {
+pub(super) struct ProgramLists {
     pub(super) own: Query,
     pub(super) effective: Vec<u32>,
 }
@@ -35,14 +35,14 @@ impl<'a> HeldCgroup<'a> {
     }
 
     /// What the kernel lists now.
-    pub(super) fn lists(&self) -> Result<Lists, ApplyError> {
+    pub(super) fn lists(&self) -> Result<ProgramLists, ApplyError> {
         let ask = |kind| {
             let answer = bpf::query(self.dir.as_fd(), kind);
             answer.map_err(|error| ApplyError::bpf(&self.planned.attached_at, error))
         };
         let effective = ask(ListKind::Effective)?.ids;
         // Last, so that its revision is that of what is compared.
-        Ok(Lists { own: ask(ListKind::Own)?, effective })
+        Ok(ProgramLists { own: ask(ListKind::Own)?, effective })
     }
 
     /// The list that the cgroup has while `program` is in the place of the old one.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::model::ProblemCode;
-use crate::render::json::Stream;
+use crate::render::json::StreamedDocument;
 
 /// Panics are caught in one static place, so these tests run one after the other.
 static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
@@ -70,7 +70,7 @@ fn a_document_that_is_out_stays_as_it_is() {
 fn a_list_is_ended() {
     let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let (exit, out, _) = outcome(&["--json", "check", "c 1:3"], |invocation, _| {
-        let mut stream = Stream::default();
+        let mut stream = StreamedDocument::default();
         stream.begin(invocation.out, &json!({"schema": "gpumap/1"}), "checks")?;
         invocation.is_open = true;
         stream.element(invocation.out, &json!({"n": 1}))?;

@@ -18,7 +18,7 @@ const SHOWN: usize = 8;
 const UUID_LEAST: usize = 5;
 
 /// A device: its kind, major and minor number.
-pub type Number = (DeviceType, u32, u32);
+pub type DeviceNumber = (DeviceType, u32, u32);
 
 /// Why a name means no device.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -48,7 +48,7 @@ pub enum NameError {
 /// # Errors
 ///
 /// No such name, or several devices of that name.
-pub fn named(facts: &GpuFacts, gpus: &[Gpu], name: &str) -> Result<Number, NameError> {
+pub fn named(facts: &GpuFacts, gpus: &[Gpu], name: &str) -> Result<DeviceNumber, NameError> {
     if name.starts_with("MIG-") || is_instance(gpus, name) {
         return Err(NameError::Mig);
     }

@@ -122,12 +122,16 @@ pub trait Loaded {
     /// # Errors
     ///
     /// No such program, or a kernel before 6.1 for one over cgroups.
-    fn iterator(&mut self, program: &'static str, over: Over<'_>) -> Result<Box<dyn Iterate>, LoadError>;
+    fn iterator(
+        &mut self,
+        program: &'static str,
+        over: IteratorScope<'_>,
+    ) -> Result<Box<dyn Iterate>, LoadError>;
 }
 
 /// The objects of the kernel that an iterator visits.
 #[derive(Clone, Copy, Debug)]
-pub enum Over<'a> {
+pub enum IteratorScope<'a> {
     /// All objects of its kind.
     All,
     /// A cgroup and everything below, parents first. The descriptor is of its

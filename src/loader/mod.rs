@@ -21,7 +21,7 @@ use std::rc::{Rc, Weak};
 
 pub use crate::sys::bpf::FunctionEntry;
 pub use error::LoadError;
-pub use interface::{AttachedProbes, Entries, Iterate, Loaded, Loader, ObjectSpec, Over, Ring};
+pub use interface::{AttachedProbes, Entries, Iterate, IteratorScope, Loaded, Loader, ObjectSpec, Ring};
 
 /// The variable with which tests choose an engine: `aya` or `libbpf`
 /// (CONTRIBUTING.md).

@@ -36,4 +36,4 @@ pub use mode::Mode;
 pub use prober::{FileId, FileRole, ProbeTarget, Prober};
 pub use programs::{ProbePrograms, ProgramsSpec};
 pub use scope::ProcessScope;
-pub use waiting::{EACH, Look, Waiting};
+pub use waiting::{EACH, PendingLook, Waiting};

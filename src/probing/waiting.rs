@@ -16,7 +16,7 @@ pub type Account = Option<u32>;
 
 /// A look that is to be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct PendingLook {
     /// Who answers for the process.
     pub account: Account,
     /// The process.
@@ -24,7 +24,7 @@ pub struct Look {
     number: usize,
 }
 
-impl Look {
+impl PendingLook {
     /// Whether it is the last one of the process.
     pub fn is_last(self) -> bool {
         self.number + 1 == LOOKS.len()
@@ -47,15 +47,15 @@ impl Waiting {
     /// A process executed a program. Whether it will be looked at: not if too
     /// many of its account wait.
     pub fn add(&mut self, account: Account, pid: u32) -> bool {
-        self.put(Look { account, pid, number: 0 })
+        self.put(PendingLook { account, pid, number: 0 })
     }
 
     /// It was looked at: there may be a further look.
-    pub fn put_back(&mut self, look: Look) -> bool {
-        self.put(Look { number: look.number + 1, ..look })
+    pub fn put_back(&mut self, look: PendingLook) -> bool {
+        self.put(PendingLook { number: look.number + 1, ..look })
     }
 
-    fn put(&mut self, look: Look) -> bool {
+    fn put(&mut self, look: PendingLook) -> bool {
         let Some(delay) = LOOKS.get(look.number) else { return true };
         let queues = self.accounts.entry(look.account).or_default();
         let has_room = queues.0.iter().map(VecDeque::len).sum::<usize>() < EACH;
@@ -71,7 +71,7 @@ impl Waiting {
     }
 
     /// The next one whose time has come, an account after the other.
-    pub fn next(&mut self, now: Instant) -> Option<Look> {
+    pub fn next(&mut self, now: Instant) -> Option<PendingLook> {
         let is_due = |queues: &Queues| queues.first().is_some_and(|(_, due)| due <= now);
         let mut all = self.accounts.iter().filter(|(_, queues)| is_due(queues)).map(|(account, _)| *account);
         let first = all.next()?;
@@ -84,7 +84,7 @@ impl Waiting {
         if queues.0.iter().all(VecDeque::is_empty) {
             self.accounts.remove(&account);
         }
-        Some(Look { account, pid, number })
+        Some(PendingLook { account, pid, number })
     }
 }
 

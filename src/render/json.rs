@@ -28,12 +28,12 @@ fn part<T: Serialize>(out: &mut dyn Write, value: &T) -> io::Result<()> {
 /// Each call writes its bytes immediately, so the document can be ended between any
 /// two calls, whatever went wrong there.
 #[derive(Debug, Default)]
-pub struct Stream {
+pub struct StreamedDocument {
     bytes: Vec<u8>,
     has_elements: bool,
 }
 
-impl Stream {
+impl StreamedDocument {
     /// Begins a document: the keys of `head`, an object, and then the list.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl Stream {
     }
 }
 
-/// Ends a document that a [`Stream`] began: the keys of `tail`, an object that
+/// Ends a document that a [`StreamedDocument`] began: the keys of `tail`, an object that
 /// has some.
 ///
 /// # Errors
@@ -108,7 +108,7 @@ mod tests {
         use serde_json::json;
         for count in 0..3 {
             let mut out = Vec::new();
-            let mut stream = Stream::default();
+            let mut stream = StreamedDocument::default();
             stream.begin(&mut out, &json!({"a": "\u{202e}"}), "list").unwrap();
             (0..count).for_each(|number| stream.element(&mut out, &json!({"n": number})).unwrap());
             end(&mut out, &json!({"z": [1]})).unwrap();

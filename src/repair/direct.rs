@@ -3,7 +3,7 @@
 
 use super::owners;
 use super::shell;
-use crate::analyse::{self, InForce};
+use crate::analyse::{self, ProgramInForce};
 use crate::model::{AttachFlag, CgroupPath, Owner, OwnerKind, ReplaceMode, Writer};
 use crate::observation::{Attached, Observation, Text};
 use crate::policy::{Decoder, Policy};
@@ -41,7 +41,7 @@ pub(super) struct Wish<'a> {
     /// The cgroup that may gain.
     pub(super) meant: &'a Text,
     /// The program that denies.
-    pub(super) program: &'a InForce,
+    pub(super) program: &'a ProgramInForce,
     pub(super) owner: Option<&'a Owner>,
     /// Where the program is attached.
     pub(super) level: &'a Text,
@@ -154,7 +154,7 @@ fn flags(mode: ReplaceMode, own: &Attached, preorder: Option<bool>) -> Vec<Attac
 
 /// Refuses programs that their owners keep track of: they write them by their own
 /// maps and records, or fail where another one is in its place.
-fn refuse_owner(program: &InForce, owner: Option<&Owner>) -> Result<(), String> {
+fn refuse_owner(program: &ProgramInForce, owner: Option<&Owner>) -> Result<(), String> {
     let by_writer = matches!(
         program.writer,
         Some(Writer::Libvirt | Writer::Lxc | Writer::Htcondor | Writer::Crane | Writer::Oar)
@@ -191,7 +191,7 @@ fn refuse_twice(observation: &Observation, id: u32, level: &Text) -> Result<(), 
 }
 
 /// How long it lasts, and what undoes it.
-fn life(program: &InForce, owner: Option<&Owner>) -> (String, String) {
+fn life(program: &ProgramInForce, owner: Option<&Owner>) -> (String, String) {
     let at = &program.place.attached_at;
     let (lasts, undone_by) = match (&program.writer, owner.map(|owner| &owner.kind)) {
         (Some(Writer::Systemd), _) => (

@@ -1,6 +1,6 @@
 //! What should be allowed, and who says so.
 
-use crate::analyse::{self, InForce, Stack};
+use crate::analyse::{self, ProgramInForce, Stack};
 use crate::model::{CgroupPath, IntentionSource, Writer};
 use crate::observation::{Observation, Text};
 use crate::policy::{Decoder, Policy, Rule};
@@ -29,9 +29,9 @@ pub(super) struct InUnit<'a> {
     /// The unit's cgroup.
     pub(super) path: Text,
     /// systemd's, attached to the unit itself.
-    pub(super) systemd: Vec<&'a InForce>,
+    pub(super) systemd: Vec<&'a ProgramInForce>,
     /// What others attached to the unit or below it.
-    pub(super) others: Vec<&'a InForce>,
+    pub(super) others: Vec<&'a ProgramInForce>,
 }
 
 /// The path of the unit that a cgroup is or is in; the outermost one that is no
@@ -48,7 +48,7 @@ pub(super) fn in_unit<'a>(path: &Text, stack: &'a Stack) -> Option<InUnit<'a>> {
     let top = unit.lossy().into_owned();
     let below = format!("{top}/");
     // A program of gpumap says what somebody wanted once, and nothing of what should be.
-    let at = |program: &&InForce| {
+    let at = |program: &&ProgramInForce| {
         program.writer != Some(Writer::Gpumap)
             && (program.place.attached_at == top || program.place.attached_at.starts_with(&below))
     };
@@ -56,7 +56,7 @@ pub(super) fn in_unit<'a>(path: &Text, stack: &'a Stack) -> Option<InUnit<'a>> {
     Some(InUnit { path: unit, systemd, others })
 }
 
-fn is_systemd(program: &InForce, unit: &str) -> bool {
+fn is_systemd(program: &ProgramInForce, unit: &str) -> bool {
     program.writer == Some(Writer::Systemd) && program.place.attached_at == unit
 }
 
@@ -110,11 +110,11 @@ fn refuse_older_limit(unit: &InUnit<'_>, policy: Policy, decoder: &mut Decoder) 
 }
 
 /// Load time, then id: the time is in seconds, and ids grow until they wrap.
-fn age(program: &InForce) -> (&str, u32) {
+fn age(program: &ProgramInForce) -> (&str, u32) {
     (&program.loaded_at, program.place.id)
 }
 
-fn title(program: &InForce) -> String {
+fn title(program: &ProgramInForce) -> String {
     match &program.writer {
         Some(writer) => format!("program {} ({writer})", program.place.id),
         None => format!("program {}", program.place.id),

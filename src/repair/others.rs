@@ -68,7 +68,7 @@ fn gains(observation: &Observation, path: &Text, widening: Widening<'_>, decoder
 
 /// What the programs decide once one of them is widened.
 pub(super) fn after(stack: &analyse::Stack, widening: &Widening<'_>, decoder: &mut Decoder) -> Policy {
-    let of = |program: &analyse::InForce| {
+    let of = |program: &analyse::ProgramInForce| {
         if program.place.id == widening.program { widening.policy } else { program.policy }
     };
     let policies: Vec<Policy> = stack.programs.iter().map(of).collect();

@@ -1,13 +1,13 @@
 //! What to do about a program that is not systemd's: its owner writes it again, or
 //! keeps its rules elsewhere, so that nobody else may change it.
 
-use crate::analyse::InForce;
+use crate::analyse::ProgramInForce;
 use crate::model::{Owner, OwnerKind, Writer};
 
 use super::slurm;
 
 /// What the owner of a program can do, a sentence.
-pub(super) fn advice(program: &InForce, owner: Option<&Owner>) -> String {
+pub(super) fn advice(program: &ProgramInForce, owner: Option<&Owner>) -> String {
     let id = program.place.id;
     let at = &program.place.attached_at;
     let kind = owner.map(|owner| &owner.kind);

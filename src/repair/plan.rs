@@ -6,7 +6,7 @@ use super::direct::{self, PlannedSwap};
 use super::intention::{self, Like, Target};
 use super::others::{self, Widening};
 use super::{owners, runtime, since, slurm, systemd};
-use crate::analyse::{self, AnalyseError, InForce, Stack, rule_of};
+use crate::analyse::{self, AnalyseError, ProgramInForce, Stack, rule_of};
 use crate::gpu;
 use crate::model::{
     CgroupPath, Device, DeviceType, IntentionSource, MAX_MAJOR, MAX_MINOR, RepairState, Request, RuleType,
@@ -246,7 +246,7 @@ impl Planner<'_> {
     }
 
     /// The programs that deny something that is missing; the repair names them.
-    fn deniers(&mut self, missing: Policy) -> Result<Vec<InForce>, String> {
+    fn deniers(&mut self, missing: Policy) -> Result<Vec<ProgramInForce>, String> {
         let mut deniers = Vec::new();
         for program in &self.stack.programs.clone() {
             let denied = self.decoder.missing(program.policy, missing);
@@ -289,7 +289,7 @@ impl Planner<'_> {
     }
 
     /// One program in the place of the one that denies.
-    fn replace(&mut self, program: &InForce, missing: Policy) -> Result<(), String> {
+    fn replace(&mut self, program: &ProgramInForce, missing: Policy) -> Result<(), String> {
         let level = self.level_of(program)?;
         let meant = self.request.at.clone().unwrap_or_else(|| self.path.clone());
         if !direct::is_around(&meant, self.path) {
@@ -325,7 +325,7 @@ impl Planner<'_> {
     }
 
     /// The path of the cgroup that a program is attached to.
-    fn level_of(&self, program: &InForce) -> Result<Text, String> {
+    fn level_of(&self, program: &ProgramInForce) -> Result<Text, String> {
         let at = &program.place.attached_at;
         let mut found = self.observation.cgroups.iter().filter(|cgroup| {
             cgroup.path.lossy() == at.as_str()
@@ -349,7 +349,7 @@ impl Planner<'_> {
     }
 
     /// No single command gives back what several programs deny.
-    fn several(&mut self, deniers: &[&InForce]) -> Result<(), String> {
+    fn several(&mut self, deniers: &[&ProgramInForce]) -> Result<(), String> {
         let owner = self.repair.owner.clone();
         let foreign = deniers.iter().filter(|program| !self.is_units_own(program));
         let advice: Vec<String> = foreign.map(|program| owners::advice(program, owner.as_ref())).collect();
@@ -359,7 +359,7 @@ impl Planner<'_> {
     }
 
     /// Whether a program is systemd's, of the unit that the cgroup is in or is.
-    fn is_units_own(&self, program: &InForce) -> bool {
+    fn is_units_own(&self, program: &ProgramInForce) -> bool {
         let at = Some(program.place.attached_at.as_str());
         let unit = intention::unit_of(self.path);
         let own = [unit.as_ref(), Some(self.path)];
@@ -368,13 +368,13 @@ impl Planner<'_> {
     }
 
     /// The step where one program alone denies.
-    fn mend(&mut self, program: &InForce, missing: Policy) -> Result<(), String> {
+    fn mend(&mut self, program: &ProgramInForce, missing: Policy) -> Result<(), String> {
         if !self.is_units_own(program) {
             return Err(owners::advice(program, self.repair.owner.as_ref()));
         }
         let at = &program.place.attached_at;
         let is_twin =
-            |other: &&InForce| other.writer == Some(Writer::Systemd) && other.place.attached_at == *at;
+            |other: &&ProgramInForce| other.writer == Some(Writer::Systemd) && other.place.attached_at == *at;
         if self.stack.programs.iter().filter(is_twin).count() > 1 {
             return Err(format!(
                 "more than one program at {at} looks like systemd's, which changes only its own"
@@ -508,7 +508,7 @@ const ALWAYS: [&str; 3] = [
     "gpumap repair asked again says whether anything is still missing",
 ];
 
-fn denier(program: &InForce, denies: Vec<report::Rule>) -> Denier {
+fn denier(program: &ProgramInForce, denies: Vec<report::Rule>) -> Denier {
     Denier {
         program: program.place.id,
         name: program.name.clone(),

@@ -10,7 +10,7 @@
 //! users, and are never asked.
 
 use crate::allocation::{Numbering, caller_list};
-use crate::analyse::{self, InForce, Stack};
+use crate::analyse::{self, ProgramInForce, Stack};
 use crate::gpu;
 use crate::model::{CgroupPath, Device, DeviceType, IntentionSource, Owner, Request, RequestSet, Verdict};
 use crate::observation::{Observation, Text};
@@ -28,7 +28,7 @@ const NAME: &str = "Slurm_Cgroup_v2";
 pub(super) const CAUTION: &str = "Slurm allocates GPUs alone: of control nodes such as /dev/nvidiactl and /dev/nvidia-uvm it says nothing; if they are denied too, name them with --allow";
 
 /// Whether a program is Slurm's, by its name.
-pub(super) fn is_slurms(program: &InForce) -> bool {
+pub(super) fn is_slurms(program: &ProgramInForce) -> bool {
     program.name == NAME
 }
 
@@ -84,7 +84,7 @@ pub(super) fn of_program(
     let directory = Directory::new(observation);
     let owner = of(&directory, path).ok_or("it is no cgroup of a Slurm job")?;
     let (stack_there, programs) = nearest(observation, &directory, path, &owner, decoder)?;
-    let title = |program: &InForce| format!("program {} (Slurm)", program.place.id);
+    let title = |program: &ProgramInForce| format!("program {} (Slurm)", program.place.id);
     let titles: Vec<String> = programs.iter().map(title).collect();
     let as_of = programs.iter().map(|program| program.loaded_at.clone()).max();
     let as_of = as_of.filter(|time| !time.is_empty());
@@ -133,7 +133,7 @@ fn nearest(
     path: &Text,
     owner: &Owner,
     decoder: &mut Decoder,
-) -> Result<(Stack, Vec<InForce>), String> {
+) -> Result<(Stack, Vec<ProgramInForce>), String> {
     let is_mine = |at: &Text| of(directory, at).is_some_and(|at| level(&at) == level(owner));
     let mut around: Vec<_> = observation
         .cgroups
@@ -146,8 +146,9 @@ fn nearest(
     for cgroup in around {
         let Some(own) = cgroup.own.known().filter(|own| !own.programs.is_empty()) else { continue };
         let stack = analyse::stack(observation, &cgroup.path, decoder).map_err(|error| error.to_string())?;
-        let is_it = |program: &&InForce| own.programs.contains(&program.place.id) && is_slurms(program);
-        let programs: Vec<InForce> = stack.programs.iter().filter(is_it).cloned().collect();
+        let is_it =
+            |program: &&ProgramInForce| own.programs.contains(&program.place.id) && is_slurms(program);
+        let programs: Vec<ProgramInForce> = stack.programs.iter().filter(is_it).cloned().collect();
         if !programs.is_empty() {
             return Ok((stack, programs));
         }

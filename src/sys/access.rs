@@ -25,7 +25,7 @@ pub enum Access {
 
 /// The kernel's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum AccessAnswer {
     /// The access is allowed.
     Allowed,
     /// `EPERM`: the device policy refuses (or, for writing, the node is
@@ -51,8 +51,8 @@ pub enum Answer {
 ///
 /// The libc wrapper is not used: where the system call is missing, it answers
 /// from the permission bits alone and never asks the device policy.
-pub fn probe(path: &Path, access: Access) -> Answer {
-    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return Answer::NoSuchFile };
+pub fn probe(path: &Path, access: Access) -> AccessAnswer {
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return AccessAnswer::NoSuchFile };
     let mode = mode(access);
     match faccessat(libc::SYS_faccessat2, &path, mode) {
         Err(Errno::ENOSYS) if getuid() == geteuid() && getgid() == getegid() => {
@@ -64,7 +64,7 @@ pub fn probe(path: &Path, access: Access) -> Answer {
 
 /// Asks the same about a handle, opened with `O_PATH`; no device is opened. Since
 /// Linux 5.8.
-pub fn probe_handle<Fd: AsFd>(node: Fd, access: Access) -> Answer {
+pub fn probe_handle<Fd: AsFd>(node: Fd, access: Access) -> AccessAnswer {
     let flags = c_long::from(libc::AT_EACCESS | libc::AT_EMPTY_PATH);
     let (fd, mode) = (c_long::from(node.as_fd().as_raw_fd()), c_long::from(mode(access)));
     // SAFETY: the empty path is terminated, the handle outlives the call.
@@ -98,15 +98,15 @@ fn faccessat(call: c_long, path: &CString, mode: c_int) -> Result<(), Errno> {
 }
 
 /// The meaning of a result of faccessat(2) on a device node.
-pub(super) fn answer(result: Result<(), Errno>) -> Answer {
+pub(super) fn answer(result: Result<(), Errno>) -> AccessAnswer {
     match result {
-        Ok(()) => Answer::Allowed,
-        Err(Errno::EPERM) => Answer::DevicePolicy,
-        Err(Errno::EACCES) => Answer::FilePermission,
-        Err(Errno::ENOENT | Errno::ENOTDIR) => Answer::NoSuchFile,
-        Err(Errno::ENXIO) => Answer::NoDevice,
-        Err(Errno::ENOSYS) => Answer::Unsupported,
-        Err(other) => Answer::Other(other),
+        Ok(()) => AccessAnswer::Allowed,
+        Err(Errno::EPERM) => AccessAnswer::DevicePolicy,
+        Err(Errno::EACCES) => AccessAnswer::FilePermission,
+        Err(Errno::ENOENT | Errno::ENOTDIR) => AccessAnswer::NoSuchFile,
+        Err(Errno::ENXIO) => AccessAnswer::NoDevice,
+        Err(Errno::ENOSYS) => AccessAnswer::Unsupported,
+        Err(other) => AccessAnswer::Other(other),
     }
 }
 
@@ -117,9 +117,9 @@ mod tests {
     /// Make sure that the plain cases come out right.
     #[test]
     fn plain_files() {
-        assert_eq!(probe(Path::new("/dev/null"), Access::ReadWrite), Answer::Allowed);
-        assert_eq!(probe(Path::new("/dev/null"), Access::Exists), Answer::Allowed);
-        assert_eq!(probe(Path::new("/nonexistent/x"), Access::Read), Answer::NoSuchFile);
-        assert_eq!(probe(Path::new("/dev/null/x"), Access::Write), Answer::NoSuchFile);
+        assert_eq!(probe(Path::new("/dev/null"), Access::ReadWrite), AccessAnswer::Allowed);
+        assert_eq!(probe(Path::new("/dev/null"), Access::Exists), AccessAnswer::Allowed);
+        assert_eq!(probe(Path::new("/nonexistent/x"), Access::Read), AccessAnswer::NoSuchFile);
+        assert_eq!(probe(Path::new("/dev/null/x"), Access::Write), AccessAnswer::NoSuchFile);
     }
 }

@@ -12,7 +12,7 @@ use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::unistd::pipe2;
 
-use super::access::{Access, Answer, answer, mode};
+use super::access::{Access, AccessAnswer, answer, mode};
 
 /// Questions of one process: their answers fit into the smallest pipe there
 /// is, one page, so that writing them never blocks.
@@ -63,7 +63,7 @@ pub fn ask_inside(
     cgroup: BorrowedFd<'_>,
     questions: &[(BorrowedFd<'_>, Access)],
     limit: Duration,
-) -> Result<Vec<Answer>, AskError> {
+) -> Result<Vec<AccessAnswer>, AskError> {
     let asked: Vec<(RawFd, c_int)> = questions
         .iter()
         .take(QUESTION_LIMIT)
@@ -83,7 +83,7 @@ pub fn ask_inside(
 }
 
 /// An errno as the child wrote it.
-fn parse(bytes: &[u8]) -> Answer {
+fn parse(bytes: &[u8]) -> AccessAnswer {
     let errno = <[u8; 4]>::try_from(bytes).map_or(libc::EIO, c_int::from_ne_bytes);
     answer(if errno == 0 { Ok(()) } else { Err(Errno::from_raw(errno)) })
 }

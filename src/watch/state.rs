@@ -34,12 +34,12 @@ pub struct SavedProcess {
     /// Start time in clock ticks since boot.
     pub start_time: u64,
     /// Its variables.
-    pub variables: Vec<Set>,
+    pub variables: Vec<LastValue>,
 }
 
 /// One variable.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Set {
+pub struct LastValue {
     /// Name.
     pub name: String,
     /// When it was changed last, RFC 3339.
@@ -67,7 +67,7 @@ impl SavedProcess {
 impl From<LastSet> for SavedProcess {
     fn from(last: LastSet) -> Self {
         let variables = last.variables.into_iter();
-        let variables = variables.map(|(name, value, at)| Set { name, at, value }).collect();
+        let variables = variables.map(|(name, value, at)| LastValue { name, at, value }).collect();
         Self { pid: last.pid, start_time: last.start_time, variables }
     }
 }

@@ -162,7 +162,7 @@ fn processes_that_cannot_answer() {
     fs::write(cgroup.path().join("cgroup.freeze"), "0").unwrap();
     let limit = Duration::from_secs(5);
     let allowed = ask_inside(cgroup.dir().as_fd(), &asked, limit);
-    assert_eq!(allowed, Ok(vec![access::Answer::Allowed]));
+    assert_eq!(allowed, Ok(vec![access::AccessAnswer::Allowed]));
 
     let threaded = cgroup.child("threaded").unwrap();
     fs::write(threaded.path().join("cgroup.type"), "threaded").unwrap();
@@ -182,7 +182,7 @@ fn many_in_turn() {
     for _ in 0..100 {
         let answers = ask_inside(cgroup.dir().as_fd(), &asked, Duration::from_secs(5)).unwrap();
         assert_eq!(answers.len(), 1024);
-        assert!(answers.iter().all(|answer| *answer == access::Answer::Allowed));
+        assert!(answers.iter().all(|answer| *answer == access::AccessAnswer::Allowed));
     }
     assert_eq!(procs(&cgroup), "");
 }

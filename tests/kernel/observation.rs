@@ -536,13 +536,15 @@ fn blinded_without_addresses() {
 fn access_probe_child() {
     let Some(cgroup) = std::env::var_os("GPUMAP_PROBE_CGROUP") else { return };
     let ask = |access| access::probe(Path::new("/dev/null"), access);
-    assert_eq!(ask(access::Access::ReadWrite), access::Answer::Allowed);
+    assert_eq!(ask(access::Access::ReadWrite), access::AccessAnswer::Allowed);
     fs::write(Path::new(&cgroup).join("cgroup.procs"), "0").unwrap();
-    assert_eq!(ask(access::Access::Read), access::Answer::DevicePolicy);
-    assert_eq!(ask(access::Access::Exists), access::Answer::DevicePolicy);
+    assert_eq!(ask(access::Access::Read), access::AccessAnswer::DevicePolicy);
+    assert_eq!(ask(access::Access::Exists), access::AccessAnswer::DevicePolicy);
     // Permission bits are looked at before the device policy.
     let open = || access::probe(Path::new("/dev/mem"), access::Access::Read);
-    assert!(!Path::new("/dev/mem").exists() || threads::as_nobody(open) == access::Answer::FilePermission);
+    assert!(
+        !Path::new("/dev/mem").exists() || threads::as_nobody(open) == access::AccessAnswer::FilePermission
+    );
 }
 
 /// Make sure that the kernel's refusal by a device program is told from one by

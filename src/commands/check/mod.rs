@@ -16,7 +16,7 @@ use crate::commands::invocation::{Failure, Invocation};
 use crate::model::{ProblemCode, Verdicts};
 use crate::observation::Problem;
 use crate::policy::deadline;
-use crate::render::json::Stream;
+use crate::render::json::StreamedDocument;
 use crate::render::{self, sanitize};
 use crate::report::Check;
 use oracle::Oracle;
@@ -51,7 +51,7 @@ struct Checking<'s, 'a> {
     oracle: Oracle,
     words: Words,
     line: Vec<u8>,
-    stream: Stream,
+    stream: StreamedDocument,
     bad: Vec<Problem>,
     bad_lines: usize,
     has_unknown: bool,
@@ -62,7 +62,7 @@ struct Checking<'s, 'a> {
 impl<'s, 'a> Checking<'s, 'a> {
     fn new(invocation: &'s mut Invocation<'a>, oracle: Oracle) -> Self {
         let words = Words::new(invocation.style);
-        let (line, stream, bad) = (Vec::new(), Stream::default(), Vec::new());
+        let (line, stream, bad) = (Vec::new(), StreamedDocument::default(), Vec::new());
         let (bad_lines, has_unknown, reasons, exit) = (0, false, BTreeSet::new(), Exit::Yes);
         Self { invocation, oracle, words, line, stream, bad, bad_lines, has_unknown, reasons, exit }
     }

@@ -32,7 +32,7 @@ pub(super) enum Oracle {
 }
 
 /// A verdict with its reason, where one was asked for and there is one.
-pub(super) type Answer = (Verdicts, Option<String>);
+pub(super) type Reply = (Verdicts, Option<String>);
 
 const UNKNOWN: Verdicts = Verdicts::Unknown;
 
@@ -95,7 +95,7 @@ impl Oracle {
     }
 
     /// The verdict with its reason.
-    pub(super) fn answer(&mut self, asked: &DeviceArgument<'_>, text: &str) -> Answer {
+    pub(super) fn answer(&mut self, asked: &DeviceArgument<'_>, text: &str) -> Reply {
         let question = match (&*self, asked) {
             (Self::Kernel { devices }, _) => return kernel(asked, devices),
             (_, DeviceArgument::Numbers(pattern)) => question(*pattern),
@@ -128,7 +128,7 @@ fn of_device(device: Device) -> Question {
     Question { kind: Some(kind), major: Some(major), minor: Some(minor), requests: Request::ReadWrite.into() }
 }
 
-fn kernel(asked: &DeviceArgument<'_>, devices: &Devices) -> Answer {
+fn kernel(asked: &DeviceArgument<'_>, devices: &Devices) -> Reply {
     let unknown = |why: &str| (UNKNOWN, Some(why.to_owned()));
     let (path, requests) = match asked {
         DeviceArgument::Name(name) => match devices.named(name).map(|device| devices.node_for(device)) {

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use crate::model::{Request, Verdict};
-use crate::observe::own_access::{Access, Answer, probe};
+use crate::observe::own_access::{Access, AccessAnswer, probe};
 
 /// The kernel's answer and, unless it allows, the reason.
 pub(super) fn ask(path: &Path, request: Request) -> (Verdict, Option<String>) {
@@ -14,15 +14,15 @@ pub(super) fn ask(path: &Path, request: Request) -> (Verdict, Option<String>) {
         return (Verdict::Unknown, Some("access(2) cannot ask for mknod".to_owned()));
     };
     let (verdict, why) = match probe(path, access) {
-        Answer::Allowed => return (Verdict::Allow, None),
-        Answer::DevicePolicy => (Verdict::Deny, "refused by the device policy (EPERM)"),
-        Answer::FilePermission => {
+        AccessAnswer::Allowed => return (Verdict::Allow, None),
+        AccessAnswer::DevicePolicy => (Verdict::Deny, "refused by the device policy (EPERM)"),
+        AccessAnswer::FilePermission => {
             (Verdict::Deny, "refused by file permissions, or by a program's own EACCES")
         }
-        Answer::NoSuchFile => (Verdict::Unknown, "there is no such node"),
-        Answer::NoDevice => (Verdict::Unknown, "there is no driver behind the node"),
-        Answer::Unsupported => (Verdict::Unknown, "asking for an effective uid takes Linux 5.8"),
-        Answer::Other(errno) => (Verdict::Unknown, errno.desc()),
+        AccessAnswer::NoSuchFile => (Verdict::Unknown, "there is no such node"),
+        AccessAnswer::NoDevice => (Verdict::Unknown, "there is no driver behind the node"),
+        AccessAnswer::Unsupported => (Verdict::Unknown, "asking for an effective uid takes Linux 5.8"),
+        AccessAnswer::Other(errno) => (Verdict::Unknown, errno.desc()),
     };
     (verdict, Some(why.to_owned()))
 }

@@ -1,4 +1,4 @@
-//! One look at the node, and the metrics that it gives.
+//! Makes an exposition: one look at the node, and the metrics that it gives.
 
 use std::time::Instant;
 
@@ -12,16 +12,16 @@ use crate::observation::Problem;
 use crate::policy::deadline;
 use crate::report::{FindingKind, Payload};
 
-/// Looks at the node.
-pub(super) struct Looker<'a> {
+/// Looks at the node, and makes its metrics.
+pub(super) struct Collector<'a> {
     args: &'a ExportArgs,
     looker: look::Looker,
     kinds: Vec<FindingKind>,
 }
 
-/// The result of one look.
-pub(super) struct Look {
-    /// Its metrics.
+/// The metrics of one look (what Prometheus calls an exposition), and the files that go with them.
+pub(super) struct Exposition {
+    /// The metrics.
     pub families: Vec<Family>,
     /// Which jobs have which GPUs.
     pub mapping: JobMapping,
@@ -33,7 +33,7 @@ pub(super) struct Look {
     pub errors: Vec<Problem>,
 }
 
-impl<'a> Looker<'a> {
+impl<'a> Collector<'a> {
     /// Reads the configuration.
     pub(super) fn new(invocation: &mut Invocation<'_>, args: &'a ExportArgs) -> Result<Self, Failure> {
         let config = args.config.as_deref();
@@ -42,7 +42,7 @@ impl<'a> Looker<'a> {
     }
 
     /// Looks at the live node, or at the saved one that the caller names.
-    pub(super) fn look(&mut self, invocation: &mut Invocation<'_>) -> Result<Look, Failure> {
+    pub(super) fn look(&mut self, invocation: &mut Invocation<'_>) -> Result<Exposition, Failure> {
         let begun = Instant::now();
         let is_live = invocation.global.from.is_none();
         let look = match saved::from_option(invocation)? {
@@ -58,11 +58,11 @@ impl<'a> Looker<'a> {
         });
         let mapping = JobMapping::of(&look.node.payload);
         let errors = look.node.errors.into_iter().chain(look.remark).collect();
-        Ok(Look { families, mapping, complete: look.node.complete, errors, node: look.node.payload })
+        Ok(Exposition { families, mapping, complete: look.node.complete, errors, node: look.node.payload })
     }
 
     /// The same again, with a time limit of its own.
-    pub(super) fn look_again(&mut self, invocation: &mut Invocation<'_>) -> Result<Look, Failure> {
+    pub(super) fn look_again(&mut self, invocation: &mut Invocation<'_>) -> Result<Exposition, Failure> {
         invocation.begin_again();
         deadline::within(invocation.decode_until(), || self.look(invocation))
     }

@@ -9,7 +9,7 @@ mod resident;
 use super::invocation::{Failure, Invocation};
 use crate::cli::{Exit, ExportArgs};
 use crate::model::ProblemCode;
-use look::Looker;
+use look::Collector;
 use outlets::Outlets;
 
 /// Runs the command.
@@ -22,7 +22,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ExportArgs) -> Result<
     if args.runs_on() {
         return resident::run(invocation, args);
     }
-    let look = Looker::new(invocation, args)?.look(invocation)?;
+    let look = Collector::new(invocation, args)?.look(invocation)?;
     let outlets = Outlets::new(args, None);
     outlets.metrics(invocation, &look.families)?;
     let unknown = outlets.mapping(&look.mapping)?;

@@ -9,7 +9,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signalfd::SignalFd;
 
 use super::listen::Bound;
-use super::look::{Look, Looker};
+use super::look::{Collector, Exposition};
 use super::outlets::Outlets;
 use crate::cli::{Exit, ExportArgs};
 use crate::commands::invocation::{Failure, Invocation};
@@ -33,7 +33,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ExportArgs) -> Result<
         let needs = "leave out --every and --listen, or --from";
         return Err(Failure::new(ProblemCode::Usage, "--from", why, needs));
     }
-    let mut looker = Looker::new(invocation, args)?;
+    let mut looker = Collector::new(invocation, args)?;
     let bound = args.listen.map(Bound::new).transpose()?;
     resident::give_up_rights(ProblemCode::Export)?;
     let signals = resident::signals(ProblemCode::Export)?;
@@ -88,7 +88,7 @@ struct Exporter<'s, 'a> {
     outlets: Outlets<'s>,
     changes: Changes,
     /// The last look at the whole node.
-    look: Look,
+    look: Exposition,
     /// What was reported on standard error.
     told: HashSet<String>,
 }

@@ -11,7 +11,9 @@ use aya::programs::uprobe::{UProbeAttachPoint, UProbeScope};
 use aya::programs::{Iter, Program, RawTracePoint, UProbe};
 
 use super::session::{SessionProgram, descriptor};
-use crate::loader::{AttachedProbes, Entries, FunctionEntry, Iterate, LoadError, Loaded, Over, Ring};
+use crate::loader::{
+    AttachedProbes, Entries, FunctionEntry, Iterate, IteratorScope, LoadError, Loaded, Ring,
+};
 use crate::sys::bpf::{self, BpfError, Contents};
 use crate::sys::iter::Iterator;
 
@@ -91,13 +93,17 @@ impl Loaded for Programs {
         session.attach(file, entries, pid).map(|link| AttachedProbes::new(link, 1))
     }
 
-    fn iterator(&mut self, program: &'static str, over: Over<'_>) -> Result<Box<dyn Iterate>, LoadError> {
+    fn iterator(
+        &mut self,
+        program: &'static str,
+        over: IteratorScope<'_>,
+    ) -> Result<Box<dyn Iterate>, LoadError> {
         let program: &mut Iter =
             self.program(program)?.try_into().map_err(|_| LoadError::Missing(program))?;
         let program = program.fd().map_err(|error| LoadError::refused(&error))?.as_fd();
         let iterator = match over {
-            Over::All => Iterator::over_all(program),
-            Over::Cgroups(top) => Iterator::over_cgroups(program, top),
+            IteratorScope::All => Iterator::over_all(program),
+            IteratorScope::Cgroups(top) => Iterator::over_cgroups(program, top),
         };
         Ok(Box::new(iterator.map_err(refused)?))
     }

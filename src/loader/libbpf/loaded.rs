@@ -10,7 +10,9 @@ use libbpf_rs::{
 };
 
 use super::ring::Queue;
-use crate::loader::{AttachedProbes, Entries, FunctionEntry, Iterate, LoadError, Loaded, Over, Ring};
+use crate::loader::{
+    AttachedProbes, Entries, FunctionEntry, Iterate, IteratorScope, LoadError, Loaded, Ring,
+};
 
 /// The programs and maps of an object.
 pub(super) struct Programs {
@@ -99,10 +101,14 @@ impl Loaded for Programs {
         link.map(|link| AttachedProbes::new(link, 1)).map_err(refused)
     }
 
-    fn iterator(&mut self, name: &'static str, over: Over<'_>) -> Result<Box<dyn Iterate>, LoadError> {
+    fn iterator(
+        &mut self,
+        name: &'static str,
+        over: IteratorScope<'_>,
+    ) -> Result<Box<dyn Iterate>, LoadError> {
         let options = match over {
-            Over::All => IterOpts::None,
-            Over::Cgroups(fd) => IterOpts::Cgroup(CgroupIterOpts {
+            IteratorScope::All => IterOpts::None,
+            IteratorScope::Cgroups(fd) => IterOpts::Cgroup(CgroupIterOpts {
                 fd,
                 order: CgroupIterOrder::DescendantsPre,
                 ..CgroupIterOpts::from_fd(fd)

@@ -7,7 +7,7 @@ use std::thread;
 
 use super::cgroups::CgroupMonitor;
 use super::cgroups::ListSource;
-use super::cgroups::PolicyChange;
+use super::cgroups::ProgramsChange;
 use crate::observation::Problem;
 use crate::observe::error::ObserveError;
 use crate::observe::options::{CgroupTarget, Options};
@@ -37,7 +37,7 @@ pub struct NodeMonitor {
 #[derive(Debug)]
 pub struct NodeChanges {
     /// Changes of programs; `None` if there are none.
-    pub programs: Option<PolicyChange>,
+    pub programs: Option<ProgramsChange>,
     /// Changes of processes.
     pub processes: ProcessChanges,
 }

@@ -8,7 +8,7 @@ use super::helpers::depth::Depth;
 use super::helpers::{HelperPool, Requests};
 use super::reader::Reader;
 use super::refusals::{self, Counts, Refusals};
-use super::wanted::{Context, Unread, Wanted};
+use super::wanted::{ReadContext, Unread, Wanted};
 use crate::model::ProblemCode;
 use crate::observation::{Answer, Detail, Process};
 use crate::observe::cgroups::hierarchy::Hierarchy;
@@ -120,7 +120,7 @@ fn by_itself(
     deadline: Option<Instant>,
 ) -> Vec<Found> {
     let refusals = Refusals::default();
-    let context = Context { proc, hierarchy, detail: false, is_own: false, refusals };
+    let context = ReadContext { proc, hierarchy, detail: false, is_own: false, refusals };
     let mut reader = Reader::new(&context);
     let in_time = |_: &(usize, &Wanted<'_>)| deadline.is_none_or(|deadline| Instant::now() < deadline);
     let wanted = wanted.iter().enumerate().take_while(in_time);
@@ -140,7 +140,7 @@ fn by_helpers(
     let mut pool =
         HelperPool::new(proc, |proc, requests: Requests<'_, usize, (Result<Process, Unread>, Counts)>| {
             let refusals = Refusals::default();
-            let context = Context { proc, hierarchy, detail: true, is_own, refusals };
+            let context = ReadContext { proc, hierarchy, detail: true, is_own, refusals };
             let mut reader = Reader::new(&context);
             requests.answer(|_, index, depth| {
                 let process = wanted.get(index).ok_or(Unread::Gone);

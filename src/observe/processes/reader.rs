@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 use super::detail::{DetailReader, Parts, ProcessToRead};
 use super::helpers::depth::Depth;
 use super::title::STEP_DAEMON;
-use super::wanted::{Context, Unread, Wanted};
+use super::wanted::{ReadContext, Unread, Wanted};
 use crate::observation::{Process, Text};
 use crate::observe::cgroups::devices_v1;
 use crate::observe::processes::step_daemon;
@@ -25,7 +25,7 @@ const STATUS_LIMIT: usize = 64 << 10;
 
 /// Reads processes, and reuses the buffers for the next one.
 pub(super) struct Reader<'a> {
-    context: &'a Context<'a>,
+    context: &'a ReadContext<'a>,
     detail_reader: DetailReader<'a>,
     buffer: Vec<u8>,
 }
@@ -37,7 +37,7 @@ struct Groups {
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(context: &'a Context<'a>) -> Self {
+    pub(super) fn new(context: &'a ReadContext<'a>) -> Self {
         Self {
             context,
             detail_reader: DetailReader::new(&context.refusals, context.is_own),

@@ -32,7 +32,7 @@ pub(super) enum Unread {
 
 /// The options for reading a process.
 #[derive(Debug)]
-pub(super) struct Context<'a> {
+pub(super) struct ReadContext<'a> {
     pub(super) proc: &'a Dir,
     pub(super) hierarchy: &'a Hierarchy,
     pub(super) detail: bool,

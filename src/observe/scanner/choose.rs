@@ -3,7 +3,7 @@
 use super::interface::{ProcessSummary, ScanContents, ScanError, ScanMethod, Scanner};
 use super::iterators::Iterators;
 use super::proc::ProcScanner;
-use super::reader::Reader;
+use super::reader::HelperReader;
 use crate::observe::options::Options;
 use crate::observe::procfile::is_own;
 use crate::sys::heap;
@@ -48,7 +48,7 @@ pub(in crate::observe) fn start_with(
             Err(error) => refused = Some(error.to_string()),
         }
     }
-    let scanner = ProcScanner::new(Reader::new(options)?);
+    let scanner = ProcScanner::new(HelperReader::new(options)?);
     Ok((ChosenScanner { scanner: Box::new(scanner), refused }, None))
 }
 
@@ -60,7 +60,7 @@ fn iterators(
     contents: ScanContents,
 ) -> Result<(Iterators, Vec<ProcessSummary>), ScanError> {
     let other = || ScanError::OtherNamespace(options.proc.display().to_string());
-    let mut reader = Reader::new(options)?;
+    let mut reader = HelperReader::new(options)?;
     let mut own = reader.own().filter(|_| is_own(&options.proc)).ok_or_else(other)?;
     let mut scanner = Iterators::load(reader, contents)?;
     heap::give_back();

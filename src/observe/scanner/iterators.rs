@@ -11,11 +11,11 @@ use super::environment_cache::EnvironmentCache;
 use super::interface::{ProcessSummary, ScanContents, ScanError, ScanMethod, Scanner};
 use super::open_files;
 use super::open_files::Devices;
-use super::reader::{Executed, Reader};
+use super::reader::{Executed, HelperReader};
 use super::record;
 use super::record::{TICK, Task};
 use crate::loader::objects::SCAN;
-use crate::loader::{self, Iterate, ObjectSpec, Over};
+use crate::loader::{self, Iterate, IteratorScope, ObjectSpec};
 use crate::observation::Answer;
 
 /// Bytes of one read: more than the kernel returns at once (eight pages), so that no
@@ -33,7 +33,7 @@ pub(super) struct Iterators {
     files: Box<dyn Iterate>,
     known: EnvironmentCache,
     /// For what the iterators do not read.
-    reader: Reader,
+    reader: HelperReader,
     contents: ScanContents,
     /// One for each of the two.
     buffers: [Vec<u8>; 2],
@@ -46,10 +46,10 @@ impl Iterators {
     ///
     /// They cannot be loaded: the kernel is too old or has no BTF, or a right is
     /// missing (`CAP_BPF` and `CAP_PERFMON`, or `CAP_SYS_ADMIN`).
-    pub(super) fn load(reader: Reader, contents: ScanContents) -> Result<Self, ScanError> {
+    pub(super) fn load(reader: HelperReader, contents: ScanContents) -> Result<Self, ScanError> {
         let mut loaded = loader::shared()?.load(&ObjectSpec::whole(&SCAN))?;
-        let tasks = loaded.iterator("tasks", Over::All)?;
-        let files = loaded.iterator("files", Over::All)?;
+        let tasks = loaded.iterator("tasks", IteratorScope::All)?;
+        let files = loaded.iterator("files", IteratorScope::All)?;
         let buffers = [vec![0; ROOM], vec![0; ROOM]];
         Ok(Self { tasks, files, known: EnvironmentCache::default(), reader, contents, buffers })
     }
@@ -103,7 +103,7 @@ impl Scanner for Iterators {
 fn processes(
     iterator: &dyn Iterate,
     buffer: &mut [u8],
-    reader: &mut Reader,
+    reader: &mut HelperReader,
     known: &mut EnvironmentCache,
     contents: ScanContents,
 ) -> Result<(Vec<ProcessSummary>, HashSet<u32>), ScanError> {
@@ -130,7 +130,7 @@ fn processes(
 /// helpers read now.
 fn with_environments(
     tasks: Vec<Task>,
-    reader: &mut Reader,
+    reader: &mut HelperReader,
     known: &mut EnvironmentCache,
 ) -> Vec<ProcessSummary> {
     let last: Vec<_> = tasks.iter().map(|task| known.take(task)).collect();
@@ -171,7 +171,7 @@ fn now() -> u64 {
 }
 
 /// A process without its devices.
-fn process((program, at_exec): Executed, task: Task, reader: &Reader) -> ProcessSummary {
+fn process((program, at_exec): Executed, task: Task, reader: &HelperReader) -> ProcessSummary {
     ProcessSummary {
         pid: task.pid,
         start_time: task.start_time,

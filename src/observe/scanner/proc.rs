@@ -1,16 +1,16 @@
 //! Every process by `/proc`, one after another.
 
 use super::interface::{ProcessSummary, ScanError, ScanMethod, Scanner};
-use super::reader::Reader;
+use super::reader::HelperReader;
 
 /// Sees processes by `/proc`.
 #[derive(Debug)]
 pub(super) struct ProcScanner {
-    reader: Reader,
+    reader: HelperReader,
 }
 
 impl ProcScanner {
-    pub(super) fn new(reader: Reader) -> Self {
+    pub(super) fn new(reader: HelperReader) -> Self {
         Self { reader }
     }
 }

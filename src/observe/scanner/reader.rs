@@ -21,7 +21,7 @@ use crate::sys::helper;
 
 /// Reads processes.
 #[derive(Debug)]
-pub(super) struct Reader {
+pub(super) struct HelperReader {
     proc: PathBuf,
     root: Dir,
     /// Whether this `/proc` has the pids that system calls use.
@@ -35,7 +35,7 @@ pub(super) struct Reader {
 /// An environment, and where code and stack of its program begin.
 pub(super) type Executed = ((u64, u64), Answer<Environment>);
 
-impl Reader {
+impl HelperReader {
     pub(super) fn new(options: &Options) -> Result<Self, ScanError> {
         let proc = options.proc.clone();
         let refused = |errno: Errno| ScanError::Proc(proc.display().to_string(), errno);

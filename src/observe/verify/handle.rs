@@ -44,7 +44,7 @@ pub(super) fn open<'a>(options: &Options, node: &'a Node, v1: bool) -> Handle<'a
         .and_then(|place| stat_at(&place, c"").map(|stat| (place, stat)));
     match opened {
         Ok((place, stat)) if stat.kind == FileKind::Char && stat.rdev == (node.major, node.minor) => {
-            if v1 && access::probe_handle(&place, Access::ReadWrite) != access::Answer::Allowed {
+            if v1 && access::probe_handle(&place, Access::ReadWrite) != access::AccessAnswer::Allowed {
                 return Handle::missing(
                     node,
                     "gpumap itself may not open it, and its v1 device group may be why".to_owned(),
@@ -70,17 +70,19 @@ impl<'a> Handle<'a> {
     }
 
     /// The verdict of the device policy that follows from the kernel's answer.
-    pub(super) fn answer(&self, answer: access::Answer) -> Answer<bool> {
+    pub(super) fn answer(&self, answer: access::AccessAnswer) -> Answer<bool> {
         let why = match answer {
-            access::Answer::Allowed => return Answer::Known(true),
-            access::Answer::DevicePolicy if self.immutable => "the node is marked immutable".to_owned(),
-            access::Answer::DevicePolicy => return Answer::Known(false),
-            access::Answer::FilePermission => {
+            access::AccessAnswer::Allowed => return Answer::Known(true),
+            access::AccessAnswer::DevicePolicy if self.immutable => "the node is marked immutable".to_owned(),
+            access::AccessAnswer::DevicePolicy => return Answer::Known(false),
+            access::AccessAnswer::FilePermission => {
                 "permission bits or a security module refuse before the device policy is asked".to_owned()
             }
-            access::Answer::Unsupported => "needs Linux 5.8".to_owned(),
-            access::Answer::NoSuchFile | access::Answer::NoDevice => "the node is gone".to_owned(),
-            access::Answer::Other(errno) => errno.desc().to_owned(),
+            access::AccessAnswer::Unsupported => "needs Linux 5.8".to_owned(),
+            access::AccessAnswer::NoSuchFile | access::AccessAnswer::NoDevice => {
+                "the node is gone".to_owned()
+            }
+            access::AccessAnswer::Other(errno) => errno.desc().to_owned(),
         };
         Answer::Missing(why)
     }

@@ -90,7 +90,7 @@ fn in_cgroup(
     unchanged(&dir, observed)?;
     let verification = |handle: &Handle<'_>| {
         let allowed = match &handle.place {
-            Ok(_) => handle.answer(answers.next().unwrap_or(access::Answer::Unsupported)),
+            Ok(_) => handle.answer(answers.next().unwrap_or(access::AccessAnswer::Unsupported)),
             Err(why) => Answer::Missing(why.clone()),
         };
         handle.verification(path, allowed)

@@ -3,10 +3,10 @@
 
 use std::collections::HashMap;
 
-use crate::analyse::Comparison;
+use crate::analyse::NodeComparison;
 use crate::model::{CgroupPath, EventKind};
 use crate::observation::Text;
-use crate::observe::monitor::cgroups::PolicyChange;
+use crate::observe::monitor::cgroups::ProgramsChange;
 use crate::owner::Directory;
 use crate::report::{Event, PolicyEvent};
 
@@ -15,7 +15,7 @@ const UNSEEN: &str =
     "programs were attached here and gone again, or put in place of themselves, between two looks";
 
 /// The events of a step, outer cgroups first.
-pub(super) fn events(step: &PolicyChange, comparison: &mut Comparison<'_>) -> Vec<Event> {
+pub(super) fn events(step: &ProgramsChange, comparison: &mut NodeComparison<'_>) -> Vec<Event> {
     let mut changes = Changes::default();
     for path in &step.cgroups {
         if let Some(change) = comparison.change(path) {

@@ -6,7 +6,7 @@ mod reported;
 use std::os::fd::BorrowedFd;
 
 use super::EventSource;
-use crate::analyse::Comparison;
+use crate::analyse::NodeComparison;
 use crate::observation::Problem;
 use crate::observe::monitor::cgroups::{CgroupMonitor, ListSource, Notification};
 use crate::observe::{CgroupTarget, ObserveError, Options};
@@ -99,7 +99,7 @@ impl PolicyWatcher {
     /// programs came and went in between. Does not wait.
     pub fn check(&mut self) -> Vec<Event> {
         let Some(step) = self.monitor.check() else { return Vec::new() };
-        let mut comparison = Comparison::new(&step.before, &step.after);
+        let mut comparison = NodeComparison::new(&step.before, &step.after);
         let events = events(&step, &mut comparison);
         self.gpus = comparison.gpus().to_vec();
         events

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::probes::{ENVIRON, Probe};
 use super::record::{NAME, OTHERS};
 use crate::loader::objects::{SESSION, WATCH};
-use crate::loader::{AttachedProbes, FunctionEntry, LoadError, Over};
+use crate::loader::{AttachedProbes, FunctionEntry, IteratorScope, LoadError};
 use crate::model::VARIABLES;
 use crate::probing::{Mode, ProbePrograms, ProgramsSpec};
 use crate::watch::WatchError;
@@ -90,7 +90,7 @@ impl Kernel {
     /// Lets the kernel side note the cgroup of every process. It writes to a map
     /// alone, so the file that runs it is empty.
     fn find_homes(&mut self) -> Result<(), WatchError> {
-        let mut file = self.programs.loaded().iterator(FIND_HOMES, Over::All)?.open()?;
+        let mut file = self.programs.loaded().iterator(FIND_HOMES, IteratorScope::All)?.open()?;
         let read = std::io::copy(&mut file, &mut std::io::sink());
         read.map(drop).map_err(|error| WatchError::Load(error.to_string()))
     }

@@ -26,7 +26,7 @@ type Lists = (Answer<Attached>, u64, Answer<Vec<u32>>);
 
 /// A change of programs.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct PolicyChange {
+pub struct ProgramsChange {
     /// The cgroups concerned and their ancestors as they were, with their
     /// programs.
     pub before: Observation,
@@ -44,7 +44,7 @@ pub struct PolicyChange {
 
 impl MonitoredCgroups {
     /// Reads what changed; `None` if no program is concerned.
-    pub(super) fn step(&mut self, mut found: Differences, log: &mut Log) -> Option<PolicyChange> {
+    pub(super) fn step(&mut self, mut found: Differences, log: &mut Log) -> Option<ProgramsChange> {
         self.read(&mut found, log);
         let unseen = self.unseen(&found);
         let cgroups = self.concerned(&found);
@@ -59,7 +59,7 @@ impl MonitoredCgroups {
             let is = |path: &Text| Some(self.nodes.get(path)?.cgroup.clone());
             let before = self.observation(paths.iter().filter_map(was), &found);
             let after = self.observation(paths.iter().filter_map(is), &Differences::default());
-            PolicyChange { before, after, cgroups, unseen }
+            ProgramsChange { before, after, cgroups, unseen }
         });
         self.forget_programs();
         step

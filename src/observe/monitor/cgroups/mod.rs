@@ -11,7 +11,7 @@ mod notification;
 mod replacements;
 mod state;
 
-pub use change::PolicyChange;
+pub use change::ProgramsChange;
 pub use lists::{ListSource, Listed, ListsError, Walk, Walked};
 pub use monitor::CgroupMonitor;
 pub use notification::Notification;

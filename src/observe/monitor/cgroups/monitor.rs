@@ -15,8 +15,8 @@
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
-use super::change::PolicyChange;
-use super::lists::{ListSource, Lists};
+use super::change::ProgramsChange;
+use super::lists::{ListReader, ListSource};
 use super::nodes::Nodes;
 use super::notification::{Notification, Notifier};
 use super::state::{Differences, MonitoredCgroups, RESCAN};
@@ -88,7 +88,7 @@ impl CgroupMonitor {
             nodes: Nodes::new(scope, options.most_cgroups),
             // This comes before the first list, so that no later change is missed.
             notifier: Notifier::new(&hierarchy, engine),
-            lists: Lists::by_queries(),
+            lists: ListReader::by_queries(),
             list_query: ListQuery::new(hierarchy.is_legacy()),
             hierarchy,
             cache: ProgramCache::new(),
@@ -114,7 +114,7 @@ impl CgroupMonitor {
     pub fn choose_lists(&mut self, source: Option<ListSource>) {
         let cgroups = &mut self.cgroups;
         if !cgroups.hierarchy.is_legacy() {
-            cgroups.lists = Lists::choose(&cgroups.hierarchy, &cgroups.nodes, source);
+            cgroups.lists = ListReader::choose(&cgroups.hierarchy, &cgroups.nodes, source);
         }
     }
 
@@ -147,7 +147,7 @@ impl CgroupMonitor {
     }
 
     /// Checks every cgroup; `None` if no programs changed anywhere. Does not block.
-    pub fn check(&mut self) -> Option<PolicyChange> {
+    pub fn check(&mut self) -> Option<ProgramsChange> {
         if self.cgroups.hierarchy.is_legacy() {
             return None;
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use super::lists::Lists;
+use super::lists::ListReader;
 use super::nodes::Nodes;
 use super::notification::Notifier;
 use crate::observation::{Cgroup, Map, Observation, Problem, Program, Text};
@@ -28,7 +28,7 @@ pub(super) struct MonitoredCgroups {
     pub(super) blank: Observation,
     pub(super) nodes: Nodes,
     pub(super) notifier: Notifier,
-    pub(super) lists: Lists,
+    pub(super) lists: ListReader,
     pub(super) list_query: ListQuery,
     pub(super) cache: ProgramCache,
     pub(super) problems: Vec<Problem>,

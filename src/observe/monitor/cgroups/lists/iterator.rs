@@ -6,7 +6,7 @@ use std::os::fd::AsFd as _;
 
 use super::record::{Taken, Walked};
 use crate::loader::objects::CGROUPS;
-use crate::loader::{self, Iterate, LoadError, ObjectSpec, Over, Ring};
+use crate::loader::{self, Iterate, IteratorScope, LoadError, ObjectSpec, Ring};
 use crate::sys::dir::Dir;
 
 /// The iterator's program.
@@ -57,7 +57,7 @@ impl Walk {
         let mut loaded = loader::shared()?.load(&wanted)?;
         // The handle is one that the kernel does not take here (`O_PATH`).
         let top = top.open_file(c".").map_err(|error| ListsError::Load(error.desc().to_owned()))?;
-        let iterator = loaded.iterator(PROGRAM, Over::Cgroups(top.as_fd()))?;
+        let iterator = loaded.iterator(PROGRAM, IteratorScope::Cgroups(top.as_fd()))?;
         Ok(Self { iterator, ring: loaded.ring(RING)?, last: 0 })
     }
 

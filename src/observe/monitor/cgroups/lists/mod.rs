@@ -36,14 +36,14 @@ pub enum ListSource {
 
 /// The way that is in use.
 #[derive(Debug)]
-pub(super) struct Lists {
+pub(super) struct ListReader {
     walk: Option<Walk>,
     /// Fewer cgroups than this are queried one by one.
     least: usize,
     failures: u8,
 }
 
-impl Lists {
+impl ListReader {
     /// Queries, which always work if anything does.
     pub(super) fn by_queries() -> Self {
         Self { walk: None, least: MANY, failures: 0 }
