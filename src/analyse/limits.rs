@@ -7,7 +7,7 @@ use crate::vgpu::Survey;
 use super::error::AnalyseError;
 use super::joined_node::{JoinedNode, by_cgroup, in_scope};
 use super::processes::{self, Processes};
-use super::{asked_order, node, process_limits};
+use super::{asked_order, process_limits, scope};
 
 /// The answer of `gpumap vgpu` for everything in the observation's scope: the
 /// processes that have or were meant to have limits, and the regions that they
@@ -43,7 +43,7 @@ pub fn limits(observation: &Observation) -> Result<Payload, AnalyseError> {
 /// decoded for these alone: on a node of many programs that takes seconds.
 fn concerned(observation: &Observation) -> Result<(Vec<Process>, Vec<Gpu>), AnalyseError> {
     let mut join = JoinedNode::new(observation);
-    node::number(&mut join);
+    scope::number(&mut join);
     let mut processes = Processes::default();
     let inside = by_cgroup(observation);
     let mut cgroups = Vec::new();

@@ -1,8 +1,8 @@
 //! Turns facts into answers: pure functions from an observation to a report.
 //!
 //! `policies` decodes each stack of programs once. `joined_node` looks up owners, GPUs
-//! and policies of one observation. The other files make the answer of one
-//! command each.
+//! and policies of one observation, `scope` makes the cgroups and owners of all that was
+//! observed. The other files make the answer of one command each.
 
 mod activity;
 mod allocated;
@@ -37,6 +37,7 @@ mod process_limits;
 mod processes;
 mod programs;
 mod rules;
+mod scope;
 mod sets;
 mod sharing;
 mod stack;

@@ -1,17 +1,15 @@
 //! The answer of `node`, `job` and `pid`: cgroups, and the four sets of their
 //! owners.
 
-use crate::allocation::Numbering;
 use crate::model::Owner;
 use crate::observation::Observation;
 use crate::report::{OwnerSets, Payload};
 
+use super::activity;
 use super::allocated::CallerAllocation;
 use super::error::AnalyseError;
-use super::joined_node::{JoinedNode, by_cgroup, in_scope};
-use super::owners::Owners;
-use super::processes::Processes;
-use super::{activity, allocated, asked_order};
+use super::joined_node::JoinedNode;
+use super::scope::cgroups_and_owners;
 
 /// The answer for everything in the observation's scope; for single processes
 /// if it was taken for those.
@@ -24,44 +22,15 @@ pub fn node(observation: &Observation, granted: &CallerAllocation) -> Result<Pay
     answer(&mut JoinedNode::new(observation), granted)
 }
 
-/// The answer, and the state that further questions need.
+/// The same with the state that further questions need.
 pub(super) fn answer(join: &mut JoinedNode<'_>, granted: &CallerAllocation) -> Result<Payload, AnalyseError> {
-    let observation = join.observation;
-    let numbering = number(join);
-    let source = allocated::source(observation, granted, &numbering, join)?;
-    let mut processes = Processes::default();
-    let mut owners = Owners::default();
-    let inside = by_cgroup(observation);
-    let mut answer = Vec::new();
-    for cgroup in in_scope(observation)? {
-        let inside = inside.get(&cgroup.path).map(Vec::as_slice).unwrap_or_default();
-        if inside.is_empty() && !observation.pids.is_empty() {
-            continue;
-        }
-        let reported: Vec<_> = inside.iter().map(|process| processes.report(process, join)).collect();
-        owners.add(cgroup, inside, &reported, join);
-        answer.push(join.cgroup(cgroup, inside, reported));
-    }
-    let owners = asked_order::owners(observation, owners.finish(join, &numbering, &source));
-    asked_order::cgroups(observation, &mut answer);
-    let mut payload = Payload { owners: Some(owners), ..join.finish(answer) };
-    if let Some((reading, activity)) =
-        observation.activity.as_deref().zip(activity::of_present(join, &payload))
-    {
+    let mut payload = cgroups_and_owners(join, granted)?;
+    let reading = join.observation.activity.as_deref();
+    if let Some((reading, activity)) = reading.zip(activity::of_present(join, &payload)) {
         activity::add_used(&mut payload, &activity, reading);
         payload.activity = Some(Box::new(activity));
     }
     Ok(payload)
-}
-
-/// Gives the GPUs their numbers of Slurm's.
-pub(super) fn number(join: &mut JoinedNode<'_>) -> Numbering {
-    let observation = join.observation;
-    let numbering = Numbering::new(&observation.slurm, &observation.host.name, &join.gpus);
-    for gpu in &mut join.gpus {
-        gpu.slurm_index = numbering.index_of(&gpu.key);
-    }
-    numbering
 }
 
 /// Leaves out the rows of jobs of which only some steps were asked for (`is_whole`

@@ -38,7 +38,7 @@ mod resident;
 mod subject;
 
 pub use invocation::input::Input;
-pub use invocation::output::Output;
+pub use invocation::output::{Output, Remarks};
 pub use invocation::usage::refuse;
 pub use invocation::{Failure, Invocation};
 
@@ -94,8 +94,9 @@ fn attempt(
     let node = Command::Node(NodeArgs::default());
     let command = cli.command.as_ref().unwrap_or(&node);
     let mut out = Output::new(streams.out);
+    let mut err = Remarks(streams.err);
     let mut invocation =
-        Invocation::new(&cli.global, command.name(), style, &mut out, streams.input, streams.err);
+        Invocation::new(&cli.global, command.name(), style, &mut out, streams.input, &mut err);
     // What runs on has no end that its policies could be late for.
     let runs_on = match command {
         Command::Watch(_) | Command::Activity(_) => true,

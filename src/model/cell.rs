@@ -18,7 +18,7 @@ words! {
 words! {
     /// The four sets of one owner and one GPU in one word, the contradictions last.
     pub enum CellState {
-        /// It may not open it, and does not have it open.
+        /// It may not open it, and nothing shows that it has it open.
         #[default]
         Nothing,
         /// It may open it.

@@ -7,7 +7,7 @@
 //! to the user that gpumap runs as.
 
 use std::collections::VecDeque;
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path};
@@ -85,6 +85,7 @@ impl PathWalk {
             let name = CString::new(name.into_vec()).map_err(|_| Errno::EINVAL)?;
             let step = match self.look(&name) {
                 Err(Errno::ENOENT) if is_last => return Ok(Destination::File { directory: self.at, name }),
+                Err(Errno::ENOENT) => return Err(no_directory(&name)),
                 step => step?,
             };
             match kind(&step.stat) {
@@ -171,6 +172,11 @@ fn is_directory() -> OutputError {
     OutputError::refused("is a directory", "name a file in it")
 }
 
+fn no_directory(name: &CStr) -> OutputError {
+    let why = format!("the directory '{}' does not exist", name.to_string_lossy());
+    OutputError::refused(why, "make it first")
+}
+
 fn is_ours(uid: u32) -> bool {
     uid == 0 || uid == geteuid().as_raw()
 }
@@ -179,7 +185,7 @@ fn kind(stat: &FileStat) -> SFlag {
     SFlag::from_bits_truncate(stat.st_mode & libc::S_IFMT)
 }
 
-fn open(at: impl AsFd, name: &std::ffi::CStr) -> Result<OwnedFd, Errno> {
+fn open(at: impl AsFd, name: &CStr) -> Result<OwnedFd, Errno> {
     openat(at, name, flags() | OFlag::O_DIRECTORY, Mode::empty())
 }
 

@@ -222,7 +222,7 @@ fn no_directory_yet() {
             break line;
         }
     };
-    assert!(told.contains("no such file"), "{told}");
+    assert!(told.contains("does not exist; make it first"), "{told}");
     fs::create_dir(&directory).expect("a directory");
     let began = Instant::now();
     while !file.exists() {

@@ -323,13 +323,33 @@ fn overlong_line() {
     assert_eq!(lines[1], "allow\tc 1:3");
 }
 
-/// Make sure that a reader that goes away is no error.
+/// Make sure that a reader that goes away is no error, and does not turn a no into a
+/// yes: neither that of standard output nor that of both.
 #[test]
 fn broken_pipe() {
+    let denied = ["check", "--prog", "../programs/slurm/22.05.8-job_1.txt", "c 195:3 rw"];
+    for (args, exit) in [(&["schema"][..], 0), (&denied, 1), (&["pid", "--from", "empty.json", "1"], 2)] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = command(args).stdout(writer.try_clone().unwrap()).output().unwrap();
+        assert_eq!(output.status.code(), Some(exit), "{args:?}");
+        assert_eq!(output.stderr.is_empty(), exit != 2, "{}", text(&output.stderr));
+        let output = command(args).stdout(writer.try_clone().unwrap()).stderr(writer).output().unwrap();
+        assert_eq!(output.status.code(), Some(exit), "{args:?}");
+    }
+}
+
+/// Make sure that `check -` ends when nobody reads its answers, however long its input
+/// is, and does not call what it did not look at a yes.
+#[test]
+fn answers_without_a_reader() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    let output = command(&["schema"]).stdout(writer).output().unwrap();
-    assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""));
+    let mut endless = std::process::Command::new("yes").arg("c 1:3").stdout(Stdio::piped()).spawn().unwrap();
+    let input = endless.stdout.take().unwrap();
+    let status = command(&["check", "--self", "-"]).stdin(input).stdout(writer).status().unwrap();
+    assert_eq!(status.code(), Some(3));
+    endless.wait().unwrap();
 }
 
 /// Make sure that a full disk is an error.
@@ -361,7 +381,10 @@ fn snapshot() {
 
     let output = gpumap(&["--from", "empty.json", "snapshot", "-o", "/no/such/dir/x.json"]);
     assert_eq!(output.status.code(), Some(2));
-    assert_eq!(text(&output.stderr), "gpumap: /no/such/dir/x.json: no such file or directory\n");
+    assert_eq!(
+        text(&output.stderr),
+        "gpumap: /no/such/dir/x.json: the directory 'no' does not exist; make it first\n"
+    );
 }
 
 /// Make sure that completion scripts are there and that bash accepts its own.

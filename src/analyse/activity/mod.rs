@@ -26,7 +26,8 @@ use crate::observation::{Activity, ActivityReading, Observation};
 use crate::report::{self, ActiveProcess, CountedLibrary, Payload, Work};
 
 use super::joined_node::JoinedNode;
-use super::{AnalyseError, CallerAllocation, node};
+use super::scope::cgroups_and_owners;
+use super::{AnalyseError, CallerAllocation};
 use amounts::{rates, seconds};
 use clock::Clock;
 use neighbours::Neighbours;
@@ -74,7 +75,7 @@ impl Follower {
         granted: &CallerAllocation,
     ) -> Result<Payload, AnalyseError> {
         let mut join = JoinedNode::new(observation);
-        let answer = node::answer(&mut join, granted)?;
+        let answer = cgroups_and_owners(&mut join, granted)?;
         let activity = observation.activity.as_deref().map(|reading| {
             let activity = self.read(reading, &join, &answer);
             self.before = Some(reading.sums.clone());

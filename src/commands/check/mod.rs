@@ -89,13 +89,18 @@ impl<'s, 'a> Checking<'s, 'a> {
     }
 
     /// Answers standard input line by line. Answers are handed on whenever the
-    /// next line is not there yet, so that a program can talk with gpumap.
+    /// next line is not there yet, so that a program can talk with gpumap. If nobody
+    /// reads them any more, the rest of the input is not asked about.
     fn stream(&mut self) -> Result<(), Failure> {
         let mut input = BufReader::with_capacity(1 << 16, self.invocation.stdin()?);
         let mut line = Vec::new();
         loop {
             if input.buffer().is_empty() {
                 self.invocation.out.flush()?;
+            }
+            if !self.invocation.out.has_reader() {
+                self.exit = self.exit.worst(Exit::Incomplete);
+                return Ok(());
             }
             line.clear();
             if input.by_ref().take(LINE).read_until(b'\n', &mut line).map_err(stdin)? == 0 {

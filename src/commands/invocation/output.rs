@@ -3,6 +3,9 @@
 //! A command that fails may have written half of a JSON document. If no part of it
 //! was passed on, that half is dropped, and the document that reports the failure
 //! stands alone.
+//!
+//! A reader that goes away (`gpumap audit | grep -q CRITICAL`) is no failure, and does
+//! not change the exit code: what nobody reads is dropped, on standard error, too.
 
 use std::io::{self, Write};
 
@@ -15,12 +18,14 @@ pub struct Output<'a> {
     buffer: Vec<u8>,
     /// Whether the last byte that was passed on ended a line.
     at_line_start: bool,
+    /// Whether somebody reads it still.
+    has_reader: bool,
 }
 
 impl<'a> Output<'a> {
     /// An output that has nothing in it yet.
     pub fn new(to: &'a mut dyn Write) -> Self {
-        Self { to, buffer: Vec::with_capacity(CAPACITY), at_line_start: true }
+        Self { to, buffer: Vec::with_capacity(CAPACITY), at_line_start: true, has_reader: true }
     }
 
     /// Drops the unfinished last line. Returns `false` if part of it was passed on
@@ -31,14 +36,28 @@ impl<'a> Output<'a> {
         end.is_some() || self.at_line_start
     }
 
+    /// Whether somebody reads it still: a command whose input has no end stops then.
+    pub fn has_reader(&self) -> bool {
+        self.has_reader
+    }
+
     /// Passes the buffer on. Bytes that could not be written are not tried again.
     fn give(&mut self) -> io::Result<()> {
         let Some(last) = self.buffer.last() else { return Ok(()) };
         self.at_line_start = *last == b'\n';
-        let written = self.to.write_all(&self.buffer);
+        let written = if self.has_reader { self.to.write_all(&self.buffer) } else { Ok(()) };
         self.buffer.clear();
-        written
+        self.unless_unread(written)
     }
+
+    fn unless_unread(&mut self, result: io::Result<()>) -> io::Result<()> {
+        self.has_reader &= !is_unread(&result);
+        if self.has_reader { result } else { Ok(()) }
+    }
+}
+
+fn is_unread<T>(result: &io::Result<T>) -> bool {
+    result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 impl Write for Output<'_> {
@@ -52,7 +71,23 @@ impl Write for Output<'_> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.give()?;
-        self.to.flush()
+        let flushed = self.to.flush();
+        self.unless_unread(flushed)
+    }
+}
+
+/// Standard error, without the failure that nobody reads it any more.
+pub struct Remarks<'a>(pub &'a mut dyn Write);
+
+impl Write for Remarks<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.0.write(bytes);
+        if is_unread(&written) { Ok(bytes.len()) } else { written }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let flushed = self.0.flush();
+        if is_unread(&flushed) { Ok(()) } else { flushed }
     }
 }
 
