@@ -188,8 +188,7 @@ pub enum KernelFunction {
 
 /// Functions that take or give back what keeps an object of the kernel there,
 /// keep others from running meanwhile, or read text. Locks and heads of lists are
-/// memory that the verifier lets no program read, and what an arena holds is never
-/// known.
+/// memory that the verifier lets no program read.
 const HARMLESS_FUNCTIONS: &[&str] = &[
     "bpf_rcu_read_lock",
     "bpf_rcu_read_unlock",
@@ -212,8 +211,6 @@ const HARMLESS_FUNCTIONS: &[&str] = &[
     "bpf_percpu_obj_drop_impl",
     "bpf_list_push_front_impl",
     "bpf_list_push_back_impl",
-    "bpf_arena_alloc_pages",
-    "bpf_arena_free_pages",
     "bpf_dynptr_adjust",
     "bpf_dynptr_is_null",
     "bpf_dynptr_is_rdonly",
