@@ -36,7 +36,11 @@
 //!    may do so (`check_max_stack_depth_subprog`), so a helper that calls back
 //!    returns; by hand "exception_called_back". Those of `helpers::HARMLESS_FUNCTIONS` come back and write
 //!    nothing that a program sees (`kernel/bpf/helpers.c`); by hand "rcu",
-//!    "preemption", "pointer_of_the_kernel".
+//!    "preemption", "pointer_of_the_kernel", "lock_that_may_fail",
+//!    "dynptr_size", "words". Objects that a program makes are neither in a map nor
+//!    on a stack (`bpf_obj_new_impl`); by hand "own_object", "exchanged_objects…",
+//!    "list_of_objects". What a function saves of the processor is on the stack
+//!    (`process_irq_flag`); by hand "interrupts_off", "lock_without_interrupts".
 //! 7. A function called back has its own frame, the registers and stack that it
 //!    is handed, and the maps: `calls::call_unmodelled` forgets all of those.
 //! 8. A helper writes at most the memory that it is handed; those in `helpers`

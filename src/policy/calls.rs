@@ -119,11 +119,7 @@ impl Machine<'_> {
                 let map = self.map_argument(&state.registers[1]);
                 self.fill(2, map.map(|map| self.code.maps[map].value_size as u64), why, state);
             }
-            Effect::Record => {
-                let exists = self.symbols.unknown_bit(why);
-                let record = Value::pointer(Base::Scratch, Word::ZERO);
-                return record.merged_with(&0.into(), exists, self.symbols);
-            }
+            Effect::Record => return self.scratch_or_null(why),
             Effect::Storage { may_be_null } => {
                 return match self.map_argument(&state.registers[1]) {
                     Some(map) => self.storage(map, may_be_null),
@@ -132,6 +128,13 @@ impl Machine<'_> {
             }
         }
         self.unknown(8, why)
+    }
+
+    /// Memory of which nothing is known and where no map and no stack is, or null.
+    pub(super) fn scratch_or_null(&mut self, why: &str) -> Value {
+        let exists = self.symbols.unknown_bit(why);
+        let memory = Value::pointer(Base::Scratch, Word::ZERO);
+        memory.merged_with(&0.into(), exists, self.symbols)
     }
 
     /// The map in r1 gets or loses entries.
@@ -145,7 +148,7 @@ impl Machine<'_> {
     }
 
     /// The memory at `register` is written, `size` bytes if that is known.
-    fn fill(&mut self, register: usize, size: Option<u64>, why: &str, state: &mut MachineState) {
+    pub(super) fn fill(&mut self, register: usize, size: Option<u64>, why: &str, state: &mut MachineState) {
         for (_, argument) in state.registers[register].alternatives() {
             match &argument {
                 Value::Pointer(pointer) => self.fill_at(pointer, size, why, state),

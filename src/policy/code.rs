@@ -114,6 +114,8 @@ impl<'a> Code<'a> {
                 Arithmetic::Mul | Arithmetic::Div | Arithmetic::Mod => true,
                 Arithmetic::SignedDiv | Arithmetic::SignedMod => true,
                 Arithmetic::Move | Arithmetic::MoveSigned(_) | Arithmetic::And | Arithmetic::Or => false,
+                // The address of something else.
+                Arithmetic::MovePerCpu | Arithmetic::MoveSpace => false,
                 _ => is_register,
             }
         };

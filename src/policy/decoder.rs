@@ -97,14 +97,30 @@ impl Decoder {
         programs: &[&Program],
         context: &Context<'_>,
     ) -> Policy {
+        self.settled(codes, programs, context).0
+    }
+
+    /// The policy with what answers single questions, and what the programs may
+    /// write. Those that are too complex as a whole are drawn once: with what is
+    /// left of the budget a second drawing would know less than the first.
+    pub(super) fn settled(
+        &mut self,
+        codes: &[ProgramCode<'_>],
+        programs: &[&Program],
+        context: &Context<'_>,
+    ) -> (Policy, Written) {
+        if let Some((policy, written)) = self.fallbacks.known(programs, context) {
+            return (policy, written.clone());
+        }
         let (policy, written, is_cut) = self.settle(codes, context);
         // A single question may be settled where all at once are not.
         let mut may_know_more =
             || codes.iter().any(ProgramCode::may_be_complex) && self.unknown(policy) != Bdd::FALSE;
         if deadline::is_over() || !(is_cut || may_know_more()) {
-            return policy;
+            return (policy, written);
         }
-        Policy { fallback: self.fallbacks.programs(programs, context, written), ..policy }
+        let fallback = self.fallbacks.programs(programs, context, written.clone(), Some(policy));
+        (Policy { fallback, ..policy }, written)
     }
 
     /// The policy, what the programs may write (so that reads of it are unknown),
@@ -172,7 +188,7 @@ impl Decoder {
         if !is_complex {
             return None;
         }
-        let fallback = self.fallbacks.programs(programs, context, most_written(&codes));
+        let fallback = self.fallbacks.programs(programs, context, most_written(&codes), None);
         Some(Policy { allow: Bdd::FALSE, deny: Bdd::FALSE, fallback })
     }
 

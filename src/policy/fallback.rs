@@ -40,6 +40,8 @@ pub struct Stack {
     pub combination: Combination,
     /// What the programs may have written before the question.
     pub written: Written,
+    /// What the diagram alone says of all questions, if it was drawn.
+    drawn: Option<Policy>,
     /// The programs prepared, once a question was asked.
     parsed: OnceCell<Vec<Result<Parsed, String>>>,
 }
@@ -51,10 +53,19 @@ impl PartialEq for Stack {
             && self.programs == other.programs
             && self.maps == other.maps
             && self.written == other.written
+            && self.drawn == other.drawn
     }
 }
 
 impl Stack {
+    /// Whether these are the programs, with the same in their maps.
+    fn is_of(&self, programs: &[&Program], context: &Context<'_>) -> bool {
+        let holds_the_same = |map: &Map| context.maps.iter().find(|one| one.id == map.id) == Some(map);
+        (self.cgroup_id, self.combination) == (context.cgroup_id, context.combination)
+            && self.programs.iter().eq(programs.iter().copied())
+            && self.maps.iter().all(holds_the_same)
+    }
+
     /// What the programs read.
     pub fn context(&self) -> Context<'_> {
         Context { maps: &self.maps, cgroup_id: self.cgroup_id, combination: self.combination }
@@ -76,8 +87,14 @@ impl Stack {
 }
 
 impl Fallbacks {
-    /// Programs that are run for each open question.
-    pub fn programs(&mut self, programs: &[&Program], context: &Context<'_>, written: Written) -> Fallback {
+    /// Programs that are run for each question that `drawn` leaves open.
+    pub fn programs(
+        &mut self,
+        programs: &[&Program],
+        context: &Context<'_>,
+        written: Written,
+        drawn: Option<Policy>,
+    ) -> Fallback {
         let ids = programs.iter().flat_map(|program| program.map_ids.iter().copied());
         let ids = with_inner(ids, |id| context.maps.iter().find(|map| map.id == id));
         let used = |map: &&Map| ids.contains(&map.id);
@@ -87,8 +104,20 @@ impl Fallbacks {
             cgroup_id: context.cgroup_id,
             combination: context.combination,
             written,
+            drawn,
             parsed: OnceCell::new(),
         }))
+    }
+
+    /// The policy of these programs if it was drawn before, and what they may write.
+    pub fn known(&self, programs: &[&Program], context: &Context<'_>) -> Option<(Policy, &Written)> {
+        self.0.iter().enumerate().find_map(|(number, answerer)| match answerer {
+            Answerer::Programs(stack) if stack.is_of(programs, context) => {
+                let fallback = Fallback(number + 1);
+                stack.drawn.map(|drawn| (Policy { fallback, ..drawn }, &stack.written))
+            }
+            _ => None,
+        })
     }
 
     /// Policies that must all allow.

@@ -3,12 +3,16 @@
 
 use crate::bytecode::{Arithmetic, Operand, Operation};
 
+/// The bit of [`Flow::live`] for memory; those of registers are lower.
+pub const MEMORY: u16 = 1 << 15;
+
 /// The flow of one program.
 #[derive(Debug)]
 pub struct Flow {
     /// Slots where more than one path can arrive.
     pub joins: Vec<bool>,
-    /// For each slot, the registers that some path from there may read.
+    /// For each slot, the registers that some path from there may read, and
+    /// [`MEMORY`] if one may read memory.
     pub live: Vec<u16>,
     /// Whether some jump goes back.
     pub loops: bool,
@@ -110,7 +114,8 @@ fn source_bit(source: Operand) -> u16 {
 /// r1 to r5: what a call may read and destroys.
 const ARGUMENTS: u16 = 0b11_1110;
 
-/// The registers an operation reads and overwrites.
+/// What an operation reads, registers and memory, and the registers that it
+/// overwrites.
 fn effects(operation: &Operation) -> (u16, u16) {
     match *operation {
         Operation::Arithmetic { kind: Arithmetic::Move | Arithmetic::MoveSigned(_), dst, source, .. } => {
@@ -123,15 +128,15 @@ fn effects(operation: &Operation) -> (u16, u16) {
         | Operation::LoadMapValue { dst, .. }
         | Operation::LoadSubprogram { dst, .. }
         | Operation::LoadUnknown { dst } => (0, bit(dst)),
-        Operation::Load { dst, base, .. } => (bit(base), bit(dst)),
+        Operation::Load { dst, base, .. } => (MEMORY | bit(base), bit(dst)),
         Operation::Store { base, source, .. } => (bit(base) | source_bit(source), 0),
         Operation::Atomic { base, source, fetches, .. } => {
             let expected = fetches.filter(|register| *register == 0).map_or(0, bit);
-            (bit(base) | bit(source) | expected, 0)
+            (MEMORY | bit(base) | bit(source) | expected, 0)
         }
         Operation::Branch { dst, source, .. } => (bit(dst) | source_bit(source), 0),
         Operation::CallHelper { .. } | Operation::CallLocal { .. } | Operation::CallKernel { .. } => {
-            (ARGUMENTS, ARGUMENTS | bit(0))
+            (MEMORY | ARGUMENTS, ARGUMENTS | bit(0))
         }
         Operation::Exit => (bit(0), 0),
         Operation::Jump { .. } | Operation::Nothing | Operation::Unsupported(_) => (0, 0),

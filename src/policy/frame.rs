@@ -22,8 +22,31 @@ const UNSET: &str = "it depends on stack that was never written";
 enum Byte {
     /// Eight bits of a number, least significant first.
     Bits([Bdd; 8]),
+    /// These bits for the questions of the first function. For the others nothing
+    /// was written here, or what was written is not known.
+    Partly(Bdd, [Bdd; 8]),
     /// A byte of a spilled value that is not a plain number.
     Part(Value, u8),
+}
+
+/// The questions for which a byte is known, and its bits for these.
+type PartlyKnown = (Bdd, [Bdd; 8]);
+
+/// The first byte where `guard` holds and the second elsewhere.
+fn either(
+    (known, bits): PartlyKnown,
+    (other_known, other): PartlyKnown,
+    guard: Bdd,
+    symbols: &mut Symbols,
+) -> PartlyKnown {
+    let diagram = &mut symbols.diagram;
+    let is_known = diagram.ite(guard, known, other_known);
+    let bits = match (known, other_known) {
+        (Bdd::FALSE, _) => other,
+        (_, Bdd::FALSE) => bits,
+        _ => std::array::from_fn(|bit| diagram.ite(guard, bits[bit], other[bit])),
+    };
+    (is_known, bits)
 }
 
 /// A frame's written bytes.
@@ -83,16 +106,23 @@ impl Frame {
     fn byte(&self, offset: i16, symbols: &mut Symbols) -> [Bdd; 8] {
         match self.bytes.get(&offset) {
             Some(Byte::Bits(bits)) => *bits,
+            Some(Byte::Partly(known, bits)) => {
+                let unknown = self.unknown_byte(symbols);
+                std::array::from_fn(|bit| symbols.diagram.ite(*known, bits[bit], unknown[bit]))
+            }
             Some(Byte::Part(value, part)) => {
                 let bits = value.word(symbols).bits();
                 std::array::from_fn(|bit| bits[usize::from(*part) * 8 + bit])
             }
-            None => {
-                let why = self.forgotten.as_deref().unwrap_or(UNSET);
-                let bits = symbols.unknown_word(8, why).bits();
-                std::array::from_fn(|bit| bits[bit])
-            }
+            None => self.unknown_byte(symbols),
         }
+    }
+
+    /// A byte of which nothing is known.
+    fn unknown_byte(&self, symbols: &mut Symbols) -> [Bdd; 8] {
+        let why = self.forgotten.as_deref().unwrap_or(UNSET);
+        let bits = symbols.unknown_word(8, why).bits();
+        std::array::from_fn(|bit| bits[bit])
     }
 
     /// Forgets `size` bytes from `offset` on, or without a size all from there
@@ -113,7 +143,8 @@ impl Frame {
     ///
     /// Eight bytes that one side holds as a whole spilled value are merged as
     /// a value, so that a pointer stays one. All else is merged byte by byte:
-    /// half of a spilled pointer is eight bits a byte like any number.
+    /// half of a spilled pointer is eight bits a byte like any number. A byte that
+    /// one side does not have costs nothing until it is read, which most never are.
     #[must_use]
     pub fn merged_with(&self, other: &Self, guard: Bdd, symbols: &mut Symbols) -> Self {
         let mut merged = self.clone();
@@ -124,6 +155,10 @@ impl Frame {
         let mut done = i16::MIN;
         for offset in offsets {
             if offset < done || self.bytes.get(&offset) == other.bytes.get(&offset) {
+                continue;
+            }
+            if let (Some(ours), Some(theirs)) = (self.bits_at(offset), other.bits_at(offset)) {
+                merged.set_bits(offset, either(ours, theirs, guard, symbols));
                 continue;
             }
             let (start, size) =
@@ -146,6 +181,25 @@ impl Frame {
                 self.whole(start, 8).map(|_| start)
             }
             _ => None,
+        }
+    }
+
+    /// The bits of a byte and the questions for which they are known; `None` for a
+    /// part of a spilled value.
+    fn bits_at(&self, offset: i16) -> Option<PartlyKnown> {
+        match self.bytes.get(&offset) {
+            None => Some((Bdd::FALSE, [Bdd::FALSE; 8])),
+            Some(Byte::Bits(bits)) => Some((Bdd::TRUE, *bits)),
+            Some(Byte::Partly(known, bits)) => Some((*known, *bits)),
+            Some(Byte::Part(..)) => None,
+        }
+    }
+
+    fn set_bits(&mut self, offset: i16, (known, bits): PartlyKnown) {
+        match known {
+            Bdd::FALSE => drop(self.bytes.remove(&offset)),
+            Bdd::TRUE => drop(self.bytes.insert(offset, Byte::Bits(bits))),
+            _ => drop(self.bytes.insert(offset, Byte::Partly(known, bits))),
         }
     }
 

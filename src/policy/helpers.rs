@@ -81,6 +81,7 @@ pub fn effect(name: &str) -> Option<Effect> {
     Some(match name {
         "bpf_get_current_comm"
         | "bpf_snprintf"
+        | "bpf_snprintf_btf"
         | "bpf_probe_read_kernel"
         | "bpf_probe_read_kernel_str"
         | "bpf_probe_read_user"
@@ -89,6 +90,7 @@ pub fn effect(name: &str) -> Option<Effect> {
         | "bpf_probe_read_compat_str"
         | "bpf_probe_read" => Effect::Fills(1, Some(2)),
         "bpf_get_ns_current_pid_tgid" => Effect::Fills(3, Some(4)),
+        "bpf_strtol" | "bpf_strtoul" => Effect::FillsBytes(4, 8),
         "bpf_ringbuf_reserve" => Effect::Record,
         // The old pointer, which is in r0, was in the place of the new one.
         "bpf_kptr_xchg" => Effect::FillsBytes(1, 8),
@@ -174,18 +176,28 @@ pub enum KernelFunction {
     NextNumber,
     /// `void bpf_iter_num_destroy(struct bpf_iter_num *it)`
     DestroyIterator,
-    /// One that writes nothing that a program could see, comes back to the
-    /// program, and returns nothing or a pointer of the kernel.
+    /// It writes nothing that a program could see, comes back to the program, and
+    /// returns nothing, a number or a pointer of the kernel.
     Harmless,
+    /// It returns an object that only programs like this one reach, or null.
+    Object,
+    /// It writes eight bytes at the address in this register, which is on the stack,
+    /// and returns nothing or a number.
+    SavesFlags(usize),
 }
 
 /// Functions that take or give back what keeps an object of the kernel there,
-/// or keep others from running meanwhile.
+/// keep others from running meanwhile, or read text. Locks and heads of lists are
+/// memory that the verifier lets no program read.
 const HARMLESS_FUNCTIONS: &[&str] = &[
     "bpf_rcu_read_lock",
     "bpf_rcu_read_unlock",
     "bpf_preempt_disable",
     "bpf_preempt_enable",
+    "bpf_local_irq_restore",
+    "bpf_res_spin_lock",
+    "bpf_res_spin_unlock",
+    "bpf_res_spin_unlock_irqrestore",
     "bpf_task_acquire",
     "bpf_task_release",
     "bpf_task_from_pid",
@@ -195,6 +207,33 @@ const HARMLESS_FUNCTIONS: &[&str] = &[
     "bpf_cgroup_ancestor",
     "bpf_cgroup_from_id",
     "bpf_task_under_cgroup",
+    "bpf_obj_drop_impl",
+    "bpf_percpu_obj_drop_impl",
+    "bpf_list_push_front_impl",
+    "bpf_list_push_back_impl",
+    "bpf_dynptr_adjust",
+    "bpf_dynptr_is_null",
+    "bpf_dynptr_is_rdonly",
+    "bpf_dynptr_size",
+    "bpf_strcmp",
+    "bpf_strchr",
+    "bpf_strchrnul",
+    "bpf_strrchr",
+    "bpf_strlen",
+    "bpf_strnlen",
+    "bpf_strspn",
+    "bpf_strcspn",
+    "bpf_strstr",
+    "bpf_strnstr",
+];
+
+/// Functions that make an object or take one out of a list.
+const OBJECT_FUNCTIONS: &[&str] = &[
+    "bpf_obj_new_impl",
+    "bpf_percpu_obj_new_impl",
+    "bpf_refcount_acquire_impl",
+    "bpf_list_pop_front",
+    "bpf_list_pop_back",
 ];
 
 /// The kernel function of this name, if gpumap runs it.
@@ -203,7 +242,10 @@ pub fn kernel_function(name: &str) -> Option<KernelFunction> {
         "bpf_iter_num_new" => KernelFunction::NewIterator,
         "bpf_iter_num_next" => KernelFunction::NextNumber,
         "bpf_iter_num_destroy" => KernelFunction::DestroyIterator,
+        "bpf_local_irq_save" => KernelFunction::SavesFlags(1),
+        "bpf_res_spin_lock_irqsave" => KernelFunction::SavesFlags(2),
         name if HARMLESS_FUNCTIONS.contains(&name) => KernelFunction::Harmless,
+        name if OBJECT_FUNCTIONS.contains(&name) => KernelFunction::Object,
         _ => return None,
     })
 }

@@ -1,4 +1,5 @@
-//! Open-coded iterators over numbers, which `bpf_for` writes: the functions
+//! Functions of the kernel that programs call (kfuncs). Most that gpumap runs change
+//! nothing that a program sees. The others are open-coded iterators over numbers, which `bpf_for` writes: the functions
 //! `bpf_iter_num_new`, `_next` and `_destroy` of the kernel
 //! (`kernel/bpf/bpf_iter.c`, Linux 6.4). The iterator is eight bytes on the
 //! program's stack: the current number and the end, 32 bits each.
@@ -9,6 +10,8 @@ use super::state::MachineState;
 use super::value::{Base, Value};
 use super::word::Word;
 
+/// Bytes in which a function keeps whether interrupts were off (`unsigned long`).
+const SAVED_FLAGS: u64 = 8;
 /// Most numbers that an iterator goes through (`BPF_MAX_LOOPS`, `linux/bpf.h`).
 const MAX_LOOPS: u64 = 8 << 20;
 
@@ -19,26 +22,36 @@ impl Machine<'_> {
         function: KernelFunction,
         state: &mut MachineState,
     ) -> Result<(), Stop> {
-        if function == KernelFunction::Harmless {
-            let result = self.unknown(8, "it depends on an object of the kernel");
-            state.end_call(result);
-            return Ok(());
-        }
+        let why = "it depends on an object of the kernel";
+        let result = match function {
+            KernelFunction::Harmless => self.unknown(8, why),
+            KernelFunction::Object => self.scratch_or_null(why),
+            KernelFunction::SavesFlags(register) => {
+                self.fill(register, Some(SAVED_FLAGS), "it depends on the flags of the processor", state);
+                self.unknown(8, why)
+            }
+            KernelFunction::NewIterator | KernelFunction::NextNumber | KernelFunction::DestroyIterator => {
+                self.iterate(function, state)?
+            }
+        };
+        state.end_call(result);
+        Ok(())
+    }
+
+    fn iterate(&mut self, function: KernelFunction, state: &mut MachineState) -> Result<Value, Stop> {
         let iterator = state.registers[1].clone();
         let is_stack = matches!(&iterator, Value::Pointer(to) if matches!(to.base, Base::Stack(_)));
         if !is_stack {
             return Err(Stop("an iterator is not on the stack".into()));
         }
-        let result = match function {
-            KernelFunction::NewIterator => self.new_iterator(&iterator, state)?,
-            KernelFunction::NextNumber => self.next_number(&iterator, state)?,
-            KernelFunction::DestroyIterator | KernelFunction::Harmless => {
+        match function {
+            KernelFunction::NewIterator => self.new_iterator(&iterator, state),
+            KernelFunction::NextNumber => self.next_number(&iterator, state),
+            _ => {
                 self.set_iterator(&iterator, &Word::ZERO, &Word::ZERO, state)?;
-                Value::Unset
+                Ok(Value::Unset)
             }
-        };
-        state.end_call(result);
-        Ok(())
+        }
     }
 
     fn new_iterator(&mut self, iterator: &Value, state: &mut MachineState) -> Result<Value, Stop> {

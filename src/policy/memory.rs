@@ -64,7 +64,7 @@ impl Machine<'_> {
             Base::HashElement(selection) | Base::PerCpuSlot(selection) | Base::InnerSlot(selection) => {
                 of_map(selection.map)
             }
-            Base::Scratch => "it depends on what a record for user space holds".into(),
+            Base::Scratch => "it depends on what a record or an object of the program holds".into(),
             Base::Subprogram(_) => "it depends on the machine code of the program".into(),
             _ => "it depends on memory of the kernel".into(),
         }

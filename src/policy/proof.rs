@@ -59,13 +59,12 @@ impl Decoder {
         if let Some(proof) = quick_proof(&codes, context, bits) {
             return proof;
         }
-        let (policy, writes, is_cut) = self.settle(&codes, context);
+        let (policy, writes) = self.settled(&codes, programs, context);
         let symbols = &mut Symbols::default();
         let (followed, allowed) = follow_all(&codes, symbols, context, &writes, bits);
         // One way through the programs does not show that the others, which
         // something unknown may choose, lead to the same answer: the policy does.
-        let (verdict, why) = match self.drawn(policy, bits) {
-            Verdict::Unknown if is_cut => Self::ask(&codes, context, &writes, bits),
+        let (verdict, why) = match self.verdict_of(policy, bits) {
             Verdict::Unknown => (Verdict::Unknown, Some(self.why_unknown(policy, bits).join("; "))),
             known => (known, None),
         };

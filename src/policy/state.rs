@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use super::diagram::Bdd;
+use super::flow::MEMORY;
 use super::frame::Frame;
 use super::inputs::Symbols;
 use super::value::{Base, Value};
@@ -164,13 +165,20 @@ impl MachineState {
     }
 
     /// Whether both are the same in everything that can still matter: `live`
-    /// has a bit for each register that may be read.
+    /// has a bit for each register that may be read, and one for memory.
     pub fn same_as(&self, other: &Self, live: u16) -> bool {
         live_registers(live).all(|register| self.registers[register] == other.registers[register])
-            && (Rc::ptr_eq(&self.frames, &other.frames) || self.frames == other.frames)
+            && (!self.may_read_frames(live)
+                || Rc::ptr_eq(&self.frames, &other.frames)
+                || self.frames == other.frames)
             && self.callers == other.callers
             && self.retval == other.retval
             && self.written == other.written
+    }
+
+    /// Whether some frame may still be read. What a caller reads is not in `live`.
+    fn may_read_frames(&self, live: u16) -> bool {
+        live & MEMORY != 0 || !self.callers.is_empty()
     }
 
     /// `self` where `guard` holds and `other` elsewhere; both are in the same
@@ -181,7 +189,7 @@ impl MachineState {
             let value = self.registers[register].merged_with(&other.registers[register], guard, symbols);
             self.registers[register] = value;
         }
-        if !Rc::ptr_eq(&self.frames, &other.frames) {
+        if self.may_read_frames(live) && !Rc::ptr_eq(&self.frames, &other.frames) {
             for (ours, theirs) in Rc::make_mut(&mut self.frames).iter_mut().zip(other.frames.iter()) {
                 if ours != theirs {
                     *ours = Rc::new(ours.merged_with(theirs, guard, symbols));

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::bytecode::{Arithmetic, Operand, Operation};
+use crate::bytecode::{Arithmetic, Comparison, Operand, Operation};
 
 use super::address::{AddressSet, Number, Pointee};
 use super::clobber;
@@ -206,8 +206,19 @@ impl<'a> Search<'a> {
             self.seen[pc] = true;
             let next = match *operation {
                 Operation::Jump { target } => target,
-                Operation::Branch { target, .. } => {
-                    self.arrive(target, registers.clone());
+                Operation::Branch { comparison, width, dst, source, target } => {
+                    let mut taken = registers.clone();
+                    // Null is not the address that it was on the other side.
+                    match (comparison, width, source) {
+                        (Comparison::Equal, 64, Operand::Immediate(0)) => {
+                            taken[dst] = Number::Exact(0).into()
+                        }
+                        (Comparison::NotEqual, 64, Operand::Immediate(0)) => {
+                            registers[dst] = Number::Exact(0).into();
+                        }
+                        _ => {}
+                    }
+                    self.arrive(target, taken);
                     pc + 1
                 }
                 Operation::Exit => {
@@ -289,7 +300,8 @@ impl<'a> Search<'a> {
                 self.end_call(registers, result);
             }
             Operation::CallKernel { function } => {
-                // An iterator is on the stack, and so is its number.
+                // An iterator is on the stack, and so is its number. Objects count as
+                // the stack here: a store to either writes to no map.
                 let result = match helpers::is_known_function(self.code.calls, function) {
                     true => AddressSet { number: Number::ANY, ..AddressSet::of([Pointee::Stack]) },
                     false => self.unmodelled(registers),

@@ -56,8 +56,8 @@ pub enum Base {
     InnerSlot(Rc<Selection>),
     /// The slots of an array of maps that have the addresses of maps, 8 bytes each.
     InnerSlots(usize),
-    /// Memory that only this run of the program sees, such as a record for
-    /// user space.
+    /// Memory of which nothing is known, and which is neither a map's nor a stack:
+    /// a record for user space, or an object that a program has made.
     Scratch,
     /// The subprogram that begins here, to be called back by a helper.
     Subprogram(usize),

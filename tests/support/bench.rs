@@ -121,19 +121,36 @@ impl Bench {
     }
 }
 
+/// A loaded program, and how it is attached.
+#[derive(Debug)]
+pub struct Attachment {
+    pub program: OwnedFd,
+    /// How many cgroups above the one asked about.
+    pub up: usize,
+    pub flags: u32,
+    /// By a `bpf_link` instead of a plain attachment.
+    pub link: bool,
+}
+
 impl Bench {
-    /// Attaches programs, each with its flags, to the cgroup asked about and
-    /// asks the kernel about `devices`; `before` is called in between.
+    /// Attaches programs and asks the kernel about `devices`; `before` is called in
+    /// between.
     pub fn ask_after(
         &mut self,
-        programs: &[(OwnedFd, u32)],
+        attachments: &[Attachment],
         devices: &[Device],
         before: impl FnOnce(),
     ) -> Vec<RequestSet> {
         let mut attached = Attached { links: Vec::new(), plain: Vec::new(), levels: &self.levels };
-        for (program, flags) in programs {
-            bpf::attach(self.levels[LEVELS - 1].dir(), program, *flags, None).expect("attach");
-            attached.plain.push((LEVELS - 1, program.try_clone().expect("a spare descriptor")));
+        for Attachment { program, up, flags, link } in attachments {
+            let level = LEVELS - 1 - up;
+            let dir = self.levels[level].dir();
+            if *link {
+                attached.links.push(bpf::link(dir, program, *flags).expect("link"));
+            } else {
+                bpf::attach(dir, program, *flags, None).expect("attach");
+                attached.plain.push((level, program.try_clone().expect("a spare descriptor")));
+            }
         }
         before();
         let oracle = self.oracle.as_mut().expect("an oracle until the end");

@@ -8,13 +8,18 @@
 //!   must be unknown;
 //! * `// refused`: this kernel does not take the program. Where one does, the
 //!   test asks for a better line;
-//! * `// fill: MAP KEY VALUE`: an entry, in hexadecimal digits;
+//! * `// fill: MAP KEY VALUE`: an entry, in hexadecimal digits; `fill each CPU`
+//!   gives every CPU the value;
+//! * `// attach: PROGRAM WORDS`: how a program is attached. Without such a line
+//!   `policy` is attached with the flag `multi`. The words are `override`, `multi`,
+//!   `preorder`, `link`, and `up N`, which is a cgroup N levels above the one asked
+//!   about. The programs are attached in the order of the lines;
 //! * `// set: v4`: the oldest instruction set that has what the program needs,
 //!   v3 otherwise.
 //!
 //! Each is compiled with `-O2` for that set. `GPUMAP_LEVELS=all` takes every level
-//! and every newer set as well, `GPUMAP_ONLY=TEXT` only files with this in their
-//! names.
+//! and every newer set as well, `GPUMAP_ONLY=TEXT,…` only files with one of these in
+//! their names.
 
 use std::path::{Path, PathBuf};
 
@@ -22,15 +27,18 @@ use gpumap::model::{Device, DeviceType, Request, Verdict};
 use gpumap::observation::{Observation, Program};
 use gpumap::policy::{Combination, Context, Decoder};
 
-use super::clang::{self, Clang, Pins};
+use super::clang::{self, Clang, Object, Pins};
 use super::write::Fill;
 use super::{Asked, Scratch, put, views};
-use crate::support::bench::Bench;
-use crate::support::bpf::MULTI;
+use crate::support::bench::{Attachment, Bench};
+use crate::support::bpf::{MULTI, OVERRIDE, PREORDER};
 use crate::support::{host, inspect};
 
 /// The driver about which questions change something: asked about first.
 const TRIGGER: u32 = 7;
+
+/// One of so many questions is proven, too.
+const PROVEN_EVERY: usize = 29;
 
 /// What the head of a file says.
 #[derive(Debug, PartialEq)]
@@ -52,7 +60,8 @@ fn programs_written_by_hand_match_the_kernel() {
     let mut bench = Bench::new().expect("scratch cgroups and an oracle");
     let only = std::env::var("GPUMAP_ONLY").unwrap_or_default();
     let mut failures = Vec::new();
-    for path in files().iter().filter(|path| path.to_string_lossy().contains(&only)) {
+    let is_asked = |path: &&PathBuf| only.split(',').any(|part| path.to_string_lossy().contains(part));
+    for path in files().iter().filter(is_asked) {
         let text = std::fs::read_to_string(path).expect("a program");
         let name = path.file_stem().expect("a name").to_string_lossy();
         for (level, set) in ways(&text, clang) {
@@ -109,12 +118,10 @@ fn one(
     fills(text).iter().for_each(|fill| put(fill, &loaded));
     let (snapshot, devices) = (scratch.join("snapshot.json"), devices());
     let cgroup = bench.leaf().path().to_owned();
-    let program = loaded.program("policy").expect("a pinned program");
-    let allowed = bench.ask_after(&[(program, MULTI)], &devices, || views::snapshot(&cgroup, &snapshot));
+    let attachments = attachments(text, &loaded);
+    let allowed = bench.ask_after(&attachments, &devices, || views::snapshot(&cgroup, &snapshot));
     let asked = Asked { snapshot, cgroup: cgroup.to_string_lossy().into_owned(), devices, allowed };
-    if expected == Expected::Known {
-        views::agree(&asked).map_err(|difference| format!("{name}: {difference}"))?;
-    }
+    views::agree(&asked).map_err(|difference| format!("{name}: {difference}"))?;
     judge(&asked, &expected).map_err(|difference| format!("{name}: {difference}"))
 }
 
@@ -134,12 +141,39 @@ fn expected(text: &str) -> Expected {
 
 fn fills(text: &str) -> Vec<Fill> {
     let fill = |line: &str| {
-        let mut words = line.split(' ').map(str::to_owned);
+        let (words, per_cpu) = match line.strip_prefix("// fill each CPU: ") {
+            Some(words) => (words, true),
+            None => (line.strip_prefix("// fill: ")?, false),
+        };
+        let mut words = words.split(' ').map(str::to_owned);
         let map = words.next().expect("a map");
         let [key, value] = [words.next(), words.next()].map(|word| bytes(&word.expect("bytes")));
-        Fill { map, per_cpu: false, entries: vec![(key, value)] }
+        Some(Fill { map, per_cpu, entries: vec![(key, value)] })
     };
-    text.lines().filter_map(|line| line.strip_prefix("// fill: ")).map(fill).collect()
+    text.lines().filter_map(fill).collect()
+}
+
+fn attachments(text: &str, loaded: &Object) -> Vec<Attachment> {
+    let lines: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("// attach: ")).collect();
+    let lines = if lines.is_empty() { vec!["policy multi"] } else { lines };
+    lines.into_iter().map(|line| attachment(line, loaded)).collect()
+}
+
+fn attachment(line: &str, loaded: &Object) -> Attachment {
+    let mut words = line.split(' ');
+    let program = words.next().and_then(|name| loaded.program(name).ok()).expect("a pinned program");
+    let mut attachment = Attachment { program, up: 0, flags: 0, link: false };
+    while let Some(word) = words.next() {
+        match word {
+            "override" => attachment.flags |= OVERRIDE,
+            "multi" => attachment.flags |= MULTI,
+            "preorder" => attachment.flags |= PREORDER,
+            "link" => attachment.link = true,
+            "up" => attachment.up = words.next().and_then(|up| up.parse().ok()).expect("a number"),
+            other => panic!("what {other} means is not known"),
+        }
+    }
+    attachment
 }
 
 fn bytes(digits: &str) -> Vec<u8> {
@@ -178,8 +212,10 @@ fn judge(asked: &Asked, expected: &Expected) -> Result<(), String> {
     let observation: Observation = serde_json::from_str(&text).expect("an observation");
     let cgroup = observation.cgroups.iter().find(|one| asked.cgroup.ends_with(one.path.lossy().as_ref()));
     let cgroup = cgroup.expect("the cgroup asked about");
-    let mut programs: Vec<Program> = observation.programs.clone();
-    programs.retain(|program| program.name.lossy() == "policy");
+    let of_id = |id: &u32| observation.programs.iter().find(|program| program.id == *id).cloned();
+    let effective = cgroup.effective.known().expect("a list of programs");
+    let mut programs: Vec<Program> = effective.iter().filter_map(of_id).collect();
+    assert_eq!(programs.len(), effective.len(), "the programs in force");
     let context =
         Context { maps: &observation.maps, cgroup_id: Some(cgroup.id), combination: Combination::Retval };
     let unknown = unknown(&programs, &context, asked)?;
@@ -211,11 +247,19 @@ fn unknown(
     let programs: Vec<&Program> = programs.iter().collect();
     let mut decoder = Decoder::new();
     let policy = decoder.policy(&programs, context);
-    let mut unknown = Vec::new();
+    let (mut unknown, mut at) = (Vec::new(), 0);
     for (device, allowed) in asked.devices.iter().zip(&asked.allowed) {
         for request in Request::ALL {
             let kernel = if allowed.contains(request) { Verdict::Allow } else { Verdict::Deny };
-            match decoder.verdict(policy, *device, request) {
+            let verdict = decoder.verdict(policy, *device, request);
+            at += 1;
+            if at % PROVEN_EVERY == 1 {
+                let proven = decoder.prove(&programs, context, *device, request).verdict;
+                if proven != verdict {
+                    return Err(format!("{device} {request:?}: {verdict}, and the proof says {proven}"));
+                }
+            }
+            match verdict {
                 Verdict::Unknown => unknown.push((*device, decoder.why(policy, *device, request).join("; "))),
                 verdict if verdict == kernel => {}
                 verdict => return Err(format!("{device} {request:?}: {verdict}, {kernel} by the kernel")),

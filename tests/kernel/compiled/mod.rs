@@ -33,11 +33,10 @@ mod write;
 
 use crate::support;
 use std::collections::BTreeSet;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::support::bench::Bench;
+use crate::support::bench::{Attachment, Bench};
 use crate::support::bpf::{self, MULTI, PREORDER};
 use crate::support::host;
 use crate::support::rng::Rng;
@@ -164,17 +163,13 @@ fn put(fill: &Fill, loaded: &Object) {
 /// Attaches the programs, saves what gpumap sees, and asks the kernel.
 fn ask(case: &Case, loaded: &Object, bench: &mut Bench, scratch: &Path) -> Asked {
     let mut rng = Rng::new(case.seed ^ 0xa5a5);
-    let programs: Vec<(OwnedFd, u32)> = case
-        .written
-        .programs
-        .iter()
-        .map(|name| {
-            (
-                loaded.program(name).expect("a pinned program"),
-                MULTI | if rng.chance(20) { PREORDER } else { 0 },
-            )
-        })
-        .collect();
+    let mut attachment = |name: &&str| Attachment {
+        program: loaded.program(name).expect("a pinned program"),
+        up: 0,
+        flags: MULTI | if rng.chance(20) { PREORDER } else { 0 },
+        link: false,
+    };
+    let programs: Vec<Attachment> = case.written.programs.iter().map(&mut attachment).collect();
     let devices = devices(&case.written, &mut rng);
     let snapshot = scratch.join("snapshot.json");
     let cgroup = bench.leaf().path().to_owned();

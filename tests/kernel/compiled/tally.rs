@@ -152,8 +152,8 @@ fn compare(observation: &Observation, asked: &Asked, count: &mut Count, wrong: &
                 let proof = decoder.prove(&programs, &context, *device, request);
                 if proof.verdict != verdict {
                     wrong.push(format!(
-                        "{device} {request:?}: {verdict}, and the proof says {}",
-                        proof.verdict
+                        "{device} {request:?}: {verdict}, and the proof says {} ({:?})",
+                        proof.verdict, proof.why
                     ));
                 }
             }

@@ -1,5 +1,5 @@
 // A lock that can be refused, around a counter.
-// unknown: major 7
+// unknown: none
 struct bpf_res_spin_lock { u32 opaque; };
 struct counted { struct bpf_res_spin_lock lock; u32 allow; u64 hits; };
 extern int bpf_res_spin_lock(struct bpf_res_spin_lock *lock) __attribute__((section(".ksyms")));
