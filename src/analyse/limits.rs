@@ -50,7 +50,7 @@ fn concerned(observation: &Observation) -> Result<(Vec<Process>, Vec<Gpu>), Anal
     for cgroup in in_scope(observation)? {
         let inside = inside.get(&cgroup.path).map(Vec::as_slice).unwrap_or_default();
         let is_concerned = |process: &&&observation::Process| {
-            process_limits::of(process, &processes::holding(process, &join), &join).is_some()
+            process_limits::of(process, &processes::holding(process, &join), None, &join).is_some()
         };
         let concerned: Vec<_> = inside.iter().filter(is_concerned).copied().collect();
         let processes: Vec<Process> =

@@ -34,9 +34,9 @@ impl Processes {
         let Some(detail) = &process.detail else { return answer };
         let view = join.view_of_process(process);
         answer.visible = view.as_ref().map(|view| self.visible(detail, view, join));
-        answer.held_denied = view.map(|view| denied(&answer, &view)).unwrap_or_default();
+        answer.held_denied = view.as_ref().map(|view| denied(&answer, view)).unwrap_or_default();
         answer.claim = job_claim::of(process, join.owners.of(&process.cgroup));
-        answer.vgpu = process_limits::of(process, &answer, join).map(Box::new);
+        answer.vgpu = process_limits::of(process, &answer, view.as_deref(), join).map(Box::new);
         answer
     }
 

@@ -101,5 +101,8 @@ words! {
         JobFile,
         /// In the environment of another process of its container.
         Container,
+        /// In `/overrideEnv` below its root, from which some builds of HAMi-core set
+        /// variables.
+        OverrideFile,
     }
 }

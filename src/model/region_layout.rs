@@ -39,3 +39,11 @@ words! {
         Unknown,
     }
 }
+
+impl RegionLayout {
+    /// Whether it is one of 2024, before files had a version.
+    #[must_use]
+    pub fn has_no_version(self) -> bool {
+        matches!(self, Self::V0a | Self::V0b)
+    }
+}

@@ -41,8 +41,8 @@ pub use text::{HexBytes, Text};
 pub use unit::{DeviceNumber, NamedNode, Unit};
 pub use verification::Verification;
 pub use vgpu::{
-    FileFacts, JobFile, LARGEST_REGION, LibraryVariables, MappedFile, Preload, RegionContents, SharedRegion,
-    SparseBytes, VgpuTraces, take_regions,
+    FileFacts, JobFile, LARGEST_REGION, LibraryVariables, MappedFile, OverrideFile, Preload, RegionContents,
+    SharedRegion, SparseBytes, VgpuTraces, take_regions,
 };
 
 /// The schema name of the observations this version writes.

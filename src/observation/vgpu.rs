@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, HexBytes, Text};
+use super::{Answer, HexBytes, Text, Variable};
 
 /// What shows of HAMi-core or SoftMig in one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -21,8 +21,8 @@ pub struct VgpuTraces {
     /// What the library's own variables say in the memory of the process.
     #[serde(default)]
     pub variables: Answer<LibraryVariables>,
-    /// Whether the list of mappings was not read to its end, so that there may
-    /// be more of both.
+    /// Whether there may be more of both: the list of mappings was not read to its
+    /// end, or it has more such files than are looked at.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
     /// Its pids in all pid namespaces around it, its own last (`NSpid` of
@@ -43,10 +43,14 @@ pub struct VgpuTraces {
     /// `/etc/ld.so.preload` below its root; `Known(null)` where there is none.
     #[serde(default)]
     pub preload: Answer<Option<Preload>>,
-    /// The files below its root in which SoftMig looks for the limits of its
-    /// job, in this order, as far as they exist.
+    /// The files in which SoftMig looks for the limits of its job, in this order, as
+    /// far as they exist: those below its root, and those of the node that its root
+    /// does not show.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub job_files: Vec<JobFile>,
+    /// `/overrideEnv` below its root, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub override_file: Option<OverrideFile>,
 }
 
 /// Variables of the library in the memory of one process. Those that its file has
@@ -144,12 +148,27 @@ pub struct JobFile {
     /// it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub outside: bool,
+    /// Whether its job is one that the environment names, and the process is in
+    /// another.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub foreign: bool,
     /// Whether it is a regular file itself, and no symbolic link to one.
     pub regular: bool,
     /// Owner, permission bits and bytes of the file or link.
     pub file: FileFacts,
     /// What it says, at most 4 KiB.
     pub text: Answer<Text>,
+}
+
+/// `/overrideEnv`: HAMi-core sets the variables in this file, which beat those of the
+/// environment. Builds of 2024 and those since October 2026 do so before they read
+/// limits, the others after that.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OverrideFile {
+    /// Owner, permission bits and bytes.
+    pub file: FileFacts,
+    /// The limits in it. Later lines come first, because they beat earlier ones.
+    pub variables: Answer<Vec<Variable>>,
 }
 
 /// A file that processes map as their shared region, as it was read last.

@@ -148,7 +148,9 @@ fn of_process(limits: &Vgpu) -> Vec<String> {
     let mut notes = verdicts(limits);
     let place = limits.meant_in.as_deref().map(|place| sanitize::short(place, 80, "…"));
     notes.extend(match (limits.meant_by, place) {
-        (MeantBy::JobFile, Some(path)) => Some(format!("what was meant stands in {path}")),
+        (MeantBy::JobFile | MeantBy::OverrideFile, Some(path)) => {
+            Some(format!("what was meant stands in {path}"))
+        }
         (MeantBy::Container, Some(who)) => {
             Some(format!("what was meant stands in the environment of {who}, the first of its container"))
         }

@@ -7,6 +7,8 @@ use crate::observation::{Environment, JobFile, VgpuTraces};
 
 /// How the file of SoftMig's library is named.
 pub(super) const SOFTMIG: &[u8] = b"libsoftmig.so";
+/// The file from which HAMi-core sets variables.
+const OVERRIDE_FILE: &str = "/overrideEnv";
 /// SM limits that limit anything, in percent.
 pub(super) const SM_LIMITS: std::ops::Range<u64> = 1..100;
 
@@ -18,6 +20,8 @@ pub(super) struct Meant {
     pub(super) by: MeantBy,
     /// The file or process that named them.
     pub(super) place: Option<String>,
+    /// The limits in `/overrideEnv`, if there are any: some builds go by them.
+    pub(super) overrides: Option<Limits>,
 }
 
 impl Limits {
@@ -51,9 +55,18 @@ impl Limits {
     }
 }
 
-/// The limits that an environment names.
+/// The limits that an environment names. Where it was not kept to its end, one that
+/// is not found is taken for none.
 pub(super) fn of_environment(environment: &Environment) -> Limits {
     Limits::from_variables(|name| environment.get(name).map(|variable| variable.value.as_bytes()))
+}
+
+/// The limits in `/overrideEnv`, if there are any.
+fn of_override_file(traces: &VgpuTraces) -> Option<Limits> {
+    let variables = traces.override_file.as_ref()?.variables.known()?;
+    let value = |name: &str| variables.iter().find(|variable| variable.name == name);
+    let limits = Limits::from_variables(|name| value(name).map(|variable| variable.value.as_bytes()));
+    limits.are_any().then_some(limits)
 }
 
 /// Whether SoftMig is meant to limit a process: it has its library, or its
@@ -67,26 +80,44 @@ pub(super) fn is_softmig(traces: &VgpuTraces) -> bool {
 }
 
 impl Meant {
-    /// What a process's own environment or its job's file names. In a job
-    /// SoftMig goes by the file alone.
+    /// What a process's own environment, `/overrideEnv` or its job's file names. In a
+    /// job SoftMig goes by the file alone.
     pub(super) fn of(traces: &VgpuTraces, at_exec: Option<&Environment>, is_in_job: bool) -> Self {
         let says_job = at_exec.is_some_and(|environment| environment.get("SLURM_JOB_ID").is_some());
         if is_softmig(traces) && (is_in_job || says_job) {
-            return Self::of_job(traces.job_files.first());
+            return Self::of_job(&traces.job_files);
         }
-        let Some(environment) = at_exec else {
-            return Self { limits: None, by: MeantBy::Nobody, place: None };
+        let overrides = of_override_file(traces);
+        let unknown = Self { limits: None, by: MeantBy::Nobody, place: None, overrides: overrides.clone() };
+        // Of an environment that was not kept to its end, any limit may be missing.
+        let Some(environment) = at_exec.filter(|environment| environment.cut.is_none()) else {
+            return unknown;
         };
         let limits = of_environment(environment);
         let by = if limits.are_any() { MeantBy::Environment } else { MeantBy::Nobody };
-        Self { limits: Some(limits), by, place: None }
+        let own = Self { limits: Some(limits.clone()), by, ..unknown };
+        match overrides.map(|overrides| limits.at_most(&overrides)) {
+            Some(least) if least != limits => Self {
+                limits: Some(least),
+                by: MeantBy::OverrideFile,
+                place: Some(OVERRIDE_FILE.to_owned()),
+                ..own
+            },
+            _ => own,
+        }
     }
 
-    fn of_job(file: Option<&JobFile>) -> Self {
-        let Some(file) = file else {
-            return Self { limits: Some(Limits::none()), by: MeantBy::Nobody, place: None };
+    /// What was written for the job that the process is in. A process can be shown
+    /// another file than the node's, and can name another job than its own.
+    fn of_job(files: &[JobFile]) -> Self {
+        let of_node = files.iter().find(|file| file.outside && !file.foreign);
+        let of_own_job = of_node.or_else(|| files.iter().find(|file| !file.foreign));
+        let Some(file) = of_own_job.or(files.first()) else {
+            let limits = Some(Limits::none());
+            return Self { limits, by: MeantBy::Nobody, place: None, overrides: None };
         };
         let limits = file.text.known().map(|text| Limits::from_job_file(text.as_bytes()));
-        Self { limits, by: MeantBy::JobFile, place: Some(file.path.lossy().into_owned()) }
+        let place = Some(file.path.lossy().into_owned());
+        Self { limits, by: MeantBy::JobFile, place, overrides: None }
     }
 }

@@ -27,17 +27,10 @@ pub(super) struct OneDevice<'a> {
 pub(super) fn judge(case: &Case<'_>, registered: &Registered<'_>, asked: OneDevice<'_>) -> LimitVerdict {
     let limit = registered.region.limit.as_deref().unwrap_or_default();
     let limit = limit.get(asked.device).copied().unwrap_or(0);
-    let meant = asked.meant.unwrap_or(0);
     if limit == 0 {
-        return match meant {
-            0 => verdict(No, LimitCode::NoLimit, "no memory limit is set"),
-            _ => verdict(
-                No,
-                LimitCode::LimitMissing,
-                format!("its region has no memory limit, {} was meant", size(meant)),
-            ),
-        };
+        return without_limit(asked.meant);
     }
+    let meant = asked.meant.unwrap_or(0);
     match registered.place {
         UsedEntry::Counted => {}
         UsedEntry::Left => {
@@ -77,10 +70,28 @@ pub(super) fn judge(case: &Case<'_>, registered: &Registered<'_>, asked: OneDevi
             verdict(Unknown, LimitCode::TotalUnknown, why)
         }
         _ if meant > 0 && limit > meant => {
-            let why = format!("it is held to the {} in its region, {} was meant", size(limit), size(meant));
+            let overrides = case.meant.overrides.as_ref();
+            let is_overridden = overrides.is_some_and(|all| all.memory.get(asked.device) == Some(&limit));
+            let whose = if is_overridden { "that /overrideEnv names" } else { "in its region" };
+            let why = format!("it is held to the {} {whose}, {} was meant", size(limit), size(meant));
             verdict(Partly, LimitCode::LimitHigher, why)
         }
         _ => verdict(Yes, LimitCode::Held, format!("it is held to {}", size(limit))),
+    }
+}
+
+/// The verdict on a device for which the region has no limit.
+fn without_limit(meant: Option<u64>) -> LimitVerdict {
+    match meant {
+        Some(0) => verdict(No, LimitCode::NoLimit, "no memory limit is set"),
+        Some(meant) => {
+            let why = format!("its region has no memory limit, {} was meant", size(meant));
+            verdict(No, LimitCode::LimitMissing, why)
+        }
+        None => {
+            let why = "its region has no memory limit, and whether one was meant is not known";
+            verdict(Unknown, LimitCode::EnvironmentUnknown, why)
+        }
     }
 }
 
@@ -102,28 +113,28 @@ fn exempt(case: &Case<'_>, registered: &Registered<'_>) -> Option<LimitVerdict> 
 /// What the order of devices does to the limit; the builds of 2024 that have no
 /// version do not mind.
 fn reordered(registered: &Registered<'_>, asked: OneDevice<'_>) -> Option<LimitVerdict> {
-    if matches!(registered.region.layout, RegionLayout::V0a | RegionLayout::V0b) {
+    if registered.region.layout.has_no_version() {
         return None;
     }
     let order = match asked.order {
         Ok(order) => order,
         Err(unknown) => return Some(unknown.clone()),
     };
-    let numbers = match order {
+    match order {
         Order::Same => return None,
         Order::Unknown => {
             let why =
                 "CUDA_VISIBLE_DEVICES names devices in a way that the library's numbers do not follow from";
             return Some(verdict(Unknown, LimitCode::OrderUnknown, why));
         }
-        Order::Other(numbers) => numbers,
-    };
-    if order.nvml(asked.device) == Some(asked.device) {
+        Order::Other(_) => {}
+    }
+    if order.booked_nvml_first(asked.device) == Some(asked.device) {
         return None;
     }
     match order.first(registered) {
         First::Cuda => None,
-        First::Nvml if !numbers.contains(&asked.device) => {
+        First::Nvml if !order.books_nvml_first(asked.device) => {
             let why = "it initialized NVML before CUDA and CUDA_VISIBLE_DEVICES reorders its devices: its use is \
                        booked under another device than the limit";
             Some(verdict(No, LimitCode::NvmlFirst, why))

@@ -1,10 +1,11 @@
-//! In which order a process counts its devices, and which of the library's
-//! numbers its use is booked under.
+//! In which order a process counts its devices, and which number the library
+//! books the use of each under.
 //!
-//! Since 1.1 the library looks limits up by CUDA's number of a device. It books
-//! use under the same number if CUDA was initialized first, and under NVML's
-//! number if NVML was: then it compares the use of one device with the limit of
-//! another.
+//! The library looks a limit up by CUDA's number of the device. Since 1.1 it books
+//! use under the same number if CUDA was initialized first. If NVML was, it books
+//! use under the number that it reads in `CUDA_VISIBLE_DEVICES`, and so compares the
+//! use of one device with the limit of another. It reads that variable with atoi(3):
+//! a UUID is 0.
 
 use super::case::Registered;
 use super::offsets::DEVICES;
@@ -15,10 +16,19 @@ use crate::report::{Region, RegionDevice};
 pub(super) enum Order {
     /// CUDA's numbers are NVML's.
     Same,
-    /// NVML's number of each of CUDA's devices.
-    Other(Vec<usize>),
+    /// Another one.
+    Other(Vec<Listed>),
     /// The variable names devices in a way that cannot be followed.
     Unknown,
+}
+
+/// An entry of `CUDA_VISIBLE_DEVICES`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Listed {
+    /// NVML's number of the device.
+    nvml: usize,
+    /// The number that the library reads: NVML's, or 0 for a UUID.
+    read: usize,
 }
 
 /// Which library was initialized first, as far as the entry shows.
@@ -37,10 +47,11 @@ impl Order {
         if text.trim().is_empty() {
             return Self::Other(Vec::new());
         }
-        let numbers: Option<Vec<usize>> = text.split(',').map(|entry| number(entry.trim(), region)).collect();
-        match numbers {
-            Some(numbers) if numbers.iter().enumerate().all(|(place, number)| place == *number) => Self::Same,
-            Some(numbers) if numbers.len() <= DEVICES => Self::Other(numbers),
+        let listed: Option<Vec<Listed>> = text.split(',').map(|entry| listed(entry.trim(), region)).collect();
+        let is_same = |(device, one): (usize, &Listed)| one.nvml == device && one.read == device;
+        match listed {
+            Some(listed) if listed.iter().enumerate().all(is_same) => Self::Same,
+            Some(listed) if listed.len() <= DEVICES => Self::Other(listed),
             _ => Self::Unknown,
         }
     }
@@ -48,7 +59,7 @@ impl Order {
     /// How many devices the process sees.
     pub(super) fn count(&self, region: &Region) -> usize {
         match self {
-            Self::Other(numbers) => numbers.len(),
+            Self::Other(listed) => listed.len(),
             Self::Same | Self::Unknown => {
                 let count = usize::try_from(region.device_num.unwrap_or(0)).unwrap_or(DEVICES);
                 count.clamp(1, DEVICES)
@@ -60,18 +71,34 @@ impl Order {
     pub(super) fn nvml(&self, device: usize) -> Option<usize> {
         match self {
             Self::Same => Some(device),
-            Self::Other(numbers) => numbers.get(device).copied(),
+            Self::Other(listed) => listed.get(device).map(|one| one.nvml),
             Self::Unknown => None,
         }
     }
 
+    /// The number under which use of one of CUDA's devices is booked if NVML was
+    /// initialized first.
+    pub(super) fn booked_nvml_first(&self, device: usize) -> Option<usize> {
+        match self {
+            Self::Same => Some(device),
+            Self::Other(listed) => listed.get(device).map(|one| one.read),
+            Self::Unknown => None,
+        }
+    }
+
+    /// Whether use of any device is booked under this number if NVML was
+    /// initialized first.
+    pub(super) fn books_nvml_first(&self, number: usize) -> bool {
+        matches!(self, Self::Other(listed) if listed.iter().any(|one| one.read == number))
+    }
+
     /// What was initialized first, judged by where the entry has use.
     pub(super) fn first(&self, registered: &Registered<'_>) -> First {
-        let Self::Other(numbers) = self else { return First::Unknown };
+        let Self::Other(listed) = self else { return First::Unknown };
         let used = registered.entry.devices.iter().filter(|device| is_booked(device));
         let used: Vec<usize> = used.map(|device| device.device).collect();
-        let as_cuda = used.iter().all(|device| *device < numbers.len());
-        let as_nvml = used.iter().all(|device| numbers.contains(device));
+        let as_cuda = used.iter().all(|device| *device < listed.len());
+        let as_nvml = used.iter().all(|device| self.books_nvml_first(*device));
         match (as_cuda, as_nvml) {
             (true, false) => First::Cuda,
             (false, true) => First::Nvml,
@@ -85,11 +112,11 @@ fn is_booked(device: &RegionDevice) -> bool {
     device.context_size | device.module_size | device.data_size | device.offset != 0
 }
 
-/// NVML's number of a device that the variable names by number or UUID.
-fn number(entry: &str, region: &Region) -> Option<usize> {
+/// A device that the variable names by NVML's number or by UUID.
+fn listed(entry: &str, region: &Region) -> Option<Listed> {
     let count = usize::try_from(region.device_num.unwrap_or(0)).ok()?;
     if let Ok(number) = entry.parse::<usize>() {
-        return (count == 0 || number < count).then_some(number);
+        return (count == 0 || number < count).then_some(Listed { nvml: number, read: number });
     }
     if !entry.starts_with("GPU-") {
         return None;
@@ -97,7 +124,7 @@ fn number(entry: &str, region: &Region) -> Option<usize> {
     let uuids = region.uuids.as_deref().unwrap_or_default().iter().enumerate();
     let mut named = uuids.filter(|(_, uuid)| uuid.starts_with(entry));
     match (named.next(), named.next()) {
-        (Some((number, _)), None) => Some(number),
+        (Some((number, _)), None) => Some(Listed { nvml: number, read: 0 }),
         _ => None,
     }
 }

@@ -15,6 +15,11 @@ const MAGIC: u32 = super::offsets::MAGIC;
 
 /// The entry of the process in the region, or why its limits are not in force.
 pub(super) fn check<'a>(case: &Case<'a>) -> Result<Registered<'a>, LimitVerdict> {
+    if case.traces.cut {
+        let why =
+            "it has more mappings than are looked at: there may be another library or region among them";
+        return Err(verdict(Unknown, LimitCode::Unread, why));
+    }
     let library = library(case)?;
     let region = region(case, library)?;
     let Some(inner) = case.traces.pids.last() else {
@@ -28,9 +33,6 @@ pub(super) fn check<'a>(case: &Case<'a>) -> Result<Registered<'a>, LimitVerdict>
 fn library<'a>(case: &Case<'a>) -> Result<&'a MappedFile, LimitVerdict> {
     let mut loaded = case.traces.libraries.iter().filter(|library| library.executable);
     let library = match (loaded.next(), loaded.next()) {
-        (None, _) if case.traces.cut => {
-            return Err(verdict(Unknown, LimitCode::Unread, "its mappings were not read to their end"));
-        }
         (None, _) if case.traces.libraries.is_empty() && has_entry(case) => {
             let why = "a region has it, and no file that is named like the library is mapped: whether there is \
                        one under another name is not known";
@@ -93,9 +95,6 @@ fn region<'a>(case: &Case<'a>, library: &MappedFile) -> Result<&'a Region, Limit
     let (mut inside, all) = (case.regions.iter().filter(is_region), case.regions);
     let region = match (inside.next(), inside.next(), all) {
         (Some(region), None, _) | (None, _, [region]) => region,
-        (None, _, []) if case.traces.cut => {
-            return Err(verdict(Unknown, LimitCode::Unread, "its mappings were not read to their end"));
-        }
         (None, _, []) => return Err(without_region(case, library)),
         _ => return Err(verdict(Unknown, LimitCode::SeveralRegions, "it maps several regions")),
     };

@@ -25,16 +25,10 @@ pub(super) fn judge(
     meant: Option<u64>,
 ) -> LimitVerdict {
     let limit = limit(case, registered, device);
-    let meant = meant.filter(|meant| SM_LIMITS.contains(meant));
     if !SM_LIMITS.contains(&limit) {
-        return match meant {
-            None => verdict(No, LimitCode::NoLimit, "no SM limit is set"),
-            Some(meant) => {
-                let why = format!("its region has no SM limit, {meant} % was meant");
-                verdict(No, LimitCode::LimitMissing, why)
-            }
-        };
+        return without_limit(meant);
     }
+    let meant = meant.filter(|meant| SM_LIMITS.contains(meant));
     if let Some(untested) = registered.untested() {
         return untested;
     }
@@ -58,6 +52,21 @@ pub(super) fn judge(
             verdict(Partly, LimitCode::LimitHigher, why)
         }
         _ => verdict(Yes, LimitCode::Held, format!("it is held to {limit} %")),
+    }
+}
+
+/// The verdict on a device for which neither region nor library has a limit.
+fn without_limit(meant: Option<u64>) -> LimitVerdict {
+    match meant {
+        Some(meant) if SM_LIMITS.contains(&meant) => {
+            let why = format!("its region has no SM limit, {meant} % was meant");
+            verdict(No, LimitCode::LimitMissing, why)
+        }
+        Some(_) => verdict(No, LimitCode::NoLimit, "no SM limit is set"),
+        None => {
+            let why = "its region has no SM limit, and whether one was meant is not known";
+            verdict(Unknown, LimitCode::EnvironmentUnknown, why)
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use super::offsets::DEVICES;
 use super::order::{First, Order};
 use super::{memory, region, registered, sm};
 use crate::model::{InForce, LimitCode, MeantBy};
-use crate::observation::{Answer, Detail, MappedFile, Observation, Process, Text, VgpuTraces};
+use crate::observation::{Answer, Detail, FileFacts, MappedFile, Observation, Process, Text, VgpuTraces};
 use crate::report::{LimitVerdict, Region, Vgpu, VgpuDevice, VgpuFile};
 
 /// Which file it is.
@@ -83,7 +83,11 @@ impl Survey {
         }
         for region in detail.vgpu.iter().flat_map(|traces| &traces.regions) {
             let loaded = detail.vgpu.iter().flat_map(|traces| &traces.libraries);
-            let loaded = loaded.filter(|library| library.executable).map(file_id);
+            // Who maps a region beside a file of his own makes no second build of it.
+            let is_build = |library: &&MappedFile| {
+                library.executable && library.file.known().is_some_and(FileFacts::is_of_root_alone)
+            };
+            let loaded = loaded.filter(is_build).map(file_id);
             self.libraries.entry(file_id(region)).or_default().extend(loaded);
         }
     }
@@ -134,20 +138,20 @@ impl Survey {
     }
 
     /// Its own limits, or those of its container's first process where its own
-    /// environment was wiped or names higher ones: who has a container can start
-    /// programs with any environment.
+    /// environment is not known or names none or higher ones: who has a container can
+    /// start programs with any environment.
     fn meant(&self, process: &Process, traces: &VgpuTraces, place: ProcessContext<'_>) -> Meant {
         let at_exec = process.detail.as_ref().and_then(|detail| detail.at_exec.known());
         let own = Meant::of(traces, at_exec, place.in_slurm_job);
         let Some((pid, _, limits)) = self.examples.get(&process.cgroup).filter(|_| place.in_container) else {
             return own;
         };
-        match own.limits.as_ref().map(|own| own.at_most(limits)) {
-            Some(least) if own.by != MeantBy::JobFile && own.limits.as_ref() != Some(&least) => {
-                Meant { limits: Some(least), by: MeantBy::Container, place: Some(format!("process {pid}")) }
-            }
-            _ => own,
+        let least = own.limits.as_ref().map_or_else(|| limits.clone(), |own| own.at_most(limits));
+        if own.by == MeantBy::JobFile || own.limits.as_ref() == Some(&least) {
+            return own;
         }
+        let place = Some(format!("process {pid}"));
+        Meant { limits: Some(least), by: MeantBy::Container, place, ..own }
     }
 }
 
@@ -259,11 +263,17 @@ fn describe(answer: &mut Vgpu, case: &Case<'_>, region: &Region) {
 /// The number under which the use of a device is booked; `None` where that is
 /// not known.
 fn booked(registered: &Registered<'_>, order: &Result<Order, LimitVerdict>, device: usize) -> Option<usize> {
+    // The builds of 2024 book use under CUDA's number, whatever was first.
+    if registered.region.layout.has_no_version() {
+        return Some(device);
+    }
     let order = order.as_ref().ok()?;
     match (order, order.first(registered)) {
         (Order::Same, _) | (Order::Other(_), First::Cuda) => Some(device),
-        (Order::Other(_), First::Nvml) => order.nvml(device),
-        (Order::Other(_), First::Unknown) => order.nvml(device).filter(|nvml| *nvml == device),
+        (Order::Other(_), First::Nvml) => order.booked_nvml_first(device),
+        (Order::Other(_), First::Unknown) => {
+            order.booked_nvml_first(device).filter(|number| *number == device)
+        }
         (Order::Unknown, _) => None,
     }
 }

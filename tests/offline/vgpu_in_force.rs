@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use flate2::read::GzDecoder;
 use gpumap::model::{InForce, LimitCode, MeantBy};
 use gpumap::observation::{
-    Answer, Detail, Environment, FileFacts, JobFile, LibraryVariables, MappedFile, Observation, Preload,
-    Process, SharedRegion, SparseBytes, Text, Variable, VgpuTraces,
+    Answer, Detail, Environment, FileFacts, JobFile, LibraryVariables, MappedFile, Observation, OverrideFile,
+    Preload, Process, SharedRegion, SparseBytes, Text, Variable, VgpuTraces,
 };
 use gpumap::report::{LimitVerdict, Vgpu};
 use gpumap::vgpu::{ProcessContext, Survey};
@@ -138,6 +138,7 @@ fn job_files(capture: &Value, environ: &Value) -> Vec<JobFile> {
         Some(JobFile {
             path: format!("/var/run/softmig/{name}").into(),
             outside: false,
+            foreign: false,
             regular: capture["name"] != "softmig-job-conf-symlink",
             file: FileFacts { uid: 0, mode: 0o644, size: 0 },
             text: Answer::Known(lines.collect::<Vec<_>>().join("\n").into()),
@@ -191,24 +192,43 @@ const UNSEEN: &[(&str, &str, &str, LimitCode)] = &[
 ];
 
 /// Make sure that every process of the table is told right: what held is in
-/// force, what did not is not, and where it cannot be seen the reason is the one
-/// that is listed here.
+/// force, what did not is not, device by device, and where it cannot be seen the
+/// reason is the one that is listed here.
 #[test]
 fn every_observed_process() {
     let table = fs::read_to_string(fixtures().join("outside/observed.tsv")).unwrap();
     let mut wrong = Vec::new();
-    let mut told = 0;
+    let (mut told, mut gone) = (0, 0);
     for line in table.lines().skip(1) {
         let cells: Vec<&str> = line.split('\t').collect();
         let (name, process, state, pid) = (cells[0], cells[2], cells[3], cells[4]);
+        let capture = truth(name);
+        let of_capture = capture["processes"].as_array().unwrap();
+        let of_capture = of_capture.iter().find(|one| one["name"] == process).unwrap();
         if !["running", "suspended"].contains(&state) {
+            // Nothing of it shows any more but its entry, which the region's own test compares.
+            assert!(
+                of_capture["proc"].is_null() && cells[6..10].iter().all(|cell| cell.is_empty()),
+                "{line}"
+            );
+            gone += 1;
             continue;
         }
-        let capture = truth(name);
         let answer = judged(&observation(&capture), pid.parse().unwrap(), Some(80 << 30));
         assert_eq!(answer.suspended.unwrap_or(false), state == "suspended", "{line}");
-        assert_eq!(answer.library.is_some(), cells[6] == "yes", "{line}");
-        for (what, verdict, truth) in [("memory", &answer.memory, cells[8]), ("sm", &answer.sm, cells[9])] {
+        let mapped = answer.region.as_ref().map(|region| if region.deleted { "deleted" } else { "yes" });
+        assert_eq!(
+            (answer.library.is_some(), mapped.unwrap_or("no")),
+            (cells[6] == "yes", cells[7]),
+            "{line}"
+        );
+        assert!(cells[5].is_empty() || answer.inner_pid.unwrap().to_string() == cells[5], "{line}");
+        let devices = of_capture["observed"]["memory"].as_object().into_iter().flatten();
+        let of_devices = devices.map(|(device, truth)| {
+            ("memory", &answer.devices[device.parse::<usize>().unwrap()].memory, truth.as_str().unwrap())
+        });
+        let of_all = [("memory", &answer.memory, cells[8]), ("sm", &answer.sm, cells[9])];
+        for (what, verdict, truth) in of_all.into_iter().chain(of_devices) {
             let unseen = UNSEEN.iter().find(|one| (one.0, one.1, one.2) == (name, process, what));
             let is_right = match unseen {
                 Some((.., code)) => (verdict.in_force, verdict.code) == (InForce::Unknown, *code),
@@ -221,7 +241,51 @@ fn every_observed_process() {
         }
     }
     assert!(wrong.is_empty(), "{} of {told}:\n{}", wrong.len(), wrong.join("\n"));
-    assert!(told > 200, "{told}");
+    assert_eq!((told, gone), (TOLD, GONE), "rows of the table");
+}
+
+/// Verdicts that the table and its captures have a truth for, and processes that were
+/// gone before anybody looked.
+const TOLD: usize = 370;
+const GONE: usize = 24;
+
+/// Make sure that limit and use are those that programs saw when they asked CUDA right
+/// after the capture.
+#[test]
+fn what_programs_saw() {
+    let mut compared = 0;
+    let files = fs::read_dir(fixtures()).unwrap().map(|entry| entry.unwrap().path());
+    for path in files.filter(|path| path.extension().is_some_and(|ending| ending == "json")) {
+        let capture = json(&path);
+        let layout = capture["library"]["layout"].as_str().unwrap();
+        // SoftMig asks NVML.
+        if layout.starts_with("softmig") {
+            continue;
+        }
+        let observation = observation(&capture);
+        for process in capture["processes"].as_array().unwrap() {
+            let answers = process["saw_after"].as_array().into_iter().flatten();
+            let infos: Vec<&Value> = answers.filter(|one| one["info"].is_u64() && one["rc"] == 0).collect();
+            if process["proc"].is_null() || infos.is_empty() {
+                continue;
+            }
+            let answer = judged(&observation, process["pid"].as_u64().unwrap() as u32, Some(80 << 30));
+            for (device, told) in answer.devices.iter().enumerate() {
+                let Some(info) = infos.iter().find(|info| info["info"] == device) else { continue };
+                let (free, total) = (info["free"].as_u64().unwrap(), info["total"].as_u64().unwrap());
+                if told.memory_limit != Some(total) || told.memory_counted.is_none() {
+                    // No limit, a limit that is not below the GPU's memory, or not known.
+                    let is_said = told.memory.in_force != InForce::Yes;
+                    assert!(is_said && !layout.starts_with("v0"), "{path:?} {device}: {told:?}");
+                    continue;
+                }
+                assert_eq!(told.memory_counted, Some(total - free), "{path:?} {device}");
+                assert!(told.memory_used <= told.memory_counted, "{path:?} {device}");
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 30, "{compared}");
 }
 
 fn is_right(verdict: &LimitVerdict, truth: &str) -> bool {
@@ -533,4 +597,186 @@ fn environments_of_ones_own() {
     assert_eq!((answer.memory.in_force, answer.memory.code), (InForce::Partly, LimitCode::LimitHigher));
     assert_eq!((answer.sm.in_force, answer.sm.code), (InForce::Partly, LimitCode::LimitHigher));
     assert_eq!((answer.meant_by, answer.devices[0].memory_meant), (MeantBy::Container, Some(1 << 30)));
+}
+
+/// A process of a capture with two GPUs, `CUDA_VISIBLE_DEVICES` set to this value and
+/// use on the first of these devices alone, if `one_used`.
+fn ordered(value: &str, one_used: bool) -> Vgpu {
+    let mut all = observation(&truth("v1.2-cvd-reorder"));
+    let mut bytes = all.regions[0].contents.known().unwrap().whole().unwrap();
+    if one_used {
+        bytes[1856 + 8 + 64..1856 + 8 + 128].fill(0);
+    }
+    all.regions[0].contents = Answer::Known(SparseBytes::of(&bytes, bytes.len() as u64));
+    let pid = all.processes[0].pid;
+    set(&mut all.processes[0], "CUDA_VISIBLE_DEVICES", value);
+    judged(&all, pid, Some(80 << 30))
+}
+
+/// Make sure that UUIDs in CUDA_VISIBLE_DEVICES are taken as the library takes them,
+/// as 0: a process that initialized NVML first has all of its use booked there, and
+/// the limits of its other devices hold nothing.
+#[test]
+fn orders_by_uuid() {
+    let uuids = ["GPU-1d9a4c60-7b52-4e0f-a3c8-5f21c0de0000", "GPU-2e8b5d71-8c63-4f10-b4d9-6032c0de0001"];
+    let codes = |answer: &Vgpu| [answer.devices[0].memory.code, answer.devices[1].memory.code];
+    for value in [uuids.join(","), format!("{},{}", uuids[1], uuids[0])] {
+        let both = ordered(&value, false);
+        assert_eq!(codes(&both), [LimitCode::Held, LimitCode::Held], "{value}");
+        let one = ordered(&value, true);
+        assert_eq!(codes(&one), [LimitCode::Held, LimitCode::OrderUnknown], "{value}");
+        assert_eq!(one.devices[1].memory_used, None);
+    }
+    // By numbers nothing is booked elsewhere.
+    assert_eq!(codes(&ordered("0,1", true)), [LimitCode::Held, LimitCode::Held]);
+    let named = ordered(&format!("{},{}", uuids[1], uuids[0]), false);
+    assert_eq!(named.devices[0].uuid.as_deref(), Some(uuids[1]));
+}
+
+/// A process under v0b with 2 GiB and 30 % in its region, with these limits in its
+/// environment and in `/overrideEnv`.
+fn overridden(environment: Option<(&str, &str)>, file: Answer<Vec<Variable>>) -> Vgpu {
+    let mut all = observation(&truth("v0b-one-plain"));
+    let pid = all.processes[0].pid;
+    match environment {
+        Some((memory, sm)) => {
+            set(&mut all.processes[0], "CUDA_DEVICE_MEMORY_LIMIT", memory);
+            set(&mut all.processes[0], "CUDA_DEVICE_SM_LIMIT", sm);
+        }
+        None => variables(&mut all.processes[0], |all| all.clear()),
+    }
+    let file = OverrideFile { file: FileFacts::default(), variables: file };
+    traces(&mut all.processes[0]).override_file = Some(file);
+    judged(&all, pid, Some(80 << 30))
+}
+
+/// Make sure that `/overrideEnv` counts as what was meant where it names lower limits
+/// than the environment or the environment names none, and that a higher one, which a
+/// container can bring with it, is told and is no excuse.
+#[test]
+fn override_files() {
+    let limits = |memory: &str, sm: &str| {
+        let one =
+            |name: &str, value: &str| Variable { name: name.to_owned(), value: value.into(), cut: false };
+        Answer::Known(vec![one("CUDA_DEVICE_MEMORY_LIMIT", memory), one("CUDA_DEVICE_SM_LIMIT", sm)])
+    };
+    let told = |answer: &Vgpu| {
+        let device = &answer.devices[0];
+        (answer.meant_by, device.memory_meant, device.sm_meant, answer.memory.code, answer.sm.code)
+    };
+    let (held, higher) = (LimitCode::Held, LimitCode::LimitHigher);
+    let file = MeantBy::OverrideFile;
+    // The region was made by the file's limits: nothing is stale.
+    let answer = overridden(Some(("4g", "60")), limits("2g", "30"));
+    assert_eq!(told(&answer), (file, Some(2 << 30), Some(30), held, held));
+    assert_eq!(answer.meant_in.as_deref(), Some("/overrideEnv"));
+    // A login without an environment.
+    let answer = overridden(None, limits("2g", "30"));
+    assert_eq!(told(&answer), (file, Some(2 << 30), Some(30), held, held));
+    let answer = overridden(None, limits("1g", "20"));
+    assert_eq!(told(&answer), (file, Some(1 << 30), Some(20), higher, higher));
+    // The file raises the limits that the environment names.
+    let answer = overridden(Some(("1g", "20")), limits("2g", "30"));
+    assert_eq!(told(&answer), (MeantBy::Environment, Some(1 << 30), Some(20), higher, higher));
+    assert!(answer.memory.why.contains("that /overrideEnv names"), "{}", answer.memory.why);
+    for nothing in [limits("0", "0"), limits("abc", "100"), Answer::Missing("leased".to_owned())] {
+        let answer = overridden(Some(("2g", "30")), nothing);
+        assert_eq!(told(&answer), (MeantBy::Environment, Some(2 << 30), Some(30), held, held));
+    }
+}
+
+/// Make sure that `/overrideEnv` changes nothing for a job under SoftMig.
+#[test]
+fn override_files_and_softmig() {
+    let mut all = observation(&truth("softmig-job"));
+    let before = judged(&all, all.processes[0].pid, Some(80 << 30));
+    let low = Variable { name: "CUDA_DEVICE_MEMORY_LIMIT".to_owned(), value: "1k".into(), cut: false };
+    traces(&mut all.processes[0]).override_file =
+        Some(OverrideFile { file: FileFacts::default(), variables: Answer::Known(vec![low]) });
+    assert_eq!(judged(&all, all.processes[0].pid, Some(80 << 30)), before);
+}
+
+/// Make sure that what was meant for a job under SoftMig is what stands in the node's
+/// file of the job that it is in, whatever file it is shown and whatever job it names.
+#[test]
+fn forged_job_files() {
+    let capture = truth("softmig-job");
+    let told = |files: &[(&str, bool, bool, u32)]| {
+        let mut all = observation(&capture);
+        let file = |(text, outside, foreign, uid): &(&str, bool, bool, u32)| JobFile {
+            path: "/var/run/softmig/4711.conf".into(),
+            outside: *outside,
+            foreign: *foreign,
+            regular: true,
+            file: FileFacts { uid: *uid, mode: 0o644, size: 1 },
+            text: Answer::Known(format!("CUDA_DEVICE_MEMORY_LIMIT={text}\n").as_str().into()),
+        };
+        all.processes[0].uid = 65534;
+        traces(&mut all.processes[0]).job_files = files.iter().map(file).collect();
+        let answer = judged(&all, all.processes[0].pid, Some(80 << 30));
+        (answer.devices[0].memory_meant.unwrap() >> 30, answer.memory.code)
+    };
+    let (held, higher) = (LimitCode::Held, LimitCode::LimitHigher);
+    // Its region has 4 GiB.
+    assert_eq!(told(&[("4g", false, false, 0)]), (4, held));
+    assert_eq!(told(&[("64g", false, false, 1000), ("2g", true, false, 0)]), (2, higher));
+    assert_eq!(told(&[("4g", false, true, 0), ("2g", false, false, 0)]), (2, higher));
+    assert_eq!(told(&[("4g", false, true, 0)]), (4, held));
+}
+
+/// Make sure that a limit may have been meant, and is no "none was set", where the
+/// environment is not known or was not kept to its end.
+#[test]
+fn limits_that_may_have_been_meant() {
+    let unread = changed(|process, bytes| {
+        process.detail.as_mut().unwrap().at_exec = Answer::Missing("no right".to_owned());
+        bytes[1600..1856].fill(0);
+    });
+    let unknown = (InForce::Unknown, LimitCode::EnvironmentUnknown);
+    assert_eq!((unread.memory.in_force, unread.memory.code), unknown);
+    assert_eq!((unread.sm.in_force, unread.sm.code), unknown);
+    // A hostile user pads the environment until the limits are left out.
+    let padded = changed(|process, bytes| {
+        let Answer::Known(environment) = &mut process.detail.as_mut().unwrap().at_exec else { panic!() };
+        environment.variables.clear();
+        environment.cut = Some("its values are longer than 128 KiB".to_owned());
+        bytes[1600..1856].fill(0);
+    });
+    assert_eq!((padded.memory.in_force, padded.memory.code), unknown);
+    assert_eq!(padded.devices[0].memory_meant, None);
+    // The first process of its container tells.
+    let mut all = observation(&truth("v1.2-env-wiped"));
+    all.processes[0].detail.as_mut().unwrap().at_exec = Answer::Missing("no right".to_owned());
+    let pid = all.processes[0].pid;
+    all.processes.extend(observation(&truth("v1.2-one-plain")).processes);
+    let answer = judged(&all, pid, None);
+    assert_eq!((answer.memory.code, answer.meant_by), (LimitCode::LimitMissing, MeantBy::Container));
+}
+
+/// Make sure that a process with more mappings than are looked at is neither a yes nor
+/// a no.
+#[test]
+fn too_many_mappings() {
+    let answer = changed(|process, _| traces(process).cut = true);
+    let unknown = (InForce::Unknown, LimitCode::Unread);
+    assert_eq!((answer.memory.in_force, answer.memory.code), unknown);
+    assert_eq!((answer.sm.in_force, answer.sm.code), unknown);
+}
+
+/// Make sure that a user who maps the region of another beside a library of his own
+/// makes nothing of the other's unknown, and that a second build of root's does.
+#[test]
+fn neighbours_with_libraries_of_their_own() {
+    let told = |uid| {
+        let mut all = observation(&truth("v1.2-one-plain"));
+        let pid = all.processes[0].pid;
+        let mut other = all.processes[0].clone();
+        other.pid = pid + 1;
+        let library = &mut traces(&mut other).libraries[0];
+        library.inode += 1;
+        library.file = Answer::Known(FileFacts { uid, mode: 0o755, size: 1 });
+        all.processes.push(other);
+        judged(&all, pid, Some(80 << 30)).memory.code
+    };
+    assert_eq!((told(1000), told(0)), (LimitCode::Held, LimitCode::MixedLibraries));
 }

@@ -12,8 +12,10 @@ const REGION: &[u8] = b".cache";
 const SIZES: [u64; 5] = [804_680, 1_197_896, 2_008_952, 2_008_984, 2_140_032];
 /// Sizes of pages: mappings end at the end of one.
 const PAGES: [u64; 3] = [4 << 10, 16 << 10, 64 << 10];
-/// Different files of each kind that are looked at.
+/// Different libraries that are looked at, and regions that name or size makes ones.
 const FILES: usize = 8;
+/// Other files that a process shares: programs of many processes have dozens.
+const OTHERS: usize = 64;
 
 /// Mappings of different files.
 #[derive(Debug, Default)]
@@ -23,6 +25,9 @@ pub(super) struct Candidates<'a> {
     /// Those that may be regions, with whether name or size says so. Of the others
     /// the first bytes decide.
     pub(super) regions: Vec<(Mapping<'a>, bool)>,
+    /// Whether there are more libraries, or more files that may be the region, than
+    /// are looked at.
+    pub(super) more: bool,
 }
 
 /// Whether the text of the mappings can name either.
@@ -43,21 +48,27 @@ pub(super) fn find<'a>(maps: &'a [u8], named: Option<&[u8]>) -> Candidates<'a> {
         match found.libraries.iter_mut().find(|(known, _)| known.file() == mapping.file()) {
             Some((_, executable)) => *executable |= mapping.executable,
             None if count < FILES => found.libraries.push((mapping, mapping.executable)),
-            None => {}
+            None => found.more = true,
         }
     }
     let is_hooked = !found.libraries.is_empty();
+    let mut more_others = false;
     for mapping in mappings(maps).filter(|mapping| mapping.writes_file && mapping.offset == 0) {
         let is_named = memmem::find(mapping.name(), REGION).is_some() || named == Some(path(&mapping));
         let is_sized = has_size(mapping.end.saturating_sub(mapping.start));
         let (is_sure, may_be) =
             if is_hooked { (is_named || is_sized, true) } else { (true, is_named && is_sized) };
-        let is_known = found.regions.iter().any(|(known, _)| known.file() == mapping.file());
-        let alike = found.regions.iter().filter(|(_, known)| *known == is_sure).count();
-        if may_be && !is_known && alike < FILES {
-            found.regions.push((mapping, is_sure));
+        if !may_be || found.regions.iter().any(|(known, _)| known.file() == mapping.file()) {
+            continue;
+        }
+        match found.regions.iter().filter(|(_, known)| *known == is_sure).count() {
+            count if count < if is_sure { FILES } else { OTHERS } => found.regions.push((mapping, is_sure)),
+            _ if is_sure => found.more = true,
+            _ => more_others = true,
         }
     }
+    // Beside a region of a known size and name, the others are no regions.
+    found.more |= more_others && !found.regions.iter().any(|(_, sure)| *sure);
     found
 }
 
@@ -100,5 +111,34 @@ mod tests {
         let found = find(&without, None);
         assert_eq!(found.regions.iter().map(|(region, _)| region.inode).collect::<Vec<_>>(), [9]);
         assert!(!may_have_any(b"7f00-7f10 r-xp 00000000 fe:00 3 /usr/lib/libc.so.6\n"));
+        assert!(!found.more);
+    }
+
+    /// Make sure that files which stand before the library or the region in great
+    /// number hide neither: either it is found, or it is known that there are more.
+    #[test]
+    fn many() {
+        let line = |at: usize, kind: &str, name: &str| {
+            let (start, end) = (at << 24, (at << 24) + 0x1eb000);
+            format!("{start:x}-{end:x} {kind} 00000000 fe:00 {} {name}\n", at + 1)
+        };
+        let library = line(1000, "r-xp", "/usr/local/vgpu/libvgpu.so");
+        let region = line(1001, "rw-s", "/r.cache");
+        let small = |at: usize| format!("{at:x}000-{at:x}fff rw-s 00000000 fe:00 {} /dev/shm/{at}\n", at + 1);
+        let with = |before: &dyn Fn(usize) -> String, count: usize, rest: &str| {
+            let text: String = (0..count).map(before).chain([rest.to_owned()]).collect();
+            let found = find(text.as_bytes(), None);
+            (found.libraries.iter().any(|(one, _)| one.inode == 1001), found.regions.len(), found.more)
+        };
+        let both = format!("{library}{region}");
+        let data = |at: usize| line(at, "r--p", "/tmp/libvgpu.so");
+        assert_eq!(with(&data, 7, &both), (true, 1, false));
+        assert_eq!(with(&data, 8, &both), (false, 1, true));
+        let decoy = |at: usize| line(at, "rw-s", "/tmp/decoy.cache");
+        assert_eq!(with(&decoy, 7, &both), (true, 8, false));
+        assert_eq!(with(&decoy, 8, &both), (true, 8, true));
+        assert_eq!(with(&small, 500, &both), (true, 65, false));
+        assert_eq!(with(&small, 500, &library), (true, 64, true));
+        assert_eq!(with(&small, 60, &library), (true, 60, false));
     }
 }

@@ -19,8 +19,9 @@ use crate::sys::stat::{FileKind, FileStat};
 
 /// Bytes that are read of a file that is too large for a region.
 const BEGINNING: usize = 4096;
-/// Bytes that one helper keeps of the regions of one owner: of hundreds of
-/// containers, for most of a region is zero.
+/// Bytes that one helper keeps of the regions of one user's processes: of hundreds of
+/// containers, for most of a region is zero. Who owns the files does not matter: a
+/// file system of a user's (FUSE) can show any owner.
 const BYTES: usize = 16 << 20;
 /// How every region begins (`initialized_flag`, little-endian); 0 before it is
 /// ready.
@@ -32,19 +33,20 @@ const MAGIC: u32 = 19_920_718;
 pub(super) struct RegionReader {
     /// What was handed out of a file before.
     last: HashMap<([u32; 2], u64), Answer<SparseBytes>>,
-    /// Bytes kept so far, by owner.
-    bytes: HashMap<u32, usize>,
+    /// Bytes kept so far, by the user who is responsible for the process.
+    bytes: HashMap<Option<u32>, usize>,
     buffer: Vec<u8>,
 }
 
 impl RegionReader {
     /// A mapping that may be a region; with contents, unless they are those
     /// that were handed out last. `None` for one that neither its name nor its size
-    /// nor its beginning makes a region.
+    /// nor its beginning makes a region. `user` is responsible for the process.
     pub(super) fn region(
         &mut self,
         dir: &Dir,
         (mapping, is_sure): &(Mapping<'_>, bool),
+        user: Option<u32>,
     ) -> Option<MappedFile> {
         let mut mapped = bare(mapping, false);
         if !is_sure && !begins_as_region(dir, mapping) {
@@ -56,7 +58,7 @@ impl RegionReader {
             }
             Ok((stat, link)) => {
                 mapped.file = Answer::Known(facts(&stat));
-                mapped.contents = self.changed(mapping, dir.open_regular(&link));
+                mapped.contents = self.changed(mapping, dir.open_regular(&link), user);
             }
             Err(errno) => mapped.file = Answer::Missing(why(errno)),
         }
@@ -67,13 +69,14 @@ impl RegionReader {
         &mut self,
         mapping: &Mapping<'_>,
         opened: Result<(File, FileStat), Errno>,
+        user: Option<u32>,
     ) -> Option<RegionContents> {
         let bytes = match opened {
             // Another took the name, where the mapping's own link is not to be had.
             Ok((_, stat)) if stat.inode != mapping.inode => {
                 Answer::Missing("another file has its name".to_owned())
             }
-            Ok((file, stat)) => self.contents(&file, &stat),
+            Ok((file, stat)) => self.contents(&file, stat.size, user),
             Err(errno) => Answer::Missing(why(errno)),
         };
         let known = self.last.entry(([mapping.dev.0, mapping.dev.1], mapping.inode));
@@ -85,20 +88,19 @@ impl RegionReader {
     }
 
     /// What a file says: all of it if it can be a region, else its beginning.
-    fn contents(&mut self, file: &File, stat: &FileStat) -> Answer<SparseBytes> {
-        let kept = self.bytes.entry(stat.uid).or_default();
+    fn contents(&mut self, file: &File, size: u64, user: Option<u32>) -> Answer<SparseBytes> {
+        let kept = self.bytes.entry(user).or_default();
         if *kept > BYTES {
-            let why = format!("regions of uid {} are over {} MiB", stat.uid, BYTES >> 20);
-            return Answer::Missing(why);
+            let whose = user.map_or_else(|| "processes that ended".to_owned(), |uid| format!("uid {uid}"));
+            return Answer::Missing(format!("the regions of {whose} are over {} MiB", BYTES >> 20));
         }
         let read = read(file, &mut self.buffer, BEGINNING).and_then(|begin| {
             let flag = self.buffer.first_chunk().copied().map(u32::from_le_bytes);
-            let size = usize::try_from(stat.size).unwrap_or(usize::MAX);
-            match flag {
-                Some(MAGIC) if size <= LARGEST_REGION => {
-                    read(file, &mut self.buffer, size).map(|whole| (whole, whole as u64))
+            match (flag, usize::try_from(size)) {
+                (Some(MAGIC), Ok(whole)) if whole <= LARGEST_REGION => {
+                    read(file, &mut self.buffer, whole).map(|read| (read, read as u64))
                 }
-                _ => Ok((begin, stat.size)),
+                _ => Ok((begin, size)),
             }
         });
         match read {

@@ -2,12 +2,14 @@
 
 use std::ffi::CString;
 
+use nix::errno::Errno;
+
 use super::files::facts;
 use super::preload;
 use crate::observation::{Answer, Detail, JobFile};
 use crate::observe::procfile::cgroup_line;
 use crate::owner;
-use crate::sys::dir::Dir;
+use crate::sys::dir::{Dir, PathHandle};
 use crate::sys::stat::FileKind;
 
 /// Where they are.
@@ -16,29 +18,57 @@ const DIRECTORY: &str = "/var/run/softmig";
 const CGROUP_LIMIT: usize = 256 << 10;
 
 /// The files that exist for the job of a process: those that its own root shows,
-/// and those of the node that it does not show.
+/// and those of the node that it does not show. A user can give a process a view of
+/// files of its own.
 pub(super) fn read(dir: &Dir, detail: &Detail) -> Vec<JobFile> {
-    let Ok(root) = dir.child(c"root/.") else { return Vec::new() };
-    let node = dir.child(c"../1/root/.").ok();
-    let is_other = |node: &Dir| node.stat().ok() != root.stat().ok();
-    let node = node.filter(is_other);
+    let roots = [dir.child(c"root/."), dir.child(c"../1/root/.")];
     let directory = CString::new(DIRECTORY).unwrap_or_default();
     let is_used = |root: &Dir| root.find_inside(&directory, true).is_ok();
-    if !is_used(&root) && !node.as_ref().is_some_and(is_used) {
+    if !roots.iter().flatten().any(is_used) {
         return Vec::new();
     }
-    names(dir, detail)
-        .iter()
-        .filter_map(|name| {
-            let path = CString::new(format!("{DIRECTORY}/{name}.conf")).ok()?;
-            of_root(&root, &path, false).or_else(|| of_root(node.as_ref()?, &path, true))
-        })
-        .collect()
+    let mut files = Vec::new();
+    for (name, foreign) in names(dir, detail) {
+        let Ok(path) = CString::new(format!("{DIRECTORY}/{name}.conf")) else { continue };
+        let find = |root: &Result<Dir, Errno>| root.as_ref().ok()?.find_inside(&path, false).ok();
+        let [own, node] = roots.each_ref().map(find);
+        let is_same = own
+            .as_ref()
+            .zip(node.as_ref())
+            .is_some_and(|((_, own), (_, node))| (own.dev, own.inode) == (node.dev, node.inode));
+        let [own_root, node_root] = &roots;
+        let found = [(own_root, own, false), (node_root, node.filter(|_| !is_same), true)];
+        for (root, found, outside) in found {
+            let (Ok(root), Some((place, stat))) = (root, found) else { continue };
+            let text = text(root, &path, &place, stat.kind)
+                .map_or_else(Answer::Missing, |text| Answer::Known(text.into()));
+            let regular = stat.kind == FileKind::Regular;
+            files.push(JobFile {
+                path: path.as_bytes().into(),
+                outside,
+                foreign,
+                regular,
+                file: facts(&stat),
+                text,
+            });
+        }
+    }
+    files
 }
 
-/// The names that SoftMig tries, in its order: those of the job that the
-/// environment names, then those of the job that the process is in.
-fn names(dir: &Dir, detail: &Detail) -> Vec<String> {
+/// What a file says. The library takes no symbolic link, but what the file behind it
+/// says was meant.
+fn text(root: &Dir, path: &CString, place: &PathHandle, kind: FileKind) -> Result<Vec<u8>, String> {
+    if kind == FileKind::Regular {
+        return preload::text(place);
+    }
+    root.find_inside(path, true).map_err(super::files::why).and_then(|(place, _)| preload::text(&place))
+}
+
+/// The names that SoftMig tries, in its order, and whether they are of a job that the
+/// environment names while the process is in another: those of the environment's job
+/// come first, then those of the job that the process is in.
+fn names(dir: &Dir, detail: &Detail) -> Vec<(String, bool)> {
     let environment = detail.at_exec.known();
     let number = |name: &str| {
         let value = environment?.get(name)?.value.as_bytes();
@@ -50,22 +80,10 @@ fn names(dir: &Dir, detail: &Detail) -> Vec<String> {
     let task = number("SLURM_ARRAY_TASK_ID");
     let mut jobs: Vec<u64> = number("SLURM_JOB_ID").into_iter().chain(own).collect();
     jobs.dedup();
-    jobs.iter()
-        .flat_map(|job| task.map(|task| format!("{job}_{task}")).into_iter().chain([job.to_string()]))
-        .collect()
-}
-
-fn of_root(root: &Dir, path: &CString, outside: bool) -> Option<JobFile> {
-    let (place, stat) = root.find_inside(path, false).ok()?;
-    let regular = stat.kind == FileKind::Regular;
-    let text = match regular {
-        true => preload::text(&place),
-        // The library takes no other, but what it says was meant.
-        false => root
-            .find_inside(path, true)
-            .map_err(super::files::why)
-            .and_then(|(place, _)| preload::text(&place)),
+    let of_job = |job: &u64| {
+        let foreign = own.is_some_and(|own| own != *job);
+        let of_task = task.map(|task| format!("{job}_{task}"));
+        of_task.into_iter().chain([job.to_string()]).map(move |name| (name, foreign)).collect::<Vec<_>>()
     };
-    let text = text.map_or_else(Answer::Missing, |text| Answer::Known(text.into()));
-    Some(JobFile { path: path.as_bytes().into(), outside, regular, file: facts(&stat), text })
+    jobs.iter().flat_map(of_job).collect()
 }

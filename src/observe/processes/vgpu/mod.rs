@@ -7,12 +7,14 @@
 mod candidates;
 mod files;
 mod job_files;
+mod override_file;
 mod preload;
 mod status;
 mod variables;
 
 use crate::model::{DeviceType, LIMIT_VARIABLES};
 use crate::observation::{Answer, Detail, VgpuTraces};
+use crate::observe::processes::credentials::{own_namespace, responsible_user};
 use crate::observe::processes::memory::Memory;
 use crate::sys::dir::Dir;
 
@@ -55,9 +57,11 @@ impl TraceReader {
         let mut traces = VgpuTraces { cut: looked.cut, ..VgpuTraces::default() };
         if is_mapped {
             let found = candidates::find(looked.maps, environment_path(looked.detail));
+            traces.cut |= found.more;
             traces.libraries = found.libraries.iter().map(|one| files::library(looked.dir, one)).collect();
-            traces.regions =
-                found.regions.iter().filter_map(|one| self.regions.region(looked.dir, one)).collect();
+            let user = responsible_user(looked.dir, self.own_namespace());
+            let region = |one| self.regions.region(looked.dir, one, user);
+            traces.regions = found.regions.iter().filter_map(region).collect();
             traces.variables = match memory {
                 Some(memory) => self.variables.read(looked.dir, looked.maps, memory, &traces.libraries),
                 None => Answer::Missing("its memory cannot be read".to_owned()),
@@ -65,15 +69,21 @@ impl TraceReader {
         }
         traces.preload = preload::read(looked.dir);
         traces.job_files = job_files::read(looked.dir, looked.detail);
+        traces.override_file = override_file::read(looked.dir);
+        let overrides = traces.override_file.as_ref().and_then(|file| file.variables.known());
+        let has_limits = has_limits || overrides.is_some_and(|limits| !limits.is_empty());
         let shows = !traces.libraries.is_empty() || !traces.regions.is_empty() || has_limits;
         let is_preloaded = traces.preload.known().is_some_and(Option::is_some);
         if !shows && !is_preloaded && traces.job_files.is_empty() {
             return None;
         }
         status::fill(looked.dir, &mut traces);
-        let own = *self.own.get_or_insert_with(super::credentials::own_namespace);
-        traces.other_user_namespace = status::is_elsewhere(looked.dir, own);
+        traces.other_user_namespace = status::is_elsewhere(looked.dir, self.own_namespace());
         Some(Box::new(traces))
+    }
+
+    fn own_namespace(&mut self) -> Option<u64> {
+        *self.own.get_or_insert_with(own_namespace)
     }
 }
 

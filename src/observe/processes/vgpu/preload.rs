@@ -34,8 +34,13 @@ pub(super) fn read(dir: &Dir) -> Answer<Option<Preload>> {
 
 /// The beginning of a file that was found.
 pub(super) fn text(place: &PathHandle) -> Result<Vec<u8>, String> {
+    beginning(place, LIMIT)
+}
+
+/// At most `limit` bytes of a file that was found.
+pub(super) fn beginning(place: &PathHandle, limit: usize) -> Result<Vec<u8>, String> {
     let file = place.open_regular().map_err(why)?;
-    let mut bytes = vec![0; LIMIT];
+    let mut bytes = vec![0; limit];
     let count = file.read_at(&mut bytes, 0).map_err(|error| format!("it cannot be read: {error}"))?;
     bytes.truncate(count);
     Ok(bytes)
