@@ -60,7 +60,7 @@ pub use holdings::{Holdings, denied_of};
 pub use inspection::Inspection;
 pub use leftovers::leftovers;
 pub use limits::limits;
-pub use matrix::{add_rates, matrix};
+pub use matrix::{add_rates, allocation_cell, matrix, matrix_cell};
 pub use moves::{MovedReach, left_owner};
 pub use node::{node, without_partial_jobs};
 pub use node_diff::node_diff;

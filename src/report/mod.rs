@@ -14,6 +14,7 @@ mod document;
 mod event;
 mod finding;
 mod fleet;
+mod fleet_page;
 mod gpu;
 pub(crate) mod listed;
 mod matrix;
@@ -45,6 +46,9 @@ pub use finding::{Decision, Finding, FindingDevice, FindingProcess};
 pub use fleet::{
     Drift, DriftValue, Fleet, FleetFinding, FleetJobs, FleetNodes, FleetProblem, FleetTimes, JobDifference,
     JobGrant, NodeSet,
+};
+pub use fleet_page::{
+    FleetNode, FleetNodeFinding, FleetNodeProblem, FleetOwner, FleetOwners, FleetPage, FleetSet, GpuNumbers,
 };
 pub use gpu::{Gpu, GpuNode, MigInstance};
 pub use matrix::{Matrix, MatrixActivity, MatrixCell, MatrixLimit, MatrixProcess, MatrixRow, RowKey};

@@ -29,10 +29,7 @@ pub(super) fn section(view: &View<'_>) -> Markup {
                 h3 { "Sets of owners, with reasons" }
                 ul.reasons { @for (why, names) in reasons { li { (text::sentence(&why)) span.muted.small { (names) } } } }
             }
-            @if !view.page.cuts.is_empty() {
-                h3 { "Left out of this page" }
-                ul.reasons { @for cut in &view.page.cuts { li { (cut.what) ": " b { (cut.count) } span.muted.small { (text::sentence(&cut.instead)) } } } }
-            }
+            (text::cuts(&view.page.cuts))
         }
     }
 }
