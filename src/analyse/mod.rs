@@ -64,7 +64,7 @@ pub use matrix::{add_rates, allocation_cell, matrix, matrix_cell};
 pub use moves::{MovedReach, left_owner};
 pub use node::{node, without_partial_jobs};
 pub use node_diff::node_diff;
-pub use page::{evidence, page};
+pub use page::{evidence, page, tell_problems};
 pub use programs::programs;
 pub use rules::rule as rule_of;
 pub use stack::{InForce, Stack, policies_below, stack};

@@ -21,6 +21,7 @@ mod matrix;
 mod node_diff;
 mod page;
 mod page_file;
+mod page_summary;
 mod policy;
 mod process;
 mod program;
@@ -58,6 +59,7 @@ pub use page::{
     PageRow, PageStack, PageVerdict,
 };
 pub use page_file::{PageCut, PageFile};
+pub use page_summary::{PageProblem, PageReason, PageSet, PageSummary};
 pub use policy::{Change, Mask, Omitted, Policy, Rule, Unknown};
 pub use process::{Api, Asked, Claim, Cut, Leftover, Process, RawVariable, Visible};
 pub use program::{Line, Program};

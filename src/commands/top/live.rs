@@ -225,6 +225,7 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
     use nix::sys::signal::SigSet;
+    use nix::sys::signalfd::SfdFlags;
 
     use super::*;
 
@@ -238,7 +239,7 @@ mod tests {
             resume_unwind(Box::new("a bug of the side that looks"));
         }));
         assert!(broke.is_err() && Live(&shared).is_over());
-        let signals = SignalFd::new(&SigSet::empty()).unwrap();
+        let signals = SignalFd::with_flags(&SigSet::empty(), SfdFlags::SFD_NONBLOCK).unwrap();
         shared.news.write(1).unwrap();
         assert!(Live(&shared).first(&signals).unwrap().is_none());
 

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::super::{gpu_names, names, owner, sanitize};
 use super::view::View;
 use crate::model::{AllocationSource, Severity, Verdict};
-use crate::report::{Document, Finding, GpuSet, PageColumn, PageCut};
+use crate::report::{Document, GpuSet, PageColumn, PageCut};
 
 /// Characters of a name and of a path.
 const NAME: usize = 80;
@@ -108,10 +108,6 @@ pub(super) fn cuts(cuts: &[PageCut]) -> Markup {
     }
 }
 
-/// How many findings of a severity count.
-pub(super) fn count(findings: &[Finding], severity: Severity) -> usize {
-    findings.iter().filter(|one| one.severity == severity && one.ignored.is_none()).count()
-}
 /// The last name of a path, as a short name for a level.
 pub(super) fn last(path: &str) -> String {
     match path.rsplit('/').next() {
