@@ -74,6 +74,7 @@ fn page(invocation: &Invocation<'_>, examined: &Examined) -> Result<Page, Failur
     let document = envelope::document(invocation.command, &observation, payload);
     let mut page = analyse::page(&observation, document, invocation.global.verbose > 0)?;
     invocation.settle(&mut page.document);
+    analyse::tell_problems(&mut page);
     page.evidence = evidence;
     Ok(page)
 }

@@ -6,6 +6,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use jiff::Timestamp;
 
+use super::detail::{Kept, KeptFinding, KeptOwners};
 use super::grant::Grant;
 use super::words::Word;
 use crate::model::{OwnerKind, Severity};
@@ -19,6 +20,8 @@ pub(super) struct State {
     pub(super) cluster: Option<Word>,
     /// Jobs.
     pub(super) jobs: Vec<JobRow>,
+    /// All owners, for a page.
+    pub(super) kept: Kept<KeptOwners>,
 }
 
 /// A job on a node.
@@ -77,6 +80,8 @@ pub(super) struct Audited {
     pub(super) ignored: usize,
     /// The audit's configuration.
     pub(super) config: Word,
+    /// The findings one by one, for a page.
+    pub(super) kept: Kept<Vec<KeptFinding>>,
 }
 
 /// Findings of one node that are alike.

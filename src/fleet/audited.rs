@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::alike::alike;
 use super::answer::{Alike, Audited, FindingRow};
 use super::compact::digest;
+use super::detail::Kept;
 use super::document::{Answer, Finding};
 use super::refusal::Refusal;
 use super::tables::Tables;
@@ -41,6 +42,7 @@ pub(super) fn of_answer(tables: &mut Tables, answer: &Answer<'_>) -> Audited {
         findings: rows.into_values().collect(),
         ignored: ignored.len(),
         config: tables.words.number(&config),
+        kept: Kept::Unwanted,
     }
 }
 
@@ -48,7 +50,8 @@ pub(super) fn of_answer(tables: &mut Tables, answer: &Answer<'_>) -> Audited {
 pub(super) fn of_payload(tables: &mut Tables, payload: &Payload) -> Audited {
     let mut rows = Rows::new();
     payload.findings.iter().flatten().for_each(|finding| add(tables, &mut rows, &finding.into()));
-    Audited { findings: rows.into_values().collect(), ignored: 0, config: tables.words.number("none") }
+    let (findings, config) = (rows.into_values().collect(), tables.words.number("none"));
+    Audited { findings, ignored: 0, config, kept: Kept::Unwanted }
 }
 
 fn add(tables: &mut Tables, rows: &mut Rows, found: &Finding<'_>) {

@@ -7,6 +7,7 @@ use serde_json::error::Category;
 
 use super::answer::{Audited, Gaps, Newest, State, digest};
 use super::compact::compact;
+use super::detail::Room;
 use super::document::{self, Answer};
 use super::line::is_of_name;
 use super::pieces::{InputPosition, LONGEST_DOCUMENT, Other, Sink};
@@ -40,6 +41,8 @@ pub struct Gatherer {
     pub(super) tables: Tables,
     pub(super) nodes: BTreeMap<String, GatheredNode>,
     pub(super) documents: usize,
+    /// How much of single nodes may still be kept for a page; `None` if none is made.
+    room: Option<Room>,
     bad: Vec<Problem>,
     more_bad: usize,
 }
@@ -77,6 +80,11 @@ impl Head<'_> {
 }
 
 impl Gatherer {
+    /// One that also keeps what [`super::page`] says of single nodes.
+    pub fn for_page() -> Self {
+        Self { room: Some(Room::default()), ..Self::default() }
+    }
+
     /// A place for the documents of one input; `name` is the input's, for messages.
     pub fn input<'g>(&'g mut self, name: &'g str) -> Intake<'g> {
         Intake { gatherer: self, name, texts: 0, labels: BTreeMap::new() }
@@ -136,9 +144,16 @@ impl Gatherer {
         if is_audit {
             audited::check(answer)?;
         }
+        let (tables, room) = (&mut self.tables, &mut self.room);
         let state = match (&answer.compact, answer.observation) {
-            (Some(node), _) if is_node => Some(state::of_compact(&mut self.tables, answer, node)?),
-            (None, _) if is_node => Some(state::of_answer(&mut self.tables, answer)),
+            (Some(node), _) if is_node => {
+                let state = state::of_compact(tables, answer, node)?;
+                Some(State { kept: Room::owners_of_answer(room, tables, bytes), ..state })
+            }
+            (None, _) if is_node => {
+                let state = state::of_answer(tables, answer);
+                Some(State { kept: Room::owners_of_answer(room, tables, bytes), ..state })
+            }
             (_, Some(observation)) => {
                 let observation = bounded(serde_json::from_str(observation.get())?)?;
                 if observation.host.name != *answer.host.name {
@@ -149,8 +164,10 @@ impl Gatherer {
             _ => None,
         };
         if is_audit {
-            let (what, gaps) =
-                (audited::of_answer(&mut self.tables, answer), state::gaps(&mut self.tables, answer));
+            let (tables, room) = (&mut self.tables, &mut self.room);
+            let what = audited::of_answer(tables, answer);
+            let what = Audited { kept: Room::findings_of_answer(room, tables, bytes), ..what };
+            let gaps = state::gaps(tables, answer);
             self.add_audit(head, what, gaps);
         }
         if let Some(what) = state {
@@ -175,7 +192,9 @@ impl Gatherer {
         let payload = audit::audit(&observation, &granted, &Config::default());
         let payload = payload.map_err(|error| Refusal::why(error.to_string()))?;
         let unknown = payload.has_unknown();
-        let what = audited::of_payload(&mut self.tables, &payload);
+        let found = payload.findings.as_deref().unwrap_or_default();
+        let kept = Room::findings_of(&mut self.room, &mut self.tables, found);
+        let what = Audited { kept, ..audited::of_payload(&mut self.tables, &payload) };
         let gaps = state::gaps_of(&mut self.tables, &observation, unknown);
         self.add_audit(head, what, gaps);
         let gaps = state::gaps_of(&mut self.tables, &observation, unknown);
@@ -188,17 +207,31 @@ impl Gatherer {
         let payload = analyse::node(observation, &CallerAllocation::default());
         let payload = payload.map_err(|error| Refusal::why(error.to_string()))?;
         let node = compact(observation, &payload);
-        state::of_observation(&mut self.tables, observation, &(&node).into())
+        let state = state::of_observation(&mut self.tables, observation, &(&node).into())?;
+        let kept = Room::owners_of_node(&mut self.room, &mut self.tables, &node);
+        Ok(State { kept, ..state })
     }
 
     fn add_state(&mut self, head: Head<'_>, what: State, gaps: Gaps) {
+        let new = what.kept.count();
         let node = self.node(head);
+        let before = node.state.as_ref().map_or(0, |part| part.what.kept.count());
         node.is_repeated |= newest(&mut node.state, head.part(what, gaps));
+        let now = node.state.as_ref().map_or(0, |part| part.what.kept.count());
+        if let Some(room) = &mut self.room {
+            room.give_back_owners(before + new - now);
+        }
     }
 
     fn add_audit(&mut self, head: Head<'_>, what: Audited, gaps: Gaps) {
+        let new = what.kept.count();
         let node = self.node(head);
+        let before = node.audit.as_ref().map_or(0, |part| part.what.kept.count());
         node.is_repeated |= newest(&mut node.audit, head.part(what, gaps));
+        let now = node.audit.as_ref().map_or(0, |part| part.what.kept.count());
+        if let Some(room) = &mut self.room {
+            room.give_back_findings(before + new - now);
+        }
     }
 
     /// Where the answer of a node is kept.

@@ -8,6 +8,9 @@ use crate::report::NodeSet;
 /// Digits of the largest number that is folded.
 const DIGITS: usize = 18;
 
+/// Nodes of a set that are named one by one.
+const NAMED: usize = 12;
+
 /// A name around its last number.
 type Frame<'a> = (&'a str, &'a str);
 
@@ -24,7 +27,8 @@ struct Number {
 /// A set of nodes, each once.
 pub(super) fn set<'a>(names: impl IntoIterator<Item = &'a str>) -> NodeSet {
     let names: BTreeSet<&str> = names.into_iter().collect();
-    NodeSet { count: names.len(), nodes: fold(&names) }
+    let first = names.iter().take(NAMED).map(|name| (*name).to_owned()).collect();
+    NodeSet { count: names.len(), nodes: fold(&names), first }
 }
 
 fn fold(names: &BTreeSet<&str>) -> String {

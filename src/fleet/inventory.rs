@@ -140,7 +140,8 @@ fn numbers_text(numbers: &[Numbers]) -> String {
     if found.is_empty() { String::new() } else { format!("{space} {}", ranges(found)) }
 }
 
-fn ranges(mut numbers: Vec<u32>) -> String {
+/// Numbers as `0-1,3`.
+pub(super) fn ranges(mut numbers: Vec<u32>) -> String {
     numbers.sort_unstable();
     numbers.dedup();
     let runs =

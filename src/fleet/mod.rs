@@ -12,6 +12,7 @@ mod audited;
 mod baseline;
 mod claims;
 mod compact;
+mod detail;
 mod document;
 mod drift;
 mod findings;
@@ -42,7 +43,7 @@ pub use compact::{compact, first_problems};
 pub use gather::{Gatherer, Intake};
 pub use pieces::{InputPosition, LONGEST_DOCUMENT, Other, Sink};
 pub use stream::Stream;
-pub use summary::{FleetQuestion, report};
+pub use summary::{FleetQuestion, page, report};
 
 #[cfg(test)]
 mod tests;

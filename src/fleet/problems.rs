@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::answer::Gaps;
 use super::gather::{GatheredNode, Gatherer};
 use super::hostlist;
-use crate::report::{FleetProblem, NodeSet};
+use super::words::Words;
+use crate::report::{FleetNodeProblem, FleetProblem, NodeSet};
 
 /// Codes that are listed.
 const CODES: usize = 200;
@@ -17,12 +18,41 @@ fn gaps(node: &GatheredNode) -> impl Iterator<Item = &Gaps> {
     state.into_iter().chain(node.audit.as_ref().map(|part| &part.gaps))
 }
 
+/// Whether everything could be seen on a node.
+pub(super) fn is_complete(node: &GatheredNode) -> bool {
+    gaps(node).all(|gaps| gaps.complete && gaps.problems.is_empty())
+}
+
 /// Nodes of which something could not be seen.
 pub(super) fn incomplete(gatherer: &Gatherer) -> NodeSet {
-    let is_incomplete =
-        |node: &GatheredNode| gaps(node).any(|gaps| !gaps.complete || !gaps.problems.is_empty());
-    let names = gatherer.nodes.iter().filter(|(_, node)| is_incomplete(node)).map(|(name, _)| name.as_str());
+    let names = gatherer.nodes.iter().filter(|(_, node)| !is_complete(node)).map(|(name, _)| name.as_str());
     hostlist::set(names)
+}
+
+/// The problems of one node by code: how many, and one of them. A node with two documents
+/// names the same problems twice.
+fn by_code<'a>(words: &'a Words, node: &GatheredNode) -> BTreeMap<&'a str, (usize, &'a str)> {
+    let mut own: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
+    for gaps in gaps(node) {
+        for (code, (count, example)) in &gaps.problems {
+            let entry = own.entry(words.get(*code)).or_insert((0, words.get(*example)));
+            *entry = ((*count).max(entry.0), entry.1.min(words.get(*example)));
+        }
+        if !gaps.complete && gaps.problems.is_empty() {
+            own.insert(UNKNOWN, (1, "a verdict, a set or a process is unknown"));
+        }
+    }
+    own
+}
+
+/// The problems of one node.
+pub(super) fn of_node(words: &Words, node: &GatheredNode) -> Vec<FleetNodeProblem> {
+    let one = |(code, (count, example)): (&str, (usize, &str))| FleetNodeProblem {
+        code: code.to_owned(),
+        count,
+        example: example.to_owned(),
+    };
+    by_code(words, node).into_iter().map(one).collect()
 }
 
 /// The problems of one code.
@@ -38,18 +68,7 @@ pub(super) fn of(gatherer: &Gatherer) -> Vec<FleetProblem> {
     let words = &gatherer.tables.words;
     let mut found: BTreeMap<&str, Group<'_>> = BTreeMap::new();
     for (name, node) in &gatherer.nodes {
-        // A node with two documents names the same problems twice.
-        let mut own: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
-        for gaps in gaps(node) {
-            for (code, (count, example)) in &gaps.problems {
-                let entry = own.entry(words.get(*code)).or_insert((0, words.get(*example)));
-                *entry = ((*count).max(entry.0), entry.1.min(words.get(*example)));
-            }
-            if !gaps.complete && gaps.problems.is_empty() {
-                own.insert(UNKNOWN, (1, "a verdict, a set or a process is unknown"));
-            }
-        }
-        for (code, (count, example)) in own {
+        for (code, (count, example)) in by_code(words, node) {
             let group = found.entry(code).or_default();
             group.count = group.count.saturating_add(count);
             group.nodes.push(name);

@@ -1,6 +1,7 @@
 //! What `fleet` keeps of a node's state: its properties and its jobs.
 
 use super::answer::{Gaps, GrantRow, JobRow, State};
+use super::detail::Kept;
 use super::document::{self, Answer, Compact};
 use super::grant::Grant;
 use super::inventory::Inventory;
@@ -55,7 +56,7 @@ impl<'a> Basics<'a> {
             add(tables, &mut properties, what, value);
         }
         let cluster = self.cluster.map(|name| tables.words.number(name));
-        State { properties, cluster, jobs: Vec::new() }
+        State { properties, cluster, jobs: Vec::new(), kept: Kept::Unwanted }
     }
 }
 

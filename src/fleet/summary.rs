@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::baseline::Baseline;
 use super::gather::{GatheredNode, Gatherer};
 use super::node_name::{is_same, short};
-use super::{claims, drift, findings, hostlist, jobs, problems, times};
+use super::{claims, detail, drift, findings, hostlist, jobs, problems, times};
 use crate::model::{FailOn, ProblemCode};
 use crate::observation::Problem;
-use crate::report::{Fleet, FleetNodes, NodeSet};
+use crate::report::{Fleet, FleetNodes, FleetPage, NodeSet};
 
 /// What the caller wants to know.
 #[derive(Debug, Default)]
@@ -23,18 +23,29 @@ pub struct FleetQuestion {
 
 /// The report, and what could not be used or is missing.
 pub fn report(mut gatherer: Gatherer, question: &FleetQuestion) -> (Fleet, Vec<Problem>) {
+    settled(&mut gatherer, question)
+}
+
+/// The page with the report, of a gatherer that was made [for it](Gatherer::for_page),
+/// and what could not be used or is missing.
+pub fn page(mut gatherer: Gatherer, question: &FleetQuestion) -> (FleetPage, Vec<Problem>) {
+    let (fleet, problems) = settled(&mut gatherer, question);
+    (detail::page(&gatherer, fleet), problems)
+}
+
+fn settled(gatherer: &mut Gatherer, question: &FleetQuestion) -> (Fleet, Vec<Problem>) {
     let mut problems = gatherer.bad();
-    problems.extend(claims::settle(&mut gatherer, question.expected.as_deref()));
+    problems.extend(claims::settle(gatherer, question.expected.as_deref()));
     let mut fleet = Fleet {
-        nodes: nodes(&gatherer, question.expected.as_deref()),
+        nodes: nodes(gatherer, question.expected.as_deref()),
         documents: gatherer.documents,
-        problems: problems::of(&gatherer),
-        drift: drift::of(&gatherer),
-        jobs: jobs::of(&gatherer),
-        times: times::of(&gatherer),
+        problems: problems::of(gatherer),
+        drift: drift::of(gatherer),
+        jobs: jobs::of(gatherer),
+        times: times::of(gatherer),
         ..Fleet::default()
     };
-    findings::fill(&mut fleet, &gatherer, question.baseline.known(), question.fail_on);
+    findings::fill(&mut fleet, gatherer, question.baseline.known(), question.fail_on);
     if gatherer.nodes.is_empty() {
         let (what, why) = ("no node".to_owned(), "the input holds no document of a node".to_owned());
         let needs = "save them with gpumap node --json --compact, audit --json, or snapshot".to_owned();

@@ -54,6 +54,10 @@ pub struct NodeSet {
     pub count: usize,
     /// Their names as a host list; empty if there are none.
     pub nodes: String,
+    /// The first of them one by one, so that a page can lead to them.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub first: Vec<String>,
 }
 
 /// Which nodes answered.

@@ -76,6 +76,15 @@ impl MatrixRow {
             None => RowKey::Owner(Box::new(self.owner.clone().unwrap_or_default())),
         }
     }
+
+    /// Its limits for a column: those for the GPU itself or for the one that the instance
+    /// is on, and those of which nobody knows for which GPU they are.
+    pub fn limits_on(&self, column: &str) -> Vec<MatrixLimit> {
+        let is_on = |gpu: &String| {
+            column.strip_prefix(gpu.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        self.limits.iter().filter(|limit| limit.gpu.as_ref().is_none_or(is_on)).cloned().collect()
+    }
 }
 
 /// What a row has to do with a column.

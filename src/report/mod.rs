@@ -14,12 +14,14 @@ mod document;
 mod event;
 mod finding;
 mod fleet;
+mod fleet_page;
 mod gpu;
 pub(crate) mod listed;
 mod matrix;
 mod node_diff;
 mod page;
 mod page_file;
+mod page_summary;
 mod policy;
 mod process;
 mod program;
@@ -46,6 +48,9 @@ pub use fleet::{
     Drift, DriftValue, Fleet, FleetFinding, FleetJobs, FleetNodes, FleetProblem, FleetTimes, JobDifference,
     JobGrant, NodeSet,
 };
+pub use fleet_page::{
+    FleetNode, FleetNodeFinding, FleetNodeProblem, FleetOwner, FleetOwners, FleetPage, FleetSet, GpuNumbers,
+};
 pub use gpu::{Gpu, GpuNode, MigInstance};
 pub use matrix::{Matrix, MatrixActivity, MatrixCell, MatrixLimit, MatrixProcess, MatrixRow, RowKey};
 pub use node_diff::{AllocationChange, NodeDiff, OwnerAt, OwnerGpus, PolicyChange, ProgramMove};
@@ -54,6 +59,7 @@ pub use page::{
     PageRow, PageStack, PageVerdict,
 };
 pub use page_file::{PageCut, PageFile};
+pub use page_summary::{PageProblem, PageReason, PageSet, PageSummary};
 pub use policy::{Change, Mask, Omitted, Policy, Rule, Unknown};
 pub use process::{Api, Asked, Claim, Cut, Leftover, Process, RawVariable, Visible};
 pub use program::{Line, Program};

@@ -3,11 +3,14 @@
 //! The page refers to those answers by place: a row to an owner, a stack to cgroups, a
 //! process to its cgroup. So every fact stands once.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::document::Document;
 use super::matrix::MatrixCell;
 use super::page_file::PageCut;
+use super::page_summary::{PageProblem, PageReason, PageSummary};
 use super::proof::ProgramProof;
 use crate::model::{AttachFlag, Verdict};
 
@@ -26,6 +29,16 @@ pub struct Page {
     pub proofs: Vec<PageProof>,
     /// Processes that the page lists.
     pub processes: Vec<PageProcess>,
+    /// The numbers at its top.
+    pub summary: PageSummary,
+    /// For each finding, the stack of the cgroup that it is about.
+    pub finding_stacks: Vec<Option<usize>>,
+    /// The stacks of each policy, by its key in `policies`.
+    pub policy_stacks: BTreeMap<String, Vec<usize>>,
+    /// What could not be observed, those alike as one.
+    pub problems: Vec<PageProblem>,
+    /// Why sets of owners are not known, or empty.
+    pub reasons: Vec<PageReason>,
     /// What was left out for its size.
     pub cuts: Vec<PageCut>,
     /// The observation that all of it was made of.

@@ -17,7 +17,7 @@ mod tests;
 
 pub use filter::Filter;
 pub use key::{Key, Keys};
-pub use moment::{Moment, Place};
+pub use moment::{Moment, Origin};
 pub use rows::{Choice, rows};
-pub use state::{Effect, Extent, Question, State};
+pub use state::{CellPosition, Effect, Extent, State};
 pub use view::{Content, Detail, View};

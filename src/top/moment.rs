@@ -4,7 +4,7 @@ use crate::report::{Event, Finding, Gpu, Matrix};
 
 /// Where a moment comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Place {
+pub enum Origin {
     /// The node, as it is.
     #[default]
     Live,
@@ -21,7 +21,9 @@ pub enum Place {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Moment {
     /// Where they come from.
-    pub place: Place,
+    pub origin: Origin,
+    /// Why there are no answers, if there are none: a saved file cannot be read.
+    pub failure: Option<String>,
     /// The node's name.
     pub host: String,
     /// When the facts were observed, RFC 3339.

@@ -21,7 +21,7 @@ pub enum Effect {
     /// To end.
     Quit,
     /// To call [`State::explained`] with the answer.
-    Explain(Question),
+    Explain(CellPosition),
     /// To show the saved moment after this one, or before it.
     Step {
         /// Whether after it.
@@ -29,9 +29,9 @@ pub enum Effect {
     },
 }
 
-/// A row and a column that the user asks about.
+/// A cell of the matrix.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Question {
+pub struct CellPosition {
     /// The row, by its place in the matrix.
     pub row: usize,
     /// The column.
@@ -152,10 +152,10 @@ impl State {
         self.keep_within();
     }
 
-    /// The answer to a question.
-    pub fn explained(&mut self, question: Question, content: Content) {
-        let row = self.moment.matrix.rows.get(question.row).cloned();
-        let cell = row.map(|row| (row, question.column));
+    /// The answer to [`Effect::Explain`].
+    pub fn explained(&mut self, cell: CellPosition, content: Content) {
+        let row = self.moment.matrix.rows.get(cell.row).cloned();
+        let cell = row.map(|row| (row, cell.column));
         self.view = View::Detail(Box::new(Detail { cell, content }), 0);
     }
 
@@ -277,7 +277,7 @@ impl State {
     fn enter(&mut self) -> Effect {
         let Some((index, _)) = self.row() else { return Effect::None };
         match self.cursor.1.checked_sub(1) {
-            Some(column) => Effect::Explain(Question { row: index, column }),
+            Some(column) => Effect::Explain(CellPosition { row: index, column }),
             None => {
                 let is_open = self.inside(index).unwrap_or_default();
                 self.open_row(!is_open);

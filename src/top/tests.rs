@@ -101,9 +101,9 @@ fn opening() {
 fn effects() {
     let mut state = state();
     let asked = press(&mut state, "jll\n").pop();
-    assert_eq!(asked, Some(Effect::Explain(Question { row: 3, column: 1 })));
-    let question = Question { row: 3, column: 1 };
-    state.explained(question, Content::Proofs(vec![Payload::default()]));
+    assert_eq!(asked, Some(Effect::Explain(CellPosition { row: 3, column: 1 })));
+    let cell = CellPosition { row: 3, column: 1 };
+    state.explained(cell, Content::Proofs(vec![Payload::default()]));
     assert!(
         matches!(state.view(), View::Detail(detail, 0) if detail.cell.as_ref().is_some_and(|(row, _)| row.cgroup == "/job_2"))
     );

@@ -10,7 +10,7 @@ use gpumap::model::{CellState, MatrixOrder, Membership, Owner, OwnerKind};
 use gpumap::observation::Observation;
 use gpumap::render::{self, Colors, Theme};
 use gpumap::report::{Finding, Gpu, Matrix, MatrixCell, MatrixProcess, MatrixRow};
-use gpumap::top::{Effect, Key, Keys, Moment, Place, State};
+use gpumap::top::{Effect, Key, Keys, Moment, Origin, State};
 use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;
 use ratatui::{Terminal, TerminalOptions, Viewport};
@@ -31,7 +31,8 @@ fn saved(name: &str) -> Moment {
         audit::audit_and_node(&observation, &CallerAllocation::default(), &Config::default()).unwrap();
     let findings = audit.findings.unwrap_or_default();
     Moment {
-        place: Place::Saved { number: 1, of: 1 },
+        origin: Origin::Saved { number: 1, of: 1 },
+        failure: None,
         host: observation.host.name.clone(),
         taken_at: observation.taken_at.clone(),
         matrix: analyse::matrix(&node, &findings, false),

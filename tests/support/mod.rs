@@ -35,6 +35,7 @@ pub mod node;
 pub mod oracle;
 pub mod probe;
 pub mod programs;
+pub mod pty;
 pub mod rng;
 pub mod scenario;
 pub mod slurm;

@@ -61,6 +61,12 @@ impl Tmux {
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     }
 
+    /// Types a line into a shell.
+    pub fn type_line(&self, line: &str) {
+        self.press(&["-l", line]);
+        self.press(&["Enter"]);
+    }
+
     /// Makes the terminal of another size.
     pub fn resize(&self, width: u16, height: u16) {
         let (width, height) = (width.to_string(), height.to_string());
@@ -98,14 +104,18 @@ impl Tmux {
 
     /// The pid of the process of this name below the terminal's shell.
     pub fn pid_of(&self, name: &str) -> u32 {
-        let shell: u32 = self.variable("pane_pid").parse().expect("a pid");
+        self.pid_below(self.variable("pane_pid").parse().expect("a pid"), name)
+    }
+
+    /// The same below another process.
+    pub fn pid_below(&self, parent: u32, name: &str) -> u32 {
         let end = Instant::now() + PATIENCE;
         loop {
-            if let Some(pid) = child(shell, name) {
+            if let Some(pid) = child(parent, name) {
                 return pid;
             }
-            assert!(Instant::now() < end, "no {name} below {shell}");
-            thread::sleep(Duration::from_millis(20));
+            assert!(Instant::now() < end, "no {name} below {parent}");
+            thread::sleep(Duration::from_millis(5));
         }
     }
 

@@ -38,13 +38,28 @@ impl Column {
             let is_on_it = |key: &String| key.strip_prefix(gpu).is_some_and(|rest| rest.starts_with('/'));
             set.gpus.iter().flatten().any(|key| key == gpu) && !set.instances.iter().any(is_on_it)
         });
-        match self.is_in_set(set) {
-            Membership::No if is_whole => Membership::Unknown,
-            Membership::Yes if !set.is_trusted() => Membership::Claimed,
-            Membership::No if !set.is_trusted() => Membership::Unknown,
-            known => known,
-        }
+        allocation(self.is_in_set(set), set.is_trusted(), is_whole)
     }
+}
+
+/// What an allocation says of a column. `is_trusted`: whether somebody else than the
+/// owner says it. `is_whole`: of an instance, whether its GPU was allocated as a whole,
+/// so that nobody knows which instance is meant.
+pub fn allocation(is_in: Membership, is_trusted: bool, is_whole: bool) -> Membership {
+    match is_in {
+        Membership::No if is_whole => Membership::Unknown,
+        Membership::Yes if !is_trusted => Membership::Claimed,
+        Membership::No if !is_trusted => Membership::Unknown,
+        known => known,
+    }
+}
+
+/// The cell of an owner that has these to do with a GPU: whether it is allocated,
+/// allowed, asked for and held. `is_denied`: whether it is held although the rules deny it
+/// now.
+pub fn of_memberships(sets: [Membership; 4], is_denied: bool) -> MatrixCell {
+    let [allocated, allowed, asked, held] = sets;
+    settled(MatrixCell { allocated, allowed, asked, held, ..MatrixCell::default() }, is_denied)
 }
 
 /// What an owner has to do with it.

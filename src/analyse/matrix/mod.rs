@@ -16,6 +16,7 @@ use members::Members;
 use severity::Severities;
 use work::Works;
 
+pub use cell::{allocation as allocation_cell, of_memberships as matrix_cell};
 pub use work::add_rates;
 
 /// The matrix of a node. `payload` is the answer of [`super::node()`], `findings` are

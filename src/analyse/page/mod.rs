@@ -14,6 +14,8 @@ mod processes;
 mod proofs;
 mod rows;
 mod stacks;
+mod summary;
+mod unknown;
 
 use crate::observation::Observation;
 use crate::report::{Document, Page};
@@ -26,12 +28,14 @@ use places::Places;
 use proofs::Proofs;
 
 pub use evidence::evidence;
+pub use unknown::tell_problems;
 
 /// The page about a node.
 ///
 /// `document` has the answers of [`node()`](super::node()) and of an audit for this
 /// observation. `all` also lists owners and processes that have nothing to do with GPUs.
-/// `evidence` of the page is left empty: it is about the observation as it was saved.
+/// `evidence` of the page is left empty: it is about the observation as it was saved;
+/// `problems` too, until [`tell_problems()`] is called.
 ///
 /// # Errors
 ///
@@ -58,6 +62,10 @@ pub fn page(observation: &Observation, mut document: Document, all: bool) -> Res
     let processes = processes::of(&owners, &cgroups, &columns, &places, all, &mut limits);
     limits.findings(document.payload.findings.as_mut());
     let proofs = proofs.finish(&mut limits);
+    let findings = document.payload.findings.as_deref().unwrap_or_default();
+    let finding_stacks = stacks.of_findings(findings, &cgroups);
+    let summary = summary::of(&document, &owners, &columns, &rows);
+    let reasons = unknown::reasons(&rows, &owners, &mut limits);
     document.payload.owners = Some(owners);
     document.payload.cgroups = Some(cgroups);
     document.payload.gpus = Some(gpus);
@@ -65,7 +73,11 @@ pub fn page(observation: &Observation, mut document: Document, all: bool) -> Res
         document,
         columns: columns.into_iter().map(|column| column.shown).collect(),
         rows,
+        policy_stacks: stacks.by_policy(),
         stacks: stacks.list,
+        summary,
+        finding_stacks,
+        reasons,
         proofs,
         processes,
         cuts: limits.cuts,

@@ -3,12 +3,12 @@
 //! Cgroups in which the same programs are in force, attached at the same places, with the
 //! same policy, are one stack: a job has dozens of cgroups and few stacks.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::model::Verdict;
 use crate::observation;
 use crate::policy::deadline;
-use crate::report::{Cgroup, Effective, PageLevel, PageProgram, PageReturn, PageStack, PageVerdict};
+use crate::report::{Cgroup, Effective, Finding, PageLevel, PageProgram, PageReturn, PageStack, PageVerdict};
 
 use super::super::attachment::attached;
 use super::super::error::AnalyseError;
@@ -43,6 +43,23 @@ impl Stacks {
     /// The stack of a cgroup by place.
     pub(super) fn of_cgroup(&self, place: usize) -> Option<usize> {
         self.by_cgroup.get(&place).copied()
+    }
+
+    /// The stack of the cgroup that each finding is about.
+    pub(super) fn of_findings(&self, findings: &[Finding], cgroups: &[Cgroup]) -> Vec<Option<usize>> {
+        let places: HashMap<&str, usize> =
+            cgroups.iter().enumerate().map(|(place, cgroup)| (cgroup.path.as_str(), place)).collect();
+        let stack = |finding: &Finding| self.of_cgroup(*places.get(finding.cgroup.as_deref()?)?);
+        findings.iter().map(stack).collect()
+    }
+
+    /// The stacks in which each policy is in force.
+    pub(super) fn by_policy(&self) -> BTreeMap<String, Vec<usize>> {
+        let mut found: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (place, stack) in self.list.iter().enumerate() {
+            found.entry(stack.policy.clone()).or_default().push(place);
+        }
+        found
     }
 
     /// The stacks with the owners whose cgroups they decide for.

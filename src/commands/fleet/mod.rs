@@ -24,20 +24,28 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &FleetArgs) -> Result<E
         baseline: baseline(invocation, args.baseline.as_deref())?,
         fail_on: args.fail_on,
     };
-    let mut gatherer = Gatherer::default();
+    let mut gatherer = if args.html.is_some() { Gatherer::for_page() } else { Gatherer::default() };
     for path in &args.inputs {
         input::read(invocation, path, &mut gatherer)?;
     }
-    let (report, problems) = fleet::report(gatherer, &question);
-    let failed = report.failed;
     let mut observation = envelope::blank();
-    observation.errors = problems;
-    if let Some(path) = &args.html {
-        let problems: Vec<String> = observation.errors.iter().map(render::problem).collect();
-        let mut html = Vec::new();
-        render::fleet_page(&mut html, &report, &problems)?;
-        files::save_bytes(path, &html)?;
-    }
+    let report = match &args.html {
+        None => {
+            let (report, problems) = fleet::report(gatherer, &question);
+            observation.errors = problems;
+            report
+        }
+        Some(path) => {
+            let (page, problems) = fleet::page(gatherer, &question);
+            observation.errors = problems;
+            let problems: Vec<String> = observation.errors.iter().map(render::problem).collect();
+            let mut html = Vec::new();
+            render::fleet_page(&mut html, &page, &problems)?;
+            files::save_bytes(path, &html)?;
+            page.fleet
+        }
+    };
+    let failed = report.failed;
     let payload = Payload { fleet: Some(Box::new(report)), ..Payload::default() };
     let seen = invocation.answer(&observation, payload, render::fleet)?;
     Ok(if failed { Exit::No } else { seen })

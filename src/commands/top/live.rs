@@ -7,11 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::signalfd::SignalFd;
 
-use super::moment;
 use super::screen::{Shown, Source};
+use super::{moment, signals};
 use crate::analyse;
 use crate::cli::TopArgs;
 use crate::commands::files::activity_state;
@@ -20,9 +22,10 @@ use crate::commands::resident::budget::Budget;
 use crate::commands::resident::look::{Look, Looker};
 use crate::commands::resident::monitor::Monitor;
 use crate::model::ProblemCode;
+use crate::observe::Options;
 use crate::report::{Event, Matrix};
 use crate::sys::heap;
-use crate::top::Place;
+use crate::top::Origin;
 
 /// The least time between two checks.
 const LEAST: Duration = Duration::from_millis(250);
@@ -79,6 +82,28 @@ impl Drop for Ended<'_> {
 /// The screen's side.
 pub(super) struct Live<'a>(pub &'a Shared);
 
+impl Live<'_> {
+    /// Waits for the first moment; `None` if none will come. Until then there is no
+    /// screen to be given back: a signal does what it does to any command.
+    pub(super) fn first(&mut self, signals: &SignalFd) -> Result<Option<Shown>, Failure> {
+        loop {
+            let news = PollFd::new(self.0.news.as_fd(), PollFlags::POLLIN);
+            let mut fds = [news, PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
+            match poll(&mut fds, PollTimeout::NONE) {
+                Ok(_) | Err(Errno::EINTR) => signals::obey(signals),
+                Err(errno) => {
+                    return Err(Failure::new(ProblemCode::Terminal, "poll", errno.desc(), ""));
+                }
+            }
+            let is_over = self.is_over();
+            match self.newest() {
+                None if !is_over => {}
+                first => return Ok(first),
+            }
+        }
+    }
+}
+
 impl Source for Live<'_> {
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.0.news.as_fd())
@@ -100,7 +125,7 @@ impl Source for Live<'_> {
 }
 
 /// The side that looks.
-pub(super) struct Follower<'s, 'a> {
+struct Follower<'s, 'a> {
     invocation: &'s mut Invocation<'a>,
     looker: &'s Looker,
     monitor: Monitor,
@@ -114,34 +139,35 @@ pub(super) struct Follower<'s, 'a> {
     events: Vec<Event>,
 }
 
-impl<'s, 'a> Follower<'s, 'a> {
-    /// Looks for the first time.
-    pub(super) fn start(
-        invocation: &'s mut Invocation<'a>,
-        looker: &'s Looker,
-        monitor: Monitor,
-        args: &TopArgs,
-    ) -> Result<(Self, Shown), Failure> {
-        let state = args.state.clone().unwrap_or_else(|| PathBuf::from(activity_state::USUAL));
-        let mut follower = Self {
-            invocation,
-            looker,
-            monitor,
-            budget: Budget::new(args.cpu / 100.0),
-            every: args.every,
-            written: written(&state),
-            state,
-            looked: Instant::now(),
-            before: Matrix::default(),
-            events: Vec::new(),
-        };
-        let shown = follower.look()?;
-        Ok((follower, shown))
-    }
+/// Looks at the node, and again whenever something changed, until the screen has ended.
+pub(super) fn follow(
+    invocation: &mut Invocation<'_>,
+    looker: &Looker,
+    args: &TopArgs,
+    shared: &Shared,
+) -> Result<(), Failure> {
+    let _over = Over(shared);
+    let state = args.state.clone().unwrap_or_else(|| PathBuf::from(activity_state::USUAL));
+    let options = Options { deadline: None, detail: false, ..invocation.options() };
+    let follower = Follower {
+        looker,
+        // Before the first look: nothing that changes after it is overlooked.
+        monitor: Monitor::start(&options, ProblemCode::Terminal)?,
+        invocation,
+        budget: Budget::new(args.cpu / 100.0),
+        every: args.every,
+        written: written(&state),
+        state,
+        looked: Instant::now(),
+        before: Matrix::default(),
+        events: Vec::new(),
+    };
+    follower.run(shared)
+}
 
-    /// Looks again whenever something changed, until the screen has ended.
-    pub(super) fn follow(mut self, shared: &Shared) -> Result<(), Failure> {
-        let _over = Over(shared);
+impl Follower<'_, '_> {
+    fn run(mut self, shared: &Shared) -> Result<(), Failure> {
+        shared.publish(self.look()?);
         let mut pending = false;
         loop {
             if is_ended(shared, self.monitor.fd(), self.every) {
@@ -167,7 +193,7 @@ impl<'s, 'a> Follower<'s, 'a> {
         let look: Look = self.budget.charge(|| looker.look_again(invocation))?;
         self.looked = Instant::now();
         let events = self.events.clone();
-        let mut moment = moment::of(&look, Place::Live, events, self.invocation.style.all);
+        let mut moment = moment::of(&look, Origin::Live, events, self.invocation.style.all);
         analyse::add_rates(&mut moment.matrix, &self.before);
         self.before = moment.matrix.clone();
         let facts = Arc::new(look.observation);
@@ -192,4 +218,37 @@ fn is_rung(shared: &Shared, cgroups: Option<BorrowedFd<'_>>, time: Duration) -> 
     let timeout = PollTimeout::try_from(time.as_millis()).unwrap_or(PollTimeout::MAX);
     let _interrupted = poll(&mut fds, timeout);
     fds.first().and_then(PollFd::revents).is_some_and(|events| !events.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+    use nix::sys::signal::SigSet;
+    use nix::sys::signalfd::SfdFlags;
+
+    use super::*;
+
+    /// Make sure that neither of the two threads outlives a panic of the other: the
+    /// terminal would stay as it is.
+    #[test]
+    fn panics() {
+        let shared = Shared::new().unwrap();
+        let broke = catch_unwind(AssertUnwindSafe(|| {
+            let _over = Over(&shared);
+            resume_unwind(Box::new("a bug of the side that looks"));
+        }));
+        assert!(broke.is_err() && Live(&shared).is_over());
+        let signals = SignalFd::with_flags(&SigSet::empty(), SfdFlags::SFD_NONBLOCK).unwrap();
+        shared.news.write(1).unwrap();
+        assert!(Live(&shared).first(&signals).unwrap().is_none());
+
+        let shared = Shared::new().unwrap();
+        assert!(!is_ended(&shared, None, LEAST));
+        let broke = catch_unwind(AssertUnwindSafe(|| {
+            let _ended = Ended(&shared);
+            resume_unwind(Box::new("a bug of the screen"));
+        }));
+        assert!(broke.is_err() && is_ended(&shared, None, LEAST));
+    }
 }

@@ -5,25 +5,22 @@ mod moment;
 mod once;
 mod saved;
 mod screen;
+mod signals;
 mod terminal;
 mod why;
 
 use std::path::PathBuf;
 use std::thread;
 
-use nix::sys::signal::Signal;
-
 use super::files;
 use super::invocation::{Failure, Invocation};
+use super::resident::give_up_rights;
 use super::resident::look::Looker;
-use super::resident::monitor::Monitor;
-use super::resident::{give_up_rights, signals_and};
 use crate::cli::{Exit, TopArgs};
 use crate::model::ProblemCode;
-use crate::observe::Options;
 use crate::render::Theme;
 use crate::top::State;
-use live::{Ended, Follower, Live, Shared};
+use live::{Ended, Live, Shared};
 use saved::Saved;
 use screen::{Screen, Shown};
 use terminal::Terminal;
@@ -72,9 +69,9 @@ fn replay(
     theme: Theme,
     files: Vec<PathBuf>,
 ) -> Result<Exit, Failure> {
-    let signals = signals_and(ProblemCode::Terminal, &[Signal::SIGWINCH])?;
     let mut saved = Saved::new(invocation, looker, files);
     let Some(Shown { moment, facts }) = saved.read()? else { return Ok(Exit::Yes) };
+    let signals = signals::take()?;
     let state = State::new(moment, args.filter.clone(), args.sort);
     let screen = Screen::new(Terminal::take()?, theme, &signals, state, facts);
     screen.run(&mut saved)?;
@@ -89,21 +86,18 @@ fn live(
     theme: Theme,
 ) -> Result<Exit, Failure> {
     give_up_rights(ProblemCode::Terminal)?;
-    let signals = signals_and(ProblemCode::Terminal, &[Signal::SIGWINCH])?;
-    let options = Options { deadline: None, detail: false, ..invocation.options() };
-    // Before the first look: nothing that changes after it is overlooked.
-    let monitor = Monitor::start(&options, ProblemCode::Terminal)?;
+    let signals = signals::take()?;
     let shared = Shared::new()?;
-    let (follower, Shown { moment, facts }) = Follower::start(invocation, looker, monitor, args)?;
-    let state = State::new(moment, args.filter.clone(), args.sort);
-    let screen = Screen::new(Terminal::take()?, theme, &signals, state, facts);
+    let show = || {
+        let _ended = Ended(&shared);
+        let mut source = Live(&shared);
+        let Some(Shown { moment, facts }) = source.first(&signals)? else { return Ok(()) };
+        let state = State::new(moment, args.filter.clone(), args.sort);
+        Screen::new(Terminal::take()?, theme, &signals, state, facts).run(&mut source)
+    };
     thread::scope(|threads| {
-        let show = || {
-            let _ended = Ended(&shared);
-            screen.run(&mut Live(&shared))
-        };
         let shown = thread::Builder::new().name("screen".to_owned()).spawn_scoped(threads, show)?;
-        let followed = follower.follow(&shared);
+        let followed = live::follow(invocation, looker, args, &shared);
         let shown = shown.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         followed.and(shown)
     })?;

@@ -3,7 +3,7 @@
 use crate::analyse;
 use crate::commands::resident::look::Look;
 use crate::report::{Event, Finding, Matrix, Payload};
-use crate::top::{Moment, Place};
+use crate::top::{Moment, Origin};
 
 /// The matrix of a look.
 pub(super) fn matrix(node: &Payload, audit: &Payload, all: bool) -> Matrix {
@@ -11,10 +11,11 @@ pub(super) fn matrix(node: &Payload, audit: &Payload, all: bool) -> Matrix {
 }
 
 /// All that is shown of a look.
-pub(super) fn of(look: &Look, place: Place, events: Vec<Event>, all: bool) -> Moment {
+pub(super) fn of(look: &Look, origin: Origin, events: Vec<Event>, all: bool) -> Moment {
     let counts = |finding: &&Finding| finding.ignored.is_none();
     Moment {
-        place,
+        origin,
+        failure: None,
         host: look.node.host.name.clone(),
         taken_at: look.node.taken_at.clone(),
         matrix: matrix(&look.node.payload, &look.audit, all),

@@ -1,7 +1,7 @@
 //! Saved nodes: the moments through which the user steps.
 
 use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::moment;
@@ -9,7 +9,8 @@ use super::screen::{Shown, Source};
 use crate::commands::files::saved;
 use crate::commands::invocation::{Failure, Invocation};
 use crate::commands::resident::look::{Look, Looker};
-use crate::top::Place;
+use crate::observation::Observation;
+use crate::top::{Moment, Origin};
 
 /// The files, one of which is shown.
 pub(super) struct Saved<'s, 'a> {
@@ -24,20 +25,34 @@ impl<'s, 'a> Saved<'s, 'a> {
         Self { invocation, looker, files, at: 0 }
     }
 
-    /// Reads the file at the present place.
+    /// Reads the file at the present place. Where that fails, the others can still be
+    /// shown: the moment says why. It is a failure if there are no others.
     pub(super) fn read(&mut self) -> Result<Option<Shown>, Failure> {
-        let Some(file) = self.files.get(self.at) else { return Ok(None) };
+        let Some(file) = self.files.get(self.at).cloned() else { return Ok(None) };
+        let origin = Origin::Saved { number: self.at + 1, of: self.files.len() };
+        match self.look(&file) {
+            Ok(look) => Ok(Some(shown(look, origin, self.invocation.style.all))),
+            Err(failure) if self.files.len() > 1 => Ok(Some(unreadable(&failure, origin))),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    fn look(&mut self, file: &Path) -> Result<Look, Failure> {
         let observation = saved::load(self.invocation, file)?;
-        let look = self.looker.judge(self.invocation, observation)?;
-        let place = Place::Saved { number: self.at + 1, of: self.files.len() };
-        Ok(Some(shown(look, place, self.invocation.style.all)))
+        self.looker.judge(self.invocation, observation)
     }
 }
 
 /// A look without anything that happened before.
-fn shown(look: Look, place: Place, all: bool) -> Shown {
-    let moment = moment::of(&look, place, Vec::new(), all);
+fn shown(look: Look, origin: Origin, all: bool) -> Shown {
+    let moment = moment::of(&look, origin, Vec::new(), all);
     Shown { moment, facts: Arc::new(look.observation) }
+}
+
+/// A moment of which nothing is known but why.
+fn unreadable(failure: &Failure, origin: Origin) -> Shown {
+    let moment = Moment { origin, failure: Some(failure.to_string()), ..Moment::default() };
+    Shown { moment, facts: Arc::new(Observation::default()) }
 }
 
 impl Source for Saved<'_, '_> {

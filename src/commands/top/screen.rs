@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
 
+use super::signals::{self, Ask};
 use super::terminal::Terminal;
 use super::why;
 use crate::commands::invocation::Failure;
@@ -79,7 +79,7 @@ impl<'s> Screen<'s> {
             if happened.lost {
                 return Err(lost(Errno::EIO.into()));
             }
-            if happened.signalled && self.is_ended().map_err(lost)? || source.is_over() {
+            if happened.signalled && self.heed().map_err(lost)? || source.is_over() {
                 return Ok(());
             }
             if happened.pressed && self.press(source)? {
@@ -128,13 +128,15 @@ impl<'s> Screen<'s> {
         })
     }
 
-    /// Takes the signals that came. Whether one of them ends it.
-    fn is_ended(&mut self) -> io::Result<bool> {
+    /// Does what the signals that came ask. Whether one of them ends it.
+    fn heed(&mut self) -> io::Result<bool> {
         let mut is_ended = false;
-        while let Ok(Some(signal)) = self.signals.read_signal() {
-            match i32::try_from(signal.ssi_signo) == Ok(Signal::SIGWINCH as i32) {
-                true => self.terminal.resize()?,
-                false => is_ended = true,
+        while let Some(ask) = signals::next(self.signals) {
+            match ask {
+                Ask::End => is_ended = true,
+                Ask::Resize => self.terminal.resize()?,
+                Ask::Stop => self.terminal.suspend()?,
+                Ask::Redraw => self.terminal.retake()?,
             }
         }
         Ok(is_ended)
@@ -158,9 +160,9 @@ impl<'s> Screen<'s> {
             match self.state.key(key) {
                 Effect::None => {}
                 Effect::Quit => return Ok(true),
-                Effect::Explain(question) => {
-                    let content = why::of(&self.facts, self.state.moment(), &question);
-                    self.state.explained(question, content);
+                Effect::Explain(cell) => {
+                    let content = why::of(&self.facts, self.state.moment(), &cell);
+                    self.state.explained(cell, content);
                 }
                 Effect::Step { forward } => {
                     if let Some(shown) = source.step(forward)? {

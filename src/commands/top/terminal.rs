@@ -5,7 +5,6 @@ use std::io::{self, BufWriter, IsTerminal as _, Read as _, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{self, Signal};
 use nix::sys::termios::{self, SetArg, Termios};
 use ratatui::Terminal as Drawing;
 use ratatui::TerminalOptions;
@@ -14,6 +13,7 @@ use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;
 use terminal_size::terminal_size_of;
 
+use super::signals;
 use crate::cli::Color;
 use crate::commands::invocation::Failure;
 use crate::model::ProblemCode;
@@ -74,18 +74,22 @@ pub(super) struct Terminal {
 }
 
 impl Terminal {
-    /// Takes the terminal.
+    /// Takes the terminal that is standard input and output.
     pub(super) fn take() -> Result<Self, Failure> {
-        let failed = |error: io::Error| {
+        let copy = |fd: BorrowedFd<'_>| fd.try_clone_to_owned().map(File::from);
+        let both = copy(io::stdin().as_fd()).and_then(|input| Ok((input, copy(io::stdout().as_fd())?)));
+        both.and_then(|(input, output)| Self::of(input, output)).map_err(|error| {
             Failure::new(ProblemCode::Terminal, "the terminal", error.to_string(), "gpumap top --once")
-        };
-        let input = File::from(io::stdin().as_fd().try_clone_to_owned().map_err(failed)?);
-        let output = File::from(io::stdout().as_fd().try_clone_to_owned().map_err(failed)?);
-        let before = termios::tcgetattr(&input).map_err(|errno| failed(errno.into()))?;
+        })
+    }
+
+    /// Takes a terminal.
+    fn of(input: File, output: File) -> io::Result<Self> {
+        let before = termios::tcgetattr(&input)?;
         let size = size(&output);
-        let drawing = drawing(&output, size).map_err(failed)?;
+        let drawing = drawing(&output, size)?;
         let mut terminal = Self { input, output, before, drawing, size };
-        terminal.enter().map_err(failed)?;
+        terminal.enter()?;
         Ok(terminal)
     }
 
@@ -100,7 +104,7 @@ impl Terminal {
     /// Gives it back. Whether that works is of no use to know.
     fn leave(&mut self) {
         let _lost = self.output.write_all(LEAVE);
-        let _lost = termios::tcsetattr(&self.input, SetArg::TCSADRAIN, &self.before);
+        let _lost = termios::tcsetattr(&self.input, SetArg::TCSANOW, &self.before);
     }
 
     /// Readable when a key was pressed.
@@ -136,7 +140,12 @@ impl Terminal {
     /// could, nothing happens.
     pub(super) fn suspend(&mut self) -> io::Result<()> {
         self.leave();
-        signal::raise(Signal::SIGTSTP)?;
+        signals::stop();
+        self.retake()
+    }
+
+    /// Takes the terminal anew: somebody else may have used it.
+    pub(super) fn retake(&mut self) -> io::Result<()> {
         self.size = size(&self.output);
         self.drawing = drawing(&self.output, self.size)?;
         self.enter()
@@ -170,4 +179,45 @@ fn drawing(
         CrosstermBackend::new(BufWriter::new(output.try_clone()?)),
         TerminalOptions { viewport },
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use nix::pty::{Winsize, openpty};
+
+    use super::*;
+
+    /// Make sure that a panic gives the terminal back: how it reads keys and shows them,
+    /// its cursor, and the screen of before.
+    #[test]
+    fn panic() {
+        let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+        let pty = openpty(Some(&size), None).unwrap();
+        let (mut other, ours) = (File::from(pty.master), File::from(pty.slave));
+        let before = termios::tcgetattr(&ours).unwrap();
+        let end = || ours.try_clone().unwrap();
+        let theme = Theme { ascii: false, colors: Colors::Many };
+        let broke = catch_unwind(AssertUnwindSafe(|| {
+            let mut terminal = Terminal::of(end(), end()).unwrap();
+            terminal.draw(&State::default(), theme).unwrap();
+            assert!(termios::tcgetattr(&ours).unwrap() != before);
+            assert_eq!(terminal.size, (80, 24));
+            std::panic::resume_unwind(Box::new("a bug"));
+        }));
+        assert!(broke.is_err());
+        assert!(termios::tcgetattr(&ours).unwrap() == before);
+        let (mut seen, mut bytes) = (Vec::new(), [0; 4096]);
+        while !seen.windows(LEAVE.len()).any(|part| part == LEAVE) {
+            let count = other.read(&mut bytes).unwrap();
+            seen.extend_from_slice(&bytes[..count]);
+        }
+        let mut screen = vt100::Parser::new(24.try_into().unwrap(), 80.try_into().unwrap(), 0);
+        let (entered, rest) = seen.split_at(ENTER.len());
+        screen.process(entered);
+        assert!(screen.screen().alternate_screen() && screen.screen().hide_cursor());
+        screen.process(rest);
+        assert!(!screen.screen().alternate_screen() && !screen.screen().hide_cursor());
+    }
 }

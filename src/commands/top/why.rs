@@ -4,12 +4,12 @@ use crate::analyse::{self, Subject};
 use crate::model::{Device, DeviceType, Request};
 use crate::observation::{Observation, Text};
 use crate::report::{Gpu, MatrixRow, MigInstance, Payload};
-use crate::top::{Content, Moment, Question};
+use crate::top::{CellPosition, Content, Moment};
 
 /// The answer.
-pub(super) fn of(facts: &Observation, moment: &Moment, question: &Question) -> Content {
-    let row = moment.matrix.rows.get(question.row);
-    let column = moment.matrix.columns.get(question.column);
+pub(super) fn of(facts: &Observation, moment: &Moment, cell: &CellPosition) -> Content {
+    let row = moment.matrix.rows.get(cell.row);
+    let column = moment.matrix.columns.get(cell.column);
     let Some((row, column)) = row.zip(column) else {
         return Content::Message("This is no more.".to_owned());
     };

@@ -4,6 +4,7 @@ use maud::{Markup, html};
 
 use super::text;
 use super::view::View;
+use crate::observation::CgroupMode;
 
 /// The section.
 pub(super) fn section(view: &View<'_>) -> Markup {
@@ -34,16 +35,26 @@ pub(super) fn section(view: &View<'_>) -> Markup {
 
 fn facts(view: &View<'_>) -> Markup {
     let document = &view.page.document;
-    let mode = format!("{:?}", document.host.cgroup_mode).to_lowercase();
     let rows = [
         ("Node", &document.host.name),
         ("Boot", &document.host.boot_id),
         ("Kernel", &document.host.kernel),
         ("Observed", &document.taken_at),
         ("gpumap", &document.version),
-        ("Cgroups", &mode),
     ];
-    html! { @for (name, value) in rows { @if !value.is_empty() { dt { (name) } dd { (text::name(value)) } } } }
+    html! {
+        @for (name, value) in rows { @if !value.is_empty() { dt { (name) } dd { (text::name(value)) } } }
+        dt { "Cgroups" } dd { (mode(document.host.cgroup_mode)) }
+    }
+}
+
+/// Which cgroups the node has.
+fn mode(mode: CgroupMode) -> &'static str {
+    match mode {
+        CgroupMode::Unified => "v2 alone",
+        CgroupMode::Hybrid => "v2, and controllers of v1",
+        CgroupMode::Legacy => "v1 alone: no device programs are possible",
+    }
 }
 
 /// The options that change what the page says.

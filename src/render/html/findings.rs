@@ -34,7 +34,7 @@ fn card(view: &View<'_>, number: usize, found: &Finding) -> Markup {
             h3 { (text::brief(&found.summary)) }
             @if let Some(why) = &found.ignored { p { "Accepted by the configuration: " (text::sentence(why)) } }
             dl {
-                (place(view, found))
+                (place(view, number, found))
                 (list("With", found.others.iter().map(|other| html! { (text::sentence(&owner::full(other))) })))
                 (list("Device", found.devices.iter().map(|device| text::sentence(&finding::device(device)))))
                 (list("Process", found.processes.iter().map(|process| text::sentence(&finding::process(process)))))
@@ -49,13 +49,13 @@ fn card(view: &View<'_>, number: usize, found: &Finding) -> Markup {
     }
 }
 
-fn place(view: &View<'_>, found: &Finding) -> Markup {
+fn place(view: &View<'_>, number: usize, found: &Finding) -> Markup {
     let Some(path) = &found.cgroup else { return html! {} };
     html! {
         dt { "Where" }
         dd {
             @if let Some(owner) = &found.owner { (text::sentence(&owner::full(owner))) ": " }
-            @match view.stack_of(path) {
+            @match view.page.finding_stacks.get(number).copied().flatten() {
                 Some(stack) => a href={ "#s" (stack) } { (text::path(path, found.cgroup_hex.as_deref())) },
                 None => (text::path(path, found.cgroup_hex.as_deref())),
             }

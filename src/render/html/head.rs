@@ -5,14 +5,11 @@ use maud::{Markup, html};
 use super::super::counted::counted;
 use super::text;
 use super::view::View;
-use crate::model::Membership;
-use crate::model::Severity;
 
 /// The node's name and when it was looked at.
 pub(super) fn header(view: &View<'_>) -> Markup {
     let document = &view.page.document;
-    let critical = text::count(view.findings, Severity::Critical);
-    let warnings = text::count(view.findings, Severity::Warning);
+    let (critical, warnings) = (view.page.summary.findings.critical, view.page.summary.findings.warning);
     html! {
         header.top {
             div.wrap {
@@ -89,24 +86,13 @@ pub(super) fn navigation(view: &View<'_>) -> Markup {
 
 /// Four numbers.
 pub(super) fn tiles(view: &View<'_>) -> Markup {
-    let page = view.page;
-    let is_held = |place: usize| {
-        page.rows.iter().filter_map(|row| row.cells.get(place)).any(|cell| cell.sets.held == Membership::Yes)
-    };
-    let gpus: Vec<usize> = (0..page.columns.len())
-        .filter(|at| page.columns.get(*at).is_some_and(|one| one.instance.is_none()))
-        .collect();
-    let held = gpus.iter().filter(|place| is_held(**place)).count();
-    let tops = page.rows.iter().filter(|row| view.owners.get(row.owner).is_some_and(|sets| sets.depth == 0));
-    let conflicts: usize =
-        page.rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.sets.state.is_contradiction()).count();
-    let checked = page.document.payload.audit.as_ref().map(|audit| audit.checked).unwrap_or_default();
+    let summary = &view.page.summary;
     html! {
         dl.tiles {
-            (tile("GPUs", gpus.len(), &format!("{held} held open by somebody listed here")))
-            (tile("Owners", tops.count(), "jobs, containers and others with GPUs"))
-            (tile("Contradictions", conflicts, "cells of the matrix whose sets disagree"))
-            (tile("Looked at", checked.cgroups, &format!("cgroups, and {}", counted(checked.processes, "process"))))
+            (tile("GPUs", summary.gpus, &format!("{} held open by somebody listed here", summary.held)))
+            (tile("Owners", summary.owners, "jobs, containers and others with GPUs"))
+            (tile("Contradictions", summary.contradictions, "cells of the matrix whose sets disagree"))
+            (tile("Looked at", summary.cgroups, &format!("cgroups, and {}", counted(summary.processes, "process"))))
         }
     }
 }

@@ -28,9 +28,7 @@ pub(super) fn anchor(id: &str) -> String {
 }
 
 fn card(view: &View<'_>, id: &str, policy: &Policy) -> Markup {
-    let users: Vec<usize> = (0..view.page.stacks.len())
-        .filter(|place| view.page.stacks.get(*place).is_some_and(|stack| stack.policy == id))
-        .collect();
+    let users = view.page.policy_stacks.get(id).map(Vec::as_slice).unwrap_or_default();
     let listed = rules::gpus_first(&policy.rules, view.gpus);
     html! {
         article.policy id=(anchor(id)) {

@@ -8,7 +8,7 @@
 
   for (const input of all("[data-filter]")) {
     const name = input.dataset.filter;
-    const rows = all("#" + name + " tbody tr");
+    const rows = all("#" + name + " " + (input.dataset.rows || "tbody tr"));
     const shown = document.querySelector('[data-shown="' + name + '"]');
     const words = rows.map((row) => row.textContent.toLowerCase());
     // A step belongs to the job above it: whoever looks for the job wants both.

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::super::{gpu_names, names, owner, sanitize};
 use super::view::View;
 use crate::model::{AllocationSource, Severity, Verdict};
-use crate::report::{Document, Finding, GpuSet, PageColumn};
+use crate::report::{Document, GpuSet, PageColumn, PageCut};
 
 /// Characters of a name and of a path.
 const NAME: usize = 80;
@@ -85,18 +85,29 @@ pub(super) fn verdict_class(verdict: Verdict) -> &'static str {
 
 /// A severity with its glyph.
 pub(super) fn severity(severity: Severity) -> Markup {
-    let (class, glyph) = match severity {
-        Severity::Critical => ("critical", "▲"),
-        Severity::Warning => ("warning", "◆"),
-        Severity::Note => ("note", "●"),
-    };
-    html! { span class={ "pill " (class) } { span aria-hidden="true" { (glyph) } " " (severity) } }
+    let glyph = severity_glyph(severity);
+    html! { span class={ "pill " (severity) } { span aria-hidden="true" { (glyph) } " " (severity) } }
 }
 
-/// How many findings of a severity count.
-pub(super) fn count(findings: &[Finding], severity: Severity) -> usize {
-    findings.iter().filter(|one| one.severity == severity && one.ignored.is_none()).count()
+/// The glyph of a severity.
+pub(super) fn severity_glyph(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Critical => "▲",
+        Severity::Warning => "◆",
+        Severity::Note => "●",
+    }
 }
+
+/// What was left out for its size.
+pub(super) fn cuts(cuts: &[PageCut]) -> Markup {
+    html! {
+        @if !cuts.is_empty() {
+            h3 { "Left out of this page" }
+            ul.reasons { @for cut in cuts { li { (cut.what) ": " b { (cut.count) } span.muted.small { (sentence(&cut.instead)) } } } }
+        }
+    }
+}
+
 /// The last name of a path, as a short name for a level.
 pub(super) fn last(path: &str) -> String {
     match path.rsplit('/').next() {

@@ -21,13 +21,6 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The stack of a cgroup by its path.
-    pub(super) fn stack_of(&self, path: &str) -> Option<usize> {
-        let cgroups = self.page.document.payload.cgroups.as_deref().unwrap_or_default();
-        let place = cgroups.iter().position(|cgroup| cgroup.path == path)?;
-        self.page.stacks.iter().position(|stack| stack.cgroups.contains(&place))
-    }
-
     /// A program of the answer.
     pub(super) fn program(&self, id: u32) -> Option<&'a Program> {
         self.page.document.payload.programs.as_ref()?.get(&id)

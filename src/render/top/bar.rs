@@ -3,7 +3,7 @@
 use ratatui::layout::Rect;
 
 use super::canvas::Canvas;
-use crate::top::{Place, State, View};
+use crate::top::{Origin, State, View};
 
 /// Draws it at `y`.
 pub(super) fn draw(canvas: &mut Canvas<'_>, state: &State, y: u16) {
@@ -33,7 +33,7 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, state: &State, y: u16) {
 
 /// The keys, the most useful first.
 fn keys(state: &State) -> Vec<(&'static str, &'static str)> {
-    let steps = matches!(state.moment().place, Place::Saved { of: 2.., .. });
+    let steps = matches!(state.moment().origin, Origin::Saved { of: 2.., .. });
     match state.view() {
         View::Help(_) | View::Detail(..) => {
             vec![("Esc", "back"), ("↑↓", "scroll"), ("PgDn", "page"), ("F10", "quit")]

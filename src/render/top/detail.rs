@@ -8,10 +8,12 @@ use ratatui::style::Style;
 use super::canvas::{Canvas, columns};
 use super::palette::Theme;
 use super::table::sets;
-use crate::model::Membership;
+use crate::model::{InForce, Membership};
+use crate::render::activity::amounts;
 use crate::render::cell::Glyph;
-use crate::render::matrix::{labels, limits};
+use crate::render::matrix::labels;
 use crate::render::{Style as Layout, explain, finding, owner, sanitize, watch_policy};
+use crate::report::MatrixLimit;
 use crate::top::{Content, Detail, Extent, State};
 
 /// Draws it from a line on, and says how many lines it has.
@@ -91,12 +93,30 @@ fn about(state: &State, detail: &Detail, is_ascii: bool) -> Vec<String> {
         };
         lines.extend(sets(cell).map(word));
     }
-    if !row.limits.is_empty() {
-        lines.push(format!("  {:<10} {}", "limits", limits(&row.limits)));
-    }
+    let key = moment.matrix.columns.get(*column).map(String::as_str).unwrap_or_default();
+    lines.extend(row.limits_on(key).iter().map(limit));
     lines.push(format!("  {:<10} {}", "cgroup", sanitize::with_hex(&row.cgroup, row.cgroup_hex.as_deref())));
     lines.push(String::new());
     lines
+}
+
+/// A limit under HAMi-core's libvgpu.so or SoftMig, in words.
+fn limit(limit: &MatrixLimit) -> String {
+    let holds = |in_force| match in_force {
+        InForce::Yes => "in force",
+        InForce::No => "not in force",
+        InForce::Partly => "in force in part",
+        InForce::Unknown => "whether it is in force is not known",
+    };
+    let memory = limit
+        .memory_bytes
+        .map(|bytes| format!("{} of its memory ({})", amounts::bytes(bytes), holds(limit.memory_in_force)));
+    let share = limit
+        .sm_percent
+        .map(|percent| format!("{percent} % of its multiprocessors ({})", holds(limit.sm_in_force)));
+    let both: Vec<String> = memory.into_iter().chain(share).collect();
+    let of = if limit.gpu.is_some() { "" } else { "; on which GPU is not known" };
+    format!("  {:<10} {}{of}", "limit", both.join(", "))
 }
 
 /// What the commands print that say the same.
@@ -122,7 +142,7 @@ fn text(state: &State, content: &Content, width: u16) -> Vec<String> {
 }
 
 /// A line in pieces of so many columns, broken at spaces where there are any.
-fn folded(line: &str, width: usize) -> Vec<String> {
+pub(super) fn folded(line: &str, width: usize) -> Vec<String> {
     if columns(line) <= width {
         return vec![line.to_owned()];
     }

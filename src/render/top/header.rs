@@ -6,7 +6,7 @@ use super::canvas::{Canvas, columns};
 use crate::model::{MatrixOrder, Membership, Severity};
 use crate::render::counted::counted;
 use crate::render::sanitize;
-use crate::top::{Moment, Place, State};
+use crate::top::{Moment, Origin, State};
 
 /// Draws it.
 pub(super) fn draw(canvas: &mut Canvas<'_>, state: &State) {
@@ -18,13 +18,16 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, state: &State) {
     let host = sanitize::short(&moment.host, 24, "…");
     let used = canvas.text(0, 0, room, &format!(" gpumap · {host}  "), theme.frame().patch(theme.strong()));
     canvas.cut(used, 0, room.saturating_sub(used), &left(state), theme.frame());
-    let is_still = state.is_frozen() || moment.place != Place::Live;
+    let is_still = state.is_frozen() || moment.origin != Origin::Live;
     let style = if is_still { theme.frame().patch(theme.strong()) } else { theme.frame() };
     canvas.right(room, 0, width - room, &format!("{right} "), style);
 }
 
 fn left(state: &State) -> String {
     let moment = state.moment();
+    if moment.failure.is_some() {
+        return "cannot be shown".to_owned();
+    }
     let owners = moment.matrix.rows.iter().filter(|row| row.depth == 0).count();
     let mut parts = vec![gpus(moment), counted(owners, "owner")];
     for severity in [Severity::Critical, Severity::Warning] {
@@ -55,13 +58,13 @@ fn right(state: &State, width: u16) -> String {
     let moment = state.moment();
     // The clock of `2026-11-21T10:02:11.123Z`, which is UTC and says so.
     let clock = moment.taken_at.get(11..19).unwrap_or("").to_owned();
-    let clock = format!("{}Z", sanitize::short(&clock, 8, ""));
+    let clock = if clock.is_empty() { clock } else { format!("{}Z", sanitize::short(&clock, 8, "")) };
     // A narrow screen has no room for the day.
     let day = if width < 100 { String::new() } else { sanitize::short(&moment.taken_at, 10, "") + " " };
-    match &moment.place {
+    match &moment.origin {
         _ if state.is_frozen() => format!("FROZEN at {clock}"),
-        Place::Live => format!("live {clock}"),
-        Place::Saved { number: 1, of: 1 } => format!("saved {day}{clock}"),
-        Place::Saved { number, of } => format!("saved {number}/{of} {day}{clock}"),
+        Origin::Live => format!("live {clock}"),
+        Origin::Saved { number: 1, of: 1 } => format!("saved {day}{clock}"),
+        Origin::Saved { number, of } => format!("saved {number}/{of} {day}{clock}"),
     }
 }

@@ -5,6 +5,7 @@ use ratatui::style::{Modifier, Style};
 
 use super::canvas::{Canvas, columns};
 use super::columns::{Columns, Extra, MARKS};
+use super::detail::folded;
 use crate::model::{CellState, Membership, Severity};
 use crate::render::activity::amounts;
 use crate::render::cell::{Glyph, UNSURE};
@@ -19,8 +20,8 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, state: &State) -> usize 
     head(canvas, area, &columns, state);
     let room = usize::from(area.height.saturating_sub(1));
     if state.rows().is_empty() {
-        let text = if state.filter().is_empty() { "Nobody is here." } else { "Nothing matches the filter." };
-        canvas.text(area.x + MARKS, area.y + 1, area.width, text, canvas.theme.faint());
+        let height = area.height.saturating_sub(1);
+        empty(canvas, Rect { x: area.x + MARKS, y: area.y + 1, height, ..area }, state);
     }
     let shown = state.rows().iter().enumerate().skip(state.first()).take(room);
     for ((place, index), y) in shown.zip(area.y + 1..area.bottom()) {
@@ -30,6 +31,21 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, state: &State) -> usize 
         }
     }
     room
+}
+
+/// Why there is no row.
+fn empty(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
+    let Some(failure) = &state.moment().failure else {
+        let text = if state.filter().is_empty() { "Nobody is here." } else { "Nothing matches the filter." };
+        canvas.text(area.x, area.y, area.width, text, canvas.theme.faint());
+        return;
+    };
+    let style = canvas.theme.alert();
+    let width = usize::from(area.width.saturating_sub(area.x + 1)).max(1);
+    let lines = folded(&format!("There is nothing to show: {failure}"), width);
+    for (line, y) in lines.iter().zip(area.y..area.bottom()) {
+        canvas.text(area.x, y, area.width, line, style);
+    }
 }
 
 /// The names of the columns.
@@ -215,11 +231,14 @@ pub(super) fn words(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
     x += canvas.text(x, area.y, room, meaning, theme.cell(cell.state));
     let unknown: Vec<&str> =
         sets(cell).into_iter().filter(|(_, is)| *is == Membership::Unknown).map(|(name, _)| name).collect();
-    let rest =
-        if unknown.is_empty() { String::new() } else { format!("; not known: {}", unknown.join(", ")) };
-    let room = area.right().saturating_sub(x);
-    if columns(&rest) <= usize::from(room) {
-        canvas.text(x, area.y, room, &rest, theme.faint());
+    let unknown = (!unknown.is_empty()).then(|| format!("; not known: {}", unknown.join(", ")));
+    let limit = state.moment().matrix.columns.get(column).map(|key| row.limits_on(key));
+    let limit = limit.filter(|limits| !limits.is_empty()).map(|found| format!("; limit {}", limits(&found)));
+    for rest in limit.into_iter().chain(unknown) {
+        let room = area.right().saturating_sub(x);
+        if columns(&rest) <= usize::from(room) {
+            x += canvas.text(x, area.y, room, &rest, theme.faint());
+        }
     }
 }
 

@@ -3,6 +3,8 @@
 //! npm's registry, which checks accessibility). Without these the tests say so and pass,
 //! unless `GPUMAP_REQUIRE_ROOT=1`.
 
+mod fleet;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -330,7 +332,7 @@ fn accessible() {
         page(&fixtures().join(format!("nodes/{name}.json")), &html);
         jobs.push(html);
     }
-    jobs.push(fleet(&dir));
+    jobs.push(fleet::saved_nodes(&dir));
     let run = r#"axe.run().then((found) => found.violations.map((one) =>
         one.id + ": " + one.nodes.slice(0, 3).map((node) => node.html.slice(0, 160) + " " + node.failureSummary).join(" | ")))"#;
     let jobs: Vec<Value> = jobs
@@ -340,33 +342,6 @@ fn accessible() {
         .collect();
     for (visit, job) in browser::visit(&dir, &jobs).iter().zip(&jobs) {
         assert_eq!(visit.value, json!([]), "{} {} {}", job["url"], job["width"], job["dark"]);
-    }
-}
-
-fn fleet(dir: &Path) -> PathBuf {
-    let html = dir.join("fleet.html");
-    let output = Command::new(env!("CARGO_BIN_EXE_gpumap"))
-        .arg("fleet")
-        .arg(fixtures().join("nodes"))
-        .args(["--expect", "gpu[01-09]", "--html"])
-        .arg(&html)
-        .output()
-        .unwrap();
-    assert!(matches!(output.status.code(), Some(1 | 3)), "{}", String::from_utf8_lossy(&output.stderr));
-    html
-}
-
-/// Make sure that the page of a fleet is as sound as that of a node.
-#[test]
-fn fleet_opens() {
-    if !browser::is_here() {
-        return;
-    }
-    let dir = scratch("fleet");
-    let html = fleet(&dir);
-    let jobs = visits(&html, None, ASK);
-    for (visit, job) in browser::visit(&dir, &jobs).iter().zip(&jobs) {
-        sound(visit, &job.to_string());
     }
 }
 

@@ -1,5 +1,8 @@
 //! The page of `fleet`: many nodes on one page, from the whole down to the node.
 
+mod node;
+mod set;
+
 use std::io::{self, Write};
 
 use maud::{Markup, html};
@@ -7,11 +10,9 @@ use maud::{Markup, html};
 use super::super::counted::counted;
 use super::super::sanitize;
 use super::{shell, text};
-use crate::report::{Drift, Fleet, FleetFinding, FleetProblem, JobDifference, NodeSet};
+use crate::report::{Drift, Fleet, FleetFinding, FleetPage, FleetProblem, JobDifference};
+use set::Sections;
 
-/// Characters of a host list that are shown before it is folded, and at most.
-const LIST: usize = 80;
-const WHOLE: usize = 20_000;
 /// Findings, jobs and values that are shown.
 const SHOWN: usize = 500;
 
@@ -20,7 +21,8 @@ const SHOWN: usize = 500;
 /// # Errors
 ///
 /// Those of `out`.
-pub fn fleet_page(out: &mut dyn Write, fleet: &Fleet, problems: &[String]) -> io::Result<()> {
+pub fn fleet_page(out: &mut dyn Write, page: &FleetPage, problems: &[String]) -> io::Result<()> {
+    let (fleet, sections) = (&page.fleet, &Sections::of(page));
     let body = html! {
         (header(fleet))
         nav.sections aria-label="Sections" {
@@ -29,11 +31,19 @@ pub fn fleet_page(out: &mut dyn Write, fleet: &Fleet, problems: &[String]) -> io
                     ("findings", "Findings", fleet.findings.len()),
                     ("jobs", "Jobs", fleet.jobs.differing.len()),
                     ("drift", "Differences", fleet.drift.iter().filter(|one| one.values.len() > 1).count()),
+                    ("nodes", "Nodes", page.nodes.len()),
                     ("unknown", "Not known", fleet.problems.len()),
                 ] { li { a href={ "#" (id) } { (title) @if count > 0 { " " span.count { (count) } } } } }
             }
         }
-        main #main { (tiles(fleet)) (findings(fleet)) (jobs(fleet)) (drift(fleet)) (unknown(fleet, problems)) }
+        main #main {
+            (tiles(fleet))
+            (findings(fleet, sections))
+            (jobs(fleet, sections))
+            (drift(fleet, sections))
+            (node::section(page))
+            (unknown(page, sections, problems))
+        }
         footer { div.wrap { p { "Made by gpumap " (env!("CARGO_PKG_VERSION")) " from what it said on the nodes. This file asks no network and needs no other file." } } }
     };
     out.write_all(shell::page("Fleet · gpumap", &body).into_string().as_bytes())
@@ -75,86 +85,76 @@ fn tiles(fleet: &Fleet) -> Markup {
     }
 }
 
-/// Nodes: a short list as it is, a long one folded.
-fn nodes(set: &NodeSet) -> Markup {
-    let is_short = set.nodes.chars().take(LIST + 1).count() <= LIST;
-    html! {
-        @if is_short { bdi { (sanitize::short(&set.nodes, LIST, "…")) } @if set.count > 1 { span.muted { " (" (set.count) " nodes)" } } }
-        @else {
-            details.more { summary { (set.count) " nodes" } p { bdi { (sanitize::short(&set.nodes, WHOLE, "…")) } } }
-        }
-    }
-}
-
-fn findings(fleet: &Fleet) -> Markup {
+fn findings(fleet: &Fleet, sections: &Sections<'_>) -> Markup {
     html! {
         section #findings aria-labelledby="findings-title" {
-            div.title { h2 #findings-title { "Findings" } p.muted { "Those that are alike are one. On the node named last, " code { "gpumap audit" } " says more." } }
+            div.title { h2 #findings-title { "Findings" } p.muted { "Those that are alike are one. A node's name leads to its section, " code { "gpumap audit" } " on it says more." } }
             @if fleet.findings.is_empty() { p.empty { "No finding." } }
-            @for finding in fleet.findings.iter().take(SHOWN) { (card(finding)) }
+            @for finding in fleet.findings.iter().take(SHOWN) { (card(finding, sections)) }
             (more(fleet.findings.len()))
         }
     }
 }
 
-fn card(found: &FleetFinding) -> Markup {
+fn card(found: &FleetFinding, sections: &Sections<'_>) -> Markup {
     html! {
         article class={ "finding " (found.severity) } {
             header { (text::severity(found.severity)) code.id { (text::name(&found.id)) } }
             h3 { (text::brief(&found.example)) }
             dl {
                 dt { "How many" } dd { (found.count) @if let Some(kind) = &found.owner { " of " (text::name(&kind.to_string())) } }
-                dt { "Where" } dd { (nodes(&found.on)) }
-                dt { "As on" } dd { (text::name(&found.example_on)) }
+                dt { "Where" } dd { (sections.set(&found.on)) }
+                dt { "As on" } dd { (sections.node(&found.example_on)) }
             }
         }
     }
 }
 
-fn jobs(fleet: &Fleet) -> Markup {
+fn jobs(fleet: &Fleet, sections: &Sections<'_>) -> Markup {
     html! {
         section #jobs aria-labelledby="jobs-title" {
             div.title { h2 #jobs-title { "Jobs" } p.muted { "Jobs that do not have alike GPUs on all their nodes." } }
             @if fleet.jobs.differing.is_empty() { p.empty { "Every job has alike GPUs on all its nodes, as far as they are known." } }
-            @for job in fleet.jobs.differing.iter().take(SHOWN) { (self::job(job)) }
+            @for job in fleet.jobs.differing.iter().take(SHOWN) { (self::job(job, sections)) }
             (more(fleet.jobs.differing.len()))
         }
     }
 }
 
-fn job(job: &JobDifference) -> Markup {
+fn job(job: &JobDifference, sections: &Sections<'_>) -> Markup {
     html! {
         article {
             header { h3 { (text::name(&job.job)) } span.muted { (text::name(&job.set.to_string())) } }
             dl { @for grant in &job.grants {
                 dt { (text::name(&grant.compared.to_string())) }
-                dd { (text::name(&grant.gpus)) @if !grant.numbers.is_empty() { " (" (text::name(&grant.numbers)) ")" } " on " (nodes(&grant.on)) }
+                dd { (text::name(&grant.gpus)) @if !grant.numbers.is_empty() { " (" (text::name(&grant.numbers)) ")" } " on " (sections.set(&grant.on)) }
             } }
         }
     }
 }
 
-fn drift(fleet: &Fleet) -> Markup {
+fn drift(fleet: &Fleet, sections: &Sections<'_>) -> Markup {
     let (same, different): (Vec<&Drift>, Vec<&Drift>) =
         fleet.drift.iter().partition(|one| one.values.len() < 2);
     html! {
         section #drift aria-labelledby="drift-title" {
             div.title { h2 #drift-title { "Differences" } p.muted { "What most nodes have stands first." } }
             @if different.is_empty() { p.empty { "The nodes are alike in all that was compared." } }
-            @for one in different { article { header { h3 { (text::name(&one.what)) } } (values(one)) } }
-            @if !same.is_empty() { h3 { "Alike on all nodes that tell" } @for one in same { article { header { h3 { (text::name(&one.what)) } } (values(one)) } } }
+            @for one in different { article { header { h3 { (text::name(&one.what)) } } (values(one, sections)) } }
+            @if !same.is_empty() { h3 { "Alike on all nodes that tell" } @for one in same { article { header { h3 { (text::name(&one.what)) } } (values(one, sections)) } } }
         }
     }
 }
 
-fn values(one: &Drift) -> Markup {
+fn values(one: &Drift, sections: &Sections<'_>) -> Markup {
     html! {
-        ul.reasons { @for value in one.values.iter().take(SHOWN) { li { code { (text::sentence(&value.value)) } span.small { (nodes(&value.on)) } } } }
+        ul.reasons { @for value in one.values.iter().take(SHOWN) { li { code { (text::sentence(&value.value)) } span.small { (sections.set(&value.on)) } } } }
         @if one.omitted > 0 { p.muted { "other values on " (counted(one.omitted, "node")) } }
     }
 }
 
-fn unknown(fleet: &Fleet, problems: &[String]) -> Markup {
+fn unknown(page: &FleetPage, sections: &Sections<'_>, problems: &[String]) -> Markup {
+    let fleet = &page.fleet;
     let sets = [
         (&fleet.nodes.incomplete, "Not everything could be seen"),
         (&fleet.nodes.not_audited, "Not audited"),
@@ -167,16 +167,17 @@ fn unknown(fleet: &Fleet, problems: &[String]) -> Markup {
         section #unknown aria-labelledby="unknown-title" {
             div.title { h2 #unknown-title { "Not known" } }
             ul.reasons {
-                @for (set, what) in told { li { b { (what) } " " (nodes(set)) } }
-                @for one in fleet.problems.iter().take(SHOWN) { (problem(one)) }
+                @for (set, what) in told { li { b { (what) } " " (sections.set(set)) } }
+                @for one in fleet.problems.iter().take(SHOWN) { (problem(one, sections)) }
                 @for line in problems.iter().take(SHOWN) { li { (text::sentence(line)) } }
             }
+            (text::cuts(&page.cuts))
         }
     }
 }
 
-fn problem(one: &FleetProblem) -> Markup {
-    html! { li { code { (text::name(&one.code)) } " " (text::sentence(&one.example)) span.small { (nodes(&one.on)) } } }
+fn problem(one: &FleetProblem, sections: &Sections<'_>) -> Markup {
+    html! { li { code { (text::name(&one.code)) } " " (text::sentence(&one.example)) span.small { (sections.set(&one.on)) } } }
 }
 
 fn more(count: usize) -> Markup {

@@ -1,0 +1,159 @@
+//! What the page of a fleet keeps of a node beyond the report: its owners with the four
+//! sets, and its findings one by one.
+//!
+//! `document` reads it, `owners` keeps it small, `page` makes sections of it. All of it
+//! has a bound: a node beyond it has a section that says so.
+
+mod document;
+mod owners;
+mod page;
+
+use super::tables::Tables;
+use super::words::Word;
+use crate::model::Severity;
+use crate::report::{self, CompactNode};
+use document::Answer;
+pub(super) use owners::KeptOwners;
+pub(super) use page::page;
+
+/// Owners of all nodes together: some 50 MiB. 10,000 nodes of 50 jobs with their steps
+/// and tasks have more; the page has room for fewer.
+const OWNERS: usize = 1 << 20;
+/// Findings of all nodes together: some 30 MiB.
+const FINDINGS: usize = 1 << 20;
+
+/// A finding of a node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KeptFinding {
+    severity: Severity,
+    id: Word,
+    summary: Word,
+    cgroup: Option<Word>,
+    advice: Word,
+    accepted: Option<Word>,
+}
+
+/// A part of a document that is kept if there is room.
+#[derive(Debug)]
+pub(super) enum Kept<T> {
+    /// Nobody wants it.
+    Unwanted,
+    /// There was no room for it.
+    NoRoom,
+    /// It is there.
+    There(T),
+}
+
+impl Kept<KeptOwners> {
+    /// How many owners there are.
+    pub(super) fn count(&self) -> usize {
+        if let Self::There(owners) = self { owners.len() } else { 0 }
+    }
+}
+
+impl Kept<Vec<KeptFinding>> {
+    /// How many findings there are.
+    pub(super) fn count(&self) -> usize {
+        if let Self::There(findings) = self { findings.len() } else { 0 }
+    }
+}
+
+/// How much may still be kept.
+#[derive(Debug)]
+pub(super) struct Room {
+    owners: usize,
+    findings: usize,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self { owners: OWNERS, findings: FINDINGS }
+    }
+}
+
+impl Room {
+    fn take<T>(room: &mut usize, count: usize, what: T) -> Kept<T> {
+        match room.checked_sub(count) {
+            Some(rest) => {
+                *room = rest;
+                Kept::There(what)
+            }
+            None => Kept::NoRoom,
+        }
+    }
+
+    /// Owners that a newer answer of their node replaced.
+    pub(super) fn give_back_owners(&mut self, count: usize) {
+        self.owners += count;
+    }
+
+    /// Findings, likewise.
+    pub(super) fn give_back_findings(&mut self, count: usize) {
+        self.findings += count;
+    }
+
+    /// The owners in an answer of `node`. `room` is `None` if no page is asked for.
+    pub(super) fn owners_of_answer(
+        room: &mut Option<Self>,
+        tables: &mut Tables,
+        bytes: &[u8],
+    ) -> Kept<KeptOwners> {
+        let Some(room) = room else { return Kept::Unwanted };
+        let Ok(answer) = serde_json::from_slice::<Answer<'_>>(bytes) else { return Kept::NoRoom };
+        let owners = match &answer.compact {
+            Some(node) => owners::of_compact(tables, node),
+            None => owners::of_answer(tables, &answer),
+        };
+        Self::take(&mut room.owners, owners.len(), owners)
+    }
+
+    /// The owners in the compact form of an observation.
+    pub(super) fn owners_of_node(
+        room: &mut Option<Self>,
+        tables: &mut Tables,
+        node: &CompactNode,
+    ) -> Kept<KeptOwners> {
+        let Some(room) = room else { return Kept::Unwanted };
+        let owners = owners::of_compact(tables, &node.into());
+        Self::take(&mut room.owners, owners.len(), owners)
+    }
+
+    /// The findings in an answer of `audit`.
+    pub(super) fn findings_of_answer(
+        room: &mut Option<Self>,
+        tables: &mut Tables,
+        bytes: &[u8],
+    ) -> Kept<Vec<KeptFinding>> {
+        let Some(room) = room else { return Kept::Unwanted };
+        let Ok(answer) = serde_json::from_slice::<Answer<'_>>(bytes) else { return Kept::NoRoom };
+        room.findings(tables, &answer.findings.unwrap_or_default().0)
+    }
+
+    /// The findings of an observation.
+    pub(super) fn findings_of(
+        room: &mut Option<Self>,
+        tables: &mut Tables,
+        found: &[report::Finding],
+    ) -> Kept<Vec<KeptFinding>> {
+        let Some(room) = room else { return Kept::Unwanted };
+        let found: Vec<document::Finding<'_>> = found.iter().map(document::Finding::from).collect();
+        room.findings(tables, &found)
+    }
+
+    fn findings(&mut self, tables: &mut Tables, found: &[document::Finding<'_>]) -> Kept<Vec<KeptFinding>> {
+        let mut word = |text: &str| tables.words.number(text);
+        let mut kept: Vec<KeptFinding> = found
+            .iter()
+            .map(|one| KeptFinding {
+                severity: one.severity,
+                id: word(&one.id),
+                summary: word(&one.summary),
+                cgroup: one.cgroup.as_ref().map(|path| word(path)),
+                advice: word(&one.advice),
+                accepted: one.ignored.as_ref().map(|why| word(why)),
+            })
+            .collect();
+        kept.sort_by_key(|one| (one.accepted.is_some(), std::cmp::Reverse(one.severity)));
+        Self::take(&mut self.findings, kept.len(), kept)
+    }
+}
