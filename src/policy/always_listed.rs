@@ -29,7 +29,7 @@ pub struct AlwaysListed {
 }
 
 impl AlwaysListed {
-    /// No device: rules that are left out are left out.
+    /// No device: every rule may be left out.
     pub const NOTHING: Self = Self { majors: Vec::new(), devices: Vec::new() };
 
     /// The devices that GPU drivers have on every node, and on this one.

@@ -23,7 +23,8 @@ pub enum Effect {
     CallsBackLater,
     /// Puts entries into the map in r1 or takes some out.
     Changes,
-    /// Reads as `Reads` does, and writes the memory at r2.
+    /// Reads an entry of the map in r1, or takes it out, and writes it to the memory
+    /// at r2.
     Takes,
     /// Returns memory for a record, or null.
     Record,

@@ -3,7 +3,8 @@
 
 use crate::observation::{Answer, Program};
 
-/// Why the instructions are not what runs, if that is so or may be.
+/// The reason if something else may run in place of the instructions; `None` if
+/// nothing does.
 pub fn replaced(program: &Program) -> Option<String> {
     let id = program.id;
     match &program.replaced_by {

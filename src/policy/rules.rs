@@ -18,7 +18,7 @@ use crate::model::{DeviceType, MAX_MAJOR, MAX_MINOR, Request, RequestSet, Verdic
 
 /// Most boxes written down for one request.
 const MAX_BOXES: usize = 1 << 14;
-/// Up to this many ranges, ranges are the clearer form.
+/// Up to this many ranges, a list of ranges is clearer than masks and values.
 const FEW: usize = 8;
 
 /// A policy as rules.

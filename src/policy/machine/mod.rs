@@ -403,8 +403,8 @@ impl<'a> Machine<'a> {
         Some((otherwise, state))
     }
 
-    /// Whether a question may take this side of a branch. In a loop, a side that
-    /// none takes would never end.
+    /// Whether a question may take this side of a branch. This matters in loops: a
+    /// side that no question takes would be followed round after round for ever.
     fn is_possible(&mut self, edge: Edge) -> bool {
         if !self.code.flow.loops {
             return true;
