@@ -2,6 +2,7 @@
 //! from others.
 
 use gpumap::activity::Mode;
+use gpumap::model::CountTable;
 
 use super::bench::{self, Bench, launches};
 use crate::support::host;
@@ -22,7 +23,7 @@ fn many_blocks() {
     let mut client = bench.start(&bench.client, &["device:0", &keep, "stop", "churn:10"]);
     bench::read_line(&mut client, "stopped");
     let reading = session.read().unwrap();
-    assert_eq!(bench::lost(&reading), [("blocks", more)]);
+    assert_eq!(bench::lost(&reading), [(CountTable::Blocks, more)]);
     let process = reading.processes.iter().find(|process| process.pid == client.id()).unwrap();
     let context = &process.contexts[0];
     assert_eq!((context.allocations, context.bytes), (BLOCKS + more, BLOCKS * 16));
@@ -40,7 +41,7 @@ fn many_blocks() {
     let (_, truth) = bench.run_in(&mut session, &bench.client, &["device:0", &format!("keep:{BLOCKS}")]);
     assert!(truth.contains(&BLOCKS.to_string()));
     let reading = session.read().unwrap();
-    assert_eq!(bench::lost(&reading), [("blocks", more + 10)]);
+    assert_eq!(bench::lost(&reading), [(CountTable::Blocks, more + 10)]);
 }
 
 /// Contexts of one process that are kept apart (`MOST_CONTEXTS`), and more.
@@ -57,7 +58,7 @@ fn many_contexts() {
     let (process, _) = bench.run_in(&mut session, &bench.client, &[&format!("pile:{CONTEXTS}")]);
     assert_eq!((launches(&process), process.contexts.len()), (CONTEXTS, 512));
     // Once when it is made, and once when its memory is allocated.
-    assert_eq!(bench::lost(&session.read().unwrap()), [("contexts", 2 * (CONTEXTS - 512))]);
+    assert_eq!(bench::lost(&session.read().unwrap()), [(CountTable::Contexts, 2 * (CONTEXTS - 512))]);
     let (other, truth) = bench.run_in(&mut session, &bench.client, &["contexts:4", "device:1", "memory:10"]);
     bench::compare(&other, &truth, "another process");
 }
