@@ -151,6 +151,7 @@ struct activity_stream {
 	__u64 first, last;
 	__u64 context;
 	__u64 capturing;      /* streams of this key that capture */
+	__u64 tick;           /* jiffies when `last` was brought up to date by a launch that is not timed */
 };
 #define STREAM_SUMS (17 + DURATIONS)
 
@@ -172,7 +173,7 @@ struct activity_life {
 
 _Static_assert(sizeof(struct activity_process) == 88, "as in src/activity/layout.rs");
 _Static_assert(sizeof(struct activity_context) == 120, "as in src/activity/layout.rs");
-_Static_assert(sizeof(struct activity_stream) == 296, "as in src/activity/layout.rs");
+_Static_assert(sizeof(struct activity_stream) == 304, "as in src/activity/layout.rs");
 _Static_assert(sizeof(struct activity_device) == 32, "as in src/activity/layout.rs");
 _Static_assert(sizeof(struct activity_life) == 32, "as in src/activity/layout.rs");
 _Static_assert(__builtin_offsetof(struct activity_stream, first) == STREAM_SUMS * 8, "sums come first");

@@ -107,6 +107,7 @@ static __always_inline void leave_stream(struct thread *thread, __u32 kind, int 
 		struct recorded *recorded = bpf_map_lookup_elem(&events, &event);
 
 		if (!recorded) {
+			forgotten(LOST_EVENTS, MOST_EVENTS);
 			wait_in_context(thread, kind == WAIT_EVENT && !result, took);
 			return;
 		}

@@ -63,9 +63,14 @@ TABLE(blocks, BPF_MAP_TYPE_HASH, BPF_F_NO_PREALLOC, 1 << 20, struct object_key, 
 TABLE(errors, BPF_MAP_TYPE_HASH, BPF_F_NO_PREALLOC, 16384, struct activity_error_key, __u64);
 TABLE(devices, BPF_MAP_TYPE_HASH, BPF_F_NO_PREALLOC, 16384, struct activity_device_key,
       struct activity_device);
-/* What these forget was used long ago; what is missing is said to be unknown. */
-TABLE(events, BPF_MAP_TYPE_LRU_HASH, 0, 65536, struct object_key, struct recorded);
-TABLE(graphs, BPF_MAP_TYPE_LRU_HASH, 0, 16384, struct object_key, __u64);
+/* What these forget was used long ago. What is missing then is counted as lost, if it may
+ * have been there: see `forgotten`. */
+#define MOST_EVENTS 65536
+#define MOST_GRAPHS 16384
+TABLE(events, BPF_MAP_TYPE_LRU_HASH, 0, MOST_EVENTS, struct object_key, struct recorded);
+TABLE(graphs, BPF_MAP_TYPE_LRU_HASH, 0, MOST_GRAPHS, struct object_key, __u64);
+/* How many entries they were given, by the index of `lost_room`. */
+TABLE(given, BPF_MAP_TYPE_ARRAY, 0, LOST_KINDS, __u32, __u64);
 TABLE(captures, BPF_MAP_TYPE_LRU_HASH, 0, 16384, struct object_key, struct capture);
 
 struct {
@@ -84,6 +89,25 @@ static __always_inline void lose(__u32 what)
 
 	if (number)
 		add(number, 1);
+}
+
+static __always_inline void gave(__u32 what)
+{
+	__u64 *number = bpf_map_lookup_elem(&given, &what);
+
+	if (number)
+		add(number, 1);
+}
+
+/* A table has no entry of something. Once it was given half of what it holds, it may have
+ * forgotten it: each CPU keeps some free entries to itself, so it forgets before it is
+ * full. */
+static __always_inline void forgotten(__u32 what, __u64 most)
+{
+	__u64 *number = bpf_map_lookup_elem(&given, &what);
+
+	if (number && *number >= most / 2)
+		lose(what);
 }
 
 /* Zeros for a new entry. */

@@ -109,6 +109,18 @@ static __always_inline void launched(struct thread *thread, struct activity_stre
 	}
 }
 
+/* Of launches that are not timed, the first in each tick of the kernel's clock (1 to 10 ms)
+ * says when it was: asking for the time takes longer than counting. */
+static __always_inline void seen_in_tick(struct activity_stream *sums)
+{
+	__u64 tick = bpf_jiffies64();
+
+	if (sums->tick == tick)
+		return;
+	sums->tick = tick;
+	seen(sums, bpf_ktime_get_ns());
+}
+
 /* A launch that is not timed: all that is known at its entry. */
 static __always_inline void launched_untimed(struct thread *thread)
 {
@@ -117,7 +129,7 @@ static __always_inline void launched_untimed(struct thread *thread)
 
 	if (!sums)
 		return;
-	seen(sums, bpf_ktime_get_ns());
+	seen_in_tick(sums);
 	launched(thread, sums);
 }
 
@@ -127,6 +139,8 @@ static __always_inline __u64 kernels_of(__u64 process, __u64 graph)
 	struct object_key key = { process, graph };
 	__u64 *kernels = graph ? bpf_map_lookup_elem(&graphs, &key) : 0;
 
+	if (graph && !kernels)
+		forgotten(LOST_GRAPHS, MOST_GRAPHS);
 	return kernels ? *kernels : 0;
 }
 
@@ -148,7 +162,11 @@ static __always_inline void keep_graph(__u64 process, __u64 graph, __u64 kernels
 {
 	struct object_key key = { process, graph };
 
-	if (graph && bpf_map_update_elem(&graphs, &key, &kernels, BPF_ANY))
+	if (!graph)
+		return;
+	if (!bpf_map_lookup_elem(&graphs, &key))
+		gave(LOST_GRAPHS);
+	if (bpf_map_update_elem(&graphs, &key, &kernels, BPF_ANY))
 		lose(LOST_GRAPHS);
 }
 
@@ -178,6 +196,8 @@ static __always_inline void record_event(struct thread *thread, struct activity_
 		recorded.origin = capture->origin;
 		recorded.capture = capture->number;
 	}
+	if (!bpf_map_lookup_elem(&events, &event))
+		gave(LOST_EVENTS);
 	if (bpf_map_update_elem(&events, &event, &recorded, BPF_ANY))
 		lose(LOST_EVENTS);
 }
@@ -189,6 +209,8 @@ static __always_inline void wait_in_stream(struct thread *thread, struct activit
 	struct recorded *event = bpf_map_lookup_elem(&events, &key);
 	struct capture *origin;
 
+	if (!event)
+		forgotten(LOST_EVENTS, MOST_EVENTS);
 	if (!event || !event->capture || capture_of(thread, thread->stream))
 		return;
 	key.address = event->origin;
@@ -268,7 +290,7 @@ static __always_inline void created_stream(struct thread *thread)
 			seen(into, sums->last);
 		}
 		sums->context = context;
-		sums->first = sums->last = 0;
+		sums->first = sums->last = sums->tick = 0;
 	}
 	sums->capturing = 0;
 }

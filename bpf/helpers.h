@@ -28,6 +28,7 @@ HELPER(__u64, bpf_get_current_task, 35, void);
 HELPER(long, bpf_probe_read_user, 112, void *into, __u32 size, const void *from);
 HELPER(long, bpf_probe_read_kernel, 113, void *into, __u32 size, const void *from);
 HELPER(long, bpf_probe_read_user_str, 114, void *into, __u32 size, const void *from);
+HELPER(__u64, bpf_jiffies64, 118, void);
 HELPER(__u64, bpf_get_current_ancestor_cgroup_id, 123, int level);
 HELPER(__u64, bpf_ktime_get_boot_ns, 125, void);
 HELPER(long, bpf_seq_write, 127, void *seq, const void *data, __u32 length);

@@ -7,6 +7,7 @@ use super::cookie::{Cookie, LINKS};
 use super::layout::long;
 use crate::loader::objects::{ACTIVITY, ACTIVITY_SESSION};
 use crate::loader::{AttachedProbes, Entries, FunctionEntry};
+use crate::model::CountTable;
 use crate::probing::{Mode, ProbePrograms, ProgramsSpec};
 use crate::sys::clock::boot_ns;
 
@@ -14,18 +15,18 @@ use crate::sys::clock::boot_ns;
 /// sessions. The return comes first: what is entered is to be left.
 const PAIR: [&str; 2] = ["leave_any", "enter_any"];
 /// What `lost_room` counts, by index: tables, and records of processes.
-pub(super) const TABLES: [&str; 11] = [
-    "processes",
-    "threads",
-    "contexts",
-    "streams",
-    "blocks",
-    "events",
-    "graphs",
-    "errors",
-    "devices",
-    "records",
-    "batches",
+pub(super) const TABLES: [CountTable; 11] = [
+    CountTable::Processes,
+    CountTable::Threads,
+    CountTable::Contexts,
+    CountTable::Streams,
+    CountTable::Blocks,
+    CountTable::Events,
+    CountTable::Graphs,
+    CountTable::Errors,
+    CountTable::Devices,
+    CountTable::Records,
+    CountTable::Batches,
 ];
 
 /// The index of `records` there.
@@ -50,6 +51,7 @@ impl Kernel {
             object: &ACTIVITY,
             session: &ACTIVITY_SESSION,
             replaced: &PAIR,
+            multi: &PAIR,
             optional: &[],
             ring: "lives",
         };
@@ -79,9 +81,16 @@ impl Kernel {
             .iter()
             .map(|(cookie, offset)| FunctionEntry { offset: *offset, cookie: cookie.value(link) })
             .collect();
-        let links = match self.programs.mode() {
-            Mode::Session => vec![self.programs.loaded().attach_session(file, &entries, pid)?],
-            Mode::Pair => {
+        let mode = self.programs.mode();
+        let loaded = self.programs.loaded();
+        let links = match (mode, pid) {
+            (Mode::Session, _) => vec![loaded.attach_session(file, &entries, pid)?],
+            (Mode::Multi, None) => {
+                let attach = |program| loaded.attach_multi(program, file, &entries);
+                PAIR.into_iter().map(attach).collect::<Result<_, _>>()?
+            }
+            // One process: before 6.10 the kernel takes its first thread alone for it.
+            (Mode::Multi, Some(_)) | (Mode::Pair, _) => {
                 let mut links = Vec::new();
                 for program in PAIR {
                     for entry in &entries {

@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn sizes() {
         let bytes: Vec<u8> = (0..=255).chain(0..=255).collect();
-        let stream = Stream::read(&bytes[..24], &bytes[..296]).unwrap();
+        let stream = Stream::read(&bytes[..24], &bytes[..304]).unwrap();
         assert_eq!(stream.context.to_ne_bytes(), bytes[280..288]);
         assert!(Stream::read(&bytes[..24], &bytes[..280]).is_none());
         let context = Context::read(&bytes[..16], &bytes[..120]).unwrap();

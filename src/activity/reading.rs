@@ -203,5 +203,5 @@ fn device(row: &Device) -> Option<NamedDevice> {
 /// The tables that lost something.
 pub(super) fn lost(counts: &[u64]) -> Vec<LostRoom> {
     let lost = TABLES.iter().zip(counts).filter(|(_, count)| **count != 0);
-    lost.map(|(table, count)| LostRoom { map: (*table).to_owned(), count: *count }).collect()
+    lost.map(|(table, count)| LostRoom { map: table.clone(), count: *count }).collect()
 }

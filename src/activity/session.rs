@@ -15,6 +15,7 @@ use super::openings::Openings;
 use super::prober::Counting;
 use super::reading::{Clocks, Tables, lost};
 use super::retries::Retries;
+use crate::model::CountTable;
 use crate::observation::{Activity, LostRoom, ProcessActivity};
 use crate::probing::driver::{Driver, driver};
 use crate::probing::{Coverage, Libraries, Mode, ProcessScope, Waiting};
@@ -133,7 +134,7 @@ impl Session {
         let tables = Tables::read(kernel)?;
         let mut lost = lost(&kernel.lost()?);
         let untold = self.openings.all_lost();
-        lost.extend((untold != 0).then(|| LostRoom { map: "mappings".to_owned(), count: untold }));
+        lost.extend((untold != 0).then(|| LostRoom { map: CountTable::Mappings, count: untold }));
         // In this order: what the clocks say does not come before what was read.
         let (monotonic, boot) = (monotonic_ns(), boot_ns());
         let clocks = Clocks { asleep: boot.saturating_sub(monotonic), ticks: TICKS };
@@ -143,7 +144,7 @@ impl Session {
         };
         let processes = tables.facts(&clocks, &self.counting.since(), is_whole);
         self.tell_missed(&processes);
-        let (sampled_every, engine) = (self.every, self.counting.kernel.programs.mode().engine().to_owned());
+        let (sampled_every, engine) = (self.every, self.counting.kernel.programs.mode().engine());
         let activity = Activity {
             clock_ns: boot,
             since_ns: self.since,

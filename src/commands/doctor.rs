@@ -36,7 +36,7 @@ pub(super) fn setup(invocation: &Invocation<'_>) -> Setup {
     let mut setup = observe::setup(&options);
     let what = EngineTask::EnvironmentChanges;
     setup.trials.push(match FactSource::possible_mode() {
-        Ok(mode) => Trial { what, engine: Some(mode.engine().to_owned()), refused: None },
+        Ok(mode) => Trial { what, engine: Some(mode.engine().to_string()), refused: None },
         Err(error) => Trial { what, engine: None, refused: Some(error.to_string()) },
     });
     let libraries = FactSource::installed_drivers(&options.gpu_root);

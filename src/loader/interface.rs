@@ -30,6 +30,9 @@ pub struct ObjectSpec<'a> {
     /// A further object, with a session program that shares the maps of the
     /// first one by their names. Since Linux 6.13.
     pub session: Option<&'static Object>,
+    /// Programs of the object at entries and returns that are loaded once more, for links
+    /// over many functions. Since Linux 6.6.
+    pub multi: &'a [&'static str],
     /// Programs of the object that are not loaded.
     pub left_out: &'a [&'a str],
     /// Programs that the kernel may refuse: they are left out then.
@@ -43,7 +46,7 @@ pub struct ObjectSpec<'a> {
 impl ObjectSpec<'_> {
     /// A whole object as it is.
     pub fn whole(object: &'static Object) -> Self {
-        Self { object, session: None, left_out: &[], optional: &[], capacity: None }
+        Self { object, session: None, multi: &[], left_out: &[], optional: &[], capacity: None }
     }
 }
 
@@ -115,6 +118,20 @@ pub trait Loaded {
         file: &Path,
         entries: &[FunctionEntry],
         pid: Option<u32>,
+    ) -> Result<AttachedProbes, LoadError>;
+
+    /// Runs one of [`ObjectSpec::multi`] at the entries or at the returns of functions of a
+    /// file, whichever the program is for, in every process that maps it. Since Linux
+    /// 6.6.
+    ///
+    /// # Errors
+    ///
+    /// Why the kernel does not put probes there.
+    fn attach_multi(
+        &self,
+        program: &'static str,
+        file: &Path,
+        entries: &[FunctionEntry],
     ) -> Result<AttachedProbes, LoadError>;
 
     /// Makes an iterator ready to be read.

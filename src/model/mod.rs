@@ -44,6 +44,7 @@ macro_rules! open_words {
     };
 }
 
+mod activity;
 mod asked;
 mod cell;
 mod cgroup_path;
@@ -70,6 +71,7 @@ mod source;
 mod variable;
 mod verdict;
 
+pub use activity::{CountTable, ProbeEngine};
 pub use asked::{ApiName, Certainty, CutCode, ValueState};
 pub use cell::{CellState, Membership};
 pub use cgroup_path::CgroupPath;

@@ -13,6 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Text;
+use crate::model::{CountTable, ProbeEngine};
 
 /// The number of classes in which durations of calls are counted.
 pub const DURATION_CLASSES: usize = 16;
@@ -34,8 +35,8 @@ pub struct Activity {
     /// are counted in these alone; all other calls are counted whole. A launch
     /// that fails and was not looked at counts as a launch.
     pub sampled_every: u32,
-    /// How calls are seen: `uprobe.session`, or `uprobe` on kernels before 6.13.
-    pub engine: String,
+    /// How calls are seen.
+    pub engine: ProbeEngine,
     /// The processes that called something, those that ended since the last
     /// reading among them.
     pub processes: Vec<ProcessActivity>,
@@ -72,10 +73,8 @@ pub enum GpuApi {
 /// Calls for which there was no room in one of the kernel's tables.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LostRoom {
-    /// The table: `processes`, `threads`, `contexts`, `streams`, `blocks`,
-    /// `events`, `graphs`, `errors` or `devices`; `records` and `mappings`, which say
-    /// where to look for libraries; or `batches` of copies with more sizes than were read.
-    pub map: String,
+    /// Which table.
+    pub map: CountTable,
     /// How many times there was none. Of `blocks`: allocations that are counted
     /// as such, and whose bytes are not.
     pub count: u64,
@@ -260,7 +259,8 @@ pub struct StreamSums {
     pub errors: u64,
     /// The first call.
     pub first_ns: u64,
-    /// The last call.
+    /// The last call. Of launches that are not timed the kernel looks at the clock for the
+    /// first in each of its ticks: the last one may have been up to 10 ms later.
     pub last_ns: u64,
     /// How long calls took until they returned: [`DURATION_CLASSES`] classes,
     /// see [`FIRST_DURATION_BITS`]. A launch that returns is enqueued, no more.

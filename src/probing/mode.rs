@@ -1,5 +1,7 @@
 //! The kinds of probes.
 
+use crate::model::ProbeEngine;
+
 /// How functions are probed, the cheapest first. No program of either kind
 /// sleeps: none makes the kernel wait for a page of a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,27 +9,32 @@ pub enum Mode {
     /// One program for entry and return; the return is seen only of calls that
     /// matter. Since Linux 6.13.
     Session,
-    /// A program at each entry and one at each return. Since Linux 5.8.
+    /// A program at entries and one at returns, each in one link for all functions of a
+    /// file. Since Linux 6.6.
+    Multi,
+    /// The same with a link for each function and program. Since Linux 5.8.
     Pair,
 }
 
 impl Mode {
     /// All of them, in the order in which they are tried.
-    pub const ALL: [Self; 2] = [Self::Session, Self::Pair];
+    pub const ALL: [Self; 3] = [Self::Session, Self::Multi, Self::Pair];
 
-    /// As the `engines` of the start event have it.
-    pub fn engine(self) -> &'static str {
+    /// Its name in answers.
+    pub fn engine(self) -> ProbeEngine {
         match self {
-            Self::Session => "uprobe.session",
-            Self::Pair => "uprobe",
+            Self::Session => ProbeEngine::Session,
+            Self::Multi => ProbeEngine::Multi,
+            Self::Pair => ProbeEngine::Pair,
         }
     }
 
-    /// The mode of this name: `session`, or `pair` (also called `plain`, from
+    /// The mode of this name: `session`, `multi`, or `pair` (also called `plain`, from
     /// when there were pairs that sleep).
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "session" => Some(Self::Session),
+            "multi" => Some(Self::Multi),
             "pair" | "plain" => Some(Self::Pair),
             _ => None,
         }

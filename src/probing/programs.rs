@@ -20,6 +20,9 @@ pub struct ProgramsSpec<'a> {
     pub session: &'static Object,
     /// Programs that the session program replaces.
     pub replaced: &'a [&'a str],
+    /// Programs for entries and returns that may have one link for many functions; none:
+    /// [`Mode::Multi`] is left out.
+    pub multi: &'a [&'static str],
     /// Programs that the kernel may refuse.
     pub optional: &'a [&'a str],
     /// The ring with the records of processes.
@@ -122,10 +125,13 @@ impl ProbePrograms {
 fn load_first(spec: &ProgramsSpec<'_>, wanted: Option<Mode>) -> Result<(Box<dyn Loaded>, Mode), LoadError> {
     let loader = loader::shared()?;
     let mut result = Err(LoadError::Missing("programs for this mode"));
-    for mode in Mode::ALL.into_iter().filter(|mode| wanted.is_none_or(|wanted| wanted == *mode)) {
+    let is_served = |mode: &Mode| *mode != Mode::Multi || !spec.multi.is_empty();
+    let modes = Mode::ALL.into_iter().filter(is_served);
+    for mode in modes.filter(|mode| wanted.is_none_or(|wanted| wanted == *mode)) {
         let pair = ObjectSpec { optional: spec.optional, ..ObjectSpec::whole(spec.object) };
         let object = match mode {
             Mode::Session => ObjectSpec { session: Some(spec.session), left_out: spec.replaced, ..pair },
+            Mode::Multi => ObjectSpec { multi: spec.multi, ..pair },
             Mode::Pair => pair,
         };
         result = loader.load(&object).map(|loaded| (loaded, mode));

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use super::functions::FUNCTIONS;
 use crate::activity::ActivityError;
 use crate::loader::Loaded;
+use crate::model::CountTable;
 use crate::observation::{Activity, DURATION_CLASSES, InterceptedCalls, LostRoom, ProcessActivity};
 
 /// Nanoseconds of a clock tick, in which starts of processes are given.
@@ -32,7 +33,7 @@ pub(super) fn fill(loaded: &dyn Loaded, activity: &mut Activity) -> Result<(), A
     }
     let lost = loaded.entries("lost_calls")?.iter().filter_map(|(_, count)| long(count, 0)).sum();
     if lost > 0 {
-        activity.lost.push(LostRoom { map: TABLE.to_owned(), count: lost });
+        activity.lost.push(LostRoom { map: CountTable::Interceptions, count: lost });
     }
     Ok(())
 }

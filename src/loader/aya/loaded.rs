@@ -10,7 +10,7 @@ use aya::maps::{MapData, RingBuf};
 use aya::programs::uprobe::{UProbeAttachPoint, UProbeScope};
 use aya::programs::{Iter, Program, RawTracePoint, UProbe};
 
-use super::session::{SessionProgram, descriptor};
+use super::many::{ManyProgram, descriptor};
 use crate::loader::{
     AttachedProbes, Entries, FunctionEntry, Iterate, IteratorScope, LoadError, Loaded, Ring,
 };
@@ -20,7 +20,8 @@ use crate::sys::iter::Iterator;
 /// The programs and maps of an object.
 pub(super) struct Programs {
     pub(super) ebpf: Ebpf,
-    pub(super) session: Option<SessionProgram>,
+    /// Those that have one link for many functions.
+    pub(super) many: Vec<ManyProgram>,
 }
 
 impl Programs {
@@ -89,8 +90,20 @@ impl Loaded for Programs {
         entries: &[FunctionEntry],
         pid: Option<u32>,
     ) -> Result<AttachedProbes, LoadError> {
-        let session = self.session.as_ref().ok_or(LoadError::Missing("session"))?;
+        let mut many = self.many.iter();
+        let session = many.find(|program| program.is_session()).ok_or(LoadError::Missing("session"))?;
         session.attach(file, entries, pid).map(|link| AttachedProbes::new(link, 1))
+    }
+
+    fn attach_multi(
+        &self,
+        program: &'static str,
+        file: &Path,
+        entries: &[FunctionEntry],
+    ) -> Result<AttachedProbes, LoadError> {
+        let mut many = self.many.iter().filter(|program| !program.is_session());
+        let program = many.find(|known| known.name == program).ok_or(LoadError::Missing(program))?;
+        program.attach(file, entries, None).map(|link| AttachedProbes::new(link, 1))
     }
 
     fn iterator(

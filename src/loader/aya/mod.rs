@@ -1,9 +1,9 @@
 //! Loads objects with aya, the engine of a plain build. System calls of
-//! [`crate::sys`] do what aya 0.14 does not know: session probes, iterators over
-//! cgroups, maps without types.
+//! [`crate::sys`] do what aya 0.14 does not know: probes of many functions with one link,
+//! iterators over cgroups, maps without types.
 
 mod loaded;
-mod session;
+mod many;
 mod types;
 
 use std::cell::{OnceCell, RefCell};
@@ -16,7 +16,7 @@ use self_cell::self_cell;
 use super::error::one_line;
 use super::{LoadError, Loaded, Loader, ObjectSpec};
 use loaded::Programs;
-use session::Prepared;
+use many::Prepared;
 
 type BorrowingLoader<'a> = RefCell<EbpfLoader<'a>>;
 
@@ -88,17 +88,17 @@ fn whole() -> Result<Shared, LoadError> {
 /// kernel's verifier takes its time for the session program.
 fn load(types: &Shared, wanted: &ObjectSpec<'_>) -> Result<Box<dyn Loaded>, LoadError> {
     let known = types.borrow_owner();
-    let prepare = || wanted.session.map(|object| Prepared::new(object, known)).transpose();
+    let prepare = || Prepared::new(wanted, known);
     let (ebpf, prepared) = both(|| relocate(types, wanted), prepare);
     let (mut ebpf, prepared) = (ebpf?, prepared?);
     let Some(prepared) = prepared else {
         load_programs(&mut ebpf, known, wanted)?;
-        return Ok(Box::new(Programs { ebpf, session: None }));
+        return Ok(Box::new(Programs { ebpf, many: Vec::new() }));
     };
     let prepared = prepared.with_maps(&ebpf)?;
-    let (loaded, session) = both(|| load_programs(&mut ebpf, known, wanted), || prepared.load());
+    let (loaded, many) = both(|| load_programs(&mut ebpf, known, wanted), || prepared.load());
     loaded?;
-    Ok(Box::new(Programs { ebpf, session: Some(session?) }))
+    Ok(Box::new(Programs { ebpf, many: many? }))
 }
 
 /// Makes the maps and puts the offsets of the kernel's fields into the programs.

@@ -19,13 +19,19 @@ pub(super) struct Programs {
     object: Object,
     /// An object, and the name of its session program.
     session: Option<(Object, &'static str)>,
+    /// An object whose programs have one link for many functions.
+    multi: Option<Object>,
     /// Links of tracepoints.
     links: Vec<Link>,
 }
 
 impl Programs {
-    pub(super) fn new(object: Object, session: Option<(Object, &'static str)>) -> Self {
-        Self { object, session, links: Vec::new() }
+    pub(super) fn new(
+        object: Object,
+        session: Option<(Object, &'static str)>,
+        multi: Option<Object>,
+    ) -> Self {
+        Self { object, session, multi, links: Vec::new() }
     }
 
     fn map(&self, name: &'static str) -> Result<Map<'_>, LoadError> {
@@ -79,8 +85,8 @@ impl Loaded for Programs {
         pid: Option<u32>,
     ) -> Result<AttachedProbes, LoadError> {
         let program = program(&self.object, name)?;
-        let retprobe = program.section().as_encoded_bytes().starts_with(b"uretprobe");
-        let options = UprobeOpts { retprobe, cookie: entry.cookie, ..UprobeOpts::default() };
+        let options =
+            UprobeOpts { retprobe: is_at_return(&program), cookie: entry.cookie, ..UprobeOpts::default() };
         let link = program.attach_uprobe_with_opts(process(pid), file, size(entry.offset)?, options);
         // A descriptor of the link, and one of its event.
         link.map(|link| AttachedProbes::new(link, 2)).map_err(refused)
@@ -93,11 +99,20 @@ impl Loaded for Programs {
         pid: Option<u32>,
     ) -> Result<AttachedProbes, LoadError> {
         let (session, name) = self.session.as_ref().ok_or(LoadError::Missing("session"))?;
-        let offsets: Result<Vec<usize>, LoadError> = entries.iter().map(|entry| size(entry.offset)).collect();
-        let cookies = entries.iter().map(|entry| entry.cookie).collect();
-        let options =
-            UprobeMultiOpts { offsets: offsets?, cookies, session: true, ..UprobeMultiOpts::default() };
+        let options = UprobeMultiOpts { session: true, ..many(entries)? };
         let link = program(session, name)?.attach_uprobe_multi_with_opts(process(pid), file, "", options);
+        link.map(|link| AttachedProbes::new(link, 1)).map_err(refused)
+    }
+
+    fn attach_multi(
+        &self,
+        name: &'static str,
+        file: &Path,
+        entries: &[FunctionEntry],
+    ) -> Result<AttachedProbes, LoadError> {
+        let program = program(self.multi.as_ref().ok_or(LoadError::Missing(name))?, name)?;
+        let options = UprobeMultiOpts { retprobe: is_at_return(&program), ..many(entries)? };
+        let link = program.attach_uprobe_multi_with_opts(process(None), file, "", options);
         link.map(|link| AttachedProbes::new(link, 1)).map_err(refused)
     }
 
@@ -123,6 +138,18 @@ impl Iterate for Link {
     fn open(&self) -> Result<Box<dyn Read>, LoadError> {
         Ok(Box::new(Iter::new(self).map_err(refused)?))
     }
+}
+
+/// Whether a program is for the returns of functions.
+fn is_at_return(program: &ProgramMut<'_>) -> bool {
+    program.section().as_encoded_bytes().starts_with(b"uretprobe")
+}
+
+/// The functions of one link.
+fn many(entries: &[FunctionEntry]) -> Result<UprobeMultiOpts, LoadError> {
+    let offsets: Result<Vec<usize>, LoadError> = entries.iter().map(|entry| size(entry.offset)).collect();
+    let cookies = entries.iter().map(|entry| entry.cookie).collect();
+    Ok(UprobeMultiOpts { offsets: offsets?, cookies, ..UprobeMultiOpts::default() })
 }
 
 /// A process as libbpf names it: -1 for any.

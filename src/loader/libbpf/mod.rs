@@ -7,11 +7,11 @@ mod ring;
 use std::ffi::OsStr;
 use std::os::fd::AsFd as _;
 
-use libbpf_rs::{MapCore as _, Object, ObjectBuilder, OpenObject, set_print};
+use libbpf_rs::{MapCore as _, Object, ObjectBuilder, OpenObject, ProgramAttachType, set_print};
 
 use super::objects;
 use super::{LoadError, Loaded, Loader, ObjectSpec};
-use crate::sys::bpf::has_sessions;
+use crate::sys::bpf::{ManyProbes, has_many};
 use crate::sys::libbpf::expect_session;
 use loaded::Programs;
 
@@ -36,7 +36,8 @@ impl Loader for Libbpf {
         })?;
         let session = wanted.session.map(|session| load_session(session, &object)).transpose()?;
         let session = session.zip(wanted.session.map(|wanted| wanted.session));
-        Ok(Box::new(Programs::new(object, session)))
+        let multi = (!wanted.multi.is_empty()).then(|| load_multi(wanted, &object)).transpose()?;
+        Ok(Box::new(Programs::new(object, session, multi)))
     }
 }
 
@@ -57,19 +58,46 @@ fn load(wanted: &ObjectSpec<'_>, without: &[&str]) -> Result<Object, LoadError> 
 
 /// Loads the session program with the maps of the object that is loaded.
 fn load_session(wanted: &objects::Object, with: &Object) -> Result<Object, LoadError> {
-    let mut object = open(wanted)?;
-    for mut map in object.maps_mut() {
-        if let Some(shared) = with.maps().find(|shared| shared.name() == map.name()) {
-            map.reuse_fd(shared.as_fd()).map_err(|error| LoadError::refused(&error))?;
-        }
-    }
+    let mut object = open_with(wanted, with)?;
     for mut program in object.progs_mut() {
         expect_session(&mut program).map_err(|error| LoadError::refused(&error))?;
     }
     let object = object.load().map_err(|error| LoadError::refused(&error))?;
     let program = loaded::program(&object, wanted.session)?;
-    if !has_sessions(program.as_fd()) {
+    if !has_many(program.as_fd(), ManyProbes::Sessions) {
         return Err(LoadError::Refused("no session probes".to_owned()));
+    }
+    Ok(object)
+}
+
+/// Loads the programs for links over many functions, with the maps of the object that is
+/// loaded.
+fn load_multi(wanted: &ObjectSpec<'_>, with: &Object) -> Result<Object, LoadError> {
+    let mut object = open_with(wanted.object, with)?;
+    for mut program in object.progs_mut() {
+        let is_wanted = wanted.multi.iter().any(|name| program.name() == OsStr::new(name));
+        program.set_autoload(is_wanted);
+        if is_wanted {
+            program.set_attach_type(ProgramAttachType::TraceUprobeMulti);
+        }
+    }
+    let object = object.load().map_err(|error| LoadError::refused(&error))?;
+    for name in wanted.multi {
+        // What is asked is the same for entries and returns.
+        if !has_many(loaded::program(&object, name)?.as_fd(), ManyProbes::Entries) {
+            return Err(LoadError::Refused("no probes of many functions with one link".to_owned()));
+        }
+    }
+    Ok(object)
+}
+
+/// Opens an object that shares the maps of one that is loaded.
+fn open_with(wanted: &objects::Object, with: &Object) -> Result<OpenObject, LoadError> {
+    let mut object = open(wanted)?;
+    for mut map in object.maps_mut() {
+        if let Some(shared) = with.maps().find(|shared| shared.name() == map.name()) {
+            map.reuse_fd(shared.as_fd()).map_err(|error| LoadError::refused(&error))?;
+        }
     }
     Ok(object)
 }

@@ -54,7 +54,7 @@ pub(super) fn of_counting(out: &mut dyn Write, style: Style, activity: &Activity
             out,
             "  not counted: {} times no room in the table of {}",
             lost.count,
-            sanitize::text(&lost.map)
+            sanitize::text(&lost.map.to_string())
         )?;
     }
     lines(out, style, activity.uncovered.iter().map(uncovered).collect(), "things that are not counted")

@@ -10,7 +10,7 @@ mod work;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{GpuEvidence, Owner};
+use crate::model::{GpuEvidence, Owner, ProbeEngine};
 use crate::observation::{GpuApi, LostRoom, Uncovered};
 
 pub use interception::{Intercepted, Interception};
@@ -38,7 +38,7 @@ pub struct Activity {
     /// and errors of launches are counted in these alone.
     pub launches_timed_one_in: u32,
     /// How the kernel sees the calls.
-    pub engine: String,
+    pub engine: ProbeEngine,
     /// The processes that made calls, the busiest first; those that ended since the
     /// reading before are there for the last time.
     pub processes: Vec<ActiveProcess>,

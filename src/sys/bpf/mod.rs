@@ -20,8 +20,8 @@ mod program;
 mod query;
 
 pub use attach::{
-    FunctionEntry, Swap, attach_session, detach_device, has_sessions, load_device, load_session, pin, pinned,
-    put, remove, swap_device,
+    FunctionEntry, ManyProbes, Swap, attach_many, detach_device, has_many, load_device, load_many, pin,
+    pinned, put, remove, swap_device,
 };
 pub use btf::types_by_id;
 pub use call::MIN_ATTR_SIZE;

@@ -48,6 +48,7 @@ impl Kernel {
             object: &WATCH,
             session: &SESSION,
             replaced: &replaced,
+            multi: &[],
             optional: &optional,
             ring: "ring",
         };

@@ -149,7 +149,7 @@ impl FactSource {
 
     /// What serves as source.
     pub fn engines(&self) -> Vec<String> {
-        vec![self.kernel.programs.mode().engine().to_owned(), "raw_tracepoint".to_owned()]
+        vec![self.kernel.programs.mode().engine().to_string(), "raw_tracepoint".to_owned()]
     }
 
     /// What it cannot see, a sentence each.

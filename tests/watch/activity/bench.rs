@@ -10,13 +10,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use gpumap::activity::{Mode, Options, ProcessScope, Session, counted_functions};
+use gpumap::model::CountTable;
 use gpumap::observation::{Activity, GpuApi, ProcessActivity, Uncovered};
 
 use crate::support::host::Host;
 use crate::support::watching::Place;
 
-/// Both kinds of probes.
-pub const MODES: [Mode; 2] = [Mode::Session, Mode::Pair];
+/// All kinds of probes.
+pub const MODES: [Mode; 3] = Mode::ALL;
 
 /// A driver and programs that use it, in a cgroup of their own.
 pub struct Bench {
@@ -221,9 +222,9 @@ pub fn libraries_until(session: &mut Session, many: usize) {
 
 /// What found no room in the tables of sums. Mappings are of all processes of the
 /// machine: a busy one may have more than the kernel keeps.
-pub fn lost(reading: &Activity) -> Vec<(&str, u64)> {
-    let lost = reading.lost.iter().filter(|lost| lost.map != "mappings");
-    lost.map(|lost| (lost.map.as_str(), lost.count)).collect()
+pub fn lost(reading: &Activity) -> Vec<(CountTable, u64)> {
+    let lost = reading.lost.iter().filter(|lost| lost.map != CountTable::Mappings);
+    lost.map(|lost| (lost.map.clone(), lost.count)).collect()
 }
 
 /// All launches of a process.

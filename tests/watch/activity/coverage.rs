@@ -8,6 +8,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use gpumap::activity::Session;
+use gpumap::model::CountTable;
 use gpumap::observation::Uncovered;
 
 use super::bench::{self, Bench, MODES, launches, uncovered_until};
@@ -111,7 +112,7 @@ fn opened_late() {
         assert!(second.wait().unwrap().success());
         let process = bench::read(&mut session, second.id());
         // Where mappings had no room, which its first was is not known: it is told as a part.
-        let is_known = session.read().unwrap().lost.iter().all(|lost| lost.map != "mappings");
+        let is_known = session.read().unwrap().lost.iter().all(|lost| lost.map != CountTable::Mappings);
         assert_eq!((launches(&process), process.partial), (6, !is_known), "{mode:?}");
         bench::go_on(&mut first);
         assert!(first.wait().unwrap().success());
@@ -135,7 +136,7 @@ fn too_short() {
         let reading = session.read().unwrap();
         assert!(reading.processes.is_empty(), "{mode:?}: {reading:?}");
         // On a very busy machine the kernel may have had no room to tell it: that is said.
-        if reading.lost.iter().any(|lost| lost.map == "mappings") {
+        if reading.lost.iter().any(|lost| lost.map == CountTable::Mappings) {
             continue;
         }
         let [one] = &reading.uncovered[..] else { panic!("{:?}", reading.uncovered) };

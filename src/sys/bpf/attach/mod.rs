@@ -1,6 +1,6 @@
 //! The only calls of [`super`] that change something. These here load and attach
-//! session probes (one program that runs at the entry and at the return of functions
-//! in files, Linux 6.13) and write into maps; the kernel removes what they made when
+//! programs that run at many functions of a file with one link (at their entries or
+//! returns since Linux 6.6, at both since 6.13) and write into maps; the kernel removes what they made when
 //! the descriptors are closed. Those of `device` replace device programs of cgroups,
 //! which stays.
 
@@ -20,8 +20,32 @@ use super::map::map_info;
 
 /// `BPF_PROG_TYPE_KPROBE`, the type of programs at functions.
 const PROBE_PROGRAM: u32 = 2;
-/// `BPF_TRACE_UPROBE_SESSION` of `enum bpf_attach_type`.
+/// `BPF_TRACE_UPROBE_MULTI` and `BPF_TRACE_UPROBE_SESSION` of `enum bpf_attach_type`.
+const UPROBE_MULTI: u32 = 48;
 const UPROBE_SESSION: u32 = 57;
+/// `BPF_F_UPROBE_MULTI_RETURN`.
+const AT_RETURN: u32 = 1;
+
+/// Where a program runs that has one link for many functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ManyProbes {
+    /// At their entries. Since Linux 6.6.
+    Entries,
+    /// At their returns. Since Linux 6.6.
+    Returns,
+    /// At both; at an entry the program says whether it wants the return. Since Linux
+    /// 6.13.
+    Sessions,
+}
+
+impl ManyProbes {
+    fn attach_type(self) -> u32 {
+        match self {
+            Self::Entries | Self::Returns => UPROBE_MULTI,
+            Self::Sessions => UPROBE_SESSION,
+        }
+    }
+}
 
 /// The beginning of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,21 +77,26 @@ struct LinkBody {
 // SAFETY: integers without padding, as in `linux/bpf.h`; 64 bytes.
 unsafe impl Body for LinkBody {}
 
-/// Loads a program for sessions, under a name of at most 15 bytes (the rest is
+/// Loads a program for many functions, under a name of at most 15 bytes (the rest is
 /// cut). `instructions` are relocated, 8 bytes each. It is not sleepable: one
 /// that waits for a user's page would make the kernel's RCU wait for that user
-/// (synchronize_rcu_tasks_trace). Older kernels may load what only 6.13 attaches.
+/// (synchronize_rcu_tasks_trace). Kernels may load what only newer ones attach.
 ///
 /// # Errors
 ///
 /// Refused without `CAP_BPF` and `CAP_PERFMON`, or by the verifier.
-pub fn load_session(name: &str, license: &CStr, instructions: &[[u8; 8]]) -> Result<OwnedFd, BpfError> {
+pub fn load_many(
+    name: &str,
+    probes: ManyProbes,
+    license: &CStr,
+    instructions: &[[u8; 8]],
+) -> Result<OwnedFd, BpfError> {
     let mut body = LoadBody {
         kind: PROBE_PROGRAM,
         instruction_count: u32::try_from(instructions.len()).unwrap_or(u32::MAX),
         instructions: instructions.as_ptr() as u64,
         license: license.as_ptr() as u64,
-        attach_type: UPROBE_SESSION,
+        attach_type: probes.attach_type(),
         ..LoadBody::default()
     };
     for (into, byte) in body.name.iter_mut().take(NAME_SIZE - 1).zip(name.bytes()) {
@@ -80,16 +109,18 @@ pub fn load_session(name: &str, license: &CStr, instructions: &[[u8; 8]]) -> Res
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
-/// Attaches a session program to functions of a file: in every process that
-/// maps it, now and later, or in one (with all its threads, over exec) and in
-/// no other. The link ends with its descriptor. Since Linux 6.13.
+/// Attaches a program to functions of a file: in every process that maps it, now and
+/// later, or in one (with all its threads, over exec; before Linux 6.10 of some
+/// programs with its first thread alone) and in no other. The link ends with its
+/// descriptor.
 ///
 /// # Errors
 ///
 /// Unsupported on older kernels or if the file has no code there, `EBADF` if
 /// it is no regular file, `ESRCH` if the process is gone.
-pub fn attach_session(
+pub fn attach_many(
     program: BorrowedFd<'_>,
+    probes: ManyProbes,
     file: &CStr,
     entries: &[FunctionEntry],
     pid: Option<u32>,
@@ -98,7 +129,8 @@ pub fn attach_session(
     let cookies: Vec<u64> = entries.iter().map(|entry| entry.cookie).collect();
     let mut body = LinkBody {
         program: program.as_raw_fd().cast_unsigned(),
-        attach_type: UPROBE_SESSION,
+        attach_type: probes.attach_type(),
+        probe_flags: if probes == ManyProbes::Returns { AT_RETURN } else { 0 },
         path: file.as_ptr() as u64,
         offsets: offsets.as_ptr() as u64,
         cookies: cookies.as_ptr() as u64,
@@ -113,11 +145,12 @@ pub fn attach_session(
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
-/// Whether this kernel attaches session programs: one that does says that a
-/// directory is no file, all others do not come so far.
-pub fn has_sessions(program: BorrowedFd<'_>) -> bool {
+/// Whether this kernel attaches such programs: one that does says that a directory is
+/// no file, all others do not come so far.
+pub fn has_many(program: BorrowedFd<'_>, probes: ManyProbes) -> bool {
     let nowhere = [FunctionEntry { offset: 1, cookie: 0 }];
-    matches!(attach_session(program, c"/", &nowhere, None), Err(BpfError { errno: libc::EBADF, .. }))
+    let attached = attach_many(program, probes, c"/", &nowhere, None);
+    matches!(attached, Err(BpfError { errno: libc::EBADF, .. }))
 }
 
 /// The member of `BPF_MAP_UPDATE_ELEM`.

@@ -76,6 +76,38 @@ static void graphs(u64 s, u64 n)
 	cuStreamCreate(&again, 0); LAUNCH(PTSZ(cuLaunchKernel), again, NULL, NULL); cuStreamDestroy_v2(again);
 }
 
+/* Graphs of one kernel, all of them kept, and then launched one after the other. */
+static void many_graphs(u64 s, u64 n)
+{
+	void *graph, **made = calloc(n, sizeof(*made));
+
+	TIMES {
+		PTSZ(cuStreamBeginCapture_v2)(s, 0); LAUNCH(PTSZ(cuLaunchKernel), s, NULL, NULL); PTSZ(cuStreamEndCapture)(s, &graph);
+		cuGraphInstantiateWithFlags(&made[i], graph, NUMBER(0));
+	}
+	TIMES PTSZ(cuGraphLaunch)(made[i], s);
+}
+
+/* Events that are all recorded, and then waited for one after the other. */
+static void many_events(u64 s, u64 n)
+{
+	void **made = calloc(n, sizeof(*made));
+
+	TIMES { cuEventCreate(&made[i], 0); PTSZ(cuEventRecord)(made[i], s); }
+	TIMES cuEventSynchronize(made[i]);
+}
+
+/* Processes that make one call each. */
+static void crowd(u64 n)
+{
+	TIMES {
+		pid_t child = fork();
+
+		if (!child) { LAUNCH(PTSZ(cuLaunchKernel), 0, NULL, NULL); _exit(0); }
+		waitpid(child, NULL, 0);
+	}
+}
+
 static void copies(u64 s, u64 n)
 {
 	u64 a = 0, z = 0;
@@ -193,6 +225,9 @@ static void obey(const char *verb, u64 n, u64 *stream)
 	else if (IS("bad")) TIMES PTSZ(cuLaunchKernel)((void *)8, 0, 0, 0, 1, 1, 1, 0, s, NULL, NULL);
 	else if (IS("function")) TIMES { PTSZ(cuLaunchHostFunc)(s, on_host, NULL); PTSZ(cuLaunchHostFunc_v2)(s, on_host, NULL, 0); }
 	else if (IS("graph")) graphs(s, n);
+	else if (IS("many-graphs")) many_graphs(s, n);
+	else if (IS("many-events")) many_events(s, n);
+	else if (IS("crowd")) crowd(n);
 	else if (IS("copies")) copies(s, n);
 	else if (IS("planes")) planes(s, n);
 	else if (IS("batch")) batches(s, n);
