@@ -63,7 +63,7 @@ pub(super) enum Direction {
 /// What is allocated: `enum memory`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Memory {
+pub(super) enum MemoryKind {
     Device = 0,
     Managed = 1,
     Host = 2,
@@ -137,7 +137,7 @@ impl Cookie {
     }
 
     /// What is allocated or freed.
-    pub(super) const fn memory(self, memory: Memory) -> Self {
+    pub(super) const fn memory(self, memory: MemoryKind) -> Self {
         self.field(36, 3, memory as u64)
     }
 
@@ -169,7 +169,7 @@ mod tests {
     fn fields() {
         let cookie =
             Cookie::new(CallKind::Copy).stream(3).size(2).direction(Direction::OnDevice).per_thread();
-        let value = cookie.waits().unit(2).hip().memory(Memory::Physical).value(5);
+        let value = cookie.waits().unit(2).hip().memory(MemoryKind::Physical).value(5);
         assert_eq!(value & 255, 5);
         assert_eq!([8, 12, 16, 20, 24].map(|shift| value >> shift & 15), [3, 2, 15, 15, 15]);
         assert_eq!((value >> 28 & 7, value >> 31 & 1, value >> 32 & 3), (2, 1, 2));

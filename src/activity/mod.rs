@@ -23,7 +23,7 @@ use crate::observation::GpuApi;
 
 pub use crate::probing::{Mode, ProcessScope};
 pub use interception::Interception;
-pub use session::{Options, Session};
+pub use session::{CountingOptions, Session};
 
 /// The exported functions of an interface whose calls are counted.
 pub fn counted_functions(api: GpuApi) -> impl Iterator<Item = &'static str> {

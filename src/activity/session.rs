@@ -35,7 +35,7 @@ const TICKS: u64 = 100;
 
 /// How calls are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct CountingOptions {
     /// One launch out of so many is timed and looked at when it returns; 1: every
     /// one.
     pub every: u32,
@@ -46,7 +46,7 @@ pub struct Options {
     pub costly: bool,
 }
 
-impl Default for Options {
+impl Default for CountingOptions {
     fn default() -> Self {
         Self { every: 64, mode: None, costly: false }
     }
@@ -90,7 +90,7 @@ impl Session {
     /// # Errors
     ///
     /// Why the kernel does not let it.
-    pub fn start(scope: &ProcessScope, proc: &Path, options: Options) -> Result<Self, ActivityError> {
+    pub fn start(scope: &ProcessScope, proc: &Path, options: CountingOptions) -> Result<Self, ActivityError> {
         let mut kernel = Kernel::load(options.mode, options.every)?;
         kernel.programs.set_scope(scope, std::process::id())?;
         kernel.programs.attach_tracepoints()?;

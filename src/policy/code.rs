@@ -14,7 +14,7 @@ use super::hidden;
 use super::replaced::replaced;
 use super::stores::Stores;
 use super::table::{self, Table};
-use super::written::{Places, Written};
+use super::written::{SpoiledMaps, Written};
 
 /// Longest program the kernel loads (`BPF_COMPLEXITY_LIMIT_INSNS`,
 /// `linux/bpf.h`).
@@ -128,7 +128,7 @@ impl<'a> Code<'a> {
     }
 
     /// The places in the program's maps that `written` may have changed.
-    pub fn spoiled_by(&self, written: &Written) -> Places {
+    pub fn spoiled_by(&self, written: &Written) -> SpoiledMaps {
         let spoiled = |table: &Table<'_>| written.of(table.id, table.read_only);
         self.maps.iter().enumerate().filter_map(|(place, table)| Some((place, spoiled(table)?))).collect()
     }

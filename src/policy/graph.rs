@@ -1,7 +1,7 @@
-//! The paths of a run, as a graph of straight pieces.
+//! The paths of a run, as a graph of basic blocks: instructions that run one after another.
 //!
-//! Running forward finds the pieces; folding backward turns them into one
-//! function of the question. Guards (for which questions is a piece reached?)
+//! Running forward finds the blocks; folding backward turns them into one
+//! function of the question. Guards (for which questions is a block reached?)
 //! are only worked out where something asks for them: merging different
 //! values, indexing memory, ending loops.
 
@@ -9,79 +9,79 @@ use std::collections::BinaryHeap;
 
 use super::diagram::{Bdd, Diagram, Variable};
 
-/// First of the variables that represent a piece while the pieces before it are
+/// First of the variables that represent a block while the blocks before it are
 /// folded; they come after all variables of questions and fresh bits. They are used
 /// again, so that equal rules share their diagrams.
-const FIRST_PIECE: Variable = 1 << 24;
+const FIRST_BLOCK: Variable = 1 << 24;
 
-/// Number of a piece.
-pub type NodeId = usize;
+/// Number of a block.
+pub type BlockId = usize;
 
-/// The way from one piece to the next.
+/// The way from one block to the next.
 #[derive(Clone, Copy, Debug)]
 pub struct Edge {
-    /// The piece it leaves.
-    pub from: NodeId,
+    /// The block it leaves.
+    pub from: BlockId,
     /// For a branch, whether this is the side where the condition holds.
     pub taken: Option<bool>,
 }
 
 #[derive(Debug)]
-enum End {
+enum BlockEnd {
     /// Leads nowhere: not finished, or cut off as impossible.
     Open,
-    Goto(NodeId),
+    Goto(BlockId),
     Branch {
         condition: Bdd,
-        taken: Option<NodeId>,
-        otherwise: Option<NodeId>,
+        taken: Option<BlockId>,
+        otherwise: Option<BlockId>,
     },
     Exit(Vec<Bdd>),
 }
 
 #[derive(Debug)]
-struct Node {
+struct Block {
     arrivals: Vec<Edge>,
-    /// The last piece that every path here goes through.
-    dominator: NodeId,
-    end: End,
+    /// The last block that every path here goes through.
+    dominator: BlockId,
+    end: BlockEnd,
 }
 
-/// All pieces of a run; every edge leads to a later piece.
+/// All blocks of a run; every edge leads to a later block.
 #[derive(Debug, Default)]
 pub struct Graph {
-    nodes: Vec<Node>,
-    /// Guards of the first pieces, as far as they were asked for.
+    blocks: Vec<Block>,
+    /// Guards of the first blocks, as far as they were asked for.
     guards: Vec<Bdd>,
 }
 
 impl Graph {
-    /// The number of pieces.
+    /// The number of blocks.
     pub fn len(&self) -> usize {
-        self.nodes.len()
+        self.blocks.len()
     }
 
-    /// A new piece, reached by `arrivals`; none for the first piece.
-    pub fn add(&mut self, arrivals: Vec<Edge>) -> NodeId {
-        let id = self.nodes.len();
+    /// A new block, reached by `arrivals`; none for the first block.
+    pub fn add(&mut self, arrivals: Vec<Edge>) -> BlockId {
+        let id = self.blocks.len();
         for edge in &arrivals {
-            match (&mut self.nodes[edge.from].end, edge.taken) {
-                (End::Branch { taken, .. }, Some(true)) => *taken = Some(id),
-                (End::Branch { otherwise, .. }, _) => *otherwise = Some(id),
-                (end, _) => *end = End::Goto(id),
+            match (&mut self.blocks[edge.from].end, edge.taken) {
+                (BlockEnd::Branch { taken, .. }, Some(true)) => *taken = Some(id),
+                (BlockEnd::Branch { otherwise, .. }, _) => *otherwise = Some(id),
+                (end, _) => *end = BlockEnd::Goto(id),
             }
         }
         let dominator = self.common(&arrivals);
-        self.nodes.push(Node { arrivals, dominator, end: End::Open });
+        self.blocks.push(Block { arrivals, dominator, end: BlockEnd::Open });
         id
     }
 
-    /// The last piece that all paths to `arrivals` go through.
-    fn common(&self, arrivals: &[Edge]) -> NodeId {
+    /// The last block that all paths to `arrivals` go through.
+    fn common(&self, arrivals: &[Edge]) -> BlockId {
         if let [only] = arrivals {
             return only.from;
         }
-        let mut latest: BinaryHeap<NodeId> = arrivals.iter().map(|edge| edge.from).collect();
+        let mut latest: BinaryHeap<BlockId> = arrivals.iter().map(|edge| edge.from).collect();
         while let Some(last) = latest.pop() {
             while latest.peek() == Some(&last) {
                 latest.pop();
@@ -89,41 +89,41 @@ impl Graph {
             if latest.is_empty() {
                 return last;
             }
-            latest.push(self.nodes[last].dominator);
+            latest.push(self.blocks[last].dominator);
         }
         0
     }
 
-    /// Ends a piece with a branch.
-    pub fn branch(&mut self, node: NodeId, condition: Bdd) {
-        self.nodes[node].end = End::Branch { condition, taken: None, otherwise: None };
+    /// Ends a block with a branch.
+    pub fn branch(&mut self, block: BlockId, condition: Bdd) {
+        self.blocks[block].end = BlockEnd::Branch { condition, taken: None, otherwise: None };
     }
 
-    /// Ends a piece with the program's results.
-    pub fn exit(&mut self, node: NodeId, results: Vec<Bdd>) {
-        self.nodes[node].end = End::Exit(results);
+    /// Ends a block with the program's results.
+    pub fn exit(&mut self, block: BlockId, results: Vec<Bdd>) {
+        self.blocks[block].end = BlockEnd::Exit(results);
     }
 
-    /// The questions for which `node` is reached.
-    pub fn guard(&mut self, node: NodeId, diagram: &mut Diagram) -> Bdd {
-        for next in self.guards.len()..=node {
-            let arrivals = std::mem::take(&mut self.nodes[next].arrivals);
+    /// The questions for which `block` is reached.
+    pub fn guard(&mut self, block: BlockId, diagram: &mut Diagram) -> Bdd {
+        for next in self.guards.len()..=block {
+            let arrivals = std::mem::take(&mut self.blocks[next].arrivals);
             let guard = arrivals.iter().fold(Bdd::constant(arrivals.is_empty()), |sum, edge| {
                 let way = self.edge_guard(*edge, diagram);
                 diagram.or(sum, way)
             });
-            self.nodes[next].arrivals = arrivals;
+            self.blocks[next].arrivals = arrivals;
             self.guards.push(guard);
         }
-        self.guards[node]
+        self.guards[block]
     }
 
     /// The questions that take `edge`.
     pub fn edge_guard(&mut self, edge: Edge, diagram: &mut Diagram) -> Bdd {
         let guard = self.guard(edge.from, diagram);
-        match (&self.nodes[edge.from].end, edge.taken) {
-            (End::Branch { condition, .. }, Some(true)) => diagram.and(guard, *condition),
-            (End::Branch { condition, .. }, Some(false)) => diagram.and(guard, !*condition),
+        match (&self.blocks[edge.from].end, edge.taken) {
+            (BlockEnd::Branch { condition, .. }, Some(true)) => diagram.and(guard, *condition),
+            (BlockEnd::Branch { condition, .. }, Some(false)) => diagram.and(guard, !*condition),
             _ => guard,
         }
     }
@@ -135,37 +135,37 @@ impl Graph {
     /// represents that target until the rule is complete, so that each branch does
     /// not repeat everything that the later rules decide.
     pub fn fold(&self, result: usize, diagram: &mut Diagram) -> Bdd {
-        let mut folded = vec![Bdd::FALSE; self.nodes.len()];
+        let mut folded = vec![Bdd::FALSE; self.blocks.len()];
         let mut seen = folded.clone();
         // Meeting points and the variables that represent them, by dominator, latest
         // first.
-        let mut meetings: Vec<Vec<(NodeId, Variable)>> = vec![Vec::new(); self.nodes.len()];
-        let (mut free, mut next) = (Vec::new(), FIRST_PIECE);
-        for (id, node) in self.nodes.iter().enumerate().rev() {
-            let mut function = self.ending(node, result, &seen, diagram);
+        let mut meetings: Vec<Vec<(BlockId, Variable)>> = vec![Vec::new(); self.blocks.len()];
+        let (mut free, mut next) = (Vec::new(), FIRST_BLOCK);
+        for (id, block) in self.blocks.iter().enumerate().rev() {
+            let mut function = self.ending(block, result, &seen, diagram);
             for (meeting, variable) in meetings[id].drain(..).rev() {
                 function = diagram.compose(function, variable, folded[meeting]);
                 free.push(variable);
             }
             folded[id] = function;
             seen[id] = function;
-            if node.arrivals.len() > 1 && function.as_constant().is_none() {
+            if block.arrivals.len() > 1 && function.as_constant().is_none() {
                 let variable = free.pop().unwrap_or(next);
                 next = next.max(variable + 1);
                 seen[id] = diagram.variable(variable);
-                meetings[node.dominator].push((id, variable));
+                meetings[block.dominator].push((id, variable));
             }
         }
         folded.first().copied().unwrap_or(Bdd::FALSE)
     }
 
-    /// A piece's result, from the results of the pieces after it.
-    fn ending(&self, node: &Node, result: usize, seen: &[Bdd], diagram: &mut Diagram) -> Bdd {
-        match &node.end {
-            End::Open => Bdd::FALSE,
-            End::Goto(next) => seen[*next],
-            End::Exit(results) => results.get(result).copied().unwrap_or(Bdd::FALSE),
-            End::Branch { condition, taken, otherwise } => match (taken, otherwise) {
+    /// A block's result, from the results of the blocks after it.
+    fn ending(&self, block: &Block, result: usize, seen: &[Bdd], diagram: &mut Diagram) -> Bdd {
+        match &block.end {
+            BlockEnd::Open => Bdd::FALSE,
+            BlockEnd::Goto(next) => seen[*next],
+            BlockEnd::Exit(results) => results.get(result).copied().unwrap_or(Bdd::FALSE),
+            BlockEnd::Branch { condition, taken, otherwise } => match (taken, otherwise) {
                 (Some(taken), Some(otherwise)) => diagram.ite(*condition, seen[*taken], seen[*otherwise]),
                 (Some(only), None) | (None, Some(only)) => seen[*only],
                 (None, None) => Bdd::FALSE,

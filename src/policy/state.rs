@@ -8,7 +8,7 @@ use super::frame::Frame;
 use super::inputs::Symbols;
 use super::value::{Base, Value};
 use super::word::Word;
-use super::written::{Places, Spoil};
+use super::written::{Spoil, SpoiledMaps};
 
 /// Registers r0 to r10 and the kernel's own r11 (AX).
 pub const REGISTERS: usize = 12;
@@ -29,7 +29,7 @@ pub struct MachineState {
     /// The error the hook will return, 32 bits: 0 or a negative errno.
     pub retval: Word,
     /// What may have changed in the program's maps, by position.
-    written: Rc<Places>,
+    written: Rc<SpoiledMaps>,
 }
 
 /// A helper that is calling back.
@@ -59,7 +59,7 @@ struct Caller {
 impl MachineState {
     /// The start of a program: r1 is the context, r10 the stack. Contents of its
     /// maps that are in `written` are unknown.
-    pub fn start(retval: Word, written: Rc<Places>) -> Self {
+    pub fn start(retval: Word, written: Rc<SpoiledMaps>) -> Self {
         let mut registers = std::array::from_fn(|_| Value::Unset);
         registers[1] = Value::pointer(Base::Context, Word::ZERO);
         registers[R10] = Value::pointer(Base::Stack(0), Word::ZERO);

@@ -26,7 +26,7 @@ const MAX_ROUNDS: usize = 16;
 /// The frame pointer.
 const R10: usize = 10;
 
-type Registers = [AddressSet; REGISTERS];
+type AddressRegisters = [AddressSet; REGISTERS];
 
 /// A program to go through.
 pub struct Stores<'a> {
@@ -101,8 +101,8 @@ struct Search<'a> {
     /// What a function is handed that a helper calls.
     handed: AddressSet,
     /// What was found where paths meet.
-    meetings: BTreeMap<usize, Registers>,
-    waiting: Vec<(usize, Registers)>,
+    meetings: BTreeMap<usize, AddressRegisters>,
+    waiting: Vec<(usize, AddressRegisters)>,
     seen: Vec<bool>,
     steps: usize,
     /// Whether one of the sets for the whole program grew.
@@ -140,7 +140,7 @@ impl<'a> Search<'a> {
     }
 
     /// Goes through the program from its start and from these meeting points.
-    fn go_through(&mut self, meetings: BTreeMap<usize, Registers>) -> Option<()> {
+    fn go_through(&mut self, meetings: BTreeMap<usize, AddressRegisters>) -> Option<()> {
         self.waiting.extend(meetings);
         self.enter(0, &[(1, Pointee::Argument.into())]);
         while let Some((pc, registers)) = self.waiting.pop() {
@@ -166,7 +166,7 @@ impl<'a> Search<'a> {
 
     /// A function begins with these arguments.
     fn enter(&mut self, pc: usize, arguments: &[(usize, AddressSet)]) {
-        let mut registers: Registers = std::array::from_fn(|_| AddressSet::any_number());
+        let mut registers: AddressRegisters = std::array::from_fn(|_| AddressSet::any_number());
         registers[R10] = Pointee::Stack.into();
         for (register, argument) in arguments {
             registers[*register] = argument.clone();
@@ -175,7 +175,7 @@ impl<'a> Search<'a> {
     }
 
     /// Goes on at `pc`, if anything new comes of it.
-    fn arrive(&mut self, pc: usize, registers: Registers) {
+    fn arrive(&mut self, pc: usize, registers: AddressRegisters) {
         if !self.code.flow.joins.get(pc).copied().unwrap_or(false) {
             return self.waiting.push((pc, registers));
         }
@@ -196,7 +196,7 @@ impl<'a> Search<'a> {
 
     /// Goes from `pc` to the next meeting point or end. `None` if it has taken
     /// too long.
-    fn go_on(&mut self, mut pc: usize, mut registers: Registers) -> Option<()> {
+    fn go_on(&mut self, mut pc: usize, mut registers: AddressRegisters) -> Option<()> {
         loop {
             self.steps += 1;
             if self.steps > MAX_STEPS {
@@ -249,13 +249,13 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn end_call(&self, registers: &mut Registers, result: AddressSet) {
+    fn end_call(&self, registers: &mut AddressRegisters, result: AddressSet) {
         registers[0] = result;
         registers[1..6].fill(AddressSet::any_number());
     }
 
     /// What an instruction leaves after which the next one follows.
-    fn step(&mut self, operation: &Operation, registers: &mut Registers) {
+    fn step(&mut self, operation: &Operation, registers: &mut AddressRegisters) {
         match *operation {
             Operation::Arithmetic { kind, width, dst, source, .. } => {
                 let right = match source {
@@ -445,7 +445,7 @@ impl<'a> Search<'a> {
     }
 
     /// A helper: what it writes, and what it returns.
-    fn helper(&mut self, name: Option<&str>, registers: &Registers) -> AddressSet {
+    fn helper(&mut self, name: Option<&str>, registers: &AddressRegisters) -> AddressSet {
         let Some(name) = name else { return self.unmodelled(registers) };
         if let Some(found) = helpers::lookup(name) {
             return AddressSet::of(self.found(found, &registers[1]));
@@ -533,7 +533,7 @@ impl<'a> Search<'a> {
 
     /// A function of the kernel that gpumap does not know: it may write to all
     /// that it is handed, keep it, give it back, and call back.
-    fn unmodelled(&mut self, registers: &Registers) -> AddressSet {
+    fn unmodelled(&mut self, registers: &AddressRegisters) -> AddressSet {
         self.hand(&registers[1..6]);
         for register in &registers[1..6] {
             self.fill(register, &Spoil::ALL);

@@ -114,4 +114,4 @@ impl Written {
 }
 
 /// What may have changed in a program's maps, by their position in its list.
-pub type Places = BTreeMap<usize, Spoil>;
+pub type SpoiledMaps = BTreeMap<usize, Spoil>;

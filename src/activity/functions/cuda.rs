@@ -5,7 +5,7 @@ use super::row::Row;
 use crate::activity::cookie::CallKind::*;
 use crate::activity::cookie::Cookie;
 use crate::activity::cookie::Direction::{FromDevice, OnDevice, ToDevice, Unknown};
-use crate::activity::cookie::Memory::{Device, Host, Managed, Physical};
+use crate::activity::cookie::MemoryKind::{Device, Host, Managed, Physical};
 
 /// Variants for the threads' own default streams: of functions with a stream,
 /// and of those without.

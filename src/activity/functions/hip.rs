@@ -5,7 +5,7 @@ use super::row::Row;
 use crate::activity::cookie::CallKind::*;
 use crate::activity::cookie::Cookie;
 use crate::activity::cookie::Direction::{Argument, FromDevice, OnDevice, ToDevice};
-use crate::activity::cookie::Memory::{Device, Host, Managed, Physical};
+use crate::activity::cookie::MemoryKind::{Device, Host, Managed, Physical};
 
 /// Variants for the threads' own default streams.
 const SPT: Option<&str> = Some("_spt");

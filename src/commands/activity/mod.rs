@@ -12,7 +12,7 @@ use super::files;
 use super::invocation::{Failure, Invocation, envelope};
 use super::resident::output::Output;
 use super::resident::{self, scope};
-use crate::activity::{ActivityError, Interception, Options, Session};
+use crate::activity::{ActivityError, CountingOptions, Interception, Session};
 use crate::analyse::{CallerAllocation, Follower};
 use crate::cli::{ActivityArgs, Exit};
 use crate::model::ProblemCode;
@@ -160,8 +160,8 @@ fn document(observation: &Observation, payload: Payload) -> Document {
 }
 
 /// How calls are counted.
-fn options(args: &ActivityArgs) -> Options {
-    Options { every: args.time_one_in, costly: args.costly, ..Options::default() }
+fn options(args: &ActivityArgs) -> CountingOptions {
+    CountingOptions { every: args.time_one_in, costly: args.costly, ..CountingOptions::default() }
 }
 
 fn refused(error: ActivityError) -> Failure {

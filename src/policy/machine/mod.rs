@@ -16,12 +16,12 @@ use super::code::Code;
 use super::compute;
 use super::deadline;
 use super::diagram::Bdd;
-use super::graph::{Edge, Graph, NodeId};
+use super::graph::{BlockId, Edge, Graph};
 use super::inputs::{self, Symbols};
 use super::state::MachineState;
 use super::value::{Base, Value};
 use super::word::Word;
-use super::written::{Places, Written};
+use super::written::{SpoiledMaps, Written};
 use position::{Position, position, slot_of};
 
 /// Instructions before gpumap gives up on a program: some tenths of a second. The
@@ -31,7 +31,7 @@ const MAX_STEPS: usize = if cfg!(fuzzing) { 20_000 } else { 400_000 };
 const MAX_STEPS_OF_QUESTION: usize = 50_000;
 /// Diagram operations for putting the paths of a run together.
 const MAX_FOLD_STEPS: u64 = 10_000_000;
-/// The most pieces of a run that was cut off whose results are still combined.
+/// The most blocks of a run that was cut off whose results are still combined.
 const MAX_CUT_PIECES: usize = 1 << 16;
 /// Instructions between two looks at the clock.
 const CLOCK_STEPS: usize = 256;
@@ -139,12 +139,12 @@ pub struct Machine<'a> {
     pub surroundings: Surroundings,
     context: [Word; 3],
     graph: Graph,
-    node: NodeId,
+    block: BlockId,
     /// The one question that is followed, with its cube.
     followed: Option<(u64, Bdd)>,
     pending: BTreeMap<Position, Vec<(Edge, MachineState)>>,
-    /// Places in the maps whose contents are unknown from the start.
-    written: Rc<Places>,
+    /// SpoiledMaps in the maps whose contents are unknown from the start.
+    written: Rc<SpoiledMaps>,
     /// What the program may write.
     pub writes: Written,
     cut_results: Option<Vec<Bdd>>,
@@ -171,7 +171,7 @@ impl<'a> Machine<'a> {
             surroundings,
             context,
             graph: Graph::default(),
-            node: 0,
+            block: 0,
             followed: None,
             pending: BTreeMap::new(),
             written: Rc::new(code.spoiled_by(written)),
@@ -192,11 +192,11 @@ impl<'a> Machine<'a> {
         outcome
     }
 
-    /// Runs all pieces; returns whether some were given up.
+    /// Runs all blocks; returns whether some were given up.
     fn all_pieces(&mut self, retval: &Word) -> bool {
         self.symbols.diagram.set_budget_with_reserve(self.surroundings.budget);
-        self.node = self.graph.add(Vec::new());
-        self.piece(0, MachineState::start(retval.clone(), self.written.clone()));
+        self.block = self.graph.add(Vec::new());
+        self.run_block(0, MachineState::start(retval.clone(), self.written.clone()));
         while !self.is_exhausted()
             && let Some((position, arrivals)) = self.pending.pop_first()
         {
@@ -208,10 +208,10 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Ends the current piece because the run has outgrown its limits.
+    /// Ends the current block because the run has outgrown its limits.
     fn cut(&mut self) {
         let results = self.cut_results();
-        self.graph.exit(self.node, results);
+        self.graph.exit(self.block, results);
     }
 
     /// The result of paths that are given up. They share one, because each question
@@ -229,15 +229,15 @@ impl<'a> Machine<'a> {
     fn give_up(&mut self) {
         let results = self.cut_results();
         for arrivals in std::mem::take(&mut self.pending).into_values() {
-            let node = self.graph.add(arrivals.into_iter().map(|(edge, _)| edge).collect());
-            self.graph.exit(node, results.clone());
+            let block = self.graph.add(arrivals.into_iter().map(|(edge, _)| edge).collect());
+            self.graph.exit(block, results.clone());
         }
     }
 
     fn outcome(&mut self, retval: &Word, is_cut: bool) -> Decisions {
         let is_single = self.surroundings.question.is_some();
         self.symbols.diagram.set_budget(if is_single { self.surroundings.budget } else { MAX_FOLD_STEPS });
-        // An endless loop in a file leaves so many pieces that combining them is not
+        // An endless loop in a file leaves so many blocks that combining them is not
         // worth the time.
         if is_cut && (self.graph.len() > MAX_CUT_PIECES || deadline::is_over()) {
             return self.lost_outcome(retval);
@@ -295,13 +295,13 @@ impl<'a> Machine<'a> {
         if matches!(self.code.operations.get(pc), Some(Operation::Exit)) {
             for arrival in arrivals {
                 let state = self.arrive(position, vec![arrival]);
-                self.piece(pc, state);
+                self.run_block(pc, state);
             }
             return;
         }
         if !arrivals.iter().any(|(_, state)| state.is_called_back()) {
             let state = self.arrive(position, arrivals);
-            return self.piece(pc, state);
+            return self.run_block(pc, state);
         }
         // Helpers that call back with other arguments are other calls.
         let mut rest = arrivals;
@@ -311,13 +311,13 @@ impl<'a> Machine<'a> {
                 rest.into_iter().partition(|(_, state)| state.has_rounds_of(&first));
             rest = others;
             let state = self.arrive(position, same);
-            self.piece(pc, state);
+            self.run_block(pc, state);
         }
     }
 
-    /// Starts the piece where `arrivals` meet.
+    /// Starts the block where `arrivals` meet.
     fn arrive(&mut self, position: Position, arrivals: Vec<(Edge, MachineState)>) -> MachineState {
-        self.node = self.graph.add(arrivals.iter().map(|(edge, _)| *edge).collect());
+        self.block = self.graph.add(arrivals.iter().map(|(edge, _)| *edge).collect());
         // A jump out of the program arrives where nothing is.
         let live = self.code.flow.live.get(slot_of(&position)).copied().unwrap_or(0);
         let mut arrivals = arrivals.into_iter();
@@ -334,7 +334,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Runs from `pc` to the next branch, meeting point or exit.
-    fn piece(&mut self, mut pc: usize, mut state: MachineState) {
+    fn run_block(&mut self, mut pc: usize, mut state: MachineState) {
         loop {
             self.steps += 1;
             if self.is_exhausted() {
@@ -346,7 +346,7 @@ impl<'a> Machine<'a> {
             }
             match next {
                 Ok(Next::To(target)) if self.is_join(target) => {
-                    let edge = Edge { from: self.node, taken: None };
+                    let edge = Edge { from: self.block, taken: None };
                     return self.send(edge, target, state);
                 }
                 Ok(Next::To(target)) => pc = target,
@@ -377,7 +377,7 @@ impl<'a> Machine<'a> {
         self.code.flow.joins.get(pc).copied().unwrap_or(false)
     }
 
-    /// Ends a piece with a branch. Returns the second side if that is the next piece
+    /// Ends a block with a branch. Returns the second side if that is the next block
     /// of all that are pending; the others wait for their turn.
     fn split(
         &mut self,
@@ -385,8 +385,8 @@ impl<'a> Machine<'a> {
         (target, taken): (usize, MachineState),
         (otherwise, state): (usize, MachineState),
     ) -> Option<(usize, MachineState)> {
-        self.graph.branch(self.node, condition);
-        let [if_taken, if_not] = [true, false].map(|side| Edge { from: self.node, taken: Some(side) });
+        self.graph.branch(self.block, condition);
+        let [if_taken, if_not] = [true, false].map(|side| Edge { from: self.block, taken: Some(side) });
         if self.is_possible(if_taken) {
             self.send(if_taken, target, taken);
         }
@@ -399,7 +399,7 @@ impl<'a> Machine<'a> {
             self.pending.entry(place).or_default().push((if_not, state));
             return None;
         }
-        self.node = self.graph.add(vec![if_not]);
+        self.block = self.graph.add(vec![if_not]);
         Some((otherwise, state))
     }
 
@@ -433,7 +433,7 @@ impl<'a> Machine<'a> {
     fn lose(&mut self, why: &str) {
         self.writes.add_all(self.code.unfollowed());
         let results = self.lost_results(why);
-        self.graph.exit(self.node, results);
+        self.graph.exit(self.block, results);
     }
 
     fn lost_results(&mut self, why: &str) -> Vec<Bdd> {
@@ -450,7 +450,7 @@ impl<'a> Machine<'a> {
         if self.code.may_touch_retval() {
             results.extend_from_slice(&retval.bits()[..RETVAL_BITS]);
         }
-        self.graph.exit(self.node, results);
+        self.graph.exit(self.block, results);
     }
 
     /// Follows the program for the one question `bits`.
@@ -506,7 +506,7 @@ impl<'a> Machine<'a> {
     pub fn guard(&mut self) -> Bdd {
         match self.followed {
             Some((_, cube)) => cube,
-            None => self.graph.guard(self.node, &mut self.symbols.diagram),
+            None => self.graph.guard(self.block, &mut self.symbols.diagram),
         }
     }
 

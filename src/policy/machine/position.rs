@@ -1,4 +1,4 @@
-//! The order in which the pieces of a run take their turns.
+//! The order in which the basic blocks of a run take their turns.
 
 use super::super::state::MachineState;
 

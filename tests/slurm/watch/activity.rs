@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use gpumap::activity::{Options, ProcessScope, Session};
+use gpumap::activity::{CountingOptions, ProcessScope, Session};
 use serde_json::json;
 
 use super::containers::mapped;
@@ -39,7 +39,7 @@ fn two_containers() {
     });
     let cgroups = boxes.iter().map(|(_, container)| container.cgroup()).collect();
     let scope = ProcessScope { cgroups, ..ProcessScope::default() };
-    let mut session = Session::start(&scope, Path::new("/proc"), Options::default()).unwrap();
+    let mut session = Session::start(&scope, Path::new("/proc"), CountingOptions::default()).unwrap();
     let started: Vec<u32> = (3..)
         .zip(&boxes)
         .map(|(number, (runtime, container))| {

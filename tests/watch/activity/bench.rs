@@ -9,7 +9,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use gpumap::activity::{Mode, Options, ProcessScope, Session, counted_functions};
+use gpumap::activity::{CountingOptions, Mode, ProcessScope, Session, counted_functions};
 use gpumap::model::CountTable;
 use gpumap::observation::{Activity, GpuApi, ProcessActivity, Uncovered};
 
@@ -148,7 +148,7 @@ impl Bench {
     pub fn begin(&self, mode: Mode, every: u32) -> Counting {
         let alone = (mode == Mode::Pair).then(|| PAIRS.lock().unwrap_or_else(PoisonError::into_inner));
         let scope = ProcessScope { cgroups: vec![self.place.cgroup.clone()], ..ProcessScope::default() };
-        let options = Options { every, mode: Some(mode), costly: false };
+        let options = CountingOptions { every, mode: Some(mode), costly: false };
         let session = Session::start(&scope, "/proc".as_ref(), options).unwrap();
         Counting { session, _alone: alone }
     }

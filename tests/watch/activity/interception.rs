@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 
-use gpumap::activity::{Interception, Options, ProcessScope, Session};
+use gpumap::activity::{CountingOptions, Interception, ProcessScope, Session};
 use gpumap::observation::{InterceptedCalls, ProcessActivity};
 
 use super::bench::{go_on, read_line};
@@ -84,7 +84,7 @@ fn what_a_library_takes() {
     let words = ["launch:400", "churn:20", "memory:1000"];
     let mut clients = [Some(50_000), Some(0), None].map(|takes| bench.start(takes, &words));
     let scope = ProcessScope { cgroups: vec![bench.place.cgroup.clone()], ..ProcessScope::default() };
-    let mut session = Session::start(&scope, "/proc".as_ref(), Options::default()).unwrap();
+    let mut session = Session::start(&scope, "/proc".as_ref(), CountingOptions::default()).unwrap();
     let mut between = Interception::new(&scope, "/proc".as_ref());
     // The first calls that are counted make their processes known.
     clients.iter_mut().for_each(Stopped::go_on);
