@@ -9,7 +9,7 @@ files=$(realpath "${1:-target/release-files}")
 suites=${GPUMAP_TEST_SUITES:-bookworm bullseye}
 
 [ "$(id -u)" = 0 ] || { echo "test.sh: run as root: it makes roots of other systems" >&2; exit 2; }
-for tool in lintian rpm rpmlint debootstrap buildah; do
+for tool in lintian rpm rpmlint debootstrap buildah python3; do
     command -v "$tool" >/dev/null || { echo "test.sh: $tool is missing; install it with: apt-get install $tool" >&2; exit 2; }
 done
 deb=$(echo "$files"/gpumap_*_amd64.deb)
@@ -49,7 +49,7 @@ packaging/release.sh --binary "$binary" --output "$scratch/again" >/dev/null
 list_of() { (cd "$1" && find . -xdev \( -path ./proc -o -path ./var/lib/dpkg -o -path ./var/log -o -path ./tmp \) -prune -o -print | sort); }
 
 # The README's first command, of a program that is installed.
-command=$(sed -n 's/^cargo run --quiet -- /gpumap /p' README.md)
+command=$(sed -n 's/^cargo run --quiet --profile quick -- /gpumap /p' README.md)
 
 # Runs a command line in a root as a user who has no rights.
 as_user() { chroot "$1" su somebody -s /bin/sh -c "cd /tmp/try && $2"; }
@@ -122,6 +122,9 @@ image run --isolation chroot -v "$PWD/fixtures:/fixtures:ro" "$container" -- \
     /usr/bin/gpumap --from /fixtures/nodes/slurm-jobs.json >"$scratch/said"
 grep -q 'slurm job 4714' "$scratch/said" || fail "the image's program does not run"
 image rm "$container" >/dev/null
+
+step "Spack: the recipe's own steps"
+python3 packaging/spack/check.py "$binary" "$scratch/spack" || fail "the recipe for Spack"
 
 step "checksums and bill of materials"
 (cd "$files" && sha256sum -c --quiet SHA256SUMS)

@@ -7,7 +7,8 @@ pub(super) const KINDS: &[CheckKind] = &[
     CheckKind {
         id: "kernel.queries",
         page: "gpumap asks the kernel which programs are in force on a cgroup (BPF_PROG_QUERY). Without an \
-               answer nothing is known about what cgroups may open.",
+               answer nothing is known about what cgroups may open. The kernel answers CAP_NET_ADMIN; since \
+               Linux 6.9 CAP_SYS_ADMIN stands for it.",
         look: queries,
     },
     CheckKind {
@@ -59,7 +60,7 @@ fn queries(node: &NodeFacts<'_>) -> Option<CheckResult> {
         None => ok("The kernel says which programs are in force on cgroups."),
         Some(why) => missing(
             format!("The kernel does not say which programs are in force on cgroups: {why}."),
-            "run gpumap as root on Linux 4.15 or later with cgroup2 mounted",
+            "run gpumap as root, or give it CAP_NET_ADMIN, on Linux 4.15 or later with cgroup2 mounted",
         ),
     })
 }

@@ -49,10 +49,7 @@ fn namespaces(node: &NodeFacts<'_>) -> Option<CheckResult> {
     Some(match node.setup.rights.foreign_namespaces.as_slice() {
         [] => ok("gpumap is in the node's own user, pid and cgroup namespaces."),
         names => missing(
-            format!(
-                "gpumap is in another {} namespace than the node: it sees a part of it.",
-                names.join(" and ")
-            ),
+            format!("gpumap is in namespaces of its own ({}): it sees a part of the node.", names.join(", ")),
             "run gpumap outside of the container",
         ),
     })

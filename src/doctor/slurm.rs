@@ -65,7 +65,7 @@ fn version(node: &NodeFacts<'_>) -> Option<CheckResult> {
     let each = each.collect::<Vec<_>>().join(", ");
     Some(match slurm.plugins.as_slice() {
         [] if slurm.slurm_conf.is_none() && !node.runs("slurmd") => return None,
-        [] => unknown("Which version of Slurm is here is not known: none of its plugins is.", fix),
+        [] => unknown("Which version of Slurm is here is not known: none of its plugins was found.", fix),
         plugins if plugins.iter().any(|one| one.version.known().is_none()) => unknown(
             format!("The version of Slurm's plugins: {each}."),
             "install one version of Slurm again, as root",
@@ -78,15 +78,22 @@ fn version(node: &NodeFacts<'_>) -> Option<CheckResult> {
 /// What a key is set to in a file that is there.
 enum Value<'a> {
     Known(Option<&'a str>),
-    Unread(String),
+    /// Why it is not known, and what helps.
+    Unread(String, &'static str),
 }
+
+/// What helps where a file cannot be read.
+const AS_ROOT: &str = "run gpumap as root";
 
 fn value<'a>(file: &'a SlurmFile, key: &str) -> Value<'a> {
     if let Some(why) = file.values.missing() {
-        return Value::Unread(format!("{}: {why}", file.path));
+        return Value::Unread(format!("{}: {why}", file.path), AS_ROOT);
     }
     match (file.value(key), file.value("include")) {
-        (None, Some(_)) => Value::Unread(format!("{} includes other files, which are not read", file.path)),
+        (None, Some(_)) => Value::Unread(
+            format!("{} does not set it and includes other files, which are not read", file.path),
+            "look into the files that it includes, or set it in this file",
+        ),
         (value, _) => Value::Known(value),
     }
 }
@@ -103,8 +110,8 @@ fn constrain(node: &NodeFacts<'_>) -> Option<CheckResult> {
             ok("ConstrainDevices is on: Slurm attaches device programs to jobs.")
         }
         Value::Known(_) => missing("ConstrainDevices is off: every job may open every GPU.", fix),
-        Value::Unread(why) => {
-            unknown(format!("Whether Slurm constrains devices is not known: {why}."), "run gpumap as root")
+        Value::Unread(why, fix) => {
+            unknown(format!("Whether Slurm constrains devices is not known: {why}."), fix)
         }
     })
 }
@@ -119,7 +126,7 @@ fn task_plugin(node: &NodeFacts<'_>) -> Option<CheckResult> {
             fix,
         ),
         Value::Known(None) => missing("TaskPlugin is not set: Slurm constrains no devices.", fix),
-        Value::Unread(why) => unknown(format!("TaskPlugin is not known: {why}."), "run gpumap as root"),
+        Value::Unread(why, fix) => unknown(format!("TaskPlugin is not known: {why}."), fix),
     })
 }
 
@@ -141,7 +148,7 @@ fn gres(node: &NodeFacts<'_>) -> Option<CheckResult> {
     };
     let Some(values) = file.values.known() else {
         let why = file.values.missing().unwrap_or_default();
-        return Some(unknown(format!("{} cannot be read: {why}.", file.path), "run gpumap as root"));
+        return Some(unknown(format!("{} cannot be read: {why}.", file.path), AS_ROOT));
     };
     let lines =
         values.iter().filter(|(key, value)| key == "name" && value.eq_ignore_ascii_case("gpu")).count();
@@ -157,6 +164,7 @@ fn gres(node: &NodeFacts<'_>) -> Option<CheckResult> {
             "gres.conf names no GPU: Slurm allows all of them to every job.",
             "name every GPU in gres.conf, or set AutoDetect there",
         ),
+        (1, None) => ok("gres.conf names GPUs in one line."),
         (lines, None) => ok(format!("gres.conf names GPUs in {lines} lines.")),
     })
 }

@@ -1,8 +1,10 @@
 //! Checks of nodes that lack one thing each.
 
 use super::*;
-use crate::model::{CheckState, EngineTask};
-use crate::observation::{Answer, CgroupMode, CgroupMount, OwnFile, Rights, SlurmFile, SlurmPlugins, Trial};
+use crate::model::{CheckState, EngineTask, ProblemCode};
+use crate::observation::{
+    Answer, CgroupMode, CgroupMount, OwnFile, Problem, Rights, SlurmFile, SlurmPlugins, Trial,
+};
 
 /// A node on which nothing is missing.
 fn whole() -> (Observation, Setup) {
@@ -189,31 +191,75 @@ fn slurm_words() {
     );
 }
 
-/// Make sure that nothing of a site is left in a redacted answer.
+/// Make sure that nothing of a site is left in a redacted answer, whether a fact has it
+/// or the reason why a fact is missing.
 #[test]
 fn redacted() {
-    let (mut observation, mut setup) = whole();
     let secret = "s3cret";
+    let place = format!("/srv/{secret}");
+    let why = || format!("{place}/a b {secret}: no such file");
+    let (mut observation, mut setup) = whole();
     observation.host.name = format!("{secret}.example.org");
     observation.host.boot_id = secret.to_owned();
-    observation.host.cgroup_root = format!("/srv/{secret}");
-    setup.hierarchy = Answer::Known(format!("/srv/{secret}"));
-    setup.cgroup2 =
-        vec![CgroupMount { point: format!("/srv/{secret}"), root: format!("/{secret}"), hidden: true }];
-    setup.devices_v1 = Some(format!("/srv/{secret}"));
-    setup.libraries = vec![format!("/home/{secret}/libcuda.so.1")];
+    observation.host.slurm_cluster = Some(secret.to_owned());
+    observation.host.cgroup_root = place.clone();
+    observation.errors =
+        vec![Problem { code: ProblemCode::Unreadable, what: place.clone(), why: why(), needs: why() }];
+    setup.hierarchy = Answer::Known(place.clone());
+    setup.cgroup2 = vec![CgroupMount { point: place.clone(), root: format!("/{secret}"), hidden: true }];
+    setup.devices_v1 = Some(place.clone());
+    setup.libraries =
+        vec![format!("/usr/local/{secret}/libcuda.so.1"), format!("/lib-{secret}/libcuda.so.1")];
     setup.own_file = Answer::Known(OwnFile { path: format!("/home/{secret}/gpumap"), ..OwnFile::default() });
-    setup.slurm.slurm_conf = conf(&[("include", secret)]);
-    setup.slurm.gres_conf = conf(&[("include", secret)])
-        .map(|file| SlurmFile { path: format!("/home/{secret}/gres.conf"), ..file });
+    setup.trials[0].refused = Some(why());
+    setup.slurm.slurm_conf = conf(&[("include", secret), ("clustername", secret)]);
+    setup.slurm.cgroup_conf = conf(&[("include", secret)])
+        .map(|file| SlurmFile { path: format!("/etc/slurm-{secret}/cgroup.conf"), ..file });
+    setup.slurm.gres_conf = Some(SlurmFile { path: place.clone(), values: Answer::Missing(why()) });
+    let version = Answer::Missing(why());
+    setup.slurm.plugins = vec![SlurmPlugins { directory: format!("/opt/slurm/{secret}"), version }];
+    let without = |observation: &Observation, setup: &Setup| {
+        let (mut observation, mut setup) = (observation.clone(), setup.clone());
+        redact(&mut observation, &mut setup);
+        let payload = examine(&observation, &setup);
+        for text in [
+            serde_json::to_string(&payload).unwrap(),
+            serde_json::to_string(&observation).unwrap(),
+            serde_json::to_string(&setup).unwrap(),
+        ] {
+            assert!(!text.contains(secret), "{text}");
+        }
+    };
+    without(&observation, &setup);
+    setup.rights.capabilities = Answer::Missing(why());
+    setup.settings.insert("/proc/sys/kernel/x".to_owned(), Answer::Missing(why()));
+    (setup.btf, setup.queries) = (Answer::Missing(why()), Answer::Missing(why()));
+    (setup.symbols, setup.clock_synchronized) = (Answer::Missing(why()), Answer::Missing(why()));
+    (setup.hierarchy, setup.software) = (Answer::Missing(why()), Answer::Missing(why()));
+    setup.own_file = Answer::Missing(why());
+    without(&observation, &setup);
+}
+
+/// Make sure that what is the same on every node stays in a redacted answer.
+#[test]
+fn not_redacted() {
+    let (mut observation, mut setup) = whole();
+    setup.hierarchy = Answer::Known("/sys/fs/cgroup/unified".to_owned());
+    setup.libraries =
+        ["/usr/lib/x86_64-linux-gnu/libcuda.so.1", "/opt/site/libcuda.so.1"].map(str::to_owned).into();
+    setup.btf = Answer::Missing("/sys/kernel/btf/vmlinux: no such file or directory".to_owned());
+    setup.trials[0].refused = Some("no fanotify/inotify here: EPERM".to_owned());
     redact(&mut observation, &mut setup);
-    let payload = examine(&observation, &setup);
-    for text in [
-        serde_json::to_string(&payload).unwrap(),
-        serde_json::to_string(&observation).unwrap(),
-        serde_json::to_string(&setup).unwrap(),
+    let text = serde_json::to_string(&setup).unwrap();
+    for part in [
+        "\"/sys/fs/cgroup/unified\"",
+        "\"/usr/lib/x86_64-linux-gnu/libcuda.so.1\"",
+        "\"(redacted)/libcuda.so.1\"",
+        "/sys/kernel/btf/vmlinux: no such file or directory",
+        "no fanotify/inotify here: EPERM",
+        "\"/usr/bin/gpumap\"",
     ] {
-        assert!(!text.contains(secret), "{text}");
+        assert!(text.contains(part), "{part}: {text}");
     }
 }
 

@@ -22,6 +22,7 @@ mod hostlist;
 mod inventory;
 mod jobs;
 mod line;
+mod line_buffer;
 mod mask;
 mod node_name;
 mod owner;

@@ -8,9 +8,8 @@
 
 use std::collections::HashMap;
 
-use memchr::memchr;
-
 use super::line;
+use super::line_buffer::LineBuffer;
 use super::pieces::{InputPosition, Other, Pieces, Sink};
 
 /// A line that has not ended after so many bytes is followed without its end.
@@ -24,9 +23,7 @@ const LABELS: usize = 1 << 17;
 #[derive(Debug, Default)]
 pub struct Stream {
     /// The line whose end has not come.
-    tail: Vec<u8>,
-    /// How much of it holds no line end.
-    searched: usize,
+    buffer: LineBuffer,
     /// Where the beginning of this line went already.
     begun: Begun,
     /// The number of this line, from 0.
@@ -60,50 +57,37 @@ enum Header {
 
 impl Stream {
     /// Takes the next bytes.
-    pub fn push(&mut self, mut bytes: &[u8], sink: &mut dyn Sink) {
-        if self.tail.is_empty() {
-            while let Some(end) = memchr(b'\n', bytes) {
-                let (line, rest) = bytes.split_at(end + 1);
-                self.line(line, sink);
-                bytes = rest;
-            }
+    pub fn push(&mut self, bytes: &[u8], sink: &mut dyn Sink) {
+        self.room(bytes.len()).copy_from_slice(bytes);
+        self.filled(bytes.len(), sink);
+    }
+
+    /// Room to read the next `count` bytes into, so that nobody has to copy them.
+    pub fn room(&mut self, count: usize) -> &mut [u8] {
+        self.buffer.room(count)
+    }
+
+    /// Takes the first `count` bytes of the [`room`](Self::room).
+    pub fn filled(&mut self, count: usize, sink: &mut dyn Sink) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.filled(count);
+        while let Some(line) = buffer.next_line() {
+            self.line(line, sink);
         }
-        self.tail.extend_from_slice(bytes);
-        self.lines(sink);
-        if self.tail.len() > LONG_LINE {
-            self.long_line(sink);
+        if buffer.len() > LONG_LINE {
+            self.part(buffer.take_all(), sink);
         }
+        self.buffer = buffer;
     }
 
     /// Nothing more comes.
     pub fn finish(&mut self, sink: &mut dyn Sink) {
-        let tail = std::mem::take(&mut self.tail);
-        self.line(&tail, sink);
+        let mut buffer = std::mem::take(&mut self.buffer);
+        self.line(buffer.take_all(), sink);
         self.plain.finish(None, sink);
         let mut labelled: Vec<_> = std::mem::take(&mut self.labelled).into_iter().collect();
         labelled.sort_by(|(a, _), (b, _)| a.cmp(b));
         labelled.iter_mut().for_each(|(label, pieces)| pieces.finish(Some(label), sink));
-    }
-
-    /// The lines that have ended.
-    fn lines(&mut self, sink: &mut dyn Sink) {
-        let tail = std::mem::take(&mut self.tail);
-        let mut start = 0;
-        while let Some(end) = tail.get(start + self.searched..).and_then(|rest| memchr(b'\n', rest)) {
-            let end = start + self.searched + end + 1;
-            self.line(tail.get(start..end).unwrap_or_default(), sink);
-            (start, self.searched) = (end, 0);
-        }
-        self.searched = tail.len() - start;
-        self.tail = tail;
-        self.tail.drain(..start);
-    }
-
-    /// Gives what there is of a long line away.
-    fn long_line(&mut self, sink: &mut dyn Sink) {
-        let tail = std::mem::take(&mut self.tail);
-        self.searched = 0;
-        self.part(&tail, sink);
     }
 
     /// A part of a line whose end has not come.

@@ -16,7 +16,7 @@ use crate::sys::stat::{FileStat, stat_at};
 
 /// Where distributions, vendors' installers and node images put drivers,
 /// beside what the dynamic linker's configuration names.
-const USUAL: [&str; 14] = [
+const USUAL: [&str; 15] = [
     "/usr/lib/x86_64-linux-gnu",
     "/usr/lib/aarch64-linux-gnu",
     "/usr/lib64",
@@ -30,6 +30,7 @@ const USUAL: [&str; 14] = [
     "/usr/lib/wsl/lib",
     "/opt/rocm/lib",
     "/run/nvidia/driver/usr/lib/x86_64-linux-gnu",
+    "/run/nvidia/driver/usr/lib/aarch64-linux-gnu",
     "/run/opengl-driver/lib",
 ];
 /// Bounds: entries of a directory, libraries.

@@ -91,7 +91,9 @@ impl Dir {
     /// Those of fstat(2).
     pub fn stat(&self) -> Result<DirStat, Errno> {
         let stat = fstat(self)?;
-        Ok(DirStat { inode: stat.st_ino, links: stat.st_nlink, uid: stat.st_uid })
+        #[allow(clippy::useless_conversion, reason = "it has 32 bits on aarch64")]
+        let links = u64::from(stat.st_nlink);
+        Ok(DirStat { inode: stat.st_ino, links, uid: stat.st_uid })
     }
 
     /// Which file system the directory is on (`O_PATH` handles since Linux

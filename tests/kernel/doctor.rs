@@ -1,11 +1,12 @@
-//! What `gpumap doctor` says on this node: with all rights, with none, with a
-//! cgroup2 mount that a later one hides, and with Slurm's files below a root.
+//! What `gpumap doctor` says on this node: with all rights, with none, in a user
+//! namespace, with a cgroup2 mount that a later one hides, with Slurm's files below a
+//! root; and what it leaves out for a bug report.
 //!
 //! Needs setpriv and unshare.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 use serde_json::Value;
 
@@ -130,4 +131,96 @@ fn slurm_files() {
         &[("slurm.conf", "include a\n"), ("cgroup.conf", "Include b\n"), ("gres.conf", "include /c\n")],
     );
     assert_eq!(judge(&elsewhere), ["unknown"; 3]);
+}
+
+/// Runs `doctor` with these arguments by a gpumap at a path of its own, in a mount, host
+/// name and perhaps user namespace of its own that this script prepares.
+fn in_namespaces(flags: &[&str], script: &str, root: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new("unshare");
+    command.args(flags).args(["sh", "-c", script, "sh"]).arg(root);
+    command.arg(root.join("bin/gpumap")).args(args).current_dir("/").output().expect("unshare")
+}
+
+/// Make sure that a redacted answer has nothing that somebody of the site chose: the
+/// names of the node, its cluster and its users, paths of gpumap, cgroups, GPUs and
+/// Slurm. With all rights, as a user, and where everything fails.
+#[test]
+fn redacted() {
+    let Some(_host) = host::shared() else { return };
+    let secret = "s3cret";
+    let root = tree(
+        secret,
+        &[
+            (
+                "slurm.conf",
+                "ClusterName=s3cret\nTaskPlugin=task/cgroup\nInclude /srv/s3cret/a b\nPluginDir=/srv/s3cret\n",
+            ),
+            ("cgroup.conf", "Include s3cret.conf\n"),
+            ("gres.conf", "NodeName=s3cret Name=gpu File=/dev/nvidia[0-3]\n"),
+        ],
+    );
+    for directory in ["bin", "cgroups", "empty"] {
+        fs::create_dir(root.join(directory)).expect("a directory");
+    }
+    fs::copy(node::command::<&str>(&[]).get_program(), root.join("bin/gpumap")).expect("a copy");
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("an id");
+    let mount =
+        "echo s3cret > /proc/sys/kernel/hostname; mount -t cgroup2 s3cret \"$1/cgroups\" && shift && ";
+    let (as_root, as_nobody) = (
+        format!("{mount} exec \"$@\""),
+        format!("{mount} exec setpriv --reuid=65534 --regid=65534 --clear-groups \"$@\""),
+    );
+    let (gpus, cgroups, empty) = (path(&root, ""), path(&root, "cgroups"), path(&root, "empty"));
+    let good = ["doctor", "--redact", "--gpu-root", &gpus, "--cgroup-root", &cgroups];
+    let bad = ["doctor", "--redact", "--gpu-root", &gpus, "--cgroup-root", &empty, "--proc", &empty];
+    let spaces = ["-m", "-u", "--propagation", "private"];
+    for script in [&as_root, &as_nobody] {
+        for args in [&good[..], &bad[..]] {
+            for form in ["--json", "-v"] {
+                let output = in_namespaces(&spaces, script, &root, &[args, &[form]].concat());
+                let said = [output.stdout.clone(), output.stderr].concat();
+                let said = String::from_utf8(said).expect("text");
+                let ended = output.status.code();
+                assert!(
+                    said.contains("cgroup.hierarchy") && matches!(ended, Some(1 | 3)),
+                    "{ended:?} {said}"
+                );
+                assert!(!said.contains(secret) && !said.contains(boot.trim()), "{said}");
+                if form == "--json" {
+                    serde_json::from_slice::<Value>(&output.stdout).expect("one document");
+                }
+            }
+        }
+    }
+    fs::remove_dir_all(&root).expect("an end");
+}
+
+fn path(root: &Path, name: &str) -> String {
+    root.join(name).to_str().expect("text").to_owned()
+}
+
+/// Make sure that root of a user namespace, as in a container, is told that it is not
+/// root of the node, with what is missing because of that.
+#[test]
+fn user_namespace() {
+    let Some(_host) = host::shared() else { return };
+    let gpumap = node::command::<&str>(&[]);
+    let output = Command::new("unshare")
+        .args(["-U", "-r", "-C", "-p", "-m", "-f", "--mount-proc"])
+        .arg(gpumap.get_program())
+        .args(["--json", "doctor"])
+        .current_dir("/")
+        .output()
+        .expect("unshare");
+    let (document, code) = node::document(&output);
+    assert_eq!(code, 1, "{document}");
+    let found = check(&document, "rights.namespaces");
+    assert_eq!(found["state"], "missing", "{found}");
+    for name in ["user", "cgroup", "pid"] {
+        assert!(found["found"].as_str().is_some_and(|text| text.contains(name)), "{found}");
+    }
+    for id in ["kernel.queries", "cgroup.root", "engine.environment-changes"] {
+        let check = check(&document, id);
+        assert!(check["state"] == "missing" && check["fix"].is_string(), "{check}");
+    }
 }

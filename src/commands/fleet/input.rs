@@ -16,7 +16,7 @@ use walkdir::WalkDir;
 use crate::commands::files;
 use crate::commands::invocation::input::Input;
 use crate::commands::invocation::{Failure, Invocation};
-use crate::fleet::{Gatherer, Stream};
+use crate::fleet::{Gatherer, Sink, Stream};
 use crate::sys::dir::open_readable;
 
 /// The most bytes of one read.
@@ -109,33 +109,33 @@ fn documents(
     let mut sink = gatherer.input(name);
     let read = if is_packed {
         let mut reader = MultiGzDecoder::new(reader);
-        pump(&mut reader, &mut |bytes| stream.push(bytes, &mut sink), &packed, true)
+        pump(&mut reader, &mut stream, &mut sink, Some(&packed))
     } else {
-        pump(&mut reader, &mut |bytes| stream.push(bytes, &mut sink), &packed, false)
+        pump(&mut reader, &mut stream, &mut sink, None)
     };
     stream.finish(&mut sink);
     sink.finish();
     read
 }
 
-/// Passes all bytes on.
+/// Reads all bytes into the stream. `packed` counts those that gzip packed.
 fn pump(
     reader: &mut dyn Read,
-    push: &mut dyn FnMut(&[u8]),
-    packed: &Cell<u64>,
-    is_packed: bool,
+    stream: &mut Stream,
+    sink: &mut dyn Sink,
+    packed: Option<&Cell<u64>>,
 ) -> io::Result<()> {
-    let (mut piece, mut unpacked) = (vec![0; PIECE], 0_u64);
+    let mut unpacked = 0_u64;
     loop {
-        let count = match reader.read(&mut piece) {
+        let count = match reader.read(stream.room(PIECE)) {
             Ok(0) => return Ok(()),
             Ok(count) => count,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) => return Err(error),
         };
-        push(piece.get(..count).unwrap_or_default());
+        stream.filled(count, sink);
         unpacked = unpacked.saturating_add(count as u64);
-        if is_packed && unpacked > UNPACKED.max(packed.get().saturating_mul(RATIO)) {
+        if packed.is_some_and(|packed| unpacked > UNPACKED.max(packed.get().saturating_mul(RATIO))) {
             return Err(io::Error::other(format!("it unpacks to more than {RATIO} times its size")));
         }
     }

@@ -8,11 +8,12 @@ use crate::observation::{Answer, Attached};
 use crate::observe::problems::{Log, refusal};
 use crate::observe::rights::{refused, unless_held};
 use crate::sys::bpf::{BpfError, ListKind, query};
-use crate::sys::caps::Capability::{NetAdmin, SysAdmin};
+use crate::sys::caps::Capability::NetAdmin;
 use crate::sys::dir::Dir;
 
 /// Rights for `BPF_PROG_QUERY`.
-const NEEDS: &str = "CAP_NET_ADMIN or CAP_SYS_ADMIN (CAP_BPF as well before Linux 6.4 if kernel.unprivileged_bpf_disabled is set)";
+const NEEDS: &str = "CAP_NET_ADMIN (CAP_SYS_ADMIN is enough since Linux 6.9; before 6.5 CAP_BPF as well if \
+                     kernel.unprivileged_bpf_disabled is set)";
 
 /// The programs in force, and those that are attached directly.
 pub(in crate::observe) type Lists = (Answer<Vec<u32>>, Answer<Attached>);
@@ -81,10 +82,11 @@ impl ListQuery {
         }
         log.no_right(
             "device programs of cgroups",
-            refusal(error, &[NetAdmin, SysAdmin]),
-            unless_held(&[NetAdmin, SysAdmin], NEEDS),
+            refusal(error, &[NetAdmin]),
+            unless_held(&[NetAdmin], NEEDS),
         );
-        let why = refused(&[NetAdmin, SysAdmin], "CAP_NET_ADMIN or CAP_SYS_ADMIN", "ask for the programs");
+        let why =
+            refused(&[NetAdmin], "CAP_NET_ADMIN (or CAP_SYS_ADMIN since Linux 6.9)", "ask for the programs");
         self.refused = Some(why.clone());
         Ok(why)
     }

@@ -59,8 +59,9 @@ unsafe impl Body for QueryBody {}
 /// Lists the device programs of a cgroup2 directory (an `O_PATH` descriptor
 /// will do).
 ///
-/// Since Linux 4.15. Needs `CAP_NET_ADMIN` or `CAP_SYS_ADMIN` (and before 6.4
-/// `CAP_BPF` where `kernel.unprivileged_bpf_disabled` is set).
+/// Since Linux 4.15. Needs `CAP_NET_ADMIN`, for which `CAP_SYS_ADMIN` stands since
+/// 6.9 (`bpf_net_capable` in `kernel/bpf/syscall.c`); before 6.5 `CAP_BPF` as well where
+/// `kernel.unprivileged_bpf_disabled` is set.
 ///
 /// # Errors
 ///
