@@ -15,6 +15,7 @@ use self_cell::self_cell;
 
 use super::error::one_line;
 use super::{LoadError, Loaded, Loader, ObjectSpec};
+use crate::sys::seccomp::without_files;
 use loaded::Programs;
 use many::Prepared;
 
@@ -39,11 +40,7 @@ pub(super) struct KernelTypes {
 impl KernelTypes {
     /// Reads the types that `bpf/` needs, or all if that is not possible.
     pub(super) fn read() -> Result<Self, LoadError> {
-        let (types, loader) = both(types::needed, new_loader);
-        let types = match types {
-            Some(types) => share(types, loader),
-            None => whole()?,
-        };
+        let types = types::needed().map_or_else(whole, |types| Ok(share(types)))?;
         Ok(Self { types, whole: OnceCell::new() })
     }
 }
@@ -61,14 +58,11 @@ impl Loader for KernelTypes {
     }
 }
 
-/// A loader without types. aya reads all of them for each new one.
-fn new_loader() -> EbpfLoader<'static> {
-    let mut loader = EbpfLoader::new();
-    loader.btf(None);
-    loader
-}
-
-fn share(types: Btf, loader: EbpfLoader<'static>) -> Shared {
+/// A loader that knows these types. aya reads all types of the kernel for each new one,
+/// whatever it is given later, which takes some 35 ms. It does without them where it
+/// cannot open their file.
+fn share(types: Btf) -> Shared {
+    let loader: EbpfLoader<'static> = without_files(EbpfLoader::new);
     Shared::new(types, move |types| {
         let mut loader = loader;
         loader.btf(Some(types));
@@ -76,12 +70,9 @@ fn share(types: Btf, loader: EbpfLoader<'static>) -> Shared {
     })
 }
 
-/// All types of the kernel. The copy that the new loader has read is dropped first,
-/// so that there is only one at a time.
+/// All types of the kernel.
 fn whole() -> Result<Shared, LoadError> {
-    let loader = new_loader();
-    let types = Btf::from_sys_fs().map_err(|error| LoadError::NoTypes(one_line(&error)))?;
-    Ok(share(types, loader))
+    Btf::from_sys_fs().map(share).map_err(|error| LoadError::NoTypes(one_line(&error)))
 }
 
 /// Two objects are relocated at the same time and then loaded at the same time: the

@@ -2,8 +2,9 @@
 //!
 //! A kernel describes more than a hundred thousand types. aya takes some 35 ms to
 //! read them, and goes through all of them for each type that it looks for. So it is
-//! given a description in which every type that does not matter is an empty
-//! declaration. Types keep their numbers, which the kernel is given. What matters:
+//! kept from reading them, and given a description in which every type that does not
+//! matter is an empty declaration, and those behind the last one that matters are left
+//! out. Types keep their numbers, which the kernel is given. What matters:
 //! each type that has the name of one in `bpf/`, and what lies inside of it. aya
 //! looks behind no pointer for that.
 //!
@@ -136,10 +137,11 @@ impl<'a> Types<'a> {
         self.text(record.name()).filter(|_| is_type).map(cut).map(flavorless)
     }
 
-    /// The description with these records; the others are empty declarations.
+    /// The description up to the last of these records; the others are empty declarations.
     fn with(&self, kept: &[bool]) -> Option<Vec<u8>> {
         let declaration = [0, FWD << 24, 0].map(u32::to_ne_bytes).concat();
-        let records = self.records.iter().zip(kept);
+        let end = kept.iter().rposition(|kept| *kept).map_or(0, |last| last + 1);
+        let records = self.records.iter().zip(kept).take(end);
         let records: Vec<&[u8]> =
             records.map(|(record, kept)| if *kept { record.0 } else { declaration.as_slice() }).collect();
         let records = records.concat();
@@ -304,6 +306,12 @@ mod tests {
             assert!(reduced(&typedef[..length], &names).is_none());
         }
         let none = reduced(&typedef, &HashSet::from([b"b".to_vec()])).unwrap();
-        assert_eq!(Types::parse(&none).unwrap().records[0].kind(), FWD);
+        assert!(Types::parse(&none).unwrap().records.is_empty());
+        let types = [[1, TYPEDEF << 24, 0], [4, TYPEDEF << 24, 0], [1, TYPEDEF << 24, 0]];
+        let types = types.as_flattened().iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let three = [header(36, 6), types, b"\0b\0\0a\0".to_vec()].concat();
+        let kept = reduced(&three, &HashSet::from([b"a".to_vec()])).unwrap();
+        let kinds: Vec<u32> = Types::parse(&kept).unwrap().records.iter().map(Record::kind).collect();
+        assert_eq!(kinds, [FWD, TYPEDEF]);
     }
 }
