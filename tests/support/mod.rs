@@ -37,6 +37,7 @@ pub mod probe;
 pub mod programs;
 pub mod rng;
 pub mod scenario;
+pub mod shell_words;
 pub mod slurm;
 pub mod source;
 pub mod sysctl;

@@ -8,12 +8,12 @@ mod device;
 mod load;
 
 use std::ffi::CStr;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 pub use device::{Swap, detach_device, load_device, pin, pinned, swap_device};
 
 use self::load::{LoadBody, NAME_SIZE};
-use super::call::{Body, BpfCommand, call};
+use super::call::{Body, BpfCommand, LinkHead, call, open, raw};
 use super::error::BpfError;
 use super::map::has_plain_values;
 use super::map::map_info;
@@ -36,10 +36,7 @@ pub struct FunctionEntry {
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 struct LinkBody {
-    program: u32,
-    target: u32,
-    attach_type: u32,
-    flags: u32,
+    head: LinkHead,
     path: u64,
     offsets: u64,
     reference_counters: u64,
@@ -75,9 +72,7 @@ pub fn load_session(name: &str, license: &CStr, instructions: &[[u8; 8]]) -> Res
     }
     // SAFETY: the kernel reads as many instructions as stated (it refuses
     // `u32::MAX` unread) and the licence to its end; no log is asked for.
-    let fd = unsafe { call(BpfCommand::ProgramLoad, &mut body)? };
-    // SAFETY: a new descriptor that nobody else knows; it fits an int.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+    unsafe { open(BpfCommand::ProgramLoad, &mut body) }
 }
 
 /// Attaches a session program to functions of a file: in every process that
@@ -97,8 +92,7 @@ pub fn attach_session(
     let offsets: Vec<u64> = entries.iter().map(|entry| entry.offset).collect();
     let cookies: Vec<u64> = entries.iter().map(|entry| entry.cookie).collect();
     let mut body = LinkBody {
-        program: program.as_raw_fd().cast_unsigned(),
-        attach_type: UPROBE_SESSION,
+        head: LinkHead::of(program, UPROBE_SESSION),
         path: file.as_ptr() as u64,
         offsets: offsets.as_ptr() as u64,
         cookies: cookies.as_ptr() as u64,
@@ -108,9 +102,7 @@ pub fn attach_session(
     };
     // SAFETY: the kernel reads the path to its end, and as many offsets and
     // cookies as stated (it refuses `u32::MAX` unread).
-    let fd = unsafe { call(BpfCommand::LinkCreate, &mut body)? };
-    // SAFETY: a new descriptor that nobody else knows; it fits an int.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+    unsafe { open(BpfCommand::LinkCreate, &mut body) }
 }
 
 /// Whether this kernel attaches session programs: one that does says that a
@@ -148,7 +140,7 @@ pub fn put(map: BorrowedFd<'_>, key: &[u8], value: &[u8]) -> Result<(), BpfError
         return Err(BpfError { command: BpfCommand::MapUpdate.name(), errno: libc::EINVAL });
     }
     let mut body = UpdateBody {
-        map: map.as_raw_fd().cast_unsigned(),
+        map: raw(map),
         key: key.as_ptr() as u64,
         value: value.as_ptr() as u64,
         ..UpdateBody::default()
@@ -170,11 +162,7 @@ pub fn remove(map: BorrowedFd<'_>, key: &[u8]) -> Result<(), BpfError> {
     if key.len() != info.key_size as usize || !has_plain_values(&info) {
         return Err(BpfError { command: BpfCommand::MapDelete.name(), errno: libc::EINVAL });
     }
-    let mut body = UpdateBody {
-        map: map.as_raw_fd().cast_unsigned(),
-        key: key.as_ptr() as u64,
-        ..UpdateBody::default()
-    };
+    let mut body = UpdateBody { map: raw(map), key: key.as_ptr() as u64, ..UpdateBody::default() };
     // SAFETY: the key is as long as the kernel reads: the size of the map's keys,
     // which never changes, was compared.
     match unsafe { call(BpfCommand::MapDelete, &mut body) } {
