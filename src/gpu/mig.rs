@@ -3,7 +3,7 @@
 //! Each instance has a directory under `capabilities/gpuG/mig`, G being the
 //! GPU's minor. Its access file names the minor of the capability node; the
 //! table `mig-minors` names the minors of all possible instances. Where both
-//! speak and disagree, or neither speaks, the minor is unknown: it is never
+//! name one and disagree, or neither names one, the minor is unknown: it is never
 //! computed.
 
 use std::collections::BTreeMap;

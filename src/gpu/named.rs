@@ -11,25 +11,25 @@ use crate::report::Gpu;
 
 use super::pci::PciAddress;
 
-/// Candidates that an error names.
+/// How many devices an error lists.
 const SHOWN: usize = 8;
-/// The least of a UUID that is taken for its beginning: `GPU-` says nothing
-/// yet.
+/// Bytes of the shortest beginning of a UUID that is looked for: `GPU-` begins all of
+/// them.
 const UUID_LEAST: usize = 5;
 
 /// A device: its kind, major and minor number.
 pub type DeviceNumber = (DeviceType, u32, u32);
 
-/// Why a name means no device.
+/// Why a name does not mean one device.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// Nothing here is called so.
+    /// No device has this name.
     #[error("no GPU or GPU node here is called so; {0}")]
     Unknown(String),
     /// A PCI address without its function, or a device number without its type.
     #[error("{0}")]
     Incomplete(String),
-    /// Several are.
+    /// Several devices have this name.
     #[error("it may mean {}", .0.join(" or "))]
     Ambiguous(Vec<String>),
     /// A MIG instance, which takes several nodes.

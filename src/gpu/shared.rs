@@ -84,7 +84,7 @@ fn of_role(facts: &GpuFacts, majors: &Majors<'_>, role: &Role) -> Vec<SharedNode
     let registered = role.fixed.or_else(|| majors.char_major(role.driver)).map(|major| (major, role.minor));
     let matches = chars(facts).filter(|node| match registered {
         Some(number) => (node.major, node.minor) == number,
-        // Without the driver's word the name has to do.
+        // Where `/proc/devices` was not there, the number is not known: the name decides.
         None => majors.is_empty() && node.path == path,
     });
     let node = |number, path: &str, present| shared(role.role.clone(), role.needed, path, number, present);

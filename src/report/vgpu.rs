@@ -137,7 +137,7 @@ impl RegionDevice {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Vgpu {
-    /// Whether its memory limits are in force: the least of all its devices.
+    /// Whether its memory limits are in force: the worst of the verdicts on its devices.
     pub memory: LimitVerdict,
     /// The same of its SM limits.
     pub sm: LimitVerdict,

@@ -6,9 +6,9 @@
 //! that are opened of it.
 
 use std::fs::File;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use super::bpf::{Body, BpfCommand, BpfError, call};
+use super::bpf::{Body, BpfCommand, BpfError, LinkHead, open, raw};
 
 /// `BPF_TRACE_ITER` of `enum bpf_attach_type`.
 const TRACE_ITER: u32 = 28;
@@ -23,10 +23,7 @@ pub struct Iterator(OwnedFd);
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 struct LinkBody {
-    program: u32,
-    target: u32,
-    attach_type: u32,
-    flags: u32,
+    head: LinkHead,
     info: u64,
     info_len: u32,
     padding: u32,
@@ -63,7 +60,7 @@ impl Iterator {
     ///
     /// Those of bpf(2).
     pub fn over_all(program: BorrowedFd<'_>) -> Result<Self, BpfError> {
-        Self::create(LinkBody { program: raw(program), ..LinkBody::default() })
+        Self::create(LinkBody { head: LinkHead::of(program, TRACE_ITER), ..LinkBody::default() })
     }
 
     /// An iterator over a cgroup and everything below, parents first. Since Linux
@@ -76,18 +73,17 @@ impl Iterator {
     pub fn over_cgroups(program: BorrowedFd<'_>, top: BorrowedFd<'_>) -> Result<Self, BpfError> {
         let info = CgroupInfo { order: PARENTS_FIRST, fd: raw(top), id: 0 };
         Self::create(LinkBody {
-            program: raw(program),
+            head: LinkHead::of(program, TRACE_ITER),
             info: std::ptr::from_ref(&info) as u64,
             info_len: size_of::<CgroupInfo>() as u32,
             ..LinkBody::default()
         })
     }
 
-    fn create(body: LinkBody) -> Result<Self, BpfError> {
-        let mut body = LinkBody { attach_type: TRACE_ITER, ..body };
+    fn create(mut body: LinkBody) -> Result<Self, BpfError> {
         // SAFETY: the address, if there is one, is that of a `CgroupInfo` that
         // outlives the call and is as long as stated; the kernel only reads it.
-        unsafe { call(BpfCommand::LinkCreate, &mut body) }.map(|fd| Self(owned(fd)))
+        unsafe { open(BpfCommand::LinkCreate, &mut body) }.map(Self)
     }
 
     /// A descriptor that runs the program over everything once, as it is read
@@ -99,18 +95,8 @@ impl Iterator {
     pub fn open(&self) -> Result<File, BpfError> {
         let mut body = IterBody { link: raw(self.0.as_fd()), flags: 0 };
         // SAFETY: no addresses in the body.
-        unsafe { call(BpfCommand::IterCreate, &mut body) }.map(|fd| owned(fd).into())
+        unsafe { open(BpfCommand::IterCreate, &mut body) }.map(File::from)
     }
-}
-
-fn raw(fd: BorrowedFd<'_>) -> u32 {
-    fd.as_raw_fd().cast_unsigned()
-}
-
-fn owned(fd: libc::c_long) -> OwnedFd {
-    // SAFETY: the kernel returned a new descriptor (always close-on-exec) that
-    // nobody else knows; descriptors fit an int.
-    unsafe { OwnedFd::from_raw_fd(fd as RawFd) }
 }
 
 #[cfg(test)]

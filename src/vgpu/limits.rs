@@ -10,7 +10,7 @@ use super::offsets::DEVICES;
 /// Variables with a limit for all devices; `_0` to `_15` name one of them.
 const MEMORY: &str = "CUDA_DEVICE_MEMORY_LIMIT";
 const SM: &str = "CUDA_DEVICE_SM_LIMIT";
-/// SM limit of who sets none, in percent.
+/// The SM limit in percent where none is set.
 const NO_SM_LIMIT: u64 = 100;
 
 /// The limits that a process is meant to have, by the library's index.

@@ -55,15 +55,22 @@ impl Limits {
     }
 }
 
-/// The limits that an environment names. Where it was not kept to its end, one that
-/// is not found is taken for none.
-pub(super) fn of_environment(environment: &Environment) -> Limits {
-    Limits::from_variables(|name| environment.get(name).map(|variable| variable.value.as_bytes()))
+/// The limits that an environment names; `None` if one of them was too long to be kept.
+/// A limit that is not found is none, though there may be more where the environment
+/// was not read to its end.
+pub(super) fn of_environment(environment: &Environment) -> Option<Limits> {
+    if environment.variables.iter().any(|one| one.cut && one.name.contains("_LIMIT")) {
+        return None;
+    }
+    Some(Limits::from_variables(|name| environment.get(name).map(|variable| variable.value.as_bytes())))
 }
 
 /// The limits in `/overrideEnv`, if there are any.
 fn of_override_file(traces: &VgpuTraces) -> Option<Limits> {
     let variables = traces.override_file.as_ref()?.variables.known()?;
+    if variables.iter().any(|variable| variable.cut) {
+        return None;
+    }
     let value = |name: &str| variables.iter().find(|variable| variable.name == name);
     let limits = Limits::from_variables(|name| value(name).map(|variable| variable.value.as_bytes()));
     limits.are_any().then_some(limits)
@@ -89,11 +96,9 @@ impl Meant {
         }
         let overrides = of_override_file(traces);
         let unknown = Self { limits: None, by: MeantBy::Nobody, place: None, overrides: overrides.clone() };
-        // Of an environment that was not kept to its end, any limit may be missing.
-        let Some(environment) = at_exec.filter(|environment| environment.cut.is_none()) else {
-            return unknown;
-        };
-        let limits = of_environment(environment);
+        let is_whole = at_exec.is_some_and(|environment| environment.cut.is_none());
+        let limits = at_exec.and_then(of_environment).filter(|limits| is_whole || limits.are_any());
+        let Some(limits) = limits else { return unknown };
         let by = if limits.are_any() { MeantBy::Environment } else { MeantBy::Nobody };
         let own = Self { limits: Some(limits.clone()), by, ..unknown };
         match overrides.map(|overrides| limits.at_most(&overrides)) {

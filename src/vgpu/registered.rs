@@ -154,10 +154,10 @@ fn entry(region: &Region, inner: u32, outer_pid: u32) -> Result<Registered<'_>, 
     let all = region.procs.as_deref().unwrap_or_default();
     let is_own = |entry: &&RegionProcess| u32::try_from(entry.pid) == Ok(inner);
     let counted = all.iter().filter(is_own).filter(|entry| entry.in_range);
-    // A pid that was used before may have left an entry.
+    // An earlier process with the same pid may have left an entry.
     let best = |entry: &&RegionProcess| (u32::try_from(entry.hostpid) == Ok(outer_pid), entry.status != 0);
     let entry = counted.max_by_key(best);
-    // So may a process of another life of the container: it had another pid on the node.
+    // One that ran before the container was started again had another pid on the node.
     let is_possible = |entry: &&RegionProcess| {
         !entry.in_range
             && entry.status != 0

@@ -46,7 +46,7 @@ pub struct ProcessContext<'a> {
 
 impl std::fmt::Debug for ProcessContext<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Place").field("uses_gpu", &self.uses_gpu).finish_non_exhaustive()
+        f.debug_struct("ProcessContext").field("uses_gpu", &self.uses_gpu).finish_non_exhaustive()
     }
 }
 
@@ -73,7 +73,7 @@ impl Survey {
     fn add(&mut self, process: &Process) {
         let Some(detail) = &process.detail else { return };
         let environment = detail.at_exec.known();
-        if let Some(limits) = environment.map(of_environment).filter(super::Limits::are_any) {
+        if let Some(limits) = environment.and_then(of_environment).filter(super::Limits::are_any) {
             let first = self.examples.entry(process.cgroup.clone());
             let new = (process.pid, process.start_time, limits);
             let first = first.or_insert_with(|| new.clone());
@@ -227,7 +227,7 @@ fn fill(answer: &mut Vgpu, case: &Case<'_>, registered: &Registered<'_>, place: 
     }
 }
 
-/// The answer for one that the library does not have.
+/// The answer for a process without an entry in a region.
 fn without_entry(answer: &mut Vgpu, case: &Case<'_>, verdict: &LimitVerdict) {
     if let [Ok(region)] = case.regions {
         describe(answer, case, region);
@@ -308,8 +308,8 @@ fn file(mapped: &MappedFile) -> VgpuFile {
     }
 }
 
-/// The verdict for all devices: the least of them. One without a limit counts
-/// only where none has one.
+/// The worst of the verdicts on all devices. A device without a limit counts only
+/// where no device has one.
 fn least<'a>(all: impl Iterator<Item = &'a LimitVerdict> + Clone) -> LimitVerdict {
     let rank = |verdict: &&LimitVerdict| match verdict.in_force {
         InForce::No => 0,

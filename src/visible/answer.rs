@@ -19,7 +19,7 @@ const CUDA: &str = "CUDA_VISIBLE_DEVICES";
 /// Variables that say that a process is a client of an MPS server.
 const MPS: [&str; 2] = ["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "CUDA_MPS_PIPE_DIRECTORY"];
 
-/// What is asked, of whom, by whom.
+/// An environment, the GPUs of the node, and what the process may open of them.
 struct Question<'a> {
     environment: &'a Answer<Environment>,
     gpus: &'a [Gpu],
@@ -59,13 +59,13 @@ impl<'a> Question<'a> {
         VariableState::of(self.environment, name)
     }
 
-    /// Whether a vendor has a GPU here.
+    /// Whether the node has a GPU of this vendor.
     fn has(&self, vendor: &Vendor) -> bool {
         self.gpus.iter().any(|gpu| gpu.vendor == *vendor)
     }
 
-    /// What stands for the interfaces on a node without any GPU: no value gives
-    /// one, but one that could not be read is not settled.
+    /// The answer on a node without any GPU, where no interface has one: no value
+    /// gives a GPU. A value that could not be read stays unknown.
     fn without_gpus(&self) -> Api {
         let outcome = match self.state(CUDA) {
             VariableState::Unknown(why) => Chosen::unknown(why),
@@ -109,7 +109,7 @@ impl<'a> Question<'a> {
         apis
     }
 
-    /// The variable that decides for HIP: its own unless empty, else CUDA's.
+    /// The variable that HIP reads: its own, or CUDA's where its own is empty or not set.
     fn hip_variable(&self) -> &'static str {
         let own = "HIP_VISIBLE_DEVICES";
         match (self.state(own), self.state(CUDA)) {
@@ -157,7 +157,7 @@ impl<'a> Question<'a> {
         vec![self.api(ApiName::LevelZero, "ZE_AFFINITY_MASK", outcome)]
     }
 
-    /// One interface's answer in words.
+    /// What one interface chose, as the answer has it.
     fn api(&self, api: ApiName, variable: &str, outcome: Chosen) -> Api {
         let state = self.state(variable);
         let devices = outcome.devices();
@@ -194,8 +194,8 @@ impl<'a> Question<'a> {
         instance.key(gpu)
     }
 
-    /// Whether an interface that the node has GPUs for reads a variable; of
-    /// other vendors' nothing is known.
+    /// Whether an interface reads a variable and the node has a GPU of its vendor. A
+    /// variable of other vendors counts as read: gpumap does not know who reads it.
     fn is_read(&self, name: &str) -> bool {
         match name.split('_').next() {
             Some("CUDA") => self.has(&Vendor::Nvidia) || self.has(&Vendor::Amd),
@@ -206,7 +206,7 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// What is set, the first of each name.
+    /// The variables that are set; of several with one name the first.
     fn variables(&self) -> Vec<RawVariable> {
         let Some(environment) = self.environment.known() else { return Vec::new() };
         let set = device_variables().filter_map(|name| environment.get(name));

@@ -14,7 +14,8 @@ pub(super) fn is_on(population: &Population<'_>, place: usize) -> bool {
     !population.gpu(place).mig.is_empty()
 }
 
-/// What ordinals count in nvitop's model: every GPU where it stands.
+/// What ordinals count in nvitop's model: every GPU, with MIG or without, at its own
+/// place in the order.
 pub(super) fn in_place(places: &[usize]) -> Vec<CountedDevice> {
     places.iter().copied().map(CountedDevice::whole).collect()
 }
@@ -91,7 +92,7 @@ pub(super) fn select(list: &List<'_>, population: &Population<'_>) -> Chosen {
     picked.by_name()
 }
 
-/// Whether any entry stands there twice.
+/// Whether any entry is in the list twice.
 fn has_repetition(entries: &[&[u8]]) -> bool {
     let mut seen = std::collections::HashSet::new();
     !entries.iter().all(|entry| seen.insert(*entry))
@@ -133,7 +134,7 @@ fn instance(population: &Population<'_>, gpu: &[u8], gi: &[u8], ci: &[u8]) -> St
     }
 }
 
-/// An end of the list.
+/// Ends the list.
 fn stop(code: CutCode, why: &str) -> Step {
     Step::Stop(code, why.to_owned(), Certainty::Documented)
 }

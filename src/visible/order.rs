@@ -11,9 +11,9 @@ use super::variable::VariableState;
 type Address = (u32, u32, u32, u32);
 
 /// CUDA's order: `CUDA_DEVICE_ORDER` (CUDA Programming Guide, environment
-/// variables). `PCI_BUS_ID` is what it says. The default, `FASTEST_FIRST`, is a
-/// heuristic; GPUs of one model stand in PCI order in practice. Any other
-/// value is one of the two, and nobody says which.
+/// variables). `PCI_BUS_ID` is the order of PCI addresses. The default,
+/// `FASTEST_FIRST`, is a heuristic of the driver; GPUs of one model are in PCI order
+/// in practice. Any other value means one of the two, and no document says which.
 pub(super) fn cuda(population: &Population<'_>, variable: VariableState<'_>) -> (Vec<usize>, Order) {
     let Some(places) = by_pci(population) else {
         return unordered(population, "not every GPU has a PCI address of its own");
@@ -31,8 +31,9 @@ pub(super) fn cuda(population: &Population<'_>, variable: VariableState<'_>) -> 
 }
 
 /// ROCm's order is that of the KFD topology's nodes, which the inventory does
-/// not keep. amdgpu makes a GPU's node and its render minor in one go, mostly
-/// in PCI order: where both orders agree it is taken for that one.
+/// not keep. amdgpu makes a GPU's node and its render minor together, mostly in
+/// PCI order: where the orders of minors and of PCI addresses agree, it is taken for
+/// that one.
 pub(super) fn rocm(population: &Population<'_>) -> (Vec<usize>, Order) {
     let mut places = population.allowed.clone();
     places.sort_by_key(|place| population.gpu(*place).minor);

@@ -24,9 +24,9 @@ impl CountedDevice {
 /// How much is known of the order in which a process counts devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// It is this one.
+    /// It is documented.
     Known,
-    /// It is this one in practice.
+    /// It is not documented, and drivers keep to it.
     Assumed,
     /// The set is known and the order is not, for this reason.
     Unknown(String),
@@ -37,7 +37,7 @@ pub(super) enum Order {
 pub(super) struct Listing {
     /// The devices.
     pub(super) devices: Vec<CountedDevice>,
-    /// Whether their order is the one they stand in.
+    /// Whether a process counts them in the order of `devices`.
     pub(super) order: Order,
 }
 
@@ -48,14 +48,14 @@ pub(super) struct Chosen {
     pub(super) listing: Option<Listing>,
     /// How sure `listing` is.
     pub(super) confidence: Certainty,
-    /// Where the list ended.
+    /// The entry that ended the list, if one did.
     pub(super) cut: Option<Cut>,
     /// Why it is unknown, or what else there is to know.
     pub(super) why: Option<String>,
 }
 
 impl Chosen {
-    /// Settled devices.
+    /// Devices that are known.
     pub(super) fn known(devices: Vec<CountedDevice>, order: Order, confidence: Certainty) -> Self {
         let why = match (&order, devices.len()) {
             (Order::Unknown(why), 2..) => Some(format!("order unknown: {why}")),
@@ -64,23 +64,23 @@ impl Chosen {
         Self { listing: Some(Listing { devices, order }), confidence, cut: None, why }
     }
 
-    /// No device at all.
+    /// The list chooses no device.
     pub(super) fn none(confidence: Certainty) -> Self {
         Self::known(Vec::new(), Order::Known, confidence)
     }
 
-    /// Not to be told.
+    /// Which devices it chooses is not known, for this reason.
     pub(super) fn unknown(why: impl Into<String>) -> Self {
         Self { listing: None, confidence: Certainty::Unknown, cut: None, why: Some(why.into()) }
     }
 
-    /// The same with the end of the list.
+    /// The same with the entry that ended the list.
     #[must_use]
     pub(super) fn with_cut(self, cut: Option<Cut>) -> Self {
         Self { cut, ..self }
     }
 
-    /// The same with more to know.
+    /// The same with a reason or a note.
     #[must_use]
     pub(super) fn with_why(self, why: impl Into<String>) -> Self {
         Self { why: Some(why.into()), ..self }

@@ -1,6 +1,8 @@
-//! The GPUs of a vendor that a process can count: those that the cgroup allows. A
-//! GPU with an unknown verdict is left out in one attempt and included in another;
-//! an answer that is the same both times does not depend on it.
+//! The GPUs of a vendor that a process can count: those that the cgroup allows.
+//!
+//! Where verdicts are unknown, the question is answered twice: once as if they were
+//! all deny, and once as if they were all allow. Each is one of two possible worlds.
+//! If both answers are the same, it does not depend on these verdicts.
 
 use crate::model::Certainty;
 use crate::model::{SharedRole, Vendor, Verdict};
@@ -9,7 +11,7 @@ use crate::report::Gpu;
 use super::openable::OpenableGpus;
 use super::outcome::{Chosen, CountedDevice, agreed};
 
-/// A vendor's GPUs in one of the possible worlds.
+/// A vendor's GPUs in one of the two possible worlds.
 #[derive(Debug)]
 pub(super) struct Population<'a> {
     /// The inventory of the node.
@@ -20,13 +22,12 @@ pub(super) struct Population<'a> {
     pub(super) allowed: Vec<usize>,
     /// What the process may open.
     reach: &'a OpenableGpus,
-    /// Whether undecided verdicts count as allowed.
+    /// Whether unknown verdicts count as allow.
     lenient: bool,
 }
 
 impl<'a> Population<'a> {
-    /// The GPUs of a vendor in the world where undecided verdicts are
-    /// `lenient`ly allowed, or not.
+    /// The GPUs of a vendor. `lenient`: in the world where unknown verdicts are allow.
     fn new(vendor: &Vendor, gpus: &'a [Gpu], reach: &'a OpenableGpus, lenient: bool) -> Self {
         let present: Vec<usize> = places(vendor, gpus).filter(|place| !gpus[*place].excluded).collect();
         let open = is_open(shared(vendor, reach).map_or(Verdict::Allow, |found| found.1), lenient);
@@ -64,7 +65,8 @@ impl<'a> Population<'a> {
     }
 }
 
-/// What both worlds agree on. A denied shared node leaves nothing to ask.
+/// What both worlds agree on. Where a shared node that the libraries need is denied,
+/// there is no device, and neither world is looked at.
 pub(super) fn in_both_worlds<'a>(
     vendor: &Vendor,
     gpus: &'a [Gpu],
@@ -84,7 +86,7 @@ pub(super) fn in_both_worlds<'a>(
     }
 }
 
-/// Which verdicts are missing, if any is.
+/// Which verdict is unknown, if any is.
 fn undecided(vendor: &Vendor, gpus: &[Gpu], reach: &OpenableGpus) -> Option<String> {
     if let Some((role, Verdict::Unknown)) = shared(vendor, reach) {
         return Some(format!("whether {role} may be opened is not known"));
@@ -114,12 +116,13 @@ fn verdict(reach: &OpenableGpus, place: usize) -> Verdict {
     reach.gpus.get(place).map_or(Verdict::Unknown, |access| access.verdict)
 }
 
-/// Whether a verdict lets through in a world.
+/// Whether a verdict counts as allow in a world.
 fn is_open(verdict: Verdict, lenient: bool) -> bool {
     verdict == Verdict::Allow || (lenient && verdict == Verdict::Unknown)
 }
 
-/// The worst of a vendor's needed shared nodes that is not allowed.
+/// A shared node that the vendor's libraries need and that is not allowed: a denied
+/// one before an unknown one.
 fn shared<'a>(vendor: &Vendor, reach: &'a OpenableGpus) -> Option<(&'a SharedRole, Verdict)> {
     let needed =
         reach.shared.iter().filter(|node| node.needed && node.role.needed_by().as_ref() == Some(vendor));

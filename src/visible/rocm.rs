@@ -14,7 +14,7 @@ use crate::model::{Certainty, CutCode};
 /// Certainty of what the runtimes' source says.
 const SURE: Certainty = Certainty::Documented;
 
-/// `ROCR_VISIBLE_DEVICES`: unset is all, empty is none.
+/// `ROCR_VISIBLE_DEVICES`: not set, it chooses all GPUs; empty, it chooses none.
 pub(super) fn rocr(population: &Population<'_>, visible: VariableState<'_>) -> Chosen {
     let (places, order) = order::rocm(population);
     let base = Listing { devices: places.into_iter().map(CountedDevice::whole).collect(), order };
@@ -54,7 +54,7 @@ fn filtered(population: &Population<'_>, base: &Listing, list: &List<'_>) -> Cho
     if unseen { open_ended() } else { ordered(picked, base, counted) }
 }
 
-/// The result: numbers are worth what the order is worth, names need none.
+/// The result. Numbers are as certain as the order of the GPUs, names do not depend on it.
 fn ordered(picked: Selection, base: &Listing, counted: bool) -> Chosen {
     if counted { picked.by_ordinal(base) } else { picked.by_name() }
 }
@@ -192,7 +192,7 @@ fn counted(population: &Population<'_>, rocr: &Chosen, list: &List<'_>) -> Chose
     if list.open { open_ended() } else { picked.by_ordinal(base) }
 }
 
-/// Whether newer runtimes find a GPU by this entry: any part of an id does.
+/// Whether newer runtimes find a GPU by this entry: they accept any part of its id.
 fn may_be_name(population: &Population<'_>, entry: &[u8]) -> bool {
     let entry = String::from_utf8_lossy(entry).to_ascii_uppercase();
     let is_part = |place: &usize| match &population.gpu(*place).uuid {

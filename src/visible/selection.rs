@@ -14,7 +14,7 @@ pub(super) enum Step {
     Take(CountedDevice, Certainty),
     /// It ends the list: stable code, why, how sure.
     Stop(CutCode, String, Certainty),
-    /// What it does is not settled.
+    /// What it does is not documented, or documents disagree.
     Disputed(String),
 }
 

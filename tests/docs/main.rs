@@ -13,3 +13,5 @@ mod architecture;
 mod circles;
 mod manual;
 mod readme;
+#[path = "../support/shell_words.rs"]
+mod shell_words;

@@ -91,8 +91,10 @@ fn threat_model() {
         page.split('`').skip(1).step_by(2).filter_map(|code| code.rsplit_once("::")).collect();
     assert!(named.len() > 40, "{named:?}");
     for (module, test) in named {
-        let file = root.join(format!("tests/{}.rs", module.replace("::", "/")));
-        let text = fs::read_to_string(file).unwrap_or_default();
+        let path = root.join("tests").join(module.replace("::", "/"));
+        let text = fs::read_to_string(path.with_extension("rs"))
+            .or_else(|_| fs::read_to_string(path.join("mod.rs")));
+        let text = text.unwrap_or_default();
         assert!(text.contains(&format!("#[test]\nfn {test}()")), "{module}::{test}");
     }
     let unit = fs::read_to_string(root.join("src/commands/tests.rs")).unwrap();

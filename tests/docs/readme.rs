@@ -5,6 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::shell_words;
+
 const PROMPT: &str = "$ gpumap ";
 
 fn root() -> &'static Path {
@@ -18,20 +20,13 @@ fn readme() -> String {
 /// What a command line prints, run in the root of the repository.
 fn run(line: &str) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gpumap"));
-    command.args(words(line)).current_dir(root()).env_remove("CLICOLOR_FORCE").stdin(Stdio::null());
+    command
+        .args(shell_words::split(line))
+        .current_dir(root())
+        .env_remove("CLICOLOR_FORCE")
+        .stdin(Stdio::null());
     let output = command.output().unwrap();
     String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
-}
-
-/// Splits at spaces outside single quotes, as a shell would.
-fn words(line: &str) -> Vec<String> {
-    let parts = line.split('\'').enumerate();
-    parts
-        .flat_map(|(index, part)| match index % 2 {
-            0 => part.split_whitespace().map(str::to_owned).collect(),
-            _ => vec![part.to_owned()],
-        })
-        .collect()
 }
 
 /// The text with what each example prints now.

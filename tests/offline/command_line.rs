@@ -11,6 +11,8 @@ use std::process::{Command, Output, Stdio};
 use snapbox::data::DataFormat;
 use snapbox::{Data, assert_data_eq};
 
+use crate::support::shell_words;
+
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")
 }
@@ -426,24 +428,13 @@ fn saved_nodes() {
 /// One command on one saved node: command, answer, errors and exit code in one
 /// file that reads like a terminal.
 fn saved_node(node: &Path, line: &str, expected: &Path) {
-    let args: Vec<String> = words(line);
+    let args: Vec<String> = shell_words::split(line);
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let output = gpumap(&[&["--from", node.to_str().unwrap()], &args[..]].concat());
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     let code = output.status.code().unwrap();
     let actual = format!("$ gpumap {line}\n{out}{err}exit {code}\n");
     assert_data_eq!(actual, Data::read_from(expected, Some(DataFormat::Text)).raw());
-}
-
-/// Splits at spaces outside single quotes, as a shell would.
-fn words(line: &str) -> Vec<String> {
-    let parts = line.split('\'').enumerate();
-    parts
-        .flat_map(|(index, part)| match index % 2 {
-            0 => part.split_whitespace().map(str::to_owned).collect(),
-            _ => vec![part.to_owned()],
-        })
-        .collect()
 }
 
 /// Make sure that a usage error is one line of what is wrong and how to write it,

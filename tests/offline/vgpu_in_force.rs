@@ -7,12 +7,12 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
-use gpumap::model::{InForce, LimitCode, MeantBy};
+use gpumap::model::{InForce, LimitCode, MeantBy, Verdict};
 use gpumap::observation::{
     Answer, Detail, Environment, FileFacts, JobFile, LibraryVariables, MappedFile, Observation, OverrideFile,
     Preload, Process, SharedRegion, SparseBytes, Text, Variable, VgpuTraces,
 };
-use gpumap::report::{LimitVerdict, Vgpu};
+use gpumap::report::{LimitVerdict, Vgpu, VgpuDevice};
 use gpumap::vgpu::{ProcessContext, Survey};
 use serde_json::Value;
 
@@ -744,6 +744,20 @@ fn limits_that_may_have_been_meant() {
     });
     assert_eq!((padded.memory.in_force, padded.memory.code), unknown);
     assert_eq!(padded.devices[0].memory_meant, None);
+    // What was kept of a limit may end before its unit.
+    let long = changed(|process, bytes| {
+        let Answer::Known(environment) = &mut process.detail.as_mut().unwrap().at_exec else { panic!() };
+        environment.variables.iter_mut().for_each(|one| one.cut = one.name == "CUDA_DEVICE_MEMORY_LIMIT");
+        bytes[1600..1856].fill(0);
+    });
+    assert_eq!((long.memory.in_force, long.memory.code), unknown);
+    // Others that were left out do not make a limit unknown that was found.
+    let found = changed(|process, bytes| {
+        let Answer::Known(environment) = &mut process.detail.as_mut().unwrap().at_exec else { panic!() };
+        environment.cut = Some("its values are longer than 128 KiB".to_owned());
+        bytes[1600..1856].fill(0);
+    });
+    assert_eq!((found.memory.in_force, found.memory.code), (InForce::No, LimitCode::LimitMissing));
     // The first process of its container tells.
     let mut all = observation(&truth("v1.2-env-wiped"));
     all.processes[0].detail.as_mut().unwrap().at_exec = Answer::Missing("no right".to_owned());
@@ -779,4 +793,38 @@ fn neighbours_with_libraries_of_their_own() {
         judged(&all, pid, Some(80 << 30)).memory.code
     };
     assert_eq!((told(1000), told(0)), (LimitCode::Held, LimitCode::MixedLibraries));
+}
+
+/// Make sure that a region which names a GPU that its process may not open says nothing
+/// of that GPU: neither which it is nor how much memory it has.
+#[test]
+fn forged_uuids() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/nodes/hami-containers.json");
+    let honest: Observation = serde_json::from_value(json(&path)).unwrap();
+    let node = gpumap::analyse::node(&honest, &Default::default()).unwrap();
+    let gpus = node.gpus.unwrap();
+    let mut denied = 0;
+    for process in gpumap::analyse::limits(&honest).unwrap().processes.unwrap() {
+        let limits = process.vgpu.unwrap();
+        let [VgpuDevice { uuid: Some(_), .. }] = limits.devices.as_slice() else { continue };
+        let region = limits.region.unwrap();
+        let cgroup = node.cgroups.iter().flatten().find(|cgroup| cgroup.path == process.cgroup).unwrap();
+        for gpu in &gpus {
+            let mut forged = honest.clone();
+            let is_its = |one: &&mut SharedRegion| (one.dev, one.inode) == (region.dev, region.inode);
+            let shared = forged.regions.iter_mut().find(is_its).unwrap();
+            let mut bytes = shared.contents.known().unwrap().whole().unwrap();
+            bytes[64..104].copy_from_slice(gpu.uuid.as_ref().unwrap().as_bytes());
+            shared.contents = Answer::Known(SparseBytes::of(&bytes, bytes.len() as u64));
+            let told = gpumap::analyse::limits(&forged).unwrap().processes.unwrap();
+            let told = told.into_iter().find(|one| one.pid == process.pid).unwrap().vgpu.unwrap();
+            let verdict = cgroup.gpus.iter().find(|verdict| verdict.gpu == gpu.key).unwrap().verdict;
+            let is_denied = verdict == Verdict::Deny;
+            let expected = (!is_denied).then(|| gpu.key.clone());
+            assert_eq!(told.devices[0].gpu, expected, "{} {}", process.pid, gpu.key);
+            assert_eq!(told.devices[0].uuid, gpu.uuid, "{}", process.pid);
+            denied += usize::from(is_denied);
+        }
+    }
+    assert!(denied > 0);
 }

@@ -181,25 +181,29 @@ fn shell(cluster: &Cluster, script: &str) {
     cluster.run("sh", &["-ec", script]);
 }
 
-/// A job whose process runs as a user, under SoftMig's library: registered in a region
-/// of its own if `registered`, else passive. `before` is done with its number before
-/// anybody looks.
-fn job(
-    cluster: &Cluster,
-    bench: &Bench,
+/// What makes the process of a job under SoftMig's library.
+#[derive(Clone, Copy)]
+struct InJob<'a> {
     uid: u32,
+    /// Whether it is registered in the bench's region; else the library is passive.
     registered: bool,
-    options: &[&str],
-    file: Option<&str>,
-) -> Value {
+    /// Variables that its user sets.
+    variables: &'a str,
+    /// A script that makes the job's file, `@.conf`, before anybody looks.
+    file: Option<&'a str>,
+}
+
+/// What is told of such a process in a job with a shard.
+fn job(cluster: &Cluster, bench: &Bench, InJob { uid, registered, variables, file }: InJob<'_>) -> Value {
     let library = bench.dir.join("libsoftmig.so");
     let region = if registered {
         format!("HOOKED_REGION={} HOOKED_ENTRY=0", bench.region.display())
     } else {
         String::new()
     };
+    let options = &["--gres=shard:1"];
     let script = format!(
-        "exec setpriv --reuid {uid} --clear-groups env LD_PRELOAD={} {region} HOOKED_READY=1 sleep 600",
+        "exec setpriv --reuid {uid} --clear-groups env LD_PRELOAD={} {region} {variables} HOOKED_READY=1 sleep 600",
         library.display()
     );
     let job = cluster.submit(options, &script);
@@ -223,8 +227,11 @@ fn job(
         answer["host_pid"] = Value::Null;
     }
     // What the region takes for its pid on the node is another one from there.
-    assert_eq!(answers[0]["memory"], answers[1]["memory"], "inside and outside");
-    answers[0].take()
+    if variables.is_empty() {
+        assert_eq!(answers[0]["memory"], answers[1]["memory"], "inside and outside");
+    }
+    // From outside the cluster's cgroups lie below others, and prove no job's number.
+    answers[1].take()
 }
 
 /// Make sure that SoftMig's limits in jobs of a real Slurm are told as its files, their
@@ -240,36 +247,47 @@ fn softmig_in_jobs() {
             Bench::new("cudevshr.cache.1", cluster.work().join("softmig"), "softmig-job", "libsoftmig.so");
         bench.put(LIMITS, &[(2_u64 << 30).to_le_bytes(); 16].concat());
         let file = Some("printf 'CUDA_DEVICE_MEMORY_LIMIT=2g\nCUDA_DEVICE_SM_LIMIT=40\n' > @.conf");
-        let told = job(cluster, &bench, 12345, true, &["--gres=shard:1"], file);
+        let honest = InJob { uid: 12345, registered: true, variables: "", file };
+        let told = job(cluster, &bench, honest);
         assert_eq!((codes(&told).0, &told["meant_by"]), ("held", &"job-file".into()), "{told}");
         assert_eq!(
             (&told["layout"], &told["devices"][0]["memory_meant"]),
             (&"softmig-1.1".into(), &(2_u64 << 30).into())
         );
-        let told = job(cluster, &bench, 0, true, &["--gres=shard:1"], file);
+        let told = job(cluster, &bench, InJob { uid: 0, ..honest });
         assert_eq!(
             (codes(&told).0, told["memory"]["in_force"].as_str()),
             ("root-exempt", Some("no")),
             "{told}"
         );
-        let none = job(cluster, &bench, 12345, false, &["--gres=shard:1"], None);
+        let none = job(cluster, &bench, InJob { registered: false, file: None, ..honest });
         assert_eq!(codes(&none), ("no-job-file", "no-job-file"), "{none}");
         for make in [
             "echo CUDA_DEVICE_MEMORY_LIMIT=2g > @.other; ln -s @.other @.conf",
             "echo CUDA_DEVICE_MEMORY_LIMIT=2g > @.conf; chown 12345 @.conf",
         ] {
-            let told = job(cluster, &bench, 12345, false, &["--gres=shard:1"], Some(make));
+            let told = job(cluster, &bench, InJob { registered: false, file: Some(make), ..honest });
             assert_eq!(codes(&told).0, "job-file-refused", "{make}: {told}");
             assert_eq!(told["devices"][0]["memory_meant"], 2_u64 << 30);
         }
         // A limit in the file that the region does not have yet.
         let lower = Some("echo CUDA_DEVICE_MEMORY_LIMIT=1g > @.conf");
-        let told = job(cluster, &bench, 12345, true, &["--gres=shard:1"], lower);
+        let told = job(cluster, &bench, InJob { file: lower, ..honest });
         assert_eq!(
             (codes(&told).0, told["memory"]["in_force"].as_str()),
             ("limit-higher", Some("partly")),
             "{told}"
         );
+        // SoftMig goes by the job that the environment names, and gpumap by the job's own file.
+        let file =
+            lower.map(|lower| format!("{lower}; echo CUDA_DEVICE_MEMORY_LIMIT=2g > {FILES}/4000000.conf"));
+        let named = InJob { variables: "SLURM_JOB_ID=4000000", file: file.as_deref(), ..honest };
+        let told = job(cluster, &bench, named);
+        assert_eq!(
+            (codes(&told).0, &told["devices"][0]["memory_meant"]),
+            ("limit-higher", &(1_u64 << 30).into())
+        );
+        assert!(!told["meant_in"].as_str().unwrap().contains("4000000"), "{told}");
         shell(cluster, &format!("umount {FILES}; rmdir {FILES}"));
     });
 }

@@ -38,6 +38,7 @@ pub mod programs;
 pub mod pty;
 pub mod rng;
 pub mod scenario;
+pub mod shell_words;
 pub mod slurm;
 pub mod source;
 pub mod sysctl;

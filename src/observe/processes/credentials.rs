@@ -15,9 +15,10 @@ const LIMIT: usize = 64 << 10;
 const LEVELS: usize = 33;
 
 /// The user who is responsible for a process, by uid: its real one (the owner of its
-/// directory in `/proc` is root if the process is not dumpable). For a process in a
-/// user namespace, the user who created the outermost namespace, because inside it
-/// that user has many uids. `own`: the inode number of gpumap's user namespace.
+/// directory in `/proc` is the effective one: root in a set-user-ID program of root's).
+/// For a process in a user namespace, the user who created the outermost namespace,
+/// because inside it that user has many uids. `own`: the inode number of gpumap's user
+/// namespace.
 ///
 /// `None` for a process that is gone.
 pub(crate) fn responsible_user(process: &Dir, own: Option<u64>) -> Option<u32> {

@@ -58,7 +58,7 @@ fn is_here(proc: &Path) -> bool {
         let stat = stat_at(&Dir::open(path).ok()?, c"").ok()?;
         Some((stat.dev, stat.inode))
     };
-    // Without the right to look there, the proc file system has to do.
+    // Without the right to look at that root, the proc file system alone decides.
     let first = place(&proc.join("1/root"));
     is_own(proc) && first.is_none_or(|first| Some(first) == place(Path::new("/")))
 }

@@ -93,7 +93,7 @@ mod tests {
     }
 
     /// Make sure that a file below a root is found by its name on the node, and
-    /// that one that is no file is reported.
+    /// that a name which is not that of a regular file is reported.
     #[test]
     fn places() {
         let root = std::env::temp_dir().join(format!("gpumap-setup-{}", std::process::id()));

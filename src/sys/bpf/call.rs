@@ -1,6 +1,6 @@
 //! The call itself, and the members of its attribute that several commands use.
 
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use libc::{c_long, c_ulong};
 use nix::errno::Errno;
@@ -105,6 +105,42 @@ pub(in crate::sys) unsafe fn call<T: Body>(command: BpfCommand, body: &mut T) ->
     Ok(result)
 }
 
+/// Makes a call that opens something.
+///
+/// # Safety
+///
+/// As [`call`].
+pub(in crate::sys) unsafe fn open<T: Body>(command: BpfCommand, body: &mut T) -> Result<OwnedFd, BpfError> {
+    // SAFETY: the caller's promise.
+    let fd = unsafe { call(command, body)? };
+    // SAFETY: the kernel returned a new descriptor (always close-on-exec) that
+    // nobody else knows; descriptors fit an int.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+}
+
+/// The number of a descriptor as members have it.
+pub(in crate::sys) fn raw(fd: BorrowedFd<'_>) -> u32 {
+    fd.as_raw_fd().cast_unsigned()
+}
+
+/// The beginning of the member of `BPF_LINK_CREATE`; what follows depends on the kind
+/// of link.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+pub(in crate::sys) struct LinkHead {
+    pub(in crate::sys) program: u32,
+    pub(in crate::sys) target: u32,
+    pub(in crate::sys) attach_type: u32,
+    pub(in crate::sys) flags: u32,
+}
+
+impl LinkHead {
+    /// A link of a program, attached to nothing that has a number.
+    pub(in crate::sys) fn of(program: BorrowedFd<'_>, attach_type: u32) -> Self {
+        Self { program: raw(program), attach_type, ..Self::default() }
+    }
+}
+
 /// The member of the `*_GET_FD_BY_ID` and `*_GET_NEXT_ID` commands.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
@@ -121,10 +157,7 @@ unsafe impl Body for IdBody {}
 pub(super) fn fd_by_id(command: BpfCommand, id: u32, open_flags: u32) -> Result<OwnedFd, BpfError> {
     let mut body = IdBody { id, open_flags, ..IdBody::default() };
     // SAFETY: no addresses in the body.
-    let fd = unsafe { call(command, &mut body)? };
-    // SAFETY: the kernel returned a new descriptor (always close-on-exec) that
-    // nobody else knows; descriptors fit an int.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+    unsafe { open(command, &mut body) }
 }
 
 /// The member of `BPF_OBJ_GET_INFO_BY_FD`.

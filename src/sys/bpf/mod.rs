@@ -25,7 +25,7 @@ pub use attach::{
 };
 pub use btf::types_by_id;
 pub use call::MIN_ATTR_SIZE;
-pub(super) use call::{Body, BpfCommand, call};
+pub(super) use call::{Body, BpfCommand, LinkHead, open, raw};
 pub use error::BpfError;
 pub use link::{LinkInfo, TracingLink, link_by_id, link_info, next_link_id, tracing_link};
 pub use map::{ContentLimits, Contents, MapInfo, contents, map_by_id, map_frozen, map_info, possible_cpus};

@@ -11,8 +11,12 @@ pub(in crate::observe::processes) const NAME_LIMIT: usize = 64;
 /// How often one name is kept. `getenv` finds the first; a second one shows that
 /// there are several.
 const REPEATED: usize = 8;
-/// Bytes of values that are kept of an environment.
+/// Bytes of values that are kept of an environment, but for those of
+/// [`LIMIT_VARIABLES`]: what a user puts before them must not hide them.
 const BYTES: usize = 128 << 10;
+/// How often one of [`LIMIT_VARIABLES`] is kept, and bytes of its value: a path.
+const LIMIT_REPEATED: usize = 2;
+const LIMIT_BYTES: usize = 4 << 10;
 
 /// First bytes of wanted names. They rule out most of the millions of entries on a
 /// node.
@@ -47,8 +51,13 @@ pub(in crate::observe::processes) fn wanted(entry: &[u8]) -> Option<(&'static st
 
 /// A variable as it is kept.
 pub(in crate::observe::processes) fn variable(name: &str, value: &[u8]) -> Variable {
-    let kept = value.get(..VALUE_LIMIT).unwrap_or(value);
+    let most = if is_limit(name) { LIMIT_BYTES } else { VALUE_LIMIT };
+    let kept = value.get(..most).unwrap_or(value);
     Variable { name: name.to_owned(), value: kept.into(), cut: kept.len() < value.len() }
+}
+
+fn is_limit(name: &str) -> bool {
+    LIMIT_VARIABLES.binary_search(&name).is_ok()
 }
 
 /// Collects the variables of one environment within bounds: a process may point to
@@ -66,10 +75,11 @@ impl VariableFilter {
     /// marked as cut.
     pub(in crate::observe::processes) fn is_full(&mut self, name: &str) -> bool {
         let again = self.kept.variables.iter().filter(|one| one.name == name).count();
-        if again >= REPEATED {
-            self.full.get_or_insert_with(|| format!("{name} is in it more than {REPEATED} times"));
+        let most = if is_limit(name) { LIMIT_REPEATED } else { REPEATED };
+        if again >= most {
+            self.full.get_or_insert_with(|| format!("{name} is in it more than {most} times"));
         }
-        again >= REPEATED
+        again >= most
     }
 
     /// Keeps an entry if it is wanted and there is room for it; returns whether it
@@ -80,7 +90,7 @@ impl VariableFilter {
             return false;
         }
         let variable = variable(name, value);
-        let size = variable.value.as_bytes().len();
+        let size = if is_limit(name) { 0 } else { variable.value.as_bytes().len() };
         if self.bytes + size > BYTES {
             self.full.get_or_insert_with(|| format!("its values are longer than {} KiB", BYTES >> 10));
             return false;
@@ -139,5 +149,19 @@ mod tests {
         let kept = kept.end();
         assert_eq!(kept.variables.len(), BYTES / VALUE_LIMIT);
         assert_eq!(kept.cut.as_deref(), Some("its values are longer than 128 KiB"));
+    }
+
+    /// Make sure that limits are kept whatever stands before them, and that they take
+    /// little room.
+    #[test]
+    fn limits_behind_others() {
+        let mut kept = VariableFilter::default();
+        for name in VARIABLES.iter().chain(&LIMIT_VARIABLES).chain(&LIMIT_VARIABLES).chain(&LIMIT_VARIABLES) {
+            kept.add(&[name.as_bytes(), b"=", &[b'x'; VALUE_LIMIT]].concat());
+        }
+        let kept = kept.end();
+        let limits: Vec<_> = kept.variables.iter().filter(|one| is_limit(&one.name)).collect();
+        assert_eq!(limits.len(), 2 * LIMIT_VARIABLES.len());
+        assert!(limits.iter().all(|one| one.cut && one.value.as_bytes().len() == LIMIT_BYTES));
     }
 }

@@ -60,7 +60,7 @@ impl SlowProcesses {
     pub(super) fn depth(&mut self, proc: &Dir, pid: u32) -> Depth {
         self.processes.retain(|_, stall| stall.when.elapsed() < REMEMBERED);
         self.users.retain(|_, (_, since)| since.elapsed() < REMEMBERED);
-        // Then it does not matter whose it is.
+        // Where no process and no user was slow, nobody has to be asked whose it is.
         let is_any_slow = self.users.values().any(|(spent, _)| *spent > TIME_OF_A_USER);
         let is_full = self.users.is_empty() || !is_any_slow && may_lose_another();
         if self.processes.is_empty() && is_full {

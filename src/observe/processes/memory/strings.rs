@@ -3,7 +3,7 @@
 
 use super::{Fault, Memory};
 
-/// The least that is read, up to the end of a page, and the most.
+/// Bytes of a page: each read goes at least to the end of one. The most bytes of a read.
 const PAGE: usize = 4096;
 const MOST: usize = 64 << 10;
 

@@ -37,10 +37,10 @@ pub(super) fn may_have_any(maps: &[u8]) -> bool {
         || memmem::find(maps, b"ws ").is_some() && memmem::find(maps, REGION).is_some()
 }
 
-/// Sorts the mappings. A region is mapped from its beginning, shared and
-/// writable. Beside the library any such file may be one, for a build to come may
-/// have another size and a user another name; without the library it takes name
-/// and size. `named` is the path that the environment gives.
+/// Sorts the mappings. The library maps a region from its beginning, shared and
+/// writable; a process can take pages away again. Beside the library any such file may
+/// be one, for a build to come may have another size and a user another name; without
+/// the library it takes name and size. `named` is the path that the environment gives.
 pub(super) fn find<'a>(maps: &'a [u8], named: Option<&[u8]>) -> Candidates<'a> {
     let mut found = Candidates::default();
     for mapping in mappings(maps).filter(|mapping| is_library(mapping.name())) {
@@ -53,11 +53,12 @@ pub(super) fn find<'a>(maps: &'a [u8], named: Option<&[u8]>) -> Candidates<'a> {
     }
     let is_hooked = !found.libraries.is_empty();
     let mut more_others = false;
-    for mapping in mappings(maps).filter(|mapping| mapping.writes_file && mapping.offset == 0) {
+    for mapping in mappings(maps).filter(|mapping| mapping.writes_file) {
         let is_named = memmem::find(mapping.name(), REGION).is_some() || named == Some(path(&mapping));
-        let is_sized = has_size(mapping.end.saturating_sub(mapping.start));
+        let begins = mapping.offset == 0;
+        let is_sized = begins && has_size(mapping.end.saturating_sub(mapping.start));
         let (is_sure, may_be) =
-            if is_hooked { (is_named || is_sized, true) } else { (true, is_named && is_sized) };
+            if is_hooked { (is_named || is_sized, begins || is_named) } else { (true, is_named && is_sized) };
         if !may_be || found.regions.iter().any(|(known, _)| known.file() == mapping.file()) {
             continue;
         }

@@ -21,7 +21,10 @@ const CGROUP_LIMIT: usize = 256 << 10;
 /// and those of the node that it does not show. A user can give a process a view of
 /// files of its own.
 pub(super) fn read(dir: &Dir, detail: &Detail) -> Vec<JobFile> {
-    let roots = [dir.child(c"root/."), dir.child(c"../1/root/.")];
+    // Where another pid namespace or a security module hides process 1, gpumap's own root
+    // is the node's.
+    let node = dir.child(c"../1/root/.").or_else(|_| dir.child(c"../self/root/."));
+    let roots = [dir.child(c"root/."), node];
     let directory = CString::new(DIRECTORY).unwrap_or_default();
     let is_used = |root: &Dir| root.find_inside(&directory, true).is_ok();
     if !roots.iter().flatten().any(is_used) {

@@ -14,8 +14,8 @@ use crate::sys::dir::{Dir, PathHandle};
 /// Bytes that are read of the file.
 const LIMIT: usize = 4096;
 
-/// `/etc/ld.so.preload` of a process, if it names a library of interception;
-/// the others are nobody's business.
+/// `/etc/ld.so.preload` of a process, if it names libvgpu.so or libsoftmig.so. A list
+/// that names neither is not kept.
 pub(super) fn read(dir: &Dir) -> Answer<Option<Preload>> {
     let root = match dir.child(c"root/.") {
         Ok(root) => root,

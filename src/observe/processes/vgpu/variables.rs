@@ -1,9 +1,9 @@
 //! What the library's own variables say in the memory of a process.
 //!
 //! Some builds look at the shared region once, or ten times a second, and go by
-//! what they have noted in between. Which build a file is cannot be told from the
-//! region, and neither can what it has noted: only its own memory has that. The
-//! libraries are shipped with a full symbol table, which says where.
+//! what they have noted in between. The region tells neither which build it is nor what
+//! it has noted: that is in the memory of the process alone. The libraries are shipped
+//! with a full symbol table, which says at which address.
 
 use std::collections::HashMap;
 use std::fs::File;

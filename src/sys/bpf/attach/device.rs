@@ -8,10 +8,10 @@
 
 use std::ffi::{CStr, CString};
 use std::num::NonZeroU64;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use super::load::{LoadBody, NAME_SIZE};
-use crate::sys::bpf::call::{Body, BpfCommand, call};
+use crate::sys::bpf::call::{Body, BpfCommand, call, open, raw};
 use crate::sys::bpf::error::BpfError;
 use crate::sys::bpf::program::CGROUP_DEVICE_PROGRAM;
 
@@ -112,9 +112,7 @@ pub fn load_device(name: &str, instructions: &[u8]) -> Result<OwnedFd, BpfError>
     }
     // SAFETY: the kernel reads as many whole instructions as there are (it refuses
     // `u32::MAX` unread) and the licence to its end; no log is asked for.
-    let fd = unsafe { call(BpfCommand::ProgramLoad, &mut body)? };
-    // SAFETY: a new descriptor that nobody else knows; it fits an int.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+    unsafe { open(BpfCommand::ProgramLoad, &mut body) }
 }
 
 /// Puts `new` in the place of `old`, with the flags that the cgroup has.
@@ -200,9 +198,7 @@ pub fn pinned(directory: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, BpfErro
     let path = path_in(directory, name);
     let mut body = PinBody { path: path.as_ptr() as u64, ..PinBody::default() };
     // SAFETY: the kernel reads the path to its end.
-    let fd = unsafe { call(BpfCommand::Pinned, &mut body)? };
-    // SAFETY: a new descriptor that nobody else knows; it fits an int.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+    unsafe { open(BpfCommand::Pinned, &mut body) }
 }
 
 /// The path of a name in an open directory. The kernel takes descriptors of
@@ -212,10 +208,6 @@ fn path_in(directory: BorrowedFd<'_>, name: &CStr) -> CString {
     path.extend_from_slice(name.to_bytes());
     // Neither part holds a zero.
     CString::new(path).unwrap_or_default()
-}
-
-fn raw(fd: BorrowedFd<'_>) -> u32 {
-    fd.as_raw_fd().cast_unsigned()
 }
 
 #[cfg(test)]

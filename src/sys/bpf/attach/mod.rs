@@ -1,19 +1,19 @@
 //! The only calls of [`super`] that change something. These here load and attach
 //! programs that run at many functions of a file with one link (at their entries or
-//! returns since Linux 6.6, at both since 6.13) and write into maps; the kernel removes what they made when
-//! the descriptors are closed. Those of `device` replace device programs of cgroups,
-//! which stays.
+//! returns since Linux 6.6, at both since 6.13) and write into maps; the kernel removes
+//! what they made when the descriptors are closed. Those of `device` replace device
+//! programs of cgroups, which stays.
 
 mod device;
 mod load;
 
 use std::ffi::CStr;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 pub use device::{Swap, detach_device, load_device, pin, pinned, swap_device};
 
 use self::load::{LoadBody, NAME_SIZE};
-use super::call::{Body, BpfCommand, call};
+use super::call::{Body, BpfCommand, LinkHead, call, open, raw};
 use super::error::BpfError;
 use super::map::has_plain_values;
 use super::map::map_info;
@@ -60,10 +60,7 @@ pub struct FunctionEntry {
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 struct LinkBody {
-    program: u32,
-    target: u32,
-    attach_type: u32,
-    flags: u32,
+    head: LinkHead,
     path: u64,
     offsets: u64,
     reference_counters: u64,
@@ -104,9 +101,7 @@ pub fn load_many(
     }
     // SAFETY: the kernel reads as many instructions as stated (it refuses
     // `u32::MAX` unread) and the licence to its end; no log is asked for.
-    let fd = unsafe { call(BpfCommand::ProgramLoad, &mut body)? };
-    // SAFETY: a new descriptor that nobody else knows; it fits an int.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+    unsafe { open(BpfCommand::ProgramLoad, &mut body) }
 }
 
 /// Attaches a program to functions of a file: in every process that maps it, now and
@@ -128,8 +123,7 @@ pub fn attach_many(
     let offsets: Vec<u64> = entries.iter().map(|entry| entry.offset).collect();
     let cookies: Vec<u64> = entries.iter().map(|entry| entry.cookie).collect();
     let mut body = LinkBody {
-        program: program.as_raw_fd().cast_unsigned(),
-        attach_type: probes.attach_type(),
+        head: LinkHead::of(program, probes.attach_type()),
         probe_flags: if probes == ManyProbes::Returns { AT_RETURN } else { 0 },
         path: file.as_ptr() as u64,
         offsets: offsets.as_ptr() as u64,
@@ -140,9 +134,7 @@ pub fn attach_many(
     };
     // SAFETY: the kernel reads the path to its end, and as many offsets and
     // cookies as stated (it refuses `u32::MAX` unread).
-    let fd = unsafe { call(BpfCommand::LinkCreate, &mut body)? };
-    // SAFETY: a new descriptor that nobody else knows; it fits an int.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+    unsafe { open(BpfCommand::LinkCreate, &mut body) }
 }
 
 /// Whether this kernel attaches such programs: one that does says that a directory is
@@ -181,7 +173,7 @@ pub fn put(map: BorrowedFd<'_>, key: &[u8], value: &[u8]) -> Result<(), BpfError
         return Err(BpfError { command: BpfCommand::MapUpdate.name(), errno: libc::EINVAL });
     }
     let mut body = UpdateBody {
-        map: map.as_raw_fd().cast_unsigned(),
+        map: raw(map),
         key: key.as_ptr() as u64,
         value: value.as_ptr() as u64,
         ..UpdateBody::default()
@@ -203,11 +195,7 @@ pub fn remove(map: BorrowedFd<'_>, key: &[u8]) -> Result<(), BpfError> {
     if key.len() != info.key_size as usize || !has_plain_values(&info) {
         return Err(BpfError { command: BpfCommand::MapDelete.name(), errno: libc::EINVAL });
     }
-    let mut body = UpdateBody {
-        map: map.as_raw_fd().cast_unsigned(),
-        key: key.as_ptr() as u64,
-        ..UpdateBody::default()
-    };
+    let mut body = UpdateBody { map: raw(map), key: key.as_ptr() as u64, ..UpdateBody::default() };
     // SAFETY: the key is as long as the kernel reads: the size of the map's keys,
     // which never changes, was compared.
     match unsafe { call(BpfCommand::MapDelete, &mut body) } {

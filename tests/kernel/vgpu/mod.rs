@@ -2,6 +2,9 @@
 //! and hostile ones. The library is a stand-in: it makes a process look as one
 //! that the real library has registered.
 
+mod hooked;
+mod tenants;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
