@@ -12,7 +12,7 @@ mkdir -p docs/images
 "$gpumap" --from fixtures/nodes/slurm-jobs.json report -o "$scratch/node.html" >/dev/null || [ $? = 3 ]
 # The first cell of job 4712 that is allowed, its drawing, and the proof behind it.
 open='(() => {
-    const cell = [...document.querySelectorAll(".matrix td a")].find((one) => one.getAttribute("aria-label").includes("; allowed;"));
+    const cell = [...document.querySelectorAll(".matrix td a")].find((one) => /; allowed(;|\.|$)/.test(one.getAttribute("aria-label")));
     const verdict = document.getElementById(cell.getAttribute("href").slice(1));
     const step = [...verdict.closest("table").querySelectorAll("a.step")].find((one) => one.closest("td").cellIndex === verdict.cellIndex);
     const stack = verdict.closest("article");

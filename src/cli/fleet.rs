@@ -57,7 +57,11 @@ pub struct FleetArgs {
     /// Write the report as one HTML file too.
     ///
     /// It needs no network and no other file. It replaces an older one whole or not at
-    /// all, and only its owner may read it.
+    /// all, and only its owner may read it. Names of nodes lead to a section for each
+    /// node: its findings, owners with the four sets, what was not known there. The page
+    /// stays below 8 MiB: it has sections of 2,000 nodes, 20,000 owners and 5,000
+    /// findings, and says where it leaves something out. Nodes with the worst findings
+    /// are first; steps and tasks of the last ones go first.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub html: Option<PathBuf>,
 }

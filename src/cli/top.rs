@@ -21,7 +21,9 @@ use crate::model::MatrixOrder;
 /// more is done with the GPU. `?` lists all glyphs and keys; gpumap-top(1) has them, too.
 ///
 /// The screen is drawn when something changed, at most four times a second. Saved nodes
-/// are replayed with --from, or as FILEs through which `<` and `>` step.
+/// are replayed with --from, or as FILEs through which `<` and `>` step; one of several
+/// that cannot be read says why in its place. The mouse is left to the terminal, so that
+/// text can be selected and copied.
 ///
 /// The exit status of --once is 0 when everything could be seen and 3 when something is
 /// missing or unknown. Else it is 0 when the user ended it, and 2 if gpumap could not

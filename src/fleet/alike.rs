@@ -4,6 +4,9 @@
 const UUID: [usize; 5] = [8, 4, 4, 4, 12];
 /// Hexadecimal digits in a row that are an id.
 const ID: usize = 12;
+/// The most of them that are looked at together: text of a megabyte takes no longer than
+/// its length asks for.
+const LONGEST: usize = 128;
 
 /// The text with `#` in the place of every number, UUID and hexadecimal id.
 pub(super) fn alike(text: &str) -> String {
@@ -41,7 +44,7 @@ fn uuid(text: &str) -> Option<usize> {
 }
 
 fn id(text: &str) -> Option<usize> {
-    let digits = text.bytes().take_while(u8::is_ascii_hexdigit).count();
+    let digits = text.bytes().take(LONGEST).take_while(u8::is_ascii_hexdigit).count();
     let has_number = text.bytes().take(digits).any(|byte| byte.is_ascii_digit());
     (digits >= ID && has_number).then_some(digits)
 }
@@ -66,6 +69,15 @@ mod tests {
             ("", ""),
         ] {
             assert_eq!(alike(text), expected);
+        }
+    }
+
+    /// Make sure that a long text, which may look like an id from anywhere in it, takes no
+    /// longer than its length asks for: this once took hours.
+    #[test]
+    fn long_text() {
+        for word in ["a", "a1", "ab-", "1"] {
+            assert!(alike(&word.repeat(1 << 20)).len() <= word.len() << 20);
         }
     }
 }

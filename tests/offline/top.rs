@@ -10,7 +10,7 @@ use gpumap::model::{CellState, MatrixOrder, Membership, Owner, OwnerKind};
 use gpumap::observation::Observation;
 use gpumap::render::{self, Colors, Theme};
 use gpumap::report::{Finding, Gpu, Matrix, MatrixCell, MatrixProcess, MatrixRow};
-use gpumap::top::{Effect, Key, Keys, Moment, Origin, State};
+use gpumap::top::{Content, Effect, Key, Keys, Moment, Origin, State};
 use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;
 use ratatui::{Terminal, TerminalOptions, Viewport};
@@ -115,6 +115,34 @@ fn views() {
     golden(&screen(node(), "\tj\r", (80, 24), PLAIN), "finding.txt");
     golden(&screen(saved("scenarios/13-mig.json"), "*", (80, 24), PLAIN), "mig.txt");
     golden(&screen(saved("scenarios/11-held-but-denied.json"), "*l", (80, 24), PLAIN), "held-denied.txt");
+}
+
+/// Make sure that a cell says which limit its owner has on that GPU, and no other's, and
+/// whether it holds.
+#[test]
+fn limits_of_a_cell() {
+    let mut state = State::new(saved("nodes/hami-containers.json"), String::new(), MatrixOrder::Owner);
+    let size = (120, 30);
+    drawn(&mut state, size, PLAIN);
+    let at = |state: &mut State, column: usize| {
+        for _ in 0..8 {
+            state.key(Key::Left);
+        }
+        for _ in 0..column {
+            state.key(Key::Right);
+        }
+        let words = text(&drawn(state, size, PLAIN).0, size.0);
+        let Effect::Explain(cell) = state.key(Key::Enter) else { panic!("no cell") };
+        state.explained(cell, Content::Message(String::new()));
+        let detail = text(&drawn(state, size, PLAIN).0, size.0);
+        state.key(Key::Esc);
+        (words, detail)
+    };
+    let (words, detail) = at(&mut state, 2);
+    assert!(words.contains("; limit ") && words.contains("GiB"), "{words}");
+    assert!(detail.contains("  limit      ") && detail.contains("of its memory (not in force)"), "{detail}");
+    let (words, detail) = at(&mut state, 1);
+    assert!(!words.contains("; limit ") && !detail.contains("  limit      "), "{words}{detail}");
 }
 
 fn job(id: u64, name: Option<&str>, cells: usize) -> MatrixRow {

@@ -19,7 +19,7 @@ const ROWS: &str = r#"(() => {
   const rows = Array.from(document.querySelectorAll("table.matrix tbody tr"));
   return rows.map((row) => {
     const cells = Array.from(row.querySelectorAll("td [aria-label]")).map((one) => one.getAttribute("aria-label"));
-    return [row.querySelector("th").textContent.trim(), gpus.filter((_, place) => cells[place].includes("; allowed;"))];
+    return [row.querySelector("th").textContent.trim(), gpus.filter((_, place) => /; allowed(;|\.|$)/.test(cells[place]))];
   });
 })()"#;
 

@@ -35,15 +35,22 @@ pub(super) fn draw(view: &View<'_>, stack: &PageStack) -> Markup {
     let tops: Vec<usize> = stack.levels.iter().map(place).collect();
     html! {
         svg.levels viewBox={ "0 0 " (width) " " (height) } width=(width) height=(height) aria-hidden="true" focusable="false" {
-            @for (lane, column) in view.page.columns.iter().enumerate() {
-                text.head x=(lane_x(lane)) y="14" text-anchor="middle" { (sanitize::short(&text::column(view, column), 11, "…")) }
+            g.head text-anchor="middle" {
+                @for (lane, column) in view.page.columns.iter().enumerate() {
+                    text x=(lane_x(lane)) y="14" { (sanitize::short(&text::column(view, column), 11, "…")) }
+                }
             }
-            @for (lane, one) in stack.verdicts.iter().enumerate() {
-                path class={ "lane " (text::verdict_class(one.verdict)) } d={ "M" (lane_x(lane)) " " (HEAD - 3) "V" (height) } {}
-            }
+            @for verdict in [Verdict::Allow, Verdict::Deny, Verdict::Unknown] { (self::lanes(stack, verdict, height)) }
             @for (depth, (level, top)) in stack.levels.iter().zip(tops).enumerate() { (self::level(view, level, depth, top)) }
         }
     }
+}
+
+/// The lanes of the GPUs with this verdict, as one path.
+fn lanes(stack: &PageStack, verdict: Verdict, height: usize) -> Markup {
+    let lanes = stack.verdicts.iter().enumerate().filter(|(_, one)| one.verdict == verdict);
+    let paths: String = lanes.map(|(lane, _)| format!("M{} {}V{height}", lane_x(lane), HEAD - 3)).collect();
+    html! { @if !paths.is_empty() { path class={ "lane " (text::verdict_class(verdict)) } d=(paths) {} } }
 }
 
 fn tall(level: &PageLevel) -> usize {

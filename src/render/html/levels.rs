@@ -109,7 +109,7 @@ fn table(view: &View<'_>, number: usize, stack: &PageStack) -> Markup {
     running.sort_by_key(|(_, program)| program.order);
     html! {
         table.ways {
-            thead { tr { th scope="col" { "Program" } @for column in &view.page.columns { th scope="col" { bdi { (text::column(view, column)) } } } } }
+            thead { tr { th { "Program" } @for column in &view.page.columns { th { bdi { (text::column(view, column)) } } } } }
             tbody {
                 @for (path, program) in running {
                     tr { th scope="row" { (program_name(view, path, program)) } @for part in &program.returns { td { (returns(view, part)) } } }
@@ -117,7 +117,7 @@ fn table(view: &View<'_>, number: usize, stack: &PageStack) -> Markup {
                 tr.verdict {
                     th scope="row" { "Verdict" }
                     @for (place, one) in stack.verdicts.iter().enumerate() {
-                        td id={ "s" (number) "-" (place) } tabindex="-1" { (text::verdict(one.verdict)) }
+                        td id={ "s" (number) "-" (place) } { (text::verdict(one.verdict)) }
                     }
                 }
             }
@@ -142,7 +142,7 @@ fn returns(view: &View<'_>, part: &PageReturn) -> Markup {
             @match proof.and_then(|place| Some((place, view.page.proofs.get(place)?))) {
                 Some((place, proof)) => a class={ "step " (text::verdict_class(proof.way.returns)) } href={ "#p" (place) } {
                     (proof.way.returns)
-                    @if let Some(at) = proof.way.decided_at { span.at { " @" (at) } }
+                    @if let Some(at) = proof.way.decided_at { i { " @" (at) } }
                 },
                 None => span class={ "step " (text::verdict_class(part.verdict)) } { (part.verdict) },
             }

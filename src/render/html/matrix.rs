@@ -76,7 +76,7 @@ fn table(view: &View<'_>) -> Markup {
 fn heading(view: &View<'_>, column: &PageColumn) -> Markup {
     let gpu = view.gpus.get(column.gpu).filter(|_| column.instance.is_none());
     html! {
-        th.gpu scope="col" {
+        th.gpu.part[column.instance.is_some()] scope="col" {
             span.name { bdi { (text::column(view, column)) } }
             @if let Some(gpu) = gpu { span.numbers { (numbers(gpu)) } }
             @if column.instance.is_some() { span.numbers { "MIG instance" } }
@@ -127,7 +127,8 @@ fn cell(cell: &PageCell, place: usize) -> Markup {
     }
 }
 
-/// The cell in words, for those who cannot see it and for the tip.
+/// The cell in words, for those who cannot see it and for the tip. That it is not asked
+/// for or not held is not said.
 fn words(cell: &MatrixCell) -> String {
     let allocated = match cell.allocated {
         Membership::Yes => "allocated",
@@ -136,9 +137,10 @@ fn words(cell: &MatrixCell) -> String {
         Membership::Unknown => "allocation not known",
     };
     let allowed = word(cell.allowed, ["allowed", "denied", "allowed: not known"]);
-    let asked = word(cell.asked, ["asks for it", "does not ask for it", "asks: not known"]);
-    let held = word(cell.held, ["holds it", "does not hold it", "holds: not known"]);
-    let mut words = [allocated, allowed, asked, held].join("; ");
+    let asked = word(cell.asked, ["asks for it", "", "asks: not known"]);
+    let held = word(cell.held, ["holds it", "", "holds: not known"]);
+    let told = [allocated, allowed, asked, held].into_iter().filter(|word| !word.is_empty());
+    let mut words = told.collect::<Vec<_>>().join("; ");
     if let Some(contradiction) = contradiction(cell.state) {
         words.push_str(". Contradiction: ");
         words.push_str(contradiction);

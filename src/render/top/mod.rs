@@ -59,6 +59,6 @@ fn matrix(canvas: &mut Canvas<'_>, area: Rect, state: &State) -> Extent {
     let below = Rect { y: words.y + 1, height: strip, ..area };
     let rows = table::draw(canvas, table, state);
     table::words(canvas, words, state);
-    strip::draw(canvas, below, state);
+    strip::draw(canvas, below, state, rows);
     Extent { rows, ..Extent::default() }
 }

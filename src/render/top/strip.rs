@@ -16,7 +16,9 @@ pub(super) fn height(state: &State, of: u16) -> u16 {
 
 /// Draws it. Findings and events share the room; the one that the user is at is among
 /// them.
-pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
+/// At the end of its line is which rows of the matrix the screen has, of which there is
+/// room for `rows`.
+pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, state: &State, rows: usize) {
     let theme = canvas.theme;
     let moment = state.moment();
     let (findings, events) = (moment.findings.len(), moment.events.len());
@@ -24,6 +26,12 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
     canvas.text(area.x, area.y, area.width, &line, theme.faint());
     let title = format!(" {} ", title(findings, events));
     canvas.text(area.x + 2, area.y, area.width.saturating_sub(2), &title, theme.title());
+    let all = state.rows().len();
+    if all > rows {
+        let last = (state.first() + rows).min(all);
+        let place = format!(" rows {}-{last} of {all} ", state.first() + 1);
+        canvas.right(area.x, area.y, area.width.saturating_sub(2), &place, theme.faint());
+    }
     let room = usize::from(area.height.saturating_sub(1));
     let places: Vec<usize> = match state.view() {
         View::Strip(at) => {

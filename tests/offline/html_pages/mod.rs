@@ -218,8 +218,9 @@ fn cells_lead_to_instructions() {
     assert_eq!(cells.len(), 22 * 4, "rows and GPUs");
     for cell in cells {
         let (words, verdict) = (cell["words"].as_str().unwrap(), cell["verdict"].as_str().unwrap());
-        let is_denied = words.contains("; denied;");
-        assert!(is_denied != words.contains("; allowed;"), "{cell}");
+        let says = |word: &str| words.split(". ").next().unwrap().split("; ").any(|one| one == word);
+        let is_denied = says("denied");
+        assert!(is_denied != says("allowed"), "{cell}");
         assert_eq!(verdict.contains("deny"), is_denied, "{cell}");
         let decided = cell["decided"].as_array().unwrap();
         assert!(!decided.is_empty(), "{cell}");
@@ -345,24 +346,87 @@ fn accessible() {
     }
 }
 
-/// Make sure that the page of a node with 100 jobs stays below two megabytes, and that
-/// one of a node with far more names what it left out.
+/// Make sure that the page of a node with 100 jobs stays below two megabytes, with four
+/// GPUs and with eight, and that one of a node with far more names what it left out.
 #[test]
 fn size() {
     let dir = scratch("size");
-    for (jobs, most, is_cut) in [(100, 2 << 20, false), (3000, 6 << 20, true)] {
+    for (jobs, gpus, most, is_cut) in
+        [(100, 4, 2 << 20, false), (100, 8, 2 << 20, false), (3000, 4, 6 << 20, true)]
+    {
         let (json, html) = (dir.join("node.json"), dir.join("page.html"));
-        fs::write(&json, crowd(jobs)).unwrap();
+        let node = crowd(jobs);
+        let node = if gpus == 8 { twice_the_gpus(node) } else { node };
+        fs::write(&json, node.to_string()).unwrap();
         let text = page(&json, &html);
-        println!("{jobs} jobs: {} bytes", text.len());
+        println!("{jobs} jobs, {gpus} GPUs: {} bytes", text.len());
+        assert_eq!(text.matches("<th class=\"gpu\"").count(), gpus);
         assert!(text.len() < most, "{jobs} jobs: {} bytes", text.len());
         assert_eq!(text.contains("name a cgroup: gpumap report PATH"), is_cut, "{jobs} jobs");
     }
 }
 
+/// Make sure that where the time limit was reached the page is whole, says so, and has
+/// the observation all the same.
+#[test]
+fn time_limit() {
+    let dir = scratch("limit");
+    let (json, html) = (dir.join("node.json"), dir.join("page.html"));
+    fs::write(&json, crowd(100).to_string()).unwrap();
+    let file = html.to_str().unwrap();
+    for (args, code) in [(["report", "-o", file], 3), (["audit", "--html", file], 1)] {
+        let output = gpumap(&json, &[&["--timeout", "1ms"], args.as_slice()].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+        let text = fs::read_to_string(&html).unwrap();
+        assert!(text.contains("the time limit was reached") && text.ends_with("</html>"), "{args:?}");
+        assert_eq!(gpumap(&html, &["node", "--json"]).stdout, gpumap(&json, &["node", "--json"]).stdout);
+    }
+}
+
+/// The same node with four more GPUs.
+fn twice_the_gpus(node: Value) -> Value {
+    let other = |text: &str| {
+        let text = text.replace("0000:", "0001:");
+        // From the largest on: no number is renamed twice.
+        let numbered = (0..4).rev().fold(text, |text, minor| {
+            let line = |minor: u32| format!("Device Minor: \t {minor}\n");
+            text.replace(&line(minor), &line(minor + 4))
+        });
+        numbered.replace("-2222-3333-4444-", "-2222-3333-5555-")
+    };
+    let mut node = node;
+    let facts = &mut node["gpu_facts"];
+    for list in ["files", "links"] {
+        let more: Vec<(String, String)> = facts[list]
+            .as_object()
+            .unwrap()
+            .iter()
+            .filter(|(path, _)| path.contains("0000:"))
+            .map(|(path, text)| (other(path), other(text.as_str().unwrap())))
+            .collect();
+        for (path, text) in more {
+            facts[list][path] = text.into();
+        }
+    }
+    let nodes = facts["nodes"].as_array_mut().unwrap();
+    let more: Vec<Value> = nodes
+        .iter()
+        .filter_map(|one| {
+            let minor: u64 = one["path"].as_str()?.strip_prefix("/dev/nvidia")?.parse().ok()?;
+            let mut more = one.clone();
+            more["path"] = format!("/dev/nvidia{}", minor + 4).into();
+            more["minor"] = (minor + 4).into();
+            Some(more)
+        })
+        .collect();
+    nodes.extend(more);
+    node
+}
+
 /// A node on which job 4712 runs so many times, each with cgroups, programs and processes
 /// of its own.
-fn crowd(jobs: u64) -> String {
+fn crowd(jobs: u64) -> Value {
     let text = fs::read_to_string(fixtures().join("nodes/slurm-jobs.json")).unwrap();
     let mut node: Value = serde_json::from_str(&text).unwrap();
     let has = |value: &Value, key: &str| value[key].as_str().is_some_and(|path| path.contains("job_4712"));
@@ -398,5 +462,5 @@ fn crowd(jobs: u64) -> String {
             }
         }
     }
-    serde_json::to_string(&node).unwrap()
+    node
 }
