@@ -81,7 +81,7 @@ impl Decoder {
     pub fn annotate(&mut self, program: &Program, context: &Context<'_>) -> Vec<(usize, String)> {
         let Ok(code) = Code::new(program, context.maps) else { return Vec::new() };
         let symbols = &mut Symbols::default();
-        let (_, writes, _) = self.settle(&codes(&[program], context), context);
+        let (_, writes) = self.settled(&codes(&[program], context), &[program], context);
         let machine = Machine::new(&code, symbols, surroundings(context, None), &writes);
         let visits = machine.visits();
         let meaning = Annotation::new(&code, symbols, None);
