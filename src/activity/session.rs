@@ -134,7 +134,7 @@ impl Session {
         let tables = Tables::read(kernel)?;
         let mut lost = lost(&kernel.lost()?);
         let untold = self.openings.all_lost();
-        lost.extend((untold != 0).then(|| LostRoom { map: CountTable::Mappings, count: untold }));
+        lost.extend((untold != 0).then_some(LostRoom { map: CountTable::Mappings, count: untold }));
         // In this order: what the clocks say does not come before what was read.
         let (monotonic, boot) = (monotonic_ns(), boot_ns());
         let clocks = Clocks { asleep: boot.saturating_sub(monotonic), ticks: TICKS };
