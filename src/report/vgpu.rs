@@ -227,8 +227,8 @@ pub struct VgpuFile {
 pub struct VgpuDevice {
     /// The library's number of the device.
     pub device: usize,
-    /// Key into the inventory; null where the region does not tell, or names a
-    /// GPU that the node does not have.
+    /// Key into the inventory; null where the region does not tell, or names a GPU
+    /// that the node does not have or that the process may not open.
     pub gpu: Option<String>,
     /// The UUID in the region.
     #[serde(skip_serializing_if = "Option::is_none")]
