@@ -176,6 +176,19 @@ fn containers_that_share_a_region() {
 /// The directory of the prolog's files, on a file system of the cluster's own.
 const FILES: &str = "/run/softmig";
 
+/// That directory, which is removed with the value, also where the test fails.
+struct Files<'a>(&'a Cluster);
+
+impl Drop for Files<'_> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return shell(self.0, &format!("umount {FILES}; rmdir {FILES}"));
+        }
+        // The cluster's mounts go with it.
+        let _ = fs::remove_dir(FILES);
+    }
+}
+
 /// Runs a shell in the cluster.
 fn shell(cluster: &Cluster, script: &str) {
     cluster.run("sh", &["-ec", script]);
@@ -243,6 +256,7 @@ fn softmig_in_jobs() {
     }
     with_cluster(&Spec::shards(), |cluster| {
         shell(cluster, &format!("mkdir {FILES}; mount -t tmpfs -o mode=755 none {FILES}"));
+        let _files = Files(cluster);
         let bench =
             Bench::new("cudevshr.cache.1", cluster.work().join("softmig"), "softmig-job", "libsoftmig.so");
         bench.put(LIMITS, &[(2_u64 << 30).to_le_bytes(); 16].concat());
@@ -288,6 +302,5 @@ fn softmig_in_jobs() {
             ("limit-higher", &(1_u64 << 30).into())
         );
         assert!(!told["meant_in"].as_str().unwrap().contains("4000000"), "{told}");
-        shell(cluster, &format!("umount {FILES}; rmdir {FILES}"));
     });
 }
