@@ -6,8 +6,8 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use jiff::Timestamp;
 
-use super::detail::{Kept, KeptFinding, KeptOwners};
 use super::grant::Grant;
+use super::kept::{Kept, KeptFinding, KeptOwners};
 use super::words::Word;
 use crate::model::{OwnerKind, Severity};
 

@@ -1,10 +1,10 @@
 //! What `fleet` keeps of a node's state: its properties and its jobs.
 
 use super::answer::{Gaps, GrantRow, JobRow, State};
-use super::detail::Kept;
 use super::document::{self, Answer, Compact};
 use super::grant::Grant;
 use super::inventory::Inventory;
+use super::kept::Kept;
 use super::mask::{DEVICES, Mask};
 use super::owner::{JobName, job, job_of_text};
 use super::refusal::Refusal;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::baseline::Baseline;
 use super::gather::{GatheredNode, Gatherer};
 use super::node_name::{is_same, short};
-use super::{claims, detail, drift, findings, hostlist, jobs, problems, times};
+use super::{claims, drift, findings, hostlist, jobs, problems, sections, times};
 use crate::model::{FailOn, ProblemCode};
 use crate::observation::Problem;
 use crate::report::{Fleet, FleetNodes, FleetPage, NodeSet};
@@ -30,7 +30,7 @@ pub fn report(mut gatherer: Gatherer, question: &FleetQuestion) -> (Fleet, Vec<P
 /// and what could not be used or is missing.
 pub fn page(mut gatherer: Gatherer, question: &FleetQuestion) -> (FleetPage, Vec<Problem>) {
     let (fleet, problems) = settled(&mut gatherer, question);
-    (detail::page(&gatherer, fleet), problems)
+    (sections::page(&gatherer, fleet), problems)
 }
 
 fn settled(gatherer: &mut Gatherer, question: &FleetQuestion) -> (Fleet, Vec<Problem>) {

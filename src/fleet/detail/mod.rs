@@ -1,62 +1,19 @@
-//! What the page of a fleet keeps of a node beyond the report: its owners with the four
-//! sets, and its findings one by one.
-//!
-//! `document` reads it, `owners` keeps it small, `page` makes sections of it. All of it
-//! has a bound: a node beyond it has a section that says so.
+//! Reads what the page of a fleet has of a node beyond the report. All of it has a bound:
+//! a node beyond it has a section that says so.
 
 mod document;
 mod owners;
-mod page;
 
+use super::kept::{Kept, KeptFinding, KeptOwners};
 use super::tables::Tables;
-use super::words::Word;
-use crate::model::Severity;
 use crate::report::{self, CompactNode};
 use document::Answer;
-pub(super) use owners::KeptOwners;
-pub(super) use page::page;
 
 /// Owners of all nodes together: some 50 MiB. 10,000 nodes of 50 jobs with their steps
 /// and tasks have more; the page has room for fewer.
 const OWNERS: usize = 1 << 20;
 /// Findings of all nodes together: some 30 MiB.
 const FINDINGS: usize = 1 << 20;
-
-/// A finding of a node.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct KeptFinding {
-    severity: Severity,
-    id: Word,
-    summary: Word,
-    cgroup: Option<Word>,
-    advice: Word,
-    accepted: Option<Word>,
-}
-
-/// A part of a document that is kept if there is room.
-#[derive(Debug)]
-pub(super) enum Kept<T> {
-    /// Nobody wants it.
-    Unwanted,
-    /// There was no room for it.
-    NoRoom,
-    /// It is there.
-    There(T),
-}
-
-impl Kept<KeptOwners> {
-    /// How many owners there are.
-    pub(super) fn count(&self) -> usize {
-        if let Self::There(owners) = self { owners.len() } else { 0 }
-    }
-}
-
-impl Kept<Vec<KeptFinding>> {
-    /// How many findings there are.
-    pub(super) fn count(&self) -> usize {
-        if let Self::There(findings) = self { findings.len() } else { 0 }
-    }
-}
 
 /// How much may still be kept.
 #[derive(Debug)]

@@ -1,46 +1,14 @@
-//! The owners of a node with the four sets, in a few bytes each: sets are the texts of
-//! masks, of which a node has few different ones.
+//! Reads the owners of a node from a document.
 
 use std::collections::BTreeMap;
 
+use super::super::kept::{KeptOwners, Named, Row};
 use super::super::mask::{DEVICES, Mask};
 use super::super::owner;
 use super::super::tables::Tables;
 use super::super::text::Str;
-use super::super::words::{Word, Words};
 use super::document::{Answer, Columns, Compact, Device, Gpu, MaskColumn, Set};
-use crate::analyse;
-use crate::model::Membership;
-use crate::report::{FleetOwner, FleetOwners, FleetSet, GpuNumbers, MatrixCell};
-
-/// The owners of a node.
-#[derive(Debug)]
-pub(in super::super) struct KeptOwners {
-    numbers: GpuNumbers,
-    /// The node's GPUs, then its instances, in the order of the bits of masks.
-    devices: Vec<Named>,
-    rows: Vec<Row>,
-}
-
-/// A GPU by its number, or an instance on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Named {
-    gpu: u32,
-    instance: Option<(u16, u16)>,
-}
-
-#[derive(Debug)]
-struct Row {
-    name: Word,
-    depth: u8,
-    processes: u32,
-    /// The texts of the masks; `None` where nothing is known.
-    allocated: Option<Word>,
-    allowed: Option<Word>,
-    asked: Option<Word>,
-    held: Option<Word>,
-    denied: Option<Word>,
-}
+use crate::report::GpuNumbers;
 
 /// Those of a compact document.
 pub(super) fn of_compact(tables: &mut Tables, node: &Compact<'_>) -> KeptOwners {
@@ -131,104 +99,4 @@ fn named(gpus: &[Gpu<'_>]) -> (GpuNumbers, Vec<Named>) {
         (None, None) => (GpuNumbers::Place, (0..).take(gpus.len()).collect()),
     };
     (numbers, found.into_iter().map(|gpu| Named { gpu, instance: None }).collect())
-}
-
-impl KeptOwners {
-    /// How many rows there are.
-    pub(in super::super) fn len(&self) -> usize {
-        self.rows.len()
-    }
-
-    /// How many of them are inside of others.
-    pub(super) fn inner(&self) -> usize {
-        self.rows.iter().filter(|row| row.depth > 0).count()
-    }
-
-    /// In words, with what is inside of others or without.
-    pub(super) fn told(&self, words: &Words, with_inner: bool) -> FleetOwners {
-        let rows = self.rows.iter().filter(|row| with_inner || row.depth == 0);
-        FleetOwners { numbers: self.numbers, rows: rows.map(|row| self.row(words, row)).collect() }
-    }
-
-    fn row(&self, words: &Words, row: &Row) -> FleetOwner {
-        // What is no mask, or was too long to be kept, says nothing.
-        let mask = |word: Option<Word>| word.and_then(|word| Mask::read(words.get(word)));
-        let [allocated, allowed, asked, held] = [row.allocated, row.allowed, row.asked, row.held].map(mask);
-        let denied = mask(row.denied).unwrap_or_default();
-        let cells: Vec<MatrixCell> = (0..self.devices.len())
-            .map(|at| {
-                let sets = [
-                    self.allocation(allocated.as_ref(), at),
-                    membership(allowed.as_ref(), at),
-                    membership(asked.as_ref(), at),
-                    membership(held.as_ref(), at),
-                ];
-                analyse::matrix_cell(sets, denied.certain.contains(&at))
-            })
-            .collect();
-        let mut contradictions: BTreeMap<_, Vec<usize>> = BTreeMap::new();
-        for (at, cell) in cells.iter().enumerate().filter(|(_, cell)| cell.state.is_contradiction()) {
-            contradictions.entry(cell.state).or_default().push(at);
-        }
-        let set = |mask: Option<Mask>| match mask {
-            Some(mask) => FleetSet {
-                gpus: Some(self.text(&mask.certain)),
-                maybe: self.text(&mask.maybe),
-                claimed: mask.claimed,
-            },
-            None => FleetSet::default(),
-        };
-        FleetOwner {
-            name: words.get(row.name).to_owned(),
-            depth: row.depth,
-            processes: usize::try_from(row.processes).unwrap_or(usize::MAX),
-            allocated: set(allocated),
-            allowed: set(allowed),
-            asked: set(asked),
-            held: set(held),
-            contradictions: contradictions
-                .into_iter()
-                .map(|(state, places)| (state, self.text(&places)))
-                .collect(),
-        }
-    }
-
-    /// Whether a device is allocated: of a GPU that was allocated as a whole nobody knows
-    /// which instance is meant, and a claim says nothing against the rest.
-    fn allocation(&self, mask: Option<&Mask>, at: usize) -> Membership {
-        let Some(mask) = mask else { return Membership::Unknown };
-        let device = self.devices.get(at);
-        let is_on = |other: &usize, whole: bool| {
-            let other = self.devices.get(*other);
-            other.zip(device).is_some_and(|(a, b)| a.gpu == b.gpu && a.instance.is_none() == whole)
-        };
-        let is_whole = device.is_some_and(|device| device.instance.is_some())
-            && mask.certain.iter().any(|other| is_on(other, true))
-            && !mask.certain.iter().any(|other| is_on(other, false));
-        analyse::allocation_cell(membership(Some(mask), at), !mask.claimed, is_whole)
-    }
-
-    /// `0-1,3`, and `0/1/0` for an instance.
-    fn text(&self, positions: &[usize]) -> String {
-        let found: Vec<Named> = positions.iter().filter_map(|at| self.devices.get(*at).copied()).collect();
-        let parts = found.iter().filter_map(|device| {
-            let (gi, ci) = device.instance?;
-            Some(format!("{}/{gi}/{ci}", device.gpu))
-        });
-        let has_part = |gpu: u32| found.iter().any(|device| device.gpu == gpu && device.instance.is_some());
-        // The GPU below an instance is in the set, too.
-        let whole = found.iter().filter(|device| device.instance.is_none() && !has_part(device.gpu));
-        let whole = super::super::inventory::ranges(whole.map(|device| device.gpu).collect());
-        let whole = Some(whole).filter(|text| !text.is_empty());
-        whole.into_iter().chain(parts).collect::<Vec<_>>().join(",")
-    }
-}
-
-fn membership(mask: Option<&Mask>, at: usize) -> Membership {
-    match mask {
-        None => Membership::Unknown,
-        Some(mask) if mask.certain.contains(&at) => Membership::Yes,
-        Some(mask) if mask.maybe.contains(&at) => Membership::Unknown,
-        Some(_) => Membership::No,
-    }
 }

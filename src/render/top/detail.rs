@@ -5,7 +5,8 @@ use std::io;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use super::canvas::{Canvas, columns};
+use super::canvas::Canvas;
+use super::fold::folded;
 use super::palette::Theme;
 use super::table::sets;
 use crate::model::{InForce, Membership};
@@ -139,18 +140,4 @@ fn text(state: &State, content: &Content, width: u16) -> Vec<String> {
         Content::Event(event) => watch_policy::line(event, &state.moment().gpus).into_iter().collect(),
         Content::Message(message) => vec![sanitize::text(message).into_owned()],
     }
-}
-
-/// A line in pieces of so many columns, broken at spaces where there are any.
-pub(super) fn folded(line: &str, width: usize) -> Vec<String> {
-    if columns(line) <= width {
-        return vec![line.to_owned()];
-    }
-    let indent = " ".repeat((line.len() - line.trim_start().len() + 4).min(width / 2));
-    let options = textwrap::Options::new(width)
-        .subsequent_indent(&indent)
-        .word_separator(textwrap::WordSeparator::AsciiSpace)
-        .word_splitter(textwrap::WordSplitter::NoHyphenation)
-        .wrap_algorithm(textwrap::WrapAlgorithm::FirstFit);
-    textwrap::wrap(line, options).into_iter().map(std::borrow::Cow::into_owned).collect()
 }

@@ -8,6 +8,7 @@ mod bar;
 mod canvas;
 mod columns;
 mod detail;
+mod fold;
 mod header;
 mod help;
 mod menu;

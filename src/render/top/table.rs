@@ -5,7 +5,7 @@ use ratatui::style::{Modifier, Style};
 
 use super::canvas::{Canvas, columns};
 use super::columns::{Columns, Extra, MARKS};
-use super::detail::folded;
+use super::fold::folded;
 use crate::model::{CellState, Membership, Severity};
 use crate::render::activity::amounts;
 use crate::render::cell::{Glyph, UNSURE};

@@ -1,11 +1,11 @@
-//! The page: sections of nodes, as many as it has room for.
+//! The page of a fleet: the report, and sections of nodes, as many as there is room for.
 
 use std::cmp::Reverse;
 
-use super::super::gather::{GatheredNode, Gatherer};
-use super::super::problems;
-use super::super::words::Words;
-use super::{Kept, KeptFinding};
+use super::gather::{GatheredNode, Gatherer};
+use super::kept::{Kept, KeptFinding};
+use super::problems;
+use super::words::Words;
 use crate::model::Severity;
 use crate::report::{Fleet, FleetNode, FleetNodeFinding, FleetOwners, FleetPage, PageCut};
 
@@ -20,7 +20,7 @@ const OWNERS: usize = 20_000;
 /// The page of a report. The nodes with the worst findings have sections first, then
 /// those of which something was not known. What is inside of jobs is left out first, of
 /// the last nodes; then jobs; then findings; then whole nodes.
-pub(in super::super) fn page(gatherer: &Gatherer, fleet: Fleet) -> FleetPage {
+pub(super) fn page(gatherer: &Gatherer, fleet: Fleet) -> FleetPage {
     let words = &gatherer.tables.words;
     let mut nodes: Vec<(&String, &GatheredNode)> = gatherer.nodes.iter().collect();
     nodes.sort_by_key(|(_, node)| (Reverse(weight(node)), problems::is_complete(node)));
