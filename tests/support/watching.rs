@@ -1,7 +1,7 @@
 //! A running `gpumap watch`, and a cgroup whose processes it follows.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, ErrorKind};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -94,9 +94,11 @@ impl Drop for Place {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.directory);
         for cgroup in [self.cgroup.join("below"), self.cgroup.clone()] {
-            for _ in 0..100 {
-                if fs::remove_dir(&cgroup).is_ok() {
-                    break;
+            // A killed process goes when the kernel has taken the probes out of it.
+            for _ in 0..500 {
+                match fs::remove_dir(&cgroup) {
+                    Err(error) if error.kind() != ErrorKind::NotFound => {}
+                    _ => break,
                 }
                 thread::sleep(Duration::from_millis(20));
             }
