@@ -1,8 +1,10 @@
-//! Functions of the kernel that programs call (kfuncs). Most that gpumap runs change
-//! nothing that a program sees. The others are open-coded iterators over numbers, which `bpf_for` writes: the functions
-//! `bpf_iter_num_new`, `_next` and `_destroy` of the kernel
-//! (`kernel/bpf/bpf_iter.c`, Linux 6.4). The iterator is eight bytes on the
-//! program's stack: the current number and the end, 32 bits each.
+//! Functions of the kernel that programs call (kfuncs), as far as gpumap runs them.
+//! Most change nothing that a program sees.
+//!
+//! The others are open-coded iterators over numbers, which `bpf_for` writes: the
+//! functions `bpf_iter_num_new`, `_next` and `_destroy` (`kernel/bpf/bpf_iter.c`, Linux
+//! 6.4). The iterator is eight bytes on the program's stack: the current number and the
+//! end, 32 bits each.
 
 use super::helpers::KernelFunction;
 use super::machine::{Machine, Stop};

@@ -1,6 +1,6 @@
 //! Gives up system calls: a program that runs for days and reads input of users
 //! must not be turned into one that runs programs, traces processes, loads modules or
-//! changes mounts. And lets code of others run that is to open no file.
+//! changes mounts. [`without_files`] runs code of other crates that is to open no file.
 
 use std::collections::BTreeMap;
 use std::thread;

@@ -143,7 +143,7 @@ pub struct Machine<'a> {
     /// The one question that is followed, with its cube.
     followed: Option<(u64, Bdd)>,
     pending: BTreeMap<Position, Vec<(Edge, MachineState)>>,
-    /// SpoiledMaps in the maps whose contents are unknown from the start.
+    /// Places in the maps whose contents are unknown from the start.
     written: Rc<SpoiledMaps>,
     /// What the program may write.
     pub writes: Written,
