@@ -122,7 +122,7 @@
 //!     ends the helper with any result but 0 (`bpf_loop`,
 //!     `kernel/bpf/bpf_iter.c`). `callbacks`; class "callbacks".
 //! 22. An iterator over numbers is two numbers on the stack, which no other code
-//!     touches (`process_iter_arg`). `iterator`; class "iterators".
+//!     touches (`process_iter_arg`). `kernel_functions`; class "iterators".
 //! 23. Only the call behind a timed `may_goto` uses r11, and it keeps r0 to r5
 //!     (`arch_bpf_timed_may_goto`). `calls`; `pointers::a_loop_by_the_clock`.
 //! 24. No program puts maps into a map of maps

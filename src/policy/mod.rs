@@ -11,7 +11,7 @@
 //! * `code` prepares it: operations, flow, maps, names of calls (`hidden` finds
 //!   names that the kernel hides);
 //! * `machine` runs it for all questions at once. `state` is what changes,
-//!   `compute`, `memory`, `lookup`, `calls`, `callbacks` and `iterator` are the
+//!   `compute`, `memory`, `lookup`, `calls`, `callbacks` and `kernel_functions` are the
 //!   instructions. **What a helper means is in `helpers`**;
 //! * `graph` folds the paths into one function of the question, `project`
 //!   eliminates inputs that cannot be known;
@@ -50,7 +50,7 @@ mod helpers;
 mod hidden;
 mod id;
 mod inputs;
-mod iterator;
+mod kernel_functions;
 mod lookup;
 mod machine;
 mod memory;
