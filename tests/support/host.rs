@@ -1,29 +1,50 @@
-//! The machine that the tests of a binary share: whether they can run on it,
-//! and which of them may run at the same time.
+//! The machine that tests share: whether they can run on it, and which of them
+//! may run at the same time.
 //!
-//! Cargo runs one test binary after the other, and the tests of a binary in
-//! several threads. Each test that needs the kernel begins with [`shared`] or
-//! [`exclusive`] and keeps the value until it ends.
+//! Cargo runs the tests of a binary in several threads, and a developer may run
+//! the tests of several checkouts: all of them meet at two files. Each test that
+//! needs the kernel begins with [`shared`] or [`exclusive`] and keeps the value
+//! until it ends.
 
 use std::cell::RefCell;
-use std::fs;
+use std::fs::{self, File};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
-use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::OnceLock;
+
+use nix::fcntl::{Flock, FlockArg};
 
 use super::{bpf, cgroup};
 
-static USED: RwLock<()> = RwLock::new(());
+/// Locked by each test as long as it uses the machine.
+const USED: &str = "/run/lock/gpumap-tests";
+/// Locked while a test waits for the other file, so that tests get it in turn: a
+/// test that wants the machine for itself would otherwise wait for ever.
+const TURN: &str = "/run/lock/gpumap-tests-turn";
 
 thread_local! {
     /// What the test of this thread holds already.
     static HELD: RefCell<Weak<Lock>> = const { RefCell::new(Weak::new()) };
 }
 
-enum Lock {
-    Shared { _guard: RwLockReadGuard<'static, ()> },
-    Exclusive { _guard: RwLockWriteGuard<'static, ()> },
+struct Lock {
+    is_exclusive: bool,
+    _used: Flock<File>,
+}
+
+impl Lock {
+    /// Waits until the machine is free for this use.
+    fn wait(is_exclusive: bool) -> Self {
+        let _turn = flock(TURN, FlockArg::LockExclusive);
+        let kind = if is_exclusive { FlockArg::LockExclusive } else { FlockArg::LockShared };
+        Self { is_exclusive, _used: flock(USED, kind) }
+    }
+}
+
+fn flock(path: &str, kind: FlockArg) -> Flock<File> {
+    let file = File::options().create(true).truncate(false).write(true).open(path).unwrap();
+    Flock::lock(file, kind).unwrap_or_else(|(_, error)| panic!("{path}: {error}"))
 }
 
 /// The right to use the machine until the last copy is dropped; leads to the
@@ -39,21 +60,17 @@ pub struct Host {
 /// tests cannot run; with `GPUMAP_REQUIRE_ROOT=1` that is a failure.
 pub fn shared() -> Option<Host> {
     let mount = available()?;
-    let lock = held().unwrap_or_else(|| {
-        hold(Lock::Shared { _guard: USED.read().unwrap_or_else(PoisonError::into_inner) })
-    });
+    let lock = held().unwrap_or_else(|| hold(Lock::wait(false)));
     Some(Host { mount, _lock: lock })
 }
 
 /// For tests that disturb others or are disturbed by them: they change kernel
 /// settings, compare everything that is loaded, need both processors, or have
-/// processes that answer nobody. No other test runs meanwhile.
+/// processes that answer nobody. No other test that asked runs meanwhile.
 pub fn exclusive() -> Option<Host> {
     let mount = available()?;
-    let lock = held().unwrap_or_else(|| {
-        hold(Lock::Exclusive { _guard: USED.write().unwrap_or_else(PoisonError::into_inner) })
-    });
-    assert!(matches!(*lock, Lock::Exclusive { .. }), "the test shares the machine already");
+    let lock = held().unwrap_or_else(|| hold(Lock::wait(true)));
+    assert!(lock.is_exclusive, "the test shares the machine already");
     Some(Host { mount, _lock: lock })
 }
 

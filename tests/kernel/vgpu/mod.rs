@@ -90,9 +90,12 @@ fn gpumap(arguments: &[&str]) -> (i32, Value) {
     (code, serde_json::from_slice(&output.stdout).unwrap_or(Value::Null))
 }
 
+/// The exit code and the limits of one process.
 fn limits(pid: u32) -> (i32, Value) {
     let (code, answer) = gpumap(&["vgpu", "--pid", &pid.to_string()]);
-    (code, answer["processes"][0]["vgpu"].clone())
+    let limits = &answer["processes"][0]["vgpu"];
+    assert!(limits.is_object(), "{pid}: {answer}");
+    (code, limits.clone())
 }
 
 fn codes(limits: &Value) -> (&str, &str) {

@@ -18,19 +18,23 @@ const FILES: &str = "/run/softmig";
 const JOB: &str = "4123456789";
 
 impl Bench {
-    /// A process under SoftMig's library in the job, after a script in a mount namespace
-    /// of its own. `{file}` is the job's file.
-    fn in_job(&self, script: &str, region: Option<&Path>, words: &[&str]) -> Victim {
+    /// A sleeping process under SoftMig's library in the job, after a script in a mount
+    /// namespace of its own. `{file}` is the job's file.
+    fn in_job(&self, script: &str) -> Victim {
+        self.in_job_with(script, "HOOKED_READY=1", &["sleep", "600"])
+    }
+
+    /// The same with a program and further variables. Without HOOKED_READY the program
+    /// itself prints that it is ready.
+    fn in_job_with(&self, script: &str, variables: &str, words: &[&str]) -> Victim {
         let library = self.path("libsoftmig.so");
         if !library.exists() {
             fs::copy(self.library(), &library).unwrap();
         }
-        let hooked = region.map(|path| format!("HOOKED_ENTRY=0 HOOKED_REGION={}", path.display()));
         let script = format!(
-            "{} && LD_PRELOAD={} {} HOOKED_READY=1 SLURM_JOB_ID={JOB} exec \"$@\"",
+            "{} && LD_PRELOAD={} {variables} SLURM_JOB_ID={JOB} exec \"$@\"",
             script.replace("{file}", &format!("{FILES}/{JOB}.conf")),
             library.display(),
-            hooked.unwrap_or_default()
         );
         let mut command = Command::new("unshare");
         command.args(["-m", "sh", "-c", &script, "sh"]).args(words);
@@ -94,17 +98,18 @@ fn odd_job_files() {
         ("head -c 100000000 /dev/zero >{file}", "no-region"),
         ("true", "no-job-file"),
     ] {
-        let process = bench.in_job(&format!("{own} && {make}"), None, &["sleep", "600"]);
+        let process = bench.in_job(&format!("{own} && {make}"));
         let (_, told) = limits(process.pid());
         assert_eq!(codes(&told), (expected, expected), "{make}: {told}");
         assert_ne!(meant(&told), Some(64), "{make}");
     }
-    // The process has a lease on its file, so that nobody else can open it.
+    // The process has a lease on its file, so that nobody else can open it. It is ready
+    // when it has the lease: the kernel gives none on a file that gpumap has open.
     let lease = "import fcntl,os,signal,sys,time\nsignal.signal(signal.SIGIO,signal.SIG_IGN)\nfd=os.open(sys.argv[1],os.O_RDWR)\n\
-                 fcntl.fcntl(fd,fcntl.F_SETLEASE,fcntl.F_WRLCK)\ntime.sleep(600)";
+                 fcntl.fcntl(fd,fcntl.F_SETLEASE,fcntl.F_WRLCK)\nprint('ready',flush=True)\ntime.sleep(600)";
     let path = format!("{FILES}/{JOB}.conf");
     let script = format!("{own} && echo CUDA_DEVICE_MEMORY_LIMIT=1g >{path}");
-    let process = bench.in_job(&script, None, &["python3", "-c", lease, &path]);
+    let process = bench.in_job_with(&script, "", &["python3", "-c", lease, &path]);
     for _ in 0..3 {
         let (_, told) = limits(process.pid());
         assert_eq!(codes(&told).0, "no-region", "{told}");
@@ -133,7 +138,7 @@ fn job_files_that_are_covered() {
     fs::create_dir(FILES).unwrap();
     let _on_node = OnNode;
     fs::write(format!("{FILES}/{JOB}.conf"), "CUDA_DEVICE_MEMORY_LIMIT=1g\n").unwrap();
-    let shown = bench.in_job("true", None, &["sleep", "600"]);
+    let shown = bench.in_job("true");
     let (_, told) = limits(shown.pid());
     assert_eq!((codes(&told).0, meant(&told)), ("no-region", Some(1)), "{told}");
     let cover = format!("mount -t tmpfs none {FILES}");
@@ -143,7 +148,7 @@ fn job_files_that_are_covered() {
         ": >{file} && chown 12345 {file}",
         "mkfifo {file}",
     ] {
-        let covered = bench.in_job(&format!("{cover} && {make}"), None, &["sleep", "600"]);
+        let covered = bench.in_job(&format!("{cover} && {make}"));
         let (code, told) = limits(covered.pid());
         assert_eq!((code, codes(&told).0), (1, "job-file-refused"), "{make}: {told}");
         assert_eq!(meant(&told), Some(1), "{make}: {told}");
