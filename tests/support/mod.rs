@@ -48,4 +48,5 @@ pub mod tmux;
 pub mod v1;
 pub mod verify;
 pub mod victim;
+pub mod wait;
 pub mod watching;

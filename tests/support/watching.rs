@@ -1,7 +1,8 @@
 //! A running `gpumap watch`, and a cgroup whose processes it follows.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, ErrorKind};
+use std::os::unix::fs::FileExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -73,6 +74,28 @@ impl Place {
         unsafe { command.pre_exec(move || fs::write(&procs, "0")) };
         command
     }
+}
+
+/// Whether a probe is in what a process maps of a file: its code, or its first
+/// pages, differ from what the file has. What the loader changes is neither.
+pub fn is_probed(pid: u32, is_file: impl Fn(&str) -> bool) -> bool {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    let memory = File::open(format!("/proc/{pid}/mem")).unwrap();
+    maps.lines().any(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let Some(file) = words.get(5).filter(|file| is_file(file)) else { return false };
+        let (start, end) = words[0].split_once('-').unwrap();
+        let [start, end, offset] =
+            [start, end, words[2]].map(|number| u64::from_str_radix(number, 16).unwrap());
+        if offset > 0 && !words[1].contains('x') {
+            return false;
+        }
+        let whole = fs::read(file).unwrap();
+        let meant = &whole[usize::try_from(offset).unwrap()..];
+        let mut found = vec![0; meant.len().min(usize::try_from(end - start).unwrap())];
+        memory.read_exact_at(&mut found, start).unwrap();
+        !meant.starts_with(&found)
+    })
 }
 
 /// Removes what tests left behind that were killed: empty cgroups whose name

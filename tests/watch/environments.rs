@@ -7,7 +7,10 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use crate::support::watching::{CUDA, Change, ORDER, Place, Watch, assert_changes, changes, modes};
+use crate::support::wait::eventually;
+use crate::support::watching::{
+    CUDA, Change, ORDER, Place, Watch, assert_changes, changes, is_probed, modes,
+};
 use gpumap::model::EventKind;
 use gpumap::report::Event;
 use nix::sys::signal::{Signal, kill};
@@ -81,7 +84,10 @@ fn other_libraries() {
         let mut first =
             place.command(&[if name == "static" { path } else { sleeper.to_str().unwrap() }, "wait"]);
         let mut child = first.spawn().unwrap();
-        std::thread::sleep(Duration::from_secs(1));
+        let is_library = |file: &str| file == path || file.contains("musl");
+        eventually("the functions are probed", || is_probed(child.id(), is_library));
+        // All of them, not the first alone.
+        std::thread::sleep(Duration::from_millis(300));
         every_mode(&place, &watch, &program);
         let _ = child.kill();
         child.wait().unwrap();
@@ -228,17 +234,17 @@ fn state_file() {
     let script = "import os, time\nos.environ['CUDA_VISIBLE_DEVICES'] = '3'\ntime.sleep(60)";
     let mut child = place.command(&["/usr/bin/python3", "-c", script]).spawn().unwrap();
     watch.until(|event| event.event == EventKind::Visible);
-    std::thread::sleep(Duration::from_millis(500));
-    let output = Command::new(env!("CARGO_BIN_EXE_gpumap"))
-        .args(["pid", "--json", "--state", file.to_str().unwrap(), &child.id().to_string()])
-        .output()
-        .unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gpumap"));
+    command.args(["pid", "--json", "--state", file.to_str().unwrap(), &child.id().to_string()]);
+    let mut document = serde_json::Value::Null;
+    eventually("the state file has the change", || {
+        document = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
+        document["cgroups"][0]["processes"][0]["visible"]["last_set_at"].is_string()
+    });
     child.kill().unwrap();
     child.wait().unwrap();
-    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let visible = &document["cgroups"][0]["processes"][0]["visible"];
     assert_eq!(visible["last_set"]["raw"], "3", "{document}");
-    assert!(visible["last_set_at"].is_string(), "{document}");
 }
 
 /// The ids of the programs and links that a process has descriptors of.

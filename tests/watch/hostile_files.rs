@@ -5,13 +5,14 @@
 use crate::support::elf;
 use crate::support::host;
 use std::fs;
-use std::os::unix::fs::{FileExt as _, MetadataExt as _, chown};
+use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::watching::{CUDA, Place, Watch};
+use crate::support::wait::eventually;
+use crate::support::watching::{CUDA, Place, Watch, is_probed};
 use gpumap::model::EventKind;
 use gpumap::report::Event;
 
@@ -113,31 +114,8 @@ fn of_cuda(event: &Event) -> bool {
     event.variable.as_deref() == Some(CUDA)
 }
 
-fn eventually(what: &str, mut done: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while !done() {
-        assert!(Instant::now() < end, "{what}");
-        thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// Whether the code that a process maps of a file is what the file has: no
-/// breakpoint is in it.
 fn is_untouched(process: &Running, file: &str) -> bool {
-    let pid = process.0.id();
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
-    // Before it maps the file there is nothing to touch.
-    let Some(line) = maps.lines().find(|line| line.ends_with(file)) else { return true };
-    let mut fields = line.split(' ');
-    let (start, end) = fields.next().unwrap().split_once('-').unwrap();
-    let [start, end, offset] =
-        [start, end, fields.nth(1).unwrap()].map(|number| u64::from_str_radix(number, 16).unwrap());
-    let mut found = vec![0; usize::try_from(end - start).unwrap()];
-    fs::File::open(format!("/proc/{pid}/mem")).unwrap().read_exact_at(&mut found, start).unwrap();
-    let whole = fs::read(file).unwrap();
-    let meant = &whole[usize::try_from(offset).unwrap()..];
-    let count = meant.len().min(found.len());
-    found[..count] == meant[..count]
+    !is_probed(process.0.id(), |mapped| mapped.ends_with(file))
 }
 
 /// Make sure that a file that takes another's place while it is looked at gets

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::support::cgroup::Tree;
+use crate::support::wait::until_it_sleeps;
 use crate::support::watching::{Place, Watch};
 use gpumap::model::EventKind;
 use gpumap::report::{Event, MoveEvent};
@@ -259,8 +260,7 @@ fn for_people() {
     let place = Place::new(&host::shared().unwrap());
     let program = place.build("wait.c", "stripped", "gcc -static -s");
     let unseen = [0; 3].map(|_| Sleeper::new(program.to_str().unwrap(), &[]));
-    // Its main function has begun.
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    unseen.iter().for_each(|one| until_it_sleeps(one.pid()));
     let pid = sleeper.pid().to_string();
     let text = lines(&scene, &[], || sleeper.enter(&scene.outside), &format!("  {pid} sleep"));
     let own: Vec<&str> = text.lines().filter(|line| line.contains(&pid)).collect();
@@ -287,8 +287,7 @@ fn beginning() {
     let program = place.build("wait.c", "stripped", "gcc -static -s");
     let mut sleepers: Vec<Sleeper> = (0..3).map(|_| Sleeper::new(program.to_str().unwrap(), &[])).collect();
     sleepers.iter().for_each(|one| one.enter(&scene.job));
-    // The program says when it waits.
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    sleepers.iter().for_each(|one| until_it_sleeps(one.pid()));
     let mut command = Command::new(env!("CARGO_BIN_EXE_gpumap"));
     command.args(["watch", "--json"]).args(scene.arguments(&["--job", "7", "--for", "10ms"]));
     let output = command.output().unwrap();

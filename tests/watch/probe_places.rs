@@ -5,14 +5,14 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::Child;
-use std::time::Duration;
 
 use gpumap::elf::{ElfFile, SymbolKind};
 use gpumap::model::EventKind;
 
 use super::environments::every_mode;
 use crate::support::host;
-use crate::support::watching::{CUDA, ORDER, Place, Watch, assert_changes, modes};
+use crate::support::wait::eventually;
+use crate::support::watching::{CUDA, ORDER, Place, Watch, assert_changes, is_probed, modes};
 
 /// Where the instruction is that a breakpoint (`int3`) makes of the first byte.
 const BREAKPOINT: u8 = 0xcc;
@@ -39,13 +39,19 @@ fn in_memory(child: &Child, library: &Path, offset: u64, length: usize) -> Vec<u
     bytes
 }
 
-/// Make sure that the probe of each function is `behind` bytes behind its
-/// beginning, and no other byte is changed.
+/// Waits until each function is probed, and makes sure that the probe is `behind`
+/// bytes behind its beginning, and no other byte is changed.
 fn assert_place(child: &Child, library: &Path, functions: &[&str], behind: usize) {
+    eventually("the library is mapped and probed", || {
+        is_probed(child.id(), |file| file == library.to_str().unwrap())
+    });
     for name in functions {
-        let (offset, mut expected) = function(library, name);
+        let (offset, original) = function(library, name);
+        let found = || in_memory(child, library, offset, original.len());
+        eventually(name, || found() != original);
+        let mut expected = original.clone();
         expected[behind] = BREAKPOINT;
-        assert_eq!(in_memory(child, library, offset, expected.len()), expected, "{name}");
+        assert_eq!(found(), expected, "{name}");
     }
 }
 
@@ -69,7 +75,6 @@ fn behind_endbr64() {
         // Its library is found with the first process, as any but the node's own.
         let mut first = place.command(&[program.to_str().unwrap(), "wait"]).spawn().unwrap();
         let (watch, _) = Watch::start_with(Some(mode), &["--cgroup", place.cgroup.to_str().unwrap()]);
-        std::thread::sleep(Duration::from_secs(1));
         assert_place(&first, &library, &functions, 4);
         every_mode(&place, &watch, &program);
         first.kill().unwrap();
@@ -89,7 +94,6 @@ fn behind_a_comparison() {
         let (watch, _) = Watch::start_with(Some(mode), &["--cgroup", place.cgroup.to_str().unwrap()]);
         let words = [program.to_str().unwrap(), "driver", library.to_str().unwrap(), "cuInit"];
         let child = place.command(&words).spawn().unwrap();
-        std::thread::sleep(Duration::from_secs(2));
         assert_place(&child, &library, &["cuInit"], 10);
         let events = watch.ended(child);
         assert_changes(

@@ -1,0 +1,26 @@
+//! Waiting for what other processes do: until it is so, and not for a time that
+//! is too short on a busy machine.
+
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::libc;
+
+/// Waits until it is so, a minute at most.
+pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < end, "not within a minute: {what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Waits until a process has started and calls nothing but `sleep`.
+pub fn until_it_sleeps(pid: u32) {
+    let calls = [libc::SYS_nanosleep, libc::SYS_clock_nanosleep].map(|number| number.to_string());
+    eventually("the process sleeps", || {
+        let call = fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap();
+        calls.iter().any(|number| call.split(' ').next() == Some(number))
+    });
+}
