@@ -116,9 +116,11 @@ fn remove_stale(root: &Path) {
 impl Drop for Place {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.directory);
+        // Whatever a test left running inside.
+        let _ = fs::write(self.cgroup.join("cgroup.kill"), "1");
         for cgroup in [self.cgroup.join("below"), self.cgroup.clone()] {
             // A killed process goes when the kernel has taken the probes out of it.
-            for _ in 0..500 {
+            for _ in 0..3000 {
                 match fs::remove_dir(&cgroup) {
                     Err(error) if error.kind() != ErrorKind::NotFound => {}
                     _ => break,
