@@ -29,7 +29,8 @@ pub struct ExportArgs {
     /// Write to this file of node_exporter's textfile collector.
     ///
     /// Readers see the old file or the new one, and everybody may read it (mode 0644).
-    /// The name has to end in .prom, or node_exporter would not read it.
+    /// The name has to end in .prom, or node_exporter would not read it. A FIFO or a
+    /// device in its place is refused.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "open_metrics")]
     pub textfile: Option<PathBuf>,
     /// Serve the metrics over HTTP at /metrics, until a signal ends it.

@@ -55,7 +55,7 @@ fn hidden(node: &NodeFacts<'_>) -> Option<CheckResult> {
     let text = format!("Later mounts hide cgroup2 at {}.", hidden.join(", "));
     match (hidden.is_empty(), is_reached) {
         (true, _) => None,
-        (false, true) => Some(note(format!("{text} gpumap uses another mount."))),
+        (false, true) => Some(note(format!("{text} Another mount of it can be reached."))),
         (false, false) => {
             Some(missing(text, "mount cgroup2 at another place and give it as --cgroup-root DIR"))
         }
@@ -64,18 +64,29 @@ fn hidden(node: &NodeFacts<'_>) -> Option<CheckResult> {
 
 fn root(node: &NodeFacts<'_>) -> Option<CheckResult> {
     let place = node.setup.hierarchy.known()?;
-    let in_use = |mount: &&CgroupMount| mount.point == *place && !mount.hidden;
-    let mount = node.setup.cgroup2.iter().find(in_use)?;
-    let is_part =
-        mount.root != "/" || node.setup.rights.foreign_namespaces.iter().any(|name| name == "cgroup");
-    Some(if is_part {
+    let is_whole = node.setup.whole_hierarchy.or_else(|| whole_by_table(node, place))?;
+    if is_whole && node.is_apart("user") {
+        return Some(missing(
+            "The whole cgroup hierarchy can be seen. To a user namespace the kernel shows no program of it.",
+            "run gpumap outside of the container",
+        ));
+    }
+    Some(if !is_whole {
         missing(
             "Only a part of the cgroup hierarchy can be seen: what is attached above it is in force and not shown.",
-            "run gpumap outside of the container, or mount the whole hierarchy into it",
+            "run gpumap outside of the container, or bind the node's mount of cgroup2 into it",
         )
     } else {
         ok("The whole cgroup hierarchy can be seen.")
     })
+}
+
+/// The same as far as the mount table says it. Observations of before `whole_hierarchy`
+/// have no more.
+fn whole_by_table(node: &NodeFacts<'_>, place: &str) -> Option<bool> {
+    let in_use = |mount: &&CgroupMount| mount.point == place && !mount.hidden;
+    let mount = node.setup.cgroup2.iter().find(in_use)?;
+    Some(mount.root == "/" && !node.is_apart("cgroup"))
 }
 
 fn devices_v1(node: &NodeFacts<'_>) -> Option<CheckResult> {

@@ -98,10 +98,13 @@ fn persistence(node: &NodeFacts<'_>) -> Option<CheckResult> {
     if of(node, &Vendor::Nvidia).is_empty() {
         return None;
     }
-    Some(if node.runs("nvidia-persiste") {
-        ok("nvidia-persistenced runs.")
-    } else {
-        note("nvidia-persistenced does not run.").with_fix("systemctl enable --now nvidia-persistenced")
+    Some(match (node.runs("nvidia-persiste"), node.hides_processes()) {
+        (true, _) => ok("nvidia-persistenced runs."),
+        (false, None) => {
+            note("nvidia-persistenced does not run.").with_fix("systemctl enable --now nvidia-persistenced")
+        }
+        (false, Some(why)) => note(format!("Whether nvidia-persistenced runs is not known: {why}."))
+            .with_fix("run gpumap as root of the node and not in a container"),
     })
 }
 

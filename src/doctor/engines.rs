@@ -34,11 +34,30 @@ fn engine(node: &NodeFacts<'_>, what: &EngineTask, begin: &str) -> Option<CheckR
     let why = trial.refused.as_deref().unwrap_or("no reason was given");
     Some(match (&trial.engine, &trial.refused) {
         (Some(engine), None) => ok(format!("{begin} {engine}.")),
-        (Some(engine), Some(why)) => note(format!("{begin} {engine}: nothing better works ({why})."))
-            .with_fix("root on a newer kernel with BTF makes it quicker; answers stay the same"),
+        (Some(engine), Some(why)) => {
+            note(format!("{begin} {engine}: nothing better works ({why}).")).with_fix(quicker(node))
+        }
         (None, _) => missing(
             format!("{begin} nothing: no way works here ({why})."),
-            "see the checks of rights and kernel above",
+            if has_rights(node) {
+                "look at the checks of the kernel and of cgroups, which say what this needs"
+            } else {
+                "run gpumap as root of the node and not in a container"
+            },
         ),
     })
+}
+
+/// What makes a slower engine unnecessary. The answers of both are the same.
+fn quicker(node: &NodeFacts<'_>) -> &'static str {
+    match (has_rights(node), node.setup.btf.known()) {
+        (false, _) => "run gpumap as root of the node: it is quicker, and answers stay the same",
+        (true, None) => "see kernel.btf: with BTF it is quicker, and answers stay the same",
+        (true, Some(_)) => "a newer kernel makes it quicker, and answers stay the same",
+    }
+}
+
+/// Whether no right is missing that an engine needs.
+fn has_rights(node: &NodeFacts<'_>) -> bool {
+    node.has("CAP_SYS_ADMIN") && !node.is_apart("user")
 }

@@ -78,7 +78,7 @@ fn btf(node: &NodeFacts<'_>) -> Option<CheckResult> {
         Answer::Known(size) => ok(format!("The kernel describes its types ({} KiB of BTF).", size >> 10)),
         Answer::Missing(why) => missing(
             format!("The kernel does not describe its types: {why}."),
-            "use a kernel with CONFIG_DEBUG_INFO_BTF=y and mount sysfs",
+            "use a kernel with CONFIG_DEBUG_INFO_BTF=y, and mount sysfs so that nothing covers /sys/kernel/btf",
         ),
     })
 }
@@ -91,19 +91,36 @@ fn symbols(node: &NodeFacts<'_>) -> Option<CheckResult> {
             "/proc/kallsyms shows no addresses to anybody: kernel.kptr_restrict is 2.",
             "sysctl kernel.kptr_restrict=1",
         ),
+        // A user namespace gives the capability, and not what it stands for on the node.
+        Some(false) if node.has("CAP_SYSLOG") => missing(
+            "/proc/kallsyms shows no addresses, although gpumap has CAP_SYSLOG.",
+            "run gpumap as root of the node and not in a user namespace",
+        ),
         Some(false) => missing("/proc/kallsyms shows no addresses.", "give gpumap CAP_SYSLOG"),
-        None => unknown("/proc/kallsyms cannot be read.", "use a kernel with CONFIG_KALLSYMS=y"),
+        None => {
+            let why = node.setup.symbols.missing().unwrap_or_default();
+            let fix =
+                "use a kernel with CONFIG_KALLSYMS=y, and mount /proc so that nothing covers /proc/kallsyms";
+            unknown(format!("The names of the kernel's functions cannot be read: {why}."), fix)
+        }
     })
 }
 
 fn jit_harden(node: &NodeFacts<'_>) -> Option<CheckResult> {
-    let value = node.value("/proc/sys/net/core/bpf_jit_harden")?;
-    (value != "0").then(|| {
-        note(format!(
-            "net.core.bpf_jit_harden is {value}: the kernel blinds the constants of programs. gpumap undoes \
-             that, except where it matters which of several maps a program reads."
-        ))
-    })
+    match node.setting("/proc/sys/net/core/bpf_jit_harden")? {
+        Answer::Missing(why) => Some(
+            note(format!(
+                "Whether the kernel blinds constants of programs is not known: bpf_jit_harden: {why}."
+            ))
+            .with_fix("run gpumap as root"),
+        ),
+        Answer::Known(value) if value == "0" => None,
+        Answer::Known(value) => Some(note(format!(
+            "net.core.bpf_jit_harden is {value}: the kernel blinds the constants of programs{}. gpumap undoes \
+             that, except where it matters which of several maps a program reads.",
+            if value == "1" { " that are loaded without CAP_BPF" } else { "" }
+        ))),
+    }
 }
 
 fn ptrace(node: &NodeFacts<'_>) -> Option<CheckResult> {
@@ -120,9 +137,13 @@ fn hidepid(node: &NodeFacts<'_>) -> Option<CheckResult> {
     let value = node.setup.hidepid.as_deref()?;
     Some(if node.has("CAP_SYS_PTRACE") {
         note(format!("/proc is mounted with hidepid={value}. CAP_SYS_PTRACE sees through it."))
+    } else if node.setup.hidepid_exempt {
+        note(format!(
+            "/proc is mounted with hidepid={value}, which does not concern a group that gpumap is in."
+        ))
     } else {
         missing(
-            format!("/proc is mounted with hidepid={value}: processes of others are not visible."),
+            format!("/proc is mounted with hidepid={value}: processes of others cannot be looked at."),
             "give gpumap CAP_SYS_PTRACE, or run it as root",
         )
     })

@@ -39,7 +39,26 @@ impl NodeFacts<'_> {
         self.setup.rights.capabilities.known().is_some_and(|held| held.iter().any(|name| name == capability))
     }
 
-    /// Whether a program of this name runs.
+    /// Whether gpumap is in a namespace of this kind other than the node's.
+    pub(super) fn is_apart(&self, namespace: &str) -> bool {
+        self.setup.rights.foreign_namespaces.iter().any(|name| name == namespace)
+    }
+
+    /// Why processes of the node may run that gpumap does not see; `None` where it sees
+    /// all of them.
+    pub(super) fn hides_processes(&self) -> Option<String> {
+        if let Some(why) = self.setup.software.missing() {
+            return Some(format!("processes cannot be listed: {why}"));
+        }
+        if self.is_apart("pid") {
+            return Some("gpumap is in a pid namespace of its own".to_owned());
+        }
+        let hidden =
+            self.setup.hidepid.is_some() && !self.setup.hidepid_exempt && !self.has("CAP_SYS_PTRACE");
+        hidden.then(|| "hidepid of /proc hides processes from gpumap".to_owned())
+    }
+
+    /// Whether a process of this name is seen.
     pub(super) fn runs(&self, name: &str) -> bool {
         self.setup.software.known().is_some_and(|names| names.iter().any(|one| one == name))
     }

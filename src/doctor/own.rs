@@ -1,13 +1,21 @@
 //! gpumap's own version and file.
 
-use super::kind::{CheckKind, CheckResult, NodeFacts, missing, ok, unknown};
+use super::kind::{CheckKind, CheckResult, NodeFacts, missing, note, ok, unknown};
 
-pub(super) const KINDS: &[CheckKind] = &[CheckKind {
-    id: "gpumap.file",
-    page: "What root executes nobody else should be able to change: not the file of gpumap. After an upgrade a \
-           gpumap that still runs is the old one.",
-    look: file,
-}];
+pub(super) const KINDS: &[CheckKind] = &[
+    CheckKind {
+        id: "gpumap.file",
+        page: "What root executes nobody else should be able to change: neither the file of gpumap nor a \
+               directory above it. After an upgrade a gpumap that still runs is the old one.",
+        look: file,
+    },
+    CheckKind {
+        id: "gpumap.path",
+        page: "Scripts and units may run another gpumap than the one that answers here: the name alone stands for \
+               the first file that PATH finds, and sudo has a PATH of its own.",
+        look: path,
+    },
+];
 
 /// Permission to write for the group or for others.
 const OTHERS_WRITE: u32 = 0o022;
@@ -31,9 +39,26 @@ fn file(node: &NodeFacts<'_>) -> Option<CheckResult> {
                 "{text}: root executes it, and others may change it (owner {}, mode {:o}).",
                 file.uid, file.mode
             ),
-            "chown root:root and chmod 755 the file",
+            "install gpumap as root with mode 755, such as by: install -o root -g root -m 755 FILE /usr/local/bin/gpumap",
+        )
+    } else if let Some(directory) = file.open_directory.as_deref().filter(|_| is_root) {
+        missing(
+            format!("{text}: root executes it, and others may replace it in {directory}."),
+            "install gpumap where only root may write, such as /usr/local/bin of root's with mode 755",
         )
     } else {
         ok(format!("{text}."))
     })
+}
+
+fn path(node: &NodeFacts<'_>) -> Option<CheckResult> {
+    let file = node.setup.own_file.known()?;
+    let other = file.path_finds.as_deref()?;
+    Some(
+        note(format!(
+            "The name gpumap stands for another file, {other}: PATH finds it, and this one is {}.",
+            file.path
+        ))
+        .with_fix("remove the one that is not meant, or name the file by its path"),
+    )
 }

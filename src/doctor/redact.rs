@@ -28,7 +28,8 @@ const MOUNTS: [&str; 6] =
 const FILES: [&str; 4] = ["gpumap", "slurm.conf", "cgroup.conf", "gres.conf"];
 
 /// Keys of Slurm's files whose values are words of Slurm and not of a site.
-const SLURM_WORDS: [&str; 5] = ["taskplugin", "grestypes", "constraindevices", "name", "autodetect"];
+const SLURM_WORDS: [&str; 7] =
+    ["taskplugin", "grestypes", "constraindevices", "cgroupplugin", "name", "autodetect", "broken"];
 
 /// Takes out the node's name and boot, and the paths that somebody of the site
 /// chose, wherever a fact or the reason for a missing one has them. Names of users,
@@ -44,6 +45,8 @@ pub fn redact(observation: &mut Observation, setup: &mut Setup) {
     setup.libraries = setup.libraries.iter().map(|library| path(library)).collect();
     if let Answer::Known(file) = &mut setup.own_file {
         file.path = path(&file.path);
+        file.open_directory = file.open_directory.as_deref().map(path);
+        file.path_finds = file.path_finds.as_deref().map(path);
     }
     for trial in &mut setup.trials {
         trial.refused = trial.refused.as_deref().map(text);

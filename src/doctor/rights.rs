@@ -14,7 +14,8 @@ pub(super) const KINDS: &[CheckKind] = &[
     CheckKind {
         id: "rights.namespaces",
         page: "In a user namespace other than the node's, capabilities do not count for programs and for \
-               processes of others. In another pid or cgroup namespace gpumap sees a part of the node alone.",
+               processes of others. In another pid namespace gpumap sees a part of the node's processes alone, in another cgroup \
+               namespace the cgroups that are mounted there.",
         look: namespaces,
     },
     CheckKind {
@@ -48,6 +49,9 @@ fn capabilities(node: &NodeFacts<'_>) -> Option<CheckResult> {
 fn namespaces(node: &NodeFacts<'_>) -> Option<CheckResult> {
     Some(match node.setup.rights.foreign_namespaces.as_slice() {
         [] => ok("gpumap is in the node's own user, pid and cgroup namespaces."),
+        [only] if only == "cgroup" && node.setup.whole_hierarchy == Some(true) => note(
+            "gpumap is in a cgroup namespace of its own, and sees the node's whole hierarchy all the same.",
+        ),
         names => missing(
             format!("gpumap is in namespaces of its own ({}): it sees a part of the node.", names.join(", ")),
             "run gpumap outside of the container",

@@ -2,14 +2,21 @@
 //! asked.
 
 use super::kind::{CheckKind, CheckResult, NodeFacts, missing, note, ok, unknown};
-use crate::observation::SlurmFile;
+use crate::observation::{Answer, SlurmFile};
 
 pub(super) const KINDS: &[CheckKind] = &[
     CheckKind {
         id: "slurm.configuration",
         page: "gpumap reads slurm.conf, cgroup.conf and gres.conf where Slurm and its packages put them. It asks \
-               no daemon of Slurm.",
+               no daemon of Slurm. All three are taken from the directory of slurm.conf, with the files that they \
+               include, as Slurm does.",
         look: configuration,
+    },
+    CheckKind {
+        id: "slurm.syntax",
+        page: "Slurm's daemons do not start, or not again, with a file that has anything else than Key=Value in a \
+               line.",
+        look: syntax,
     },
     CheckKind {
         id: "slurm.version",
@@ -53,6 +60,23 @@ fn configuration(node: &NodeFacts<'_>) -> Option<CheckResult> {
     })
 }
 
+fn syntax(node: &NodeFacts<'_>) -> Option<CheckResult> {
+    let slurm = &node.setup.slurm;
+    let files = [&slurm.slurm_conf, &slurm.cgroup_conf, &slurm.gres_conf].into_iter().flatten();
+    let broken: Vec<String> = files
+        .filter_map(|file| {
+            let line = file.values.known()?.iter().find(|(key, _)| key == "broken").map(|(_, line)| line)?;
+            Some(format!("{} (line {line}, of it or of a file that it includes)", file.path))
+        })
+        .collect();
+    (!broken.is_empty()).then(|| {
+        missing(
+            format!("Slurm refuses what is not Key=Value: {}.", broken.join(", ")),
+            "mend that line and restart slurmd",
+        )
+    })
+}
+
 fn version(node: &NodeFacts<'_>) -> Option<CheckResult> {
     let slurm = &node.setup.slurm;
     let fix = "name the directory of Slurm's plugins as PluginDir in slurm.conf";
@@ -86,15 +110,27 @@ enum Value<'a> {
 const AS_ROOT: &str = "run gpumap as root";
 
 fn value<'a>(file: &'a SlurmFile, key: &str) -> Value<'a> {
-    if let Some(why) = file.values.missing() {
-        return Value::Unread(format!("{}: {why}", file.path), AS_ROOT);
+    let values = match &file.values {
+        Answer::Known(values) => values,
+        Answer::Missing(why) => return Value::Unread(format!("{}: {why}", file.path), AS_ROOT),
+    };
+    // The last one counts. A file that was not read may have a later one.
+    let last = |key: &str| values.iter().rposition(|(name, _)| name == key);
+    if last("include") > last(key) {
+        return Value::Unread(
+            format!("{} includes a file that cannot be read and may set it", file.path),
+            "run gpumap as root, look into the files that it includes, or set it behind the Include",
+        );
     }
-    match (file.value(key), file.value("include")) {
-        (None, Some(_)) => Value::Unread(
-            format!("{} does not set it and includes other files, which are not read", file.path),
-            "look into the files that it includes, or set it in this file",
-        ),
-        (value, _) => Value::Known(value),
+    Value::Known(file.value(key))
+}
+
+/// A word for yes or no, as Slurm reads it.
+fn is_yes(word: &str) -> Option<bool> {
+    match word.to_ascii_lowercase().as_str() {
+        "yes" | "up" | "true" | "1" => Some(true),
+        "no" | "down" | "false" | "0" => Some(false),
+        _ => None,
     }
 }
 
@@ -105,11 +141,19 @@ fn constrain(node: &NodeFacts<'_>) -> Option<CheckResult> {
         let is_here = slurm.slurm_conf.is_some();
         return is_here.then(|| missing("There is no cgroup.conf: Slurm constrains no devices.", fix));
     };
+    if let Value::Known(Some(plugin)) = value(file, "cgroupplugin")
+        && plugin.eq_ignore_ascii_case("disabled")
+    {
+        let text = "CgroupPlugin is disabled: Slurm constrains no devices.";
+        return Some(missing(text, "set CgroupPlugin=autodetect in cgroup.conf and restart slurmd"));
+    }
     Some(match value(file, "constraindevices") {
-        Value::Known(Some(value)) if value.eq_ignore_ascii_case("yes") => {
-            ok("ConstrainDevices is on: Slurm attaches device programs to jobs.")
-        }
-        Value::Known(_) => missing("ConstrainDevices is off: every job may open every GPU.", fix),
+        Value::Known(Some(value)) => match is_yes(value) {
+            Some(true) => ok("ConstrainDevices is on: Slurm attaches device programs to jobs."),
+            Some(false) => missing("ConstrainDevices is off: every job may open every GPU.", fix),
+            None => missing("ConstrainDevices is neither yes nor no: Slurm refuses the file.", fix),
+        },
+        Value::Known(None) => missing("ConstrainDevices is off: every job may open every GPU.", fix),
         Value::Unread(why, fix) => {
             unknown(format!("Whether Slurm constrains devices is not known: {why}."), fix)
         }
@@ -155,10 +199,9 @@ fn gres(node: &NodeFacts<'_>) -> Option<CheckResult> {
     let detects = file.value("autodetect").filter(|value| !value.eq_ignore_ascii_case("off"));
     Some(match (lines, detects) {
         (_, Some(how)) => note(format!("gres.conf lets Slurm detect GPUs (AutoDetect={how}).")),
-        (0, None) if file.value("include").is_some() => unknown(
-            "gres.conf names no GPU itself and includes other files, which are not read.",
-            "--gres-conf FILE",
-        ),
+        (0, None) if file.value("include").is_some() => {
+            unknown("gres.conf names no GPU itself and includes a file that cannot be read.", AS_ROOT)
+        }
         (0, None) if node.gpus.is_empty() => note("gres.conf names no GPU."),
         (0, None) => missing(
             "gres.conf names no GPU: Slurm allows all of them to every job.",

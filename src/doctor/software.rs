@@ -15,17 +15,17 @@ const AGENTS: [(&str, &str); 2] =
     [("system-probe", "Datadog's system-probe"), ("container-hotpl", "container-hotplug")];
 
 fn agents(node: &NodeFacts<'_>) -> Option<CheckResult> {
-    if let Some(why) = node.setup.software.missing() {
-        return Some(unknown(
-            format!("Processes cannot be listed: {why}."),
-            "mount /proc, or name it with --proc DIR",
-        ));
-    }
     let found: Vec<&str> = AGENTS.iter().filter(|(comm, _)| node.runs(comm)).map(|(_, name)| *name).collect();
-    Some(match found.as_slice() {
-        [] => ok("No agent runs that is known to detach device programs."),
-        names => note(format!("{} runs, which detaches device programs.", names.join(" and "))).with_fix(
-            "gpumap audit shows the cgroups that are open now; gpumap watch tells when programs go",
+    Some(match (found.as_slice(), node.hides_processes()) {
+        ([], Some(why)) => unknown(
+            format!("Whether an agent runs that detaches device programs is not known: {why}."),
+            "run gpumap as root of the node and not in a container",
         ),
+        ([], None) => ok("No process has the name of an agent that is known to detach device programs."),
+        (names, _) => note(format!(
+            "A process has the name of an agent that detaches device programs: {}.",
+            names.join(" and ")
+        ))
+        .with_fix("gpumap audit shows the cgroups that are open now; gpumap watch tells when programs go"),
     })
 }

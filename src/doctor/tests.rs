@@ -77,7 +77,7 @@ fn nothing_missing() {
 #[test]
 fn one_lack_each() {
     type Change = fn(&mut Observation, &mut Setup);
-    let cases: [(&str, Change); 19] = [
+    let cases: [(&str, Change); 24] = [
         ("rights.capabilities", |_, setup| setup.rights.capabilities = Answer::Known(Vec::new())),
         ("rights.namespaces", |_, setup| setup.rights.foreign_namespaces = vec!["user".to_owned()]),
         ("kernel.queries", |_, setup| setup.queries = no()),
@@ -109,6 +109,18 @@ fn one_lack_each() {
         ("gpumap.file", |_, setup| {
             setup.own_file = Answer::Known(OwnFile { mode: 0o755, replaced: true, ..OwnFile::default() });
         }),
+        ("gpumap.file", |_, setup| {
+            let open_directory = Some("/home/x".to_owned());
+            setup.own_file = Answer::Known(OwnFile { mode: 0o755, open_directory, ..OwnFile::default() });
+        }),
+        ("cgroup.root", |_, setup| setup.whole_hierarchy = Some(false)),
+        ("slurm.constrain-devices", |_, setup| {
+            setup.slurm.cgroup_conf = conf(&[("constraindevices", "maybe")])
+        }),
+        ("slurm.constrain-devices", |_, setup| {
+            setup.slurm.cgroup_conf = conf(&[("constraindevices", "yes"), ("cgroupplugin", "Disabled")]);
+        }),
+        ("slurm.syntax", |_, setup| setup.slurm.gres_conf = conf(&[("name", "gpu"), ("broken", "3")])),
     ];
     for (id, change) in cases {
         let check = after(id, change).unwrap_or_else(|| panic!("{id} is left out"));
@@ -191,6 +203,114 @@ fn slurm_words() {
     );
 }
 
+/// Make sure that what may be set again in a file that was not read is unknown, and that
+/// what is set behind it is not.
+#[test]
+fn unread_files() {
+    let plugin = |values: &[(&str, &str)]| {
+        let values = conf(values);
+        state("slurm.task-plugin", move |_, setup| setup.slurm.slurm_conf = values)
+    };
+    let (set, include) = (("taskplugin", "task/cgroup"), ("include", "x"));
+    assert_eq!(plugin(&[set, include]), Some(CheckState::Unknown));
+    assert_eq!(plugin(&[include, set]), Some(CheckState::Ok));
+}
+
+/// Make sure that Slurm's words for yes and no are known.
+#[test]
+fn yes_and_no() {
+    let on = |word: &'static str| {
+        state("slurm.constrain-devices", move |_, setup| {
+            setup.slurm.cgroup_conf = conf(&[("constraindevices", word)]);
+        })
+    };
+    for word in ["yes", "TRUE", "up", "1"] {
+        assert_eq!(on(word), Some(CheckState::Ok), "{word}");
+    }
+    for word in ["no", "False", "down", "0", "2", ""] {
+        assert_eq!(on(word), Some(CheckState::Missing), "{word}");
+    }
+}
+
+/// Make sure that nothing is said of processes that gpumap cannot see, and that what it
+/// sees all the same is said.
+#[test]
+fn hidden_processes() {
+    type Change = fn(&mut Setup);
+    let hidden: [Change; 3] = [
+        |setup| setup.rights.foreign_namespaces = vec!["pid".to_owned()],
+        |setup| {
+            (setup.hidepid, setup.rights.capabilities) =
+                (Some("invisible".to_owned()), Answer::Known(Vec::new()));
+        },
+        |setup| setup.software = no(),
+    ];
+    for change in hidden {
+        let (id, check) =
+            ("software.detaching-agents", after("software.detaching-agents", |_, setup| change(setup)));
+        assert_eq!(check.map(|check| check.state), Some(CheckState::Unknown), "{id}");
+    }
+    let seen = |_: &mut Observation, setup: &mut Setup| {
+        setup.rights.foreign_namespaces = vec!["pid".to_owned()];
+        setup.software = Answer::Known(vec!["system-probe".to_owned()]);
+    };
+    assert_eq!(state("software.detaching-agents", seen), Some(CheckState::Note));
+    let exempt = |_: &mut Observation, setup: &mut Setup| {
+        setup.rights.capabilities = Answer::Known(Vec::new());
+        (setup.hidepid, setup.hidepid_exempt) = (Some("2".to_owned()), true);
+    };
+    assert_eq!(state("kernel.hidepid", exempt), Some(CheckState::Note));
+    assert_eq!(state("software.detaching-agents", exempt), Some(CheckState::Ok));
+}
+
+/// Make sure that a whole hierarchy in a cgroup namespace of one's own is whole: binding
+/// it there is what the check advises.
+#[test]
+fn whole_hierarchy() {
+    let bound = |_: &mut Observation, setup: &mut Setup| {
+        setup.rights.foreign_namespaces = vec!["cgroup".to_owned()];
+        setup.cgroup2[0].root = "/../..".to_owned();
+        setup.whole_hierarchy = Some(true);
+    };
+    assert_eq!(state("cgroup.root", bound), Some(CheckState::Ok));
+}
+
+/// Make sure that a file which PATH finds in place of this one is named.
+#[test]
+fn another_file() {
+    let other = |_: &mut Observation, setup: &mut Setup| {
+        let path_finds = Some("/opt/gpumap".to_owned());
+        setup.own_file = Answer::Known(OwnFile { mode: 0o755, path_finds, ..OwnFile::default() });
+    };
+    let check = after("gpumap.path", other).unwrap();
+    assert!(check.state == CheckState::Note && check.found.contains("/opt/gpumap"), "{check:?}");
+    assert_eq!(state("gpumap.path", |_, _| {}), None);
+}
+
+/// Make sure that advice fits: nobody is sent to root who is it, nor to a newer kernel for
+/// want of rights.
+#[test]
+fn advice() {
+    let slow = |setup: &mut Setup| {
+        setup.trials[0].refused = Some("why".to_owned());
+    };
+    let fix = |change: fn(&mut Setup)| {
+        let change = |_: &mut Observation, setup: &mut Setup| {
+            slow(setup);
+            change(setup);
+        };
+        after("engine.processes", change).unwrap().fix.unwrap()
+    };
+    assert!(fix(|setup| setup.rights.capabilities = Answer::Known(Vec::new())).contains("as root"));
+    assert!(fix(|_| {}).contains("newer kernel"));
+    assert!(fix(|setup| setup.btf = no()).contains("kernel.btf"));
+    let symbols = after("kernel.symbols", |_, setup| {
+        setup.symbols = Answer::Known(false);
+        setup.rights.capabilities = Answer::Known(vec!["CAP_SYSLOG".to_owned()]);
+    });
+    assert!(symbols.unwrap().fix.unwrap().contains("user namespace"));
+}
+
 /// Make sure that nothing of a site is left in a redacted answer, whether a fact has it
 /// or the reason why a fact is missing.
 #[test]
@@ -210,7 +330,12 @@ fn redacted() {
     setup.devices_v1 = Some(place.clone());
     setup.libraries =
         vec![format!("/usr/local/{secret}/libcuda.so.1"), format!("/lib-{secret}/libcuda.so.1")];
-    setup.own_file = Answer::Known(OwnFile { path: format!("/home/{secret}/gpumap"), ..OwnFile::default() });
+    setup.own_file = Answer::Known(OwnFile {
+        path: format!("/home/{secret}/gpumap"),
+        open_directory: Some(format!("/home/{secret}")),
+        path_finds: Some(format!("/opt/{secret}/gpumap")),
+        ..OwnFile::default()
+    });
     setup.trials[0].refused = Some(why());
     setup.slurm.slurm_conf = conf(&[("include", secret), ("clustername", secret)]);
     setup.slurm.cgroup_conf = conf(&[("include", secret)])

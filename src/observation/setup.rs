@@ -32,12 +32,18 @@ pub struct Setup {
     /// All mounts of cgroup2, in mount order.
     #[serde(default)]
     pub cgroup2: Vec<CgroupMount>,
+    /// Whether that hierarchy is seen from its very root; null where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole_hierarchy: Option<bool>,
     /// Where the v1 devices controller is mounted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub devices_v1: Option<String>,
     /// The `hidepid` option of `/proc`, if it is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hidepid: Option<String>,
+    /// Whether gpumap is in the group that `hidepid` does not concern (`gid`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hidepid_exempt: bool,
     /// Files of drivers' libraries where the dynamic linker looks for them.
     #[serde(default)]
     pub libraries: Vec<String>,
@@ -95,14 +101,15 @@ pub struct CgroupMount {
 /// Slurm's files on this node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SlurmSetup {
-    /// `slurm.conf`: the values of `clustername`, `taskplugin`, `grestypes`, `plugindir`
-    /// and `include`.
+    /// `slurm.conf`: the values of `clustername`, `taskplugin`, `grestypes` and
+    /// `plugindir`. In all three files `include` names an included file that was not
+    /// read, and `broken` is the number of a line that Slurm refuses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slurm_conf: Option<SlurmFile>,
-    /// `cgroup.conf`: the values of `constraindevices` and `include`.
+    /// `cgroup.conf`: the values of `constraindevices` and `cgroupplugin`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup_conf: Option<SlurmFile>,
-    /// `gres.conf`: the values of `name`, `autodetect` and `include`.
+    /// `gres.conf`: the values of `name`, `nodename` and `autodetect`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gres_conf: Option<SlurmFile>,
     /// The directories with plugins of Slurm: those that `slurm.conf` names, or else
@@ -150,4 +157,11 @@ pub struct OwnFile {
     pub mode: u32,
     /// Whether the file was removed or replaced since this gpumap started.
     pub replaced: bool,
+    /// The nearest directory above it in which somebody else than root and the owner of
+    /// gpumap's process may replace what leads to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_directory: Option<String>,
+    /// The file that the name `gpumap` stands for by `PATH`, if that is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path_finds: Option<String>,
 }

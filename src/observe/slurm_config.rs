@@ -24,12 +24,27 @@ const VALUE_LIMIT: usize = 128 << 10;
 /// Characters of a cluster's name.
 const CLUSTER: usize = 64;
 /// The usual places of `gres.conf`; the first is that of a configless slurmd.
-pub(in crate::observe) const PLACES: [&str; 4] = [
+const PLACES: [&str; 4] = [
     "/run/slurm/conf/gres.conf",
     "/etc/slurm/gres.conf",
     "/etc/slurm-llnl/gres.conf",
     "/usr/local/etc/gres.conf",
 ];
+
+/// The directories where `gres.conf` may be: that of the first `slurm.conf` alone, since
+/// Slurm takes its other files from there; all usual ones where there is none. `root` is
+/// put before each to look into it.
+pub(in crate::observe) fn directories(root: &Path) -> Vec<PathBuf> {
+    let usual: Vec<PathBuf> =
+        PLACES.iter().filter_map(|place| Path::new(place).parent()).map(Path::to_owned).collect();
+    let has_it = |directory: &&PathBuf| below(root, directory).join("slurm.conf").symlink_metadata().is_ok();
+    usual.iter().find(has_it).cloned().map_or(usual.clone(), |found| vec![found])
+}
+
+/// Where an absolute path is below `root`.
+pub(in crate::observe) fn below(root: &Path, path: &Path) -> PathBuf {
+    root.join(path.strip_prefix("/").unwrap_or(path))
+}
 
 /// Collects both.
 pub(in crate::observe) fn collect(options: &Options, log: &mut Log) -> Slurm {
@@ -67,8 +82,8 @@ fn gres_conf(options: &Options, log: &mut Log) -> Option<ConfigFile> {
     }
     let beside = options.hook.then(|| std::env::var_os("SLURM_CONF")).flatten();
     let beside = beside.map(|path| PathBuf::from(path).with_file_name("gres.conf"));
-    let places = beside.into_iter().chain(PLACES.iter().map(PathBuf::from));
-    places.into_iter().find_map(|path| found(&path, read(&path), false, log)).flatten()
+    let usual = directories(Path::new("/")).into_iter().map(|directory| directory.join("gres.conf"));
+    beside.into_iter().chain(usual).find_map(|path| found(&path, read(&path), false, log)).flatten()
 }
 
 /// `None` where there is no such file, and that is no problem.

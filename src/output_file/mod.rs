@@ -17,13 +17,18 @@ mod error;
 mod replace;
 mod through;
 
+use std::ffi::CStr;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::path::Path;
 
 use nix::sys::stat::Mode;
 
 use destination::Destination;
 pub use error::OutputError;
+
+/// What everybody may read (0644).
+const PUBLIC: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR).union(Mode::S_IRGRP).union(Mode::S_IROTH);
 
 /// Writes the output of `write` to `path`, as the module describes: whatever has the
 /// name afterwards is whole.
@@ -33,11 +38,17 @@ pub use error::OutputError;
 /// An error of `write`, an error of a system call, or a refusal. Then nothing is
 /// left behind, and an existing file is unchanged.
 pub fn save(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), OutputError> {
-    save_as(path, Mode::S_IRUSR | Mode::S_IWUSR, write)
+    match destination::find(path)? {
+        Destination::File { directory, name } => {
+            replace::replace(&directory, &name, Mode::S_IRUSR | Mode::S_IWUSR, write)
+        }
+        Destination::Stream(target) => through::write(&target, write),
+    }
 }
 
-/// The same for what everybody on the node may read: a new file has mode 0644,
-/// whatever the umask is.
+/// The same for what everybody on the node may read, and what other programs read again
+/// and again: a new file has mode 0644, whatever the umask is, and nothing but a regular
+/// file is replaced. A FIFO in its place would have readers that keep gpumap waiting.
 ///
 /// # Errors
 ///
@@ -46,16 +57,25 @@ pub fn save_public(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), OutputError> {
-    save_as(path, Mode::S_IRUSR | Mode::S_IWUSR | Mode::S_IRGRP | Mode::S_IROTH, write)
+    match destination::find(path)? {
+        Destination::File { directory, name } => replace::replace(&directory, &name, PUBLIC, write),
+        Destination::Stream(_) => {
+            Err(OutputError::refused("it is no regular file", "remove it, or name another file"))
+        }
+    }
 }
 
-fn save_as(
-    path: &Path,
-    mode: Mode,
+/// The same for a name in a directory that is open: whatever has the name there is
+/// replaced, unless it is a directory.
+///
+/// # Errors
+///
+/// As [`save`].
+pub fn save_public_in(
+    directory: impl AsFd,
+    name: &CStr,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), OutputError> {
-    match destination::find(path)? {
-        Destination::File { directory, name } => replace::replace(&directory, &name, mode, write),
-        Destination::Stream(target) => through::write(&target, write),
-    }
+    let directory = directory.as_fd().try_clone_to_owned()?;
+    replace::replace(&directory, name, PUBLIC, write)
 }

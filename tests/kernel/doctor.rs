@@ -10,6 +10,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
+use crate::support::cgroup::Cgroup;
 use crate::support::{host, node};
 
 /// The checks of a document, by id.
@@ -223,4 +224,127 @@ fn user_namespace() {
         let check = check(&document, id);
         assert!(check["state"] == "missing" && check["fix"].is_string(), "{check}");
     }
+}
+
+/// The answer of `doctor` in namespaces of these kinds, after a script that ends with the
+/// command line it is given.
+fn after_script(flags: &[&str], script: &str, args: &[&str]) -> Value {
+    let gpumap = node::command::<&str>(&[]);
+    let output = Command::new("unshare")
+        .args(flags)
+        .args(["sh", "-c", script, "sh"])
+        .arg(gpumap.get_program())
+        .args(["--json", "doctor"])
+        .args(args)
+        .current_dir("/")
+        .output()
+        .expect("unshare");
+    node::document(&output).0
+}
+
+/// Make sure that a user is not told that programs are read by a way that is closed to
+/// him, and that no fix sends him to another kernel.
+#[test]
+fn closed_ways() {
+    let Some(_host) = host::shared() else { return };
+    let (document, _) = node::document(&node::as_nobody(&["--json", "doctor"]));
+    assert_eq!(state(&document, "engine.program-lists"), "missing", "{document}");
+    for id in ["engine.processes", "engine.program-lists", "engine.environment-changes"] {
+        let fix = check(&document, id)["fix"].as_str().expect("a fix");
+        assert!(fix.contains("root") && !fix.contains("kernel"), "{id}: {fix}");
+    }
+}
+
+/// Make sure that a file which covers the kernel's description of its types or symbols is
+/// not taken for it.
+#[test]
+fn covered_files() {
+    let Some(_host) = host::shared() else { return };
+    let script = "mount --bind /dev/null /sys/kernel/btf/vmlinux && mount --bind /dev/null /proc/kallsyms && \
+                  exec \"$@\"";
+    let document = after_script(&["-m", "--propagation", "private"], script, &[]);
+    assert_eq!(state(&document, "kernel.btf"), "missing", "{document}");
+    assert_eq!(state(&document, "kernel.symbols"), "unknown", "{document}");
+}
+
+/// Make sure that in a cgroup namespace of its own gpumap knows whether it sees the whole
+/// hierarchy: a mount of the node's shows all of it, one that is made there does not.
+#[test]
+fn cgroup_namespaces() {
+    let Some(_host) = host::shared() else { return };
+    let flags = ["-C", "-m", "--propagation", "private"];
+    let document = after_script(&flags, "exec \"$@\"", &[]);
+    assert_eq!(state(&document, "cgroup.root"), "ok", "{document}");
+    assert_eq!(state(&document, "rights.namespaces"), "note", "{document}");
+    let top = Cgroup::new().expect("a cgroup");
+    let point = std::env::temp_dir().join(top.path().file_name().expect("a name"));
+    fs::create_dir(&point).expect("a directory");
+    // The namespace begins at the cgroup of whoever makes it.
+    let script = format!(
+        "echo $$ > '{}/cgroup.procs' && exec unshare -C sh -c 'mount -t cgroup2 gpumap-doctor {} && exec \"$@\"' sh \"$@\"",
+        top.path().display(),
+        point.display()
+    );
+    let root = point.to_str().expect("text");
+    let document = after_script(&flags[1..], &script, &["--cgroup-root", root]);
+    fs::remove_dir(&point).expect("a directory");
+    for id in ["cgroup.root", "rights.namespaces"] {
+        assert_eq!(state(&document, id), "missing", "{document}");
+    }
+}
+
+/// Make sure that with hidepid nothing is said of processes that cannot be seen, and that
+/// the group which it does not concern is known.
+#[test]
+fn hidden_processes() {
+    let Some(_host) = host::shared() else { return };
+    let script = |group: u32| {
+        format!(
+            "mount -t proc -o hidepid=invisible gpumap-doctor /proc && \
+             exec setpriv --reuid=65534 --regid={group} --clear-groups \"$@\""
+        )
+    };
+    let flags = ["-m", "--propagation", "private"];
+    let document = after_script(&flags, &script(65534), &[]);
+    assert_eq!(state(&document, "kernel.hidepid"), "missing", "{document}");
+    assert_eq!(state(&document, "software.detaching-agents"), "unknown", "{document}");
+    // The group of the option `gid` is 0 where none is named.
+    let document = after_script(&flags, &script(0), &[]);
+    assert_eq!(state(&document, "kernel.hidepid"), "note", "{document}");
+    assert_eq!(state(&document, "software.detaching-agents"), "ok", "{document}");
+}
+
+/// Make sure that a gpumap which somebody else may replace is told to root, and another
+/// one that PATH finds.
+#[test]
+fn own_file() {
+    let Some(_host) = host::shared() else { return };
+    let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("doctor-own-file");
+    let _none = fs::remove_dir_all(&root);
+    let (theirs, other) = (root.join("theirs"), root.join("other"));
+    let built = node::command::<&str>(&[]).get_program().to_owned();
+    for directory in [&theirs, &other] {
+        fs::create_dir_all(directory).expect("a directory");
+    }
+    fs::hard_link(&built, theirs.join("gpumap")).expect("another name");
+    fs::copy(&built, other.join("gpumap")).expect("a copy");
+    std::os::unix::fs::chown(&theirs, Some(65534), None).expect("a change of owner");
+    let run = |directory: &Path| {
+        let output = Command::new(directory.join("gpumap"))
+            .args(["--json", "doctor"])
+            .env("PATH", format!("{}:/usr/bin", other.display()))
+            .output()
+            .expect("a run");
+        node::document(&output).0
+    };
+    let document = run(&theirs);
+    let found = |id: &str| check(&document, id)["found"].as_str().expect("text");
+    assert_eq!(state(&document, "gpumap.file"), "missing", "{document}");
+    assert!(found("gpumap.file").ends_with("/theirs."), "{}", found("gpumap.file"));
+    assert_eq!(state(&document, "gpumap.path"), "note", "{document}");
+    assert!(found("gpumap.path").contains("/other/gpumap"), "{}", found("gpumap.path"));
+    let checks = run(&other);
+    let checks = checks["doctor"].as_array().expect("checks");
+    assert!(checks.iter().all(|check| check["id"] != "gpumap.path"), "{checks:?}");
+    fs::remove_dir_all(&root).expect("an end");
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::cgroup::Cgroup;
@@ -143,6 +143,125 @@ fn hostile_clients() {
         std::thread::sleep(Duration::from_millis(100));
     }
     assert_eq!(exporter.value("gpumap_gpus"), Some(4.0));
+}
+
+/// Make sure that a request that has come is answered, however many connections came
+/// after it before gpumap had a moment for any of them.
+#[test]
+fn first_of_many() {
+    let Some(_host) = host::shared() else { return };
+    let top = Cgroup::new().expect("a cgroup");
+    let exporter = Exporter::start(&top, &[]);
+    let pid = nix::unistd::Pid::from_raw(exporter.child.id().cast_signed());
+    let send = |signal| nix::sys::signal::kill(pid, signal).expect("a child");
+    send(nix::sys::signal::Signal::SIGSTOP);
+    let mut first = TcpStream::connect(exporter.address).expect("a connection");
+    first.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").expect("a request");
+    // Fewer than the kernel keeps for a listener by default.
+    let others: Vec<TcpStream> =
+        (0..120).map(|_| TcpStream::connect(exporter.address).expect("a connection")).collect();
+    send(nix::sys::signal::Signal::SIGCONT);
+    first.set_read_timeout(Some(PATIENCE)).expect("a socket");
+    let mut answer = String::new();
+    let read = first.read_to_string(&mut answer);
+    assert!(read.is_ok() && answer.contains("\ngpumap_gpus 4\n"), "{read:?} {answer:?}");
+    drop(others);
+}
+
+/// Make sure that odd requests get an answer of HTTP or an end, never the metrics of
+/// somebody else's protocol, and that the listener goes on.
+#[test]
+fn odd_requests() {
+    let Some(_host) = host::shared() else { return };
+    let top = Cgroup::new().expect("a cgroup");
+    let exporter = Exporter::start(&top, &[]);
+    let line = "GET /metrics HTTP/1.1\r\nHost: x\r\n";
+    for (request, status) in [
+        ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(), ""),
+        ("TRACE /metrics HTTP/1.1\r\nHost: x\r\nX-Secret: 1\r\n\r\n".to_owned(), "405"),
+        ("CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(), "405"),
+        ("OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(), "405"),
+        ("GET http://elsewhere.example/metrics HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(), "200"),
+        (format!("{line}Connection: upgrade\r\nUpgrade: h2c\r\n\r\n"), "200"),
+        (format!("{line}Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"), "200"),
+        (format!("{line}Expect: 100-continue\r\nContent-Length: 5\r\n\r\n"), "200"),
+        (format!("{line}Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n"), "200"),
+        (format!("{line}Content-Length: 1\r\nContent-Length: 2\r\n\r\n"), "400"),
+        (format!("{line}{}\r\n", "X: y\r\n".repeat(500)), "431"),
+    ] {
+        let answer = exporter.say(&request).unwrap_or_default();
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status}")) || status.is_empty(),
+            "{request}: {answer}"
+        );
+        assert!(!answer.contains("X-Secret"), "{answer}");
+        assert_eq!(answer.contains("\ngpumap_gpus 4\n"), status == "200", "{request}: {answer}");
+    }
+    // One answer for a connection: what follows a request is not looked at.
+    let twice = exporter.say(&format!("{line}\r\n{line}\r\n")).unwrap_or_default();
+    assert!(twice.matches("HTTP/1.1 200").count() <= 1, "{twice}");
+    assert_eq!(exporter.value("gpumap_gpus"), Some(4.0));
+}
+
+/// A tmpfs with this place for files, until it is dropped.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn new(name: &std::ffi::OsStr, options: &str) -> Self {
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir(&path).expect("a directory");
+        let options = ["-t", "tmpfs", "-o", options, "gpumap-export"];
+        let mounted = Command::new("mount").args(options).arg(&path).status().expect("mount");
+        assert!(mounted.success(), "no tmpfs at {}", path.display());
+        Self(path)
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _gone = Command::new("umount").arg("--lazy").arg(&self.0).status();
+        let _gone = fs::remove_dir(&self.0);
+    }
+}
+
+/// Make sure that a full disk leaves the old file whole, is told each time that it
+/// begins, leaves nothing else behind, and that writing goes on afterwards.
+#[test]
+fn full_disk() {
+    let Some(_host) = host::shared() else { return };
+    let top = Cgroup::new().expect("a cgroup");
+    let disk = SmallDisk::new(top.path().file_name().expect("a name"), "size=256k");
+    let file = disk.0.join("gpumap.prom");
+    let mut exporter = Exporter::start(&top, &["--textfile", file.to_str().expect("a name")]);
+    let errors = BufReader::new(exporter.child.stderr.take().expect("a pipe"));
+    let (line, said) = std::sync::mpsc::channel();
+    // It ends with the exporter.
+    std::thread::spawn(move || errors.lines().map_while(Result::ok).try_for_each(|text| line.send(text)));
+    wait_until("the first file", || file.exists());
+    for _ in 0..2 {
+        let ballast = disk.0.join("ballast");
+        assert!(fs::write(&ballast, vec![1; 1 << 20]).is_err(), "the disk is larger than it was made");
+        let is_told =
+            || said.try_iter().any(|text| text.contains("gpumap.prom") && text.contains("No space"));
+        wait_until("a message", is_told);
+        let kept = fs::read_to_string(&file).expect("the old file");
+        assert!(kept.ends_with('\n') && kept.contains("\ngpumap_gpus 4\n"), "{kept}");
+        let names = fs::read_dir(&disk.0).expect("a directory").count();
+        assert_eq!(names, 2, "the file and the ballast");
+        let before = fs::metadata(&file).expect("a file").modified().expect("a time");
+        fs::remove_file(&ballast).expect("ballast");
+        let is_newer = || fs::metadata(&file).is_ok_and(|it| it.modified().is_ok_and(|time| time > before));
+        wait_until("a newer file", is_newer);
+    }
+}
+
+/// Waits for a condition.
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < PATIENCE, "{what} does not come");
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 /// Make sure that the thread that talks to clients has no right, and that no other

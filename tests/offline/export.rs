@@ -94,6 +94,54 @@ fn job_files() {
     assert_eq!(output.status.code(), Some(2), "{output:?}");
 }
 
+/// Make sure that what a user puts in the place of the file is neither written to nor
+/// waited for: a link, another name of a file, a FIFO with a reader that takes nothing, a
+/// directory.
+#[test]
+fn something_in_its_place() {
+    let dir = scratch("in-its-place");
+    let (file, other) = (dir.join("gpumap.prom"), dir.join("other"));
+    let write = || export(&node("slurm-jobs"), &["--textfile", file.to_str().unwrap()]);
+    fs::write(&other, "mine").unwrap();
+    fs::hard_link(&other, &file).unwrap();
+    assert_eq!(write().status.code(), Some(0));
+    assert_eq!(fs::read_to_string(&other).unwrap(), "mine");
+    assert!(fs::read_to_string(&file).unwrap().contains("\ngpumap_gpus 4\n"));
+    fs::remove_file(&file).unwrap();
+    nix::unistd::mkfifo(&file, nix::sys::stat::Mode::S_IRUSR | nix::sys::stat::Mode::S_IWUSR).unwrap();
+    let reader = fs::OpenOptions::new().read(true).write(true).open(&file).unwrap();
+    let output = write();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("it is no regular file"), "{output:?}");
+    drop(reader);
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    assert_eq!(write().status.code(), Some(2));
+}
+
+/// Make sure that what has the name of a job file is replaced and never followed, and
+/// that what cannot be removed keeps no other file from being written.
+#[test]
+fn odd_job_files() {
+    let dir = scratch("odd-job-files");
+    let outside = dir.with_extension("outside");
+    fs::write(&outside, "mine").unwrap();
+    std::os::unix::fs::symlink(&outside, dir.join("0")).unwrap();
+    nix::unistd::mkfifo(&dir.join("1"), nix::sys::stat::Mode::S_IRUSR).unwrap();
+    fs::hard_link(&outside, dir.join("2")).unwrap();
+    fs::create_dir(dir.join("9")).unwrap();
+    let output = export(&node("slurm-jobs"), &["--dcgm-job-mapping", dir.to_str().unwrap()]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("odd-job-files/9"), "{output:?}");
+    for (name, jobs) in [("0", "4712\n"), ("1", "4714\n"), ("2", "4711\n"), ("3", "4712\n")] {
+        let path = dir.join(name);
+        assert!(path.symlink_metadata().unwrap().is_file(), "{name}");
+        assert_eq!(fs::read_to_string(path).unwrap(), jobs, "{name}");
+    }
+    assert_eq!(fs::read_to_string(&outside).unwrap(), "mine");
+    fs::remove_file(outside).unwrap();
+}
+
 /// Make sure that an answer with gaps is written, says so and ends with 3.
 #[test]
 fn incomplete() {

@@ -4,13 +4,15 @@
 //! line as a job, and lets nothing expire. So files are replaced as a whole, those of
 //! GPUs without a job are removed, and files with other names are left alone.
 
-use std::fs;
-use std::io;
+use std::collections::BTreeSet;
+use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use nix::dir::Dir;
 use nix::errno::Errno;
-use nix::fcntl::OFlag;
+use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::{FileStat, Mode, fstat};
 use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 
@@ -19,34 +21,39 @@ use crate::commands::invocation::Failure;
 use crate::export::JobMapping;
 use crate::model::ProblemCode;
 
-/// Makes the directory say what the mapping says.
-pub(super) fn write(directory: &Path, mapping: &JobMapping) -> Result<(), Failure> {
-    let failed = |errno: Errno| Failure::file(directory, &errno.into());
+/// Makes the directory say what the mapping says, as far as it can: the first file that
+/// cannot be written or removed is the failure. All of it is done in the directory that
+/// was judged, whatever has its name by then.
+pub(super) fn write(path: &Path, mapping: &JobMapping) -> Result<(), Failure> {
+    let failed = |errno: Errno| Failure::file(path, &errno.into());
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-    let mut open = Dir::open(directory, flags, Mode::empty()).map_err(failed)?;
-    trust(directory, &fstat(&open).map_err(failed)?)?;
-    let mut names = Vec::new();
-    for entry in open.iter() {
-        let entry = entry.map_err(failed)?;
-        names.push(entry.file_name().to_owned());
-    }
-    for name in names {
-        let text = name.to_string_lossy();
-        if is_job_file(&text) && !mapping.files.contains_key(&*text) {
-            match unlinkat(&open, name.as_c_str(), UnlinkatFlags::NoRemoveDir) {
-                Ok(()) | Err(Errno::ENOENT) => {}
-                Err(errno) => return Err(failed(errno)),
-            }
-        }
-    }
-    for (name, jobs) in &mapping.files {
+    let mut directory = Dir::open(path, flags, Mode::empty()).map_err(failed)?;
+    trust(path, &fstat(&directory).map_err(failed)?)?;
+    let entries = directory.iter().map(|entry| entry.map(|entry| entry.file_name().to_owned()));
+    let names = entries.collect::<Result<Vec<CString>, Errno>>().map_err(failed)?;
+    let ended = names.iter().map(|name| remove(path, &directory, name, mapping));
+    let ended = ended.fold(Ok(()), Result::and);
+    let one = |(name, jobs): (&String, &BTreeSet<String>)| {
         let text: String = jobs.iter().flat_map(|job| [job, "\n"]).collect();
-        let path = directory.join(name);
-        if !has(&path, text.as_bytes()) {
-            files::save_public(&path, |out| out.write_all(text.as_bytes()))?;
+        let name = CString::new(name.as_str()).map_err(|_| failed(Errno::EINVAL))?;
+        if has(&directory, &name, text.as_bytes()) {
+            return Ok(());
         }
+        files::save_public_in(path, &directory, &name, |out| out.write_all(text.as_bytes()))
+    };
+    mapping.files.iter().map(one).fold(ended, Result::and)
+}
+
+/// Removes the file of a GPU that has no job.
+fn remove(path: &Path, directory: &Dir, name: &CStr, mapping: &JobMapping) -> Result<(), Failure> {
+    let text = name.to_string_lossy();
+    if !is_job_file(&text) || mapping.files.contains_key(&*text) {
+        return Ok(());
     }
-    Ok(())
+    match unlinkat(directory, name, UnlinkatFlags::NoRemoveDir) {
+        Ok(()) | Err(Errno::ENOENT) => Ok(()),
+        Err(errno) => Err(Failure::file(&path.join(&*text), &errno.into())),
+    }
 }
 
 /// Whoever may write here decides which jobs GPUs are accounted to, and could make
@@ -70,12 +77,20 @@ fn is_job_file(name: &str) -> bool {
     }
 }
 
-/// Whether the file has this text already.
-fn has(path: &Path, text: &[u8]) -> bool {
-    let is_so_long = |metadata: fs::Metadata| metadata.is_file() && metadata.len() == text.len() as u64;
-    let is_it =
-        || -> io::Result<bool> { Ok(is_so_long(path.symlink_metadata()?) && fs::read(path)? == text) };
-    is_it().unwrap_or(false)
+/// Whether the file is a regular one and has this text already. A FIFO is not waited for.
+fn has(directory: &Dir, name: &CStr, text: &[u8]) -> bool {
+    let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+    let read = || -> io::Result<Option<Vec<u8>>> {
+        let file = File::from(openat(directory, name, flags, Mode::empty())?);
+        let metadata = file.metadata()?;
+        if !metadata.is_file() || metadata.len() != text.len() as u64 {
+            return Ok(None);
+        }
+        let mut found = Vec::new();
+        file.take(metadata.len()).read_to_end(&mut found)?;
+        Ok(Some(found))
+    };
+    matches!(read(), Ok(Some(found)) if found == text)
 }
 
 #[cfg(test)]

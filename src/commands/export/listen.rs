@@ -22,9 +22,10 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use nix::sys::socket::{Backlog, listen};
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
-use tokio::task::{AbortHandle, LocalSet, spawn_local};
+use tokio::task::{AbortHandle, LocalSet, spawn_local, yield_now};
 use tokio::time::{sleep, timeout};
 
 use crate::commands::invocation::Failure;
@@ -61,6 +62,7 @@ impl Bound {
     pub(super) fn new(address: SocketAddr) -> Result<Self, Failure> {
         let bound = TcpListener::bind(address).and_then(|listener| {
             listener.set_nonblocking(true)?;
+            listen(&listener, Backlog::MAXCONN)?;
             Ok(Self(listener))
         });
         bound.map_err(|error| failed(&address.to_string(), &error))
@@ -130,6 +132,9 @@ async fn accept(listener: TcpListener, page: Arc<RwLock<Page>>) -> io::Result<In
         let has_asked = Arc::new(AtomicBool::new(false));
         let task = spawn_local(serve(stream, page.clone(), has_asked.clone())).abort_handle();
         clients.push_back(Client { task, has_asked });
+        // Its request may be here already. Where connections come in without end, it
+        // would lose its place before anybody has looked.
+        yield_now().await;
     }
 }
 

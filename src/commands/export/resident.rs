@@ -45,7 +45,8 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ExportArgs) -> Result<
     let look = budget.charge(|| looker.look_again(invocation))?;
     let changes = Changes::begin(look.node.gpus.as_deref().unwrap_or_default());
     let outlets = Outlets::new(args, server);
-    let mut exporter = Exporter { invocation, outlets, changes, look, told: HashSet::new() };
+    let (told, failing) = (HashSet::new(), Vec::new());
+    let mut exporter = Exporter { invocation, outlets, changes, look, told, failing };
     exporter.looked();
     let every = args.every.unwrap_or(EVERY);
     let mut pending = false;
@@ -89,8 +90,10 @@ struct Exporter<'s, 'a> {
     changes: Changes,
     /// The last look at the whole node.
     look: Exposition,
-    /// What was reported on standard error.
+    /// What looks at the node said on standard error.
     told: HashSet<String>,
+    /// The outlets that failed last time, with their reasons.
+    failing: Vec<Problem>,
 }
 
 impl Exporter<'_, '_> {
@@ -106,15 +109,25 @@ impl Exporter<'_, '_> {
         let mut families = self.look.families.clone();
         families.extend(self.changes.families());
         let mut problems = self.look.errors.clone();
+        let mut failing = Vec::new();
         let written = self.outlets.metrics(self.invocation, &families).map(|()| None);
         for done in [written, self.outlets.mapping(&self.look.mapping)] {
             match done {
                 Ok(problem) => problems.extend(problem),
-                Err(Failure::Problem(problem)) => problems.push(*problem),
+                Err(Failure::Problem(problem)) => failing.push(*problem),
                 Err(failure) => return Err(failure),
             }
         }
+        self.tell_failing(failing)?;
         self.tell(problems)
+    }
+
+    /// Tells an outlet that fails, each time that it begins to. Nothing else that was
+    /// told keeps this back: it means that monitoring sees old numbers.
+    fn tell_failing(&mut self, failing: Vec<Problem>) -> Result<(), Failure> {
+        let new: Vec<Problem> = failing.iter().filter(|one| !self.failing.contains(one)).cloned().collect();
+        self.failing = failing;
+        if new.is_empty() { Ok(()) } else { self.invocation.problems(&new) }
     }
 
     /// Tells problems that were not told before.

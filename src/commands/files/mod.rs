@@ -11,4 +11,4 @@ mod write;
 pub(crate) use config::config;
 pub(crate) use packed::read_unpacked;
 pub(crate) use read::{name, read, read_from};
-pub(crate) use write::{failure, save, save_bytes, save_public};
+pub(crate) use write::{failure, save, save_bytes, save_public, save_public_in};

@@ -1,6 +1,9 @@
 //! Writes JSON or bytes to a file that the user named.
 
+use std::ffi::{CStr, OsStr};
 use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use serde::Serialize;
@@ -27,6 +30,17 @@ pub(crate) fn save_public(
     write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
 ) -> Result<(), Failure> {
     output_file::save_public(path, write).map_err(|error| failure(path, &error))
+}
+
+/// The same for a name in a directory that is open and has this path.
+pub(crate) fn save_public_in(
+    path: &Path,
+    directory: impl AsFd,
+    name: &CStr,
+    write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
+) -> Result<(), Failure> {
+    let file = || path.join(OsStr::from_bytes(name.to_bytes()));
+    output_file::save_public_in(directory, name, write).map_err(|error| failure(&file(), &error))
 }
 
 /// A file that could not be written.

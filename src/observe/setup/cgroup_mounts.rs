@@ -2,6 +2,8 @@
 
 use std::os::fd::AsFd as _;
 
+use nix::errno::Errno;
+
 use crate::observation::{Answer, CgroupMount, Setup};
 use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::observe::cgroups::mounts::{Mount, Mounts};
@@ -9,6 +11,7 @@ use crate::observe::options::Options;
 use crate::observe::problems::refusal;
 use crate::sys::bpf::{ListKind, query};
 use crate::sys::caps::Capability::{NetAdmin, SysAdmin};
+use crate::sys::dir::FileSystem;
 
 /// Adds both to the setup.
 pub(super) fn collect(options: &Options, setup: &mut Setup) {
@@ -30,12 +33,27 @@ pub(super) fn collect(options: &Options, setup: &mut Setup) {
         Ok(hierarchy) => {
             setup.hierarchy = Answer::Known(hierarchy.mount.point.to_string_lossy().into_owned());
             setup.queries = queries(&hierarchy);
+            setup.whole_hierarchy = is_whole(&hierarchy);
         }
     }
 }
 
+/// Whether what is mounted begins at the root of the hierarchy, whatever the mount table
+/// says: a cgroup namespace shows other paths there, and not other cgroups. Every cgroup
+/// but the root has `cgroup.events` (cgroups(7)).
+fn is_whole(hierarchy: &Hierarchy) -> Option<bool> {
+    if !matches!(hierarchy.handle.file_system(), Ok(FileSystem::Cgroup2)) {
+        return None;
+    }
+    match hierarchy.handle.open_file(c"cgroup.events") {
+        Ok(_) | Err(Errno::EACCES | Errno::EPERM) => Some(false),
+        Err(Errno::ENOENT) => Some(true),
+        Err(_) => None,
+    }
+}
+
 /// Asks for the programs of the root, as every command does for its cgroups.
-fn queries(hierarchy: &Hierarchy) -> Answer<()> {
+pub(super) fn queries(hierarchy: &Hierarchy) -> Answer<()> {
     if hierarchy.is_legacy() {
         return Answer::Missing("without cgroup2 there are no device programs".to_owned());
     }

@@ -53,10 +53,24 @@ fn setting(path: &Path) -> Option<Answer<String>> {
     }
 }
 
-/// How large the description of the kernel's types is. It has to be readable.
+/// How large the description of the kernel's types is. It has to be readable, and to
+/// begin as one does: container runtimes hide files under empty ones.
 pub(super) fn btf() -> Answer<u64> {
-    let size = File::open(BTF).and_then(|file| file.metadata());
-    size.map_or_else(|error| Answer::Missing(format!("{BTF}: {error}")), |found| Answer::Known(found.len()))
+    described(Path::new(BTF)).map_or_else(
+        |error| Answer::Missing(format!("{BTF}: {error}")),
+        |size| size.map_or_else(|| Answer::Missing(format!("{BTF} holds something else")), Answer::Known),
+    )
+}
+
+/// The size of a file that begins with `BTF_MAGIC` (`linux/btf.h`); `None` for another.
+fn described(path: &Path) -> std::io::Result<Option<u64>> {
+    let mut file = File::open(path)?;
+    let (mut magic, size) = ([0; 2], file.metadata()?.len());
+    match file.read_exact(&mut magic) {
+        Ok(()) => Ok((u16::from_ne_bytes(magic) == 0xEB9F).then_some(size)),
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Whether the first symbols of the kernel have addresses other than 0.
@@ -67,28 +81,43 @@ pub(super) fn symbols(proc: &Path) -> Answer<bool> {
         Err(error) => return Answer::Missing(format!("{}: {error}", path.display())),
     };
     let lines = BufReader::new(file.take(SYMBOLS_LIMIT)).split(b'\n').map_while(Result::ok);
+    let lines: Vec<Vec<u8>> = lines.take(16).collect();
+    if lines.is_empty() {
+        return Answer::Missing(format!("{} is empty", path.display()));
+    }
     let is_address = |line: &Vec<u8>| line.split(|byte| *byte == b' ').next().is_some_and(is_not_zero);
-    Answer::Known(lines.take(16).any(|line| is_address(&line)))
+    Answer::Known(lines.iter().any(is_address))
 }
 
 fn is_not_zero(word: &[u8]) -> bool {
     word.iter().any(|digit| *digit != b'0')
 }
 
-/// The `hidepid` option with which `/proc` is mounted, unless it is off.
-pub(super) fn hidepid(proc: &Path) -> Option<String> {
+/// The `hidepid` option with which `/proc` is mounted, unless it is off, and whether
+/// gpumap is in the group that it does not concern.
+pub(super) fn hidepid(proc: &Path) -> Option<(String, bool)> {
     let mut table = String::new();
     File::open(proc.join("self/mounts")).ok()?.take(MOUNTS_LIMIT).read_to_string(&mut table).ok()?;
     let real = fs::canonicalize(proc).unwrap_or_else(|_| proc.to_owned());
-    hidden_processes(&table, &real)
+    let (value, group) = hidden_processes(&table, &real)?;
+    let groups = nix::unistd::getgroups().unwrap_or_default();
+    let is_in = |group: u32| {
+        nix::unistd::getegid().as_raw() == group || groups.iter().any(|one| one.as_raw() == group)
+    };
+    // It concerns everybody who may not trace a process (`fs/proc/base.c`).
+    let concerns_all = matches!(value.as_str(), "4" | "ptraceable");
+    Some((value, !concerns_all && is_in(group)))
 }
 
-/// The same of a mount table (proc_pid_mounts(5)). A later line hides an earlier one.
-fn hidden_processes(table: &str, proc: &Path) -> Option<String> {
+/// The option and its group of a mount table (proc_pid_mounts(5)). A later line hides an
+/// earlier one.
+fn hidden_processes(table: &str, proc: &Path) -> Option<(String, u32)> {
     let mut lines = table.lines().rev().map(|line| line.split(' ').collect::<Vec<_>>());
     let line = lines.find(|fields| fields.get(1).is_some_and(|point| Path::new(point) == proc))?;
-    let value = line.get(3)?.split(',').find_map(|option| option.strip_prefix("hidepid="))?;
-    (!matches!(value, "0" | "off")).then(|| value.to_owned())
+    let option = |name: &str| line.get(3)?.split(',').find_map(|option| option.strip_prefix(name));
+    let value = option("hidepid=")?;
+    let group = option("gid=").and_then(|gid| gid.parse().ok()).unwrap_or(0);
+    (!matches!(value, "0" | "off")).then(|| (value.to_owned(), group))
 }
 
 /// Whether the clock is synchronised.
@@ -105,10 +134,20 @@ mod tests {
     #[test]
     fn hidden() {
         let table = "proc /other proc rw,hidepid=2 0 0\nproc /proc proc rw,hidepid=invisible 0 0\n";
-        assert_eq!(hidden_processes(table, Path::new("/proc")).as_deref(), Some("invisible"));
+        assert_eq!(hidden_processes(table, Path::new("/proc")), Some(("invisible".to_owned(), 0)));
+        let group = "proc /proc proc rw,gid=7,hidepid=1 0 0\n";
+        assert_eq!(hidden_processes(group, Path::new("/proc")), Some(("1".to_owned(), 7)));
         let later = format!("{table}proc /proc proc rw,hidepid=0 0 0\n");
         assert_eq!(hidden_processes(&later, Path::new("/proc")), None);
         assert_eq!(hidden_processes("x", Path::new("/proc")), None);
+    }
+
+    /// Make sure that a file which hides the kernel's description is not taken for it.
+    #[test]
+    fn hidden_types() {
+        assert_eq!(described(Path::new("/dev/null")).unwrap(), None);
+        assert_eq!(described(Path::new("/proc/self/exe")).unwrap(), None);
+        assert!(described(Path::new("/proc")).is_err());
     }
 
     /// Make sure that hidden addresses are not taken for shown ones.

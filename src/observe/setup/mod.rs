@@ -7,6 +7,7 @@ mod cgroup_mounts;
 mod kernel;
 mod own;
 mod slurm_files;
+mod slurm_lines;
 mod slurm_plugins;
 mod software;
 mod trials;
@@ -18,12 +19,14 @@ use crate::observe::options::Options;
 /// GPUs. What `watch` needs of the kernel is not asked here.
 pub fn setup(options: &Options) -> Setup {
     let (settings, btf) = (kernel::settings(&options.proc), kernel::btf());
+    let hidepid = kernel::hidepid(&options.proc);
     let mut setup = Setup {
         rights: own::rights(),
         settings,
         btf,
         symbols: kernel::symbols(&options.proc),
-        hidepid: kernel::hidepid(&options.proc),
+        hidepid_exempt: hidepid.as_ref().is_some_and(|(_, exempt)| *exempt),
+        hidepid: hidepid.map(|(value, _)| value),
         slurm: slurm_files::collect(&options.gpu_root, &options.proc),
         software: software::running(&options.proc),
         clock_synchronized: kernel::clock(),

@@ -3,8 +3,10 @@
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 
 use nix::sys::stat::stat;
+use nix::unistd::{AccessFlags, access};
 
 use crate::observation::{Answer, OwnFile, Rights};
 use crate::sys::caps::{Capabilities, Capability};
@@ -58,10 +60,43 @@ pub(super) fn file() -> Answer<OwnFile> {
         let metadata = fs::metadata("/proc/self/exe")?;
         // The kernel adds this to the name of a file that was removed.
         let replaced = path.as_os_str().as_bytes().ends_with(b" (deleted)");
+        let open_directory = if replaced { None } else { open_directory(&path) };
+        let path_finds = path_finds(&metadata);
         let path = path.to_string_lossy().trim_end_matches(" (deleted)").to_owned();
-        Ok(OwnFile { path, uid: metadata.uid(), mode: metadata.mode() & 0o7777, replaced })
+        let (uid, mode) = (metadata.uid(), metadata.mode() & 0o7777);
+        Ok(OwnFile { path, uid, mode, replaced, open_directory, path_finds })
     };
     find().map_or_else(|error: std::io::Error| Answer::Missing(error.to_string()), Answer::Known)
+}
+
+/// The nearest directory above the file that others may change entries of. In one with
+/// the sticky bit they may change their own alone.
+fn open_directory(file: &Path) -> Option<String> {
+    let mut uid_below = fs::symlink_metadata(file).ok()?.uid();
+    for directory in file.ancestors().skip(1) {
+        let found = fs::symlink_metadata(directory).ok()?;
+        let is_ours = |uid: u32| uid == 0 || uid == nix::unistd::geteuid().as_raw();
+        let by_group = found.mode() & 0o020 != 0 && found.gid() != 0;
+        let by_others = by_group || found.mode() & 0o002 != 0;
+        let is_sticky = found.mode() & 0o1000 != 0 && is_ours(uid_below);
+        if !is_ours(found.uid()) || (by_others && !is_sticky) {
+            return Some(directory.to_string_lossy().into_owned());
+        }
+        uid_below = found.uid();
+    }
+    None
+}
+
+/// The first `gpumap` of `PATH` that can be executed, if it is another file than this.
+fn path_finds(own: &fs::Metadata) -> Option<String> {
+    let path = std::env::var_os("PATH")?;
+    let found = std::env::split_paths(&path).find_map(|directory| {
+        let file = directory.join("gpumap");
+        let metadata = fs::metadata(&file).ok()?;
+        (metadata.is_file() && access(&file, AccessFlags::X_OK).is_ok()).then_some((file, metadata))
+    });
+    let is_other = |found: &fs::Metadata| (found.dev(), found.ino()) != (own.dev(), own.ino());
+    found.filter(|(_, metadata)| is_other(metadata)).map(|(file, _)| file.to_string_lossy().into_owned())
 }
 
 #[cfg(test)]

@@ -1,22 +1,27 @@
 //! Reads what Slurm's configuration says about GPUs and cgroups. Slurm itself is
 //! not asked, and of its files only the keys named here are kept.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 
-use super::slurm_plugins;
+use super::{slurm_lines, slurm_plugins};
 use crate::observation::{Answer, SlurmFile, SlurmSetup};
-use crate::observe::slurm_config::{PLACES, read};
+use crate::observe::slurm_config::{below, directories, read};
 
 /// Keys that are kept of each file, in lower case.
-const SLURM_CONF: &[&str] = &["clustername", "taskplugin", "grestypes", "plugindir", "include"];
-const CGROUP_CONF: &[&str] = &["constraindevices", "include"];
-const GRES_CONF: &[&str] = &["name", "nodename", "autodetect", "include"];
+const SLURM_CONF: &[&str] = &["clustername", "taskplugin", "grestypes", "plugindir"];
+const CGROUP_CONF: &[&str] = &["constraindevices", "cgroupplugin"];
+const GRES_CONF: &[&str] = &["name", "nodename", "autodetect"];
+/// Files that one file may include, directly or by others.
+const INCLUDED: usize = 64;
 
-/// Collects the three files below `root`, and the version of the plugins there.
+/// Collects the three files below `root`, and the version of the plugins there. All
+/// three are looked for in the directory of `slurm.conf`, if there is one.
 pub(super) fn collect(root: &Path, proc: &Path) -> SlurmSetup {
-    let slurm_conf = file(root, "slurm.conf", SLURM_CONF);
+    let directories = directories(root);
+    let file = |name: &str, keys| file(root, &directories, name, keys);
+    let slurm_conf = file("slurm.conf", SLURM_CONF);
     SlurmSetup {
         plugins: slurm_plugins::collect(
             root,
@@ -24,72 +29,120 @@ pub(super) fn collect(root: &Path, proc: &Path) -> SlurmSetup {
             slurm_conf.as_ref().and_then(|file| file.value("plugindir")),
         ),
         slurm_conf,
-        cgroup_conf: file(root, "cgroup.conf", CGROUP_CONF),
-        gres_conf: file(root, "gres.conf", GRES_CONF),
+        cgroup_conf: file("cgroup.conf", CGROUP_CONF),
+        gres_conf: file("gres.conf", GRES_CONF),
     }
 }
 
-/// The first file of this name in the places where `gres.conf` may be.
-fn file(root: &Path, name: &str, keys: &[&str]) -> Option<SlurmFile> {
-    let places = PLACES.iter().map(|place| Path::new(place).with_file_name(name));
-    places.into_iter().find_map(|place| {
-        let real = root.join(place.strip_prefix("/").unwrap_or(&place));
-        let values = match read(&real) {
+/// The first file of this name in these directories.
+fn file(root: &Path, directories: &[PathBuf], name: &str, keys: &[&str]) -> Option<SlurmFile> {
+    directories.iter().find_map(|directory| {
+        let place = directory.join(name);
+        let values = match read(&below(root, &place)) {
             Err(Errno::ENOENT | Errno::ENOTDIR) => return None,
             Err(errno) => Answer::Missing(errno.desc().to_owned()),
-            Ok(bytes) => Answer::Known(values(&String::from_utf8_lossy(&bytes), keys)),
+            Ok(bytes) => Answer::Known(Reader { root, directory, keys, left: INCLUDED }.values(&bytes)),
         };
         Some(SlurmFile { path: place.to_string_lossy().into_owned(), values })
     })
 }
 
-/// `Key=Value` pairs of these keys, and `Include FILE`, as slurm.conf(5) has them:
-/// upper and lower case are the same in keys, `#` begins a comment, and there may be
-/// space around `=`.
-fn values(text: &str, keys: &[&str]) -> Vec<(String, String)> {
-    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
-    lines.flat_map(|line| pairs(&joined(line), keys)).collect()
+/// Reads one file with those that it includes.
+struct Reader<'a> {
+    root: &'a Path,
+    /// Where relative names of included files begin: the directory of `slurm.conf`.
+    directory: &'a Path,
+    keys: &'a [&'a str],
+    /// Files that may still be included.
+    left: usize,
 }
 
-/// A line without space around `=`.
-fn joined(line: &str) -> String {
-    line.split('=').map(str::trim).collect::<Vec<_>>().join("=")
-}
-
-fn pairs(line: &str, keys: &[&str]) -> Vec<(String, String)> {
-    let mut words = line.split_whitespace();
-    if line.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("include ")) {
-        let included = words.nth(1).unwrap_or_default().to_owned();
-        return vec![("include".to_owned(), included)];
+impl Reader<'_> {
+    /// The pairs of these keys. `include` stands for a file that was not read, and
+    /// `broken` for a line that Slurm refuses.
+    fn values(&mut self, bytes: &[u8]) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        for (number, line) in slurm_lines::logical(&String::from_utf8_lossy(bytes)) {
+            if let Some(name) = slurm_lines::included(&line) {
+                found.extend(self.include(name));
+                continue;
+            }
+            let (pairs, is_all) = slurm_lines::pairs(&line);
+            found.extend(pairs.into_iter().filter(|(key, _)| self.keys.contains(&&**key)));
+            if !is_all {
+                found.push(("broken".to_owned(), number.to_string()));
+            }
+        }
+        found
     }
-    let pair = |word: &str| {
-        let (key, value) = word.split_once('=')?;
-        let key = key.to_ascii_lowercase();
-        keys.contains(&key.as_str()).then(|| (key, value.trim_matches('"').to_owned()))
-    };
-    words.filter_map(pair).collect()
+
+    fn include(&mut self, name: &str) -> Vec<(String, String)> {
+        let unread = || vec![("include".to_owned(), name.to_owned())];
+        let Some(left) = self.left.checked_sub(1) else { return unread() };
+        self.left = left;
+        match read(&below(self.root, &self.directory.join(name))) {
+            Ok(bytes) => self.values(&bytes),
+            Err(_) => unread(),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
     use super::*;
 
-    /// Make sure that keys are read as Slurm reads them, and that others are not
-    /// kept.
+    /// A root with these files, which `look` sees.
+    fn with_files(files: &[(&str, &str)], look: impl FnOnce(SlurmSetup)) {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let root = std::env::temp_dir().join(format!("gpumap-slurm-{}-{number}", std::process::id()));
+        for (path, text) in files {
+            let path = root.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let found = collect(&root, &root);
+        std::fs::remove_dir_all(&root).unwrap();
+        look(found);
+    }
+
+    fn own(pairs: &[(&str, &str)]) -> Answer<Vec<(String, String)>> {
+        Answer::Known(pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect())
+    }
+
+    /// Make sure that keys are read as Slurm reads them, those of included files in
+    /// their place, that no other is kept, and that what was not read is named.
     #[test]
     fn pairs_of_a_file() {
-        let text = "# TaskPlugin=task/none\nSlurmUser=secret\ntaskPLUGIN=task/cgroup,task/affinity # x\n\
-                    INCLUDE more.conf\nIncluded=1\nGresTypes = \"gpu\" x= y\n";
-        let found = values(text, SLURM_CONF);
-        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
-        assert_eq!(
-            found,
-            [
-                pair("taskplugin", "task/cgroup,task/affinity"),
-                pair("include", "more.conf"),
-                pair("grestypes", "gpu")
-            ]
-        );
+        let text = "# TaskPlugin=task/none\nSlurmUser=secret\ntaskPLUGIN=task/affinity\n\
+                    INCLUDE more.conf\nIncluded=1\nGresTypes = \"gpu\" x= y z\nInclude /gone\n";
+        let more = "TaskPlugin=task/cgroup,\\\n task/affinity\nInclude more.conf\n";
+        with_files(&[("etc/slurm/slurm.conf", text), ("etc/slurm/more.conf", more)], |found| {
+            let Answer::Known(values) = found.slurm_conf.unwrap().values else { panic!() };
+            assert_eq!(values[0].1, "task/affinity");
+            assert_eq!(values[1].1, "task/cgroup,");
+            let included = values.iter().filter(|(key, _)| key == "include").count();
+            assert_eq!(included, 2, "a circle ends, and a file that is not there is named: {values:?}");
+            assert!(values.contains(&("grestypes".to_owned(), "gpu".to_owned())));
+            assert!(values.contains(&("broken".to_owned(), "6".to_owned())));
+            assert!(!values.iter().any(|(_, value)| value == "secret" || value == "y"), "{values:?}");
+        });
+    }
+
+    /// Make sure that all files are those of one directory: Slurm looks nowhere else, so
+    /// that files of an earlier installation mean nothing.
+    #[test]
+    fn one_directory() {
+        let old = ("etc/slurm-llnl/cgroup.conf", "ConstrainDevices=yes\n");
+        with_files(&[("etc/slurm/slurm.conf", "TaskPlugin=task/cgroup\n"), old], |found| {
+            assert_eq!(found.slurm_conf.unwrap().values, own(&[("taskplugin", "task/cgroup")]));
+            assert_eq!(found.cgroup_conf, None);
+        });
+        with_files(&[old], |found| {
+            assert_eq!(found.cgroup_conf.unwrap().values, own(&[("constraindevices", "yes")]));
+        });
     }
 
     /// Make sure that a file below a root is found by its name on the node, and

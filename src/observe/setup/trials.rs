@@ -1,5 +1,6 @@
 //! Tries each way of looking, the best first, as the commands that use it do.
 
+use super::cgroup_mounts;
 use crate::model::{EngineTask, ProblemCode};
 use crate::observation::Trial;
 use crate::observe::cgroups::hierarchy::Hierarchy;
@@ -41,7 +42,11 @@ fn lists(options: &Options) -> Trial {
         let hierarchy = Hierarchy::find(options).map_err(|error| error.to_string())?;
         Walk::load(&hierarchy.handle, ROOM).map_err(|error| error.to_string())
     };
-    trial(EngineTask::ProgramLists, load().map(|_| "cgroup iterator".to_owned()), Some("queries"))
+    let asks = || {
+        Hierarchy::find(options).is_ok_and(|hierarchy| cgroup_mounts::queries(&hierarchy).known().is_some())
+    };
+    let instead = if asks() { Some("queries") } else { None };
+    trial(EngineTask::ProgramLists, load().map(|_| "cgroup iterator".to_owned()), instead)
 }
 
 /// How a change of programs or cgroups is noticed. Without the right to ask for

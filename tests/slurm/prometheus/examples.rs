@@ -61,6 +61,34 @@ fn names() {
     }
 }
 
+/// Make sure that each label by which gpumap's metrics are chosen is one that they have:
+/// Prometheus finds nothing by another, and says nothing of it.
+#[test]
+fn labels() {
+    // What a scrape adds.
+    const ADDED: [&str; 2] = ["instance", "job"];
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut chosen = 0;
+    for file in ["recording.yml", "alerts.yml", "tests.yml", "dashboard.json"] {
+        let text = read(file).replace("\\\"", "\"");
+        for (at, _) in text.match_indices("gpumap_") {
+            let (name, rest) = text[at..].split_at(text[at..].find(|c| !is_name(c)).unwrap_or(0));
+            let Some(metric) = CATALOGUE.iter().find(|metric| metric.name == name) else { continue };
+            let Some((inside, _)) = rest.strip_prefix('{').and_then(|rest| rest.split_once('}')) else {
+                continue;
+            };
+            // Values stand in quotes: every other part is outside of them.
+            for part in inside.split('"').step_by(2) {
+                let label = part.trim_matches(|c| !is_name(c));
+                let is_known = label.is_empty() || metric.labels.contains(&label) || ADDED.contains(&label);
+                assert!(is_known, "{file}: {name} has no label {label}");
+                chosen += usize::from(!label.is_empty());
+            }
+        }
+    }
+    assert!(chosen >= 20, "{chosen}");
+}
+
 /// Make sure that panels of the dashboard have numbers of their own and do not overlap.
 #[test]
 fn panels() {
