@@ -49,7 +49,7 @@ fn capabilities(node: &NodeFacts<'_>) -> Option<CheckResult> {
 fn namespaces(node: &NodeFacts<'_>) -> Option<CheckResult> {
     Some(match node.setup.rights.foreign_namespaces.as_slice() {
         [] => ok("gpumap is in the node's own user, pid and cgroup namespaces."),
-        [only] if only == "cgroup" && node.setup.whole_hierarchy == Some(true) => note(
+        [_] if node.is_apart("cgroup") && node.setup.whole_hierarchy == Some(true) => note(
             "gpumap is in a cgroup namespace of its own, and sees the node's whole hierarchy all the same.",
         ),
         names => missing(

@@ -241,8 +241,10 @@ fn full_disk() {
     for _ in 0..2 {
         let ballast = disk.0.join("ballast");
         assert!(fs::write(&ballast, vec![1; 1 << 20]).is_err(), "the disk is larger than it was made");
-        let is_told =
-            || said.try_iter().any(|text| text.contains("gpumap.prom") && text.contains("No space"));
+        let is_told = || {
+            said.try_iter()
+                .any(|text| text.contains("gpumap.prom") && text.to_lowercase().contains("no space"))
+        };
         wait_until("a message", is_told);
         let kept = fs::read_to_string(&file).expect("the old file");
         assert!(kept.ends_with('\n') && kept.contains("\ngpumap_gpus 4\n"), "{kept}");
