@@ -8,4 +8,5 @@ pub(super) mod lookup;
 pub(super) mod mounts;
 pub(super) mod query;
 pub(super) mod recheck;
+mod threaded;
 pub(super) mod walk;

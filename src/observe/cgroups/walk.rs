@@ -9,6 +9,8 @@ use nix::errno::Errno;
 
 use super::hierarchy::Hierarchy;
 use super::query::ListQuery;
+use super::threaded;
+use super::threaded::Threaded;
 use crate::model::ProblemCode;
 use crate::observation::{Cgroup, Scope, Text};
 use crate::observe::error::ObserveError;
@@ -97,11 +99,14 @@ pub(in crate::observe) fn walk(hierarchy: &Hierarchy, plan: &WalkPlan, log: &mut
         sees_uids: hierarchy.sees_uids,
         is_half: false,
         seen: Vec::new(),
+        threaded: Vec::new(),
         path: Vec::new(),
         buffer: Vec::new(),
     };
     walker.planned(&hierarchy.handle, plan);
-    walker.seen
+    let Walker { seen, threaded, .. } = walker;
+    threaded::tell(&seen, &threaded, log);
+    seen
 }
 
 struct Walker<'a> {
@@ -112,6 +117,7 @@ struct Walker<'a> {
     /// Whether another thread walks the other half at the same time.
     is_half: bool,
     seen: Vec<VisitedCgroup>,
+    threaded: Vec<Threaded>,
     path: Vec<u8>,
     buffer: Vec<u8>,
 }
@@ -163,12 +169,12 @@ impl Walker<'_> {
         let seen = thread::scope(|scope| {
             let log = &mut log;
             let work = move || {
-                let (seen, buffer) = (Vec::new(), Vec::new());
+                let (seen, threaded, buffer) = (Vec::new(), Vec::new(), Vec::new());
                 let is_half = true;
                 let mut walker =
-                    Walker { log, list_query, is_legacy, sees_uids, is_half, seen, path, buffer };
+                    Walker { log, list_query, is_legacy, sees_uids, is_half, seen, threaded, path, buffer };
                 walker.each(dir, second, depth);
-                walker.seen
+                (walker.seen, walker.threaded)
             };
             // Without a thread, one after the other.
             let Ok(other) = thread::Builder::new().spawn_scoped(scope, work) else { return None };
@@ -178,7 +184,10 @@ impl Walker<'_> {
             Some(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         });
         match seen {
-            Some(seen) => self.seen.extend(seen),
+            Some((seen, threaded)) => {
+                self.seen.extend(seen);
+                self.threaded.extend(threaded);
+            }
             None => self.each(dir, names, depth),
         }
         // A problem that both halves found is reported once.
@@ -223,13 +232,9 @@ impl Walker<'_> {
         match dir.read_into(c"cgroup.procs", &mut self.buffer, PROCS_LIMIT) {
             Ok(()) => return Some(parse_pids(&self.buffer)),
             Err(Errno::EOPNOTSUPP) => {
-                let what = self.here();
-                self.log.add(
-                    ProblemCode::ThreadedCgroup,
-                    what,
-                    "its threads are listed with the threaded domain above it only",
-                    "",
-                );
+                let read = dir.read_into(c"cgroup.threads", &mut self.buffer, PROCS_LIMIT);
+                let is_empty = read.is_ok() && self.buffer.is_empty();
+                self.threaded.push(Threaded { path: self.text(), is_empty });
             }
             Err(errno) => {
                 self.failed(errno);
