@@ -96,6 +96,28 @@ fn main_thread_ended_elsewhere() {
     }
 }
 
+/// Make sure that a process is seen that moves to and fro between two cgroups, so that
+/// each may be read while it is in the other.
+#[test]
+fn to_and_fro() {
+    let Some(_host) = host::exclusive() else { return };
+    let scratch = Scratch::new();
+    let threads = build(&scratch, "threads");
+    let tree = Tree::new(&cgroup::mount().unwrap());
+    let [first, last] = ["a", "z"].map(|name| tree.child(name));
+    for between in 0..200 {
+        tree.child(format!("m{between}"));
+    }
+    let attacker = Attacker::start(Command::new(&threads).arg("hop").args([&first, &last]));
+    for look in 0..24 {
+        let (_, answer) = json(&["node"]);
+        let mut cgroups = answer["cgroups"].as_array().unwrap().iter();
+        let has =
+            |one: &Value| one["processes"].as_array().unwrap().iter().any(|it| it["pid"] == attacker.pid());
+        assert!(cgroups.any(has), "look {look} does not have it");
+    }
+}
+
 /// Make sure that a process with so many groups that its `status` is long is a process
 /// like others.
 #[test]

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use nix::errno::Errno;
 
 use super::hierarchy::Hierarchy;
+use super::thread_cgroups::ruled_otherwise;
 use crate::model::CgroupPath;
 use crate::observation::Text;
 use crate::observe::error::ObserveError;
+use crate::observe::living_thread::living_thread;
 use crate::observe::options::Options;
-use crate::observe::processes::living_thread::living_thread;
-use crate::observe::processes::thread_cgroups::ruled_otherwise;
 use crate::observe::procfile::{cgroup_line, may_be_cut, parse_stat};
 use crate::owner::TrustedNames;
 use crate::sys::dir::Dir;

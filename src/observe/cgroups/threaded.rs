@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::walk::VisitedCgroup;
+use super::visited::VisitedCgroup;
 use crate::model::ProblemCode;
 use crate::observation::{Answer, Text};
 use crate::observe::problems::Log;

@@ -11,6 +11,7 @@ use super::hierarchy::Hierarchy;
 use super::query::ListQuery;
 use super::threaded;
 use super::threaded::Threaded;
+pub(in crate::observe) use super::visited::VisitedCgroup;
 use crate::model::ProblemCode;
 use crate::observation::{Cgroup, Scope, Text};
 use crate::observe::error::ObserveError;
@@ -38,13 +39,6 @@ pub(in crate::observe) struct WalkPlan {
     children: BTreeMap<Vec<u8>, WalkPlan>,
 }
 
-/// A cgroup that was visited, and whether it was asked for or is only an ancestor.
-#[derive(Debug)]
-pub(in crate::observe) struct VisitedCgroup {
-    pub(in crate::observe) cgroup: Cgroup,
-    pub(in crate::observe) requested: bool,
-}
-
 impl WalkPlan {
     /// Resolves the targets; each must exist now.
     pub(in crate::observe) fn new(
@@ -59,6 +53,11 @@ impl WalkPlan {
             plan.add(parts, target.recursive);
         }
         Ok((plan, scope))
+    }
+
+    /// Whether it is about all cgroups there are.
+    pub(in crate::observe) fn is_whole(&self) -> bool {
+        self.recursive
     }
 
     /// Adds a cgroup whose processes were not asked for: it is walked like an

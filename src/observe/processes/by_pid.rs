@@ -6,12 +6,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use super::collect::read;
-use super::thread_cgroups::ruled_otherwise;
 use super::wanted::{Unread, Wanted};
 use crate::model::ProblemCode;
 use crate::observation::Process;
 use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::observe::cgroups::lookup::DELETED;
+use crate::observe::cgroups::thread_cgroups::ruled_otherwise;
 use crate::observe::cgroups::walk::VisitedCgroup;
 use crate::observe::error::ObserveError;
 use crate::observe::options::Options;

@@ -7,6 +7,7 @@ use std::time::Instant;
 use super::helpers::depth::Depth;
 use super::helpers::{HelperPool, Requests};
 use super::kept::Kept;
+use super::moved;
 use super::reader::Reader;
 use super::refusals::{self, Counts, Refusals};
 use super::wanted::{ReadContext, Unread, Wanted};
@@ -21,26 +22,38 @@ use crate::observe::rights::unless_held;
 use crate::sys::caps::Capability;
 use crate::sys::dir::Dir;
 
-/// Reads the processes that the walk listed and that are still in the same cgroup;
-/// those that ended since are left out.
+/// Reads the processes that the walk listed and that are still in one of these cgroups;
+/// those that ended since are left out. `whole`: the walk was about all cgroups, so that
+/// nobody leaves its scope by moving while it goes on.
 pub(in crate::observe) fn collect(
     options: &Options,
     hierarchy: &Hierarchy,
     seen: &[VisitedCgroup],
+    whole: bool,
     log: &mut Log,
 ) -> Vec<Process> {
     let requested = seen.iter().filter(|seen| seen.requested);
     let listed =
         requested.flat_map(|VisitedCgroup { cgroup, .. }| cgroup.pids.iter().map(|pid| (*pid, &cgroup.path)));
     let mut done = HashSet::new();
-    let wanted: Vec<Wanted<'_>> = listed
+    let mut wanted: Vec<Wanted<'_>> = listed
         .filter(|(pid, _)| done.insert(*pid))
         .map(|(pid, path)| Wanted { pid, cgroup: Some(path), anywhere: false })
         .collect();
+    if whole {
+        let unlisted = moved::unlisted(options, hierarchy, &done).into_iter();
+        wanted.extend(unlisted.map(|pid| Wanted { pid, cgroup: None, anywhere: false }));
+    }
     let found = read(options, hierarchy, &wanted, log);
     tell_untold(options, &wanted, &found, log);
-    let mut processes: Vec<Process> = found.into_iter().filter_map(|(_, found)| found.ok()).collect();
-    drop_moved(&mut processes, seen);
+    let processes = found.into_iter().filter_map(|(_, found)| found.ok());
+    let requested = seen.iter().filter(|seen| seen.requested);
+    let requested: HashSet<&[u8]> = requested.map(|seen| seen.cgroup.path.as_bytes()).collect();
+    let (processes, elsewhere): (Vec<_>, Vec<_>) =
+        processes.partition(|process: &Process| requested.contains(process.cgroup.as_bytes()));
+    if whole {
+        moved::tell(options, &elsewhere, log);
+    }
     processes
 }
 
@@ -53,15 +66,8 @@ fn tell_untold(options: &Options, wanted: &[Wanted<'_>], found: &[Found], log: &
         let count = u32::try_from(untold.len()).unwrap_or(u32::MAX);
         let who = refusals::who(&options.proc, untold.get(..3).unwrap_or(&untold), count);
         let why = format!("left out: the path of the cgroup is longer than the kernel shows{who}");
-        log.add(ProblemCode::Unreadable, counted(&untold), why, "another try");
+        log.add(ProblemCode::Unreadable, refusals::counted(&untold), why, "another try");
     }
-}
-
-/// Drops processes that moved to a cgroup which was not asked for.
-fn drop_moved(processes: &mut Vec<Process>, seen: &[VisitedCgroup]) {
-    let requested = seen.iter().filter(|seen| seen.requested);
-    let requested: HashSet<&[u8]> = requested.map(|seen| seen.cgroup.path.as_bytes()).collect();
-    processes.retain(|process| requested.contains(process.cgroup.as_bytes()));
 }
 
 /// The index of a process in the list, and the process or why it was not read.
@@ -93,11 +99,6 @@ pub(super) fn read(
     found
 }
 
-/// A number of processes, in words.
-fn counted(pids: &[u32]) -> String {
-    format!("{} {}", pids.len(), if pids.len() == 1 { "process" } else { "processes" })
-}
-
 /// Reports processes that exist and cannot be seen, and those that do not answer.
 fn tell(options: &Options, log: &mut Log, hidden: &[u32], silent: &[u32]) {
     if !hidden.is_empty() {
@@ -113,7 +114,7 @@ fn tell(options: &Options, log: &mut Log, hidden: &[u32], silent: &[u32]) {
         let why = format!("there, and not to be seen (pid {}{more}): {why}", first.join(", "));
         log.add(
             ProblemCode::NoRight,
-            format!("{} in {}", counted(hidden), options.proc.to_string_lossy()),
+            format!("{} in {}", refusals::counted(hidden), options.proc.to_string_lossy()),
             why,
             needs,
         );
@@ -121,7 +122,7 @@ fn tell(options: &Options, log: &mut Log, hidden: &[u32], silent: &[u32]) {
     if !silent.is_empty() {
         let count = u32::try_from(silent.len()).unwrap_or(u32::MAX);
         let who = refusals::who(&options.proc, silent.get(..3).unwrap_or(silent), count);
-        log.add(ProblemCode::Unreadable, counted(silent), format!("left out: no answer{who}"), "");
+        log.add(ProblemCode::Unreadable, refusals::counted(silent), format!("left out: no answer{who}"), "");
     }
 }
 

@@ -9,11 +9,11 @@ use nix::unistd::Pid;
 
 use super::detail::{DetailReader, Parts, ProcessToRead};
 use super::helpers::depth::Depth;
-use super::living_thread::living_thread;
 use super::title::STEP_DAEMON;
 use super::wanted::{ReadContext, Unread, Wanted};
 use crate::observation::{Process, Text};
 use crate::observe::cgroups::devices_v1;
+use crate::observe::living_thread::living_thread;
 use crate::observe::processes::step_daemon;
 use crate::observe::procfile::{STAT_LIMIT, STATUS_LIMIT, can_be, cgroup_line, may_be_cut, parse_stat};
 use crate::owner;

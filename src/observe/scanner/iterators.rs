@@ -6,18 +6,17 @@ use std::io::{ErrorKind, Read};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::time::{ClockId, clock_gettime};
-
 use super::environment_cache::EnvironmentCache;
 use super::interface::{ProcessSummary, ScanContents, ScanError, ScanMethod, Scanner};
 use super::open_files;
 use super::open_files::Devices;
 use super::reader::{Executed, HelperReader};
 use super::record;
-use super::record::{TICK, Task};
+use super::record::Task;
 use crate::loader::objects::SCAN;
 use crate::loader::{self, Iterate, IteratorScope, ObjectSpec};
 use crate::observation::Answer;
+use crate::observe::clock;
 
 /// Bytes of one read: more than the kernel returns at once (eight pages), so that no
 /// record is split.
@@ -75,7 +74,7 @@ impl Scanner for Iterators {
 
     fn scan(&mut self) -> Result<Vec<ProcessSummary>, ScanError> {
         // A tick earlier: a process has its start time before it is there.
-        let begun = now().saturating_sub(1);
+        let begun = clock::ticks_since_boot().saturating_sub(1);
         let [tasks, files] = &mut self.buffers;
         let contents = self.contents;
         let (links, reader, known) = ((&*self.tasks, &*self.files), &mut self.reader, &mut self.known);
@@ -171,12 +170,6 @@ fn open_devices(iterator: &dyn Iterate, buffer: &mut [u8]) -> Result<Devices, Sc
         Some(length)
     })?;
     Ok(devices)
-}
-
-/// Clock ticks since boot, as start times count them.
-fn now() -> u64 {
-    let now = clock_gettime(ClockId::CLOCK_BOOTTIME).map(std::time::Duration::from);
-    now.map_or(0, |now| u64::try_from(now.as_nanos()).unwrap_or(0) / TICK)
 }
 
 /// A process without its devices.

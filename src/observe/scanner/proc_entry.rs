@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::interface::ProcessSummary;
 use crate::observation::{Answer, Environment, HeldDevice, Text};
+use crate::observe::living_thread::living_thread;
 use crate::observe::processes::descriptor_tables::DescriptorTables;
 use crate::observe::processes::environment::at_exec;
 use crate::observe::processes::helpers::depth::Depth;
-use crate::observe::processes::living_thread::living_thread;
 use crate::observe::processes::memory::Memory;
 use crate::observe::processes::refusals::{ReadKind, Refusals};
 use crate::observe::procfile::STAT_LIMIT;

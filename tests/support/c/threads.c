@@ -3,6 +3,7 @@
  *
  *   elsewhere CGROUP    a thread moves itself into the threaded CGROUP
  *   ended               the main thread has ended, another one lives
+ *   hop CGROUP CGROUP   moves to and fro between both
  *   groups              has as many supplementary groups as a process can
  *   idle                has nothing special
  *   shared T N          T threads share a table of N descriptors of /dev/null, and the
@@ -115,6 +116,24 @@ static void groups(void)
 		fail("setgroups");
 }
 
+static void *hop(void *both)
+{
+	char **cgroups = both, path[4096];
+	int fds[2];
+
+	for (int at = 0; at < 2; at++) {
+		snprintf(path, sizeof(path), "%s/cgroup.procs", cgroups[at]);
+		fds[at] = open(path, O_WRONLY);
+		if (fds[at] < 0)
+			fail(path);
+	}
+	for (unsigned at = 0;; at++) {
+		if (write(fds[at & 1], "0", 1) < 0)
+			fail("move");
+		usleep(50);
+	}
+}
+
 int main(int words, char **word)
 {
 	if (words < 2)
@@ -130,6 +149,8 @@ int main(int words, char **word)
 			fail("thread");
 		pthread_exit(NULL);
 	}
+	if (!strcmp(word[1], "hop") && pthread_create(&first, NULL, hop, word + 2))
+		fail("thread");
 	if (!strcmp(word[1], "groups"))
 		groups();
 	if (!strcmp(word[1], "shared"))

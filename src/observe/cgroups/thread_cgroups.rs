@@ -10,10 +10,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use super::hierarchy::Hierarchy;
+use super::query::ListQuery;
 use crate::model::CgroupPath;
 use crate::observation::{Answer, Text};
-use crate::observe::cgroups::hierarchy::Hierarchy;
-use crate::observe::cgroups::query::ListQuery;
 use crate::observe::problems::Log;
 use crate::observe::procfile::{STAT_LIMIT, cgroup_line, may_be_cut, parse_stat};
 use crate::sys::dir::Dir;
