@@ -37,7 +37,9 @@ pub fn cgroups(options: &Options, targets: &[CgroupTarget]) -> Result<Observatio
     let hierarchy = Hierarchy::find(options)?;
     let (plan, scope) = WalkPlan::new(&hierarchy, targets)?;
     let node = host::blank(options, Some(&hierarchy));
-    let seen = |seen: &[VisitedCgroup], log: &mut Log| collect::collect(options, &hierarchy, seen, log);
+    let whole = plan.is_whole();
+    let seen =
+        |seen: &[VisitedCgroup], log: &mut Log| collect::collect(options, &hierarchy, seen, whole, log);
     let mut observation = observe(options, &hierarchy, &plan, Observation { scope, ..node }, seen, log);
     pass_over_gone(&mut observation);
     Ok(observation)

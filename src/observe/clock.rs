@@ -21,6 +21,12 @@ pub(super) fn modified_at(path: &Path) -> Option<String> {
 /// Nanoseconds of a clock tick of `/proc` (`USER_HZ` is 100 everywhere).
 const TICK: i128 = 10_000_000;
 
+/// Clock ticks since boot, as start times of processes count them.
+pub(super) fn ticks_since_boot() -> u64 {
+    let now = clock_gettime(ClockId::CLOCK_BOOTTIME).map(std::time::Duration::from);
+    now.map_or(0, |now| u64::try_from(i128::try_from(now.as_nanos()).unwrap_or(0) / TICK).unwrap_or(0))
+}
+
 /// Turns nanoseconds since boot into the time of day.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BootClock {

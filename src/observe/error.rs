@@ -166,6 +166,22 @@ pub enum ObserveError {
         /// The cgroup it is in now.
         path: PathBuf,
     },
+    /// Threads of the process may open different devices.
+    #[error("process {pid} has no one policy: {why}; ask about each cgroup (--cgroup)")]
+    SeveralPolicies {
+        /// The pid as asked.
+        pid: u32,
+        /// Why, one clause.
+        why: String,
+    },
+    /// Nobody says which cgroup it is in.
+    #[error(
+        "process {pid} is in a cgroup whose path is longer than the 4095 bytes that the kernel shows; gpumap node finds it"
+    )]
+    LongPath {
+        /// The pid as asked.
+        pid: u32,
+    },
     /// The process outlives its cgroup.
     #[error("process {pid} is in cgroup {path}, which has been removed; it is exiting")]
     CgroupRemoved {

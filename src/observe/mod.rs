@@ -23,6 +23,7 @@ pub mod fuzzing;
 pub mod gpu;
 mod host;
 mod jobs;
+mod living_thread;
 pub mod monitor;
 mod options;
 mod problems;

@@ -9,6 +9,16 @@ use crate::sys::stat::stat_at;
 /// Bytes read of `stat`: one line.
 pub(in crate::observe) const STAT_LIMIT: usize = 8 << 10;
 
+/// Bytes read of `status`: a process that may set its groups can have 65,536 of them
+/// (`NGROUPS_MAX`), each with up to eleven bytes.
+pub(in crate::observe) const STATUS_LIMIT: usize = 1 << 20;
+
+/// Bytes of a path that `/proc/PID/cgroup` shows at most: `PATH_MAX` of
+/// `linux/limits.h` without the final NUL. Of a longer path some kernels show the
+/// beginning (6.18), and others show nothing and fail with `ENAMETOOLONG`. Whoever may
+/// make cgroups can nest them so deeply.
+const SHOWN: usize = 4095;
+
 /// `PF_KTHREAD` of `linux/sched.h`.
 const KERNEL_THREAD: u32 = 0x0020_0000;
 /// `PF_EXITING` of `linux/sched.h`.
@@ -88,6 +98,18 @@ pub(crate) fn cgroup_line<'a>(text: &'a [u8], controller: Option<&[u8]>) -> Opti
         };
         matches.then_some(path)
     })
+}
+
+/// Whether a path from the text of `cgroup` may be the beginning of a longer one.
+pub(in crate::observe) fn may_be_cut(path: &[u8]) -> bool {
+    path.len() >= SHOWN
+}
+
+/// Whether a cgroup in which a process was found, by its path below the mount, can be
+/// the one of which this is shown: the whole path of the hierarchy `whole` may be longer
+/// than `shown`, which is `None` where nothing is shown.
+pub(in crate::observe) fn can_be(whole: &[u8], shown: Option<&[u8]>) -> bool {
+    whole.len() >= SHOWN && shown.is_none_or(|shown| whole.starts_with(shown))
 }
 
 /// Whether a proc file system is gpumap's own.

@@ -12,6 +12,7 @@ mod event;
 mod fact;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+mod looks;
 mod node;
 mod not_seen;
 pub mod opens;
@@ -35,7 +36,7 @@ pub trait EventSource {
     /// What serves it.
     fn engine(&self) -> String;
     /// The events since the last call; called at least once a second, and must
-    /// not wait.
+    /// not wait for longer than half a second.
     fn events(&mut self) -> Vec<Event>;
 }
 

@@ -9,6 +9,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use super::looks::{Look, Looks};
 use super::{EventSource, EventSubject, ProcessScope};
 use crate::analyse::{Holdings, denied_of};
 use crate::model::EventKind;
@@ -31,7 +32,7 @@ const ASKED: usize = 32;
 pub struct OpensWatcher {
     options: Options,
     scope: ProcessScope,
-    processes: ProcessMonitor,
+    looks: Looks,
     root: PathBuf,
     trusted: TrustedNames,
     holdings: Holdings,
@@ -39,7 +40,9 @@ pub struct OpensWatcher {
     /// Cgroups of processes that hold GPUs, for when they are gone.
     places: HashMap<(u32, u64), Text>,
     next: Instant,
-    /// Whether the engine's reason was reported.
+    /// The way to see processes that was reported last.
+    engine: ScanMethod,
+    /// Whether the reason why nothing is seen was reported.
     failed: bool,
 }
 
@@ -65,33 +68,40 @@ impl OpensWatcher {
         engine: Option<ScanMethod>,
     ) -> Result<Self, ScanError> {
         let options = Options { detail: false, deadline: None, units: false, hook: false, ..options.clone() };
-        let processes = ProcessMonitor::start_with(&options, engine, ScanContents::DevicesOnly)?;
+        let mut processes = ProcessMonitor::start_with(&options, engine, ScanContents::DevicesOnly)?;
+        // The way is reported at the beginning.
+        processes.problem();
         let facts = observe::gpus(&options);
+        let holdings = Holdings::new(&facts.gpu_facts);
+        let holds =
+            |one: &&ProcessSummary| one.devices.known().is_some_and(|open| holdings.of(open).is_some());
+        let holders: Vec<ProcessSummary> = processes.all().iter().filter(holds).cloned().collect();
         let now = Instant::now();
         let mut watcher = Self {
             scope: scope.clone(),
             trusted: TrustedNames::of(&facts),
             root: PathBuf::from(facts.host.cgroup_root),
-            holdings: Holdings::new(&facts.gpu_facts),
-            options,
-            processes,
-            facts_at: now,
+            holdings,
             places: HashMap::new(),
+            engine: processes.engine(),
+            facts_at: now,
             next: now,
             failed: false,
+            options,
+            looks: Looks::start(processes),
         };
-        watcher.remember_all();
+        holders.iter().for_each(|holder| watcher.remember(holder));
         Ok(watcher)
     }
 
-    /// What changed since the last call. Does not wait.
+    /// What changed since the last call. Waits for half a second at most.
     pub fn check(&mut self) -> Vec<Event> {
-        let begun = Instant::now();
-        if begun < self.next {
+        if Instant::now() < self.next {
             return Vec::new();
         }
-        let changes = self.processes.refresh();
-        self.next = Instant::now() + begun.elapsed() * (SHARE - 1);
+        let Some(Look { changes, engine, why, took }) = self.looks.next() else { return Vec::new() };
+        self.next = Instant::now() + took * (SHARE - 1);
+        let mut events = self.engine_is(engine, why);
         let changes = match changes {
             Ok(changes) => changes,
             Err(error) => return self.fail(&error),
@@ -99,7 +109,6 @@ impl OpensWatcher {
         if !(changes.opened.is_empty() && changes.closed.is_empty()) {
             self.facts();
         }
-        let mut events: Vec<Event> = Vec::new();
         events.extend(changes.closed.iter().filter_map(|change| self.closed(change)));
         let mut asked = 0;
         events.extend(changes.opened.iter().filter_map(|change| self.opened(change, &mut asked)));
@@ -145,14 +154,6 @@ impl OpensWatcher {
         })
     }
 
-    fn remember_all(&mut self) {
-        let holders = self.processes.all().iter();
-        let holds =
-            |one: &&ProcessSummary| one.devices.known().is_some_and(|open| self.holdings.of(open).is_some());
-        let holders: Vec<ProcessSummary> = holders.filter(holds).cloned().collect();
-        holders.iter().for_each(|holder| self.remember(holder));
-    }
-
     fn remember(&mut self, process: &ProcessSummary) {
         if let Ok(path) = observe::process_cgroup(&self.options, process.pid, process.start_time) {
             let path = Text::from(path.as_os_str().as_bytes());
@@ -168,6 +169,16 @@ impl OpensWatcher {
         }
     }
 
+    /// Notes the way that is used, and reports that it is another one.
+    fn engine_is(&mut self, engine: ScanMethod, why: Option<String>) -> Vec<Event> {
+        if std::mem::replace(&mut self.engine, engine) == engine {
+            return Vec::new();
+        }
+        let why = why.unwrap_or_default();
+        let why = format!("open devices are looked for by {} from now on: {why}", engine.name());
+        vec![Event::now(EventKind::Uncovered).because(why)]
+    }
+
     fn fail(&mut self, error: &ScanError) -> Vec<Event> {
         let first = !std::mem::replace(&mut self.failed, true);
         let why = format!("devices that are opened are not seen: {error}");
@@ -177,7 +188,7 @@ impl OpensWatcher {
 
 impl EventSource for OpensWatcher {
     fn engine(&self) -> String {
-        format!("open devices by {}", self.processes.engine().name())
+        format!("open devices by {}", self.engine.name())
     }
 
     fn events(&mut self) -> Vec<Event> {

@@ -1,15 +1,16 @@
 //! Processes that want gpumap to wait for ever, to fill its memory, to miss what
 //! they hold or to see what they do not.
 
+use std::fs;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::support::attacker::{Attacker, build, build_with, gpumap, run};
 use crate::support::elf;
 use crate::support::host;
 use gpumap::model::DeviceType;
-use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use crate::support::victim::{Scratch, Victim};
 use gpumap::observation::{Detail, Observation};
@@ -17,82 +18,11 @@ use gpumap::observe::Options;
 use gpumap::observe::scanner::{ProcessSummary, ScanMethod, start};
 use serde_json::Value;
 
-const SUPPORT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/c");
-const CUDA: &str = "CUDA_VISIBLE_DEVICES";
-/// No command may take longer than that, whatever it looks at. With
-/// `--timeout 2s` each takes about two seconds.
-const LONGEST: Duration = Duration::from_secs(30);
 /// A device that is no terminal and no memory, and opens without a GPU.
 const DEVICE: &str = "/dev/fuse";
 const NUMBER: (u32, u32) = (10, 229);
 /// A user that nobody is on the machine.
 const HOSTILE: u32 = 54_321;
-
-fn build(scratch: &Scratch, name: &str) -> PathBuf {
-    build_with(scratch, name, &[])
-}
-
-fn build_with(scratch: &Scratch, name: &str, flags: &[&str]) -> PathBuf {
-    let program = scratch.path().join(name);
-    let source = format!("{SUPPORT}/{name}.c");
-    let mut compiler = Command::new("gcc");
-    compiler.args(["-O1", "-w", "-pthread"]).args(flags).args([&source, "-o"]).arg(&program);
-    let built = compiler.output().unwrap();
-    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-    program
-}
-
-/// A process that ends with its standard input.
-struct Attacker(Child);
-
-impl Attacker {
-    fn start(command: &mut Command) -> Self {
-        command.env_clear().env("FIRST", "x").env(CUDA, "0");
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert!(line.starts_with("ready"), "{line:?}");
-        Self(child)
-    }
-
-    fn pid(&self) -> u32 {
-        self.0.id()
-    }
-}
-
-impl Drop for Attacker {
-    fn drop(&mut self) {
-        // The FUSE server ends with that, and with it everybody's waiting.
-        let begun = Instant::now();
-        drop(self.0.stdin.take());
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-        println!("{} ended within {:?}", self.0.id(), begun.elapsed());
-    }
-}
-
-/// What a command printed. Its output ends when nobody has it open any more,
-/// no helper either.
-fn gpumap(arguments: &[&str]) -> (i32, String) {
-    run(Command::new(env!("CARGO_BIN_EXE_gpumap")).args(arguments))
-}
-
-fn run(command: &mut Command) -> (i32, String) {
-    let begun = Instant::now();
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let mut output = child.stdout.take().unwrap();
-    let (sender, receiver) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        let mut text = String::new();
-        let read = output.read_to_string(&mut text);
-        let _ = sender.send(read.map(|_| text));
-    });
-    let text = receiver.recv_timeout(LONGEST);
-    let text = text.unwrap_or_else(|_| panic!("{command:?} did not end within {LONGEST:?}"));
-    let status = child.wait().unwrap();
-    println!("{:?} took {:?}, {status}", command.get_args().collect::<Vec<_>>(), begun.elapsed());
-    (status.code().unwrap_or(-1), text.unwrap())
-}
 
 /// What `gpumap snapshot` saves of a process.
 fn detail(scratch: &Scratch, pid: u32) -> Detail {

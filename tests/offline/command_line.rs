@@ -204,6 +204,19 @@ fn usage_errors() {
     }
 }
 
+/// Make sure that a name that a pattern of the shell's made an argument turns no text
+/// around on the screen.
+#[test]
+fn usage_errors_of_hostile_names() {
+    for name in ["x\u{202e}y", "x\u{2066}\u{85}y"] {
+        let output = gpumap(&["repair", name]);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text.contains("unexpected argument 'x\\u{") && !text.contains(name), "{text:?}");
+        assert!(text.contains("Usage: "), "{text:?}");
+    }
+}
+
 /// Make sure that a bad device is one line that names the grammar.
 #[test]
 fn bad_devices() {

@@ -17,6 +17,7 @@
 )]
 
 pub mod asm;
+pub mod attacker;
 pub mod bench;
 pub mod bpf;
 pub mod browser;

@@ -1,7 +1,7 @@
 //! A pseudoterminal of our own, whose other end is in our hands.
 
 use std::fs::{File, OpenOptions};
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::process::{Child, Command, Stdio};
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::{PtyMaster, grantpt, posix_openpt, ptsname_r, unlockpt};
+use nix::sys::termios::{FlowArg, tcflow};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -57,6 +58,18 @@ impl Pty {
                 self.seen.push_str(&String::from_utf8_lossy(&bytes[..count]));
             }
         }
+    }
+
+    /// Types text.
+    pub fn press(&mut self, text: &str) {
+        let master = self.master.as_mut().expect("a terminal");
+        master.write_all(text.as_bytes()).expect("a terminal");
+    }
+
+    /// Stops the output of the terminal, as its user can, or lets it go on.
+    pub fn flow(&self, action: FlowArg) {
+        let terminal = File::open(format!("/proc/{}/fd/1", self.pid())).expect("a terminal");
+        tcflow(&terminal, action).expect("a terminal");
     }
 
     /// The pid of the command.

@@ -1,17 +1,20 @@
 //! Usage errors: command lines that clap refuses.
 
+use std::borrow::Cow;
 use std::io;
+use std::io::Write as _;
 
 use crate::cli::{self, Exit};
 use crate::commands::invocation::envelope;
 use crate::model::ProblemCode;
 use crate::observation::Problem;
 use crate::render;
+use crate::render::sanitize;
 
 /// Prints clap's message: help and version on standard output, a usage error on
 /// standard error, and with --json an envelope too.
 pub fn refuse(error: &clap::Error) -> Exit {
-    let _nobody_left = error.print();
+    let _nobody_left = print(error);
     if !error.use_stderr() {
         return Exit::Yes;
     }
@@ -24,6 +27,18 @@ pub fn refuse(error: &clap::Error) -> Exit {
         usage(command(&words), first.trim_start_matches("error: "));
     }
     exit(&words)
+}
+
+/// Prints clap's message. It repeats the arguments, and these may be names that a user
+/// gave (a pattern of the shell's, an `xargs`): characters that move the cursor or turn
+/// the text around are shown as escapes, and colours are left out then.
+fn print(error: &clap::Error) -> io::Result<()> {
+    let message = error.to_string();
+    let harmless: Vec<_> = message.split('\n').map(sanitize::text).collect();
+    if harmless.iter().all(|line| matches!(line, Cow::Borrowed(_))) {
+        return error.print();
+    }
+    io::stderr().lock().write_all(harmless.join("\n").as_bytes())
 }
 
 /// The exit code. An audit in a hook must not fail, and clap has not parsed enough

@@ -58,6 +58,7 @@ pub(crate) fn live(invocation: &Invocation<'_>, target: PolicyTarget<'_>) -> Res
     let path = process.cgroup(&options)?;
     let source = cgroup(invocation, &path)?;
     process.still_in(&options, &path)?;
+    process.has_one_policy(&options)?;
     Ok(source)
 }
 

@@ -3,6 +3,7 @@
 mod live;
 mod moment;
 mod once;
+mod outlet;
 mod saved;
 mod screen;
 mod signals;
@@ -73,7 +74,7 @@ fn replay(
     let Some(Shown { moment, facts }) = saved.read()? else { return Ok(Exit::Yes) };
     let signals = signals::take()?;
     let state = State::new(moment, args.filter.clone(), args.sort);
-    let screen = Screen::new(Terminal::take()?, theme, &signals, state, facts);
+    let screen = Screen::new(Terminal::take(Terminal::outlet()?)?, theme, &signals, state, facts);
     screen.run(&mut saved)?;
     Ok(Exit::Yes)
 }
@@ -85,6 +86,7 @@ fn live(
     looker: &Looker,
     theme: Theme,
 ) -> Result<Exit, Failure> {
+    let outlet = Terminal::outlet()?;
     give_up_rights(ProblemCode::Terminal)?;
     let signals = signals::take()?;
     let shared = Shared::new()?;
@@ -93,7 +95,7 @@ fn live(
         let mut source = Live(&shared);
         let Some(Shown { moment, facts }) = source.first(&signals)? else { return Ok(()) };
         let state = State::new(moment, args.filter.clone(), args.sort);
-        Screen::new(Terminal::take()?, theme, &signals, state, facts).run(&mut source)
+        Screen::new(Terminal::take(outlet)?, theme, &signals, state, facts).run(&mut source)
     };
     thread::scope(|threads| {
         let shown = thread::Builder::new().name("screen".to_owned()).spawn_scoped(threads, show)?;

@@ -1,7 +1,7 @@
 //! The loop of the screen: keys, signals and new moments in, drawings out. It draws
 //! when something changed and sleeps else.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 
@@ -49,6 +49,8 @@ pub(super) struct Screen<'s> {
     facts: Arc<Observation>,
     keys: Keys,
     extent: Extent,
+    /// Whether the terminal takes no output: the last drawing was not finished.
+    is_stalled: bool,
 }
 
 /// What has happened.
@@ -57,6 +59,8 @@ struct Happened {
     pressed: bool,
     signalled: bool,
     lost: bool,
+    /// There is room for output again, where that was missing.
+    has_room: bool,
 }
 
 impl<'s> Screen<'s> {
@@ -68,7 +72,7 @@ impl<'s> Screen<'s> {
         facts: Arc<Observation>,
     ) -> Self {
         let (keys, extent) = (Keys::default(), Extent::default());
-        Self { terminal, theme, signals, state, facts, keys, extent }
+        Self { terminal, theme, signals, state, facts, keys, extent, is_stalled: false }
     }
 
     /// Runs until the user or a signal ends it.
@@ -90,7 +94,23 @@ impl<'s> Screen<'s> {
             {
                 self.show(shown);
             }
+            if happened.has_room {
+                self.is_stalled = false;
+                self.unless_stalled(Terminal::retake).map_err(lost)?;
+            }
             self.draw().map_err(lost)?;
+        }
+    }
+
+    /// Does something with the terminal, and notes if that takes no output. Then it is
+    /// drawn anew when there is room again.
+    fn unless_stalled(&mut self, work: impl FnOnce(&mut Terminal) -> io::Result<()>) -> io::Result<()> {
+        match work(&mut self.terminal) {
+            Err(error) if error.kind() == ErrorKind::TimedOut => {
+                self.is_stalled = true;
+                Ok(())
+            }
+            result => result,
         }
     }
 
@@ -101,11 +121,18 @@ impl<'s> Screen<'s> {
 
     /// What there was no room for may be another part after that.
     fn draw(&mut self) -> io::Result<()> {
-        let extent = self.terminal.draw(&self.state, self.theme)?;
-        if extent != self.extent {
+        for _ in 0..2 {
+            if self.is_stalled {
+                return Ok(());
+            }
+            let (state, theme, mut extent) = (&self.state, self.theme, self.extent);
+            let drawn = self.terminal.draw(state, theme).map(|new| extent = new);
+            self.unless_stalled(|_| drawn)?;
+            if extent == self.extent {
+                break;
+            }
             self.extent = extent;
             self.state.drawn(extent);
-            self.terminal.draw(&self.state, self.theme)?;
         }
         Ok(())
     }
@@ -113,6 +140,9 @@ impl<'s> Screen<'s> {
     fn wait(&self, news: Option<BorrowedFd<'_>>) -> Result<Happened, Errno> {
         let (keys, signals) = (self.terminal.fd(), self.signals.as_fd());
         let mut fds = vec![PollFd::new(keys, PollFlags::POLLIN), PollFd::new(signals, PollFlags::POLLIN)];
+        if self.is_stalled {
+            fds.push(PollFd::new(self.terminal.room(), PollFlags::POLLOUT));
+        }
         fds.extend(news.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         match poll(&mut fds, PollTimeout::NONE) {
             Ok(_) => {}
@@ -125,6 +155,7 @@ impl<'s> Screen<'s> {
             pressed: events(0).contains(PollFlags::POLLIN),
             signalled: !events(1).is_empty(),
             lost: events(0).intersects(gone),
+            has_room: self.is_stalled && !events(2).is_empty(),
         })
     }
 
@@ -134,9 +165,9 @@ impl<'s> Screen<'s> {
         while let Some(ask) = signals::next(self.signals) {
             match ask {
                 Ask::End => is_ended = true,
-                Ask::Resize => self.terminal.resize()?,
-                Ask::Stop => self.terminal.suspend()?,
-                Ask::Redraw => self.terminal.retake()?,
+                Ask::Resize => self.unless_stalled(Terminal::resize)?,
+                Ask::Stop => self.unless_stalled(Terminal::suspend)?,
+                Ask::Redraw => self.unless_stalled(Terminal::retake)?,
             }
         }
         Ok(is_ended)
@@ -154,7 +185,7 @@ impl<'s> Screen<'s> {
         }
         for key in keys {
             if key == Key::Ctrl('z') {
-                self.terminal.suspend().map_err(lost)?;
+                self.unless_stalled(Terminal::suspend).map_err(lost)?;
                 continue;
             }
             match self.state.key(key) {

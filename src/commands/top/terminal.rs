@@ -1,7 +1,7 @@
 //! The terminal: taken when the screen begins, given back on every way out.
 
 use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal as _, Read as _, Write as _};
+use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -13,6 +13,7 @@ use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;
 use terminal_size::terminal_size_of;
 
+use super::outlet::Outlet;
 use super::signals;
 use crate::cli::Color;
 use crate::commands::invocation::Failure;
@@ -67,24 +68,27 @@ fn is_utf8() -> bool {
 /// dropped, also by a panic, it is as it was.
 pub(super) struct Terminal {
     input: File,
-    output: File,
+    output: Outlet,
     before: Termios,
-    drawing: Drawing<CrosstermBackend<BufWriter<File>>>,
+    drawing: Drawing<CrosstermBackend<Outlet>>,
     size: (u16, u16),
 }
 
 impl Terminal {
-    /// Takes the terminal that is standard input and output.
-    pub(super) fn take() -> Result<Self, Failure> {
-        let copy = |fd: BorrowedFd<'_>| fd.try_clone_to_owned().map(File::from);
-        let both = copy(io::stdin().as_fd()).and_then(|input| Ok((input, copy(io::stdout().as_fd())?)));
-        both.and_then(|(input, output)| Self::of(input, output)).map_err(|error| {
-            Failure::new(ProblemCode::Terminal, "the terminal", error.to_string(), "gpumap top --once")
-        })
+    /// The terminal that is standard output, to write to. Opening it takes rights that a
+    /// screen gives up.
+    pub(super) fn outlet() -> Result<Outlet, Failure> {
+        Outlet::of(io::stdout().as_fd()).map_err(|error| failed(&error))
+    }
+
+    /// Takes the terminal that is standard input and this output.
+    pub(super) fn take(output: Outlet) -> Result<Self, Failure> {
+        let input = io::stdin().as_fd().try_clone_to_owned().map(File::from);
+        input.and_then(|input| Self::of(input, output)).map_err(|error| failed(&error))
     }
 
     /// Takes a terminal.
-    fn of(input: File, output: File) -> io::Result<Self> {
+    fn of(input: File, output: Outlet) -> io::Result<Self> {
         let before = termios::tcgetattr(&input)?;
         let size = size(&output);
         let drawing = drawing(&output, size)?;
@@ -98,18 +102,25 @@ impl Terminal {
         let mut raw = self.before.clone();
         termios::cfmakeraw(&mut raw);
         termios::tcsetattr(&self.input, SetArg::TCSANOW, &raw)?;
-        self.output.write_all(ENTER)
+        self.output.write_all(ENTER)?;
+        self.output.flush()?;
+        self.output.check()
     }
 
     /// Gives it back. Whether that works is of no use to know.
     fn leave(&mut self) {
-        let _lost = self.output.write_all(LEAVE);
+        let _lost = self.output.last(LEAVE);
         let _lost = termios::tcsetattr(&self.input, SetArg::TCSANOW, &self.before);
     }
 
     /// Readable when a key was pressed.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.input.as_fd()
+    }
+
+    /// Writable when there is room for output.
+    pub(super) fn room(&self) -> BorrowedFd<'_> {
+        self.output.as_fd()
     }
 
     /// What keys sent; nothing is left when the terminal is lost.
@@ -131,6 +142,8 @@ impl Terminal {
         if size != self.size {
             self.size = size;
             self.output.write_all(b"\x1b[0m\x1b[2J")?;
+            self.output.flush()?;
+            self.output.check()?;
             self.drawing = drawing(&self.output, size)?;
         }
         Ok(())
@@ -155,6 +168,7 @@ impl Terminal {
     pub(super) fn draw(&mut self, state: &State, theme: Theme) -> io::Result<Extent> {
         let mut extent = Extent::default();
         self.drawing.draw(|frame| extent = render::top(frame.buffer_mut(), state, theme))?;
+        self.output.check()?;
         Ok(extent)
     }
 }
@@ -162,23 +176,22 @@ impl Terminal {
 impl Drop for Terminal {
     fn drop(&mut self) {
         self.leave();
+        self.output.close();
     }
 }
 
-fn size(output: &File) -> (u16, u16) {
+fn failed(error: &io::Error) -> Failure {
+    Failure::new(ProblemCode::Terminal, "the terminal", error.to_string(), "gpumap top --once")
+}
+
+fn size(output: &Outlet) -> (u16, u16) {
     terminal_size_of(output).map_or(USUAL, |(width, height)| (width.0, height.0))
 }
 
 /// A screen of this size, with nothing on it.
-fn drawing(
-    output: &File,
-    (width, height): (u16, u16),
-) -> io::Result<Drawing<CrosstermBackend<BufWriter<File>>>> {
+fn drawing(output: &Outlet, (width, height): (u16, u16)) -> io::Result<Drawing<CrosstermBackend<Outlet>>> {
     let viewport = Viewport::Fixed(Rect { x: 0, y: 0, width, height });
-    Drawing::with_options(
-        CrosstermBackend::new(BufWriter::new(output.try_clone()?)),
-        TerminalOptions { viewport },
-    )
+    Drawing::with_options(CrosstermBackend::new(output.copy()?), TerminalOptions { viewport })
 }
 
 #[cfg(test)]
@@ -200,7 +213,7 @@ mod tests {
         let end = || ours.try_clone().unwrap();
         let theme = Theme { ascii: false, colors: Colors::Many };
         let broke = catch_unwind(AssertUnwindSafe(|| {
-            let mut terminal = Terminal::of(end(), end()).unwrap();
+            let mut terminal = Terminal::of(end(), Outlet::of(ours.as_fd()).unwrap()).unwrap();
             terminal.draw(&State::default(), theme).unwrap();
             assert!(termios::tcgetattr(&ours).unwrap() != before);
             assert_eq!(terminal.size, (80, 24));

@@ -41,6 +41,12 @@ pub(in crate::observe) fn group(mount: &Mount, path: &[u8]) -> Text {
     }
 }
 
+/// The group of a process whose path the kernel does not show in full: one of which
+/// nothing is known.
+pub(in crate::observe) fn untold() -> Text {
+    b"/..".as_slice().into()
+}
+
 fn is_outside(path: &[u8]) -> bool {
     path == b"/.." || path.starts_with(b"/../")
 }

@@ -5,12 +5,16 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
+
 use super::hierarchy::Hierarchy;
+use super::thread_cgroups::ruled_otherwise;
 use crate::model::CgroupPath;
 use crate::observation::Text;
 use crate::observe::error::ObserveError;
+use crate::observe::living_thread::living_thread;
 use crate::observe::options::Options;
-use crate::observe::procfile::{cgroup_line, parse_stat};
+use crate::observe::procfile::{cgroup_line, may_be_cut, parse_stat};
 use crate::owner::TrustedNames;
 use crate::sys::dir::Dir;
 use crate::sys::file_handle;
@@ -58,10 +62,18 @@ impl PinnedProcess {
         let pid = self.pid;
         let hierarchy = Hierarchy::find(options)?;
         let mut text = Vec::new();
-        self.dir.read_into(c"cgroup", &mut text, LIMIT).map_err(|_| self.gone())?;
+        let other = if self.has_ended() { living_thread(&self.dir, |stat| !stat.has_ended()) } else { None };
+        let living = other.as_ref().map_or(&self.dir, |(_, thread)| thread);
+        living.read_into(c"cgroup", &mut text, LIMIT).map_err(|errno| match errno {
+            Errno::ENAMETOOLONG => ObserveError::LongPath { pid },
+            _ => self.gone(),
+        })?;
         let controller = if hierarchy.is_legacy() { Some(b"devices".as_slice()) } else { None };
         let line = cgroup_line(&text, controller);
         let line = line.ok_or_else(|| ObserveError::NoCgroup { pid, root: hierarchy.mount.point.clone() })?;
+        if may_be_cut(line) {
+            return Err(ObserveError::LongPath { pid });
+        }
         let path = hierarchy.mount.inside(line);
         let outside = || ObserveError::OutsideNamespace { pid, path: OsStr::from_bytes(line).into() };
         let path = PathBuf::from(OsStr::from_bytes(&path.ok_or_else(outside)?));
@@ -79,6 +91,26 @@ impl PinnedProcess {
     pub fn still_in(&self, options: &Options, cgroup: &Path) -> Result<(), ObserveError> {
         let now = self.cgroup(options)?;
         if now == cgroup { Ok(()) } else { Err(ObserveError::Moved { pid: self.pid, path: now }) }
+    }
+
+    /// Checks that the same device programs rule all threads of the process.
+    ///
+    /// # Errors
+    ///
+    /// They do not, or it has too many threads to look at; no cgroup hierarchy.
+    pub fn has_one_policy(&self, options: &Options) -> Result<(), ObserveError> {
+        let hierarchy = Hierarchy::find(options)?;
+        match ruled_otherwise(&self.dir, &hierarchy) {
+            None => Ok(()),
+            Some(why) => Err(ObserveError::SeveralPolicies { pid: self.pid, why }),
+        }
+    }
+
+    /// Whether its main thread has ended.
+    fn has_ended(&self) -> bool {
+        let mut text = Vec::new();
+        let read = self.dir.read_piece(c"stat", &mut text, STAT_LIMIT);
+        read.is_ok() && parse_stat(&text).is_some_and(|stat| stat.has_ended())
     }
 
     fn start_time(&self) -> Result<u64, ObserveError> {

@@ -8,4 +8,7 @@ pub(super) mod lookup;
 pub(super) mod mounts;
 pub(super) mod query;
 pub(super) mod recheck;
+pub(super) mod thread_cgroups;
+mod threaded;
+mod visited;
 pub(super) mod walk;

@@ -76,6 +76,11 @@ impl Mount {
         }
     }
 
+    /// The path of the hierarchy that a path below the mount point has.
+    pub(in crate::observe) fn whole(&self, inside: &[u8]) -> Vec<u8> {
+        if self.root == b"/" { inside.to_vec() } else { [self.root.as_slice(), inside].concat() }
+    }
+
     /// The same mount seen from a directory below its mount point.
     pub(in crate::observe) fn narrowed(&self, to: &Path) -> Option<Self> {
         let rest = to.strip_prefix(&self.point).ok()?;

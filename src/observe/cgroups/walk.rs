@@ -9,6 +9,9 @@ use nix::errno::Errno;
 
 use super::hierarchy::Hierarchy;
 use super::query::ListQuery;
+use super::threaded;
+use super::threaded::Threaded;
+pub(in crate::observe) use super::visited::VisitedCgroup;
 use crate::model::ProblemCode;
 use crate::observation::{Cgroup, Scope, Text};
 use crate::observe::error::ObserveError;
@@ -36,13 +39,6 @@ pub(in crate::observe) struct WalkPlan {
     children: BTreeMap<Vec<u8>, WalkPlan>,
 }
 
-/// A cgroup that was visited, and whether it was asked for or is only an ancestor.
-#[derive(Debug)]
-pub(in crate::observe) struct VisitedCgroup {
-    pub(in crate::observe) cgroup: Cgroup,
-    pub(in crate::observe) requested: bool,
-}
-
 impl WalkPlan {
     /// Resolves the targets; each must exist now.
     pub(in crate::observe) fn new(
@@ -57,6 +53,11 @@ impl WalkPlan {
             plan.add(parts, target.recursive);
         }
         Ok((plan, scope))
+    }
+
+    /// Whether it is about all cgroups there are.
+    pub(in crate::observe) fn is_whole(&self) -> bool {
+        self.recursive
     }
 
     /// Adds a cgroup whose processes were not asked for: it is walked like an
@@ -97,11 +98,14 @@ pub(in crate::observe) fn walk(hierarchy: &Hierarchy, plan: &WalkPlan, log: &mut
         sees_uids: hierarchy.sees_uids,
         is_half: false,
         seen: Vec::new(),
+        threaded: Vec::new(),
         path: Vec::new(),
         buffer: Vec::new(),
     };
     walker.planned(&hierarchy.handle, plan);
-    walker.seen
+    let Walker { seen, threaded, .. } = walker;
+    threaded::tell(&seen, &threaded, log);
+    seen
 }
 
 struct Walker<'a> {
@@ -112,6 +116,7 @@ struct Walker<'a> {
     /// Whether another thread walks the other half at the same time.
     is_half: bool,
     seen: Vec<VisitedCgroup>,
+    threaded: Vec<Threaded>,
     path: Vec<u8>,
     buffer: Vec<u8>,
 }
@@ -163,12 +168,12 @@ impl Walker<'_> {
         let seen = thread::scope(|scope| {
             let log = &mut log;
             let work = move || {
-                let (seen, buffer) = (Vec::new(), Vec::new());
+                let (seen, threaded, buffer) = (Vec::new(), Vec::new(), Vec::new());
                 let is_half = true;
                 let mut walker =
-                    Walker { log, list_query, is_legacy, sees_uids, is_half, seen, path, buffer };
+                    Walker { log, list_query, is_legacy, sees_uids, is_half, seen, threaded, path, buffer };
                 walker.each(dir, second, depth);
-                walker.seen
+                (walker.seen, walker.threaded)
             };
             // Without a thread, one after the other.
             let Ok(other) = thread::Builder::new().spawn_scoped(scope, work) else { return None };
@@ -178,7 +183,10 @@ impl Walker<'_> {
             Some(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         });
         match seen {
-            Some(seen) => self.seen.extend(seen),
+            Some((seen, threaded)) => {
+                self.seen.extend(seen);
+                self.threaded.extend(threaded);
+            }
             None => self.each(dir, names, depth),
         }
         // A problem that both halves found is reported once.
@@ -223,13 +231,9 @@ impl Walker<'_> {
         match dir.read_into(c"cgroup.procs", &mut self.buffer, PROCS_LIMIT) {
             Ok(()) => return Some(parse_pids(&self.buffer)),
             Err(Errno::EOPNOTSUPP) => {
-                let what = self.here();
-                self.log.add(
-                    ProblemCode::ThreadedCgroup,
-                    what,
-                    "its threads are listed with the threaded domain above it only",
-                    "",
-                );
+                let read = dir.read_into(c"cgroup.threads", &mut self.buffer, PROCS_LIMIT);
+                let is_empty = read.is_ok() && self.buffer.is_empty();
+                self.threaded.push(Threaded { path: self.text(), is_empty });
             }
             Err(errno) => {
                 self.failed(errno);

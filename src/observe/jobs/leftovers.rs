@@ -62,7 +62,7 @@ pub fn leftovers(options: &Options, job: &JobName, hook: JobHook) -> Result<Obse
     let also_users = named.iter().filter(is_others).map(|process| process.pid).collect();
     let node = Observation { scope, also_users, ..host::blank(options, Some(&hierarchy)) };
     let processes = |seen: &[VisitedCgroup], log: &mut Log| {
-        let inside = collect::collect(options, &hierarchy, seen, log);
+        let inside = collect::collect(options, &hierarchy, seen, false, log);
         merge(inside, by_pid::keep_present(options, named, seen))
     };
     let mut observation = observe(options, &hierarchy, &plan, node, processes, log);

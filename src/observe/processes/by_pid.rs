@@ -11,6 +11,7 @@ use crate::model::ProblemCode;
 use crate::observation::Process;
 use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::observe::cgroups::lookup::DELETED;
+use crate::observe::cgroups::thread_cgroups::ruled_otherwise;
 use crate::observe::cgroups::walk::VisitedCgroup;
 use crate::observe::error::ObserveError;
 use crate::observe::options::Options;
@@ -38,7 +39,10 @@ pub(in crate::observe) fn read_all(
         let pid = wanted.get(index).map_or(0, |wanted| wanted.pid);
         let found = found.map_err(|why| error(why, pid, options, hierarchy));
         match found.and_then(|process| in_a_cgroup(process, hierarchy)) {
-            Ok(process) => processes.push(process),
+            Ok(process) => {
+                tell_threads(options, hierarchy, &process, log);
+                processes.push(process);
+            }
             Err(error) => errors.push((pid, error)),
         }
     }
@@ -49,6 +53,20 @@ pub(in crate::observe) fn read_all(
         log.add(ProblemCode::NoProcess, format!("process {pid}"), error.to_string(), "");
     }
     Ok(processes)
+}
+
+/// Reports a process whose threads may open different devices.
+fn tell_threads(options: &Options, hierarchy: &Hierarchy, process: &Process, log: &mut Log) {
+    if process.threads.is_none_or(|threads| threads < 2) {
+        return;
+    }
+    let (pid, mut text) = (process.pid, Vec::new());
+    let Ok(dir) = Dir::open(&options.proc.join(pid.to_string())) else { return };
+    let read = dir.read_piece(c"stat", &mut text, STAT_LIMIT);
+    let is_same = read.is_ok() && parse_stat(&text).is_some_and(|stat| stat.start_time == process.start_time);
+    if let Some(why) = is_same.then(|| ruled_otherwise(&dir, hierarchy)).flatten() {
+        log.add(ProblemCode::ThreadedCgroup, format!("process {pid}"), why, "a question about each cgroup");
+    }
 }
 
 /// Reads these processes wherever their cgroups are. Processes that ended are left
@@ -106,6 +124,7 @@ fn error(why: Unread, pid: u32, options: &Options, hierarchy: &Hierarchy) -> Obs
             let path = OsStr::from_bytes(path.as_bytes()).into();
             ObserveError::OutsideNamespace { pid, path }
         }
+        Unread::LongPath => ObserveError::LongPath { pid },
         Unread::Silent => ObserveError::SilentProcess { pid },
         Unread::NoCgroup => ObserveError::NoCgroup { pid, root: hierarchy.mount.point.clone() },
     }

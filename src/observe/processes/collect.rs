@@ -6,11 +6,13 @@ use std::time::Instant;
 
 use super::helpers::depth::Depth;
 use super::helpers::{HelperPool, Requests};
+use super::kept::Kept;
+use super::moved;
 use super::reader::Reader;
 use super::refusals::{self, Counts, Refusals};
 use super::wanted::{ReadContext, Unread, Wanted};
 use crate::model::ProblemCode;
-use crate::observation::{Answer, Detail, Process};
+use crate::observation::Process;
 use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::observe::cgroups::walk::VisitedCgroup;
 use crate::observe::options::Options;
@@ -20,37 +22,52 @@ use crate::observe::rights::unless_held;
 use crate::sys::caps::Capability;
 use crate::sys::dir::Dir;
 
-/// Bytes of variables that are kept of all processes together. No node comes near
-/// that unless somebody tries to fill gpumap's memory.
-const KEPT: usize = 128 << 20;
-
-/// Reads the processes that the walk listed and that are still in the same cgroup;
-/// those that ended since are left out.
+/// Reads the processes that the walk listed and that are still in one of these cgroups;
+/// those that ended since are left out. `whole`: the walk was about all cgroups, so that
+/// nobody leaves its scope by moving while it goes on.
 pub(in crate::observe) fn collect(
     options: &Options,
     hierarchy: &Hierarchy,
     seen: &[VisitedCgroup],
+    whole: bool,
     log: &mut Log,
 ) -> Vec<Process> {
     let requested = seen.iter().filter(|seen| seen.requested);
     let listed =
         requested.flat_map(|VisitedCgroup { cgroup, .. }| cgroup.pids.iter().map(|pid| (*pid, &cgroup.path)));
     let mut done = HashSet::new();
-    let wanted: Vec<Wanted<'_>> = listed
+    let mut wanted: Vec<Wanted<'_>> = listed
         .filter(|(pid, _)| done.insert(*pid))
         .map(|(pid, path)| Wanted { pid, cgroup: Some(path), anywhere: false })
         .collect();
+    if whole {
+        let unlisted = moved::unlisted(options, hierarchy, &done).into_iter();
+        wanted.extend(unlisted.map(|pid| Wanted { pid, cgroup: None, anywhere: false }));
+    }
     let found = read(options, hierarchy, &wanted, log);
-    let mut processes: Vec<Process> = found.into_iter().filter_map(|(_, found)| found.ok()).collect();
-    drop_moved(&mut processes, seen);
+    tell_untold(options, &wanted, &found, log);
+    let processes = found.into_iter().filter_map(|(_, found)| found.ok());
+    let requested = seen.iter().filter(|seen| seen.requested);
+    let requested: HashSet<&[u8]> = requested.map(|seen| seen.cgroup.path.as_bytes()).collect();
+    let (processes, elsewhere): (Vec<_>, Vec<_>) =
+        processes.partition(|process: &Process| requested.contains(process.cgroup.as_bytes()));
+    if whole {
+        moved::tell(options, &elsewhere, log);
+    }
     processes
 }
 
-/// Drops processes that moved to a cgroup which was not asked for.
-fn drop_moved(processes: &mut Vec<Process>, seen: &[VisitedCgroup]) {
-    let requested = seen.iter().filter(|seen| seen.requested);
-    let requested: HashSet<&[u8]> = requested.map(|seen| seen.cgroup.path.as_bytes()).collect();
-    processes.retain(|process| requested.contains(process.cgroup.as_bytes()));
+/// Reports processes of which nobody says where they are: since the walk saw them they
+/// moved to a cgroup whose path is too long.
+fn tell_untold(options: &Options, wanted: &[Wanted<'_>], found: &[Found], log: &mut Log) {
+    let untold = found.iter().filter(|(_, found)| matches!(found, Err(Unread::LongPath)));
+    let untold: Vec<u32> = untold.filter_map(|(index, _)| Some(wanted.get(*index)?.pid)).collect();
+    if !untold.is_empty() {
+        let count = u32::try_from(untold.len()).unwrap_or(u32::MAX);
+        let who = refusals::who(&options.proc, untold.get(..3).unwrap_or(&untold), count);
+        let why = format!("left out: the path of the cgroup is longer than the kernel shows{who}");
+        log.add(ProblemCode::Unreadable, refusals::counted(&untold), why, "another try");
+    }
 }
 
 /// The index of a process in the list, and the process or why it was not read.
@@ -84,8 +101,6 @@ pub(super) fn read(
 
 /// Reports processes that exist and cannot be seen, and those that do not answer.
 fn tell(options: &Options, log: &mut Log, hidden: &[u32], silent: &[u32]) {
-    let counted =
-        |pids: &[u32]| format!("{} {}", pids.len(), if pids.len() == 1 { "process" } else { "processes" });
     if !hidden.is_empty() {
         let needs = "CAP_SYS_PTRACE, or the group of the hidepid mount option";
         let needs = unless_held(&[Capability::SysPtrace], needs);
@@ -99,7 +114,7 @@ fn tell(options: &Options, log: &mut Log, hidden: &[u32], silent: &[u32]) {
         let why = format!("there, and not to be seen (pid {}{more}): {why}", first.join(", "));
         log.add(
             ProblemCode::NoRight,
-            format!("{} in {}", counted(hidden), options.proc.to_string_lossy()),
+            format!("{} in {}", refusals::counted(hidden), options.proc.to_string_lossy()),
             why,
             needs,
         );
@@ -107,7 +122,7 @@ fn tell(options: &Options, log: &mut Log, hidden: &[u32], silent: &[u32]) {
     if !silent.is_empty() {
         let count = u32::try_from(silent.len()).unwrap_or(u32::MAX);
         let who = refusals::who(&options.proc, silent.get(..3).unwrap_or(silent), count);
-        log.add(ProblemCode::Unreadable, counted(silent), format!("left out: no answer{who}"), "");
+        log.add(ProblemCode::Unreadable, refusals::counted(silent), format!("left out: no answer{who}"), "");
     }
 }
 
@@ -137,6 +152,7 @@ fn by_helpers(
     log: &Log,
 ) -> Vec<Found> {
     let is_own = is_own(&options.proc);
+    let mut kept = Kept::new(&options.proc);
     let mut pool =
         HelperPool::new(proc, |proc, requests: Requests<'_, usize, (Result<Process, Unread>, Counts)>| {
             let refusals = Refusals::default();
@@ -148,25 +164,14 @@ fn by_helpers(
             });
         });
     let questions: Vec<(u32, usize)> = wanted.iter().map(|one| one.pid).zip(0..).collect();
-    let (mut found, mut kept) = (Vec::new(), 0);
+    let mut found = Vec::new();
     pool.ask(&questions, log.deadline(), |index, answer| {
         let (mut process, counts) = answer.unwrap_or((Err(Unread::Silent), Counts::new()));
         refusals.add(wanted.get(index).map_or(0, |wanted| wanted.pid), &counts);
-        if let Ok(Process { detail: Some(detail), .. }) = &mut process {
-            limit(detail, &mut kept);
+        if let Ok(Process { pid, detail: Some(detail), .. }) = &mut process {
+            kept.limit(*pid, detail);
         }
         found.push((index, process));
     });
     found
-}
-
-/// Drops environments once all together are too large.
-fn limit(detail: &mut Detail, kept: &mut usize) {
-    for answer in [&mut detail.at_exec, &mut detail.live] {
-        let variables = answer.known().map(|environment| environment.variables.as_slice());
-        *kept += variables.unwrap_or_default().iter().map(|one| one.value.as_bytes().len()).sum::<usize>();
-        if *kept > KEPT && variables.is_some() {
-            *answer = Answer::Missing(format!("environments of all processes are over {} MiB", KEPT >> 20));
-        }
-    }
 }

@@ -5,14 +5,38 @@ use std::os::fd::OwnedFd;
 
 use nix::errno::Errno;
 
+use crate::observe::procfile::STATUS_LIMIT;
 use crate::sys::dir::Dir;
 use crate::sys::namespace;
 use crate::sys::stat::stat_at;
 
-/// Bytes of `/proc/PID/status`, and user namespaces inside of each other (the
-/// kernel allows 32).
-const LIMIT: usize = 64 << 10;
+/// User namespaces inside of each other (the kernel allows 32).
 const LEVELS: usize = 33;
+
+/// Who answers for what a process costs, so that nobody can use up what is meant for
+/// others by running under many uids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(in crate::observe) enum Account {
+    /// A user of the node, by uid.
+    User(u32),
+    /// Whoever is in a user namespace that root made, by its inode number: root's
+    /// daemons give thousands of uids to a container.
+    Namespace(u64),
+}
+
+/// Who answers for a process: the [`responsible_user`], and for one in a user namespace
+/// of root's that namespace. `own`: the inode number of gpumap's user namespace. It
+/// never waits for the process.
+///
+/// `None` for a process that is gone.
+pub(in crate::observe) fn account(process: &Dir, own: Option<u64>) -> Option<Account> {
+    let namespace = process.child(c"ns").and_then(|ns| namespace::open(&ns, c"user")).ok();
+    match namespace.and_then(|namespace| outermost(namespace, own)) {
+        Some(Outermost { inode, maker: Some(0) | None }) => Some(Account::Namespace(inode)),
+        Some(Outermost { maker: Some(uid), .. }) => Some(Account::User(uid)),
+        None => users(process)?.first().copied().map(Account::User),
+    }
+}
 
 /// The user who is responsible for a process, by uid: its real one (the owner of its
 /// directory in `/proc` is the effective one: root in a set-user-ID program of root's).
@@ -53,13 +77,26 @@ pub(crate) fn own_namespace() -> Option<u64> {
 
 /// The user who created the outermost namespace below gpumap's; `None` if the
 /// process is in gpumap's own.
-fn maker(mut namespace: OwnedFd, own: Option<u64>) -> Option<u32> {
+fn maker(namespace: OwnedFd, own: Option<u64>) -> Option<u32> {
+    outermost(namespace, own)?.maker
+}
+
+/// The outermost of the namespaces around a process that are below gpumap's.
+struct Outermost {
+    inode: u64,
+    /// Who made it; `None` if the kernel does not tell.
+    maker: Option<u32>,
+}
+
+/// `None` if the process is in gpumap's own namespace.
+fn outermost(mut namespace: OwnedFd, own: Option<u64>) -> Option<Outermost> {
     let mut found = None;
     for _ in 0..LEVELS {
-        if stat_at(&namespace, c"").ok().map(|stat| stat.inode) == own {
+        let inode = stat_at(&namespace, c"").ok().map(|stat| stat.inode);
+        if inode == own {
             break;
         }
-        found = namespace::maker(&namespace).ok();
+        found = inode.map(|inode| Outermost { inode, maker: namespace::maker(&namespace).ok() });
         let Ok(parent) = namespace::parent(&namespace) else { break };
         namespace = parent;
     }
@@ -70,7 +107,7 @@ fn maker(mut namespace: OwnedFd, own: Option<u64>) -> Option<u32> {
 /// that is gone.
 fn users(process: &Dir) -> Option<[u32; 4]> {
     let mut status = Vec::new();
-    process.read_into(c"status", &mut status, LIMIT).ok()?;
+    process.read_into(c"status", &mut status, STATUS_LIMIT).ok()?;
     uids(&status)
 }
 
@@ -91,6 +128,7 @@ mod tests {
         let process = Dir::open("/proc/self".as_ref()).unwrap();
         let (space, user) = (own_namespace(), nix::unistd::getuid().as_raw());
         assert_eq!(responsible_user(&process, space), Some(user));
+        assert_eq!(account(&process, space), Some(Account::User(user)));
         assert!(may_be_of(&process, user, space) && !may_be_of(&process, user + 1, space));
         assert_eq!(uids(b"Name:\ta\nUid:\t7\t8\t9\t10\nGid:\t1\n"), Some([7, 8, 9, 10]));
         assert_eq!((uids(b"Name:\tUid:\n"), uids(b"Uid:\t7\n")), (None, None));

@@ -17,6 +17,7 @@ use super::refusals::{ReadKind, Refusals};
 use super::title;
 use super::vgpu::{Looked, TraceReader};
 use crate::observation::{Answer, Detail, Environment, Text};
+use crate::observe::living_thread::living_thread;
 use crate::observe::procfile::STAT_LIMIT;
 use crate::observe::procfile::parse_stat;
 use crate::sys::dir::Dir;
@@ -108,9 +109,9 @@ impl<'a> DetailReader<'a> {
     pub(super) fn read(&mut self, subject: &ProcessToRead<'_>) -> Result<Detail, Gone> {
         let (mut last, mut ended) = (remains(), subject.ended);
         for _ in 0..TRIES {
-            let other = if ended { self.living_thread(subject.dir) } else { None };
+            let other = if ended { living_thread(subject.dir, |stat| !stat.has_ended()) } else { None };
             let thread = match &other {
-                Some((dir, tid)) => Thread { dir, tid: *tid },
+                Some((tid, dir)) => Thread { dir, tid: *tid },
                 None if ended => return Ok(remains()),
                 None => Thread { dir: subject.dir, tid: subject.pid },
             };
@@ -295,20 +296,6 @@ impl<'a> DetailReader<'a> {
     fn has_ended(&mut self, dir: &Dir) -> Result<bool, Gone> {
         dir.read_piece(c"stat", &mut self.text, STAT_LIMIT).map_err(|_| Gone)?;
         Ok(parse_stat(&self.text).ok_or(Gone)?.has_ended())
-    }
-
-    /// The directory of a thread that lives although its main thread has ended.
-    fn living_thread(&mut self, dir: &Dir) -> Option<(Dir, u32)> {
-        let tasks = dir.child(c"task").ok()?;
-        let mut found = None;
-        let visit = |name: &std::ffi::CStr, tid| {
-            let thread = tasks.child(name).ok();
-            let thread = thread.filter(|thread| self.has_ended(thread) == Ok(false));
-            found = thread.map(|thread| (thread, tid));
-            found.is_none()
-        };
-        tasks.numbers(c".", visit).ok()?;
-        found
     }
 }
 

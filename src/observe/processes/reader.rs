@@ -13,15 +13,14 @@ use super::title::STEP_DAEMON;
 use super::wanted::{ReadContext, Unread, Wanted};
 use crate::observation::{Process, Text};
 use crate::observe::cgroups::devices_v1;
+use crate::observe::living_thread::living_thread;
 use crate::observe::processes::step_daemon;
-use crate::observe::procfile::STAT_LIMIT;
-use crate::observe::procfile::{cgroup_line, parse_stat};
+use crate::observe::procfile::{STAT_LIMIT, STATUS_LIMIT, can_be, cgroup_line, may_be_cut, parse_stat};
 use crate::owner;
 use crate::sys::dir::Dir;
 
-/// Bytes read of `cgroup`, some fifteen lines, and of `status`.
+/// Bytes read of `cgroup`, some fifteen lines.
 const CGROUP_LIMIT: usize = 256 << 10;
-const STATUS_LIMIT: usize = 64 << 10;
 
 /// Reads processes, and reuses the buffers for the next one.
 pub(super) struct Reader<'a> {
@@ -76,7 +75,9 @@ impl<'a> Reader<'a> {
             }
             detail = Some(look);
         }
-        let Groups { own, devices_v1 } = self.groups(&dir, wanted)?;
+        let living = if ended { living_thread(&dir, |stat| !stat.has_ended()) } else { None };
+        let living = living.as_ref().map_or(&dir, |(_, thread)| thread);
+        let Groups { own, devices_v1 } = self.groups(living, wanted)?;
         if let Some(detail) = &mut detail
             && uid == 0
             && serves_unnumbered_job(&own, &detail.title)
@@ -99,12 +100,25 @@ impl<'a> Reader<'a> {
 
     fn groups(&mut self, dir: &Dir, wanted: &Wanted<'_>) -> Result<Groups, Unread> {
         let hierarchy = self.context.hierarchy;
-        let text = self.file(dir, c"cgroup", CGROUP_LIMIT)?;
-        let devices = hierarchy.devices.as_ref();
-        let devices_v1 =
-            devices.and_then(|mount| Some(devices_v1::group(mount, cgroup_line(text, Some(b"devices"))?)));
+        let text = match dir.read_piece(c"cgroup", &mut self.buffer, CGROUP_LIMIT) {
+            Ok(()) => Some(self.buffer.as_slice()),
+            Err(Errno::ENAMETOOLONG) => None,
+            Err(_) => return Err(Unread::Gone),
+        };
+        let devices_v1 = hierarchy.devices.as_ref().and_then(|mount| match text {
+            Some(text) => cgroup_line(text, Some(b"devices")).map(|line| match may_be_cut(line) {
+                true => devices_v1::untold(),
+                false => devices_v1::group(mount, line),
+            }),
+            None => Some(devices_v1::untold()),
+        });
         let controller = if hierarchy.is_legacy() { Some(b"devices".as_slice()) } else { None };
-        let line = cgroup_line(text, controller);
+        let line = text.and_then(|text| cgroup_line(text, controller));
+        if text.is_none() || line.is_some_and(may_be_cut) {
+            let whole = |walked: &Text| hierarchy.mount.whole(walked.as_bytes());
+            let walked = wanted.cgroup.filter(|walked| can_be(&whole(walked), line));
+            return walked.map(|own| Groups { own: own.clone(), devices_v1 }).ok_or(Unread::LongPath);
+        }
         // A path that this mount cannot show is taken from the walk.
         let own = match (line, line.and_then(|line| hierarchy.mount.inside(line)), wanted.cgroup) {
             (_, Some(inside), _) => inside.into(),

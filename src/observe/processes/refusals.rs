@@ -150,6 +150,11 @@ impl Refusals {
     }
 }
 
+/// A number of processes, in words.
+pub(super) fn counted(pids: &[u32]) -> String {
+    format!("{} {}", pids.len(), if pids.len() == 1 { "process" } else { "processes" })
+}
+
 /// ` (17 sshd, 18 sshd, …)`: the processes that a problem concerns.
 pub(super) fn who(proc: &Path, pids: &[u32], count: u32) -> String {
     let mut named: Vec<String> = pids.iter().map(|pid| format!("{pid} {}", comm(proc, *pid))).collect();

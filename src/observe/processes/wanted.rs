@@ -26,6 +26,8 @@ pub(super) enum Unread {
     /// Its cgroup lies outside the namespace or mount.
     Outside(Text),
     NoCgroup,
+    /// The path of its cgroup is longer than the kernel shows.
+    LongPath,
     /// It kept its reader waiting.
     Silent,
 }

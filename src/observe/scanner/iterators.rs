@@ -4,8 +4,7 @@
 use std::collections::HashSet;
 use std::io::{ErrorKind, Read};
 use std::thread;
-
-use nix::time::{ClockId, clock_gettime};
+use std::time::{Duration, Instant};
 
 use super::environment_cache::EnvironmentCache;
 use super::interface::{ProcessSummary, ScanContents, ScanError, ScanMethod, Scanner};
@@ -13,18 +12,22 @@ use super::open_files;
 use super::open_files::Devices;
 use super::reader::{Executed, HelperReader};
 use super::record;
-use super::record::{TICK, Task};
+use super::record::Task;
 use crate::loader::objects::SCAN;
 use crate::loader::{self, Iterate, IteratorScope, ObjectSpec};
 use crate::observation::Answer;
+use crate::observe::clock;
 
 /// Bytes of one read: more than the kernel returns at once (eight pages), so that no
 /// record is split.
 const ROOM: usize = 64 << 10;
 /// Why there is no environment where none was asked for.
 const NOT_ASKED: &str = "it was not asked for";
-/// How often the kernel may ask for a read to be repeated.
-const RETRIES: usize = 1000;
+/// How long the kernel may take to show everything. A large node takes a fiftieth of
+/// that. But it shows each descriptor of each thread that does not share its main
+/// thread's table, and a user can make a thousand million of those for little memory.
+const LONGEST: Duration = Duration::from_secs(3);
+const TOO_LONG: &str = "it takes too long: some process has very many descriptors";
 
 /// Sees processes by iterators.
 #[derive(Debug)]
@@ -71,7 +74,7 @@ impl Scanner for Iterators {
 
     fn scan(&mut self) -> Result<Vec<ProcessSummary>, ScanError> {
         // A tick earlier: a process has its start time before it is there.
-        let begun = now().saturating_sub(1);
+        let begun = clock::ticks_since_boot().saturating_sub(1);
         let [tasks, files] = &mut self.buffers;
         let contents = self.contents;
         let (links, reader, known) = ((&*self.tasks, &*self.files), &mut self.reader, &mut self.known);
@@ -110,6 +113,11 @@ fn processes(
     let (mut tasks, mut seen) = (Vec::new(), HashSet::new());
     each(iterator, buffer, |bytes| {
         let (task, length) = record::task(bytes)?;
+        // The main thread has ended, and shows the cgroup in which it did. Others may
+        // be elsewhere: `/proc` shows one that lives.
+        if task.is_process && task.program == (0, 0) {
+            return Some(length);
+        }
         seen.insert(task.pid);
         if task.is_process {
             tasks.push(task);
@@ -164,12 +172,6 @@ fn open_devices(iterator: &dyn Iterate, buffer: &mut [u8]) -> Result<Devices, Sc
     Ok(devices)
 }
 
-/// Clock ticks since boot, as start times count them.
-fn now() -> u64 {
-    let now = clock_gettime(ClockId::CLOCK_BOOTTIME).map(std::time::Duration::from);
-    now.map_or(0, |now| u64::try_from(now.as_nanos()).unwrap_or(0) / TICK)
-}
-
 /// A process without its devices.
 fn process((program, at_exec): Executed, task: Task, reader: &HelperReader) -> ProcessSummary {
     ProcessSummary {
@@ -192,9 +194,10 @@ fn each(
     buffer: &mut [u8],
     mut visit: impl FnMut(&[u8]) -> Option<usize>,
 ) -> Result<(), ScanError> {
+    let end = Instant::now() + LONGEST;
     let mut file = iterator.open().map_err(|error| ScanError::Read(error.to_string()))?;
     loop {
-        let length = read(&mut *file, buffer)?;
+        let length = read(&mut *file, buffer, end)?;
         let mut rest = buffer.get(..length).unwrap_or_default();
         if rest.is_empty() {
             return Ok(());
@@ -206,12 +209,14 @@ fn each(
     }
 }
 
-fn read(file: &mut dyn Read, buffer: &mut [u8]) -> Result<usize, ScanError> {
-    for _ in 0..RETRIES {
+/// Reads on. The kernel returns at the latest after a million objects, and asks for the
+/// read to be repeated if none of them gave a record.
+fn read(file: &mut dyn Read, buffer: &mut [u8], end: Instant) -> Result<usize, ScanError> {
+    while Instant::now() < end {
         match file.read(buffer) {
             Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
             other => return other.map_err(|error| ScanError::Read(error.to_string())),
         }
     }
-    Err(ScanError::Read("the kernel asks for it again and again".to_owned()))
+    Err(ScanError::Read(TOO_LONG.to_owned()))
 }

@@ -14,20 +14,15 @@ pub(super) type Devices = HashMap<(u32, u64), ProcessDevices>;
 #[derive(Debug, Default)]
 pub(super) struct ProcessDevices {
     pub(super) held: HeldDevices,
-    /// Tables, each with the first thread that showed it.
-    tables: Vec<(u64, u32)>,
+    /// The first thread that showed each table. A process can have as many tables as
+    /// threads, so that a list of them would have to be searched too often.
+    tables: HashMap<u64, u32>,
 }
 
 /// Counts an open device, unless its table was shown by another thread.
 pub(super) fn add(devices: &mut Devices, open: &Open) {
     let process = devices.entry((open.pid, open.start_time)).or_default();
-    let thread = match process.tables.iter().find(|(table, _)| *table == open.table) {
-        Some((_, thread)) => *thread,
-        None => {
-            process.tables.push((open.table, open.thread));
-            open.thread
-        }
-    };
+    let thread = *process.tables.entry(open.table).or_insert(open.thread);
     if thread == open.thread {
         process.held.open(open.kind, open.rdev);
     }

@@ -7,13 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use super::interface::ProcessSummary;
 use crate::observation::{Answer, Environment, HeldDevice, Text};
+use crate::observe::living_thread::living_thread;
 use crate::observe::processes::descriptor_tables::DescriptorTables;
 use crate::observe::processes::environment::at_exec;
 use crate::observe::processes::helpers::depth::Depth;
 use crate::observe::processes::memory::Memory;
 use crate::observe::processes::refusals::{ReadKind, Refusals};
 use crate::observe::procfile::STAT_LIMIT;
-use crate::observe::procfile::{Stat, cgroup_line, parse_stat};
+use crate::observe::procfile::{Stat, cgroup_line, may_be_cut, parse_stat};
 use crate::sys::dir::Dir;
 
 /// Bytes read of `cgroup`, some fifteen lines.
@@ -59,7 +60,7 @@ impl EntryReader<'_> {
             ProcessQuestion::All => self.process(pid, &dir, depth),
             ProcessQuestion::Environment(start_time) => {
                 let stat = self.stat(&dir)?;
-                let thread = if stat.is_ending { self.living_thread(&dir)?.1 } else { dir };
+                let thread = if stat.is_ending { another(&dir)?.1 } else { dir };
                 let (starts, at_exec) = self.environment(&thread, depth)?;
                 (stat.start_time == start_time).then_some(EntryAnswer::Environment(starts, at_exec))
             }
@@ -70,10 +71,10 @@ impl EntryReader<'_> {
     fn process(&mut self, pid: u32, dir: &Dir, depth: Depth) -> Option<EntryAnswer> {
         let uid = dir.stat().ok()?.uid;
         let stat = self.stat(dir).filter(|stat| !stat.is_kernel_thread)?;
-        let living = if stat.is_ending { Some(self.living_thread(dir)?) } else { None };
+        let living = if stat.is_ending { Some(another(dir)?) } else { None };
         let (first, thread) = living.as_ref().map_or((pid, dir), |(tid, thread)| (*tid, thread));
         let (program, at_exec) = self.environment(thread, depth)?;
-        let cgroup = self.cgroup(dir);
+        let cgroup = self.cgroup(thread);
         let tables = DescriptorTables {
             process: dir,
             first: (thread, first),
@@ -135,19 +136,6 @@ impl EntryReader<'_> {
         Some((starts, Answer::Missing(NO_ENVIRONMENT.to_owned())))
     }
 
-    /// The directory of a thread that lives although its main thread has ended.
-    fn living_thread(&mut self, dir: &Dir) -> Option<(u32, Dir)> {
-        let tasks = dir.child(c"task").ok()?;
-        let mut found = None;
-        let listed = tasks.numbers(c".", |name, tid| {
-            let thread = tasks.child(name).ok();
-            let thread = thread.filter(|thread| self.stat(thread).is_some_and(|stat| !stat.is_ending));
-            found = thread.map(|thread| (tid, thread));
-            found.is_none()
-        });
-        listed.ok().and(found)
-    }
-
     fn stat(&mut self, dir: &Dir) -> Option<Known> {
         dir.read_piece(c"stat", &mut self.text, STAT_LIMIT).ok()?;
         parse_stat(&self.text).as_ref().map(Known::from)
@@ -155,8 +143,14 @@ impl EntryReader<'_> {
 
     fn cgroup(&mut self, dir: &Dir) -> Option<Text> {
         dir.read_piece(c"cgroup", &mut self.text, CGROUP_LIMIT).ok()?;
-        cgroup_line(&self.text, None).map(Text::from)
+        // One that may be cut can name another cgroup, which somebody made to be found.
+        cgroup_line(&self.text, None).filter(|line| !may_be_cut(line)).map(Text::from)
     }
+}
+
+/// A thread that is not ending, of a process whose main thread is.
+fn another(dir: &Dir) -> Option<(u32, Dir)> {
+    living_thread(dir, |stat| !stat.is_ending())
 }
 
 /// Facts from `stat`.

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
+use nix::sys::termios::FlowArg;
 use nix::unistd::Pid;
 
 use super::{PATIENCE, given_back, live, saved};
@@ -97,6 +98,24 @@ fn lost_terminal() {
     let pid = pty.pid();
     pty.hang_up();
     ends(pid, "a live node, the other end closed");
+}
+
+/// Make sure that a terminal that takes no output keeps gpumap neither from drawing
+/// afterwards nor from ending.
+#[test]
+fn stopped_output() {
+    let Some(_host) = host::shared() else { return };
+    let root = Cgroup::new().expect("a cgroup");
+    let mut pty = Pty::start(&live(&root), (80, 24));
+    pty.wait("live");
+    pty.flow(FlowArg::TCOOFF);
+    pty.press("?");
+    pty.flow(FlowArg::TCOON);
+    pty.wait("What keys do");
+    pty.flow(FlowArg::TCOOFF);
+    pty.press("?");
+    send(pty.pid(), Signal::SIGTERM);
+    ends(pty.pid(), "its terminal takes no output");
 }
 
 /// Make sure that gpumap ends with the shell that the terminal belongs to, and that it

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use super::depth::Depth;
+use crate::observe::processes::credentials::{Account, account, own_namespace};
 use crate::observe::procfile::parse_stat;
 use crate::sys::dir::Dir;
 use crate::sys::helper::left_behind;
@@ -29,21 +30,24 @@ const LIMIT: usize = 8 << 10;
 pub(super) struct SlowProcesses {
     /// By pid.
     processes: HashMap<u32, Stall>,
-    /// By uid: how long its processes took together, and since when this is counted.
-    users: HashMap<u32, (Duration, Instant)>,
+    /// By user: how long its processes took together, and since when this is counted.
+    users: HashMap<Account, (Duration, Instant)>,
+    /// The inode number of gpumap's user namespace, once it was asked for.
+    own: Option<Option<u64>>,
 }
 
 #[derive(Debug)]
 struct Stall {
     /// Its start time and user, if they are known.
-    who: Option<(u64, u32)>,
+    who: Option<(u64, Account)>,
     when: Instant,
 }
 
 impl SlowProcesses {
     /// Remembers a process.
     pub(super) fn add(&mut self, proc: &Dir, pid: u32) {
-        self.processes.insert(pid, Stall { who: who(proc, pid), when: Instant::now() });
+        let who = self.who(proc, pid);
+        self.processes.insert(pid, Stall { who, when: Instant::now() });
     }
 
     /// Remembers how long a process took.
@@ -51,8 +55,8 @@ impl SlowProcesses {
         if time < LONG {
             return;
         }
-        let Some((_, uid)) = who(proc, pid) else { return };
-        let (spent, _) = self.users.entry(uid).or_insert((Duration::ZERO, Instant::now()));
+        let Some((_, user)) = self.who(proc, pid) else { return };
+        let (spent, _) = self.users.entry(user).or_insert((Duration::ZERO, Instant::now()));
         *spent = spent.saturating_add(time);
     }
 
@@ -66,28 +70,29 @@ impl SlowProcesses {
         if self.processes.is_empty() && is_full {
             return Depth::Full;
         }
-        let who = who(proc, pid);
-        let spent = who.and_then(|(_, uid)| self.users.get(&uid));
+        let who = self.who(proc, pid);
+        let spent = who.and_then(|(_, user)| self.users.get(&user));
         if spent.is_some_and(|(spent, _)| *spent > TIME_OF_A_USER) {
             return Depth::Minimal;
         }
         let same = self.processes.get(&pid).is_some_and(|stall| stall.who == who);
-        let user = |who: Option<(u64, u32)>| who.map(|(_, uid)| uid);
+        let user = |who: Option<(u64, Account)>| who.map(|(_, user)| user);
         let of_user = self.processes.values().filter(|stall| user(stall.who) == user(who)).count();
         let enough = of_user >= OF_A_USER || self.processes.len() >= OF_ALL || !may_lose_another();
         if same || enough { Depth::WithoutMemory } else { Depth::Full }
+    }
+
+    /// Start time and user: reading these never waits for the process.
+    fn who(&mut self, proc: &Dir, pid: u32) -> Option<(u64, Account)> {
+        let dir = proc.child(format!("{pid}/.").as_str()).ok()?;
+        let mut text = Vec::new();
+        dir.read_piece(c"stat", &mut text, LIMIT).ok()?;
+        let own = *self.own.get_or_insert_with(own_namespace);
+        Some((parse_stat(&text)?.start_time, account(&dir, own)?))
     }
 }
 
 /// Whether one more helper may be abandoned.
 fn may_lose_another() -> bool {
     left_behind() < LEFT_BEHIND
-}
-
-/// Start time and user: reading these never waits for the process.
-fn who(proc: &Dir, pid: u32) -> Option<(u64, u32)> {
-    let dir = proc.child(format!("{pid}/.").as_str()).ok()?;
-    let mut text = Vec::new();
-    dir.read_piece(c"stat", &mut text, LIMIT).ok()?;
-    Some((parse_stat(&text)?.start_time, dir.stat().ok()?.uid))
 }

@@ -3,17 +3,15 @@
 use nix::errno::Errno;
 
 use crate::observation::VgpuTraces;
+use crate::observe::procfile::STATUS_LIMIT;
 use crate::sys::dir::Dir;
 use crate::sys::namespace;
 use crate::sys::stat::stat_at;
 
-/// Bytes of `/proc/PID/status`.
-const LIMIT: usize = 64 << 10;
-
 /// Fills in pids, umask and caught signals.
 pub(super) fn fill(dir: &Dir, traces: &mut VgpuTraces) {
     let mut text = Vec::new();
-    if dir.read_piece(c"status", &mut text, LIMIT).is_err() {
+    if dir.read_piece(c"status", &mut text, STATUS_LIMIT).is_err() {
         return;
     }
     let field = |name: &str| {

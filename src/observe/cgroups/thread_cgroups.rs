@@ -1,0 +1,98 @@
+//! Finds threads that other device programs rule than the rest of their process.
+//!
+//! The kernel asks the programs of the cgroup that a thread is in, and threads of one
+//! process can be in several: in threaded cgroups, in groups of cgroup v1, and where the
+//! main thread had ended before the others were moved.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::hierarchy::Hierarchy;
+use super::query::ListQuery;
+use crate::model::CgroupPath;
+use crate::observation::{Answer, Text};
+use crate::observe::problems::Log;
+use crate::observe::procfile::{STAT_LIMIT, cgroup_line, may_be_cut, parse_stat};
+use crate::sys::dir::Dir;
+
+/// Threads that are looked at, how long that may take, and different cgroups of them
+/// that are compared.
+const THREADS: usize = 1 << 14;
+const TIME: Duration = Duration::from_secs(1);
+const CGROUPS: usize = 64;
+/// Bytes of `cgroup`, some fifteen lines.
+const LIMIT: usize = 256 << 10;
+
+/// The cgroups of a thread: in cgroup2, and of the v1 devices controller.
+type Place = (Option<Vec<u8>>, Option<Vec<u8>>);
+
+/// Why no one answer holds for all threads of a process, one clause; `None` if the same
+/// programs rule all of them. `process`: its directory in `/proc`.
+pub(in crate::observe) fn ruled_otherwise(process: &Dir, hierarchy: &Hierarchy) -> Option<String> {
+    let places = match places(process) {
+        Ok(places) if places.len() < 2 => return None,
+        Ok(places) => places,
+        Err(why) => return Some(why),
+    };
+    if places.iter().map(|(_, v1)| v1).collect::<BTreeSet<_>>().len() > 1 && hierarchy.devices.is_some() {
+        return Some("its threads are in several cgroups of the v1 devices controller".to_owned());
+    }
+    let mut query = ListQuery::new(hierarchy.is_legacy());
+    let mut first = None;
+    for (path, _) in &places {
+        let path = path.as_deref().unwrap_or_default();
+        let list = list(path, hierarchy, &mut query);
+        let is_same = list.is_some() && first.get_or_insert_with(|| list.clone()) == &list;
+        if !is_same {
+            let path = Text::from(path);
+            return Some(format!(
+                "its threads are in cgroups with different device programs, one of them is {}",
+                path.lossy()
+            ));
+        }
+    }
+    None
+}
+
+/// Every place that a living thread has.
+fn places(process: &Dir) -> Result<BTreeSet<Place>, String> {
+    let (mut places, mut text, mut threads) = (BTreeSet::new(), Vec::new(), 0);
+    let end = Instant::now() + TIME;
+    let mut more = false;
+    let Ok(tasks) = process.child(c"task") else { return Ok(places) };
+    let listed = tasks.numbers(c".", |name, _| {
+        threads += 1;
+        more = threads > THREADS || places.len() > CGROUPS || Instant::now() >= end;
+        let Ok(thread) = tasks.child(name) else { return !more };
+        let read = thread.read_piece(c"stat", &mut text, STAT_LIMIT);
+        if read.is_err() || parse_stat(&text).is_none_or(|stat| stat.has_ended()) {
+            return !more;
+        }
+        if thread.read_piece(c"cgroup", &mut text, LIMIT).is_ok() {
+            let line = |controller: Option<&[u8]>| cgroup_line(&text, controller).map(<[u8]>::to_vec);
+            places.insert((line(None), line(Some(b"devices"))));
+        }
+        !more
+    });
+    match (listed, more) {
+        (_, true) => Err(format!("only {threads} of its threads were asked for their cgroups")),
+        _ => Ok(places),
+    }
+}
+
+/// The programs in force in a cgroup; `None` if they are not known.
+fn list(path: &[u8], hierarchy: &Hierarchy, query: &mut ListQuery) -> Option<Vec<u32>> {
+    if may_be_cut(path) {
+        return None;
+    }
+    let inside = hierarchy.mount.inside(path)?;
+    let place = Path::new(".").join(OsStr::from_bytes(CgroupPath::new(&inside).relative()));
+    let dir = hierarchy.handle.child(&place).ok()?;
+    match query.effective(&dir, &mut Log::new(None)) {
+        Ok(Answer::Known(ids)) => Some(ids),
+        _ => None,
+    }
+}
