@@ -58,7 +58,7 @@ impl<'a> NodeComparison<'a> {
         Self {
             before: Side::new(before),
             after: Side::new(after),
-            decoder: Decoder::new(),
+            decoder: Decoder::of_programs(before.programs.iter().chain(&after.programs)),
             gpus,
             always_listed: rules::always_listed(facts),
             known: HashMap::new(),

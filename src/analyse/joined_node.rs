@@ -56,7 +56,7 @@ impl<'a> JoinedNode<'a> {
             tree: Tree::new(&observation.cgroups),
             cgroups: observation.cgroups.iter().map(|cgroup| (&cgroup.path, cgroup)).collect(),
             users: observation.users.iter().map(|user| (user.uid, &user.name)).collect(),
-            decoder: Decoder::new(),
+            decoder: Decoder::of_programs(&observation.programs),
             policies: Policies::new(observation),
             table: PolicyTable::new(&observation.gpu_facts),
             views: HashMap::new(),

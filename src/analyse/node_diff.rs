@@ -70,7 +70,7 @@ fn programs(a: &Cgroup, b: &Cgroup) -> Option<ProgramMove> {
 
 /// Each change of policy with the cgroups that it happened to.
 fn policies(a: &Observation, b: &Observation, pairs: &[Pair<'_>]) -> Vec<PolicyChange> {
-    let mut decoder = Decoder::new();
+    let mut decoder = Decoder::of_programs(a.programs.iter().chain(&b.programs));
     let (mut before, mut after) = (Policies::new(a), Policies::new(b));
     let (inside_a, inside_b) = (by_cgroup(a), by_cgroup(b));
     let always_listed = rules::always_listed(&b.gpu_facts);

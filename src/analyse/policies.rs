@@ -21,6 +21,8 @@ pub(super) struct Policies<'a> {
     combination: Combination,
     /// Policies of programs that decide the same wherever they are attached.
     alone: HashMap<u32, Option<Policy>>,
+    /// Whether programs may ask in which cgroup they run.
+    reads_cgroup_id: HashMap<u32, bool>,
     known: HashMap<Key, Policy>,
 }
 
@@ -31,6 +33,7 @@ impl<'a> Policies<'a> {
             programs: observation.programs.iter().map(|program| (program.id, program)).collect(),
             combination: Combination::of_kernel(&observation.host.kernel),
             alone: HashMap::new(),
+            reads_cgroup_id: HashMap::new(),
             known: HashMap::new(),
         }
     }
@@ -105,13 +108,17 @@ impl<'a> Policies<'a> {
             let why = cgroup.effective.missing().unwrap_or_default();
             return decoder.unknown_policy(&format!("the programs in force could not be asked: {why}"));
         };
-        let by_place = ids.iter().any(|id| self.alone(*id, decoder).is_none());
+        let are_alone = ids.iter().all(|id| self.alone(*id, decoder).is_some());
+        let asks = !are_alone && ids.iter().any(|id| self.reads_cgroup_id(*id));
         let groups = self.groups(inside.iter().copied());
-        let key = (ids.clone(), by_place.then_some(cgroup.id), groups);
+        let key = (ids.clone(), asks.then_some(cgroup.id), groups);
         if let Some(policy) = self.known.get(&key) {
             return *policy;
         }
-        let programs = self.of_programs(ids, by_place.then_some(cgroup.id), decoder);
+        let programs = match are_alone {
+            true => self.of_each(ids, decoder),
+            false => self.of_stack(ids, key.1, decoder),
+        };
         let policy = match self.of_groups(&key.2, decoder) {
             Some(v1) => decoder.all_of(&[programs, v1]),
             None => programs,
@@ -120,16 +127,27 @@ impl<'a> Policies<'a> {
         policy
     }
 
-    fn of_programs(&mut self, ids: &[u32], cgroup_id: Option<u64>, decoder: &mut Decoder) -> Policy {
-        if cgroup_id.is_none() {
-            let policies: Vec<Policy> = ids.iter().filter_map(|id| self.alone(*id, decoder)).collect();
-            return decoder.all_of(&policies);
-        }
+    /// The policy of programs that decide the same wherever they are attached.
+    fn of_each(&mut self, ids: &[u32], decoder: &mut Decoder) -> Policy {
+        let policies: Vec<Policy> = ids.iter().filter_map(|id| self.alone(*id, decoder)).collect();
+        decoder.all_of(&policies)
+    }
+
+    /// The policy of programs that see what the others do.
+    fn of_stack(&self, ids: &[u32], cgroup_id: Option<u64>, decoder: &mut Decoder) -> Policy {
         let blank: BTreeMap<u32, Program> =
             ids.iter().filter(|id| !self.programs.contains_key(*id)).map(|id| (*id, unread(*id))).collect();
         let programs: Vec<&Program> =
             ids.iter().filter_map(|id| self.programs.get(id).copied().or_else(|| blank.get(id))).collect();
         decoder.policy(&programs, &self.context(cgroup_id))
+    }
+
+    /// Whether the program may ask in which cgroup it runs.
+    fn reads_cgroup_id(&mut self, id: u32) -> bool {
+        let context = self.context(None);
+        let program = self.programs.get(&id);
+        let reads = || program.is_some_and(|program| Decoder::reads_cgroup_id(program, &context));
+        *self.reads_cgroup_id.entry(id).or_insert_with(reads)
     }
 
     /// The policy of a program that decides the same everywhere; `None` if its
@@ -182,4 +200,45 @@ impl<'a> Policies<'a> {
 fn unread(id: u32) -> Program {
     let xlated = crate::observation::Answer::Missing("it is not part of the observation".into());
     Program { id, xlated, ..Program::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observation::{Answer, HexBytes, Map};
+
+    /// Make sure that a program with a map is decoded once for many cgroups, and one
+    /// that asks in which cgroup it runs once for each.
+    #[test]
+    fn one_drawing_for_many_cgroups() {
+        let ends = [[0xb7, 0, 0, 0, 1, 0, 0, 0], [0x95, 0, 0, 0, 0, 0, 0, 0]].concat();
+        let loads_map = [[0x18, 0x11, 0, 0, 7, 0, 0, 0], [0; 8]].concat();
+        let asks = [0x85, 0, 0, 0, 80, 0, 0, 0];
+        let program = |id, begins: &[u8]| Program {
+            id,
+            map_ids: vec![7],
+            xlated: Answer::Known(HexBytes([begins, &ends].concat())),
+            calls: BTreeMap::from([(80, "bpf_get_current_cgroup_id".to_owned())]),
+            ..Program::default()
+        };
+        let observation = Observation {
+            programs: vec![program(1, &loads_map), program(2, &asks)],
+            maps: vec![Map { id: 7, ..Map::default() }],
+            ..Observation::default()
+        };
+        let (decoder, policies) = (&mut Decoder::new(), &mut Policies::new(&observation));
+        let mut drawn = |program| {
+            for id in 1..=5 {
+                let cgroup = Cgroup {
+                    path: "/job".into(),
+                    id,
+                    effective: Answer::Known(vec![program]),
+                    ..Cgroup::default()
+                };
+                policies.of_cgroup(&cgroup, &[], decoder);
+            }
+            std::mem::take(&mut policies.known).len()
+        };
+        assert_eq!([drawn(1), drawn(2)], [1, 5]);
+    }
 }

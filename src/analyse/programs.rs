@@ -16,7 +16,7 @@ use super::writer;
 
 /// The answer of `gpumap prog`: the given programs with disassembly and rules.
 pub fn programs(observation: &Observation, ids: &[u32]) -> Result<Payload, AnalyseError> {
-    let mut decoder = Decoder::new();
+    let mut decoder = Decoder::of_programs(&observation.programs);
     let mut policies = Policies::new(observation);
     let mut rules = PolicyTable::new(&observation.gpu_facts);
     for id in ids {

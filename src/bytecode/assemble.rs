@@ -1,8 +1,8 @@
 //! Turns the disassembler's text back into instructions.
 //!
-//! The opcode stands in front of every line, so the text only has to fill the
-//! fields of a form that is already known. Fields that the text does not show
-//! become zero.
+//! Every line of a listing begins with the opcode. The opcode says which form the
+//! text has (`form`), and the text gives the fields of that form.
+//! Fields that the text does not show become zero.
 
 use std::collections::BTreeMap;
 

@@ -2,10 +2,10 @@
 //! does not show to user space.
 //!
 //! The kernel keeps locks, timers, lists and pointers to its own objects in map
-//! values, finds them by type (`btf_parse_fields`, `kernel/bpf/btf.c`), and leaves
-//! them out of every copy for user space (`check_and_init_map_value`). Whoever made
-//! the map wrote its types, so nothing in them is trusted; where they cannot be
-//! followed the whole value counts as hidden.
+//! values, finds them by type (`btf_parse_fields`, `kernel/bpf/btf.c`), and gives
+//! user space zeros in their place (`check_and_init_map_value`). The user who made the
+//! map wrote its types, so they may be wrong in any way. Where this module cannot
+//! follow them, it reports the whole value as hidden.
 
 use crate::observation::HiddenBytes;
 
@@ -63,9 +63,11 @@ struct Type {
     name: u32,
     kind: u32,
     members: u32,
-    /// Whether member offsets count bits in the low 24 bits only.
+    /// Whether the structure has bit fields. Then the low 24 bits of a member's offset
+    /// are the offset, and the upper 8 are the width.
     has_bitfields: bool,
-    /// Its size, or the type it is about.
+    /// The size of the type; for a pointer, an alias and the like, the number of the
+    /// type that it refers to.
     size_or_type: u32,
 }
 

@@ -6,8 +6,8 @@ use thiserror::Error;
 
 /// Largest file that is read, 16 MiB.
 pub const MAX_BYTES: usize = 16 << 20;
-/// Most instructions a program may have; the verifier's own limit on how many
-/// it will look at.
+/// Most instructions of a program (`BPF_COMPLEXITY_LIMIT_INSNS`, `linux/bpf.h`): the
+/// verifier looks at no more.
 pub const MAX_INSNS: usize = 1_000_000;
 
 /// Why a file is not a program, or not the maps of one.
@@ -34,7 +34,7 @@ pub enum ReadError {
         "{0} bytes is not a whole number of 8-byte instructions: the file is cut or no program; save it with `bpftool prog dump xlated id N file F`"
     )]
     Length(usize),
-    /// A buffer that the kernel never filled.
+    /// Bytes that are all zero: the kernel refused to fill the buffer.
     #[error(
         "all {0} bytes are zero: the kernel refused the raw dump (its constants are blinded); dump again with CAP_SYSLOG, or with kernel.kptr_restrict below 2"
     )]

@@ -1,8 +1,8 @@
 //! Names of the kernel's helper functions by number.
 //!
-//! A loaded program rarely holds helper numbers (the kernel has turned them
-//! into addresses), but a tail call keeps its own, and where kernel symbols
-//! are hidden every call reads as number 0, which bpftool prints as
+//! When the kernel loads a program it replaces the numbers by addresses, so a dump
+//! rarely has one. There are two exceptions: a tail call keeps its number, and where
+//! the kernel hides its symbols every call has number 0, which bpftool prints as
 //! `bpf_unspec`.
 
 /// The names without their `bpf_` prefix, in the order of

@@ -19,8 +19,9 @@ pub(super) fn read(content: &str) -> Result<Vec<SavedProgram>, ReadError> {
     }
 }
 
-/// Anything that bpftool puts into its array. Small, and never empty, because
-/// a hostile file decides how many there are.
+/// One element of bpftool's array. The type is small, because a hostile file may
+/// have millions of elements, and an empty element is an error, so that each one
+/// costs at least some bytes of the file.
 #[derive(Deserialize)]
 #[serde(try_from = "Wire")]
 enum Element {

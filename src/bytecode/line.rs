@@ -54,8 +54,7 @@ pub(super) struct Header<'a> {
     pub(super) gpl: bool,
 }
 
-/// Recognises a line. Marks of quotation in front (`> `, `| `) are passed
-/// over.
+/// Recognises a line. Ignores the marks of a quotation in front of it (`> `, `| `).
 pub(super) fn recognise(line: &str) -> Line<'_> {
     let line = line.trim_start_matches(|c: char| c.is_whitespace() || c == '>' || c == '|').trim_end();
     if line.is_empty() || line.starts_with(';') {

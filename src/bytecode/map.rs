@@ -96,7 +96,7 @@ struct CpuValue {
 
 /// Why an entry cannot be used.
 enum Fault {
-    /// The map changed while it was read: honest, but incomplete.
+    /// The map changed while bpftool read it, and bpftool says so.
     Changed(String),
     /// The file contradicts itself.
     Wrong(String),
@@ -133,9 +133,12 @@ impl Saved {
 const ONE_WAY: u32 = 1 << 7 | 1 << 8;
 
 impl Show {
-    /// The parts of a value that may be more than they seem. The kernel shows
-    /// zeros where a typed map holds kernel pointers, 8 bytes at multiples of
-    /// 8, and programs can tell whether there is one.
+    /// The bytes of a value that a program may see differently than bpftool did.
+    ///
+    /// Where a value holds a pointer of the kernel (8 bytes at a multiple of 8), the
+    /// kernel shows zeros to bpftool, and a program sees whether there is one. The
+    /// file does not have the types of the map. So in a map that has types, each such
+    /// word that is zero in all entries may be a pointer.
     fn perhaps_hidden(&self, entries: &Answer<Vec<MapEntry>>) -> Vec<HiddenBytes> {
         let Some(entries) = entries.known().filter(|_| self.btf_id != 0 && self.flags & ONE_WAY == 0) else {
             return Vec::new();

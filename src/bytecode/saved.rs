@@ -44,8 +44,9 @@ impl SavedProgram {
         }
     }
 
-    /// Adds one instruction of a listing: its text, and its bytes if the
-    /// listing has them. The bytes win, and must mean what the text says.
+    /// Adds one instruction of a listing: its text, and its bytes if the listing has
+    /// them. The instruction is taken from the bytes; it is an error if the text says
+    /// something else.
     pub(super) fn push(
         &mut self,
         text: &str,
@@ -95,8 +96,8 @@ fn map_id(insn: Insn) -> Option<u32> {
     is_map.then(|| insn.imm.cast_unsigned())
 }
 
-/// Whether a call's text names a function. An address names none, and 0 is
-/// what every call reads as where symbols are hidden.
+/// Whether a call's text names a function. A number in place of the name is an
+/// address. An immediate of 0 means that the kernel hid all symbols.
 fn is_symbol(imm: i32, name: &str) -> bool {
     let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     imm != 0

@@ -26,9 +26,9 @@ struct Listing<'a> {
     /// The id that the last command asked for.
     asked: Option<u32>,
     current: SavedProgram,
-    /// An instruction after which its opcode bytes may follow.
+    /// The last instruction, whose opcode bytes may be on the next line.
     open: Option<(&'a str, Position)>,
-    /// Text after instructions: fine at the end, an error between them.
+    /// Text that followed instructions. It is an error if more instructions follow.
     prose: Option<(&'a str, Position)>,
     refused: Option<ReadError>,
 }
@@ -129,7 +129,8 @@ impl<'a> Listing<'a> {
     }
 
     /// The header of the current program: the one with the id that was asked for,
-    /// else the one right before it. A header counts for one program.
+    /// else the one right before it. Takes all headers away, so that the next program
+    /// does not get the same one.
     fn announced(&mut self) -> Option<Announced<'a>> {
         let headers = std::mem::take(&mut self.headers);
         let mut fitting = headers.into_iter().rev();

@@ -1,10 +1,10 @@
 //! Where the addresses of a program can lead, whatever the question: which
 //! maps, and which bytes of their values, a store may touch.
 //!
-//! The machine follows questions; this follows addresses alone, as the
-//! verifier does, and forgets conditions. It is quick and always ends, so it
-//! bounds what those paths may write that the machine gives up. An address is
-//! a set of places: paths that meet join their sets.
+//! `machine` follows each question through the conditions of a
+//! program. This module ignores the conditions and follows only addresses, as the
+//! verifier does. That is quick and always ends. An address is a set of places, and
+//! where paths meet their sets are joined.
 
 use std::collections::BTreeSet;
 

@@ -76,6 +76,9 @@
 //!     `types::a_kernel_pointer_in_a_map`.
 //! 11. A per-CPU value is one of those listed for all possible CPUs: `table`
 //!     uses it only where all are alike; `tests/kernel/generated.rs`, `mutable_maps`.
+//!     What a program has written to its own copy is not what it reads there later:
+//!     the kernel may have run another program, or the same one for another process,
+//!     on the same CPU in between. `memory::store_at`; by hand "scratch_of_a_cpu".
 //! 12. The longest prefix of a trie is found: `trie_lookup_elem`,
 //!     `kernel/bpf/lpm_trie.c`. `lookup::longest_prefixes`;
 //!     `counters::prefixes`.

@@ -1,5 +1,5 @@
-//! Calls out of the program: the few helpers that a device policy uses, and a
-//! safe account of all others.
+//! Runs calls of helpers. The few that device policies use are modelled exactly. For
+//! the others, what they may write counts as written and what they return is unknown.
 
 use std::rc::Rc;
 

@@ -1,5 +1,8 @@
-//! What a program may overwrite at most, as far as its list of maps tells:
-//! where nothing says more (`stores` does, of a program's instructions).
+//! Which maps a program may overwrite, judged by its list of maps alone.
+//!
+//! This is a bound for programs whose instructions are not known, and for stores to
+//! addresses that are not known. `stores` finds a closer bound from
+//! the instructions.
 
 use crate::observation::{Map, Program};
 

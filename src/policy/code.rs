@@ -107,24 +107,7 @@ impl<'a> Code<'a> {
     /// Whether the program calculates in a way that may outgrow a diagram of
     /// all questions: a policy of comparisons does not.
     pub fn may_be_complex(&self) -> bool {
-        let mixes = |operation: &&Operation| {
-            let Operation::Arithmetic { kind, source, .. } = operation else { return false };
-            let is_register = matches!(source, Operand::Register(_));
-            match kind {
-                Arithmetic::Mul | Arithmetic::Div | Arithmetic::Mod => true,
-                Arithmetic::SignedDiv | Arithmetic::SignedMod => true,
-                Arithmetic::Move | Arithmetic::MoveSigned(_) | Arithmetic::And | Arithmetic::Or => false,
-                // The address of something else.
-                Arithmetic::MovePerCpu | Arithmetic::MoveSpace => false,
-                _ => is_register,
-            }
-        };
-        let weight = |operation: &Operation| match operation {
-            Operation::Arithmetic { kind: Arithmetic::Add | Arithmetic::Sub, .. } => 1,
-            Operation::Arithmetic { kind: Arithmetic::Xor, .. } => 1,
-            _ => COMPLEX,
-        };
-        each(&self.operations).filter(mixes).map(weight).sum::<usize>() >= COMPLEX
+        are_complex(&self.operations)
     }
 
     /// The places in the program's maps that `written` may have changed.
@@ -184,6 +167,34 @@ impl<'a> Code<'a> {
             _ => None,
         })
     }
+}
+
+/// The same of a program that is not prepared yet; one whose instructions are not
+/// known is not complex.
+pub fn may_be_complex(program: &Program) -> bool {
+    let insns = program.xlated.known().and_then(|bytes| Insn::parse_all(&bytes.0));
+    insns.is_some_and(|insns| are_complex(&Operation::decode_all(&insns)))
+}
+
+fn are_complex(operations: &[Operation]) -> bool {
+    let mixes = |operation: &&Operation| {
+        let Operation::Arithmetic { kind, source, .. } = operation else { return false };
+        let is_register = matches!(source, Operand::Register(_));
+        match kind {
+            Arithmetic::Mul | Arithmetic::Div | Arithmetic::Mod => true,
+            Arithmetic::SignedDiv | Arithmetic::SignedMod => true,
+            Arithmetic::Move | Arithmetic::MoveSigned(_) | Arithmetic::And | Arithmetic::Or => false,
+            // The address of something else.
+            Arithmetic::MovePerCpu | Arithmetic::MoveSpace => false,
+            _ => is_register,
+        }
+    };
+    let weight = |operation: &Operation| match operation {
+        Operation::Arithmetic { kind: Arithmetic::Add | Arithmetic::Sub, .. } => 1,
+        Operation::Arithmetic { kind: Arithmetic::Xor, .. } => 1,
+        _ => COMPLEX,
+    };
+    each(operations).filter(mixes).map(weight).sum::<usize>() >= COMPLEX
 }
 
 /// The operations without the second slots of two-slot loads.

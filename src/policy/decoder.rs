@@ -1,9 +1,11 @@
 //! Decodes one program, or several in run order, into one policy.
 
+use std::collections::BTreeSet;
+
 use crate::observation::Program;
 
 use super::clobber;
-use super::code::Code;
+use super::code::{self, Code};
 use super::deadline;
 use super::diagram::{Bdd, Diagram};
 use super::fallback::{Answerer, Fallbacks};
@@ -11,6 +13,7 @@ use super::inputs::{self, Symbols};
 use super::machine::{Decisions, Machine, RETVAL_BITS, Surroundings};
 use super::program_code::{ProgramCode, codes, most_written};
 use super::project::{Projection, project};
+use super::shares::{self, BUDGET, Shares};
 use super::types::{Combination, Context, Fallback, Policy};
 use super::word::Word;
 use super::written::Written;
@@ -21,16 +24,6 @@ pub const DENIED: i32 = -1;
 /// Errors are -4095 to -1 (`MAX_ERRNO`, `linux/err.h`).
 const MAX_ERRNO: u64 = 4095;
 
-/// Diagram operations before gpumap gives up on the programs of one policy: about a
-/// second. The programs share it, but each has [`LEAST_BUDGET`]. Fuzzing looks for
-/// wrong steps, so fewer are enough.
-const BUDGET: u64 = if cfg!(fuzzing) { 400_000 } else { 20_000_000 };
-/// What one decoder spends on programs that turn out to be too complex. Each gets
-/// half of what is left, so that a node with many of them costs two or three times
-/// as much as one of them.
-const BUDGET_OF_CUT: u64 = 2 * BUDGET;
-/// Enough for some hundred rules.
-const LEAST_BUDGET: u64 = 200_000;
 /// The budget of one question: some milliseconds. Known inputs are constants there,
 /// which cost nothing; a million questions about unknown inputs must not take a day.
 const BUDGET_OF_QUESTION: u64 = 30_000;
@@ -50,8 +43,8 @@ pub struct Decoder {
     reachable: Bdd,
     /// The regions in which policies are unknown, by reason.
     open: Vec<(Bdd, String)>,
-    /// Diagram operations that went into runs that were cut off.
-    spent: u64,
+    /// What each program may cost.
+    shares: Shares,
     /// The answers to questions that policies leave open.
     pub(super) fallbacks: Fallbacks,
 }
@@ -60,7 +53,13 @@ impl Default for Decoder {
     fn default() -> Self {
         let mut diagram = Diagram::default();
         let reachable = inputs::reachable(&mut diagram);
-        Self { diagram, reachable, open: Vec::new(), spent: 0, fallbacks: Fallbacks::default() }
+        Self {
+            diagram,
+            reachable,
+            open: Vec::new(),
+            shares: Shares::default(),
+            fallbacks: Fallbacks::default(),
+        }
     }
 }
 
@@ -68,6 +67,14 @@ impl Decoder {
     /// An empty decoder.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An empty decoder for these programs. Those of them that are too complex to be
+    /// drawn get equal shares of what decoding may cost; with [`Decoder::new`] the
+    /// first ones get more than the others.
+    pub fn of_programs<'p>(programs: impl IntoIterator<Item = &'p Program>) -> Self {
+        let complex = programs.into_iter().filter(|program| code::may_be_complex(program)).count();
+        Self { shares: Shares::expecting(complex), ..Self::default() }
     }
 
     /// The policy of `programs` together, in run order. No program allows
@@ -109,6 +116,9 @@ impl Decoder {
         programs: &[&Program],
         context: &Context<'_>,
     ) -> (Policy, Written) {
+        // One drawing is enough for all cgroups where it is the same.
+        let asks = codes.iter().any(ProgramCode::may_read_cgroup_id);
+        let context = &Context { cgroup_id: context.cgroup_id.filter(|_| asks), ..*context };
         if let Some((policy, written)) = self.fallbacks.known(programs, context) {
             return (policy, written.clone());
         }
@@ -152,30 +162,31 @@ impl Decoder {
         context: &Context<'_>,
         written: &mut Written,
     ) -> (Policy, bool, bool) {
-        let budget = budget(self.spent, codes.len());
-        let surroundings = Surroundings { budget, ..surroundings(context, None) };
-        let mut run = Run { surroundings, written, is_new: false, is_cut: false };
+        let mut run = Run::new(surroundings(context, None), written, codes.len());
         let policy = if codes.iter().any(|code| touches_retval(&code.code, context)) {
             let symbols = &mut Symbols::default();
-            let allowed = run.in_sequence(codes, symbols);
-            run.is_cut |= self.is_too_large(symbols);
+            let allowed = run.in_sequence(codes, &self.shares, symbols);
+            if self.is_too_large(symbols) {
+                run.cut.extend(codes.iter().map(|code| code.program.id));
+            }
             self.adopt(symbols, allowed)
         } else {
             let policies: Vec<Policy> = codes
                 .iter()
                 .map(|code| {
                     let symbols = &mut Symbols::default();
-                    let allowed = run.alone(code, &Word::ZERO, symbols).allows;
-                    run.is_cut |= self.is_too_large(symbols);
+                    let allowed = run.alone(code, &Word::ZERO, &self.shares, symbols).allows;
+                    if self.is_too_large(symbols) {
+                        run.cut.insert(code.program.id);
+                    }
                     self.adopt(symbols, allowed)
                 })
                 .collect();
             self.all_of(&policies)
         };
-        if run.is_cut {
-            self.spent = self.spent.saturating_add(budget * codes.len() as u64);
-        }
-        (policy, run.is_new, run.is_cut)
+        let (is_new, cut) = (run.is_new, run.cut);
+        cut.iter().for_each(|program| self.shares.give_up(*program));
+        (policy, is_new, !cut.is_empty())
     }
 
     /// A policy of programs that may be too complex as a whole: nothing of it is
@@ -203,8 +214,8 @@ impl Decoder {
         let symbols = &mut Symbols::default();
         let mut written = written.clone();
         let surroundings = surroundings(context, Some(bits));
-        let mut run = Run { surroundings, written: &mut written, is_new: false, is_cut: false };
-        let allowed = run.in_sequence(codes, symbols);
+        let mut run = Run::new(surroundings, &mut written, codes.len());
+        let allowed = run.in_sequence(codes, &Shares::default(), symbols);
         match symbols.diagram.evaluate(allowed, bits) {
             _ if symbols.diagram.exhausted() => (Verdict::Unknown, Some(TOO_COMPLEX.to_owned())),
             Some(true) => (Verdict::Allow, None),
@@ -247,6 +258,12 @@ impl Decoder {
     /// on the programs around it, so that [`Decoder::all_of`] does not apply.
     pub fn depends_on_place(program: &Program, context: &Context<'_>) -> bool {
         code_depends_on_place(&Code::new(program, context.maps), context)
+    }
+
+    /// Whether the policy of `program` may depend on the cgroup asked about. A program
+    /// that cannot be read is as unknown in one as in the other.
+    pub fn reads_cgroup_id(program: &Program, context: &Context<'_>) -> bool {
+        Code::new(program, context.maps).is_ok_and(|code| code.may_read_cgroup_id())
     }
 
     /// The policy where every one of `policies` must allow; no policy allows
@@ -400,13 +417,6 @@ impl Decoder {
     }
 }
 
-/// What each of several programs may cost after so much was spent on programs
-/// that were too complex.
-fn budget(spent: u64, programs: usize) -> u64 {
-    let all = (BUDGET_OF_CUT.saturating_sub(spent) / 2).min(BUDGET);
-    (all / programs.max(1) as u64).max(LEAST_BUDGET)
-}
-
 fn touches_retval(code: &Result<Code<'_>, String>, context: &Context<'_>) -> bool {
     context.combination == Combination::Retval && code.as_ref().map_or(true, Code::may_touch_retval)
 }
@@ -420,16 +430,23 @@ fn code_depends_on_place(code: &Result<Code<'_>, String>, context: &Context<'_>)
 struct Run<'w> {
     surroundings: Surroundings,
     written: &'w mut Written,
+    /// How many programs there are: together they may cost what one may.
+    programs: usize,
     is_new: bool,
-    is_cut: bool,
+    /// The ids of the programs of which some paths were given up.
+    cut: BTreeSet<u32>,
 }
 
-impl Run<'_> {
+impl<'w> Run<'w> {
+    fn new(surroundings: Surroundings, written: &'w mut Written, programs: usize) -> Self {
+        Self { surroundings, written, programs, is_new: false, cut: BTreeSet::new() }
+    }
+
     /// Runs all programs; where the request is allowed.
-    fn in_sequence(&mut self, codes: &[ProgramCode<'_>], symbols: &mut Symbols) -> Bdd {
+    fn in_sequence(&mut self, codes: &[ProgramCode<'_>], shares: &Shares, symbols: &mut Symbols) -> Bdd {
         let mut retval = Word::ZERO;
         for code in codes {
-            let outcome = self.alone(code, &retval, symbols);
+            let outcome = self.alone(code, &retval, shares, symbols);
             retval = after_return(&outcome, symbols);
         }
         retval.equal_to(&Word::ZERO, &mut symbols.diagram)
@@ -437,17 +454,36 @@ impl Run<'_> {
 
     /// Runs one program; a program that cannot be run decides anything and
     /// writes what it may.
-    fn alone(&mut self, code: &ProgramCode<'_>, retval: &Word, symbols: &mut Symbols) -> Decisions {
-        let outcome = match &code.code {
-            Ok(code) => Machine::new(code, symbols, self.surroundings, self.written).run(retval),
+    fn alone(
+        &mut self,
+        program: &ProgramCode<'_>,
+        retval: &Word,
+        shares: &Shares,
+        symbols: &mut Symbols,
+    ) -> Decisions {
+        let surroundings = self.surroundings_of(program, shares);
+        let outcome = match &program.code {
+            Ok(code) => Machine::new(code, symbols, surroundings, self.written).run(retval),
             Err(why) => Decisions {
-                writes: clobber::unread(code.program, code.maps),
-                ..Decisions::lost(symbols, retval, self.surroundings, why)
+                writes: clobber::unread(program.program, program.maps),
+                ..Decisions::lost(symbols, retval, surroundings, why)
             },
         };
         self.is_new |= self.written.add(&outcome.writes);
-        self.is_cut |= outcome.is_cut;
+        if outcome.is_cut {
+            self.cut.insert(program.program.id);
+        }
         outcome
+    }
+
+    /// The inputs of a program, with what it may cost.
+    fn surroundings_of(&self, program: &ProgramCode<'_>, shares: &Shares) -> Surroundings {
+        if self.surroundings.question.is_some() {
+            return self.surroundings;
+        }
+        let share = shares.of(program.program.id);
+        let all = (BUDGET / self.programs.max(1) as u64).max(shares::LEAST);
+        Surroundings { budget: share.min(all), ..self.surroundings }
     }
 }
 
@@ -469,18 +505,4 @@ pub(super) fn after_return(outcome: &Decisions, symbols: &mut Symbols) -> Word {
     let keeps = diagram.or(outcome.allows, is_error);
     let denied = Word::Constant(DENIED as i64 as u64).zero_extended(RETVAL_BITS);
     Word::ite(keeps, &outcome.retval, &denied, diagram)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Make sure that many programs that are too complex cost little more than
-    /// one, and that the first has the whole budget.
-    #[test]
-    fn many_complex_programs() {
-        let spent = (0..64).fold(0, |spent, _| spent + budget(spent, 1));
-        assert_eq!(budget(0, 1), BUDGET);
-        assert!(spent <= BUDGET_OF_CUT + 64 * LEAST_BUDGET, "{spent}");
-    }
 }

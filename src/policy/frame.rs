@@ -1,5 +1,5 @@
-//! One stack frame, byte by byte, so that stores and loads of different sizes
-//! may overlap in any way.
+//! One stack frame. It is kept byte by byte, because stores and loads of different
+//! sizes may overlap in any way.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

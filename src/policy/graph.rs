@@ -1,9 +1,9 @@
 //! The paths of a run, as a graph of basic blocks: instructions that run one after another.
 //!
-//! Running forward finds the blocks; folding backward turns them into one
-//! function of the question. Guards (for which questions is a block reached?)
-//! are only worked out where something asks for them: merging different
-//! values, indexing memory, ending loops.
+//! The run adds blocks from the first instruction on. [`Graph::fold`] then goes back
+//! from the ends of all paths and makes one function of the question. The guard of a
+//! block says which questions reach it. Guards are computed only where they are needed:
+//! to merge different values, to find places in memory, and to end loops.
 
 use std::collections::BinaryHeap;
 

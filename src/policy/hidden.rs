@@ -8,10 +8,10 @@
 //! and hashes the result. The same tag: the guess is right. Another one: it
 //! tries the next, and in the end calls stay unknown.
 //!
-//! Only the numbers of the calls are free, so a program with a wrong guess of
-//! the same tag is one of 2^64 divided by the guesses (2^12 with both hashes); who looks
-//! for it must have the right to load device programs, which allows what they
-//! like anyway.
+//! A wrong guess may have the right tag by chance. gpumap makes at most 2^12 guesses
+//! (two hashes each counted), so the chance is 2^12 in 2^64. Somebody could search for
+//! a program whose tag misleads gpumap, but only one who may load device programs, and
+//! such a person can allow what they like anyway.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};

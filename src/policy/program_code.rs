@@ -27,6 +27,11 @@ impl ProgramCode<'_> {
         self.code.as_ref().is_ok_and(Code::may_be_complex)
     }
 
+    /// Whether the program may ask in which cgroup it runs.
+    pub(super) fn may_read_cgroup_id(&self) -> bool {
+        self.code.as_ref().is_ok_and(Code::may_read_cgroup_id)
+    }
+
     /// What the program may write at most.
     pub(super) fn most_written(&self) -> Written {
         match &self.code {

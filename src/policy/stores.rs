@@ -1,11 +1,13 @@
-//! What the parts of a program that are not followed may write: every store of
-//! the program, with where its address can lead ([`address`](super::address)).
+//! What a program may write, found without running it: every store of the program,
+//! with all that its address can lead to ([`address`](super::address)). It is the bound
+//! for paths that `machine` gives up.
 //!
-//! All instructions that can be reached are gone through until nothing new
-//! turns up. What is kept on any stack, returned by any function and handed to
-//! any function that a helper calls is one set each. An instruction that is
-//! not reached this way (the function that handles an exception, say) counts
-//! as if it wrote anywhere.
+//! The search goes through all instructions that can be reached, again and again
+//! until it finds nothing new. It does not tell places on the stacks apart: one set
+//! has the addresses that are kept on any stack, one those that any function returns,
+//! and one those that any function called by a helper is handed. An instruction that
+//! the search does not reach (for example in a function that handles exceptions) counts
+//! as a store to anywhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,9 +1,9 @@
 //! Finds map contents that may differ from what was observed, because a program may
 //! have written there since.
 //!
-//! A policy answers the next question, and every question before it ran the same
-//! programs. So what any of them may write, at any question, is unknown for all of
-//! them.
+//! A policy answers the next question. Before it, the kernel may have asked any other
+//! question, and each ran the same programs. So what one of the programs may write, at
+//! any question, is unknown to all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

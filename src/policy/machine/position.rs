@@ -1,4 +1,5 @@
-//! The order in which the basic blocks of a run take their turns.
+//! The order in which a run goes through its basic blocks: a block waits until all
+//! paths that lead to it have been run, except where the program jumps back.
 
 use super::super::state::MachineState;
 
