@@ -117,3 +117,6 @@ impl Room {
         Self::take(&mut self.findings, kept.len(), kept)
     }
 }
+
+#[cfg(test)]
+mod tests;
