@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::mem::size_of;
 
 use jiff::Timestamp;
 
-use super::grant::Grant;
+use super::grant::GrantRow;
 use super::kept::{Kept, KeptFinding, KeptOwners};
 use super::words::Word;
 use crate::model::{OwnerKind, Severity};
@@ -24,6 +25,15 @@ pub(super) struct State {
     pub(super) kept: Kept<KeptOwners>,
 }
 
+impl State {
+    /// The memory that its rows take beside the words, about.
+    pub(super) fn bytes(&self) -> usize {
+        size_of::<Newest<Self>>()
+            + self.properties.len() * size_of::<(Word, Word)>()
+            + self.jobs.len() * size_of::<JobRow>()
+    }
+}
+
 /// A job on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct JobRow {
@@ -33,42 +43,6 @@ pub(super) struct JobRow {
     pub(super) allowed: GrantRow,
     /// What it was allocated, if not just the job itself says so.
     pub(super) allocated: Option<GrantRow>,
-}
-
-/// A set of a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct GrantRow {
-    /// Which grant.
-    pub(super) grant: GrantNumber,
-    /// The numbers of its GPUs.
-    pub(super) numbers: Word,
-}
-
-/// The number of a grant in [`Grants`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct GrantNumber(u32);
-
-/// All grants, each once.
-#[derive(Debug, Default)]
-pub(super) struct Grants(Vec<Grant>, std::collections::HashMap<Grant, GrantNumber>);
-
-impl Grants {
-    /// The number of a grant.
-    pub(super) fn number(&mut self, grant: Grant) -> GrantNumber {
-        if let Some(number) = self.1.get(&grant) {
-            return *number;
-        }
-        let number = GrantNumber(u32::try_from(self.0.len()).unwrap_or(u32::MAX));
-        self.0.push(grant.clone());
-        self.1.insert(grant, number);
-        number
-    }
-
-    /// The grant with a number.
-    pub(super) fn get(&self, number: GrantNumber) -> &Grant {
-        let found = usize::try_from(number.0).ok().and_then(|at| self.0.get(at));
-        found.unwrap_or(&Grant::Unknown)
-    }
 }
 
 /// Findings of a node.
@@ -82,6 +56,15 @@ pub(super) struct Audited {
     pub(super) config: Word,
     /// The findings one by one, for a page.
     pub(super) kept: Kept<Vec<KeptFinding>>,
+}
+
+impl Audited {
+    /// The memory that its rows take beside the words, about.
+    pub(super) fn bytes(&self) -> usize {
+        let rows = self.findings.iter();
+        let rows = rows.map(|row| size_of::<FindingRow>() + row.fingerprints.len() * size_of::<u64>());
+        size_of::<Newest<Self>>() + rows.sum::<usize>()
+    }
 }
 
 /// Findings of one node that are alike.

@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::mask::Mask;
 use super::owner;
-use super::shapes::Shapes;
+use super::shapes;
 use crate::model::ProblemCode;
 use crate::observation::{Observation, Problem};
 use crate::report::{CompactGpu, CompactNode, CompactOwners, Gpu, GpuSet, OwnerSets, Payload};
@@ -30,7 +30,7 @@ pub fn compact(observation: &Observation, payload: &Payload) -> CompactNode {
         other_owners,
         drivers: drivers(observation),
         gres_conf: observation.slurm.gres_conf.as_ref().map(|file| digest(file.text.as_bytes())),
-        programs: Shapes::of(payload).finish(),
+        programs: shapes::of(payload),
         problems: counted(&observation.errors)
             .into_iter()
             .map(|(code, count)| (code.to_string(), count))

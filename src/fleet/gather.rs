@@ -14,7 +14,7 @@ use super::pieces::{InputPosition, LONGEST_DOCUMENT, Other, Sink};
 use super::refusal::Refusal;
 use super::tables::Tables;
 use super::words::{Word, cut};
-use super::{audited, node_name, state};
+use super::{audited, node_name, state, weight};
 use crate::analyse::{self, CallerAllocation};
 use crate::audit::{self, Config};
 use crate::model::ProblemCode;
@@ -27,8 +27,9 @@ const NAME: usize = 64;
 const TOLD: usize = 200;
 /// Nodes of one report.
 const NODES: usize = 1 << 17;
-/// Bytes of all different words together: 10,000 nodes of 50 jobs take some 40 MiB.
-/// What a hostile node makes up has an end here.
+/// Bytes of all that is kept of documents: different words, grants, rows of jobs and of
+/// findings. 10,000 nodes of 50 jobs take some 60 MiB. What a hostile node makes up has
+/// an end here.
 const ROOM: usize = if cfg!(test) { 1 << 20 } else { 256 << 20 };
 /// Lines of one input that are no document and are reported one by one.
 const TEXTS: usize = 3;
@@ -41,6 +42,8 @@ pub struct Gatherer {
     pub(super) tables: Tables,
     pub(super) nodes: BTreeMap<String, GatheredNode>,
     pub(super) documents: usize,
+    /// The bytes that their rows take.
+    rows: usize,
     /// How much of single nodes may still be kept for a page; `None` if none is made.
     room: Option<Room>,
     bad: Vec<Problem>,
@@ -114,16 +117,19 @@ impl Gatherer {
 
     /// Reads a document that came under this name. Returns the node that it is of.
     fn read(&mut self, bytes: &[u8], name: Option<&str>) -> Result<String, Refusal> {
-        if self.tables.words.bytes() > ROOM {
+        if self.tables.bytes() + self.rows > ROOM {
             return Err(Refusal::why(format!(
-                "there is no room for it: the words of the documents before it have {} MiB",
+                "there is no room for it: what is kept of the documents before it has {} MiB",
                 ROOM >> 20
             )));
         }
         let schema = document::schema(bytes)?;
         match schema.as_str() {
             report::SCHEMA => self.answer(&serde_json::from_slice(bytes)?, bytes, name),
-            observation::SCHEMA => self.observation(serde_json::from_slice(bytes)?, bytes, name),
+            observation::SCHEMA => {
+                weight::check_text(bytes)?;
+                self.observation(serde_json::from_slice(bytes)?, bytes, name)
+            }
             other if other.starts_with("gpumap") => {
                 Err(Refusal::why(format!("it has the schema {other}, which this gpumap cannot read")))
             }
@@ -148,13 +154,14 @@ impl Gatherer {
         let state = match (&answer.compact, answer.observation) {
             (Some(node), _) if is_node => {
                 let state = state::of_compact(tables, answer, node)?;
-                Some(State { kept: Room::owners_of_answer(room, tables, bytes), ..state })
+                Some(State { kept: Room::owners_of_answer(room, tables, answer, bytes), ..state })
             }
             (None, _) if is_node => {
                 let state = state::of_answer(tables, answer);
-                Some(State { kept: Room::owners_of_answer(room, tables, bytes), ..state })
+                Some(State { kept: Room::owners_of_answer(room, tables, answer, bytes), ..state })
             }
             (_, Some(observation)) => {
+                weight::check_text(observation.get().as_bytes())?;
                 let observation = bounded(serde_json::from_str(observation.get())?)?;
                 if observation.host.name != *answer.host.name {
                     return Err(Refusal::why("its observation is of another node"));
@@ -166,7 +173,7 @@ impl Gatherer {
         if is_audit {
             let (tables, room) = (&mut self.tables, &mut self.room);
             let what = audited::of_answer(tables, answer);
-            let what = Audited { kept: Room::findings_of_answer(room, tables, bytes), ..what };
+            let what = Audited { kept: Room::findings_of_answer(room, tables, answer), ..what };
             let gaps = state::gaps(tables, answer);
             self.add_audit(head, what, gaps);
         }
@@ -213,24 +220,28 @@ impl Gatherer {
     }
 
     fn add_state(&mut self, head: Head<'_>, what: State, gaps: Gaps) {
-        let new = what.kept.count();
+        let size = |state: &State| (state.kept.count(), state.bytes());
+        let new = size(&what);
         let node = self.node(head);
-        let before = node.state.as_ref().map_or(0, |part| part.what.kept.count());
+        let before = node.state.as_ref().map_or((0, 0), |part| size(&part.what));
         node.is_repeated |= newest(&mut node.state, head.part(what, gaps));
-        let now = node.state.as_ref().map_or(0, |part| part.what.kept.count());
+        let now = node.state.as_ref().map_or((0, 0), |part| size(&part.what));
+        self.rows = self.rows + now.1 - before.1;
         if let Some(room) = &mut self.room {
-            room.give_back_owners(before + new - now);
+            room.give_back_owners(before.0 + new.0 - now.0);
         }
     }
 
     fn add_audit(&mut self, head: Head<'_>, what: Audited, gaps: Gaps) {
-        let new = what.kept.count();
+        let size = |audit: &Audited| (audit.kept.count(), audit.bytes());
+        let new = size(&what);
         let node = self.node(head);
-        let before = node.audit.as_ref().map_or(0, |part| part.what.kept.count());
+        let before = node.audit.as_ref().map_or((0, 0), |part| size(&part.what));
         node.is_repeated |= newest(&mut node.audit, head.part(what, gaps));
-        let now = node.audit.as_ref().map_or(0, |part| part.what.kept.count());
+        let now = node.audit.as_ref().map_or((0, 0), |part| size(&part.what));
+        self.rows = self.rows + now.1 - before.1;
         if let Some(room) = &mut self.room {
-            room.give_back_findings(before + new - now);
+            room.give_back_findings(before.0 + new.0 - now.0);
         }
     }
 
@@ -282,13 +293,10 @@ pub(super) fn newest<T>(slot: &mut Option<Newest<T>>, part: Newest<T>) -> bool {
 }
 
 fn bounded(observation: Observation) -> Result<Observation, Refusal> {
-    match observation.excess() {
-        _ if observation.schema != observation::SCHEMA => {
-            Err(Refusal::why("its observation has another schema"))
-        }
-        Some(why) => Err(Refusal::why(why)),
-        None => Ok(observation),
+    if observation.schema != observation::SCHEMA {
+        return Err(Refusal::why("its observation has another schema"));
     }
+    weight::check(&observation).map(|()| observation)
 }
 
 /// Why an answer says nothing about a whole node.

@@ -1,18 +1,22 @@
 //! The GPUs of one node, as far as grants and comparisons need them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
-use super::document::{self, Compact};
-use super::grant::Grant;
+use super::document::{self, Compact, Gpu};
+use super::grant::{Grant, GrantRow};
 use super::mask::Mask;
+use super::tables::Tables;
 use super::text::Key;
-use super::words::cut;
+use super::words::{Word, Words, cut};
 
 /// A device that a set can name: a GPU, or a MIG instance on one.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Device {
-    model: String,
+    /// What it is. All instances on GPUs of one model are one.
+    model: Word,
     numbers: Numbers,
+    /// The GPU that an instance is on, by its place.
+    on: Option<usize>,
     is_instance: bool,
 }
 
@@ -28,105 +32,109 @@ struct Numbers {
 pub(super) struct Inventory {
     /// GPUs, then instances.
     devices: Vec<Device>,
-    /// The position of each GPU by its key.
+    /// What an instance on the GPU of each place is.
+    instances: Vec<Word>,
+    /// The place of each GPU by its key.
     by_key: HashMap<Key, usize>,
-    gpus: usize,
 }
 
 impl Inventory {
     /// That of a full document.
-    pub(super) fn of_answer(gpus: &[document::Gpu<'_>]) -> Self {
+    pub(super) fn of_answer(tables: &mut Tables, gpus: &[Gpu<'_>]) -> Self {
         let mut all = Self::default();
-        for gpu in gpus {
-            let model = gpu.model.as_deref().unwrap_or(&gpu.vendor);
-            all.gpu(Key::of(&gpu.key), model, Numbers { nvml: gpu.nvml_index, minor: gpu.minor });
-        }
+        gpus.iter().for_each(|gpu| all.gpu(tables, gpu));
         all
     }
 
     /// That of a compact document.
-    pub(super) fn of_compact(node: &Compact<'_>) -> Self {
-        let mut all = Self::default();
-        for gpu in &node.gpus.0 {
-            all.gpu(Key::of(&gpu.key), &gpu.model, Numbers { nvml: gpu.nvml, minor: gpu.minor });
-        }
+    pub(super) fn of_compact(tables: &mut Tables, node: &Compact<'_>) -> Self {
+        let mut all = Self::of_answer(tables, &node.gpus.0);
+        let unknown = tables.words.number("MIG instance of unknown GPU");
         for key in &node.instances.0 {
             let gpu = key.rsplitn(3, '/').nth(2).unwrap_or(key);
-            let device = all.by_key.get(&Key::of(gpu)).and_then(|at| all.devices.get(*at)).cloned();
-            let device = device.unwrap_or_else(|| Device {
-                model: "unknown GPU".to_owned(),
-                numbers: Numbers::default(),
-                is_instance: true,
-            });
-            all.devices.push(Device { is_instance: true, ..device });
+            let on = all.by_key.get(&Key::of(gpu)).copied();
+            let model = on.and_then(|on| all.instances.get(on)).copied().unwrap_or(unknown);
+            let numbers = on.and_then(|on| all.devices.get(on)).map(|gpu| gpu.numbers).unwrap_or_default();
+            all.devices.push(Device { model, numbers, on, is_instance: true });
         }
         all
     }
 
-    fn gpu(&mut self, key: Key, model: &str, numbers: Numbers) {
-        self.by_key.insert(key, self.devices.len());
-        self.devices.push(Device { model: cut(model).into_owned(), numbers, is_instance: false });
-        self.gpus += 1;
+    fn gpu(&mut self, tables: &mut Tables, gpu: &Gpu<'_>) {
+        let model = cut(gpu.model.as_deref().unwrap_or(&gpu.vendor));
+        let numbers = Numbers { nvml: gpu.nvml, minor: gpu.minor };
+        self.by_key.insert(Key::of(&gpu.key), self.devices.len());
+        self.instances.push(tables.words.number(&format!("MIG instance of {model}")));
+        let model = tables.words.number(&model);
+        self.devices.push(Device { model, numbers, on: None, is_instance: false });
     }
 
     /// How many GPUs of which models.
-    pub(super) fn text(&self) -> String {
-        let whole = self.devices.iter().filter(|device| !device.is_instance);
-        match Grant::of(whole.map(|device| device.model.clone())) {
-            grant if self.gpus == 0 => grant.text().replace("none", "no GPU"),
-            grant => grant.text(),
+    pub(super) fn text(&self, words: &Words) -> String {
+        if self.instances.is_empty() {
+            return "no GPU".to_owned();
         }
+        let whole = self.devices.iter().filter(|device| !device.is_instance);
+        Grant::of(whole.map(|device| device.model)).text(words)
     }
 
     /// What a set of a full document is, and its numbers.
-    pub(super) fn of_set(&self, set: &document::Set) -> (Grant, String) {
-        let Some(gpus) = set.gpus.as_ref().filter(|_| set.unknown.0.is_empty()) else {
-            return (Grant::Unknown, String::new());
-        };
-        let at = |key: &Key| self.by_key.get(key).copied();
-        let on: Vec<Key> = set.instances.0.iter().map(|instance| instance.0).collect();
-        let whole = gpus.0.iter().filter(|key| !on.contains(key));
-        let (Some(whole), Some(on)) =
-            (whole.map(at).collect::<Option<Vec<_>>>(), on.iter().map(at).collect::<Option<Vec<_>>>())
-        else {
-            return (Grant::Unknown, String::new());
-        };
-        let whole = whole.into_iter().map(|at| (at, false));
-        self.granted(whole.chain(on.into_iter().map(|at| (at, true))))
+    pub(super) fn of_set(&self, tables: &mut Tables, set: &document::Set<Key>) -> GrantRow {
+        let known = set.gpus.as_ref().filter(|_| set.unknown.0.is_empty());
+        known
+            .and_then(|gpus| self.known_set(tables, &gpus.0, &set.instances.0))
+            .unwrap_or_else(|| unknown(tables))
+    }
+
+    /// `None` for devices that the node does not have. Each counts once.
+    fn known_set(
+        &self,
+        tables: &mut Tables,
+        gpus: &[Key],
+        instances: &[document::Device],
+    ) -> Option<GrantRow> {
+        let instances: BTreeSet<&document::Device> = instances.iter().collect();
+        // The GPU below an instance is in the set too; it is not granted as a whole.
+        let below: BTreeSet<Key> = instances.iter().map(|instance| instance.gpu).collect();
+        let whole: BTreeSet<Key> = gpus.iter().filter(|key| !below.contains(key)).copied().collect();
+        let mut found = Vec::new();
+        for key in &whole {
+            found.push(*self.devices.get(*self.by_key.get(key)?)?);
+        }
+        for instance in instances {
+            let at = *self.by_key.get(&instance.gpu)?;
+            found.push(Device { model: *self.instances.get(at)?, ..*self.devices.get(at)? });
+        }
+        Some(granted(tables, &found))
     }
 
     /// What a set of a compact document is. `None` if it names devices that the node
     /// does not have.
-    pub(super) fn of_mask(&self, mask: Option<&Mask>) -> Option<(Grant, String)> {
-        let unknown = (Grant::Unknown, String::new());
-        let Some(mask) = mask else { return Some(unknown) };
+    pub(super) fn of_mask(&self, tables: &mut Tables, mask: Option<&Mask>) -> Option<GrantRow> {
+        let Some(mask) = mask else { return Some(unknown(tables)) };
         if mask.certain.iter().chain(&mask.maybe).any(|at| *at >= self.devices.len()) {
             return None;
         }
         if !mask.maybe.is_empty() {
-            return Some(unknown);
+            return Some(unknown(tables));
         }
-        let instances =
-            mask.certain.iter().filter_map(|at| self.devices.get(*at)).filter(|it| it.is_instance);
-        let has: Vec<(Option<u32>, Option<u32>)> =
-            instances.map(|device| (device.numbers.nvml, device.numbers.minor)).collect();
-        // The GPU below an instance is in the set too; it is not granted as a whole.
-        let is_below = |device: &Device| {
-            !device.is_instance && has.contains(&(device.numbers.nvml, device.numbers.minor))
-        };
-        let all = mask.certain.iter().filter(|at| self.devices.get(**at).is_some_and(|it| !is_below(it)));
-        Some(self.granted(all.map(|at| (*at, self.devices.get(*at).is_some_and(|it| it.is_instance)))))
+        let named = || mask.certain.iter().filter_map(|at| Some((*at, *self.devices.get(*at)?)));
+        // As above.
+        let below: BTreeSet<usize> = named().filter_map(|(_, device)| device.on).collect();
+        let found: Vec<Device> =
+            named().filter(|(at, _)| !below.contains(at)).map(|(_, device)| device).collect();
+        Some(granted(tables, &found))
     }
+}
 
-    fn granted(&self, devices: impl Iterator<Item = (usize, bool)>) -> (Grant, String) {
-        let found: Vec<(&Device, bool)> =
-            devices.filter_map(|(at, instance)| Some((self.devices.get(at)?, instance))).collect();
-        let model = |(device, instance): &(&Device, bool)| {
-            if *instance { format!("MIG instance of {}", device.model) } else { device.model.clone() }
-        };
-        let numbers: Vec<Numbers> = found.iter().map(|(device, _)| device.numbers).collect();
-        (Grant::of(found.iter().map(model)), numbers_text(&numbers))
-    }
+fn unknown(tables: &mut Tables) -> GrantRow {
+    GrantRow { grant: tables.grants.number(Grant::Unknown), numbers: tables.words.number("") }
+}
+
+fn granted(tables: &mut Tables, found: &[Device]) -> GrantRow {
+    let grant = tables.grants.number(Grant::of(found.iter().map(|device| device.model)));
+    let numbers: Vec<Numbers> = found.iter().map(|device| device.numbers).collect();
+    GrantRow { grant, numbers: tables.words.number(&numbers_text(&numbers)) }
 }
 
 /// Numbers in the one space that all of them have: `NVML 0-1,3`, `minor 128`.

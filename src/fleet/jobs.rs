@@ -3,9 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::answer::{GrantNumber, GrantRow};
 use super::gather::Gatherer;
-use super::grant::Grant;
+use super::grant::{Grant, GrantNumber, GrantRow};
 use super::hostlist;
 use super::words::Word;
 use crate::model::GrantedSet;
@@ -62,10 +61,10 @@ fn natural(job: &str) -> (&str, Option<u64>, &str) {
     }
 }
 
-fn differences(gatherer: &Gatherer, job: &[Row<'_>]) -> Vec<JobDifference> {
-    let allowed: Vec<(&str, GrantRow)> = job.iter().map(|row| (row.node, row.allowed)).collect();
+fn differences<'a>(gatherer: &'a Gatherer, job: &[Row<'a>]) -> Vec<JobDifference> {
+    let allowed: Vec<(&'a str, GrantRow)> = job.iter().map(|row| (row.node, row.allowed)).collect();
     // What was allocated is only known in hooks: nodes without it cannot be compared.
-    let allocated: Vec<(&str, GrantRow)> =
+    let allocated: Vec<(&'a str, GrantRow)> =
         job.iter().filter_map(|row| Some((row.node, row.allocated?))).collect();
     [(GrantedSet::Allowed, allowed), (GrantedSet::Allocated, allocated)]
         .into_iter()
@@ -73,32 +72,33 @@ fn differences(gatherer: &Gatherer, job: &[Row<'_>]) -> Vec<JobDifference> {
         .collect()
 }
 
-fn difference(
-    gatherer: &Gatherer,
+fn difference<'a>(
+    gatherer: &'a Gatherer,
     job: &Row<'_>,
     set: GrantedSet,
-    rows: &[(&str, GrantRow)],
+    rows: &[(&'a str, GrantRow)],
 ) -> Option<JobDifference> {
     let words = &gatherer.tables.words;
-    let mut grants: BTreeMap<GrantNumber, Vec<(&str, Word)>> = BTreeMap::new();
+    // By node: one that names a job twice has no more weight than the others.
+    let mut grants: BTreeMap<GrantNumber, BTreeMap<&'a str, Word>> = BTreeMap::new();
     for (node, row) in rows {
-        grants.entry(row.grant).or_default().push((node, row.numbers));
+        grants.entry(row.grant).or_default().entry(node).or_insert(row.numbers);
     }
     if grants.len() < 2 {
         return None;
     }
-    let mut grants: Vec<_> =
-        grants.into_iter().map(|(number, on)| (gatherer.tables.grants.get(number), on)).collect();
-    grants.sort_by(|(a, x), (b, y)| (Reverse(x.len()), a).cmp(&(Reverse(y.len()), b)));
-    let usual = grants.first().map(|(grant, _)| *grant)?;
-    let one = |(grant, on): &(&Grant, Vec<(&str, Word)>)| {
-        let first = on.iter().min_by_key(|(node, _)| *node);
-        JobGrant {
-            gpus: grant.text(),
-            compared: grant.compared(usual),
-            numbers: first.map(|(_, numbers)| words.get(*numbers).to_owned()).unwrap_or_default(),
-            on: hostlist::set(on.iter().map(|(node, _)| *node)),
-        }
+    let told = |(number, on): (GrantNumber, BTreeMap<&'a str, Word>)| {
+        let grant = gatherer.tables.grants.get(number);
+        (grant, grant.text(words), on)
+    };
+    let mut grants: Vec<_> = grants.into_iter().map(told).collect();
+    grants.sort_by(|(_, a, x), (_, b, y)| (Reverse(x.len()), a, x).cmp(&(Reverse(y.len()), b, y)));
+    let usual = grants.first().map(|(grant, ..)| *grant)?;
+    let one = |(grant, text, on): &(&Grant, String, BTreeMap<&str, Word>)| JobGrant {
+        gpus: text.clone(),
+        compared: grant.compared(usual),
+        numbers: on.first_key_value().map(|(_, numbers)| words.get(*numbers).to_owned()).unwrap_or_default(),
+        on: hostlist::set(on.keys().copied()),
     };
     let cluster = job.cluster.map(|name| format!(" of cluster {}", words.get(name)));
     Some(JobDifference {

@@ -2,7 +2,7 @@
 //! with the four sets, in a few bytes each, and its findings one by one. Sets are the
 //! texts of masks, of which a node has few different ones.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::mask::Mask;
 use super::words::{Word, Words};
@@ -29,6 +29,8 @@ pub(super) enum Kept<T> {
     Unwanted,
     /// There was no room for it.
     NoRoom,
+    /// It is not what a page can show: a report does not read it.
+    Unreadable,
     /// It is there.
     There(T),
 }
@@ -103,15 +105,16 @@ impl KeptOwners {
         let mask = |word: Option<Word>| word.and_then(|word| Mask::read(words.get(word)));
         let [allocated, allowed, asked, held] = [row.allocated, row.allowed, row.asked, row.held].map(mask);
         let denied = mask(row.denied).unwrap_or_default();
+        let granted = allocated.as_ref().map(|mask| Granted::of(mask, &self.devices));
         let cells: Vec<MatrixCell> = (0..self.devices.len())
             .map(|at| {
                 let sets = [
-                    self.allocation(allocated.as_ref(), at),
+                    granted.as_ref().map_or(Membership::Unknown, |granted| granted.cell(at, &self.devices)),
                     membership(allowed.as_ref(), at),
                     membership(asked.as_ref(), at),
                     membership(held.as_ref(), at),
                 ];
-                analyse::matrix_cell(sets, denied.certain.contains(&at))
+                analyse::matrix_cell(sets, denied.has(at))
             })
             .collect();
         let mut contradictions: BTreeMap<_, Vec<usize>> = BTreeMap::new();
@@ -141,21 +144,6 @@ impl KeptOwners {
         }
     }
 
-    /// Whether a device is allocated: of a GPU that was allocated as a whole nobody knows
-    /// which instance is meant, and a claim says nothing against the rest.
-    fn allocation(&self, mask: Option<&Mask>, at: usize) -> Membership {
-        let Some(mask) = mask else { return Membership::Unknown };
-        let device = self.devices.get(at);
-        let is_on = |other: &usize, whole: bool| {
-            let other = self.devices.get(*other);
-            other.zip(device).is_some_and(|(a, b)| a.gpu == b.gpu && a.instance.is_none() == whole)
-        };
-        let is_whole = device.is_some_and(|device| device.instance.is_some())
-            && mask.certain.iter().any(|other| is_on(other, true))
-            && !mask.certain.iter().any(|other| is_on(other, false));
-        analyse::allocation_cell(membership(Some(mask), at), !mask.claimed, is_whole)
-    }
-
     /// `0-1,3`, and `0/1/0` for an instance.
     fn text(&self, positions: &[usize]) -> String {
         let found: Vec<Named> = positions.iter().filter_map(|at| self.devices.get(*at).copied()).collect();
@@ -163,20 +151,51 @@ impl KeptOwners {
             let (gi, ci) = device.instance?;
             Some(format!("{}/{gi}/{ci}", device.gpu))
         });
-        let has_part = |gpu: u32| found.iter().any(|device| device.gpu == gpu && device.instance.is_some());
+        let has_part: BTreeSet<u32> =
+            found.iter().filter(|device| device.instance.is_some()).map(|device| device.gpu).collect();
         // The GPU below an instance is in the set, too.
-        let whole = found.iter().filter(|device| device.instance.is_none() && !has_part(device.gpu));
+        let whole =
+            found.iter().filter(|device| device.instance.is_none() && !has_part.contains(&device.gpu));
         let whole = super::inventory::ranges(whole.map(|device| device.gpu).collect());
         let whole = Some(whole).filter(|text| !text.is_empty());
         whole.into_iter().chain(parts).collect::<Vec<_>>().join(",")
     }
 }
 
+/// What an owner was allocated.
+struct Granted<'a> {
+    mask: &'a Mask,
+    /// GPUs that are in it as a whole.
+    whole: BTreeSet<u32>,
+    /// GPUs of which an instance is in it.
+    parted: BTreeSet<u32>,
+}
+
+impl<'a> Granted<'a> {
+    fn of(mask: &'a Mask, devices: &[Named]) -> Self {
+        let named = mask.certain.iter().filter_map(|at| devices.get(*at));
+        let (whole, parted): (Vec<&Named>, Vec<&Named>) = named.partition(|device| device.instance.is_none());
+        let gpus = |devices: Vec<&Named>| devices.into_iter().map(|device| device.gpu).collect();
+        Self { mask, whole: gpus(whole), parted: gpus(parted) }
+    }
+
+    /// Whether a device is allocated: of a GPU that was allocated as a whole nobody knows
+    /// which instance is meant, and a claim says nothing against the rest.
+    fn cell(&self, at: usize, devices: &[Named]) -> Membership {
+        let is_whole = devices.get(at).is_some_and(|device| {
+            device.instance.is_some()
+                && self.whole.contains(&device.gpu)
+                && !self.parted.contains(&device.gpu)
+        });
+        analyse::allocation_cell(membership(Some(self.mask), at), !self.mask.claimed, is_whole)
+    }
+}
+
 fn membership(mask: Option<&Mask>, at: usize) -> Membership {
     match mask {
         None => Membership::Unknown,
-        Some(mask) if mask.certain.contains(&at) => Membership::Yes,
-        Some(mask) if mask.maybe.contains(&at) => Membership::Unknown,
+        Some(mask) if mask.has(at) => Membership::Yes,
+        Some(mask) if mask.may_have(at) => Membership::Unknown,
         Some(_) => Membership::No,
     }
 }

@@ -4,6 +4,14 @@
 /// The longest label.
 const LONGEST: usize = 128;
 
+/// What some editors and shells write before UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// A line without a byte order mark.
+pub(super) fn without_mark(line: &[u8]) -> &[u8] {
+    line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line)
+}
+
 /// The label of a line and what follows it.
 ///
 /// A label is a host name or a number; srun pads numbers with blanks. No line of a

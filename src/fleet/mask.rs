@@ -12,7 +12,7 @@ pub(super) struct Mask {
     pub(super) claimed: bool,
     /// Positions of devices that are in the set, ascending.
     pub(super) certain: Vec<usize>,
-    /// Positions of those that may be.
+    /// Positions of those that may be, ascending.
     pub(super) maybe: Vec<usize>,
 }
 
@@ -22,6 +22,16 @@ impl Mask {
         let claimed = if self.claimed { "~" } else { "" };
         let maybe = if self.maybe.is_empty() { String::new() } else { format!("?{}", hex(&self.maybe)) };
         format!("{claimed}{}{maybe}", hex(&self.certain))
+    }
+
+    /// Whether the device at this position is in the set.
+    pub(super) fn has(&self, at: usize) -> bool {
+        self.certain.binary_search(&at).is_ok()
+    }
+
+    /// Whether it may be.
+    pub(super) fn may_have(&self, at: usize) -> bool {
+        self.maybe.binary_search(&at).is_ok()
     }
 
     /// The mask with this text, of at most [`DEVICES`] devices; `None` for any other
@@ -34,12 +44,15 @@ impl Mask {
 }
 
 fn hex(positions: &[usize]) -> String {
-    let digits = positions.iter().max().map_or(0, |last| last / 4);
-    let mut text = String::new();
-    for digit in (0..=digits).rev() {
-        let bits = positions.iter().filter(|position| *position / 4 == digit);
-        let value = bits.fold(0_u8, |value, position| value | 1 << (position % 4));
-        let _infallible = write!(text, "{value:x}");
+    let mut digits = vec![0_u8; positions.iter().max().map_or(0, |last| last / 4) + 1];
+    for position in positions {
+        if let Some(digit) = digits.get_mut(position / 4) {
+            *digit |= 1 << (position % 4);
+        }
+    }
+    let mut text = String::with_capacity(digits.len());
+    for digit in digits.iter().rev() {
+        let _infallible = write!(text, "{digit:x}");
     }
     text
 }

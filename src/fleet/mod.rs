@@ -39,6 +39,7 @@ mod summary;
 mod tables;
 mod text;
 mod times;
+mod weight;
 mod words;
 
 pub use baseline::{BadBaseline, Baseline};

@@ -1,5 +1,6 @@
 //! Reassembles the documents of one writer from pieces that may end anywhere.
 
+use super::line;
 use super::scan::Scan;
 
 /// The longest document.
@@ -76,6 +77,7 @@ impl Pieces {
             self.bytes.extend_from_slice(bytes);
             return self.follow(place, sink);
         }
+        let bytes = line::without_mark(bytes);
         let text = bytes.trim_ascii();
         match text.first() {
             None => {}

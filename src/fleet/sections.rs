@@ -86,7 +86,8 @@ fn fill_findings(words: &Words, node: &GatheredNode, section: &mut FleetNode, ro
             section.cuts.push(cut("findings", count, "on the node: gpumap audit"));
             &[]
         }
-        Kept::Unwanted => return,
+        // Findings are read once, for the report too.
+        Kept::Unreadable | Kept::Unwanted => return,
     };
     let shown = kept.len().min(FINDINGS_OF_ONE).min(*room);
     *room -= shown;
@@ -120,6 +121,11 @@ fn fill_owners(
             section.owners = Some(FleetOwners::default());
             let count = state.what.jobs.len();
             return section.cuts.push(cut("jobs and all inside of them", count, instead));
+        }
+        Kept::Unreadable if !with_inner => {
+            section.owners = Some(FleetOwners::default());
+            let why = format!("gpumap cannot read the sets of its owners in its document; {instead}");
+            return section.cuts.push(cut("jobs and all inside of them", state.what.jobs.len(), &why));
         }
         _ => return,
     };

@@ -12,12 +12,28 @@ const SHAPES: usize = 16;
 /// Programs of a shape that are listed.
 const PROGRAMS: usize = 8;
 
-/// The shapes of a node by kind of owner.
+/// The shapes of a node by kind of owner. Most cgroups of a kind are alike, so that each
+/// is compared with those before it and put into words at the end.
 #[derive(Debug, Default)]
-pub(super) struct Shapes(BTreeMap<String, BTreeSet<String>>);
+pub(super) struct Shapes<'a> {
+    by_kind: BTreeMap<OwnerKind, Vec<Shape<'a>>>,
+    /// The cgroup that is being added: one place for all of them.
+    now: Shape<'a>,
+}
+
+/// What tells programs of one kind of owner apart.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Shape<'a> {
+    /// The first of them.
+    programs: Vec<Program<'a>>,
+    /// How many more there are.
+    more: usize,
+    /// What they decide where no rule says anything.
+    default: Verdict,
+}
 
 /// A program in force.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Program<'a> {
     /// Its writer, as far as that is known.
     pub(super) writer: Option<&'a str>,
@@ -25,61 +41,72 @@ pub(super) struct Program<'a> {
     pub(super) insns: Option<usize>,
 }
 
-impl Shapes {
-    /// The shapes of an answer.
-    pub(super) fn of(payload: &Payload) -> Self {
-        let mut shapes = Self::default();
-        for cgroup in payload.cgroups.iter().flatten() {
-            let owner = cgroup.owner.as_ref().filter(|owner| owner.part.is_none() && owner.is_workload());
-            let Some(owner) = owner else { continue };
-            let program = |id| payload.programs.as_ref().and_then(|programs| programs.get(id));
-            let writers: Vec<(Option<String>, Option<usize>)> = cgroup
-                .programs
-                .iter()
-                .filter_map(|effective| program(&effective.id))
-                .map(|program| (program.writer.as_ref().map(ToString::to_string), program.insns))
-                .collect();
-            let programs: Vec<Program<'_>> = writers
-                .iter()
-                .map(|(writer, insns)| Program { writer: writer.as_deref(), insns: *insns })
-                .collect();
-            let policy = payload.policies.as_ref().and_then(|policies| policies.get(&cgroup.policy));
-            shapes.add(&owner.kind, &programs, policy.map(|policy| policy.default).unwrap_or_default());
-        }
-        shapes
+/// The shapes of an answer by kind of owner.
+pub(super) fn of(payload: &Payload) -> BTreeMap<String, Vec<String>> {
+    let programs = payload.programs.iter().flatten();
+    let programs: BTreeMap<u32, (Option<String>, Option<usize>)> = programs
+        .map(|(id, program)| (*id, (program.writer.as_ref().map(ToString::to_string), program.insns)))
+        .collect();
+    let mut shapes = Shapes::default();
+    for cgroup in payload.cgroups.iter().flatten() {
+        let owner = cgroup.owner.as_ref().filter(|owner| owner.part.is_none() && owner.is_workload());
+        let Some(owner) = owner else { continue };
+        let found = cgroup.programs.iter().filter_map(|effective| programs.get(&effective.id));
+        let found = found.map(|(writer, insns)| Program { writer: writer.as_deref(), insns: *insns });
+        let policy = payload.policies.as_ref().and_then(|policies| policies.get(&cgroup.policy));
+        shapes.add(&owner.kind, found, policy.map(|policy| policy.default).unwrap_or_default());
     }
+    shapes.finish()
+}
 
+impl<'a> Shapes<'a> {
     /// Adds a cgroup of an owner.
-    pub(super) fn add(&mut self, kind: &OwnerKind, programs: &[Program<'_>], default: Verdict) {
+    pub(super) fn add(
+        &mut self,
+        kind: &OwnerKind,
+        programs: impl Iterator<Item = Program<'a>>,
+        default: Verdict,
+    ) {
         if kind.is_service() {
             return;
         }
-        let shapes = self.0.entry(kind.to_string()).or_default();
-        if shapes.len() < SHAPES {
-            shapes.insert(shape(kind, programs, default));
+        // Slurm writes a rule for each device of gres.conf, whatever a job has. The
+        // programs of container engines are as long as the container's own list.
+        let mut programs = programs.map(|it| Program { insns: it.insns.filter(|_| kind.is_slurm()), ..it });
+        self.now.programs.clear();
+        self.now.programs.extend(programs.by_ref().take(PROGRAMS));
+        (self.now.more, self.now.default) = (programs.count(), default);
+        match self.by_kind.get_mut(kind) {
+            Some(shapes) if shapes.len() >= SHAPES || shapes.contains(&self.now) => {}
+            Some(shapes) => shapes.push(self.now.clone()),
+            None => drop(self.by_kind.insert(kind.clone(), vec![self.now.clone()])),
         }
     }
 
-    /// The shapes by kind of owner.
+    /// The shapes in words by kind of owner.
     pub(super) fn finish(self) -> BTreeMap<String, Vec<String>> {
-        self.0.into_iter().map(|(kind, shapes)| (kind, shapes.into_iter().collect())).collect()
+        let words = |shapes: Vec<Shape<'_>>| {
+            let words: BTreeSet<String> = shapes.iter().map(Shape::text).collect();
+            words.into_iter().collect()
+        };
+        self.by_kind.into_iter().map(|(kind, shapes)| (kind.to_string(), words(shapes))).collect()
     }
 }
 
-fn shape(kind: &OwnerKind, programs: &[Program<'_>], default: Verdict) -> String {
-    let one = |program: &Program<'_>| {
-        let writer = program.writer.unwrap_or("unknown writer");
-        // Slurm writes a rule for each device of gres.conf, whatever a job has. The
-        // programs of container engines are as long as the container's own list.
-        match program.insns.filter(|_| kind.is_slurm()) {
-            Some(insns) => format!("{writer}, {insns} instructions"),
-            None => writer.to_owned(),
+impl Shape<'_> {
+    fn text(&self) -> String {
+        let one = |program: &Program<'_>| {
+            let writer = program.writer.unwrap_or("unknown writer");
+            match program.insns {
+                Some(insns) => format!("{writer}, {insns} instructions"),
+                None => writer.to_owned(),
+            }
+        };
+        let all: Vec<String> = self.programs.iter().map(one).collect();
+        match (all.is_empty(), self.more) {
+            (true, _) => "no program".to_owned(),
+            (false, 0) => format!("{}; else {}", all.join(" + "), self.default),
+            (false, more) => format!("{} + {more} more; else {}", all.join(" + "), self.default),
         }
-    };
-    let all: Vec<String> = programs.iter().take(PROGRAMS).map(one).collect();
-    match (all.is_empty(), programs.len().saturating_sub(PROGRAMS)) {
-        (true, _) => "no program".to_owned(),
-        (false, 0) => format!("{}; else {default}", all.join(" + ")),
-        (false, more) => format!("{} + {more} more; else {default}", all.join(" + ")),
     }
 }

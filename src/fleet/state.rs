@@ -1,8 +1,9 @@
 //! What `fleet` keeps of a node's state: its properties and its jobs.
 
-use super::answer::{Gaps, GrantRow, JobRow, State};
-use super::document::{self, Answer, Compact};
-use super::grant::Grant;
+use std::collections::BTreeMap;
+
+use super::answer::{Gaps, JobRow, State};
+use super::document::{self, Answer, CELLS, Compact};
 use super::inventory::Inventory;
 use super::kept::Kept;
 use super::mask::{DEVICES, Mask};
@@ -63,13 +64,13 @@ impl<'a> Basics<'a> {
 /// The state in `node --json`.
 pub(super) fn of_answer(tables: &mut Tables, answer: &Answer<'_>) -> State {
     let gpus = answer.gpus.as_ref().map(|gpus| gpus.0.as_slice()).unwrap_or_default();
-    let inventory = Inventory::of_answer(gpus);
-    let mut state = Basics::of(answer).state(tables, &inventory.text());
-    for (kind, shapes) in shapes(answer).finish().into_iter().take(KINDS) {
+    let inventory = Inventory::of_answer(tables, gpus);
+    let mut state = Basics::of(answer).state(tables, &inventory.text(&tables.words));
+    for (kind, shapes) in shapes(answer).into_iter().take(KINDS) {
         add(tables, &mut state.properties, &format!("programs of {}", cut(&kind)), &shapes.join(" | "));
     }
     let owners = answer.owners.as_ref().map(|owners| owners.0.as_slice()).unwrap_or_default();
-    let jobs = owners.iter().filter(|row| row.depth == 0).filter_map(|row| {
+    let jobs = owners.iter().filter_map(|row| {
         let owner = &row.owner;
         let name = JobName {
             number: owner.job_id,
@@ -77,16 +78,16 @@ pub(super) fn of_answer(tables: &mut Tables, answer: &Answer<'_>) -> State {
             text: owner.job.as_deref().or(owner.sluid.as_deref()),
         };
         let job = tables.words.number(&job(&owner.kind, name)?);
-        let allowed = grant(tables, inventory.of_set(&row.allowed));
+        let allowed = inventory.of_set(tables, &row.allowed);
         let is_known = row.allocated.source.as_ref().is_some_and(|source| source.is_trusted());
-        let allocated = is_known.then(|| grant(tables, inventory.of_set(&row.allocated)));
+        let allocated = is_known.then(|| inventory.of_set(tables, &row.allocated));
         Some(JobRow { job, allowed, allocated })
     });
     state.jobs = jobs.collect();
     state
 }
 
-fn shapes(answer: &Answer<'_>) -> Shapes {
+fn shapes(answer: &Answer<'_>) -> BTreeMap<String, Vec<String>> {
     let mut shapes = Shapes::default();
     for cgroup in answer.cgroups.iter().flat_map(|cgroups| &cgroups.0) {
         let Some(owner) = cgroup.owner.as_ref().filter(|owner| owner.part.is_none()) else { continue };
@@ -96,14 +97,12 @@ fn shapes(answer: &Answer<'_>) -> Shapes {
             continue;
         }
         let programs = cgroup.programs.0.iter().filter_map(|effective| answer.programs.0.get(&effective.id));
-        let programs: Vec<Program<'_>> = programs
-            .map(|program| Program { writer: program.writer.as_deref(), insns: program.insns })
-            .collect();
+        let programs =
+            programs.map(|program| Program { writer: program.writer.as_deref(), insns: program.insns });
         let policy = answer.policies.as_ref().and_then(|policies| policies.0.get(&cgroup.policy));
-        let default = policy.map_or(Verdict::default(), |policy| policy.default);
-        shapes.add(&kind, &programs, default);
+        shapes.add(&kind, programs, policy.map_or(Verdict::default(), |policy| policy.default));
     }
-    shapes
+    shapes.finish()
 }
 
 /// The state in `node --json --compact`.
@@ -145,11 +144,15 @@ pub(super) fn of_observation(
 }
 
 fn compact(tables: &mut Tables, basics: Basics<'_>, node: &Compact<'_>) -> Result<State, Refusal> {
-    if node.gpus.0.len() + node.instances.0.len() > DEVICES {
+    let devices = node.gpus.0.len() + node.instances.0.len();
+    if devices > DEVICES {
         return Err(Refusal::why("it has more GPUs than any node"));
     }
-    let inventory = Inventory::of_compact(node);
-    let mut state = basics.state(tables, &inventory.text());
+    if devices.saturating_mul(node.owners.owner.0.len()) > CELLS {
+        return Err(Refusal::why("it has more GPUs and owners than any node"));
+    }
+    let inventory = Inventory::of_compact(tables, node);
+    let mut state = basics.state(tables, &inventory.text(&tables.words));
     let properties = &mut state.properties;
     let gres = node.gres_conf.as_deref().unwrap_or("none");
     add(tables, properties, "gres.conf", gres);
@@ -187,18 +190,14 @@ fn compact_jobs(
         let (allowed, allocated) = (read(allowed)?, read(allocated)?);
         let allocated = allocated.filter(|mask| !mask.claimed);
         let job = tables.words.number(job);
-        let allowed = grant(tables, inventory.of_mask(allowed.as_ref()).ok_or_else(bad)?);
+        let allowed = inventory.of_mask(tables, allowed.as_ref()).ok_or_else(bad)?;
         let allocated = match allocated {
-            Some(mask) => Some(grant(tables, inventory.of_mask(Some(&mask)).ok_or_else(bad)?)),
+            Some(mask) => Some(inventory.of_mask(tables, Some(&mask)).ok_or_else(bad)?),
             None => None,
         };
         jobs.push(JobRow { job, allowed, allocated });
     }
     Ok(jobs)
-}
-
-fn grant(tables: &mut Tables, (grant, numbers): (Grant, String)) -> GrantRow {
-    GrantRow { grant: tables.grants.number(grant), numbers: tables.words.number(&numbers) }
 }
 
 /// What an answer could not see.

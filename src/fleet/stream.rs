@@ -102,7 +102,7 @@ impl Stream {
                 self.plain.add(place, bytes, false, sink);
                 self.begun = Begun::Plain;
             }
-            Begun::No => match line::labelled(bytes) {
+            Begun::No => match line::labelled(line::without_mark(bytes)) {
                 Some((label, rest)) => {
                     self.cut_off(sink);
                     self.piece(label, rest, false, sink);
@@ -127,6 +127,7 @@ impl Stream {
             return;
         }
         self.line += 1;
+        let bytes = line::without_mark(bytes);
         if self.is_header(bytes) {
             return;
         }

@@ -1,6 +1,6 @@
 //! What documents of many nodes have in common, each kept once.
 
-use super::answer::Grants;
+use super::grant::Grants;
 use super::words::Words;
 
 /// Words and grants of all nodes.
@@ -10,4 +10,11 @@ pub(super) struct Tables {
     pub(super) words: Words,
     /// What jobs have.
     pub(super) grants: Grants,
+}
+
+impl Tables {
+    /// The memory that all of it takes, about.
+    pub(super) fn bytes(&self) -> usize {
+        self.words.bytes() + self.grants.bytes()
+    }
 }

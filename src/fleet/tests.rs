@@ -95,7 +95,7 @@ fn long_lines() {
 }
 
 /// A compact document of a node.
-fn node(name: &str, taken_at: &str, change: impl FnOnce(&mut Value)) -> Value {
+pub(super) fn node(name: &str, taken_at: &str, change: impl FnOnce(&mut Value)) -> Value {
     let mut document = json!({
         "schema": "gpumap/1", "command": "node", "version": "0.1.0", "taken_at": taken_at,
         "host": { "name": name, "kernel": "6.1", "boot_id": "b", "cgroup_root": "/", "cgroup_mode": "unified" },
@@ -126,7 +126,7 @@ fn audit(name: &str, job: u32, severity: &str) -> Value {
     })
 }
 
-const NOW: &str = "2026-11-23T01:00:00Z";
+pub(super) const NOW: &str = "2026-11-23T01:00:00Z";
 
 fn asked(documents: &[Value], question: &FleetQuestion) -> (Fleet, Vec<String>) {
     let mut gatherer = Gatherer::default();
@@ -230,7 +230,7 @@ fn who_answered() {
 }
 
 /// The report over inputs with names, and what it tells.
-fn named(inputs: &[(&str, String)], question: &FleetQuestion) -> (Fleet, Vec<String>) {
+pub(super) fn named(inputs: &[(&str, String)], question: &FleetQuestion) -> (Fleet, Vec<String>) {
     let mut gatherer = Gatherer::default();
     for (name, text) in inputs {
         let (mut stream, mut sink) = (Stream::default(), gatherer.input(name));
@@ -422,6 +422,68 @@ fn hostile() {
         it
     };
     assert!(of(&[partial]).1[0].contains("part of the node"));
+}
+
+/// Make sure that a node that names a job again and again has no more weight than others:
+/// what most nodes have is usual.
+#[test]
+fn repeated_jobs() {
+    let liar = node("n1", NOW, |it| {
+        let owners = &mut it["compact"]["owners"];
+        for (column, value) in [("owner", json!("slurm job 7")), ("depth", json!(0)), ("allowed", json!("1"))]
+        {
+            owners[column] = vec![value; 50].into();
+        }
+        for column in ["allocated", "denied"] {
+            owners[column] = vec![Value::Null; 50].into();
+        }
+    });
+    let (fleet, _) = of(&[liar, node("n2", NOW, |_| {}), node("n3", NOW, |_| {})]);
+    let grants = &fleet.jobs.differing[0].grants;
+    assert_eq!((grants[0].gpus.as_str(), &grants[0].compared), ("2 H200", &GrantComparison::Same));
+    assert_eq!((grants[1].gpus.as_str(), grants[1].on.count), ("1 H200", 1));
+}
+
+/// Make sure that few bytes cannot make many: sets of a thousand models with long names,
+/// each set another one, and jobs of nodes that nobody has.
+#[test]
+fn small_documents_stay_small() {
+    let crowd = |gpus: usize, owners: usize| {
+        node("n1", NOW, |it| {
+            let gpu =
+                |at: usize| json!({ "key": at.to_string(), "model": format!("{at}{}", "m".repeat(190)) });
+            let mask = |at: usize| format!("{:0>256}", format!("{:x}", (at + 1) * 0x1_0001_0001));
+            let columns = &mut it["compact"];
+            columns["gpus"] = (0..gpus).map(gpu).collect();
+            columns["owners"]["owner"] = (0..owners).map(|at| format!("slurm job {at}")).collect();
+            columns["owners"]["depth"] = vec![0; owners].into();
+            columns["owners"]["allocated"] = vec![Value::Null; owners].into();
+            columns["owners"]["allowed"] = (0..owners).map(mask).collect();
+        })
+    };
+    let (_, problems) = of(&[crowd(1024, 10_000)]);
+    assert!(problems[0].contains("more GPUs and owners than any node"), "{problems:?}");
+    let mut gatherer = Gatherer::default();
+    let (mut stream, mut sink) = (Stream::default(), gatherer.input("-"));
+    stream.push(crowd(1024, 4_000).to_string().as_bytes(), &mut sink);
+    stream.finish(&mut sink);
+    assert!(gatherer.documents == 1 && gatherer.tables.bytes() < 4 << 20, "{}", gatherer.tables.bytes());
+    let many = |name: usize| {
+        node(&format!("n{name}"), NOW, |it| {
+            let owners = &mut it["compact"]["owners"];
+            owners["owner"] = vec!["slurm job 7"; 1000].into();
+            owners["depth"] = vec![0; 1000].into();
+            owners["allocated"] = vec![Value::Null; 1000].into();
+            owners["allowed"] = vec![Value::Null; 1000].into();
+        })
+    };
+    let all: Vec<Value> = (0..100).map(many).collect();
+    let (fleet, problems) = of(&all);
+    assert!(
+        (20..60).contains(&fleet.documents) && problems[0].contains("no room for it"),
+        "{}",
+        fleet.documents
+    );
 }
 
 proptest! {

@@ -1,6 +1,6 @@
 //! Types of BPF maps.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use strum::{Display, EnumString, VariantNames};
 
 /// The type of a BPF map, in the order of `enum bpf_map_type` in `linux/bpf.h`.
@@ -14,7 +14,6 @@ use strum::{Display, EnumString, VariantNames};
     Ord,
     Hash,
     Serialize,
-    Deserialize,
     schemars::JsonSchema,
     Display,
     EnumString,
@@ -84,6 +83,12 @@ impl MapType {
     /// Whether the map could not be asked for its type.
     pub fn is_unknown(&self) -> bool {
         matches!(self, Self::Other(name) if name.is_empty())
+    }
+}
+
+impl<'de> Deserialize<'de> for MapType {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        super::open_word::deserialize(deserializer, Self::of)
     }
 }
 

@@ -23,7 +23,7 @@ macro_rules! open_words {
     ($(#[$about:meta])* pub enum $name:ident { $($variants:tt)* }) => {
         $(#[$about])*
         #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+        #[derive(serde::Serialize, schemars::JsonSchema)]
         #[derive(strum::Display, strum::EnumString)]
         #[serde(rename_all = "kebab-case")]
         #[strum(serialize_all = "kebab-case")]
@@ -39,6 +39,12 @@ macro_rules! open_words {
             /// The variant of a word; every word has one.
             pub fn of(word: &str) -> Self {
                 word.parse().unwrap_or_else(|_| Self::Other(word.to_owned()))
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                $crate::model::open_word::deserialize(deserializer, Self::of)
             }
         }
     };
@@ -59,6 +65,7 @@ mod grant;
 mod in_force;
 mod map_type;
 mod matrix_order;
+mod open_word;
 mod owner;
 mod owner_kind;
 mod problem_code;

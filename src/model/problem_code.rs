@@ -4,12 +4,12 @@
 use std::cmp::Ordering;
 use std::str::FromStr as _;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use strum::{Display, EnumString, IntoStaticStr};
 
 /// The kind of a problem. Its JSON and text are a stable word in kebab-case, which
 /// scripts compare; problems are ordered by that word.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Display, EnumString, IntoStaticStr)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Display, EnumString, IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum ProblemCode {
@@ -127,6 +127,12 @@ impl ProblemCode {
             Self::Other(word) => word,
             known => known.into(),
         }
+    }
+}
+
+impl<'de> Deserialize<'de> for ProblemCode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        super::open_word::deserialize(deserializer, Self::of)
     }
 }
 

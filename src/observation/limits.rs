@@ -16,11 +16,10 @@ impl Observation {
     /// Why the observation asks for far more work than its size justifies;
     /// `None` for every node that can be.
     pub fn excess(&self) -> Option<String> {
-        let rows = self.cgroups.len().saturating_add(self.processes.len());
-        let (nodes, files) = (self.gpu_facts.nodes.len(), self.gpu_facts.files.len());
-        if rows.saturating_mul(nodes.saturating_add(files)) > TABLE {
-            return Some(format!("{rows} cgroups and processes and {nodes} device nodes are too many"));
+        if let Some(why) = self.excess_of(TABLE) {
+            return Some(why);
         }
+        let (nodes, files) = (self.gpu_facts.nodes.len(), self.gpu_facts.files.len());
         let counted = self.activity.iter().flat_map(|reading| &reading.sums.processes);
         let work = counted.map(|process| {
             let devices = process.devices.len().saturating_mul(process.contexts.len());
@@ -40,6 +39,15 @@ impl Observation {
         });
         let work = work.fold(0, usize::saturating_add);
         (work > PATHS).then(|| "its cgroups are nested too deeply".to_owned())
+    }
+
+    /// Why the table of GPUs by cgroups and processes may have more than `cells`; `None` if
+    /// it has not.
+    pub fn excess_of(&self, cells: usize) -> Option<String> {
+        let rows = self.cgroups.len().saturating_add(self.processes.len());
+        let (nodes, files) = (self.gpu_facts.nodes.len(), self.gpu_facts.files.len());
+        let is_excess = rows.saturating_mul(nodes.saturating_add(files)) > cells;
+        is_excess.then(|| format!("{rows} cgroups and processes and {nodes} device nodes are too many"))
     }
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::Error as _;
+use serde::de::{Error, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Text of unknown encoding: a cgroup name, a command name.
@@ -83,7 +83,7 @@ impl fmt::Debug for HexBytes {
     }
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize)]
 #[serde(untagged)]
 enum Wire<'a> {
     Plain(Cow<'a, str>),
@@ -101,11 +101,40 @@ impl Serialize for Text {
 }
 
 impl<'de> Deserialize<'de> for Text {
+    /// What serde derives for text or an object would keep any other value whole before
+    /// it refuses it, however long that is.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(match Wire::deserialize(deserializer)? {
-            Wire::Plain(text) => text.into_owned().into(),
-            Wire::Hex { hex } => hex.0.into(),
-        })
+        deserializer.deserialize_any(TextOrHex)
+    }
+}
+
+struct TextOrHex;
+
+impl<'de> Visitor<'de> for TextOrHex {
+    type Value = Text;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("text, or an object with the hex of bytes")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Text, E> {
+        Ok(text.into())
+    }
+
+    fn visit_string<E: Error>(self, text: String) -> Result<Text, E> {
+        Ok(text.into())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Text, A::Error> {
+        let mut hex: Option<HexBytes> = None;
+        while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+            if key != "hex" {
+                map.next_value::<IgnoredAny>()?;
+            } else if hex.replace(map.next_value()?).is_some() {
+                return Err(A::Error::duplicate_field("hex"));
+            }
+        }
+        hex.map(|hex| hex.0.into()).ok_or_else(|| A::Error::missing_field("hex"))
     }
 }
 

@@ -261,6 +261,114 @@ fn hostile() {
     assert_eq!(missing.status.code(), Some(2));
 }
 
+/// What `fleet -` says of these bytes with so much address space.
+fn limited(kib: usize, args: &str, input: &[u8]) -> Output {
+    let mut command = Command::new("sh");
+    let fleet = format!("ulimit -v {kib}; exec \"$0\" fleet - {args}");
+    let mut child = command
+        .args(["-c", &fleet, env!("CARGO_BIN_EXE_gpumap")])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut stdin, bytes) = (child.stdin.take().unwrap(), input.to_vec());
+    let writer = std::thread::spawn(move || drop(stdin.write_all(&bytes)));
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    output
+}
+
+/// Make sure that a document that would take many times its size is refused, and takes no
+/// other node's answer with it: values in the place of words, sets of a thousand models,
+/// rows of three bytes, tables of many GPUs by many cgroups.
+#[test]
+fn bombs() {
+    let good = compact(7, 2, "2026-11-23T01:00:00Z");
+    let zeros = "0,".repeat(16 << 20);
+    let head = "\"taken_at\":\"2026-11-23T01:00:00Z\",\"host\":{\"name\":\"n1\",\"kernel\":\"6\",\"boot_id\":\"\",\"cgroup_root\":\"/\",\"cgroup_mode\":\"unified\"}";
+    let node = format!("{{\"schema\":\"gpumap/1\",\"command\":\"node\",{head}");
+    let observation = format!("{{\"schema\":\"gpumap.observation/1\",\"version\":\"0\",{head}");
+    let gpus: Vec<String> =
+        (0..1024).map(|at| format!("{{\"key\":\"{at}\",\"model\":\"{at:0>190}\"}}")).collect();
+    let masks: Vec<String> = (0..50_000).map(|at| format!("\"{:0>256}\"", format!("{at:x}{at:x}"))).collect();
+    let columns = |text: &str| vec![text; masks.len()].join(",");
+    let models = format!(
+        "{node},\"compact\":{{\"gpus\":[{}],\"owners\":{{\"owner\":[{}],\"depth\":[{}],\"allocated\":[{}],\"allowed\":[{}]}}}}}}",
+        gpus.join(","),
+        columns("\"slurm job 7\""),
+        columns("0"),
+        columns("null"),
+        masks.join(",")
+    );
+    let mut table = named("n1");
+    let (row, gate) = (
+        table["cgroups"][1].clone(),
+        serde_json::json!({ "path": "/dev/nvidia77", "type": "char", "major": 195, "minor": 77, "mode": 438, "uid": 0, "gid": 0 }),
+    );
+    table["cgroups"].as_array_mut().unwrap().extend(vec![row; 8000]);
+    table["gpu_facts"]["nodes"].as_array_mut().unwrap().extend(vec![gate; 1400]);
+    for (bomb, why) in [
+        (format!("{node},\"owners\":[{{\"owner\":{{\"kind\":[{zeros}0]}}}}]}}"), "expected a word"),
+        (format!("{observation},\"own_cgroup\":[{zeros}0]}}"), "more parts than"),
+        (format!("{observation},\"users\":[{}{{}}]}}", "{},".repeat(10 << 20)), "more parts than"),
+        (models, "more GPUs and owners than any node"),
+        (table.to_string(), "device nodes are too many; give fleet the node's own answers"),
+    ] {
+        let output = limited(450 << 10, "-v", format!("{bomb}\n{good}").as_bytes());
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(3), "{out}{err}");
+        assert!(out.contains("gpu00007 answered") && err.contains(why), "{why}: {out}{err}");
+    }
+}
+
+/// Make sure that a page is made of what is read once: of a pipe, whose answers stand in the
+/// sections of their own nodes.
+#[test]
+fn page_of_a_pipe() {
+    let dir = dir("page");
+    let (pipe, page) = (dir.join("answers"), dir.join("page.html"));
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let full: Vec<Vec<u8>> =
+        ["gpu01", "gpu02"].iter().map(|name| answer(&named(name), &["node", "--json"])).collect();
+    let broken = text(&full[1]).replacen("\"held\":{", "\"held\":{\"unknown\":7,", 1);
+    let all = [&full[0], broken.as_bytes(), compact(3, 1, "2026-11-23T01:00:00Z").as_bytes()].concat();
+    let (into, writer) = (pipe.clone(), all.clone());
+    let writer = std::thread::spawn(move || fs::write(into, writer).unwrap());
+    let output = gpumap(&["fleet", pipe.to_str().unwrap(), "--html", page.to_str().unwrap()], b"");
+    writer.join().unwrap();
+    let html = fs::read_to_string(&page).unwrap();
+    let plain = gpumap(&["fleet", "-", "--html", page.to_str().unwrap()], &all);
+    assert_eq!((output.status.code(), &output.stdout), (plain.status.code(), &plain.stdout));
+    assert_eq!(html, fs::read_to_string(&page).unwrap());
+    assert_eq!(
+        html.matches("gpumap cannot read the sets of its owners in its document").count(),
+        1,
+        "{html}"
+    );
+}
+
+/// Make sure that a document is read whatever an editor or a shell of another system wrote
+/// before it or at its end.
+#[test]
+fn marks_and_line_ends() {
+    let good = compact(7, 2, "2026-11-23T01:00:00Z");
+    for document in [
+        format!("\u{feff}{good}"),
+        good.replace('\n', "\r\n"),
+        format!("\u{feff}0: {}", good.replace('\n', "\r\n")),
+        format!("gpu00007: \u{feff}{good}"),
+        format!(
+            "\u{feff}{}",
+            serde_json::to_string_pretty(&serde_json::from_str::<Value>(&good).unwrap()).unwrap()
+        )
+        .replace('\n', "\r\n"),
+    ] {
+        let output = gpumap(&["fleet", "-"], document.as_bytes());
+        assert_eq!(output.status.code(), Some(0), "{}{}", text(&output.stdout), text(&output.stderr));
+    }
+}
+
 /// Make sure that a file of one node that says that it is another one is told, makes
 /// the answer incomplete, and does not replace the other one's.
 #[test]

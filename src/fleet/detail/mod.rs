@@ -1,13 +1,12 @@
 //! Reads what the page of a fleet has of a node beyond the report. All of it has a bound:
 //! a node beyond it has a section that says so.
 
-mod document;
 mod owners;
 
+use super::document::{Answer, Compact, EverySet, Finding};
 use super::kept::{Kept, KeptFinding, KeptOwners};
 use super::tables::Tables;
 use crate::report::{self, CompactNode};
-use document::Answer;
 
 /// Owners of all nodes together: some 50 MiB. 10,000 nodes of 50 jobs with their steps
 /// and tasks have more; the page has room for fewer.
@@ -49,17 +48,22 @@ impl Room {
         self.findings += count;
     }
 
-    /// The owners in an answer of `node`. `room` is `None` if no page is asked for.
+    /// The owners in an answer of `node`, which has these bytes. `room` is `None` if no page
+    /// is asked for. Sets that a report does not need are read of the same bytes again.
     pub(super) fn owners_of_answer(
         room: &mut Option<Self>,
         tables: &mut Tables,
+        answer: &Answer<'_>,
         bytes: &[u8],
     ) -> Kept<KeptOwners> {
         let Some(room) = room else { return Kept::Unwanted };
-        let Ok(answer) = serde_json::from_slice::<Answer<'_>>(bytes) else { return Kept::NoRoom };
-        let owners = match &answer.compact {
-            Some(node) => owners::of_compact(tables, node),
-            None => owners::of_answer(tables, &answer),
+        let owners = match (&answer.compact, serde_json::from_slice::<EverySet>(bytes)) {
+            (Some(node), _) => owners::of_compact(tables, node),
+            (None, Ok(every)) => {
+                let gpus = answer.gpus.as_ref().map(|gpus| gpus.0.as_slice()).unwrap_or_default();
+                owners::of_answer(tables, gpus, &every.owners.0)
+            }
+            (None, Err(_)) => return Kept::Unreadable,
         };
         Self::take(&mut room.owners, owners.len(), owners)
     }
@@ -71,7 +75,7 @@ impl Room {
         node: &CompactNode,
     ) -> Kept<KeptOwners> {
         let Some(room) = room else { return Kept::Unwanted };
-        let owners = owners::of_compact(tables, &node.into());
+        let owners = owners::of_compact(tables, &Compact::from(node));
         Self::take(&mut room.owners, owners.len(), owners)
     }
 
@@ -79,11 +83,10 @@ impl Room {
     pub(super) fn findings_of_answer(
         room: &mut Option<Self>,
         tables: &mut Tables,
-        bytes: &[u8],
+        answer: &Answer<'_>,
     ) -> Kept<Vec<KeptFinding>> {
         let Some(room) = room else { return Kept::Unwanted };
-        let Ok(answer) = serde_json::from_slice::<Answer<'_>>(bytes) else { return Kept::NoRoom };
-        room.findings(tables, &answer.findings.unwrap_or_default().0)
+        room.findings(tables, answer.findings.as_ref().map(|list| list.0.as_slice()).unwrap_or_default())
     }
 
     /// The findings of an observation.
@@ -93,11 +96,11 @@ impl Room {
         found: &[report::Finding],
     ) -> Kept<Vec<KeptFinding>> {
         let Some(room) = room else { return Kept::Unwanted };
-        let found: Vec<document::Finding<'_>> = found.iter().map(document::Finding::from).collect();
+        let found: Vec<Finding<'_>> = found.iter().map(Finding::from).collect();
         room.findings(tables, &found)
     }
 
-    fn findings(&mut self, tables: &mut Tables, found: &[document::Finding<'_>]) -> Kept<Vec<KeptFinding>> {
+    fn findings(&mut self, tables: &mut Tables, found: &[Finding<'_>]) -> Kept<Vec<KeptFinding>> {
         let mut word = |text: &str| tables.words.number(text);
         let mut kept: Vec<KeptFinding> = found
             .iter()
@@ -114,3 +117,6 @@ impl Room {
         Self::take(&mut self.findings, kept.len(), kept)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,21 +2,22 @@
 
 use std::collections::BTreeMap;
 
+use super::super::document::{AllSets, Columns, Compact, Device, Gpu, MaskColumn, Set};
 use super::super::kept::{KeptOwners, Named, Row};
 use super::super::mask::{DEVICES, Mask};
 use super::super::owner;
 use super::super::tables::Tables;
-use super::super::text::Str;
-use super::document::{Answer, Columns, Compact, Device, Gpu, MaskColumn, Set};
+use super::super::text::{Key, Str};
 use crate::report::GpuNumbers;
 
 /// Those of a compact document.
 pub(super) fn of_compact(tables: &mut Tables, node: &Compact<'_>) -> KeptOwners {
     let (numbers, mut devices) = named(&node.gpus.0);
-    let keys: Vec<Device> = node.gpus.0.iter().map(|gpu| Device::of(&gpu.key)).collect();
+    let places: BTreeMap<Key, usize> =
+        node.gpus.0.iter().enumerate().map(|(at, gpu)| (Key::of(&gpu.key), at)).collect();
     for key in &node.instances.0 {
         let device = Device::of(key);
-        let on = keys.iter().position(|gpu| gpu.gpu == device.gpu).and_then(|at| devices.get(at));
+        let on = places.get(&device.gpu).and_then(|at| devices.get(*at));
         let gpu = on.map_or(u32::MAX, |on| on.gpu);
         devices.push(Named { gpu, instance: device.instance });
     }
@@ -42,9 +43,7 @@ fn compact_row(tables: &mut Tables, owners: &Columns<'_>, at: usize) -> Option<R
 }
 
 /// Those of a full document.
-pub(super) fn of_answer(tables: &mut Tables, answer: &Answer<'_>) -> KeptOwners {
-    let gpus = answer.gpus.as_ref().map(|gpus| gpus.0.as_slice()).unwrap_or_default();
-    let owners = answer.owners.as_ref().map(|owners| owners.0.as_slice()).unwrap_or_default();
+pub(super) fn of_answer(tables: &mut Tables, gpus: &[Gpu<'_>], owners: &[AllSets]) -> KeptOwners {
     let (numbers, mut devices) = named(gpus);
     let mut at: BTreeMap<Device, usize> =
         gpus.iter().enumerate().map(|(at, gpu)| (Device::of(&gpu.key), at)).collect();
@@ -64,7 +63,7 @@ pub(super) fn of_answer(tables: &mut Tables, answer: &Answer<'_>) -> KeptOwners 
         found.dedup();
         found
     };
-    let mask = |set: &Set| {
+    let mask = |set: &Set<Device>| {
         let mut certain = set.gpus.as_ref()?.0.clone();
         certain.extend(&set.instances.0);
         let claimed = set.source.as_ref().is_some_and(|source| !source.is_trusted());
