@@ -125,7 +125,7 @@ fn value<'a>(file: &'a SlurmFile, key: &str) -> Value<'a> {
     Value::Known(file.value(key))
 }
 
-/// Slurm's words for yes and no (`_handle_boolean` of its `parse_config.c`).
+/// Slurm's words for yes and no.
 const YES: [&str; 4] = ["yes", "up", "true", "1"];
 const NO: [&str; 4] = ["no", "down", "false", "0"];
 
