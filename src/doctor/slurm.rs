@@ -125,13 +125,14 @@ fn value<'a>(file: &'a SlurmFile, key: &str) -> Value<'a> {
     Value::Known(file.value(key))
 }
 
+/// Slurm's words for yes and no.
+const YES: [&str; 4] = ["yes", "up", "true", "1"];
+const NO: [&str; 4] = ["no", "down", "false", "0"];
+
 /// A word for yes or no, as Slurm reads it.
 fn is_yes(word: &str) -> Option<bool> {
-    match word.to_ascii_lowercase().as_str() {
-        "yes" | "up" | "true" | "1" => Some(true),
-        "no" | "down" | "false" | "0" => Some(false),
-        _ => None,
-    }
+    let is_one_of = |words: [&str; 4]| words.iter().any(|one| word.eq_ignore_ascii_case(one));
+    if is_one_of(YES) { Some(true) } else { is_one_of(NO).then_some(false) }
 }
 
 fn constrain(node: &NodeFacts<'_>) -> Option<CheckResult> {

@@ -41,7 +41,7 @@ fn file(root: &Path, directories: &[PathBuf], name: &str, keys: &[&str]) -> Opti
         let values = match read(&below(root, &place)) {
             Err(Errno::ENOENT | Errno::ENOTDIR) => return None,
             Err(errno) => Answer::Missing(errno.desc().to_owned()),
-            Ok(bytes) => Answer::Known(Reader { root, directory, keys, left: INCLUDED }.values(&bytes)),
+            Ok(bytes) => Answer::Known(Reader { root, keys, left: INCLUDED }.values(&place, &bytes)),
         };
         Some(SlurmFile { path: place.to_string_lossy().into_owned(), values })
     })
@@ -50,8 +50,6 @@ fn file(root: &Path, directories: &[PathBuf], name: &str, keys: &[&str]) -> Opti
 /// Reads one file with those that it includes.
 struct Reader<'a> {
     root: &'a Path,
-    /// Where relative names of included files begin: the directory of `slurm.conf`.
-    directory: &'a Path,
     keys: &'a [&'a str],
     /// Files that may still be included.
     left: usize,
@@ -60,11 +58,11 @@ struct Reader<'a> {
 impl Reader<'_> {
     /// The pairs of these keys. `include` stands for a file that was not read, and
     /// `broken` for a line that Slurm refuses.
-    fn values(&mut self, bytes: &[u8]) -> Vec<(String, String)> {
+    fn values(&mut self, place: &Path, bytes: &[u8]) -> Vec<(String, String)> {
         let mut found = Vec::new();
         for (number, line) in slurm_lines::logical(&String::from_utf8_lossy(bytes)) {
             if let Some(name) = slurm_lines::included(&line) {
-                found.extend(self.include(name));
+                found.extend(self.include(place, name));
                 continue;
             }
             let (pairs, is_all) = slurm_lines::pairs(&line);
@@ -76,12 +74,14 @@ impl Reader<'_> {
         found
     }
 
-    fn include(&mut self, name: &str) -> Vec<(String, String)> {
+    /// The same of a file that this one includes. A relative name begins where it is.
+    fn include(&mut self, place: &Path, name: &str) -> Vec<(String, String)> {
         let unread = || vec![("include".to_owned(), name.to_owned())];
         let Some(left) = self.left.checked_sub(1) else { return unread() };
         self.left = left;
-        match read(&below(self.root, &self.directory.join(name))) {
-            Ok(bytes) => self.values(&bytes),
+        let place = place.with_file_name(name);
+        match read(&below(self.root, &place)) {
+            Ok(bytes) => self.values(&place, &bytes),
             Err(_) => unread(),
         }
     }

@@ -49,9 +49,8 @@ fn unescaped(line: &str) -> String {
     out
 }
 
-/// The file of a line `Include FILE`.
+/// The file of a line that begins with `Include FILE`.
 pub(super) fn included(line: &str) -> Option<&str> {
-    let line = line.trim_start();
     let (word, rest) = line.split_once(char::is_whitespace)?;
     let name = rest.split_whitespace().next()?;
     (word.eq_ignore_ascii_case("include") && !name.starts_with('=')).then_some(name)
@@ -77,12 +76,16 @@ fn pair(text: &str) -> Option<(&str, &str, &str)> {
         return None;
     }
     let after = after.trim_start();
-    let (value, rest) = match after.strip_prefix('"') {
-        Some(quoted) => quoted.split_once('"')?,
-        None => after.split_at_checked(after.find(char::is_whitespace).unwrap_or(after.len()))?,
-    };
-    let is_whole = !value.is_empty() && (rest.is_empty() || rest.starts_with(char::is_whitespace));
-    is_whole.then_some((key, value, rest))
+    let (value, rest) = quoted(after)
+        .or_else(|| after.split_at_checked(after.find(char::is_whitespace).unwrap_or(after.len())))?;
+    (!value.is_empty() || after.starts_with('"')).then_some((key, value, rest))
+}
+
+/// A value in quotes, and what follows. Quotes that are not closed, or not at the end of
+/// a word, belong to the value.
+fn quoted(text: &str) -> Option<(&str, &str)> {
+    let (value, rest) = text.strip_prefix('"')?.split_once('"')?;
+    (rest.is_empty() || rest.starts_with(char::is_whitespace)).then_some((value, rest))
 }
 
 #[cfg(test)]
@@ -113,7 +116,8 @@ mod tests {
             ("f", "3"),
         ];
         assert_eq!(all(text), own(&expected));
-        for text in ["", "=", "a b=c", "x", "x=\"1", "\\", "# a=b", "\\\\\\"] {
+        assert_eq!(all("x=\"1\ny=\"1\"2"), own(&[("x", "\"1"), ("y", "\"1\"2")]));
+        for text in ["", "=", "a b=c", "x", "\\", "# a=b", "\\\\\\"] {
             assert_eq!(all(text), [], "{text:?}");
         }
     }
@@ -125,15 +129,15 @@ mod tests {
             let lines = logical(text).into_iter();
             lines.filter(|(_, line)| !pairs(line).1).map(|(number, _)| number).collect::<Vec<_>>()
         };
-        assert_eq!(bad("A=1\n# x\nB 2\nC=1 \\\nd\nE=\"1\nF=\"1\"2\nG=\n"), [3, 5, 6, 7, 8]);
-        assert_eq!(bad("A=1 B = \"\n\n  \nA=1 B=2  \nC=\"a b\"\n"), [1]);
+        assert_eq!(bad("A=1\n# x\nB 2\nC=1 \\\nd\nG=\nH\n include x\n"), [3, 5, 6, 7, 8]);
+        assert_eq!(bad("A=1 B = \"\n\n  \nA=1 B=2  \nC=\"a b\"\nE=\"1\nF=\"1\"2\nG=\"\"\n"), [0; 0]);
     }
 
     /// Make sure that a key that begins like it is no `Include`.
     #[test]
     fn includes() {
-        assert_eq!(included("  INCLUDE\tmore.conf # x"), Some("more.conf"));
-        for text in ["Include=x", "include = x", "Included x", "include", ""] {
+        assert_eq!(included("INCLUDE\tmore.conf x"), Some("more.conf"));
+        for text in ["Include=x", "include = x", "Included x", "include", " include x", ""] {
             assert_eq!(included(text), None, "{text:?}");
         }
     }
