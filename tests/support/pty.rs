@@ -68,7 +68,9 @@ impl Pty {
 
     /// Stops the output of the terminal, as its user can, or lets it go on.
     pub fn flow(&self, action: FlowArg) {
-        let terminal = File::open(format!("/proc/{}/fd/1", self.pid())).expect("a terminal");
+        let mut options = OpenOptions::new();
+        let terminal = options.read(true).custom_flags(OFlag::O_NOCTTY.bits());
+        let terminal = terminal.open(format!("/proc/{}/fd/1", self.pid())).expect("a terminal");
         tcflow(&terminal, action).expect("a terminal");
     }
 
