@@ -90,8 +90,9 @@ impl Output {
     }
 
     fn check(&self) -> io::Result<()> {
-        let error = self.shared.error.lock().unwrap_or_else(PoisonError::into_inner).take();
-        error.map_or(Ok(()), Err)
+        let error = self.shared.error.lock().unwrap_or_else(PoisonError::into_inner);
+        // The error stays: texts can be sent until the writing thread has ended.
+        error.as_ref().map_or(Ok(()), |error| Err(again(error)))
     }
 
     /// Waits until not more than this waits to be written.
@@ -119,6 +120,11 @@ impl Output {
             }
         }
     }
+}
+
+/// The same error once more.
+fn again(error: &io::Error) -> io::Error {
+    error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
 }
 
 /// Writes texts until the sender is closed or writing fails.
