@@ -7,8 +7,9 @@
 #![allow(missing_docs, clippy::print_stdout, reason = "a benchmark")]
 #![expect(clippy::unwrap_used, reason = "a benchmark")]
 
+use std::fs::File;
 use std::hint::black_box;
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -26,6 +27,8 @@ const TAKEN_AT: &str = "2026-11-23T01:00:00Z";
 const NODES: usize = 10_000;
 const JOBS: usize = 50;
 const ROUNDS: usize = 5;
+/// Bytes of one read.
+const PIECE: usize = 1 << 18;
 
 fn main() {
     compact();
@@ -64,7 +67,8 @@ fn peak_of(pid: u32) -> Option<u64> {
     line.trim().trim_end_matches(" kB").parse().ok()
 }
 
-/// Full documents of `node --json`.
+/// Full documents of `node --json` in a file, which everybody reads in pieces of the same
+/// size.
 fn full() {
     let node: Observation = serde_json::from_value(nodes::with_jobs(nodes::named("gpu01"), JOBS)).unwrap();
     let payload = analyse::node(&node, &CallerAllocation::default()).unwrap();
@@ -78,26 +82,42 @@ fn full() {
     };
     let mut line = serde_json::to_vec(&document).unwrap();
     line.push(b'\n');
-    let all = line.repeat((256 << 20) / line.len());
-    let lines = || all.split_inclusive(|byte| *byte == b'\n');
+    let count = (256 << 20) / line.len();
+    let path = std::env::temp_dir().join(format!("gpumap-fleet-{}.full.ndjson", std::process::id()));
+    std::fs::write(&path, line.repeat(count)).unwrap();
+    let open = || File::open(&path).unwrap();
     println!("full documents of {} bytes:", line.len());
-    timed("fleet", all.len(), || {
+    timed("fleet", line.len() * count, || {
         let mut gatherer = Gatherer::default();
-        let (mut stream, mut sink) = (Stream::default(), gatherer.input("bench"));
-        all.chunks(1 << 18).for_each(|piece| stream.push(piece, &mut sink));
+        let (mut file, mut stream, mut sink) = (open(), Stream::default(), gatherer.input("bench"));
+        loop {
+            match file.read(stream.room(PIECE)).unwrap() {
+                0 => break,
+                count => stream.filled(count, &mut sink),
+            }
+        }
         stream.finish(&mut sink);
         sink.finish();
         let (fleet, problems) = report(gatherer, &FleetQuestion::default());
-        assert!(problems.is_empty() && fleet.documents == lines().count(), "{problems:?}");
+        assert!(problems.is_empty() && fleet.documents == count, "{problems:?}");
     });
-    timed("serde_json, nothing kept", all.len(), || {
-        lines().for_each(|line| drop(black_box(serde_json::from_slice::<IgnoredAny>(line))));
+    let lines = |count: usize, visit: fn(&[u8])| {
+        let (mut file, mut line) = (BufReader::with_capacity(PIECE, open()), Vec::new());
+        for _ in 0..count {
+            line.clear();
+            file.read_until(b'\n', &mut line).unwrap();
+            visit(&line);
+        }
+    };
+    timed("serde_json, nothing kept", line.len() * count, || {
+        lines(count, |line| {
+            let _nothing = black_box(serde_json::from_slice::<IgnoredAny>(line).unwrap());
+        });
     });
-    let few = &all[..all.len().min(line.len() * 20)];
-    timed("serde_json, Value", few.len(), || {
-        few.split_inclusive(|byte| *byte == b'\n')
-            .for_each(|line| drop(black_box(serde_json::from_slice::<Value>(line))));
+    timed("serde_json, Value", line.len() * 20, || {
+        lines(20, |line| drop(black_box(serde_json::from_slice::<Value>(line).unwrap())));
     });
+    std::fs::remove_file(&path).unwrap();
 }
 
 fn timed(name: &str, bytes: usize, mut work: impl FnMut()) {

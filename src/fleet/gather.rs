@@ -125,7 +125,7 @@ impl Gatherer {
         }
         let schema = document::schema(bytes)?;
         match schema.as_str() {
-            report::SCHEMA => self.answer(&serde_json::from_slice(bytes)?, bytes, name),
+            report::SCHEMA => self.answer(&document::read(bytes)?, bytes, name),
             observation::SCHEMA => {
                 weight::check_text(bytes)?;
                 self.observation(serde_json::from_slice(bytes)?, bytes, name)

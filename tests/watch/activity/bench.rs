@@ -275,13 +275,18 @@ pub fn read_each(session: &mut Session, pids: &[u32]) -> Vec<ProcessActivity> {
     panic!("processes {pids:?} do not end: {ended:?}; not covered: {uncovered:?}; {}", libraries.len());
 }
 
-/// Compares all sums with the driver's.
+/// Compares all sums of a process that has one thread with the driver's.
 pub fn compare(process: &ProcessActivity, truth: &str, what: &str) {
+    compare_threads(process, truth, 1, what);
+}
+
+/// The same of a process in which so many threads do the same.
+pub fn compare_threads(process: &ProcessActivity, truth: &str, threads: u64, what: &str) {
     let sums = truth.lines().filter(|line| !line.starts_with("function "));
     let mut real: Vec<String> = sums.map(str::to_owned).collect();
     let mut peaks = Vec::new();
     for line in &mut real {
-        // The peak is compared by itself: threads' returns come in any order.
+        // The peak is compared by itself.
         if line.starts_with("context") {
             let mut words: Vec<&str> = line.split(' ').collect();
             let peak: u64 = words.remove(10).parse().unwrap();
@@ -297,11 +302,11 @@ pub fn compare(process: &ProcessActivity, truth: &str, what: &str) {
     assert_eq!(counted, real, "{what}");
     for (context, peak) in peaks {
         let found = process.contexts.iter().find(|one| one.context == context).unwrap();
-        assert!(
-            found.peak_bytes.abs_diff(peak) <= peak / 4,
-            "{what}: {} instead of {peak}",
-            found.peak_bytes
-        );
+        // A thread may be stopped between what the driver counts and the return that
+        // gpumap sees. So any other may seem to have had its memory before, or after: the
+        // peak is between that of one thread and that of all of them.
+        let possible = peak / threads..=peak * threads;
+        assert!(possible.contains(&found.peak_bytes), "{what}: {} instead of {peak}", found.peak_bytes);
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use gpumap::activity::Mode;
 use gpumap::observation::GpuApi;
 
-use super::bench::{self, Bench, MODES, compare};
+use super::bench::{self, Bench, MODES, compare_threads};
 use crate::support::host;
 
 /// Every kind of call that the client makes.
@@ -46,7 +46,8 @@ fn every_call() {
         for (client, threads) in [(&bench.client, "1"), (&bench.own, "3"), (&bench.client, "8")] {
             let words = [&["-t", threads], ALL].concat();
             let (process, truth) = bench.run(mode, 1, client, &words);
-            compare(&process, &truth, &format!("{mode:?}, {threads} threads"));
+            let what = format!("{mode:?}, {threads} threads");
+            compare_threads(&process, &truth, threads.parse().unwrap(), &what);
             all.extend(bench::called(&truth));
             assert!(!process.partial);
             let device = &process.devices[0];
@@ -63,7 +64,7 @@ fn sampled_and_late() {
     let Some(root) = host::shared() else { return };
     let bench = Bench::hip(&root);
     let (process, truth) = bench.run(Mode::Session, 64, &bench.client, &["-t", "3", "stream", "launch:640"]);
-    compare(&process, &truth, "sampled");
+    compare_threads(&process, &truth, 3, "sampled");
 
     let words = ["device:1", "launch:50", "stop", "launch:3", "current", "launch:4"];
     let mut client = bench.start(&bench.client, &words);

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use gpumap::activity::Mode;
 
-use super::bench::{self, Bench, MODES, compare, launches};
+use super::bench::{self, Bench, MODES, compare, compare_threads, launches};
 use crate::support::host;
 
 /// Make sure that a library that takes the place of another one, as a package manager
@@ -92,7 +92,7 @@ fn in_between() {
         let mut command = bench.command(&bench.client, &words);
         command.env("LD_PRELOAD", &between);
         let (process, truth) = bench.finish(&mut session, command.spawn().unwrap());
-        compare(&process, &truth, &format!("{mode:?}"));
+        compare_threads(&process, &truth, 2, &format!("{mode:?}"));
         assert_eq!(launches(&process), 150, "{mode:?}");
     }
 }

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::support::host;
-use bench::{Bench, MODES, compare};
+use bench::{Bench, MODES, compare_threads};
 use gpumap::activity::Mode;
 use gpumap::observation::GpuApi;
 
@@ -62,7 +62,8 @@ fn every_call() {
             let ends = if threads == "1" { ENDS } else { &[] };
             let words = [&["-t", threads], ALL, ends].concat();
             let (process, truth) = bench.run(mode, 1, client, &words);
-            compare(&process, &truth, &format!("{mode:?}, {threads} threads"));
+            let what = format!("{mode:?}, {threads} threads");
+            compare_threads(&process, &truth, threads.parse().unwrap(), &what);
             all.extend(bench::called(&truth));
             assert!(!process.partial && !process.executed && process.ended_ns.is_some());
             let device = &process.devices[0];
@@ -83,7 +84,7 @@ fn threads_and_processes() {
     let words = ["device:1", "stream", "launch:200", "fork", "graph:3", "short:3", "copies:10", "churn:30"];
     for mode in MODES {
         let mut session = bench.session(mode, 1);
-        let run = |threads: usize, number: usize| {
+        let run = |threads: u64, number: u64| {
             let truth = bench.client.with_file_name(format!("truth.{number}"));
             let _ = std::fs::remove_file(&truth);
             let threads = threads.to_string();
@@ -93,15 +94,17 @@ fn threads_and_processes() {
         for threads in 1..=8 {
             let (child, truth) = run(threads, 0);
             let (process, _) = bench.finish_with(&mut session, child, &truth);
-            compare(&process, &std::fs::read_to_string(&truth).unwrap(), &format!("{threads} threads"));
+            let truth = std::fs::read_to_string(&truth).unwrap();
+            compare_threads(&process, &truth, threads, &format!("{threads} threads"));
         }
         let mut all: Vec<_> = (1..=6).map(|number| run(1 + number % 3, number)).collect();
         assert!(all.iter_mut().all(|(child, _)| bench::ends(&mut session, child).success()));
         let pids: Vec<u32> = all.iter().map(|(child, _)| child.id()).collect();
         let counted = bench::read_each(&mut session, &pids);
-        for (child, truth) in all {
+        for ((child, truth), number) in all.into_iter().zip(1_u64..) {
             let process = counted.iter().find(|process| process.pid == child.id()).unwrap();
-            compare(process, &std::fs::read_to_string(&truth).unwrap(), &format!("one of six, {mode:?}"));
+            let truth = std::fs::read_to_string(&truth).unwrap();
+            compare_threads(process, &truth, 1 + number % 3, &format!("one of six, {mode:?}"));
         }
         assert_eq!(bench::lost(&session.read().unwrap()), []);
     }
@@ -115,7 +118,7 @@ fn sampled() {
     for mode in MODES {
         let (process, truth) =
             bench.run(mode, 64, &bench.client, &["-t", "4", "device:0", "stream", "launch:1280", "graph:2"]);
-        compare(&process, &truth, &format!("{mode:?}"));
+        compare_threads(&process, &truth, 4, &format!("{mode:?}"));
         for stream in process.streams.iter().filter(|stream| stream.launches == 1280) {
             let timed: u64 = stream.durations.iter().sum();
             assert!((20..60).contains(&timed), "{timed} calls were timed");
