@@ -43,7 +43,7 @@ pub(in crate::observe) fn group(mount: &Mount, path: &[u8]) -> Text {
 
 /// The group of a process whose path the kernel does not show in full: one of which
 /// nothing is known.
-pub(in crate::observe) fn untold() -> Text {
+pub(in crate::observe) fn unknown() -> Text {
     b"/..".as_slice().into()
 }
 

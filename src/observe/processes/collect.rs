@@ -45,7 +45,7 @@ pub(in crate::observe) fn collect(
         wanted.extend(unlisted.map(|pid| Wanted { pid, cgroup: None, anywhere: false }));
     }
     let found = read(options, hierarchy, &wanted, log);
-    tell_untold(options, &wanted, &found, log);
+    tell_long_paths(options, &wanted, &found, log);
     let processes = found.into_iter().filter_map(|(_, found)| found.ok());
     let requested = seen.iter().filter(|seen| seen.requested);
     let requested: HashSet<&[u8]> = requested.map(|seen| seen.cgroup.path.as_bytes()).collect();
@@ -59,14 +59,14 @@ pub(in crate::observe) fn collect(
 
 /// Reports processes of which nobody says where they are: since the walk saw them they
 /// moved to a cgroup whose path is too long.
-fn tell_untold(options: &Options, wanted: &[Wanted<'_>], found: &[Found], log: &mut Log) {
-    let untold = found.iter().filter(|(_, found)| matches!(found, Err(Unread::LongPath)));
-    let untold: Vec<u32> = untold.filter_map(|(index, _)| Some(wanted.get(*index)?.pid)).collect();
-    if !untold.is_empty() {
-        let count = u32::try_from(untold.len()).unwrap_or(u32::MAX);
-        let who = refusals::who(&options.proc, untold.get(..3).unwrap_or(&untold), count);
+fn tell_long_paths(options: &Options, wanted: &[Wanted<'_>], found: &[Found], log: &mut Log) {
+    let nameless = found.iter().filter(|(_, found)| matches!(found, Err(Unread::LongPath)));
+    let nameless: Vec<u32> = nameless.filter_map(|(index, _)| Some(wanted.get(*index)?.pid)).collect();
+    if !nameless.is_empty() {
+        let count = u32::try_from(nameless.len()).unwrap_or(u32::MAX);
+        let who = refusals::who(&options.proc, nameless.get(..3).unwrap_or(&nameless), count);
         let why = format!("left out: the path of the cgroup is longer than the kernel shows{who}");
-        log.add(ProblemCode::Unreadable, refusals::counted(&untold), why, "another try");
+        log.add(ProblemCode::Unreadable, refusals::counted(&nameless), why, "another try");
     }
 }
 

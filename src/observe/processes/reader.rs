@@ -107,10 +107,10 @@ impl<'a> Reader<'a> {
         };
         let devices_v1 = hierarchy.devices.as_ref().and_then(|mount| match text {
             Some(text) => cgroup_line(text, Some(b"devices")).map(|line| match may_be_cut(line) {
-                true => devices_v1::untold(),
+                true => devices_v1::unknown(),
                 false => devices_v1::group(mount, line),
             }),
-            None => Some(devices_v1::untold()),
+            None => Some(devices_v1::unknown()),
         });
         let controller = if hierarchy.is_legacy() { Some(b"devices".as_slice()) } else { None };
         let line = text.and_then(|text| cgroup_line(text, controller));
