@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::visited::VisitedCgroup;
-use crate::model::ProblemCode;
+use crate::model::{CgroupPath, ProblemCode};
 use crate::observation::{Answer, Text};
 use crate::observe::problems::Log;
 
@@ -34,8 +34,8 @@ pub(super) fn tell(seen: &[VisitedCgroup], threaded: &[Threaded], log: &mut Log)
         seen.iter().map(|visited| (visited.cgroup.path.as_bytes(), visited)).collect();
     let list = |path: &[u8]| Some(*visited.get(path)?);
     for one in threaded.iter().filter(|one| !one.is_empty) {
-        let domain = std::iter::successors(parent(one.path.as_bytes()), |path| parent(path))
-            .find(|path| !paths.contains(path));
+        let above = CgroupPath::new(&one.path).upwards();
+        let domain = above.map(CgroupPath::as_bytes).find(|path| !paths.contains(path));
         let domain = domain.and_then(list).filter(|domain| domain.requested);
         let own = list(one.path.as_bytes());
         let is_same = own.zip(domain).is_some_and(|(own, domain)| {
@@ -45,15 +45,6 @@ pub(super) fn tell(seen: &[VisitedCgroup], threaded: &[Threaded], log: &mut Log)
         if !is_same {
             log.add(ProblemCode::ThreadedCgroup, one.path.lossy(), WHY, "");
         }
-    }
-}
-
-/// The path of the cgroup above; `None` above the root.
-fn parent(path: &[u8]) -> Option<&[u8]> {
-    match path.iter().rposition(|byte| *byte == b'/')? {
-        0 if path.len() == 1 => None,
-        0 => Some(b"/"),
-        slash => path.get(..slash),
     }
 }
 
@@ -91,7 +82,7 @@ mod tests {
         let all = [("/a/same", false), ("/a/other", false), ("/a/other/below", false), ("/b/only", false)];
         assert_eq!(told(&seen, &all), ["/a/other", "/a/other/below", "/b/only"]);
         assert!(told(&seen, &all.map(|(path, _)| (path, true))).is_empty());
-        assert_eq!(parent(b"/a/b"), Some(&b"/a"[..]));
-        assert_eq!((parent(b"/a"), parent(b"/")), (Some(&b"/"[..]), None));
+        let seen = [visited("/", &[], true), visited("/t", &[], true), visited("/u", &[1], true)];
+        assert_eq!(told(&seen, &[("/t", false), ("/u", false)]), ["/u"]);
     }
 }

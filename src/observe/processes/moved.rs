@@ -40,8 +40,8 @@ pub(super) fn unlisted(options: &Options, hierarchy: &Hierarchy, listed: &HashSe
     unlisted
 }
 
-/// Reports processes that are in none of the cgroups that were walked, though all were.
-/// That is usual for those that have just begun.
+/// Reports processes that are in none of the cgroups that were walked, although all were to
+/// be. That is usual for those that have just begun.
 pub(super) fn tell(options: &Options, elsewhere: &[Process], log: &mut Log) {
     let now = clock::ticks_since_boot();
     let is_old = |process: &&Process| process.start_time.saturating_add(YOUNG) < now;
@@ -51,6 +51,6 @@ pub(super) fn tell(options: &Options, elsewhere: &[Process], log: &mut Log) {
     }
     let count = u32::try_from(old.len()).unwrap_or(u32::MAX);
     let who = refusals::who(&options.proc, old.get(..3).unwrap_or(&old), count);
-    let why = format!("left out: moved to a cgroup that was made while all were read{who}");
+    let why = format!("left out: in a cgroup that was not read, or was made while the others were{who}");
     log.add(ProblemCode::Unreadable, refusals::counted(&old), why, "another try");
 }
