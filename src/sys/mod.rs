@@ -3,6 +3,7 @@
 
 #![allow(unsafe_code)]
 
+pub mod absence;
 pub mod access;
 pub mod bpf;
 pub mod caps;
