@@ -62,8 +62,18 @@ mod tests {
             assert!(matches!(Err::<(), _>(io::Error::from(absent)).or_absent(), Ok(None)));
         }
         let failures = [
-            Errno::EMFILE, Errno::ENFILE, Errno::ENOMEM, Errno::EPERM, Errno::EACCES, Errno::EIO,
-            Errno::EAGAIN, Errno::EINTR, Errno::ELOOP, Errno::ENOTDIR, Errno::EINVAL, Errno::ENAMETOOLONG,
+            Errno::EMFILE,
+            Errno::ENFILE,
+            Errno::ENOMEM,
+            Errno::EPERM,
+            Errno::EACCES,
+            Errno::EIO,
+            Errno::EAGAIN,
+            Errno::EINTR,
+            Errno::ELOOP,
+            Errno::ENOTDIR,
+            Errno::EINVAL,
+            Errno::ENAMETOOLONG,
         ];
         for failure in failures {
             assert_eq!(Err::<(), _>(failure).or_absent(), Err(failure));
