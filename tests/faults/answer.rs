@@ -29,7 +29,9 @@ impl Answer {
     /// Takes the answer from what the command wrote.
     pub fn read(kind: Kind, text: &str, saved: Option<String>) -> Self {
         if kind == Kind::Text {
-            return Self { facts: lines(text), ..Self::default() };
+            let facts = lines(text);
+            let is_complete = facts.get("gpumap_complete").map(|value| value == "1");
+            return Self { facts, is_complete, ..Self::default() };
         }
         let document: Value = match serde_json::from_str(text) {
             Ok(document) => document,
@@ -113,7 +115,12 @@ fn identity(item: &Value) -> Option<String> {
 
 /// Facts that hang on the moment: times, and sizes of texts in which times stand.
 const OF_THE_MOMENT: [&str; 6] = [
-    "taken_at", "age_seconds", "_duration_seconds", "_timestamp_seconds", "page.bytes", "page.observation_sha256",
+    "taken_at",
+    "age_seconds",
+    "_duration_seconds",
+    "_timestamp_seconds",
+    "page.bytes",
+    "page.observation_sha256",
 ];
 
 /// Whether a fact differs from run to run by its nature.

@@ -61,19 +61,21 @@ pub fn all(scene: &Scene) -> Vec<Line> {
         ("top --once", Kind::Text, vec!["top", "--once"]),
         ("export", Kind::Text, vec!["export"]),
     ];
-    lines
-        .into_iter()
-        .map(|(name, kind, arguments)| {
-            let mut all = vec!["--cgroup-root".to_owned(), scene.cgroup_root().display().to_string()];
-            // What the kernel lets gpumap open is no question about a tree of files.
-            if name != "check --self" {
-                all.extend(["--gpu-root".to_owned(), scene.gpus().display().to_string()]);
-            }
-            if kind != Kind::Text {
-                all.push("--json".to_owned());
-            }
-            all.extend(arguments.iter().map(|&one| one.to_owned()));
-            Line { name, kind, arguments: all }
-        })
-        .collect()
+    lines.into_iter().map(|(name, kind, arguments)| Line::new(name, kind, scene, &arguments)).collect()
+}
+
+impl Line {
+    /// A command about the scene.
+    pub fn new(name: &'static str, kind: Kind, scene: &Scene, arguments: &[&str]) -> Self {
+        let mut all = vec!["--cgroup-root".to_owned(), scene.cgroup_root().display().to_string()];
+        // What the kernel lets gpumap open is no question about a tree of files.
+        if name != "check --self" {
+            all.extend(["--gpu-root".to_owned(), scene.gpus().display().to_string()]);
+        }
+        if kind != Kind::Text {
+            all.push("--json".to_owned());
+        }
+        all.extend(arguments.iter().map(|&one| one.to_owned()));
+        Self { name, kind, arguments: all }
+    }
 }

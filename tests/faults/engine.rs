@@ -60,9 +60,8 @@ impl Plan {
         file.set_len(size as u64).unwrap();
         let rights = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping of a file of this size.
-        let at = unsafe {
-            libc::mmap(std::ptr::null_mut(), size, rights, libc::MAP_SHARED, file.as_raw_fd(), 0)
-        };
+        let at =
+            unsafe { libc::mmap(std::ptr::null_mut(), size, rights, libc::MAP_SHARED, file.as_raw_fd(), 0) };
         assert_ne!(at, libc::MAP_FAILED);
         Self { path, shared: at.cast() }
     }
@@ -124,11 +123,20 @@ impl Drop for Plan {
 }
 
 impl Failed {
-    /// Whether the kernel can say by this call that something is not there.
+    /// Whether the kernel can say by this call that something is not there: a call with a
+    /// name or a number, or one about what may have been removed since it was opened: a
+    /// process, a cgroup, a directory, a device in `/sys`. What is always there cannot.
     pub fn may_say_absent(&self) -> bool {
-        let names = ["open", "stat", "readlink", "access", "readdir", "realpath", "BY_ID", "NEXT_ID", "unlink"];
+        let names =
+            ["open", "stat", "readlink", "access", "readdir", "realpath", "BY_ID", "NEXT_ID", "unlink"];
         let by_descriptor = ["fstat", "fstat64", "fstatfs", "fstatfs64", "fdopendir"];
-        names.iter().any(|name| self.call.contains(name)) && !by_descriptor.contains(&self.call.as_str())
+        let is_named = names.iter().any(|name| self.call.contains(name));
+        let is_named = is_named && !by_descriptor.contains(&self.call.as_str());
+        let may_go = ["/proc/", "/sys/"].iter().any(|place| self.target.contains(place));
+        let may_go = may_go || self.call == "bpf(PROG_QUERY)";
+        let stays =
+            self.target == "/proc" || self.target.starts_with("/proc/self") || self.target == "/proc/stat";
+        (is_named || may_go) && !stays
     }
 
     /// The kind of thing that it was about: numbers and places of this run left out.

@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use nix::errno::Errno;
 
 use super::answer::{Answer, Facts, is_of_the_moment, kind_of};
-use super::command::Kind;
+use super::command::{Kind, Line};
 use super::engine::Failed;
 use super::stage::Run;
 
@@ -29,8 +29,8 @@ fn breach(how: &'static str, what: impl IntoIterator<Item = String>) -> Option<B
     Some(Breach { how, what: what.into_iter().take(4).collect() })
 }
 
-/// Judges a run in which a call failed.
-pub fn judge(normal: &Normal, kind: Kind, run: &Run, failed: &Failed, error: Errno) -> Option<Breach> {
+/// Judges a run of a command in which a call failed.
+pub fn judge(normal: &Normal, line: &Line, run: &Run, failed: &Failed, error: Errno) -> Option<Breach> {
     let said = || run.complaint.lines().next().unwrap_or_default().to_owned();
     if run.has_hung() {
         return breach("hangs", []);
@@ -51,7 +51,7 @@ pub fn judge(normal: &Normal, kind: Kind, run: &Run, failed: &Failed, error: Err
     if let Some(why) = &run.answer.broken {
         return breach("writes no document", [why.clone(), said()]);
     }
-    if kind == Kind::Doctor {
+    if line.kind == Kind::Doctor {
         return doctor(normal, run);
     }
     let is_incomplete = match run.answer.is_complete {
@@ -59,35 +59,43 @@ pub fn judge(normal: &Normal, kind: Kind, run: &Run, failed: &Failed, error: Err
         None => code == 3,
     };
     let changes = differences(normal, &run.answer.facts);
-    match is_incomplete {
-        true => incomplete(normal, kind, run, code, &changes),
-        false if changes.is_empty() && code == normal.code => None,
-        false if error == Errno::ENOENT && failed.may_say_absent() => absence(normal, &changes),
-        false => breach("is silent", std::iter::once(format!("exit {code}, was {}", normal.code)).chain(changes.told())),
+    if is_incomplete {
+        return incomplete(normal, line, run, code, &changes);
+    }
+    let is_same = changes.is_empty() && code == normal.code;
+    let is_allowed = match error {
+        Errno::ENOENT => failed.may_say_absent(),
+        // It is the answer of the kernel to a device that may not be opened.
+        Errno::EPERM => failed.call == "faccessat",
+        _ => false,
+    };
+    // A saved observation says of each of its facts why it is not known.
+    let is_told = line.kind == Kind::Saved && changes.says_why() && code == normal.code;
+    match is_same || is_allowed || is_told {
+        true => None,
+        false => {
+            let exit = format!("exit {code}, was {}", normal.code);
+            breach("is silent", std::iter::once(exit).chain(changes.told()))
+        }
     }
 }
 
-/// An incomplete answer has exit code 3, or that of what it found, names the loss, and
-/// turns no verdict round.
-fn incomplete(normal: &Normal, kind: Kind, run: &Run, code: i32, changes: &Changes) -> Option<Breach> {
-    let is_told = match kind {
-        Kind::Text => !run.complaint.trim().is_empty(),
-        _ => run.answer.errors.difference(&normal.answer.errors).next().is_some() || changes.sentences(),
-    };
+/// An incomplete answer has exit code 3, or that of what it found, and names the loss.
+fn incomplete(normal: &Normal, line: &Line, run: &Run, code: i32, changes: &Changes) -> Option<Breach> {
     let has_found = code == 1 && normal.code == 1;
-    if code != 3 && !has_found {
-        return breach("is incomplete with another exit code", std::iter::once(format!("exit {code}, was {}", normal.code)).chain(run.answer.errors.iter().cloned()));
+    // The exit code of `check` is that of its verdicts.
+    let are_verdicts = line.name.starts_with("check") && code == normal.code && !changes.concern("checks[");
+    if code != 3 && !has_found && !are_verdicts {
+        let exit = format!("exit {code}, was {}", normal.code);
+        let told = std::iter::once(exit).chain(run.answer.errors.iter().cloned());
+        return breach("is incomplete with another exit code", told);
     }
+    let is_told = run.answer.errors.difference(&normal.answer.errors).next().is_some()
+        || changes.says_why()
+        || (line.kind == Kind::Text && !run.complaint.trim().is_empty());
     if !is_told {
         return breach("names no loss", changes.told());
     }
-    let flips: Vec<String> = changes.flips().collect();
-    if flips.is_empty() { None } else { breach("turns a verdict round", flips) }
-}
-
-/// What a call said is not there may be missing, and nothing else may differ.
-fn absence(normal: &Normal, changes: &Changes) -> Option<Breach> {
-    let _ = normal;
     let flips: Vec<String> = changes.flips().collect();
     if flips.is_empty() { None } else { breach("turns a verdict round", flips) }
 }
@@ -111,8 +119,11 @@ pub fn differences(normal: &Normal, now: &Facts) -> Changes {
     let before = &normal.answer.facts;
     let places: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
     let differ = places.into_iter().filter(|place| before.get(*place) != now.get(*place));
-    let counts = differ.filter(|place| !is_of_the_moment(place) && !normal.restless.contains(&kind_of(place)));
-    Changes(counts.map(|place| (place.clone(), before.get(place).cloned(), now.get(place).cloned())).collect())
+    let counts =
+        differ.filter(|place| !is_of_the_moment(place) && !normal.restless.contains(&kind_of(place)));
+    Changes(
+        counts.map(|place| (place.clone(), before.get(place).cloned(), now.get(place).cloned())).collect(),
+    )
 }
 
 impl Changes {
@@ -135,16 +146,28 @@ impl Changes {
         })
     }
 
-    /// Whether a fact says in words why it is not known.
-    fn sentences(&self) -> bool {
-        self.0.iter().any(|(_, _, now)| now.as_ref().is_some_and(|text| text.split(' ').count() > 3))
+    /// Whether a fact now says in words why it is not known, or with a question mark that
+    /// it is not.
+    fn says_why(&self) -> bool {
+        let says = |text: &str| text.contains('?') || text.contains("unknown") || text.split(' ').count() > 3;
+        self.0.iter().any(|(place, before, now)| match now {
+            Some(now) if before.is_none() => says(now) || says(place),
+            Some(now) => says(now),
+            None => false,
+        })
+    }
+
+    /// Whether a fact whose place begins so is another.
+    fn concern(&self, place: &str) -> bool {
+        self.0.iter().any(|(one, _, _)| one.starts_with(place))
     }
 
     /// Verdicts that were allow and are deny, or the other way round.
     fn flips(&self) -> impl Iterator<Item = String> {
         let is = |value: &Option<String>, word: &str| value.as_deref() == Some(word);
         let flipped = self.0.iter().filter(move |(_, before, now)| {
-            (is(before, "\"allow\"") && is(now, "\"deny\"")) || (is(before, "\"deny\"") && is(now, "\"allow\""))
+            (is(before, "\"allow\"") && is(now, "\"deny\""))
+                || (is(before, "\"deny\"") && is(now, "\"allow\""))
         });
         flipped.map(|(place, before, now)| format!("{place}: {before:?} -> {now:?}"))
     }

@@ -13,12 +13,15 @@
 )]
 
 mod answer;
+mod apply;
 mod command;
 mod engine;
 mod law;
 mod one_shot;
+mod resident;
 mod scene;
 mod stage;
 #[path = "../support/mod.rs"]
 mod support;
+mod sweep;
 mod violations;

@@ -62,7 +62,7 @@ impl Scene {
 
     /// Where commands write that are told to.
     pub fn output(&self) -> PathBuf {
-        self.room.join("output")
+        self.room.join("output.prom")
     }
 
     pub fn container() -> String {
@@ -104,7 +104,8 @@ impl Scene {
     fn start_processes(&mut self) {
         let (full, kmsg, null) = ("/dev/full", "/dev/kmsg", "/dev/null");
         let job = |id: &str, gpus: &str| {
-            [("SLURM_JOB_ID", id), ("CUDA_VISIBLE_DEVICES", gpus)].map(|(name, value)| (name.to_owned(), value.to_owned()))
+            [("SLURM_JOB_ID", id), ("CUDA_VISIBLE_DEVICES", gpus)]
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
         };
         let container = Self::container();
         self.start(TASK, full, USER, &job("7", "0"));
@@ -168,8 +169,7 @@ fn enter() -> io::Result<()> {
 
 fn mount_at(kind: &CStr, at: &CStr, data: &CStr, flags: libc::c_ulong) -> io::Result<()> {
     // SAFETY: terminated strings.
-    let done =
-        unsafe { libc::mount(kind.as_ptr(), at.as_ptr(), kind.as_ptr(), flags, data.as_ptr().cast()) };
+    let done = unsafe { libc::mount(kind.as_ptr(), at.as_ptr(), kind.as_ptr(), flags, data.as_ptr().cast()) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -16,13 +16,19 @@ use super::engine::{Failed, Plan};
 use super::scene::Scene;
 
 /// A run that takes longer has hung: nothing in the scene keeps gpumap waiting.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(60);
 
 pub struct Stage {
     pub scene: Scene,
     pub plan: Plan,
     library: PathBuf,
     watchdog: Watchdog,
+}
+
+/// A command that runs.
+pub struct Running {
+    child: Child,
+    began: Instant,
 }
 
 /// How a run ended.
@@ -33,6 +39,8 @@ pub struct Run {
     pub failed: Option<Failed>,
     pub calls: u64,
     pub took: Duration,
+    /// Time of a processor.
+    pub used: Duration,
 }
 
 impl Stage {
@@ -46,29 +54,41 @@ impl Stage {
 
     /// Runs a command with one call that fails; none does if the number is 0.
     pub fn run(&mut self, line: &Line, number: u64, error: Errno) -> Run {
+        let running = self.begin(line, number, error);
+        self.end(line, running)
+    }
+
+    /// Starts a command in the same way.
+    pub fn begin(&mut self, line: &Line, number: u64, error: Errno) -> Running {
         self.plan.set(number, error);
-        let (out, err) = (self.scene.room.join("out"), self.scene.room.join("err"));
         let _ = fs::remove_file(self.scene.output());
-        let mut child = self
-            .command(&line.arguments)
-            .stdout(File::create(&out).unwrap())
-            .stderr(File::create(&err).unwrap())
-            .spawn()
-            .unwrap();
-        let began = Instant::now();
+        let mut command = self.command(&line.arguments);
+        command.stdout(File::create(self.scene.room.join("out")).unwrap());
+        command.stderr(File::create(self.scene.room.join("err")).unwrap());
+        let child = command.spawn().unwrap();
         self.watchdog.guard(child.id());
-        let status = child.wait().unwrap();
+        Running { child, began: Instant::now() }
+    }
+
+    /// Waits for its end.
+    pub fn end(&mut self, line: &Line, running: Running) -> Run {
+        let (status, used) = wait(&running.child);
         self.watchdog.done();
-        let text = |path: &Path| String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned();
         let saved = (line.kind == Kind::Saved).then(|| text(&self.scene.output()));
         Run {
             status,
-            answer: Answer::read(line.kind, &text(&out), saved),
-            complaint: text(&err),
+            answer: Answer::read(line.kind, &self.text(), saved),
+            complaint: text(&self.scene.room.join("err")),
             failed: self.plan.failed(),
             calls: self.plan.calls(),
-            took: began.elapsed(),
+            took: running.began.elapsed(),
+            used,
         }
+    }
+
+    /// What the last command has written so far.
+    pub fn text(&self) -> String {
+        text(&self.scene.room.join("out"))
     }
 
     /// gpumap with the engine before it.
@@ -85,6 +105,36 @@ impl Run {
     pub fn has_hung(&self) -> bool {
         self.status.signal() == Some(libc::SIGKILL) && self.took >= LIMIT
     }
+}
+
+impl Running {
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether it has ended by itself; it stays to be waited for.
+    pub fn has_ended(&self) -> bool {
+        let mut facts = unsafe { std::mem::zeroed::<libc::siginfo_t>() };
+        let how = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+        // SAFETY: the call writes to this place, which lives as long.
+        let done = unsafe { libc::waitid(libc::P_PID, self.child.id(), &raw mut facts, how) };
+        // SAFETY: filled by the call, or zero.
+        done == 0 && unsafe { facts.si_pid() } != 0
+    }
+}
+
+fn text(path: &Path) -> String {
+    String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
+}
+
+/// Waits for the end of a run; with what it used, and the helpers that it waited for.
+fn wait(child: &Child) -> (ExitStatus, Duration) {
+    let (mut status, mut usage) = (0, unsafe { std::mem::zeroed::<libc::rusage>() });
+    // SAFETY: the call writes to these two places, which live as long.
+    let pid = unsafe { libc::wait4(child.id() as i32, &raw mut status, 0, &raw mut usage) };
+    assert_eq!(pid, child.id() as i32, "{}", std::io::Error::last_os_error());
+    let time = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
+    (ExitStatus::from_raw(status), time(usage.ru_utime) + time(usage.ru_stime))
 }
 
 /// Ends a run that takes too long.

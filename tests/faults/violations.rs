@@ -44,10 +44,25 @@ pub fn report(all: &[Violation]) -> String {
     for ((call, target, how), group) in groups {
         let _ = writeln!(text, "\n## {how}: {call} {target} ({} times)", group.count);
         let list = |names: Vec<String>| names.join(", ");
-        let _ = writeln!(text, "commands: {}", list(group.commands.iter().map(|(name, count)| format!("{name} {count}")).collect()));
-        let _ = writeln!(text, "errors: {}", list(group.errors.iter().map(|(name, count)| format!("{name} {count}")).collect()));
+        let _ = writeln!(
+            text,
+            "commands: {}",
+            list(group.commands.iter().map(|(name, count)| format!("{name} {count}")).collect())
+        );
+        let _ = writeln!(
+            text,
+            "errors: {}",
+            list(group.errors.iter().map(|(name, count)| format!("{name} {count}")).collect())
+        );
         if let Some(one) = group.example {
-            let _ = writeln!(text, "e.g. {}, call {}, {}, {}", one.command, one.number, one.error.to_string_short(), one.failed.target);
+            let _ = writeln!(
+                text,
+                "e.g. {}, call {}, {}, {}",
+                one.command,
+                one.number,
+                one.error.to_string_short(),
+                one.failed.target
+            );
             for line in &one.breach.what {
                 let _ = writeln!(text, "    {line}");
             }
