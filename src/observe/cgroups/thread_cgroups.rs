@@ -40,7 +40,7 @@ pub(in crate::observe) fn ruled_otherwise(process: &Dir, hierarchy: &Hierarchy) 
     if places.iter().map(|(_, v1)| v1).collect::<BTreeSet<_>>().len() > 1 && hierarchy.devices.is_some() {
         return Some("its threads are in several cgroups of the v1 devices controller".to_owned());
     }
-    let mut query = ListQuery::new(hierarchy.is_legacy());
+    let mut query = ListQuery::new(hierarchy);
     let mut first = None;
     for (path, _) in &places {
         let path = path.as_deref().unwrap_or_default();

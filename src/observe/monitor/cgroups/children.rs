@@ -71,6 +71,7 @@ impl MonitoredCgroups {
             effective: Answer::default(),
             own: Answer::Known(Attached::default()),
             pids: Vec::new(),
+            unseen: None,
             uid: (stat.uid != 0 && self.hierarchy.sees_uids).then_some(stat.uid),
         };
         self.nodes.insert(cgroup, stat, requested, dir);

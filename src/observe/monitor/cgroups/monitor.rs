@@ -89,7 +89,7 @@ impl CgroupMonitor {
             // This comes before the first list, so that no later change is missed.
             notifier: Notifier::new(&hierarchy, engine),
             lists: ListReader::by_queries(),
-            list_query: ListQuery::new(hierarchy.is_legacy()),
+            list_query: ListQuery::new(&hierarchy),
             hierarchy,
             cache: ProgramCache::new(),
             problems: Vec::new(),

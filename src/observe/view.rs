@@ -1,0 +1,293 @@
+//! What part of the node can be seen from where gpumap runs. In another pid namespace
+//! than the node's, processes outside of it have no number; in another cgroup namespace,
+//! or where cgroup2 is not mounted, cgroups are missing; a `/proc` with `hidepid` shows
+//! processes of their own user alone. What is there and cannot be seen is counted, and
+//! one problem each says which part is seen.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use nix::errno::Errno;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
+
+use super::cgroups::hierarchy::Hierarchy;
+use super::cgroups::query::UNMOUNTED;
+use super::cgroups::walk::{VisitedCgroup, WalkPlan};
+use super::options::Options;
+use super::problems::Log;
+use super::procfile::{STATUS_LIMIT, cgroup_line};
+use super::setup::hidepid;
+use crate::model::ProblemCode;
+use crate::observation::{Process, UnseenProcesses};
+use crate::sys::absence::OrAbsent as _;
+use crate::sys::caps::{Capabilities, Capability};
+use crate::sys::dir::{Dir, FileSystem};
+use crate::sys::stat::stat_at;
+
+/// Inode numbers of the node's own namespaces, `PROC_*_INIT_INO` of
+/// `linux/proc_ns.h`: the same on every kernel since Linux 3.8.
+const NAMESPACES: [(&str, u64); 3] = [("user", 0xEFFF_FFFD), ("cgroup", 0xEFFF_FFFB), ("pid", 0xEFFF_FFFC)];
+/// Bytes of `/proc/PID/cgroup`.
+const CGROUP_LIMIT: usize = 256 << 10;
+const NODE_PIDS: &str = "gpumap in the node's pid namespace: outside of the container, or with hostPID";
+const OUTSIDE: &str = "they are outside of gpumap's pid namespace";
+const UNNUMBERED: &str = "cgroup.procs numbers them in another pid namespace than the one of --proc";
+const UNREAD: &str = "they are there and could not be read";
+
+/// The namespaces (`user`, `cgroup`, `pid`) of gpumap that are not the node's.
+///
+/// # Errors
+///
+/// The first that cannot be looked at, and why.
+pub(super) fn foreign_namespaces(proc: &Path) -> Result<Vec<&'static str>, (&'static str, Errno)> {
+    let mut foreign = Vec::new();
+    for (name, inode) in NAMESPACES {
+        let failed = |errno| (name, errno);
+        let spaces = Dir::open(&proc.join("self/ns")).map_err(failed)?;
+        let link = std::ffi::CString::new(name).unwrap_or_default();
+        // A kernel without this kind has one for all.
+        let found = stat_at(&spaces, &link).or_absent().map_err(failed)?;
+        foreign.extend(found.filter(|space| space.inode != inode).map(|_| name));
+    }
+    Ok(foreign)
+}
+
+/// Whether what is mounted begins at the root of the hierarchy, whatever the mount table
+/// says: a cgroup namespace shows other paths there, and not other cgroups. Every cgroup
+/// but the root has `cgroup.events` (cgroups(7)). `None` for cgroup v1, which has no such
+/// file.
+///
+/// # Errors
+///
+/// Those of looking.
+pub(super) fn is_whole(hierarchy: &Hierarchy) -> Result<Option<bool>, Errno> {
+    if hierarchy.handle.file_system()? != FileSystem::Cgroup2 {
+        return Ok(None);
+    }
+    stat_at(&hierarchy.handle, c"cgroup.events").or_absent().map(|events| Some(events.is_none()))
+}
+
+/// Processes that a cgroup lists without a number.
+pub(super) fn outside(count: u32) -> Option<UnseenProcesses> {
+    (count > 0).then(|| UnseenProcesses { count: Some(count), why: OUTSIDE.to_owned() })
+}
+
+/// Tells which part of the node is seen, once the planned cgroups were walked. Pids that
+/// mean other processes in `--proc` are taken away.
+pub(super) fn tell(
+    options: &Options,
+    hierarchy: &Hierarchy,
+    seen: &mut [VisitedCgroup],
+    plan: &WalkPlan,
+    log: &mut Log,
+) {
+    if hierarchy.hides_cgroup2 {
+        let needs = "cgroup2 mounted: mount -t cgroup2 cgroup2 DIR, or gpumap outside of the container";
+        log.add(ProblemCode::PartialView, "device programs", UNMOUNTED, needs);
+    }
+    let foreign = foreign_namespaces(&options.proc).unwrap_or_else(|(name, errno)| {
+        log.failed(format!("{}/self/ns/{name}", options.proc.display()), errno);
+        Vec::new()
+    });
+    let is_told = numbers(options, hierarchy, seen, foreign.contains(&"pid"), log);
+    if plan.concerns_node && !is_told && foreign.contains(&"pid") {
+        let why = "gpumap is in a pid namespace of its own: processes outside of it are not seen";
+        log.add(ProblemCode::PartialView, "processes", why, NODE_PIDS);
+    }
+    if plan.is_whole() || plan.concerns_node {
+        part_of_cgroups(options, hierarchy, foreign.contains(&"cgroup"), log);
+        hidden_processes(options, log);
+    }
+}
+
+/// Tells of processes that have no number here, or another one; whether there are any.
+fn numbers(
+    options: &Options,
+    hierarchy: &Hierarchy,
+    seen: &mut [VisitedCgroup],
+    is_foreign: bool,
+    log: &mut Log,
+) -> bool {
+    let requested = || seen.iter().filter(|seen| seen.requested).map(|seen| &seen.cgroup);
+    if requested().next().is_none() {
+        return false;
+    }
+    let has_other_numbers = match has_own_numbers(&options.proc) {
+        Ok(has) => !has,
+        Err(errno) => {
+            log.failed(options.proc.join("self/status").to_string_lossy(), errno);
+            true
+        }
+    };
+    for VisitedCgroup { cgroup, .. } in seen.iter_mut().filter(|seen| seen.requested) {
+        let taken = if has_other_numbers { std::mem::take(&mut cgroup.pids) } else { Vec::new() };
+        let more = match u32::try_from(taken.len()).unwrap_or(u32::MAX) {
+            // cgroup v1 leaves them out of its list.
+            _ if is_foreign && hierarchy.is_legacy() => {
+                Some(UnseenProcesses { count: None, why: OUTSIDE.to_owned() })
+            }
+            0 => None,
+            count => Some(UnseenProcesses { count: Some(count), why: UNNUMBERED.to_owned() }),
+        };
+        cgroup.unseen = join(cgroup.unseen.take(), more);
+    }
+    let unseen: Vec<&UnseenProcesses> = seen
+        .iter()
+        .filter_map(|seen| seen.cgroup.unseen.as_ref())
+        .filter(|it| is_told_here(&it.why))
+        .collect();
+    let Some((first, rest)) = unseen.split_first() else { return false };
+    let all = rest.iter().fold((*first).clone(), |all, one| all.and(one));
+    let why = format!(
+        "{} of {} of these cgroups cannot be seen: {}; who holds and asks for GPUs there is not known",
+        all.counted(),
+        unseen.len(),
+        all.why
+    );
+    log.add(ProblemCode::PartialView, "processes", why, NODE_PIDS);
+    true
+}
+
+fn is_told_here(why: &str) -> bool {
+    [OUTSIDE, UNNUMBERED].iter().any(|told| why.contains(told))
+}
+
+/// Whether the pids of a proc file system are those of gpumap's own pid namespace:
+/// `NSpid` of `/proc/PID/status` has a number for each namespace from the one of the
+/// file system down to that of the process (since Linux 4.1).
+fn has_own_numbers(proc: &Path) -> Result<bool, Errno> {
+    let mut text = Vec::new();
+    Dir::open(&proc.join("self"))?.read_piece(c"status", &mut text, STATUS_LIMIT)?;
+    let numbers = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"NSpid:"));
+    Ok(numbers.is_none_or(|numbers| numbers.trim_ascii().iter().all(u8::is_ascii_digit)))
+}
+
+/// Tells if a question about the whole node is answered by a part of its cgroups. A part
+/// that the caller named is what was asked for.
+fn part_of_cgroups(options: &Options, hierarchy: &Hierarchy, is_foreign: bool, log: &mut Log) {
+    if options.cgroup_root.is_some() {
+        return;
+    }
+    let is_part = match is_whole(hierarchy) {
+        Ok(whole) => whole.map_or(is_foreign, |whole| !whole),
+        Err(errno) => return log.failed(hierarchy.mount.point.to_string_lossy(), errno),
+    };
+    if is_part {
+        log.add(
+            ProblemCode::PartialView,
+            "cgroups",
+            format!(
+                "{} is a part of the node's cgroups; the others are not seen",
+                hierarchy.mount.point.display()
+            ),
+            "gpumap outside of the container, or --cgroup-root DIR to ask about this part alone",
+        );
+    }
+}
+
+/// Tells if `/proc` hides the processes of others.
+fn hidden_processes(options: &Options, log: &mut Log) {
+    if Capabilities::effective().is_some_and(|held| held.has(Capability::SysPtrace)) {
+        return;
+    }
+    match hidepid(&options.proc) {
+        Ok(Some((value, false))) => log.add(
+            ProblemCode::PartialView,
+            options.proc.to_string_lossy(),
+            format!("it is mounted with hidepid={value}: processes of other users are not shown"),
+            "CAP_SYS_PTRACE, or the group of the hidepid mount option",
+        ),
+        Ok(_) => {}
+        Err(errno) => log.failed(options.proc.join("self/mounts").to_string_lossy(), errno),
+    }
+}
+
+/// Adds to each cgroup the processes that it listed, that exist, and that were not read.
+/// Those that another pid namespace's `--proc` showed all the same are taken off again.
+pub(super) fn count(
+    options: &Options,
+    hierarchy: &Hierarchy,
+    seen: &mut [VisitedCgroup],
+    processes: &[Process],
+    log: &mut Log,
+) {
+    let read: HashSet<u32> = processes.iter().map(|process| process.pid).collect();
+    let mut proc = None;
+    for VisitedCgroup { cgroup, .. } in seen.iter_mut().filter(|seen| seen.requested) {
+        if let Some(unseen) = cgroup.unseen.as_mut().filter(|unseen| unseen.why == UNNUMBERED) {
+            let found = processes.iter().filter(|process| process.cgroup == cgroup.path).count();
+            unseen.count =
+                unseen.count.map(|count| count.saturating_sub(u32::try_from(found).unwrap_or(u32::MAX)));
+        }
+        cgroup.unseen = cgroup.unseen.take().filter(|unseen| unseen.count != Some(0));
+        let path = cgroup.path.as_bytes();
+        let is_unread = |pid: &&u32| {
+            !read.contains(pid)
+                && exists(**pid)
+                && !is_elsewhere(proc.get_or_insert_with(|| Dir::open(&options.proc)), hierarchy, **pid, path)
+        };
+        let unread = u32::try_from(cgroup.pids.iter().filter(is_unread).count()).unwrap_or(u32::MAX);
+        if unread > 0 {
+            let more = UnseenProcesses { count: Some(unread), why: UNREAD.to_owned() };
+            if log.problems.is_empty() {
+                log.add(
+                    ProblemCode::Unreadable,
+                    more.counted(),
+                    format!("left out: {UNREAD}"),
+                    "another try",
+                );
+            }
+            cgroup.unseen = join(cgroup.unseen.take(), Some(more));
+        }
+    }
+}
+
+fn join(one: Option<UnseenProcesses>, more: Option<UnseenProcesses>) -> Option<UnseenProcesses> {
+    match (one, more) {
+        (Some(one), Some(more)) => Some(one.and(&more)),
+        (one, more) => one.or(more),
+    }
+}
+
+/// Whether there is a process of this number, which takes no right to ask.
+fn exists(pid: u32) -> bool {
+    i32::try_from(pid).is_ok_and(|pid| kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH))
+}
+
+/// Whether a process is known to be in another cgroup by now.
+fn is_elsewhere(proc: &Result<Dir, Errno>, hierarchy: &Hierarchy, pid: u32, path: &[u8]) -> bool {
+    let mut text = Vec::new();
+    let Ok(proc) = proc else { return false };
+    let process = proc.child(pid.to_string().as_str());
+    let read = process.and_then(|process| process.read_piece(c"cgroup", &mut text, CGROUP_LIMIT));
+    let controller = if hierarchy.is_legacy() { Some(b"devices".as_slice()) } else { None };
+    let now = cgroup_line(&text, controller).and_then(|line| hierarchy.mount.inside(line));
+    read.is_ok() && now.is_some_and(|now| now != path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that gpumap's own `/proc` numbers processes as gpumap does, and that
+    /// its namespaces can be looked at.
+    #[test]
+    fn own_view() {
+        assert_eq!(has_own_numbers(Path::new("/proc")), Ok(true));
+        assert!(has_own_numbers(Path::new("/dev")).is_err());
+        assert!(foreign_namespaces(Path::new("/proc")).is_ok());
+        assert!(foreign_namespaces(Path::new("/dev")).is_err());
+        assert!(exists(std::process::id()) && exists(1) && !exists(4_194_305));
+    }
+
+    /// Make sure that a number that is not known stays unknown.
+    #[test]
+    fn sums() {
+        let some = |count, why: &str| Some(UnseenProcesses { count, why: why.to_owned() });
+        assert_eq!(join(some(Some(1), "a"), some(Some(2), "b")), some(Some(3), "a; b"));
+        assert_eq!(join(some(Some(1), "a"), some(None, "a")), some(None, "a"));
+        assert_eq!(join(None, outside(0)), None);
+        assert_eq!(outside(2).unwrap().counted(), "2 processes");
+    }
+}
