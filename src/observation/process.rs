@@ -117,6 +117,14 @@ impl UnseenProcesses {
         Self { count, why }
     }
 
+    /// Both together, of which there may be none.
+    pub fn join(one: Option<Self>, other: Option<&Self>) -> Option<Self> {
+        match (one, other) {
+            (Some(one), Some(other)) => Some(one.and(other)),
+            (one, other) => one.or_else(|| other.cloned()),
+        }
+    }
+
     /// These in words: `2 processes`, or `processes` where nobody knows how many.
     pub fn counted(&self) -> String {
         match self.count {

@@ -130,7 +130,7 @@ fn numbers(
             0 => None,
             count => Some(UnseenProcesses { count: Some(count), why: UNNUMBERED.to_owned() }),
         };
-        cgroup.unseen = join(cgroup.unseen.take(), more);
+        cgroup.unseen = UnseenProcesses::join(cgroup.unseen.take(), more.as_ref());
     }
     let unseen: Vec<&UnseenProcesses> = seen
         .iter()
@@ -238,15 +238,8 @@ pub(super) fn count(
                     "another try",
                 );
             }
-            cgroup.unseen = join(cgroup.unseen.take(), Some(more));
+            cgroup.unseen = UnseenProcesses::join(cgroup.unseen.take(), Some(&more));
         }
-    }
-}
-
-fn join(one: Option<UnseenProcesses>, more: Option<UnseenProcesses>) -> Option<UnseenProcesses> {
-    match (one, more) {
-        (Some(one), Some(more)) => Some(one.and(&more)),
-        (one, more) => one.or(more),
     }
 }
 
@@ -285,6 +278,7 @@ mod tests {
     #[test]
     fn sums() {
         let some = |count, why: &str| Some(UnseenProcesses { count, why: why.to_owned() });
+        let join = |one, other: Option<UnseenProcesses>| UnseenProcesses::join(one, other.as_ref());
         assert_eq!(join(some(Some(1), "a"), some(Some(2), "b")), some(Some(3), "a; b"));
         assert_eq!(join(some(Some(1), "a"), some(None, "a")), some(None, "a"));
         assert_eq!(join(None, outside(0)), None);
