@@ -199,6 +199,13 @@ pub struct Cgroup {
     pub uid: Option<u32>,
 }
 
+impl Cgroup {
+    /// Whether it is known to have no process of its own.
+    pub fn is_empty(&self) -> bool {
+        self.pids.is_empty() && self.unseen.is_none()
+    }
+}
+
 /// What is attached to one cgroup directly.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Attached {

@@ -66,15 +66,13 @@ pub(super) fn observe(
     mut log: Log,
 ) -> Observation {
     let mut seen = walk::walk(hierarchy, plan, &mut log);
-    view::tell(options, hierarchy, &mut seen, plan, &mut log);
+    let view = view::look(options, hierarchy, &mut seen, plan, &mut log);
     let mut cache = ProgramCache::new();
     recheck::settle(hierarchy, &mut seen, &mut cache, &mut log);
     links::fill(&mut seen, &mut log);
     observation.processes = processes(&seen, &mut log);
-    // Where processes are asked about one by one, the others are not read.
-    if observation.pids.is_empty() {
-        view::count(options, hierarchy, &mut seen, &observation.processes, &mut log);
-    }
+    let named = !observation.pids.is_empty();
+    view.finish(options, hierarchy, &mut seen, &observation.processes, named, &mut log);
     let details = observation.processes.iter_mut().filter_map(|process| process.detail.as_mut());
     observation.regions = take_regions(details.filter_map(|detail| detail.vgpu.as_deref_mut()));
     if let Some(mount) = &hierarchy.devices {

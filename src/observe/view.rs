@@ -19,7 +19,7 @@ use super::problems::Log;
 use super::procfile::{STATUS_LIMIT, cgroup_line};
 use super::setup::hidepid;
 use crate::model::ProblemCode;
-use crate::observation::{Process, UnseenProcesses};
+use crate::observation::{Cgroup, Process, UnseenProcesses};
 use crate::sys::absence::OrAbsent as _;
 use crate::sys::caps::{Capabilities, Capability};
 use crate::sys::dir::{Dir, FileSystem};
@@ -73,15 +73,25 @@ pub(super) fn outside(count: u32) -> Option<UnseenProcesses> {
     (count > 0).then(|| UnseenProcesses { count: Some(count), why: OUTSIDE.to_owned() })
 }
 
-/// Tells which part of the node is seen, once the planned cgroups were walked. Pids that
-/// mean other processes in `--proc` are taken away.
-pub(super) fn tell(
+/// What is known of the place that gpumap looks from, once the cgroups were walked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct View {
+    /// Whether processes of the node may be outside of gpumap's pid namespace.
+    has_own_pids: bool,
+    /// Whether the question is about all processes of the node, wherever they are.
+    concerns_node: bool,
+}
+
+/// Tells which part of the node's cgroups is seen, and marks processes that have no
+/// number here or one of another process: pids that mean others in `--proc` are taken
+/// away. [`View::finish`] tells of them.
+pub(super) fn look(
     options: &Options,
     hierarchy: &Hierarchy,
     seen: &mut [VisitedCgroup],
     plan: &WalkPlan,
     log: &mut Log,
-) {
+) -> View {
     if hierarchy.hides_cgroup2 {
         let needs = "cgroup2 mounted: mount -t cgroup2 cgroup2 DIR, or gpumap outside of the container";
         log.add(ProblemCode::PartialView, "device programs", UNMOUNTED, needs);
@@ -90,73 +100,125 @@ pub(super) fn tell(
         log.failed(format!("{}/self/ns/{name}", options.proc.display()), errno);
         Vec::new()
     });
-    let is_told = numbers(options, hierarchy, seen, foreign.contains(&"pid"), log);
-    if plan.concerns_node && !is_told && foreign.contains(&"pid") {
-        let why = "gpumap is in a pid namespace of its own: processes outside of it are not seen";
-        log.add(ProblemCode::PartialView, "processes", why, NODE_PIDS);
+    let has_own_pids = foreign.contains(&"pid");
+    if seen.iter().any(|seen| seen.requested) {
+        let is_numbered = is_numbered(&options.proc).unwrap_or_else(|errno| {
+            log.failed(options.proc.join("self/status").to_string_lossy(), errno);
+            false
+        });
+        let requested = seen.iter_mut().filter(|seen| seen.requested);
+        requested.for_each(|seen| mark(&mut seen.cgroup, is_numbered, has_own_pids && hierarchy.is_legacy()));
     }
     if plan.is_whole() || plan.concerns_node {
         part_of_cgroups(options, hierarchy, foreign.contains(&"cgroup"), log);
         hidden_processes(options, log);
     }
+    View { has_own_pids, concerns_node: plan.concerns_node }
 }
 
-/// Tells of processes that have no number here, or another one; whether there are any.
-fn numbers(
+/// Marks the processes that a cgroup lists without a number that means them in `--proc`.
+/// cgroup v1 leaves those of outer pid namespaces out of its list (`is_cut`).
+fn mark(cgroup: &mut Cgroup, is_numbered: bool, is_cut: bool) {
+    if is_cut {
+        cgroup.unseen = Some(UnseenProcesses { count: None, why: OUTSIDE.to_owned() });
+    }
+    if !is_numbered {
+        let pids = u32::try_from(std::mem::take(&mut cgroup.pids).len()).unwrap_or(u32::MAX);
+        let count = match &cgroup.unseen {
+            Some(unseen) => unseen.count.map(|count| count.saturating_add(pids)),
+            None => Some(pids),
+        };
+        let why = UNNUMBERED.to_owned();
+        cgroup.unseen = (count != Some(0)).then_some(UnseenProcesses { count, why });
+    }
+}
+
+impl View {
+    /// Tells of processes that cannot be seen, once those that can be were read. Those that
+    /// another pid namespace's `--proc` showed all the same are taken off again; those that
+    /// a cgroup lists, that exist and that were not read are added, unless the processes
+    /// were `named` one by one.
+    pub(super) fn finish(
+        self,
+        options: &Options,
+        hierarchy: &Hierarchy,
+        seen: &mut [VisitedCgroup],
+        processes: &[Process],
+        named: bool,
+        log: &mut Log,
+    ) {
+        let mut outside: Option<UnseenProcesses> = None;
+        let mut cgroups = 0;
+        for VisitedCgroup { cgroup, .. } in seen.iter_mut().filter(|seen| seen.requested) {
+            take_off(cgroup, processes);
+            // What could not be listed is a problem of its own.
+            let is_outside = |it: &&UnseenProcesses| [OUTSIDE, UNNUMBERED].contains(&it.why.as_str());
+            let unseen = cgroup.unseen.as_ref().filter(is_outside);
+            outside = UnseenProcesses::join(outside, unseen);
+            cgroups += usize::from(unseen.is_some());
+        }
+        if !named {
+            add_unread(options, hierarchy, seen, processes, log);
+        }
+        let why = match outside {
+            Some(unseen) => format!(
+                "{} of {cgroups} of these cgroups cannot be seen: {}; who holds and asks for GPUs there is not \
+                 known",
+                unseen.counted(),
+                unseen.why
+            ),
+            None if self.concerns_node && self.has_own_pids => {
+                "gpumap is in a pid namespace of its own: processes outside of it are not seen".to_owned()
+            }
+            None => return,
+        };
+        log.add(ProblemCode::PartialView, "processes", why, NODE_PIDS);
+    }
+}
+
+/// Takes off the unseen processes of a cgroup those that were read all the same.
+fn take_off(cgroup: &mut Cgroup, processes: &[Process]) {
+    if let Some(UnseenProcesses { count: Some(count), why }) = &mut cgroup.unseen
+        && why == UNNUMBERED
+    {
+        let found = processes.iter().filter(|process| process.cgroup == cgroup.path).count();
+        *count = count.saturating_sub(u32::try_from(found).unwrap_or(u32::MAX));
+    }
+    cgroup.unseen.take_if(|unseen| unseen.count == Some(0));
+}
+
+/// Adds to each cgroup the processes that it listed, that exist, and that were not read.
+fn add_unread(
     options: &Options,
     hierarchy: &Hierarchy,
     seen: &mut [VisitedCgroup],
-    is_foreign: bool,
+    processes: &[Process],
     log: &mut Log,
-) -> bool {
-    let requested = || seen.iter().filter(|seen| seen.requested).map(|seen| &seen.cgroup);
-    if requested().next().is_none() {
-        return false;
-    }
-    let has_other_numbers = match has_own_numbers(&options.proc) {
-        Ok(has) => !has,
-        Err(errno) => {
-            log.failed(options.proc.join("self/status").to_string_lossy(), errno);
-            true
-        }
-    };
+) {
+    let read: HashSet<u32> = processes.iter().map(|process| process.pid).collect();
+    let mut proc = None;
     for VisitedCgroup { cgroup, .. } in seen.iter_mut().filter(|seen| seen.requested) {
-        let taken = if has_other_numbers { std::mem::take(&mut cgroup.pids) } else { Vec::new() };
-        let more = match u32::try_from(taken.len()).unwrap_or(u32::MAX) {
-            // cgroup v1 leaves them out of its list.
-            _ if is_foreign && hierarchy.is_legacy() => {
-                Some(UnseenProcesses { count: None, why: OUTSIDE.to_owned() })
-            }
-            0 => None,
-            count => Some(UnseenProcesses { count: Some(count), why: UNNUMBERED.to_owned() }),
+        let path = cgroup.path.as_bytes();
+        let is_unread = |pid: &&u32| {
+            !read.contains(pid)
+                && exists(**pid)
+                && !is_elsewhere(proc.get_or_insert_with(|| Dir::open(&options.proc)), hierarchy, **pid, path)
         };
-        cgroup.unseen = UnseenProcesses::join(cgroup.unseen.take(), more.as_ref());
+        let unread = u32::try_from(cgroup.pids.iter().filter(is_unread).count()).unwrap_or(u32::MAX);
+        if unread > 0 {
+            let more = UnseenProcesses { count: Some(unread), why: UNREAD.to_owned() };
+            if log.problems.is_empty() {
+                log.add(ProblemCode::Unreadable, more.counted(), format!("left out: {UNREAD}"), "another try");
+            }
+            cgroup.unseen = UnseenProcesses::join(cgroup.unseen.take(), Some(&more));
+        }
     }
-    let unseen: Vec<&UnseenProcesses> = seen
-        .iter()
-        .filter_map(|seen| seen.cgroup.unseen.as_ref())
-        .filter(|it| is_told_here(&it.why))
-        .collect();
-    let Some((first, rest)) = unseen.split_first() else { return false };
-    let all = rest.iter().fold((*first).clone(), |all, one| all.and(one));
-    let why = format!(
-        "{} of {} of these cgroups cannot be seen: {}; who holds and asks for GPUs there is not known",
-        all.counted(),
-        unseen.len(),
-        all.why
-    );
-    log.add(ProblemCode::PartialView, "processes", why, NODE_PIDS);
-    true
-}
-
-fn is_told_here(why: &str) -> bool {
-    [OUTSIDE, UNNUMBERED].iter().any(|told| why.contains(told))
 }
 
 /// Whether the pids of a proc file system are those of gpumap's own pid namespace:
 /// `NSpid` of `/proc/PID/status` has a number for each namespace from the one of the
 /// file system down to that of the process (since Linux 4.1).
-fn has_own_numbers(proc: &Path) -> Result<bool, Errno> {
+fn is_numbered(proc: &Path) -> Result<bool, Errno> {
     let mut text = Vec::new();
     Dir::open(&proc.join("self"))?.read_piece(c"status", &mut text, STATUS_LIMIT)?;
     let numbers = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"NSpid:"));
@@ -203,46 +265,6 @@ fn hidden_processes(options: &Options, log: &mut Log) {
     }
 }
 
-/// Adds to each cgroup the processes that it listed, that exist, and that were not read.
-/// Those that another pid namespace's `--proc` showed all the same are taken off again.
-pub(super) fn count(
-    options: &Options,
-    hierarchy: &Hierarchy,
-    seen: &mut [VisitedCgroup],
-    processes: &[Process],
-    log: &mut Log,
-) {
-    let read: HashSet<u32> = processes.iter().map(|process| process.pid).collect();
-    let mut proc = None;
-    for VisitedCgroup { cgroup, .. } in seen.iter_mut().filter(|seen| seen.requested) {
-        if let Some(unseen) = cgroup.unseen.as_mut().filter(|unseen| unseen.why == UNNUMBERED) {
-            let found = processes.iter().filter(|process| process.cgroup == cgroup.path).count();
-            unseen.count =
-                unseen.count.map(|count| count.saturating_sub(u32::try_from(found).unwrap_or(u32::MAX)));
-        }
-        cgroup.unseen = cgroup.unseen.take().filter(|unseen| unseen.count != Some(0));
-        let path = cgroup.path.as_bytes();
-        let is_unread = |pid: &&u32| {
-            !read.contains(pid)
-                && exists(**pid)
-                && !is_elsewhere(proc.get_or_insert_with(|| Dir::open(&options.proc)), hierarchy, **pid, path)
-        };
-        let unread = u32::try_from(cgroup.pids.iter().filter(is_unread).count()).unwrap_or(u32::MAX);
-        if unread > 0 {
-            let more = UnseenProcesses { count: Some(unread), why: UNREAD.to_owned() };
-            if log.problems.is_empty() {
-                log.add(
-                    ProblemCode::Unreadable,
-                    more.counted(),
-                    format!("left out: {UNREAD}"),
-                    "another try",
-                );
-            }
-            cgroup.unseen = UnseenProcesses::join(cgroup.unseen.take(), Some(&more));
-        }
-    }
-}
-
 /// Whether there is a process of this number, which takes no right to ask.
 fn exists(pid: u32) -> bool {
     i32::try_from(pid).is_ok_and(|pid| kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH))
@@ -267,8 +289,8 @@ mod tests {
     /// its namespaces can be looked at.
     #[test]
     fn own_view() {
-        assert_eq!(has_own_numbers(Path::new("/proc")), Ok(true));
-        assert!(has_own_numbers(Path::new("/dev")).is_err());
+        assert_eq!(is_numbered(Path::new("/proc")), Ok(true));
+        assert!(is_numbered(Path::new("/dev")).is_err());
         assert!(foreign_namespaces(Path::new("/proc")).is_ok());
         assert!(foreign_namespaces(Path::new("/dev")).is_err());
         assert!(exists(std::process::id()) && exists(1) && !exists(4_194_305));
