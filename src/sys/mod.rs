@@ -23,6 +23,7 @@ pub mod notify;
 pub mod pidfd;
 pub mod probed;
 pub mod regular_file;
+pub mod retry;
 pub mod seccomp;
 pub mod spawn;
 pub mod stat;

@@ -5,10 +5,12 @@
 //! main thread had ended before the others were moved.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
+use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
 
 use super::hierarchy::Hierarchy;
 use super::query::ListQuery;
@@ -16,6 +18,7 @@ use crate::model::CgroupPath;
 use crate::observation::{Answer, Text};
 use crate::observe::problems::Log;
 use crate::observe::procfile::{STAT_LIMIT, cgroup_line, may_be_cut, parse_stat};
+use crate::sys::absence::OrAbsent as _;
 use crate::sys::dir::Dir;
 
 /// Threads that are looked at, how long that may take, and different cgroups of them
@@ -40,17 +43,21 @@ pub(in crate::observe) fn ruled_otherwise(process: &Dir, hierarchy: &Hierarchy) 
     if places.iter().map(|(_, v1)| v1).collect::<BTreeSet<_>>().len() > 1 && hierarchy.devices.is_some() {
         return Some("its threads are in several cgroups of the v1 devices controller".to_owned());
     }
-    let mut query = ListQuery::new(hierarchy.is_legacy());
+    let mut query = ListQuery::new(hierarchy);
     let mut first = None;
     for (path, _) in &places {
         let path = path.as_deref().unwrap_or_default();
-        let list = list(path, hierarchy, &mut query);
-        let is_same = list.is_some() && first.get_or_insert_with(|| list.clone()) == &list;
-        if !is_same {
-            let path = Text::from(path);
+        let name = Text::from(path);
+        let Some(list) = list(path, hierarchy, &mut query) else {
+            return Some(format!(
+                "its threads are in several cgroups, and the device programs of {} are not known",
+                name.lossy()
+            ));
+        };
+        if first.get_or_insert_with(|| list.clone()) != &list {
             return Some(format!(
                 "its threads are in cgroups with different device programs, one of them is {}",
-                path.lossy()
+                name.lossy()
             ));
         }
     }
@@ -62,25 +69,36 @@ fn places(process: &Dir) -> Result<BTreeSet<Place>, String> {
     let (mut places, mut text, mut threads) = (BTreeSet::new(), Vec::new(), 0);
     let end = Instant::now() + TIME;
     let mut more = false;
-    let Ok(tasks) = process.child(c"task") else { return Ok(places) };
+    let mut unread = None;
+    let failed = |errno: Errno| format!("its threads cannot be asked for their cgroups: {}", errno.desc());
+    let Some(tasks) = process.child(c"task").or_absent().map_err(failed)? else { return Ok(places) };
     let listed = tasks.numbers(c".", |name, _| {
         threads += 1;
         more = threads > THREADS || places.len() > CGROUPS || Instant::now() >= end;
-        let Ok(thread) = tasks.child(name) else { return !more };
-        let read = thread.read_piece(c"stat", &mut text, STAT_LIMIT);
-        if read.is_err() || parse_stat(&text).is_none_or(|stat| stat.has_ended()) {
-            return !more;
-        }
-        if thread.read_piece(c"cgroup", &mut text, LIMIT).is_ok() {
-            let line = |controller: Option<&[u8]>| cgroup_line(&text, controller).map(<[u8]>::to_vec);
-            places.insert((line(None), line(Some(b"devices"))));
+        let Some(read) = place(&tasks, name, &mut text).or_absent().transpose() else { return !more };
+        match read {
+            Ok(place) => places.extend(place),
+            Err(errno) => unread = Some(errno),
         }
         !more
     });
-    match (listed, more) {
-        (_, true) => Err(format!("only {threads} of its threads were asked for their cgroups")),
+    match (listed.or_absent(), unread, more) {
+        (_, _, true) => Err(format!("only {threads} of its threads were asked for their cgroups")),
+        (Err(errno), _, _) | (_, Some(errno), _) => Err(failed(errno)),
         _ => Ok(places),
     }
+}
+
+/// The place of one thread; `None` if it has ended.
+fn place(tasks: &Dir, name: &CStr, text: &mut Vec<u8>) -> Result<Option<Place>, Errno> {
+    let thread = tasks.child(name)?;
+    thread.read_piece(c"stat", text, STAT_LIMIT)?;
+    if parse_stat(text).ok_or(Errno::EIO)?.has_ended() {
+        return Ok(None);
+    }
+    thread.read_piece(c"cgroup", text, LIMIT)?;
+    let line = |controller: Option<&[u8]>| cgroup_line(text, controller).map(<[u8]>::to_vec);
+    Ok(Some((line(None), line(Some(b"devices")))))
 }
 
 /// The programs in force in a cgroup; `None` if they are not known.
@@ -90,9 +108,10 @@ fn list(path: &[u8], hierarchy: &Hierarchy, query: &mut ListQuery) -> Option<Vec
     }
     let inside = hierarchy.mount.inside(path)?;
     let place = Path::new(".").join(OsStr::from_bytes(CgroupPath::new(&inside).relative()));
-    let dir = hierarchy.handle.child(&place).ok()?;
-    match query.effective(&dir, &mut Log::new(None)) {
-        Ok(Answer::Known(ids)) => Some(ids),
+    let list = hierarchy.handle.child(&place).map(|dir| query.effective(&dir, &mut Log::new(None)));
+    match list {
+        Ok(Ok(Answer::Known(ids))) => Some(ids),
+        // Not known, which is not the same as any other list.
         _ => None,
     }
 }

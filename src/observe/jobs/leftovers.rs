@@ -50,6 +50,7 @@ pub fn leftovers(options: &Options, job: &JobName, hook: JobHook) -> Result<Obse
     let mut remarks = Vec::new();
     let named = named(options, &hierarchy, job, filter, &mut log, &mut remarks);
     let (mut plan, scope) = plan(options, &hierarchy, job)?;
+    plan.concerns_node = true;
     for process in &named {
         // A cgroup that cannot be walked to is left out, and only the process is
         // read.

@@ -84,7 +84,7 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     fn new(options: &'a Options, hierarchy: &'a Hierarchy, names: &'a [JobName]) -> Self {
-        let own = hierarchy.own_cgroup(&options.proc).map(Into::into);
+        let own = hierarchy.own_cgroup().map(Into::into);
         let trusted = TrustedNames::around(own.as_ref());
         let jobs = BTreeMap::new();
         Self { options, hierarchy, names, trusted, jobs, exhaustive: false, incomplete: false }
@@ -99,7 +99,7 @@ impl<'a> Search<'a> {
     fn usual_places(&mut self) {
         let hierarchy = self.hierarchy;
         self.anchors(&hierarchy.handle, b"");
-        let own = hierarchy.own_cgroup(&self.options.proc).unwrap_or_default();
+        let own = hierarchy.own_cgroup().unwrap_or_default();
         for path in CgroupPath::new(&own).downwards().take(MAX_DEPTH).map(CgroupPath::as_bytes) {
             if self.trusted.numbered_job(path).is_some() {
                 return;
@@ -177,7 +177,7 @@ impl<'a> Search<'a> {
             let mut pids = Vec::new();
             daemon.read_into(c"cgroup.procs", &mut pids, LIMIT).ok()?;
             let place = [path, b"/", step.as_bytes(), b"/slurm"].concat();
-            step_daemon::job(self.options, &place.into(), &parse_pids(&pids))
+            step_daemon::job(self.options, &place.into(), &parse_pids(&pids).0)
         })
     }
 
