@@ -8,13 +8,14 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use nix::NixPath;
-use nix::dir::{Dir as Listing, Type};
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat, openat2, readlinkat};
 use nix::sys::stat::{Mode, SFlag, fstat, major, minor};
 use nix::sys::statfs::{CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, fstatfs};
 use nix::unistd::read;
 
+use super::listing;
+use super::retry::retried;
 use super::stat::{FileKind, FileStat, stat_at};
 
 /// A directory, opened with `O_PATH`: enough to walk and to query, and it needs
@@ -71,7 +72,7 @@ impl Dir {
     ///
     /// Those of openat(2); `ENOTDIR` for anything but a directory.
     pub fn open(path: &Path) -> Result<Self, Errno> {
-        openat(AT_FDCWD, path, flags(), Mode::empty()).map(Self)
+        retried(|| openat(AT_FDCWD, path, flags(), Mode::empty())).map(Self)
     }
 
     /// Opens a directory below this one. The last component is not followed if
@@ -81,7 +82,7 @@ impl Dir {
     ///
     /// Those of openat(2).
     pub fn child<P: ?Sized + NixPath>(&self, name: &P) -> Result<Self, Errno> {
-        openat(self, name, flags() | OFlag::O_NOFOLLOW, Mode::empty()).map(Self)
+        retried(|| openat(self, name, flags() | OFlag::O_NOFOLLOW, Mode::empty())).map(Self)
     }
 
     /// Inode and link count (`O_PATH` handles since Linux 3.6).
@@ -90,7 +91,7 @@ impl Dir {
     ///
     /// Those of fstat(2).
     pub fn stat(&self) -> Result<DirStat, Errno> {
-        let stat = fstat(self)?;
+        let stat = retried(|| fstat(self))?;
         #[allow(clippy::useless_conversion, reason = "it has 32 bits on aarch64")]
         let links = u64::from(stat.st_nlink);
         Ok(DirStat { inode: stat.st_ino, links, uid: stat.st_uid })
@@ -103,7 +104,7 @@ impl Dir {
     ///
     /// Those of fstatfs(2).
     pub fn file_system(&self) -> Result<FileSystem, Errno> {
-        Ok(match fstatfs(self)?.filesystem_type() {
+        Ok(match retried(|| fstatfs(self))?.filesystem_type() {
             CGROUP2_SUPER_MAGIC => FileSystem::Cgroup2,
             CGROUP_SUPER_MAGIC => FileSystem::Cgroup1,
             _ => FileSystem::Other,
@@ -121,16 +122,13 @@ impl Dir {
         if stat.links == 2 {
             return Ok(Vec::new());
         }
-        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-        let mut listing = Listing::openat(self, c".", flags, Mode::empty())?;
         let mut names = Vec::new();
-        for entry in listing.iter() {
-            let entry = entry?;
-            let name = entry.file_name();
-            if entry.file_type() == Some(Type::Directory) && name != c"." && name != c".." {
+        self.entries(c".", |name, is_directory| {
+            if is_directory {
                 names.push(name.to_owned());
             }
-        }
+            true
+        })?;
         Ok(names)
     }
 
@@ -161,7 +159,7 @@ impl Dir {
     /// Those of openat(2).
     pub fn open_file(&self, name: &CStr) -> Result<File, Errno> {
         let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW;
-        openat(self, name, flags, Mode::empty()).map(File::from)
+        retried(|| openat(self, name, flags, Mode::empty())).map(File::from)
     }
 
     /// Opens what `name` leads to, links followed, if it is a regular file: no
@@ -172,7 +170,7 @@ impl Dir {
     ///
     /// Those of openat(2); `EINVAL` for anything but a regular file.
     pub fn open_regular(&self, name: &CStr) -> Result<(File, FileStat), Errno> {
-        let place = openat(self, name, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())?;
+        let place = retried(|| openat(self, name, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty()))?;
         let stat = stat_at(&place, c"")?;
         if stat.kind != FileKind::Regular {
             return Err(Errno::EINVAL);
@@ -193,13 +191,7 @@ impl Dir {
             .flags(OFlag::O_PATH | OFlag::O_CLOEXEC | last)
             .resolve(ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS);
         // EAGAIN: somebody renamed something on the way.
-        let mut tries = 0;
-        let place = loop {
-            match openat2(self, path, how) {
-                Err(Errno::EAGAIN) if tries < 8 => tries += 1,
-                found => break found?,
-            }
-        };
+        let place = retried(|| openat2(self, path, how))?;
         let stat = stat_at(&place, c"")?;
         Ok((PathHandle(place), stat))
     }
@@ -210,7 +202,7 @@ impl Dir {
     ///
     /// readlinkat(2) failed.
     pub fn link(&self, name: &CStr) -> Result<Vec<u8>, Errno> {
-        readlinkat(self, name).map(std::os::unix::ffi::OsStringExt::into_vec)
+        retried(|| readlinkat(self, name)).map(std::os::unix::ffi::OsStringExt::into_vec)
     }
 
     /// Calls `visit` with every number among the names in the subdirectory
@@ -221,16 +213,17 @@ impl Dir {
     ///
     /// Those of openat(2) and getdents(2).
     pub fn numbers(&self, name: &CStr, mut visit: impl FnMut(&CStr, u32) -> bool) -> Result<(), Errno> {
+        self.entries(name, |name, _| {
+            let number = name.to_str().ok().and_then(|name| name.parse().ok());
+            number.is_none_or(|number| visit(name, number))
+        })
+    }
+
+    /// Calls `visit` with the names in the subdirectory `name`, and whether each is a
+    /// directory.
+    fn entries(&self, name: &CStr, visit: impl FnMut(&CStr, bool) -> bool) -> Result<(), Errno> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-        let mut listing = Listing::openat(self, name, flags, Mode::empty())?;
-        for entry in listing.iter() {
-            let entry = entry?;
-            let number = entry.file_name().to_str().ok().and_then(|name| name.parse().ok());
-            if number.is_some_and(|number| !visit(entry.file_name(), number)) {
-                break;
-            }
-        }
-        Ok(())
+        listing::each(&retried(|| openat(self, name, flags, Mode::empty()))?, visit)
     }
 }
 
@@ -269,16 +262,8 @@ fn read_to<Fd: AsFd>(file: Fd, buffer: &mut Vec<u8>, limit: usize, end: End) -> 
             return Err(Errno::EFBIG);
         }
         buffer.resize(old + STEP.max(old), 0);
-        let count = loop {
-            match read(file.as_fd(), &mut buffer[old..]) {
-                Err(Errno::EINTR) => {}
-                Err(error) => {
-                    buffer.clear();
-                    return Err(error);
-                }
-                Ok(count) => break count,
-            }
-        };
+        let read = retried(|| read(file.as_fd(), &mut buffer[old..]));
+        let count = read.inspect_err(|_| buffer.clear())?;
         let is_short = end == End::Short && old + count < buffer.len();
         buffer.truncate(old + count);
         if count == 0 || is_short {
@@ -296,8 +281,8 @@ fn read_to<Fd: AsFd>(file: Fd, buffer: &mut Vec<u8>, limit: usize, end: End) -> 
 /// Those of openat(2); `EINVAL` for other devices, `ENXIO` for a socket,
 /// `EISDIR` for a directory, `ENOTSUP` where /proc is not mounted.
 pub fn open_readable(path: &Path) -> Result<File, Errno> {
-    let place = openat(AT_FDCWD, path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())?;
-    let stat = fstat(&place)?;
+    let place = retried(|| openat(AT_FDCWD, path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty()))?;
+    let stat = retried(|| fstat(&place))?;
     match SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) {
         SFlag::S_IFREG | SFlag::S_IFIFO => reopen(&place),
         SFlag::S_IFCHR if is_harmless(major(stat.st_rdev), minor(stat.st_rdev)) => reopen(&place),
@@ -316,7 +301,7 @@ fn is_harmless(major: u64, minor: u64) -> bool {
 fn reopen(place: &OwnedFd) -> Result<File, Errno> {
     let again = format!("/proc/self/fd/{}", place.as_raw_fd());
     let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-    match openat(AT_FDCWD, again.as_str(), flags, Mode::empty()) {
+    match retried(|| openat(AT_FDCWD, again.as_str(), flags, Mode::empty())) {
         // The file itself was found: what is missing is /proc.
         Err(Errno::ENOENT) => Err(Errno::ENOTSUP),
         opened => opened.map(File::from),

@@ -17,12 +17,14 @@ pub mod iter;
 pub mod kcmp;
 #[cfg(feature = "libbpf")]
 pub mod libbpf;
+mod listing;
 pub mod mappings;
 pub mod namespace;
 pub mod notify;
 pub mod pidfd;
 pub mod probed;
 pub mod regular_file;
+pub mod retry;
 pub mod seccomp;
 pub mod spawn;
 pub mod stat;
