@@ -121,6 +121,14 @@ pub enum ObserveError {
         /// The proc file system.
         proc: PathBuf,
     },
+    /// A process that may be there and cannot be read.
+    #[error("process {pid}: {why}")]
+    Process {
+        /// The pid as asked.
+        pid: u32,
+        /// Why, one clause.
+        why: String,
+    },
     /// A process whose memory or files block every reader.
     #[error("process {pid} does not answer: not even its descriptors can be read without waiting for it")]
     SilentProcess {

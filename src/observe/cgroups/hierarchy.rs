@@ -12,7 +12,7 @@ use super::mounts::{Mount, Mounts};
 use crate::observation::CgroupMode;
 use crate::observe::error::ObserveError;
 use crate::observe::options::Options;
-use crate::observe::procfile::cgroup_line;
+use crate::observe::procfile::CgroupLines;
 use crate::sys::dir::{Dir, FileSystem, is_plain_file};
 
 /// Bytes of `/proc/self/cgroup`.
@@ -59,8 +59,12 @@ impl Hierarchy {
     pub(in crate::observe) fn own_cgroup(&self, proc: &Path) -> Option<Vec<u8>> {
         let mut text = Vec::new();
         Dir::open(&proc.join("self")).ok()?.read_into(c"cgroup", &mut text, OWN_LIMIT).ok()?;
-        let controller = if self.is_legacy() { Some(b"devices".as_slice()) } else { None };
-        self.mount.inside(cgroup_line(&text, controller)?)
+        self.mount.inside(self.line(&CgroupLines::new(text))?)
+    }
+
+    /// The path in this hierarchy among the cgroups of a process.
+    pub(in crate::observe) fn line<'l>(&self, lines: &'l CgroupLines) -> Option<&'l [u8]> {
+        if self.is_legacy() { lines.devices() } else { lines.unified() }
     }
 
     /// The components of a target, checked to exist now.
