@@ -44,6 +44,7 @@ impl<'a> Tree<'a> {
                 id: *id,
                 attached_at: place.map_or_else(String::new, |place| place.path.lossy().into_owned()),
                 flags: place.map_or_else(Vec::new, |place| flags(place, index < preorder)),
+                link_unknown: place.is_some_and(|place| place.own.links_unknown.is_some()),
             })
             .collect()
     }

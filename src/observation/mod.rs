@@ -207,6 +207,9 @@ pub struct Attached {
     /// Which of `programs` are held by a `bpf_link` (program id → link id).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub links: BTreeMap<u32, u32>,
+    /// Why it is not known which of `programs` are held by a link.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub links_unknown: Option<String>,
 }
 
 /// One loaded `cgroup_device` program.

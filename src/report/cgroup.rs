@@ -41,6 +41,9 @@ pub struct Effective {
     pub attached_at: String,
     /// `multi`, `override`, `preorder`, `link`; none is `[]`.
     pub flags: Vec<AttachFlag>,
+    /// Whether it is not known if a link holds it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub link_unknown: bool,
 }
 
 /// One GPU as seen from one cgroup.

@@ -15,7 +15,7 @@ use nix::sys::statfs::{CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, fstatfs};
 use nix::unistd::read;
 
 use super::listing;
-use super::retry::retried;
+use super::retry::again;
 use super::stat::{FileKind, FileStat, stat_at};
 
 /// A directory, opened with `O_PATH`: enough to walk and to query, and it needs
@@ -72,7 +72,7 @@ impl Dir {
     ///
     /// Those of openat(2); `ENOTDIR` for anything but a directory.
     pub fn open(path: &Path) -> Result<Self, Errno> {
-        retried(|| openat(AT_FDCWD, path, flags(), Mode::empty())).map(Self)
+        again(|| openat(AT_FDCWD, path, flags(), Mode::empty())).map(Self)
     }
 
     /// Opens a directory below this one. The last component is not followed if
@@ -82,7 +82,7 @@ impl Dir {
     ///
     /// Those of openat(2).
     pub fn child<P: ?Sized + NixPath>(&self, name: &P) -> Result<Self, Errno> {
-        retried(|| openat(self, name, flags() | OFlag::O_NOFOLLOW, Mode::empty())).map(Self)
+        again(|| openat(self, name, flags() | OFlag::O_NOFOLLOW, Mode::empty())).map(Self)
     }
 
     /// Inode and link count (`O_PATH` handles since Linux 3.6).
@@ -91,7 +91,7 @@ impl Dir {
     ///
     /// Those of fstat(2).
     pub fn stat(&self) -> Result<DirStat, Errno> {
-        let stat = retried(|| fstat(self))?;
+        let stat = again(|| fstat(self))?;
         #[allow(clippy::useless_conversion, reason = "it has 32 bits on aarch64")]
         let links = u64::from(stat.st_nlink);
         Ok(DirStat { inode: stat.st_ino, links, uid: stat.st_uid })
@@ -104,7 +104,7 @@ impl Dir {
     ///
     /// Those of fstatfs(2).
     pub fn file_system(&self) -> Result<FileSystem, Errno> {
-        Ok(match retried(|| fstatfs(self))?.filesystem_type() {
+        Ok(match again(|| fstatfs(self))?.filesystem_type() {
             CGROUP2_SUPER_MAGIC => FileSystem::Cgroup2,
             CGROUP_SUPER_MAGIC => FileSystem::Cgroup1,
             _ => FileSystem::Other,
@@ -159,7 +159,7 @@ impl Dir {
     /// Those of openat(2).
     pub fn open_file(&self, name: &CStr) -> Result<File, Errno> {
         let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW;
-        retried(|| openat(self, name, flags, Mode::empty())).map(File::from)
+        again(|| openat(self, name, flags, Mode::empty())).map(File::from)
     }
 
     /// Opens what `name` leads to, links followed, if it is a regular file: no
@@ -170,7 +170,7 @@ impl Dir {
     ///
     /// Those of openat(2); `EINVAL` for anything but a regular file.
     pub fn open_regular(&self, name: &CStr) -> Result<(File, FileStat), Errno> {
-        let place = retried(|| openat(self, name, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty()))?;
+        let place = again(|| openat(self, name, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty()))?;
         let stat = stat_at(&place, c"")?;
         if stat.kind != FileKind::Regular {
             return Err(Errno::EINVAL);
@@ -191,7 +191,7 @@ impl Dir {
             .flags(OFlag::O_PATH | OFlag::O_CLOEXEC | last)
             .resolve(ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS);
         // EAGAIN: somebody renamed something on the way.
-        let place = retried(|| openat2(self, path, how))?;
+        let place = again(|| openat2(self, path, how))?;
         let stat = stat_at(&place, c"")?;
         Ok((PathHandle(place), stat))
     }
@@ -202,7 +202,7 @@ impl Dir {
     ///
     /// readlinkat(2) failed.
     pub fn link(&self, name: &CStr) -> Result<Vec<u8>, Errno> {
-        retried(|| readlinkat(self, name)).map(std::os::unix::ffi::OsStringExt::into_vec)
+        again(|| readlinkat(self, name)).map(std::os::unix::ffi::OsStringExt::into_vec)
     }
 
     /// Calls `visit` with every number among the names in the subdirectory
@@ -223,7 +223,7 @@ impl Dir {
     /// directory.
     fn entries(&self, name: &CStr, visit: impl FnMut(&CStr, bool) -> bool) -> Result<(), Errno> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-        listing::each(&retried(|| openat(self, name, flags, Mode::empty()))?, visit)
+        listing::each(&again(|| openat(self, name, flags, Mode::empty()))?, visit)
     }
 }
 
@@ -262,7 +262,7 @@ fn read_to<Fd: AsFd>(file: Fd, buffer: &mut Vec<u8>, limit: usize, end: End) -> 
             return Err(Errno::EFBIG);
         }
         buffer.resize(old + STEP.max(old), 0);
-        let read = retried(|| read(file.as_fd(), &mut buffer[old..]));
+        let read = again(|| read(file.as_fd(), &mut buffer[old..]));
         let count = read.inspect_err(|_| buffer.clear())?;
         let is_short = end == End::Short && old + count < buffer.len();
         buffer.truncate(old + count);
@@ -281,8 +281,8 @@ fn read_to<Fd: AsFd>(file: Fd, buffer: &mut Vec<u8>, limit: usize, end: End) -> 
 /// Those of openat(2); `EINVAL` for other devices, `ENXIO` for a socket,
 /// `EISDIR` for a directory, `ENOTSUP` where /proc is not mounted.
 pub fn open_readable(path: &Path) -> Result<File, Errno> {
-    let place = retried(|| openat(AT_FDCWD, path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty()))?;
-    let stat = retried(|| fstat(&place))?;
+    let place = again(|| openat(AT_FDCWD, path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty()))?;
+    let stat = again(|| fstat(&place))?;
     match SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) {
         SFlag::S_IFREG | SFlag::S_IFIFO => reopen(&place),
         SFlag::S_IFCHR if is_harmless(major(stat.st_rdev), minor(stat.st_rdev)) => reopen(&place),
@@ -299,19 +299,20 @@ fn is_harmless(major: u64, minor: u64) -> bool {
 
 /// Opens the file of an `O_PATH` handle.
 fn reopen(place: &OwnedFd) -> Result<File, Errno> {
-    let again = format!("/proc/self/fd/{}", place.as_raw_fd());
+    let link = format!("/proc/self/fd/{}", place.as_raw_fd());
     let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-    match retried(|| openat(AT_FDCWD, again.as_str(), flags, Mode::empty())) {
+    match again(|| openat(AT_FDCWD, link.as_str(), flags, Mode::empty())) {
         // The file itself was found: what is missing is /proc.
         Err(Errno::ENOENT) => Err(Errno::ENOTSUP),
         opened => opened.map(File::from),
     }
 }
 
-/// Whether `path` exists and is something else than a directory.
+/// Whether something else than a directory is at `path`. What cannot be looked at is
+/// not known to be anything.
 pub fn is_plain_file(path: &Path) -> bool {
-    openat(AT_FDCWD, path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())
-        .and_then(fstat)
+    again(|| openat(AT_FDCWD, path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty()))
+        .and_then(|place| again(|| fstat(&place)))
         .is_ok_and(|stat| stat.st_mode & SFlag::S_IFMT.bits() != SFlag::S_IFDIR.bits())
 }
 

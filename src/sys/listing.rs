@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::errno::Errno;
 
-use super::retry::retried;
+use super::retry::again;
 
 /// Bytes of one call: some thousand names, so that most directories take one call and the
 /// empty one at the end.
@@ -25,7 +25,7 @@ const NAME: usize = 19;
 pub(super) fn each(directory: &OwnedFd, mut visit: impl FnMut(&CStr, bool) -> bool) -> Result<(), Errno> {
     let mut buffer = vec![0; ROOM];
     loop {
-        let filled = retried(|| fill(directory, &mut buffer))?;
+        let filled = again(|| fill(directory, &mut buffer))?;
         let mut rest = buffer.get(..filled).unwrap_or_default();
         if rest.is_empty() {
             return Ok(());

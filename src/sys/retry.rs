@@ -1,21 +1,41 @@
-//! Makes system calls again that a signal interrupted or that had to be put off.
+//! Calls again what the kernel asks to call again.
+
+use std::io;
 
 use nix::errno::Errno;
 
-/// How often a call is made: nothing that a user does keeps gpumap here.
+/// How often a call is made at most: a kernel or filter that always says `EINTR` or
+/// `EAGAIN` is a failure then, and no loop.
 const TRIES: usize = 16;
 
-/// The result of a call, which is made again where it failed with `EINTR` (a signal came
-/// first) or `EAGAIN` (something was just being changed), some times and without waiting.
+/// An error that may say: call again.
+pub trait MayRepeat {
+    /// Whether the call was interrupted (`EINTR`), or may work at another try (`EAGAIN`).
+    fn says_again(&self) -> bool;
+}
+
+impl MayRepeat for Errno {
+    fn says_again(&self) -> bool {
+        matches!(self, Self::EINTR | Self::EAGAIN)
+    }
+}
+
+impl MayRepeat for io::Error {
+    fn says_again(&self) -> bool {
+        self.raw_os_error().map(Errno::from_raw).is_some_and(|errno| errno.says_again())
+    }
+}
+
+/// The result of a call that is made again as long as it says so.
 ///
 /// # Errors
 ///
-/// Those of the call; these two if they persist.
-pub fn retried<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+/// Those of the call; `EINTR` or `EAGAIN` where it said so every time.
+pub fn again<T, E: MayRepeat>(mut call: impl FnMut() -> Result<T, E>) -> Result<T, E> {
     for _ in 1..TRIES {
         match call() {
-            Err(Errno::EINTR | Errno::EAGAIN) => {}
-            result => return result,
+            Err(error) if error.says_again() => {}
+            other => return other,
         }
     }
     call()
@@ -25,18 +45,20 @@ pub fn retried<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno
 mod tests {
     use super::*;
 
-    /// Make sure that both errors are passed over, that others are not, and that it ends.
+    /// Make sure that a call is made again for these two reasons alone, and not for ever.
     #[test]
-    fn again() {
-        let mut results = vec![Ok(7), Err(Errno::EAGAIN), Err(Errno::EINTR)];
-        assert_eq!(retried(|| results.pop().unwrap()), Ok(7));
+    fn retried() {
+        let mut answers = [Err(Errno::EINTR), Err(Errno::EAGAIN), Ok(7)].into_iter();
+        assert_eq!(again(|| answers.next().unwrap()), Ok(7));
+        let mut answers = [Err::<(), _>(Errno::EMFILE), Ok(())].into_iter();
+        assert_eq!(again(|| answers.next().unwrap()), Err(Errno::EMFILE));
         let mut calls = 0;
-        let mut count = |errno| {
+        let call = || {
             calls += 1;
-            Err::<(), _>(errno)
+            Err::<(), _>(Errno::EAGAIN)
         };
-        assert_eq!(retried(|| count(Errno::ENOMEM)), Err(Errno::ENOMEM));
-        assert_eq!(retried(|| count(Errno::EINTR)), Err(Errno::EINTR));
-        assert_eq!(calls, 1 + TRIES);
+        assert_eq!(again(call), Err(Errno::EAGAIN));
+        assert_eq!(calls, TRIES);
+        assert!(io::Error::from(Errno::EINTR).says_again() && !io::Error::other("x").says_again());
     }
 }

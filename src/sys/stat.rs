@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use nix::errno::Errno;
 
-use super::retry::retried;
+use super::retry::again;
 
 /// The facts that are requested.
 const WANTED: u32 = libc::STATX_BASIC_STATS | libc::STATX_MNT_ID;
@@ -70,7 +70,7 @@ pub fn stat_at<Fd: AsFd>(dir: Fd, name: &CStr) -> Result<FileStat, Errno> {
     let flags = libc::AT_EMPTY_PATH | libc::AT_NO_AUTOMOUNT | libc::AT_STATX_DONT_SYNC;
     let mut stat = MaybeUninit::<libc::statx>::zeroed();
     let fd = dir.as_fd().as_raw_fd();
-    retried(|| {
+    again(|| {
         // SAFETY: the name is terminated and the buffer has the size that the call fills.
         Errno::result(unsafe { libc::statx(fd, name.as_ptr(), flags, WANTED, stat.as_mut_ptr()) })
     })?;
