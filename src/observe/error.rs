@@ -200,6 +200,13 @@ pub enum ObserveError {
     },
 }
 
+impl ObserveError {
+    /// Whether what was asked about may be there, and could not be read.
+    pub(super) fn is_unread(&self) -> bool {
+        matches!(self, Self::Process { .. } | Self::SilentProcess { .. } | Self::LongPath { .. })
+    }
+}
+
 fn instead(cgroup2: Option<&PathBuf>) -> String {
     match cgroup2 {
         Some(path) => format!("cgroup2 is mounted at {}", path.display()),

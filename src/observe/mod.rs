@@ -25,7 +25,7 @@ mod host;
 mod jobs;
 pub mod monitor;
 mod options;
-mod pinned;
+pub(crate) mod pinned;
 mod problems;
 pub(crate) mod processes;
 pub(crate) mod procfile;

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use nix::errno::Errno;
 
-use super::procfile::{CgroupLines, Stat, parse_stat, uids};
+use super::procfile::{self, CgroupLines, Stat, parse_stat};
 use crate::sys::absence::is_absence;
 use crate::sys::dir::Dir;
 use crate::sys::stat::stat_at;
@@ -95,14 +95,7 @@ impl PinnedProcess {
 
     /// The text of `status`.
     pub(crate) fn status(&self) -> Result<Vec<u8>, NotRead> {
-        let mut text = Vec::new();
-        let read = self.dir.read_piece(c"status", &mut text, STATUS_LIMIT);
-        read.map(|()| text).map_err(|errno| self.failed("/status", errno))
-    }
-
-    /// Its uids: real, effective, saved and of the file system.
-    pub(crate) fn uids(&self) -> Result<[u32; 4], NotRead> {
-        uids(&self.status()?).ok_or(NotRead::Failed("/status", Errno::EBADMSG))
+        status(&self.dir).map_err(|errno| self.failed("/status", errno))
     }
 
     /// Its cgroups. Of a path that is too long, some kernels show nothing at all and fail
@@ -155,6 +148,21 @@ impl PinnedProcess {
     }
 }
 
+/// The uids of the process with this directory: real, effective, saved and of the file
+/// system.
+///
+/// # Errors
+///
+/// Those of openat(2) and read(2); `EBADMSG` where `status` does not say.
+pub(crate) fn uids(process: &Dir) -> Result<[u32; 4], Errno> {
+    procfile::uids(&status(process)?).ok_or(Errno::EBADMSG)
+}
+
+fn status(process: &Dir) -> Result<Vec<u8>, Errno> {
+    let mut text = Vec::new();
+    process.read_piece(c"status", &mut text, STATUS_LIMIT).map(|()| text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,7 +179,7 @@ mod tests {
         child.wait().unwrap();
         assert_eq!(process.failed("/stat", Errno::ENOMEM), NotRead::Failed("/stat", Errno::ENOMEM));
         assert_eq!(process.stat().unwrap_err(), NotRead::Gone);
-        assert!(process.uids() == Err(NotRead::Gone) && process.cgroups().is_err());
+        assert!(process.status() == Err(NotRead::Gone) && process.cgroups().is_err());
         assert_eq!(PinnedProcess::at("/proc".as_ref(), child.id()).unwrap_err(), NotRead::Gone);
         let nowhere = PinnedProcess::at("/nonexistent".as_ref(), 1).unwrap_err();
         assert_eq!(nowhere, NotRead::Failed("", Errno::ENOENT));

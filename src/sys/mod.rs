@@ -11,6 +11,7 @@ pub mod clock;
 pub mod dir;
 pub mod drop_rights;
 pub mod file_handle;
+pub mod freezer;
 pub mod heap;
 pub mod helper;
 pub mod iter;

@@ -9,7 +9,8 @@ use std::path::{Component, Path, PathBuf};
 use nix::errno::Errno;
 
 use super::mounts::{Mount, Mounts};
-use crate::observation::CgroupMode;
+use crate::model::CgroupPath;
+use crate::observation::{CgroupMode, Text};
 use crate::observe::error::ObserveError;
 use crate::observe::options::Options;
 use crate::observe::procfile::CgroupLines;
@@ -65,6 +66,24 @@ impl Hierarchy {
     /// The path in this hierarchy among the cgroups of a process.
     pub(in crate::observe) fn line<'l>(&self, lines: &'l CgroupLines) -> Option<&'l [u8]> {
         if self.is_legacy() { lines.devices() } else { lines.unified() }
+    }
+
+    /// Opens a cgroup by its path from the root, one name after the other: the path may be
+    /// longer than the kernel takes.
+    pub(in crate::observe) fn open(&self, path: CgroupPath<'_>) -> Result<Dir, Errno> {
+        let names = path.relative().split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+        names.map(OsStr::from_bytes).try_fold(self.handle.child(".")?, |dir, name| dir.child(name))
+    }
+
+    /// The last cgroup above a process that is certain, by its components, from what the
+    /// kernel shows of a path that is too long; the root if it shows nothing.
+    pub(in crate::observe) fn above(&self, shown: Option<&Text>) -> Vec<Vec<u8>> {
+        let inside = shown.and_then(|shown| self.mount.inside(shown.as_bytes())).unwrap_or_default();
+        let names = inside.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+        let mut names: Vec<Vec<u8>> = names.map(<[u8]>::to_vec).collect();
+        // The last name may be cut.
+        names.pop();
+        names
     }
 
     /// The components of a target, checked to exist now.

@@ -16,6 +16,7 @@ use crate::observe::options::Options;
 use crate::observe::pinned::{NotRead, PinnedProcess};
 use crate::observe::procfile::{Stat, may_be_cut};
 use crate::owner::TrustedNames;
+use crate::sys::absence::OrAbsent as _;
 use crate::sys::dir::Dir;
 use crate::sys::file_handle;
 
@@ -175,13 +176,12 @@ fn path(dir: &impl AsFd) -> Option<PathBuf> {
 /// There is no cgroup of this path, or another one; no cgroup hierarchy.
 pub fn open_cgroup(options: &Options, path: &Text, id: u64) -> Result<Dir, ObserveError> {
     let hierarchy = Hierarchy::find(options)?;
-    let relative = CgroupPath::new(path).relative();
-    let relative = if relative.is_empty() { b".".as_slice() } else { relative };
     let named = || PathBuf::from(OsStr::from_bytes(path.as_bytes()));
     let gone = || ObserveError::NoSuchCgroup { path: named(), root: hierarchy.mount.point.clone() };
-    let dir = hierarchy.handle.child(&PathBuf::from(OsStr::from_bytes(relative))).map_err(|_| gone())?;
-    match dir.stat() {
-        Ok(stat) if stat.inode == id => Ok(dir),
+    let opened = hierarchy.open(CgroupPath::new(path)).and_then(|dir| Ok((dir.stat()?, dir)));
+    let failed = |errno| ObserveError::Open { path: named(), errno };
+    match opened.or_absent().map_err(failed)? {
+        Some((stat, dir)) if stat.inode == id => Ok(dir),
         _ => Err(gone()),
     }
 }

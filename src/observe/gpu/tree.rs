@@ -36,8 +36,7 @@ pub(super) struct Tree<'a> {
 impl<'a> Tree<'a> {
     /// A tree at `root`; `//`, `/.` and the like are live too.
     pub(super) fn new(root: &'a Path, errors: &'a mut Vec<Problem>) -> Self {
-        let identity =
-            |path: &Path| again(|| fs::metadata(path)).map(|meta| (meta.dev(), meta.ino()));
+        let identity = |path: &Path| again(|| fs::metadata(path)).map(|meta| (meta.dev(), meta.ino()));
         let (live, unknown) = match (identity(root), identity(Path::new("/"))) {
             (Ok(root), Ok(slash)) => (root == slash, None),
             (Err(error), _) | (_, Err(error)) => (root == Path::new("/"), Some(error)),
