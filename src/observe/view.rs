@@ -15,8 +15,9 @@ use super::cgroups::hierarchy::Hierarchy;
 use super::cgroups::query::UNMOUNTED;
 use super::cgroups::walk::{VisitedCgroup, WalkPlan};
 use super::options::Options;
+use super::pinned::STATUS_LIMIT;
 use super::problems::Log;
-use super::procfile::{STATUS_LIMIT, cgroup_line};
+use super::procfile::CgroupLines;
 use super::setup::hidepid;
 use crate::model::ProblemCode;
 use crate::observation::{Cgroup, Process, UnseenProcesses};
@@ -208,7 +209,12 @@ fn add_unread(
         if unread > 0 {
             let more = UnseenProcesses { count: Some(unread), why: UNREAD.to_owned() };
             if log.problems.is_empty() {
-                log.add(ProblemCode::Unreadable, more.counted(), format!("left out: {UNREAD}"), "another try");
+                log.add(
+                    ProblemCode::Unreadable,
+                    more.counted(),
+                    format!("left out: {UNREAD}"),
+                    "another try",
+                );
             }
             cgroup.unseen = UnseenProcesses::join(cgroup.unseen.take(), Some(&more));
         }
@@ -276,8 +282,8 @@ fn is_elsewhere(proc: &Result<Dir, Errno>, hierarchy: &Hierarchy, pid: u32, path
     let Ok(proc) = proc else { return false };
     let process = proc.child(pid.to_string().as_str());
     let read = process.and_then(|process| process.read_piece(c"cgroup", &mut text, CGROUP_LIMIT));
-    let controller = if hierarchy.is_legacy() { Some(b"devices".as_slice()) } else { None };
-    let now = cgroup_line(&text, controller).and_then(|line| hierarchy.mount.inside(line));
+    let lines = CgroupLines::new(text);
+    let now = hierarchy.line(&lines).and_then(|line| hierarchy.mount.inside(line));
     read.is_ok() && now.is_some_and(|now| now != path)
 }
 

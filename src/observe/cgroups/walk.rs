@@ -70,7 +70,8 @@ impl WalkPlan {
         node
     }
 
-    fn add(&mut self, parts: Vec<Vec<u8>>, recursive: bool) {
+    /// Adds a cgroup of which nobody knows whether it is there, and everything below it.
+    pub(in crate::observe) fn add(&mut self, parts: Vec<Vec<u8>>, recursive: bool) {
         let node = self.mention(parts);
         node.requested = true;
         node.recursive |= recursive;
