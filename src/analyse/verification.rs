@@ -24,7 +24,11 @@ pub struct ToVerify {
 ///
 /// As [`super::node()`].
 pub fn to_verify(observation: &Observation) -> Result<ToVerify, AnalyseError> {
-    let inspection = Inspection::new(observation, &CallerAllocation::default())?;
+    Inspection::new(observation, &CallerAllocation::default()).map(|inspection| questions(&inspection))
+}
+
+/// The same of a node that is analysed already.
+pub(crate) fn questions(inspection: &Inspection<'_>) -> ToVerify {
     let mut seen = BTreeSet::new();
     let cgroups = inspection.payload().cgroups.iter().flatten().zip(inspection.paths());
     let different = cgroups.filter(|(cgroup, path)| {
@@ -34,7 +38,7 @@ pub fn to_verify(observation: &Observation) -> Result<ToVerify, AnalyseError> {
         has_processes && seen.insert((ids, cgroup.policy.clone()))
     });
     let cgroups = different.map(|(_, path)| path.clone()).collect();
-    Ok(ToVerify { cgroups, nodes: nodes(&inspection) })
+    ToVerify { cgroups, nodes: nodes(inspection) }
 }
 
 fn nodes(inspection: &Inspection<'_>) -> Vec<(String, u32, u32)> {
