@@ -21,7 +21,7 @@ mod scope;
 mod tenants;
 mod wording;
 
-use crate::analyse::{self, AnalyseError, CallerAllocation, ToVerify};
+use crate::analyse::{self, AnalyseError, CallerAllocation, TimeLimit, ToVerify};
 use crate::observation::{Observation, Verification};
 use crate::report::{Audit, AuditOptions, Checked, Finding, Payload};
 
@@ -43,8 +43,9 @@ pub fn audit(
     observation: &Observation,
     granted: &CallerAllocation,
     config: &Config,
+    limit: &TimeLimit,
 ) -> Result<Payload, AnalyseError> {
-    audit_within(observation, granted, config, &AuditScope::default())
+    audit_within(observation, granted, config, &AuditScope::default(), limit)
 }
 
 /// The findings that concern a part of the node.
@@ -57,8 +58,9 @@ pub fn audit_within(
     granted: &CallerAllocation,
     config: &Config,
     scope: &AuditScope,
+    limit: &TimeLimit,
 ) -> Result<Payload, AnalyseError> {
-    audit_asking(observation, granted, config, scope, |_| Vec::new())
+    audit_asking(observation, granted, config, scope, limit, |_| Vec::new())
 }
 
 /// The same; `ask` puts questions to the kernel (`--verify`). Everything is decoded by then,
@@ -72,9 +74,10 @@ pub fn audit_asking(
     granted: &CallerAllocation,
     config: &Config,
     scope: &AuditScope,
+    limit: &TimeLimit,
     ask: impl FnOnce(ToVerify) -> Vec<Verification>,
 ) -> Result<Payload, AnalyseError> {
-    let mut facts = Facts::new(observation, granted, config)?;
+    let mut facts = Facts::new(observation, granted, config, limit)?;
     let mut found = find(&mut facts);
     let verified = ask(analyse::questions(&facts.inspection));
     found.extend(findings::mismatches(&mut facts, &verified));
@@ -91,8 +94,9 @@ pub fn audit_and_node(
     observation: &Observation,
     granted: &CallerAllocation,
     config: &Config,
+    limit: &TimeLimit,
 ) -> Result<(Payload, Payload), AnalyseError> {
-    let mut facts = Facts::new(observation, granted, config)?;
+    let mut facts = Facts::new(observation, granted, config, limit)?;
     let found = find(&mut facts);
     let audit = answer(&mut facts, found, granted, &AuditScope::default());
     Ok((audit, facts.inspection.into_payload()))

@@ -56,7 +56,7 @@ impl Inventory {
     /// As `audit --verify` does it.
     fn verified(&self, cgroup: &Cgroup) -> Observation {
         let mut observation = self.observe(cgroup);
-        let wanted = analyse::to_verify(&observation).unwrap();
+        let wanted = analyse::to_verify(&observation, &gpumap::analyse::TimeLimit::default()).unwrap();
         let node = |(path, major, minor)| Node { path, major, minor };
         let nodes: Vec<Node> = wanted.nodes.into_iter().map(node).collect();
         assert_eq!(nodes.len(), NODES.len());
@@ -77,7 +77,13 @@ fn answers(observation: &Observation) -> Vec<(&str, Answer<bool>)> {
 }
 
 fn mismatches(observation: &Observation) -> Vec<Finding> {
-    let payload = audit::audit(observation, &CallerAllocation::default(), &Config::default()).unwrap();
+    let payload = audit::audit(
+        observation,
+        &CallerAllocation::default(),
+        &Config::default(),
+        &gpumap::analyse::TimeLimit::default(),
+    )
+    .unwrap();
     payload.findings.unwrap().into_iter().filter(|found| found.id == "verify-mismatch").collect()
 }
 
@@ -224,7 +230,7 @@ fn move_first(from: &Cgroup, to: PathBuf) -> std::thread::JoinHandle<()> {
 /// cgroup, left behind, and waited for when it can end.
 #[test]
 fn processes_that_cannot_end() {
-    let Some(_host) = host::exclusive() else { return };
+    let Some(_host) = host::shared() else { return };
     let Some(held) = Held::new("end") else { return };
     let cgroup = Cgroup::new().unwrap();
     let home = Cgroup::new().unwrap();
@@ -242,7 +248,8 @@ fn processes_that_cannot_end() {
         let answer = answered.recv_timeout(Duration::from_secs(60));
         let (from, to) = (procs(&cgroup), procs(&home));
         held.thaw();
-        assert_eq!(answer, Ok((Err(AskError::TimedOut), 1)), "waited for");
+        let (answer, left) = answer.expect("it was waited for");
+        assert!(answer == Err(AskError::TimedOut) && left > 0, "{answer:?} {left}");
         assert!(from.is_empty() && !to.is_empty(), "{from:?} {to:?}");
     });
     mover.join().unwrap();

@@ -128,7 +128,7 @@ fn judge(
 ) -> Result<Payload, Failure> {
     let AuditSubject { observation, granted, config, scope, .. } = subject;
     let (mut verified, mut problems) = (Vec::new(), Vec::new());
-    let payload = audit::audit_asking(observation, granted, config, scope, |wanted| {
+    let payload = audit::audit_asking(observation, granted, config, scope, &invocation.decoding, |wanted| {
         if args.verify {
             let node = |(path, major, minor)| observe::verify::Node { path, major, minor };
             let nodes: Vec<_> = wanted.nodes.into_iter().map(node).collect();

@@ -5,9 +5,8 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use super::resolve::Key;
-use crate::analyse::CgroupGpus;
+use crate::analyse::{CgroupGpus, TimeLimit};
 use crate::observation::{Observation, Process, Text};
-use crate::policy::deadline;
 use crate::watch::{Beside, LONG, SOON};
 
 /// Cgroups that are remembered because their programs take long to decode.
@@ -94,9 +93,9 @@ impl SlowDecoder {
 
 /// Decodes, and tells whether the time was over before all was decoded.
 fn decode(observation: &Observation, process: &Process, limit: Duration) -> (Option<CgroupGpus>, bool) {
-    deadline::within(Instant::now().checked_add(limit), || {
-        (CgroupGpus::new(observation, process), deadline::was_missed())
-    })
+    let limit = TimeLimit::at(Instant::now().checked_add(limit));
+    let gpus = CgroupGpus::new(observation, process, &limit);
+    (gpus, limit.was_missed())
 }
 
 /// Whether the programs in force, what they read and the GPUs are the same.

@@ -4,12 +4,11 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use crate::analyse::NodeComparison;
+use crate::analyse::{NodeComparison, TimeLimit};
 use crate::model::{CgroupPath, EventKind};
 use crate::observation::Text;
 use crate::observe::monitor::cgroups::ProgramsChange;
 use crate::owner::Directory;
-use crate::policy::deadline;
 use crate::report::{Event, Gpu, PolicyEvent};
 use crate::watch::NOT_YET;
 
@@ -32,11 +31,10 @@ pub(super) struct DecodedStep {
 
 /// Decodes a step, for no longer than this.
 pub(super) fn decode(step: &ProgramsChange, limit: Duration) -> DecodedStep {
-    deadline::within(Instant::now().checked_add(limit), || {
-        let mut comparison = NodeComparison::new(&step.before, &step.after);
-        let events = events(step, &mut comparison);
-        DecodedStep { events, gpus: comparison.gpus().to_vec(), is_late: deadline::was_missed() }
-    })
+    let limit = TimeLimit::at(Instant::now().checked_add(limit));
+    let mut comparison = NodeComparison::new(&step.before, &step.after, &limit);
+    let events = events(step, &mut comparison);
+    DecodedStep { events, gpus: comparison.gpus().to_vec(), is_late: limit.was_missed() }
 }
 
 /// Says that the policies of a step are not known yet.
