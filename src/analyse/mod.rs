@@ -45,7 +45,7 @@ mod subject;
 mod verification;
 mod writer;
 
-pub use crate::policy::Question;
+pub use crate::policy::{Question, TimeLimit};
 pub use activity::Follower;
 pub use allocated::CallerAllocation;
 pub use attachment::is_preorder;
@@ -70,4 +70,5 @@ pub use programs::programs;
 pub use rules::rule as rule_of;
 pub use stack::{ProgramInForce, Stack, policies_below, stack};
 pub use subject::Subject;
+pub(crate) use verification::questions;
 pub use verification::{ToVerify, to_verify};

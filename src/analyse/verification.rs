@@ -8,6 +8,7 @@ use super::allocated::CallerAllocation;
 use super::error::AnalyseError;
 use super::inspection::Inspection;
 use crate::observation::{Observation, Text};
+use crate::policy::TimeLimit;
 
 /// The questions of `--verify`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,8 +24,13 @@ pub struct ToVerify {
 /// # Errors
 ///
 /// As [`super::node()`].
-pub fn to_verify(observation: &Observation) -> Result<ToVerify, AnalyseError> {
-    let inspection = Inspection::new(observation, &CallerAllocation::default())?;
+pub fn to_verify(observation: &Observation, limit: &TimeLimit) -> Result<ToVerify, AnalyseError> {
+    let inspection = Inspection::new(observation, &CallerAllocation::default(), limit);
+    inspection.map(|inspection| questions(&inspection))
+}
+
+/// The same of a node that is analysed already.
+pub(crate) fn questions(inspection: &Inspection<'_>) -> ToVerify {
     let mut seen = BTreeSet::new();
     let cgroups = inspection.payload().cgroups.iter().flatten().zip(inspection.paths());
     let different = cgroups.filter(|(cgroup, path)| {
@@ -34,7 +40,7 @@ pub fn to_verify(observation: &Observation) -> Result<ToVerify, AnalyseError> {
         has_processes && seen.insert((ids, cgroup.policy.clone()))
     });
     let cgroups = different.map(|(_, path)| path.clone()).collect();
-    Ok(ToVerify { cgroups, nodes: nodes(&inspection) })
+    ToVerify { cgroups, nodes: nodes(inspection) }
 }
 
 fn nodes(inspection: &Inspection<'_>) -> Vec<(String, u32, u32)> {

@@ -167,7 +167,7 @@ fn sweep_of(is_undo: bool) {
         let apply = apply(&stage);
         let mut rng = Rng::new(seed + worker as u64);
         // A run without a fault says how many calls there are.
-        let mut prepared = |stage: &mut Stage, patient: &Patient| {
+        let prepared = |stage: &mut Stage, patient: &Patient| {
             patient.reset();
             if !is_undo {
                 return apply.clone();

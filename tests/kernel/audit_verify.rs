@@ -18,7 +18,9 @@ use gpumap::observe::verify::{Node, verify};
 use gpumap::observe::{self, CgroupTarget, Options};
 use gpumap::report::Finding;
 use gpumap::sys::access::{self, Access};
+use gpumap::sys::helper::left_behind;
 use gpumap::sys::spawn::{AskError, ask_inside};
+use nix::fcntl::OFlag;
 use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 
 /// Devices of every Linux that nothing minds being asked about: full, random,
@@ -54,7 +56,7 @@ impl Inventory {
     /// As `audit --verify` does it.
     fn verified(&self, cgroup: &Cgroup) -> Observation {
         let mut observation = self.observe(cgroup);
-        let wanted = analyse::to_verify(&observation).unwrap();
+        let wanted = analyse::to_verify(&observation, &gpumap::analyse::TimeLimit::default()).unwrap();
         let node = |(path, major, minor)| Node { path, major, minor };
         let nodes: Vec<Node> = wanted.nodes.into_iter().map(node).collect();
         assert_eq!(nodes.len(), NODES.len());
@@ -75,7 +77,13 @@ fn answers(observation: &Observation) -> Vec<(&str, Answer<bool>)> {
 }
 
 fn mismatches(observation: &Observation) -> Vec<Finding> {
-    let payload = audit::audit(observation, &CallerAllocation::default(), &Config::default()).unwrap();
+    let payload = audit::audit(
+        observation,
+        &CallerAllocation::default(),
+        &Config::default(),
+        &gpumap::analyse::TimeLimit::default(),
+    )
+    .unwrap();
     payload.findings.unwrap().into_iter().filter(|found| found.id == "verify-mismatch").collect()
 }
 
@@ -156,20 +164,138 @@ fn processes_that_cannot_answer() {
     fs::write(cgroup.path().join("cgroup.freeze"), "1").unwrap();
     let start = Instant::now();
     let limit = Duration::from_millis(100);
-    assert_eq!(ask_inside(cgroup.dir().as_fd(), &asked, limit), Err(AskError::TimedOut));
+    assert_eq!(ask_inside(cgroup.dir().as_fd(), None, &asked, limit), Err(AskError::TimedOut));
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     assert_eq!(procs(&cgroup), "");
     fs::write(cgroup.path().join("cgroup.freeze"), "0").unwrap();
     let limit = Duration::from_secs(5);
-    let allowed = ask_inside(cgroup.dir().as_fd(), &asked, limit);
+    let allowed = ask_inside(cgroup.dir().as_fd(), None, &asked, limit);
     assert_eq!(allowed, Ok(vec![access::AccessAnswer::Allowed]));
 
     let threaded = cgroup.child("threaded").unwrap();
     fs::write(threaded.path().join("cgroup.type"), "threaded").unwrap();
     // Beside it, a cgroup that is not threaded is of no use.
     let invalid = cgroup.child("invalid").unwrap();
-    let refused = ask_inside(invalid.dir().as_fd(), &asked, limit);
+    let refused = ask_inside(invalid.dir().as_fd(), None, &asked, limit);
     assert_eq!(refused, Err(AskError::Start(nix::errno::Errno::EOPNOTSUPP)));
+}
+
+/// Makes a group of the v1 freezer: its processes do not end when they are killed, as those
+/// of a cgroup that gets no processor time.
+struct Held(PathBuf);
+
+impl Held {
+    fn new(name: &str) -> Option<Self> {
+        let path =
+            PathBuf::from(format!("/sys/fs/cgroup/freezer/gpumap-verify-{}-{name}", std::process::id()));
+        fs::create_dir(&path).ok()?;
+        fs::write(path.join("freezer.state"), "FROZEN").unwrap();
+        Some(Self(path))
+    }
+
+    fn thaw(&self) {
+        fs::write(self.0.join("freezer.state"), "THAWED").unwrap();
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let _gone = fs::write(self.0.join("freezer.state"), "THAWED");
+        for _ in 0..500 {
+            if fs::remove_dir(&self.0).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// Writes the first process that appears in a frozen cgroup to a file of another one, and
+/// lets it go on.
+fn move_first(from: &Cgroup, to: PathBuf) -> std::thread::JoinHandle<()> {
+    let (procs, freeze) = (from.path().join("cgroup.procs"), from.path().join("cgroup.freeze"));
+    std::thread::spawn(move || {
+        let end = Instant::now() + Duration::from_secs(20);
+        while Instant::now() < end {
+            if let Some(pid) = fs::read_to_string(&procs).unwrap_or_default().lines().next() {
+                fs::write(&to, pid).unwrap();
+                fs::write(&freeze, "0").unwrap();
+                return;
+            }
+        }
+    })
+}
+
+/// Make sure that a process that does not even end when it is killed is taken out of the
+/// cgroup, left behind, and waited for when it can end.
+#[test]
+fn processes_that_cannot_end() {
+    let Some(_host) = host::shared() else { return };
+    let Some(held) = Held::new("end") else { return };
+    let cgroup = Cgroup::new().unwrap();
+    let home = Cgroup::new().unwrap();
+    fs::write(cgroup.path().join("cgroup.freeze"), "1").unwrap();
+    let mover = move_first(&cgroup, held.0.join("cgroup.procs"));
+    let (sender, answered) = std::sync::mpsc::channel();
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            let null = fs::File::open("/dev/null").unwrap();
+            let asked = [(null.as_fd(), Access::ReadWrite)];
+            let limit = Duration::from_secs(2);
+            let answer = ask_inside(cgroup.dir().as_fd(), Some(home.dir().as_fd()), &asked, limit);
+            sender.send((answer, left_behind())).unwrap();
+        });
+        let answer = answered.recv_timeout(Duration::from_secs(60));
+        let (from, to) = (procs(&cgroup), procs(&home));
+        held.thaw();
+        let (answer, left) = answer.expect("it was waited for");
+        assert!(answer == Err(AskError::TimedOut) && left > 0, "{answer:?} {left}");
+        assert!(from.is_empty() && !to.is_empty(), "{from:?} {to:?}");
+    });
+    mover.join().unwrap();
+    let end = Instant::now() + Duration::from_secs(20);
+    while left_behind() > 0 {
+        assert!(Instant::now() < end, "never waited for");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(procs(&home), "");
+}
+
+/// Make sure that answers do not count that were given in another cgroup.
+#[test]
+fn processes_that_are_moved() {
+    let Some(_host) = host::shared() else { return };
+    let inventory = Inventory::new("moved");
+    let denied = inventory.0.join("dev/hl0");
+    let node = nix::fcntl::open(&denied, OFlag::O_PATH | OFlag::O_NOFOLLOW, Mode::empty()).unwrap();
+    let asked = [(node.as_fd(), Access::ReadWrite)];
+    let (cgroup, other) = (Cgroup::new().unwrap(), Cgroup::new().unwrap());
+    attach_deny(&other, 1, 7, MULTI);
+    let ask = |cgroup: &Cgroup| ask_inside(cgroup.dir().as_fd(), None, &asked, Duration::from_secs(20));
+    assert_eq!(ask(&cgroup), Ok(vec![access::AccessAnswer::Allowed]));
+    assert_eq!(ask(&other), Ok(vec![access::AccessAnswer::DevicePolicy]));
+    // It waits in this cgroup until somebody has moved it.
+    fs::write(cgroup.path().join("cgroup.freeze"), "1").unwrap();
+    let mover = move_first(&cgroup, other.path().join("cgroup.procs"));
+    assert_eq!(ask(&cgroup), Err(AskError::Elsewhere));
+    mover.join().unwrap();
+}
+
+/// Make sure that cgroups that were not asked in time are a problem.
+#[test]
+fn time_is_over() {
+    let Some(_host) = host::shared() else { return };
+    let inventory = Inventory::new("time");
+    let cgroup = Cgroup::new().unwrap();
+    let _sleeper = Sleeper::in_cgroup(&cgroup);
+    let mut observation = inventory.observe(&cgroup);
+    let options = Options { deadline: Some(Instant::now()), ..inventory.options() };
+    let node = Node { path: "/dev/hl0".to_owned(), major: 1, minor: 7 };
+    let path = relative(cgroup.path());
+    verify(&options, &mut observation, &[path.as_str().into()], &[node]);
+    assert!(observation.verified.iter().all(|one| one.allowed.known().is_none()));
+    let problem = observation.errors.iter().find(|error| error.code == ProblemCode::NotVerified);
+    assert!(problem.is_some_and(|problem| problem.why.contains("no time left")), "{problem:?}");
 }
 
 /// Make sure that many processes in turn cost little and leave none behind.
@@ -180,7 +306,7 @@ fn many_in_turn() {
     let asked = vec![(null.as_fd(), Access::ReadWrite); 1024];
     let cgroup = Cgroup::new().unwrap();
     for _ in 0..100 {
-        let answers = ask_inside(cgroup.dir().as_fd(), &asked, Duration::from_secs(5)).unwrap();
+        let answers = ask_inside(cgroup.dir().as_fd(), None, &asked, Duration::from_secs(5)).unwrap();
         assert_eq!(answers.len(), 1024);
         assert!(answers.iter().all(|answer| *answer == access::AccessAnswer::Allowed));
     }

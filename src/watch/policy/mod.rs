@@ -4,17 +4,22 @@ mod event;
 mod reported;
 
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
-use super::EventSource;
-use crate::analyse::NodeComparison;
+use super::{Beside, EventSource, LONG, SOON};
 use crate::observation::Problem;
-use crate::observe::monitor::cgroups::{CgroupMonitor, ListSource, Notification};
+use crate::observe::monitor::cgroups::{CgroupMonitor, ListSource, Notification, ProgramsChange};
 use crate::observe::{CgroupTarget, ObserveError, Options};
 use crate::report::{Event, Gpu};
-use event::events;
+use event::{DecodedStep, decode, given_up, not_yet};
 use reported::ReportedProblems;
 
-/// Watches the programs in force on cgroups.
+/// How long a change is waited for that takes longer than [`SOON`] to decode, where nothing
+/// else is decoded: on a busy machine it may be an ordinary one.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// Watches the programs in force on cgroups. Programs that take long to decode are decoded
+/// beside, and keep no other change waiting.
 ///
 /// Nothing is written, nothing is loaded; memory is bounded by the number of
 /// cgroups. Since Linux 4.15, best since 6.17.
@@ -23,6 +28,8 @@ pub struct PolicyWatcher {
     monitor: CgroupMonitor,
     gpus: Vec<Gpu>,
     reported: ReportedProblems,
+    /// Decodes changes that take long.
+    slow: Beside<ProgramsChange, DecodedStep>,
 }
 
 impl PolicyWatcher {
@@ -66,7 +73,12 @@ impl PolicyWatcher {
     }
 
     fn new(monitor: CgroupMonitor) -> Self {
-        Self { monitor, gpus: Vec::new(), reported: ReportedProblems::default() }
+        Self {
+            monitor,
+            gpus: Vec::new(),
+            reported: ReportedProblems::default(),
+            slow: Beside::start(|step| decode(&step, LONG)),
+        }
     }
 
     /// What serves as the source: `revision+fanotify`, `revision+inotify`,
@@ -96,13 +108,41 @@ impl PolicyWatcher {
     }
 
     /// What changed since the last call: `policy` events, and `lost` where
-    /// programs came and went in between. Does not wait.
+    /// programs came and went in between. Waits for nothing but, for a moment, the decoder.
     pub fn check(&mut self) -> Vec<Event> {
-        let Some(step) = self.monitor.check() else { return Vec::new() };
-        let mut comparison = NodeComparison::new(&step.before, &step.after);
-        let events = events(&step, &mut comparison);
-        self.gpus = comparison.gpus().to_vec();
+        let mut events = self.decoded(Duration::ZERO).unwrap_or_default();
+        if let Some(step) = self.monitor.check() {
+            events.extend(self.follow(step));
+        }
         events
+    }
+
+    /// The events of a change, or that they are told later.
+    fn follow(&mut self, step: ProgramsChange) -> Vec<Event> {
+        let decoded = decode(&step, SOON);
+        if !decoded.is_late {
+            return self.take(decoded);
+        }
+        let (not_yet, patience) =
+            (not_yet(&step), if self.slow.is_idle() { PATIENCE } else { Duration::ZERO });
+        match self.slow.ask(step) {
+            Ok(()) => self.decoded(patience).unwrap_or(not_yet),
+            Err(step) => given_up(&step),
+        }
+    }
+
+    /// The events of changes that were decoded beside; `None` if there is none.
+    fn decoded(&mut self, patience: Duration) -> Option<Vec<Event>> {
+        let mut events = self.slow.answer(patience).map(|decoded| self.take(decoded))?;
+        while let Some(decoded) = self.slow.answer(Duration::ZERO) {
+            events.extend(self.take(decoded));
+        }
+        Some(events)
+    }
+
+    fn take(&mut self, decoded: DecodedStep) -> Vec<Event> {
+        self.gpus = decoded.gpus;
+        decoded.events
     }
 }
 
