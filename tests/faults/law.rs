@@ -44,6 +44,10 @@ pub fn judge(normal: &Normal, line: &Line, run: &Run, failed: &Failed, error: Er
     if !(0..=3).contains(&code) {
         return breach("has no exit code", [format!("{code}"), said()]);
     }
+    // An interrupted call is made again, and nobody sees it.
+    if error == Errno::EINTR && line.kind != Kind::Doctor && (code == 2 || code == 3) {
+        return breach("does not call again", [said()]);
+    }
     if code == 2 {
         let is_told = !run.complaint.trim().is_empty() || !run.answer.errors.is_empty();
         return if is_told { None } else { breach("fails without a word", []) };
