@@ -208,7 +208,12 @@ fn add_unread(
         if unread > 0 {
             let more = UnseenProcesses { count: Some(unread), why: UNREAD.to_owned() };
             if log.problems.is_empty() {
-                log.add(ProblemCode::Unreadable, more.counted(), format!("left out: {UNREAD}"), "another try");
+                log.add(
+                    ProblemCode::Unreadable,
+                    more.counted(),
+                    format!("left out: {UNREAD}"),
+                    "another try",
+                );
             }
             cgroup.unseen = UnseenProcesses::join(cgroup.unseen.take(), Some(&more));
         }

@@ -11,8 +11,8 @@ use super::state::{Differences, MonitoredCgroups, RESCAN};
 use crate::model::ProblemCode;
 use crate::observation::Text;
 use crate::observe::problems::Log;
-use crate::sys::bpf::{ListKind, query};
 use crate::sys::absence::is_absence;
+use crate::sys::bpf::{ListKind, query};
 use crate::sys::dir::Dir;
 
 /// The result of comparing one cgroup with the last check.
@@ -42,7 +42,10 @@ impl MonitoredCgroups {
         let walked = self.lists.walk(self.nodes.len());
         for (path, node) in self.nodes.iter() {
             let listed = walked.as_ref().and_then(|walked| walked.get(node.cgroup.id));
-            match listed.and_then(|listed| compare(node, &listed)).unwrap_or_else(|| self.look(path, node, log)) {
+            match listed
+                .and_then(|listed| compare(node, &listed))
+                .unwrap_or_else(|| self.look(path, node, log))
+            {
                 Comparison::Same => {}
                 Comparison::Gone => gone.push(path.clone()),
                 Comparison::Answer { revision, is_same, links } => {
