@@ -158,6 +158,7 @@ mod tests {
             effective: Answer::Known(effective.to_vec()),
             own: Answer::Known(own),
             pids: Vec::new(),
+            unseen: None,
             uid: None,
         }
     }

@@ -19,6 +19,7 @@ use nix::unistd::{UnlinkatFlags, geteuid, linkat, unlinkat};
 use super::error::ApplyError;
 use crate::report::RepairJournal;
 use crate::sys::bpf;
+use crate::sys::retry::again;
 
 /// Where journals are.
 pub(super) const JOURNALS: &str = "/run/gpumap";
@@ -55,7 +56,8 @@ impl Store {
         let journals = made(&run, c"gpumap", JOURNALS, OTHERS_WRITE)?;
         let bpf = openat(AT_FDCWD, c"/sys/fs/bpf", DIRECTORY, Mode::empty());
         let bpf = bpf.map_err(|errno| ApplyError::file("/sys/fs/bpf", errno))?;
-        if fstatfs(&bpf).map_or(true, |stat| stat.filesystem_type() != BPF_FS) {
+        let kind = fstatfs(&bpf).map_err(|errno| ApplyError::file("/sys/fs/bpf", errno))?;
+        if kind.filesystem_type() != BPF_FS {
             return Err(ApplyError::Refused {
                 why: "no bpf file system is mounted at /sys/fs/bpf, which has to keep the old program"
                     .to_owned(),
@@ -82,7 +84,7 @@ impl Store {
 
     /// The journal gets its name when all of it is there, and never another's.
     fn write(&self, journal: &RepairJournal) -> Result<(), Errno> {
-        let text = serde_json::to_vec_pretty(journal).map_err(|_| Errno::EINVAL)?;
+        let text = serde_json::to_vec_pretty(journal).or(Err(Errno::EINVAL))?;
         let flags = OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_WRONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let file = openat(&self.journals, UNFINISHED, flags, Mode::S_IRUSR | Mode::S_IWUSR)?;
         let mut file = File::from(file);
@@ -105,8 +107,10 @@ impl Store {
         let program = bpf::pinned(self.pins.as_fd(), &name);
         let program = program.map_err(|error| ApplyError::bpf(&journal.pin, error))?;
         // What is pinned may be a map or a link just as well.
-        let kind = std::fs::read_link(format!("/proc/self/fd/{}", program.as_raw_fd()));
-        if kind.is_ok_and(|kind| kind.as_os_str() == "anon_inode:bpf-prog") {
+        let link = format!("/proc/self/fd/{}", program.as_raw_fd());
+        let kind =
+            std::fs::read_link(&link).map_err(|error| ApplyError::refused(format!("{link}: {error}")))?;
+        if kind.as_os_str() == "anon_inode:bpf-prog" {
             Ok(program)
         } else {
             Err(ApplyError::refused(format!("{} is no program", journal.pin)))
@@ -123,8 +127,9 @@ impl Store {
 
     /// Removes old programs that no journal names: gpumap ended between the two.
     pub(super) fn sweep(&self) {
-        let Ok(journals) = self.journals() else { return };
-        for id in numbers(&self.pins, PREFIX, "").unwrap_or_default() {
+        // Without all of both lists nothing is known to be left over.
+        let (Ok(journals), Ok(pins)) = (self.journals(), numbers(&self.pins, PREFIX, "")) else { return };
+        for id in pins {
             if !journals.contains(&id) {
                 let _gone = unlinkat(&self.pins, pin_name(id).as_c_str(), UnlinkatFlags::NoRemoveDir);
             }
@@ -248,14 +253,18 @@ fn lock(journals: &OwnedFd) -> Result<Flock<File>, ApplyError> {
 
 /// The numbers in the names of a directory's files.
 fn numbers(dir: &OwnedFd, prefix: &str, ending: &str) -> Result<Vec<u32>, Errno> {
-    let again = openat(dir, c".", DIRECTORY, Mode::empty())?;
-    let mut listing = Listing::from_fd(again)?;
+    let own = openat(dir, c".", DIRECTORY, Mode::empty())?;
+    let mut listing = Listing::from_fd(own)?;
     let number = |name: &CStr| {
         let text = name.to_str().ok()?;
         let number = text.strip_prefix(prefix)?.strip_suffix(ending)?;
         number.parse().ok().filter(|id: &u32| id.to_string() == number)
     };
-    Ok(listing.iter().filter_map(|entry| number(entry.ok()?.file_name())).collect())
+    let (mut found, mut entries) = (Vec::new(), listing.iter());
+    while let Some(entry) = again(|| entries.next().transpose())? {
+        found.extend(number(entry.file_name()));
+    }
+    Ok(found)
 }
 
 /// For messages about what is kept.

@@ -81,6 +81,8 @@ pub enum ProblemCode {
     Observe,
     /// An output file cannot be used.
     Output,
+    /// gpumap sees a part of the node from where it runs.
+    PartialView,
     /// A query for device programs failed.
     QueryFailed,
     /// A repair was not made, not undone, or not proved.

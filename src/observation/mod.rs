@@ -34,7 +34,7 @@ pub use activity_reading::ActivityReading;
 pub use answer::Answer;
 pub use container::{Container, ContainerDevice};
 pub use environment::{Environment, Variable};
-pub use process::{Detail, HeldDevice, Process, User};
+pub use process::{Detail, HeldDevice, Process, UnseenProcesses, User};
 pub use setup::{CgroupMount, OwnFile, Rights, Setup, SlurmFile, SlurmPlugins, SlurmSetup, Trial};
 pub use slurm::{ConfigFile, Slurm};
 pub use text::{HexBytes, Text};
@@ -186,14 +186,24 @@ pub struct Cgroup {
     pub effective: Answer<Vec<u32>>,
     /// Programs attached to this very cgroup.
     pub own: Answer<Attached>,
-    /// Pids in `cgroup.procs`; those of other pid namespaces read as 0 and are
-    /// left out. Only for requested cgroups.
+    /// Pids in `cgroup.procs`. Only for requested cgroups.
     #[serde(default)]
     pub pids: Vec<u32>,
+    /// Processes in it that cannot be seen from where gpumap runs; left out where there
+    /// are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unseen: Option<UnseenProcesses>,
     /// Uid of the directory's owner, where that is not root: who makes the
     /// names of the cgroups below.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
+}
+
+impl Cgroup {
+    /// Whether it is known to have no process of its own.
+    pub fn is_empty(&self) -> bool {
+        self.pids.is_empty() && self.unseen.is_none()
+    }
 }
 
 /// What is attached to one cgroup directly.

@@ -4,7 +4,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use jiff::Timestamp;
+use nix::errno::Errno;
 use nix::time::{ClockId, clock_gettime};
+
+use super::problems::errno_of;
+use crate::sys::retry::again;
 
 /// The current time, RFC 3339 to the millisecond.
 pub fn now() -> String {
@@ -13,9 +17,13 @@ pub fn now() -> String {
 }
 
 /// When a file was last changed, RFC 3339 to the second.
-pub(super) fn modified_at(path: &Path) -> Option<String> {
-    let facts = std::fs::metadata(path).ok()?;
-    Timestamp::from_second(facts.mtime()).ok().map(|time| time.to_string())
+///
+/// # Errors
+///
+/// Those of stat(2); `EOVERFLOW` for a time that no calendar has.
+pub(super) fn modified_at(path: &Path) -> Result<String, Errno> {
+    let facts = again(|| std::fs::metadata(path)).map_err(|error| errno_of(&error))?;
+    Timestamp::from_second(facts.mtime()).map(|time| time.to_string()).or(Err(Errno::EOVERFLOW))
 }
 
 /// Nanoseconds of a clock tick of `/proc` (`USER_HZ` is 100 everywhere).

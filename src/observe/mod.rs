@@ -36,6 +36,7 @@ mod setup;
 mod slurm_config;
 mod units;
 pub mod verify;
+mod view;
 
 pub use crate::sys::access as own_access;
 pub use assemble::{cgroups, gpus, processes, processes_and, program};

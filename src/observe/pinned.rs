@@ -158,7 +158,12 @@ pub(crate) fn uids(process: &Dir) -> Result<[u32; 4], Errno> {
     procfile::uids(&status(process)?).ok_or(Errno::EBADMSG)
 }
 
-fn status(process: &Dir) -> Result<Vec<u8>, Errno> {
+/// The text of `status` of the process with this directory.
+///
+/// # Errors
+///
+/// Those of openat(2) and read(2).
+pub(crate) fn status(process: &Dir) -> Result<Vec<u8>, Errno> {
     let mut text = Vec::new();
     process.read_piece(c"status", &mut text, STATUS_LIMIT).map(|()| text)
 }

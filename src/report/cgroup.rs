@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::process::Process;
 use crate::model::{AttachFlag, Owner, Verdict};
+use crate::observation::UnseenProcesses;
 
 /// One cgroup and what may be opened from it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -30,6 +31,10 @@ pub struct Cgroup {
     pub gpus: Vec<GpuVerdict>,
     /// Its processes.
     pub processes: Vec<Process>,
+    /// Processes in it that cannot be seen from where gpumap runs; left out where there
+    /// are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unseen: Option<UnseenProcesses>,
 }
 
 /// A program in force on a cgroup.

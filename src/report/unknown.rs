@@ -34,6 +34,9 @@ impl Payload {
 }
 
 fn has_unknown_process(payload: &Payload) -> bool {
+    if payload.cgroups.iter().flatten().any(|cgroup| cgroup.unseen.is_some()) {
+        return true;
+    }
     let cgroups = payload.cgroups.iter().flatten().flat_map(|cgroup| &cgroup.processes);
     let leftovers = payload.leftovers.iter().flatten();
     leftovers.clone().any(|leftover| leftover.belongs_by == JobEvidence::Unknown)

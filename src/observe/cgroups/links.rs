@@ -40,8 +40,7 @@ fn add(cgroup: &mut Cgroup, links: &Result<Links, String>) {
                 own.programs.iter().filter_map(|program| Some((*program, *links.get(&(id, *program))?)));
             own.links = held.collect();
         }
-        Err(why) if own.programs.is_empty() => drop(why),
-        Err(why) => own.links_unknown = Some(why.clone()),
+        Err(why) => own.links_unknown = (!own.programs.is_empty()).then(|| why.clone()),
     }
 }
 

@@ -14,11 +14,13 @@ use crate::observation::Text;
 use crate::observe::error::ObserveError;
 use crate::observe::options::Options;
 use crate::observe::pinned::{NotRead, PinnedProcess};
+use crate::observe::problems::errno_of;
 use crate::observe::procfile::{Stat, may_be_cut};
 use crate::owner::TrustedNames;
 use crate::sys::absence::OrAbsent as _;
 use crate::sys::dir::Dir;
 use crate::sys::file_handle;
+use crate::sys::retry::again;
 
 /// The text that the kernel appends to the path of a removed cgroup.
 pub(in crate::observe) const DELETED: &[u8] = b" (deleted)";
@@ -155,16 +157,26 @@ pub fn path_cgroup(options: &Options, path: &Path) -> Result<PathBuf, ObserveErr
 /// outside of the root, or cannot be found (on a legacy host, before Linux 5.5,
 /// or without `CAP_DAC_READ_SEARCH`).
 pub fn id_cgroup(options: &Options, id: u64) -> Option<PathBuf> {
-    let hierarchy = Hierarchy::find(options).ok().filter(|hierarchy| !hierarchy.is_legacy())?;
-    let found = path(&file_handle::open(&hierarchy.handle, id).ok()?)?;
-    let below = found.strip_prefix(path(&hierarchy.handle)?).ok()?;
-    // A cgroup that was removed has another path.
-    let there = hierarchy.handle.child(&Path::new(".").join(below)).ok()?;
-    (there.stat().ok()?.inode == id).then(|| Path::new("/").join(below))
+    let hierarchy = Hierarchy::find(options);
+    let found =
+        hierarchy.map(|hierarchy| if hierarchy.is_legacy() { Ok(None) } else { by_id(&hierarchy, id) });
+    // Without a cgroup an event says that it is not known.
+    found.ok()?.ok()?
 }
 
-fn path(dir: &impl AsFd) -> Option<PathBuf> {
-    std::fs::read_link(format!("/proc/self/fd/{}", dir.as_fd().as_raw_fd())).ok()
+fn by_id(hierarchy: &Hierarchy, id: u64) -> Result<Option<PathBuf>, Errno> {
+    let found = path(&file_handle::open(&hierarchy.handle, id)?)?;
+    let root = path(&hierarchy.handle)?;
+    let Ok(below) = found.strip_prefix(root) else { return Ok(None) };
+    // A cgroup that was removed has another path.
+    let there = hierarchy.handle.child(&Path::new(".").join(below)).or_absent()?;
+    let is_it = there.map(|there| there.stat()).transpose()?.is_some_and(|stat| stat.inode == id);
+    Ok(is_it.then(|| Path::new("/").join(below)))
+}
+
+fn path(dir: &impl AsFd) -> Result<PathBuf, Errno> {
+    let link = format!("/proc/self/fd/{}", dir.as_fd().as_raw_fd());
+    again(|| std::fs::read_link(&link)).map_err(|error| errno_of(&error))
 }
 
 /// The directory of the cgroup with this path, relative to the cgroup root with a
@@ -173,7 +185,8 @@ fn path(dir: &impl AsFd) -> Option<PathBuf> {
 ///
 /// # Errors
 ///
-/// There is no cgroup of this path, or another one; no cgroup hierarchy.
+/// [`ObserveError::NoSuchCgroup`] if there is no cgroup of this path, or another one; any
+/// other error says nothing of whether it is there.
 pub fn open_cgroup(options: &Options, path: &Text, id: u64) -> Result<Dir, ObserveError> {
     let hierarchy = Hierarchy::find(options)?;
     let named = || PathBuf::from(OsStr::from_bytes(path.as_bytes()));
@@ -186,9 +199,10 @@ pub fn open_cgroup(options: &Options, path: &Text, id: u64) -> Result<Dir, Obser
     }
 }
 
-/// The cgroups whose names gpumap trusts, from its own place in the hierarchy.
+/// The cgroups whose names gpumap trusts, from its own place in the hierarchy; without a
+/// place, fewer.
 pub fn trusted_names(options: &Options) -> TrustedNames {
-    let own = Hierarchy::find(options).ok().and_then(|hierarchy| hierarchy.own_cgroup(&options.proc));
+    let own = Hierarchy::find(options).ok().and_then(|hierarchy| hierarchy.own_cgroup());
     TrustedNames::around(own.map(Into::into).as_ref())
 }
 

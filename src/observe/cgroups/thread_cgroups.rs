@@ -5,7 +5,7 @@
 //! main thread had ended before the others were moved.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
+use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -42,17 +42,21 @@ pub(in crate::observe) fn ruled_otherwise(process: &Dir, hierarchy: &Hierarchy) 
     if places.iter().map(|(_, v1)| v1).collect::<BTreeSet<_>>().len() > 1 && hierarchy.devices.is_some() {
         return Some("its threads are in several cgroups of the v1 devices controller".to_owned());
     }
-    let mut query = ListQuery::new(hierarchy.is_legacy());
+    let mut query = ListQuery::new(hierarchy);
     let mut first = None;
     for (path, _) in &places {
         let path = path.as_deref().unwrap_or_default();
-        let list = list(path, hierarchy, &mut query);
-        let is_same = list.is_some() && first.get_or_insert_with(|| list.clone()) == &list;
-        if !is_same {
-            let path = Text::from(path);
+        let name = Text::from(path);
+        let Some(list) = list(path, hierarchy, &mut query) else {
+            return Some(format!(
+                "its threads are in several cgroups, and the device programs of {} are not known",
+                name.lossy()
+            ));
+        };
+        if first.get_or_insert_with(|| list.clone()) != &list {
             return Some(format!(
                 "its threads are in cgroups with different device programs, one of them is {}",
-                path.lossy()
+                name.lossy()
             ));
         }
     }
@@ -106,9 +110,10 @@ fn list(path: &[u8], hierarchy: &Hierarchy, query: &mut ListQuery) -> Option<Vec
     }
     let inside = hierarchy.mount.inside(path)?;
     let place = Path::new(".").join(OsStr::from_bytes(CgroupPath::new(&inside).relative()));
-    let dir = hierarchy.handle.child(&place).ok()?;
-    match query.effective(&dir, &mut Log::new(None)) {
-        Ok(Answer::Known(ids)) => Some(ids),
+    let list = hierarchy.handle.child(&place).map(|dir| query.effective(&dir, &mut Log::new(None)));
+    match list {
+        Ok(Ok(Answer::Known(ids))) => Some(ids),
+        // Not known, which is not the same as any other list.
         _ => None,
     }
 }

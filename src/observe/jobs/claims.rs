@@ -41,6 +41,6 @@ pub fn job_claims(options: &Options, name: &AskedName) -> Result<Observation, Ob
     }
     let seen = walk::walk(&hierarchy, &plan, &mut Log::new(options.deadline));
     observation.cgroups = seen.into_iter().map(|seen| seen.cgroup).collect();
-    observation.errors = log.problems;
+    observation.errors.extend(log.problems);
     Ok(observation)
 }

@@ -13,7 +13,7 @@ use nix::fcntl::AtFlags;
 use nix::sys::stat::fstatat;
 
 use crate::model::{CgroupPath, Owner, ProblemCode};
-use crate::observation::Observation;
+use crate::observation::{Observation, Problem};
 use crate::observe::assemble;
 use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::observe::cgroups::walk::parse_pids;
@@ -21,6 +21,7 @@ use crate::observe::error::ObserveError;
 use crate::observe::options::{CgroupTarget, Options};
 use crate::observe::processes::step_daemon;
 use crate::owner::{JobName, TrustedNames};
+use crate::sys::absence::{OrAbsent as _, is_absence};
 use crate::sys::dir::Dir;
 
 /// Levels below a scheduler's directory down to its jobs: CraneSched's
@@ -58,15 +59,30 @@ pub fn jobs(options: &Options, names: &[JobName]) -> Result<Observation, Observe
     }
 }
 
-/// The directories of a job that are there now.
-pub(in crate::observe) fn find(options: &Options, hierarchy: &Hierarchy, name: &JobName) -> Vec<PathBuf> {
+/// The directories of a job that are there now, and whether there may be others: something
+/// could not be looked into.
+pub(in crate::observe) fn find(
+    options: &Options,
+    hierarchy: &Hierarchy,
+    name: &JobName,
+) -> (Vec<PathBuf>, bool) {
     let names = std::slice::from_ref(name);
     let mut search = Search::new(options, hierarchy, names);
     search.usual_places();
     if !search.has(name) {
         search.everywhere();
     }
-    search.targets().into_iter().map(|target| target.path).collect()
+    (search.targets().into_iter().map(|target| target.path).collect(), search.incomplete)
+}
+
+/// The problem that a job may have other directories than those that were found.
+pub(in crate::observe) fn incomplete() -> Problem {
+    Problem {
+        code: ProblemCode::Unreadable,
+        what: "cgroups".to_owned(),
+        why: "not all could be looked through for those of the job".to_owned(),
+        needs: "another try".to_owned(),
+    }
 }
 
 struct Search<'a> {
@@ -84,7 +100,7 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     fn new(options: &'a Options, hierarchy: &'a Hierarchy, names: &'a [JobName]) -> Self {
-        let own = hierarchy.own_cgroup(&options.proc).map(Into::into);
+        let own = hierarchy.own_cgroup().map(Into::into);
         let trusted = TrustedNames::around(own.as_ref());
         let jobs = BTreeMap::new();
         Self { options, hierarchy, names, trusted, jobs, exhaustive: false, incomplete: false }
@@ -99,14 +115,15 @@ impl<'a> Search<'a> {
     fn usual_places(&mut self) {
         let hierarchy = self.hierarchy;
         self.anchors(&hierarchy.handle, b"");
-        let own = hierarchy.own_cgroup(&self.options.proc).unwrap_or_default();
+        let own = hierarchy.own_cgroup().unwrap_or_default();
         for path in CgroupPath::new(&own).downwards().take(MAX_DEPTH).map(CgroupPath::as_bytes) {
             if self.trusted.numbered_job(path).is_some() {
                 return;
             }
             let below = [b".".as_slice(), path].concat();
-            if let Ok(dir) = hierarchy.handle.child(OsStr::from_bytes(&below)) {
-                self.anchors(&dir, path);
+            match hierarchy.handle.child(OsStr::from_bytes(&below)) {
+                Ok(dir) => self.anchors(&dir, path),
+                Err(errno) => self.failed(errno),
             }
         }
     }
@@ -162,7 +179,10 @@ impl<'a> Search<'a> {
         }
         let asked = self.names.iter().any(|name| matches!(name, JobName::Number(_)));
         if asked && owner.job_id.is_none() {
-            owner.job_id = above.child(name).ok().and_then(|dir| self.number(&dir, path));
+            owner.job_id = self.number(above, name, path).unwrap_or_else(|errno| {
+                self.failed(errno);
+                None
+            });
         }
         self.jobs.insert(path.to_vec(), owner);
     }
@@ -177,7 +197,7 @@ impl<'a> Search<'a> {
             let mut pids = Vec::new();
             daemon.read_into(c"cgroup.procs", &mut pids, LIMIT).ok()?;
             let place = [path, b"/", step.as_bytes(), b"/slurm"].concat();
-            step_daemon::job(self.options, &place.into(), &parse_pids(&pids))
+            step_daemon::job(self.options, &place.into(), &parse_pids(&pids).0)
         })
     }
 
@@ -212,7 +232,7 @@ impl<'a> Search<'a> {
 
     /// Records a directory that cannot be read, unless it is gone.
     fn failed(&mut self, errno: Errno) {
-        self.incomplete |= !matches!(errno, Errno::ENOENT | Errno::ENODEV);
+        self.incomplete |= !is_absence(errno);
     }
 
     fn targets(&self) -> Vec<CgroupTarget> {
@@ -231,7 +251,7 @@ impl<'a> Search<'a> {
 
     /// Checks again for jobs that vanished before the walk reached them. A job that
     /// the walk did not reach in time is not one of these.
-    fn still_there(mut self, observation: Observation) -> Result<Observation, ObserveError> {
+    fn still_there(mut self, mut observation: Observation) -> Result<Observation, ObserveError> {
         let seen: BTreeSet<_> = observation.cgroups.iter().map(|cgroup| cgroup.path.lossy()).collect();
         let gone = observation.errors.iter().filter(|problem| problem.code == ProblemCode::CgroupGone);
         let gone = gone.filter(|problem| !seen.contains(problem.what.as_str()));
@@ -239,6 +259,7 @@ impl<'a> Search<'a> {
             self.vanished(&on_disk(self.hierarchy, problem.what.as_bytes()))?;
         }
         drop(seen);
+        observation.errors.extend(self.incomplete.then(incomplete));
         Ok(observation)
     }
 

@@ -5,8 +5,14 @@ use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
+
 use crate::observation::Answer;
+use crate::observe::problems::errno_of;
+use crate::sys::absence::is_absence;
 use crate::sys::clock;
+use crate::sys::dir::read_all;
+use crate::sys::retry::again;
 
 /// Settings below `/proc/sys` on which what gpumap can see depends.
 const SYSCTLS: [&str; 6] = [
@@ -32,7 +38,7 @@ const FILES: [&str; 8] = [
 const BTF: &str = "/sys/kernel/btf/vmlinux";
 /// Bytes of a setting, of the mount table, of a line of symbols.
 const SETTING_LIMIT: u64 = 4096;
-const MOUNTS_LIMIT: u64 = 64 << 20;
+const MOUNTS_LIMIT: usize = 64 << 20;
 const SYMBOLS_LIMIT: u64 = 4096;
 
 /// The settings by path, as on a node whose proc is at `/proc`.
@@ -44,11 +50,13 @@ pub(super) fn settings(proc: &Path) -> BTreeMap<String, Answer<String>> {
 
 /// The text of a small file; `None` where there is none.
 fn setting(path: &Path) -> Option<Answer<String>> {
-    let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(SETTING_LIMIT).read_to_string(&mut text));
+    let read = again(|| {
+        let mut text = String::new();
+        File::open(path)?.take(SETTING_LIMIT).read_to_string(&mut text).map(|_| text)
+    });
     match read {
-        Ok(_) => Some(Answer::Known(text.trim().to_owned())),
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => None,
+        Ok(text) => Some(Answer::Known(text.trim().to_owned())),
+        Err(error) if is_absence(errno_of(&error)) => None,
         Err(error) => Some(Answer::Missing(error.to_string())),
     }
 }
@@ -64,7 +72,7 @@ pub(super) fn btf() -> Answer<u64> {
 
 /// The size of a file that begins with `BTF_MAGIC` (`linux/btf.h`); `None` for another.
 fn described(path: &Path) -> std::io::Result<Option<u64>> {
-    let mut file = File::open(path)?;
+    let mut file = again(|| File::open(path))?;
     let (mut magic, size) = ([0; 2], file.metadata()?.len());
     match file.read_exact(&mut magic) {
         Ok(()) => Ok((u16::from_ne_bytes(magic) == 0xEB9F).then_some(size)),
@@ -76,12 +84,15 @@ fn described(path: &Path) -> std::io::Result<Option<u64>> {
 /// Whether the first symbols of the kernel have addresses other than 0.
 pub(super) fn symbols(proc: &Path) -> Answer<bool> {
     let path = proc.join("kallsyms");
-    let file = match File::open(&path) {
+    let file = match again(|| File::open(&path)) {
         Ok(file) => file,
         Err(error) => return Answer::Missing(format!("{}: {error}", path.display())),
     };
-    let lines = BufReader::new(file.take(SYMBOLS_LIMIT)).split(b'\n').map_while(Result::ok);
-    let lines: Vec<Vec<u8>> = lines.take(16).collect();
+    let lines = BufReader::new(file.take(SYMBOLS_LIMIT)).split(b'\n').take(16);
+    let lines: Vec<Vec<u8>> = match lines.collect() {
+        Ok(lines) => lines,
+        Err(error) => return Answer::Missing(format!("{}: {error}", path.display())),
+    };
     if lines.is_empty() {
         return Answer::Missing(format!("{} is empty", path.display()));
     }
@@ -95,18 +106,25 @@ fn is_not_zero(word: &[u8]) -> bool {
 
 /// The `hidepid` option with which `/proc` is mounted, unless it is off, and whether
 /// gpumap is in the group that it does not concern.
-pub(super) fn hidepid(proc: &Path) -> Option<(String, bool)> {
-    let mut table = String::new();
-    File::open(proc.join("self/mounts")).ok()?.take(MOUNTS_LIMIT).read_to_string(&mut table).ok()?;
-    let real = fs::canonicalize(proc).unwrap_or_else(|_| proc.to_owned());
-    let (value, group) = hidden_processes(&table, &real)?;
-    let groups = nix::unistd::getgroups().unwrap_or_default();
+///
+/// # Errors
+///
+/// Those of reading the mount table.
+pub(in crate::observe) fn hidepid(proc: &Path) -> Result<Option<(String, bool)>, Errno> {
+    let mut table = Vec::new();
+    let file = again(|| File::open(proc.join("self/mounts"))).map_err(|error| errno_of(&error))?;
+    read_all(file, &mut table, MOUNTS_LIMIT)?;
+    let real = again(|| fs::canonicalize(proc)).map_err(|error| errno_of(&error))?;
+    let Some((value, group)) = hidden_processes(&String::from_utf8_lossy(&table), &real) else {
+        return Ok(None);
+    };
+    let groups = nix::unistd::getgroups()?;
     let is_in = |group: u32| {
         nix::unistd::getegid().as_raw() == group || groups.iter().any(|one| one.as_raw() == group)
     };
     // It concerns everybody who may not trace a process (`fs/proc/base.c`).
     let concerns_all = matches!(value.as_str(), "4" | "ptraceable");
-    Some((value, !concerns_all && is_in(group)))
+    Ok(Some((value, !concerns_all && is_in(group))))
 }
 
 /// The option and its group of a mount table (proc_pid_mounts(5)). A later line hides an

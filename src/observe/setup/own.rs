@@ -5,10 +5,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use nix::sys::stat::stat;
 use nix::unistd::{AccessFlags, access};
 
 use crate::observation::{Answer, OwnFile, Rights};
+use crate::observe::view;
 use crate::sys::caps::{Capabilities, Capability};
 
 /// The capabilities that gpumap has a use for.
@@ -22,30 +22,25 @@ const USED: [Capability; 8] = [
     Capability::Perfmon,
     Capability::CheckpointRestore,
 ];
-/// Inode numbers of the node's own namespaces, `PROC_*_INIT_INO` of
-/// `linux/proc_ns.h`.
-const NAMESPACES: [(&str, u64); 3] = [("user", 0xEFFF_FFFD), ("cgroup", 0xEFFF_FFFB), ("pid", 0xEFFF_FFFC)];
-
 /// What this process may do.
-pub(super) fn rights() -> Rights {
+pub(super) fn rights(proc: &Path) -> Rights {
     let held = Capabilities::effective();
     let names =
         |held: Capabilities| USED.iter().filter(|one| held.has(**one)).map(ToString::to_string).collect();
-    let foreign = NAMESPACES.iter().filter(|(name, inode)| is_other(name, *inode));
+    let (foreign, unknown) = match view::foreign_namespaces(proc) {
+        Ok(foreign) => (foreign, None),
+        Err((name, errno)) => (Vec::new(), Some(format!("{name}: {}", errno.desc()))),
+    };
     Rights {
         uid: nix::unistd::geteuid().as_raw(),
         capabilities: held.map(names).map_or_else(
             || Answer::Missing("/proc/thread-self/status cannot be read".to_owned()),
             Answer::Known,
         ),
-        foreign_namespaces: foreign.map(|(name, _)| (*name).to_owned()).collect(),
+        foreign_namespaces: foreign.into_iter().map(str::to_owned).collect(),
+        namespaces_unknown: unknown,
         seccomp: has_filter(&fs::read_to_string("/proc/self/status").unwrap_or_default()),
     }
-}
-
-/// Whether this process is in another namespace of this kind than the node's.
-fn is_other(name: &str, inode: u64) -> bool {
-    stat(format!("/proc/self/ns/{name}").as_str()).is_ok_and(|space| space.st_ino != inode)
 }
 
 /// Whether a status says that system calls are filtered (`SECCOMP_MODE_FILTER`).

@@ -14,6 +14,7 @@ use super::options::Options;
 use super::problems::Log;
 use crate::model::ProblemCode;
 use crate::observation::{Answer, Cgroup, Observation, Text, Verification};
+use crate::sys::absence::OrAbsent as _;
 use crate::sys::access::{self, Access};
 use crate::sys::bpf::{ListKind, query};
 use crate::sys::dir::Dir;
@@ -107,11 +108,11 @@ fn directory(hierarchy: &Hierarchy, observed: &Cgroup) -> Result<Dir, String> {
         .filter(|part| !part.is_empty())
         .map(<[u8]>::to_vec)
         .collect();
-    let dir =
-        hierarchy.handle.child(relative(&parts).as_path()).map_err(|_| "the cgroup is gone".to_owned())?;
-    match dir.stat() {
-        Ok(stat) if stat.inode == observed.id => Ok(dir),
-        _ => Err("the cgroup is gone".to_owned()),
+    let dir = hierarchy.handle.child(relative(&parts).as_path());
+    match dir.and_then(|dir| Ok((dir.stat()?, dir))).or_absent() {
+        Ok(Some((stat, dir))) if stat.inode == observed.id => Ok(dir),
+        Ok(_) => Err("the cgroup is gone".to_owned()),
+        Err(errno) => Err(format!("the cgroup: {}", errno.desc())),
     }
 }
 
