@@ -87,10 +87,7 @@ impl PinnedProcess {
 
     /// The fields of `stat`.
     pub(crate) fn stat(&self) -> Result<Stat, NotRead> {
-        let mut text = Vec::new();
-        let read = self.dir.read_piece(c"stat", &mut text, STAT_LIMIT);
-        read.and_then(|()| parse_stat(&text).ok_or(Errno::EBADMSG))
-            .map_err(|errno| self.failed("/stat", errno))
+        stat(&self.dir).map_err(|errno| self.failed("/stat", errno))
     }
 
     /// The text of `status`.
@@ -146,6 +143,17 @@ impl PinnedProcess {
         let is_gone = || matches!(stat_at(&self.dir, c"stat"), Err(errno) if is_absence(errno));
         if is_absence(errno) && is_gone() { NotRead::Gone } else { NotRead::Failed(file, errno) }
     }
+}
+
+/// What `stat` says of the process with this directory.
+///
+/// # Errors
+///
+/// Those of openat(2) and read(2); `EBADMSG` where the text is none of `stat`.
+pub(crate) fn stat(process: &Dir) -> Result<Stat, Errno> {
+    let mut text = Vec::new();
+    process.read_piece(c"stat", &mut text, STAT_LIMIT)?;
+    parse_stat(&text).ok_or(Errno::EBADMSG)
 }
 
 /// The uids of the process with this directory: real, effective, saved and of the file

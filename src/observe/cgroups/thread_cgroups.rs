@@ -5,7 +5,7 @@
 //! main thread had ended before the others were moved.
 
 use std::collections::BTreeSet;
-use std::ffi::{CStr, OsStr};
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -189,16 +189,22 @@ impl<'a> Search<'a> {
 
     /// The number of a job whose directory is named by its SLUID, from its step
     /// daemons.
-    fn number(&self, job: &Dir, path: &[u8]) -> Option<u64> {
-        let steps = job.subdirectories(job.stat().ok()?).ok()?;
-        let mut steps = steps.iter().filter(|name| name.to_bytes().starts_with(b"step_"));
-        steps.find_map(|step| {
-            let daemon = job.child(step.as_c_str()).ok()?.child(c"slurm").ok()?;
+    fn number(&self, above: &Dir, name: &CStr, path: &[u8]) -> Result<Option<u64>, Errno> {
+        let job = above.child(name)?;
+        let steps = job.subdirectories(job.stat()?)?;
+        for step in steps.iter().filter(|name| name.to_bytes().starts_with(b"step_")) {
+            // A step may end, or have no daemon.
+            let Some(daemon) = job.child(step.as_c_str())?.child(c"slurm").or_absent()? else { continue };
             let mut pids = Vec::new();
-            daemon.read_into(c"cgroup.procs", &mut pids, LIMIT).ok()?;
+            daemon.read_into(c"cgroup.procs", &mut pids, LIMIT)?;
             let place = [path, b"/", step.as_bytes(), b"/slurm"].concat();
-            step_daemon::job(self.options, &place.into(), &parse_pids(&pids).0)
-        })
+            let pids = parse_pids(&pids).0;
+            let number = step_daemon::job(self.options, self.hierarchy, &place.into(), &pids)?;
+            if number.is_some() {
+                return Ok(number);
+            }
+        }
+        Ok(None)
     }
 
     /// Calls `visit` for every subdirectory, with its name and path.
