@@ -219,7 +219,8 @@ fn made(at: &OwnedFd, name: &CStr, path: &str, refused: u32) -> Result<OwnedFd, 
 /// Makes sure that a file belongs to gpumap's user and that others lack permissions.
 fn own(stat: &FileStat, path: &str, refused: u32) -> Result<(), ApplyError> {
     if stat.st_uid != geteuid().as_raw() {
-        return Err(ApplyError::refused(format!("{path} belongs to uid {}", stat.st_uid)));
+        let needs = if stat.st_uid == 0 { "run as root" } else { "" };
+        return Err(ApplyError::Refused { why: format!("{path} belongs to uid {}", stat.st_uid), needs });
     }
     if stat.st_mode & refused != 0 {
         return Err(ApplyError::refused(format!(

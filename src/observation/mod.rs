@@ -156,8 +156,10 @@ pub struct Host {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CgroupMode {
-    /// cgroup2 alone.
+    /// Nobody looked, or nothing is mounted.
     #[default]
+    Unknown,
+    /// cgroup2 alone.
     Unified,
     /// cgroup2 and at least one v1 controller.
     Hybrid,

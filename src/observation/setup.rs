@@ -35,6 +35,9 @@ pub struct Setup {
     /// Whether that hierarchy is seen from its very root; null where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whole_hierarchy: Option<bool>,
+    /// Whether cgroup2 is in use although it is not mounted where gpumap looks.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hides_cgroup2: bool,
     /// Where the v1 devices controller is mounted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub devices_v1: Option<String>,

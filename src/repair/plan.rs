@@ -14,7 +14,7 @@ use crate::model::{
 };
 use crate::observation::{Observation, Text};
 use crate::owner::Directory;
-use crate::policy::{Decoder, Numbers, Policy, Rule};
+use crate::policy::{Decoder, Numbers, Policy, Rule, TimeLimit};
 use crate::report::{self, Denier, Payload, Repair};
 use crate::unit::{self, DeviceRules};
 
@@ -51,8 +51,9 @@ pub fn plan(
     observation: &Observation,
     path: &Text,
     request: &RepairRequest,
+    limit: &TimeLimit,
 ) -> Result<Payload, AnalyseError> {
-    prepare(observation, path, request).map(|(payload, _)| payload)
+    prepare(observation, path, request, limit).map(|(payload, _)| payload)
 }
 
 /// The plan, and what `--apply` would carry out of it.
@@ -64,8 +65,9 @@ pub fn prepare(
     observation: &Observation,
     path: &Text,
     request: &RepairRequest,
+    limit: &TimeLimit,
 ) -> Result<(Payload, Option<PlannedSwap>), AnalyseError> {
-    let mut decoder = Decoder::new();
+    let mut decoder = Decoder::within(limit);
     let stack = analyse::stack(observation, path, &mut decoder)?;
     let owner = Directory::new(observation).of(path).cloned();
     let cgroup_id = observation.cgroups.iter().find(|cgroup| cgroup.path == *path).map(|cgroup| cgroup.id);
@@ -155,6 +157,11 @@ impl Planner<'_> {
             let found = slurm::of_program(self.observation, self.path, &self.stack, &mut self.decoder);
             return found.map_err(|why| format!("nothing says what should be allowed: {why}"));
         }
+        if let Some(why) = self.unseen_programs() {
+            return Err(format!(
+                "nothing says what should be allowed: the programs in force are not known ({why}): run gpumap as root of the node, or name a source with --like or --allow"
+            ));
+        }
         if let Some(target) = intention::surviving(self.path, &self.stack, &mut self.decoder)? {
             return Ok(target);
         }
@@ -170,6 +177,12 @@ impl Planner<'_> {
         Err(format!(
             "nothing says what should be allowed: no runtime's program is in force beside systemd's, {no_file}, and {no_unit}; name a source with --like or --allow"
         ))
+    }
+
+    /// Why the programs in force on the cgroup are not known; `None` where they are.
+    fn unseen_programs(&self) -> Option<&str> {
+        let cgroup = self.observation.cgroups.iter().find(|cgroup| cgroup.path == *self.path)?;
+        cgroup.effective.missing()
     }
 
     /// Refuses to take back a limit that somebody set for the unit after the source was

@@ -36,7 +36,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &LeftoversArgs) -> Resu
     let options = invocation.options();
     let mut look = || -> Result<Looked, Failure> {
         let observation = observe(invocation, args, &job)?;
-        let payload = analyse::leftovers(&observation, &job, &granted)?;
+        let payload = analyse::leftovers(&observation, &job, &granted, &invocation.decoding)?;
         Ok((observation, payload))
     };
     let mut looked = look()?;

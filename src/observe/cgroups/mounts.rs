@@ -185,7 +185,8 @@ impl Mounts {
         match (self.cgroup2.is_empty(), self.any_v1) {
             (true, true) => CgroupMode::Legacy,
             (false, true) => CgroupMode::Hybrid,
-            (_, false) => CgroupMode::Unified,
+            (false, false) => CgroupMode::Unified,
+            (true, false) => CgroupMode::Unknown,
         }
     }
 }
@@ -286,7 +287,7 @@ garbage
         let mode = |text: String| Mounts::parse(text.as_bytes()).mode();
         assert_eq!(mode(line("cgroup2", "rw") + &line("cgroup", "rw,name=systemd")), CgroupMode::Unified);
         assert_eq!(mode(line("cgroup", "rw,cpu,cpuacct")), CgroupMode::Legacy);
-        assert_eq!(mode(String::new()), CgroupMode::Unified);
+        assert_eq!(mode(String::new()), CgroupMode::Unknown);
     }
 
     /// Make sure that paths outside a mount or namespace are never mapped into

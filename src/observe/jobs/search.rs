@@ -23,6 +23,7 @@ use crate::observe::processes::step_daemon;
 use crate::owner::{JobName, TrustedNames};
 use crate::sys::absence::{OrAbsent as _, is_absence};
 use crate::sys::dir::Dir;
+use crate::sys::retry::again;
 
 /// Levels below a scheduler's directory down to its jobs: CraneSched's
 /// `overflow` and Slurm v1's uids are between.
@@ -289,7 +290,8 @@ fn is_likely(name: &CStr) -> bool {
 
 /// Whether a directory has none below, by its link count.
 fn is_leaf(above: &Dir, name: &CStr) -> bool {
-    fstatat(above, name, AtFlags::AT_SYMLINK_NOFOLLOW).is_ok_and(|stat| stat.st_nlink == 2)
+    // Of one that cannot be asked it is seen when it is opened.
+    again(|| fstatat(above, name, AtFlags::AT_SYMLINK_NOFOLLOW)).is_ok_and(|stat| stat.st_nlink == 2)
 }
 
 /// Directories that schedulers make right below the root or in a slice.

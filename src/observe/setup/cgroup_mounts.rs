@@ -5,6 +5,7 @@ use std::os::fd::AsFd as _;
 use crate::observation::{Answer, CgroupMount, Setup};
 use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::observe::cgroups::mounts::{Mount, Mounts};
+use crate::observe::cgroups::query::UNMOUNTED;
 use crate::observe::options::Options;
 use crate::observe::problems::refusal;
 use crate::observe::view;
@@ -34,6 +35,7 @@ pub(super) fn collect(options: &Options, setup: &mut Setup) {
         Ok(hierarchy) => {
             setup.hierarchy = Answer::Known(hierarchy.mount.point.to_string_lossy().into_owned());
             setup.queries = queries(&hierarchy);
+            setup.hides_cgroup2 = hierarchy.hides_cgroup2;
             // An error leaves it unknown.
             setup.whole_hierarchy = view::is_whole(&hierarchy).unwrap_or_default();
         }
@@ -42,6 +44,9 @@ pub(super) fn collect(options: &Options, setup: &mut Setup) {
 
 /// Asks for the programs of the root, as every command does for its cgroups.
 pub(super) fn queries(hierarchy: &Hierarchy) -> Answer<()> {
+    if hierarchy.hides_cgroup2 {
+        return Answer::Missing(UNMOUNTED.to_owned());
+    }
     if hierarchy.is_legacy() {
         return Answer::Missing("without cgroup2 there are no device programs".to_owned());
     }
