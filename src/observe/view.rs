@@ -15,9 +15,8 @@ use super::cgroups::hierarchy::Hierarchy;
 use super::cgroups::query::UNMOUNTED;
 use super::cgroups::walk::{VisitedCgroup, WalkPlan};
 use super::options::Options;
-use super::pinned::STATUS_LIMIT;
+use super::pinned::{PinnedProcess, status};
 use super::problems::Log;
-use super::procfile::CgroupLines;
 use super::setup::hidepid;
 use crate::model::ProblemCode;
 use crate::observation::{Cgroup, Process, UnseenProcesses};
@@ -29,8 +28,6 @@ use crate::sys::stat::stat_at;
 /// Inode numbers of the node's own namespaces, `PROC_*_INIT_INO` of
 /// `linux/proc_ns.h`: the same on every kernel since Linux 3.8.
 const NAMESPACES: [(&str, u64); 3] = [("user", 0xEFFF_FFFD), ("cgroup", 0xEFFF_FFFB), ("pid", 0xEFFF_FFFC)];
-/// Bytes of `/proc/PID/cgroup`.
-const CGROUP_LIMIT: usize = 256 << 10;
 const NODE_PIDS: &str = "gpumap in the node's pid namespace: outside of the container, or with hostPID";
 const OUTSIDE: &str = "they are outside of gpumap's pid namespace";
 const UNNUMBERED: &str = "cgroup.procs numbers them in another pid namespace than the one of --proc";
@@ -225,8 +222,7 @@ fn add_unread(
 /// `NSpid` of `/proc/PID/status` has a number for each namespace from the one of the
 /// file system down to that of the process (since Linux 4.1).
 fn is_numbered(proc: &Path) -> Result<bool, Errno> {
-    let mut text = Vec::new();
-    Dir::open(&proc.join("self"))?.read_piece(c"status", &mut text, STATUS_LIMIT)?;
+    let text = status(&Dir::open(&proc.join("self"))?)?;
     let numbers = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"NSpid:"));
     Ok(numbers.is_none_or(|numbers| numbers.trim_ascii().iter().all(u8::is_ascii_digit)))
 }
@@ -278,13 +274,12 @@ fn exists(pid: u32) -> bool {
 
 /// Whether a process is known to be in another cgroup by now.
 fn is_elsewhere(proc: &Result<Dir, Errno>, hierarchy: &Hierarchy, pid: u32, path: &[u8]) -> bool {
-    let mut text = Vec::new();
     let Ok(proc) = proc else { return false };
-    let process = proc.child(pid.to_string().as_str());
-    let read = process.and_then(|process| process.read_piece(c"cgroup", &mut text, CGROUP_LIMIT));
-    let lines = CgroupLines::new(text);
-    let now = hierarchy.line(&lines).and_then(|line| hierarchy.mount.inside(line));
-    read.is_ok() && now.is_some_and(|now| now != path)
+    let lines = PinnedProcess::open(proc, pid).and_then(|process| process.cgroups());
+    lines.is_ok_and(|lines| {
+        let now = hierarchy.line(&lines).and_then(|line| hierarchy.mount.inside(line));
+        now.is_some_and(|now| now != path)
+    })
 }
 
 #[cfg(test)]

@@ -33,6 +33,7 @@ mod processes;
 mod program_lists;
 mod repair;
 mod scanner;
+mod short_lived;
 #[path = "../support/mod.rs"]
 mod support;
 mod user_names;

@@ -43,7 +43,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &LeftoversArgs) -> Resu
     if let Some(signal) = args.kill {
         let leftovers = looked.1.leftovers.iter_mut().flatten();
         kill::end(leftovers, signal, &mut || Ok(look()?.1))?;
-        if standstill::is_needed(&looked) {
+        if standstill::is_needed(&looked, &mut look)? {
             looked = standstill::end(&options, &job, signal, &looked, &mut look)?.unwrap_or(looked);
         }
     }

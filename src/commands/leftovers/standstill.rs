@@ -31,10 +31,30 @@ const PATIENCE: Duration = Duration::from_millis(500);
 pub(super) type Looked = (Observation, Payload);
 
 /// Whether processes came and went, so that not all could be looked at, or what was found
-/// had gone when it was to be ended.
-pub(super) fn is_needed((observation, payload): &Looked) -> bool {
-    observation.errors.iter().any(|problem| problem.code == ProblemCode::ShortLived)
-        || payload.leftovers.iter().flatten().any(|it| it.spared.as_deref() == Some(kill::GONE))
+/// had gone when it was to be ended, or others have taken the place of those that were.
+///
+/// # Errors
+///
+/// A look failed.
+pub(super) fn is_needed(
+    (observation, payload): &Looked,
+    look: &mut dyn FnMut() -> Result<Looked, Failure>,
+) -> Result<bool, Failure> {
+    let all = || payload.leftovers.iter().flatten();
+    let is_restless = observation.errors.iter().any(|problem| problem.code == ProblemCode::ShortLived);
+    if is_restless || all().any(|it| it.spared.as_deref() == Some(kill::GONE)) {
+        return Ok(true);
+    }
+    let killed: BTreeSet<_> = all().filter(|it| it.killed == Some(true)).map(key).collect();
+    if killed.is_empty() {
+        return Ok(false);
+    }
+    let (_, now) = look()?;
+    Ok(now.leftovers.iter().flatten().any(|it| it.spared.is_none() && !killed.contains(&key(it))))
+}
+
+fn key(it: &Leftover) -> (u32, u64) {
+    (it.process.pid, it.process.start_time)
 }
 
 /// Freezes the job's cgroups, looks again and ends what may be ended. Returns that look,
@@ -121,7 +141,6 @@ fn tell(result: Result<(), Errno>, path: &Text, observation: &mut Observation) {
 
 /// Adds what was found before and is not in this answer.
 fn add(payload: &mut Payload, before: &Payload) {
-    let key = |it: &Leftover| (it.process.pid, it.process.start_time);
     let now = payload.leftovers.get_or_insert_default();
     let known: BTreeSet<_> = now.iter().map(key).collect();
     let earlier = before.leftovers.iter().flatten().filter(|it| !known.contains(&key(it)));

@@ -40,7 +40,7 @@ pub(in crate::observe) struct Hierarchy {
     /// Whether cgroup2 is in use although it is not mounted here, so that device
     /// programs may be in force that nobody can ask for.
     pub(in crate::observe) hides_cgroup2: bool,
-    /// The cgroups of gpumap itself.
+    /// `/proc/self/cgroup`.
     own: CgroupLines,
     mounts: Mounts,
     proc: PathBuf,

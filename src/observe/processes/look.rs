@@ -7,7 +7,9 @@
 //! that is reported: nobody can say what they hold.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::time::Instant;
 
+use super::helpers::depth::Depth;
 use super::helpers::{HelperPool, Requests};
 use super::kept::Kept;
 use super::reader::{ReadContext, Reader};
@@ -97,10 +99,10 @@ impl Look<'_> {
         let context = self.context(proc);
         let (mut reader, deadline) = (Reader::new(&context), log.deadline());
         let mut read = |wanted: &[Wanted], each: &mut dyn FnMut(usize, Outcome)| {
-            let in_time = |_: &(usize, &Wanted)| deadline.is_none_or(|end| std::time::Instant::now() < end);
+            let in_time = |_: &(usize, &Wanted)| deadline.is_none_or(|end| Instant::now() < end);
             let wanted = wanted.iter().enumerate().take_while(in_time);
             wanted.for_each(|(index, wanted)| {
-                each(index, reader.read(*wanted, super::helpers::depth::Depth::WithoutMemory));
+                each(index, reader.read(*wanted, Depth::WithoutMemory));
             });
         };
         rounds(&mut read, first, list, log)
@@ -119,7 +121,10 @@ impl Look<'_> {
             let questions: Vec<_> = wanted.iter().map(|one| (one.pid, one.cgroup)).collect();
             pool.ask(&questions, deadline, |index, answer| {
                 let mut outcome = answer.unwrap_or_else(Outcome::silent);
-                refusals.add(wanted.get(index).map_or(0, |wanted| wanted.pid), &outcome.refusals);
+                // What is doubtful is reported by name.
+                if !matches!(outcome.found, Err(Unread::Unsure(_) | Unread::Other)) {
+                    refusals.add(wanted.get(index).map_or(0, |wanted| wanted.pid), &outcome.refusals);
+                }
                 if let Ok(Process { pid, detail: Some(detail), .. }) = &mut outcome.found {
                     kept.limit(*pid, detail);
                 }
@@ -231,7 +236,10 @@ fn rounds(read: &mut Read<'_>, first: Vec<Wanted>, list: &mut List<'_>, log: &mu
         if seen.settled {
             return seen;
         }
-        wanted = list(&mut done, &seen.vanished, log);
+        // Twice: where pids begin again from the lowest one, a process may have taken the
+        // place of another behind the back of a listing.
+        let mut lists = (0..2).map(|_| list(&mut done, &seen.vanished, log));
+        wanted = lists.find(|wanted| !wanted.is_empty()).unwrap_or_default();
         seen.settled = wanted.is_empty();
         if seen.settled {
             return seen;
@@ -255,5 +263,52 @@ impl Seen {
             Err(Unread::Gone | Unread::Other) => {}
             Err(why) => self.unread.push((wanted, why)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [u32; 3] = [1, 2, 3];
+
+    fn wanted(pids: &[u32]) -> Vec<Wanted> {
+        pids.iter().map(|pid| Wanted { pid: *pid, cgroup: None }).collect()
+    }
+
+    fn outcome(pid: u32, is_gone: bool) -> Outcome {
+        let process = Process { pid, ..Process::default() };
+        let found = if is_gone { Err(Unread::Gone) } else { Ok(process) };
+        Outcome { found, ..Outcome::silent() }
+    }
+
+    /// Reads as long as a process vanishes; `gone` says which do.
+    fn read(gone: impl Fn(u32) -> bool, list: &mut List<'_>) -> (Vec<u32>, bool) {
+        let mut read = |wanted: &[Wanted], each: &mut dyn FnMut(usize, Outcome)| {
+            wanted.iter().enumerate().for_each(|(index, one)| each(index, outcome(one.pid, gone(one.pid))));
+        };
+        let seen = rounds(&mut read, wanted(&ALL), list, &mut Log::default());
+        (seen.read.iter().map(|process| process.pid).collect(), seen.settled)
+    }
+
+    /// Make sure that nothing is listed again where all was read, that what came meanwhile
+    /// is read, and that a look ends where processes always come and go.
+    #[test]
+    fn again() {
+        let all = read(|_| false, &mut |_, _, _| unreachable!("all were read"));
+        assert_eq!(all, (ALL.to_vec(), true));
+        let mut listings = vec![vec![], vec![], vec![4], vec![]];
+        let mut list = |done: &mut HashSet<u32>, vanished: &[Vanished], _: &mut Log| {
+            assert!(done.contains(&1) && !done.contains(&2));
+            assert!(vanished.iter().any(|one| !one.read));
+            wanted(&listings.pop().unwrap())
+        };
+        assert_eq!(read(|pid| [2, 4].contains(&pid), &mut list), (vec![1, 3], true));
+        let mut next = 10;
+        let mut relay = |_: &mut HashSet<u32>, _: &[Vanished], _: &mut Log| {
+            next += 1;
+            wanted(&[next])
+        };
+        assert_eq!(read(|pid| pid > 2, &mut relay), (vec![1, 2], false));
     }
 }

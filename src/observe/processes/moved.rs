@@ -22,8 +22,9 @@ use crate::sys::dir::Dir;
 const YOUNG: u64 = 500;
 
 /// The processes below the cgroup root that are not among these: they moved meanwhile,
-/// or have just begun. Those that are elsewhere are added to these; those of which it is
-/// not known where they are, are taken to be below it.
+/// or have just begun. Those that are elsewhere are added to these, and those that have ended
+/// leave them, since their pids may be used again; those of which it is not known where they
+/// are, are taken to be below it.
 pub(super) fn unlisted(
     options: &Options,
     hierarchy: &Hierarchy,
@@ -36,16 +37,18 @@ pub(super) fn unlisted(
         let line = hierarchy.line(&lines);
         Ok(line.is_none_or(|line| !may_be_cut(line) && hierarchy.mount.inside(line).is_none()))
     };
+    let mut there = HashSet::new();
     proc.numbers(c".", |_, pid| {
-        if listed.contains(&pid) {
-            return true;
-        }
-        match is_elsewhere(pid) {
-            Ok(true) => _ = listed.insert(pid),
-            Ok(false) | Err(_) => unlisted.push(Wanted { pid, cgroup: None }),
+        there.insert(pid);
+        if !listed.contains(&pid) {
+            match is_elsewhere(pid) {
+                Ok(true) => _ = listed.insert(pid),
+                Ok(false) | Err(_) => unlisted.push(Wanted { pid, cgroup: None }),
+            }
         }
         true
     })?;
+    listed.retain(|pid| there.contains(pid));
     Ok(unlisted)
 }
 

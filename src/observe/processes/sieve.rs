@@ -77,3 +77,45 @@ pub(super) fn settle(doubt: Doubt, process: Process) -> Result<Process, Unread> 
         Some(_) | None => Err(Unread::Unsure(doubt)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::DeviceType;
+    use crate::observation::{Detail, HeldDevice, Text};
+
+    fn holder(devices: Answer<Vec<HeldDevice>>, cut: Option<&str>) -> Process {
+        fn missing<T>() -> Answer<T> {
+            Answer::Missing(String::new())
+        }
+        let detail = Detail {
+            title: Text::default(),
+            exe: missing(),
+            stepd_sockets: Vec::new(),
+            at_exec: missing(),
+            live: missing(),
+            devices,
+            devices_cut: cut.map(str::to_owned),
+            vgpu: None,
+        };
+        Process { detail: Some(detail), ..Process::default() }
+    }
+
+    /// Make sure that only what surely holds nothing, or is too old, is left out.
+    #[test]
+    fn doubts() {
+        let device = HeldDevice { kind: DeviceType::Char, major: 195, minor: 0, fds: 1, mapped: false };
+        let (none, one) = (|| Answer::Known(Vec::new()), || Answer::Known(vec![device]));
+        let young = Doubt::default;
+        let old = || Doubt { older: true, ..Doubt::default() };
+        assert_eq!(settle(young(), holder(none(), None)).unwrap_err(), Unread::Other);
+        assert!(
+            settle(young(), holder(one(), None)).is_ok() && settle(young(), holder(one(), Some("x"))).is_ok()
+        );
+        assert_eq!(settle(young(), holder(none(), Some("x"))).unwrap_err(), Unread::Unsure(young()));
+        let unread = || holder(Answer::Missing(String::new()), None);
+        assert_eq!(settle(young(), unread()).unwrap_err(), Unread::Unsure(young()));
+        assert_eq!(settle(old(), holder(one(), None)).unwrap_err(), Unread::Other);
+        assert_eq!(settle(old(), unread()).unwrap_err(), Unread::Unsure(old()));
+    }
+}

@@ -1,6 +1,6 @@
 //! Looks through all processes of the node for those whose environment matters.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use nix::errno::Errno;
 
@@ -57,14 +57,15 @@ pub(in crate::observe) fn survey(
     Surveyed { processes: seen.read, long_paths }
 }
 
-/// The processes that are not among these.
-fn unread(options: &Options, done: &HashSet<u32>) -> Result<Vec<Wanted>, Errno> {
-    let mut wanted = Vec::new();
+/// The processes that are not among these; pids of those that have ended leave these, since
+/// they may be used again.
+fn unread(options: &Options, done: &mut HashSet<u32>) -> Result<Vec<Wanted>, Errno> {
+    let mut listed = BTreeSet::new();
     Dir::open(&options.proc)?.numbers(c".", |_, pid| {
-        if !done.contains(&pid) {
-            wanted.push(Wanted { pid, cgroup: None });
-        }
+        listed.insert(pid);
         true
     })?;
-    Ok(wanted)
+    done.retain(|pid| listed.contains(pid));
+    let new = listed.into_iter().filter(|pid| !done.contains(pid));
+    Ok(new.map(|pid| Wanted { pid, cgroup: None }).collect())
 }
