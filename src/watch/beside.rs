@@ -1,7 +1,7 @@
 //! Does in a thread of its own what may take seconds, such as decoding programs: whoever
 //! asks goes on, and takes the answer when it is there.
 
-use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, channel, sync_channel};
 use std::thread;
 use std::time::Duration;
 
@@ -42,8 +42,7 @@ impl<Q: Send + 'static, A: Send + 'static> Beside<Q, A> {
             return Err(question);
         }
         self.questions.try_send(question).map_err(|error| match error {
-            std::sync::mpsc::TrySendError::Full(question)
-            | std::sync::mpsc::TrySendError::Disconnected(question) => question,
+            TrySendError::Full(question) | TrySendError::Disconnected(question) => question,
         })?;
         self.open += 1;
         Ok(())
@@ -51,9 +50,18 @@ impl<Q: Send + 'static, A: Send + 'static> Beside<Q, A> {
 
     /// The next answer, if it comes in time.
     pub fn answer(&mut self, patience: Duration) -> Option<A> {
-        let answer = self.answers.recv_timeout(patience).ok()?;
-        self.open -= 1;
-        Some(answer)
+        match self.answers.recv_timeout(patience) {
+            Ok(answer) => {
+                self.open -= 1;
+                Some(answer)
+            }
+            Err(RecvTimeoutError::Timeout) => None,
+            // It panicked: what was asked is not answered, and nothing more can be asked.
+            Err(RecvTimeoutError::Disconnected) => {
+                self.open = 0;
+                None
+            }
+        }
     }
 
     /// Whether no question is open.
