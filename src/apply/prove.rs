@@ -18,6 +18,7 @@ use crate::observe::{self, CgroupTarget, ObserveError, Options};
 use crate::policy::{Combination, Context, Decoder, Policy};
 use crate::report::Rule;
 use crate::sys::absence::OrAbsent as _;
+use crate::sys::dir::Dir;
 use crate::sys::retry::again;
 
 /// Entries of a directory of `/dev` that are looked at.
@@ -153,17 +154,19 @@ fn character_devices(
     unread: &mut Vec<String>,
 ) {
     let failed = |path: &Path, error: io::Error| format!("{}: {error}", path.display());
-    let entries = match again(|| std::fs::read_dir(dir)).or_absent() {
-        Ok(entries) => entries.into_iter().flatten(),
-        Err(error) => return unread.push(failed(named, error)),
-    };
-    for entry in entries.take(ENTRY_LIMIT) {
-        let entry = match entry {
-            Ok(entry) => entry,
-            Err(error) => return unread.push(failed(named, error)),
-        };
-        let path = named.join(entry.file_name());
-        let facts = match again(|| entry.path().symlink_metadata()).or_absent() {
+    let mut names = Vec::new();
+    let listed = Dir::open(dir).and_then(|open| {
+        open.names(|name| {
+            names.push(name.to_owned());
+            names.len() < ENTRY_LIMIT
+        })
+    });
+    if let Err(errno) = listed.or_absent() {
+        unread.push(failed(named, errno.into()));
+    }
+    for name in names {
+        let (path, real) = (named.join(&name), dir.join(&name));
+        let facts = match again(|| real.symlink_metadata()).or_absent() {
             Ok(Some(facts)) => facts,
             Ok(None) => continue,
             Err(error) => {
@@ -176,7 +179,7 @@ fn character_devices(
             let (major, minor) = (libc::major(number), libc::minor(number));
             found.push(Node { path: path.to_string_lossy().into_owned(), major, minor });
         } else if facts.file_type().is_dir() && deeper {
-            character_devices(&entry.path(), &path, false, found, unread);
+            character_devices(&real, &path, false, found, unread);
         }
     }
 }

@@ -2,13 +2,12 @@
 //! belong to the user that gpumap runs as, and nobody else may write there: what is
 //! otherwise is refused, because a journal decides what `--undo` puts back.
 
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use nix::dir::Dir as Listing;
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, Flock, FlockArg, OFlag, openat};
 use nix::libc;
@@ -19,6 +18,7 @@ use nix::unistd::{UnlinkatFlags, geteuid, linkat, unlinkat};
 use super::error::ApplyError;
 use crate::report::RepairJournal;
 use crate::sys::bpf;
+use crate::sys::dir::Dir;
 use crate::sys::retry::again;
 
 /// Where journals are.
@@ -254,17 +254,17 @@ fn lock(journals: &OwnedFd) -> Result<Flock<File>, ApplyError> {
 
 /// The numbers in the names of a directory's files.
 fn numbers(dir: &OwnedFd, prefix: &str, ending: &str) -> Result<Vec<u32>, Errno> {
-    let own = openat(dir, c".", DIRECTORY, Mode::empty())?;
-    let mut listing = Listing::from_fd(own)?;
-    let number = |name: &CStr| {
-        let text = name.to_str().ok()?;
+    let number = |name: &OsStr| {
+        let text = name.to_str()?;
         let number = text.strip_prefix(prefix)?.strip_suffix(ending)?;
         number.parse().ok().filter(|id: &u32| id.to_string() == number)
     };
-    let (mut found, mut entries) = (Vec::new(), listing.iter());
-    while let Some(entry) = again(|| entries.next().transpose())? {
-        found.extend(number(entry.file_name()));
-    }
+    let mut found = Vec::new();
+    let own = again(|| openat(dir, c".", DIRECTORY, Mode::empty()))?;
+    Dir::from(File::from(own)).names(|name| {
+        found.extend(number(name));
+        true
+    })?;
     Ok(found)
 }
 

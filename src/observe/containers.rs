@@ -2,7 +2,7 @@
 //! files in the usual places, which belong to root and which nobody else can write,
 //! count; of their contents nothing but cgroup and devices is kept.
 
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -16,6 +16,7 @@ use super::options::Options;
 use super::problems::{Log, errno_of};
 use crate::model::{CgroupPath, DeviceType, ProblemCode};
 use crate::observation::{Answer, Cgroup, Container, ContainerDevice};
+use crate::sys::dir::Dir;
 use crate::sys::retry::again;
 
 /// Files that are read.
@@ -117,15 +118,13 @@ fn directories(root: &Path, pattern: &str, log: &mut Log) -> Vec<PathBuf> {
 /// What is in a directory, as far as gpumap reads it; a file has nothing in it.
 fn entries(dir: &Path) -> Result<Vec<PathBuf>, Errno> {
     let mut found = Vec::new();
-    let listed = again(|| fs::read_dir(dir)).and_then(|mut entries| {
-        while found.len() <= FILE_LIMIT
-            && let Some(entry) = again(|| entries.next().transpose())?
-        {
-            found.push(entry.path());
-        }
-        Ok(())
+    let listed = Dir::open(dir).and_then(|open| {
+        open.names(|name| {
+            found.push(dir.join(name));
+            found.len() <= FILE_LIMIT
+        })
     });
-    match listed.map_err(|error| errno_of(&error)) {
+    match listed {
         Ok(()) | Err(Errno::ENOTDIR) => Ok(found),
         Err(errno) => Err(errno),
     }

@@ -137,7 +137,8 @@ pub(in crate::observe) fn is_own(proc: &Path) -> bool {
         let stat = stat_at(&Dir::open(path).ok()?, c"").ok()?;
         Some((stat.dev, stat.inode))
     };
-    place(proc).is_some_and(|one| Some(one) == place("/proc".as_ref()))
+    let usual = Path::new("/proc");
+    proc == usual || place(proc).is_some_and(|one| Some(one) == place(usual))
 }
 
 #[cfg(test)]

@@ -2,9 +2,10 @@
 //! that what is listed, queried and read is one and the same directory even if
 //! its path is taken by another meanwhile.
 
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use nix::NixPath;
@@ -203,6 +204,16 @@ impl Dir {
     /// readlinkat(2) failed.
     pub fn link(&self, name: &CStr) -> Result<Vec<u8>, Errno> {
         again(|| readlinkat(self, name)).map(std::os::unix::ffi::OsStringExt::into_vec)
+    }
+
+    /// Calls `visit` with every name in this directory until it returns false. What
+    /// [`std::fs::ReadDir`] gives ends at a call that failed as if nothing followed.
+    ///
+    /// # Errors
+    ///
+    /// Those of openat(2) and getdents(2).
+    pub fn names(&self, mut visit: impl FnMut(&OsStr) -> bool) -> Result<(), Errno> {
+        self.entries(c".", |name, _| visit(OsStr::from_bytes(name.to_bytes())))
     }
 
     /// Calls `visit` with every number among the names in the subdirectory

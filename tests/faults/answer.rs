@@ -89,7 +89,7 @@ fn flatten(facts: &mut Facts, place: String, value: &Value) {
         Value::Array(items) => {
             let mut seen: BTreeMap<String, usize> = BTreeMap::new();
             for (number, item) in items.iter().enumerate() {
-                let name = identity(item).unwrap_or_else(|| number.to_string());
+                let name = identity(item).unwrap_or_else(|| format!("#{number}"));
                 let count = seen.entry(name.clone()).or_default();
                 *count += 1;
                 let again = if *count > 1 { format!("#{count}") } else { String::new() };

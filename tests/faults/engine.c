@@ -432,6 +432,8 @@ static const char *name_of(long number, long first)
 	case SYS_faccessat:
 	case SYS_faccessat2:
 		return "faccessat";
+	case SYS_getdents64:
+		return "getdents64";
 	case SYS_kcmp:
 		return "kcmp";
 	case SYS_clone3:
@@ -477,7 +479,8 @@ long syscall(long number, ...)
 	// What cannot fail: who asks, the end, random numbers, waiting for a thread.
 	int is_plain = number == SYS_getppid || number == SYS_gettid || number == SYS_getpid ||
 		       number == SYS_exit_group || number == SYS_getrandom || number == SYS_futex;
-	if (!is_plain && fails(name_of(number, a), is_at ? (int)a : -1, is_at ? (const char *)b : NULL))
+	int is_about_fd = is_at || number == SYS_getdents64;
+	if (!is_plain && fails(name_of(number, a), is_about_fd ? (int)a : -1, is_at ? (const char *)b : NULL))
 		return -1;
 	return real(number, a, b, c, d, e, f);
 }

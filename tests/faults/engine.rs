@@ -127,15 +127,16 @@ impl Failed {
     /// name or a number, or one about what may have been removed since it was opened: a
     /// process, a cgroup, a directory, a device in `/sys`. What is always there cannot.
     pub fn may_say_absent(&self) -> bool {
-        let names =
-            ["open", "stat", "readlink", "access", "readdir", "realpath", "BY_ID", "NEXT_ID", "unlink"];
+        let names = [
+            "open", "stat", "readlink", "access", "readdir", "getdents", "realpath", "BY_ID", "NEXT_ID",
+            "unlink",
+        ];
         let by_descriptor = ["fstat", "fstat64", "fstatfs", "fstatfs64", "fdopendir"];
         let is_named = names.iter().any(|name| self.call.contains(name));
         let is_named = is_named && !by_descriptor.contains(&self.call.as_str());
         let may_go = ["/proc/", "/sys/"].iter().any(|place| self.target.contains(place));
-        let may_go = may_go || self.call == "bpf(PROG_QUERY)";
-        let stays =
-            self.target == "/proc" || self.target.starts_with("/proc/self") || self.target == "/proc/stat";
+        let may_go = may_go || self.call.starts_with("bpf(");
+        let stays = self.target == "/proc" || self.target.starts_with("/proc/self");
         (is_named || may_go) && !stays
     }
 

@@ -169,9 +169,12 @@ impl Changes {
     /// Verdicts that were allow and are deny, or the other way round.
     fn flips(&self) -> impl Iterator<Item = String> {
         let is = |value: &Option<String>, word: &str| value.as_deref() == Some(word);
-        let flipped = self.0.iter().filter(move |(_, before, now)| {
-            (is(before, "\"allow\"") && is(now, "\"deny\""))
-                || (is(before, "\"deny\"") && is(now, "\"allow\""))
+        // What has a number in its list may be something else now.
+        let is_same_thing = |place: &str| !place.contains("[#");
+        let flipped = self.0.iter().filter(move |(place, before, now)| {
+            let is_flipped = (is(before, "\"allow\"") && is(now, "\"deny\""))
+                || (is(before, "\"deny\"") && is(now, "\"allow\""));
+            is_flipped && is_same_thing(place)
         });
         flipped.map(|(place, before, now)| format!("{place}: {before:?} -> {now:?}"))
     }

@@ -136,7 +136,7 @@ fn normal(stage: &mut Stage, line: &Line) -> Normal {
 /// Which calls of which commands fail with what: all, or as many as are wanted. Of
 /// commands that take longer fewer are taken: most of their calls are those of others.
 fn plan(stage: &mut Stage, lines: &[Line], wanted: usize, seed: u64) -> Vec<(usize, u64, Errno)> {
-    let runs: Vec<Run> = lines.iter().map(|line| stage.run(line, 0, Errno::EIO)).collect();
+    let runs: Vec<Run> = lines.iter().map(|line| counted(stage, line)).collect();
     let weight = |run: &Run| run.calls as f64 / run.used.as_secs_f64().powi(2);
     let whole: f64 = runs.iter().map(weight).sum();
     let mut rng = Rng::new(seed);
@@ -158,6 +158,17 @@ fn plan(stage: &mut Stage, lines: &[Line], wanted: usize, seed: u64) -> Vec<(usi
         all.append(&mut of_it);
     }
     all
+}
+
+/// A run without a fault; its calls are written down in the directory
+/// `GPUMAP_FAULT_NOTES`.
+fn counted(stage: &mut Stage, line: &Line) -> Run {
+    let run = stage.run(line, 0, Errno::EIO);
+    if let Some(path) = std::env::var_os("GPUMAP_FAULT_NOTES") {
+        let name = line.name.replace(['/', ' '], "_");
+        std::fs::write(Path::new(&path).join(name), stage.plan.notes()).unwrap();
+    }
+    run
 }
 
 /// As many of a list, each from its own stretch of it.

@@ -13,6 +13,7 @@ use nix::errno::Errno;
 use crate::model::ProblemCode;
 use crate::observation::{GpuFacts, Problem};
 use crate::sys::absence::is_absence;
+use crate::sys::dir::Dir;
 use crate::sys::retry::again;
 
 /// Bytes read of an ordinary file.
@@ -116,17 +117,15 @@ impl<'a> Tree<'a> {
     /// Names that are not UTF-8 belong to no GPU driver and are left out.
     pub(super) fn names(&mut self, dir: &str, limit: usize, keep: impl Fn(&str) -> bool) -> Vec<String> {
         let (mut names, mut seen) = (Vec::new(), 0);
-        let listed = again(|| fs::read_dir(self.real(dir))).and_then(|mut entries| {
-            while seen < SCAN_LIMIT
-                && let Some(entry) = again(|| entries.next().transpose())?
-            {
+        let listed = Dir::open(&self.real(dir)).and_then(|dir| {
+            dir.names(|name| {
                 seen += 1;
-                names.extend(entry.file_name().into_string().into_iter().filter(|name| keep(name)));
-            }
-            Ok(())
+                names.extend(name.to_str().filter(|name| keep(name)).map(str::to_owned));
+                seen < SCAN_LIMIT
+            })
         });
-        if let Err(error) = listed {
-            self.failed(dir, &error);
+        if let Err(errno) = listed {
+            self.failed(dir, &errno.into());
         }
         names.sort_unstable();
         if names.len() > limit || seen == SCAN_LIMIT {

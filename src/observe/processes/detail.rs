@@ -67,7 +67,7 @@ pub(super) struct DetailReader<'a> {
     traces: TraceReader,
     text: Vec<u8>,
     maps: Vec<u8>,
-    /// Why the mappings were not read, if they were not refused.
+    /// Why the mappings were not read.
     no_maps: Option<Errno>,
 }
 
@@ -225,7 +225,9 @@ impl<'a> DetailReader<'a> {
             if self.maps.len() > MAPS_LIMIT {
                 held.cut(LONG);
             }
-            if let Some(errno) = self.no_maps {
+            // Where they are refused, memory is refused too and reported.
+            let failed = self.no_maps.filter(|errno| !matches!(errno, Errno::EACCES | Errno::EPERM));
+            if let Some(errno) = failed {
                 held.cut(format!("what it has mapped cannot be read: {errno}"));
             }
         } else {
@@ -243,19 +245,25 @@ impl<'a> DetailReader<'a> {
             (Err(errno), _) => return Answer::Missing(self.refusals.why(ReadKind::Live, *errno)),
             (_, Err(errno)) => return Answer::Missing(self.refusals.why(ReadKind::Live, *errno)),
         };
-        match location::find(dir, &self.maps, auxv, &mut self.files) {
+        if let Some(errno) = self.no_maps {
+            return Answer::Missing(self.refusals.why(ReadKind::Live, errno));
+        }
+        let found = match location::find(dir, &self.maps, auxv, &mut self.files) {
             Ok(places) => live::read(memory, &places),
             Err(NoEnviron::Errno(errno)) => Answer::Missing(self.refusals.why(ReadKind::Image, errno)),
             Err(NoEnviron::Reason(why)) => Answer::Missing(why),
+        };
+        if let Some(errno) = memory.failure() {
+            self.refusals.failed(ReadKind::Live, errno);
         }
+        found
     }
 
-    /// Reads the mappings. Where they are refused, memory is refused too and reported;
-    /// so they count as empty.
+    /// Reads the mappings.
     fn read_maps(&mut self, dir: &Dir) {
         let read = dir.read_into(c"maps", &mut self.maps, MAPS_LIMIT);
         self.no_maps = match read {
-            Ok(()) | Err(Errno::EFBIG | Errno::EACCES | Errno::EPERM) => None,
+            Ok(()) | Err(Errno::EFBIG) => None,
             Err(errno) => Some(errno).filter(|errno| !is_absence(*errno)),
         };
         match read {

@@ -18,6 +18,7 @@ use crate::observation::{Process, Text, User};
 use crate::observe::options::Options;
 use crate::observe::problems::{Log, errno_of};
 use crate::observe::procfile::is_own;
+use crate::sys::absence::OrAbsent as _;
 use crate::sys::dir::Dir;
 use crate::sys::helper::{Channel, Helper, wait};
 use crate::sys::retry::again;
@@ -49,7 +50,8 @@ pub fn user_names(options: &Options, wanted: BTreeSet<u32>) -> Vec<User> {
 }
 
 fn names(options: &Options, mut wanted: BTreeSet<u32>, log: &mut Log) -> Vec<User> {
-    if wanted.is_empty() || !is_here(&options.proc) {
+    let is_here = || log.there("names of users", is_here(&options.proc)) == Some(true);
+    if wanted.is_empty() || !is_here() {
         return Vec::new();
     }
     let file = again(|| File::open(PASSWD))
@@ -64,14 +66,18 @@ fn names(options: &Options, mut wanted: BTreeSet<u32>, log: &mut Log) -> Vec<Use
 
 /// Whether the processes' users are those of the files that gpumap sees. They are
 /// not if gpumap observes the node's processes from inside a container.
-fn is_here(proc: &Path) -> bool {
+fn is_here(proc: &Path) -> Result<bool, Errno> {
     let place = |path: &Path| {
-        let stat = stat_at(&Dir::open(path).ok()?, c"").ok()?;
-        Some((stat.dev, stat.inode))
+        let stat = stat_at(&Dir::open(path)?, c"")?;
+        Ok((stat.dev, stat.inode))
     };
     // Without the right to look at that root, the proc file system alone decides.
-    let first = place(&proc.join("1/root"));
-    is_own(proc) && first.is_none_or(|first| Some(first) == place(Path::new("/")))
+    let first = match place(&proc.join("1/root")) {
+        Err(Errno::EACCES | Errno::EPERM) => None,
+        first => first.or_absent()?,
+    };
+    let is_same = first.map_or(Ok(true), |first| Ok(first == place(Path::new("/"))?));
+    Ok(is_own(proc) && is_same?)
 }
 
 /// The wanted users that a file in the format of passwd(5) names. As for the C

@@ -1,15 +1,15 @@
 //! Where systemd looks for a unit's files, systemd.unit(5).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use nix::errno::Errno;
+use nix::sys::stat::fstat;
 
-use crate::observe::problems::{Log, errno_of};
+use crate::observe::problems::Log;
 use crate::sys::absence::OrAbsent as _;
+use crate::sys::dir::Dir;
 use crate::sys::retry::again;
 use crate::unit::drop_in_names;
 
@@ -139,15 +139,16 @@ type Listed = (Vec<String>, (u64, u64));
 
 fn names(dir: &Path, limit: usize) -> Result<Option<Listed>, Errno> {
     let mut names = Vec::new();
-    let listed = again(|| fs::metadata(dir)).and_then(|meta| {
-        let mut entries = again(|| fs::read_dir(dir))?;
-        for _ in 0..limit {
-            let Some(entry) = again(|| entries.next().transpose())? else { break };
-            names.extend(entry.file_name().into_string());
-        }
-        Ok((meta.dev(), meta.ino()))
+    let mut left = limit;
+    let listed = Dir::open(dir).and_then(|open| {
+        open.names(|name| {
+            names.extend(name.to_str().map(str::to_owned));
+            left = left.saturating_sub(1);
+            left > 0
+        })?;
+        again(|| fstat(&open)).map(|facts| (facts.st_dev, facts.st_ino))
     });
-    match listed.map_err(|error| errno_of(&error)) {
+    match listed {
         // A file in the place of a directory has no files.
         Err(Errno::ENOTDIR) => Ok(None),
         listed => Ok(listed.or_absent()?.map(|id| (names, id))),

@@ -59,7 +59,11 @@ pub(in crate::observe) fn read(
     };
     let (start, end) = area;
     let last = end.min(start.saturating_add(LIMIT));
-    match memory.area((start, last), buffer) {
+    let read = memory.area((start, last), buffer);
+    if let Some(errno) = memory.failure() {
+        refusals.failed(ReadKind::AtExec, errno);
+    }
+    match read {
         Err(Fault::Gone) => Answer::Missing(Fault::Gone.why().to_owned()),
         Err(fault) if buffer.is_empty() => Answer::Missing(fault.why().to_owned()),
         Err(fault) => parse(buffer, Some(fault.why())),
