@@ -41,6 +41,9 @@ const KINDS: [(&str, Option<ProcessPart>); 9] = [
     ("memory and mappings", None),
     ("memory and descriptors", None),
 ];
+/// What no call failed with: a kernel without `pagemap`, what is no regular file, and a
+/// file in the place of another.
+const NO_FAILURES: [Errno; 3] = [Errno::EOPNOTSUPP, Errno::EINVAL, Errno::ESTALE];
 /// The reason for kinds that take no right.
 const TOO_LONG: &str = "it is too long: devices that are mapped may be missing";
 /// Processes of one kind.
@@ -134,7 +137,7 @@ impl Refusals {
             }
             Errno::ENOENT | Errno::ESRCH => "it has ended".to_owned(),
             errno => {
-                if errno != Errno::EOPNOTSUPP {
+                if !NO_FAILURES.contains(&errno) {
                     self.failed(kind, errno);
                 }
                 format!("cannot read {}: {errno}", KINDS[kind as usize].0)

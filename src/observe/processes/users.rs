@@ -50,7 +50,7 @@ pub fn user_names(options: &Options, wanted: BTreeSet<u32>) -> Vec<User> {
 }
 
 fn names(options: &Options, mut wanted: BTreeSet<u32>, log: &mut Log) -> Vec<User> {
-    let is_here = || log.there("names of users", is_here(&options.proc)) == Some(true);
+    let mut is_here = || log.there("names of users", is_here(&options.proc)) == Some(true);
     if wanted.is_empty() || !is_here() {
         return Vec::new();
     }
