@@ -89,6 +89,8 @@ pub enum ProblemCode {
     Repair,
     /// Rules were left out.
     RulesLeftOut,
+    /// Processes begin and end faster than they can be looked at.
+    ShortLived,
     /// The screen of `gpumap top` cannot be shown.
     Terminal,
     /// The processes of a threaded cgroup are listed elsewhere.

@@ -8,13 +8,13 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use nix::NixPath;
-use nix::dir::{Dir as Listing, Type};
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat, openat2, readlinkat};
 use nix::sys::stat::{Mode, SFlag, fstat, major, minor};
 use nix::sys::statfs::{CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, fstatfs};
 use nix::unistd::read;
 
+use super::listing;
 use super::retry::again;
 use super::stat::{FileKind, FileStat, stat_at};
 
@@ -122,16 +122,13 @@ impl Dir {
         if stat.links == 2 {
             return Ok(Vec::new());
         }
-        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-        let mut listing = again(|| Listing::openat(self, c".", flags, Mode::empty()))?;
         let mut names = Vec::new();
-        let mut entries = listing.iter();
-        while let Some(entry) = again(|| entries.next().transpose())? {
-            let name = entry.file_name();
-            if entry.file_type() == Some(Type::Directory) && name != c"." && name != c".." {
+        self.entries(c".", |name, is_directory| {
+            if is_directory {
                 names.push(name.to_owned());
             }
-        }
+            true
+        })?;
         Ok(names)
     }
 
@@ -216,16 +213,17 @@ impl Dir {
     ///
     /// Those of openat(2) and getdents(2).
     pub fn numbers(&self, name: &CStr, mut visit: impl FnMut(&CStr, u32) -> bool) -> Result<(), Errno> {
+        self.entries(name, |name, _| {
+            let number = name.to_str().ok().and_then(|name| name.parse().ok());
+            number.is_none_or(|number| visit(name, number))
+        })
+    }
+
+    /// Calls `visit` with the names in the subdirectory `name`, and whether each is a
+    /// directory.
+    fn entries(&self, name: &CStr, visit: impl FnMut(&CStr, bool) -> bool) -> Result<(), Errno> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-        let mut listing = again(|| Listing::openat(self, name, flags, Mode::empty()))?;
-        let mut entries = listing.iter();
-        while let Some(entry) = again(|| entries.next().transpose())? {
-            let number = entry.file_name().to_str().ok().and_then(|name| name.parse().ok());
-            if number.is_some_and(|number| !visit(entry.file_name(), number)) {
-                break;
-            }
-        }
-        Ok(())
+        listing::each(&again(|| openat(self, name, flags, Mode::empty()))?, visit)
     }
 }
 
@@ -264,13 +262,8 @@ fn read_to<Fd: AsFd>(file: Fd, buffer: &mut Vec<u8>, limit: usize, end: End) -> 
             return Err(Errno::EFBIG);
         }
         buffer.resize(old + STEP.max(old), 0);
-        let count = match again(|| read(file.as_fd(), &mut buffer[old..])) {
-            Ok(count) => count,
-            Err(error) => {
-                buffer.clear();
-                return Err(error);
-            }
-        };
+        let read = again(|| read(file.as_fd(), &mut buffer[old..]));
+        let count = read.inspect_err(|_| buffer.clear())?;
         let is_short = end == End::Short && old + count < buffer.len();
         buffer.truncate(old + count);
         if count == 0 || is_short {

@@ -11,12 +11,14 @@ pub mod clock;
 pub mod dir;
 pub mod drop_rights;
 pub mod file_handle;
+pub mod freezer;
 pub mod heap;
 pub mod helper;
 pub mod iter;
 pub mod kcmp;
 #[cfg(feature = "libbpf")]
 pub mod libbpf;
+mod listing;
 pub mod mappings;
 pub mod namespace;
 pub mod notify;

@@ -70,10 +70,11 @@ pub fn stat_at<Fd: AsFd>(dir: Fd, name: &CStr) -> Result<FileStat, Errno> {
     let flags = libc::AT_EMPTY_PATH | libc::AT_NO_AUTOMOUNT | libc::AT_STATX_DONT_SYNC;
     let mut stat = MaybeUninit::<libc::statx>::zeroed();
     let fd = dir.as_fd().as_raw_fd();
-    // SAFETY: the name is terminated and the buffer has the size that the call
-    // fills.
-    again(|| Errno::result(unsafe { libc::statx(fd, name.as_ptr(), flags, WANTED, stat.as_mut_ptr()) }))?;
-    // SAFETY: all of its bit patterns are valid.
+    again(|| {
+        // SAFETY: the name is terminated and the buffer has the size that the call fills.
+        Errno::result(unsafe { libc::statx(fd, name.as_ptr(), flags, WANTED, stat.as_mut_ptr()) })
+    })?;
+    // SAFETY: zeros, or what the call filled in: all bit patterns are valid.
     let stat = unsafe { stat.assume_init() };
     Ok(FileStat {
         kind: kind(u32::from(stat.stx_mode)),

@@ -10,11 +10,12 @@ use std::path::{Component, Path, PathBuf};
 use nix::errno::Errno;
 
 use super::mounts::{Mount, Mounts};
-use crate::observation::CgroupMode;
+use crate::model::CgroupPath;
+use crate::observation::{CgroupMode, Text};
 use crate::observe::error::ObserveError;
 use crate::observe::options::Options;
 use crate::observe::problems::errno_of;
-use crate::observe::procfile::cgroup_line;
+use crate::observe::procfile::CgroupLines;
 use crate::sys::absence::{OrAbsent as _, is_absence};
 use crate::sys::dir::{Dir, FileSystem, is_plain_file, read_all};
 use crate::sys::retry::again;
@@ -40,7 +41,7 @@ pub(in crate::observe) struct Hierarchy {
     /// programs may be in force that nobody can ask for.
     pub(in crate::observe) hides_cgroup2: bool,
     /// `/proc/self/cgroup`.
-    own: Vec<u8>,
+    own: CgroupLines,
     mounts: Mounts,
     proc: PathBuf,
 }
@@ -60,7 +61,7 @@ impl Hierarchy {
             Ok(found) => found.map(|(mount, _)| mount),
             Err((point, _)) => mounts.devices.iter().find(|mount| mount.point == point).cloned(),
         };
-        let own = text(&options.proc.join("self/cgroup"))?.unwrap_or_default();
+        let own = CgroupLines::new(text(&options.proc.join("self/cgroup"))?.unwrap_or_default());
         let sees_uids = sees_all_uids(&options.proc)?;
         let hides_cgroup2 = mode == CgroupMode::Legacy && is_cgroup2_used(&own, &options.proc)?;
         let proc = options.proc.clone();
@@ -74,8 +75,30 @@ impl Hierarchy {
 
     /// The cgroup of gpumap itself, relative to the root; `None` outside of it.
     pub(in crate::observe) fn own_cgroup(&self) -> Option<Vec<u8>> {
-        let controller = if self.is_legacy() { Some(b"devices".as_slice()) } else { None };
-        self.mount.inside(cgroup_line(&self.own, controller)?)
+        self.mount.inside(self.line(&self.own)?)
+    }
+
+    /// The path in this hierarchy among the cgroups of a process.
+    pub(in crate::observe) fn line<'l>(&self, lines: &'l CgroupLines) -> Option<&'l [u8]> {
+        if self.is_legacy() { lines.devices() } else { lines.unified() }
+    }
+
+    /// Opens a cgroup by its path from the root, one name after the other: the path may be
+    /// longer than the kernel takes.
+    pub(in crate::observe) fn open(&self, path: CgroupPath<'_>) -> Result<Dir, Errno> {
+        let names = path.relative().split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+        names.map(OsStr::from_bytes).try_fold(self.handle.child(".")?, |dir, name| dir.child(name))
+    }
+
+    /// The last cgroup above a process that is certain, by its components, from what the
+    /// kernel shows of a path that is too long; the root if it shows nothing.
+    pub(in crate::observe) fn above(&self, shown: Option<&Text>) -> Vec<Vec<u8>> {
+        let inside = shown.and_then(|shown| self.mount.inside(shown.as_bytes())).unwrap_or_default();
+        let names = inside.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+        let mut names: Vec<Vec<u8>> = names.map(<[u8]>::to_vec).collect();
+        // The last name may be cut.
+        names.pop();
+        names
     }
 
     /// The components of a target, checked to exist now.
@@ -180,6 +203,7 @@ impl Hierarchy {
             }),
             Err(errno) if is_absence(errno) => None,
             Err(Errno::ENAMETOOLONG | Errno::EINVAL) => None,
+            // Why it is no directory is known: something else is there.
             Err(_) if is_plain_file(target) => Some(ObserveError::NotADirectory { path }),
             Err(errno) => Some(open_error(path, errno)),
         }
@@ -258,9 +282,10 @@ fn sees_all_uids(proc: &Path) -> Result<bool, ObserveError> {
 /// Whether processes are in cgroups of cgroup2, which is mounted nowhere here: gpumap, or
 /// the first process, is in one that is not the root. In a container whose cgroup
 /// namespace hides its path (`0::/`) that is not to be seen.
-fn is_cgroup2_used(own: &[u8], proc: &Path) -> Result<bool, ObserveError> {
-    let is_below_root = |text: &[u8]| cgroup_line(text, None).is_some_and(|path| path != b"/");
-    Ok(is_below_root(own) || text(&proc.join("1/cgroup"))?.is_some_and(|text| is_below_root(&text)))
+fn is_cgroup2_used(own: &CgroupLines, proc: &Path) -> Result<bool, ObserveError> {
+    let is_below_root = |lines: &CgroupLines| lines.unified().is_some_and(|path| path != b"/");
+    let first = text(&proc.join("1/cgroup"))?.map(CgroupLines::new);
+    Ok(is_below_root(own) || first.as_ref().is_some_and(is_below_root))
 }
 
 /// The text of a file that need not be there.

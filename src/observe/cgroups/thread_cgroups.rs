@@ -5,7 +5,7 @@
 //! main thread had ended before the others were moved.
 
 use std::collections::BTreeSet;
-use std::ffi::{CStr, OsStr};
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -16,8 +16,9 @@ use super::hierarchy::Hierarchy;
 use super::query::ListQuery;
 use crate::model::CgroupPath;
 use crate::observation::{Answer, Text};
+use crate::observe::pinned::{NotRead, PinnedProcess};
 use crate::observe::problems::Log;
-use crate::observe::procfile::{STAT_LIMIT, cgroup_line, may_be_cut, parse_stat};
+use crate::observe::procfile::may_be_cut;
 use crate::sys::absence::OrAbsent as _;
 use crate::sys::dir::Dir;
 
@@ -26,8 +27,6 @@ use crate::sys::dir::Dir;
 const THREADS: usize = 1 << 14;
 const TIME: Duration = Duration::from_secs(1);
 const CGROUPS: usize = 64;
-/// Bytes of `cgroup`, some fifteen lines.
-const LIMIT: usize = 256 << 10;
 
 /// The cgroups of a thread: in cgroup2, and of the v1 devices controller.
 type Place = (Option<Vec<u8>>, Option<Vec<u8>>);
@@ -66,39 +65,42 @@ pub(in crate::observe) fn ruled_otherwise(process: &Dir, hierarchy: &Hierarchy) 
 
 /// Every place that a living thread has.
 fn places(process: &Dir) -> Result<BTreeSet<Place>, String> {
-    let (mut places, mut text, mut threads) = (BTreeSet::new(), Vec::new(), 0);
+    let (mut places, mut threads, mut more) = (BTreeSet::new(), 0, false);
     let end = Instant::now() + TIME;
-    let mut more = false;
-    let mut unread = None;
-    let failed = |errno: Errno| format!("its threads cannot be asked for their cgroups: {}", errno.desc());
-    let Some(tasks) = process.child(c"task").or_absent().map_err(failed)? else { return Ok(places) };
-    let listed = tasks.numbers(c".", |name, _| {
+    let mut failed = None;
+    let Some(tasks) = process.child(c"task").or_absent().map_err(unlisted)? else {
+        return Ok(places);
+    };
+    let listed = tasks.numbers(c".", |_, tid| {
         threads += 1;
         more = threads > THREADS || places.len() > CGROUPS || Instant::now() >= end;
-        let Some(read) = place(&tasks, name, &mut text).or_absent().transpose() else { return !more };
-        match read {
+        match place(&tasks, tid) {
             Ok(place) => places.extend(place),
-            Err(errno) => unread = Some(errno),
+            Err(NotRead::Gone) => {}
+            Err(why) => failed = Some(format!("one of its threads was not asked for its cgroup: {why}")),
         }
-        !more
+        !more && failed.is_none()
     });
-    match (listed.or_absent(), unread, more) {
-        (_, _, true) => Err(format!("only {threads} of its threads were asked for their cgroups")),
-        (Err(errno), _, _) | (_, Some(errno), _) => Err(failed(errno)),
-        _ => Ok(places),
+    listed.or_absent().map_err(unlisted)?;
+    match failed {
+        Some(why) => Err(why),
+        None if more => Err(format!("only {threads} of its threads were asked for their cgroups")),
+        None => Ok(places),
     }
 }
 
-/// The place of one thread; `None` if it has ended.
-fn place(tasks: &Dir, name: &CStr, text: &mut Vec<u8>) -> Result<Option<Place>, Errno> {
-    let thread = tasks.child(name)?;
-    thread.read_piece(c"stat", text, STAT_LIMIT)?;
-    if parse_stat(text).ok_or(Errno::EIO)?.has_ended() {
+fn unlisted(errno: Errno) -> String {
+    format!("its threads cannot be listed: {errno}")
+}
+
+/// The place of a thread, if it lives.
+fn place(tasks: &Dir, tid: u32) -> Result<Option<Place>, NotRead> {
+    let thread = PinnedProcess::open(tasks, tid)?;
+    if thread.stat()?.has_ended() {
         return Ok(None);
     }
-    thread.read_piece(c"cgroup", text, LIMIT)?;
-    let line = |controller: Option<&[u8]>| cgroup_line(text, controller).map(<[u8]>::to_vec);
-    Ok(Some((line(None), line(Some(b"devices")))))
+    let lines = thread.cgroups()?;
+    Ok(Some((lines.unified().map(<[u8]>::to_vec), lines.devices().map(<[u8]>::to_vec))))
 }
 
 /// The programs in force in a cgroup; `None` if they are not known.

@@ -8,12 +8,9 @@ use nix::errno::Errno;
 
 use super::helpers::depth::{Depth, SILENT, SPENT};
 use crate::model::ProblemCode;
-use crate::observation::Text;
+use crate::observe::pinned::{NotRead, PinnedProcess};
 use crate::observe::problems::Log;
-use crate::observe::procfile::STAT_LIMIT;
-use crate::observe::procfile::parse_stat;
 use crate::observe::rights::{ProcessPart, Rights};
-use crate::sys::dir::Dir;
 
 /// The kinds of facts that could not be read.
 #[derive(Clone, Copy, Debug)]
@@ -166,13 +163,13 @@ pub(super) fn who(proc: &Path, pids: &[u32], count: u32) -> String {
     format!(" ({})", named.join(", "))
 }
 
-/// The command name of a process, if it is there.
+/// The command name of a process, for people.
 fn comm(proc: &Path, pid: u32) -> String {
-    let mut text = Vec::new();
-    let dir = Dir::open(&proc.join(pid.to_string()));
-    let _gone = dir.and_then(|dir| dir.read_into(c"stat", &mut text, STAT_LIMIT));
-    let name = parse_stat(&text).map(|stat| Text::from(stat.comm));
-    name.map_or_else(|| "(ended)".to_owned(), |name| name.lossy().into_owned())
+    match PinnedProcess::at(proc, pid).and_then(|process| process.stat()) {
+        Ok(stat) => stat.comm.lossy().into_owned(),
+        Err(NotRead::Gone) => "(ended)".to_owned(),
+        Err(NotRead::Failed(..)) => "?".to_owned(),
+    }
 }
 
 /// Why something was not read that takes no right.

@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 
+use crate::observe::pinned::{NotRead, PinnedProcess};
+use crate::observe::procfile::Stat;
 use crate::sys::dir::Dir;
 pub(in crate::observe) use fault::Fault;
 use pages::Pages;
@@ -27,6 +29,8 @@ pub(in crate::observe::processes) use pages::word;
 const CALLS: u32 = 4096;
 const BYTES: usize = 128 << 20;
 const TIME: Duration = Duration::from_secs(3);
+/// How often a process is read that executes another program meanwhile.
+const TRIES: usize = 3;
 /// An address at which nothing is ever mapped, on any supported architecture.
 const NOWHERE: u64 = 0x7fff_ffff_ffff_f000;
 
@@ -40,6 +44,29 @@ pub(in crate::observe) struct Memory {
     calls: u32,
     bytes: usize,
     end: Instant,
+}
+
+/// What `read` makes of the memory of a process and of what `stat` says of the same program:
+/// a process that executes another one meanwhile is read again. `None` where `read` had
+/// nothing to say each time, or the program was another each time.
+///
+/// # Errors
+///
+/// `stat` cannot be read.
+pub(in crate::observe) fn of_one_program<T>(
+    process: &PinnedProcess,
+    mut read: impl FnMut(&mut Result<Memory, Errno>, &Stat) -> Option<T>,
+) -> Result<Option<T>, NotRead> {
+    for _ in 0..TRIES {
+        // In this order: what `stat` says is of this memory, or that is dead.
+        let mut memory = Memory::open(process.dir());
+        let stat = process.stat()?;
+        let found = read(&mut memory, &stat);
+        if found.is_some() && memory.map_or(true, |memory| memory.is_alive()) {
+            return Ok(found);
+        }
+    }
+    Ok(None)
 }
 
 impl Memory {
