@@ -87,10 +87,7 @@ impl PinnedProcess {
 
     /// The fields of `stat`.
     pub(crate) fn stat(&self) -> Result<Stat, NotRead> {
-        let mut text = Vec::new();
-        let read = self.dir.read_piece(c"stat", &mut text, STAT_LIMIT);
-        read.and_then(|()| parse_stat(&text).ok_or(Errno::EBADMSG))
-            .map_err(|errno| self.failed("/stat", errno))
+        stat(&self.dir).map_err(|errno| self.failed("/stat", errno))
     }
 
     /// The text of `status`.
@@ -148,6 +145,17 @@ impl PinnedProcess {
     }
 }
 
+/// What `stat` says of the process with this directory.
+///
+/// # Errors
+///
+/// Those of openat(2) and read(2); `EBADMSG` where the text is none of `stat`.
+pub(crate) fn stat(process: &Dir) -> Result<Stat, Errno> {
+    let mut text = Vec::new();
+    process.read_piece(c"stat", &mut text, STAT_LIMIT)?;
+    parse_stat(&text).ok_or(Errno::EBADMSG)
+}
+
 /// The uids of the process with this directory: real, effective, saved and of the file
 /// system.
 ///
@@ -158,12 +166,12 @@ pub(crate) fn uids(process: &Dir) -> Result<[u32; 4], Errno> {
     procfile::uids(&status(process)?).ok_or(Errno::EBADMSG)
 }
 
-/// The text of `status` in the directory of a process.
+/// The text of `status` of the process with this directory.
 ///
 /// # Errors
 ///
 /// Those of openat(2) and read(2).
-pub(in crate::observe) fn status(process: &Dir) -> Result<Vec<u8>, Errno> {
+pub(crate) fn status(process: &Dir) -> Result<Vec<u8>, Errno> {
     let mut text = Vec::new();
     process.read_piece(c"status", &mut text, STATUS_LIMIT).map(|()| text)
 }

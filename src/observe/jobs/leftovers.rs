@@ -56,7 +56,7 @@ pub fn leftovers(options: &Options, job: &JobName, hook: JobHook) -> Result<Obse
     let mut remarks = Vec::new();
     let Surveyed { processes: named, long_paths } =
         survey(options, &hierarchy, &sieve, &mut log, &mut remarks);
-    let (mut plan, scope) = plan(options, &hierarchy, job)?;
+    let (mut plan, scope) = plan(options, &hierarchy, job, &mut log)?;
     plan.concerns_node = true;
     for process in &named {
         // A cgroup that cannot be walked to is left out, and only the process is
@@ -101,9 +101,11 @@ fn plan(
     options: &Options,
     hierarchy: &Hierarchy,
     job: &JobName,
+    log: &mut Log,
 ) -> Result<(WalkPlan, Vec<Scope>), ObserveError> {
     for _ in 0..TRIES {
-        let paths = search::find(options, hierarchy, job);
+        let (paths, is_incomplete) = search::find(options, hierarchy, job);
+        log.problems.extend(is_incomplete.then(search::incomplete));
         let targets: Vec<CgroupTarget> =
             paths.into_iter().map(|path| CgroupTarget { path, recursive: true }).collect();
         match WalkPlan::new(hierarchy, &targets) {

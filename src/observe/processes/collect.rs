@@ -75,8 +75,8 @@ fn again(
     for place in places {
         let Some(path) = cgroups.get(place) else { continue };
         let text = log.there(path.lossy(), procs(hierarchy, path));
-        let (pids, _) = text.map(|text| parse_pids(&text)).unwrap_or_default();
-        let new = pids.into_iter().filter(|pid| !done.contains(pid));
+        let pids = text.map(|text| parse_pids(&text).0).unwrap_or_default().into_iter();
+        let new = pids.filter(|pid| !done.contains(pid));
         wanted.extend(new.map(|pid| Wanted { pid, cgroup: Some(place) }));
     }
     wanted

@@ -16,6 +16,7 @@ use crate::model::DeviceType;
 use crate::observation::HeldDevice;
 use crate::sys::absence::is_absence;
 use crate::sys::dir::Dir;
+use crate::sys::retry::again;
 use crate::sys::stat::{FileKind, FileStat, stat_at};
 
 /// Descriptors of one process that are looked at; the kernel's own limit for a
@@ -229,7 +230,7 @@ fn is_opened(dir: &Dir, fds: &Dir, name: &CStr, stat: &FileStat) -> Result<Optio
     if stat.kind == FileKind::Char && (major == MEMORY || is_terminal) {
         // The link has permission bits for reading and writing only (`tid_fd_mode`
         // in fs/proc/fd.c). That tells less, but these are in every process.
-        let link = fstatat(fds, name, AtFlags::AT_SYMLINK_NOFOLLOW)?;
+        let link = again(|| fstatat(fds, name, AtFlags::AT_SYMLINK_NOFOLLOW))?;
         if link.st_mode & 0o600 != 0 {
             return Ok(Some(true));
         }

@@ -7,7 +7,9 @@
 //! that is reported: nobody can say what they hold.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::time::Instant;
 
+use super::helpers::depth::Depth;
 use super::helpers::{HelperPool, Requests};
 use super::kept::Kept;
 use super::reader::{ReadContext, Reader};
@@ -97,10 +99,10 @@ impl Look<'_> {
         let context = self.context(proc);
         let (mut reader, deadline) = (Reader::new(&context), log.deadline());
         let mut read = |wanted: &[Wanted], each: &mut dyn FnMut(usize, Outcome)| {
-            let in_time = |_: &(usize, &Wanted)| deadline.is_none_or(|end| std::time::Instant::now() < end);
+            let in_time = |_: &(usize, &Wanted)| deadline.is_none_or(|end| Instant::now() < end);
             let wanted = wanted.iter().enumerate().take_while(in_time);
             wanted.for_each(|(index, wanted)| {
-                each(index, reader.read(*wanted, super::helpers::depth::Depth::WithoutMemory));
+                each(index, reader.read(*wanted, Depth::WithoutMemory));
             });
         };
         rounds(&mut read, first, list, log)

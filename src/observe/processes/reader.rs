@@ -12,7 +12,7 @@ use super::sieve::{Sieve, Sifter, settle};
 use super::step_daemon;
 use super::title::STEP_DAEMON;
 use super::wanted::{Outcome, Unread, Wanted};
-use crate::observation::{Process, Text};
+use crate::observation::{Detail, Process, Text};
 use crate::observe::cgroups::devices_v1;
 use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::observe::pinned::{NotRead, PinnedProcess};
@@ -86,35 +86,12 @@ impl<'a> Reader<'a> {
             Some(sieve) => self.sifter.sift(sieve, &process, thread, &stat, depth)?,
             None => None,
         };
-        let mut detail = None;
-        if context.detail && !stat.is_kernel_thread() {
-            // Root's daemon of a step has its title, which others need not.
-            let titled = uid == 0 && stat.comm.as_bytes() == STEP_DAEMON;
-            let (several, parts) = (stat.threads > 1, Parts::All);
-            let subject =
-                ProcessToRead { process: &process, titled, ended: stat.has_ended(), several, depth, parts };
-            let look = self.detail_reader.read(&subject)?;
-            // A process of which nothing could be read may have ended.
-            if !*ended && look.at_exec.known().is_none() && look.live.known().is_none() {
-                stat = process.stat()?;
-                *ended = stat.is_ending() && process.living_thread(|stat| !stat.is_ending())?.is_none();
-                if *ended && stat.has_ended() {
-                    return Err(Unread::Gone);
-                }
-            }
-            detail = Some(look);
-        }
+        let mut detail = self.detail(&process, uid, &mut stat, depth, ended)?;
         let Groups { own, devices_v1 } = self.groups(thread, wanted)?;
-        if let Some(detail) = &mut detail
-            && uid == 0
+        if let Some(detail) = detail.as_mut().filter(|_| uid == 0)
             && serves_unnumbered_job(&own, &detail.title)
         {
-            detail.stepd_sockets = match step_daemon::sockets(process.dir()) {
-                Ok(sockets) => sockets,
-                // Its descriptors are refused in the same way, and that is reported.
-                Err(Errno::EACCES | Errno::EPERM) => Vec::new(),
-                Err(errno) => return Err(process.failed("/net/unix", errno).into()),
-            };
+            detail.stepd_sockets = sockets(&process)?;
         }
         let process = Process {
             pid: wanted.pid,
@@ -132,6 +109,34 @@ impl<'a> Reader<'a> {
             Some(doubt) => settle(doubt, process),
             None => Ok(process),
         }
+    }
+
+    /// What it asks for and holds, if that is wanted. One of which nothing could be read may
+    /// have ended meanwhile.
+    fn detail(
+        &mut self,
+        process: &PinnedProcess,
+        uid: u32,
+        stat: &mut Stat,
+        depth: Depth,
+        ended: &mut bool,
+    ) -> Result<Option<Detail>, Unread> {
+        if !self.context.detail || stat.is_kernel_thread() {
+            return Ok(None);
+        }
+        // Root's daemon of a step has its title, which others need not.
+        let titled = uid == 0 && stat.comm.as_bytes() == STEP_DAEMON;
+        let (several, parts) = (stat.threads > 1, Parts::All);
+        let subject = ProcessToRead { process, titled, ended: stat.has_ended(), several, depth, parts };
+        let look = self.detail_reader.read(&subject)?;
+        if !*ended && look.at_exec.known().is_none() && look.live.known().is_none() {
+            *stat = process.stat()?;
+            *ended = stat.is_ending() && process.living_thread(|stat| !stat.is_ending())?.is_none();
+            if *ended && stat.has_ended() {
+                return Err(Unread::Gone);
+            }
+        }
+        Ok(Some(look))
     }
 
     fn groups(&mut self, thread: &PinnedProcess, wanted: Wanted) -> Result<Groups, Unread> {
@@ -171,6 +176,15 @@ impl<'a> Reader<'a> {
 
 fn lives(stat: &Stat) -> bool {
     !stat.has_ended()
+}
+
+/// The sockets of a step's daemon.
+fn sockets(process: &PinnedProcess) -> Result<Vec<Text>, NotRead> {
+    match step_daemon::sockets(process.dir()) {
+        // Its descriptors are refused in the same way, and that is reported.
+        Err(Errno::EACCES | Errno::EPERM) => Ok(Vec::new()),
+        sockets => sockets.map_err(|errno| process.failed("/net/unix", errno)),
+    }
 }
 
 /// Whether a process is where a job that is called by its SLUID has its

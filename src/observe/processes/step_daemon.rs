@@ -6,7 +6,7 @@ use nix::errno::Errno;
 use crate::observation::Text;
 use crate::observe::cgroups::hierarchy::Hierarchy;
 use crate::observe::options::Options;
-use crate::observe::pinned::PinnedProcess;
+use crate::observe::pinned::{NotRead, PinnedProcess};
 use crate::observe::processes::helpers::depth::Depth;
 use crate::observe::processes::helpers::{HelperPool, Requests};
 use crate::observe::processes::title;
@@ -21,31 +21,55 @@ const DESCRIPTORS: usize = 4096;
 /// The job that one of these processes of a cgroup says it serves: a process of
 /// root's that is in that cgroup still, by its title, or else by its sockets if
 /// they all say the same.
-pub(in crate::observe) fn job(options: &Options, cgroup: &Text, pids: &[u32]) -> Option<u64> {
-    let hierarchy = Hierarchy::find(options).ok()?;
-    let proc = Dir::open(&options.proc).ok()?;
-    let mut pool = HelperPool::new(proc, |proc, requests: Requests<'_, (), Option<u64>>| {
-        requests.answer(|pid, (), depth| {
-            let process = PinnedProcess::open(proc, pid).ok()?;
-            let (uid, lines) = (process.uid().ok()?, process.cgroups().ok()?);
+///
+/// # Errors
+///
+/// One of them cannot be read, and no other says it.
+pub(in crate::observe) fn job(
+    options: &Options,
+    hierarchy: &Hierarchy,
+    cgroup: &Text,
+    pids: &[u32],
+) -> Result<Option<u64>, Errno> {
+    let proc = Dir::open(&options.proc)?;
+    let mut pool = HelperPool::new(proc, |proc, requests: Requests<'_, (), Result<Option<u64>, i32>>| {
+        let number = |pid: u32, depth: Depth| -> Result<Option<u64>, NotRead> {
+            let process = PinnedProcess::open(proc, pid)?;
+            let (uid, lines) = (process.uid()?, process.cgroups()?);
             let inside = hierarchy.line(&lines).and_then(|line| hierarchy.mount.inside(line));
             let is_it = uid == 0 && depth == Depth::Full && inside.as_deref() == Some(cgroup.as_bytes());
-            is_it.then(|| served(&process)).flatten()
+            if is_it { served(&process) } else { Ok(None) }
+        };
+        requests.answer(|pid, (), depth| match number(pid, depth) {
+            Ok(job) => Ok(job),
+            // Without the right to look the job has no number.
+            Err(NotRead::Gone | NotRead::Failed(_, Errno::EACCES | Errno::EPERM)) => Ok(None),
+            Err(NotRead::Failed(_, errno)) => Err(errno as i32),
         });
     });
     let questions: Vec<(u32, ())> = pids.iter().map(|pid| (*pid, ())).collect();
-    let mut jobs = Vec::new();
-    pool.ask(&questions, options.deadline, |index, job| jobs.extend(job.flatten().map(|job| (index, job))));
-    jobs.into_iter().min().map(|(_, job)| job)
+    let (mut jobs, mut failed) = (Vec::new(), None);
+    pool.ask(&questions, options.deadline, |index, answer| match answer {
+        Some(Ok(job)) => jobs.extend(job.map(|job| (index, job))),
+        Some(Err(errno)) => failed = Some(Errno::from_raw(errno)),
+        None => failed = Some(Errno::ETIMEDOUT),
+    });
+    match (jobs.into_iter().min(), failed) {
+        (Some((_, job)), _) => Ok(Some(job)),
+        (None, Some(errno)) => Err(errno),
+        (None, None) => Ok(None),
+    }
 }
 
-fn served(process: &PinnedProcess) -> Option<u64> {
-    job_of_title(title::of_process(process).ok()?.as_bytes()).or_else(|| {
-        let sockets = sockets(process.dir()).ok()?;
-        let mut jobs = sockets.iter().filter_map(|name| job_of_socket(name.as_bytes()));
-        let first = jobs.next()?;
-        jobs.all(|job| job == first).then_some(first)
-    })
+fn served(process: &PinnedProcess) -> Result<Option<u64>, NotRead> {
+    let job = job_of_title(title::of_process(process)?.as_bytes());
+    if job.is_some() {
+        return Ok(job);
+    }
+    let sockets = sockets(process.dir()).map_err(|errno| process.failed("/net/unix", errno))?;
+    let mut jobs = sockets.iter().filter_map(|name| job_of_socket(name.as_bytes()));
+    let first = jobs.next();
+    Ok(first.filter(|first| jobs.all(|job| job == *first)))
 }
 
 /// Bound Unix sockets that a process has open and that are named like those of

@@ -4,7 +4,7 @@ use std::ffi::CString;
 
 use nix::errno::Errno;
 
-use super::files::facts;
+use super::files::{facts, found};
 use super::preload;
 use crate::observation::{Answer, Detail, JobFile};
 use crate::observe::pinned::{NotRead, PinnedProcess};
@@ -25,23 +25,31 @@ pub(super) fn read(process: &PinnedProcess, detail: &Detail) -> Result<Vec<JobFi
     let node = dir.child(c"../1/root/.").or_else(|_| dir.child(c"../self/root/."));
     let roots = [dir.child(c"root/."), node];
     let directory = CString::new(DIRECTORY).unwrap_or_default();
-    let is_used = |root: &Dir| root.find_inside(&directory, true).is_ok();
-    if !roots.iter().flatten().any(is_used) {
+    let [own, node] = roots.map(found);
+    let roots = [own?, node?];
+    let mut is_used = false;
+    for root in roots.iter().flatten() {
+        is_used |= found(root.find_inside(&directory, true))?.is_some();
+    }
+    if !is_used {
         return Ok(Vec::new());
     }
     let mut files = Vec::new();
     for (name, foreign) in names(process, detail)? {
         let Ok(path) = CString::new(format!("{DIRECTORY}/{name}.conf")) else { continue };
-        let find = |root: &Result<Dir, Errno>| root.as_ref().ok()?.find_inside(&path, false).ok();
-        let [own, node] = roots.each_ref().map(find);
+        let find = |root: &Option<Dir>| match root {
+            Some(root) => found(root.find_inside(&path, false)),
+            None => Ok(None),
+        };
+        let [own_root, node_root] = &roots;
+        let (own, node) = (find(own_root)?, find(node_root)?);
         let is_same = own
             .as_ref()
             .zip(node.as_ref())
             .is_some_and(|((_, own), (_, node))| (own.dev, own.inode) == (node.dev, node.inode));
-        let [own_root, node_root] = &roots;
-        let found = [(own_root, own, false), (node_root, node.filter(|_| !is_same), true)];
-        for (root, found, outside) in found {
-            let (Ok(root), Some((place, stat))) = (root, found) else { continue };
+        let places = [(own_root, own, false), (node_root, node.filter(|_| !is_same), true)];
+        for (root, place, outside) in places {
+            let (Some(root), Some((place, stat))) = (root, place) else { continue };
             let text = text(root, &path, &place, stat.kind)
                 .map_or_else(Answer::Missing, |text| Answer::Known(text.into()));
             let regular = stat.kind == FileKind::Regular;

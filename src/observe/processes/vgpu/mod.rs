@@ -70,7 +70,7 @@ impl TraceReader {
         }
         traces.preload = preload::read(dir);
         traces.job_files = job_files::read(process, looked.detail)?;
-        traces.override_file = override_file::read(dir);
+        traces.override_file = override_file::read(dir)?;
         let overrides = traces.override_file.as_ref().and_then(|file| file.variables.known());
         let has_limits = has_limits || overrides.is_some_and(|limits| !limits.is_empty());
         let shows = !traces.libraries.is_empty() || !traces.regions.is_empty() || has_limits;
