@@ -255,6 +255,7 @@ fn lock(journals: &OwnedFd) -> Result<Flock<File>, ApplyError> {
 /// The numbers in the names of a directory's files.
 fn numbers(dir: &OwnedFd, prefix: &str, ending: &str) -> Result<Vec<u32>, Errno> {
     let number = |name: &OsStr| {
+        // gpumap gives no such names.
         let text = name.to_str()?;
         let number = text.strip_prefix(prefix)?.strip_suffix(ending)?;
         number.parse().ok().filter(|id: &u32| id.to_string() == number)
