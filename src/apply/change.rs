@@ -142,6 +142,7 @@ fn who() -> String {
     let login = match login.map(|text| text.map(|text| text.trim().parse::<u32>())) {
         Ok(Some(Ok(uid))) if uid != u32::MAX => format!(", logged in as uid {uid}"),
         Ok(Some(Ok(_)) | None) => String::new(),
+        // The journal says so.
         Ok(Some(Err(_))) | Err(_) => ", logged in as nobody knows whom".to_owned(),
     };
     format!("uid {}{login}, pid {}", nix::unistd::getuid(), std::process::id())

@@ -43,6 +43,7 @@ pub(super) fn tidy(options: &Options, store: &Store) {
     // What cannot be read stays, and `repair --list` tells it.
     let Ok(programs) = store.journals() else { return };
     for program in programs {
+        // It stays, and `repair --list` tells it.
         let Ok(journal) = store.read(program) else { continue };
         let (state, because) = of(options, &journal);
         if is_over(state) {

@@ -257,6 +257,7 @@ fn numbers(dir: &OwnedFd, prefix: &str, ending: &str) -> Result<Vec<u32>, Errno>
     let own = openat(dir, c".", DIRECTORY, Mode::empty())?;
     let mut listing = Listing::from_fd(own)?;
     let number = |name: &CStr| {
+        // gpumap gives no such names.
         let text = name.to_str().ok()?;
         let number = text.strip_prefix(prefix)?.strip_suffix(ending)?;
         number.parse().ok().filter(|id: &u32| id.to_string() == number)

@@ -45,6 +45,7 @@ impl BootClock {
     /// Compares the clocks now (`CLOCK_BOOTTIME`, suspend included).
     pub(super) fn now() -> Self {
         let nanoseconds = |clock| {
+            // A clock that the kernel does not have leaves times unknown.
             let time = clock_gettime(clock).ok()?;
             Some(i128::from(time.tv_sec()) * 1_000_000_000 + i128::from(time.tv_nsec()))
         };
@@ -62,6 +63,7 @@ impl BootClock {
     pub(super) fn stamp(self, since_boot: u64) -> String {
         let stamp = || {
             let at = self.booted?.checked_add(i128::from(since_boot))?.div_euclid(1_000_000_000);
+            // A time that no calendar has is unknown.
             Timestamp::from_second(i64::try_from(at).ok()?).ok()
         };
         if since_boot == 0 { None } else { stamp() }.map_or_else(String::new, |stamp| stamp.to_string())

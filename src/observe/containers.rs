@@ -147,6 +147,7 @@ fn trusted(path: &Path, log: &mut Log) -> Option<(Vec<u8>, Option<String>)> {
         again(|| file.read_to_end(&mut text))?;
         // A time that no calendar has is none.
         let modified = Timestamp::from_second(facts.mtime()).map(|time| time.to_string());
+        // It is unknown then.
         Ok(Some((text, modified.ok())))
     };
     match read().map_err(|error| errno_of(&error)) {

@@ -55,6 +55,7 @@ pub(super) fn without_cgroups(options: &Options) -> Observation {
 
 fn host(options: &Options, hierarchy: Option<&Hierarchy>, log: &mut Log) -> Host {
     let proc = &options.proc;
+    // Told; the names are empty then.
     let names = uname().map_err(|errno| log.failed("uname", errno)).ok();
     let text = |field: Option<&std::ffi::OsStr>| field.unwrap_or_default().to_string_lossy().into_owned();
     let boot_id = boot_id(proc).map_err(|(path, errno)| log.failed(path.to_string_lossy(), errno));
@@ -71,6 +72,7 @@ fn host(options: &Options, hierarchy: Option<&Hierarchy>, log: &mut Log) -> Host
         cgroup_mode: hierarchy.map_or_else(Default::default, |found| found.mode),
         slurm_cluster: slurm_config::cluster(options, log),
         boot_time: boot_time(&String::from_utf8_lossy(&bytes)),
+        // Told; it is unknown then.
         ticks_per_second: ticks.ok().flatten().and_then(|ticks| u64::try_from(ticks).ok()),
     }
 }
@@ -78,6 +80,7 @@ fn host(options: &Options, hierarchy: Option<&Hierarchy>, log: &mut Log) -> Host
 /// When the node was booted, as `/proc/stat` says.
 fn boot_time(stat: &str) -> Option<String> {
     let seconds = stat.lines().find_map(|line| line.strip_prefix("btime "))?;
+    // A time that no calendar has is unknown.
     Some(Timestamp::from_second(seconds.trim().parse().ok()?).ok()?.to_string())
 }
 

@@ -136,6 +136,7 @@ pub(in crate::observe) fn read(path: &Path) -> Result<Vec<u8>, Errno> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = Dir::open(directory.unwrap_or(Path::new(".")))?;
     let name = path.file_name().ok_or(Errno::EISDIR)?;
+    // No name in a file system has a NUL byte.
     let name = CString::new(name.as_bytes()).map_err(|_| Errno::EINVAL)?;
     let (file, _) = directory.open_regular(&name)?;
     let mut bytes = Vec::new();

@@ -15,7 +15,7 @@ use super::cgroups::hierarchy::Hierarchy;
 use super::cgroups::query::UNMOUNTED;
 use super::cgroups::walk::{VisitedCgroup, WalkPlan};
 use super::options::Options;
-use super::pinned::{PinnedProcess, status};
+use super::pinned::{self, PinnedProcess};
 use super::problems::Log;
 use super::setup::hidepid;
 use crate::model::ProblemCode;
@@ -194,13 +194,10 @@ fn add_unread(
     log: &mut Log,
 ) {
     let read: HashSet<u32> = processes.iter().map(|process| process.pid).collect();
-    let mut proc = None;
     for VisitedCgroup { cgroup, .. } in seen.iter_mut().filter(|seen| seen.requested) {
         let path = cgroup.path.as_bytes();
         let is_unread = |pid: &&u32| {
-            !read.contains(pid)
-                && exists(**pid)
-                && !is_elsewhere(proc.get_or_insert_with(|| Dir::open(&options.proc)), hierarchy, **pid, path)
+            !read.contains(pid) && exists(**pid) && !is_elsewhere(&options.proc, hierarchy, **pid, path)
         };
         let unread = u32::try_from(cgroup.pids.iter().filter(is_unread).count()).unwrap_or(u32::MAX);
         if unread > 0 {
@@ -222,7 +219,9 @@ fn add_unread(
 /// `NSpid` of `/proc/PID/status` has a number for each namespace from the one of the
 /// file system down to that of the process (since Linux 4.1).
 fn is_numbered(proc: &Path) -> Result<bool, Errno> {
-    let text = status(&Dir::open(&proc.join("self"))?)?;
+    let own = Dir::open(&proc.join("self")).and_then(|own| pinned::status(&own)).or_absent()?;
+    // What has no such file is no proc file system: a stand-in means what it says.
+    let text = own.unwrap_or_default();
     let numbers = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"NSpid:"));
     Ok(numbers.is_none_or(|numbers| numbers.trim_ascii().iter().all(u8::is_ascii_digit)))
 }
@@ -273,9 +272,9 @@ fn exists(pid: u32) -> bool {
 }
 
 /// Whether a process is known to be in another cgroup by now.
-fn is_elsewhere(proc: &Result<Dir, Errno>, hierarchy: &Hierarchy, pid: u32, path: &[u8]) -> bool {
-    let Ok(proc) = proc else { return false };
-    let lines = PinnedProcess::open(proc, pid).and_then(|process| process.cgroups());
+fn is_elsewhere(proc: &Path, hierarchy: &Hierarchy, pid: u32, path: &[u8]) -> bool {
+    let lines = PinnedProcess::at(proc, pid).and_then(|process| process.cgroups());
+    // What cannot be read is where it was listed.
     lines.is_ok_and(|lines| {
         let now = hierarchy.line(&lines).and_then(|line| hierarchy.mount.inside(line));
         now.is_some_and(|now| now != path)
@@ -291,7 +290,7 @@ mod tests {
     #[test]
     fn own_view() {
         assert_eq!(is_numbered(Path::new("/proc")), Ok(true));
-        assert!(is_numbered(Path::new("/dev")).is_err());
+        assert_eq!(is_numbered(Path::new("/nonexistent")), Ok(true));
         assert!(foreign_namespaces(Path::new("/proc")).is_ok());
         assert!(foreign_namespaces(Path::new("/dev")).is_err());
         assert!(exists(std::process::id()) && exists(1) && !exists(4_194_305));

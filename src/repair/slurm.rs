@@ -173,13 +173,12 @@ fn nearest(
 
 /// Why a program may be Slurm's, although its name was not read; `None` where it was.
 fn unread(observation: &Observation, id: u32) -> Option<String> {
-    let program = observation.programs.iter().find(|program| program.id == id);
-    match program {
-        // Every program that was read has a tag.
-        Some(program) if !program.tag.is_empty() => None,
-        Some(program) => {
-            Some(format!("program {id}: {}", program.xlated.missing().unwrap_or("it was not read")))
+    match observation.programs.iter().find(|program| program.id == id) {
+        // Of a program that was read the tag is known, whatever becomes of its instructions.
+        Some(program) if program.tag.is_empty() => {
+            program.xlated.missing().map(|why| format!("program {id}: {why}"))
         }
+        Some(_) => None,
         None => Some(format!("program {id}: it was not read")),
     }
 }

@@ -28,6 +28,7 @@ mod leftovers;
 mod many_uids;
 mod named_files;
 mod observation;
+mod partial_views;
 mod privileges;
 mod processes;
 mod program_lists;

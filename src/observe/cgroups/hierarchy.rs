@@ -203,6 +203,7 @@ impl Hierarchy {
             }),
             Err(errno) if is_absence(errno) => None,
             Err(Errno::ENAMETOOLONG | Errno::EINVAL) => None,
+            // Why it is no directory is known: something else is there.
             Err(_) if is_plain_file(target) => Some(ObserveError::NotADirectory { path }),
             Err(errno) => Some(open_error(path, errno)),
         }

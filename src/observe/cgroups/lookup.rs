@@ -202,6 +202,7 @@ pub fn open_cgroup(options: &Options, path: &Text, id: u64) -> Result<Dir, Obser
 /// The cgroups whose names gpumap trusts, from its own place in the hierarchy; without a
 /// place, fewer.
 pub fn trusted_names(options: &Options) -> TrustedNames {
+    // Without a hierarchy there is no place: fewer names are trusted.
     let own = Hierarchy::find(options).ok().and_then(|hierarchy| hierarchy.own_cgroup());
     TrustedNames::around(own.map(Into::into).as_ref())
 }

@@ -130,6 +130,7 @@ impl Walker<'_> {
             return;
         }
         for (name, child) in &plan.children {
+            // No name in a file system has a NUL byte.
             let Ok(name) = CString::new(name.as_slice()) else {
                 // No name in a file system has a NUL byte.
                 self.failed(Errno::ENOENT);
@@ -222,6 +223,7 @@ impl Walker<'_> {
                 return None;
             }
         };
+        // The query says nothing but that the cgroup is gone.
         let Ok((effective, own)) = self.list_query.lists(dir, self.log) else {
             self.failed(Errno::ENOENT);
             return None;
@@ -248,6 +250,7 @@ impl Walker<'_> {
                 if let Err(errno) = read {
                     self.failed(errno);
                 }
+                // A failure was told above.
                 let is_empty = read.is_ok() && self.buffer.is_empty();
                 self.threaded.push(Threaded { path: self.text(), is_empty });
                 Some((Vec::new(), None))

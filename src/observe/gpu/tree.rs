@@ -199,6 +199,25 @@ mod tests {
         }
     }
 
+    /// Make sure that what cannot be looked at is a problem, and may be there.
+    #[test]
+    fn failures_are_no_absence() {
+        let long = format!("/{}", "x".repeat(300));
+        let mut errors = Vec::new();
+        let mut tree = Tree::new(Path::new("/proc"), &mut errors);
+        assert!(tree.may_have(&long) && !tree.may_have("/nonexistent") && tree.may_have("/self"));
+        assert!(
+            tree.names(&long, 9, |_| true).is_empty() && tree.names("/nonexistent", 9, |_| true).is_empty()
+        );
+        tree.link(&long);
+        tree.link("/nonexistent");
+        tree.link("/version");
+        assert_eq!(errors.len(), 3, "{errors:?}");
+        let mut errors = Vec::new();
+        Tree::new(Path::new("/nonexistent"), &mut errors);
+        assert_eq!(errors.len(), 1);
+    }
+
     #[test]
     fn kfd_refusal_says_what_helps() {
         let path = "/sys/class/kfd/kfd/topology/nodes/1/gpu_id";

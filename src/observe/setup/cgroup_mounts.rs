@@ -14,6 +14,7 @@ use crate::sys::caps::Capability::{NetAdmin, SysAdmin};
 
 /// Adds both to the setup.
 pub(super) fn collect(options: &Options, setup: &mut Setup) {
+    // The hierarchy is not found either then, which is told below.
     if let Ok(mounts) = Mounts::read(&options.proc) {
         let describe = |mount: &Mount| CgroupMount {
             point: mount.point.to_string_lossy().into_owned(),

@@ -29,6 +29,7 @@ pub fn setup(options: &Options) -> Setup {
         symbols: kernel::symbols(&options.proc),
         hidepid_exempt: matches!(hidepid, Ok(Some((_, true)))),
         hidepid_unknown: hidepid.as_ref().err().map(|errno| errno.desc().to_owned()),
+        // Why it is not known is told above.
         hidepid: hidepid.ok().flatten().map(|(value, _)| value),
         slurm: slurm_files::collect(&options.gpu_root, &options.proc),
         software: software::running(&options.proc),

@@ -10,6 +10,7 @@ use nix::unistd::{AccessFlags, access};
 use crate::observation::{Answer, OwnFile, Rights};
 use crate::observe::view;
 use crate::sys::caps::{Capabilities, Capability};
+use crate::sys::retry::again;
 
 /// The capabilities that gpumap has a use for.
 const USED: [Capability; 8] = [
@@ -39,7 +40,8 @@ pub(super) fn rights(proc: &Path) -> Rights {
         ),
         foreign_namespaces: foreign.into_iter().map(str::to_owned).collect(),
         namespaces_unknown: unknown,
-        seccomp: has_filter(&fs::read_to_string("/proc/self/status").unwrap_or_default()),
+        // Without the file the capabilities are not known, which is told.
+        seccomp: has_filter(&again(|| fs::read_to_string("/proc/self/status")).unwrap_or_default()),
     }
 }
 
@@ -64,12 +66,16 @@ pub(super) fn file() -> Answer<OwnFile> {
     find().map_or_else(|error: std::io::Error| Answer::Missing(error.to_string()), Answer::Known)
 }
 
-/// The nearest directory above the file that others may change entries of. In one with
+/// The nearest directory above the file that others may change entries of, or that cannot be
+/// looked at. In one with
 /// the sticky bit they may change their own alone.
 fn open_directory(file: &Path) -> Option<String> {
-    let mut uid_below = fs::symlink_metadata(file).ok()?.uid();
+    let look = |path: &Path| again(|| fs::symlink_metadata(path));
+    let unknown = |path: &Path| Some(format!("{} (which cannot be looked at)", path.display()));
+    let Ok(own) = look(file).map(|found| found.uid()) else { return unknown(file) };
+    let mut uid_below = own;
     for directory in file.ancestors().skip(1) {
-        let found = fs::symlink_metadata(directory).ok()?;
+        let Ok(found) = look(directory) else { return unknown(directory) };
         let is_ours = |uid: u32| uid == 0 || uid == nix::unistd::geteuid().as_raw();
         let by_group = found.mode() & 0o020 != 0 && found.gid() != 0;
         let by_others = by_group || found.mode() & 0o002 != 0;
@@ -87,7 +93,9 @@ fn path_finds(own: &fs::Metadata) -> Option<String> {
     let path = std::env::var_os("PATH")?;
     let found = std::env::split_paths(&path).find_map(|directory| {
         let file = directory.join("gpumap");
+        // The shell finds no file there that it may not look at either.
         let metadata = fs::metadata(&file).ok()?;
+        // As the shell does.
         (metadata.is_file() && access(&file, AccessFlags::X_OK).is_ok()).then_some((file, metadata))
     });
     let is_other = |found: &fs::Metadata| (found.dev(), found.ino()) != (own.dev(), own.ino());

@@ -77,19 +77,25 @@ fn usual(daemon: Option<PathBuf>) -> Vec<PathBuf> {
 /// The file of a slurmd that runs as root, such as `/opt/slurm/sbin/slurmd`: a hint where
 /// to look besides. Without one, or where it cannot be seen, the usual places are left.
 fn daemon(proc: &Path) -> Option<PathBuf> {
+    // A hint that is missing leaves the usual places.
     let proc = Dir::open(proc).ok()?;
     let (mut comm, mut found) = (Vec::new(), None);
     let is_slurmd = |process: &Dir, comm: &mut Vec<u8>| {
+        // The same.
         process.read_into(c"comm", comm, COMM).is_ok()
             && comm.trim_ascii_end() == b"slurmd"
+            // The same.
             && process.stat().is_ok_and(|stat| stat.uid == 0)
     };
     let listed = proc.numbers(c".", |name, _| {
+        // The same.
         let process = proc.child(name).ok().filter(|process| is_slurmd(process, &mut comm));
+        // The same.
         let file = process.and_then(|process| process.link(c"exe").ok());
         found = file.map(|path| PathBuf::from(OsString::from_vec(path)));
         found.is_none()
     });
+    // The same.
     listed.ok().and(found)
 }
 

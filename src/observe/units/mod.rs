@@ -155,6 +155,7 @@ impl Collector<'_> {
 
 /// The device that a path leads to; it is never opened.
 fn device(root: &Path, path: &str) -> Answer<Option<DeviceNumber>> {
+    // No name in a file system has a NUL byte.
     let Ok(name) = CString::new(path.trim_start_matches('/')) else { return Answer::Known(None) };
     let stat = Dir::open(root).and_then(|root| stat_at(&root, &name));
     let number = |kind, (major, minor)| Answer::Known(Some(DeviceNumber { kind, major, minor }));

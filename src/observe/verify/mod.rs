@@ -80,6 +80,7 @@ fn in_cgroup(
     ready(&dir, path)?;
     let questions: Vec<(BorrowedFd<'_>, Access)> = handles
         .iter()
+        // Why others were not opened stands in their answers.
         .filter_map(|handle| handle.place.as_ref().ok())
         .map(|place| (place.as_fd(), Access::ReadWrite))
         .collect();

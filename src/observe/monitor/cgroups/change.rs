@@ -139,6 +139,7 @@ impl MonitoredCgroups {
         // look.
         let ask = |dir: &Dir| {
             let (own, revision) = own_list(dir)?;
+            // The query says nothing but that the cgroup is gone.
             let Ok(effective) = list_query.effective(dir, log) else { return None };
             Some((own, revision, effective))
         };
