@@ -274,7 +274,7 @@ impl<P: Clone + Debug> Files<P> {
         asker: &Asker<'_>,
     ) -> Result<FileState<P>, String> {
         let file_system = self.file_systems.of(wanted.file, asker.process)?;
-        if wanted.mapped.is_some_and(|mapped| !is_mapped(wanted.file.stat(), &file_system, mapped)) {
+        if wanted.mapped.is_some_and(|mapped| !is_mapped(wanted, &file_system, mapped)) {
             return Err("another file took its place while it was looked at".to_owned());
         }
         let file = wanted.file.open().map_err(|errno| match errno {
@@ -314,8 +314,16 @@ pub fn none(kind: FileRole) -> &'static str {
 }
 
 /// Whether a file is still the one that was seen in a process's map.
-fn is_mapped(stat: &FileStat, file_system: &ProbedFileSystem, mapped: Mapped) -> bool {
-    file_system.device == mapped.device && (!file_system.numbered || stat.inode == mapped.inode)
+///
+/// On an overlay, maps of newer kernels (seen on 6.12) show its device. Older ones show
+/// device and inode number of the file beneath, which the file itself does not tell. Its
+/// name does as well: the file was found by the kernel's link from this very mapping, whose
+/// name is the one in the map as long as the mapping is.
+fn is_mapped(wanted: &WantedFile<'_>, file_system: &ProbedFileSystem, mapped: Mapped) -> bool {
+    if file_system.numbered {
+        return (file_system.device, wanted.file.stat().inode) == (mapped.device, mapped.inode);
+    }
+    file_system.device == mapped.device || wanted.file.name().is_ok_and(|name| name == wanted.shown)
 }
 
 /// Whether nobody but root can change a file: what a set-user-ID bit of root's
