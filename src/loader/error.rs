@@ -76,7 +76,7 @@ fn line_that_says_why(text: &str) -> String {
     let is_reason = |line: &&str| {
         !line.trim().is_empty() && !STATISTICS.iter().any(|statistics| line.starts_with(statistics))
     };
-    let last = lines.filter(is_reason).next_back().unwrap_or(begin);
+    let last = lines.rfind(is_reason).unwrap_or(begin);
     format!("{head}Verifier output: {}", last.trim())
 }
 

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::path::Path;
-use std::sync::{Arc, Weak};
+use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
 
 use super::beneath::Beneath;
@@ -106,7 +106,7 @@ struct SharedProbes {
 #[derive(Debug)]
 enum FileState<P> {
     /// Probes in every process.
-    Shared(Arc<SharedProbes>),
+    Shared(Rc<SharedProbes>),
     /// Probes in each process apart, here.
     Apart(Vec<P>),
     /// Nothing, for this reason.
@@ -271,7 +271,7 @@ impl<P: Clone + Debug> Files<P> {
         let now = Instant::now();
         self.budgets.file(known.uid, false, now);
         if let FileState::Shared(shared) = known.state
-            && let Some(last) = Arc::into_inner(shared)
+            && let Some(last) = Rc::into_inner(shared)
         {
             self.budgets.closed(last.uid, descriptors(&last.links), now);
             self.release.end(last.links);
@@ -297,9 +297,9 @@ impl<P: Clone + Debug> Files<P> {
         }
         let links = prober.attach(places, target)?;
         self.budgets.opened(uid, descriptors(&links), Instant::now());
-        let shared = Arc::new(SharedProbes { id: target.id, uid, links });
+        let shared = Rc::new(SharedProbes { id: target.id, uid, links });
         if let Some(beneath) = beneath {
-            self.beneath.insert(beneath, Arc::downgrade(&shared));
+            self.beneath.insert(beneath, Rc::downgrade(&shared));
         }
         Ok(FileState::Shared(shared))
     }
