@@ -21,6 +21,7 @@ type Reply = (Key, Option<CgroupGpus>);
 pub(super) struct SlowDecoder {
     beside: Beside<Question, Reply>,
     slow: HashMap<Key, SlowCgroup>,
+    soon: Duration,
     /// Cgroups whose policy is not known yet, or is known now, that was not told.
     news: Vec<(Text, bool)>,
 }
@@ -41,6 +42,7 @@ impl Default for SlowDecoder {
                 (key, decode(&observation, &process, LONG).0)
             }),
             slow: HashMap::new(),
+            soon: SOON,
             news: Vec::new(),
         }
     }
@@ -59,7 +61,7 @@ impl SlowDecoder {
         if let Some(known) = known {
             return Some(known.gpus.clone());
         }
-        let (gpus, is_late) = decode(observation, process, SOON);
+        let (gpus, is_late) = decode(observation, process, self.soon);
         let gpus = gpus?;
         self.slow.remove(key);
         let question = || (key.clone(), observation.clone(), process.clone());
@@ -108,4 +110,50 @@ fn decides_the_same(before: &Observation, now: &Observation) -> bool {
         && before.maps == now.maps
         && before.gpu_facts == now.gpu_facts
         && before.devices_v1 == now.devices_v1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observation::{Answer, Environment};
+
+    /// Make sure that a cgroup whose programs take long is unknown until they are decoded,
+    /// that both is told, and that they are not decoded again as long as they are the same.
+    #[test]
+    fn late() {
+        let node = include_str!("../../../fixtures/nodes/slurm-4gpu.json");
+        let mut observation: Observation = serde_json::from_str(node).unwrap();
+        let has_programs = |process: &&Process| {
+            let mut cgroups = observation.cgroups.iter();
+            let cgroup = cgroups.find(|cgroup| cgroup.path == process.cgroup);
+            cgroup.is_some_and(|cgroup| cgroup.effective.known().is_some_and(|ids| !ids.is_empty()))
+        };
+        let process = observation.processes.iter().rfind(has_programs).unwrap().clone();
+        let key = (process.cgroup.clone(), None);
+        let asked = |gpus: CgroupGpus| gpus.asked(&Answer::Known(Environment::default()));
+        let (expected, is_late) = decode(&observation, &process, LONG);
+        let expected = asked(expected.unwrap());
+        assert!(!is_late);
+        let (go, wait) = std::sync::mpsc::channel::<()>();
+        let mut decoder = SlowDecoder { soon: Duration::ZERO, ..SlowDecoder::default() };
+        decoder.beside = Beside::start(move |(key, observation, process): Question| {
+            wait.recv().unwrap();
+            (key, decode(&observation, &process, LONG).0)
+        });
+        let unknown = asked(decoder.gpus(&key, &observation, &process).unwrap());
+        assert_ne!(unknown, expected);
+        assert_eq!(decoder.news(), [(process.cgroup.clone(), false)]);
+        assert_eq!(asked(decoder.gpus(&key, &observation, &process).unwrap()), unknown);
+        assert!(decoder.news().is_empty());
+        go.send(()).unwrap();
+        let end = Instant::now() + Duration::from_secs(60);
+        while decoder.learn().is_empty() && Instant::now() < end {}
+        assert_eq!(decoder.news(), [(process.cgroup.clone(), true)]);
+        assert_eq!(asked(decoder.gpus(&key, &observation, &process).unwrap()), expected);
+        assert!(decoder.beside.is_idle());
+        // Other programs are decoded anew.
+        observation.programs.clear();
+        assert_ne!(asked(decoder.gpus(&key, &observation, &process).unwrap()), expected);
+        assert!(!decoder.beside.is_idle());
+    }
 }

@@ -2,57 +2,20 @@
 //! event.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
 
-use crate::analyse::{NodeComparison, TimeLimit};
+use crate::analyse::NodeComparison;
 use crate::model::{CgroupPath, EventKind};
 use crate::observation::Text;
 use crate::observe::monitor::cgroups::ProgramsChange;
 use crate::owner::Directory;
-use crate::report::{Event, Gpu, PolicyEvent};
-use crate::watch::NOT_YET;
+use crate::report::{Event, PolicyEvent};
 
 /// Said of changes that were counted and not seen.
 const UNSEEN: &str =
     "programs were attached here and gone again, or put in place of themselves, between two looks";
-/// Said of changes that were seen and not decoded.
-const TOO_MANY: &str = "programs changed here, and too many changes before it are not decoded yet";
 
-/// A step, decoded.
-#[derive(Debug)]
-pub(super) struct DecodedStep {
-    /// Its events, outer cgroups first.
-    pub(super) events: Vec<Event>,
-    /// The GPUs that they speak of.
-    pub(super) gpus: Vec<Gpu>,
-    /// Whether the time was over before everything was decoded.
-    pub(super) is_late: bool,
-}
-
-/// Decodes a step, for no longer than this.
-pub(super) fn decode(step: &ProgramsChange, limit: Duration) -> DecodedStep {
-    let limit = TimeLimit::at(Instant::now().checked_add(limit));
-    let mut comparison = NodeComparison::new(&step.before, &step.after, &limit);
-    let events = events(step, &mut comparison);
-    DecodedStep { events, gpus: comparison.gpus().to_vec(), is_late: limit.was_missed() }
-}
-
-/// Says that the policies of a step are not known yet.
-pub(super) fn not_yet(step: &ProgramsChange) -> Vec<Event> {
-    let one = |path: &Text| Event::now(EventKind::Decoding).in_cgroup(path, None).because(NOT_YET);
-    step.cgroups.first().map(one).into_iter().collect()
-}
-
-/// The changes of a step that nobody decodes any more: too many others wait.
-pub(super) fn given_up(step: &ProgramsChange) -> Vec<Event> {
-    let lost = |path: &Text| Event {
-        lost: Some(1),
-        ..Event::at(EventKind::Lost, step.after.taken_at.clone()).in_cgroup(path, None).because(TOO_MANY)
-    };
-    step.cgroups.iter().map(lost).collect()
-}
-
-fn events(step: &ProgramsChange, comparison: &mut NodeComparison<'_>) -> Vec<Event> {
+/// The events of a step, outer cgroups first.
+pub(super) fn events(step: &ProgramsChange, comparison: &mut NodeComparison<'_>) -> Vec<Event> {
     let mut changes = Changes::default();
     for path in &step.cgroups {
         if let Some(change) = comparison.change(path) {

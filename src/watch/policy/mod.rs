@@ -2,21 +2,17 @@
 
 mod event;
 mod reported;
+mod steps;
 
 use std::os::fd::BorrowedFd;
-use std::time::Duration;
 
-use super::{Beside, EventSource, LONG, SOON};
+use super::EventSource;
 use crate::observation::Problem;
-use crate::observe::monitor::cgroups::{CgroupMonitor, ListSource, Notification, ProgramsChange};
+use crate::observe::monitor::cgroups::{CgroupMonitor, ListSource, Notification};
 use crate::observe::{CgroupTarget, ObserveError, Options};
 use crate::report::{Event, Gpu};
-use event::{DecodedStep, decode, given_up, not_yet};
 use reported::ReportedProblems;
-
-/// How long a change is waited for that takes longer than [`SOON`] to decode, where nothing
-/// else is decoded: on a busy machine it may be an ordinary one.
-const PATIENCE: Duration = Duration::from_millis(250);
+use steps::StepDecoder;
 
 /// Watches the programs in force on cgroups. Programs that take long to decode are decoded
 /// beside, and keep no other change waiting.
@@ -26,10 +22,8 @@ const PATIENCE: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub struct PolicyWatcher {
     monitor: CgroupMonitor,
-    gpus: Vec<Gpu>,
+    steps: StepDecoder,
     reported: ReportedProblems,
-    /// Decodes changes that take long.
-    slow: Beside<ProgramsChange, DecodedStep>,
 }
 
 impl PolicyWatcher {
@@ -73,12 +67,7 @@ impl PolicyWatcher {
     }
 
     fn new(monitor: CgroupMonitor) -> Self {
-        Self {
-            monitor,
-            gpus: Vec::new(),
-            reported: ReportedProblems::default(),
-            slow: Beside::start(|step| decode(&step, LONG)),
-        }
+        Self { monitor, steps: StepDecoder::default(), reported: ReportedProblems::default() }
     }
 
     /// What serves as the source: `revision+fanotify`, `revision+inotify`,
@@ -104,45 +93,17 @@ impl PolicyWatcher {
 
     /// The GPUs that the latest events speak of.
     pub fn gpus(&self) -> &[Gpu] {
-        &self.gpus
+        &self.steps.gpus
     }
 
     /// What changed since the last call: `policy` events, and `lost` where
     /// programs came and went in between. Waits for nothing but, for a moment, the decoder.
     pub fn check(&mut self) -> Vec<Event> {
-        let mut events = self.decoded(Duration::ZERO).unwrap_or_default();
+        let mut events = self.steps.late_events();
         if let Some(step) = self.monitor.check() {
-            events.extend(self.follow(step));
+            events.extend(self.steps.events(step));
         }
         events
-    }
-
-    /// The events of a change, or that they are told later.
-    fn follow(&mut self, step: ProgramsChange) -> Vec<Event> {
-        let decoded = decode(&step, SOON);
-        if !decoded.is_late {
-            return self.take(decoded);
-        }
-        let (not_yet, patience) =
-            (not_yet(&step), if self.slow.is_idle() { PATIENCE } else { Duration::ZERO });
-        match self.slow.ask(step) {
-            Ok(()) => self.decoded(patience).unwrap_or(not_yet),
-            Err(step) => given_up(&step),
-        }
-    }
-
-    /// The events of changes that were decoded beside; `None` if there is none.
-    fn decoded(&mut self, patience: Duration) -> Option<Vec<Event>> {
-        let mut events = self.slow.answer(patience).map(|decoded| self.take(decoded))?;
-        while let Some(decoded) = self.slow.answer(Duration::ZERO) {
-            events.extend(self.take(decoded));
-        }
-        Some(events)
-    }
-
-    fn take(&mut self, decoded: DecodedStep) -> Vec<Event> {
-        self.gpus = decoded.gpus;
-        decoded.events
     }
 }
 
