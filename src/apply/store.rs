@@ -54,9 +54,9 @@ impl Store {
     pub(super) fn open() -> Result<Self, ApplyError> {
         let run = directory(AT_FDCWD, c"/run", "/run", OTHERS_WRITE)?;
         let journals = made(&run, c"gpumap", JOURNALS, OTHERS_WRITE)?;
-        let bpf = openat(AT_FDCWD, c"/sys/fs/bpf", DIRECTORY, Mode::empty());
+        let bpf = again(|| openat(AT_FDCWD, c"/sys/fs/bpf", DIRECTORY, Mode::empty()));
         let bpf = bpf.map_err(|errno| ApplyError::file("/sys/fs/bpf", errno))?;
-        let kind = fstatfs(&bpf).map_err(|errno| ApplyError::file("/sys/fs/bpf", errno))?;
+        let kind = again(|| fstatfs(&bpf)).map_err(|errno| ApplyError::file("/sys/fs/bpf", errno))?;
         if kind.filesystem_type() != BPF_FS {
             return Err(ApplyError::Refused {
                 why: "no bpf file system is mounted at /sys/fs/bpf, which has to keep the old program"
@@ -86,7 +86,7 @@ impl Store {
     fn write(&self, journal: &RepairJournal) -> Result<(), Errno> {
         let text = serde_json::to_vec_pretty(journal).or(Err(Errno::EINVAL))?;
         let flags = OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_WRONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-        let file = openat(&self.journals, UNFINISHED, flags, Mode::S_IRUSR | Mode::S_IWUSR)?;
+        let file = again(|| openat(&self.journals, UNFINISHED, flags, Mode::S_IRUSR | Mode::S_IWUSR))?;
         let mut file = File::from(file);
         let io = |error: std::io::Error| error.raw_os_error().map_or(Errno::EIO, Errno::from_raw);
         file.write_all(&text).and_then(|()| file.sync_all()).map_err(io)?;
@@ -108,8 +108,8 @@ impl Store {
         let program = program.map_err(|error| ApplyError::bpf(&journal.pin, error))?;
         // What is pinned may be a map or a link just as well.
         let link = format!("/proc/self/fd/{}", program.as_raw_fd());
-        let kind =
-            std::fs::read_link(&link).map_err(|error| ApplyError::refused(format!("{link}: {error}")))?;
+        let kind = again(|| std::fs::read_link(&link))
+            .map_err(|error| ApplyError::refused(format!("{link}: {error}")))?;
         if kind.as_os_str() == "anon_inode:bpf-prog" {
             Ok(program)
         } else {
@@ -140,9 +140,10 @@ impl Store {
     pub(super) fn read(&self, program: u32) -> Result<RepairJournal, ApplyError> {
         let path = journal_path(program);
         let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
-        let opened = openat(&self.journals, journal_name(program).as_c_str(), flags, Mode::empty());
+        let name = journal_name(program);
+        let opened = again(|| openat(&self.journals, name.as_c_str(), flags, Mode::empty()));
         let file = opened.map_err(|errno| ApplyError::file(&path, errno))?;
-        let stat = fstat(&file).map_err(|errno| ApplyError::file(&path, errno))?;
+        let stat = again(|| fstat(&file)).map_err(|errno| ApplyError::file(&path, errno))?;
         let is_file = SFlag::from_bits_truncate(stat.st_mode & libc::S_IFMT) == SFlag::S_IFREG;
         if !is_file || stat.st_nlink != 1 {
             return Err(ApplyError::refused(format!(
@@ -198,19 +199,19 @@ fn directory<Fd: std::os::fd::AsFd>(
     path: &str,
     refused: u32,
 ) -> Result<OwnedFd, ApplyError> {
-    let opened = openat(at, name, DIRECTORY, Mode::empty());
+    let opened = again(|| openat(&at, name, DIRECTORY, Mode::empty()));
     let dir = opened.map_err(|errno| match errno {
         Errno::ELOOP | Errno::ENOTDIR => ApplyError::refused(format!("{path} is no directory")),
         errno => ApplyError::file(path, errno),
     })?;
-    let stat = fstat(&dir).map_err(|errno| ApplyError::file(path, errno))?;
+    let stat = again(|| fstat(&dir)).map_err(|errno| ApplyError::file(path, errno))?;
     own(&stat, path, refused)?;
     Ok(dir)
 }
 
 /// The same, made if it is not there.
 fn made(at: &OwnedFd, name: &CStr, path: &str, refused: u32) -> Result<OwnedFd, ApplyError> {
-    match mkdirat(at, name, Mode::S_IRWXU) {
+    match again(|| mkdirat(at, name, Mode::S_IRWXU)) {
         Ok(()) | Err(Errno::EEXIST) => directory(at, name, path, refused),
         Err(errno) => Err(ApplyError::file(path, errno)),
     }
@@ -234,15 +235,15 @@ fn own(stat: &FileStat, path: &str, refused: u32) -> Result<(), ApplyError> {
 fn lock(journals: &OwnedFd) -> Result<Flock<File>, ApplyError> {
     let path = format!("{JOURNALS}/repair.lock");
     let flags = OFlag::O_CREAT | OFlag::O_RDWR | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
-    let file = openat(journals, LOCK, flags, Mode::S_IRUSR | Mode::S_IWUSR);
+    let file = again(|| openat(journals, LOCK, flags, Mode::S_IRUSR | Mode::S_IWUSR));
     let file = file.map_err(|errno| ApplyError::file(&path, errno))?;
-    own(&fstat(&file).map_err(|errno| ApplyError::file(&path, errno))?, &path, OTHERS)?;
+    own(&again(|| fstat(&file)).map_err(|errno| ApplyError::file(&path, errno))?, &path, OTHERS)?;
     let mut file = File::from(file);
     let began = Instant::now();
     loop {
         file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => return Ok(lock),
-            Err((file, Errno::EWOULDBLOCK)) if began.elapsed() < PATIENCE => file,
+            Err((file, Errno::EWOULDBLOCK | Errno::EINTR)) if began.elapsed() < PATIENCE => file,
             Err((_, Errno::EWOULDBLOCK)) => {
                 return Err(ApplyError::refused("another gpumap repair is at work (it holds the lock)"));
             }

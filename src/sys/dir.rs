@@ -351,6 +351,13 @@ mod tests {
         let names = me.subdirectories(me.stat().unwrap()).unwrap();
         assert!(names.iter().any(|name| name.as_c_str() == c"fd"));
         let mut buffer = b"old".to_vec();
+        let mut some = Vec::new();
+        let more = |name: &OsStr| {
+            some.push(name.to_owned());
+            some.len() < 3
+        };
+        me.names(more).unwrap();
+        assert!(some.len() == 3 && !some.iter().any(|name| name == "." || name == ".."), "{some:?}");
         me.read_into(c"comm", &mut buffer, 64).unwrap();
         assert_eq!(buffer.last(), Some(&b'\n'));
         assert_eq!(me.read_into(c"status", &mut buffer, 10), Err(Errno::EFBIG));

@@ -71,6 +71,8 @@ pub fn judge(normal: &Normal, line: &Line, run: &Run, failed: &Failed, error: Er
         Errno::ENOENT => failed.may_say_absent(),
         // It is the answer of the kernel to a device that may not be opened.
         Errno::EPERM => failed.call == "faccessat",
+        // And to the question for a page of memory that went.
+        Errno::EIO => failed.call == "pread64" && failed.target.ends_with("/mem"),
         _ => false,
     };
     // A saved observation says of each of its facts why it is not known.

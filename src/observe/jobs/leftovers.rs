@@ -62,8 +62,10 @@ pub fn leftovers(options: &Options, job: &JobName, hook: JobHook) -> Result<Obse
         // A cgroup that cannot be walked to is left out, and only the process is
         // read.
         let path = Path::new(OsStr::from_bytes(process.cgroup.as_bytes()));
-        if let Ok(parts) = hierarchy.resolve(path) {
-            plan.mention(parts);
+        match hierarchy.resolve(path) {
+            Ok(parts) => plan.mention(parts),
+            Err(ObserveError::Open { errno, .. }) => log.failed(process.cgroup.lossy(), errno),
+            Err(_) => {}
         }
     }
     // Nobody but the walk tells which cgroups those are.

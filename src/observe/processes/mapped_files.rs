@@ -12,6 +12,7 @@ use super::image::{self, Image, Role};
 use super::mappings::Mapping;
 use crate::elf::ElfError;
 use crate::observe::problems::errno_of;
+use crate::sys::absence::is_absence;
 use crate::sys::dir::Dir;
 use crate::sys::stat::{FileKind, FileStat, stat_at};
 
@@ -61,8 +62,11 @@ impl MappedFiles {
             return Err(Errno::ESTALE);
         }
         let image = match image::read(&file, role) {
-            // Says nothing of the file, and nothing that holds for the next process.
-            Err(ElfError::Unreadable(error)) => return Err(errno_of(&error)),
+            // Says nothing of the file, and nothing that holds for the next process: what
+            // is open is there.
+            Err(ElfError::Unreadable(error)) => {
+                return Err(Some(errno_of(&error)).filter(|errno| !is_absence(*errno)).unwrap_or(Errno::EIO));
+            }
             image => Rc::new(image.map_err(|error| error.to_string())),
         };
         if self.images.len() >= IMAGES {

@@ -228,3 +228,38 @@ fn unasked(which: usize) -> &'static str {
         _ => TOO_LONG,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(count: impl Fn(&Refusals)) -> Vec<String> {
+        let helper = Refusals::default();
+        count(&helper);
+        let (here, mut log) = (Refusals::default(), Log::new(None));
+        here.add(u32::MAX, &helper.take());
+        here.report(Path::new("/proc"), &mut log);
+        log.problems.iter().map(|problem| format!("{}: {}", problem.what, problem.why)).collect()
+    }
+
+    /// Make sure that a call that failed is a problem with its reason, and that the end of
+    /// a process and what a kernel does not have are none.
+    #[test]
+    fn failures() {
+        let why = |errno| told(|refusals| drop(refusals.why(ReadKind::Image, errno)));
+        let of = "the C libraries of 1 process: input/output error (4294967295 (ended))";
+        assert_eq!(why(Errno::EIO), [of]);
+        for none in [Errno::ENOENT, Errno::ESRCH, Errno::EOPNOTSUPP] {
+            assert_eq!(why(none), Vec::<String>::new(), "{none}");
+        }
+        let refused = told(|refusals| drop(refusals.why(ReadKind::Exe, Errno::EACCES)));
+        assert!(refused[0].starts_with("/proc/PID/exe of 1 process: permission denied"), "{refused:?}");
+        let both = told(|refusals| {
+            refusals.count(ReadKind::Silent);
+            refusals.failed(ReadKind::Live, Errno::ENOMEM);
+            refusals.failed(ReadKind::Live, Errno::EIO);
+        });
+        assert_eq!(both.len(), 2, "{both:?}");
+        assert!(both[0].contains("cannot allocate memory"), "{both:?}");
+    }
+}
