@@ -21,6 +21,7 @@ mod error;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 pub mod gpu;
+mod hidepid;
 mod host;
 mod jobs;
 pub mod monitor;

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use nix::errno::Errno;
 
-use super::rights::missing;
+use super::rights::{missing, unless_held};
 use crate::model::ProblemCode;
 use crate::observation::Problem;
 use crate::sys::absence::OrAbsent as _;
@@ -107,6 +107,18 @@ pub(super) fn failure(what: impl Into<String>, errno: Errno) -> Problem {
 /// that cannot be what was read.
 pub(super) fn errno_of(error: &std::io::Error) -> Errno {
     error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
+}
+
+/// Reports why the kernel's links could not be listed, and says it in a clause.
+pub(super) fn links_failed(error: BpfError, log: &mut Log) -> String {
+    let sufficient = [Capability::SysAdmin];
+    if error.is_refused() {
+        let needs = unless_held(&sufficient, "CAP_SYS_ADMIN");
+        log.no_right("BPF links", refusal(error, &sufficient), needs);
+    } else {
+        log.once(ProblemCode::Unreadable, "BPF links", error.to_string(), "");
+    }
+    format!("the kernel's links could not be listed: {error}")
 }
 
 /// A refusal in words: the error, and whether gpumap has the needed capability. If

@@ -13,11 +13,11 @@ use nix::unistd::Pid;
 
 use super::cgroups::hierarchy::Hierarchy;
 use super::cgroups::query::UNMOUNTED;
-use super::cgroups::walk::{VisitedCgroup, WalkPlan};
+use super::cgroups::walk::{OUTSIDE, VisitedCgroup, WalkPlan};
+use super::hidepid::hidepid;
 use super::options::Options;
 use super::pinned::{self, PinnedProcess};
 use super::problems::Log;
-use super::setup::hidepid;
 use crate::model::ProblemCode;
 use crate::observation::{Cgroup, Process, UnseenProcesses};
 use crate::sys::absence::OrAbsent as _;
@@ -29,7 +29,6 @@ use crate::sys::stat::stat_at;
 /// `linux/proc_ns.h`: the same on every kernel since Linux 3.8.
 const NAMESPACES: [(&str, u64); 3] = [("user", 0xEFFF_FFFD), ("cgroup", 0xEFFF_FFFB), ("pid", 0xEFFF_FFFC)];
 const NODE_PIDS: &str = "gpumap in the node's pid namespace: outside of the container, or with hostPID";
-const OUTSIDE: &str = "they are outside of gpumap's pid namespace";
 const UNNUMBERED: &str = "cgroup.procs numbers them in another pid namespace than the one of --proc";
 const UNREAD: &str = "they are there and could not be read";
 
@@ -64,11 +63,6 @@ pub(super) fn is_whole(hierarchy: &Hierarchy) -> Result<Option<bool>, Errno> {
         return Ok(None);
     }
     stat_at(&hierarchy.handle, c"cgroup.events").or_absent().map(|events| Some(events.is_none()))
-}
-
-/// Processes that a cgroup lists without a number.
-pub(super) fn outside(count: u32) -> Option<UnseenProcesses> {
-    (count > 0).then(|| UnseenProcesses { count: Some(count), why: OUTSIDE.to_owned() })
 }
 
 /// What is known of the place that gpumap looks from, once the cgroups were walked.
@@ -303,7 +297,7 @@ mod tests {
         let join = |one, other: Option<UnseenProcesses>| UnseenProcesses::join(one, other.as_ref());
         assert_eq!(join(some(Some(1), "a"), some(Some(2), "b")), some(Some(3), "a; b"));
         assert_eq!(join(some(Some(1), "a"), some(None, "a")), some(None, "a"));
-        assert_eq!(join(None, outside(0)), None);
-        assert_eq!(outside(2).unwrap().counted(), "2 processes");
+        assert_eq!(join(None, None), None);
+        assert_eq!(some(Some(2), "a").unwrap().counted(), "2 processes");
     }
 }

@@ -7,10 +7,8 @@ use std::os::fd::AsFd;
 use super::walk::VisitedCgroup;
 use crate::model::ProblemCode;
 use crate::observation::{Answer, Attached, Cgroup};
-use crate::observe::problems::{Log, refusal};
-use crate::observe::rights::unless_held;
-use crate::sys::bpf::{self, BpfError};
-use crate::sys::caps::Capability::SysAdmin;
+use crate::observe::problems::{Log, links_failed};
+use crate::sys::bpf;
 
 /// No more links than this are looked at.
 const MAX_LINKS: usize = 1 << 20;
@@ -55,7 +53,7 @@ fn list(log: &mut Log) -> Result<Links, String> {
             Ok(None) => return Ok(links),
             // Before Linux 5.8 links have no ids to ask for.
             Err(error) if error.is_unsupported() => return Ok(Links::new()),
-            Err(error) => return Err(failed(error, log)),
+            Err(error) => return Err(links_failed(error, log)),
         };
         if log.out_of_time("listing links") {
             return Err("the time limit was reached".to_owned());
@@ -64,21 +62,11 @@ fn list(log: &mut Log) -> Result<Links, String> {
             Ok(Some(link)) => drop(links.insert((link.cgroup, link.program), link.id)),
             Ok(None) => {}
             Err(error) if error.is_gone() => {}
-            Err(error) => return Err(failed(error, log)),
+            Err(error) => return Err(links_failed(error, log)),
         }
         last = id;
     }
     let why = format!("the node has more than {MAX_LINKS} links");
     log.once(ProblemCode::TooMany, "BPF links", why.clone(), "");
     Err(why)
-}
-
-/// Reports why the kernel's links could not be listed, and says it in a clause.
-pub(in crate::observe) fn failed(error: BpfError, log: &mut Log) -> String {
-    if error.is_refused() {
-        log.no_right("BPF links", refusal(error, &[SysAdmin]), unless_held(&[SysAdmin], "CAP_SYS_ADMIN"));
-    } else {
-        log.once(ProblemCode::Unreadable, "BPF links", error.to_string(), "");
-    }
-    format!("the kernel's links could not be listed: {error}")
 }

@@ -17,7 +17,6 @@ use crate::observation::{Cgroup, Scope, Text, UnseenProcesses};
 use crate::observe::error::ObserveError;
 use crate::observe::options::CgroupTarget;
 use crate::observe::problems::Log;
-use crate::observe::view;
 use crate::sys::absence::is_absence;
 use crate::sys::dir::{Dir, DirStat};
 
@@ -28,6 +27,9 @@ const MAX_DEPTH: usize = 256;
 const MANY: usize = 16;
 /// `cgroup.procs` is read up to this many bytes (some ten million processes).
 const PROCS_LIMIT: usize = 64 << 20;
+
+/// Why processes that `cgroup.procs` lists as 0 are not seen.
+pub(in crate::observe) const OUTSIDE: &str = "they are outside of gpumap's pid namespace";
 
 /// The cgroups to walk, as a tree of names.
 #[derive(Debug, Default)]
@@ -243,7 +245,9 @@ impl Walker<'_> {
         match dir.read_into(c"cgroup.procs", &mut self.buffer, PROCS_LIMIT) {
             Ok(()) => {
                 let (pids, outside) = parse_pids(&self.buffer);
-                Some((pids, view::outside(outside)))
+                let why = OUTSIDE.to_owned();
+                let unseen = (outside > 0).then_some(UnseenProcesses { count: Some(outside), why });
+                Some((pids, unseen))
             }
             Err(Errno::EOPNOTSUPP) => {
                 let read = dir.read_into(c"cgroup.threads", &mut self.buffer, PROCS_LIMIT);

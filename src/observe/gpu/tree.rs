@@ -203,14 +203,15 @@ mod tests {
     fn failures_are_no_absence() {
         let long = format!("/{}", "x".repeat(300));
         let mut errors = Vec::new();
-        let mut tree = Tree::new(Path::new("/proc"), &mut errors);
-        assert!(tree.may_have(&long) && !tree.may_have("/nonexistent") && tree.may_have("/self"));
+        let root = std::env::temp_dir();
+        let mut tree = Tree::new(&root, &mut errors);
+        assert!(tree.may_have(&long) && !tree.may_have("/nonexistent") && tree.may_have("/."));
         assert!(
             tree.names(&long, 9, |_| true).is_empty() && tree.names("/nonexistent", 9, |_| true).is_empty()
         );
         tree.link(&long);
         tree.link("/nonexistent");
-        tree.link("/version");
+        tree.link("/.");
         assert_eq!(errors.len(), 3, "{errors:?}");
         let mut errors = Vec::new();
         Tree::new(Path::new("/nonexistent"), &mut errors);

@@ -11,8 +11,7 @@ use std::collections::BTreeMap;
 use std::os::fd::AsFd as _;
 
 use crate::observation::{Answer, Program};
-use crate::observe::cgroups::links;
-use crate::observe::problems::Log;
+use crate::observe::problems::{Log, links_failed};
 use crate::sys::bpf::{self, BpfError, TracingLink};
 
 /// No more links than this are looked at.
@@ -35,7 +34,7 @@ pub(super) struct Replacements(Result<Vec<Replacement>, String>);
 impl Replacements {
     /// Asks the kernel for all links.
     pub(super) fn now(log: &mut Log) -> Self {
-        let found = list(log).unwrap_or_else(|error| Err(links::failed(error, log)));
+        let found = list(log).unwrap_or_else(|error| Err(links_failed(error, log)));
         Self(found)
     }
 

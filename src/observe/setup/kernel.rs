@@ -1,17 +1,14 @@
 //! What the kernel says of itself: settings, types, symbols, its clock.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
-
-use nix::errno::Errno;
 
 use crate::observation::Answer;
 use crate::observe::problems::errno_of;
 use crate::sys::absence::is_absence;
 use crate::sys::clock;
-use crate::sys::dir::read_all;
 use crate::sys::retry::again;
 
 /// Settings below `/proc/sys` on which what gpumap can see depends.
@@ -36,9 +33,8 @@ const FILES: [&str; 8] = [
 ];
 /// Where aya and libbpf look for the types of the kernel.
 const BTF: &str = "/sys/kernel/btf/vmlinux";
-/// Bytes of a setting, of the mount table, of a line of symbols.
+/// Bytes of a setting, of the first lines of symbols.
 const SETTING_LIMIT: u64 = 4096;
-const MOUNTS_LIMIT: usize = 64 << 20;
 const SYMBOLS_LIMIT: u64 = 4096;
 
 /// The settings by path, as on a node whose proc is at `/proc`.
@@ -104,40 +100,6 @@ fn is_not_zero(word: &[u8]) -> bool {
     word.iter().any(|digit| *digit != b'0')
 }
 
-/// The `hidepid` option with which `/proc` is mounted, unless it is off, and whether
-/// gpumap is in the group that it does not concern.
-///
-/// # Errors
-///
-/// Those of reading the mount table.
-pub(in crate::observe) fn hidepid(proc: &Path) -> Result<Option<(String, bool)>, Errno> {
-    let mut table = Vec::new();
-    let file = again(|| File::open(proc.join("self/mounts"))).map_err(|error| errno_of(&error))?;
-    read_all(file, &mut table, MOUNTS_LIMIT)?;
-    let real = again(|| fs::canonicalize(proc)).map_err(|error| errno_of(&error))?;
-    let Some((value, group)) = hidden_processes(&String::from_utf8_lossy(&table), &real) else {
-        return Ok(None);
-    };
-    let groups = nix::unistd::getgroups()?;
-    let is_in = |group: u32| {
-        nix::unistd::getegid().as_raw() == group || groups.iter().any(|one| one.as_raw() == group)
-    };
-    // It concerns everybody who may not trace a process (`fs/proc/base.c`).
-    let concerns_all = matches!(value.as_str(), "4" | "ptraceable");
-    Ok(Some((value, !concerns_all && is_in(group))))
-}
-
-/// The option and its group of a mount table (proc_pid_mounts(5)). A later line hides an
-/// earlier one.
-fn hidden_processes(table: &str, proc: &Path) -> Option<(String, u32)> {
-    let mut lines = table.lines().rev().map(|line| line.split(' ').collect::<Vec<_>>());
-    let line = lines.find(|fields| fields.get(1).is_some_and(|point| Path::new(point) == proc))?;
-    let option = |name: &str| line.get(3)?.split(',').find_map(|option| option.strip_prefix(name));
-    let value = option("hidepid=")?;
-    let group = option("gid=").and_then(|gid| gid.parse().ok()).unwrap_or(0);
-    (!matches!(value, "0" | "off")).then(|| (value.to_owned(), group))
-}
-
 /// Whether the clock is synchronised.
 pub(super) fn clock() -> Answer<bool> {
     clock::is_synchronized().map_or_else(|errno| Answer::Missing(errno.desc().to_owned()), Answer::Known)
@@ -146,19 +108,6 @@ pub(super) fn clock() -> Answer<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Make sure that the option of the right mount is reported, and not one that is
-    /// off.
-    #[test]
-    fn hidden() {
-        let table = "proc /other proc rw,hidepid=2 0 0\nproc /proc proc rw,hidepid=invisible 0 0\n";
-        assert_eq!(hidden_processes(table, Path::new("/proc")), Some(("invisible".to_owned(), 0)));
-        let group = "proc /proc proc rw,gid=7,hidepid=1 0 0\n";
-        assert_eq!(hidden_processes(group, Path::new("/proc")), Some(("1".to_owned(), 7)));
-        let later = format!("{table}proc /proc proc rw,hidepid=0 0 0\n");
-        assert_eq!(hidden_processes(&later, Path::new("/proc")), None);
-        assert_eq!(hidden_processes("x", Path::new("/proc")), None);
-    }
 
     /// Make sure that a file which hides the kernel's description is not taken for it.
     #[test]

@@ -12,9 +12,8 @@ mod slurm_plugins;
 mod software;
 mod trials;
 
-pub(super) use kernel::hidepid;
-
 use crate::observation::Setup;
+use crate::observe::hidepid::hidepid;
 use crate::observe::options::Options;
 
 /// Collects the setup of the node. Slurm's files are read below `gpu_root`, like the
