@@ -221,8 +221,11 @@ fn left_behind(scratch: &Scratch, tree: &Tree, deep: &Deep<'_>) {
         "--from-env",
         "--kill",
     ]);
-    line.args(["--allocated", "/dev/hl0"]).env("SLURM_JOB_ID", JOB).env("SLURM_JOB_UID", USER);
-    line.env("SLURM_JOB_START_TIME", "1").env("SLURM_SCRIPT_CONTEXT", "epilog_slurmd");
+    let gres = scratch.path().join("gres.conf");
+    fs::write(&gres, "Name=gpu File=/dev/hl[0-3]\n").unwrap();
+    line.arg("--gres-conf").arg(&gres).env("SLURM_JOB_ID", JOB).env("SLURM_JOB_UID", USER);
+    line.env("SLURM_JOB_GPUS", "0").env("SLURM_JOB_START_TIME", "1");
+    line.env("SLURM_SCRIPT_CONTEXT", "epilog_slurmd");
     let (code, text) = run(&mut line);
     let answer: Value = serde_json::from_str(&text).unwrap();
     let one = &answer["leftovers"][0];

@@ -117,7 +117,7 @@ fn pids(document: &Value) -> Vec<u64> {
 /// it: each look finds a holder or says that it could not.
 #[test]
 fn relays_are_found_or_told() {
-    let Some(_host) = host::shared() else { return };
+    let Some(_host) = host::exclusive() else { return };
     let scene = Scene::new(990_101);
     for place in scene.places() {
         for period in PERIODS {
@@ -138,7 +138,7 @@ fn relays_are_found_or_told() {
 /// live and go on, and that nothing is frozen afterwards.
 #[test]
 fn relays_are_killed() {
-    let Some(_host) = host::shared() else { return };
+    let Some(_host) = host::exclusive() else { return };
     let scene = Scene::new(990_102);
     let [task, _] = scene.places();
     for (period, with_root) in [("0", false), ("300", false), ("300", true), ("5000", true)] {
@@ -163,7 +163,7 @@ fn relays_are_killed() {
 /// and that a relay outside of the job's cgroups is left alone.
 #[test]
 fn others_are_spared() {
-    let Some(_host) = host::shared() else { return };
+    let Some(_host) = host::exclusive() else { return };
     let scene = Scene::new(990_103);
     let [task, elsewhere] = scene.places();
     let _relays = [&task, &elsewhere].map(|place| scene.start(place, &["relay", GPU, "300"]));
@@ -187,7 +187,7 @@ fn others_are_spared() {
 /// from being complete.
 #[test]
 fn builds_disturb_nobody() {
-    let Some(_host) = host::shared() else { return };
+    let Some(_host) = host::exclusive() else { return };
     let scene = Scene::new(990_104);
     let [task, _] = scene.places();
     let _build = scene.start(&task, &["short", "1000"]);
@@ -220,7 +220,7 @@ fn relays_of_threads() {
 /// Make sure that a process that executes itself again and again is found or told.
 #[test]
 fn always_executing() {
-    let Some(_host) = host::shared() else { return };
+    let Some(_host) = host::exclusive() else { return };
     let scene = Scene::new(990_106);
     for place in scene.places() {
         for period in PERIODS {

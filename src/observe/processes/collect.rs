@@ -47,9 +47,14 @@ pub(in crate::observe) fn collect(
         wanted.extend(unlisted(&mut listed, log));
     }
     let look = Look { options, hierarchy, cgroups: &cgroups, anywhere: false, sieve: None };
-    let mut list = |done: &mut HashSet<u32>, vanished: &[Vanished], log: &mut Log| match whole {
-        true => unlisted(done, log),
-        false => again(hierarchy, &cgroups, done, vanished, log),
+    let mut list = |done: &mut HashSet<u32>, vanished: &[Vanished], log: &mut Log| {
+        let mut wanted = again(hierarchy, &cgroups, done, vanished, log);
+        if whole {
+            let listed: HashSet<u32> = wanted.iter().map(|one| one.pid).collect();
+            let others = unlisted(done, log).into_iter();
+            wanted.extend(others.filter(|one| !listed.contains(&one.pid)));
+        }
+        wanted
     };
     let found = look.read(wanted, &mut list, log);
     look.tell(&found, log, &mut Vec::new());

@@ -43,6 +43,8 @@ pub(super) fn unlisted(
         if !listed.contains(&pid) {
             match is_elsewhere(pid) {
                 Ok(true) => _ = listed.insert(pid),
+                // Below a part of the hierarchy nothing is known of those that have ended.
+                Err(NotRead::Gone) if hierarchy.mount.root != b"/" => {}
                 Ok(false) | Err(_) => unlisted.push(Wanted { pid, cgroup: None }),
             }
         }
