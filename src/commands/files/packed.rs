@@ -9,7 +9,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::read::MultiGzDecoder;
 
-use super::saved;
 use crate::commands::invocation::{Failure, Invocation};
 use crate::model::ProblemCode;
 use crate::observation::Weight;
@@ -28,6 +27,8 @@ const LIGHT: usize = 16 << 20;
 /// The most bytes of one read.
 const PIECE: usize = 1 << 16;
 
+/// Why a document is refused before anything is made of it.
+pub(super) const TOO_MANY_PARTS: &str = "it has more parts than an observation of a node";
 /// Said where the time was over.
 const TOO_LATE: &str = "the time limit was reached before it was unpacked";
 
@@ -97,7 +98,7 @@ fn gunzip(packed: &[u8], until: Option<Instant>) -> Result<Vec<u8>, Unusable> {
             return Err(Unusable::TooLarge(why));
         }
         if weight.is_too_large() {
-            return Err(Unusable::TooLarge(saved::TOO_MANY_PARTS.to_owned()));
+            return Err(Unusable::TooLarge(TOO_MANY_PARTS.to_owned()));
         }
     }
 }
@@ -141,7 +142,7 @@ mod tests {
         let blank = packed(&vec![b' '; 4 * LIGHT]);
         assert!(matches!(unpack(blank, None), Err(Unusable::TooLarge(why)) if why.contains("400 times")));
         let rows = packed(format!("{{\"a\":[{}]}}", "{},".repeat(1 << 20)).as_bytes());
-        let parts = Unusable::TooLarge(saved::TOO_MANY_PARTS.to_owned());
+        let parts = Unusable::TooLarge(TOO_MANY_PARTS.to_owned());
         assert_eq!(unpack(rows, None), Err(parts));
         assert_eq!(unpack(packed(b"{}"), Some(Instant::now())), Err(Unusable::TooLate));
     }

@@ -8,14 +8,12 @@ use std::path::{Component, Path, PathBuf};
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer as _};
 
+use super::packed::TOO_MANY_PARTS;
 use crate::commands::invocation::{Failure, Invocation};
 use crate::model::ProblemCode;
 use crate::observation::{Observation, SCHEMA, Scope, Text, Weight};
 use crate::observe::{self, CgroupTarget};
 use crate::report::{self, AuditOptions, Document};
-
-/// Why a document is refused before anything is made of it.
-pub(super) const TOO_MANY_PARTS: &str = "it has more parts than an observation of a node";
 
 /// The observation that `--from` names.
 pub(crate) fn from_option(invocation: &mut Invocation<'_>) -> Result<Option<Observation>, Failure> {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use super::place::{OwnedCgroup, Places, STAYS};
+use super::place::{Key, OwnedCgroup, Places, STAYS};
 use super::remember::Remembered;
 use super::slow::SlowDecoder;
 use crate::analyse::{CgroupGpus, MovedReach};
@@ -54,10 +54,6 @@ impl CgroupReach {
         })
     }
 }
-
-/// A cgroup, and one of the v1 devices controller where that has a say: two
-/// processes in the same two may open the same.
-pub(super) type Key = (Text, Option<Text>);
 
 /// Observes cgroups, and remembers them.
 #[derive(Debug)]

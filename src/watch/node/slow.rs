@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use super::resolve::Key;
+use super::place::Key;
 use crate::analyse::{CgroupGpus, TimeLimit};
 use crate::observation::{Observation, Process, Text};
 use crate::watch::{Beside, LONG, SOON};
