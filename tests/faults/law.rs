@@ -68,7 +68,7 @@ pub fn judge(normal: &Normal, line: &Line, run: &Run, failed: &Failed, error: Er
     }
     let is_same = changes.is_empty() && code == normal.code;
     let is_allowed = match error {
-        Errno::ENOENT => failed.may_say_absent(),
+        Errno::ENOENT => failed.may_say_absent() && changes.flips().next().is_none(),
         // It is the answer of the kernel to a device that may not be opened.
         Errno::EPERM => failed.call == "faccessat",
         // And to the question for a page of memory that went.

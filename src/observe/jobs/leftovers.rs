@@ -63,7 +63,9 @@ pub fn leftovers(options: &Options, job: &JobName, hook: JobHook) -> Result<Obse
         // read.
         let path = Path::new(OsStr::from_bytes(process.cgroup.as_bytes()));
         match hierarchy.resolve(path) {
-            Ok(parts) => plan.mention(parts),
+            Ok(parts) => {
+                plan.mention(parts);
+            }
             Err(ObserveError::Open { errno, .. }) => log.failed(process.cgroup.lossy(), errno),
             Err(_) => {}
         }
