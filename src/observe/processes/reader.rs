@@ -87,7 +87,13 @@ impl<'a> Reader<'a> {
             None => None,
         };
         let mut detail = self.detail(&process, uid, &mut stat, depth, ended)?;
-        let Groups { own, devices_v1 } = self.groups(thread, wanted)?;
+        let Groups { own, devices_v1 } = match (self.groups(thread, wanted), &doubt) {
+            // Wherever it is, it is too old to be looked for.
+            (Err(Unread::LongPath(_)), Some(doubt)) if doubt.older => {
+                return Err(Unread::Unsure(doubt.clone()));
+            }
+            (groups, _) => groups?,
+        };
         if let Some(detail) = detail.as_mut().filter(|_| uid == 0)
             && serves_unnumbered_job(&own, &detail.title)
         {
