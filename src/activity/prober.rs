@@ -95,6 +95,11 @@ impl Counting {
         self.leave_out(b"/proc", None, None, &format!("{UNTOLD} ({why})"));
     }
 
+    /// Keeps that the processes in scope could not all be listed.
+    pub(super) fn processes_unlisted(&mut self, why: &str) {
+        self.leave_out(b"/proc", None, None, &format!("processes in scope may be missing ({why})"));
+    }
+
     fn leave_out(&mut self, shown: &[u8], function: Option<&str>, pid: Option<u32>, why: &str) {
         let left_out = Uncovered {
             file: Text::from(shown.to_vec()),

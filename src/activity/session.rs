@@ -208,6 +208,7 @@ impl Session {
             lives.extend(Life::read(record));
             true
         });
+        // A failure is told by the reading, which asks the same; then the number is still new.
         let records = kernel.lost().ok().and_then(|lost| lost.get(RECORDS).copied()).unwrap_or(self.records);
         // After the lives: a mapping of a process that has ended is among these.
         let (mappings, untold) = self.mapped();
@@ -337,7 +338,11 @@ impl Session {
 
     fn cover_all(&mut self) {
         let own = std::process::id();
-        for pid in self.scope.processes(&self.proc).into_iter().filter(|pid| *pid != own) {
+        let found = self.scope.processes(&self.proc);
+        if let Some(why) = found.unlisted {
+            self.counting.processes_unlisted(&why);
+        }
+        for pid in found.pids.into_iter().filter(|pid| *pid != own) {
             self.followed.insert(pid);
             self.cover(pid);
         }

@@ -18,6 +18,7 @@ use super::files::{self, Asker, Files, Use, Version, WantedFile};
 use super::look::{FILES, Lookers, ProcessFile, Seen, is_there, start};
 use super::prober::{FileId, FileRole, Prober};
 use crate::observe::processes::credentials;
+use crate::sys::absence::OrAbsent as _;
 use crate::sys::dir::Dir;
 use crate::sys::regular_file::RegularFile;
 use crate::sys::stat::FileStat;
@@ -277,8 +278,9 @@ impl<P: Clone + Debug> Libraries<P> {
         let last = next.last().filter(|_| next.len() == CHECKED).map_or(NODE, |(pid, _)| *pid);
         self.checked = (last, Instant::now());
         for (pid, known) in next {
-            let dir = Dir::open(&proc.join(pid.to_string()));
-            if dir.ok().and_then(|dir| start(&dir)) != Some(known) {
+            let there = Dir::open(&proc.join(pid.to_string())).and_then(|dir| start(&dir)).or_absent();
+            // One that cannot be read may still be there.
+            if there.is_ok_and(|there| there != Some(known)) {
                 self.forget(pid);
             }
         }
@@ -438,6 +440,7 @@ impl<P: Clone + Debug> Libraries<P> {
         if time < FREE {
             return;
         }
+        // Nobody is charged for what nobody answers for; only speed depends on it.
         let Ok(dir) = Dir::open(&proc.join(pid.to_string())) else { return };
         if let Some(uid) = self.uid(&dir, pid) {
             self.files.budgets.spend(uid, time, Instant::now());

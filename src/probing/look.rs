@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
@@ -16,6 +16,7 @@ use super::driver::{is_driver, is_interceptor};
 use crate::observe::pinned;
 use crate::observe::processes::environment::location::is_c_library;
 use crate::observe::processes::mappings::{Mapping, mappings};
+use crate::sys::absence::{OrAbsent as _, is_absence};
 use crate::sys::clock::boot_ns;
 use crate::sys::dir::{Dir, read_all};
 use crate::sys::regular_file::RegularFile;
@@ -90,7 +91,7 @@ pub(super) struct Lookers {
 #[derive(Debug)]
 struct Looker {
     questions: Sender<PathBuf>,
-    answers: Receiver<Option<ProcessFiles>>,
+    answers: Receiver<Result<Option<ProcessFiles>, String>>,
     /// Answers to come that nobody wants any more.
     unwanted: usize,
 }
@@ -100,6 +101,7 @@ impl Lookers {
     pub(super) fn begin(&mut self, places: VecDeque<PathBuf>) {
         self.drop_ahead();
         let Some(looker) = self.free() else { return };
+        // What a thread that has ended was not asked ahead is asked in its turn.
         if places.iter().all(|place| looker.questions.send(place.clone()).is_ok()) {
             self.ahead = Some((looker, places));
         }
@@ -110,7 +112,7 @@ impl Lookers {
     ///
     /// # Errors
     ///
-    /// That it takes too long.
+    /// That it takes too long, or cannot be read.
     pub(super) fn look(&mut self, place: PathBuf) -> Result<Option<ProcessFiles>, String> {
         let (looker, rest) = self.asked(place)?;
         match looker.answers.recv_timeout(PATIENCE) {
@@ -120,7 +122,7 @@ impl Lookers {
                 } else {
                     self.ahead = Some((looker, rest));
                 }
-                Ok(looked)
+                looked
             }
             Err(RecvTimeoutError::Timeout) => {
                 self.waiting.push(Looker { unwanted: rest.len() + 1, ..looker });
@@ -138,6 +140,7 @@ impl Lookers {
         }
         self.drop_ahead();
         let looker = self.free().ok_or("too many others hold their maps")?;
+        // The caller says that the thread has ended.
         let is_asked = looker.questions.send(place).is_ok();
         is_asked.then(|| (looker, VecDeque::new())).ok_or("the thread that looks has ended".to_owned())
     }
@@ -163,9 +166,11 @@ impl Lookers {
     fn start(&self) -> Option<Looker> {
         let (questions, places) = channel::<PathBuf>();
         let (found, answers) = channel();
-        let run = move || places.into_iter().try_for_each(|place| found.send(look(place)).ok());
+        // It ends when nobody listens any more.
+        let run = move || places.into_iter().try_for_each(|place| found.send(look(&place)));
         let room = self.waiting.len() < WAITING;
         let thread = room.then(|| thread::Builder::new().name("look".to_owned()).spawn(run));
+        // Without a thread its asker says that there are too many.
         thread?.ok().map(|_| Looker { questions, answers, unwanted: 0 })
     }
 }
@@ -178,20 +183,25 @@ impl Looker {
     }
 }
 
-/// Looks into a process.
-fn look(place: PathBuf) -> Option<ProcessFiles> {
+/// Looks into a process, if it is there; or why that cannot be done.
+fn look(place: &Path) -> Result<Option<ProcessFiles>, String> {
     let at = boot_ns();
-    let dir = Dir::open(&place).ok()?;
-    let start = start(&dir)?;
+    let found = Dir::open(place).and_then(|dir| Ok((start(&dir)?, dir))).or_absent();
+    let found = found.map_err(|errno| format!("it cannot be looked at ({})", errno.desc()))?;
+    Ok(found.map(|(start, dir)| files_of(dir, start, at)))
+}
+
+fn files_of(dir: Dir, start: u64, at: u64) -> ProcessFiles {
     let mut text = Vec::new();
     let read = dir.open_file(c"maps").and_then(|file| read_all(&file, &mut text, MAPS_LIMIT));
     let seen = match read {
         Ok(()) if text.is_empty() => None,
         Ok(()) => Some(Ok(files(&dir, &text))),
         Err(Errno::EFBIG) => Some(Err("its memory map has more than 4 MiB".to_owned())),
-        Err(_) => None,
+        Err(errno) if is_absence(errno) => None,
+        Err(errno) => Some(Err(format!("its memory map cannot be read ({})", errno.desc()))),
     };
-    Some(ProcessFiles { dir, start, at, seen })
+    ProcessFiles { dir, start, at, seen }
 }
 
 fn files(dir: &Dir, text: &[u8]) -> Seen {
@@ -243,15 +253,15 @@ fn find(process: &Dir, name: &CStr) -> Result<RegularFile, String> {
     })
 }
 
-/// Whether the process of this directory has not ended: no name leads from there to
-/// anything of another process.
+/// Whether the process of this directory has not ended, as far as is known: no name leads
+/// from there to anything of another process.
 pub(super) fn is_there(process: &Dir) -> bool {
-    stat_at(process, c"stat").is_ok()
+    !matches!(stat_at(process, c"stat").or_absent(), Ok(None))
 }
 
 /// When a process started, in clock ticks since boot.
-pub(super) fn start(process: &Dir) -> Option<u64> {
-    pinned::stat(process).ok().map(|stat| stat.start_time)
+pub(super) fn start(process: &Dir) -> Result<u64, Errno> {
+    pinned::stat(process).map(|stat| stat.start_time)
 }
 
 #[cfg(test)]
@@ -266,8 +276,10 @@ mod tests {
         let looked = lookers.look("/proc/self".into()).unwrap().unwrap();
         let seen = looked.seen.unwrap().unwrap();
         assert!(seen.libraries.len() == 1 || seen.executable.is_some(), "{seen:?}");
-        assert_eq!(start(&looked.dir), Some(looked.start));
+        assert_eq!(start(&looked.dir), Ok(looked.start));
         assert!(lookers.look("/proc/none".into()).unwrap().is_none());
+        // What is no process is not known to be gone.
+        assert!(lookers.look("/proc/version".into()).is_err());
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let dir = Dir::open(format!("/proc/{}", child.id()).as_ref()).unwrap();
         assert!(is_there(&dir));

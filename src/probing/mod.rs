@@ -36,5 +36,5 @@ pub use libraries::{Coverage, Libraries};
 pub use mode::Mode;
 pub use prober::{FileId, FileRole, ProbeTarget, Prober};
 pub use programs::{ProbePrograms, ProgramsSpec};
-pub use scope::ProcessScope;
+pub use scope::{ProcessScope, ScopedProcesses};
 pub use waiting::{EACH, PendingLook, Waiting};

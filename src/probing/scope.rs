@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use crate::observation::Text;
+use crate::sys::absence::OrAbsent as _;
 
 /// Levels of cgroups that are walked, as many as the kernel side looks at.
 const LEVELS: usize = 32;
@@ -24,9 +25,18 @@ pub struct ProcessScope {
 }
 
 impl ProcessScope {
-    /// The ids of the cgroups: their directories' inode numbers.
-    pub fn cgroup_ids(&self) -> Vec<u64> {
-        self.cgroups.iter().filter_map(|path| Some(fs::metadata(path).ok()?.ino())).collect()
+    /// The ids of the cgroups: their directories' inode numbers. One that was removed has
+    /// none, and no processes.
+    ///
+    /// # Errors
+    ///
+    /// Which cgroup cannot be looked at, and why: its processes would not be followed.
+    pub fn cgroup_ids(&self) -> Result<Vec<u64>, String> {
+        let id = |path: &PathBuf| match fs::metadata(path).or_absent() {
+            Ok(there) => there.map(|meta| Ok(meta.ino())),
+            Err(error) => Some(Err(format!("{}: {error}", path.display()))),
+        };
+        self.cgroups.iter().filter_map(id).collect()
     }
 
     /// Whether a cgroup is one of those or below one: by its path relative to the
@@ -38,29 +48,92 @@ impl ProcessScope {
     }
 
     /// The processes that are in scope now.
-    pub fn processes(&self, proc: &Path) -> BTreeSet<u32> {
-        let mut found: BTreeSet<u32> = self.pids.iter().copied().collect();
+    pub fn processes(&self, proc: &Path) -> ScopedProcesses {
+        let mut found = ScopedProcesses { pids: self.pids.iter().copied().collect(), unlisted: None };
         if self.all {
-            let entries = fs::read_dir(proc).into_iter().flatten().flatten();
-            found.extend(entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()));
+            let listed = found.all(proc);
+            found.note(proc, listed);
         }
         for cgroup in &self.cgroups {
-            add(cgroup, LEVELS, &mut found);
+            found.cgroup(cgroup, LEVELS);
         }
         found
     }
 }
 
-/// Processes of a cgroup and below.
-fn add(cgroup: &Path, levels: usize, found: &mut BTreeSet<u32>) {
-    let procs = fs::read_to_string(cgroup.join("cgroup.procs")).unwrap_or_default();
-    found.extend(procs.lines().filter_map(|line| line.parse::<u32>().ok()));
-    if levels == 0 {
-        return;
-    }
-    for entry in fs::read_dir(cgroup).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            add(&entry.path(), levels - 1, found);
+/// The processes in scope, as far as they could be listed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScopedProcesses {
+    /// Those that were found.
+    pub pids: BTreeSet<u32>,
+    /// Which directory could not be listed, and why: there may be more.
+    pub unlisted: Option<String>,
+}
+
+impl ScopedProcesses {
+    fn all(&mut self, proc: &Path) -> io::Result<()> {
+        for entry in fs::read_dir(proc)? {
+            let name = entry?.file_name();
+            self.pids.extend(name.to_str().and_then(|name| name.parse::<u32>().ok()));
         }
+        Ok(())
+    }
+
+    /// Processes of a cgroup and below. What was removed has none.
+    fn cgroup(&mut self, cgroup: &Path, levels: usize) {
+        let procs = fs::read_to_string(cgroup.join("cgroup.procs"));
+        // The file of a threaded cgroup is not readable: the one of its domain, above it,
+        // has its processes.
+        let is_threaded = procs.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EOPNOTSUPP));
+        if !(is_threaded && levels < LEVELS) {
+            let listed = procs.map(|procs| self.pids.extend(procs.lines().filter_map(pid)));
+            self.note(cgroup, listed);
+        }
+        if levels > 0 {
+            let listed = self.below(cgroup, levels - 1);
+            self.note(cgroup, listed);
+        }
+    }
+
+    fn below(&mut self, cgroup: &Path, levels: usize) -> io::Result<()> {
+        for entry in fs::read_dir(cgroup)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                self.cgroup(&entry.path(), levels);
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps the first failure that does not say that the directory is gone.
+    fn note(&mut self, place: &Path, listed: io::Result<()>) {
+        if let Err(error) = listed.or_absent() {
+            self.unlisted.get_or_insert_with(|| format!("{}: {error}", place.display()));
+        }
+    }
+}
+
+fn pid(line: &str) -> Option<u32> {
+    line.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that a cgroup that is gone has no processes, and that one that cannot be
+    /// listed is told.
+    #[test]
+    fn unlisted() {
+        let of = |path: &str| ProcessScope { cgroups: vec![path.into()], ..ProcessScope::default() };
+        let proc = Path::new("/proc");
+        assert_eq!(of("/nonexistent").processes(proc), ScopedProcesses::default());
+        assert_eq!(of("/nonexistent").cgroup_ids(), Ok(Vec::new()));
+        let file = of("/proc/version/below");
+        assert!(file.processes(proc).unlisted.is_some_and(|why| why.starts_with("/proc/version/below: ")));
+        assert!(file.cgroup_ids().is_err());
+        let all = ProcessScope { all: true, ..ProcessScope::default() };
+        assert!(all.processes(proc).pids.contains(&std::process::id()));
+        assert!(all.processes(Path::new("/proc/version")).unlisted.is_some());
     }
 }

@@ -73,6 +73,8 @@ pub enum Fact {
     /// A user executes programs faster than they can be looked at: libraries that
     /// nobody else uses may not be watched.
     Overlooked { account: Option<u32> },
+    /// How many events were lost cannot be asked.
+    Uncounted { why: String },
     /// So many events were lost, before or among those that come now: of each
     /// account; `None`: of users who are not counted by themselves.
     Lost(Vec<(Option<u32>, u64)>),
@@ -94,7 +96,11 @@ impl Fact {
             | Self::Moved { subject, .. }
             | Self::Exit { subject, .. }
             | Self::Driver { subject, .. } => Some(subject),
-            Self::Uncovered { .. } | Self::Overlooked { .. } | Self::Lost(_) | Self::Gap { .. } => None,
+            Self::Uncovered { .. }
+            | Self::Overlooked { .. }
+            | Self::Uncounted { .. }
+            | Self::Lost(_)
+            | Self::Gap { .. } => None,
         }
     }
 
@@ -110,7 +116,11 @@ impl Fact {
             | Self::Moved { at, .. }
             | Self::Exit { at, .. }
             | Self::Driver { at, .. } => Some(*at),
-            Self::Uncovered { .. } | Self::Overlooked { .. } | Self::Lost(_) | Self::Gap { .. } => None,
+            Self::Uncovered { .. }
+            | Self::Overlooked { .. }
+            | Self::Uncounted { .. }
+            | Self::Lost(_)
+            | Self::Gap { .. } => None,
         }
     }
 }

@@ -35,11 +35,13 @@ impl Looks {
         let (sender, looks) = channel();
         // Without a thread nobody answers, which is reported as a look that failed.
         let _thread = thread::Builder::new().spawn(move || {
+            // Nobody asks any more: the watch has ended.
             while asked.recv().is_ok() {
                 let begun = Instant::now();
                 let changes = processes.refresh();
                 let why = processes.problem().map(|problem| problem.why);
                 let look = Look { changes, engine: processes.engine(), why, took: begun.elapsed() };
+                // Nobody listens any more.
                 if sender.send(look).is_err() {
                     return;
                 }
@@ -56,6 +58,7 @@ impl Looks {
             why: None,
             took: Duration::ZERO,
         };
+        // A thread that has ended is reported as a look that failed.
         if !std::mem::replace(&mut self.waits, true) && self.ask.send(()).is_err() {
             return Some(gone());
         }

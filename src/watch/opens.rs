@@ -16,7 +16,7 @@ use crate::model::EventKind;
 use crate::observation::Text;
 use crate::observe::monitor::{DeviceChange, ProcessMonitor};
 use crate::observe::scanner::{ProcessSummary, ScanContents, ScanError, ScanMethod};
-use crate::observe::{self, Options};
+use crate::observe::{self, ObserveError, Options};
 use crate::owner::TrustedNames;
 use crate::report::Event;
 
@@ -39,6 +39,8 @@ pub struct OpensWatcher {
     facts_at: Instant,
     /// Cgroups of processes that hold GPUs, for when they are gone.
     places: HashMap<(u32, u64), Text>,
+    /// What is to be told of processes whose cgroups cannot be read.
+    unplaced: Vec<Event>,
     next: Instant,
     /// The way to see processes that was reported last.
     engine: ScanMethod,
@@ -83,6 +85,7 @@ impl OpensWatcher {
             root: PathBuf::from(facts.host.cgroup_root),
             holdings,
             places: HashMap::new(),
+            unplaced: Vec::new(),
             engine: processes.engine(),
             facts_at: now,
             next: now,
@@ -115,6 +118,7 @@ impl OpensWatcher {
         for gone in &changes.gone {
             self.places.remove(&(gone.pid, gone.start_time));
         }
+        events.append(&mut self.unplaced);
         events
     }
 
@@ -126,6 +130,7 @@ impl OpensWatcher {
             *asked += 1;
             let pid = change.process.pid;
             let limit = TimeLimit::at(Instant::now().checked_add(SOON));
+            // Then the event does not say which are denied: it is not known.
             let seen = observe::processes(&self.options, &[pid]).ok();
             devices.held_denied = seen.and_then(|seen| denied_of(&seen, pid, &change.devices, &limit));
         }
@@ -156,9 +161,20 @@ impl OpensWatcher {
     }
 
     fn remember(&mut self, process: &ProcessSummary) {
-        if let Ok(path) = observe::process_cgroup(&self.options, process.pid, process.start_time) {
-            let path = Text::from(path.as_os_str().as_bytes());
-            self.places.insert((process.pid, process.start_time), path);
+        let (pid, start_time) = (process.pid, process.start_time);
+        match observe::process_cgroup(&self.options, pid, start_time) {
+            Ok(path) => {
+                self.places.insert((pid, start_time), Text::from(path.as_os_str().as_bytes()));
+            }
+            Err(ObserveError::NoSuchProcess { .. } | ObserveError::CgroupRemoved { .. }) => {}
+            Err(error) if !self.scope.all && !self.scope.pids.contains(&pid) => {
+                let why = format!(
+                    "process {pid} may be in scope, and devices that it opens or closes are not told: {error}"
+                );
+                self.unplaced.push(Event::now(EventKind::Uncovered).because(why));
+            }
+            // An event without a cgroup says that it is not known.
+            Err(_) => {}
         }
     }
 

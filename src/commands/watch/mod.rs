@@ -113,8 +113,10 @@ impl Processes {
             .map_err(|error| Failure::new(ProblemCode::Watch, "processes", error.to_string(), ""))?;
         let mut baseline = Baseline::new(&options.proc);
         let seen = |pids: &[u32]| baseline.read(pids);
-        let source = FactSource::start_with(scope, &options.proc, mode()?, seen).map_err(refused)?;
-        baseline.read_others(scope.processes(&options.proc));
+        let mut source = FactSource::start_with(scope, &options.proc, mode()?, seen).map_err(refused)?;
+        let found = scope.processes(&options.proc);
+        source.may_miss(found.unlisted);
+        baseline.read_others(found.pids);
         let node = observe::gpus(options);
         let root = Path::new(&node.host.cgroup_root);
         let mut tracker = Tracker::new(options.clone()).within(scope.clone(), root);

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::detail::DetailReader;
@@ -28,6 +29,14 @@ pub(crate) struct PolledEnvironment {
     pub(crate) environment: Answer<Environment>,
 }
 
+/// Environments that were read together.
+#[derive(Debug, Default)]
+pub(crate) struct PolledEnvironments {
+    pub(crate) read: Vec<PolledEnvironment>,
+    /// Processes that could not be read, and why: nobody knows whether they are there.
+    pub(crate) unread: Vec<(u32, String)>,
+}
+
 /// Which environment is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Which {
@@ -35,7 +44,13 @@ enum Which {
     Executed,
 }
 
-type Helpers = HelperPool<'static, Which, Option<PolledEnvironment>>;
+/// A process as it was read, nothing if it is gone, or why it was not read.
+type Polled = Result<Option<PolledEnvironment>, String>;
+
+type Helpers = HelperPool<'static, Which, Polled>;
+
+/// Why there is no answer.
+const SILENT: &str = "it does not answer";
 
 thread_local! {
     /// Helpers stay for the next question, which comes soon. They end with the thread
@@ -44,47 +59,60 @@ thread_local! {
 }
 
 /// The current environments of these processes. Processes that ended are left out.
-pub(crate) fn live(proc: &Path, pids: impl IntoIterator<Item = u32>) -> Vec<PolledEnvironment> {
+pub(crate) fn live(proc: &Path, pids: impl IntoIterator<Item = u32>) -> PolledEnvironments {
     ask(proc, pids.into_iter().map(|pid| (pid, Which::Live)).collect())
 }
 
-/// The environment of a process's last execve.
+/// The environment of a process's last execve. One that cannot be read is `None`: it is read
+/// again soon, with those that executed a program last.
 pub(crate) fn executed(proc: &Path, pid: u32) -> Option<PolledEnvironment> {
-    ask(proc, vec![(pid, Which::Executed)]).pop()
+    ask(proc, vec![(pid, Which::Executed)]).read.pop()
 }
 
 /// Asks the helpers, and starts them if necessary.
-fn ask(proc: &Path, questions: Vec<(u32, Which)>) -> Vec<PolledEnvironment> {
+fn ask(proc: &Path, questions: Vec<(u32, Which)>) -> PolledEnvironments {
     HELPERS.with_borrow_mut(|helpers| {
         if helpers.as_ref().is_none_or(|(place, _)| place != proc) {
-            *helpers = start(proc).map(|pool| (proc.to_owned(), pool));
+            *helpers = match start(proc) {
+                Ok(pool) => Some((proc.to_owned(), pool)),
+                Err(errno) => return none_read(&questions, errno.desc()),
+            };
         }
-        let Some((_, pool)) = helpers else { return Vec::new() };
-        let mut found = Vec::new();
-        pool.ask(&questions, None, |index, answer| {
-            found.extend(answer.flatten().map(|polled| (index, polled)));
+        let Some((_, pool)) = helpers else { return none_read(&questions, SILENT) };
+        let (mut found, mut unread) = (Vec::new(), Vec::new());
+        pool.ask(&questions, None, |index, answer| match answer {
+            Some(Ok(polled)) => found.extend(polled.map(|polled| (index, polled))),
+            Some(Err(why)) => unread.push((index, why)),
+            None => unread.push((index, SILENT.to_owned())),
         });
         found.sort_unstable_by_key(|(index, _)| *index);
-        found.into_iter().map(|(_, polled)| polled).collect()
+        let read = found.into_iter().map(|(_, polled)| polled).collect();
+        let pid = |index: usize| questions.get(index).map(|(pid, _)| *pid);
+        let unread = unread.into_iter().filter_map(|(index, why)| Some((pid(index)?, why))).collect();
+        PolledEnvironments { read, unread }
     })
 }
 
-fn start(proc: &Path) -> Option<Helpers> {
-    let is_own = is_own(proc);
-    Some(HelperPool::new(
-        Dir::open(proc).ok()?,
-        move |proc, requests: Requests<'_, Which, Option<PolledEnvironment>>| {
-            let refusals = Refusals::default();
-            let mut detail_reader = DetailReader::new(&refusals, is_own);
-            requests.answer(|pid, which, depth| {
-                // One that cannot be read now is read at its next turn.
-                look(proc, pid, which, depth, &mut detail_reader, &refusals).unwrap_or(None)
-            });
-        },
-    ))
+fn none_read(questions: &[(u32, Which)], why: &str) -> PolledEnvironments {
+    let unread = questions.iter().map(|(pid, _)| (*pid, why.to_owned())).collect();
+    PolledEnvironments { read: Vec::new(), unread }
 }
 
-/// Reads one process; `None` if it has ended, is a thread of the kernel, or cannot be read.
+fn start(proc: &Path) -> Result<Helpers, Errno> {
+    let is_own = is_own(proc);
+    Ok(HelperPool::new(Dir::open(proc)?, move |proc, requests: Requests<'_, Which, Polled>| {
+        let refusals = Refusals::default();
+        let mut detail_reader = DetailReader::new(&refusals, is_own);
+        requests.answer(|pid, which, depth| {
+            match look(proc, pid, which, depth, &mut detail_reader, &refusals) {
+                Err(NotRead::Gone) => Ok(None),
+                looked => looked.map_err(|why| why.to_string()),
+            }
+        });
+    }))
+}
+
+/// Reads one process; `None` if it has ended or is a thread of the kernel.
 fn look(
     proc: &Dir,
     pid: u32,

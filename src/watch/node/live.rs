@@ -11,7 +11,7 @@ use super::resolve::{CgroupReach, Resolver};
 use super::{NodeReader, mapped};
 use crate::observation::Text;
 use crate::observe::Options;
-use crate::observe::processes::environment_poll::{self, PolledEnvironment};
+use crate::observe::processes::environment_poll::{self, PolledEnvironment, PolledEnvironments};
 use crate::probing::driver::Drivers;
 use crate::report::Gpu;
 use crate::watch::EventSubject;
@@ -36,7 +36,7 @@ impl LiveNode {
 }
 
 impl NodeReader for LiveNode {
-    fn environments(&mut self, pids: &[u32]) -> Vec<PolledEnvironment> {
+    fn environments(&mut self, pids: &[u32]) -> PolledEnvironments {
         let own = std::process::id();
         environment_poll::live(self.proc(), pids.iter().copied().filter(|pid| *pid != own))
     }

@@ -18,7 +18,7 @@ use jiff::Timestamp;
 
 use super::EventSubject;
 use crate::observation::Text;
-use crate::observe::processes::environment_poll::PolledEnvironment;
+use crate::observe::processes::environment_poll::{PolledEnvironment, PolledEnvironments};
 use crate::probing::driver::Drivers;
 use crate::report::Gpu;
 
@@ -30,7 +30,7 @@ pub(super) use resolve::CgroupReach;
 pub(super) trait NodeReader: fmt::Debug {
     /// The current environments of these processes; those of gpumap itself and of
     /// processes that ended are left out.
-    fn environments(&mut self, pids: &[u32]) -> Vec<PolledEnvironment>;
+    fn environments(&mut self, pids: &[u32]) -> PolledEnvironments;
 
     /// The environment of a process's last execve; `None` if it ended.
     fn environment_at_exec(&mut self, pid: u32) -> Option<PolledEnvironment>;

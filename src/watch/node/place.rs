@@ -67,6 +67,7 @@ impl Places {
         }
         let trusted = &self.trusted;
         self.by_process.get((subject.pid, subject.start_time), || {
+            // Without a cgroup an event says that it is not known.
             let path = observe::process_cgroup(options, subject.pid, subject.start_time).ok()?;
             Some(Rc::new(OwnedCgroup::new(&path.as_os_str().as_bytes().into(), trusted)))
         })

@@ -14,7 +14,7 @@ use super::remember::Remembered;
 use super::slow::SlowDecoder;
 use crate::analyse::{CgroupGpus, MovedReach};
 use crate::observation::{Answer, CgroupMode, Environment, Observation, Process, Text};
-use crate::observe::pinned::PinnedProcess;
+use crate::observe::pinned::{NotRead, PinnedProcess};
 use crate::observe::{self, CgroupTarget, Options};
 use crate::report::{Asked, Gpu};
 use crate::watch::EventSubject;
@@ -61,7 +61,8 @@ pub(super) struct Resolver {
     options: Options,
     places: Places,
     /// The cgroups of the v1 devices controller, which no event names.
-    groups: Remembered<(u32, u64), Option<Text>>,
+    /// `None` where one cannot be read.
+    groups: Remembered<(u32, u64), Option<Option<Text>>>,
     known: HashMap<Key, Rc<CgroupReach>>,
     slow: SlowDecoder,
     serial: u64,
@@ -104,11 +105,12 @@ impl Resolver {
     /// What answers for a process in a cgroup; `None` where the cgroup is
     /// gone.
     pub(super) fn reach(&mut self, subject: &EventSubject, cgroup: &OwnedCgroup) -> Option<Rc<CgroupReach>> {
-        let key = self.key(subject, cgroup);
-        if let Some(known) = self.known.get(&key).filter(|known| known.at.elapsed() < FRESH) {
-            return Some(known.clone());
+        if let Some(key) = self.key(subject, cgroup) {
+            if let Some(known) = self.known.get(&key).filter(|known| known.at.elapsed() < FRESH) {
+                return Some(known.clone());
+            }
+            self.known.remove(&key);
         }
-        self.known.remove(&key);
         self.observe(subject, cgroup)
     }
 
@@ -131,16 +133,19 @@ impl Resolver {
         self.slow.news()
     }
 
-    fn key(&mut self, subject: &EventSubject, cgroup: &OwnedCgroup) -> Key {
-        let group = || v1_group(&self.options.proc, subject.pid);
-        let group = if self.v1 { self.groups.get((subject.pid, subject.start_time), group) } else { None };
-        (cgroup.path.clone(), group)
+    /// `None` where it is not known which rules of v1 count for the process.
+    fn key(&mut self, subject: &EventSubject, cgroup: &OwnedCgroup) -> Option<Key> {
+        // What is kept serves nobody whose place is not known.
+        let group = || v1_group(&self.options.proc, subject.pid).ok();
+        let group = if self.v1 { self.groups.get((subject.pid, subject.start_time), group)? } else { None };
+        Some((cgroup.path.clone(), group))
     }
 
     fn observe(&mut self, subject: &EventSubject, cgroup: &OwnedCgroup) -> Option<Rc<CgroupReach>> {
         let pid = subject.pid;
         let at = Instant::now();
-        let group = v1_group(&self.options.proc, pid);
+        // Where its place is not known, what it may open is not told.
+        let group = v1_group(&self.options.proc, pid).ok()?;
         let observation = self.observation(pid, &cgroup.path)?;
         self.v1 = observation.devices_v1.is_some();
         let seen = observation.processes.iter().find(|process| process.pid == pid);
@@ -157,7 +162,7 @@ impl Resolver {
         }
         let known = Rc::new(CgroupReach { at, serial: self.serial, asker });
         // One that moved meanwhile may have been seen before or after that.
-        if group == v1_group(&self.options.proc, pid) {
+        if v1_group(&self.options.proc, pid).as_ref() == Ok(&group) {
             // Of one that is not there nothing is known of v1.
             let group = group.filter(|_| self.v1 && is_there);
             self.keep((cgroup.path.clone(), group), known.clone());
@@ -179,15 +184,20 @@ impl Resolver {
         let path = PathBuf::from(OsStr::from_bytes(cgroup.as_bytes()));
         let target = CgroupTarget { path, recursive: false };
         // One that is elsewhere by now has the same place there.
+        // A process that cannot be read is asked about by its cgroup alone.
         let its = observe::processes_and(&self.options, &[pid], std::slice::from_ref(&target)).ok();
         let its = its.filter(|seen| seen.cgroups.iter().any(|seen| seen.path == *cgroup));
+        // Then an event does not tell what may be opened: it is not known.
         its.or_else(|| observe::cgroups(&self.options, &[target]).ok())
     }
 }
 
 /// The line of `/proc/PID/cgroup` for the v1 devices controller, if there is
 /// one and the process is.
-fn v1_group(proc: &Path, pid: u32) -> Option<Text> {
-    let lines = PinnedProcess::at(proc, pid).and_then(|process| process.cgroups()).ok()?;
-    lines.devices().map(Text::from)
+fn v1_group(proc: &Path, pid: u32) -> Result<Option<Text>, NotRead> {
+    match PinnedProcess::at(proc, pid).and_then(|process| process.cgroups()) {
+        Ok(lines) => Ok(lines.devices().map(Text::from)),
+        Err(NotRead::Gone) => Ok(None),
+        Err(why) => Err(why),
+    }
 }

@@ -83,7 +83,9 @@ impl Kernel {
     pub(super) fn attach_tracepoints(&mut self) -> Result<(), WatchError> {
         let attached = self.programs.attach_tracepoints();
         attached.map_err(|error| attach_error("the course of processes", &error))?;
+        // What is not told of moves is said in `not_seen`.
         self.moves.told = self.programs.loaded().attach_tracepoint(ON_MOVE, MOVE).is_ok();
+        // The same.
         self.moves.from = self.moves.told && self.find_homes().is_ok();
         Ok(())
     }
@@ -102,16 +104,23 @@ impl Kernel {
     }
 
     /// How many records were lost since the beginning.
-    pub(super) fn lost(&self) -> u64 {
-        let entries = self.programs.entries("lost").unwrap_or_default();
-        entries.iter().filter_map(|(_, count)| long(count)).sum()
+    ///
+    /// # Errors
+    ///
+    /// That of the map.
+    pub(super) fn lost(&self) -> Result<u64, LoadError> {
+        Ok(self.programs.entries("lost")?.iter().filter_map(|(_, count)| long(count)).sum())
     }
 
     /// The same by the account that lost them, [`OTHERS`] among them. Not fewer
     /// than [`Self::lost`] said before.
-    pub(super) fn losses(&self) -> Vec<(u32, u64)> {
-        let entries = self.programs.entries("losses").unwrap_or_default();
-        entries.iter().filter_map(|(account, count)| Some((word(account)?, long(count)?))).collect()
+    ///
+    /// # Errors
+    ///
+    /// That of the map.
+    pub(super) fn losses(&self) -> Result<Vec<(u32, u64)>, LoadError> {
+        let entries = self.programs.entries("losses")?;
+        Ok(entries.iter().filter_map(|(account, count)| Some((word(account)?, long(count)?))).collect())
     }
 
     /// Begins to report calls of functions of one file, given with their

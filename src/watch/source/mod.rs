@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+use crate::loader::LoadError;
 use crate::probing::{Coverage, Libraries, Mode, Waiting};
 use crate::sys::namespace::is_in_first_pid_namespace;
 use crate::watch::clock::now_ns;
@@ -35,6 +36,8 @@ const NOT_SEEN: [&str; 2] = [
 const NO_MOVES: &str = "processes that are moved to another cgroup are not told";
 const NO_DEPARTURES: &str =
     "of a process that is moved to another cgroup it is told where it is, but not always where it was";
+/// What is not seen where not all processes in scope could be listed.
+const UNLISTED: &str = "processes that were running before the watch began may be missing";
 /// What is not seen from a pid namespace of gpumap's own.
 const OTHER_PIDS: &str = "gpumap is in a pid namespace of its own: processes are told by their pids in the node's \
      first namespace, those outside of its own too, and of those it is not known what they ask for";
@@ -65,6 +68,10 @@ pub struct FactSource {
     ready: Vec<Fact>,
     losses: Losses,
     executed: Executed,
+    /// Which processes may have been running unseen when the watch began.
+    unlisted: Option<String>,
+    /// When it was said that nobody knows what was lost.
+    uncounted: Option<Instant>,
 }
 
 impl FactSource {
@@ -109,6 +116,8 @@ impl FactSource {
             ready: Vec::new(),
             losses: Losses::default(),
             executed: Executed::default(),
+            unlisted: None,
+            uncounted: None,
         };
         // One may be initialised before its mapping is seen.
         source.libraries.cover_drivers(&mut source.kernel);
@@ -120,7 +129,9 @@ impl FactSource {
             }
         }
         let own = std::process::id();
-        let pids: Vec<u32> = scope.processes(proc).into_iter().filter(|pid| *pid != own).collect();
+        let found = scope.processes(proc);
+        source.may_miss(found.unlisted);
+        let pids: Vec<u32> = found.pids.into_iter().filter(|pid| *pid != own).collect();
         for some in pids.chunks(TOGETHER) {
             for next in some.chunks(AHEAD) {
                 source.libraries.expect(proc, next);
@@ -129,6 +140,13 @@ impl FactSource {
             seen(some);
         }
         Ok(source)
+    }
+
+    /// Keeps for [`Self::not_seen`] why the processes in scope could not all be listed, if
+    /// that is so.
+    pub fn may_miss(&mut self, unlisted: Option<String>) {
+        let why = unlisted.map(|why| format!("{UNLISTED} ({why})"));
+        self.unlisted = self.unlisted.take().or(why);
     }
 
     /// What was found while it began: the processes that are not covered.
@@ -167,7 +185,14 @@ impl FactSource {
         };
         let pids = (!is_in_first_pid_namespace()).then_some(OTHER_PIDS);
         let named = pids.and(self.only.as_ref()).map(|_| NO_PIDS);
-        NOT_SEEN.into_iter().chain(moves).chain(pids).chain(named).map(str::to_owned).collect()
+        NOT_SEEN
+            .into_iter()
+            .chain(moves)
+            .chain(pids)
+            .chain(named)
+            .map(str::to_owned)
+            .chain(self.unlisted.clone())
+            .collect()
     }
 
     /// How many distinct libraries and executables are watched.
@@ -210,7 +235,10 @@ impl FactSource {
     /// Reads the ring, to its end if that is near.
     fn drain(&mut self, facts: &mut Vec<Fact>) {
         // Before the end is reached: what is lost later may lie behind it.
-        let lost = if self.losses.misses(self.kernel.lost()) { self.kernel.losses() } else { Vec::new() };
+        let lost = self.lost().unwrap_or_else(|error| {
+            self.uncounted(&error);
+            Vec::new()
+        });
         let (losses, executed) = (&mut self.losses, &mut self.executed);
         let is_empty = facts.len() < BATCH
             && self.kernel.programs.ring.read(&mut |record| {
@@ -221,6 +249,19 @@ impl FactSource {
             let lost = lost.into_iter().filter(|(account, number)| self.losses.all(*account, *number));
             let at = now_ns();
             facts.extend(lost.map(|(account, _)| Fact::Gap { at, account: named(account) }));
+        }
+    }
+
+    /// What each account lost, if anything was lost that no record told of.
+    fn lost(&self) -> Result<Vec<(u32, u64)>, LoadError> {
+        if self.losses.misses(self.kernel.lost()?) { self.kernel.losses() } else { Ok(Vec::new()) }
+    }
+
+    /// Says that it is not known how many events were lost, unless that was said lately.
+    fn uncounted(&mut self, error: &LoadError) {
+        if self.uncounted.is_none_or(|told| told.elapsed() >= SAY) {
+            self.uncounted = Some(Instant::now());
+            self.ready.push(Fact::Uncounted { why: error.to_string() });
         }
     }
 

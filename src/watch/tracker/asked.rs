@@ -73,3 +73,8 @@ pub(super) fn overlooked(account: Option<u32>) -> Event {
         "{who} executes programs faster than they can be looked at: changes by libraries that nobody else uses may not be seen"
     ))
 }
+
+/// How many events were lost is not known.
+pub(super) fn uncounted(why: &str) -> Event {
+    Event::now(EventKind::Uncovered).because(format!("how many events were lost cannot be asked: {why}"))
+}

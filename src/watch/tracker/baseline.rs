@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
-use crate::observe::processes::environment_poll::{self, PolledEnvironment};
+use crate::observe::processes::environment_poll::{self, PolledEnvironments};
 use crate::watch::clock::now_ns;
 
 /// Environments that were read together.
@@ -17,7 +17,7 @@ pub(super) struct Portion {
     /// Between which moments, in nanoseconds since boot.
     pub(super) begun: u64,
     pub(super) ended: u64,
-    pub(super) polled: Vec<PolledEnvironment>,
+    pub(super) polled: PolledEnvironments,
 }
 
 /// The way to the thread that reads, and the thread.
@@ -40,6 +40,7 @@ impl Baseline {
         let (questions, portions) = channel();
         let place = proc.to_owned();
         let run = move || read_all(&place, &portions);
+        // Without the thread the portions are read here.
         let thread = thread::Builder::new().name("baseline".to_owned()).spawn(run).ok();
         let reader = thread.map(|thread| (questions, thread));
         Self { proc: proc.to_owned(), asked: HashSet::new(), reader, portions: Vec::new() }
@@ -49,6 +50,7 @@ impl Baseline {
     pub fn read(&mut self, pids: &[u32]) {
         self.asked.extend(pids);
         match &self.reader {
+            // Nothing is lost: what the thread does not take is read here.
             Some((questions, _)) if questions.send(pids.to_vec()).is_ok() => {}
             _ => self.portions.push(portion(&self.proc, pids)),
         }
@@ -99,7 +101,7 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         let pids: Vec<u32> =
-            portions.iter().flat_map(|portion| &portion.polled).map(|polled| polled.pid).collect();
+            portions.iter().flat_map(|portion| &portion.polled.read).map(|polled| polled.pid).collect();
         assert_eq!(pids, [one]);
         assert!(portions.iter().all(|it| before <= it.begun && it.begun <= it.ended));
     }

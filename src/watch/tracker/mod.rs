@@ -67,6 +67,8 @@ pub struct Tracker {
     doubtful: Turns,
     /// Those that executed a program last.
     recent: Recent,
+    /// Those that could not be read when the watch began, which is still to be said.
+    unread: Vec<(u32, String)>,
     /// The one that ended last, and who answered for it.
     gone: Option<(u32, Option<u32>)>,
     /// How much is kept of environments.
@@ -92,6 +94,7 @@ impl Tracker {
             uncovered: Turns::default(),
             doubtful: Turns::default(),
             recent: Recent::default(),
+            unread: Vec::new(),
             gone: None,
             weights: Weights::default(),
         }
@@ -111,7 +114,8 @@ impl Tracker {
     }
 
     fn learn_portion(&mut self, Portion { begun, ended, polled }: Portion) {
-        for polled in polled {
+        self.unread.extend(polled.unread);
+        for polled in polled.read {
             let pid = polled.pid;
             let Some(state) = self.state(&subject(&polled)) else { continue };
             if let Some(environment) = state::known(polled) {
@@ -168,6 +172,7 @@ impl Tracker {
             Fact::Driver { at, subject, driver, result } => vec![self.driver(at, &subject, driver, result)],
             Fact::Uncovered { pid, why } => self.not_covered(pid, why).into_iter().collect(),
             Fact::Overlooked { account } => vec![asked::overlooked(account)],
+            Fact::Uncounted { why } => vec![asked::uncounted(&why)],
             Fact::Lost(lost) => vec![Event::lost(lost)],
             Fact::Gap { at, account } => {
                 self.gaps.add(account, at);
@@ -209,7 +214,8 @@ impl Tracker {
     /// The environment that the process has in memory now.
     fn read(&mut self, subject: &EventSubject) -> Option<EnvironmentReading> {
         let begun = self.node.now();
-        let peek = self.node.environments(&[subject.pid]).pop();
+        // Of one that cannot be read the environment is not known.
+        let peek = self.node.environments(&[subject.pid]).read.pop();
         let environment: Environment =
             state::known(peek.filter(|peek| peek.start_time == subject.start_time)?)?;
         Some(EnvironmentReading { begun, ended: self.node.now(), environment })

@@ -9,7 +9,7 @@ use super::state::known;
 use super::{EACH, PROCESSES, Tracker, subject};
 use crate::model::{EventCause, EventKind};
 use crate::observation::Environment;
-use crate::observe::processes::environment_poll::PolledEnvironment;
+use crate::observe::processes::environment_poll::{PolledEnvironment, PolledEnvironments};
 use crate::report::Event;
 use crate::watch::EventSubject;
 
@@ -26,6 +26,8 @@ const OTHERS: usize = 32;
 pub struct Reread {
     /// Each with the number of the process's changes of before.
     seen: Vec<(PolledEnvironment, u64)>,
+    /// Processes that could not be read, and why.
+    unread: Vec<(u32, String)>,
     /// Processes that are no longer there.
     gone: Vec<u32>,
     /// When that was done, in nanoseconds since boot.
@@ -51,8 +53,11 @@ impl Tracker {
         let pids = self.in_turn();
         let changes = |pid: &u32| self.processes.get(pid).map_or(0, |state| state.changes);
         let before: HashMap<u32, u64> = pids.iter().map(|pid| (*pid, changes(pid))).collect();
-        let seen = self.node.environments(&pids.iter().copied().collect::<Vec<_>>());
-        let there: BTreeSet<u32> = seen.iter().map(|peek| peek.pid).collect();
+        let PolledEnvironments { read: seen, mut unread } =
+            self.node.environments(&pids.iter().copied().collect::<Vec<_>>());
+        let there = seen.iter().map(|peek| peek.pid).chain(unread.iter().map(|(pid, _)| *pid));
+        let there: BTreeSet<u32> = there.collect();
+        unread.append(&mut self.unread);
         let gone: Vec<u32> = pids.difference(&there).copied().collect();
         for pid in &gone {
             self.uncovered.remove(*pid);
@@ -62,7 +67,7 @@ impl Tracker {
             let changes = before.get(&peek.pid).copied().unwrap_or(0);
             (peek, changes)
         });
-        Reread { seen: seen.collect(), gone, at: self.node.now() }
+        Reread { seen: seen.collect(), unread, gone, at: self.node.now() }
     }
 
     /// The processes whose turn it is.
@@ -80,6 +85,7 @@ impl Tracker {
         let seen = reread.seen.into_iter();
         let mut events: Vec<Event> =
             seen.flat_map(|(peek, changes)| self.compare_one(peek, changes)).collect();
+        events.extend(self.cannot_read(reread.unread));
         events.extend(reread.gone.into_iter().filter_map(|pid| self.vanished(pid)));
         events.extend(self.too_many());
         events.extend(self.decoding());
@@ -91,6 +97,22 @@ impl Tracker {
         let untold: Vec<_> = std::mem::take(&mut self.untold).into_iter().collect();
         let why = format!("more than {EACH} processes of one user are not followed, nor {PROCESSES} of all");
         (!untold.is_empty()).then(|| Event::lost(untold).because(why))
+    }
+
+    /// Processes that could not be read at their turn: each is said once until it can be.
+    fn cannot_read(&mut self, unread: Vec<(u32, String)>) -> Option<Event> {
+        let is_new = |(pid, _): &(u32, String)| match self.processes.get_mut(pid) {
+            Some(state) => !std::mem::replace(&mut state.unread, true),
+            None => !self.node.has_ended(*pid),
+        };
+        let new: Vec<(u32, String)> = unread.into_iter().filter(is_new).collect();
+        let (pid, why) = new.first()?;
+        let whose = match new.len() - 1 {
+            0 => format!("the environment of process {pid}"),
+            others => format!("the environments of process {pid} and {others} others"),
+        };
+        let why = format!("{whose} cannot be read: what changes without a call is not known ({why})");
+        Some(Event::now(EventKind::Uncovered).because(why))
     }
 
     /// A process whose end was among the events that were lost.
@@ -105,11 +127,12 @@ impl Tracker {
     }
 
     fn compare_one(&mut self, peek: PolledEnvironment, changes: u64) -> Vec<Event> {
-        let state = self.processes.get(&peek.pid);
-        let same = |state: &&super::TrackedProcess| {
+        let state = self.processes.get_mut(&peek.pid);
+        let same = |state: &mut super::TrackedProcess| {
+            state.unread = false;
             state.subject.start_time == peek.start_time && state.changes == changes
         };
-        if !state.is_some_and(|state| same(&state)) {
+        if !state.is_some_and(same) {
             return Vec::new();
         }
         let subject = subject(&peek);
@@ -163,7 +186,12 @@ impl Tracker {
 
     /// The calls of a process are not seen, for this reason.
     pub(super) fn not_covered(&mut self, pid: u32, why: String) -> Option<Event> {
-        let peek = self.node.environments(&[pid]).pop()?;
+        let mut polled = self.node.environments(&[pid]);
+        let Some(peek) = polled.read.pop() else {
+            let (pid, unread) = polled.unread.pop()?;
+            let why = format!("process {pid}: {why}; its environment cannot be read either ({unread})");
+            return Some(Event::now(EventKind::Uncovered).because(why));
+        };
         let subject = subject(&peek);
         let unreadable = peek.environment.missing().map(str::to_owned);
         let environment = known(peek);

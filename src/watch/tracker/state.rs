@@ -46,6 +46,8 @@ pub(super) struct TrackedProcess {
     asked: Option<(u64, Asked)>,
     /// Whether changes have an effect.
     pub(super) effect: Effect,
+    /// Whether it was said that it cannot be read again.
+    pub(super) unread: bool,
     /// Whether there was an event about it.
     pub(super) told: bool,
     /// Number of changes, to tell whether there was one meanwhile.

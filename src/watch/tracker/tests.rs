@@ -8,11 +8,14 @@ use jiff::Timestamp;
 use super::*;
 use crate::model::{EventCause, EventKind};
 use crate::observation::{Answer, Text, Variable};
+use crate::observe::processes::environment_poll::PolledEnvironments;
 use crate::probing::driver::Drivers;
 use crate::watch::NewValue;
 use crate::watch::node::{CgroupReach, OwnedCgroup};
 
 const A: &str = "CUDA_VISIBLE_DEVICES";
+/// Of a process with this value the environment cannot be read.
+const UNREAD: &str = "no descriptors are left";
 const B: &str = "HIP_VISIBLE_DEVICES";
 
 /// A node without cgroups, where these processes have these values of one
@@ -21,8 +24,12 @@ const B: &str = "HIP_VISIBLE_DEVICES";
 struct MadeUp(Rc<RefCell<BTreeMap<u32, &'static str>>>);
 
 impl NodeReader for MadeUp {
-    fn environments(&mut self, pids: &[u32]) -> Vec<PolledEnvironment> {
-        pids.iter().filter_map(|pid| self.environment_at_exec(*pid)).collect()
+    fn environments(&mut self, pids: &[u32]) -> PolledEnvironments {
+        let is_unread = |pid: &u32| self.0.borrow().get(pid) == Some(&UNREAD);
+        let unread: Vec<u32> = pids.iter().copied().filter(is_unread).collect();
+        let read = pids.iter().filter(|pid| !unread.contains(pid));
+        let read = read.filter_map(|pid| self.environment_at_exec(*pid)).collect();
+        PolledEnvironments { read, unread: unread.into_iter().map(|pid| (pid, UNREAD.to_owned())).collect() }
     }
 
     fn environment_at_exec(&mut self, pid: u32) -> Option<PolledEnvironment> {
@@ -103,6 +110,35 @@ fn polled() {
     let reread = tracker.reread();
     change(&mut tracker, 102, "5");
     assert!(tracker.compare(reread).is_empty());
+}
+
+/// Make sure that a process that cannot be read is told once, whether it was read before or
+/// not, and is not taken for gone.
+#[test]
+fn unread() {
+    let node = MadeUp::default();
+    let mut tracker = Tracker::of(Box::new(node.clone()));
+    node.0.borrow_mut().extend([(7, "0,1"), (8, UNREAD)]);
+    let polled = node.clone().environments(&[7, 8]);
+    tracker.learn_portion(Portion { begun: 100, ended: 100, polled });
+    node.0.borrow_mut().insert(7, UNREAD);
+    let compare = |tracker: &mut Tracker| {
+        let reread = tracker.reread();
+        tracker.compare(reread)
+    };
+    let events = compare(&mut tracker);
+    let [event] = &events[..] else { panic!("{events:?}") };
+    assert_eq!(event.kind, EventKind::Uncovered);
+    let why = event.why.as_deref().unwrap();
+    assert!(why.contains("process 7 and 1 others") && why.contains(UNREAD), "{why}");
+    assert!(compare(&mut tracker).is_empty());
+    // It was followed all the time, and is said again after it was read.
+    node.0.borrow_mut().insert(7, "3");
+    assert_eq!(values(&compare(&mut tracker)), (Some("0,1"), Some("3")));
+    node.0.borrow_mut().insert(7, UNREAD);
+    assert_eq!(compare(&mut tracker).len(), 1);
+    let event = tracker.take(Fact::Uncovered { pid: 7, why: "no library".to_owned() });
+    assert!(event[0].why.as_deref().is_some_and(|why| why.contains("no library") && why.contains(UNREAD)));
 }
 
 fn process(pid: u32) -> EventSubject {
