@@ -39,7 +39,9 @@ pub(super) fn setup(invocation: &Invocation<'_>) -> Setup {
         Ok(mode) => Trial { what, engine: Some(mode.engine().to_string()), refused: None },
         Err(error) => Trial { what, engine: None, refused: Some(error.to_string()) },
     });
-    let libraries = FactSource::installed_drivers(&options.gpu_root);
-    setup.libraries = libraries.iter().map(|path| path.to_string_lossy().into_owned()).collect();
+    let found = FactSource::installed_drivers(&options.gpu_root);
+    setup.libraries = found.paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
+    let unread = found.unread.first().map(|(place, why)| format!("{}: {why}", place.display()));
+    setup.libraries_unknown = unread;
     setup
 }

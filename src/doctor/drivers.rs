@@ -122,9 +122,15 @@ fn libraries(node: &NodeFacts<'_>) -> Option<CheckResult> {
     if node.gpus.is_empty() && node.setup.libraries.is_empty() {
         return None;
     }
-    Some(match node.setup.libraries.as_slice() {
-        [] => note("The dynamic linker's directories have no library of a driver (libcuda, libamdhip64, libhsa-runtime64).")
+    let found = node.setup.libraries.as_slice();
+    Some(match (found, &node.setup.libraries_unknown) {
+        (found, Some(why)) => note(format!(
+            "Drivers' libraries: {}; whether there are others is not known: {why}.",
+            if found.is_empty() { "none was found".to_owned() } else { found.join(", ") }
+        ))
+        .with_fix("let gpumap read that place"),
+        ([], None) => note("The dynamic linker's directories have no library of a driver (libcuda, libamdhip64, libhsa-runtime64).")
             .with_fix("name the directory in /etc/ld.so.conf.d, unless only containers use the GPUs"),
-        found => ok(format!("Drivers' libraries: {}.", found.join(", "))),
+        (found, None) => ok(format!("Drivers' libraries: {}.", found.join(", "))),
     })
 }

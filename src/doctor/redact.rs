@@ -43,6 +43,7 @@ pub fn redact(observation: &mut Observation, setup: &mut Setup) {
     cgroups(setup);
     slurm(setup);
     setup.libraries = setup.libraries.iter().map(|library| path(library)).collect();
+    setup.libraries_unknown = setup.libraries_unknown.as_deref().map(text);
     if let Answer::Known(file) = &mut setup.own_file {
         file.path = path(&file.path);
         file.open_directory = file.open_directory.as_deref().map(path);

@@ -53,6 +53,9 @@ pub struct Setup {
     /// Files of drivers' libraries where the dynamic linker looks for them.
     #[serde(default)]
     pub libraries: Vec<String>,
+    /// Why there may be more of them: a place that could not be looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub libraries_unknown: Option<String>,
     /// What of Slurm's configuration concerns GPUs.
     #[serde(default)]
     pub slurm: SlurmSetup,

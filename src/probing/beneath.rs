@@ -34,6 +34,7 @@ impl Beneath {
         let beneath = mapped.filter(|mapped| mapped.device != overlay);
         let number = match beneath {
             Some(mapped) => Number::Inode(mapped.device, mapped.inode),
+            // The caller says that the file cannot be told from others.
             None => Number::Handle(file_handle::of(file).ok()?),
         };
         Some(Self { number, changed: file.stat().changed })

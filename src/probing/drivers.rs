@@ -4,12 +4,15 @@
 //! too, which get the host's files mounted into them.
 
 use std::collections::HashSet;
-use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use nix::errno::Errno;
 
 use super::driver::is_driver;
 use super::{files, linker};
+use crate::sys::absence::{OrAbsent as _, is_absence};
 use crate::sys::dir::Dir;
 use crate::sys::regular_file::RegularFile;
 use crate::sys::stat::{FileStat, stat_at};
@@ -37,37 +40,69 @@ const USUAL: [&str; 15] = [
 const ENTRIES: usize = 1 << 16;
 const LIBRARIES: usize = 64;
 
-/// Paths of the libraries below `root`, each file once.
-pub fn installed(root: &Path) -> Vec<PathBuf> {
-    let mut seen = HashSet::new();
-    let paths = directories(root).into_iter().filter(|directory| is_roots(directory));
-    let paths = paths.flat_map(|directory| libraries(&directory));
-    let new =
-        |path: &PathBuf| RegularFile::find_path(path).is_ok_and(|file| seen.insert(files::id(file.stat())));
-    paths.filter(new).take(LIBRARIES).collect()
+/// The libraries that are installed.
+#[derive(Clone, Debug, Default)]
+pub struct InstalledDrivers {
+    /// Their paths, each file once.
+    pub paths: Vec<PathBuf>,
+    /// Places that could not be looked at, and why: there may be more libraries.
+    pub unread: Vec<(PathBuf, String)>,
+}
+
+/// The libraries below `root`.
+pub fn installed(root: &Path) -> InstalledDrivers {
+    let (mut found, mut seen) = (InstalledDrivers::default(), HashSet::new());
+    for directory in directories(root, &mut found.unread) {
+        let names = match libraries(&directory).or_absent() {
+            Ok(names) => names.unwrap_or_default(),
+            // What is no directory has no libraries.
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => continue,
+            Err(error) => {
+                found.unread.push((directory, error.to_string()));
+                continue;
+            }
+        };
+        for path in names {
+            match RegularFile::find_path(&path) {
+                Ok(file) if found.paths.len() < LIBRARIES && seen.insert(files::id(file.stat())) => {
+                    found.paths.push(path);
+                }
+                // One that leads nowhere or to no regular file is no library.
+                Ok(_) | Err(Errno::EINVAL | Errno::ELOOP | Errno::ENOTDIR) => {}
+                Err(errno) if is_absence(errno) => {}
+                Err(errno) => found.unread.push((path, errno.desc().to_owned())),
+            }
+        }
+    }
+    found
 }
 
 /// Whether only root, or who runs gpumap, says what is in a directory: in one
 /// of a user's a link could lead to a place that never answers.
-fn is_roots(directory: &Path) -> bool {
+fn is_roots(directory: &Path) -> io::Result<bool> {
     const OTHERS_WRITE: u16 = 0o022;
     let own = nix::unistd::geteuid().as_raw();
     let roots = |stat: FileStat| [0, own].contains(&stat.uid) && stat.permissions & OTHERS_WRITE == 0;
-    Dir::open(directory).and_then(|dir| stat_at(&dir, c"")).is_ok_and(roots)
+    Ok(roots(Dir::open(directory).and_then(|dir| stat_at(&dir, c""))?))
 }
 
 /// The usual directories and those of the dynamic linker's configuration.
-fn directories(root: &Path) -> Vec<PathBuf> {
+fn directories(root: &Path, unread: &mut Vec<(PathBuf, String)>) -> Vec<PathBuf> {
     let usual = USUAL.iter().map(|path| linker::below(root, Path::new(path)));
     let mut seen = HashSet::new();
-    usual.chain(linker::directories(root)).filter(|path| seen.insert(path.clone())).collect()
+    usual.chain(linker::directories(root, unread)).filter(|path| seen.insert(path.clone())).collect()
 }
 
-/// What a directory has that is a driver's library by name.
-fn libraries(directory: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten().take(ENTRIES);
-    let entries = entries.filter(|entry| is_driver(entry.file_name().as_bytes()));
-    entries.map(|entry| entry.path()).collect()
+/// What a directory of root's has that is a driver's library by name.
+fn libraries(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    if is_roots(directory)? {
+        for entry in fs::read_dir(directory)?.take(ENTRIES) {
+            let entry = entry?;
+            found.extend(is_driver(entry.file_name().as_bytes()).then(|| entry.path()));
+        }
+    }
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -100,7 +135,8 @@ mod tests {
         fs::set_permissions(root.join("srv/open"), std::os::unix::fs::PermissionsExt::from_mode(0o777))
             .unwrap();
         let inode = |path: &PathBuf| std::os::unix::fs::MetadataExt::ino(&fs::metadata(path).unwrap());
-        let inodes: Vec<u64> = installed(&root).iter().map(inode).collect();
+        let inodes: Vec<u64> = installed(&root).paths.iter().map(inode).collect();
+        assert!(installed(&root).unread.is_empty());
         let expected =
             ["usr/lib64/libcuda.so.550.54", "srv/a b/libamdhip64.so.6", "srv/old/libhsa-runtime64.so.1"];
         assert_eq!(inodes, expected.map(|path| inode(&root.join(path))));

@@ -89,6 +89,7 @@ impl FileSystems {
     pub(super) fn new() -> Self {
         let user =
             Dir::open("/proc/self/ns".as_ref()).and_then(|dir| inode(&namespace::open(&dir, c"user")?));
+        // Without it every file system counts as a user's, which is the careful side.
         Self { own: Vec::new(), other: Vec::new(), user: user.ok() }
     }
 
@@ -130,6 +131,7 @@ impl FileSystems {
     /// Reads the mount table of a process. Whether it is one of root's: its
     /// mount namespace belongs to this process's user namespace.
     fn read(&mut self, process: &Dir) -> bool {
+        // Of a file in no table it is said that its file system is not known.
         if process.read_into(c"mountinfo", &mut self.other, LIMIT).is_err() {
             self.other.clear();
             return false;
@@ -138,12 +140,14 @@ impl FileSystems {
         // never comes back.
         let owner = Dir::child(process, c"ns").and_then(|ns| namespace::open(&ns, c"mnt"));
         let owner = owner.and_then(namespace::owner).and_then(|owner| inode(&owner));
+        // One that cannot be asked counts as a user's, which is the careful side.
         owner.is_ok_and(|owner| Some(owner) == self.user)
     }
 }
 
 fn own(table: &mut Vec<u8>) {
     let file = Dir::open("/proc/self".as_ref()).and_then(|dir| dir.open_file(c"mountinfo"));
+    // Of a file in no table it is said that its file system is not known.
     if file.and_then(|file| read_all(file, table, OWN_LIMIT)).is_err() {
         table.clear();
     }

@@ -51,10 +51,12 @@ pub fn places<'n>(
 /// Where the probe of one of this program's own functions goes in its file
 /// (`/proc/self/exe`), by the function's address; `None` where it would cost two traps.
 pub fn own_place(address: u64) -> Option<u64> {
+    // Then the cost of a call is not measured, which the answer says.
     let text = std::fs::read("/proc/self/maps").ok()?;
     let mapping = mappings(&text).find(|one| one.executable && (one.start..one.end).contains(&address))?;
     let offset = address - mapping.start + mapping.offset;
     let mut beginning = [0; LONGEST_BEGINNING];
+    // The same.
     std::fs::File::open("/proc/self/exe").ok()?.read_exact_at(&mut beginning, offset).ok()?;
     let place = probe_place(&beginning);
     (place.cost != Cost::TwoTraps).then(|| offset + place.behind)

@@ -154,14 +154,23 @@ impl<P: Clone + Debug> Libraries<P> {
     /// Finds the drivers' libraries that are installed on the node, and watches
     /// them before a process maps them.
     pub fn cover_drivers(&mut self, prober: &mut impl Prober<Point = P>) {
-        self.installed = drivers::installed(Path::new("/"));
+        let found = drivers::installed(Path::new("/"));
+        self.installed = found.paths;
+        for (place, why) in found.unread {
+            prober.refused(place.as_os_str().as_bytes(), None, &why);
+        }
         self.listed = Instant::now();
         if self.apart {
             return;
         }
         let mut seen = Vec::new();
         for path in self.installed.clone() {
-            if let Ok(file) = RegularFile::find_path(&path) {
+            let found = RegularFile::find_path(&path).or_absent();
+            let found = found.unwrap_or_else(|errno| {
+                prober.refused(path.as_os_str().as_bytes(), None, errno.desc());
+                None
+            });
+            if let Some(file) = found {
                 let wanted = WantedFile {
                     file: &file,
                     mapped: None,
@@ -300,10 +309,11 @@ impl<P: Clone + Debug> Libraries<P> {
         if self.apart {
             for path in self.installed.clone() {
                 let found = ProcessFile {
-                    file: RegularFile::find_path(&path).map_err(|_| String::new()),
+                    file: RegularFile::find_path(&path).map_err(|errno| errno.desc().to_owned()),
                     mapped: None,
                     shown: path.as_os_str().as_bytes().to_vec(),
                 };
+                // When the process maps it, it is tried again, and a failure told.
                 let _no_driver = self.file(prober, process, &found, FileRole::Driver);
             }
         }

@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
-use std::fs;
 use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
+use crate::sys::absence::OrAbsent as _;
 use crate::sys::regular_file::RegularFile;
 
 const CONFIGURATION: &str = "/etc/ld.so.conf";
@@ -17,17 +18,21 @@ const DIRECTORIES: usize = 256;
 const ENTRIES: usize = 1 << 16;
 
 /// The directories below `root` that its configuration names, in the order of
-/// the files; empty without one.
-pub(super) fn directories(root: &Path) -> Vec<PathBuf> {
+/// the files; empty without one. Files and directories that cannot be read are `unread`.
+pub(super) fn directories(root: &Path, unread: &mut Vec<(PathBuf, String)>) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut waiting = VecDeque::from([below(root, Path::new(CONFIGURATION))]);
     for _ in 0..FILES {
         let Some(path) = waiting.pop_front() else { break };
         let base = path.parent().unwrap_or(root);
-        for line in read(&path).split(|byte| *byte == b'\n').filter_map(parse) {
+        let text = read(&path).or_absent().unwrap_or_else(|error| {
+            unread.push((path.clone(), error.to_string()));
+            None
+        });
+        for line in text.unwrap_or_default().split(|byte| *byte == b'\n').filter_map(parse) {
             match line {
                 Line::Directory(path) => found.push(below(root, path)),
-                Line::Include(patterns) => waiting.extend(included(patterns, root, base)),
+                Line::Include(patterns) => waiting.extend(included(patterns, root, base, unread)),
             }
         }
         waiting.truncate(FILES);
@@ -59,36 +64,42 @@ fn parse(line: &[u8]) -> Option<Line<'_>> {
 
 /// The files of an `include`; patterns that are not absolute start where the
 /// line stands.
-fn included(patterns: &[u8], root: &Path, base: &Path) -> Vec<PathBuf> {
+fn included(patterns: &[u8], root: &Path, base: &Path, unread: &mut Vec<(PathBuf, String)>) -> Vec<PathBuf> {
     let patterns = patterns.split(u8::is_ascii_whitespace).filter(|pattern| !pattern.is_empty());
     let patterns = patterns.map(|pattern| Path::new(OsStr::from_bytes(pattern)));
     let place = |path: &Path| if path.is_absolute() { below(root, path) } else { base.join(path) };
-    patterns.flat_map(|pattern| files(&place(pattern))).take(FILES).collect()
+    let files = |pattern: PathBuf| {
+        files(&pattern).or_absent().unwrap_or_else(|error| {
+            unread.push((pattern, error.to_string()));
+            None
+        })
+    };
+    patterns.map(place).filter_map(files).flatten().take(FILES).collect()
 }
 
 /// The files that a pattern means whose last part has at most one star; others
 /// are not in use.
-fn files(pattern: &Path) -> Vec<PathBuf> {
+fn files(pattern: &Path) -> io::Result<Vec<PathBuf>> {
     let name = pattern.file_name().map(OsStr::as_bytes).unwrap_or_default();
     let mut parts = name.split(|byte| *byte == b'*');
-    let (Some(start), Some(end)) = (parts.next(), parts.next()) else { return vec![pattern.to_owned()] };
+    let (Some(start), Some(end)) = (parts.next(), parts.next()) else { return Ok(vec![pattern.to_owned()]) };
     let matches = |name: &OsStr| {
         let rest = name.as_bytes().strip_prefix(start);
         rest.is_some_and(|rest| rest.ends_with(end)) && !name.as_bytes().starts_with(b".")
     };
-    let entries = pattern.parent().and_then(|parent| fs::read_dir(parent).ok());
-    let entries = entries.into_iter().flatten().flatten().take(ENTRIES);
-    let entries = entries.filter(|entry| matches(&entry.file_name()));
-    let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    let mut found = Vec::new();
+    for entry in fs::read_dir(pattern.parent().unwrap_or(pattern))?.take(ENTRIES) {
+        let entry = entry?;
+        found.extend(matches(&entry.file_name()).then(|| entry.path()));
+    }
     found.sort();
-    found
+    Ok(found)
 }
 
-fn read(path: &Path) -> Vec<u8> {
+fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
-    let file = RegularFile::find_path(path).and_then(|file| file.open()).ok();
-    let read = file.map(|file| file.take(BYTES).read_to_end(&mut text));
-    if matches!(read, Some(Ok(_))) { text } else { Vec::new() }
+    RegularFile::find_path(path)?.open()?.take(BYTES).read_to_end(&mut text)?;
+    Ok(text)
 }
 
 /// An absolute path below another root.
@@ -121,14 +132,18 @@ mod tests {
         let write = |path: &str, text: &str| fs::write(root.join("etc").join(path), text).unwrap();
         write(
             "ld.so.conf",
-            "include more/*.conf  /etc/more/z.off\ninclude /etc/ld.so.conf\n/srv/a b # there",
+            "include odd nothing more/*.conf  /etc/more/z.off\ninclude /etc/ld.so.conf\n/srv/a b # there",
         );
+        fs::create_dir_all(root.join("etc/odd")).unwrap();
         write("more/b.conf", "/srv/old=libc6\nrelative");
         write("more/a.conf", "/srv/first");
         write("more/.c.conf", "/srv/hidden");
         write("more/z.off", "/srv/named");
         write("more/y.off", "/srv/hidden");
-        let found = directories(&root);
+        let mut unread = Vec::new();
+        let found = directories(&root, &mut unread);
+        // What is no file cannot be read.
+        assert!(!unread.is_empty() && unread.iter().all(|(path, _)| *path == root.join("etc/odd")));
         let expected = ["srv/a b", "srv/first", "srv/old", "srv/named"].map(|path| root.join(path));
         assert_eq!(found[..4], expected);
         assert!(found[4..].iter().all(|path| expected.contains(path)));

@@ -52,6 +52,7 @@ impl Locks {
     ///
     /// The one that does not, and whose it is.
     pub(super) fn free(&mut self) -> Result<(), String> {
+        // Only how long the answer serves depends on it: both are handed on.
         let counts = |result: &Result<(), String>| if result.is_ok() { FREE } else { HELD };
         if let Some((at, result)) = &self.known
             && at.elapsed() < counts(result)
@@ -66,6 +67,7 @@ impl Locks {
     /// Waits until every process of the node answers, for `limit` at most.
     pub(super) fn wait(&mut self, limit: Option<Duration>) {
         let begun = Instant::now();
+        // It waits for the failure to pass; who asks next is told one.
         while self.ask().is_err() && limit.is_none_or(|limit| begun.elapsed() < limit) {
             std::thread::sleep(AGAIN);
         }
@@ -137,6 +139,7 @@ fn ask_all(proc: &Dir, channel: &mut Channel) -> bool {
         true
     });
     let list: Vec<u8> = pids.iter().flat_map(|pid| pid.to_ne_bytes()).collect();
+    // Without an answer its asker says that the list cannot be had.
     if listed.is_err() || !channel.send(&list) {
         return false;
     }

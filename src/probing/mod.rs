@@ -29,7 +29,7 @@ mod release;
 mod scope;
 mod waiting;
 
-pub use drivers::installed as installed_drivers;
+pub use drivers::{InstalledDrivers, installed as installed_drivers};
 pub use files::none;
 pub use functions::{FunctionPlace, own_place, places};
 pub use libraries::{Coverage, Libraries};

@@ -35,6 +35,7 @@ impl Release {
             }
         };
         let thread = thread::Builder::new().name("release".to_owned()).spawn(run);
+        // Without a thread the probes are taken out at once.
         Self { sender: thread.ok().map(|_| sender), descriptors }
     }
 

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::loader::LoadError;
-use crate::probing::{Coverage, Libraries, Mode, Waiting};
+use crate::probing::{Coverage, InstalledDrivers, Libraries, Mode, Waiting};
 use crate::sys::namespace::is_in_first_pid_namespace;
 use crate::watch::clock::now_ns;
 use executed::Executed;
@@ -164,9 +164,9 @@ impl FactSource {
         Kernel::load(None).map(|kernel| kernel.programs.mode())
     }
 
-    /// Paths of the drivers' libraries that are installed below `root`, where their
+    /// The drivers' libraries that are installed below `root`, where their
     /// initialisation is seen from the first process on.
-    pub fn installed_drivers(root: &Path) -> Vec<PathBuf> {
+    pub fn installed_drivers(root: &Path) -> InstalledDrivers {
         crate::probing::installed_drivers(root)
     }
 
