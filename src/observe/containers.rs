@@ -160,6 +160,7 @@ fn trusted(path: &Path, log: &mut Log) -> Option<(Vec<u8>, Option<String>)> {
 fn json(path: &Path, text: &[u8], log: &mut Log) -> Option<Value> {
     serde_json::from_slice(text)
         .map_err(|error| log.add(ProblemCode::Unreadable, path.to_string_lossy(), error.to_string(), ""))
+        // The problem is in the log.
         .ok()
 }
 

@@ -135,6 +135,7 @@ fn load_first(spec: &ProgramsSpec<'_>, wanted: Option<Mode>) -> Result<(Box<dyn 
             Mode::Pair => pair,
         };
         result = loader.load(&object).map(|loaded| (loaded, mode));
+        // The failure of the last mode is handed on.
         if result.is_ok() {
             break;
         }

@@ -114,6 +114,7 @@ impl ScopedProcesses {
 }
 
 fn pid(line: &str) -> Option<u32> {
+    // The kernel writes numbers alone.
     line.parse().ok()
 }
 

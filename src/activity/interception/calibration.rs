@@ -18,7 +18,9 @@ const CALLS: u64 = 64;
 /// calls at once; `None` where that cannot be measured.
 pub(super) fn measure(loaded: &mut dyn Loaded, own: u32) -> Option<u64> {
     let key = own.to_ne_bytes();
+    // Then the cost is unknown, which the answer says.
     loaded.put("pids", &key, &1_u32.to_ne_bytes()).ok()?;
+    // The same.
     let measured = attach(loaded, own).ok().flatten().and_then(|_attached| {
         let rounds = (0..ROUNDS).filter_map(|_| round(loaded));
         rounds.min()
@@ -30,9 +32,11 @@ pub(super) fn measure(loaded: &mut dyn Loaded, own: u32) -> Option<u64> {
 /// The mean of some calls.
 fn round(loaded: &mut dyn Loaded) -> Option<u64> {
     (0..CALLS).for_each(|_| probed::call());
+    // A round that fails is none of those that count.
     let entries = loaded.entries("interceptions").ok()?;
     let (key, sums) = entries.first()?;
     let (reached, ns) = (long(sums, 8)?, long(sums, 16)?);
+    // The same.
     loaded.remove("interceptions", key).ok()?;
     ns.checked_div(reached)
 }

@@ -76,7 +76,8 @@ impl LocatedProcess {
         let outside = || ObserveError::OutsideNamespace { pid, path: OsStr::from_bytes(line).into() };
         let path = PathBuf::from(OsStr::from_bytes(&path.ok_or_else(outside)?));
         // A cgroup may really be called so.
-        let removed = line.ends_with(DELETED) && hierarchy.resolve(&path).is_err();
+        let is_gone = || matches!(hierarchy.resolve(&path), Err(ObserveError::NoSuchCgroup { .. }));
+        let removed = line.ends_with(DELETED) && is_gone();
         if removed { Err(ObserveError::CgroupRemoved { pid, path }) } else { Ok(path) }
     }
 

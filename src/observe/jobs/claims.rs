@@ -35,11 +35,14 @@ pub fn job_claims(options: &Options, name: &AskedName) -> Result<Observation, Ob
     // The owners of the directories above decide which names are trusted.
     let (mut plan, _) = WalkPlan::new(&hierarchy, &[])?;
     for process in &observation.processes {
-        if let Ok(parts) = hierarchy.resolve(Path::new(OsStr::from_bytes(process.cgroup.as_bytes()))) {
-            plan.mention(parts);
+        match hierarchy.resolve(Path::new(OsStr::from_bytes(process.cgroup.as_bytes()))) {
+            Ok(parts) => _ = plan.mention(parts),
+            Err(ObserveError::Open { errno, .. }) => log.failed(process.cgroup.lossy(), errno),
+            // It was removed, or is none.
+            Err(_) => {}
         }
     }
-    let seen = walk::walk(&hierarchy, &plan, &mut Log::new(options.deadline));
+    let seen = walk::walk(&hierarchy, &plan, &mut log);
     observation.cgroups = seen.into_iter().map(|seen| seen.cgroup).collect();
     observation.errors.extend(log.problems);
     Ok(observation)

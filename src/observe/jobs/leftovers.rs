@@ -67,6 +67,7 @@ pub fn leftovers(options: &Options, job: &JobName, hook: JobHook) -> Result<Obse
                 plan.mention(parts);
             }
             Err(ObserveError::Open { errno, .. }) => log.failed(process.cgroup.lossy(), errno),
+            // It was removed, or is none.
             Err(_) => {}
         }
     }

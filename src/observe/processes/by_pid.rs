@@ -94,7 +94,8 @@ fn error(why: Unread, pid: u32, options: &Options, hierarchy: &Hierarchy) -> Obs
 /// A process outlives its cgroup when it is about to end.
 fn in_a_cgroup(process: Process, hierarchy: &Hierarchy) -> Result<Process, (u32, ObserveError)> {
     let path = PathBuf::from(OsStr::from_bytes(process.cgroup.as_bytes()));
-    let removed = process.cgroup.as_bytes().ends_with(DELETED) && hierarchy.resolve(&path).is_err();
+    let is_gone = || matches!(hierarchy.resolve(&path), Err(ObserveError::NoSuchCgroup { .. }));
+    let removed = process.cgroup.as_bytes().ends_with(DELETED) && is_gone();
     let pid = process.pid;
     if removed { Err((pid, ObserveError::CgroupRemoved { pid, path })) } else { Ok(process) }
 }

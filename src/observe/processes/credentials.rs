@@ -32,6 +32,7 @@ pub(in crate::observe) fn account(process: &Dir, own: Option<u64>) -> Option<Acc
     match outermost(process, own) {
         Ok(Some(Outermost { inode, maker: Some(0) | None })) => Some(Account::Namespace(inode)),
         Ok(Some(Outermost { maker: Some(uid), .. })) => Some(Account::User(uid)),
+        // Whom its time is put down to: the nearest user that is known.
         Ok(None) | Err(_) => real_uid(process).map(Account::User),
     }
 }
@@ -47,6 +48,7 @@ pub(crate) fn responsible_user(process: &Dir, own: Option<u64>) -> Option<u32> {
     match outermost(process, own) {
         Ok(Some(Outermost { maker: Some(uid), .. })) => Some(uid),
         Ok(_) => real_uid(process),
+        // It is not known, which is what `None` says.
         Err(_) => None,
     }
 }
@@ -61,6 +63,7 @@ pub(super) fn may_be_of(process: &Dir, user: u32, own: Option<u64>) -> bool {
     }
     match outermost(process, own) {
         Ok(found) => found.is_some_and(|found| found.maker.is_none_or(|maker| maker == user)),
+        // If that cannot be read, it may.
         Err(_) => true,
     }
 }
@@ -73,6 +76,7 @@ fn real_uid(process: &Dir) -> Option<u32> {
 pub(crate) fn own_namespace() -> Option<u64> {
     let dir = Dir::open("/proc/self/ns".as_ref());
     let stat = dir.and_then(|dir| namespace::open(&dir, c"user")).and_then(|user| stat_at(&user, c""));
+    // Where it is not known, neither is who answers for a process in any namespace.
     stat.ok().map(|stat| stat.inode)
 }
 

@@ -96,7 +96,9 @@ impl DescriptorTables<'_> {
         let mut theirs = HeldDevices::default();
         let read = match (PinnedProcess::open(tasks, tid), place) {
             (_, Ok(Ok(()))) => Ok(()),
+            // No failure: the place where its table belongs.
             (Ok(thread), Ok(Err(_))) => descriptors(thread.dir(), held, end),
+            // Where tables cannot be compared, each thread's is read.
             (Ok(thread), Err(_)) => descriptors(thread.dir(), &mut theirs, end),
             (Err(NotRead::Gone), _) => Err(Errno::ESRCH),
             (Err(NotRead::Failed(_, errno)), _) => Err(errno),
@@ -108,6 +110,7 @@ impl DescriptorTables<'_> {
                 progress.vanished = true;
                 return;
             }
+            // The reason is told with the devices.
             Err(_) => held.cut("the descriptors of a thread cannot be read"),
         }
         progress.threads.insert(tid);

@@ -155,6 +155,7 @@ impl<'a> DetailReader<'a> {
             detail.live = Answer::Missing(EXITING.to_owned());
             return Ok(detail);
         }
+        // Without memory nothing is read there; the environments say why.
         if let Ok(memory) = memory {
             memory.avoid(devices);
         }
@@ -163,6 +164,7 @@ impl<'a> DetailReader<'a> {
         // A living process has mappings: none were read where there are none.
         let cut = self.maps.len() > MAPS_LIMIT || self.maps.is_empty();
         let looked = Looked { process: thread, maps: &self.maps, cut, detail: &detail };
+        // Without memory the library's variables are not known.
         detail.vgpu = self.traces.read(looked, memory.as_mut().ok())?;
         Ok(detail)
     }
@@ -178,6 +180,7 @@ impl<'a> DetailReader<'a> {
         if is_exiting(auxv) {
             return Detail { live: Answer::Missing(EXITING.to_owned()), ..remains() };
         }
+        // Without memory nothing is read there; the environments say why.
         if let Ok(memory) = memory {
             let held = &mut HeldDevices::default();
             memory.avoid(mapped(thread.dir(), &self.maps, &mut self.files, self.refusals, held));
@@ -269,6 +272,7 @@ impl<'a> DetailReader<'a> {
         match read {
             Ok(()) => {}
             Err(Errno::EFBIG) => self.refusals.count(ReadKind::ManyMappings),
+            // `no_maps` has the reason.
             Err(_) => self.maps.clear(),
         }
     }
@@ -306,6 +310,7 @@ fn auxv(dir: &Dir) -> Auxv {
 /// Every program has an auxiliary vector, and only an exiting process has lost
 /// its.
 fn is_exiting(auxv: &Auxv) -> bool {
+    // One whose vector cannot be read is not known to be exiting: its environment says why.
     auxv.as_ref().is_ok_and(Vec::is_empty)
 }
 

@@ -128,6 +128,7 @@ pub(super) fn mapped(
                     unknown = true;
                     false
                 }
+                // A right is missing: the name of the mapping decides, and what may be a device is told.
                 Err(_) => {
                     unknown |= may_be_device(mapping.path);
                     may_be_device(mapping.path)
@@ -176,6 +177,7 @@ pub(super) fn descriptors(dir: &Dir, held: &mut HeldDevices, end: Instant) -> Re
             Ok(Some(stat)) => held.open(stat.kind, stat.rdev),
             Ok(None) => {}
             Err(errno) if is_right(errno) && !may_look(&fds, name) => refused = Some(errno),
+            // They are counted and told.
             Err(_) => held.refused += 1,
         }
         refused.is_none()
@@ -235,6 +237,7 @@ fn is_opened(dir: &Dir, fds: &Dir, name: &CStr, stat: &FileStat) -> Result<Optio
             return Ok(Some(true));
         }
     }
+    // A name in a directory has no zero byte.
     let path = CString::new([b"fdinfo/", name.to_bytes()].concat()).map_err(|_| Errno::EINVAL)?;
     let mut text = Vec::new();
     dir.read_into(&path, &mut text, INFO_LIMIT)?;

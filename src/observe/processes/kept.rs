@@ -29,6 +29,7 @@ pub(super) struct Kept {
 
 impl Kept {
     pub(super) fn new(proc: &Path) -> Self {
+        // Without it all processes count as one user's, of whom less is kept; that is told.
         Self { proc: Dir::open(proc).ok(), own: own_namespace(), users: HashMap::new(), all: 0 }
     }
 
@@ -61,6 +62,7 @@ impl Kept {
 
     /// Who answers for a process; `None` if it is gone.
     fn user(&self, pid: u32) -> Option<Account> {
+        // One that nobody answers for counts with all others like it.
         let process = PinnedProcess::open(self.proc.as_ref()?, pid).ok()?;
         account(process.dir(), self.own)
     }

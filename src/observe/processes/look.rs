@@ -125,6 +125,7 @@ impl Look<'_> {
                 if !matches!(outcome.found, Err(Unread::Unsure(_) | Unread::Other)) {
                     refusals.add(wanted.get(index).map_or(0, |wanted| wanted.pid), &outcome.refusals);
                 }
+                // Only a process that was read has something to keep; `each` takes the failure.
                 if let Ok(Process { pid, detail: Some(detail), .. }) = &mut outcome.found {
                     kept.limit(*pid, detail);
                 }

@@ -100,6 +100,7 @@ pub(super) fn version(stat: &FileStat) -> Version {
 /// or, where that is not allowed, its path if the same file is still there.
 pub(super) fn find(dir: &Dir, mapping: &Mapping<'_>) -> Result<(FileStat, CString), Errno> {
     let link = CString::new(format!("map_files/{:x}-{:x}", mapping.start, mapping.end));
+    // Numbers have no zero byte.
     let link = link.map_err(|_| Errno::EINVAL)?;
     let errno = match stat_at(dir, &link) {
         Ok(stat) => return Ok((stat, link)),
@@ -108,7 +109,9 @@ pub(super) fn find(dir: &Dir, mapping: &Mapping<'_>) -> Result<(FileStat, CStrin
     if !mapping.path.starts_with(b"/") {
         return Err(errno);
     }
+    // The failure of the link itself is the one to tell.
     let path = CString::new([b"root", mapping.path].concat()).map_err(|_| errno)?;
+    // The same.
     let stat = stat_at(dir, &path).map_err(|_| errno)?;
     if (stat.dev, stat.inode) == mapping.file() { Ok((stat, path)) } else { Err(errno) }
 }

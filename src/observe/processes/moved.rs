@@ -45,6 +45,7 @@ pub(super) fn unlisted(
                 Ok(true) => _ = listed.insert(pid),
                 // Below a part of the hierarchy nothing is known of those that have ended.
                 Err(NotRead::Gone) if hierarchy.mount.root != b"/" => {}
+                // One that cannot be asked is read like the others, which tells why it cannot be.
                 Ok(false) | Err(_) => unlisted.push(Wanted { pid, cgroup: None }),
             }
         }

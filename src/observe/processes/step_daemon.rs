@@ -11,6 +11,7 @@ use crate::observe::processes::helpers::depth::Depth;
 use crate::observe::processes::helpers::{HelperPool, Requests};
 use crate::observe::processes::title;
 use crate::owner::{job_of_socket, job_of_title};
+use crate::sys::absence::OrAbsent as _;
 use crate::sys::dir::Dir;
 
 /// Bytes read of `net/unix`, some hundred thousand sockets.
@@ -101,14 +102,16 @@ pub(in crate::observe) fn sockets(process: &Dir) -> Result<Vec<Text>, Errno> {
 /// Inodes of the sockets of a process's descriptors, as `/proc/PID/fd` writes them.
 fn inodes(process: &Dir) -> Result<Vec<u64>, Errno> {
     let (fds, mut inodes, mut seen) = (process.child(c"fd")?, Vec::new(), 0);
+    let mut failed = None;
     fds.numbers(c".", |name, _| {
-        // One that was closed since has no link.
-        let link = fds.link(name).map(|link| inode(&link));
-        inodes.extend(link.ok().flatten());
+        match fds.link(name).or_absent() {
+            Ok(link) => inodes.extend(link.and_then(|link| inode(&link))),
+            Err(errno) => failed = Some(errno),
+        }
         seen += 1;
-        seen < DESCRIPTORS
+        seen < DESCRIPTORS && failed.is_none()
     })?;
-    Ok(inodes)
+    failed.map_or(Ok(inodes), Err)
 }
 
 /// The inode in a link `socket:[1234]`.

@@ -2,6 +2,8 @@
 //! `/proc/PID/cmdline` shows the same, but reading it faults pages in, which can
 //! block for ever.
 
+use nix::errno::Errno;
+
 use super::memory::{self, Memory};
 use crate::observation::Text;
 use crate::observe::pinned::{NotRead, PinnedProcess};
@@ -22,17 +24,21 @@ pub(super) fn of_daemon(memory: &mut Memory, arguments: (u64, u64), last: u64) -
     if title.starts_with(STEP_DAEMON) { title.into() } else { Text::default() }
 }
 
-/// The title of a process; empty if it is no step's daemon, or its memory cannot be read.
+/// The title of a process; empty if it is no step's daemon, or a right to its memory is
+/// missing.
 ///
 /// # Errors
 ///
-/// `stat` cannot be read.
+/// `stat` or its memory cannot be read.
 pub(super) fn of_process(process: &PinnedProcess) -> Result<Text, NotRead> {
     let title = memory::of_one_program(process, |memory, stat| {
-        let memory = memory.as_mut().ok()?;
-        Some(of_daemon(memory, stat.arguments, stat.environment.1))
+        Some(match memory {
+            Ok(memory) => Ok(of_daemon(memory, stat.arguments, stat.environment.1)),
+            Err(Errno::EACCES | Errno::EPERM | Errno::EOPNOTSUPP) => Ok(Text::default()),
+            Err(errno) => Err(process.failed("/mem", *errno)),
+        })
     });
-    Ok(title?.unwrap_or_default())
+    title?.unwrap_or_else(|| Ok(Text::default()))
 }
 
 /// As `get_mm_cmdline` of fs/proc/base.c: the arguments, or, where their last

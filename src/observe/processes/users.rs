@@ -140,6 +140,7 @@ fn ask(
 /// not that there is none (getpwuid_r(3)).
 #[cfg(not(target_feature = "crt-static"))]
 fn name_service(uid: u32) -> Option<Vec<u8>> {
+    // A user without a name is shown by uid.
     let user = nix::unistd::User::from_uid(uid.into()).ok()??;
     Some(user.name.into_bytes())
 }

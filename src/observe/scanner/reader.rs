@@ -137,6 +137,7 @@ impl HelperReader {
         let id = || {
             let inside = hierarchy.mount.inside(line.as_bytes())?;
             let path = Path::new(".").join(OsStr::from_bytes(CgroupPath::new(&inside).relative()));
+            // `None` says that it is not known.
             Some(hierarchy.handle.child(&path).ok()?.stat().ok()?.inode)
         };
         if let Some(known) = self.cgroups.get(&line) {

@@ -72,9 +72,11 @@ pub(super) fn file() -> Answer<OwnFile> {
 fn open_directory(file: &Path) -> Option<String> {
     let look = |path: &Path| again(|| fs::symlink_metadata(path));
     let unknown = |path: &Path| Some(format!("{} (which cannot be looked at)", path.display()));
+    // The answer names it as one that cannot be looked at.
     let Ok(own) = look(file).map(|found| found.uid()) else { return unknown(file) };
     let mut uid_below = own;
     for directory in file.ancestors().skip(1) {
+        // The same.
         let Ok(found) = look(directory) else { return unknown(directory) };
         let is_ours = |uid: u32| uid == 0 || uid == nix::unistd::geteuid().as_raw();
         let by_group = found.mode() & 0o020 != 0 && found.gid() != 0;

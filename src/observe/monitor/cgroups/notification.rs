@@ -74,6 +74,7 @@ impl Notifier {
     /// its children are found by its link count.
     pub(super) fn add(&mut self, path: &Text, dir: &Dir) {
         if let Self::Inotify(watches, paths) = self
+            // Without a watch its link count tells changes.
             && let Ok(watch) = watches.add(dir)
         {
             paths.insert(watch, path.clone());

@@ -124,6 +124,7 @@ struct Kept {
 impl Kept {
     fn is_same(&self, memory: &mut Memory) -> bool {
         let mut again = Vec::new();
+        // What cannot be read again is not the same: it is read anew, or told to be changing.
         memory.fill(self.address, self.bytes.len(), &mut again).is_ok() && again == self.bytes
     }
 }

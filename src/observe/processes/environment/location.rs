@@ -115,6 +115,7 @@ fn load<'a>(
             return Err(NoEnviron::Reason(TOO_LONG.to_owned()));
         }
         let image = files.mapped(dir, mapping)?;
+        // What is no ELF image has no variables.
         let Ok(image) = image.as_ref() else { continue };
         let start = |(offset, address): &(u64, u64)| {
             let inside = offset.checked_sub(mapping.offset).filter(|inside| *inside < LARGEST_PAGE)?;

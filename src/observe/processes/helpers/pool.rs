@@ -164,6 +164,7 @@ where
 
     fn start(&self) -> Option<Worker> {
         let work = |channel: &mut Channel| (self.work)(&self.proc, Requests { channel, types: PhantomData });
+        // Without any helper the questions have no answer, which their asker tells.
         let helper = Helper::start(&[self.proc.as_fd()], work).ok()?;
         Some(Worker { helper, asked: VecDeque::new(), answered: 0, since: Instant::now() })
     }
@@ -194,10 +195,12 @@ where
                                 each(index, Some(answer));
                             }
                             Ok(Reply::NotBegun) => queue.again.push_back((index, None)),
+                            // No answer: the asker tells it.
                             Err(_) => each(index, None),
                         }
                     }
                     Ok(None) => break,
+                    // Its open questions are put to others, or have no answer.
                     Err(_) => {
                         ended.push(place);
                         break;
@@ -283,6 +286,7 @@ impl<Question: DeserializeOwned, Answer: Serialize> Requests<'_, Question, Answe
     /// Questions that were not begun in time are returned.
     pub(crate) fn answer(self, mut work: impl FnMut(u32, Question, Depth) -> Answer) {
         while let Some(message) = self.channel.receive() {
+            // A message that is none: the helper ends, and its questions have no answer.
             let Ok(asked) = serde_json::from_slice::<Vec<((u32, Question), Depth)>>(&message) else { return };
             let first = Instant::now();
             for ((pid, question), depth) in asked {
@@ -296,6 +300,7 @@ impl<Question: DeserializeOwned, Answer: Serialize> Requests<'_, Question, Answe
                 } else {
                     Reply::NotBegun
                 };
+                // The same.
                 if !serde_json::to_vec(&reply).is_ok_and(|message| self.channel.queue(&message)) {
                     return;
                 }

@@ -80,8 +80,10 @@ impl SlowProcesses {
 
     /// Start time and user: reading these never waits for the process.
     fn who(&mut self, proc: &Dir, pid: u32) -> Option<(u64, Account)> {
+        // Only how long it may be read depends on it: the reading itself tells why it fails.
         let process = PinnedProcess::open(proc, pid).ok()?;
         let own = *self.own.get_or_insert_with(own_namespace);
+        // The same.
         Some((process.stat().ok()?.start_time, account(process.dir(), own)?))
     }
 }

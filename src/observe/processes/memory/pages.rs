@@ -85,6 +85,7 @@ fn is_there(entry: u64) -> bool {
 fn size() -> usize {
     static SIZE: OnceLock<usize> = OnceLock::new();
     *SIZE.get_or_init(|| {
+        // Reading by the smallest pages is right everywhere, only slower.
         let size = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
         size.and_then(|size| usize::try_from(size).ok()).unwrap_or(SMALLEST).max(SMALLEST)
     })
@@ -94,6 +95,7 @@ fn size() -> usize {
 pub(in crate::observe::processes) fn word(bytes: &[u8]) -> u64 {
     match bytes.try_into() {
         Ok(long) => u64::from_ne_bytes(long),
+        // No failure: it has 4 bytes and not 8.
         Err(_) => bytes.try_into().map_or(0, |short| u32::from_ne_bytes(short).into()),
     }
 }

@@ -50,8 +50,13 @@ impl RegionReader {
         user: Option<u32>,
     ) -> Option<MappedFile> {
         let mut mapped = bare(mapping, false);
-        if !is_sure && !begins_as_region(dir, mapping) {
-            return None;
+        match if *is_sure { Ok(true) } else { begins_as_region(dir, mapping) } {
+            Ok(true) => {}
+            Ok(false) => return None,
+            Err(failed) => {
+                mapped.file = Answer::Missing(failed.to_string());
+                return Some(mapped);
+            }
         }
         match find(dir, mapping) {
             Ok((stat, _)) if stat.kind != FileKind::Regular => {
@@ -123,17 +128,19 @@ pub(super) fn found<T>(found: Result<T, Errno>) -> Result<Option<T>, NotRead> {
         Err(errno @ (Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM | Errno::EIO | Errno::EAGAIN)) => {
             Err(NotRead::Failed("/root", errno))
         }
+        // What it refuses to show is not there for its library either.
         Err(_) => Ok(None),
     }
 }
 
 /// Whether a mapped file is a regular one that begins as regions do.
-fn begins_as_region(dir: &Dir, mapping: &Mapping<'_>) -> bool {
-    let Ok((stat, link)) = find(dir, mapping) else { return false };
-    let file = (stat.kind == FileKind::Regular).then(|| dir.open_regular(&link).ok()).flatten();
+fn begins_as_region(dir: &Dir, mapping: &Mapping<'_>) -> Result<bool, NotRead> {
+    let place = found(find(dir, mapping))?.filter(|(stat, _)| stat.kind == FileKind::Regular);
+    let Some((_, link)) = place else { return Ok(false) };
+    let Some((file, _)) = found(dir.open_regular(&link))? else { return Ok(false) };
     let mut flag = [0; 4];
-    file.is_some_and(|(file, _)| file.read_exact_at(&mut flag, 0).is_ok())
-        && u32::from_le_bytes(flag) == MAGIC
+    // A file that is too short, or that its owner keeps from being read, is no region.
+    Ok(file.read_exact_at(&mut flag, 0).is_ok() && u32::from_le_bytes(flag) == MAGIC)
 }
 
 /// Reads the first `wanted` bytes of a file; fewer where it ends before, which it

@@ -36,6 +36,7 @@ pub(super) fn read(process: &PinnedProcess, detail: &Detail) -> Result<Vec<JobFi
     }
     let mut files = Vec::new();
     for (name, foreign) in names(process, detail)? {
+        // No file has a name with a zero byte.
         let Ok(path) = CString::new(format!("{DIRECTORY}/{name}.conf")) else { continue };
         let find = |root: &Option<Dir>| match root {
             Some(root) => found(root.find_inside(&path, false)),

@@ -57,6 +57,7 @@ fn names(root: &Dir, text: &[u8]) -> Option<Preload> {
         return None;
     }
     let is_missing = |name: &&&[u8]| {
+        // No file has a name with a zero byte; only what is said to be missing is.
         let path = CString::new(**name).ok().filter(|path| path.as_bytes().starts_with(b"/"));
         path.is_some_and(|path| matches!(root.find_inside(&path, true), Err(Errno::ENOENT | Errno::ENOTDIR)))
     };

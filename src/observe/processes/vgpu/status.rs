@@ -28,6 +28,7 @@ pub(super) fn is_elsewhere(dir: &Dir, own: Option<u64>) -> Option<bool> {
     match inode {
         Ok(inode) => Some(inode != own?),
         Err(Errno::ENOENT) => Some(false),
+        // It is not known, which is what `None` says.
         Err(_) => None,
     }
 }

@@ -108,6 +108,7 @@ fn values(places: &Places, code: &Mapping<'_>, memory: &mut Memory) -> Option<Li
     let bias = places.segments.iter().filter(|segment| segment.executable).find_map(start)?;
     let mut number = |symbol: Symbol, index: u64| {
         let address = symbol.address.wrapping_add(bias).wrapping_add(index * INT);
+        // Then the values are not known, which the answer says.
         memory.array::<4>(address).ok().map(i32::from_ne_bytes)
     };
     let [switch, policy, found, limits] = places.symbols;
