@@ -41,6 +41,7 @@ pub(super) struct Rights {
 impl Rights {
     /// The current rights of this process.
     pub(super) fn own() -> Self {
+        // Only the advice in a problem depends on these: the problem is told all the same.
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
         Self {
             reading: missing(&READING),
@@ -93,6 +94,7 @@ pub(super) fn is_initial_namespace() -> bool {
 
 /// Which of these capabilities are missing, in words; empty where none is.
 pub(super) fn missing(all: &[Capability]) -> String {
+    // Then all of them are named: it is only advice.
     let held = Capabilities::effective().unwrap_or_default();
     let missing = all.iter().filter(|one| !held.has(**one)).map(Capability::to_string);
     missing.collect::<Vec<_>>().join(" and ")

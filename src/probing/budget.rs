@@ -45,6 +45,7 @@ struct User {
 impl Budgets {
     /// Nothing is used. As many descriptors as root allows are asked for.
     pub(super) fn new() -> Self {
+        // With fewer descriptors fewer probes fit, and each that does not is told.
         let (mut soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((1024, 1024));
         // With fewer descriptors fewer probes fit, and each that does not is told.
         if soft < hard && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() {

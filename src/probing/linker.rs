@@ -87,8 +87,8 @@ fn files(pattern: &Path) -> io::Result<Vec<PathBuf>> {
         let rest = name.as_bytes().strip_prefix(start);
         rest.is_some_and(|rest| rest.ends_with(end)) && !name.as_bytes().starts_with(b".")
     };
-    let mut found = Vec::new();
-    for entry in fs::read_dir(pattern.parent().unwrap_or(pattern))?.take(ENTRIES) {
+    let (mut found, parent) = (Vec::new(), pattern.parent().unwrap_or(pattern));
+    for entry in fs::read_dir(parent)?.take(ENTRIES) {
         let entry = entry?;
         found.extend(matches(&entry.file_name()).then(|| entry.path()));
     }

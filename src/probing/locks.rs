@@ -118,6 +118,7 @@ fn asked(list: &[u8], made: u64) -> u32 {
 /// The reason, with the user to ask.
 fn held(proc: &Path, pid: u32) -> String {
     let dir = Dir::open(&proc.join(pid.to_string()));
+    // One that is gone or cannot be read is named by pid alone.
     let whose = dir.and_then(|dir| dir.stat()).map_or(String::new(), |stat| format!(" of uid {}", stat.uid));
     format!(
         "process {pid}{whose} holds the lock of its memory map, and a probe now would keep the whole \

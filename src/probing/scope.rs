@@ -74,7 +74,7 @@ impl ScopedProcesses {
     fn all(&mut self, proc: &Path) -> io::Result<()> {
         for entry in fs::read_dir(proc)? {
             let name = entry?.file_name();
-            self.pids.extend(name.to_str().and_then(|name| name.parse::<u32>().ok()));
+            self.pids.extend(name.to_str().and_then(pid));
         }
         Ok(())
     }
@@ -114,7 +114,6 @@ impl ScopedProcesses {
 }
 
 fn pid(line: &str) -> Option<u32> {
-    // The kernel writes numbers alone.
     line.parse().ok()
 }
 

@@ -69,7 +69,8 @@ pub(super) fn may_be_of(process: &Dir, user: u32, own: Option<u64>) -> bool {
 }
 
 fn real_uid(process: &Dir) -> Option<u32> {
-    uids(process).map_or(None, |[real, ..]| Some(real))
+    // It is not known, which is what `None` says.
+    uids(process).ok().map(|[real, ..]| real)
 }
 
 /// The inode number of gpumap's own user namespace.

@@ -7,6 +7,7 @@ use nix::errno::Errno;
 use super::memory::{self, Memory};
 use crate::observation::Text;
 use crate::observe::pinned::{NotRead, PinnedProcess};
+use crate::sys::absence::is_absence;
 
 /// Bytes that are kept.
 const LIMIT: u64 = 256;
@@ -35,6 +36,8 @@ pub(super) fn of_process(process: &PinnedProcess) -> Result<Text, NotRead> {
         Some(match memory {
             Ok(memory) => Ok(of_daemon(memory, stat.arguments, stat.environment.1)),
             Err(Errno::EACCES | Errno::EPERM | Errno::EOPNOTSUPP) => Ok(Text::default()),
+            // It is exiting, and has no memory any more.
+            Err(errno) if is_absence(*errno) => Ok(Text::default()),
             Err(errno) => Err(process.failed("/mem", *errno)),
         })
     });

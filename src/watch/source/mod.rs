@@ -343,6 +343,7 @@ impl FactSource {
 pub mod fuzzing {
     /// Reads a file as a library in which functions are looked for.
     pub fn symbols(file: std::fs::File) {
+        // A fuzzer's file that has no size is empty.
         let size = file.metadata().map_or(0, |meta| meta.len());
         let file = crate::sys::window::Windowed::new(file, size);
         let _offsets = crate::probing::places(file, &["setenv", "putenv"], true);

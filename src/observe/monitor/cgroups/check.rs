@@ -90,6 +90,7 @@ impl MonitoredCgroups {
     fn look(&self, path: &Text, node: &CgroupNode, log: &mut Log) -> Comparison {
         let is_notified = self.notifier.engine() == Notification::Fanotify;
         let links =
+            // The number of before: then the next check finds new children.
             |dir: &Dir| if is_notified { node.links } else { dir.stat().map_or(node.links, |it| it.links) };
         let ask = |dir: &Dir| (query(dir.as_fd(), ListKind::Own), links(dir));
         let (own, links) = match self.nodes.with_dir(&self.hierarchy, path, ask) {

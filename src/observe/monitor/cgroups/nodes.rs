@@ -52,6 +52,7 @@ impl Nodes {
     /// No cgroups yet, and at most so many. Leaves half of the open files to other
     /// uses.
     pub(super) fn new(scope: Vec<Scope>, most: usize) -> Self {
+        // Without room directories are opened anew each time, which is only slower.
         let room = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft / 2);
         Self { all: BTreeMap::new(), by_id: HashMap::new(), scope, most, room }
     }

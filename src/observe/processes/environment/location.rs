@@ -63,7 +63,7 @@ pub(in crate::observe::processes) fn find(
     let bias = load_bias(executable, auxv);
     let mapped: Vec<Mapping<'_>> = mappings(maps).filter(|mapping| mapping.executable).collect();
     let libraries: Vec<&Mapping<'_>> = mapped.iter().filter(|mapping| is_c_library(mapping.name())).collect();
-    if !executable.interpreter && (libraries.is_empty() || !is_loader(dir)) {
+    if !executable.interpreter && (libraries.is_empty() || !is_loader(dir)?) {
         return fixed(executable, bias);
     }
     let mut objects = Vec::new();
@@ -148,10 +148,11 @@ fn load_bias(executable: &Image, auxv: &[u8]) -> Option<u64> {
 }
 
 /// Whether the executable is a dynamic linker, by name.
-fn is_loader(dir: &Dir) -> bool {
-    let path = dir.link(c"exe").unwrap_or_default();
+fn is_loader(dir: &Dir) -> Result<bool, Errno> {
+    let path = dir.link(c"exe")?;
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-    name.starts_with(b"ld-") || name.starts_with(b"ld.") || name.starts_with(b"ld64.") || is_c_library(name)
+    let is_named = [&b"ld-"[..], b"ld.", b"ld64."].iter().any(|begin| name.starts_with(begin));
+    Ok(is_named || is_c_library(name))
 }
 
 /// glibc, musl under its three names, and others that call themselves libc.
