@@ -128,7 +128,7 @@ fn unread() {
     };
     let events = compare(&mut tracker);
     let [event] = &events[..] else { panic!("{events:?}") };
-    assert_eq!(event.kind, EventKind::Uncovered);
+    assert_eq!(event.event, EventKind::Uncovered);
     let why = event.why.as_deref().unwrap();
     assert!(why.contains("process 7 and 1 others") && why.contains(UNREAD), "{why}");
     assert!(compare(&mut tracker).is_empty());
