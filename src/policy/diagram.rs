@@ -562,7 +562,7 @@ mod tests {
         let mut diagram = Diagram::default();
         let many: Vec<Bdd> = (0..40).map(|v| diagram.variable(v)).collect();
         let all = |diagram: &mut Diagram| many.iter().fold(Bdd::FALSE, |sum, v| diagram.xor(sum, *v));
-        diagram.set_budget(1000);
+        diagram.set_budget(10_000);
         assert_eq!(diagram.attempt(all), None);
         assert!(!diagram.exhausted());
         let whole = all(&mut diagram);

@@ -80,7 +80,7 @@ mod tests {
         let quotient = symbols.widened(&sometimes, &Word::Constant(10), 61, tenth);
         let bits = quotient.bits();
         for (place, bit) in bits.iter().enumerate() {
-            assert_eq!(symbols.diagram.evaluate(*bit, 0), Some(100 >> place & 1 == 1));
+            assert_eq!(symbols.diagram.evaluate(*bit, 0), Some(100_u64 >> place & 1 == 1));
             let unknown = symbols.diagram.evaluate(*bit, 2);
             assert_eq!(unknown, if place < 61 { None } else { Some(false) });
         }
