@@ -94,6 +94,14 @@
 //!     to its value (`htab_map_gen_lookup`). Without its name a call that looks
 //!     so may be any (`calls::call_nameless`), unless the tag proves what it is
 //!     (25); `hidden::what_looks_like_a_lookup`, `lost::a_hidden_delete`.
+//! 38. What a program reads `step` bytes or more behind what a call returned, where the
+//!     values of the map in r1 end before, is no value that the call found
+//!     (`check_map_access`), and no number (`check_mem_access`): the kernel has written
+//!     out a lookup. The one other helper that returns an address which a program may
+//!     read there, `bpf_get_current_task_btf`, takes no arguments; a program that sets
+//!     up a map and a key for it wants to mislead (as in 25).
+//!     `as_loaded::element_step`; `hidden::a_lookup_that_can_be_nothing_else`,
+//!     `hidden::what_looks_like_a_lookup_and_is_read`.
 //! 15. A register move with offset -1 adds the CPU's base to a per-CPU address
 //!     (`BPF_MOV64_PERCPU_REG`). `compute::on_this_cpu`; `counters::counters`.
 //! 16. Loads and stores with an order (Linux 6.15) are loads and stores for a
@@ -114,9 +122,11 @@
 //! **Addresses and functions that the kernel calls**
 //!
 //! 19. Two addresses compare as their distances do only inside one object that
-//!     there is once (a stack frame, the argument); the verifier lets programs
+//!     there is once (a stack frame, the argument, the values of an array, which are
+//!     one after the other); the verifier lets programs
 //!     with CAP_PERFMON compare any two (`check_cond_jmp_op`).
-//!     `compute::are_in_one_place`; all of `pointers`.
+//!     `compute::are_in_one_place`; all of `pointers`, by hand
+//!     "end_of_a_table".
 //! 20. `bpf_for_each_map_elem` visits an array by number and a hash table in the
 //!     order in which user space lists it (`bpf_for_each_hash_elem` and
 //!     `htab_map_get_next_key`, `kernel/bpf/hashtab.c`, walk the same buckets).

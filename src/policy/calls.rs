@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::diagram::Bdd;
 use super::frame;
-use super::helpers::{self, Effect};
+use super::helpers::{self, Effect, LookupResult};
 use super::machine::{Machine, RETVAL_BITS, Stop};
 use super::state::MachineState;
 use super::value::{Base, Pointer, Value};
@@ -14,6 +14,8 @@ use super::written::Spoil;
 
 /// The kernel's own register, r11.
 const AX: usize = 11;
+/// What there is to say of a call without a name, whoever asked.
+const NAMELESS: &str = "without a name (the kernel shows names to those who have CAP_SYSLOG, while kernel.kptr_restrict is below 2; a file of bare instructions has none)";
 /// Most bytes of a value that are told apart where a helper writes them.
 const MOST_FILLED: usize = 64;
 /// Bytes of `struct bpf_dynptr` (`linux/bpf.h`).
@@ -25,7 +27,7 @@ const MOST_COPIED: u64 = 64;
 
 impl Machine<'_> {
     /// Runs a helper and sets r0 to r5 as the call leaves them.
-    pub fn call_helper(&mut self, helper: i32, state: &mut MachineState) -> Result<(), Stop> {
+    pub fn call_helper(&mut self, helper: i32, pc: usize, state: &mut MachineState) -> Result<(), Stop> {
         let code = self.code;
         let name = code.symbol(helper);
         if helpers::is_tail_call(helper, name) {
@@ -40,7 +42,7 @@ impl Machine<'_> {
         }
         let result = match name {
             Some(name) => self.call_named(name, state)?,
-            None => self.call_nameless(state),
+            None => self.call_nameless(pc, state)?,
         };
         state.end_call(result);
         Ok(())
@@ -195,16 +197,22 @@ impl Machine<'_> {
         }
     }
 
-    /// A call whose function could not be named, because the reader may not
-    /// see kernel addresses and the program's tag proves nothing. What follows it proves nothing: a program may have
+    /// A call whose function could not be named: its name is not shown, and the
+    /// program's tag proves nothing. What follows it proves a lookup only where the
+    /// verifier lets nothing else stand ([`Code::can_only_be_lookup`]): a program may have
     /// written itself what the kernel puts behind a lookup that it inlines.
-    fn call_nameless(&mut self, state: &mut MachineState) -> Value {
-        if self.surroundings.has_retval {
-            let why = "a call whose name the kernel hides may change the result: give gpumap CAP_SYSLOG, set kernel.kptr_restrict below 2";
-            state.retval = self.symbols.unknown_word(RETVAL_BITS as u32, why);
+    ///
+    /// [`Code::can_only_be_lookup`]: super::code::Code::can_only_be_lookup
+    fn call_nameless(&mut self, pc: usize, state: &mut MachineState) -> Result<Value, Stop> {
+        let map = self.map_argument(&state.registers[1]);
+        if map.is_some_and(|map| self.code.can_only_be_lookup(pc, &self.code.maps[map])) {
+            return self.lookup(state, LookupResult::Element);
         }
-        let why = "it depends on a call whose name the kernel hides: give gpumap CAP_SYSLOG, set kernel.kptr_restrict below 2";
-        self.call_unmodelled(why, state)
+        if self.surroundings.has_retval {
+            let why = format!("a call {NAMELESS} may change the result");
+            state.retval = self.symbols.unknown_word(RETVAL_BITS as u32, &why);
+        }
+        Ok(self.call_unmodelled(&format!("it depends on a call {NAMELESS}"), state))
     }
 
     /// Whether `bpf_probe_read_kernel(r1 = where to, r2 = bytes, r3 = from)`

@@ -215,8 +215,12 @@ fn one_condition(comparison: Comparison, width: usize, a: &Value, b: &Value, sym
 /// known. Two lookups that may find any entry, two records and the copies of
 /// two CPUs have equal descriptions and different addresses.
 fn are_in_one_place(a: &Pointer, b: &Pointer) -> bool {
-    let is_one = matches!(a.base, Base::Context | Base::Stack(_) | Base::MapObject(_) | Base::Subprogram(_));
-    is_one && a.base == b.base
+    let is_one = |base: &Base| match base {
+        Base::Context | Base::Stack(_) | Base::MapObject(_) | Base::Subprogram(_) | Base::Array(_) => true,
+        Base::HashElement(_) | Base::PerCpuSlot(_) | Base::MapValue(_) | Base::PerCpuSlots(_) => false,
+        Base::InnerSlot(_) | Base::InnerSlots(_) | Base::Scratch | Base::Bytes(_) => false,
+    };
+    is_one(&a.base) && a.base == b.base
 }
 
 /// The questions for which the comparison of two addresses in one object holds.

@@ -188,7 +188,7 @@ pub enum KernelFunction {
 }
 
 /// Functions that take or give back what keeps an object of the kernel there,
-/// keep others from running meanwhile, or read text. Locks and heads of lists are
+/// keep others from running meanwhile, or read or print text. Locks and heads of lists are
 /// memory that the verifier lets no program read.
 const HARMLESS_FUNCTIONS: &[&str] = &[
     "bpf_rcu_read_lock",
@@ -216,6 +216,9 @@ const HARMLESS_FUNCTIONS: &[&str] = &[
     "bpf_dynptr_is_null",
     "bpf_dynptr_is_rdonly",
     "bpf_dynptr_size",
+    "bpf_stream_vprintk",
+    "bpf_stream_vprintk_impl",
+    "bpf_strcasecmp",
     "bpf_strcmp",
     "bpf_strchr",
     "bpf_strchrnul",
@@ -224,6 +227,8 @@ const HARMLESS_FUNCTIONS: &[&str] = &[
     "bpf_strnlen",
     "bpf_strspn",
     "bpf_strcspn",
+    "bpf_strcasestr",
+    "bpf_strncasestr",
     "bpf_strstr",
     "bpf_strnstr",
 ];

@@ -552,7 +552,7 @@ impl<'a> Machine<'a> {
                 {
                     return Ok(next);
                 }
-                self.call_helper(helper, state)?;
+                self.call_helper(helper, pc, state)?;
             }
             Operation::CallKernel { function } => match self.code.kernel_function(function) {
                 Ok(known) => self.call_kernel(known, state)?,
