@@ -78,6 +78,7 @@ impl Machine<'_> {
                 Some(id) => id.into(),
                 None => self.unknown(8, "it depends on the cgroup asked about"),
             }),
+            "bpf_get_current_ancestor_cgroup_id" => Ok(self.ancestor(state)),
             "bpf_get_retval" => Ok(Value::Scalar(state.retval.sign_extended(RETVAL_BITS))),
             "bpf_set_retval" => {
                 state.retval = state.registers[1].word(self.symbols).zero_extended(RETVAL_BITS);
@@ -95,6 +96,16 @@ impl Machine<'_> {
                     None => Ok(self.call_unmodelled(&why, state)),
                 }
             }
+        }
+    }
+
+    /// The id of the cgroup at the level in r1 above the one asked about; 0 where there
+    /// is none (`bpf_get_current_ancestor_cgroup_id`, `kernel/bpf/helpers.c`).
+    fn ancestor(&mut self, state: &MachineState) -> Value {
+        let level = state.registers[1].as_constant().map(|level| level as u32);
+        match level.filter(|_| !self.code.path.is_empty()) {
+            Some(level) => self.code.path.get(level as usize).copied().unwrap_or_default().into(),
+            None => self.unknown(8, "it depends on the cgroups above the one asked about"),
         }
     }
 

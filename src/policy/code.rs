@@ -15,6 +15,7 @@ use super::hidden;
 use super::replaced::replaced;
 use super::stores::Stores;
 use super::table::{self, Table, TableKind};
+use super::types::Context;
 use super::written::{SpoiledMaps, Written};
 
 /// Longest program the kernel loads (`BPF_COMPLEXITY_LIMIT_INSNS`,
@@ -91,24 +92,27 @@ pub struct Code<'a> {
     unfollowed: OnceCell<Written>,
     /// What a store through an address of unknown origin may write.
     pub own: Written,
+    /// The ids of the cgroups from the root down to the one asked about, if they are
+    /// known.
+    pub path: Vec<u64>,
     may_touch_retval: bool,
     is_blinded: bool,
 }
 
 impl<'a> Code<'a> {
     /// Prepares `program`; the reason if its instructions are not known.
-    pub fn new(program: &Program, maps: &'a [Map]) -> Result<Self, String> {
-        Ok(Self::with(Parsed::of(program)?, program, maps))
+    pub fn new(program: &Program, context: &Context<'a>) -> Result<Self, String> {
+        Ok(Self::with(Parsed::of(program)?, program, context.maps, context.path()))
     }
 
     /// The same with the instructions prepared before.
-    pub fn with(parsed: Parsed, program: &Program, maps: &'a [Map]) -> Self {
+    pub fn with(parsed: Parsed, program: &Program, maps: &'a [Map], path: Vec<u64>) -> Self {
         let Parsed { operations, flow, calls, lookups, may_touch_retval, names_maps } = parsed;
         let maps = table::of_program(program, maps);
         let own = clobber::own(&maps);
         let is_blinded = !maps.is_empty() && !names_maps;
         let unfollowed = OnceCell::new();
-        Self { operations, flow, calls, lookups, maps, unfollowed, own, may_touch_retval, is_blinded }
+        Self { operations, flow, calls, lookups, maps, unfollowed, own, path, may_touch_retval, is_blinded }
     }
 
     /// Whether the program calculates in a way that may outgrow a diagram of

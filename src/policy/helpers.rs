@@ -53,7 +53,6 @@ const READERS: &[&str] = &[
     "bpf_get_current_uid_gid",
     "bpf_get_current_task",
     "bpf_get_current_task_btf",
-    "bpf_get_current_ancestor_cgroup_id",
     "bpf_current_task_under_cgroup",
     "bpf_get_cgroup_classid",
     "bpf_get_cgroup_classid_curr",
@@ -149,7 +148,12 @@ pub enum LookupResult {
 /// Whether a call of `name` writes no map, whatever its arguments, and returns to
 /// the program.
 pub fn is_harmless(name: &str) -> bool {
-    let modelled = ["bpf_get_current_cgroup_id", "bpf_get_retval", "bpf_set_retval"];
+    let modelled = [
+        "bpf_get_current_cgroup_id",
+        "bpf_get_current_ancestor_cgroup_id",
+        "bpf_get_retval",
+        "bpf_set_retval",
+    ];
     effect(name) == Some(Effect::Nothing) || lookup(name).is_some() || modelled.contains(&name)
 }
 
@@ -268,7 +272,9 @@ pub fn may_touch_retval(name: Option<&str>) -> bool {
     name.is_none_or(|name| name.ends_with("_retval") || name == "bpf_tail_call")
 }
 
-/// Whether what a helper returns depends on the cgroup of the process.
+/// Whether what a helper returns depends on the cgroup of the process, or on that to
+/// which the program is attached.
 pub fn reads_cgroup_id(name: &str) -> bool {
-    name.starts_with("bpf_get_current_cgroup_id")
+    let names = ["bpf_get_current_cgroup_id", "bpf_get_current_ancestor_cgroup_id", "bpf_get_local_storage"];
+    names.contains(&name)
 }

@@ -466,7 +466,12 @@ impl<'a> Search<'a> {
             Some(Effect::FillsBytes(to, size)) => self.fill_bytes(&registers[to], size as usize),
             Some(Effect::CallsBackLater) => {
                 self.fill_bytes(&registers[1], helpers::TIMER as usize);
-                self.hand(&registers[1..2]);
+                // The function is handed the map of the timer, the key and the value.
+                let start = |place: &Pointee| match *place {
+                    Pointee::Value(map, _) => Pointee::Map(map),
+                    other => other,
+                };
+                self.hand(&[AddressSet::of(registers[1].places.iter().map(start))]);
             }
             // What is written through the new one is memory that is handed here.
             Some(Effect::MakesDynptr { to }) => {
@@ -556,7 +561,9 @@ impl<'a> Search<'a> {
             for place in &register.places {
                 match *place {
                     // The map itself, a key in it, a value of it.
-                    Pointee::Map(map) => handed.places.extend([Pointee::Map(map), Pointee::Value(map, None)]),
+                    Pointee::Map(map) => {
+                        handed.places.extend([Pointee::Map(map), Pointee::Value(map, Some(0))]);
+                    }
                     Pointee::Value(map, _) => {
                         handed.places.extend([Pointee::Map(map), Pointee::Value(map, None)])
                     }

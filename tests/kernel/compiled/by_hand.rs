@@ -240,8 +240,12 @@ fn judge(asked: &Asked, expected: &Expected) -> Result<(), String> {
     let effective = cgroup.effective.known().expect("a list of programs");
     let mut programs: Vec<Program> = effective.iter().filter_map(of_id).collect();
     assert_eq!(programs.len(), effective.len(), "the programs in force");
-    let context =
-        Context { maps: &observation.maps, cgroup_id: Some(cgroup.id), combination: Combination::Retval };
+    let context = Context {
+        maps: &observation.maps,
+        cgroups: &observation.cgroups,
+        cgroup_id: Some(cgroup.id),
+        combination: Combination::Retval,
+    };
     let unknown = unknown(&programs, &context, asked)?;
     programs.iter_mut().for_each(inspect::hide);
     unknown_when_hidden(&programs, &context, asked)?;

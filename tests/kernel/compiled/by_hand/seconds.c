@@ -1,6 +1,6 @@
 // The time in seconds chooses whether to count and to log; the verdict hangs on neither.
 // unknown: none
-struct { __uint(type, RINGBUF); __uint(max_entries, 4096); } log SEC(".maps");
+struct { __uint(type, RINGBUF); __uint(max_entries, 4096); } records SEC(".maps");
 u64 last, counts[64], odd;
 SEC("cgroup/dev") int policy(struct bpf_cgroup_dev_ctx *ctx)
 {
@@ -10,7 +10,7 @@ SEC("cgroup/dev") int policy(struct bpf_cgroup_dev_ctx *ctx)
 	counts[now / 1000 % 61]++;
 	if ((now - last) / 1000000000) {
 		last = now;
-		u32 *record = bpf_ringbuf_reserve(&log, 8, 0);
+		u32 *record = bpf_ringbuf_reserve(&records, 8, 0);
 		if (record) {
 			record[0] = ctx->major;
 			record[1] = now % 1000;
