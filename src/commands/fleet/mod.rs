@@ -25,6 +25,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &FleetArgs) -> Result<E
         fail_on: args.fail_on,
     };
     let mut gatherer = if args.html.is_some() { Gatherer::for_page() } else { Gatherer::default() };
+    gatherer.set_limit(&invocation.decoding);
     for path in &args.inputs {
         input::read(invocation, path, &mut gatherer)?;
     }
