@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::diagram::Bdd;
 use super::frame;
 use super::helpers::{self, Effect, LookupResult};
-use super::machine::{Machine, RETVAL_BITS, Stop};
+use super::machine::{ELSEWHERE, Machine, Next, RETVAL_BITS, Stop};
 use super::state::MachineState;
 use super::value::{Base, Pointer, Value};
 use super::word::Word;
@@ -26,13 +26,10 @@ const CONTEXT_SIZE: i64 = 12;
 const MOST_COPIED: u64 = 64;
 
 impl Machine<'_> {
-    /// Runs a helper and sets r0 to r5 as the call leaves them.
+    /// Runs a helper that comes back, and sets r0 to r5 as the call leaves them.
     pub fn call_helper(&mut self, helper: i32, pc: usize, state: &mut MachineState) -> Result<(), Stop> {
         let code = self.code;
         let name = code.symbol(helper);
-        if helpers::is_tail_call(helper, name) {
-            return self.tail_call(state);
-        }
         // No other call uses the kernel's own register: it holds how often a loop
         // may still repeat.
         state.registers[AX] = Value::Unset;
@@ -48,25 +45,35 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// A tail call. If the map of programs has no program at the index, the program
+    /// A tail call. Where the map of programs has no program at the index, the program
     /// continues after the call (`__bpf_tail_call`, `kernel/bpf/core.c`).
-    fn tail_call(&mut self, state: &mut MachineState) -> Result<(), Stop> {
-        let goes_on_elsewhere = || Stop("the program continues in another one (tail call)".into());
-        let here = self.guard();
+    pub fn tail_call(&mut self, pc: usize, state: &mut MachineState) -> Result<Next, Stop> {
         let index = state.registers[3].word(self.symbols).zero_extended(32);
+        let mut leaves = Bdd::FALSE;
         for (guard, argument) in state.registers[2].alternatives() {
-            let map = self.map_argument(&argument).ok_or_else(goes_on_elsewhere)?;
-            for program in self.code.maps[map].programs().ok_or_else(goes_on_elsewhere)? {
-                let diagram = &mut self.symbols.diagram;
-                let is_called = index.equal_to(&Word::Constant(program.into()), diagram);
-                let is_called = diagram.and(guard, is_called);
-                if diagram.and(here, is_called) != Bdd::FALSE {
-                    return Err(goes_on_elsewhere());
-                }
+            let programs = self.map_argument(&argument).and_then(|map| self.code.maps[map].programs());
+            let Some(programs) = programs else {
+                leaves = self.symbols.diagram.or(leaves, guard);
+                continue;
+            };
+            for program in programs {
+                let is_called = index.equal_to(&Word::Constant(program.into()), &mut self.symbols.diagram);
+                let is_called = self.symbols.diagram.and(guard, is_called);
+                leaves = self.symbols.diagram.or(leaves, is_called);
             }
         }
+        let here = self.guard();
+        let [leaves_here, stays_here] =
+            [leaves, !leaves].map(|side| self.symbols.diagram.and(here, side) != Bdd::FALSE);
+        if !stays_here {
+            return Err(Stop(ELSEWHERE.into()));
+        }
+        let taken = (self.code.elsewhere(), state.clone());
         state.end_call(Value::Unset);
-        Ok(())
+        Ok(match leaves_here {
+            true => Next::Branch { condition: leaves, taken, otherwise: pc + 1 },
+            false => Next::To(pc + 1),
+        })
     }
 
     fn call_named(&mut self, name: &str, state: &mut MachineState) -> Result<Value, Stop> {

@@ -163,6 +163,39 @@ impl<'a> Code<'a> {
         }
     }
 
+    /// Whether a function of the program may handle its exceptions. Where none does, the
+    /// kernel adds one that returns what was thrown, behind all others, which nothing
+    /// leads to (`do_misc_fixups`, `kernel/bpf/verifier.c`). Code of the program that
+    /// nothing leads to is removed.
+    pub fn handles_exceptions(&self) -> bool {
+        let Some(start) = self.operations.len().checked_sub(2) else { return true };
+        let returns = matches!(
+            self.operations[start..],
+            [
+                Operation::Arithmetic {
+                    kind: Arithmetic::Move,
+                    width: 64,
+                    dst: 0,
+                    source: Operand::Register(1)
+                },
+                Operation::Exit
+            ]
+        );
+        let leads_here = |(pc, operation): (usize, &Operation)| match operation {
+            Operation::Jump { target } | Operation::CallLocal { target } => *target == start,
+            Operation::LoadSubprogram { target, .. } => *target == start,
+            Operation::Branch { target, .. } => *target == start || pc + 1 == start,
+            Operation::Exit => false,
+            _ => pc + operation.slots() == start,
+        };
+        !returns || self.operations.iter().enumerate().any(leads_here)
+    }
+
+    /// A place behind all instructions for paths that go on in another program.
+    pub fn elsewhere(&self) -> usize {
+        self.operations.len() + MAX_INSNS
+    }
+
     /// Place of the map with `id` in [`Code::maps`].
     pub fn map(&self, id: u32) -> Option<usize> {
         self.maps.iter().position(|table| table.id == id)

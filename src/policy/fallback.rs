@@ -70,12 +70,7 @@ impl Stack {
 
     /// What the programs read.
     pub fn context(&self) -> Context<'_> {
-        Context {
-            maps: &self.maps,
-            cgroups: &[],
-            cgroup_id: self.cgroup_id,
-            combination: self.combination,
-        }
+        Context { maps: &self.maps, cgroups: &[], cgroup_id: self.cgroup_id, combination: self.combination }
     }
 
     /// The programs ready to run; they are parsed once.

@@ -181,6 +181,9 @@ pub enum KernelFunction {
     NextNumber,
     /// `void bpf_iter_num_destroy(struct bpf_iter_num *it)`
     DestroyIterator,
+    /// `void bpf_throw(u64 cookie)`: it ends the program with what the function for
+    /// exceptions returns.
+    Throw,
     /// It writes nothing that a program could see, comes back to the program, and
     /// returns nothing, a number or a pointer of the kernel.
     Harmless,
@@ -252,6 +255,7 @@ pub fn kernel_function(name: &str) -> Option<KernelFunction> {
         "bpf_iter_num_new" => KernelFunction::NewIterator,
         "bpf_iter_num_next" => KernelFunction::NextNumber,
         "bpf_iter_num_destroy" => KernelFunction::DestroyIterator,
+        "bpf_throw" => KernelFunction::Throw,
         "bpf_local_irq_save" => KernelFunction::SavesFlags(1),
         "bpf_res_spin_lock_irqsave" => KernelFunction::SavesFlags(2),
         name if HARMLESS_FUNCTIONS.contains(&name) => KernelFunction::Harmless,

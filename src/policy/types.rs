@@ -90,3 +90,22 @@ impl Fallback {
     /// Nothing: open questions stay open.
     pub const NONE: Self = Self(0);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that the path is told only if all of it is known, down from the root of
+    /// all cgroups.
+    #[test]
+    fn paths_are_whole() {
+        let cgroup = |path: &str, id| Cgroup { path: path.into(), id, ..Cgroup::default() };
+        let path = |cgroups: &[Cgroup]| Context { cgroups, cgroup_id: Some(9), ..Context::default() }.path();
+        let all = [cgroup("/a/b", 9), cgroup("/ab", 7), cgroup("/", 1), cgroup("/a", 4), cgroup("/a/b/c", 8)];
+        assert_eq!(path(&all), [1, 4, 9]);
+        let of_namespace = [cgroup("/a/b", 9), cgroup("/", 30), cgroup("/a", 4)];
+        for unknown in [&all[..3], &all[1..], &of_namespace] {
+            assert!(path(unknown).is_empty());
+        }
+    }
+}

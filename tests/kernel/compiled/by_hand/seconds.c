@@ -7,7 +7,8 @@ SEC("cgroup/dev") int policy(struct bpf_cgroup_dev_ctx *ctx)
 	u64 now = bpf_ktime_get_ns();
 	if (ctx->major == 195 && ctx->minor < 4) return 1;
 	if ((now / 1000000000) & 1) odd++;
-	counts[now / 1000 % 61]++;
+	u64 slot = now / 1000 % 61;
+	if (slot < 64) counts[slot]++;
 	if ((now - last) / 1000000000) {
 		last = now;
 		u32 *record = bpf_ringbuf_reserve(&records, 8, 0);
