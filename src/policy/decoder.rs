@@ -272,13 +272,13 @@ impl Decoder {
     /// Whether the policy of `program` may depend on the cgroup asked about or
     /// on the programs around it, so that [`Decoder::all_of`] does not apply.
     pub fn depends_on_place(program: &Program, context: &Context<'_>) -> bool {
-        code_depends_on_place(&Code::new(program, context.maps), context)
+        code_depends_on_place(&Code::new(program, context), context)
     }
 
     /// Whether the policy of `program` may depend on the cgroup asked about. A program
     /// that cannot be read is as unknown in one as in the other.
     pub fn reads_cgroup_id(program: &Program, context: &Context<'_>) -> bool {
-        Code::new(program, context.maps).is_ok_and(|code| code.may_read_cgroup_id())
+        Code::new(program, context).is_ok_and(|code| code.may_read_cgroup_id())
     }
 
     /// The policy where every one of `policies` must allow; no policy allows

@@ -36,6 +36,8 @@ pub struct Stack {
     pub maps: Vec<Map>,
     /// The cgroup asked about.
     pub cgroup_id: Option<u64>,
+    /// The ids of the cgroups on the way to it.
+    path: Vec<u64>,
     /// How the kernel combines the programs.
     pub combination: Combination,
     /// What the programs may have written before the question.
@@ -68,7 +70,7 @@ impl Stack {
 
     /// What the programs read.
     pub fn context(&self) -> Context<'_> {
-        Context { maps: &self.maps, cgroup_id: self.cgroup_id, combination: self.combination }
+        Context { maps: &self.maps, cgroups: &[], cgroup_id: self.cgroup_id, combination: self.combination }
     }
 
     /// The programs ready to run; they are parsed once.
@@ -79,7 +81,7 @@ impl Stack {
             .zip(parsed)
             .map(|(program, parsed)| ProgramCode {
                 program,
-                code: parsed.clone().map(|parsed| Code::with(parsed, program, &self.maps)),
+                code: parsed.clone().map(|parsed| Code::with(parsed, program, &self.maps, self.path.clone())),
                 maps: &self.maps,
             })
             .collect()
@@ -102,6 +104,7 @@ impl Fallbacks {
             programs: programs.iter().copied().cloned().collect(),
             maps: context.maps.iter().filter(used).cloned().collect(),
             cgroup_id: context.cgroup_id,
+            path: context.path(),
             combination: context.combination,
             written,
             drawn,

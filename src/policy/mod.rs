@@ -11,7 +11,7 @@
 //! * `code` prepares it: operations, flow, maps, names of calls (`hidden` finds
 //!   names that the kernel hides);
 //! * `machine` runs it for all questions at once. `state` is what changes,
-//!   `compute`, `memory`, `lookup`, `calls`, `callbacks` and `kernel_functions` are the
+//!   `compute` (with `widened`), `memory`, `lookup`, `calls`, `callbacks` and `kernel_functions` are the
 //!   instructions. **What a helper means is in `helpers`**;
 //! * `graph` folds the paths into one function of the question, `project`
 //!   eliminates inputs that cannot be known;
@@ -69,6 +69,7 @@ mod table;
 mod time_limit;
 mod types;
 mod value;
+mod widened;
 mod word;
 mod written;
 

@@ -25,6 +25,8 @@ use super::written::{Bytes, Spoil, Written};
 const MAX_STEPS: usize = 1 << 20;
 /// Times that the program is gone through because more is kept on the stack.
 const MAX_ROUNDS: usize = 16;
+/// The registers in which functions get what they are handed, r1 to r5.
+const ARGUMENTS: usize = 5;
 /// The frame pointer.
 const R10: usize = 10;
 
@@ -100,8 +102,8 @@ struct Search<'a> {
     kept: AddressSet,
     /// What any function returns.
     returned: AddressSet,
-    /// What a function is handed that a helper calls.
-    handed: AddressSet,
+    /// What a function is handed that a helper calls, by register.
+    handed: [AddressSet; ARGUMENTS],
     /// What was found where paths meet.
     meetings: BTreeMap<usize, AddressRegisters>,
     waiting: Vec<(usize, AddressRegisters)>,
@@ -121,7 +123,7 @@ impl<'a> Search<'a> {
             written: Written::default(),
             kept: AddressSet::any_number(),
             returned: AddressSet::any_number(),
-            handed: AddressSet::any_number(),
+            handed: std::array::from_fn(|_| AddressSet::any_number()),
             meetings: BTreeMap::new(),
             waiting: Vec::new(),
             seen: vec![false; code.operations.len()],
@@ -274,8 +276,7 @@ impl<'a> Search<'a> {
             }
             Operation::LoadSubprogram { dst, target } => {
                 registers[dst] = Pointee::Function.into();
-                let arguments: Vec<(usize, AddressSet)> =
-                    (1..6).map(|register| (register, self.handed.clone())).collect();
+                let arguments: Vec<(usize, AddressSet)> = (1..).zip(self.handed.iter().cloned()).collect();
                 self.enter(target, &arguments);
             }
             Operation::LoadUnknown { dst } => registers[dst] = Pointee::Anywhere.into(),
@@ -456,7 +457,7 @@ impl<'a> Search<'a> {
             return AddressSet::any_number();
         }
         if helpers::only_calls_back(name) {
-            self.hand(&registers[1..6]);
+            self.hand_rounds(name, registers);
             return AddressSet::any_number();
         }
         match helpers::effect(name) {
@@ -466,15 +467,14 @@ impl<'a> Search<'a> {
             Some(Effect::FillsBytes(to, size)) => self.fill_bytes(&registers[to], size as usize),
             Some(Effect::CallsBackLater) => {
                 self.fill_bytes(&registers[1], helpers::TIMER as usize);
-                self.hand(&registers[1..2]);
+                self.hand_entries(&registers[1]);
             }
             // What is written through the new one is memory that is handed here.
             Some(Effect::MakesDynptr { to }) => {
                 self.fill(&registers[1], &Spoil::VALUES);
                 self.fill(&registers[to], &Spoil::VALUES);
                 self.hand(&registers[1..6]);
-                let handed = self.handed.clone();
-                self.keep(&handed);
+                self.keep_handed();
             }
             Some(Effect::Changes) => self.change(&registers[1]),
             Some(Effect::Takes) => {
@@ -544,9 +544,42 @@ impl<'a> Search<'a> {
                 self.fill(&kept, &Spoil::ALL);
             }
         }
-        let handed = self.handed.clone();
-        self.keep(&handed);
+        self.keep_handed();
         Pointee::Anywhere.into()
+    }
+
+    fn keep_handed(&mut self) {
+        self.handed.clone().iter().for_each(|handed| self.keep(handed));
+    }
+
+    /// What helpers that only call back hand over: `bpf_loop` a number and its third
+    /// argument, the others the map, a key and a value of it, and the third argument.
+    fn hand_rounds(&mut self, name: &str, registers: &AddressRegisters) {
+        let last = if name == "bpf_loop" { 2 } else { 4 };
+        if name != "bpf_loop" {
+            self.hand_entries(&registers[1]);
+        }
+        self.hand_in(last, &registers[3]);
+    }
+
+    /// A function is handed a map, and the key and the start of a value of it: the map
+    /// that `address` is, or that has it in a value.
+    fn hand_entries(&mut self, address: &AddressSet) {
+        for place in &address.places {
+            match *place {
+                Pointee::Map(map) | Pointee::Value(map, _) => {
+                    self.hand_in(1, &Pointee::Map(map).into());
+                    self.hand_in(3, &Pointee::Value(map, Some(0)).into());
+                }
+                other => self.hand(&[other.into()]),
+            }
+        }
+    }
+
+    fn hand_in(&mut self, register: usize, address: &AddressSet) {
+        if let Some(handed) = self.handed.get_mut(register - 1) {
+            self.has_grown |= handed.join(address);
+        }
     }
 
     /// A function that is called back may get any of these.
@@ -563,7 +596,7 @@ impl<'a> Search<'a> {
                     other => drop(handed.places.insert(other)),
                 }
             }
-            self.has_grown |= self.handed.join(&handed);
+            (1..=ARGUMENTS).for_each(|register| self.hand_in(register, &handed));
         }
     }
 }
