@@ -9,6 +9,7 @@ mod assemble;
 pub mod btf;
 pub mod disasm;
 mod error;
+mod fields;
 mod form;
 pub mod helper;
 mod hex;

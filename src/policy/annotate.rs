@@ -252,6 +252,11 @@ pub fn written(operation: &Operation) -> Option<usize> {
         | Operation::Load { dst, .. } => Some(dst),
         Operation::Atomic { fetches, .. } => fetches,
         Operation::CallHelper { .. } | Operation::CallLocal { .. } | Operation::CallKernel { .. } => Some(0),
-        _ => None,
+        Operation::Store { .. }
+        | Operation::Jump { .. }
+        | Operation::Branch { .. }
+        | Operation::Exit
+        | Operation::Nothing
+        | Operation::Unsupported { .. } => None,
     }
 }

@@ -211,7 +211,21 @@ fn may_touch_retval(operation: &Operation, calls: &BTreeMap<i32, String>) -> boo
     match operation {
         Operation::CallHelper { helper } => helpers::may_touch_retval(calls.get(helper).map(String::as_str)),
         Operation::CallKernel { function } => !helpers::is_known_function(calls, *function),
-        Operation::Unsupported(_) => true,
-        _ => false,
+        Operation::Unsupported { .. } => true,
+        Operation::Arithmetic { .. }
+        | Operation::SwapBytes { .. }
+        | Operation::LoadConstant { .. }
+        | Operation::LoadMap { .. }
+        | Operation::LoadMapValue { .. }
+        | Operation::LoadSubprogram { .. }
+        | Operation::LoadUnknown { .. }
+        | Operation::Load { .. }
+        | Operation::Store { .. }
+        | Operation::Atomic { .. }
+        | Operation::Jump { .. }
+        | Operation::Branch { .. }
+        | Operation::CallLocal { .. }
+        | Operation::Exit
+        | Operation::Nothing => false,
     }
 }

@@ -32,8 +32,21 @@ fn successors(operations: &[Operation], pc: usize) -> [Option<usize>; 2] {
     match operations[pc] {
         Operation::Jump { target } => [Some(target), None],
         Operation::Branch { target, .. } => [next, Some(target)],
-        Operation::Exit | Operation::Unsupported(_) => [None, None],
-        _ => [next, None],
+        Operation::Exit | Operation::Unsupported { .. } => [None, None],
+        Operation::Arithmetic { .. }
+        | Operation::SwapBytes { .. }
+        | Operation::LoadConstant { .. }
+        | Operation::LoadMap { .. }
+        | Operation::LoadMapValue { .. }
+        | Operation::LoadSubprogram { .. }
+        | Operation::LoadUnknown { .. }
+        | Operation::Load { .. }
+        | Operation::Store { .. }
+        | Operation::Atomic { .. }
+        | Operation::CallHelper { .. }
+        | Operation::CallLocal { .. }
+        | Operation::CallKernel { .. }
+        | Operation::Nothing => [next, None],
     }
 }
 
@@ -139,6 +152,6 @@ fn effects(operation: &Operation) -> (u16, u16) {
             (MEMORY | ARGUMENTS, ARGUMENTS | bit(0))
         }
         Operation::Exit => (bit(0), 0),
-        Operation::Jump { .. } | Operation::Nothing | Operation::Unsupported(_) => (0, 0),
+        Operation::Jump { .. } | Operation::Nothing | Operation::Unsupported { .. } => (0, 0),
     }
 }

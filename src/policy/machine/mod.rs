@@ -559,7 +559,9 @@ impl<'a> Machine<'a> {
                 // It may end the program with a result of its own (`bpf_throw`).
                 Err(why) => return Err(Stop(why)),
             },
-            Operation::Unsupported(why) => return Err(Stop(format!("instruction {pc} is {why}"))),
+            Operation::Unsupported { code, why } => {
+                return Err(Stop(format!("instruction {pc} (opcode {code:#04x}) is {why}")));
+            }
             Operation::Arithmetic {
                 kind: Arithmetic::Add,
                 width: 64,
@@ -568,7 +570,17 @@ impl<'a> Machine<'a> {
             } if state.registers[1].is_constant_address() && self.code.blinded_array(pc).is_some() => {
                 state.registers[1] = Value::pointer(Base::Array(0), Word::ZERO);
             }
-            _ => self.straight(operation, state)?,
+            Operation::Arithmetic { .. }
+            | Operation::SwapBytes { .. }
+            | Operation::LoadConstant { .. }
+            | Operation::LoadMap { .. }
+            | Operation::LoadMapValue { .. }
+            | Operation::LoadSubprogram { .. }
+            | Operation::LoadUnknown { .. }
+            | Operation::Load { .. }
+            | Operation::Store { .. }
+            | Operation::Atomic { .. }
+            | Operation::Nothing => self.straight(operation, state)?,
         }
         Ok(Next::To(pc + operation.slots()))
     }

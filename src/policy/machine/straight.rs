@@ -87,7 +87,14 @@ impl Machine<'_> {
             Operation::Atomic { kind, base, offset, size, source, fetches } => {
                 self.atomic(kind, (base, offset.into(), size), source, fetches, state)?;
             }
-            _ => {}
+            Operation::Nothing => {}
+            Operation::Jump { .. }
+            | Operation::Branch { .. }
+            | Operation::CallHelper { .. }
+            | Operation::CallLocal { .. }
+            | Operation::CallKernel { .. }
+            | Operation::Exit
+            | Operation::Unsupported { .. } => return Err(Stop("an instruction that goes elsewhere".into())),
         }
         Ok(())
     }
