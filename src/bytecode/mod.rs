@@ -19,11 +19,13 @@ mod line;
 mod map;
 pub mod opcode;
 mod operation;
+mod paste;
 mod raw;
 mod read;
 mod saved;
 pub mod tag;
 mod text;
+mod verifier_log;
 
 pub use error::{MAX_BYTES, MAX_INSNS, Position, ReadError};
 pub use insn::Insn;

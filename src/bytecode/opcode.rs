@@ -180,3 +180,10 @@ pub const ADDR_PERCPU: i16 = -1;
 pub const TO_KERNEL: i32 = 1;
 /// Immediate of such a move: from the kernel's to the address space of an arena.
 pub const TO_USER: i32 = 1 << 16;
+
+/// No opcode of the kernel: an instruction that the log or listing does not show which
+/// a program was read from.
+pub const NOT_SHOWN: u8 = 0xff;
+/// No offset of the kernel's: one that a listing does not show, and that says what the
+/// instruction does. Moves and divisions have it, and 64-bit loads of a verifier's log.
+pub const NOT_SHOWN_OFFSET: i16 = i16::MIN;

@@ -102,6 +102,9 @@ pub enum Operation {
     /// Arithmetic on the low `width` bits (32 or 64), the result
     /// zero-extended.
     Arithmetic { kind: Arithmetic, width: usize, dst: usize, source: Operand },
+    /// A move, division or remainder of which a listing does not show which of its
+    /// kinds it is; `kind` is the plain one.
+    Unclear { kind: Arithmetic, width: usize, dst: usize, source: Operand },
     /// The low `width` bits, bytes swapped if `reverse`, zero-extended.
     SwapBytes { dst: usize, width: usize, reverse: bool },
     /// A 64-bit constant; takes two slots.
@@ -177,6 +180,7 @@ impl Operation {
             | Self::LoadSubprogram { .. }
             | Self::LoadUnknown { .. } => 2,
             Self::Arithmetic { .. }
+            | Self::Unclear { .. }
             | Self::SwapBytes { .. }
             | Self::Load { .. }
             | Self::Store { .. }
@@ -193,6 +197,12 @@ impl Operation {
     }
 
     fn decode(insn: Insn, next: Option<Insn>, pc: usize) -> Decoded {
+        if insn.code == opcode::NOT_SHOWN {
+            return Err("not shown in the log that the program was read from");
+        }
+        if insn.is_wide() && insn.off == opcode::NOT_SHOWN_OFFSET {
+            return Err("a 64-bit load, and a verifier's log does not show what it loads");
+        }
         if insn.dst > AX || insn.src > AX {
             return Err("unknown to gpumap: it has a register above r11");
         }
@@ -339,6 +349,15 @@ fn atomic(insn: Insn) -> Decoded {
 }
 
 fn arithmetic(insn: Insn, width: usize) -> Decoded {
+    if insn.off == opcode::NOT_SHOWN_OFFSET {
+        let kind = match insn.op() {
+            opcode::MOV => Arithmetic::Move,
+            opcode::DIV => Arithmetic::Div,
+            opcode::MOD => Arithmetic::Mod,
+            _ => return Err("an unknown arithmetic instruction"),
+        };
+        return Ok(Operation::Unclear { kind, width, dst: written(insn)?, source: operand(insn) });
+    }
     let kind = match (insn.op(), insn.off) {
         (opcode::ADD, 0) => Arithmetic::Add,
         (opcode::SUB, 0) => Arithmetic::Sub,

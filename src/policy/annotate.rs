@@ -243,6 +243,7 @@ fn sign(comparison: Comparison) -> &'static str {
 pub fn written(operation: &Operation) -> Option<usize> {
     match *operation {
         Operation::Arithmetic { dst, .. }
+        | Operation::Unclear { dst, .. }
         | Operation::SwapBytes { dst, .. }
         | Operation::LoadConstant { dst, .. }
         | Operation::LoadMap { dst, .. }

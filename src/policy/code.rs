@@ -178,7 +178,11 @@ pub fn may_be_complex(program: &Program) -> bool {
 
 fn are_complex(operations: &[Operation]) -> bool {
     let mixes = |operation: &&Operation| {
-        let Operation::Arithmetic { kind, source, .. } = operation else { return false };
+        let (Operation::Arithmetic { kind, source, .. } | Operation::Unclear { kind, source, .. }) =
+            operation
+        else {
+            return false;
+        };
         let is_register = matches!(source, Operand::Register(_));
         match kind {
             Arithmetic::Mul | Arithmetic::Div | Arithmetic::Mod => true,
@@ -213,6 +217,7 @@ fn may_touch_retval(operation: &Operation, calls: &BTreeMap<i32, String>) -> boo
         Operation::CallKernel { function } => !helpers::is_known_function(calls, *function),
         Operation::Unsupported { .. } => true,
         Operation::Arithmetic { .. }
+        | Operation::Unclear { .. }
         | Operation::SwapBytes { .. }
         | Operation::LoadConstant { .. }
         | Operation::LoadMap { .. }

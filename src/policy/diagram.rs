@@ -188,6 +188,24 @@ impl Diagram {
         (variable != TERMINAL).then_some(variable)
     }
 
+    /// Whether `function` is small and depends on no variable after `last`.
+    pub fn ends_before(&self, function: Bdd, last: Variable) -> bool {
+        const MOST: usize = 256;
+        let (mut seen, mut left) = (Vec::new(), vec![function.index()]);
+        while let Some(index) = left.pop() {
+            let node = self.nodes[index];
+            if node.variable == TERMINAL || seen.contains(&index) {
+                continue;
+            }
+            if node.variable > last || seen.len() == MOST {
+                return false;
+            }
+            seen.push(index);
+            left.extend([node.low.index(), node.high.index()]);
+        }
+        true
+    }
+
     /// The function with `variable` fixed to 0 and to 1; `variable` must not
     /// come after the function's top variable.
     pub fn cofactors(&self, function: Bdd, variable: Variable) -> (Bdd, Bdd) {

@@ -34,6 +34,7 @@ fn successors(operations: &[Operation], pc: usize) -> [Option<usize>; 2] {
         Operation::Branch { target, .. } => [next, Some(target)],
         Operation::Exit | Operation::Unsupported { .. } => [None, None],
         Operation::Arithmetic { .. }
+        | Operation::Unclear { .. }
         | Operation::SwapBytes { .. }
         | Operation::LoadConstant { .. }
         | Operation::LoadMap { .. }
@@ -131,10 +132,11 @@ const ARGUMENTS: u16 = 0b11_1110;
 /// overwrites.
 fn effects(operation: &Operation) -> (u16, u16) {
     match *operation {
-        Operation::Arithmetic { kind: Arithmetic::Move | Arithmetic::MoveSigned(_), dst, source, .. } => {
-            (source_bit(source), bit(dst))
+        Operation::Arithmetic { kind: Arithmetic::Move | Arithmetic::MoveSigned(_), dst, source, .. }
+        | Operation::Unclear { kind: Arithmetic::Move, dst, source, .. } => (source_bit(source), bit(dst)),
+        Operation::Arithmetic { dst, source, .. } | Operation::Unclear { dst, source, .. } => {
+            (bit(dst) | source_bit(source), bit(dst))
         }
-        Operation::Arithmetic { dst, source, .. } => (bit(dst) | source_bit(source), bit(dst)),
         Operation::SwapBytes { dst, .. } => (bit(dst), bit(dst)),
         Operation::LoadConstant { dst, .. }
         | Operation::LoadMap { dst, .. }

@@ -86,6 +86,7 @@ impl Stores<'_> {
                     written.add_all(&clobber::handed(self.maps, self.own));
                 }
                 Operation::Arithmetic { .. }
+                | Operation::Unclear { .. }
                 | Operation::SwapBytes { .. }
                 | Operation::LoadConstant { .. }
                 | Operation::LoadMap { .. }
@@ -276,6 +277,14 @@ impl<'a> Search<'a> {
                     Operand::Immediate(number) => Number::Exact(number).into(),
                 };
                 registers[dst] = self.arithmetic(kind, width, &registers[dst], &right);
+            }
+            Operation::Unclear { dst, source, .. } => {
+                let mut result = AddressSet::from(Pointee::Anywhere);
+                if let Operand::Register(source) = source {
+                    result.join(&registers[source]);
+                }
+                result.number = Number::ANY;
+                registers[dst] = result;
             }
             Operation::LoadConstant { dst, value } => registers[dst] = Number::Exact(value).into(),
             Operation::LoadMap { dst, map } => registers[dst] = self.map(map, Pointee::Map).into(),

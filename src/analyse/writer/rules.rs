@@ -303,9 +303,11 @@ fn with_constant(operation: Operation, constant: u32) -> Operation {
     }
 }
 
-/// A move of 0 where the operation is the kernel's other spelling of it.
+/// A move of 0 where the operation is the kernel's other spelling of it, and a move
+/// where a listing says no more.
 fn zeroed(operation: Operation) -> Operation {
     match operation {
+        Operation::Unclear { kind, width, dst, source } => alu(kind, width, dst, source),
         Operation::Arithmetic {
             kind: Arithmetic::Xor,
             width: 64,

@@ -41,6 +41,7 @@ pub(crate) fn gather(
     if let Some(path) = maps {
         gathered.add_maps(invocation, path)?;
     }
+    invocation.problems(&gathered.observation.remarks)?;
     Ok(gathered)
 }
 
@@ -89,6 +90,14 @@ impl Gathered {
         }
         let programs = bytecode::read(bytes).map_err(|error| Failure::program_file(name, &error))?;
         for program in programs {
+            let what = name.to_owned();
+            let note = program.note.clone().map(|why| Problem {
+                code: ProblemCode::BadProgram,
+                what,
+                why,
+                needs: String::new(),
+            });
+            self.observation.remarks.extend(note);
             let free = self.free_id();
             self.add_program(program.into_program(free));
         }

@@ -6,6 +6,7 @@
 
 mod position;
 mod straight;
+mod unclear;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -571,6 +572,7 @@ impl<'a> Machine<'a> {
                 state.registers[1] = Value::pointer(Base::Array(0), Word::ZERO);
             }
             Operation::Arithmetic { .. }
+            | Operation::Unclear { .. }
             | Operation::SwapBytes { .. }
             | Operation::LoadConstant { .. }
             | Operation::LoadMap { .. }
@@ -580,7 +582,7 @@ impl<'a> Machine<'a> {
             | Operation::Load { .. }
             | Operation::Store { .. }
             | Operation::Atomic { .. }
-            | Operation::Nothing => self.straight(operation, state)?,
+            | Operation::Nothing => self.straight(pc, operation, state)?,
         }
         Ok(Next::To(pc + operation.slots()))
     }
