@@ -10,7 +10,9 @@ pub enum NoProgram {
     #[error(transparent)]
     Compile(#[from] CompileError),
     /// The program was compiled, but the decoder cannot follow it.
-    #[error("a program of {0} instructions decides so, and gpumap cannot read it again: nothing proves it ({1})")]
+    #[error(
+        "a program of {0} instructions decides so, and gpumap cannot read it again: nothing proves it ({1})"
+    )]
     Unproved(usize, String),
 }
 

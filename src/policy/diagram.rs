@@ -10,6 +10,8 @@
 //! `FALSE` to everything and says so in [`Diagram::exhausted`], and the caller
 //! throws the results away.
 
+use std::collections::HashSet;
+
 use super::deadline;
 
 /// A Boolean function: index of a node and, in bit 0, whether it is negated.
@@ -186,6 +188,22 @@ impl Diagram {
     pub fn top(&self, function: Bdd) -> Option<Variable> {
         let variable = self.nodes[function.index()].variable;
         (variable != TERMINAL).then_some(variable)
+    }
+
+    /// Whether `function` has no more nodes than `room`.
+    pub fn fits(&self, function: Bdd, room: usize) -> bool {
+        if self.len() <= room {
+            return true;
+        }
+        let (mut seen, mut left) = (HashSet::from([function.index()]), vec![function.index()]);
+        while let Some(node) = left.pop().map(|index| self.nodes[index]) {
+            let below = [node.low.index(), node.high.index()];
+            left.extend(below.into_iter().filter(|index| seen.insert(*index)));
+            if seen.len() > room {
+                return false;
+            }
+        }
+        true
     }
 
     /// Whether `function` is small and depends on no variable after `last`.

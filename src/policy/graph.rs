@@ -14,6 +14,9 @@ use super::diagram::{Bdd, Diagram, Variable};
 /// again, so that equal rules share their diagrams.
 const FIRST_BLOCK: Variable = 1 << 24;
 
+/// Nodes of a result that is repeated rather than represented by a variable.
+const SMALL: usize = 256;
+
 /// Number of a block.
 pub type BlockId = usize;
 
@@ -150,7 +153,7 @@ impl Graph {
             }
             folded[id] = function;
             seen[id] = function;
-            if block.arrivals.len() > 1 && !self.is_in_order(block, function, diagram) {
+            if block.arrivals.len() > 1 && !self.is_cheap(block, function, diagram) {
                 let variable = free.pop().unwrap_or(next);
                 next = next.max(variable + 1);
                 seen[id] = diagram.variable(variable);
@@ -160,10 +163,13 @@ impl Graph {
         folded.first().copied().unwrap_or(Bdd::FALSE)
     }
 
-    /// Whether all branches that lead to a block ask about no variable behind those that
-    /// its result depends on.
-    fn is_in_order(&self, block: &Block, function: Bdd, diagram: &Diagram) -> bool {
+    /// Whether a block's result is cheaply repeated in all branches that lead to it: it is
+    /// small, or they ask about no variable behind those that it depends on.
+    fn is_cheap(&self, block: &Block, function: Bdd, diagram: &Diagram) -> bool {
         let Some(first) = diagram.top(function) else { return true };
+        if diagram.fits(function, SMALL) {
+            return true;
+        }
         let asks_before = |edge: &Edge| match self.branch_before(*edge) {
             Some(condition) => diagram.ends_before(condition, first),
             None => false,
