@@ -130,7 +130,7 @@ const HIDDEN: [(Insn, &str); 3] = [
 #[test]
 fn older_bpftool() {
     for (hidden, text) in HIDDEN {
-        let before = "   0: (61) r2 = *(u32 *)(r1 +8)\n   1: (bf) r3 = r2\n";
+        let before = "   0: (61) r2 = *(u32 *)(r1 +8)\n   1: (61) r3 = *(u32 *)(r1 +8)\n";
         let after = "   3: (b7) r0 = 1\n   4: (66) if w3 s> 0xfffffffe goto pc+1\n   5: (b7) r0 = 0\n   6: (95) exit\n";
         let bare = format!("{before}   2: {text}\n{after}");
         let plain: Vec<Insn> = one(bare.as_bytes()).insns;
@@ -158,7 +158,7 @@ fn older_bpftool() {
         let context = Context { maps: &[], cgroup_id: None, combination: Combination::Retval };
         let policy = decoder.policy(&[&program], &context);
         let reasons = decoder.reasons(policy).join("; ");
-        assert!(reasons.contains("instruction 2") || reasons.contains("instruction 1"), "{text}: {reasons}");
+        assert!(reasons.contains("instruction 2,"), "{text}: {reasons}");
         assert!(reasons.contains("`opcodes`"), "{text}: {reasons}");
     }
 }

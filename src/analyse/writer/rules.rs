@@ -200,6 +200,10 @@ impl Reader<'_> {
     fn rule(&mut self) -> Option<(Rule, Option<usize>)> {
         let (mut rule, mut targets) = (Rule::default(), Vec::new());
         let exit = loop {
+            let is_xor = |operation: &Operation| {
+                matches!(operation, Operation::Arithmetic { kind: Arithmetic::Xor, .. })
+            };
+            let hides_width = self.operations.get(self.at).is_some_and(is_xor);
             match self.take()? {
                 Operation::Branch { comparison: Comparison::NotEqual, width: 64, dst, source, target } => {
                     let Operand::Immediate(number) = source else { return None };
@@ -227,10 +231,8 @@ impl Reader<'_> {
                     dst: 0,
                     source: Operand::Immediate(result @ 0..=1),
                 } => {
-                    rule.verdict = Some(Verdict {
-                        allows: result == 1,
-                        width: (result == 1 || width == 32).then_some(width),
-                    });
+                    rule.verdict =
+                        Some(Verdict { allows: result == 1, width: (!hides_width).then_some(width) });
                     match self.take()? {
                         Operation::Exit => break None,
                         Operation::Jump { target } => break Some(target),

@@ -7,7 +7,7 @@ use crate::cli::ProgramSource;
 use crate::commands::files::{self, saved};
 use crate::commands::invocation::{Failure, Invocation, envelope};
 use crate::model::ProblemCode;
-use crate::observation::{Map, Observation, Problem, Program, with_inner};
+use crate::observation::{Cgroup, Map, Observation, Problem, Program, with_inner};
 use crate::observe;
 
 /// Programs in the order of the question, with the facts they need.
@@ -68,10 +68,21 @@ impl Gathered {
             )
         })?;
         self.seen_on(from);
+        self.add_places(from, id);
         self.add_program(program.clone());
         let map = |id| from.maps.iter().find(|map| map.id == id);
         let used = with_inner(program.map_ids.iter().copied(), map);
         from.maps.iter().filter(|map| used.contains(&map.id)).try_for_each(|map| self.add_map(map))
+    }
+
+    /// Takes over where a program is attached.
+    fn add_places(&mut self, from: &Observation, id: u32) {
+        let has_it = |cgroup: &&Cgroup| cgroup.own.known().is_some_and(|own| own.programs.contains(&id));
+        let known = &mut self.observation.cgroups;
+        let new: Vec<Cgroup> =
+            from.cgroups.iter().filter(has_it).filter(|cgroup| !known.contains(cgroup)).cloned().collect();
+        known.extend(new);
+        self.observation.scope.clone_from(&from.scope);
     }
 
     /// Takes what a file holds: the programs of an observation, raw
