@@ -10,8 +10,10 @@ pub enum NoProgram {
     #[error(transparent)]
     Compile(#[from] CompileError),
     /// The program was compiled, but the decoder cannot follow it.
-    #[error("a program of {0} instructions decides so, and gpumap cannot read it again: nothing proves it")]
-    Unproved(usize),
+    #[error(
+        "a program of {0} instructions decides so, and gpumap cannot read it again: nothing proves it ({1})"
+    )]
+    Unproved(usize, String),
 }
 
 /// Compiles a policy into a program, and decodes the program as that policy again.
@@ -31,6 +33,6 @@ pub fn compiled(decoder: &mut Decoder, policy: Policy) -> Result<Program, NoProg
     if reader.is_known(again) && reader.id(again) == decoder.id(policy) {
         Ok(program)
     } else {
-        Err(NoProgram::Unproved(insns.len()))
+        Err(NoProgram::Unproved(insns.len(), reader.reasons(again).join("; ")))
     }
 }

@@ -38,7 +38,7 @@ mod units;
 pub mod verify;
 
 pub use crate::sys::access as own_access;
-pub use assemble::{cgroups, gpus, processes, processes_and, program};
+pub use assemble::{add_places, cgroups, gpus, processes, processes_and, program};
 pub use cgroups::lookup::{
     PinnedProcess, id_cgroup, open_cgroup, path_cgroup, pid_cgroup, process_cgroup, trusted_names,
 };

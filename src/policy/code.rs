@@ -229,7 +229,11 @@ pub fn may_be_complex(program: &Program) -> bool {
 
 fn are_complex(operations: &[Operation]) -> bool {
     let mixes = |operation: &&Operation| {
-        let Operation::Arithmetic { kind, source, .. } = operation else { return false };
+        let (Operation::Arithmetic { kind, source, .. } | Operation::Unclear { kind, source, .. }) =
+            operation
+        else {
+            return false;
+        };
         let is_register = matches!(source, Operand::Register(_));
         match kind {
             Arithmetic::Mul | Arithmetic::Div | Arithmetic::Mod => true,
@@ -275,7 +279,22 @@ fn may_touch_retval(operation: &Operation, calls: &BTreeMap<i32, String>) -> boo
     match operation {
         Operation::CallHelper { helper } => helpers::may_touch_retval(calls.get(helper).map(String::as_str)),
         Operation::CallKernel { function } => !helpers::is_known_function(calls, *function),
-        Operation::Unsupported(_) => true,
-        _ => false,
+        Operation::Unsupported { .. } => true,
+        Operation::Arithmetic { .. }
+        | Operation::Unclear { .. }
+        | Operation::SwapBytes { .. }
+        | Operation::LoadConstant { .. }
+        | Operation::LoadMap { .. }
+        | Operation::LoadMapValue { .. }
+        | Operation::LoadSubprogram { .. }
+        | Operation::LoadUnknown { .. }
+        | Operation::Load { .. }
+        | Operation::Store { .. }
+        | Operation::Atomic { .. }
+        | Operation::Jump { .. }
+        | Operation::Branch { .. }
+        | Operation::CallLocal { .. }
+        | Operation::Exit
+        | Operation::Nothing => false,
     }
 }

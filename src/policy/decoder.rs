@@ -177,7 +177,7 @@ impl Decoder {
         let policy = if codes.iter().any(|code| touches_retval(&code.code, context)) {
             let symbols = &mut Symbols::within(self.limit());
             let allowed = run.in_sequence(codes, &self.shares, symbols);
-            if self.is_too_large(symbols) {
+            if self.is_too_large(symbols, allowed) {
                 run.cut.extend(codes.iter().map(|code| code.program.id));
             }
             self.adopt(symbols, allowed)
@@ -187,7 +187,7 @@ impl Decoder {
                 .map(|code| {
                     let symbols = &mut Symbols::within(self.limit());
                     let allowed = run.alone(code, &Word::ZERO, &self.shares, symbols).allows;
-                    if self.is_too_large(symbols) {
+                    if self.is_too_large(symbols, allowed) {
                         run.cut.insert(code.program.id);
                     }
                     self.adopt(symbols, allowed)
@@ -264,9 +264,9 @@ impl Decoder {
         }
     }
 
-    /// Whether a run's diagram is more than this decoder can take in.
-    fn is_too_large(&self, symbols: &Symbols) -> bool {
-        symbols.diagram.exhausted() || symbols.diagram.len() > self.diagram.room()
+    /// Whether a run's result is more than this decoder can take in.
+    fn is_too_large(&self, symbols: &Symbols, result: Bdd) -> bool {
+        symbols.diagram.exhausted() || !symbols.diagram.fits(result, self.diagram.room())
     }
 
     /// Whether the policy of `program` may depend on the cgroup asked about or
@@ -393,7 +393,7 @@ impl Decoder {
 
     /// Keeps a result of a run as a policy.
     fn adopt(&mut self, symbols: &Symbols, allowed: Bdd) -> Policy {
-        if self.is_too_large(symbols) {
+        if self.is_too_large(symbols, allowed) {
             return self.unknown_policy(if self.limit().is_over() { time_limit::WHY } else { TOO_COMPLEX });
         }
         let Projection { yes, no, open } = project(symbols, allowed, &mut self.diagram);

@@ -10,7 +10,7 @@
 //! `FALSE` to everything and says so in [`Diagram::exhausted`], and the caller
 //! throws the results away.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::time_limit::TimeLimit;
 
@@ -258,6 +258,40 @@ impl Diagram {
     pub fn top(&self, function: Bdd) -> Option<Variable> {
         let variable = self.nodes[function.index()].variable;
         (variable != TERMINAL).then_some(variable)
+    }
+
+    /// Whether `function` has no more nodes than `room`.
+    pub fn fits(&self, function: Bdd, room: usize) -> bool {
+        if self.len() <= room {
+            return true;
+        }
+        let (mut seen, mut left) = (HashSet::from([function.index()]), vec![function.index()]);
+        while let Some(node) = left.pop().map(|index| self.nodes[index]) {
+            let below = [node.low.index(), node.high.index()];
+            left.extend(below.into_iter().filter(|index| seen.insert(*index)));
+            if seen.len() > room {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Whether `function` is small and depends on no variable after `last`.
+    pub fn ends_before(&self, function: Bdd, last: Variable) -> bool {
+        const MOST: usize = 256;
+        let (mut seen, mut left) = (Vec::new(), vec![function.index()]);
+        while let Some(index) = left.pop() {
+            let node = self.nodes[index];
+            if node.variable == TERMINAL || seen.contains(&index) {
+                continue;
+            }
+            if node.variable > last || seen.len() == MOST {
+                return false;
+            }
+            seen.push(index);
+            left.extend([node.low.index(), node.high.index()]);
+        }
+        true
     }
 
     /// The function with `variable` fixed to 0 and to 1; `variable` must not

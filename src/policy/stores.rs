@@ -83,11 +83,23 @@ impl Stores<'_> {
                 // An iterator is on the stack.
                 Operation::CallKernel { function } if helpers::is_known_function(self.calls, *function) => {}
                 Operation::CallKernel { .. }
-                | Operation::Unsupported(_)
+                | Operation::Unsupported { .. }
                 | Operation::LoadSubprogram { .. } => {
                     written.add_all(&clobber::handed(self.maps, self.own));
                 }
-                _ => {}
+                Operation::Arithmetic { .. }
+                | Operation::Unclear { .. }
+                | Operation::SwapBytes { .. }
+                | Operation::LoadConstant { .. }
+                | Operation::LoadMap { .. }
+                | Operation::LoadMapValue { .. }
+                | Operation::LoadUnknown { .. }
+                | Operation::Load { .. }
+                | Operation::Jump { .. }
+                | Operation::Branch { .. }
+                | Operation::CallLocal { .. }
+                | Operation::Exit
+                | Operation::Nothing => {}
             }
         }
         written
@@ -229,7 +241,7 @@ impl<'a> Search<'a> {
                     self.has_grown |= self.returned.join(&registers[0]);
                     return Some(());
                 }
-                Operation::Unsupported(_) => {
+                Operation::Unsupported { .. } => {
                     self.note(&clobber::handed(self.code.maps, self.code.own));
                     return Some(());
                 }
@@ -240,9 +252,9 @@ impl<'a> Search<'a> {
                     self.end_call(&mut registers, self.returned.clone());
                     pc + 1
                 }
-                _ => {
-                    self.step(operation, &mut registers);
-                    pc + operation.slots()
+                straight => {
+                    self.step(straight, &mut registers);
+                    pc + straight.slots()
                 }
             };
             if self.code.flow.joins.get(next).copied().unwrap_or(false) {
@@ -259,14 +271,22 @@ impl<'a> Search<'a> {
     }
 
     /// What an instruction leaves after which the next one follows.
-    fn step(&mut self, operation: &Operation, registers: &mut AddressRegisters) {
-        match *operation {
+    fn step(&mut self, operation: Operation, registers: &mut AddressRegisters) {
+        match operation {
             Operation::Arithmetic { kind, width, dst, source, .. } => {
                 let right = match source {
                     Operand::Register(register) => registers[register].clone(),
                     Operand::Immediate(number) => Number::Exact(number).into(),
                 };
                 registers[dst] = self.arithmetic(kind, width, &registers[dst], &right);
+            }
+            Operation::Unclear { dst, source, .. } => {
+                let mut result = AddressSet::from(Pointee::Anywhere);
+                if let Operand::Register(source) = source {
+                    result.join(&registers[source]);
+                }
+                result.number = Number::ANY;
+                registers[dst] = result;
             }
             Operation::LoadConstant { dst, value } => registers[dst] = Number::Exact(value).into(),
             Operation::LoadMap { dst, map } => registers[dst] = self.map(map, Pointee::Map).into(),
@@ -311,7 +331,12 @@ impl<'a> Search<'a> {
                 };
                 self.end_call(registers, result);
             }
-            _ => {}
+            Operation::Nothing
+            | Operation::Jump { .. }
+            | Operation::Branch { .. }
+            | Operation::CallLocal { .. }
+            | Operation::Exit
+            | Operation::Unsupported { .. } => {}
         }
     }
 
@@ -386,7 +411,12 @@ impl<'a> Search<'a> {
                     loaded.join(&AddressSet::of(self.inside(map)));
                 }
                 Pointee::Slot(map) => drop(loaded.join(&Pointee::Value(map, Some(0)).into())),
-                _ => {}
+                Pointee::Argument
+                | Pointee::Record
+                | Pointee::Function
+                | Pointee::Map(_)
+                | Pointee::Element(_)
+                | Pointee::Value(..) => {}
             }
         }
         loaded

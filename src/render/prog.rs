@@ -30,7 +30,13 @@ fn facts(out: &mut dyn Write, program: &Program) -> io::Result<()> {
         let maps: Vec<String> = program.maps.iter().map(u32::to_string).collect();
         writeln!(out, "  maps {}", maps.join(", "))?;
     }
-    Ok(())
+    match program.attached.as_deref() {
+        None => Ok(()),
+        Some([]) => writeln!(out, "  attached to no cgroup that can be seen from here"),
+        Some(places) => {
+            places.iter().try_for_each(|at| writeln!(out, "  {}", programs::place(&at.cgroup, &at.flags)))
+        }
+    }
 }
 
 fn rule_part(out: &mut dyn Write, style: Style, program: &Program, payload: &Payload) -> io::Result<()> {

@@ -40,3 +40,4 @@ mod unit_settings;
 mod vgpu_in_force;
 mod vgpu_regions;
 mod visible_devices;
+mod writers;

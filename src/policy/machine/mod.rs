@@ -6,6 +6,7 @@
 
 mod position;
 mod straight;
+mod unclear;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -574,7 +575,9 @@ impl<'a> Machine<'a> {
                 // It may end the program with a result of its own.
                 Err(why) => return Err(Stop(why)),
             },
-            Operation::Unsupported(why) => return Err(Stop(format!("instruction {pc} is {why}"))),
+            Operation::Unsupported { code, why } => {
+                return Err(Stop(format!("instruction {pc} (opcode {code:#04x}) is {why}")));
+            }
             Operation::Arithmetic {
                 kind: Arithmetic::Add,
                 width: 64,
@@ -583,7 +586,18 @@ impl<'a> Machine<'a> {
             } if state.registers[1].is_constant_address() && self.code.blinded_array(pc).is_some() => {
                 state.registers[1] = Value::pointer(Base::Array(0), Word::ZERO);
             }
-            _ => self.straight(operation, state)?,
+            Operation::Arithmetic { .. }
+            | Operation::Unclear { .. }
+            | Operation::SwapBytes { .. }
+            | Operation::LoadConstant { .. }
+            | Operation::LoadMap { .. }
+            | Operation::LoadMapValue { .. }
+            | Operation::LoadSubprogram { .. }
+            | Operation::LoadUnknown { .. }
+            | Operation::Load { .. }
+            | Operation::Store { .. }
+            | Operation::Atomic { .. }
+            | Operation::Nothing => self.straight(pc, operation, state)?,
         }
         Ok(Next::To(pc + operation.slots()))
     }

@@ -4,6 +4,7 @@
 mod alias;
 mod counters;
 mod exceptions;
+mod fields;
 mod hidden;
 mod instructions;
 mod lost;
