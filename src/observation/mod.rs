@@ -35,7 +35,7 @@ pub use activity_reading::ActivityReading;
 pub use answer::Answer;
 pub use container::{Container, ContainerDevice};
 pub use environment::{Environment, Variable};
-pub use process::{Detail, HeldDevice, Process, User};
+pub use process::{Detail, HeldDevice, Process, UnseenProcesses, User};
 pub use setup::{CgroupMount, OwnFile, Rights, Setup, SlurmFile, SlurmPlugins, SlurmSetup, Trial};
 pub use slurm::{ConfigFile, Slurm};
 pub use text::{HexBytes, Text};
@@ -158,8 +158,10 @@ pub struct Host {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CgroupMode {
-    /// cgroup2 alone.
+    /// Nobody looked, or nothing is mounted.
     #[default]
+    Unknown,
+    /// cgroup2 alone.
     Unified,
     /// cgroup2 and at least one v1 controller.
     Hybrid,
@@ -188,14 +190,24 @@ pub struct Cgroup {
     pub effective: Answer<Vec<u32>>,
     /// Programs attached to this very cgroup.
     pub own: Answer<Attached>,
-    /// Pids in `cgroup.procs`; those of other pid namespaces read as 0 and are
-    /// left out. Only for requested cgroups.
+    /// Pids in `cgroup.procs`. Only for requested cgroups.
     #[serde(default)]
     pub pids: Vec<u32>,
+    /// Processes in it that cannot be seen from where gpumap runs; left out where there
+    /// are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unseen: Option<UnseenProcesses>,
     /// Uid of the directory's owner, where that is not root: who makes the
     /// names of the cgroups below.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
+}
+
+impl Cgroup {
+    /// Whether it is known to have no process of its own.
+    pub fn is_empty(&self) -> bool {
+        self.pids.is_empty() && self.unseen.is_none()
+    }
 }
 
 /// What is attached to one cgroup directly.
@@ -209,6 +221,9 @@ pub struct Attached {
     /// Which of `programs` are held by a `bpf_link` (program id → link id).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub links: BTreeMap<u32, u32>,
+    /// Why it is not known which of `programs` are held by a link.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub links_unknown: Option<String>,
 }
 
 /// One loaded `cgroup_device` program.

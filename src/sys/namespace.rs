@@ -10,6 +10,7 @@ use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::Mode;
 
 use super::dir::Dir;
+use super::retry::again;
 
 /// `NS_GET_USERNS`, `NS_GET_PARENT` and `NS_GET_OWNER_UID` of `linux/nsfs.h`.
 const OWNER: c_ulong = 0xb701;
@@ -22,7 +23,7 @@ const OWNER_UID: c_ulong = 0xb704;
 ///
 /// Those of openat(2); `EACCES` without the right to look into the process.
 pub fn open(directory: &Dir, name: &CStr) -> Result<OwnedFd, Errno> {
-    openat(directory, name, OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty())
+    again(|| openat(directory, name, OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty()))
 }
 
 /// The inode number of the first pid namespace (`PROC_PID_INIT_INO`, `linux/proc_ns.h`).

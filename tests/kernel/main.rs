@@ -29,11 +29,13 @@ mod listings;
 mod many_uids;
 mod named_files;
 mod observation;
+mod partial_views;
 mod privileges;
 mod processes;
 mod program_lists;
 mod repair;
 mod scanner;
+mod short_lived;
 #[path = "../support/mod.rs"]
 mod support;
 mod user_names;

@@ -24,6 +24,7 @@ use crate::observe;
 use crate::policy::TimeLimit;
 use crate::render::{self, Style};
 use crate::report::{Document, Payload};
+use crate::sys::retry::again;
 
 /// One run of one command.
 pub struct Invocation<'a> {
@@ -137,7 +138,7 @@ impl<'a> Invocation<'a> {
                 needs,
             ))
         };
-        match root.metadata() {
+        match again(|| root.metadata()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => bad("there is no such directory"),
             Err(error) => bad(&format!("it cannot be looked at: {error}")),
             Ok(metadata) if !metadata.is_dir() => bad("it is not a directory"),

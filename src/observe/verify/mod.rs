@@ -55,7 +55,7 @@ pub fn ask(
     let handles: Vec<Handle<'_>> =
         nodes.iter().take(QUESTION_LIMIT).map(|node| open(options, node, v1)).collect();
     let hierarchy = Hierarchy::find(options);
-    let home = hierarchy.as_ref().ok().and_then(|hierarchy| own_directory(hierarchy, options));
+    let home = hierarchy.as_ref().ok().and_then(|hierarchy| own_directory(hierarchy));
     let mut round = Round { end: end(options), home, unanswered: Vec::new(), verified: Vec::new() };
     for path in cgroups.iter().take(CGROUP_LIMIT) {
         match &hierarchy {
@@ -76,8 +76,8 @@ fn end(options: &Options) -> Instant {
 
 /// The directory of gpumap's own cgroup: where a process is taken that gets no time in the
 /// cgroup that it asks in.
-fn own_directory(hierarchy: &Hierarchy, options: &Options) -> Option<Dir> {
-    let path = hierarchy.own_cgroup(&options.proc)?;
+fn own_directory(hierarchy: &Hierarchy) -> Option<Dir> {
+    let path = hierarchy.own_cgroup()?;
     hierarchy.handle.child(relative(&parts(&path)).as_path()).ok()
 }
 
@@ -162,6 +162,7 @@ fn in_cgroup(
     ready(&dir, path)?;
     let questions: Vec<(BorrowedFd<'_>, Access)> = handles
         .iter()
+        // Why others were not opened stands in their answers.
         .filter_map(|handle| handle.place.as_ref().ok())
         .map(|place| (place.as_fd(), Access::ReadWrite))
         .collect();

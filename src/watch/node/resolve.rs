@@ -14,16 +14,13 @@ use super::remember::Remembered;
 use super::slow::SlowDecoder;
 use crate::analyse::{CgroupGpus, MovedReach};
 use crate::observation::{Answer, CgroupMode, Environment, Observation, Process, Text};
-use crate::observe::procfile::cgroup_line;
+use crate::observe::pinned::PinnedProcess;
 use crate::observe::{self, CgroupTarget, Options};
 use crate::report::{Asked, Gpu};
-use crate::sys::dir::Dir;
 use crate::watch::EventSubject;
 
 /// How long an observation of a cgroup serves: its programs may change.
 const FRESH: Duration = Duration::from_millis(500);
-/// Bytes that are read of a process's `cgroup`.
-const LIMIT: usize = 256 << 10;
 /// Observations that are remembered.
 const REMEMBERED: usize = 256;
 
@@ -191,7 +188,6 @@ impl Resolver {
 /// The line of `/proc/PID/cgroup` for the v1 devices controller, if there is
 /// one and the process is.
 fn v1_group(proc: &Path, pid: u32) -> Option<Text> {
-    let mut text = Vec::new();
-    Dir::open(&proc.join(pid.to_string())).ok()?.read_into(c"cgroup", &mut text, LIMIT).ok()?;
-    cgroup_line(&text, Some(b"devices")).map(Text::from)
+    let lines = PinnedProcess::at(proc, pid).and_then(|process| process.cgroups()).ok()?;
+    lines.devices().map(Text::from)
 }

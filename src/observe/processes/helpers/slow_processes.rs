@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use super::depth::Depth;
+use crate::observe::pinned::PinnedProcess;
 use crate::observe::processes::credentials::{Account, account, own_namespace};
-use crate::observe::procfile::parse_stat;
 use crate::sys::dir::Dir;
 use crate::sys::helper::{MOST_LEFT_BEHIND, left_behind};
 
@@ -20,8 +20,6 @@ const TIME_OF_A_USER: Duration = Duration::from_secs(10);
 const LONG: Duration = Duration::from_millis(2);
 /// How long these facts are remembered.
 const REMEMBERED: Duration = Duration::from_secs(60);
-/// Bytes of `stat`.
-const LIMIT: usize = 8 << 10;
 
 /// Processes that kept a helper waiting.
 #[derive(Debug, Default)]
@@ -82,11 +80,9 @@ impl SlowProcesses {
 
     /// Start time and user: reading these never waits for the process.
     fn who(&mut self, proc: &Dir, pid: u32) -> Option<(u64, Account)> {
-        let dir = proc.child(format!("{pid}/.").as_str()).ok()?;
-        let mut text = Vec::new();
-        dir.read_piece(c"stat", &mut text, LIMIT).ok()?;
+        let process = PinnedProcess::open(proc, pid).ok()?;
         let own = *self.own.get_or_insert_with(own_namespace);
-        Some((parse_stat(&text)?.start_time, account(&dir, own)?))
+        Some((process.stat().ok()?.start_time, account(process.dir(), own)?))
     }
 }
 
