@@ -70,4 +70,5 @@ pub use programs::programs;
 pub use rules::rule as rule_of;
 pub use stack::{ProgramInForce, Stack, policies_below, stack};
 pub use subject::Subject;
+pub(crate) use verification::questions;
 pub use verification::{ToVerify, to_verify};

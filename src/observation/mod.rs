@@ -18,6 +18,7 @@ mod text;
 mod unit;
 mod verification;
 mod vgpu;
+mod weight;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,6 +45,7 @@ pub use vgpu::{
     FileFacts, JobFile, LARGEST_REGION, LibraryVariables, MappedFile, OverrideFile, Preload, RegionContents,
     SharedRegion, SparseBytes, VgpuTraces, take_regions,
 };
+pub use weight::Weight;
 
 /// The schema name of the observations this version writes.
 pub const SCHEMA: &str = "gpumap.observation/1";

@@ -25,6 +25,15 @@ pub fn open(directory: &Dir, name: &CStr) -> Result<OwnedFd, Errno> {
     openat(directory, name, OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty())
 }
 
+/// The inode number of the first pid namespace (`PROC_PID_INIT_INO`, `linux/proc_ns.h`).
+const FIRST_PIDS: u64 = 0xeffffffc;
+
+/// Whether this process is known to be in the first pid namespace, whose numbers the kernel's
+/// own records have.
+pub fn is_in_first_pid_namespace() -> bool {
+    nix::sys::stat::stat("/proc/self/ns/pid").is_ok_and(|stat| stat.st_ino == FIRST_PIDS)
+}
+
 /// The user namespace that owns a namespace: who is root there rules it. Since
 /// Linux 4.9.
 ///

@@ -285,6 +285,9 @@ pub(crate) fn late() -> Problem {
     }
 }
 
+/// The widest table: a terminal's size is whatever somebody set.
+const WIDEST: u16 = 1000;
+
 /// The style that standard output, `--color` and `-v` call for.
 pub(crate) fn style(color: Color, all: bool) -> Style {
     let stdout = io::stdout();
@@ -294,5 +297,5 @@ pub(crate) fn style(color: Color, all: bool) -> Style {
         Color::Auto => anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never,
     };
     let width = if stdout.is_terminal() { terminal_size::terminal_size_of(&stdout) } else { None };
-    Style { width: width.map_or(80, |(width, _)| width.0.max(80)), color, all }
+    Style { width: width.map_or(80, |(width, _)| width.0.clamp(80, WIDEST)), color, all }
 }

@@ -9,7 +9,7 @@ use super::depth::Depth;
 use crate::observe::processes::credentials::{Account, account, own_namespace};
 use crate::observe::procfile::parse_stat;
 use crate::sys::dir::Dir;
-use crate::sys::helper::left_behind;
+use crate::sys::helper::{MOST_LEFT_BEHIND, left_behind};
 
 /// How many processes of one user, and of all users, may block helpers.
 const OF_A_USER: usize = 3;
@@ -20,8 +20,6 @@ const TIME_OF_A_USER: Duration = Duration::from_secs(10);
 const LONG: Duration = Duration::from_millis(2);
 /// How long these facts are remembered.
 const REMEMBERED: Duration = Duration::from_secs(60);
-/// The most helpers that this gpumap may abandon on the node.
-const LEFT_BEHIND: usize = 16;
 /// Bytes of `stat`.
 const LIMIT: usize = 8 << 10;
 
@@ -94,5 +92,5 @@ impl SlowProcesses {
 
 /// Whether one more helper may be abandoned.
 fn may_lose_another() -> bool {
-    left_behind() < LEFT_BEHIND
+    left_behind() < MOST_LEFT_BEHIND
 }
