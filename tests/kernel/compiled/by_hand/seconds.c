@@ -8,6 +8,7 @@ SEC("cgroup/dev") int policy(struct bpf_cgroup_dev_ctx *ctx)
 	if (ctx->major == 195 && ctx->minor < 4) return 1;
 	if ((now / 1000000000) & 1) odd++;
 	u64 slot = now / 1000 % 61;
+	asm volatile("" : "+r"(slot));
 	if (slot < 64) counts[slot]++;
 	if ((now - last) / 1000000000) {
 		last = now;
