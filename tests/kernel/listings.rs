@@ -121,13 +121,13 @@ fn compiled_rules() {
         let (mut text, mut devices) = ("deny a *:* rwm\n".to_owned(), Vec::new());
         let mut used = std::collections::BTreeSet::new();
         for _ in 0..500 {
-            let kind = rng.pick([DeviceType::Block, DeviceType::Char]);
+            let kind = rng.pick(&[DeviceType::Block, DeviceType::Char]);
             let (major, first) = (1 + rng.below(500), rng.below(256) * 4096);
             if !used.insert((kind.letter(), major, first)) {
                 continue;
             }
             let last = first + rng.below(4096);
-            let requests = rng.pick(["r", "w", "rw", "rwm", "m"]);
+            let requests = rng.pick(&["r", "w", "rw", "rwm", "m"]);
             text += &format!("allow {} {major}:{first}-{last} {requests}\n", kind.letter());
             devices.extend([first, last, last + 1].map(|minor| Device {
                 kind,

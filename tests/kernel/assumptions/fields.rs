@@ -122,7 +122,9 @@ fn bits_without_meaning() {
             }
             refused += 1;
             let read = Operation::decode_all(&insns)[place];
-            assert!(matches!(read, Operation::Unsupported { .. }), "{first:?}, bit {bit}: {read:?}");
+            // The lowest offset is the mark of listings for one that they do not show.
+            let is_known = !matches!(read, Operation::Unsupported { .. } | Operation::Unclear { .. });
+            assert!(!is_known, "{first:?}, bit {bit}: {read:?}");
         }
     }
     assert!(refused > 800, "the kernel refused {refused}");
