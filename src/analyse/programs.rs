@@ -85,10 +85,14 @@ fn places(observation: &Observation, id: u32) -> Option<Vec<Place>> {
     let of = |cgroup: &observation::Cgroup| {
         let cgroup_path = cgroup.path.lossy().into_owned();
         let own = attachment::attached(cgroup).into_iter().filter(|(own, _)| *own == id);
-        own.map(|(_, flags)| Place { cgroup: cgroup_path.clone(), flags }).collect::<Vec<_>>()
+        let link_unknown = cgroup.own.known().is_some_and(|own| own.links_unknown.is_some());
+        let place = |flags| Place { cgroup: cgroup_path.clone(), flags, link_unknown };
+        own.map(|(_, flags)| place(flags)).collect::<Vec<_>>()
     };
     let places: Vec<Place> = observation.cgroups.iter().flat_map(of).collect();
-    let is_whole = observation.scope.iter().any(|scope| scope.recursive && scope.path.as_bytes() == b"/");
+    let is_root = |scope: &observation::Scope| scope.recursive && scope.path.as_bytes() == b"/";
+    let is_whole = observation.scope.iter().any(is_root)
+        && observation.cgroups.iter().all(|cgroup| cgroup.own.known().is_some());
     (is_whole || !places.is_empty()).then_some(places)
 }
 

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::{Style, programs, rules, sanitize};
-use crate::report::{Line, Payload, Program};
+use crate::report::{Line, Payload, Place, Program};
 
 /// Column in which meanings start, if the instruction leaves room.
 const MEANING: usize = 46;
@@ -34,7 +34,8 @@ fn facts(out: &mut dyn Write, program: &Program) -> io::Result<()> {
         None => Ok(()),
         Some([]) => writeln!(out, "  attached to no cgroup that can be seen from here"),
         Some(places) => {
-            places.iter().try_for_each(|at| writeln!(out, "  {}", programs::place(&at.cgroup, &at.flags)))
+            let place = |at: &Place| programs::place(&at.cgroup, &at.flags, at.link_unknown);
+            places.iter().try_for_each(|at| writeln!(out, "  {}", place(at)))
         }
     }
 }

@@ -43,6 +43,9 @@ pub struct Place {
     pub cgroup: String,
     /// `multi`, `override`, `link`; none is `[]`.
     pub flags: Vec<AttachFlag>,
+    /// Whether it is not known if a link holds it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub link_unknown: bool,
 }
 
 /// One instruction of a disassembly.
