@@ -53,7 +53,7 @@ impl Decoder {
         let (default, rules) = read(text)?;
         self.agree(&rules)?;
         let rules = rules.into_iter().map(|(_, rule)| rule).collect();
-        let policy = self.policy_of_rules(&RuleList { default, rules, unknown: Vec::new(), omitted: None });
+        let policy = self.policy_of_rules(&RuleList { default, rules, ..RuleList::nothing() });
         if self.is_known(policy) {
             Ok(policy)
         } else {

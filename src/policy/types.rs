@@ -34,8 +34,8 @@ pub struct Policy {
     pub(super) allow: Bdd,
     /// The questions that are certainly denied.
     pub(super) deny: Bdd,
-    /// Answers single questions that both leave open.
-    pub(super) fallback: Fallback,
+    /// What it was made of, if it is not exact.
+    pub(super) origin: Origin,
 }
 
 impl Combination {
@@ -53,11 +53,11 @@ impl Combination {
     }
 }
 
-/// Number of what answers the questions that a policy leaves open.
+/// Number of what a policy was made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Fallback(pub(super) usize);
+pub struct Origin(pub(super) usize);
 
-impl Fallback {
-    /// Nothing: open questions stay open.
+impl Origin {
+    /// That of a policy whose drawing is all there is to know.
     pub const NONE: Self = Self(0);
 }
