@@ -11,6 +11,7 @@ use super::clobber;
 use super::flow::Flow;
 use super::helpers::{self, KernelFunction};
 use super::hidden;
+use super::index::MapIndex;
 use super::replaced::replaced;
 use super::stores::Stores;
 use super::table::{self, Table};
@@ -92,13 +93,13 @@ pub struct Code<'a> {
 impl<'a> Code<'a> {
     /// Prepares `program`; the reason if its instructions are not known.
     pub fn new(program: &Program, maps: &'a [Map]) -> Result<Self, String> {
-        Ok(Self::with(Parsed::of(program)?, program, maps))
+        Ok(Self::with(Parsed::of(program)?, program, maps, None))
     }
 
-    /// The same with the instructions prepared before.
-    pub fn with(parsed: Parsed, program: &Program, maps: &'a [Map]) -> Self {
+    /// The same with the instructions, and perhaps the maps, prepared before.
+    pub fn with(parsed: Parsed, program: &Program, maps: &'a [Map], index: Option<&'a MapIndex>) -> Self {
         let Parsed { operations, flow, calls, may_touch_retval, names_maps } = parsed;
-        let maps = table::of_program(program, maps);
+        let maps = table::of_program(program, maps, index);
         let own = clobber::own(&maps);
         let is_blinded = !maps.is_empty() && !names_maps;
         Self { operations, flow, calls, maps, unfollowed: OnceCell::new(), own, may_touch_retval, is_blinded }

@@ -256,7 +256,8 @@ impl Decoder {
         match self.origins.answerer(origin) {
             None => (Verdict::Unknown, None),
             Some(Answerer::Programs(stack)) => {
-                Self::ask(&stack.codes(), &stack.context(), &stack.written, bits, self.limit())
+                let ask = || Self::ask(&stack.codes(), &stack.context(), &stack.written, bits, self.limit());
+                self.origins.answer(origin, bits, ask)
             }
             Some(Answerer::All(policies)) => {
                 let mut open = None;

@@ -48,6 +48,7 @@ mod graph;
 mod helpers;
 mod hidden;
 mod id;
+mod index;
 mod inputs;
 mod kernel_functions;
 mod lookup;

@@ -8,14 +8,16 @@
 //! it as constants, so there is one semantics. What the programs may write was found
 //! for all questions before, because an earlier question may have caused the write.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 
 use sha2::{Digest as _, Sha256};
 
+use crate::model::Verdict;
 use crate::observation::{Map, Program, with_inner};
 
 use super::code::{Code, Parsed};
+use super::index::{self, MapIndex};
 use super::program_code::ProgramCode;
 use super::types::{Combination, Context, Origin, Policy};
 use super::written::Written;
@@ -28,7 +30,12 @@ pub type OriginDigest = [u8; 32];
 pub struct Origins {
     known: Vec<Known>,
     by_digest: HashMap<OriginDigest, Origin>,
+    /// The last answer: its verdict is often asked for, and then its reason.
+    last: RefCell<Option<(Origin, u64, Answer)>>,
 }
+
+/// A verdict, and why it is unknown.
+pub type Answer = (Verdict, Option<String>);
 
 /// What is known of an origin.
 #[derive(Debug)]
@@ -64,6 +71,8 @@ pub struct Stack {
     pub written: Written,
     /// The programs prepared, once a question was asked.
     parsed: OnceCell<Vec<Result<Parsed, String>>>,
+    /// The maps checked, then, too.
+    index: OnceCell<MapIndex>,
 }
 
 impl Stack {
@@ -78,6 +87,7 @@ impl Stack {
             combination: context.combination,
             written,
             parsed: OnceCell::new(),
+            index: OnceCell::new(),
         }
     }
 
@@ -95,12 +105,13 @@ impl Stack {
     /// The programs ready to run; they are parsed once.
     pub fn codes(&self) -> Vec<ProgramCode<'_>> {
         let parsed = self.parsed.get_or_init(|| self.programs.iter().map(Parsed::of).collect());
+        let index = self.index.get_or_init(|| index::of_maps(&self.maps));
         self.programs
             .iter()
             .zip(parsed)
             .map(|(program, parsed)| ProgramCode {
                 program,
-                code: parsed.clone().map(|parsed| Code::with(parsed, program, &self.maps)),
+                code: parsed.clone().map(|parsed| Code::with(parsed, program, &self.maps, Some(index))),
                 maps: &self.maps,
             })
             .collect()
@@ -144,6 +155,19 @@ impl Origins {
     /// The hash of an origin; `None` for [`Origin::NONE`].
     pub fn digest(&self, origin: Origin) -> Option<&OriginDigest> {
         self.get(origin).map(|known| &known.digest)
+    }
+
+    /// The answer to a question: the last one if it is the same question, or else a
+    /// new one.
+    pub fn answer(&self, origin: Origin, bits: u64, ask: impl FnOnce() -> Answer) -> Answer {
+        if let Some((last, of, answer)) = &*self.last.borrow()
+            && (*last, *of) == (origin, bits)
+        {
+            return answer.clone();
+        }
+        let answer = ask();
+        *self.last.borrow_mut() = Some((origin, bits, answer.clone()));
+        answer
     }
 
     fn get(&self, origin: Origin) -> Option<&Known> {

@@ -4,7 +4,7 @@
 //! requests then become one rule. This turns a policy back into the two sentences
 //! that its author meant, such as "mknod of everything, and these devices".
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use super::always_listed::{AlwaysListed, Answered};
@@ -154,11 +154,13 @@ impl Decoder {
     fn say_why(&mut self, list: &mut RuleList, answered: &Answered, always_listed: &AlwaysListed) {
         let asked = answered.open.clone().into_iter().map(|(region, why)| (region, why, false));
         let mut regions: Vec<(Bdd, String, bool)> = asked.collect();
-        for (region, why) in self.open_regions(answered.policy) {
-            let is_drawn = answered.not_drawn == Bdd::FALSE;
-            let rest = if is_drawn { region } else { self.diagram.and(region, answered.not_drawn) };
-            if rest != Bdd::FALSE {
-                regions.push((rest, why, !is_drawn));
+        let open = self.open_regions(answered.policy);
+        match answered.not_drawn {
+            Bdd::FALSE => regions.extend(open.into_iter().map(|(region, why)| (region, why, false))),
+            // The reasons share one list of rules, which may be long.
+            not_drawn => {
+                let why: Vec<String> = open.into_iter().map(|(_, why)| why).collect();
+                regions.push((not_drawn, why.join("; "), true));
             }
         }
         for (region, why, not_drawn) in regions {
@@ -273,8 +275,7 @@ impl Decoder {
     /// `region` for one request, as a function of type and numbers alone.
     fn with_request(&mut self, region: Bdd, request: Request) -> Bdd {
         let bits = inputs::request_assignment(request);
-        let mut done = vec![None; self.diagram.len() * 2];
-        fix_bits(&mut self.diagram, region, bits, &mut done)
+        fix_bits(&mut self.diagram, region, bits, &mut HashMap::new())
     }
 
     /// Gives the diagram up if the time is over, so that what is made of it is thrown
@@ -336,20 +337,18 @@ fn join_types(rules: &mut Vec<Rule>) {
 }
 
 /// `function` with the request bits set as in `bits`.
-fn fix_bits(diagram: &mut Diagram, function: Bdd, bits: u64, done: &mut [Option<Bdd>]) -> Bdd {
+fn fix_bits(diagram: &mut Diagram, function: Bdd, bits: u64, done: &mut HashMap<Bdd, Bdd>) -> Bdd {
     match diagram.top(function) {
         None => function,
         Some(REQUEST..) => Bdd::constant(diagram.evaluate(function, bits) == Some(true)),
         Some(variable) => {
-            if let Some(Some(known)) = done.get(function.number()) {
+            if let Some(known) = done.get(&function) {
                 return *known;
             }
             let (low, high) = diagram.cofactors(function, variable);
             let (low, high) = (fix_bits(diagram, low, bits, done), fix_bits(diagram, high, bits, done));
             let fixed = diagram.node(variable, low, high);
-            if let Some(slot) = done.get_mut(function.number()) {
-                *slot = Some(fixed);
-            }
+            done.insert(function, fixed);
             fixed
         }
     }
@@ -358,24 +357,23 @@ fn fix_bits(diagram: &mut Diagram, function: Bdd, bits: u64, done: &mut [Option<
 /// Number of (type, major, minor) for which `function` ends in a leaf that
 /// `counts`.
 fn count(diagram: &Diagram, function: Bdd, counts: &dyn Fn(Bdd) -> bool) -> u64 {
-    fn below(diagram: &Diagram, at: Bdd, counts: &dyn Fn(Bdd) -> bool, done: &mut [Option<u64>]) -> u64 {
+    fn below(diagram: &Diagram, at: Bdd, counts: &dyn Fn(Bdd) -> bool, done: &mut HashMap<Bdd, u64>) -> u64 {
         let variable = diagram.top(at).map_or(REQUEST, |variable| variable.min(REQUEST));
         if variable == REQUEST {
             return u64::from(counts(at));
         }
-        if let Some(known) = done[at.number()] {
-            return known;
+        if let Some(known) = done.get(&at) {
+            return *known;
         }
         let (low, high) = diagram.cofactors(at, variable);
         let sum = [low, high]
             .map(|side| below(diagram, side, counts, done) << (level(diagram, side) - variable - 1))
             .iter()
             .sum();
-        done[at.number()] = Some(sum);
+        done.insert(at, sum);
         sum
     }
-    let mut done = vec![None; diagram.len() * 2];
-    below(diagram, function, counts, &mut done) << (level(diagram, function) - TYPE)
+    below(diagram, function, counts, &mut HashMap::new()) << (level(diagram, function) - TYPE)
 }
 
 fn level(diagram: &Diagram, function: Bdd) -> Variable {

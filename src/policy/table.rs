@@ -1,6 +1,7 @@
 //! A map as the program sees it: how lookups in it work and what its values
 //! hold, as far as the observation says.
 
+use super::index::{Indexed, MapIndex};
 use crate::model::MapType;
 use crate::observation::{Answer, HiddenBytes, Map, MapEntry, Program, with_inner};
 
@@ -28,6 +29,8 @@ pub struct Table<'a> {
     /// The entries, or why they are not known.
     pub entries: Result<&'a [MapEntry], String>,
     hidden: &'a [HiddenBytes],
+    /// What was found out before, if many questions are asked.
+    index: Option<&'a Indexed>,
 }
 
 /// The kinds of lookups in a map.
@@ -78,8 +81,13 @@ impl TableKind {
 impl<'a> Table<'a> {
     /// The map with `id`.
     pub fn new(id: u32, maps: &'a [Map]) -> Self {
+        Self::with(id, maps, None)
+    }
+
+    /// The same of a map about which something was found out before.
+    pub fn with(id: u32, maps: &'a [Map], index: Option<&'a MapIndex>) -> Self {
         match maps.iter().find(|map| map.id == id) {
-            Some(map) => Self::of(map),
+            Some(map) => Self::of(map, index.and_then(|index| index.get(&id))),
             None => Self {
                 id,
                 kind: TableKind::Absent,
@@ -90,11 +98,12 @@ impl<'a> Table<'a> {
                 max_entries: 0,
                 entries: Err(format!("map {id} is not part of the observation")),
                 hidden: &[],
+                index: None,
             },
         }
     }
 
-    fn of(map: &'a Map) -> Self {
+    fn of(map: &'a Map, index: Option<&'a Indexed>) -> Self {
         let (kind, per_cpu) = kind(map);
         let mut table = Self {
             id: map.id,
@@ -106,7 +115,13 @@ impl<'a> Table<'a> {
             max_entries: map.max_entries.into(),
             entries: Ok(&[]),
             hidden: &map.hidden,
+            index,
         };
+        if let Some(index) = index {
+            let entries = map.entries.known().map_or(&[][..], Vec::as_slice);
+            table.entries = index.usable.clone().map(|()| entries);
+            return table;
+        }
         table.entries = match (&map.entries, kind) {
             (_, TableKind::Arena) => {
                 Err(format!("map {} is memory that programs share with user space (an arena)", map.id))
@@ -124,6 +139,12 @@ impl<'a> Table<'a> {
             (Answer::Known(entries), _) => Ok(entries.as_slice()),
         };
         table
+    }
+
+    /// Which entry a lookup of this key finds, or that it finds none; `None` if the
+    /// entries must be looked through.
+    pub fn find(&self, key: &[u8]) -> Option<Option<usize>> {
+        self.index?.find(self.kind, key)
     }
 
     /// Whether every entry has a key and values of the stated sizes.
@@ -232,12 +253,12 @@ impl<'a> Table<'a> {
 
 /// The maps of a program in the order of its list, and after them the maps
 /// that are inside these.
-pub fn of_program<'a>(program: &Program, maps: &'a [Map]) -> Vec<Table<'a>> {
+pub fn of_program<'a>(program: &Program, maps: &'a [Map], index: Option<&'a MapIndex>) -> Vec<Table<'a>> {
     let of = |id: u32| maps.iter().find(|map| map.id == id);
     let mut ids = program.map_ids.clone();
     let inner = with_inner(ids.iter().copied(), of);
     ids.extend(inner.into_iter().filter(|id| !program.map_ids.contains(id)));
-    ids.into_iter().map(|id| Table::new(id, maps)).collect()
+    ids.into_iter().map(|id| Table::with(id, maps, index)).collect()
 }
 
 fn kind(map: &Map) -> (TableKind, bool) {
@@ -268,6 +289,11 @@ fn alike(numbers: impl Iterator<Item = Option<u64>>) -> Reading {
         known = Some(number);
     }
     known.map_or(Reading::Outside, Reading::Known)
+}
+
+/// How many bits of a trie's key count.
+pub fn prefix_length(key: &[u8]) -> u32 {
+    key.first_chunk().map_or(0, |length| u32::from_le_bytes(*length))
 }
 
 /// The little-endian number of `size` bytes at `start`.
