@@ -11,10 +11,9 @@ use super::clobber;
 use super::flow::Flow;
 use super::helpers::{self, KernelFunction};
 use super::hidden;
-use super::index::MapIndex;
 use super::replaced::replaced;
 use super::stores::Stores;
-use super::table::{self, Table};
+use super::table::{self, CheckedMaps, Table};
 use super::written::{SpoiledMaps, Written};
 
 /// Longest program the kernel loads (`BPF_COMPLEXITY_LIMIT_INSNS`,
@@ -97,9 +96,14 @@ impl<'a> Code<'a> {
     }
 
     /// The same with the instructions, and perhaps the maps, prepared before.
-    pub fn with(parsed: Parsed, program: &Program, maps: &'a [Map], index: Option<&'a MapIndex>) -> Self {
+    pub fn with(
+        parsed: Parsed,
+        program: &Program,
+        maps: &'a [Map],
+        checked: Option<&'a CheckedMaps>,
+    ) -> Self {
         let Parsed { operations, flow, calls, may_touch_retval, names_maps } = parsed;
-        let maps = table::of_program(program, maps, index);
+        let maps = table::of_program(program, maps, checked);
         let own = clobber::own(&maps);
         let is_blinded = !maps.is_empty() && !names_maps;
         Self { operations, flow, calls, maps, unfollowed: OnceCell::new(), own, may_touch_retval, is_blinded }

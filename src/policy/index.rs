@@ -1,61 +1,42 @@
-//! Maps that many single questions are asked about: checked once, and with an index of
-//! their keys.
+//! An index of a map's keys, for many single questions.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
-use super::table::{Table, TableKind, prefix_length};
-use crate::observation::Map;
+use crate::observation::MapEntry;
 
-/// What was found out about some maps, by their ids.
-pub type MapIndex = BTreeMap<u32, Indexed>;
-
-/// A map whose entries were checked.
+/// The entries of a map by key; of a trie, by the bits that count.
 #[derive(Debug)]
-pub struct Indexed {
-    /// Why its entries are not known, if they are not.
-    pub usable: Result<(), String>,
-    /// The entries by key; of a trie, by the bits that count. `None` if entries must be
-    /// looked through one by one.
-    positions: Option<HashMap<Vec<u8>, usize>>,
+pub struct KeyIndex {
+    is_trie: bool,
+    positions: HashMap<Vec<u8>, usize>,
 }
 
-/// Checks maps, and makes their indices.
-pub fn of_maps(maps: &[Map]) -> MapIndex {
-    maps.iter().map(|map| (map.id, Indexed::of(&Table::new(map.id, maps)))).collect()
-}
-
-impl Indexed {
-    fn of(table: &Table<'_>) -> Self {
-        let usable = table.entries.as_ref().map(|_| ()).map_err(Clone::clone);
-        Self { usable, positions: positions(table) }
+impl KeyIndex {
+    /// The index; `None` if two entries have one key, which no map has.
+    pub fn of(entries: &[MapEntry], is_trie: bool) -> Option<Self> {
+        let key = |key: &[u8]| if is_trie { counting(key, prefix_length(key)) } else { key.to_vec() };
+        let positions: HashMap<_, _> =
+            entries.iter().enumerate().map(|(at, entry)| (key(&entry.key.0), at)).collect();
+        (positions.len() == entries.len()).then_some(Self { is_trie, positions })
     }
 
-    /// Which entry a lookup of this key finds, or that it finds none; `None` without an
-    /// index.
-    pub fn find(&self, kind: TableKind, key: &[u8]) -> Option<Option<usize>> {
-        let positions = self.positions.as_ref()?;
-        if kind != TableKind::Trie {
-            return Some(positions.get(key).copied());
+    /// Which entry a lookup of this key finds.
+    pub fn find(&self, key: &[u8]) -> Option<usize> {
+        if !self.is_trie {
+            return self.positions.get(key).copied();
         }
         let bits = key.len().saturating_sub(4) as u32 * 8;
         let length = prefix_length(key);
         if length > bits {
-            return Some(None);
+            return None;
         }
-        Some((0..=length).rev().find_map(|prefix| positions.get(&counting(key, prefix)).copied()))
+        (0..=length).rev().find_map(|prefix| self.positions.get(&counting(key, prefix)).copied())
     }
 }
 
-/// The places of the entries; `None` if two of them have one key, which no map has.
-fn positions(table: &Table<'_>) -> Option<HashMap<Vec<u8>, usize>> {
-    let is_indexed = matches!(table.kind, TableKind::Hash | TableKind::HashOfMaps | TableKind::Trie);
-    let entries = table.entries.as_ref().ok().filter(|_| is_indexed)?;
-    let key = |key: &[u8]| match table.kind {
-        TableKind::Trie => counting(key, prefix_length(key)),
-        _ => key.to_vec(),
-    };
-    let found: HashMap<_, _> = entries.iter().enumerate().map(|(at, one)| (key(&one.key.0), at)).collect();
-    (found.len() == entries.len()).then_some(found)
+/// How many bits of a trie's key count.
+pub fn prefix_length(key: &[u8]) -> u32 {
+    key.first_chunk().map_or(0, |length| u32::from_le_bytes(*length))
 }
 
 /// A trie's key with this prefix length, and zeros where its bits do not count.
@@ -71,13 +52,11 @@ fn counting(key: &[u8], prefix: u32) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::MapType;
-    use crate::observation::{Answer, HexBytes, MapEntry};
+    use crate::observation::HexBytes;
 
-    fn map(kind: MapType, keys: &[&[u8]]) -> Map {
+    fn index(keys: &[&[u8]], is_trie: bool) -> Option<KeyIndex> {
         let entry = |key: &&[u8]| MapEntry { key: HexBytes(key.to_vec()), value: HexBytes(vec![1]) };
-        let entries = Answer::Known(keys.iter().map(entry).collect());
-        Map { id: 1, kind, key_size: keys[0].len() as u32, value_size: 1, entries, ..Map::default() }
+        KeyIndex::of(&keys.iter().map(entry).collect::<Vec<_>>(), is_trie)
     }
 
     /// Make sure that a trie finds the longest prefix, whatever stands after it, and that
@@ -85,22 +64,21 @@ mod tests {
     #[test]
     fn tries() {
         let keys: [&[u8]; 3] = [&[4, 0, 0, 0, 0xff, 9], &[0, 0, 0, 0, 7, 7], &[12, 0, 0, 0, 0xf1, 0x2f]];
-        let index = of_maps(&[map(MapType::LpmTrie, &keys)]);
-        let find = |key: [u8; 6]| index[&1].find(TableKind::Trie, &key);
-        assert_eq!(find([16, 0, 0, 0, 0xf1, 0x20]), Some(Some(2)));
-        assert_eq!(find([16, 0, 0, 0, 0xf1, 0x30]), Some(Some(0)));
-        assert_eq!(find([11, 0, 0, 0, 0xf1, 0x20]), Some(Some(0)));
-        assert_eq!(find([16, 0, 0, 0, 0, 0]), Some(Some(1)));
-        assert_eq!(find([17, 0, 0, 0, 0xf1, 0x20]), Some(None));
+        let index = index(&keys, true).unwrap();
+        assert_eq!(index.find(&[16, 0, 0, 0, 0xf1, 0x20]), Some(2));
+        assert_eq!(index.find(&[16, 0, 0, 0, 0xf1, 0x30]), Some(0));
+        assert_eq!(index.find(&[11, 0, 0, 0, 0xf1, 0x20]), Some(0));
+        assert_eq!(index.find(&[16, 0, 0, 0, 0, 0]), Some(1));
+        assert_eq!(index.find(&[17, 0, 0, 0, 0xf1, 0x20]), None);
     }
 
     /// Make sure that equal keys are found, and that a map that says a key twice has no
     /// index.
     #[test]
     fn hashes() {
-        let index = of_maps(&[map(MapType::Hash, &[&[1, 2], &[3, 4]])]);
-        assert_eq!(index[&1].find(TableKind::Hash, &[3, 4]), Some(Some(1)));
-        assert_eq!(index[&1].find(TableKind::Hash, &[3, 5]), Some(None));
-        assert_eq!(of_maps(&[map(MapType::Hash, &[&[1], &[1]])])[&1].find(TableKind::Hash, &[1]), None);
+        let index = |keys: &[&[u8]]| index(keys, false);
+        let two = index(&[&[1, 2], &[3, 4]]).unwrap();
+        assert_eq!([two.find(&[3, 4]), two.find(&[3, 5])], [Some(1), None]);
+        assert!(index(&[&[1], &[1]]).is_none());
     }
 }

@@ -4,10 +4,11 @@ use std::rc::Rc;
 
 use super::diagram::Bdd;
 use super::helpers::LookupResult;
+use super::index::prefix_length;
 use super::machine::{Machine, Stop};
 use super::memory::MAX_PLACES;
 use super::state::MachineState;
-use super::table::{Table, TableKind, prefix_length};
+use super::table::{Table, TableKind};
 use super::value::{Base, Holds, Selection, Value};
 use super::word::Word;
 

@@ -17,8 +17,8 @@ use crate::model::Verdict;
 use crate::observation::{Map, Program, with_inner};
 
 use super::code::{Code, Parsed};
-use super::index::{self, MapIndex};
 use super::program_code::ProgramCode;
+use super::table::{self, CheckedMaps};
 use super::types::{Combination, Context, Origin, Policy};
 use super::written::Written;
 
@@ -72,7 +72,7 @@ pub struct Stack {
     /// The programs prepared, once a question was asked.
     parsed: OnceCell<Vec<Result<Parsed, String>>>,
     /// The maps checked, then, too.
-    index: OnceCell<MapIndex>,
+    checked: OnceCell<CheckedMaps>,
 }
 
 impl Stack {
@@ -87,7 +87,7 @@ impl Stack {
             combination: context.combination,
             written,
             parsed: OnceCell::new(),
-            index: OnceCell::new(),
+            checked: OnceCell::new(),
         }
     }
 
@@ -105,13 +105,13 @@ impl Stack {
     /// The programs ready to run; they are parsed once.
     pub fn codes(&self) -> Vec<ProgramCode<'_>> {
         let parsed = self.parsed.get_or_init(|| self.programs.iter().map(Parsed::of).collect());
-        let index = self.index.get_or_init(|| index::of_maps(&self.maps));
+        let checked = self.checked.get_or_init(|| table::checked(&self.maps));
         self.programs
             .iter()
             .zip(parsed)
             .map(|(program, parsed)| ProgramCode {
                 program,
-                code: parsed.clone().map(|parsed| Code::with(parsed, program, &self.maps, Some(index))),
+                code: parsed.clone().map(|parsed| Code::with(parsed, program, &self.maps, Some(checked))),
                 maps: &self.maps,
             })
             .collect()

@@ -1,7 +1,9 @@
 //! A map as the program sees it: how lookups in it work and what its values
 //! hold, as far as the observation says.
 
-use super::index::{Indexed, MapIndex};
+use std::collections::BTreeMap;
+
+use super::index::KeyIndex;
 use crate::model::MapType;
 use crate::observation::{Answer, HiddenBytes, Map, MapEntry, Program, with_inner};
 
@@ -29,8 +31,19 @@ pub struct Table<'a> {
     /// The entries, or why they are not known.
     pub entries: Result<&'a [MapEntry], String>,
     hidden: &'a [HiddenBytes],
-    /// What was found out before, if many questions are asked.
-    index: Option<&'a Indexed>,
+    /// The index of its keys, if many questions are asked.
+    keys: Option<&'a KeyIndex>,
+}
+
+/// Maps that were checked, by their ids.
+pub type CheckedMaps = BTreeMap<u32, CheckedMap>;
+
+/// A map that was checked once for many questions.
+#[derive(Debug)]
+pub struct CheckedMap {
+    /// Why its entries are not known, if they are not.
+    usable: Result<(), String>,
+    keys: Option<KeyIndex>,
 }
 
 /// The kinds of lookups in a map.
@@ -79,15 +92,10 @@ impl TableKind {
 }
 
 impl<'a> Table<'a> {
-    /// The map with `id`.
-    pub fn new(id: u32, maps: &'a [Map]) -> Self {
-        Self::with(id, maps, None)
-    }
-
-    /// The same of a map about which something was found out before.
-    pub fn with(id: u32, maps: &'a [Map], index: Option<&'a MapIndex>) -> Self {
+    /// The map with `id`, which may have been checked before.
+    fn with(id: u32, maps: &'a [Map], checked: Option<&'a CheckedMaps>) -> Self {
         match maps.iter().find(|map| map.id == id) {
-            Some(map) => Self::of(map, index.and_then(|index| index.get(&id))),
+            Some(map) => Self::of(map, checked.and_then(|checked| checked.get(&id))),
             None => Self {
                 id,
                 kind: TableKind::Absent,
@@ -98,12 +106,12 @@ impl<'a> Table<'a> {
                 max_entries: 0,
                 entries: Err(format!("map {id} is not part of the observation")),
                 hidden: &[],
-                index: None,
+                keys: None,
             },
         }
     }
 
-    fn of(map: &'a Map, index: Option<&'a Indexed>) -> Self {
+    fn of(map: &'a Map, checked: Option<&'a CheckedMap>) -> Self {
         let (kind, per_cpu) = kind(map);
         let mut table = Self {
             id: map.id,
@@ -115,11 +123,11 @@ impl<'a> Table<'a> {
             max_entries: map.max_entries.into(),
             entries: Ok(&[]),
             hidden: &map.hidden,
-            index,
+            keys: checked.and_then(|checked| checked.keys.as_ref()),
         };
-        if let Some(index) = index {
+        if let Some(checked) = checked {
             let entries = map.entries.known().map_or(&[][..], Vec::as_slice);
-            table.entries = index.usable.clone().map(|()| entries);
+            table.entries = checked.usable.clone().map(|()| entries);
             return table;
         }
         table.entries = match (&map.entries, kind) {
@@ -144,7 +152,7 @@ impl<'a> Table<'a> {
     /// Which entry a lookup of this key finds, or that it finds none; `None` if the
     /// entries must be looked through.
     pub fn find(&self, key: &[u8]) -> Option<Option<usize>> {
-        self.index?.find(self.kind, key)
+        Some(self.keys?.find(key))
     }
 
     /// Whether every entry has a key and values of the stated sizes.
@@ -251,14 +259,35 @@ impl<'a> Table<'a> {
     }
 }
 
+/// Checks maps about which many questions are asked.
+pub fn checked(maps: &[Map]) -> CheckedMaps {
+    maps.iter().map(|map| (map.id, CheckedMap::of(&Table::of(map, None)))).collect()
+}
+
+impl CheckedMap {
+    fn of(table: &Table<'_>) -> Self {
+        let is_trie = table.kind == TableKind::Trie;
+        let has_keys = is_trie || matches!(table.kind, TableKind::Hash | TableKind::HashOfMaps);
+        let entries = table.entries.as_ref().ok().filter(|_| has_keys);
+        Self {
+            usable: table.entries.as_ref().map(|_| ()).map_err(Clone::clone),
+            keys: entries.and_then(|entries| KeyIndex::of(entries, is_trie)),
+        }
+    }
+}
+
 /// The maps of a program in the order of its list, and after them the maps
 /// that are inside these.
-pub fn of_program<'a>(program: &Program, maps: &'a [Map], index: Option<&'a MapIndex>) -> Vec<Table<'a>> {
+pub fn of_program<'a>(
+    program: &Program,
+    maps: &'a [Map],
+    checked: Option<&'a CheckedMaps>,
+) -> Vec<Table<'a>> {
     let of = |id: u32| maps.iter().find(|map| map.id == id);
     let mut ids = program.map_ids.clone();
     let inner = with_inner(ids.iter().copied(), of);
     ids.extend(inner.into_iter().filter(|id| !program.map_ids.contains(id)));
-    ids.into_iter().map(|id| Table::with(id, maps, index)).collect()
+    ids.into_iter().map(|id| Table::with(id, maps, checked)).collect()
 }
 
 fn kind(map: &Map) -> (TableKind, bool) {
@@ -289,11 +318,6 @@ fn alike(numbers: impl Iterator<Item = Option<u64>>) -> Reading {
         known = Some(number);
     }
     known.map_or(Reading::Outside, Reading::Known)
-}
-
-/// How many bits of a trie's key count.
-pub fn prefix_length(key: &[u8]) -> u32 {
-    key.first_chunk().map_or(0, |length| u32::from_le_bytes(*length))
 }
 
 /// The little-endian number of `size` bytes at `start`.
