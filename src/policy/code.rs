@@ -14,7 +14,7 @@ use super::helpers::{self, KernelFunction};
 use super::hidden;
 use super::replaced::replaced;
 use super::stores::Stores;
-use super::table::{self, Table, TableKind};
+use super::table::{self, CheckedMaps, Table, TableKind};
 use super::types::Context;
 use super::written::{SpoiledMaps, Written};
 
@@ -102,13 +102,19 @@ pub struct Code<'a> {
 impl<'a> Code<'a> {
     /// Prepares `program`; the reason if its instructions are not known.
     pub fn new(program: &Program, context: &Context<'a>) -> Result<Self, String> {
-        Ok(Self::with(Parsed::of(program)?, program, context.maps, context.path()))
+        Ok(Self::with(Parsed::of(program)?, program, context.maps, context.path(), None))
     }
 
-    /// The same with the instructions prepared before.
-    pub fn with(parsed: Parsed, program: &Program, maps: &'a [Map], path: Vec<u64>) -> Self {
+    /// The same with the instructions, and perhaps the maps, prepared before.
+    pub fn with(
+        parsed: Parsed,
+        program: &Program,
+        maps: &'a [Map],
+        path: Vec<u64>,
+        checked: Option<&'a CheckedMaps>,
+    ) -> Self {
         let Parsed { operations, flow, calls, lookups, may_touch_retval, names_maps } = parsed;
-        let maps = table::of_program(program, maps);
+        let maps = table::of_program(program, maps, checked);
         let own = clobber::own(&maps);
         let is_blinded = !maps.is_empty() && !names_maps;
         let unfollowed = OnceCell::new();

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use super::diagram::Bdd;
 use super::helpers::LookupResult;
+use super::index::prefix_length;
 use super::machine::{Machine, Stop};
 use super::memory::MAX_PLACES;
 use super::state::MachineState;
@@ -219,7 +220,9 @@ impl Machine<'_> {
     }
 
     fn entry(&mut self, map: usize, key: &[Byte], found: LookupResult) -> Value {
+        let indexed = constant(key).and_then(|key| self.code.maps[map].find(&key));
         let hits = match self.code.maps[map].kind {
+            _ if indexed.is_some() => indexed.flatten().map(|entry| (Bdd::TRUE, entry)).into_iter().collect(),
             TableKind::Trie => self.longest_prefixes(map, key),
             _ => self.equal_keys(map, key),
         };
@@ -323,12 +326,16 @@ impl Machine<'_> {
     }
 }
 
+/// The key's bytes, if none depends on anything.
+fn constant(key: &[Byte]) -> Option<Vec<u8>> {
+    let byte = |bits: &Byte| {
+        bits.iter().rev().try_fold(0, |byte, bit| Some(byte << 1 | u8::from(bit.as_constant()?)))
+    };
+    key.iter().map(byte).collect()
+}
+
 fn word(bytes: &[Byte]) -> Word {
     let mut bits = [Bdd::FALSE; 64];
     bits.iter_mut().zip(bytes.iter().flatten()).for_each(|(bit, from)| *bit = *from);
     Word::from_bits(bits)
-}
-
-fn prefix_length(key: &[u8]) -> u32 {
-    key.first_chunk().map_or(0, |length| u32::from_le_bytes(*length))
 }

@@ -22,8 +22,8 @@ impl Context<'_> {
     /// is not known, or if the first is not the root of all (whose id is 1) but that
     /// of a namespace.
     pub(super) fn path(&self) -> Vec<u64> {
-        let asked = self.cgroups.iter().find(|cgroup| Some(cgroup.id) == self.cgroup_id);
-        let Some(asked) = asked else { return Vec::new() };
+        let Some(id) = self.cgroup_id else { return Vec::new() };
+        let Some(asked) = self.cgroups.iter().find(|cgroup| cgroup.id == id) else { return Vec::new() };
         let is_above = |cgroup: &&Cgroup| is_at_or_above(cgroup.path.as_bytes(), asked.path.as_bytes());
         let mut path: Vec<&Cgroup> = self.cgroups.iter().filter(is_above).collect();
         path.sort_by_key(|cgroup| cgroup.path.as_bytes().len());
@@ -63,8 +63,8 @@ pub struct Policy {
     pub(super) allow: Bdd,
     /// The questions that are certainly denied.
     pub(super) deny: Bdd,
-    /// Answers single questions that both leave open.
-    pub(super) fallback: Fallback,
+    /// What it was made of, if it is not exact.
+    pub(super) origin: Origin,
 }
 
 impl Combination {
@@ -82,12 +82,12 @@ impl Combination {
     }
 }
 
-/// Number of what answers the questions that a policy leaves open.
+/// Number of what a policy was made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Fallback(pub(super) usize);
+pub struct Origin(pub(super) usize);
 
-impl Fallback {
-    /// Nothing: open questions stay open.
+impl Origin {
+    /// That of a policy whose drawing is all there is to know.
     pub const NONE: Self = Self(0);
 }
 

@@ -37,7 +37,7 @@ fn load(insns: &[Insn]) -> Loaded {
 
 /// How many verdicts about `program` are unknown; none may differ from the kernel's.
 fn unknown(program: &Program, devices: &[Device], allowed: &[RequestSet], what: &str) -> usize {
-    let context = Context { maps: &[], cgroup_id: None, combination: Combination::Retval };
+    let context = Context { combination: Combination::Retval, ..Context::default() };
     let mut decoder = Decoder::new();
     let policy = decoder.policy(&[program], &context);
     let mut unknown = 0;

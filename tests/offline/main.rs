@@ -23,6 +23,7 @@ mod findings;
 mod fleet;
 mod gpu_inventory;
 mod html_pages;
+mod identity;
 mod many_programs;
 mod owners;
 mod policy_laws;

@@ -98,7 +98,7 @@ fn listings_are_the_raw_program() {
 /// What `fields` say of the verdict about minors 0 to 255 of c 195, by read.
 fn verdicts(program: SavedProgram) -> Vec<Verdict> {
     let program = program.into_program(0);
-    let context = Context { maps: &[], cgroup_id: None, combination: Combination::Retval };
+    let context = Context { combination: Combination::Retval, ..Context::default() };
     let mut decoder = Decoder::new();
     let policy = decoder.policy(&[&program], &context);
     let device = |minor| Device { kind: DeviceType::Char, major: 195, minor };
@@ -155,7 +155,7 @@ fn older_bpftool() {
         assert!(found.contains(&Verdict::Unknown), "{text}");
         let program = listed.into_program(0);
         let mut decoder = Decoder::new();
-        let context = Context { maps: &[], cgroup_id: None, combination: Combination::Retval };
+        let context = Context { combination: Combination::Retval, ..Context::default() };
         let policy = decoder.policy(&[&program], &context);
         let reasons = decoder.reasons(policy).join("; ");
         assert!(reasons.contains("instruction 2,"), "{text}: {reasons}");
@@ -256,7 +256,7 @@ fn incomplete_logs() {
     assert!(verdicts(program.clone()).iter().all(|verdict| *verdict == Verdict::Unknown));
     let program = program.into_program(0);
     let mut decoder = Decoder::new();
-    let context = Context { maps: &[], cgroup_id: None, combination: Combination::Retval };
+    let context = Context { combination: Combination::Retval, ..Context::default() };
     let policy = decoder.policy(&[&program], &context);
     let block = Device { kind: DeviceType::Block, major: 8, minor: 0 };
     assert_eq!(decoder.verdict(policy, block, Request::Read), Verdict::Deny);

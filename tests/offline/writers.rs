@@ -1,6 +1,6 @@
 //! Labels of programs: every captured program, and changes of it, by who wrote it.
 
-use gpumap::analyse;
+use gpumap::analyse::{self, TimeLimit};
 use gpumap::bytecode::Insn;
 use gpumap::observation::{Answer, HexBytes, Observation, Program, Text};
 
@@ -10,7 +10,7 @@ use crate::support::captures::{Capture, all, directory};
 fn label(program: &Program) -> String {
     let program = Program { id: 7, ..program.clone() };
     let observation = Observation { programs: vec![program], ..Observation::default() };
-    let payload = analyse::programs(&observation, &[7]).expect("the program is there");
+    let payload = analyse::programs(&observation, &[7], &TimeLimit::default()).expect("the program is there");
     let programs = payload.programs.expect("programs");
     programs[&7].writer.as_ref().map(ToString::to_string).unwrap_or_default()
 }
