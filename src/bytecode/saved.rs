@@ -60,7 +60,7 @@ impl SavedProgram {
         let read = assemble(text);
         let call = read.as_ref().and_then(|read| read.call.clone());
         let slots = match bytes {
-            Some(bytes) => self.from_bytes(bytes, text, call.as_ref(), place)?,
+            Some(bytes) => self.slots_of(bytes, text, call.as_ref(), place)?,
             None => {
                 let slots = read.map(|Assembled { slots, .. }| slots).ok_or_else(|| unknown(text, place))?;
                 slots.into_iter().map(not_shown_whole).collect()
@@ -85,7 +85,7 @@ impl SavedProgram {
     }
 
     /// The slots of an instruction whose bytes are known.
-    fn from_bytes(
+    fn slots_of(
         &mut self,
         bytes: &[Insn],
         text: &str,
