@@ -33,6 +33,20 @@ const ROUND: usize = 240;
 /// gpumap runs on.
 const TICKS: u64 = 100;
 
+/// How far two measurements of the time asleep may differ without a sleep between them.
+const DELAY: u64 = 500_000_000;
+
+/// What `CLOCK_BOOTTIME` is ahead of `CLOCK_MONOTONIC`: it was suspended for so long. A delay
+/// between both looks makes it longer, so the shortest that was seen counts.
+fn asleep(known: u64) -> u64 {
+    let look = |_| {
+        let monotonic = monotonic_ns();
+        boot_ns().saturating_sub(monotonic)
+    };
+    let now = (0..3).map(look).min().unwrap_or(known);
+    if known != 0 && now > known && now - known < DELAY { known } else { now }
+}
+
 /// How calls are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CountingOptions {
@@ -44,11 +58,13 @@ pub struct CountingOptions {
     /// Whether functions that programs call often are probed where that takes two
     /// traps a call.
     pub costly: bool,
+    /// The tables of the kernel have room for 2^N times less: tests fill them up with it.
+    pub smaller: u8,
 }
 
 impl Default for CountingOptions {
     fn default() -> Self {
-        Self { every: 64, mode: None, costly: false }
+        Self { every: 64, mode: None, costly: false, smaller: 0 }
     }
 }
 
@@ -65,6 +81,8 @@ pub struct Session {
     /// When counting began; and the processes (pid, start) that had no driver's library
     /// then, with when that was seen.
     since: u64,
+    /// How long the node was suspended.
+    asleep: u64,
     idle: BTreeMap<(u32, u64), u64>,
     /// What the kernel tells of mappings, if it does; and the processes in scope that
     /// it is about, where not all are.
@@ -91,7 +109,7 @@ impl Session {
     ///
     /// Why the kernel does not let it.
     pub fn start(scope: &ProcessScope, proc: &Path, options: CountingOptions) -> Result<Self, ActivityError> {
-        let mut kernel = Kernel::load(options.mode, options.every)?;
+        let mut kernel = Kernel::load(&options)?;
         kernel.programs.set_scope(scope, std::process::id())?;
         kernel.programs.attach_tracepoints()?;
         let only = (!scope.all && scope.cgroups.is_empty()).then(|| scope.pids.clone());
@@ -104,6 +122,7 @@ impl Session {
             proc: proc.to_owned(),
             every: options.every.max(1),
             since: boot_ns(),
+            asleep: asleep(0),
             idle: BTreeMap::new(),
             mappings: None,
             followed: BTreeSet::new(),
@@ -132,12 +151,17 @@ impl Session {
         self.follow();
         let kernel = &self.counting.kernel;
         let tables = Tables::read(kernel)?;
-        let mut lost = lost(&kernel.lost()?);
+        let mut lost = lost(&kernel.accounts()?);
         let untold = self.openings.all_lost();
-        lost.extend((untold != 0).then_some(LostRoom { map: CountTable::Mappings, count: untold }));
-        // In this order: what the clocks say does not come before what was read.
-        let (monotonic, boot) = (monotonic_ns(), boot_ns());
-        let clocks = Clocks { asleep: boot.saturating_sub(monotonic), ticks: TICKS };
+        lost.extend((untold != 0).then_some(LostRoom {
+            map: CountTable::Mappings,
+            count: untold,
+            uid: None,
+        }));
+        // What the clock says does not come before what was read.
+        let boot = boot_ns();
+        self.asleep = asleep(self.asleep);
+        let clocks = Clocks { asleep: self.asleep, ticks: TICKS };
         let is_whole = |pid, start: u64, since: u64, call| {
             let idle = self.idle.get(&(pid, start)).is_some_and(|looked| *looked >= since);
             idle || self.openings.is_later((pid, start * (1_000_000_000 / TICKS)), since, call)
@@ -208,7 +232,9 @@ impl Session {
             lives.extend(Life::read(record));
             true
         });
-        let records = kernel.lost().ok().and_then(|lost| lost.get(RECORDS).copied()).unwrap_or(self.records);
+        let records = kernel.accounts().map_or(self.records, |accounts| {
+            accounts.iter().filter_map(|it| it.lost.get(RECORDS)).fold(0, |all, one| all.saturating_add(*one))
+        });
         // After the lives: a mapping of a process that has ended is among these.
         let (mappings, untold) = self.mapped();
         let mut mappings = mappings.into_iter().peekable();

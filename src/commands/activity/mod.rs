@@ -2,6 +2,7 @@
 
 mod interval;
 mod saved;
+mod wall_clock;
 
 use std::os::fd::AsFd as _;
 use std::time::Instant;
@@ -20,6 +21,7 @@ use crate::observation::{ActivityReading, Observation};
 use crate::observe;
 use crate::render;
 use crate::report::{Document, Payload};
+use wall_clock::WallClock;
 
 /// Runs the command.
 pub(super) fn run(invocation: &mut Invocation<'_>, args: &ActivityArgs) -> Result<Exit, Failure> {
@@ -45,6 +47,8 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ActivityArgs) -> Resul
         follower,
         whole_node: scope.all,
         printed: false,
+        told: render::Told::default(),
+        wall: WallClock::default(),
     };
     counting.follow(&mut session, end)
 }
@@ -60,8 +64,10 @@ struct Counting<'s, 'a> {
     follower: Follower,
     /// Whether all processes of the node are counted.
     whole_node: bool,
-    /// Whether an interval was printed already.
+    /// Whether an interval was printed already, and which sentences were.
     printed: bool,
+    told: render::Told,
+    wall: WallClock,
 }
 
 impl Counting<'_, '_> {
@@ -107,7 +113,7 @@ impl Counting<'_, '_> {
         let mut sums = session.read().map_err(refused)?;
         self.between.complete(&mut sums).map_err(refused)?;
         let reading = ActivityReading {
-            at: jiff::Timestamp::now().to_string(),
+            at: self.wall.at(sums.clock_ns).to_string(),
             every_ms: u64::try_from(self.args.every.as_millis()).unwrap_or(u64::MAX),
             whole_node: self.whole_node,
             sums,
@@ -130,7 +136,7 @@ impl Counting<'_, '_> {
             if std::mem::replace(&mut self.printed, true) {
                 text.push(b'\n');
             }
-            render::activity(&mut text, self.invocation.style, &document.payload)?;
+            render::next_activity(&mut text, self.invocation.style, &document.payload, &mut self.told)?;
         }
         self.output.give(text)?;
         if !self.invocation.global.json {

@@ -3,6 +3,7 @@
 mod bench;
 mod command;
 mod coverage;
+mod floods;
 mod hip;
 mod interception;
 mod libraries;
@@ -35,6 +36,7 @@ const ALL: &[&str] = &[
     "memory:1000",
     "churn:50",
     "waits:3",
+    "brief:3",
     "push:2",
     "launch:11",
     "memory:2000",
