@@ -2,6 +2,7 @@
 
 use super::cookie;
 use crate::observation::DURATION_CLASSES;
+use crate::sys::clock::monotonic_ns;
 
 /// The bit of a context's handle that says that it is HIP's: the rest is the
 /// ordinal of the device and 1, or 0.
@@ -100,7 +101,7 @@ impl Process {
 }
 
 /// `struct thread`, with its number: a call that has not returned.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Call {
     pub(super) tid: u32,
     pub(super) cookie: u64,
@@ -126,6 +127,11 @@ impl Call {
         };
         let call = Self { tid: Fields(key).word()?, cookie, entered, stream, context };
         (stack != 0).then_some((process, call))
+    }
+
+    /// Whether it began so many nanoseconds ago.
+    pub(super) fn is_older(&self, than: u64) -> bool {
+        monotonic_ns().saturating_sub(self.entered) > than
     }
 }
 

@@ -11,6 +11,8 @@ use crate::observation::{
     StreamSums, Text,
 };
 
+/// Calls that last longer, in nanoseconds, may have been told in a reading before.
+const LASTING: u64 = 50_000_000;
 /// Handles of streams up to this one are no addresses.
 const LAST_DEFAULT: u64 = 3;
 
@@ -47,16 +49,27 @@ impl Tables {
         if tables.processes.is_empty() {
             return Ok(tables);
         }
-        tables.contexts = rows(kernel, "contexts", Context::read)?;
-        tables.streams = rows(kernel, "streams", Stream::read)?;
+        let before = calls(kernel)?;
+        tables.read_sums(kernel)?;
+        let now = calls(kernel)?;
+        // One that returned meanwhile is in no list of calls: its time is in the sums, or
+        // they were read too early.
+        let lasted = |call: &&(u64, Call)| call.1.is_older(LASTING);
+        if before.iter().filter(lasted).any(|call| !now.contains(call)) {
+            tables.read_sums(kernel)?;
+        }
+        for (id, call) in now {
+            tables.calls.entry(id).or_default().push(call);
+        }
         tables.failures = rows(kernel, "errors", Failure::read)?;
         tables.devices = rows(kernel, "devices", Device::read)?;
-        for (key, thread) in kernel.entries("threads")? {
-            if let Some((id, call)) = Call::read(&key, &thread) {
-                tables.calls.entry(id).or_default().push(call);
-            }
-        }
         Ok(tables)
+    }
+
+    fn read_sums(&mut self, kernel: &Kernel) -> Result<(), ActivityError> {
+        self.contexts = rows(kernel, "contexts", Context::read)?;
+        self.streams = rows(kernel, "streams", Stream::read)?;
+        Ok(())
     }
 
     /// Takes what has ended out of the kernel's tables: nothing is added to it any more. A
@@ -147,6 +160,12 @@ impl Tables {
         calls.sort_by_key(|call| (call.since_ns, call.tid));
         calls
     }
+}
+
+/// The calls that have not returned, with their processes.
+fn calls(kernel: &Kernel) -> Result<Vec<(u64, Call)>, ActivityError> {
+    let threads = kernel.entries("threads")?;
+    Ok(threads.iter().filter_map(|(key, thread)| Call::read(key, thread)).collect())
 }
 
 /// The rows of a table by process: its id is the beginning of every key.

@@ -15,13 +15,13 @@ use crate::support::{host, node};
 const GPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/gpu/four-h200");
 
 /// A running `gpumap activity`, and its lines.
-struct Activity {
+pub(super) struct Activity {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl Activity {
-    fn start(bench: &Bench, further: &[&str]) -> Self {
+    pub(super) fn start(bench: &Bench, further: &[&str]) -> Self {
         let cgroup = bench.cgroup().to_str().unwrap();
         let words = ["--json", "--gpu-root", GPUS, "activity", "--cgroup", cgroup, "--every", "300ms"];
         let mut command = node::command(&[&words[..], further].concat());
@@ -31,7 +31,7 @@ impl Activity {
     }
 
     /// The next interval.
-    fn next(&mut self) -> Value {
+    pub(super) fn next(&mut self) -> Value {
         serde_json::from_str(&self.lines.next().unwrap().unwrap()).unwrap()
     }
 

@@ -8,6 +8,7 @@ mod hip;
 mod interception;
 mod libraries;
 mod limits;
+mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
