@@ -204,6 +204,7 @@ struct thread {
 enum life { LIFE_EXEC = 1, LIFE_EXIT = 2, LIFE_FORK = 3 };
 struct activity_life {
 	__u64 start, at;      /* CLOCK_BOOTTIME */
+	__u64 cgroup;         /* cgroup2 id */
 	__u32 kind, pid, parent, account;
 };
 
@@ -214,5 +215,5 @@ _Static_assert(sizeof(struct activity_returned) == 64, "as in src/activity/layou
 _Static_assert(sizeof(struct activity_context) == 120, "as in src/activity/layout.rs");
 _Static_assert(sizeof(struct activity_stream) == 304, "as in src/activity/layout.rs");
 _Static_assert(sizeof(struct activity_device) == 32, "as in src/activity/layout.rs");
-_Static_assert(sizeof(struct activity_life) == 32, "as in src/activity/layout.rs");
+_Static_assert(sizeof(struct activity_life) == 40, "as in src/activity/layout.rs");
 _Static_assert(__builtin_offsetof(struct activity_stream, first) == STREAM_SUMS * 8, "sums come first");

@@ -18,6 +18,7 @@ static __always_inline void tell(struct task_struct *task, __u32 kind, __u32 par
 	}
 	life->start = start_of(task);
 	life->at = bpf_ktime_get_boot_ns();
+	life->cgroup = cgroup_of(task);
 	life->kind = kind;
 	life->pid = read_field(task, tgid);
 	life->parent = parent;

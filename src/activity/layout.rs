@@ -276,6 +276,8 @@ pub(super) struct Life {
     /// When the process began, and when this happened: `CLOCK_BOOTTIME`.
     pub(super) start: u64,
     pub(super) at: u64,
+    /// Its cgroup2 id.
+    pub(super) cgroup: u64,
     pub(super) event: LifeEvent,
     pub(super) pid: u32,
     pub(super) account: u32,
@@ -296,7 +298,7 @@ pub(super) enum LifeEvent {
 impl Life {
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let mut from = Fields(bytes);
-        let (start, at) = (from.long()?, from.long()?);
+        let [start, at, cgroup] = from.longs()?;
         let (kind, pid, parent, account) = (from.word()?, from.word()?, from.word()?, from.word()?);
         let event = match kind {
             1 => LifeEvent::Exec { by_other_thread: parent != pid },
@@ -304,7 +306,7 @@ impl Life {
             3 => LifeEvent::Fork(parent),
             _ => return None,
         };
-        Some(Self { start, at, event, pid, account })
+        Some(Self { start, at, cgroup, event, pid, account })
     }
 }
 
@@ -350,6 +352,6 @@ mod tests {
         let account = Account::read(&bytes[..4], &bytes[..192]).unwrap();
         assert_eq!(account.lost[15].to_ne_bytes(), bytes[120..128]);
         assert_eq!(Device::read(&bytes[..16], &bytes[..32]).unwrap().named.to_ne_bytes(), bytes[24..28]);
-        assert!(Life::read(&bytes[..32]).is_none(), "no such kind");
+        assert!(Life::read(&bytes[..40]).is_none(), "no such kind");
     }
 }

@@ -5,6 +5,7 @@
 //! library that processes in scope use, and reads the sums when it is asked. All
 //! of it ends with the value, or with the process.
 
+mod cgroup_paths;
 mod cookie;
 mod functions;
 mod interception;

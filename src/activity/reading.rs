@@ -115,6 +115,7 @@ impl Tables {
                 pid: process.pid,
                 start_time,
                 cgroup_id: process.cgroup,
+                cgroup: None,
                 comm: Text::from(layout::text(&process.comm)),
                 uid: process.uid,
                 first_ns: boot(process.first),

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::ActivityError;
+use super::cgroup_paths::CgroupPaths;
 use super::cookie::Cookie;
 use super::kernel::{Kernel, RECORDS};
 use super::layout::{Life, LifeEvent};
@@ -16,7 +17,7 @@ use super::prober::Counting;
 use super::reading::{Clocks, Tables, lost};
 use super::retries::Retries;
 use crate::model::CountTable;
-use crate::observation::{Activity, LostRoom, ProcessActivity};
+use crate::observation::{Activity, LostRoom, ProcessActivity, Text};
 use crate::probing::driver::{Driver, driver};
 use crate::probing::{Coverage, Libraries, Mode, ProcessScope, Waiting};
 use crate::sys::clock::{boot_ns, monotonic_ns};
@@ -90,6 +91,7 @@ pub struct Session {
     followed: BTreeSet<u32>,
     openings: Openings,
     waiting: Waiting,
+    cgroups: CgroupPaths,
     retries: Retries,
     /// The last turn, the process that was looked at last, records that were lost.
     turned: Instant,
@@ -128,6 +130,7 @@ impl Session {
             followed: BTreeSet::new(),
             openings: Openings::default(),
             waiting: Waiting::default(),
+            cgroups: CgroupPaths::default(),
             retries: Retries::default(),
             turned: now,
             last: 0,
@@ -139,6 +142,12 @@ impl Session {
         let idle = session.libraries.idle();
         session.idle = idle.map(|(pid, start, looked)| ((pid, start), looked)).collect();
         Ok(session)
+    }
+
+    /// Resolves ids of cgroups to paths in this way, as soon as a process is seen in one:
+    /// readings have the paths also of processes and cgroups that are gone by then.
+    pub fn name_cgroups(&mut self, resolve: impl FnMut(u64) -> Option<Text> + 'static) {
+        self.cgroups.resolve_with(Box::new(resolve));
     }
 
     /// What was counted until now. Processes that have ended are in one reading,
@@ -166,7 +175,10 @@ impl Session {
             let idle = self.idle.get(&(pid, start)).is_some_and(|looked| *looked >= since);
             idle || self.openings.is_later((pid, start * (1_000_000_000 / TICKS)), since, call)
         };
-        let processes = tables.facts(&clocks, &self.counting.since(), is_whole);
+        let mut processes = tables.facts(&clocks, &self.counting.since(), is_whole);
+        for process in &mut processes {
+            process.cgroup = self.cgroups.path(process.cgroup_id).cloned();
+        }
         self.tell_missed(&processes);
         let (sampled_every, engine) = (self.every, self.counting.kernel.programs.mode().engine());
         let activity = Activity {
@@ -303,6 +315,9 @@ impl Session {
     }
 
     fn live(&mut self, life: Life) {
+        if life.event != LifeEvent::Exit {
+            let _kept = self.cgroups.path(life.cgroup);
+        }
         let start = life.start / (1_000_000_000 / TICKS);
         self.followed.insert(life.pid);
         match life.event {

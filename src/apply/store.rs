@@ -214,7 +214,11 @@ fn made(at: &OwnedFd, name: &CStr, path: &str, refused: u32) -> Result<OwnedFd, 
 /// Makes sure that a file belongs to gpumap's user and that others lack permissions.
 fn own(stat: &FileStat, path: &str, refused: u32) -> Result<(), ApplyError> {
     if stat.st_uid != geteuid().as_raw() {
-        return Err(ApplyError::refused(format!("{path} belongs to uid {}", stat.st_uid)));
+        return Err(ApplyError::Refused {
+            why: format!("{path} belongs to uid {}", stat.st_uid),
+            needs: "remove it as root (rmdir of a directory), and mount that file system with mode=700: \
+                    anybody may make it in one of mode 1777",
+        });
     }
     if stat.st_mode & refused != 0 {
         return Err(ApplyError::refused(format!(

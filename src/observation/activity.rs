@@ -129,6 +129,10 @@ pub struct ProcessActivity {
     pub start_time: u64,
     /// Its cgroup2 id when it made its first call.
     pub cgroup_id: u64,
+    /// The path of that cgroup below the root, also where it is gone; `None` where it was
+    /// gone before it could be looked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<Text>,
     /// Its command name when it made its first call.
     pub comm: Text,
     /// Its effective uid when it made its first call.

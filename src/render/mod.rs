@@ -46,6 +46,7 @@ mod summary;
 mod table;
 mod top;
 mod vgpu;
+mod vgpu_bytes;
 mod watch;
 mod watch_move;
 mod watch_policy;

@@ -5,6 +5,7 @@ mod saved;
 mod wall_clock;
 
 use std::os::fd::AsFd as _;
+use std::os::unix::ffi::OsStringExt as _;
 use std::time::Instant;
 
 use nix::sys::signalfd::SignalFd;
@@ -17,7 +18,7 @@ use crate::activity::{ActivityError, CountingOptions, Interception, Session};
 use crate::analyse::{CallerAllocation, Follower};
 use crate::cli::{ActivityArgs, Exit};
 use crate::model::ProblemCode;
-use crate::observation::{ActivityReading, Observation};
+use crate::observation::{ActivityReading, Observation, Text};
 use crate::observe;
 use crate::render;
 use crate::report::{Document, Payload};
@@ -32,6 +33,11 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ActivityArgs) -> Resul
     let signals = resident::signals(ProblemCode::Activity)?;
     let scope = scope::of(invocation, &args.pid, &args.cgroup, &args.job)?;
     let mut session = Session::start(&scope, &invocation.global.proc, options(args)).map_err(refused)?;
+    let options_of_node = invocation.options();
+    session.name_cgroups(move |id| {
+        let path = observe::id_cgroup(&options_of_node, id)?;
+        Some(Text::from(path.into_os_string().into_vec()))
+    });
     let mut between = Interception::new(&scope, &invocation.global.proc);
     let mut follower = Follower::new(invocation.global.verbose > 0);
     let mut first = session.read().map_err(refused)?;
