@@ -50,7 +50,7 @@ mod tests {
         }));
         let path = Text::from(b"/7".to_vec());
         assert_eq!(
-            (paths.path(7).cloned(), paths.path(8), paths.path(7).cloned()),
+            (paths.path(7).cloned(), paths.path(8).cloned(), paths.path(7).cloned()),
             (Some(path.clone()), None, Some(path))
         );
     }

@@ -25,3 +25,17 @@ pub(super) fn number(process: &ActiveProcess, tables: &[CountTable], shown: Stri
         true => format!("≥{shown}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that a number is marked where some of it may be missing, and a 0 is not
+    /// shown as one there.
+    #[test]
+    fn marks() {
+        let process = ActiveProcess { lost: vec![Blocks], ..ActiveProcess::default() };
+        let show = |tables, text: &str| number(&process, tables, text.to_owned());
+        assert_eq!([show(MEMORY, "1.4 GiB"), show(MEMORY, "-"), show(LAUNCHES, "0")], ["≥1.4 GiB", "?", "0"]);
+    }
+}

@@ -75,3 +75,32 @@ fn is_slow(between: &Interception) -> bool {
         between.functions.iter().filter(is_launch).filter_map(|function| function.library_seconds);
     times.any(|time| time > SLOW)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Make sure that calls which all reached the driver are not told as refused after an
+    /// interval without a call, and that refused ones are.
+    #[test]
+    fn quiet_intervals() {
+        let between = Interception { library: Some("/x/libvgpu.so".to_owned()), ..Interception::default() };
+        let of = |calls, reached, calls_per_second| Intercepted {
+            function: "cuLaunchKernel".to_owned(),
+            calls,
+            reached,
+            calls_per_second,
+            ..Intercepted::default()
+        };
+        let text = |one: &Intercepted| sentence(&between, one);
+        assert_eq!(text(&of(20_000, 20_000, Some(0.0))), None);
+        assert_eq!(
+            text(&of(20_000, 0, Some(0.0))).unwrap(),
+            "libvgpu.so got 20000 calls of cuLaunchKernel, of which none reached the driver"
+        );
+        assert_eq!(
+            text(&of(20_000, 19_000, Some(7.0))).unwrap(),
+            "libvgpu.so let no call of cuLaunchKernel reach the driver in this interval, 7 times a second"
+        );
+    }
+}

@@ -222,3 +222,37 @@ fn waits(counts: &Work, rates: Option<&Rates>) -> String {
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{CountedLibrary, GpuUse};
+
+    /// Make sure that "no call since" names a moment since which calls are counted.
+    #[test]
+    fn since_when_there_was_no_call() {
+        let library = |since: &str| CountedLibrary { since: since.to_owned(), ..CountedLibrary::default() };
+        let of = |libraries| {
+            none(&Activity { since: "2026-11-25T10:43:10.944Z".to_owned(), libraries, ..Activity::default() })
+        };
+        assert_eq!(of(vec![library("2026-11-25T10:43:10.944Z")]), "no call since 2026-11-25T10:43:10.944Z");
+        assert_eq!(
+            of(vec![library("2026-11-25T10:43:10.944Z"), library("2026-11-25T10:43:12.140Z")]),
+            "no call since 2026-11-25T10:43:12.140Z; not all libraries were counted before that"
+        );
+        assert!(of(Vec::new()).contains("no driver's library was found"));
+    }
+
+    /// Make sure that a row of calls of before the device was known goes once nothing comes
+    /// to it any more, and that one with memory stays.
+    #[test]
+    fn rows_of_the_past() {
+        let work = |launches| Work { launches, ..Work::default() };
+        let unknown = |recent| GpuUse { counts: work(7), interval: Some(work(recent)), ..GpuUse::default() };
+        let known = GpuUse { gpu: Some("GPU-1".to_owned()), ..GpuUse::default() };
+        let process = ActiveProcess { gpus: vec![known, unknown(0)], ..ActiveProcess::default() };
+        assert!(is_past(&process, &unknown(0)) && !is_past(&process, &unknown(1)));
+        let alone = ActiveProcess { gpus: vec![unknown(0)], ..ActiveProcess::default() };
+        assert!(!is_past(&alone, &unknown(0)));
+    }
+}
