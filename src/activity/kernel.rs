@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use super::ActivityError;
 use super::cookie::{Cookie, LINKS};
 use super::layout::{Account, EVERYBODY, OTHERS, Process, ROOMS};
-use super::{ActivityError, CountingOptions};
+use super::options::CountingOptions;
 use crate::loader::objects::{ACTIVITY, ACTIVITY_SESSION};
 use crate::loader::{AttachedProbes, Entries, FunctionEntry};
 use crate::model::CountTable;

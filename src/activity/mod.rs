@@ -12,6 +12,7 @@ mod interception;
 mod kernel;
 mod layout;
 mod openings;
+mod options;
 mod prober;
 mod reading;
 mod retries;
@@ -24,7 +25,8 @@ use crate::observation::GpuApi;
 
 pub use crate::probing::{Mode, ProcessScope};
 pub use interception::Interception;
-pub use session::{CountingOptions, Session};
+pub use options::CountingOptions;
+pub use session::Session;
 
 /// The exported functions of an interface whose calls are counted.
 pub fn counted_functions(api: GpuApi) -> impl Iterator<Item = &'static str> {

@@ -13,13 +13,14 @@ use super::cookie::Cookie;
 use super::kernel::{Kernel, RECORDS};
 use super::layout::{Life, LifeEvent};
 use super::openings::Openings;
+use super::options::CountingOptions;
 use super::prober::Counting;
 use super::reading::{Clocks, Tables, lost};
 use super::retries::Retries;
 use crate::model::CountTable;
 use crate::observation::{Activity, LostRoom, ProcessActivity, Text};
 use crate::probing::driver::{Driver, driver};
-use crate::probing::{Coverage, Libraries, Mode, ProcessScope, Waiting};
+use crate::probing::{Coverage, Libraries, ProcessScope, Waiting};
 use crate::sys::clock::{boot_ns, monotonic_ns};
 use crate::sys::mappings::{Mapping, Mappings};
 
@@ -46,27 +47,6 @@ fn asleep(known: u64) -> u64 {
     };
     let now = (0..3).map(look).min().unwrap_or(known);
     if known != 0 && now > known && now - known < DELAY { known } else { now }
-}
-
-/// How calls are counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CountingOptions {
-    /// One launch out of so many is timed and looked at when it returns; 1: every
-    /// one.
-    pub every: u32,
-    /// The kind of probes; `None`: the cheapest that the kernel has.
-    pub mode: Option<Mode>,
-    /// Whether functions that programs call often are probed where that takes two
-    /// traps a call.
-    pub costly: bool,
-    /// The tables of the kernel have room for 2^N times less: tests fill them up with it.
-    pub smaller: u8,
-}
-
-impl Default for CountingOptions {
-    fn default() -> Self {
-        Self { every: 64, mode: None, costly: false, smaller: 0 }
-    }
 }
 
 /// A running count. What it loaded and attached is gone with it, however gpumap

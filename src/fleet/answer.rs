@@ -137,10 +137,8 @@ impl<T> Newest<T> {
 /// Under which name a document came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Claim {
-    /// Another one than that of the node in it.
+    /// None, or another one than that of the node in it.
     Other,
-    /// None.
-    Nameless,
     /// That of the node.
     Own,
 }

@@ -307,11 +307,8 @@ impl Gatherer {
         let taken_at: Result<Timestamp, _> = taken_at.parse();
         let taken_at = taken_at.map_err(|_| Refusal::why("it does not say when it was made"))?;
         let other_name = from.filter(|from| !node_name::is_same(from, name));
-        let claim = match (from, other_name) {
-            (None, _) => Claim::Nameless,
-            (Some(_), None) => Claim::Own,
-            (Some(_), Some(_)) => Claim::Other,
-        };
+        let is_own = from.is_some() && other_name.is_none();
+        let claim = if is_own { Claim::Own } else { Claim::Other };
         let is_future = self.now.is_some_and(|now| taken_at > now.saturating_add(AHEAD).unwrap_or(now));
         if is_future {
             let why = format!("dated {taken_at}, in the future: it counts only where nothing else is known");

@@ -393,6 +393,7 @@ fn liars() {
     let dir = dir("liars");
     let truth = compact(2, 2, "2026-11-23T01:00:00Z");
     let lie = compact(2, 2, "2026-11-23T02:00:00Z").replace("6.18.44", "6.66");
+    fs::write(dir.join("gpu00001.json"), compact(1, 2, "2026-11-23T01:00:00Z")).unwrap();
     fs::write(dir.join("gpu00002.json"), &truth).unwrap();
     fs::write(dir.join("taken-over.json"), &lie).unwrap();
     let of = |dir: &Path| {

@@ -1,6 +1,6 @@
 //! Finds processes that cannot use their GPU any more.
 
-use super::evidence::{may_miss, observed, tenant};
+use super::evidence::{loses, observed, tenant};
 use super::pages::DEAD;
 use crate::audit::facts::Facts;
 use crate::audit::finding;
@@ -16,7 +16,7 @@ const HARDWARE: [u32; 3] = [214, 220, 226];
 pub(super) fn find(facts: &mut Facts<'_>, activity: &Activity) -> Vec<Finding> {
     let is_whole = |process: &&ActiveProcess| {
         let whose = tenant(facts, process);
-        process.lost.is_empty() && whose.is_none_or(|tenant| !may_miss(facts, activity, tenant))
+        process.lost.is_empty() && whose.is_none_or(|tenant| !loses(facts, activity, tenant))
     };
     activity.processes.iter().filter(is_whole).filter_map(|process| report(facts, process)).collect()
 }
