@@ -68,10 +68,14 @@ fn audits(criterion: &mut Criterion) {
     group.sample_size(20);
     let (granted, config) = (CallerAllocation::default(), Config::default());
     group.bench_function("analyse 5000 cgroups", |bencher| {
-        bencher.iter(|| analyse::node(black_box(&node), &granted).unwrap());
+        bencher.iter(|| {
+            analyse::node(black_box(&node), &granted, &gpumap::analyse::TimeLimit::default()).unwrap()
+        });
     });
     group.bench_function("audit 5000 cgroups", |bencher| {
-        bencher.iter(|| audit::audit(black_box(&node), &granted, &config).unwrap());
+        bencher.iter(|| {
+            audit::audit(black_box(&node), &granted, &config, &gpumap::analyse::TimeLimit::default()).unwrap()
+        });
     });
     group.finish();
 }

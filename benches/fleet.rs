@@ -71,7 +71,8 @@ fn peak_of(pid: u32) -> Option<u64> {
 /// size.
 fn full() {
     let node: Observation = serde_json::from_value(nodes::with_jobs(nodes::named("gpu01"), JOBS)).unwrap();
-    let payload = analyse::node(&node, &CallerAllocation::default()).unwrap();
+    let payload =
+        analyse::node(&node, &CallerAllocation::default(), &gpumap::analyse::TimeLimit::default()).unwrap();
     let document = gpumap::report::Document {
         schema: gpumap::report::SCHEMA.to_owned(),
         command: "node".to_owned(),

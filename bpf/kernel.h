@@ -23,7 +23,14 @@ struct cred { kuid_t uid, euid; struct user_namespace *user_ns; } RELOCATED;
 struct signal_struct { atomic_t live; } RELOCATED;
 struct kernfs_node { __u64 id; } RELOCATED;
 struct cgroup_root { int hierarchy_id; } RELOCATED;
-struct cgroup { struct kernfs_node *kn; struct cgroup_root *root; } RELOCATED;
+struct cgroup {
+	struct kernfs_node *kn;
+	struct cgroup_root *root;
+	int level;
+	struct cgroup *ancestors[0];
+} RELOCATED;
+/* Before 6.1 a cgroup had the ids of those above it, and its own. */
+struct cgroup___ids { __u64 ancestor_ids[0]; } RELOCATED;
 struct css_set { struct cgroup *dfl_cgrp; } RELOCATED;
 struct mm_struct { unsigned long env_start, env_end; } RELOCATED;
 

@@ -40,13 +40,34 @@ static __always_inline __u64 setting(__u32 slot)
 	return value ? *value : 0;
 }
 
+/* The id of the cgroup that is so many levels below the root on the way to the
+ * current process's, or is that cgroup; 0 below it. Kernels before 6.1 keep the
+ * ids in the cgroup, and the oldest of them have no helper for it here. */
+static __always_inline __u64 ancestor(struct cgroup *own, int level)
+{
+	struct cgroup___ids *old = (struct cgroup___ids *)own;
+	__u64 id = 0;
+
+	if (field_exists(own->ancestors))
+		return bpf_get_current_ancestor_cgroup_id(level);
+	if (level > read_field(own, level))
+		return 0;
+	bpf_probe_read_kernel(&id, sizeof(id),
+			      (void *)old + field_offset(old->ancestor_ids) + level * sizeof(id));
+	return id;
+}
+
 /* Whether the current process is in a followed cgroup, however deep. */
 static __always_inline int in_cgroups(void)
 {
 	if (!setting(1))
 		return 0;
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	struct css_set *set = read_field(task, cgroups);
+	struct cgroup *own = read_field(set, dfl_cgrp);
+
 	for (int level = 0; level < LEVELS; level++) {
-		__u64 id = bpf_get_current_ancestor_cgroup_id(level);
+		__u64 id = ancestor(own, level);
 
 		if (!id)
 			return 0;

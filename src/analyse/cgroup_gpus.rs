@@ -4,6 +4,7 @@
 use crate::allocation::Numbering;
 use crate::model::{ValueState, Verdict};
 use crate::observation::{Answer, Environment, Observation, Process};
+use crate::policy::TimeLimit;
 use crate::report::{Api, Asked, Cut, Gpu};
 use crate::visible::{self, GpuAccess, OpenableGpus};
 
@@ -22,7 +23,7 @@ impl CgroupGpus {
     /// cgroup was not observed. Where the v1 controller is mounted, the v1 group of
     /// the process counts too.
     pub fn new(observation: &Observation, process: &Process) -> Option<Self> {
-        let mut join = JoinedNode::new(observation);
+        let mut join = JoinedNode::new(observation, &TimeLimit::default());
         let view = join.view_of_process(process)?;
         let numbering = Numbering::new(&observation.slurm, &observation.host.name, &join.gpus);
         for gpu in &mut join.gpus {
@@ -148,7 +149,7 @@ mod tests {
     }
 
     fn compare(observation: &Observation) -> usize {
-        let answer = node(observation, &CallerAllocation::default()).unwrap();
+        let answer = node(observation, &CallerAllocation::default(), &TimeLimit::default()).unwrap();
         let reported: Vec<_> = answer.cgroups.iter().flatten().flat_map(|one| &one.processes).collect();
         let details = observation.processes.iter().filter_map(|one| Some((one, one.detail.as_ref()?)));
         let mut compared = 0;

@@ -1,6 +1,7 @@
 //! The answer of `gpumap cgroup`.
 
 use crate::observation::Observation;
+use crate::policy::TimeLimit;
 use crate::report::Payload;
 
 use super::error::AnalyseError;
@@ -12,8 +13,8 @@ use super::processes::Processes;
 /// # Errors
 ///
 /// A cgroup of the scope that the observation lacks.
-pub fn cgroups(observation: &Observation) -> Result<Payload, AnalyseError> {
-    let mut join = JoinedNode::new(observation);
+pub fn cgroups(observation: &Observation, limit: &TimeLimit) -> Result<Payload, AnalyseError> {
+    let mut join = JoinedNode::new(observation, limit);
     let mut processes = Processes::default();
     let inside = by_cgroup(observation);
     let mut answer = Vec::new();

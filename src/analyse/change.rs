@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use crate::gpu;
 use crate::model::{CgroupPath, Verdict, Writer};
 use crate::observation::{self, Cgroup, Map, Observation, Process, Program, Text};
-use crate::policy::{AlwaysListed, Decoder, Policy};
+use crate::policy::{AlwaysListed, Decoder, Policy, TimeLimit};
 use crate::report::{Change, Effective, Gpu, Omitted, PolicyEvent, PolicyProgram};
 
 use super::attachment::Tree;
@@ -58,7 +58,10 @@ impl<'a> NodeComparison<'a> {
         Self {
             before: Side::new(before),
             after: Side::new(after),
-            decoder: Decoder::of_programs(before.programs.iter().chain(&after.programs)),
+            decoder: Decoder::of_programs(
+                before.programs.iter().chain(&after.programs),
+                &TimeLimit::default(),
+            ),
             gpus,
             always_listed: rules::always_listed(facts),
             known: HashMap::new(),

@@ -2,7 +2,7 @@
 
 use crate::model::{Verdict, Verdicts};
 use crate::observation::Observation;
-use crate::policy::{Combination, Decoder, Policy, Question};
+use crate::policy::{Combination, Decoder, Policy, Question, TimeLimit};
 use crate::report::Check;
 
 use super::error::AnalyseError;
@@ -36,9 +36,9 @@ impl Checker {
     /// # Errors
     ///
     /// The subject is not part of the observation.
-    pub fn new(observation: Observation, subject: Subject) -> Result<Self, AnalyseError> {
+    pub fn new(observation: Observation, subject: Subject, limit: &TimeLimit) -> Result<Self, AnalyseError> {
         let combination = Combination::of_kernel(&observation.host.kernel);
-        let mut decoder = Decoder::new();
+        let mut decoder = Decoder::within(limit);
         let undrawn = Policies::new(&observation).undrawn(&subject, &mut decoder);
         let asks_all = combination == Combination::AllMustAllow;
         let mut checker =

@@ -2,7 +2,7 @@
 
 use crate::gpu;
 use crate::observation::Observation;
-use crate::policy::{AlwaysListed, Decoder, Policy};
+use crate::policy::{AlwaysListed, Decoder, Policy, TimeLimit};
 use crate::report::{Change, Diff, GpuChange, Omitted, Payload};
 
 use super::error::AnalyseError;
@@ -17,8 +17,9 @@ pub fn diff(
     a: (&Observation, &Subject),
     b: (&Observation, &Subject),
     names: (&str, &str),
+    limit: &TimeLimit,
 ) -> Result<Payload, AnalyseError> {
-    let mut decoder = Decoder::new();
+    let mut decoder = Decoder::within(limit);
     let from = Policies::new(a.0).of_subject(a.1, &mut decoder)?;
     let to = Policies::new(b.0).of_subject(b.1, &mut decoder)?;
     let mut facts = &b.0.gpu_facts;

@@ -3,7 +3,7 @@
 use crate::bytecode::{Insn, disasm};
 use crate::model::{Device, Request, Verdict};
 use crate::observation::{Observation, Program, Text};
-use crate::policy::{Combination, Context, Decoder, Followed};
+use crate::policy::{Combination, Context, Decoder, Followed, TimeLimit};
 use crate::report::{Effective, Payload, ProgramProof, Proof, Step};
 
 use super::attachment::Tree;
@@ -18,8 +18,9 @@ pub fn explain(
     subject: &Subject,
     device: Device,
     request: Request,
+    limit: &TimeLimit,
 ) -> Result<Payload, AnalyseError> {
-    let mut decoder = Decoder::new();
+    let mut decoder = Decoder::within(limit);
     let mut policies = Policies::new(observation);
     let (target, places, cgroup_id) = places(observation, subject)?;
     let programs: Vec<&Program> =

@@ -7,6 +7,7 @@ use super::processes::Processes;
 use crate::gpu;
 use crate::model::DeviceType;
 use crate::observation::{Answer, Detail, GpuFacts, HeldDevice, Observation, Text};
+use crate::policy::TimeLimit;
 use crate::report::{DevicesEvent, Gpu};
 
 /// The device numbers of a node's GPUs.
@@ -58,7 +59,7 @@ pub fn denied_of(observation: &Observation, pid: u32, devices: &[HeldDevice]) ->
         devices_cut: None,
         vgpu: None,
     });
-    let mut join = JoinedNode::new(observation);
+    let mut join = JoinedNode::new(observation, &TimeLimit::default());
     join.view_of_process(&process)?;
     Some(Processes::default().report(&process, &mut join).held_denied)
 }

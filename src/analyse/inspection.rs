@@ -8,7 +8,7 @@ use crate::gpu::{self, SharedNode};
 use crate::model::{Device, Request, Verdict};
 use crate::model::{Owner, OwnerKind};
 use crate::observation::{self, Observation, Text};
-use crate::policy::Followed;
+use crate::policy::{Followed, TimeLimit};
 use crate::report::{Decision, Gpu, OwnerSets, Payload};
 
 use super::allocated::CallerAllocation;
@@ -33,8 +33,12 @@ impl<'a> Inspection<'a> {
     /// # Errors
     ///
     /// As [`super::node()`].
-    pub fn new(observation: &'a Observation, granted: &CallerAllocation) -> Result<Self, AnalyseError> {
-        let mut join = JoinedNode::new(observation);
+    pub fn new(
+        observation: &'a Observation,
+        granted: &CallerAllocation,
+        limit: &TimeLimit,
+    ) -> Result<Self, AnalyseError> {
+        let mut join = JoinedNode::new(observation, limit);
         let payload = node::answer(&mut join, granted)?;
         let cgroups = observation.cgroups.iter().map(|cgroup| (&cgroup.path, cgroup)).collect();
         let shared = gpu::shared_nodes(&observation.gpu_facts);
@@ -47,6 +51,11 @@ impl<'a> Inspection<'a> {
     /// In a Prolog the job has no cgroup yet, in an Epilog none any more.
     pub fn job_of_hook(&self) -> Option<&OwnerSets> {
         self.told.as_ref()
+    }
+
+    /// The time limit of decoding.
+    pub fn limit(&self) -> &TimeLimit {
+        self.join.limit()
     }
 
     /// The facts.

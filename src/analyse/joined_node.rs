@@ -8,7 +8,7 @@ use crate::gpu::{self, SharedNode};
 use crate::model::{CgroupPath, Device, Request, Verdict};
 use crate::observation::{self, Observation, Process, Program, Text};
 use crate::owner::Directory;
-use crate::policy::{Decoder, Followed, Policy};
+use crate::policy::{Decoder, Followed, Policy, TimeLimit};
 use crate::report::{self, Cgroup, Effective, Gpu, Payload};
 use crate::vgpu::Survey;
 
@@ -43,7 +43,7 @@ pub(super) struct JoinedNode<'a> {
 }
 
 impl<'a> JoinedNode<'a> {
-    pub(super) fn new(observation: &'a Observation) -> Self {
+    pub(super) fn new(observation: &'a Observation, limit: &TimeLimit) -> Self {
         let gpus = gpu::inventory(&observation.gpu_facts);
         let shared = gpu::shared_nodes(&observation.gpu_facts);
         Self {
@@ -56,11 +56,16 @@ impl<'a> JoinedNode<'a> {
             tree: Tree::new(&observation.cgroups),
             cgroups: observation.cgroups.iter().map(|cgroup| (&cgroup.path, cgroup)).collect(),
             users: observation.users.iter().map(|user| (user.uid, &user.name)).collect(),
-            decoder: Decoder::of_programs(&observation.programs),
+            decoder: Decoder::of_programs(&observation.programs, limit),
             policies: Policies::new(observation),
             table: PolicyTable::new(&observation.gpu_facts),
             views: HashMap::new(),
         }
+    }
+
+    /// The time limit.
+    pub(super) fn limit(&self) -> &TimeLimit {
+        self.decoder.limit()
     }
 
     /// The name of a user, if the node has one.

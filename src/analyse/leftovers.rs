@@ -5,6 +5,7 @@ use crate::allocation::{Numbering, of_hook};
 use crate::model::{JobEvidence, JobIdSource, NoteCode, Owner};
 use crate::observation::{Environment, Observation, Problem, Process};
 use crate::owner::JobName;
+use crate::policy::TimeLimit;
 use crate::report::{GpuSet, Leftover, Note, Payload};
 
 use super::allocated::CallerAllocation;
@@ -29,8 +30,9 @@ pub fn leftovers(
     observation: &Observation,
     job: &JobName,
     granted: &CallerAllocation,
+    limit: &TimeLimit,
 ) -> Result<Payload, AnalyseError> {
-    let mut join = JoinedNode::new(observation);
+    let mut join = JoinedNode::new(observation, limit);
     let numbering = Numbering::new(&observation.slurm, &observation.host.name, &join.gpus);
     let source = source(observation, granted, &numbering, &join)?;
     let hook = source.hook.filter(|hook| names(hook, job));

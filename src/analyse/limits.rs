@@ -1,6 +1,7 @@
 //! The answer of `gpumap vgpu`: limits of HAMi-core and SoftMig.
 
 use crate::observation::{self, Observation};
+use crate::policy::TimeLimit;
 use crate::report::{Cgroup, Gpu, MappedRegion, Payload, Process};
 use crate::vgpu::Survey;
 
@@ -16,8 +17,8 @@ use super::{asked_order, process_limits, scope};
 /// # Errors
 ///
 /// As [`super::node()`].
-pub fn limits(observation: &Observation) -> Result<Payload, AnalyseError> {
-    let (processes, gpus) = concerned(observation)?;
+pub fn limits(observation: &Observation, limit: &TimeLimit) -> Result<Payload, AnalyseError> {
+    let (processes, gpus) = concerned(observation, limit)?;
     let mapped = |dev, inode| {
         let regions = processes.iter().filter_map(|process| process.vgpu.as_ref()?.region.as_ref());
         regions.into_iter().any(|region| (region.dev, region.inode) == (dev, inode))
@@ -41,8 +42,8 @@ pub fn limits(observation: &Observation) -> Result<Payload, AnalyseError> {
 
 /// The processes that have to do with the libraries, and the GPUs. Policies are
 /// decoded for these alone: on a node of many programs that takes seconds.
-fn concerned(observation: &Observation) -> Result<(Vec<Process>, Vec<Gpu>), AnalyseError> {
-    let mut join = JoinedNode::new(observation);
+fn concerned(observation: &Observation, limit: &TimeLimit) -> Result<(Vec<Process>, Vec<Gpu>), AnalyseError> {
+    let mut join = JoinedNode::new(observation, limit);
     scope::number(&mut join);
     let mut processes = Processes::default();
     let inside = by_cgroup(observation);

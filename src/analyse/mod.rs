@@ -45,7 +45,7 @@ mod subject;
 mod verification;
 mod writer;
 
-pub use crate::policy::Question;
+pub use crate::policy::{Question, TimeLimit};
 pub use activity::Follower;
 pub use allocated::CallerAllocation;
 pub use attachment::is_preorder;

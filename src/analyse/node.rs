@@ -3,6 +3,7 @@
 
 use crate::model::Owner;
 use crate::observation::Observation;
+use crate::policy::TimeLimit;
 use crate::report::{OwnerSets, Payload};
 
 use super::activity;
@@ -18,8 +19,12 @@ use super::scope::cgroups_and_owners;
 ///
 /// A cgroup of the scope that the observation lacks; a list of GPUs that names
 /// none of this node.
-pub fn node(observation: &Observation, granted: &CallerAllocation) -> Result<Payload, AnalyseError> {
-    answer(&mut JoinedNode::new(observation), granted)
+pub fn node(
+    observation: &Observation,
+    granted: &CallerAllocation,
+    limit: &TimeLimit,
+) -> Result<Payload, AnalyseError> {
+    answer(&mut JoinedNode::new(observation, limit), granted)
 }
 
 /// The same with the state that further questions need.

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::model::Owner;
 use crate::observation::{Cgroup, Observation};
-use crate::policy::{Decoder, Policy};
+use crate::policy::{Decoder, Policy, TimeLimit};
 use crate::report::{
     AllocationChange, GpuSet, NodeDiff, OwnerAt, OwnerGpus, OwnerSets, PolicyChange, ProgramMove,
 };
@@ -22,7 +22,11 @@ use super::{node, rules};
 /// # Errors
 ///
 /// As [`super::node()`].
-pub fn node_diff(a: &Observation, b: &Observation) -> Result<Option<NodeDiff>, AnalyseError> {
+pub fn node_diff(
+    a: &Observation,
+    b: &Observation,
+    limit: &TimeLimit,
+) -> Result<Option<NodeDiff>, AnalyseError> {
     let scope = |it: &Observation| -> BTreeSet<_> {
         it.scope.iter().map(|scope| (scope.path.clone(), scope.recursive)).collect()
     };
@@ -30,7 +34,7 @@ pub fn node_diff(a: &Observation, b: &Observation) -> Result<Option<NodeDiff>, A
         return Ok(None);
     }
     let rows = |it: &Observation| -> Result<Vec<OwnerSets>, AnalyseError> {
-        Ok(node(it, &CallerAllocation::default())?.owners.unwrap_or_default())
+        Ok(node(it, &CallerAllocation::default(), limit)?.owners.unwrap_or_default())
     };
     let (before, after) = (rows(a)?, rows(b)?);
     let pairs = pairs(a, b)?;
@@ -41,7 +45,7 @@ pub fn node_diff(a: &Observation, b: &Observation) -> Result<Option<NodeDiff>, A
         come: only_in(&after, &before),
         gone: only_in(&before, &after),
         programs: pairs.iter().filter_map(|(a, b)| programs(a, b)).collect(),
-        policies: policies(a, b, &pairs),
+        policies: policies(a, b, &pairs, limit),
         gpus: flips(&both),
         allocations: both.iter().filter_map(|(a, b)| allocation(a, b)).collect(),
     };
@@ -69,8 +73,8 @@ fn programs(a: &Cgroup, b: &Cgroup) -> Option<ProgramMove> {
 }
 
 /// Each change of policy with the cgroups that it happened to.
-fn policies(a: &Observation, b: &Observation, pairs: &[Pair<'_>]) -> Vec<PolicyChange> {
-    let mut decoder = Decoder::of_programs(a.programs.iter().chain(&b.programs));
+fn policies(a: &Observation, b: &Observation, pairs: &[Pair<'_>], limit: &TimeLimit) -> Vec<PolicyChange> {
+    let mut decoder = Decoder::of_programs(a.programs.iter().chain(&b.programs), limit);
     let (mut before, mut after) = (Policies::new(a), Policies::new(b));
     let (inside_a, inside_b) = (by_cgroup(a), by_cgroup(b));
     let always_listed = rules::always_listed(&b.gpu_facts);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::bytecode::{Insn, disasm};
 use crate::model::Writer;
 use crate::observation::{self, Observation};
-use crate::policy::Decoder;
+use crate::policy::{Decoder, TimeLimit};
 use crate::report::{Line, Payload, Program};
 
 use super::error::AnalyseError;
@@ -15,8 +15,8 @@ use super::subject;
 use super::writer;
 
 /// The answer of `gpumap prog`: the given programs with disassembly and rules.
-pub fn programs(observation: &Observation, ids: &[u32]) -> Result<Payload, AnalyseError> {
-    let mut decoder = Decoder::of_programs(&observation.programs);
+pub fn programs(observation: &Observation, ids: &[u32], limit: &TimeLimit) -> Result<Payload, AnalyseError> {
+    let mut decoder = Decoder::of_programs(&observation.programs, limit);
     let mut policies = Policies::new(observation);
     let mut rules = PolicyTable::new(&observation.gpu_facts);
     for id in ids {

@@ -8,6 +8,7 @@ use super::allocated::CallerAllocation;
 use super::error::AnalyseError;
 use super::inspection::Inspection;
 use crate::observation::{Observation, Text};
+use crate::policy::TimeLimit;
 
 /// The questions of `--verify`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,8 +24,8 @@ pub struct ToVerify {
 /// # Errors
 ///
 /// As [`super::node()`].
-pub fn to_verify(observation: &Observation) -> Result<ToVerify, AnalyseError> {
-    let inspection = Inspection::new(observation, &CallerAllocation::default())?;
+pub fn to_verify(observation: &Observation, limit: &TimeLimit) -> Result<ToVerify, AnalyseError> {
+    let inspection = Inspection::new(observation, &CallerAllocation::default(), limit)?;
     let mut seen = BTreeSet::new();
     let cgroups = inspection.payload().cgroups.iter().flatten().zip(inspection.paths());
     let different = cgroups.filter(|(cgroup, path)| {

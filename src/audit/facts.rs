@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::config::Config;
-use crate::analyse::{AnalyseError, CallerAllocation, Inspection};
+use crate::analyse::{AnalyseError, CallerAllocation, Inspection, TimeLimit};
 use crate::model::{Device, DeviceType, Request, Verdict};
 use crate::model::{Owner, OwnerKind};
 use crate::observation::{self, Observation, Text};
@@ -34,8 +34,9 @@ impl<'a> Facts<'a> {
         observation: &'a Observation,
         granted: &CallerAllocation,
         config: &'a Config,
+        limit: &TimeLimit,
     ) -> Result<Self, AnalyseError> {
-        let inspection = Inspection::new(observation, granted)?;
+        let inspection = Inspection::new(observation, granted, limit)?;
         let mut facts = Self { inspection, config, tenants: Vec::new() };
         facts.tenants = facts.gather();
         Ok(facts)

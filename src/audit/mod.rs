@@ -21,7 +21,7 @@ mod scope;
 mod tenants;
 mod wording;
 
-use crate::analyse::{AnalyseError, CallerAllocation};
+use crate::analyse::{AnalyseError, CallerAllocation, TimeLimit};
 use crate::observation::Observation;
 use crate::report::{Audit, AuditOptions, Checked, Payload};
 
@@ -43,8 +43,9 @@ pub fn audit(
     observation: &Observation,
     granted: &CallerAllocation,
     config: &Config,
+    limit: &TimeLimit,
 ) -> Result<Payload, AnalyseError> {
-    audit_within(observation, granted, config, &AuditScope::default())
+    audit_within(observation, granted, config, &AuditScope::default(), limit)
 }
 
 /// The findings that concern a part of the node.
@@ -57,8 +58,9 @@ pub fn audit_within(
     granted: &CallerAllocation,
     config: &Config,
     scope: &AuditScope,
+    limit: &TimeLimit,
 ) -> Result<Payload, AnalyseError> {
-    let mut facts = Facts::new(observation, granted, config)?;
+    let mut facts = Facts::new(observation, granted, config, limit)?;
     Ok(answer(&mut facts, granted, config, scope))
 }
 
@@ -72,8 +74,9 @@ pub fn audit_and_node(
     observation: &Observation,
     granted: &CallerAllocation,
     config: &Config,
+    limit: &TimeLimit,
 ) -> Result<(Payload, Payload), AnalyseError> {
-    let mut facts = Facts::new(observation, granted, config)?;
+    let mut facts = Facts::new(observation, granted, config, limit)?;
     let audit = answer(&mut facts, granted, config, &AuditScope::default());
     Ok((audit, facts.inspection.into_payload()))
 }

@@ -17,7 +17,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &CgroupArgs) -> Result<
     // Only the JSON of a subtree lists processes one by one.
     invocation.wanted_facts.users = invocation.global.json;
     let observation = saved::observe(invocation, &args.paths, args.recursive)?;
-    let payload = analyse::cgroups(&observation)?;
+    let payload = analyse::cgroups(&observation, &invocation.decoding)?;
     let is_subtree = observation.scope.iter().any(|scope| scope.recursive);
     let view: View = if is_subtree { render::summary } else { render::cgroups };
     invocation.answer(&observation, payload, view)

@@ -29,8 +29,12 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &DiffArgs) -> Result<Ex
     }
     let a = operand(invocation, a, from.as_ref())?;
     let b = operand(invocation, b, from.as_ref())?;
-    let mut payload =
-        analyse::diff((&a.observation, &a.subject), (&b.observation, &b.subject), (&names.0, &names.1))?;
+    let mut payload = analyse::diff(
+        (&a.observation, &a.subject),
+        (&b.observation, &b.subject),
+        (&names.0, &names.1),
+        &invocation.decoding,
+    )?;
     if let Some(diff) = &mut payload.diff {
         (diff.a_cgroup, diff.b_cgroup) = (cgroup(&a), cgroup(&b));
     }
@@ -145,14 +149,14 @@ fn moments(
     (a, a_name): (Observation, &str),
     (b, b_name): (Observation, &str),
 ) -> Result<Exit, Failure> {
-    let node = analyse::node_diff(&a, &b)?;
+    let node = analyse::node_diff(&a, &b, &invocation.decoding)?;
     let subjects = (saved::only_cgroup(&a, a_name), saved::only_cgroup(&b, b_name));
     let mut payload = match (subjects, &node) {
         ((Ok(from), Ok(to)), _) => {
             let alone = |path: &Text| Some(path.lossy().into_owned());
             let paths = (alone(&from), alone(&to));
             let (from, to) = (Subject::Cgroup(from), Subject::Cgroup(to));
-            let mut payload = analyse::diff((&a, &from), (&b, &to), (a_name, b_name))?;
+            let mut payload = analyse::diff((&a, &from), (&b, &to), (a_name, b_name), &invocation.decoding)?;
             if let Some(diff) = &mut payload.diff {
                 (diff.a_cgroup, diff.b_cgroup) = paths;
             }
@@ -161,7 +165,7 @@ fn moments(
         (_, Some(node)) => {
             let diff =
                 Diff { a: a_name.to_owned(), b: b_name.to_owned(), equal: node.equal, ..Diff::default() };
-            let gpus = analyse::node(&b, &analyse::CallerAllocation::default())?.gpus;
+            let gpus = analyse::node(&b, &analyse::CallerAllocation::default(), &invocation.decoding)?.gpus;
             Payload { diff: Some(diff), gpus, ..Payload::default() }
         }
         ((Err(failure), _) | (_, Err(failure)), None) => return Err(failure),

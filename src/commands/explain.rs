@@ -18,7 +18,8 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ExplainArgs) -> Result
     let asked = device::parse(text).map_err(|why| Failure::device(text, why))?;
     let source = subject::resolve(invocation, &args.target)?;
     let (device, request) = one(&asked, text, &Devices::of(invocation, &source.observation))?;
-    let payload = analyse::explain(&source.observation, &source.subject, device, request)?;
+    let payload =
+        analyse::explain(&source.observation, &source.subject, device, request, &invocation.decoding)?;
     let verdict = payload.proof.as_ref().map(|proof| exit(proof.verdict));
     invocation.answer(&source.observation, payload, render::explain)?;
     Ok(verdict.unwrap_or(Exit::Incomplete))

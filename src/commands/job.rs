@@ -26,7 +26,8 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &JobArgs) -> Result<Exi
         }
     };
     activity_state::add(invocation, args.state.as_deref(), &mut observation)?;
-    let mut payload = analyse::node(&observation, &allocation::granted(&args.allocation))?;
+    let mut payload =
+        analyse::node(&observation, &allocation::granted(&args.allocation), &invocation.decoding)?;
     analyse::without_partial_jobs(&mut payload, |owner| {
         parts.iter().any(|part| part.step.is_none() && part.job.is(owner))
     });

@@ -48,7 +48,6 @@ use std::os::fd::AsFd as _;
 
 use self::invocation::panic;
 use crate::cli::{Cli, Command, Exit, NodeArgs};
-use crate::policy::deadline;
 use crate::render::Style;
 
 /// The streams that a command reads and writes.
@@ -104,13 +103,13 @@ fn attempt(
         Command::Top(args) => !args.once,
         _ => false,
     };
-    let until = if runs_on { None } else { invocation.decode_until() };
-    let result = deadline::within(until, || {
-        panic::caught(|| {
-            let exit = work(&mut invocation, command)?;
-            invocation.out.flush()?;
-            Ok(exit)
-        })
+    if !runs_on {
+        invocation.limit_decoding();
+    }
+    let result = panic::caught(|| {
+        let exit = work(&mut invocation, command)?;
+        invocation.out.flush()?;
+        Ok(exit)
     });
     result.unwrap_or_else(|failure| match command {
         Command::Audit(args) => audit::fail(&mut invocation, args, &failure),

@@ -31,7 +31,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &NodeArgs) -> Result<Ex
         }
     };
     activity_state::add(invocation, args.state.as_deref(), &mut observation)?;
-    let payload = analyse::node(&observation, &allocation::granted(&args.allocation))?;
+    let payload = analyse::node(&observation, &allocation::granted(&args.allocation), &invocation.decoding)?;
     if args.compact {
         return compact(invocation, observation, &payload);
     }

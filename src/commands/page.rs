@@ -59,20 +59,21 @@ pub(super) fn write(
 }
 
 fn page(invocation: &Invocation<'_>, examined: &Examined) -> Result<Page, Failure> {
-    let evidence = analyse::evidence(&examined.observation)?;
+    let evidence = analyse::evidence(&examined.observation, &invocation.decoding)?;
     let mut observation = examined.observation.clone();
     if !examined.paths.is_empty() {
         let scope = |path: &Text| Scope { path: path.clone(), recursive: true };
         observation.scope = examined.paths.iter().map(scope).collect();
     }
-    let node = analyse::node(&observation, &examined.granted)?;
+    let node = analyse::node(&observation, &examined.granted, &invocation.decoding)?;
     let payload = Payload {
         findings: examined.payload.findings.clone(),
         audit: examined.payload.audit.clone(),
         ..node
     };
     let document = envelope::document(invocation.command, &observation, payload);
-    let mut page = analyse::page(&observation, document, invocation.global.verbose > 0)?;
+    let mut page =
+        analyse::page(&observation, document, invocation.global.verbose > 0, &invocation.decoding)?;
     invocation.settle(&mut page.document);
     analyse::tell_problems(&mut page);
     page.evidence = evidence;

@@ -52,7 +52,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &RepairArgs) -> Result<
     let applied = apply::apply(&options, &observation, &change)?;
     // What is missing now is asked anew, of the kernel as it is now.
     let (observation, _) = observe_all(invocation, args, path.clone())?;
-    let (mut payload, _) = repair::prepare(&observation, &path, &request)?;
+    let (mut payload, _) = repair::prepare(&observation, &path, &request, &invocation.decoding)?;
     if let Some(repair) = &mut payload.repair {
         repair.applied = Some(applied);
     }
@@ -96,7 +96,7 @@ fn plan(invocation: &mut Invocation<'_>, args: &RepairArgs) -> Result<Planned, F
         at,
         words: words(args),
     };
-    let (payload, change) = repair::prepare(&observation, &path, &request)?;
+    let (payload, change) = repair::prepare(&observation, &path, &request, &invocation.decoding)?;
     Ok(Planned { observation, path, request, payload, change })
 }
 

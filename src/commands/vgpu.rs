@@ -26,7 +26,7 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &VgpuArgs) -> Result<Ex
         Some(observation) => narrow(observation, args)?,
         None => live(invocation, args)?,
     };
-    let payload = analyse::limits(&observation)?;
+    let payload = analyse::limits(&observation, &invocation.decoding)?;
     let counted = payload.processes.iter().flatten().filter_map(|process| process.vgpu.as_ref());
     // A process that was named counts, whether or not it uses a GPU.
     let counted = counted.filter(|limits| args.pid.is_some() || limits.may_use_gpu());

@@ -15,7 +15,7 @@ use super::refusal::Refusal;
 use super::tables::Tables;
 use super::words::{Word, cut};
 use super::{audited, node_name, state, weight};
-use crate::analyse::{self, CallerAllocation};
+use crate::analyse::{self, CallerAllocation, TimeLimit};
 use crate::audit::{self, Config};
 use crate::model::ProblemCode;
 use crate::observation::{self, Observation, Problem};
@@ -50,6 +50,8 @@ pub struct Gatherer {
     source: u64,
     /// The bytes that their rows take.
     rows: usize,
+    /// For decoding observations.
+    limit: TimeLimit,
     /// How much of single nodes may still be kept for a page; `None` if none is made.
     room: Option<Room>,
     bad: Vec<Problem>,
@@ -119,6 +121,11 @@ impl Gatherer {
     #[must_use]
     pub fn at(self, now: Timestamp) -> Self {
         Self { now: Some(now), ..self }
+    }
+
+    /// Sets the time limit for decoding observations.
+    pub fn set_limit(&mut self, limit: &TimeLimit) {
+        self.limit = limit.clone();
     }
 
     /// A place for the documents of one input; `name` is the input's, for messages.
@@ -229,7 +236,7 @@ impl Gatherer {
         let head = self.head(&observation.host.name, &observation.taken_at, bytes, name)?;
         let granted = CallerAllocation::default();
         let state = self.state_of(&observation)?;
-        let payload = audit::audit(&observation, &granted, &Config::default());
+        let payload = audit::audit(&observation, &granted, &Config::default(), &self.limit);
         let payload = payload.map_err(|error| Refusal::why(error.to_string()))?;
         let unknown = payload.has_unknown();
         let found = payload.findings.as_deref().unwrap_or_default();
@@ -244,7 +251,7 @@ impl Gatherer {
     }
 
     fn state_of(&mut self, observation: &Observation) -> Result<State, Refusal> {
-        let payload = analyse::node(observation, &CallerAllocation::default());
+        let payload = analyse::node(observation, &CallerAllocation::default(), &self.limit);
         let payload = payload.map_err(|error| Refusal::why(error.to_string()))?;
         let node = compact(observation, &payload);
         let state = state::of_observation(&mut self.tables, observation, &(&node).into())?;

@@ -19,6 +19,8 @@ pub mod objects;
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
+use crate::sys::locked_memory;
+
 pub use crate::sys::bpf::FunctionEntry;
 pub use error::LoadError;
 pub use interface::{AttachedProbes, Entries, Iterate, IteratorScope, Loaded, Loader, ObjectSpec, Ring};
@@ -81,6 +83,7 @@ pub fn share(engine: Engine) -> Result<Rc<dyn Loader>, LoadError> {
 }
 
 fn new(engine: Engine) -> Result<Rc<dyn Loader>, LoadError> {
+    locked_memory::raised();
     match engine {
         Engine::Aya => Ok(Rc::new(aya::KernelTypes::read()?)),
         #[cfg(feature = "libbpf")]

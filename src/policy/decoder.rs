@@ -6,7 +6,6 @@ use crate::observation::Program;
 
 use super::clobber;
 use super::code::{self, Code};
-use super::deadline;
 use super::diagram::{Bdd, Diagram};
 use super::fallback::{Answerer, Fallbacks};
 use super::inputs::{self, Symbols};
@@ -14,6 +13,7 @@ use super::machine::{Decisions, Machine, RETVAL_BITS, Surroundings};
 use super::program_code::{ProgramCode, codes, most_written};
 use super::project::{Projection, project};
 use super::shares::{self, BUDGET, Shares};
+use super::time_limit::{self, TimeLimit};
 use super::types::{Combination, Context, Fallback, Policy};
 use super::word::Word;
 use super::written::Written;
@@ -51,7 +51,20 @@ pub struct Decoder {
 
 impl Default for Decoder {
     fn default() -> Self {
-        let mut diagram = Diagram::default();
+        Self::within(&TimeLimit::default())
+    }
+}
+
+impl Decoder {
+    /// An empty decoder without a time limit.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An empty decoder that stops when the time is over. Policies that it could not
+    /// finish are unknown, for a reason that says so.
+    pub fn within(limit: &TimeLimit) -> Self {
+        let mut diagram = Diagram::within(limit);
         let reachable = inputs::reachable(&mut diagram);
         Self {
             diagram,
@@ -61,27 +74,25 @@ impl Default for Decoder {
             fallbacks: Fallbacks::default(),
         }
     }
-}
-
-impl Decoder {
-    /// An empty decoder.
-    pub fn new() -> Self {
-        Self::default()
-    }
 
     /// An empty decoder for these programs. Those of them that are too complex to be
-    /// drawn get equal shares of what decoding may cost; with [`Decoder::new`] the
+    /// drawn get equal shares of what decoding may cost; with [`Decoder::within`] the
     /// first ones get more than the others.
-    pub fn of_programs<'p>(programs: impl IntoIterator<Item = &'p Program>) -> Self {
+    pub fn of_programs<'p>(programs: impl IntoIterator<Item = &'p Program>, limit: &TimeLimit) -> Self {
         let complex = programs.into_iter().filter(|program| code::may_be_complex(program)).count();
-        Self { shares: Shares::expecting(complex), ..Self::default() }
+        Self { shares: Shares::expecting(complex), ..Self::within(limit) }
+    }
+
+    /// The time limit.
+    pub fn limit(&self) -> &TimeLimit {
+        self.diagram.limit()
     }
 
     /// The policy of `programs` together, in run order. No program allows
     /// everything. Never fails: what cannot be decoded is unknown.
     pub fn policy(&mut self, programs: &[&Program], context: &Context<'_>) -> Policy {
-        if deadline::is_over() {
-            return self.unknown_policy(deadline::WHY);
+        if self.limit().is_over() {
+            return self.unknown_policy(time_limit::WHY);
         }
         self.policy_of(&codes(programs, context), programs, context)
     }
@@ -90,8 +101,8 @@ impl Decoder {
     /// every other program; `None` if its place matters
     /// ([`Decoder::depends_on_place`]).
     pub fn policy_anywhere(&mut self, program: &Program, context: &Context<'_>) -> Option<Policy> {
-        if deadline::is_over() {
-            return Some(self.unknown_policy(deadline::WHY));
+        if self.limit().is_over() {
+            return Some(self.unknown_policy(time_limit::WHY));
         }
         let codes = codes(&[program], context);
         let depends = codes.iter().any(|code| code_depends_on_place(&code.code, context));
@@ -126,7 +137,7 @@ impl Decoder {
         // A single question may be settled where all at once are not.
         let mut may_know_more =
             || codes.iter().any(ProgramCode::may_be_complex) && self.unknown(policy) != Bdd::FALSE;
-        if deadline::is_over() || !(is_cut || may_know_more()) {
+        if !(is_cut || may_know_more()) || self.limit().is_over() {
             return (policy, written);
         }
         let fallback = self.fallbacks.programs(programs, context, written.clone(), Some(policy));
@@ -164,7 +175,7 @@ impl Decoder {
     ) -> (Policy, bool, bool) {
         let mut run = Run::new(surroundings(context, None), written, codes.len());
         let policy = if codes.iter().any(|code| touches_retval(&code.code, context)) {
-            let symbols = &mut Symbols::default();
+            let symbols = &mut Symbols::within(self.limit());
             let allowed = run.in_sequence(codes, &self.shares, symbols);
             if self.is_too_large(symbols) {
                 run.cut.extend(codes.iter().map(|code| code.program.id));
@@ -174,7 +185,7 @@ impl Decoder {
             let policies: Vec<Policy> = codes
                 .iter()
                 .map(|code| {
-                    let symbols = &mut Symbols::default();
+                    let symbols = &mut Symbols::within(self.limit());
                     let allowed = run.alone(code, &Word::ZERO, &self.shares, symbols).allows;
                     if self.is_too_large(symbols) {
                         run.cut.insert(code.program.id);
@@ -210,8 +221,12 @@ impl Decoder {
         context: &Context<'_>,
         written: &Written,
         bits: u64,
+        limit: &TimeLimit,
     ) -> (Verdict, Option<String>) {
-        let symbols = &mut Symbols::default();
+        if limit.is_over() {
+            return (Verdict::Unknown, Some(time_limit::WHY.to_owned()));
+        }
+        let symbols = &mut Symbols::within(limit);
         let mut written = written.clone();
         let surroundings = surroundings(context, Some(bits));
         let mut run = Run::new(surroundings, &mut written, codes.len());
@@ -230,7 +245,7 @@ impl Decoder {
         match self.fallbacks.get(fallback) {
             None => (Verdict::Unknown, None),
             Some(Answerer::Programs(stack)) => {
-                Self::ask(&stack.codes(), &stack.context(), &stack.written, bits)
+                Self::ask(&stack.codes(), &stack.context(), &stack.written, bits, self.limit())
             }
             Some(Answerer::All(policies)) => {
                 let mut open = None;
@@ -349,7 +364,7 @@ impl Decoder {
 
     /// Why nothing more can be added to the diagram.
     pub(super) fn why_exhausted(&self) -> &'static str {
-        if deadline::is_over() { deadline::WHY } else { TOO_COMPLEX }
+        if self.limit().is_over() { time_limit::WHY } else { TOO_COMPLEX }
     }
 
     /// The regions in which the policy is unknown, by reason.
@@ -379,7 +394,7 @@ impl Decoder {
     /// Keeps a result of a run as a policy.
     fn adopt(&mut self, symbols: &Symbols, allowed: Bdd) -> Policy {
         if self.is_too_large(symbols) {
-            return self.unknown_policy(if deadline::is_over() { deadline::WHY } else { TOO_COMPLEX });
+            return self.unknown_policy(if self.limit().is_over() { time_limit::WHY } else { TOO_COMPLEX });
         }
         let Projection { yes, no, open } = project(symbols, allowed, &mut self.diagram);
         for (region, why) in open {

@@ -10,7 +10,7 @@
 //! `FALSE` to everything and says so in [`Diagram::exhausted`], and the caller
 //! throws the results away.
 
-use super::deadline;
+use super::time_limit::TimeLimit;
 
 /// A Boolean function: index of a node and, in bit 0, whether it is negated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,6 +62,7 @@ pub struct Diagram {
     /// Becomes true for ever once something did not fit: whatever is built later is
     /// worthless too.
     full: bool,
+    limit: TimeLimit,
 }
 
 impl Bdd {
@@ -120,11 +121,22 @@ impl Default for Diagram {
             budget: u64::MAX,
             room: MAX_NODES,
             full: false,
+            limit: TimeLimit::default(),
         }
     }
 }
 
 impl Diagram {
+    /// An empty diagram that gives up when the time is over.
+    pub fn within(limit: &TimeLimit) -> Self {
+        Self { limit: limit.clone(), ..Self::default() }
+    }
+
+    /// The time limit for work on this diagram.
+    pub fn limit(&self) -> &TimeLimit {
+        &self.limit
+    }
+
     /// Allows `steps` recursion steps from now on; `u64::MAX` is no bound.
     pub fn set_budget(&mut self, steps: u64) {
         self.budget = steps;
@@ -356,7 +368,7 @@ impl Diagram {
             return Bdd::FALSE;
         }
         self.budget -= 1;
-        if self.budget.is_multiple_of(CLOCK_STEPS) && deadline::is_over() {
+        if self.budget.is_multiple_of(CLOCK_STEPS) && self.limit.is_over() {
             self.give_up();
             return Bdd::FALSE;
         }

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 pub use super::diagram::Variable;
 use super::diagram::{Bdd, Diagram};
+use super::time_limit::TimeLimit;
 use super::word::Word;
 use crate::model::{Device, DeviceType, Request};
 
@@ -115,11 +116,16 @@ pub struct Symbols {
 
 impl Default for Symbols {
     fn default() -> Self {
-        Self { diagram: Diagram::default(), reasons: Vec::new(), next: FIRST_FRESH }
+        Self::within(&TimeLimit::default())
     }
 }
 
 impl Symbols {
+    /// No inputs yet, and an empty diagram that gives up when the time is over.
+    pub fn within(limit: &TimeLimit) -> Self {
+        Self { diagram: Diagram::within(limit), reasons: Vec::new(), next: FIRST_FRESH }
+    }
+
     /// A word whose low `width` bits are unknown, because of `why`. Too many such
     /// bits end the diagram's budget.
     pub fn unknown_word(&mut self, width: u32, why: &str) -> Word {

@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 use super::diagram::{Bdd, Diagram};
 use super::inputs::{FIRST_FRESH, Symbols};
 
+/// Copied nodes between two looks at the clock.
+const CLOCK_STEPS: usize = 1 << 13;
 /// Reasons that are kept apart for one policy; the rest share one.
 const MAX_REASONS: usize = 16;
 
@@ -78,12 +80,22 @@ struct Copier<'a> {
     from: &'a Diagram,
     to: &'a mut Diagram,
     done: Vec<Option<Bdd>>,
+    copied: usize,
     leaves: BTreeSet<Bdd>,
 }
 
 impl<'a> Copier<'a> {
     fn new(from: &'a Diagram, to: &'a mut Diagram) -> Self {
-        Self { from, to, done: vec![None; from.len() * 2], leaves: BTreeSet::new() }
+        Self { from, to, done: vec![None; from.len() * 2], copied: 0, leaves: BTreeSet::new() }
+    }
+
+    /// Whether the time is over. Then the copy is worthless, and its diagram says so.
+    fn is_late(&mut self) -> bool {
+        self.copied += 1;
+        if self.copied.is_multiple_of(CLOCK_STEPS) && self.to.limit().is_over() {
+            self.to.give_up();
+        }
+        self.to.exhausted()
     }
 
     /// The copy, with every part that does not test the question replaced by
@@ -99,6 +111,9 @@ impl<'a> Copier<'a> {
         };
         if let Some(done) = self.done[function.number()] {
             return done;
+        }
+        if self.is_late() {
+            return Bdd::FALSE;
         }
         let (low, high) = self.from.cofactors(function, variable);
         let (low, high) = (self.copy(low, leaf), self.copy(high, leaf));

@@ -5,12 +5,12 @@ use crate::observation::Program;
 
 use super::annotate::{Annotation, written};
 use super::code::Code;
-use super::deadline;
 use super::decoder::{Decoder, after_return, surroundings};
 use super::diagram::Bdd;
 use super::inputs::{self, Symbols};
 use super::machine::{Decisions, End, Machine, RETVAL_BITS, Surroundings, Trace};
 use super::program_code::{ProgramCode, codes, most_written};
+use super::time_limit::{self, TimeLimit};
 use super::types::Context;
 use super::word::Word;
 use super::written::Written;
@@ -18,6 +18,8 @@ use crate::model::{Device, Request, Verdict};
 
 /// Diagram operations for following one question through a program in words.
 const BUDGET_OF_WORDS: u64 = 1_000_000;
+/// Steps of a proof that are written down between two looks at the clock.
+const CLOCK_STEPS: usize = 1 << 10;
 
 /// The way of one question through all programs.
 #[derive(Clone, Debug)]
@@ -45,6 +47,15 @@ pub struct Followed {
     pub why: Option<String>,
 }
 
+impl Proof {
+    /// A proof for which there is no time left.
+    fn late(programs: usize) -> Self {
+        let why = Some(time_limit::WHY.to_owned());
+        let late = Followed { why: why.clone(), ..Followed::default() };
+        Self { programs: vec![late; programs], verdict: Verdict::Unknown, why }
+    }
+}
+
 impl Decoder {
     /// Follows one question through `programs` in run order.
     pub fn prove(
@@ -54,13 +65,16 @@ impl Decoder {
         device: Device,
         request: Request,
     ) -> Proof {
+        if self.limit().is_over() {
+            return Proof::late(programs.len());
+        }
         let codes = codes(programs, context);
         let bits = inputs::assignment(device, request);
-        if let Some(proof) = quick_proof(&codes, context, bits) {
+        if let Some(proof) = quick_proof(&codes, context, bits, self.limit()) {
             return proof;
         }
         let (policy, writes) = self.settled(&codes, programs, context);
-        let symbols = &mut Symbols::default();
+        let symbols = &mut Symbols::within(self.limit());
         let (followed, allowed) = follow_all(&codes, symbols, context, &writes, bits);
         // One way through the programs does not show that the others, which
         // something unknown may choose, lead to the same answer: the policy does.
@@ -80,14 +94,14 @@ impl Decoder {
     /// be decoded.
     pub fn annotate(&mut self, program: &Program, context: &Context<'_>) -> Vec<(usize, String)> {
         let Ok(code) = Code::new(program, context.maps) else { return Vec::new() };
-        let symbols = &mut Symbols::default();
+        let symbols = &mut Symbols::within(self.limit());
         let (_, writes) = self.settled(&codes(&[program], context), &[program], context);
         let machine = Machine::new(&code, symbols, surroundings(context, None), &writes);
         let visits = machine.visits();
         let meaning = Annotation::new(&code, symbols, None);
         visits
             .iter()
-            .take_while(|_| !deadline::is_over())
+            .take_while(|_| !self.limit().is_over())
             .filter_map(|(pc, (before, after))| {
                 // A jump may leave the program; there is nothing to annotate.
                 let operation = code.operations.get(*pc)?;
@@ -100,16 +114,21 @@ impl Decoder {
 
 /// The proof of programs that may be too complex as a whole, where the question
 /// alone settles it.
-fn quick_proof(codes: &[ProgramCode<'_>], context: &Context<'_>, bits: u64) -> Option<Proof> {
+fn quick_proof(
+    codes: &[ProgramCode<'_>],
+    context: &Context<'_>,
+    bits: u64,
+    limit: &TimeLimit,
+) -> Option<Proof> {
     if !codes.iter().any(ProgramCode::may_be_complex) {
         return None;
     }
     let writes = most_written(codes);
-    let (verdict, _) = Decoder::ask(codes, context, &writes, bits);
+    let (verdict, _) = Decoder::ask(codes, context, &writes, bits, limit);
     if verdict == Verdict::Unknown {
         return None;
     }
-    let (programs, _) = follow_all(codes, &mut Symbols::default(), context, &writes, bits);
+    let (programs, _) = follow_all(codes, &mut Symbols::within(limit), context, &writes, bits);
     let is_whole = programs.iter().all(|program| program.why.is_none());
     is_whole.then_some(Proof { programs, verdict, why: None })
 }
@@ -147,6 +166,9 @@ fn follow(
             let (mut followed, outcome) = ended(end, symbols, retval, context);
             followed.decided_at = decided_at(code, &trace);
             followed.steps = steps(code, symbols, &trace, bits);
+            if followed.steps.len() < trace.len() && symbols.diagram.limit().is_over() {
+                followed.why = Some(time_limit::WHY.to_owned());
+            }
             (followed, outcome)
         }
         Err(why) => ended(End::Lost(why.clone()), symbols, retval, context),
@@ -201,6 +223,9 @@ fn steps(code: &Code<'_>, symbols: &mut Symbols, trace: &[Trace], bits: u64) -> 
     let meaning = Annotation::new(code, symbols, Some(bits));
     let mut steps = Vec::with_capacity(trace.len());
     for (index, step) in trace.iter().enumerate() {
+        if index.is_multiple_of(CLOCK_STEPS) && symbols.diagram.limit().is_over() {
+            break;
+        }
         let Some(operation) = code.operations.get(step.pc) else { continue };
         let after = trace.get(index + 1).zip(written(operation)).map(|(next, dst)| &next.before[dst]);
         steps.push((step.pc, meaning.of(operation, &step.before, after, step.taken, symbols)));

@@ -60,6 +60,9 @@ impl Decoder {
     }
 
     fn uniform(&self, policy: Policy, fixed: (u64, u64)) -> Option<Verdict> {
+        if self.limit().is_over() {
+            return Some(Verdict::Unknown);
+        }
         match (self.constant_where(policy.allow, fixed)?, self.constant_where(policy.deny, fixed)?) {
             (true, _) => Some(Verdict::Allow),
             (_, true) => Some(Verdict::Deny),

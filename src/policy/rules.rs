@@ -205,6 +205,7 @@ impl Decoder {
     pub(super) fn region_rules(&mut self, region: Bdd, verdict: Verdict) -> Result<Vec<Rule>, u64> {
         let mut requests: BTreeMap<DeviceBox, RequestSet> = BTreeMap::new();
         for request in Request::ALL {
+            self.stop_in_time();
             let function = self.with_request(region, request);
             let Some(boxes) = boxes(&self.diagram, function) else { return Err(self.questions(region)) };
             for numbers in boxes {
@@ -224,6 +225,14 @@ impl Decoder {
         let bits = inputs::request_assignment(request);
         let mut done = vec![None; self.diagram.len() * 2];
         fix_bits(&mut self.diagram, region, bits, &mut done)
+    }
+
+    /// Gives the diagram up if the time is over, so that what is made of it is thrown
+    /// away.
+    fn stop_in_time(&mut self) {
+        if self.limit().is_over() {
+            self.diagram.give_up();
+        }
     }
 
     fn questions(&mut self, region: Bdd) -> u64 {

@@ -4,8 +4,10 @@
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::path::Path;
+use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
 
+use super::beneath::Beneath;
 use super::budget::Budgets;
 use super::file_systems::{FileSystems, ProbedFileSystem};
 use super::locks::Locks;
@@ -90,11 +92,21 @@ impl<P> KnownFile<P> {
     }
 }
 
+/// Probes in every process that maps a file, or one that shows the same file.
+#[derive(Debug)]
+struct SharedProbes {
+    /// The file that they were attached to.
+    id: FileId,
+    /// Who is charged.
+    uid: u32,
+    links: Vec<AttachedProbes>,
+}
+
 /// What watches a file.
 #[derive(Debug)]
 enum FileState<P> {
     /// Probes in every process.
-    Shared(Vec<AttachedProbes>),
+    Shared(Rc<SharedProbes>),
     /// Probes in each process apart, here.
     Apart(Vec<P>),
     /// Nothing, for this reason.
@@ -105,6 +117,8 @@ enum FileState<P> {
 #[derive(Debug)]
 pub(super) struct Files<P> {
     known: HashMap<FileId, KnownFile<P>>,
+    /// What is attached to files that overlays show.
+    beneath: HashMap<Beneath, Weak<SharedProbes>>,
     pub(super) budgets: Budgets,
     pub(super) file_systems: FileSystems,
     release: Release,
@@ -136,7 +150,8 @@ impl<P: Clone + Debug> Files<P> {
         let budgets = Budgets::new();
         let release = Release::start(budgets.descriptors(), Locks::of(proc));
         let (file_systems, locks) = (FileSystems::new(), Locks::of(proc));
-        Self { known: HashMap::new(), budgets, file_systems, release, locks, tidied: Instant::now() }
+        let (known, beneath) = (HashMap::new(), HashMap::new());
+        Self { known, beneath, budgets, file_systems, release, locks, tidied: Instant::now() }
     }
 
     /// Watches a file for a process, if it is not watched already.
@@ -247,9 +262,6 @@ impl<P: Clone + Debug> Files<P> {
         let users = self.forget(prober, id);
         let now = Instant::now();
         self.budgets.file(uid, true, now);
-        if let FileState::Shared(links) = &state {
-            self.budgets.opened(uid, descriptors(links), now);
-        }
         self.known.insert(id, KnownFile { version, uid, users, since: now, state });
     }
 
@@ -258,12 +270,38 @@ impl<P: Clone + Debug> Files<P> {
         let Some(known) = self.known.remove(&id) else { return 0 };
         let now = Instant::now();
         self.budgets.file(known.uid, false, now);
-        if let FileState::Shared(links) = known.state {
-            self.budgets.closed(known.uid, descriptors(&links), now);
-            self.release.end(links);
-            prober.released(id);
+        if let FileState::Shared(shared) = known.state
+            && let Some(last) = Rc::into_inner(shared)
+        {
+            self.budgets.closed(last.uid, descriptors(&last.links), now);
+            self.release.end(last.links);
+            prober.released(last.id);
         }
         known.users
+    }
+
+    /// Attaches probes for everybody, unless the same file has them by another overlay:
+    /// the kernel would run both for each call.
+    fn attach_shared(
+        &mut self,
+        prober: &mut impl Prober<Point = P>,
+        places: &[P],
+        target: &ProbeTarget<'_>,
+        uid: u32,
+        beneath: Option<Beneath>,
+    ) -> Result<FileState<P>, String> {
+        self.beneath.retain(|_, shared| shared.strong_count() > 0);
+        let known = beneath.as_ref().and_then(|beneath| self.beneath.get(beneath)?.upgrade());
+        if let Some(known) = known {
+            return Ok(FileState::Shared(known));
+        }
+        let links = prober.attach(places, target)?;
+        self.budgets.opened(uid, descriptors(&links), Instant::now());
+        let shared = Rc::new(SharedProbes { id: target.id, uid, links });
+        if let Some(beneath) = beneath {
+            self.beneath.insert(beneath, Rc::downgrade(&shared));
+        }
+        Ok(FileState::Shared(shared))
     }
 
     /// Reads a file, and watches it for everybody if it is root's.
@@ -274,7 +312,7 @@ impl<P: Clone + Debug> Files<P> {
         asker: &Asker<'_>,
     ) -> Result<FileState<P>, String> {
         let file_system = self.file_systems.of(wanted.file, asker.process)?;
-        if wanted.mapped.is_some_and(|mapped| !is_mapped(wanted.file.stat(), &file_system, mapped)) {
+        if wanted.mapped.is_some_and(|mapped| !is_mapped(wanted, &file_system, mapped)) {
             return Err("another file took its place while it was looked at".to_owned());
         }
         let file = wanted.file.open().map_err(|errno| match errno {
@@ -291,7 +329,10 @@ impl<P: Clone + Debug> Files<P> {
         if asker.apart || !is_roots(wanted.file.stat(), &file_system) {
             return Ok(FileState::Apart(places));
         }
-        prober.attach(&places, &target).map(FileState::Shared)
+        let is_overlay = !file_system.numbered;
+        let beneath =
+            is_overlay.then(|| Beneath::of(wanted.file, file_system.device, wanted.mapped)).flatten();
+        self.attach_shared(prober, &places, &target, asker.uid, beneath)
     }
 }
 
@@ -314,8 +355,16 @@ pub fn none(kind: FileRole) -> &'static str {
 }
 
 /// Whether a file is still the one that was seen in a process's map.
-fn is_mapped(stat: &FileStat, file_system: &ProbedFileSystem, mapped: Mapped) -> bool {
-    file_system.device == mapped.device && (!file_system.numbered || stat.inode == mapped.inode)
+///
+/// On an overlay, maps of newer kernels (seen on 6.12) show its device. Older ones show
+/// device and inode number of the file beneath, which the file itself does not tell. Its
+/// name does as well: the file was found by the kernel's link from this very mapping, whose
+/// name is the one in the map as long as the mapping is.
+fn is_mapped(wanted: &WantedFile<'_>, file_system: &ProbedFileSystem, mapped: Mapped) -> bool {
+    if file_system.numbered {
+        return (file_system.device, wanted.file.stat().inode) == (mapped.device, mapped.inode);
+    }
+    file_system.device == mapped.device || wanted.file.name().is_ok_and(|name| name == wanted.shown)
 }
 
 /// Whether nobody but root can change a file: what a set-user-ID bit of root's

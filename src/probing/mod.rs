@@ -10,6 +10,7 @@
 //! What is looked for in a file, and which programs are attached to it, is up to
 //! a [`Prober`]: [`crate::watch`] and [`crate::activity`] have one each.
 
+mod beneath;
 mod budget;
 pub mod driver;
 mod drivers;

@@ -14,7 +14,7 @@ use crate::model::{
 };
 use crate::observation::{Observation, Text};
 use crate::owner::Directory;
-use crate::policy::{Decoder, Numbers, Policy, Rule};
+use crate::policy::{Decoder, Numbers, Policy, Rule, TimeLimit};
 use crate::report::{self, Denier, Payload, Repair};
 use crate::unit::{self, DeviceRules};
 
@@ -51,8 +51,9 @@ pub fn plan(
     observation: &Observation,
     path: &Text,
     request: &RepairRequest,
+    limit: &TimeLimit,
 ) -> Result<Payload, AnalyseError> {
-    prepare(observation, path, request).map(|(payload, _)| payload)
+    prepare(observation, path, request, limit).map(|(payload, _)| payload)
 }
 
 /// The plan, and what `--apply` would carry out of it.
@@ -64,8 +65,9 @@ pub fn prepare(
     observation: &Observation,
     path: &Text,
     request: &RepairRequest,
+    limit: &TimeLimit,
 ) -> Result<(Payload, Option<PlannedSwap>), AnalyseError> {
-    let mut decoder = Decoder::new();
+    let mut decoder = Decoder::within(limit);
     let stack = analyse::stack(observation, path, &mut decoder)?;
     let owner = Directory::new(observation).of(path).cloned();
     let cgroup_id = observation.cgroups.iter().find(|cgroup| cgroup.path == *path).map(|cgroup| cgroup.id);

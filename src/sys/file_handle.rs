@@ -1,6 +1,7 @@
-//! Opens cgroup directories by id (open_by_handle_at(2)).
+//! Handles of files: opens cgroup directories by id (open_by_handle_at(2)), and tells files
+//! apart (name_to_handle_at(2)).
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use libc::{c_int, c_long};
 use nix::errno::Errno;
@@ -17,6 +18,47 @@ struct Handle {
     bytes: u32,
     kind: c_int,
     number: u64,
+}
+
+/// `MAX_HANDLE_SZ` of `linux/exportfs.h`.
+const LARGEST: usize = 128;
+/// `AT_HANDLE_FID` of `linux/fcntl.h`: the handle need not lead to the file.
+const ONLY_TELLS_APART: c_int = 0x200;
+
+/// `struct file_handle` with room for any handle.
+#[repr(C)]
+struct AnyHandle {
+    bytes: u32,
+    kind: c_int,
+    handle: [u8; LARGEST],
+}
+
+/// The handle of a file, with its kind in front. An overlay's file has that of the file
+/// which it shows (since Linux 6.6). Since Linux 6.5.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP` from a file system that has no handles, `EINVAL` from an older kernel.
+pub fn of<Fd: AsFd>(file: Fd) -> Result<Vec<u8>, Errno> {
+    let room = u32::try_from(LARGEST).unwrap_or_default();
+    let mut handle = AnyHandle { bytes: room, kind: 0, handle: [0; LARGEST] };
+    let mut mount: c_int = 0;
+    // SAFETY: the kernel writes at most as many bytes as the handle says that it has room
+    // for, and one number; both outlive the call, and the empty name is terminated.
+    let got = unsafe {
+        libc::syscall(
+            libc::SYS_name_to_handle_at,
+            c_long::from(file.as_fd().as_raw_fd()),
+            c"".as_ptr(),
+            &raw mut handle,
+            &raw mut mount,
+            c_long::from(libc::AT_EMPTY_PATH | ONLY_TELLS_APART),
+        )
+    };
+    Errno::result(got)?;
+    let length = usize::try_from(handle.bytes).map_err(|_| Errno::EOVERFLOW)?;
+    let bytes = handle.handle.get(..length).ok_or(Errno::EOVERFLOW)?;
+    Ok([&handle.kind.to_ne_bytes(), bytes].concat())
 }
 
 /// Opens the directory of a cgroup with `O_PATH` by its id, on the file system

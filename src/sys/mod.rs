@@ -17,6 +17,7 @@ pub mod iter;
 pub mod kcmp;
 #[cfg(feature = "libbpf")]
 pub mod libbpf;
+pub mod locked_memory;
 pub mod mappings;
 pub mod namespace;
 pub mod notify;

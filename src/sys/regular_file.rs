@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, OFlag, openat};
+use nix::fcntl::{AT_FDCWD, OFlag, openat, readlink};
 use nix::sys::stat::Mode;
 
 use super::stat::{FileKind, FileStat, stat_at};
@@ -56,6 +56,15 @@ impl RegularFile {
         format!("/proc/self/fd/{}", self.place.as_raw_fd()).into()
     }
 
+    /// The name that it has now, as `/proc/PID/maps` shows those of mapped files.
+    ///
+    /// # Errors
+    ///
+    /// readlink(2) failed.
+    pub fn name(&self) -> Result<Vec<u8>, Errno> {
+        readlink(&self.path()).map(std::os::unix::ffi::OsStringExt::into_vec)
+    }
+
     /// Opens it for reading, without waiting for anybody.
     ///
     /// # Errors
@@ -98,6 +107,7 @@ mod tests {
         let mut text = String::new();
         found.open().unwrap().read_to_string(&mut text).unwrap();
         assert_eq!((text.as_str(), found.stat().size), ("first", 5));
+        assert!(found.name().unwrap().ends_with(b"/file (deleted)"));
         let dir = Dir::open(&directory).unwrap();
         assert_eq!(RegularFile::find(&dir, c"file").unwrap_err(), Errno::EINVAL);
         assert_eq!(RegularFile::find(&dir, c"none").unwrap_err(), Errno::ENOENT);

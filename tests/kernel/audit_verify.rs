@@ -54,7 +54,7 @@ impl Inventory {
     /// As `audit --verify` does it.
     fn verified(&self, cgroup: &Cgroup) -> Observation {
         let mut observation = self.observe(cgroup);
-        let wanted = analyse::to_verify(&observation).unwrap();
+        let wanted = analyse::to_verify(&observation, &gpumap::analyse::TimeLimit::default()).unwrap();
         let node = |(path, major, minor)| Node { path, major, minor };
         let nodes: Vec<Node> = wanted.nodes.into_iter().map(node).collect();
         assert_eq!(nodes.len(), NODES.len());
@@ -75,7 +75,13 @@ fn answers(observation: &Observation) -> Vec<(&str, Answer<bool>)> {
 }
 
 fn mismatches(observation: &Observation) -> Vec<Finding> {
-    let payload = audit::audit(observation, &CallerAllocation::default(), &Config::default()).unwrap();
+    let payload = audit::audit(
+        observation,
+        &CallerAllocation::default(),
+        &Config::default(),
+        &gpumap::analyse::TimeLimit::default(),
+    )
+    .unwrap();
     payload.findings.unwrap().into_iter().filter(|found| found.id == "verify-mismatch").collect()
 }
 

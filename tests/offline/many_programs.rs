@@ -57,7 +57,7 @@ fn hashes(number: u32) -> Program {
 fn complex_programs_leave_others_their_share() {
     let drawn: Vec<Program> = (0..DRAWN).map(multiplies).collect();
     let all: Vec<Program> = (DRAWN..PROGRAMS).map(hashes).chain(drawn.iter().cloned()).collect();
-    let decoder = &mut Decoder::of_programs(&all);
+    let decoder = &mut Decoder::of_programs(&all, &gpumap::analyse::TimeLimit::default());
     let mut unknown = Vec::new();
     for program in &all {
         let policy = decoder.policy(&[program], &CONTEXT);

@@ -300,7 +300,12 @@ fn compare_node(payload: &Payload, expected: Node) -> Differences {
 fn sets_are_as_documented() {
     let mut all = Vec::new();
     for scene in scenario::all().iter().filter(|scene| is_node(scene.name)) {
-        let payload = analyse::node(&observation(scene.name), &CallerAllocation::default()).unwrap();
+        let payload = analyse::node(
+            &observation(scene.name),
+            &CallerAllocation::default(),
+            &gpumap::analyse::TimeLimit::default(),
+        )
+        .unwrap();
         let found = compare_node(&payload, expected(scene.name));
         all.extend(found.0.into_iter().map(|difference| format!("{}: {difference}", scene.name)));
     }
@@ -311,7 +316,12 @@ fn sets_are_as_documented() {
 #[test]
 fn reasons_are_true() {
     let why = |name: &str, wanted: &str| {
-        let payload = analyse::node(&observation(name), &CallerAllocation::default()).unwrap();
+        let payload = analyse::node(
+            &observation(name),
+            &CallerAllocation::default(),
+            &gpumap::analyse::TimeLimit::default(),
+        )
+        .unwrap();
         let owners = payload.owners.unwrap();
         let row = owners.iter().find(|row| label(&row.owner) == wanted).unwrap();
         (row.allocated.why.join("; "), row.visible.why.join("; "))
@@ -328,7 +338,8 @@ fn reasons_are_true() {
 }
 
 fn node(name: &str) -> Payload {
-    analyse::node(&observation(name), &CallerAllocation::default()).unwrap()
+    analyse::node(&observation(name), &CallerAllocation::default(), &gpumap::analyse::TimeLimit::default())
+        .unwrap()
 }
 
 /// Make sure that what was opened before the rules came is marked, in the
@@ -374,7 +385,11 @@ fn majors_have_names() {
 #[test]
 fn start_times() {
     let started = |observation: &Observation| {
-        let cgroups = analyse::node(observation, &CallerAllocation::default()).unwrap().cgroups.unwrap();
+        let cgroups =
+            analyse::node(observation, &CallerAllocation::default(), &gpumap::analyse::TimeLimit::default())
+                .unwrap()
+                .cgroups
+                .unwrap();
         let mut processes = cgroups.into_iter().flat_map(|cgroup| cgroup.processes);
         processes.find(|process| process.pid == 702).unwrap().started_at
     };
@@ -413,9 +428,13 @@ fn leftovers_are_the_jobs() {
     for scene in scenario::all().iter().filter(|scene| !is_node(scene.name)) {
         let name = scene.name;
         let expected: Left = expected(name);
-        let payload =
-            analyse::leftovers(&observation(name), &JobName::Number(7), &CallerAllocation::default())
-                .unwrap();
+        let payload = analyse::leftovers(
+            &observation(name),
+            &JobName::Number(7),
+            &CallerAllocation::default(),
+            &gpumap::analyse::TimeLimit::default(),
+        )
+        .unwrap();
         let names = Names::new(payload.gpus.as_deref().unwrap());
         let holds = |leftover: &Leftover| Holds {
             by: leftover.belongs_by.to_string(),

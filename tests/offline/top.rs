@@ -27,8 +27,13 @@ fn fixtures() -> PathBuf {
 fn saved(name: &str) -> Moment {
     let text = fs::read(fixtures().join(name)).unwrap();
     let observation: Observation = serde_json::from_slice(&text).unwrap();
-    let (audit, node) =
-        audit::audit_and_node(&observation, &CallerAllocation::default(), &Config::default()).unwrap();
+    let (audit, node) = audit::audit_and_node(
+        &observation,
+        &CallerAllocation::default(),
+        &Config::default(),
+        &gpumap::analyse::TimeLimit::default(),
+    )
+    .unwrap();
     let findings = audit.findings.unwrap_or_default();
     Moment {
         origin: Origin::Saved { number: 1, of: 1 },

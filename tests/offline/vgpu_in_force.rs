@@ -803,10 +803,13 @@ fn neighbours_with_libraries_of_their_own() {
 fn forged_uuids() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/nodes/hami-containers.json");
     let honest: Observation = serde_json::from_value(json(&path)).unwrap();
-    let node = gpumap::analyse::node(&honest, &Default::default()).unwrap();
+    let node =
+        gpumap::analyse::node(&honest, &Default::default(), &gpumap::analyse::TimeLimit::default()).unwrap();
     let gpus = node.gpus.unwrap();
     let mut denied = 0;
-    for process in gpumap::analyse::limits(&honest).unwrap().processes.unwrap() {
+    for process in
+        gpumap::analyse::limits(&honest, &gpumap::analyse::TimeLimit::default()).unwrap().processes.unwrap()
+    {
         let limits = process.vgpu.unwrap();
         let [VgpuDevice { uuid: Some(_), .. }] = limits.devices.as_slice() else { continue };
         let region = limits.region.unwrap();
@@ -818,7 +821,10 @@ fn forged_uuids() {
             let mut bytes = shared.contents.known().unwrap().whole().unwrap();
             bytes[64..104].copy_from_slice(gpu.uuid.as_ref().unwrap().as_bytes());
             shared.contents = Answer::Known(SparseBytes::of(&bytes, bytes.len() as u64));
-            let told = gpumap::analyse::limits(&forged).unwrap().processes.unwrap();
+            let told = gpumap::analyse::limits(&forged, &gpumap::analyse::TimeLimit::default())
+                .unwrap()
+                .processes
+                .unwrap();
             let told = told.into_iter().find(|one| one.pid == process.pid).unwrap().vgpu.unwrap();
             let verdict = cgroup.gpus.iter().find(|verdict| verdict.gpu == gpu.key).unwrap().verdict;
             let is_denied = verdict == Verdict::Deny;

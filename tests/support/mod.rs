@@ -31,6 +31,7 @@ pub mod generate;
 pub mod host;
 pub mod inspect;
 pub mod kallsyms;
+pub mod kernel;
 pub mod minimize;
 pub mod node;
 pub mod oracle;

@@ -7,11 +7,18 @@ use std::time::{Duration, Instant};
 
 use nix::libc;
 
-/// Waits until it is so, a minute at most.
+/// How long to wait for what takes no time: a minute, and on an emulated machine as many
+/// times that as it is slower than a real one (`GPUMAP_TEST_SLOWER`).
+pub fn patience() -> Duration {
+    let factor = std::env::var("GPUMAP_TEST_SLOWER").ok().and_then(|factor| factor.parse().ok());
+    Duration::from_secs(60) * factor.unwrap_or(1)
+}
+
+/// Waits until it is so, for [`patience`] at most.
 pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Instant::now() + patience();
     while !is_so() {
-        assert!(Instant::now() < end, "not within a minute: {what}");
+        assert!(Instant::now() < end, "not within {:?}: {what}", patience());
         thread::sleep(Duration::from_millis(20));
     }
 }

@@ -22,6 +22,7 @@ mod hostile_users;
 mod load;
 mod moves;
 mod one_process;
+mod overlays;
 mod probe_places;
 mod program_changes;
 #[path = "../support/mod.rs"]

@@ -24,6 +24,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use crate::observation::{Activity, ActivityReading, LostRoom, Observation};
+use crate::policy::TimeLimit;
 use crate::report::{self, ActiveProcess, CountedLibrary, LostCalls, Payload, Work};
 
 use super::joined_node::JoinedNode;
@@ -74,8 +75,9 @@ impl Follower {
         &mut self,
         observation: &Observation,
         granted: &CallerAllocation,
+        limit: &TimeLimit,
     ) -> Result<Payload, AnalyseError> {
-        let mut join = JoinedNode::new(observation);
+        let mut join = JoinedNode::new(observation, limit);
         let answer = cgroups_and_owners(&mut join, granted)?;
         let activity = observation.activity.as_deref().map(|reading| {
             let activity = self.read(reading, &join, &answer);

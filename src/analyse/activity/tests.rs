@@ -69,7 +69,11 @@ fn holding(mut node: Observation, pid: u32, minors: &[u32]) -> Observation {
 }
 
 fn report(follower: &mut Follower, observation: &Observation) -> report::Activity {
-    *follower.report(observation, &CallerAllocation::default()).unwrap().activity.unwrap()
+    *follower
+        .report(observation, &CallerAllocation::default(), &TimeLimit::default())
+        .unwrap()
+        .activity
+        .unwrap()
 }
 
 fn only(activity: &report::Activity) -> &GpuUse {
@@ -220,7 +224,9 @@ fn fifth_set() {
                 pid: Some(pid),
             })
             .collect();
-        let answer = crate::analyse::node(&with(node(), reading), &CallerAllocation::default()).unwrap();
+        let answer =
+            crate::analyse::node(&with(node(), reading), &CallerAllocation::default(), &TimeLimit::default())
+                .unwrap();
         let owners = answer.owners.unwrap();
         let job =
             |id| owners.iter().find(|row| row.depth == 0 && row.owner.job_id == Some(id)).unwrap().clone();
@@ -334,7 +340,8 @@ fn another_of_this_pid() {
     let mut its = process(115, vec![stream(7, 0, 3)], vec![context(7, Some(0))]);
     its.start_time += 1;
     let observation = with(holding(node(), 115, &[0]), reading(2 * SECOND, vec![its]));
-    let answer = crate::analyse::node(&observation, &CallerAllocation::default()).unwrap();
+    let answer =
+        crate::analyse::node(&observation, &CallerAllocation::default(), &TimeLimit::default()).unwrap();
     let mut processes = answer.cgroups.iter().flatten().flat_map(|cgroup| &cgroup.processes);
     let found = processes.find(|process| process.pid == 115).unwrap();
     assert_eq!(found.used.clone().unwrap().gpus, Some(vec![]));

@@ -9,7 +9,7 @@ use flate2::write::GzEncoder;
 use sha2::{Digest as _, Sha256};
 
 use crate::observation::Observation;
-use crate::policy::deadline;
+use crate::policy::TimeLimit;
 use crate::report::Evidence;
 
 /// The observation as JSON, packed by gzip, with the digest of the JSON.
@@ -18,11 +18,11 @@ use crate::report::Evidence;
 ///
 /// The observation cannot be written as JSON, which no observation that was read or made
 /// by gpumap causes.
-pub fn evidence(observation: &Observation) -> io::Result<Evidence> {
+pub fn evidence(observation: &Observation, limit: &TimeLimit) -> io::Result<Evidence> {
     let json = serde_json::to_vec(observation)?;
     // No time and no name: the same observation is the same text.
     // Where the time limit was reached already, what is left is done quickly.
-    let level = if deadline::was_missed() { Compression::fast() } else { Compression::best() };
+    let level = if limit.was_missed() { Compression::fast() } else { Compression::best() };
     let mut packer = GzEncoder::new(Vec::new(), level);
     packer.write_all(&json)?;
     let digest = Sha256::digest(&json);

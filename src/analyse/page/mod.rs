@@ -18,6 +18,7 @@ mod summary;
 mod unknown;
 
 use crate::observation::Observation;
+use crate::policy::TimeLimit;
 use crate::report::{Document, Page};
 
 use super::error::AnalyseError;
@@ -40,8 +41,13 @@ pub use unknown::tell_problems;
 /// # Errors
 ///
 /// As [`super::node()`].
-pub fn page(observation: &Observation, mut document: Document, all: bool) -> Result<Page, AnalyseError> {
-    let mut join = JoinedNode::new(observation);
+pub fn page(
+    observation: &Observation,
+    mut document: Document,
+    all: bool,
+    limit: &TimeLimit,
+) -> Result<Page, AnalyseError> {
+    let mut join = JoinedNode::new(observation, limit);
     let owners = document.payload.owners.take().unwrap_or_default();
     let cgroups = document.payload.cgroups.take().unwrap_or_default();
     let gpus = document.payload.gpus.take().unwrap_or_default();

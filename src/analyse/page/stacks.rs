@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::model::Verdict;
 use crate::observation;
-use crate::policy::deadline;
 use crate::report::{Cgroup, Effective, Finding, PageLevel, PageProgram, PageReturn, PageStack, PageVerdict};
 
 use super::super::attachment::attached;
@@ -132,7 +131,7 @@ fn stack<'a>(
 ) -> Option<PageStack> {
     let mut levels = levels(join, seen, cgroup);
     let programs: usize = levels.iter().map(|level| level.programs.len() + 1).sum();
-    if deadline::was_missed() || !limits.take_marks(programs.saturating_mul(columns.len().max(1))) {
+    if join.limit().was_missed() || !limits.take_marks(programs.saturating_mul(columns.len().max(1))) {
         return None;
     }
     let mut verdicts = Vec::with_capacity(columns.len());

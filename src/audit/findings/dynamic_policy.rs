@@ -41,7 +41,10 @@ fn find(facts: &mut Facts<'_>) -> Vec<Finding> {
     // Without the contents of these maps, only verdicts that do not depend on them
     // are known.
     let blind = without(observation, &open);
-    let Ok(mut blind) = Inspection::new(&blind, &CallerAllocation::default()) else { return Vec::new() };
+    let limit = facts.inspection.limit();
+    let Ok(mut blind) = Inspection::new(&blind, &CallerAllocation::default(), limit) else {
+        return Vec::new();
+    };
     let tenants = facts.tenants.clone();
     tenants.iter().filter_map(|tenant| look(facts, &mut blind, tenant, &open)).collect()
 }

@@ -1,6 +1,6 @@
 //! Audits of the fixtures of these families.
 
-use crate::analyse::CallerAllocation;
+use crate::analyse::{CallerAllocation, TimeLimit};
 use crate::audit::{Config, audit};
 use crate::model::Verdict;
 use crate::report::Finding;
@@ -28,7 +28,7 @@ fn findings(path: &std::path::Path) -> Vec<Finding> {
     let observation = serde_json::from_str(&text).unwrap();
     let config = std::fs::read_to_string(path.with_extension("toml")).ok();
     let config: Config = config.map(|text| text.parse().unwrap()).unwrap_or_default();
-    let answer = audit(&observation, &CallerAllocation::default(), &config).unwrap();
+    let answer = audit(&observation, &CallerAllocation::default(), &config, &TimeLimit::default()).unwrap();
     answer.findings.unwrap_or_default()
 }
 

@@ -15,7 +15,7 @@ use super::invocation::{Failure, Invocation, envelope};
 use super::resident::output::Output;
 use super::resident::{self, scope};
 use crate::activity::{ActivityError, CountingOptions, Interception, Session};
-use crate::analyse::{CallerAllocation, Follower};
+use crate::analyse::{CallerAllocation, Follower, TimeLimit};
 use crate::cli::{ActivityArgs, Exit};
 use crate::model::ProblemCode;
 use crate::observation::{ActivityReading, Observation, Text};
@@ -125,7 +125,8 @@ impl Counting<'_, '_> {
             sums,
         };
         let observation = interval::observe(self.invocation, reading);
-        let payload = self.follower.report(&observation, &CallerAllocation::default())?;
+        let payload =
+            self.follower.report(&observation, &CallerAllocation::default(), &TimeLimit::default())?;
         if let Some(path) = &self.args.state {
             files::save(path, &observation)?;
         }

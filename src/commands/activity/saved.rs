@@ -30,6 +30,6 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ActivityArgs) -> Resul
         ));
     }
     let mut follower = Follower::new(invocation.global.verbose > 0);
-    let payload = follower.report(&observation, &CallerAllocation::default())?;
+    let payload = follower.report(&observation, &CallerAllocation::default(), &invocation.decoding)?;
     invocation.answer(&observation, payload, render::activity)
 }

@@ -56,8 +56,13 @@ pub(super) fn examine(invocation: &mut Invocation<'_>, args: &AuditArgs) -> Resu
     allocation::request(invocation, &args.allocation.slurm)?;
     invocation.wanted_facts.units = true;
     let subject = subject(invocation, args)?;
-    let mut payload =
-        audit::audit_within(&subject.observation, &subject.granted, &subject.config, &subject.scope)?;
+    let mut payload = audit::audit_within(
+        &subject.observation,
+        &subject.granted,
+        &subject.config,
+        &subject.scope,
+        &invocation.decoding,
+    )?;
     remember(&mut payload, subject.options);
     if let Some(path) = &args.baseline {
         audit::compare(&mut payload, &documents::baseline(invocation, path)?);
@@ -125,7 +130,7 @@ fn subject(invocation: &mut Invocation<'_>, args: &AuditArgs) -> Result<AuditSub
 
 /// Asks the kernel in the cgroups whose programs differ.
 fn verify(invocation: &Invocation<'_>, observation: &mut Observation) -> Result<(), Failure> {
-    let wanted = analyse::to_verify(observation)?;
+    let wanted = analyse::to_verify(observation, &invocation.decoding)?;
     let node = |(path, major, minor)| observe::verify::Node { path, major, minor };
     let nodes: Vec<_> = wanted.nodes.into_iter().map(node).collect();
     observe::verify::verify(&invocation.options(), observation, &wanted.cgroups, &nodes);

@@ -15,7 +15,6 @@ use crate::commands::invocation::envelope::{self, Head, Tail};
 use crate::commands::invocation::{Failure, Invocation};
 use crate::model::{ProblemCode, Verdicts};
 use crate::observation::Problem;
-use crate::policy::deadline;
 use crate::render::json::StreamedDocument;
 use crate::render::{self, sanitize};
 use crate::report::Check;
@@ -214,7 +213,7 @@ impl<'s, 'a> Checking<'s, 'a> {
 
     fn finish(mut self, asked: Result<(), Failure>) -> Result<Exit, Failure> {
         let mut errors = self.oracle.observation().map(|seen| seen.errors.clone()).unwrap_or_default();
-        if deadline::was_missed() {
+        if self.invocation.decoding.was_missed() {
             errors.push(late());
         }
         if self.invocation.global.json {

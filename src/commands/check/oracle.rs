@@ -54,7 +54,7 @@ impl Oracle {
         }
         let source = subject::resolve(invocation, &args.target)?;
         let devices = Box::new(Devices::of(invocation, &source.observation));
-        let checker = Box::new(Checker::new(source.observation, source.subject)?);
+        let checker = Box::new(Checker::new(source.observation, source.subject, &invocation.decoding)?);
         Ok(Self::Policy { checker, devices })
     }
 

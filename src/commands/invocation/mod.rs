@@ -21,7 +21,7 @@ use crate::cli::{Color, Exit, Global};
 use crate::model::ProblemCode;
 use crate::observation::{Observation, Problem};
 use crate::observe;
-use crate::policy::deadline;
+use crate::policy::TimeLimit;
 use crate::render::{self, Style};
 use crate::report::{Document, Payload};
 
@@ -41,6 +41,8 @@ pub struct Invocation<'a> {
     pub wanted_facts: WantedFacts,
     /// Whether a JSON document is unfinished whose list is written entry by entry.
     pub(crate) is_open: bool,
+    /// The time limit of decoding; none until somebody sets it.
+    pub(crate) decoding: TimeLimit,
     start: Instant,
     stdin: Option<&'a mut dyn Input>,
 }
@@ -77,24 +79,28 @@ impl<'a> Invocation<'a> {
         stdin: &'a mut dyn Input,
         err: &'a mut dyn Write,
     ) -> Self {
-        let (wanted_facts, start) = (WantedFacts::default(), Instant::now());
-        Self { global, command, style, out, err, wanted_facts, is_open: false, start, stdin: Some(stdin) }
+        let (wanted_facts, decoding) = (WantedFacts::default(), TimeLimit::default());
+        let (is_open, start, stdin) = (false, Instant::now(), Some(stdin));
+        Self { global, command, style, out, err, wanted_facts, is_open, decoding, start, stdin }
     }
 
     /// Lets the time limit start again: for a command that looks again and again.
     pub fn begin_again(&mut self) {
         self.start = Instant::now();
+        self.limit_decoding();
+    }
+
+    /// Sets the time limit of decoding: a quarter of the whole limit after observing,
+    /// so that facts that were seen last can still be decoded.
+    pub fn limit_decoding(&mut self) {
+        let quarter = self.global.timeout.map(|timeout| timeout / 4);
+        let until = self.deadline().zip(quarter);
+        self.decoding = TimeLimit::at(until.and_then(|(observed, quarter)| observed.checked_add(quarter)));
     }
 
     /// When to stop looking.
     pub fn deadline(&self) -> Option<Instant> {
         self.start.checked_add(self.global.timeout?)
-    }
-
-    /// The moment at which decoding stops: a quarter of the time limit after
-    /// observing, so that facts that were seen last can still be decoded.
-    pub fn decode_until(&self) -> Option<Instant> {
-        self.deadline()?.checked_add(self.global.timeout? / 4)
     }
 
     /// Where to observe, and until when.
@@ -192,7 +198,7 @@ impl<'a> Invocation<'a> {
 
     /// Adds what was not decoded in time and what has no short rules to the problems.
     pub(crate) fn settle(&self, document: &mut Document) {
-        let late = deadline::was_missed().then(late).filter(|late| !document.errors.contains(late));
+        let late = self.decoding.was_missed().then(late).filter(|late| !document.errors.contains(late));
         let found: Vec<Problem> = late.into_iter().chain(left_out(&document.payload)).collect();
         document.complete &= found.is_empty();
         document.errors.extend(found);

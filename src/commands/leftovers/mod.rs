@@ -31,10 +31,10 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &LeftoversArgs) -> Resu
     let job = job_name::one(invocation, args.job.as_deref(), args.allocation.slurm.from_env)?;
     let granted = allocation::granted(&args.allocation);
     let observation = observe(invocation, args, &job)?;
-    let mut payload = analyse::leftovers(&observation, &job, &granted)?;
+    let mut payload = analyse::leftovers(&observation, &job, &granted, &invocation.decoding)?;
     if let Some(signal) = args.kill {
         let mut again = || -> Result<_, Failure> {
-            Ok(analyse::leftovers(&observe(invocation, args, &job)?, &job, &granted)?)
+            Ok(analyse::leftovers(&observe(invocation, args, &job)?, &job, &granted, &invocation.decoding)?)
         };
         kill::end(payload.leftovers.iter_mut().flatten(), signal, &mut again)?;
     }

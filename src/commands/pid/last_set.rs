@@ -37,7 +37,7 @@ pub(super) fn add(
         state.processes.into_iter().map(|entry| ((entry.pid, entry.start_time), entry)).collect();
     let mut then = observation.clone();
     then.processes.iter_mut().for_each(|process| set(process, &entries));
-    let then = analyse::node(&then, &CallerAllocation::default())?;
+    let then = analyse::node(&then, &CallerAllocation::default(), &invocation.decoding)?;
     let mut found: HashMap<u32, Visible> = processes(then).collect();
     let now = payload.cgroups.iter_mut().flatten().flat_map(|cgroup| &mut cgroup.processes);
     for process in now {

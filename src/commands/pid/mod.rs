@@ -25,7 +25,8 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &PidArgs) -> Result<Exi
     };
     let (of_activity, of_watch) = states(&args.state)?;
     activity_state::add(invocation, of_activity, &mut observation)?;
-    let mut payload = analyse::node(&observation, &allocation::granted(&args.allocation))?;
+    let mut payload =
+        analyse::node(&observation, &allocation::granted(&args.allocation), &invocation.decoding)?;
     for cgroup in payload.cgroups.iter_mut().flatten() {
         cgroup.processes.retain(|process| args.pids.contains(&process.pid));
     }

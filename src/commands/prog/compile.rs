@@ -9,7 +9,7 @@ use crate::commands::files;
 use crate::commands::invocation::{Failure, Invocation, envelope};
 use crate::model::ProblemCode;
 use crate::observation::{Observation, Program};
-use crate::policy::Decoder;
+use crate::policy::{Decoder, TimeLimit};
 use crate::render;
 
 /// Compiles the rules in a file, shows the program, and saves it if `output` names a
@@ -20,7 +20,7 @@ pub(super) fn run(
     output: Option<&Path>,
 ) -> Result<Exit, Failure> {
     let text = files::read(invocation, rules)?;
-    let program = compiled(&text, &files::name(rules))?;
+    let program = compiled(&text, &files::name(rules), &invocation.decoding)?;
     let bytes = program.xlated.known().map(|xlated| xlated.0.as_slice()).unwrap_or_default();
     match output {
         Some(path) if path.as_os_str() == "-" => {
@@ -32,14 +32,14 @@ pub(super) fn run(
         None => {}
     }
     let observation = Observation { programs: vec![program], ..envelope::blank() };
-    let payload = analyse::programs(&observation, &[0])?;
+    let payload = analyse::programs(&observation, &[0], &invocation.decoding)?;
     invocation.answer(&observation, payload, render::prog)
 }
 
-fn compiled(text: &[u8], name: &str) -> Result<Program, Failure> {
+fn compiled(text: &[u8], name: &str, limit: &TimeLimit) -> Result<Program, Failure> {
     let bad = |why: String| Failure::new(ProblemCode::BadRules, name, why, "see NOTATION in gpumap(1)");
     let text = std::str::from_utf8(text).map_err(|error| bad(format!("not text: {error}")))?;
-    let mut decoder = Decoder::new();
+    let mut decoder = Decoder::within(limit);
     let policy = decoder.policy_of_text(text).map_err(|error| bad(error.to_string()))?;
     analyse::compiled(&mut decoder, policy).map_err(|error| {
         Failure::new(ProblemCode::TooLarge, name, error.to_string(), "use fewer rules, or ranges")

@@ -14,6 +14,6 @@ pub(super) fn run(invocation: &mut Invocation<'_>, args: &ProgArgs) -> Result<Ex
     }
     let sources = args.program.as_slice();
     let gathered = programs::gather(invocation, sources, args.maps.as_deref())?;
-    let payload = analyse::programs(&gathered.observation, &gathered.ids)?;
+    let payload = analyse::programs(&gathered.observation, &gathered.ids, &invocation.decoding)?;
     invocation.answer(&gathered.observation, payload, render::prog)
 }

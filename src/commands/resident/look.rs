@@ -2,13 +2,12 @@
 
 use std::path::PathBuf;
 
-use crate::analyse::CallerAllocation;
+use crate::analyse::{CallerAllocation, TimeLimit};
 use crate::audit::{self, Config};
 use crate::commands::files::{self, activity_state};
 use crate::commands::invocation::{Failure, Invocation, envelope, late};
 use crate::observation::{Observation, Problem};
 use crate::observe::{self, CgroupTarget};
-use crate::policy::deadline;
 use crate::report::{Document, Payload};
 
 /// Looks at the node.
@@ -52,13 +51,13 @@ impl Looker {
         let all = CgroupTarget { path: PathBuf::from("/"), recursive: true };
         let mut observation = observe::cgroups(&invocation.options(), &[all])?;
         let remark = self.add_activity(invocation, &mut observation)?;
-        self.answer(observation, remark)
+        self.answer(observation, remark, &invocation.decoding)
     }
 
     /// The same again, with a time limit of its own.
     pub(in crate::commands) fn look_again(&self, invocation: &mut Invocation<'_>) -> Result<Look, Failure> {
         invocation.begin_again();
-        deadline::within(invocation.decode_until(), || self.look(invocation))
+        self.look(invocation)
     }
 
     /// What is to be said of a saved observation. It gets counts of calls of another
@@ -70,14 +69,19 @@ impl Looker {
     ) -> Result<Look, Failure> {
         let has_state = self.state.is_some();
         let remark = if has_state { self.add_activity(invocation, &mut observation)? } else { None };
-        self.answer(observation, remark)
+        self.answer(observation, remark, &invocation.decoding)
     }
 
-    fn answer(&self, observation: Observation, remark: Option<Problem>) -> Result<Look, Failure> {
+    fn answer(
+        &self,
+        observation: Observation,
+        remark: Option<Problem>,
+        decoding: &TimeLimit,
+    ) -> Result<Look, Failure> {
         let granted = CallerAllocation::default();
-        let (audit, node) = audit::audit_and_node(&observation, &granted, &self.config)?;
+        let (audit, node) = audit::audit_and_node(&observation, &granted, &self.config, decoding)?;
         let mut node = envelope::document("node", &observation, node);
-        if deadline::was_missed() {
+        if decoding.was_missed() {
             node.errors.push(late());
             node.complete = false;
         }

@@ -14,7 +14,7 @@ use super::invocation::Failure;
 use crate::model::ProblemCode;
 use crate::sys::caps::Capability;
 use crate::sys::drop_rights::keep_only;
-use crate::sys::seccomp;
+use crate::sys::{locked_memory, seccomp};
 
 /// What they need as long as they run: programs are read by id with
 /// `CAP_SYS_ADMIN` alone, libraries that appear get their probes with it or with
@@ -33,6 +33,8 @@ const KEPT: [Capability; 7] = [
 /// Gives up what such a command does not need. Before the first thread: each has
 /// rights of its own.
 pub(super) fn give_up_rights(code: ProblemCode) -> Result<(), Failure> {
+    // Takes CAP_SYS_RESOURCE, which is given up too.
+    locked_memory::raised();
     let given_up = keep_only(&KEPT).map_err(|errno| errno.desc().to_owned());
     let given_up = given_up.and_then(|()| seccomp::forbid().map_err(|error| error.to_string()));
     let fix = "a sandbox that allows capset(2), prctl(2) and seccomp(2)";

@@ -1,6 +1,6 @@
 //! Why a cell is as it is: what `explain` answers for the devices of a GPU.
 
-use crate::analyse::{self, Subject};
+use crate::analyse::{self, Subject, TimeLimit};
 use crate::model::{Device, DeviceType, Request};
 use crate::observation::{Observation, Text};
 use crate::report::{Gpu, MatrixRow, MigInstance, Payload};
@@ -21,8 +21,10 @@ pub(super) fn of(facts: &Observation, moment: &Moment, cell: &CellPosition) -> C
         return Content::Message("The GPU has no device that could be opened.".to_owned());
     }
     let subject = Subject::Cgroup(path);
-    let proofs =
-        devices.into_iter().map(|(device, request)| analyse::explain(facts, &subject, device, request));
+    let no_limit = &TimeLimit::default();
+    let proofs = devices
+        .into_iter()
+        .map(|(device, request)| analyse::explain(facts, &subject, device, request, no_limit));
     match proofs.collect::<Result<Vec<Payload>, _>>() {
         Ok(proofs) => Content::Proofs(proofs),
         Err(error) => Content::Message(error.to_string()),

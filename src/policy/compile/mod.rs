@@ -25,6 +25,9 @@ pub enum CompileError {
     /// The kernel would refuse a program of this many instructions.
     #[error("it takes {0} instructions, and the kernel loads a million")]
     TooLarge(usize),
+    /// It took too long.
+    #[error("the time limit (--timeout) ran out before gpumap had compiled it")]
+    Late,
 }
 
 impl Decoder {
@@ -38,13 +41,17 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// Any unknown verdict, and a program longer than the kernel loads.
+    /// Any unknown verdict, a program longer than the kernel loads, and no time left.
     pub fn compile(&mut self, policy: Policy) -> Result<Vec<Insn>, CompileError> {
         if !self.is_known(policy) {
             let reasons = self.reasons(policy).into_iter().map(str::to_owned).collect();
             return Err(CompileError::Unknown(reasons));
         }
-        let insns = emit::program(&Tree::of(&mut self.diagram, policy.allow));
+        let tree = Tree::of(&mut self.diagram, policy.allow);
+        if self.limit().is_over() {
+            return Err(CompileError::Late);
+        }
+        let insns = emit::program(&tree);
         if insns.len() > MAX_INSNS { Err(CompileError::TooLarge(insns.len())) } else { Ok(insns) }
     }
 }

@@ -103,6 +103,10 @@ impl Tree {
         if let Some(node) = self.done.get(&(function, first)) {
             return *node;
         }
+        if diagram.limit().is_over() {
+            // The caller throws the tree away.
+            return self.node(Node::Leaf(false));
+        }
         let end = first + width;
         let ranges = ranges(diagram, function, first, width)
             .filter(|ranges| ranges.len() <= RANGES_FOR_A_BIT * size(diagram, function, end) + 1);

@@ -14,11 +14,11 @@ use crate::bytecode::{Arithmetic, Operand, Operation};
 
 use super::code::Code;
 use super::compute;
-use super::deadline;
 use super::diagram::Bdd;
 use super::graph::{BlockId, Edge, Graph};
 use super::inputs::{self, Symbols};
 use super::state::MachineState;
+use super::time_limit;
 use super::value::{Base, Value};
 use super::word::Word;
 use super::written::{SpoiledMaps, Written};
@@ -239,7 +239,7 @@ impl<'a> Machine<'a> {
         self.symbols.diagram.set_budget(if is_single { self.surroundings.budget } else { MAX_FOLD_STEPS });
         // An endless loop in a file leaves so many blocks that combining them is not
         // worth the time.
-        if is_cut && (self.graph.len() > MAX_CUT_PIECES || deadline::is_over()) {
+        if is_cut && (self.graph.len() > MAX_CUT_PIECES || self.symbols.diagram.limit().is_over()) {
             return self.lost_outcome(retval);
         }
         let diagram = &mut self.symbols.diagram;
@@ -248,7 +248,7 @@ impl<'a> Machine<'a> {
         if self.code.may_touch_retval() {
             let mut bits = [Bdd::FALSE; 64];
             for (place, bit) in bits.iter_mut().enumerate().take(RETVAL_BITS) {
-                if deadline::is_over() {
+                if diagram.limit().is_over() {
                     return self.lost_outcome(retval);
                 }
                 *bit = self.graph.fold(1 + place, diagram);
@@ -274,7 +274,7 @@ impl<'a> Machine<'a> {
 
     /// Whether the run has exceeded its limits; then the last step means nothing.
     pub fn is_exhausted(&self) -> bool {
-        let is_late = self.steps.is_multiple_of(CLOCK_STEPS) && deadline::is_over();
+        let is_late = self.steps.is_multiple_of(CLOCK_STEPS) && self.symbols.diagram.limit().is_over();
         is_late || self.steps >= self.most_steps() || self.symbols.diagram.exhausted()
     }
 
@@ -284,7 +284,7 @@ impl<'a> Machine<'a> {
 
     /// Why the run has outgrown its limits.
     fn why_exhausted(&self) -> &'static str {
-        if deadline::is_over() { deadline::WHY } else { self.why_exhausted }
+        if self.symbols.diagram.limit().is_over() { time_limit::WHY } else { self.why_exhausted }
     }
 
     /// Continues where `arrivals` meet. At the end of the program they are not

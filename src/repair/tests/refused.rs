@@ -5,7 +5,7 @@ use super::slurm::replace;
 use super::{SCOPE, load, lost};
 use crate::analyse;
 use crate::observation::{Answer, Attached, Cgroup, HexBytes, Host, Observation, Program, Scope, Text};
-use crate::policy::{Decoder, Rule};
+use crate::policy::{Decoder, Rule, TimeLimit};
 use crate::repair::{Like, RepairRequest, prepare};
 use crate::report::Repair;
 
@@ -55,7 +55,7 @@ fn rules(text: &str) -> Vec<Rule> {
 /// Asks for `c 195:0`, by a program of gpumap's, and makes sure that nothing is
 /// planned.
 fn refused(observation: &Observation, path: &str, request: RepairRequest) -> Repair {
-    let (payload, change) = prepare(observation, &path.into(), &request).unwrap();
+    let (payload, change) = prepare(observation, &path.into(), &request, &TimeLimit::default()).unwrap();
     let repair = payload.repair.unwrap();
     assert!(
         change.is_none() && repair.replacement.is_none() && repair.steps.is_empty(),
@@ -89,7 +89,8 @@ fn by_writer_and_by_owner() {
         says(&refused(&room(path, program), path, ask("c 195:9")), why);
     }
     // Without a reason to refuse, the same program would be replaced.
-    let (_, change) = prepare(&room("/a", plain()), &"/a".into(), &ask("c 195:9")).unwrap();
+    let (_, change) =
+        prepare(&room("/a", plain()), &"/a".into(), &ask("c 195:9"), &TimeLimit::default()).unwrap();
     assert!(change.is_some());
 }
 
@@ -134,7 +135,7 @@ fn a_level_that_others_share() {
     let elsewhere = RepairRequest { at: Some("/top/other".into()), ..ask("c 195:9") };
     says(&refused(&shared, "/top/mine", elsewhere), "not around");
     let meant = RepairRequest { at: Some("/top".into()), ..ask("c 195:9") };
-    assert!(prepare(&shared, &"/top/mine".into(), &meant).unwrap().1.is_some());
+    assert!(prepare(&shared, &"/top/mine".into(), &meant, &TimeLimit::default()).unwrap().1.is_some());
     // What was not seen may be others' too.
     shared.scope.clear();
     says(&refused(&shared, "/top/mine", ask("c 195:9")), "was not seen");
@@ -170,7 +171,12 @@ fn what_is_somebody_elses() {
     says(&refused(&node, &scope('a'), ask("c 195:1")), "another owner's alone");
     says(&refused(&node, &scope('b'), ask("c 195:0")), "another owner's alone");
     // Nobody has GPU 2.
-    assert!(prepare(&node, &scope('a').as_str().into(), &ask("c 195:2")).unwrap().1.is_some());
+    assert!(
+        prepare(&node, &scope('a').as_str().into(), &ask("c 195:2"), &TimeLimit::default())
+            .unwrap()
+            .1
+            .is_some()
+    );
 }
 
 /// Make sure that a limit which somebody set after the source was so is not taken back,
@@ -201,7 +207,7 @@ fn a_limit_set_since() {
             RepairRequest { allow: rules("allow c 195:0 rw"), ..RepairRequest::default() },
         ),
     ] {
-        let (payload, _) = prepare(&at(time), &SCOPE.into(), &request).unwrap();
+        let (payload, _) = prepare(&at(time), &SCOPE.into(), &request, &TimeLimit::default()).unwrap();
         assert_eq!(payload.repair.unwrap().steps.len(), 1, "{time}");
     }
 }

@@ -5,7 +5,7 @@ use super::{load, state};
 use crate::analyse;
 use crate::model::{CgroupPath, IntentionSource, OwnerKind};
 use crate::observation::{Answer, Attached, Cgroup, Observation, Program};
-use crate::policy::Decoder;
+use crate::policy::{Decoder, TimeLimit};
 use crate::repair::{RepairRequest, plan};
 use crate::report::Repair;
 
@@ -52,7 +52,7 @@ fn settle(observation: &mut Observation) {
 }
 
 fn of(observation: &Observation, path: &str, request: &RepairRequest) -> Repair {
-    plan(observation, &path.into(), request).unwrap().repair.unwrap()
+    plan(observation, &path.into(), request, &TimeLimit::default()).unwrap().repair.unwrap()
 }
 
 fn found(observation: &Observation, path: &str) -> Repair {
@@ -238,7 +238,10 @@ fn containers_in_jobs() {
     let inside =
         node.cgroups.iter().filter(|cgroup| cgroup.own.known().is_some_and(|own| !own.programs.is_empty()));
     for cgroup in inside {
-        let repair = plan(&node, &cgroup.path, &RepairRequest::default()).unwrap().repair.unwrap();
+        let repair = plan(&node, &cgroup.path, &RepairRequest::default(), &TimeLimit::default())
+            .unwrap()
+            .repair
+            .unwrap();
         let source = repair.intention.map(|intention| intention.source);
         let is_slurms = source == Some(IntentionSource::SlurmAllocation);
         let is_containers = repair

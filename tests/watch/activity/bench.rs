@@ -58,6 +58,12 @@ impl DerefMut for Counting {
 /// A process that has the library mapped.
 pub struct Held(Child);
 
+impl Held {
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
+
 impl Drop for Held {
     fn drop(&mut self) {
         let _ = self.0.kill();
@@ -131,7 +137,12 @@ impl Bench {
     /// A process that maps the library: what begins later is counted from its
     /// first call.
     pub fn hold(&self) -> Held {
-        let mut child = self.start(&self.client, &["stop"]);
+        self.hold_as(&self.client)
+    }
+
+    /// The same with this client.
+    pub fn hold_as(&self, client: &Path) -> Held {
+        let mut child = self.start(client, &["stop"]);
         read_line(&mut child, "stopped");
         Held(child)
     }

@@ -1,6 +1,6 @@
 //! `gpumap::activity` with what a stand-in driver says was really called.
 
-mod bench;
+pub(super) mod bench;
 mod command;
 mod coverage;
 mod floods;

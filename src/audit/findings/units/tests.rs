@@ -11,7 +11,13 @@ fn audit(path: &str) -> Vec<Finding> {
     let text = std::fs::read_to_string(&path).unwrap();
     let observation: Observation = serde_json::from_str(&text).unwrap();
     let ours = ["access-lost", "reload-would-lose", "verify-mismatch"];
-    let payload = audit::audit(&observation, &CallerAllocation::default(), &Config::default()).unwrap();
+    let payload = audit::audit(
+        &observation,
+        &CallerAllocation::default(),
+        &Config::default(),
+        &crate::analyse::TimeLimit::default(),
+    )
+    .unwrap();
     payload.findings.unwrap().into_iter().filter(|found| ours.contains(&found.id.as_str())).collect()
 }
 

@@ -14,6 +14,7 @@ use super::load::{LoadBody, NAME_SIZE};
 use crate::sys::bpf::call::{Body, BpfCommand, call, open, raw};
 use crate::sys::bpf::error::BpfError;
 use crate::sys::bpf::program::CGROUP_DEVICE_PROGRAM;
+use crate::sys::locked_memory;
 
 /// `BPF_CGROUP_DEVICE` of `enum bpf_attach_type`.
 const CGROUP_DEVICE: u32 = 6;
@@ -100,6 +101,7 @@ unsafe impl Body for PinBody {}
 /// Refused without `CAP_BPF` and `CAP_NET_ADMIN` (before 5.8 `CAP_SYS_ADMIN`);
 /// else the verifier's error.
 pub fn load_device(name: &str, instructions: &[u8]) -> Result<OwnedFd, BpfError> {
+    locked_memory::raised();
     let mut body = LoadBody {
         kind: CGROUP_DEVICE_PROGRAM,
         instruction_count: u32::try_from(instructions.len() / 8).unwrap_or(u32::MAX),

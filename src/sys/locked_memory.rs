@@ -1,0 +1,65 @@
+//! The limit of locked memory, against which kernels before 5.11 count BPF programs
+//! and maps (later ones charge the memory cgroup). It is 64 KiB unless somebody set
+//! another one, also for systemd's units, which is less than `bpf/` needs.
+
+use std::sync::OnceLock;
+
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
+use nix::sys::utsname::uname;
+
+/// The first kernel that does not count BPF memory against the limit.
+const UNCOUNTED: (u32, u32) = (5, 11);
+
+/// Raises this process's limit as far as it may, once, where this kernel counts BPF
+/// memory against it. Without `CAP_SYS_RESOURCE` that is up to the hard limit.
+///
+/// Returns the limit in bytes that is left then; `None` where there is none.
+pub fn raised() -> Option<u64> {
+    static LEFT: OnceLock<Option<u64>> = OnceLock::new();
+    *LEFT.get_or_init(|| if is_counted() { raise() } else { None })
+}
+
+fn raise() -> Option<u64> {
+    const MEMORY: Resource = Resource::RLIMIT_MEMLOCK;
+    if setrlimit(MEMORY, RLIM_INFINITY, RLIM_INFINITY).is_ok() {
+        return None;
+    }
+    let (soft, hard) = getrlimit(MEMORY).ok()?;
+    let limit = if setrlimit(MEMORY, hard, hard).is_ok() { hard } else { soft };
+    (limit != RLIM_INFINITY).then_some(limit)
+}
+
+/// Whether this kernel may count. A release that cannot be read may: raising the
+/// limit does no harm.
+fn is_counted() -> bool {
+    let release = uname().ok().and_then(|names| release(names.release().to_str()?));
+    release.is_none_or(|release| release < UNCOUNTED)
+}
+
+/// The first two numbers of a kernel's release.
+fn release(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.split(|byte: char| !byte.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases() {
+        assert_eq!(release("5.10.0-32-cloud-amd64"), Some((5, 10)));
+        assert_eq!(release("6.18.44+"), Some((6, 18)));
+        assert_eq!((release("7"), release("next-20260101")), (None, None));
+    }
+
+    /// Make sure that the limit is left alone where the kernel does not count.
+    #[test]
+    fn untouched_where_it_does_not_count() {
+        let before = getrlimit(Resource::RLIMIT_MEMLOCK).unwrap();
+        let left = raised();
+        if !is_counted() {
+            assert_eq!((left, getrlimit(Resource::RLIMIT_MEMLOCK).unwrap()), (None, before));
+        }
+    }
+}

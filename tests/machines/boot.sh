@@ -1,0 +1,95 @@
+#!/bin/bash
+# boot.sh KERNEL_DIR COMMAND: runs a command under another kernel, in a virtual machine
+# that has this machine's root directory below an overlay. What the command writes is
+# lost, but for what it writes to /tmp/out, which is the directory $OUT here.
+#
+#   OUT=DIR      the directory (required)     CPUS=N      processors (1)
+#   MEMORY=MIB   memory (2048)                LIMIT=S     seconds (900)
+#   ARGUMENTS=…  of the kernel's command line
+#
+# By emulation (TCG), which works everywhere and is some twenty times slower than the
+# machine. Needs qemu-system-x86, virtiofsd, busybox-static, cpio, xz-utils.
+set -euo pipefail
+kernel=$(realpath "$1")
+command=$2
+work=$(mktemp -d)
+server=
+trap '[ -z "$server" ] || kill "$server" 2>/dev/null || true; rm -rf "$work"' EXIT
+
+# One of the places where distributions put it.
+virtiofsd() {
+    local place
+    for place in /usr/libexec/virtiofsd /usr/lib/qemu/virtiofsd; do
+        [ ! -x "$place" ] || { echo "$place"; return; }
+    done
+    echo "boot.sh: there is no virtiofsd (package qemu-system-common or virtiofsd)" >&2
+    return 1
+}
+
+modules=(virtio_ring virtio virtio_pci_modern_dev virtio_pci_legacy_dev virtio_pci fuse virtiofs netfs overlay)
+root=$work/root
+mkdir -p "$root"/{bin,modules,proc,sys,dev,lower,upper,new}
+cp /bin/busybox "$root/bin/"
+ln -s busybox "$root/bin/sh"
+for module in "${modules[@]}"; do
+    file=$(find "$kernel" -name "$module.ko*" -print -quit)
+    case $file in
+    *.xz) xz -dc "$file" > "$root/modules/$module.ko" ;;
+    ?*) cp "$file" "$root/modules/$module.ko" ;;
+    esac
+done
+printf '%s\n' "$command" > "$root/command"
+cat > "$root/init" <<'INIT'
+#!/bin/sh
+b=/bin/busybox
+$b mount -t proc proc /proc; $b mount -t sysfs sys /sys; $b mount -t devtmpfs dev /dev
+# In no order: those that need another one are loaded in a later round.
+for round in 1 2 3; do
+    for module in /modules/*.ko; do $b insmod "$module" 2>/dev/null; done
+done
+$b mount -t virtiofs root /lower || { echo "init: no root"; $b poweroff -f; }
+$b mount -t tmpfs upper /upper; $b mkdir /upper/files /upper/work
+$b mount -t overlay -o lowerdir=/lower,upperdir=/upper/files,workdir=/upper/work overlay /new ||
+    { echo "init: no overlay"; $b poweroff -f; }
+$b mount --move /dev /new/dev; $b mount -t proc proc /new/proc; $b mount -t sysfs sys /new/sys
+$b mkdir -p /new/dev/shm /new/dev/pts
+$b mount -t tmpfs shm /new/dev/shm; $b mount -t devpts pts /new/dev/pts; $b ln -sf /proc/self/fd /new/dev/fd
+$b mount -t tmpfs tmp /new/tmp; $b mount -t tmpfs run /new/run; $b mkdir -p /new/run/lock /new/tmp/out
+$b mount -t virtiofs out /new/tmp/out || { echo "init: no directory for output"; $b poweroff -f; }
+$b mount -t cgroup2 cgroup2 /new/sys/fs/cgroup; $b mount -t bpf bpf /new/sys/fs/bpf
+$b mount -t debugfs debugfs /new/sys/kernel/debug; $b mount -t tracefs tracefs /new/sys/kernel/tracing 2>/dev/null
+$b hostname machine; $b ip link set lo up 2>/dev/null
+$b cp /command /new/tmp/command
+HOME=/root TERM=dumb PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+    $b chroot /new /bin/bash /tmp/command > /new/tmp/out/output 2>&1
+echo $? > /new/tmp/out/status
+$b poweroff -f
+INIT
+chmod +x "$root/init"
+(cd "$root" && find . | cpio -o -H newc --quiet > "$work/initrd")
+
+mkdir -p "$OUT"
+rm -f "$OUT/status"
+daemon=$(virtiofsd)
+serve() {
+    "$daemon" --socket-path="$work/$1.socket" -o source="$2" -o sandbox=chroot -o cache=always -o xattr \
+        --thread-pool-size=2 > "$work/$1.log" 2>&1 &
+    server="$server $!"
+}
+serve root /
+serve out "$(realpath "$OUT")"
+trap 'kill $server 2>/dev/null || true; rm -rf "$work"' EXIT
+until [ -S "$work/root.socket" ] && [ -S "$work/out.socket" ]; do
+    for daemon in $server; do kill -0 "$daemon" || { cat "$work"/*.log >&2; exit 1; }; done
+    sleep 0.1
+done
+
+timeout "${LIMIT:-900}" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp "${CPUS:-1}" -m "${MEMORY:-2048}" \
+    -object "memory-backend-memfd,id=memory,size=${MEMORY:-2048}M,share=on" -numa node,memdev=memory \
+    -chardev "socket,id=root,path=$work/root.socket" -device vhost-user-fs-pci,chardev=root,tag=root \
+    -chardev "socket,id=out,path=$work/out.socket" -device vhost-user-fs-pci,chardev=out,tag=out \
+    -nographic -no-reboot -nodefaults -serial "file:$OUT/console" \
+    -kernel "$(find "$kernel" -name 'vmlinuz*' -print -quit)" -initrd "$work/initrd" \
+    -append "console=ttyS0 quiet panic=-1 mitigations=off ${ARGUMENTS:-}" </dev/null
+[ -e "$OUT/status" ] || { tail -20 "$OUT/console" >&2; echo "boot.sh: the machine did not end by itself" >&2; exit 1; }
+exit "$(cat "$OUT/status")"

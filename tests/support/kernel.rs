@@ -1,0 +1,23 @@
+//! What the running kernel has: tests also run under kernels of other releases
+//! (`tests/machines.sh`), and say what these lack.
+
+use nix::sys::utsname::uname;
+
+/// The first two numbers of the running kernel's release.
+pub fn release() -> (u32, u32) {
+    let names = uname().unwrap();
+    let release = names.release().to_str().unwrap();
+    let mut numbers =
+        release.split(|byte: char| !byte.is_ascii_digit()).map(|number| number.parse().unwrap());
+    (numbers.next().unwrap(), numbers.next().unwrap())
+}
+
+/// Whether the running kernel is at least this one; else a line says what the test would
+/// have needed. That is no failure, but on a machine with a kernel that has it.
+pub fn needs(major: u32, minor: u32, what: &str) -> bool {
+    let has = release() >= (major, minor);
+    if !has {
+        eprintln!("skipped: {what} needs Linux {major}.{minor}");
+    }
+    has
+}
