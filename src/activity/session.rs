@@ -38,15 +38,15 @@ const TICKS: u64 = 100;
 /// How far two measurements of the time asleep may differ without a sleep between them.
 const DELAY: u64 = 500_000_000;
 
-/// What `CLOCK_BOOTTIME` is ahead of `CLOCK_MONOTONIC`: it was suspended for so long. A delay
-/// between both looks makes it longer, so the shortest that was seen counts.
-fn asleep(known: u64) -> u64 {
+/// What `CLOCK_BOOTTIME` is ahead of `CLOCK_MONOTONIC`: it was suspended for so long. Delays
+/// between both looks are no sleep, and what is known stays: moments do not move.
+fn asleep(known: Option<u64>) -> u64 {
     let look = |_| {
         let monotonic = monotonic_ns();
         boot_ns().saturating_sub(monotonic)
     };
-    let now = (0..3).map(look).min().unwrap_or(known);
-    if known != 0 && now > known && now - known < DELAY { known } else { now }
+    let now = (0..3).map(look).min().unwrap_or(0);
+    known.filter(|known| now.abs_diff(*known) < DELAY).unwrap_or(now)
 }
 
 /// A running count. What it loaded and attached is gone with it, however gpumap
@@ -104,7 +104,7 @@ impl Session {
             proc: proc.to_owned(),
             every: options.every.max(1),
             since: boot_ns(),
-            asleep: asleep(0),
+            asleep: asleep(None),
             idle: BTreeMap::new(),
             mappings: None,
             followed: BTreeSet::new(),
@@ -149,7 +149,7 @@ impl Session {
         }));
         // What the clock says does not come before what was read.
         let boot = boot_ns();
-        self.asleep = asleep(self.asleep);
+        self.asleep = asleep(Some(self.asleep));
         let clocks = Clocks { asleep: self.asleep, ticks: TICKS };
         let is_whole = |pid, start: u64, since: u64, call| {
             let idle = self.idle.get(&(pid, start)).is_some_and(|looked| *looked >= since);
